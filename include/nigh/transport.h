@@ -1,0 +1,618 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * nigh/transport.h - the plugin ABI.
+ *
+ * nigh is one loadable object with one exported symbol, nigh_transport(), which returns one constant table of
+ * functions. Through it the processes of one machine exchange messages, read and write each other's memory
+ * and wait for one another. A host needs this header and dlopen() only; it links nothing.
+ *
+ *     void *object = dlopen("nigh.so", RTLD_NOW);
+ *     nigh_transport_fn entry = (nigh_transport_fn)dlsym(object, NIGH_SYMBOL);
+ *     const struct nigh_ops *nigh = entry(NIGH_ABI);
+ *
+ * ## The model
+ *
+ * A *job* is a set of processes that talk to each other; a process in it has a *rank*. open() gives a
+ * *context*: one presence in a job (a process may have several). connect() gives an *endpoint*: the context's
+ * connection to one peer, which may be the context itself. What is posted on an endpoint completes in
+ * poll_completions().
+ *
+ *     open -> connect -> post_* -> poll_completions -> disconnect -> close
+ *
+ * ## Rules that hold for every slot
+ *
+ * Result      0 (or a count) on success, a negative errno otherwise. Outputs are written on success only.
+ *             -EAGAIN means that nothing changed: poll and call again. Each slot lists all its other errors;
+ * on top of them any slot returns -EINVAL for a NULL context or a struct whose `size` is too small or whose
+ * reserved bytes are not zero, -EBADF for a context that was closed (in as far as this can be known), and
+ * -ECHILD in a process that was forked from the one that opened the context. Threads     By default a context
+ * belongs to one thread at a time: no two slots may run on it at once; different contexts are independent.
+ * With NIGH_OPEN_THREADS (or NIGH_THREADS=multiple) every slot may be called by any thread at any time.
+ * wait() then lets other threads in while it sleeps. Blocking    Only wait() blocks. Everything else returns
+ * after a bounded amount of work. A call that copies memory takes the time of that copy; large copies are cut
+ * into pieces over several polls. Progress    Things move when poll_completions(), wait(), probe() or a post
+ * is called. Structs     Every struct that crosses this boundary begins with its size as the caller compiled
+ * it. A larger size than this object knows is accepted as long as the unknown tail is zero.
+ *
+ * ## Growth
+ *
+ * Slots are only appended. NIGH_HAS(ops, slot) says whether a table has a slot. entry() refuses another
+ * major.
+ */
+#ifndef NIGH_TRANSPORT_H
+#define NIGH_TRANSPORT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define NIGH_ABI_MAJOR     1u
+#define NIGH_ABI_MINOR     0u
+#define NIGH_ABI           ((NIGH_ABI_MAJOR << 16) | NIGH_ABI_MINOR)
+#define NIGH_SYMBOL        "nigh_transport"
+#define NIGH_ADDRESS_BYTES 64u        /* of struct nigh_address, fixed for this major */
+#define NIGH_RANK_NONE     UINT32_MAX /* "no rank": an address of another job, or take it from the job */
+#define NIGH_SOURCE_NONE   UINT64_MAX /* completion.source of a peer that has no number yet */
+#define NIGH_IGNORE_ALL    UINT64_MAX /* an ignore mask under which every tag matches */
+#define NIGH_TCLASSES      8u         /* traffic classes 0..7 */
+
+/* Does table `ops` have `slot`? True when the slot lies inside the table's size and is not NULL. */
+#define NIGH_HAS(ops, slot) \
+    ((ops)->size >= offsetof(struct nigh_ops, slot) + sizeof((ops)->slot) && (ops)->slot != NULL)
+
+struct nigh_context;  /* a process's presence in a job: open .. close */
+struct nigh_endpoint; /* a connection to one peer: connect .. disconnect */
+struct nigh_region;   /* registered memory: register_memory .. deregister */
+struct nigh_message;  /* a message claimed by a probe: probe .. claim */
+struct nigh_group;    /* an ordered set of endpoints: group_create .. group_free */
+
+/* ---- open -------------------------------------------------------------------------------------------------
+ */
+
+/* flags of struct nigh_open; the environment variable of the same meaning is named behind each */
+#define NIGH_OPEN_THREADS \
+    (1u << 0) /* any thread at any time                          NIGH_THREADS=multiple */
+#define NIGH_OPEN_WAIT_FD (1u << 1) /* wait_fd() will be used                          NIGH_WAIT_FD=1 */
+#define NIGH_OPEN_HUGE    (1u << 2) /* ask for huge pages (a wish: query tells)        NIGH_HUGE=1 */
+#define NIGH_OPEN_DETECT                                                               \
+    (1u << 3) /* rank, size and job from the launcher's environment: nigh-run, mpirun, \
+                 srun, torchrun or NIGH_RANK, NIGH_SIZE, NIGH_JOB. -ENOENT without one */
+
+/*
+ * All options of a context. Zero means "the default" everywhere but in rank and size, which are taken as they
+ * are unless NIGH_OPEN_DETECT is set. An environment variable, where set, overrides a field that is zero,
+ * never one that the host has set; a value that does not parse is an error of open(), never ignored.
+ */
+struct nigh_open {
+    uint32_t size;       /* sizeof(struct nigh_open) */
+    uint32_t flags;      /* NIGH_OPEN_* */
+    uint64_t job;        /* the job's id, the same in all its processes, different in others'   NIGH_JOB */
+    uint32_t rank;       /* 0 .. ranks-1                                                         NIGH_RANK */
+    uint32_t ranks;      /* processes in the job, at least 1                                     NIGH_SIZE */
+    uint64_t heap_bytes; /* space reserved (not committed) for heap_alloc: 0 = half of memory    NIGH_HEAP */
+    uint64_t pool_bytes; /* chunks for large messages, committed as used: 0 = by tuning          NIGH_POOL */
+    uint32_t ring_slots; /* slots of a hot pair's ring, a power of two, 64..65536: 0 = 512 NIGH_RING */
+    uint32_t
+        eager_bytes;  /* messages up to this complete before they are matched: 0 = 65536      NIGH_EAGER */
+    uint32_t spin_ns; /* how long wait() spins before it sleeps: 0 = by machine load          NIGH_SPIN */
+    uint32_t
+        peers_max; /* endpoints at one time, at most 65536: 0 = max(ranks, 64) + 64        NIGH_PEERS_MAX */
+    const char *directory; /* sockets as files in this 0700 directory instead of abstract names,
+                              for processes without a common network namespace                     NIGH_DIR */
+    const char *path; /* force a path where it is possible: "eager", "chunked", "heap", "cma"; NULL = choose
+                         by measurement                                                          NIGH_PATH */
+    /* Called for each line of diagnosis (no newline at its end), from any slot, on the calling thread. NULL:
+     * stderr. level: 0 error, 1 warning, 2 information (NIGH_LOG=error|warn|info, default warn). */
+    void (*log)(void *log_data, int level, const char *text);
+    void *log_data;
+    uint64_t reserved[4]; /* zero */
+};
+
+/* ---- addresses and endpoints -----------------------------------------------------------------------------
+ */
+
+/* Where a context can be reached: opaque, fixed in size, valid on this machine until the context is closed.
+ * Send it to other processes by any means. A bytewise copy is as good as the original. */
+struct nigh_address {
+    uint8_t bytes[NIGH_ADDRESS_BYTES];
+};
+
+struct nigh_connect {
+    uint32_t size;                      /* sizeof(struct nigh_connect) */
+    uint32_t rank;                      /* the peer's rank in this job, or NIGH_RANK_NONE to use `address` */
+    const struct nigh_address *address; /* the peer's address, or NULL to use `rank` */
+    uint64_t source;                    /* the number that completions give as this peer's `source`;
+                                           NIGH_SOURCE_NONE = its rank */
+    uint64_t reserved[2];               /* zero */
+};
+
+/*
+ * The life of an endpoint. `connect` never waits: what is posted while it is CONNECTING is sent when it is
+ * READY.
+ *
+ *     state        | meaning                                  | posts           | disconnect
+ *     -------------+------------------------------------------+-----------------+------------
+ *     CONNECTING   | the peer has not answered yet            | queued          | 0, -> gone
+ *     READY        | both sides know each other               | 0               | 0, -> gone
+ *     PEER_CLOSED  | the peer disconnected or closed          | -ECONNRESET     | 0, -> gone
+ *     PEER_DEAD    | the peer's process ended                 | -ECONNRESET     | 0, -> gone
+ *     BROKEN       | the peer broke the protocol              | -EPROTO         | 0, -> gone
+ *
+ * Operations in flight when a state ends complete with -ECONNRESET (or -EPROTO); what the peer had published
+ * before it closed or died can still be received. After `disconnect` the pointer is dead; connect anew for a
+ * new one.
+ */
+enum nigh_state {
+    NIGH_CONNECTING = 1,
+    NIGH_READY = 2,
+    NIGH_PEER_CLOSED = 3,
+    NIGH_PEER_DEAD = 4,
+    NIGH_BROKEN = 5,
+};
+
+/* ---- messages --------------------------------------------------------------------------------------------
+ */
+
+/* flags of struct nigh_send and struct nigh_lend */
+#define NIGH_SYNC         (1u << 0) /* complete only when the message has been matched by a receive */
+#define NIGH_INJECT       (1u << 1) /* the buffer may be reused on return (at most NIGH_INJECT_BYTES) */
+#define NIGH_SILENT       (1u << 2) /* no completion, unless it fails */
+#define NIGH_INJECT_BYTES 1024u
+
+/*
+ * A message to a peer. The order of the messages between two contexts is kept within a class: of two messages
+ * that both match a receive, the one posted first is matched first.
+ *
+ * The buffer belongs to nigh from the call until the completion (NIGH_INJECT: until the return). `bytes` may
+ * be 0, `buffer` then NULL. There is no upper limit to `bytes`.
+ */
+struct nigh_send {
+    uint32_t size;  /* sizeof(struct nigh_send) */
+    uint32_t flags; /* NIGH_SYNC, NIGH_INJECT, NIGH_SILENT */
+    const void *buffer;
+    uint64_t bytes;
+    uint64_t tag;
+    uint64_t imm;       /* 64 bits that arrive in the receiver's completion */
+    uint64_t context;   /* comes back in the completion */
+    uint32_t tclass;    /* traffic class 0..NIGH_TCLASSES-1: matched only by receives of the same class */
+    uint32_t reserved0; /* zero */
+    struct nigh_region *region; /* the buffer's registration; NULL: nigh finds heap memory by itself */
+};
+
+/* flags of struct nigh_recv */
+#define NIGH_MULTI                                                                                  \
+    (1u << 0) /* the buffer takes message after message until fewer than `min_free` bytes are left; \
+                 each has a completion with `data` pointing into the buffer, the last of the buffer \
+                 carries NIGH_DONE_RELEASED */
+#define NIGH_IN_PLACE                                                                               \
+    (1u << 1) /* no buffer: the completion's `data` points at the message where it lies (a lend: in \
+                 the sender's heap); give it back by release(). `bytes` limits what is accepted */
+
+/* A place for a message. The buffer belongs to nigh until the completion. */
+struct nigh_recv {
+    uint32_t size;  /* sizeof(struct nigh_recv) */
+    uint32_t flags; /* NIGH_MULTI, NIGH_IN_PLACE */
+    void *buffer;
+    uint64_t bytes; /* a longer message completes with -EMSGSIZE and its full length in `bytes`; what fits
+                       has been written, nothing beyond */
+    uint64_t tag;
+    uint64_t ignore; /* bits of the tag that are not compared; NIGH_IGNORE_ALL = any tag */
+    uint64_t context;
+    uint32_t tclass;
+    uint32_t min_free; /* with NIGH_MULTI; at least 1 */
+    struct nigh_region *region;
+};
+
+/* ---- completions ------------------------------------------------------------------------------------------
+ */
+
+enum nigh_op {
+    NIGH_OP_SEND = 1,
+    NIGH_OP_RECV = 2,
+    NIGH_OP_LEND = 3, /* the lender's: the receiver has given the buffer back */
+    NIGH_OP_PUT = 4,
+    NIGH_OP_GET = 5,
+    NIGH_OP_ATOMIC = 6,
+    NIGH_OP_COLLECTIVE = 7,
+    NIGH_OP_REMOTE_PUT = 8, /* the target's: a put with NIGH_NOTIFY has arrived */
+};
+
+/* flags of struct nigh_completion */
+#define NIGH_DONE_RELEASED (1u << 0) /* this multi-receive buffer is the host's again */
+#define NIGH_DONE_LENT     (1u << 1) /* `data` must be given back by release() */
+
+struct nigh_completion {
+    uint64_t context; /* of the post */
+    int32_t status;  /* 0, or: -EMSGSIZE longer than the buffer (`bytes` tells the full length), -ECANCELED by
+                        cancel or disconnect, -ECONNRESET the peer has closed or died, -EPROTO the peer broke
+                        the protocol, -EACCES or -ERANGE remote memory that is not registered, not writable or
+                        outside its region, -EIO a copy failed */
+    uint16_t op;     /* enum nigh_op */
+    uint16_t flags;  /* NIGH_DONE_* */
+    uint64_t bytes;  /* of the message; sent, received or moved */
+    uint64_t tag;    /* receives: the sender's tag */
+    uint64_t imm;    /* receives: the sender's immediate */
+    uint64_t source; /* receives: the number given for the peer at connect, its rank if it connected by itself
+                        and is of this job, else NIGH_SOURCE_NONE. Others: the peer of the operation */
+    struct nigh_endpoint *endpoint; /* of the peer: good for an answer, NULL where there is none */
+    void *data;                     /* where the bytes lie: multi-receive, in place; NULL otherwise */
+};
+
+/* ---- remote memory
+ * ----------------------------------------------------------------------------------------- */
+
+#define NIGH_REMOTE_READ  (1u << 0)
+#define NIGH_REMOTE_WRITE (1u << 1) /* put and atomics */
+
+struct nigh_register {
+    uint32_t size;  /* sizeof(struct nigh_register) */
+    uint32_t flags; /* NIGH_REMOTE_READ | NIGH_REMOTE_WRITE */
+    void *buffer;
+    uint64_t bytes;       /* at least 1 */
+    uint64_t reserved[2]; /* zero */
+};
+
+#define NIGH_NOTIFY (1u << 3) /* post_put: a NIGH_OP_REMOTE_PUT completion with `imm` at the target */
+
+struct nigh_rma {
+    uint32_t size;  /* sizeof(struct nigh_rma) */
+    uint32_t flags; /* NIGH_SILENT, NIGH_NOTIFY */
+    void *buffer;   /* local: read by put, written by get */
+    uint64_t bytes;
+    uint64_t offset; /* in bytes from the start of the remote region */
+    uint64_t key;    /* the remote region's key, from register_memory at the target */
+    uint64_t imm;
+    uint64_t context;
+    uint64_t reserved; /* zero */
+};
+
+enum nigh_type {
+    NIGH_I8 = 1,
+    NIGH_U8,
+    NIGH_I16,
+    NIGH_U16,
+    NIGH_I32,
+    NIGH_U32,
+    NIGH_I64,
+    NIGH_U64,
+    NIGH_F32,
+    NIGH_F64,
+};
+
+enum nigh_atomic_op {
+    NIGH_SUM = 1,
+    NIGH_PROD,
+    NIGH_MIN,
+    NIGH_MAX,
+    NIGH_LAND,
+    NIGH_LOR,
+    NIGH_LXOR,
+    NIGH_BAND,
+    NIGH_BOR,
+    NIGH_BXOR,
+    NIGH_READ,  /* fetch only */
+    NIGH_WRITE, /* replace */
+    NIGH_CSWAP, /* replace where equal to `compare` */
+};
+
+#define NIGH_ATOMIC_BYTES 1024u /* largest count * width of one post_atomic */
+
+/* Applied by the target when it makes progress; atomic with respect to all other post_atomic of any rank on
+ * that region, not to the target's own loads and stores while they are in flight. */
+struct nigh_atomic {
+    uint32_t size;       /* sizeof(struct nigh_atomic) */
+    uint32_t flags;      /* NIGH_SILENT */
+    uint16_t op;         /* enum nigh_atomic_op; bitwise and logical ones take integers only */
+    uint16_t type;       /* enum nigh_type */
+    uint32_t count;      /* elements, at least 1, count * width <= NIGH_ATOMIC_BYTES */
+    const void *operand; /* NULL for NIGH_READ */
+    const void *compare; /* NIGH_CSWAP only */
+    void *result;        /* the values before, or NULL */
+    uint64_t offset;     /* in bytes, a multiple of the element's width */
+    uint64_t key;
+    uint64_t context;
+    uint64_t reserved; /* zero */
+};
+
+/* Handing over heap memory without a copy. */
+struct nigh_lend {
+    uint32_t size;      /* sizeof(struct nigh_lend) */
+    uint32_t flags;     /* NIGH_SILENT */
+    const void *buffer; /* wholly inside one block from heap_alloc */
+    uint64_t bytes;
+    uint64_t tag;
+    uint64_t imm;
+    uint64_t context;
+    uint32_t tclass;
+    uint32_t reserved0; /* zero */
+    uint64_t reserved;  /* zero */
+};
+
+/* ---- collectives (their slots may be absent: NIGH_HAS)
+ * ----------------------------------------------------- */
+
+enum nigh_collective_op {
+    NIGH_BARRIER = 1,
+    NIGH_BROADCAST,
+    NIGH_REDUCE,
+    NIGH_ALLREDUCE,
+    NIGH_GATHER,
+    NIGH_SCATTER,
+    NIGH_ALLGATHER,
+    NIGH_ALLTOALL,
+    NIGH_REDUCE_SCATTER,
+    NIGH_SCAN,
+    NIGH_EXSCAN,
+};
+
+struct nigh_collective {
+    uint32_t size; /* sizeof(struct nigh_collective) */
+    uint32_t flags;
+    uint16_t op;        /* enum nigh_collective_op */
+    uint16_t type;      /* enum nigh_type */
+    uint16_t reduction; /* enum nigh_atomic_op, NIGH_SUM .. NIGH_BXOR */
+    uint16_t reserved0; /* zero */
+    uint32_t root;      /* index in the group */
+    uint32_t reserved1; /* zero */
+    const void *send;
+    void *recv;
+    uint64_t count; /* elements per rank */
+    const uint64_t *send_counts,
+        *send_offsets; /* the v forms: one entry a rank, in elements; NULL otherwise */
+    const uint64_t *recv_counts, *recv_offsets;
+    uint64_t context;
+    uint64_t reserved[2]; /* zero */
+};
+
+/* ---- query
+ * -------------------------------------------------------------------------------------------------- */
+
+enum nigh_query {
+    NIGH_QUERY_CONTEXT = 1,  /* struct nigh_query_context; endpoint NULL */
+    NIGH_QUERY_ENDPOINT = 2, /* struct nigh_query_endpoint */
+    NIGH_QUERY_PATHS = 3,    /* array of struct nigh_query_path, one a size class */
+    NIGH_QUERY_STATS = 4,    /* struct nigh_query_stats; endpoint NULL = the whole context */
+    NIGH_QUERY_MACHINE = 5,  /* struct nigh_query_machine; context may be NULL */
+};
+
+/* Each answer begins with its size; the caller sets it, a smaller answer is cut, a larger one is filled with
+ * zero. */
+struct nigh_query_context {
+    uint32_t size;
+    uint32_t rank, ranks, peers; /* peers: endpoints alive, implicit ones included */
+    uint64_t job;
+    uint64_t incarnation;      /* random, of this context */
+    uint64_t shared_reserved;  /* bytes of address space of the arena */
+    uint64_t shared_committed; /* bytes of memory that the arena takes now */
+    uint64_t heap_bytes, heap_used;
+    uint64_t inject_bytes, eager_bytes, atomic_bytes;
+    uint32_t posted, unexpected; /* receives waiting, messages waiting */
+    uint64_t reserved[6];
+};
+
+struct nigh_query_endpoint {
+    uint32_t size;
+    uint32_t state; /* enum nigh_state */
+    uint32_t rank;  /* NIGH_RANK_NONE for one of another job */
+    int32_t pid;    /* as the kernel told at attach; 0 = not visible from here */
+    uint64_t source;
+    uint64_t queued; /* posts waiting for room or for the connection */
+    uint64_t ring_slots;
+    uint64_t handoff_ns; /* measured on this pair, 0 = not yet */
+    uint64_t reserved[6];
+};
+
+#define NIGH_REASON_BYTES 112
+struct nigh_query_path {
+    uint32_t size;
+    uint32_t reserved0;
+    uint64_t bytes_from;            /* the first message size of this class */
+    char path[16];                  /* "inline", "eager", "chunked", "heap", "cma", "lend", ... */
+    char reason[NIGH_REASON_BYTES]; /* why this one; which others were refused and why */
+};
+
+struct nigh_query_stats {
+    uint32_t size;
+    uint32_t reserved0;
+    uint64_t sent, sent_bytes, received, received_bytes;
+    uint64_t inline_sent, eager_sent, chunked_sent, heap_sent, cma_sent, lend_sent; /* messages by path */
+    uint64_t put, get, atomic;
+    uint64_t unexpected, truncated, peers_lost, peers_broken;
+    uint64_t sleeps, wakes,
+        rescues; /* rescues: sleeps ended by their time-out though work was there; must be 0 */
+    uint64_t ring_full, ring_grown, path_changes;
+    uint64_t reserved[8];
+};
+
+struct nigh_query_machine {
+    uint32_t size;
+    uint32_t cpus, l3_domains, numa_nodes, packages;
+    uint32_t page_bytes;
+    uint64_t memory_bytes, memory_limit; /* limit: of the cgroup, 0 = none */
+    uint32_t cma;                        /* 1 usable with children, 0 not; reason below */
+    uint32_t huge_shared;                /* 1 huge pages for shared memory can be had */
+    char cma_reason[NIGH_REASON_BYTES];
+    char huge_reason[NIGH_REASON_BYTES];
+    char topology_reason[NIGH_REASON_BYTES]; /* empty, or why the topology is a guess */
+    uint64_t reserved[8];
+};
+
+/* ---- the table
+ * ---------------------------------------------------------------------------------------------- */
+
+struct nigh_ops {
+    uint32_t abi;            /* NIGH_ABI of this object */
+    uint32_t size;           /* of this table in bytes */
+    const char *name;        /* "nigh" */
+    const char *version;     /* of the release, "0.1.0" */
+    const char *description; /* one line */
+    const char *config_help; /* all environment variables, a line each */
+
+    /*
+     * Joins a job. On success *out is the context and belongs to the caller until close(). Waits for nobody.
+     * Errors: -ENOENT NIGH_OPEN_DETECT and no launcher; -EINVAL a field or an environment value out of range
+     * (logged with its name, value and limit); -EADDRINUSE this rank of this job is already open on this
+     * machine; -ENOMEM the shared memory could not be reserved (logged with the size and the limit that
+     * refused); -EMFILE no file descriptors left; -EPERM, -ENOSYS the system refuses memfd or sockets
+     * (logged); -ENAMETOOLONG, -ENOTDIR, -EACCES the directory cannot hold sockets.
+     */
+    int (*open)(const struct nigh_open *options, struct nigh_context **out);
+
+    /*
+     * Leaves the job. Posted operations end without completions, lends in flight are withdrawn, endpoints,
+     * regions, groups and heap memory become invalid. Peers see PEER_CLOSED after everything that was
+     * published before; eager messages stay readable for them. Never waits for a peer. Returns 0 always for a
+     * valid context.
+     */
+    int (*close)(struct nigh_context *context);
+
+    /* Writes this context's address. Legal from open to close. */
+    int (*address)(struct nigh_context *context, struct nigh_address *out);
+
+    /*
+     * A connection to a peer, which may be this context, another one of this process, and may not exist yet
+     * if it is named by rank. *out belongs to the caller until disconnect(). Connecting to the same peer
+     * again gives the same endpoint, and as many disconnects are needed; `source` of the first call stays.
+     * Never waits. Errors: -ERANGE rank outside of the job; -EINVAL neither or both of rank and address;
+     * -EBADMSG the address is not one of nigh's (garbage, another version); -EHOSTUNREACH the address is of
+     * another machine or boot; -EACCES of another user; -ECONNREFUSED its context was closed; -ENOSPC more
+     * than peers_max; -ENOMEM. A peer named by rank that never opens stays CONNECTING.
+     */
+    int (*connect)(struct nigh_context *context, const struct nigh_connect *to, struct nigh_endpoint **out);
+
+    /*
+     * Undoes one connect(). With the last: queued and unmatched operations of this endpoint complete with
+     * -ECANCELED, the peer sees PEER_CLOSED, the pointer is dead. Never waits. Errors: -EINVAL not connected
+     * by this caller.
+     */
+    int (*disconnect)(struct nigh_endpoint *endpoint);
+
+    /*
+     * Sends. Completes (NIGH_OP_SEND) when the buffer may be reused; with NIGH_SYNC when it was matched too.
+     * Errors: -EINVAL class or flags; -EFAULT NULL buffer with bytes > 0; -EMSGSIZE NIGH_INJECT of more than
+     * NIGH_INJECT_BYTES; -EAGAIN too many operations are queued on this endpoint; -ECONNRESET, -EPROTO by the
+     * endpoint's state; -ENOMEM.
+     */
+    int (*post_send)(struct nigh_endpoint *endpoint, const struct nigh_send *send);
+
+    /*
+     * Posts a receive from `from`, or from anyone if it is NULL. Receives are matched in the order of their
+     * posting. Completes with NIGH_OP_RECV. A receive that names an endpoint which ends completes with
+     * -ECONNRESET; of the receives from anyone one completes with -ECONNRESET per peer that died, so that the
+     * host is told once. Errors: -EINVAL class, flags, min_free; -EFAULT NULL buffer with bytes > 0;
+     * -ECONNRESET, -EPROTO by the state, if no message that matches is there; -ENOMEM.
+     */
+    int (*post_recv)(struct nigh_context *context, struct nigh_endpoint *from, const struct nigh_recv *recv);
+
+    /*
+     * Is there an unmatched message? On success *found tells tag, imm, bytes, source, endpoint. With out !=
+     * NULL the message is claimed: it matches no other receive, and *out must be given to claim() once. Makes
+     * progress first. Errors: -ENOMSG none; -EINVAL class; -ECONNRESET, -EPROTO by the state of `from`, if
+     * none is there.
+     */
+    int (*probe)(struct nigh_context *context, struct nigh_endpoint *from, uint64_t tag, uint64_t ignore,
+                 uint32_t tclass, struct nigh_completion *found, struct nigh_message **out);
+
+    /* Receives a claimed message as post_recv would; tag, ignore and class of `recv` are not looked at;
+     * NIGH_MULTI is not allowed. *message is used up on success only. Errors as of post_recv. */
+    int (*claim)(struct nigh_context *context, struct nigh_message *message, const struct nigh_recv *recv);
+
+    /*
+     * Takes back the oldest posted receive, or the oldest queued send of which nothing has left, that was
+     * posted with this `op_context`. It completes with -ECANCELED. Takes time in proportion to what is
+     * posted. Errors: -ENOENT there is none: it has completed, is about to, or never was.
+     */
+    int (*cancel)(struct nigh_context *context, uint64_t op_context);
+
+    /*
+     * Remote memory. put writes into, get reads from, atomic works on a region that the peer has registered.
+     * Complete when the remote side is done. Regions of heap memory are read without the peer's help;
+     * everything else needs the peer to make progress. No order among them or to messages, unless by
+     * completion. Errors: as of post_send; -EOPNOTSUPP atomic: operation not defined for the type; -EMSGSIZE
+     * atomic too large.
+     */
+    int (*post_put)(struct nigh_endpoint *endpoint, const struct nigh_rma *rma);
+    int (*post_get)(struct nigh_endpoint *endpoint, const struct nigh_rma *rma);
+    int (*post_atomic)(struct nigh_endpoint *endpoint, const struct nigh_atomic *atomic);
+
+    /*
+     * Sends heap memory without copying it: whoever receives it with NIGH_IN_PLACE reads it where it lies; an
+     * ordinary receive gets a copy. Neither side may write it until it is given back. Completes with
+     * NIGH_OP_LEND when it is, or with an error when the receiver is gone. Errors: as of post_send; -EINVAL
+     * not heap memory.
+     */
+    int (*post_lend)(struct nigh_endpoint *endpoint, const struct nigh_lend *lend);
+
+    /*
+     * Gives `data` of a completion with NIGH_DONE_LENT back; afterwards it must not be read.
+     * Errors: -EINVAL nothing of that address is held.
+     */
+    int (*release)(struct nigh_context *context, void *data);
+
+    /* Collectives on a group; absent until they are built in. */
+    int (*post_collective)(struct nigh_group *group, const struct nigh_collective *collective);
+    int (*group_create)(struct nigh_context *context, struct nigh_endpoint *const *members, uint32_t count,
+                        struct nigh_group **out);
+    int (*group_free)(struct nigh_group *group);
+
+    /*
+     * Memory that peers can read in place: lends, and large sends of it, are copied once or not at all.
+     * Aligned to 64 bytes, zeroed when first used. Freed by heap_free() or close(). heap_free() of memory
+     * that is lent or being sent is refused with -EBUSY. Errors: -ENOMEM the heap is full or the machine's
+     * memory cannot back it (logged once with the limit); -EINVAL bytes is 0, or heap_free() of something
+     * else.
+     */
+    int (*heap_alloc)(struct nigh_context *context, uint64_t bytes, void **out);
+    int (*heap_free)(struct nigh_context *context, void *memory);
+
+    /*
+     * Lets peers use [buffer, buffer + bytes) by *key. The memory stays the caller's and must stay valid
+     * until deregister(), after which operations of peers that arrive complete with -EACCES at them. Errors:
+     * -EINVAL no bytes or no flags; -EFAULT NULL; -ENOMEM.
+     */
+    int (*register_memory)(struct nigh_context *context, const struct nigh_register *memory, uint64_t *key,
+                           struct nigh_region **out);
+    int (*deregister)(struct nigh_context *context, struct nigh_region *region);
+
+    /*
+     * Makes progress and writes up to `count` completions. Returns how many, 0 if there is none now. Never
+     * sleeps.
+     */
+    int (*poll_completions)(struct nigh_context *context, struct nigh_completion *out, uint32_t count);
+
+    /*
+     * Returns 0 as soon as poll_completions() would return something, -ETIMEDOUT after timeout_ns
+     * (UINT64_MAX: no limit; 0: look once), -EINTR when a signal handler ran while it slept. Spins, yields,
+     * then sleeps; a sleeper is woken by peers, by the kernel (a peer's death) and by other threads' posts.
+     */
+    int (*wait)(struct nigh_context *context, uint64_t timeout_ns);
+
+    /*
+     * The descriptor that becomes readable when there is something to poll, for epoll, libuv and the like; it
+     * belongs to the context. Call it before each sleep: it also arms the descriptor and takes old readiness
+     * off it. Errors: -EAGAIN there is something to poll now (*fd is not written); -ENOTSUP the context was
+     * opened without NIGH_OPEN_WAIT_FD.
+     */
+    int (*wait_fd)(struct nigh_context *context, int *fd);
+
+    /*
+     * Facts, read-only: *bytes is the room at `out` and becomes what was written. See enum nigh_query.
+     * Errors: -EINVAL unknown kind, or an endpoint is needed; -ENOSPC room for less than the smallest answer.
+     */
+    int (*query)(struct nigh_context *context, struct nigh_endpoint *endpoint, uint32_t what, void *out,
+                 uint64_t *bytes);
+};
+
+typedef const struct nigh_ops *(*nigh_transport_fn)(uint32_t abi);
+
+/* The one exported symbol. Returns the table, or NULL if `abi` is of another major. Any thread, any time. */
+const struct nigh_ops *nigh_transport(uint32_t abi);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
