@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The copy kernels for x86-64, in AVX-512 and AVX2. Each form is compiled for its own instruction set
+ * whatever the flags of the build are, and only ever called after the CPU has said that it has it. */
+#include "shm/copy.h"
+
+#if defined(__x86_64__)
+
+#include <cpuid.h>
+#include <immintrin.h>
+#include <stdatomic.h>
+
+#define AVX512 __attribute__((target("avx512f")))
+#define AVX2   __attribute__((target("avx2")))
+
+enum {
+    LINE = 64,
+    /* How far the stores run behind the requests for ownership: eight lines cover a handoff of 250 ns at the
+     * rate at which one core copies, and stay within the fill buffers of every core at hand. */
+    AHEAD = 8 * LINE,
+    /* The reader gives lines back in blocks: flushing line by line stalls the loads that follow. */
+    FLUSH_BLOCK = 1024,
+};
+
+static inline void own_ahead(const uint8_t *line)
+{
+    __asm__ volatile("prefetchw %0" : : "m"(*line));
+}
+
+static inline void give_back(const void *line)
+{
+    __asm__ volatile("clflushopt %0" : "+m"(*(volatile char *)(uintptr_t)line));
+}
+
+/* Bytes up to the next line of dst; the loops below then write whole lines. */
+static inline size_t to_next_line(const uint8_t *dst)
+{
+    return (LINE - ((uintptr_t)dst & (LINE - 1))) & (LINE - 1);
+}
+
+AVX512 static inline void line_512(uint8_t *dst, const uint8_t *src)
+{
+    _mm512_storeu_si512(dst, _mm512_loadu_si512(src));
+}
+
+AVX512 static inline void quad_512(uint8_t *dst, const uint8_t *src)
+{
+    __m512i a = _mm512_loadu_si512(src);
+    __m512i b = _mm512_loadu_si512(src + 64);
+    __m512i c = _mm512_loadu_si512(src + 128);
+    __m512i d = _mm512_loadu_si512(src + 192);
+
+    _mm512_storeu_si512(dst, a);
+    _mm512_storeu_si512(dst + 64, b);
+    _mm512_storeu_si512(dst + 128, c);
+    _mm512_storeu_si512(dst + 192, d);
+}
+
+/* Writes the first line unaligned, if it is, and says how far the loop may start: the overlap is cheaper than
+ * a remainder of every size. */
+AVX512 static inline size_t head_512(uint8_t *dst, const uint8_t *src)
+{
+    size_t skip = to_next_line(dst);
+
+    if (skip)
+        line_512(dst, src);
+    return skip;
+}
+
+AVX512 static void plain_512(void *to, const void *from, size_t bytes)
+{
+    uint8_t *dst = to;
+    const uint8_t *src = from;
+
+    if (bytes < LINE) {
+        nigh_copy_small(dst, src, bytes);
+        return;
+    }
+
+    size_t at = head_512(dst, src);
+
+    for (; at + 4 * LINE <= bytes; at += 4 * LINE)
+        quad_512(dst + at, src + at);
+    for (; at + LINE <= bytes; at += LINE)
+        line_512(dst + at, src + at);
+    if (at < bytes)
+        line_512(dst + bytes - LINE, src + bytes - LINE);
+}
+
+AVX512 static void prefetchw_512(void *to, const void *from, size_t bytes)
+{
+    uint8_t *dst = to;
+    const uint8_t *src = from;
+    size_t at = 0;
+
+    for (size_t line = 0; line < AHEAD && line < bytes; line += LINE)
+        own_ahead(dst + line);
+    if (bytes > AHEAD + LINE) {
+        for (at = head_512(dst, src); at + AHEAD + LINE <= bytes; at += LINE) {
+            own_ahead(dst + at + AHEAD);
+            line_512(dst + at, src + at);
+        }
+    }
+    plain_512(dst + at, src + at, bytes - at);
+}
+
+/* A line is written either past the cache or through it, never both: a mixed line is flushed twice. */
+AVX512 static void nt_512(void *to, const void *from, size_t bytes)
+{
+    uint8_t *dst = to;
+    const uint8_t *src = from;
+    size_t at = to_next_line(dst);
+
+    if (bytes < at + LINE) {
+        plain_512(dst, src, bytes);
+        return;
+    }
+    nigh_copy_small(dst, src, at);
+    for (; at + LINE <= bytes; at += LINE)
+        _mm512_stream_si512((__m512i *)(void *)(dst + at), _mm512_loadu_si512(src + at));
+    nigh_copy_small(dst + at, src + at, bytes - at);
+    _mm_sfence();
+}
+
+AVX2 static inline void line_256(uint8_t *dst, const uint8_t *src)
+{
+    __m256i a = _mm256_loadu_si256((const __m256i *)(const void *)src);
+    __m256i b = _mm256_loadu_si256((const __m256i *)(const void *)(src + 32));
+
+    _mm256_storeu_si256((__m256i *)(void *)dst, a);
+    _mm256_storeu_si256((__m256i *)(void *)(dst + 32), b);
+}
+
+AVX2 static inline size_t head_256(uint8_t *dst, const uint8_t *src)
+{
+    size_t skip = to_next_line(dst);
+
+    if (skip)
+        line_256(dst, src);
+    return skip;
+}
+
+AVX2 static void plain_256(void *to, const void *from, size_t bytes)
+{
+    uint8_t *dst = to;
+    const uint8_t *src = from;
+
+    if (bytes < LINE) {
+        nigh_copy_small(dst, src, bytes);
+        return;
+    }
+
+    size_t at = head_256(dst, src);
+
+    for (; at + 2 * LINE <= bytes; at += 2 * LINE) {
+        line_256(dst + at, src + at);
+        line_256(dst + at + LINE, src + at + LINE);
+    }
+    if (at + LINE <= bytes) {
+        line_256(dst + at, src + at);
+        at += LINE;
+    }
+    if (at < bytes)
+        line_256(dst + bytes - LINE, src + bytes - LINE);
+}
+
+AVX2 static void prefetchw_256(void *to, const void *from, size_t bytes)
+{
+    uint8_t *dst = to;
+    const uint8_t *src = from;
+    size_t at = 0;
+
+    for (size_t line = 0; line < AHEAD && line < bytes; line += LINE)
+        own_ahead(dst + line);
+    if (bytes > AHEAD + LINE) {
+        for (at = head_256(dst, src); at + AHEAD + LINE <= bytes; at += LINE) {
+            own_ahead(dst + at + AHEAD);
+            line_256(dst + at, src + at);
+        }
+    }
+    plain_256(dst + at, src + at, bytes - at);
+}
+
+AVX2 static void nt_256(void *to, const void *from, size_t bytes)
+{
+    uint8_t *dst = to;
+    const uint8_t *src = from;
+    size_t at = to_next_line(dst);
+
+    if (bytes < at + LINE) {
+        plain_256(dst, src, bytes);
+        return;
+    }
+    nigh_copy_small(dst, src, at);
+    for (; at + LINE <= bytes; at += LINE) {
+        __m256i a = _mm256_loadu_si256((const __m256i *)(const void *)(src + at));
+        __m256i b = _mm256_loadu_si256((const __m256i *)(const void *)(src + at + 32));
+
+        _mm256_stream_si256((__m256i *)(void *)(dst + at), a);
+        _mm256_stream_si256((__m256i *)(void *)(dst + at + 32), b);
+    }
+    nigh_copy_small(dst + at, src + at, bytes - at);
+    _mm_sfence();
+}
+
+static void movsb(void *dst, const void *src, size_t bytes)
+{
+    __asm__ volatile("rep movsb" : "+D"(dst), "+S"(src), "+c"(bytes) : : "memory");
+}
+
+/* Copies a block, then gives its lines back. The lines at both ends may hold a neighbour's bytes: a flush
+ * never changes what memory holds, so that costs time and nothing else. */
+static inline void flush_with(nigh_copy_fn plain, void *to, const void *from, size_t bytes)
+{
+    uint8_t *dst = to;
+    const uint8_t *src = from;
+
+    for (size_t at = 0; at < bytes; at += FLUSH_BLOCK) {
+        size_t part = bytes - at < FLUSH_BLOCK ? bytes - at : FLUSH_BLOCK;
+        uintptr_t line = (uintptr_t)(src + at) & ~(uintptr_t)(LINE - 1);
+
+        plain(dst + at, src + at, part);
+        for (; line < (uintptr_t)(src + at + part); line += LINE)
+            give_back((const void *)line);
+    }
+}
+
+static void flush_512(void *dst, const void *src, size_t bytes)
+{
+    flush_with(plain_512, dst, src, bytes);
+}
+
+static void flush_256(void *dst, const void *src, size_t bytes)
+{
+    flush_with(plain_256, dst, src, bytes);
+}
+
+static int has_clflushopt(void)
+{
+    unsigned a, b, c, d;
+
+    return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (b & (1U << 23));
+}
+
+static int ask_cpu(void)
+{
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("avx512f"))
+        return NIGH_COPY_AVX512;
+    return __builtin_cpu_supports("avx2") ? NIGH_COPY_AVX2 : NIGH_COPY_PORTABLE;
+}
+
+/* Two threads that both find nothing ask twice and store the same answer. */
+static int asked_once(_Atomic int *kept, int (*ask)(void))
+{
+    int answer = atomic_load_explicit(kept, memory_order_relaxed);
+
+    if (answer < 0) {
+        answer = ask();
+        atomic_store_explicit(kept, answer, memory_order_relaxed);
+    }
+    return answer;
+}
+
+enum nigh_copy_isa nigh_copy_x86_isa(void)
+{
+    static _Atomic int kept = -1;
+
+    return (enum nigh_copy_isa)asked_once(&kept, ask_cpu);
+}
+
+static nigh_copy_fn flush_for(enum nigh_copy_isa isa)
+{
+    static _Atomic int kept = -1;
+
+    if (!asked_once(&kept, has_clflushopt))
+        return NULL;
+    return isa == NIGH_COPY_AVX512 ? flush_512 : flush_256;
+}
+
+nigh_copy_fn nigh_copy_x86(enum nigh_copy_kernel kernel, enum nigh_copy_isa isa)
+{
+    int wide = isa == NIGH_COPY_AVX512;
+
+    if (kernel == NIGH_COPY_MOVSB)
+        return movsb;
+    if (isa == NIGH_COPY_PORTABLE)
+        return NULL;
+    switch (kernel) {
+    case NIGH_COPY_PLAIN:
+        return wide ? plain_512 : plain_256;
+    case NIGH_COPY_PREFETCHW:
+        return wide ? prefetchw_512 : prefetchw_256;
+    case NIGH_COPY_NT:
+        return wide ? nt_512 : nt_256;
+    case NIGH_COPY_FLUSH:
+        return flush_for(isa);
+    default:
+        return NULL;
+    }
+}
+
+#else
+typedef int nigh_copy_x86_is_empty;
+#endif
