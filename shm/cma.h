@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* shm/cma.h - reading another process's memory by process_vm_readv, where it is allowed. */
+#ifndef NIGH_SHM_CMA_H
+#define NIGH_SHM_CMA_H
+
+#include <stdint.h>
+
+/* Copies [remote, remote + bytes) of process `pid` to `local`. 0; -EPERM, -ESRCH, -EFAULT, -ENOSYS, -EIO
+ * (short). */
+int nigh_cma_read(int pid, void *local, uint64_t remote, uint64_t bytes);
+
+/* Whether reading `pid` works: reads a nonce that lies at `remote` in it and compares it with `nonce`. 0, or
+ * why not. */
+int nigh_cma_probe(int pid, uint64_t remote, uint64_t nonce);
+
+#endif

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * shm/doorbell.h - sleeping and being woken. A context that goes to sleep raises `asleep` in its arena,
+ * fences, looks once more and sleeps on its doorbell; a peer that publishes looks at `asleep` and rings. The
+ * fence between the peer's publishing and its look costs more than all the rest of a small send, so where the
+ * kernel has membarrier the sleeper runs it for everybody (asymmetric fences). docs/memory-model.md has the
+ * proof.
+ */
+#ifndef NIGH_SHM_DOORBELL_H
+#define NIGH_SHM_DOORBELL_H
+
+#include "shm/layout.h"
+#include "shm/shared.h"
+#include <stdbool.h>
+
+struct nigh_bell {
+    struct nigh_doorbell *shared; /* writable; NULL: not open */
+    uint64_t bytes;
+    uint32_t words; /* of hints */
+    int fd;         /* own memfd; -1 in a peer's */
+    int eventfd;    /* own: -1 unless NIGH_OPEN_WAIT_FD; a peer's: -1 unless it was passed */
+};
+
+/* Own doorbell for `peers_max` peers. -ENOMEM, -EMFILE, logged. */
+int nigh_bell_create(uint32_t peers_max, bool with_eventfd, struct nigh_bell *out);
+/* A peer's, from its descriptors; takes over eventfd (-1: none), does not close fd. Checks size and seals:
+ * -EPROTO. */
+int nigh_bell_map(int fd, int eventfd, struct nigh_bell *out);
+void nigh_bell_close(struct nigh_bell *bell); /* both kinds */
+
+/* True when this process is registered for membarrier, so its publishers need no fence of their own.
+ * Registers at the first call; any thread. */
+bool nigh_bell_light(void);
+
+/* The sleeper's side of the asymmetric fence (SLEEP_ENTER): afterwards whatever any peer published is visible
+ * here, or that peer will see our flag. */
+void nigh_bell_fence(void);
+
+/* Wakes the owner of a peer's (or own) doorbell; `asleep` as read from its arena. */
+void nigh_bell_ring(struct nigh_bell *bell, uint32_t asleep);
+
+/* Tells the owner that the ring from the peer it knows as `index` has something. Out of range: nothing
+ * happens. */
+void nigh_bell_hint(struct nigh_bell *bell, uint32_t index);
+
+/* The bell's value before the last look (BELL_READ). */
+static inline uint32_t nigh_bell_read(const struct nigh_bell *bell)
+{
+    return nigh_load_acquire(&bell->shared->bell, BELL_READ);
+}
+
+/* Sleeps until the bell differs from `seen` or timeout_ns have passed. 0, -ETIMEDOUT, -EINTR. */
+int nigh_bell_sleep(struct nigh_bell *bell, uint32_t seen, uint64_t timeout_ns);
+
+#endif

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * shm/layout.h - what lies where in shared memory. A layout change bumps NIGH_LAYOUT_VERSION; the golden test
+ * in tests/abi pins every offset.
+ */
+#ifndef NIGH_SHM_LAYOUT_H
+#define NIGH_SHM_LAYOUT_H
+
+#include <assert.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * The arena: one memfd a context, sealed (SHRINK, GROW, FUTURE_WRITE, SEAL) before its descriptor leaves. Its
+ * owner alone maps it writable; peers map it read-only. All of it is reserved, pages are committed
+ * (fallocate) before they are first written.
+ *
+ *   0            header       struct nigh_arena_header     written once, before the descriptor leaves
+ *   4 KiB        state        struct nigh_arena_state      written when the owner goes to sleep and wakes
+ *   pairs_off    pairs        struct nigh_pair [peers_max] one for each peer this context knows, by its own
+ * index rings_off    rings        rings of struct nigh_slot    allocated when a pair first talks pool_off
+ * pool         chunks for large messages    in rotation among all pairs heap_off     heap         the
+ * program's own buffers    read in place by peers
+ *
+ * Who may write what:
+ *
+ *   object                    writer                       readers
+ *   header, state             owner                        every peer
+ *   pair[i].consumed, .cold   owner, as receiver from i    peer i, as sender
+ *   pair[i].ring              owner, as sender to i        peer i, as receiver
+ *   ring of pair i, chunks    owner, as sender to i        peer i, as receiver
+ *   heap                      owner's program              peers that were sent a reference
+ *   doorbell (a memfd of its  every peer and the owner     the owner
+ *     own, sealed SHRINK, GROW, SEAL)
+ */
+
+#define NIGH_ARENA_MAGIC    UINT64_C(0x31616e6572612d6e) /* "n-arena1" */
+#define NIGH_LAYOUT_VERSION 1u
+#define NIGH_LINE           64u
+#define NIGH_PAGE           4096u
+
+struct nigh_arena_header {
+    uint64_t magic;
+    uint32_t version;
+    uint32_t peers_max;
+    uint64_t bytes;       /* of the whole arena; must equal the file's size */
+    uint64_t incarnation; /* random, of this context */
+    uint64_t pairs_off;
+    uint64_t rings_off, rings_bytes;
+    uint64_t pool_off, pool_bytes;
+    uint64_t heap_off, heap_bytes;
+    uint64_t reserved[5];
+};
+static_assert(sizeof(struct nigh_arena_header) == 128, "arena header");
+
+struct nigh_arena_state {
+    uint32_t
+        asleep; /* NIGH_AWAKE, NIGH_ASLEEP_FUTEX, NIGH_ASLEEP_FD: publishers ring the doorbell when not 0 */
+    uint32_t reserved[15];
+};
+static_assert(sizeof(struct nigh_arena_state) == NIGH_LINE, "arena state is one line");
+
+enum nigh_asleep { NIGH_AWAKE = 0, NIGH_ASLEEP_FUTEX = 1, NIGH_ASLEEP_FD = 2 };
+
+/* Two lines for a peer, apart because they have different readers' rhythms: `consumed` changes while data
+ * flows in, `ring` about never. */
+struct nigh_pair {
+    uint64_t consumed; /* slots of the peer's ring to us that we have read, ever; its credit */
+    uint32_t cold; /* 1: we do not poll this peer's ring each time, so it must set a hint after publishing */
+    uint32_t reserved0;
+    uint64_t reserved1[6];
+
+    uint64_t ring; /* our ring to the peer: arena offset / NIGH_PAGE << 8 | log2(slots); 0 = none yet */
+    uint64_t reserved2[7];
+};
+static_assert(sizeof(struct nigh_pair) == 2 * NIGH_LINE, "pair");
+static_assert(offsetof(struct nigh_pair, ring) == NIGH_LINE, "pair.ring");
+
+/*
+ * A slot of a ring: one line. Word 0 is stored last, with release, and holds the lap: slots of an earlier
+ * lap, and the zeroed memory of a new ring (laps begin with 1), are told from fresh ones by it. A message of
+ * more than NIGH_SLOT_PAYLOAD bytes goes on in the following slots, which are pure payload.
+ *
+ *   63        48 47        32 31   24 23   16 15         0
+ *   |   lap     |   bytes    | class | kind  |   flags    |    word 0
+ */
+struct nigh_slot {
+    uint64_t head;
+    uint64_t tag;
+    uint64_t imm;
+    uint8_t payload[40];
+};
+static_assert(sizeof(struct nigh_slot) == NIGH_LINE, "slot is one line");
+#define NIGH_SLOT_PAYLOAD 40u
+
+/* The doorbell of a context: a memfd of its own, the only memory that peers may write. Forging it costs time
+ * only. */
+struct nigh_doorbell {
+    uint32_t bell; /* futex word: changes whenever somebody rings */
+    uint32_t reserved0[15];
+    uint64_t summary; /* bit w % 64 set: hints[w] may have bits */
+    uint64_t reserved1[7];
+    uint64_t
+        hints[]; /* bit i % 64 of word i / 64: look at the ring from the peer that the owner knows as i */
+};
+static_assert(offsetof(struct nigh_doorbell, summary) == NIGH_LINE, "doorbell.summary");
+static_assert(offsetof(struct nigh_doorbell, hints) == 2 * NIGH_LINE, "doorbell.hints");
+
+#endif

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * shm/rendezvous.h - how two contexts find each other and exchange their descriptors: a Unix socket, one
+ * short exchange, SCM_RIGHTS. Abstract names by default, files in a 0700 directory on request. Who may attach
+ * is decided by SO_PEERCRED; pid and pidfd come from the kernel. Never blocks.
+ */
+#ifndef NIGH_SHM_RENDEZVOUS_H
+#define NIGH_SHM_RENDEZVOUS_H
+
+#include "nigh/transport.h"
+#include <stdint.h>
+
+struct nigh_rendezvous;
+
+/* Who a context is. Part of every hello and, with the machine's identity, of every address. */
+struct nigh_identity {
+    uint64_t job;
+    uint64_t incarnation; /* 0 in a target: not known, any will do */
+    uint32_t rank;
+};
+
+/* What one side tells the other: sent with its descriptors arena, doorbell and, if it has one, eventfd. */
+struct nigh_hello {
+    struct nigh_identity self;
+    uint32_t index;     /* under which the speaker knows the listener in its own pairs */
+    uint32_t peers_max; /* of the speaker */
+    uint32_t ranks;     /* of the speaker's job */
+};
+
+/* The other side as attached: hello (validated for form, not for meaning) and what the kernel says of it. The
+ * descriptors belong to the callee, which closes or keeps them. */
+struct nigh_attach {
+    struct nigh_hello hello;
+    int arena_fd, doorbell_fd, event_fd; /* event_fd: -1 if it has none */
+    int pid;                             /* 0 if not visible from here */
+};
+
+/* Called from nigh_rendezvous_progress() only. */
+struct nigh_rendezvous_events {
+    /* Somebody greets us. Returns 0 and *index, under which we will know it: a record that exists already
+     * (matched by incarnation, or by job and rank if we are dialling it), or a new one; *cookie is the
+     * record. Negative: refuse. */
+    int (*greeted)(void *user, const struct nigh_hello *hello, uint32_t *index, void **cookie);
+    /* The exchange with `cookie` is complete; may come twice for one pair when both dialled: the second is
+     * dropped by the callee (it closes the descriptors). Returns 0 if it took the attach, negative to tell
+     * the other side off. */
+    int (*attached)(void *user, void *cookie, const struct nigh_attach *attach);
+    /* A dial can never succeed: -ECONNREFUSED the incarnation is gone, -EACCES, -EPROTO, -ENOSPC the other
+     * refused. */
+    void (*failed)(void *user, void *cookie, int error);
+    /* The process behind `cookie` has ended. Once per watch. */
+    void (*died)(void *user, void *cookie);
+};
+
+struct nigh_rendezvous_config {
+    struct nigh_identity self; /* incarnation set */
+    uint32_t peers_max, ranks;
+    int arena_fd, doorbell_fd, event_fd;
+    const char *directory; /* NULL: abstract names */
+    const struct nigh_rendezvous_events *events;
+    void *user;
+};
+
+/* Begins to listen under (uid, job, rank). -EADDRINUSE, -EMFILE, -EACCES, -ENOTDIR, -ENAMETOOLONG, -EPERM;
+ * logged. */
+int nigh_rendezvous_open(const struct nigh_rendezvous_config *config, struct nigh_rendezvous **out);
+void nigh_rendezvous_close(struct nigh_rendezvous *rendezvous);
+
+/* This context's address. */
+void nigh_rendezvous_address(const struct nigh_rendezvous *rendezvous, struct nigh_address *out);
+/* Reads an address: -EBADMSG garbage or version, -EHOSTUNREACH another machine or boot, -EACCES another user.
+ */
+int nigh_rendezvous_parse(const struct nigh_rendezvous *rendezvous, const struct nigh_address *address,
+                          struct nigh_identity *out);
+
+/* Starts greeting `to`; we know it as `index`. Ends in attached() or failed(). A name that nobody listens on
+ * is tried again (1 ms, doubling to 100 ms) if to->incarnation is 0, else it fails with -ECONNREFUSED: an
+ * address names a context that was open when it was written. So does an answer from another incarnation.
+ * -ENOMEM, nothing begun then. */
+int nigh_rendezvous_dial(struct nigh_rendezvous *rendezvous, const struct nigh_identity *to, uint32_t index,
+                         void *cookie);
+/* Forgets dials, exchanges and the watch of `cookie`; no event for it comes any more. The watch of the other
+ * process (pidfd; the kept socket's hang-up where pidfd cannot be had; none within one process) begins at
+ * attached(). */
+void nigh_rendezvous_forget(struct nigh_rendezvous *rendezvous, void *cookie);
+
+/* Does what can be done now: accepts, reads, answers, redials, notices deaths. Calls events. Costs system
+ * calls. */
+void nigh_rendezvous_progress(struct nigh_rendezvous *rendezvous);
+
+/* One descriptor (epoll) that is readable when progress has something to do; a timer for redials included. */
+int nigh_rendezvous_fd(const struct nigh_rendezvous *rendezvous);
+
+#endif

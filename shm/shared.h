@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * shm/shared.h - every access to shared memory. This header alone names memory orders. Each acquire, release
+ * and fence carries a label from the table below that names its partner; an unlisted label does not compile,
+ * and a test fails a label that is used without its partner. docs/memory-model.md argues each pair.
+ */
+#ifndef NIGH_SHM_SHARED_H
+#define NIGH_SHM_SHARED_H
+
+#include <stdint.h>
+
+/*
+ * LABEL(name, kind, partner)
+ *
+ *   RING_PUBLISH   the producer's store of a slot's first word: everything of the message is visible before
+ * it RING_PEEK      the consumer's load of that word CREDIT_RETURN  the consumer's store of how far it has
+ * read: its reads of the slots are done before it CREDIT_TAKE    the producer's load of it before it
+ * overwrites those slots or reuses those chunks DIRECTORY_SET  the producer's store of where a pair's ring
+ * lies DIRECTORY_GET  the consumer's load of it SLEEP_ENTER    the sleeper's fence between raising its flag
+ * and its last look at the rings SLEEP_CHECK    the publisher's fence between publishing and its look at the
+ * flag HINT_SET       the publisher's read-modify-write of a hint bit, after publishing HINT_TAKE      the
+ * consumer's exchange of a hint word, before it polls those rings BELL_RING      the waker's increment of the
+ * futex word BELL_READ      the sleeper's load of it before its last look FLAG_RAISE     the service thread's
+ * store "there is something to do" FLAG_SEE       the owner's load of it
+ */
+#define NIGH_ORDER_LABELS(LABEL)                 \
+    LABEL(RING_PUBLISH, release, RING_PEEK)      \
+    LABEL(RING_PEEK, acquire, RING_PUBLISH)      \
+    LABEL(CREDIT_RETURN, release, CREDIT_TAKE)   \
+    LABEL(CREDIT_TAKE, acquire, CREDIT_RETURN)   \
+    LABEL(DIRECTORY_SET, release, DIRECTORY_GET) \
+    LABEL(DIRECTORY_GET, acquire, DIRECTORY_SET) \
+    LABEL(SLEEP_ENTER, fence, SLEEP_CHECK)       \
+    LABEL(SLEEP_CHECK, fence, SLEEP_ENTER)       \
+    LABEL(HINT_SET, release, HINT_TAKE)          \
+    LABEL(HINT_TAKE, acquire, HINT_SET)          \
+    LABEL(BELL_RING, release, BELL_READ)         \
+    LABEL(BELL_READ, acquire, BELL_RING)         \
+    LABEL(FLAG_RAISE, release, FLAG_SEE)         \
+    LABEL(FLAG_SEE, acquire, FLAG_RAISE)
+
+#define NIGH_ORDER_ENUM(name, kind, partner) NIGH_##name,
+enum nigh_order_label { NIGH_ORDER_LABELS(NIGH_ORDER_ENUM) NIGH_ORDER_LABEL_COUNT };
+#undef NIGH_ORDER_ENUM
+
+/* Where a model explorer takes over: every shared access passes here first. Nothing in a normal build. */
+#ifndef NIGH_STEP
+#define NIGH_STEP(label) ((void)(label))
+#endif
+#define NIGH_RELAXED NIGH_ORDER_LABEL_COUNT
+
+/* The call site's label is a bare name from the table: nigh_store_release(&slot->head, word, RING_PUBLISH).
+ */
+#define nigh_load_acquire(p, label) (NIGH_STEP(NIGH_##label), __atomic_load_n((p), __ATOMIC_ACQUIRE))
+#define nigh_store_release(p, v, label) \
+    (NIGH_STEP(NIGH_##label), __atomic_store_n((p), (v), __ATOMIC_RELEASE))
+#define nigh_fetch_or_release(p, v, label) \
+    (NIGH_STEP(NIGH_##label), __atomic_fetch_or((p), (v), __ATOMIC_SEQ_CST))
+#define nigh_fetch_add_release(p, v, label) \
+    (NIGH_STEP(NIGH_##label), __atomic_fetch_add((p), (v), __ATOMIC_SEQ_CST))
+#define nigh_exchange_acquire(p, v, label) \
+    (NIGH_STEP(NIGH_##label), __atomic_exchange_n((p), (v), __ATOMIC_SEQ_CST))
+
+/* A full fence. The light form stops the compiler only: its partner then runs the fence on every CPU
+ * (membarrier). */
+#define nigh_fence_full(label)  (NIGH_STEP(NIGH_##label), __atomic_thread_fence(__ATOMIC_SEQ_CST))
+#define nigh_fence_light(label) (NIGH_STEP(NIGH_##label), __atomic_signal_fence(__ATOMIC_SEQ_CST))
+
+/* Relaxed: for words that carry no other data with them; the call site says why that is enough. */
+#define nigh_load_relaxed(p)     (NIGH_STEP(NIGH_RELAXED), __atomic_load_n((p), __ATOMIC_RELAXED))
+#define nigh_store_relaxed(p, v) (NIGH_STEP(NIGH_RELAXED), __atomic_store_n((p), (v), __ATOMIC_RELAXED))
+
+/* In a spin loop: lets a hyperthread sibling run and keeps the loop from being reordered wildly at its exit.
+ */
+static inline void nigh_pause(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ __volatile__("yield" ::: "memory");
+#else
+    __asm__ __volatile__("" ::: "memory");
+#endif
+}
+
+#endif
