@@ -7,7 +7,8 @@
 
 #include <cpuid.h>
 #include <immintrin.h>
-#include <stdatomic.h>
+
+#include "shm/shared.h"
 
 #define AVX512 __attribute__((target("avx512f")))
 #define AVX2   __attribute__((target("avx2")))
@@ -249,28 +250,28 @@ static int ask_cpu(void)
     return __builtin_cpu_supports("avx2") ? NIGH_COPY_AVX2 : NIGH_COPY_PORTABLE;
 }
 
-/* Two threads that both find nothing ask twice and store the same answer. */
-static int asked_once(_Atomic int *kept, int (*ask)(void))
+/* Two threads that both find nothing ask twice and store the same answer: relaxed is enough. */
+static int asked_once(int *kept, int (*ask)(void))
 {
-    int answer = atomic_load_explicit(kept, memory_order_relaxed);
+    int answer = nigh_load_relaxed(kept);
 
     if (answer < 0) {
         answer = ask();
-        atomic_store_explicit(kept, answer, memory_order_relaxed);
+        nigh_store_relaxed(kept, answer);
     }
     return answer;
 }
 
 enum nigh_copy_isa nigh_copy_x86_isa(void)
 {
-    static _Atomic int kept = -1;
+    static int kept = -1;
 
     return (enum nigh_copy_isa)asked_once(&kept, ask_cpu);
 }
 
 static nigh_copy_fn flush_for(enum nigh_copy_isa isa)
 {
-    static _Atomic int kept = -1;
+    static int kept = -1;
 
     if (!asked_once(&kept, has_clflushopt))
         return NULL;

@@ -12,16 +12,20 @@
 /*
  * LABEL(name, kind, partner)
  *
- *   RING_PUBLISH   the producer's store of a slot's first word: everything of the message is visible before
- * it RING_PEEK      the consumer's load of that word CREDIT_RETURN  the consumer's store of how far it has
- * read: its reads of the slots are done before it CREDIT_TAKE    the producer's load of it before it
- * overwrites those slots or reuses those chunks DIRECTORY_SET  the producer's store of where a pair's ring
- * lies DIRECTORY_GET  the consumer's load of it SLEEP_ENTER    the sleeper's fence between raising its flag
- * and its last look at the rings SLEEP_CHECK    the publisher's fence between publishing and its look at the
- * flag HINT_SET       the publisher's read-modify-write of a hint bit, after publishing HINT_TAKE      the
- * consumer's exchange of a hint word, before it polls those rings BELL_RING      the waker's increment of the
- * futex word BELL_READ      the sleeper's load of it before its last look FLAG_RAISE     the service thread's
- * store "there is something to do" FLAG_SEE       the owner's load of it
+ *   RING_PUBLISH   the producer's store of a slot's first word: everything of the message is visible before it
+ *   RING_PEEK      the consumer's load of that word
+ *   CREDIT_RETURN  the consumer's store of how far it has read: its reads of the slots are done before it
+ *   CREDIT_TAKE    the producer's load of it before it overwrites those slots or reuses those chunks
+ *   DIRECTORY_SET  the producer's store of where a pair's ring lies
+ *   DIRECTORY_GET  the consumer's load of it
+ *   SLEEP_ENTER    the sleeper's fence between raising its flag and its last look at the rings
+ *   SLEEP_CHECK    the publisher's fence between publishing and its look at the flag
+ *   HINT_SET       the publisher's read-modify-write of a hint bit, after publishing
+ *   HINT_TAKE      the consumer's exchange of a hint word, before it polls those rings
+ *   BELL_RING      the waker's increment of the futex word
+ *   BELL_READ      the sleeper's load of it before its last look
+ *   FLAG_RAISE     the service thread's store "there is something to do"
+ *   FLAG_SEE       the owner's load of it
  */
 #define NIGH_ORDER_LABELS(LABEL)                 \
     LABEL(RING_PUBLISH, release, RING_PEEK)      \
@@ -49,8 +53,7 @@ enum nigh_order_label { NIGH_ORDER_LABELS(NIGH_ORDER_ENUM) NIGH_ORDER_LABEL_COUN
 #endif
 #define NIGH_RELAXED NIGH_ORDER_LABEL_COUNT
 
-/* The call site's label is a bare name from the table: nigh_store_release(&slot->head, word, RING_PUBLISH).
- */
+/* The call site's label is a bare name from the table: nigh_store_release(&slot->head, word, RING_PUBLISH). */
 #define nigh_load_acquire(p, label) (NIGH_STEP(NIGH_##label), __atomic_load_n((p), __ATOMIC_ACQUIRE))
 #define nigh_store_release(p, v, label) \
     (NIGH_STEP(NIGH_##label), __atomic_store_n((p), (v), __ATOMIC_RELEASE))
@@ -70,8 +73,7 @@ enum nigh_order_label { NIGH_ORDER_LABELS(NIGH_ORDER_ENUM) NIGH_ORDER_LABEL_COUN
 #define nigh_load_relaxed(p)     (NIGH_STEP(NIGH_RELAXED), __atomic_load_n((p), __ATOMIC_RELAXED))
 #define nigh_store_relaxed(p, v) (NIGH_STEP(NIGH_RELAXED), __atomic_store_n((p), (v), __ATOMIC_RELAXED))
 
-/* In a spin loop: lets a hyperthread sibling run and keeps the loop from being reordered wildly at its exit.
- */
+/* In a spin loop: lets a hyperthread sibling run and keeps the loop from being reordered wildly at its exit. */
 static inline void nigh_pause(void)
 {
 #if defined(__x86_64__) || defined(__i386__)

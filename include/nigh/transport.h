@@ -23,16 +23,17 @@
  *
  * Result      0 (or a count) on success, a negative errno otherwise. Outputs are written on success only.
  *             -EAGAIN means that nothing changed: poll and call again. Each slot lists all its other errors;
- * on top of them any slot returns -EINVAL for a NULL context or a struct whose `size` is too small or whose
- * reserved bytes are not zero, -EBADF for a context that was closed (in as far as this can be known), and
- * -ECHILD in a process that was forked from the one that opened the context. Threads     By default a context
- * belongs to one thread at a time: no two slots may run on it at once; different contexts are independent.
- * With NIGH_OPEN_THREADS (or NIGH_THREADS=multiple) every slot may be called by any thread at any time.
- * wait() then lets other threads in while it sleeps. Blocking    Only wait() blocks. Everything else returns
- * after a bounded amount of work. A call that copies memory takes the time of that copy; large copies are cut
- * into pieces over several polls. Progress    Things move when poll_completions(), wait(), probe() or a post
- * is called. Structs     Every struct that crosses this boundary begins with its size as the caller compiled
- * it. A larger size than this object knows is accepted as long as the unknown tail is zero.
+ *             on top of them any slot returns -EINVAL for a NULL context or a struct whose `size` is too small
+ *             or whose reserved bytes are not zero, -EBADF for a context that was closed (in as far as this
+ *             can be known), and -ECHILD in a process that was forked from the one that opened the context.
+ * Threads     By default a context belongs to one thread at a time: no two slots may run on it at once;
+ *             different contexts are independent. With NIGH_OPEN_THREADS (or NIGH_THREADS=multiple) every slot
+ *             may be called by any thread at any time. wait() then lets other threads in while it sleeps.
+ * Blocking    Only wait() blocks. Everything else returns after a bounded amount of work. A call that copies
+ *             memory takes the time of that copy; large copies are cut into pieces over several polls.
+ * Progress    Things move when poll_completions(), wait(), probe() or a post is called.
+ * Structs     Every struct that crosses this boundary begins with its size as the caller compiled it. A larger
+ *             size than this object knows is accepted as long as the unknown tail is zero.
  *
  * ## Growth
  *
@@ -77,7 +78,7 @@ struct nigh_group;    /* an ordered set of endpoints: group_create .. group_free
     (1u << 0) /* any thread at any time                          NIGH_THREADS=multiple */
 #define NIGH_OPEN_WAIT_FD (1u << 1) /* wait_fd() will be used                          NIGH_WAIT_FD=1 */
 #define NIGH_OPEN_HUGE    (1u << 2) /* ask for huge pages (a wish: query tells)        NIGH_HUGE=1 */
-#define NIGH_OPEN_DETECT                                                               \
+#define NIGH_OPEN_DETECT \
     (1u << 3) /* rank, size and job from the launcher's environment: nigh-run, mpirun, \
                  srun, torchrun or NIGH_RANK, NIGH_SIZE, NIGH_JOB. -ENOENT without one */
 
@@ -183,11 +184,11 @@ struct nigh_send {
 };
 
 /* flags of struct nigh_recv */
-#define NIGH_MULTI                                                                                  \
+#define NIGH_MULTI \
     (1u << 0) /* the buffer takes message after message until fewer than `min_free` bytes are left; \
                  each has a completion with `data` pointing into the buffer, the last of the buffer \
                  carries NIGH_DONE_RELEASED */
-#define NIGH_IN_PLACE                                                                               \
+#define NIGH_IN_PLACE \
     (1u << 1) /* no buffer: the completion's `data` points at the message where it lies (a lend: in \
                  the sender's heap); give it back by release(). `bytes` limits what is accepted */
 
