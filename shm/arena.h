@@ -8,10 +8,10 @@
 #include <stdbool.h>
 
 struct nigh_arena_config {
-    uint64_t incarnation;
-    uint32_t peers_max;
-    uint32_t ring_slots_max;         /* largest ring a pair may grow to */
-    uint64_t pool_bytes, heap_bytes; /* reserved, not committed; rounded up to pages */
+    uint64_t incarnation;            /* not 0 */
+    uint32_t peers_max;              /* 1 .. NIGH_PEERS_MAX */
+    uint32_t ring_slots_max;         /* largest ring a pair may grow to: a power of two, 64 .. 65536 */
+    uint64_t pool_bytes, heap_bytes; /* reserved, not committed; rounded up to chunks and pages; may be 0 */
     bool huge;                       /* ask for huge pages in pool and heap */
 };
 
@@ -19,35 +19,49 @@ struct nigh_arena {
     uint8_t *base; /* writable; NULL: not created */
     uint64_t bytes;
     int fd;
-    bool huge;                       /* granted */
+    bool huge;                       /* the kernel's policy allows huge pages here and they were asked for */
+    const char *huge_reason;         /* static text: why not, "" if so */
     struct nigh_arena_header layout; /* private copy */
-    uint64_t rings_next;             /* offset of the first never used byte of the ring area */
-    uint64_t rings_free[17];         /* heads of lists of free rings by log2(slots), offsets, links private */
-    struct nigh_arena_free *free_nodes; /* private memory of those lists */
+
+    uint64_t rings_next;     /* offset of the first never used byte of the ring area */
+    uint64_t rings_free[17]; /* by log2(slots): offset of the first free ring, 0 = none; see arena.c */
+    uint64_t *backed;        /* private: a bit for each page that has memory */
+    uint64_t committed;      /* bytes */
+    bool refused;            /* a commit was refused and logged */
 };
 
 /*
- * Reserves, commits header, state and the pairs' first page, writes the header, seals. Logs and returns
- * -ENOMEM (naming the size and the limit: RLIMIT_AS, RLIMIT_FSIZE, cgroup, tmpfs), -EMFILE, -EPERM, -ENOSYS.
- * Nothing remains on failure.
+ * Reserves, commits header, state and the pairs' first page, writes the header, seals. The reservation takes
+ * address space and no memory. Nothing remains on failure, and *out is not written. Logged:
+ *   -EINVAL  a field of config out of range
+ *   -ENOMEM  too large, or refused by RLIMIT_FSIZE, RLIMIT_AS, the cgroup or the machine (named with sizes)
+ *   -EMFILE  no descriptor left
+ *   -EPERM   the system refuses memfd or seals
+ *   -ENOSYS  the kernel has no memfd, or no F_SEAL_FUTURE_WRITE (before 5.1)
  */
 int nigh_arena_create(const struct nigh_arena_config *config, struct nigh_arena *out);
+/* Only in the process that created it; all zero afterwards but fd, -1. Nothing happens if base is NULL. */
 void nigh_arena_destroy(struct nigh_arena *arena);
 
-/* Backs [offset, offset + bytes) with memory, so that writing it can never fault. Idempotent. -ENOMEM (logged
- * once a context with the limit that refused), nothing changed then. */
+/*
+ * Backs [offset, offset + bytes) with memory, so that writing it can never fault. Idempotent: a range that is
+ * backed costs no system call. The range must be inside of the arena. -ENOMEM, logged once a context with the
+ * size and the limit that refused; what was backed before stays so.
+ *
+ * There is no way back: the seal that keeps peers from writing refuses to punch holes for the owner too
+ * (fallocate and madvise(MADV_REMOVE) are both EPERM), so pool and heap reuse what they have.
+ */
 int nigh_arena_commit(struct nigh_arena *arena, uint64_t offset, uint64_t bytes);
 
-/* Gives the memory of whole pages in the range back to the machine. Only for pool and heap ranges nobody
- * reads. */
-void nigh_arena_decommit(struct nigh_arena *arena, uint64_t offset, uint64_t bytes);
-
-/* A committed, zeroed ring of `slots` (power of two, >= 64). *offset is a multiple of NIGH_PAGE. -ENOMEM. */
+/* A committed, zeroed ring of `slots` (power of two, 64 .. ring_slots_max). *offset is a multiple of
+ * NIGH_PAGE. The ring area holds twice the largest ring of every peer, so a pair that doubles its ring while
+ * it holds the one before always finds room. -ENOMEM. */
 int nigh_arena_ring_alloc(struct nigh_arena *arena, uint32_t slots, uint64_t *offset);
 /* Back to the free list; zeroed again before it is handed out. Only when the peer no longer reads it. */
 void nigh_arena_ring_free(struct nigh_arena *arena, uint64_t offset, uint32_t slots);
 
-/* Commits pair `index` and returns it (zeroed unless used before). -ENOMEM through NULL. */
+/* Commits pair `index` and returns it (zeroed unless used before). NULL: -ENOMEM (logged), or index is not
+ * below peers_max. */
 struct nigh_pair *nigh_arena_pair(struct nigh_arena *arena, uint32_t index);
 
 /* Bytes of memory that the arena takes now. */
@@ -68,7 +82,7 @@ struct nigh_view {
 /*
  * Maps a peer's arena read-only after checking: the descriptor is a memfd with all four seals, its size
  * equals the header's, the header is sound (magic, version, areas in order, aligned, inside, no overflow),
- * incarnation as expected. Does not close fd. -EPROTO (logged, with what was wrong), -ENOMEM.
+ * incarnation as expected. Does not close fd. -EPROTO (logged, with what was wrong), -ENOMEM (logged).
  */
 int nigh_view_map(int fd, uint64_t incarnation, struct nigh_view *out);
 void nigh_view_unmap(struct nigh_view *view);

@@ -21,26 +21,37 @@ struct nigh_bell {
     int eventfd;    /* own: -1 unless NIGH_OPEN_WAIT_FD; a peer's: -1 unless it was passed */
 };
 
-/* Own doorbell for `peers_max` peers. -ENOMEM, -EMFILE, logged. */
+/* Own doorbell for `peers_max` peers (1 .. NIGH_PEERS_MAX), wholly backed by memory. -ENOMEM, -EMFILE,
+ * -EPERM, -ENOSYS, logged; nothing remains then and *out is not written. */
 int nigh_bell_create(uint32_t peers_max, bool with_eventfd, struct nigh_bell *out);
-/* A peer's, from its descriptors; takes over eventfd (-1: none), does not close fd. Checks size and seals:
- * -EPROTO. */
+/* A peer's, from its descriptors; takes over eventfd (-1: none) on success, does not close fd. Checks size and
+ * seals (SHRINK, GROW, SEAL), and that eventfd, if given, is a descriptor: -EPROTO; -ENOMEM. Both logged. */
 int nigh_bell_map(int fd, int eventfd, struct nigh_bell *out);
-void nigh_bell_close(struct nigh_bell *bell); /* both kinds */
+/* Both kinds; closes its descriptors. Nothing happens if shared is NULL. */
+void nigh_bell_close(struct nigh_bell *bell);
 
-/* True when this process is registered for membarrier, so its publishers need no fence of their own.
- * Registers at the first call; any thread. */
+/* True when this process is registered for membarrier, so its publishers need no fence of their own towards
+ * sleepers that run it. Registers at the first call, which may take milliseconds in a process with threads;
+ * any thread. */
 bool nigh_bell_light(void);
 
+/* Whether publishing to the owner of `arena` needs no fence (nigh_fence_light instead of nigh_fence_full,
+ * SLEEP_CHECK): this process is registered and the owner runs membarrier before it sleeps. Ask once a peer. */
+static inline bool nigh_bell_light_to(const struct nigh_arena_header *arena)
+{
+    return (arena->flags & NIGH_ARENA_FENCES) && nigh_bell_light();
+}
+
 /* The sleeper's side of the asymmetric fence (SLEEP_ENTER): afterwards whatever any peer published is visible
- * here, or that peer will see our flag. */
+ * here, or that peer will see our flag. One system call of about a microsecond where membarrier is used. */
 void nigh_bell_fence(void);
 
-/* Wakes the owner of a peer's (or own) doorbell; `asleep` as read from its arena. */
+/* Wakes the owner of a peer's (or own) doorbell; `asleep` as read from its arena (any value: it is a peer's).
+ * Changes the bell always; a system call only for NIGH_ASLEEP_FUTEX and NIGH_ASLEEP_FD. Never blocks. */
 void nigh_bell_ring(struct nigh_bell *bell, uint32_t asleep);
 
 /* Tells the owner that the ring from the peer it knows as `index` has something. Out of range: nothing
- * happens. */
+ * happens. After publishing (HINT_SET). */
 void nigh_bell_hint(struct nigh_bell *bell, uint32_t index);
 
 /* The bell's value before the last look (BELL_READ). */
@@ -49,7 +60,8 @@ static inline uint32_t nigh_bell_read(const struct nigh_bell *bell)
     return nigh_load_acquire(&bell->shared->bell, BELL_READ);
 }
 
-/* Sleeps until the bell differs from `seen` or timeout_ns have passed. 0, -ETIMEDOUT, -EINTR. */
+/* Sleeps until the bell differs from `seen` or timeout_ns from now have passed (UINT64_MAX: no limit). 0: look
+ * again, the bell has perhaps changed; -ETIMEDOUT; -EINTR a signal handler ran. */
 int nigh_bell_sleep(struct nigh_bell *bell, uint32_t seen, uint64_t timeout_ns);
 
 #endif

@@ -13,31 +13,41 @@
 /*
  * The arena: one memfd a context, sealed (SHRINK, GROW, FUTURE_WRITE, SEAL) before its descriptor leaves. Its
  * owner alone maps it writable; peers map it read-only. All of it is reserved, pages are committed
- * (fallocate) before they are first written.
+ * (fallocate) before they are first written. What is committed stays so: FUTURE_WRITE refuses to punch holes.
  *
- *   0            header       struct nigh_arena_header     written once, before the descriptor leaves
- *   4 KiB        state        struct nigh_arena_state      written when the owner goes to sleep and wakes
- *   pairs_off    pairs        struct nigh_pair [peers_max] one for each peer this context knows, by its own
- * index rings_off    rings        rings of struct nigh_slot    allocated when a pair first talks pool_off
- * pool         chunks for large messages    in rotation among all pairs heap_off     heap         the
- * program's own buffers    read in place by peers
+ *   0          header  struct nigh_arena_header      written once, before the descriptor leaves
+ *   4 KiB      state   struct nigh_arena_state       written when the owner goes to sleep and wakes
+ *   pairs_off  pairs   struct nigh_pair [peers_max]  one for each peer this context knows, by its own index
+ *   rings_off  rings   rings of struct nigh_slot     allocated when a pair first talks
+ *   pool_off   pool    chunks for large messages     in rotation among all pairs
+ *   heap_off   heap    the program's own buffers     read in place by peers
  *
  * Who may write what:
  *
- *   object                    writer                       readers
- *   header, state             owner                        every peer
- *   pair[i].consumed, .cold   owner, as receiver from i    peer i, as sender
- *   pair[i].ring              owner, as sender to i        peer i, as receiver
- *   ring of pair i, chunks    owner, as sender to i        peer i, as receiver
- *   heap                      owner's program              peers that were sent a reference
- *   doorbell (a memfd of its  every peer and the owner     the owner
- *     own, sealed SHRINK, GROW, SEAL)
+ *   object                     writer                      readers
+ *   header, state              owner                       every peer
+ *   pair[i].consumed, .cold    owner, as receiver from i   peer i, as sender
+ *   pair[i].ring               owner, as sender to i       peer i, as receiver
+ *   ring of pair i, chunks     owner, as sender to i       peer i, as receiver
+ *   heap                       owner's program             peers that were sent a reference
+ *   doorbell (own memfd,       every peer and the owner    the owner
+ *     SHRINK, GROW, SEAL)
  */
 
 #define NIGH_ARENA_MAGIC    UINT64_C(0x31616e6572612d6e) /* "n-arena1" */
 #define NIGH_LAYOUT_VERSION 1u
 #define NIGH_LINE           64u
 #define NIGH_PAGE           4096u
+
+/* What a sound arena cannot exceed; a peer's header that does is refused. */
+#define NIGH_PEERS_MAX      65536u
+#define NIGH_RING_SLOTS_MIN 64u
+#define NIGH_RING_SLOTS_MAX 65536u
+#define NIGH_ARENA_MAX      (UINT64_C(1) << 44) /* 16 TiB: a peer must not use up our address space */
+
+/* arena_header.flags: the owner runs membarrier before it sleeps, so publishers that are registered for it
+ * need no fence of their own. Told, not assumed: a sandbox may refuse membarrier to one side alone. */
+#define NIGH_ARENA_FENCES 1u
 
 struct nigh_arena_header {
     uint64_t magic;
@@ -49,13 +59,14 @@ struct nigh_arena_header {
     uint64_t rings_off, rings_bytes;
     uint64_t pool_off, pool_bytes;
     uint64_t heap_off, heap_bytes;
-    uint64_t reserved[5];
+    uint32_t flags; /* NIGH_ARENA_* */
+    uint32_t reserved0;
+    uint64_t reserved[4];
 };
 static_assert(sizeof(struct nigh_arena_header) == 128, "arena header");
 
 struct nigh_arena_state {
-    uint32_t
-        asleep; /* NIGH_AWAKE, NIGH_ASLEEP_FUTEX, NIGH_ASLEEP_FD: publishers ring the doorbell when not 0 */
+    uint32_t asleep; /* enum nigh_asleep: publishers ring the doorbell when not 0 */
     uint32_t reserved[15];
 };
 static_assert(sizeof(struct nigh_arena_state) == NIGH_LINE, "arena state is one line");
@@ -94,14 +105,13 @@ static_assert(sizeof(struct nigh_slot) == NIGH_LINE, "slot is one line");
 #define NIGH_SLOT_PAYLOAD 40u
 
 /* The doorbell of a context: a memfd of its own, the only memory that peers may write. Forging it costs time
- * only. */
+ * only. The owner knows the peer of bit i % 64 of hints[i / 64] as i. */
 struct nigh_doorbell {
     uint32_t bell; /* futex word: changes whenever somebody rings */
     uint32_t reserved0[15];
     uint64_t summary; /* bit w % 64 set: hints[w] may have bits */
     uint64_t reserved1[7];
-    uint64_t
-        hints[]; /* bit i % 64 of word i / 64: look at the ring from the peer that the owner knows as i */
+    uint64_t hints[]; /* bit set: look at the ring from that peer */
 };
 static_assert(offsetof(struct nigh_doorbell, summary) == NIGH_LINE, "doorbell.summary");
 static_assert(offsetof(struct nigh_doorbell, hints) == 2 * NIGH_LINE, "doorbell.hints");

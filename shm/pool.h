@@ -12,25 +12,37 @@
 
 #define NIGH_CHUNK 65536u /* bytes of a chunk: pieces are cut from it */
 
+/* A chunk is in the hands of a caller, in the queue, put aside, or has no memory yet. */
 struct nigh_pool {
     struct nigh_arena *arena;
     uint32_t chunks;    /* reserved */
-    uint32_t committed; /* backed by memory so far */
-    uint32_t span;      /* rotate over this many; more are committed only when none is free */
-    uint32_t *queue;    /* free chunks, a circular FIFO: oldest freed first */
+    uint32_t committed; /* backed by memory so far; it stays so (shm/arena.h) */
+    uint32_t span;      /* rotate over this many; over more only while none is free */
+    uint32_t *queue;    /* free chunks in rotation, a circular FIFO: oldest freed first */
     uint32_t head, count;
+    uint32_t *parked; /* free chunks that a narrower span has put aside, a stack */
+    uint32_t parked_count;
+    uint8_t *taken; /* a byte for each chunk: in the hands of a caller */
+    bool refused;   /* a commit failed while there were other chunks: no more are asked for */
 };
 
-/* -ENOMEM. */
+/* Nothing is committed yet. span_bytes is rounded up to chunks, at least one, at most the pool. -ENOMEM. The
+ * arena outlives the pool. */
 int nigh_pool_create(struct nigh_arena *arena, uint64_t span_bytes, struct nigh_pool *out);
 void nigh_pool_destroy(struct nigh_pool *pool);
 
-/* The chunk freed longest ago, or a newly committed one while fewer than the span are. *offset in the arena.
- * -EAGAIN: none is free now. */
+/*
+ * A chunk, as *offset in the arena: a fresh one while fewer than the span are in rotation, else the one freed
+ * longest ago, else, when none is free, one beyond the span. -EAGAIN: all are in use, one will come back.
+ * -ENOMEM (logged by the arena): there is none at all and no memory for one, or the pool has no bytes.
+ */
 int nigh_pool_take(struct nigh_pool *pool, uint64_t *offset);
+/* Back into the rotation, or aside while it is wider than the span. `offset` as taken; anything else is a bug
+ * of the caller and asserted. */
 void nigh_pool_give(struct nigh_pool *pool, uint64_t offset);
 
-/* Widens or narrows the rotation; narrowing decommits when chunks come back. */
+/* Widens or narrows the rotation. Narrowing puts chunks aside, now or when they come back; they keep their
+ * memory and are the first to be used when it widens. */
 void nigh_pool_set_span(struct nigh_pool *pool, uint64_t span_bytes);
 
 #endif

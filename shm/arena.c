@@ -1,0 +1,383 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* shm/arena.c - the owner's side of an arena: reserve, commit, seal; rings and pairs in it. Apart from the
+ * reader's side (view.c) because this one trusts what it wrote and that one trusts nothing. */
+#include "shm/arena.h"
+#include "shm/doorbell.h"
+#include "shm/limits.h"
+#include "shm/log.h"
+#include "shm/os.h"
+#include "shm/pool.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#ifndef MFD_NOEXEC_SEAL
+#define MFD_NOEXEC_SEAL 0x0008u
+#endif
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
+#define SEALS     (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL)
+#define HUGE_PAGE (UINT64_C(2) << 20)
+/* A commit that may take so much that the kernel would kill for it is compared with the limits first; for
+ * less, reading them would cost more than the commit. */
+#define CHECKED_BYTES (UINT64_C(16) << 20)
+/* fallocate gives up at a signal and undoes what it did: pieces, so that a profiler's timer cannot keep a
+ * large commit from ever ending. */
+#define PIECE_BYTES (UINT64_C(64) << 20)
+
+static uint64_t round_up(uint64_t value, uint64_t to)
+{
+    return (value + to - 1) & ~(to - 1);
+}
+
+static bool power_of_two(uint32_t value)
+{
+    return value && (value & (value - 1)) == 0;
+}
+
+/* ---- create ---------------------------------------------------------------------------------------------- */
+
+static int check_config(const struct nigh_arena_config *config)
+{
+    uint64_t most = NIGH_ARENA_MAX / 4;
+    char pool[NIGH_BYTES_TEXT], heap[NIGH_BYTES_TEXT], limit[NIGH_BYTES_TEXT];
+
+    if (config->incarnation == 0 || config->peers_max == 0 || config->peers_max > NIGH_PEERS_MAX ||
+        !power_of_two(config->ring_slots_max) || config->ring_slots_max < NIGH_RING_SLOTS_MIN ||
+        config->ring_slots_max > NIGH_RING_SLOTS_MAX) {
+        nigh_log(
+            NIGH_LOG_ERROR,
+            "shared memory for %u peers with rings of %u slots cannot be made: peers must be 1 to %u, slots "
+            "a power of two from %u to %u",
+            config->peers_max, config->ring_slots_max, NIGH_PEERS_MAX, NIGH_RING_SLOTS_MIN,
+            NIGH_RING_SLOTS_MAX);
+        return -EINVAL;
+    }
+    if (config->pool_bytes > most || config->heap_bytes > most) {
+        nigh_log(NIGH_LOG_ERROR, "pool of %s and heap of %s: neither may exceed %s",
+                 nigh_bytes_text(config->pool_bytes, pool), nigh_bytes_text(config->heap_bytes, heap),
+                 nigh_bytes_text(most, limit));
+        return -ENOMEM;
+    }
+    return 0;
+}
+
+static void lay_out(const struct nigh_arena_config *config, struct nigh_arena_header *out)
+{
+    *out = (struct nigh_arena_header){
+        .magic = NIGH_ARENA_MAGIC,
+        .version = NIGH_LAYOUT_VERSION,
+        .peers_max = config->peers_max,
+        .incarnation = config->incarnation,
+        .flags = nigh_bell_light() ? NIGH_ARENA_FENCES : 0,
+    };
+    out->pairs_off = 2 * NIGH_PAGE;
+    out->rings_off = round_up(out->pairs_off + config->peers_max * sizeof(struct nigh_pair), NIGH_PAGE);
+    /* A pair that grows by doubling leaves rings behind that together are smaller than the largest. */
+    out->rings_bytes =
+        (uint64_t)config->peers_max * config->ring_slots_max * sizeof(struct nigh_slot) * UINT64_C(2);
+    /* Where huge pages may be used areas begin with one; reserved space costs nothing. */
+    out->pool_off = round_up(out->rings_off + out->rings_bytes, HUGE_PAGE);
+    out->pool_bytes = round_up(config->pool_bytes, NIGH_CHUNK);
+    out->heap_off = round_up(out->pool_off + out->pool_bytes, HUGE_PAGE);
+    out->heap_bytes = round_up(config->heap_bytes, NIGH_PAGE);
+    out->bytes = out->heap_off + out->heap_bytes;
+}
+
+/* Says what could not be had, with all limits: which one it was the kernel rarely tells. */
+static void log_refusal(const char *what, uint64_t bytes, int error)
+{
+    struct nigh_limits limits;
+    char text[512], size[NIGH_BYTES_TEXT];
+
+    nigh_limits_read(&limits);
+    nigh_limits_describe(&limits, text, sizeof(text));
+    nigh_log(NIGH_LOG_ERROR,
+             "%s %s of shared memory failed: %s. Limits: %s. Ask for less (NIGH_HEAP, "
+             "NIGH_POOL) or raise the limit",
+             what, nigh_bytes_text(bytes, size), strerror(error), text);
+}
+
+static int system_error(const char *call, int error)
+{
+    nigh_log(NIGH_LOG_ERROR, "%s failed: %s; nigh's shared memory needs memfd_create and seals (Linux 5.1)",
+             call, strerror(error));
+    switch (error) {
+    case EMFILE:
+    case ENFILE:
+        return -EMFILE;
+    case ENOSYS:
+    case EINVAL: /* an unknown seal */
+        return -ENOSYS;
+    case EPERM:
+    case EACCES:
+        return -EPERM;
+    default:
+        return -ENOMEM;
+    }
+}
+
+static int create_file(uint64_t bytes, int *out)
+{
+    const unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
+    struct rlimit limit;
+    /* NOEXEC_SEAL first: machines with vm.memfd_noexec=2 insist on it, kernels before 6.3 do not know it. */
+    int fd = nigh_os.memfd_create("nigh-arena", flags | MFD_NOEXEC_SEAL);
+
+    if (fd < 0 && errno == EINVAL)
+        fd = nigh_os.memfd_create("nigh-arena", flags);
+    if (fd < 0)
+        return system_error("memfd_create", errno);
+    /* Asked first, because ftruncate beyond RLIMIT_FSIZE sends a signal that ends the process. */
+    if (nigh_os.getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
+        limit.rlim_cur < bytes)
+        errno = EFBIG;
+    else if (nigh_os.ftruncate(fd, (off_t)bytes) == 0) {
+        *out = fd;
+        return 0;
+    }
+    log_refusal("reserving", bytes, errno);
+    nigh_os_close(fd);
+    return -ENOMEM;
+}
+
+/* Huge pages can be mapped only where address and offset agree modulo their size, so the reservation is made
+ * larger and its ends are given back. */
+static void *map_aligned(int fd, uint64_t bytes)
+{
+    uint8_t *wide =
+        nigh_os.mmap(NULL, bytes + HUGE_PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    uint8_t *base, *end;
+    int error;
+
+    if (wide == MAP_FAILED)
+        return MAP_FAILED;
+    base = (uint8_t *)(uintptr_t)round_up((uintptr_t)wide, HUGE_PAGE);
+    if (nigh_os.mmap(base, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED) {
+        error = errno;
+        nigh_os.munmap(wide, bytes + HUGE_PAGE);
+        errno = error;
+        return MAP_FAILED;
+    }
+    end = base + bytes;
+    if (base > wide)
+        nigh_os.munmap(wide, (size_t)(base - wide));
+    if (wide + bytes + HUGE_PAGE > end)
+        nigh_os.munmap(end, (size_t)(wide + bytes + HUGE_PAGE - end));
+    return base;
+}
+
+static int map_file(struct nigh_arena *arena, bool huge)
+{
+    uint64_t bytes = arena->bytes;
+    void *base = huge ? map_aligned(arena->fd, bytes)
+                      : nigh_os.mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, arena->fd, 0);
+
+    if (base == MAP_FAILED) {
+        log_refusal("mapping", bytes, errno);
+        return -ENOMEM;
+    }
+    arena->base = base;
+    /* A forked child must not write where peers believe its parent; one call, because each range that is
+     * treated apart counts against vm.max_map_count. */
+    if (nigh_os.madvise(base, bytes, MADV_DONTFORK)) {
+        log_refusal("keeping from children", bytes, errno);
+        return -ENOMEM;
+    }
+    return 0;
+}
+
+/* Why this machine gives no huge pages to shared memory; "" if it does on request. */
+static const char *huge_policy(void)
+{
+    char text[128];
+    int fd = nigh_os.open("/sys/kernel/mm/transparent_hugepage/shmem_enabled", O_RDONLY | O_CLOEXEC, 0);
+    ssize_t got;
+
+    if (fd < 0)
+        return "this kernel has no transparent huge pages for shared memory";
+    got = nigh_os.read(fd, text, sizeof(text) - 1);
+    nigh_os_close(fd);
+    text[got < 0 ? 0 : got] = 0;
+    if (strstr(text, "[always]") || strstr(text, "[within_size]") || strstr(text, "[advise]") ||
+        strstr(text, "[force]"))
+        return "";
+    return "/sys/kernel/mm/transparent_hugepage/shmem_enabled does not allow it; write \"advise\" there";
+}
+
+static void ask_for_huge(struct nigh_arena *arena)
+{
+    uint64_t from = arena->layout.pool_off;
+
+    arena->huge_reason = huge_policy();
+    if (arena->huge_reason[0] == 0 && arena->bytes > from &&
+        nigh_os.madvise(arena->base + from, arena->bytes - from, MADV_HUGEPAGE))
+        arena->huge_reason = "madvise(MADV_HUGEPAGE) was refused";
+    arena->huge = arena->huge_reason[0] == 0;
+    if (!arena->huge)
+        nigh_log(NIGH_LOG_WARN, "no huge pages for shared memory: %s", arena->huge_reason);
+}
+
+static int commit_and_seal(struct nigh_arena *arena)
+{
+    /* Header, state and the first pairs follow one another. */
+    int error = nigh_arena_commit(arena, 0, arena->layout.pairs_off + NIGH_PAGE);
+
+    if (error)
+        return error;
+    memcpy(arena->base, &arena->layout, sizeof(arena->layout));
+    if (nigh_os.fcntl(arena->fd, F_ADD_SEALS, SEALS))
+        return system_error("sealing a memfd", errno);
+    return 0;
+}
+
+int nigh_arena_create(const struct nigh_arena_config *config, struct nigh_arena *out)
+{
+    struct nigh_arena arena = {.fd = -1, .huge_reason = "not asked for"};
+    int error = check_config(config);
+
+    if (error)
+        return error;
+    lay_out(config, &arena.layout);
+    arena.bytes = arena.layout.bytes;
+    arena.rings_next = arena.layout.rings_off;
+    arena.backed = nigh_os.calloc(arena.bytes / NIGH_PAGE / 64 + 1, sizeof(*arena.backed));
+    if (!arena.backed) {
+        log_refusal("book-keeping for", arena.bytes, ENOMEM);
+        return -ENOMEM;
+    }
+    error = create_file(arena.bytes, &arena.fd);
+    if (!error)
+        error = map_file(&arena, config->huge);
+    if (!error && config->huge)
+        ask_for_huge(&arena);
+    if (!error)
+        error = commit_and_seal(&arena);
+    if (error) {
+        nigh_arena_destroy(&arena);
+        return error;
+    }
+    *out = arena;
+    return 0;
+}
+
+void nigh_arena_destroy(struct nigh_arena *arena)
+{
+    if (!arena->backed)
+        return; /* never created; its fd may be a zero that is not ours */
+    if (arena->base)
+        nigh_os.munmap(arena->base, arena->bytes);
+    nigh_os_close(arena->fd);
+    free(arena->backed);
+    *arena = (struct nigh_arena){.fd = -1, .huge_reason = ""};
+}
+
+/* ---- commit ---------------------------------------------------------------------------------------------- */
+
+/* The first page in [from, to) whose bit equals `value`, or `to`. */
+static uint64_t next_page(const uint64_t *backed, uint64_t from, uint64_t to, bool value)
+{
+    while (from < to) {
+        uint64_t word = value ? backed[from / 64] : ~backed[from / 64];
+
+        word &= ~UINT64_C(0) << from % 64;
+        if (word) {
+            from = (from & ~UINT64_C(63)) + (uint64_t)__builtin_ctzll(word);
+            return from < to ? from : to;
+        }
+        from = (from | 63) + 1;
+    }
+    return to;
+}
+
+static void mark_backed(struct nigh_arena *arena, uint64_t from, uint64_t to)
+{
+    for (uint64_t page = from; page < to; page++) {
+        if (page % 64 == 0 && to - page >= 64) {
+            arena->backed[page / 64] = ~UINT64_C(0);
+            page += 63;
+        } else {
+            arena->backed[page / 64] |= UINT64_C(1) << page % 64;
+        }
+    }
+    arena->committed += (to - from) * NIGH_PAGE;
+}
+
+/* Whether so much can be had at all. Without this the kernel would look for it by killing processes. */
+static bool can_be_had(const struct nigh_arena *arena, uint64_t bytes)
+{
+    struct nigh_limits limits;
+
+    if (bytes < CHECKED_BYTES)
+        return true;
+    nigh_limits_read(&limits);
+    return bytes <= limits.available &&
+           (limits.cgroup == UINT64_MAX || arena->committed + bytes <= limits.cgroup);
+}
+
+static int allocate(const struct nigh_arena *arena, uint64_t offset, uint64_t bytes)
+{
+    uint64_t piece = PIECE_BYTES;
+
+    /* fallocate alone gives small pages where the policy is "advise"; a failure here is no harm, because
+     * fallocate decides. */
+    if (arena->huge && offset >= arena->layout.pool_off)
+        (void)nigh_os.madvise(arena->base + offset, bytes, MADV_POPULATE_WRITE);
+    while (bytes) {
+        if (piece > bytes)
+            piece = bytes;
+        if (nigh_os.fallocate(arena->fd, 0, (off_t)offset, (off_t)piece)) {
+            if (errno != EINTR)
+                return -errno;
+            piece = piece > 4 * NIGH_PAGE ? piece / 4 & ~(uint64_t)(NIGH_PAGE - 1) : NIGH_PAGE;
+            continue;
+        }
+        offset += piece;
+        bytes -= piece;
+    }
+    return 0;
+}
+
+static int refuse(struct nigh_arena *arena, uint64_t bytes, int error)
+{
+    if (!arena->refused)
+        log_refusal("committing", bytes, error);
+    arena->refused = true;
+    return -ENOMEM;
+}
+
+int nigh_arena_commit(struct nigh_arena *arena, uint64_t offset, uint64_t bytes)
+{
+    uint64_t page = offset / NIGH_PAGE, end;
+
+    assert(offset <= arena->bytes && bytes <= arena->bytes - offset);
+    end = (offset + bytes + NIGH_PAGE - 1) / NIGH_PAGE;
+    if (arena->huge && offset >= arena->layout.pool_off) {
+        uint64_t pages = HUGE_PAGE / NIGH_PAGE, last = arena->bytes / NIGH_PAGE;
+
+        page &= ~(pages - 1);
+        end = round_up(end, pages) < last ? round_up(end, pages) : last;
+    }
+    while ((page = next_page(arena->backed, page, end, false)) < end) {
+        uint64_t stop = next_page(arena->backed, page, end, true);
+        uint64_t run = (stop - page) * NIGH_PAGE;
+        int error = can_be_had(arena, run) ? allocate(arena, page * NIGH_PAGE, run) : -ENOMEM;
+
+        if (error)
+            return refuse(arena, run, -error);
+        mark_backed(arena, page, stop);
+        page = stop;
+    }
+    return 0;
+}
+
+uint64_t nigh_arena_committed(const struct nigh_arena *arena)
+{
+    return arena->committed;
+}

@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* shm/doorbell.c - the page that peers may write, sleeping on it and ringing it. */
+#include "shm/doorbell.h"
+#include "shm/log.h"
+#include "shm/os.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <linux/magic.h>
+#include <linux/membarrier.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#ifndef MFD_NOEXEC_SEAL
+#define MFD_NOEXEC_SEAL 0x0008u
+#endif
+
+#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+
+static uint64_t bytes_for(uint32_t peers_max)
+{
+    uint64_t bytes = sizeof(struct nigh_doorbell) + (uint64_t)(peers_max + 63) / 64 * sizeof(uint64_t);
+
+    return (bytes + NIGH_PAGE - 1) & ~(uint64_t)(NIGH_PAGE - 1);
+}
+
+/* ---- create and map -------------------------------------------------------------------------------------- */
+
+static int failed(const char *call)
+{
+    int error = errno;
+
+    nigh_log(NIGH_LOG_ERROR, "making a doorbell failed: %s: %s", call, strerror(error));
+    switch (error) {
+    case EMFILE:
+    case ENFILE:
+        return -EMFILE;
+    case ENOSYS:
+        return -ENOSYS;
+    case EPERM:
+    case EACCES:
+        return -EPERM;
+    default:
+        return -ENOMEM;
+    }
+}
+
+static int broken(const char *what)
+{
+    nigh_log(NIGH_LOG_ERROR, "a peer's doorbell is refused: %s", what);
+    return -EPROTO;
+}
+
+static int back_with_memory(int fd, uint64_t bytes)
+{
+    int result;
+
+    do
+        result = nigh_os.fallocate(fd, 0, 0, (off_t)bytes);
+    while (result && errno == EINTR); /* three pages at most: done between two signals */
+    return result;
+}
+
+static int map(int fd, uint64_t bytes, struct nigh_bell *bell)
+{
+    void *base = nigh_os.mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+    if (base == MAP_FAILED)
+        return failed("mmap");
+    bell->shared = base;
+    bell->bytes = bytes;
+    if (nigh_os.madvise(base, bytes, MADV_DONTFORK))
+        return failed("madvise(MADV_DONTFORK)");
+    return 0;
+}
+
+static int create_file(uint64_t bytes, struct nigh_bell *bell)
+{
+    const unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
+
+    /* Why NOEXEC_SEAL, and why with a second try: see arena.c. */
+    bell->fd = nigh_os.memfd_create("nigh-doorbell", flags | MFD_NOEXEC_SEAL);
+    if (bell->fd < 0 && errno == EINVAL)
+        bell->fd = nigh_os.memfd_create("nigh-doorbell", flags);
+    if (bell->fd < 0)
+        return failed("memfd_create");
+    if (nigh_os.ftruncate(bell->fd, (off_t)bytes))
+        return failed("ftruncate");
+    if (back_with_memory(bell->fd, bytes))
+        return failed("fallocate");
+    if (nigh_os.fcntl(bell->fd, F_ADD_SEALS, SEALS))
+        return failed("fcntl(F_ADD_SEALS)");
+    return 0;
+}
+
+int nigh_bell_create(uint32_t peers_max, bool with_eventfd, struct nigh_bell *out)
+{
+    struct nigh_bell bell = {.words = (peers_max + 63) / 64, .fd = -1, .eventfd = -1};
+    uint64_t bytes = bytes_for(peers_max);
+    int error;
+
+    assert(peers_max > 0 && peers_max <= NIGH_PEERS_MAX);
+    error = create_file(bytes, &bell);
+    if (!error)
+        error = map(bell.fd, bytes, &bell);
+    if (!error && with_eventfd) {
+        bell.eventfd = nigh_os.eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+        if (bell.eventfd < 0)
+            error = failed("eventfd");
+    }
+    if (error) {
+        if (bell.shared)
+            nigh_os.munmap(bell.shared, bell.bytes);
+        nigh_os_close(bell.fd);
+        return error;
+    }
+    *out = bell;
+    return 0;
+}
+
+int nigh_bell_map(int fd, int eventfd, struct nigh_bell *out)
+{
+    struct nigh_bell bell = {.fd = -1, .eventfd = eventfd};
+    struct statfs system;
+    struct stat stat;
+    int seals = nigh_os.fcntl(fd, F_GET_SEALS, 0), error;
+
+    if (seals < 0)
+        return broken("the descriptor is not a memfd");
+    if ((seals & SEALS) != SEALS)
+        return broken("its size is not sealed (F_SEAL_SHRINK, F_SEAL_GROW, F_SEAL_SEAL)");
+    if (nigh_os.fstatfs(fd, &system) || nigh_os.fstat(fd, &stat) || system.f_type != TMPFS_MAGIC)
+        return broken("the descriptor is not a memfd of ordinary pages");
+    if (stat.st_size <= 0 || stat.st_size % NIGH_PAGE || (uint64_t)stat.st_size > bytes_for(NIGH_PEERS_MAX))
+        return broken("its size is out of range");
+    if (seals & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE))
+        return broken("it is sealed against ringing");
+    if (eventfd != -1 && nigh_os.fcntl(eventfd, F_GETFD, 0) < 0)
+        return broken("its eventfd is not open");
+    error = map(fd, (uint64_t)stat.st_size, &bell);
+    if (error) {
+        if (bell.shared)
+            nigh_os.munmap(bell.shared, bell.bytes);
+        return error == -ENOMEM ? -ENOMEM : broken("it cannot be mapped for writing");
+    }
+    bell.words = (uint32_t)((bell.bytes - sizeof(struct nigh_doorbell)) / sizeof(uint64_t));
+    *out = bell;
+    return 0;
+}
+
+void nigh_bell_close(struct nigh_bell *bell)
+{
+    if (!bell->shared)
+        return;
+    nigh_os.munmap(bell->shared, bell->bytes);
+    nigh_os_close(bell->fd);
+    nigh_os_close(bell->eventfd);
+    *bell = (struct nigh_bell){.fd = -1, .eventfd = -1};
+}
+
+/* ---- fences ---------------------------------------------------------------------------------------------- */
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static bool registered;
+
+static void register_once(void)
+{
+    const int needed = MEMBARRIER_CMD_GLOBAL_EXPEDITED | MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED;
+    int offered = nigh_os.membarrier(MEMBARRIER_CMD_QUERY, 0);
+
+    registered = offered >= 0 && (offered & needed) == needed &&
+                 nigh_os.membarrier(MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0) == 0;
+    if (!registered)
+        nigh_log(NIGH_LOG_INFO, "membarrier is refused here: every message pays a fence of its own");
+}
+
+bool nigh_bell_light(void)
+{
+    pthread_once(&once, register_once);
+    return registered;
+}
+
+void nigh_bell_fence(void)
+{
+    static bool told;
+
+    nigh_fence_full(SLEEP_ENTER);
+    if (!nigh_bell_light() || nigh_os.membarrier(MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0) == 0)
+        return;
+    /* Peers were told that we run it. A sandbox that closes later leaves the bound of each sleep. */
+    if (!__atomic_exchange_n(&told, true, __ATOMIC_RELAXED))
+        nigh_log(NIGH_LOG_WARN,
+                 "membarrier worked when it was asked for and is refused now (%s): wake-ups may "
+                 "come late; let nigh call membarrier",
+                 strerror(errno));
+}
+
+/* ---- ring and sleep -------------------------------------------------------------------------------------- */
+
+static void wake_futex(struct nigh_bell *bell)
+{
+    /* Not PRIVATE: the sleeper is another process. All, because a process may sleep with several threads. */
+    (void)nigh_os.futex(&bell->shared->bell, FUTEX_WAKE, INT_MAX, NULL);
+}
+
+static void wake_eventfd(struct nigh_bell *bell)
+{
+    const uint64_t one = 1;
+    ssize_t written;
+
+    do
+        written = nigh_os.write(bell->eventfd, &one, sizeof(one));
+    while (written < 0 && errno == EINTR);
+    /* EAGAIN: the counter is full, so the descriptor is readable, which is all that was wanted. */
+}
+
+void nigh_bell_ring(struct nigh_bell *bell, uint32_t asleep)
+{
+    (void)nigh_fetch_add_release(&bell->shared->bell, 1, BELL_RING);
+    if (asleep == NIGH_ASLEEP_FUTEX)
+        wake_futex(bell);
+    else if (asleep == NIGH_ASLEEP_FD && bell->eventfd >= 0)
+        wake_eventfd(bell);
+}
+
+void nigh_bell_hint(struct nigh_bell *bell, uint32_t index)
+{
+    uint32_t word = index / 64;
+
+    if (word >= bell->words)
+        return;
+    /* The word before the summary: whoever takes the summary's bit finds the word's. */
+    (void)nigh_fetch_or_release(&bell->shared->hints[word], UINT64_C(1) << index % 64, HINT_SET);
+    (void)nigh_fetch_or_release(&bell->shared->summary, UINT64_C(1) << word % 64, HINT_SET);
+}
+
+int nigh_bell_sleep(struct nigh_bell *bell, uint32_t seen, uint64_t timeout_ns)
+{
+    const uint64_t second = UINT64_C(1000000000);
+    struct timespec timeout = {
+        .tv_sec = (time_t)(timeout_ns / second),
+        .tv_nsec = (long)(timeout_ns % second),
+    };
+
+    /* FUTEX_WAIT's time is relative and on the monotonic clock, so a changed wall clock wakes nobody. */
+    if (nigh_os.futex(&bell->shared->bell, FUTEX_WAIT, seen, timeout_ns == UINT64_MAX ? NULL : &timeout) == 0)
+        return 0;
+    switch (errno) {
+    case EAGAIN: /* the bell differs already */
+        return 0;
+    case ETIMEDOUT:
+    case EINTR:
+        return -errno;
+    default:
+        nigh_log(NIGH_LOG_ERROR, "sleeping on the doorbell failed: futex: %s", strerror(errno));
+        return -ETIMEDOUT; /* to the caller: time has passed without a ring. It will look and come again. */
+    }
+}
