@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* plugin/completion.c - what is rare about the completion queue: create, grow, destroy. */
+#include "plugin/completion.h"
+
+#include "shm/os.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+
+enum { SLOTS_MIN = 64 };
+
+static_assert(sizeof(struct nigh_completion) == 64, "a completion is one cache line");
+static_assert(offsetof(struct nigh_completion, status) == 8 && offsetof(struct nigh_completion, op) == 12 &&
+                  offsetof(struct nigh_completion, flags) == 14 &&
+                  offsetof(struct nigh_completion, bytes) == 16,
+              "nigh_cq_copy joins the fields in this order");
+
+static void *make_ring(uint64_t slots, struct nigh_completion **ring)
+{
+    void *memory = nigh_os.calloc(slots + 1, sizeof(struct nigh_completion));
+
+    *ring = (void *)(((uintptr_t)memory + 63) & ~(uintptr_t)63);
+    return memory;
+}
+
+static uint64_t round_up(uint64_t slots)
+{
+    uint64_t rounded = SLOTS_MIN;
+
+    while (rounded < slots)
+        rounded *= 2;
+    return rounded;
+}
+
+int nigh_cq_create(struct nigh_cq *cq, uint32_t slots)
+{
+    uint64_t rounded = round_up(slots);
+    struct nigh_completion *ring;
+    void *memory = make_ring(rounded, &ring);
+
+    if (memory == NULL)
+        return -ENOMEM;
+    *cq = (struct nigh_cq){.ring = ring, .memory = memory, .mask = rounded - 1};
+    return 0;
+}
+
+void nigh_cq_destroy(struct nigh_cq *cq)
+{
+    free(cq->memory);
+    *cq = (struct nigh_cq){0};
+}
+
+int nigh_cq_grow(struct nigh_cq *cq, uint64_t count)
+{
+    uint64_t slots = round_up(cq->promised - cq->head + count);
+    struct nigh_completion *ring;
+    void *memory = make_ring(slots, &ring);
+
+    if (memory == NULL)
+        return -ENOMEM;
+    for (uint64_t i = cq->head; i != cq->tail; i++)
+        ring[i & (slots - 1)] = cq->ring[i & cq->mask];
+    free(cq->memory);
+    cq->ring = ring;
+    cq->memory = memory;
+    cq->mask = slots - 1;
+    cq->promised += count;
+    return 0;
+}

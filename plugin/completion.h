@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * plugin/completion.h - the completion queue: a private ring that grows. It lives alone because of its one
+ * promise: room is reserved before anything is claimed, so that reporting what has happened can never fail.
+ * One thread at a time.
+ */
+#ifndef NIGH_PLUGIN_COMPLETION_H
+#define NIGH_PLUGIN_COMPLETION_H
+
+#include "nigh/transport.h"
+
+#include <string.h>
+
+struct nigh_cq {
+    struct nigh_completion *ring; /* aligned to 64 bytes */
+    void *memory;                 /* what it lies in */
+    uint64_t mask;                /* slots - 1 */
+    uint64_t head;                /* completions popped, ever */
+    uint64_t tail;                /* completions pushed, ever */
+    uint64_t promised; /* tail + reservations that are not used up: a reservation touches nothing else */
+};
+
+/* An empty queue with room for `slots` completions (rounded up to a power of two, at least 64). -ENOMEM. */
+int nigh_cq_create(struct nigh_cq *cq, uint32_t slots);
+void nigh_cq_destroy(struct nigh_cq *cq);
+
+/* For nigh_cq_reserve() alone: a ring with room for `count` more reservations. -ENOMEM, nothing changed. */
+int nigh_cq_grow(struct nigh_cq *cq, uint64_t count);
+
+/* Completions that wait to be popped. */
+static inline uint64_t nigh_cq_count(const struct nigh_cq *cq)
+{
+    return cq->tail - cq->head;
+}
+
+/* Promises room for `count` completions. Each is used up by one nigh_cq_push() or nigh_cq_unreserve(). Memory is
+ * allocated only when more are queued and promised than ever before. -ENOMEM, nothing changed. */
+static inline int nigh_cq_reserve(struct nigh_cq *cq, uint32_t count)
+{
+    uint64_t promised = cq->promised + count;
+
+    if (__builtin_expect(promised - cq->head > cq->mask + 1, 0))
+        return nigh_cq_grow(cq, count);
+    cq->promised = promised;
+    return 0;
+}
+
+/* Gives reservations back: of operations that end without a completion. */
+static inline void nigh_cq_unreserve(struct nigh_cq *cq, uint32_t count)
+{
+    cq->promised -= count;
+}
+
+/* Uses up one reservation and returns its slot, to be filled in, all fields, before the next call on the queue. */
+static inline struct nigh_completion *nigh_cq_next(struct nigh_cq *cq)
+{
+    return &cq->ring[cq->tail++ & cq->mask];
+}
+
+/* Uses up one reservation. Cannot fail. */
+static inline void nigh_cq_push(struct nigh_cq *cq, const struct nigh_completion *completion)
+{
+    *nigh_cq_next(cq) = *completion;
+}
+
+/* Most completions are popped right after they were pushed. A vector load of fields that are still in the store
+ * buffer waits until all of them have left it, so each field is read as wide as it was written (volatile keeps
+ * compilers from joining the reads) and joined in registers: 4 ns where a plain copy of the struct takes 9. */
+static inline void nigh_cq_copy(struct nigh_completion *to, const volatile struct nigh_completion *from)
+{
+    typedef uint64_t pair __attribute__((vector_size(16)));
+    struct {
+        int32_t status;
+        uint16_t op, flags;
+    } what = {from->status, from->op, from->flags};
+    uint64_t word;
+    pair joined[4];
+
+    memcpy(&word, &what, sizeof(word));
+    joined[0] = (pair){from->context, word};
+    joined[1] = (pair){from->bytes, from->tag};
+    joined[2] = (pair){from->imm, from->source};
+    joined[3] = (pair){(uintptr_t)from->endpoint, (uintptr_t)from->data};
+    memcpy(to, joined, sizeof(*to));
+}
+
+/* Moves up to `count` completions, oldest first, to `out`; returns how many. */
+static inline uint32_t nigh_cq_pop(struct nigh_cq *cq, struct nigh_completion *out, uint32_t count)
+{
+    uint64_t waiting = nigh_cq_count(cq);
+    uint32_t take = waiting < count ? (uint32_t)waiting : count;
+
+    for (uint32_t i = 0; i < take; i++)
+        nigh_cq_copy(&out[i], &cq->ring[cq->head++ & cq->mask]);
+    return take;
+}
+
+#endif

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* plugin/match_walk.c - what looks at all receives or messages: the death of a peer, disconnect, cancel,
+ * diagnosis. Rare, and apart from match.c so that what is hot stays small. */
+#include "plugin/match.h"
+
+static struct nigh_posted *posted_of(struct nigh_match_node *node)
+{
+    return (struct nigh_posted *)(void *)node;
+}
+
+struct visitor {
+    void (*posted)(struct nigh_posted *posted, void *data);
+    void *data;
+};
+
+static void visit_node(struct nigh_match_node *node, void *data)
+{
+    const struct visitor *visitor = data;
+
+    visitor->posted(posted_of(node), visitor->data);
+}
+
+void nigh_match_each_posted(const struct nigh_matcher *matcher,
+                            void (*visit)(struct nigh_posted *posted, void *data), void *data)
+{
+    struct visitor visitor = {visit, data};
+
+    nigh_match_table_each(&matcher->posted, visit_node, &visitor);
+    for (uint32_t i = 0; i < NIGH_TCLASSES; i++) {
+        const struct nigh_match_node *end = &matcher->masked[i];
+
+        for (struct nigh_match_node *node = end->next; node != end; node = node->next)
+            visit(posted_of(node), data);
+    }
+}
+
+void nigh_match_each_arrived(const struct nigh_matcher *matcher,
+                             void (*visit)(struct nigh_arrived *arrived, void *data), void *data)
+{
+    for (uint32_t i = 0; i < NIGH_TCLASSES; i++) {
+        const struct nigh_match_link *end = &matcher->arrived_order[i];
+
+        for (struct nigh_match_link *link = end->next; link != end; link = link->next)
+            visit((struct nigh_arrived *)(void *)((char *)link - offsetof(struct nigh_arrived, order)), data);
+    }
+}
+
+/* ---- the oldest ---- */
+
+struct search {
+    bool (*accept)(const struct nigh_posted *posted, void *data);
+    void *data;
+    struct nigh_posted *best;
+};
+
+static void compare(struct nigh_posted *posted, void *data)
+{
+    struct search *search = data;
+
+    if ((search->best == NULL || posted->sequence < search->best->sequence) &&
+        search->accept(posted, search->data))
+        search->best = posted;
+}
+
+struct nigh_posted *nigh_match_oldest(const struct nigh_matcher *matcher,
+                                      bool (*accept)(const struct nigh_posted *posted, void *data),
+                                      void *data)
+{
+    struct search search = {accept, data, NULL};
+
+    if (matcher->posted_count != 0)
+        nigh_match_each_posted(matcher, compare, &search);
+    return search.best;
+}
+
+static bool is_from_anyone(const struct nigh_posted *posted, void *data)
+{
+    (void)data;
+    return posted->source == NIGH_ANY;
+}
+
+struct nigh_posted *nigh_match_oldest_from_anyone(const struct nigh_matcher *matcher)
+{
+    return matcher->wild_count == 0 ? NULL : nigh_match_oldest(matcher, is_from_anyone, NULL);
+}
+
+/* ---- taking out all of a source ---- */
+
+/* Runs in posting order, merged as a binary counter adds: runs[i] is NULL or made of 2^i runs. */
+struct harvest {
+    struct nigh_matcher *matcher;
+    uint32_t source;
+    struct nigh_match_node *runs[32];
+};
+
+static struct nigh_match_node *merge(struct nigh_match_node *a, struct nigh_match_node *b)
+{
+    struct nigh_match_node *first = NULL, **end = &first;
+
+    while (a != NULL && b != NULL) {
+        struct nigh_match_node **older = posted_of(a)->sequence < posted_of(b)->sequence ? &a : &b;
+
+        *end = *older;
+        end = &(*older)->next;
+        *older = *end;
+    }
+    *end = a != NULL ? a : b;
+    return first;
+}
+
+static void add_run(struct harvest *harvest, struct nigh_match_node *run)
+{
+    uint32_t i = 0;
+
+    for (; harvest->runs[i] != NULL && i < 31; i++) {
+        run = merge(harvest->runs[i], run);
+        harvest->runs[i] = NULL;
+    }
+    harvest->runs[i] = merge(harvest->runs[i], run);
+}
+
+static bool names_source(uint64_t key, void *data)
+{
+    const struct harvest *harvest = data;
+
+    return (uint32_t)key == harvest->source;
+}
+
+static void take_queue(struct nigh_match_node *first, void *data)
+{
+    struct harvest *harvest = data;
+    struct nigh_matcher *matcher = harvest->matcher;
+
+    for (struct nigh_match_node *node = first; node != NULL; node = node->next) {
+        enum nigh_match_kind kind = (enum nigh_match_kind)posted_of(node)->kind;
+
+        matcher->posted_count--;
+        if (kind != NIGH_MATCH_EXACT) {
+            matcher->wild_count--;
+            matcher->kinds[kind]--;
+        }
+    }
+    add_run(harvest, first);
+}
+
+static void take_masked(struct harvest *harvest, struct nigh_match_node *end)
+{
+    struct nigh_match_node *first = NULL, **last = &first, *next;
+
+    for (struct nigh_match_node *node = end->next; node != end; node = next) {
+        next = node->next;
+        if (posted_of(node)->source != harvest->source)
+            continue;
+        node->prev->next = next;
+        next->prev = node->prev;
+        *last = node;
+        last = &node->next;
+    }
+    *last = NULL;
+    if (first != NULL)
+        take_queue(first, harvest);
+}
+
+struct nigh_posted *nigh_match_take_posted(struct nigh_matcher *matcher, uint32_t source)
+{
+    struct harvest harvest = {.matcher = matcher, .source = source};
+    struct nigh_match_node *all = NULL;
+
+    if (matcher->posted_count == 0)
+        return NULL;
+    nigh_match_table_take(&matcher->posted, names_source, take_queue, &harvest);
+    for (uint32_t i = 0; i < NIGH_TCLASSES; i++)
+        take_masked(&harvest, &matcher->masked[i]);
+    for (uint32_t i = 0; i < 32; i++)
+        all = merge(all, harvest.runs[i]);
+    return posted_of(all);
+}
+
+struct nigh_arrived *nigh_match_take_arrived(struct nigh_matcher *matcher, uint32_t source)
+{
+    struct nigh_arrived *first = NULL, *found;
+    struct nigh_match_link *none = NULL, **last = &none;
+
+    for (uint32_t i = 0; i < NIGH_TCLASSES; i++) {
+        while ((found = nigh_match_find(matcher, source, i, 0, NIGH_IGNORE_ALL, true)) != NULL) {
+            if (first == NULL)
+                first = found;
+            *last = &found->order;
+            last = &found->order.next;
+        }
+    }
+    *last = NULL;
+    return first;
+}

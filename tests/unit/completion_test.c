@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The completion queue: order, every field, growth in any position of the ring, and that what was reserved can be
+ * pushed whatever memory does. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "plugin/completion.h"
+#include "tests/support/osfail.h"
+#include <errno.h>
+
+static struct nigh_completion numbered(uint64_t i)
+{
+    return (struct nigh_completion){.context = i,
+                                    .status = -(int32_t)(i % 1000),
+                                    .op = (uint16_t)(i + 1),
+                                    .flags = (uint16_t)(i + 2),
+                                    .bytes = i + 3,
+                                    .tag = ~i,
+                                    .imm = i * 5,
+                                    .source = i + 6,
+                                    .endpoint = (void *)(uintptr_t)(i + 7),
+                                    .data = (void *)(uintptr_t)(i + 8)};
+}
+
+static void push(struct nigh_cq *cq, uint64_t i)
+{
+    struct nigh_completion completion = numbered(i);
+
+    assert_int_equal(nigh_cq_reserve(cq, 1), 0);
+    nigh_cq_push(cq, &completion);
+}
+
+static void check_pop(struct nigh_cq *cq, uint64_t i)
+{
+    struct nigh_completion got, wanted = numbered(i);
+
+    memset(&got, 0xee, sizeof(got));
+    assert_int_equal(nigh_cq_pop(cq, &got, 1), 1);
+    assert_memory_equal(&got, &wanted, sizeof(got));
+}
+
+static void every_field_comes_out_in_order(void **state)
+{
+    struct nigh_completion out[8], wanted;
+    struct nigh_cq cq;
+
+    (void)state;
+    assert_int_equal(nigh_cq_create(&cq, 1), 0);
+    assert_int_equal((uintptr_t)cq.ring % 64, 0);
+    assert_int_equal(nigh_cq_pop(&cq, out, 8), 0);
+    for (uint64_t i = 0; i < 5; i++)
+        push(&cq, i);
+    assert_int_equal(nigh_cq_count(&cq), 5);
+    assert_int_equal(nigh_cq_pop(&cq, out, 0), 0);
+    assert_int_equal(nigh_cq_pop(&cq, out, 3), 3);
+    assert_int_equal(nigh_cq_pop(&cq, out + 3, 5), 2);
+    for (uint64_t i = 0; i < 5; i++) {
+        wanted = numbered(i);
+        assert_memory_equal(&out[i], &wanted, sizeof(wanted));
+    }
+    assert_int_equal(nigh_cq_count(&cq), 0);
+    nigh_cq_destroy(&cq);
+}
+
+static void a_slot_filled_in_place_comes_out(void **state)
+{
+    struct nigh_cq cq;
+
+    (void)state;
+    assert_int_equal(nigh_cq_create(&cq, 64), 0);
+    assert_int_equal(nigh_cq_reserve(&cq, 1), 0);
+    *nigh_cq_next(&cq) = numbered(77);
+    check_pop(&cq, 77);
+    nigh_cq_destroy(&cq);
+}
+
+/* Grows with the ring's end at each possible place, so that a copy that forgets the wrap shows. */
+static void growth_keeps_order_wherever_the_ring_wraps(void **state)
+{
+    (void)state;
+    for (uint64_t shift = 0; shift < 64; shift++) {
+        struct nigh_cq cq;
+
+        assert_int_equal(nigh_cq_create(&cq, 64), 0);
+        for (uint64_t i = 0; i < shift; i++) {
+            push(&cq, i);
+            check_pop(&cq, i);
+        }
+        for (uint64_t i = 0; i < 200; i++)
+            push(&cq, i);
+        assert_int_equal(cq.mask + 1, 256);
+        for (uint64_t i = 0; i < 200; i++)
+            check_pop(&cq, i);
+        nigh_cq_destroy(&cq);
+    }
+}
+
+static void the_steady_state_allocates_nothing(void **state)
+{
+    struct nigh_cq cq;
+
+    (void)state;
+    osfail_install();
+    assert_int_equal(nigh_cq_create(&cq, 64), 0);
+    for (uint64_t i = 0; i < 10000; i++) {
+        for (uint64_t k = 0; k < 64; k++)
+            push(&cq, i + k);
+        for (uint64_t k = 0; k < 64; k++)
+            check_pop(&cq, i + k);
+    }
+    assert_int_equal(osfail_count(OSFAIL_calloc), 1);
+    osfail_remove();
+    nigh_cq_destroy(&cq);
+}
+
+static void reserved_room_is_there_when_memory_is_not(void **state)
+{
+    struct nigh_cq cq;
+
+    (void)state;
+    assert_int_equal(nigh_cq_create(&cq, 64), 0);
+    assert_int_equal(nigh_cq_reserve(&cq, 60), 0);
+    push(&cq, 1000);
+    push(&cq, 1001);
+    osfail_install();
+    osfail_arm_all(OSFAIL_calloc, 1, ENOMEM);
+    assert_int_equal(nigh_cq_reserve(&cq, 3), -ENOMEM);
+    assert_true(osfail_hit());
+    assert_int_equal(nigh_cq_reserve(&cq, 2), 0); /* the refused one took nothing */
+    assert_int_equal(nigh_cq_reserve(&cq, 1), -ENOMEM);
+    for (uint64_t i = 0; i < 62; i++) {
+        struct nigh_completion completion = numbered(i);
+
+        nigh_cq_push(&cq, &completion);
+    }
+    osfail_remove();
+    check_pop(&cq, 1000);
+    check_pop(&cq, 1001);
+    for (uint64_t i = 0; i < 62; i++)
+        check_pop(&cq, i);
+    nigh_cq_destroy(&cq);
+}
+
+static void unreserved_room_can_be_used_again(void **state)
+{
+    struct nigh_cq cq;
+
+    (void)state;
+    osfail_install();
+    assert_int_equal(nigh_cq_create(&cq, 64), 0);
+    for (int i = 0; i < 1000; i++) {
+        assert_int_equal(nigh_cq_reserve(&cq, 64), 0);
+        nigh_cq_unreserve(&cq, 64);
+    }
+    assert_int_equal(osfail_count(OSFAIL_calloc), 1);
+    osfail_remove();
+    nigh_cq_destroy(&cq);
+}
+
+static void growth_keeps_reservations(void **state)
+{
+    struct nigh_cq cq;
+
+    (void)state;
+    assert_int_equal(nigh_cq_create(&cq, 64), 0);
+    assert_int_equal(nigh_cq_reserve(&cq, 50), 0);
+    assert_int_equal(nigh_cq_reserve(&cq, 50), 0);
+    assert_int_equal(cq.mask + 1, 128);
+    for (uint64_t i = 0; i < 100; i++) {
+        struct nigh_completion completion = numbered(i);
+
+        nigh_cq_push(&cq, &completion);
+    }
+    assert_int_equal(cq.mask + 1, 128);
+    for (uint64_t i = 0; i < 100; i++)
+        check_pop(&cq, i);
+    nigh_cq_destroy(&cq);
+}
+
+static void create_fails_cleanly(void **state)
+{
+    struct nigh_cq cq;
+
+    (void)state;
+    osfail_install();
+    osfail_arm(OSFAIL_calloc, 1, ENOMEM);
+    assert_int_equal(nigh_cq_create(&cq, 64), -ENOMEM);
+    assert_true(osfail_hit());
+    osfail_remove();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_field_comes_out_in_order),
+        cmocka_unit_test(a_slot_filled_in_place_comes_out),
+        cmocka_unit_test(growth_keeps_order_wherever_the_ring_wraps),
+        cmocka_unit_test(the_steady_state_allocates_nothing),
+        cmocka_unit_test(reserved_room_is_there_when_memory_is_not),
+        cmocka_unit_test(unreserved_room_can_be_used_again),
+        cmocka_unit_test(growth_keeps_reservations),
+        cmocka_unit_test(create_fails_cleanly),
+    };
+    return cmocka_run_group_tests_name("completion", tests, NULL, NULL);
+}

@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A million random steps through tag matching and through two plain arrays in order of time, which are searched
+ * from their front: both must name the same receive and the same message at every step. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "plugin/match.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ROOM = 4096 };
+
+struct model {
+    struct nigh_matcher matcher;
+    struct nigh_posted *posted[ROOM]; /* oldest first */
+    struct nigh_arrived *arrived[ROOM];
+    uint32_t posts, arrivals;
+    uint64_t random;
+    uint32_t limit; /* of either array in this phase */
+    uint64_t step;
+    uint64_t matched, unexpected, kept, masked; /* what was seen, so that a run that saw nothing fails */
+};
+
+static uint32_t draw(struct model *m, uint32_t below)
+{
+    m->random ^= m->random << 13;
+    m->random ^= m->random >> 7;
+    m->random ^= m->random << 17;
+    return (uint32_t)((m->random >> 16) % below);
+}
+
+static uint64_t draw_tag(struct model *m)
+{
+    uint64_t tag = draw(m, m->limit < 100 ? 6 : m->limit / 2);
+
+    return draw(m, 4) == 0 ? tag | UINT64_C(1) << 63 : tag;
+}
+
+static uint64_t draw_ignore(struct model *m)
+{
+    static const uint64_t ignores[] = {0x1, 0x3, 0x7, UINT64_C(1) << 63, UINT64_C(0xff) << 56, ~UINT64_C(1)};
+    uint32_t what = draw(m, 8);
+
+    if (what < 4)
+        return 0;
+    return what < 6 ? NIGH_IGNORE_ALL : ignores[draw(m, sizeof(ignores) / sizeof(ignores[0]))];
+}
+
+static bool fits(uint32_t source, uint32_t tclass, uint64_t tag, uint64_t ignore, uint32_t from, uint32_t in,
+                 uint64_t with)
+{
+    return tclass == in && (source == NIGH_ANY || source == from) && (tag & ~ignore) == (with & ~ignore);
+}
+
+static void remove_posted(struct model *m, uint32_t at)
+{
+    m->posts--;
+    memmove(&m->posted[at], &m->posted[at + 1], (m->posts - at) * sizeof(m->posted[0]));
+}
+
+static void remove_arrived(struct model *m, uint32_t at)
+{
+    m->arrivals--;
+    memmove(&m->arrived[at], &m->arrived[at + 1], (m->arrivals - at) * sizeof(m->arrived[0]));
+}
+
+static uint32_t first_arrived(const struct model *m, const struct nigh_posted *r)
+{
+    uint32_t i = 0;
+
+    while (i < m->arrivals && !fits(r->source, r->tclass, r->tag, r->ignore, m->arrived[i]->source,
+                                    m->arrived[i]->tclass, m->arrived[i]->tag))
+        i++;
+    return i;
+}
+
+static void expect(const struct model *m, const char *what, const void *got, const void *wanted)
+{
+    if (got != wanted)
+        fail_msg("step %llu: %s: %p instead of %p", (unsigned long long)m->step, what, got, wanted);
+}
+
+static void draw_receive(struct model *m, struct nigh_posted *r)
+{
+    *r = (struct nigh_posted){.source = draw(m, 3) == 0 ? NIGH_ANY : draw(m, 5),
+                              .tclass = (uint16_t)draw(m, 3),
+                              .tag = draw_tag(m),
+                              .ignore = draw_ignore(m),
+                              .keep = draw(m, 16) == 0};
+}
+
+static void step_receive(struct model *m, bool probe)
+{
+    struct nigh_posted r;
+    struct nigh_arrived *found;
+    uint32_t at;
+
+    draw_receive(m, &r);
+    at = first_arrived(m, &r);
+    found = nigh_match_find(&m->matcher, r.source, r.tclass, r.tag, r.ignore, !probe);
+    expect(m, "find", found, at < m->arrivals ? m->arrived[at] : NULL);
+    if (probe)
+        return;
+    if (found != NULL) {
+        remove_arrived(m, at);
+        free(found);
+        m->unexpected++;
+    } else if (m->posts < m->limit) {
+        struct nigh_posted *posted = malloc(sizeof(*posted));
+
+        assert_non_null(posted);
+        *posted = r;
+        nigh_match_post(&m->matcher, posted);
+        m->posted[m->posts++] = posted;
+    }
+}
+
+static void step_arrive(struct model *m)
+{
+    uint32_t source = draw(m, 5), tclass = draw(m, 3), at = 0;
+    uint64_t tag = draw_tag(m);
+    struct nigh_posted *found = nigh_match_arrive(&m->matcher, source, tclass, tag);
+
+    while (at < m->posts && !fits(m->posted[at]->source, m->posted[at]->tclass, m->posted[at]->tag,
+                                  m->posted[at]->ignore, source, tclass, tag))
+        at++;
+    expect(m, "arrive", found, at < m->posts ? m->posted[at] : NULL);
+    if (found != NULL) {
+        m->matched++;
+        m->masked += found->ignore != 0 && found->ignore != NIGH_IGNORE_ALL;
+        m->kept += found->keep;
+        if (found->keep)
+            return;
+        remove_posted(m, at);
+        free(found);
+    } else if (m->arrivals < m->limit) {
+        struct nigh_arrived *arrived = malloc(sizeof(*arrived));
+
+        assert_non_null(arrived);
+        *arrived = (struct nigh_arrived){.source = source, .tclass = tclass, .tag = tag};
+        nigh_match_keep(&m->matcher, arrived);
+        m->arrived[m->arrivals++] = arrived;
+    }
+}
+
+static void step_withdraw(struct model *m)
+{
+    if (m->posts > 0) {
+        uint32_t at = draw(m, m->posts);
+
+        nigh_match_withdraw(&m->matcher, m->posted[at]);
+        free(m->posted[at]);
+        remove_posted(m, at);
+    }
+    if (m->arrivals > 0) {
+        uint32_t at = draw(m, m->arrivals);
+
+        nigh_match_drop(&m->matcher, m->arrived[at]);
+        free(m->arrived[at]);
+        remove_arrived(m, at);
+    }
+}
+
+static void step_take_posted(struct model *m, uint32_t source)
+{
+    struct nigh_posted *taken = nigh_match_take_posted(&m->matcher, source), *next;
+
+    for (uint32_t i = 0; i < m->posts;) {
+        if (m->posted[i]->source != source) {
+            i++;
+            continue;
+        }
+        expect(m, "take_posted", taken, m->posted[i]);
+        next = nigh_posted_next(taken);
+        remove_posted(m, i);
+        free(taken);
+        taken = next;
+    }
+    expect(m, "end of take_posted", taken, NULL);
+}
+
+static void step_take_arrived(struct model *m, uint32_t source)
+{
+    struct nigh_arrived *taken = nigh_match_take_arrived(&m->matcher, source), *next;
+
+    for (uint32_t tclass = 0; tclass < 3; tclass++) {
+        for (uint32_t i = 0; i < m->arrivals;) {
+            if (m->arrived[i]->source != source || m->arrived[i]->tclass != tclass) {
+                i++;
+                continue;
+            }
+            expect(m, "take_arrived", taken, m->arrived[i]);
+            next = nigh_arrived_next(taken);
+            remove_arrived(m, i);
+            free(taken);
+            taken = next;
+        }
+    }
+    expect(m, "end of take_arrived", taken, NULL);
+}
+
+static void step_oldest(struct model *m)
+{
+    uint32_t at = 0;
+
+    while (at < m->posts && m->posted[at]->source != NIGH_ANY)
+        at++;
+    expect(m, "oldest from anyone", nigh_match_oldest_from_anyone(&m->matcher),
+           at < m->posts ? m->posted[at] : NULL);
+}
+
+static void step(struct model *m)
+{
+    uint32_t what = draw(m, 1000);
+
+    if (what < 440)
+        step_receive(m, false);
+    else if (what < 880)
+        step_arrive(m);
+    else if (what < 940)
+        step_receive(m, true);
+    else if (what < 985)
+        step_withdraw(m);
+    else if (what < 988)
+        step_oldest(m);
+    else if (what == 988)
+        step_take_posted(m, draw(m, 6) == 5 ? NIGH_ANY : draw(m, 5));
+    else if (what == 989)
+        step_take_arrived(m, draw(m, 5));
+    assert_int_equal(m->matcher.posted_count, m->posts);
+    assert_int_equal(m->matcher.arrived_count, m->arrivals);
+}
+
+static void run(struct model *m, uint64_t steps)
+{
+    for (uint64_t i = 0; i < steps; i++, m->step++)
+        step(m);
+}
+
+static void a_million_steps_agree(void **state)
+{
+    struct model *m = calloc(1, sizeof(*m));
+
+    (void)state;
+    assert_non_null(m);
+    assert_int_equal(nigh_match_init(&m->matcher), 0);
+    m->random = UINT64_C(0x6e696768);
+    m->limit = 40;
+    run(m, 900000);
+    m->limit = ROOM / 4; /* larger than the first table */
+    run(m, 150000);
+    print_message("%llu matched (%llu masked, %llu kept), %llu unexpected\n", (unsigned long long)m->matched,
+                  (unsigned long long)m->masked, (unsigned long long)m->kept,
+                  (unsigned long long)m->unexpected);
+    assert_true(m->matched > 100000 && m->unexpected > 100000 && m->kept > 10000 && m->masked > 10000);
+    for (uint32_t i = 0; i < 5; i++) {
+        step_take_posted(m, i);
+        step_take_arrived(m, i);
+    }
+    step_take_posted(m, NIGH_ANY);
+    assert_int_equal(m->posts + m->arrivals, 0);
+    assert_int_equal(m->matcher.posted_count + m->matcher.wild_count + m->matcher.arrived_count, 0);
+    for (int kind = 0; kind < NIGH_MATCH_KINDS; kind++)
+        assert_int_equal(m->matcher.kinds[kind], 0); /* else look-ups would search for what is not there */
+    assert_int_equal(m->matcher.posted.queues + m->matcher.arrived.queues, 0);
+    nigh_match_destroy(&m->matcher);
+    free(m);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_million_steps_agree),
+    };
+    return cmocka_run_group_tests_name("match_random", tests, NULL, NULL);
+}
