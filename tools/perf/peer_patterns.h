@@ -1,0 +1,406 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The patterns that every peer runs, written over the static inline verbs op_* that the including file
+ * defines first. They are inlined rather than called through pointers, so that no peer pays for the
+ * comparison: op_send op_recv (blocking), op_isend op_irecv op_waitall (window), and where OP_COLLECTIVES is
+ * 1 op_barrier op_allreduce op_bcast. */
+#ifndef NIGH_TOOLS_PERF_PEER_PATTERNS_H
+#define NIGH_TOOLS_PERF_PEER_PATTERNS_H
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "tools/perf/peer_rank.h"
+
+/* Up to here rewriting and checking a message costs less than two readings of the clock, so both stay in the
+ * timed part; above, they are timed apart and subtracted. */
+#define SMALL_MAX 1024
+
+enum { TAG_DATA = 1, TAG_READY = 2, TAG_DONE = 3 };
+
+/* Send and receive buffers, kept from case to case and grown. */
+static unsigned char *outgoing, *incoming;
+static size_t buffers_size;
+
+/* Times of this rank, private while the clock runs: a store to a line that another rank has read would hold
+ * up the message behind it. */
+static uint64_t spent[PEER_SAMPLES_MAX];
+
+static inline size_t buffer_step(size_t bytes)
+{
+    return bytes <= SMALL_MAX ? (bytes + 63) / 64 * 64 : (bytes + 4095) / 4096 * 4096;
+}
+
+static int buffers_grow(size_t size)
+{
+    if (size <= buffers_size)
+        return 0;
+    if (buffers_size) {
+        munmap(outgoing, buffers_size);
+        munmap(incoming, buffers_size);
+        buffers_size = 0;
+    }
+    outgoing = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    incoming = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    if (outgoing == MAP_FAILED || incoming == MAP_FAILED) {
+        fprintf(stderr, "peer: no memory for two buffers of %zu bytes\n", size);
+        return -1;
+    }
+    buffers_size = size;
+    return 0;
+}
+
+static inline void write_words(unsigned char *buffer, size_t bytes, uint64_t value)
+{
+    uint64_t *word = (uint64_t *)buffer;
+    for (size_t i = 0; i < bytes / 8; i++)
+        word[i] = value;
+}
+
+/* 0 when all words hold `value`. */
+static inline uint64_t check_words(const unsigned char *buffer, size_t bytes, uint64_t value)
+{
+    const uint64_t *word = (const uint64_t *)buffer;
+    uint64_t wrong = 0;
+    for (size_t i = 0; i < bytes / 8; i++)
+        wrong |= word[i] ^ value;
+    return wrong;
+}
+
+static int wrong_data(const struct peer_case *c, uint64_t wrong)
+{
+    if (!wrong)
+        return 0;
+    fprintf(stderr, "peer: %s of %llu bytes delivered wrong data\n", c->test, (unsigned long long)c->bytes);
+    return -1;
+}
+
+static uint64_t min_u64(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Operations per sample: small ones are timed in groups, because the clock would otherwise be part of them.
+ */
+static uint64_t group_size(const struct peer_case *c, uint64_t wanted)
+{
+    uint64_t least = (c->iterations + PEER_SAMPLES_MAX - 1) / PEER_SAMPLES_MAX;
+    uint64_t group = min_u64(wanted, c->iterations);
+    return group < least ? least : group;
+}
+
+/* ---- latency ---- */
+
+static int latency_small(struct peer_rank *self, const struct peer_case *c, double *samples)
+{
+    uint64_t group = group_size(c, 16), count = c->iterations / group, wrong = 0, seq = 1, step = !c->stale;
+    int other = 1 - self->rank;
+
+    write_words(outgoing, c->bytes, seq);
+    for (uint64_t s = 0; s < count; s++) {
+        uint64_t start = peer_ticks();
+        for (uint64_t i = 0; i < group; i++) {
+            seq += step;
+            if (self->rank == 0) {
+                if (step)
+                    write_words(outgoing, c->bytes, seq);
+                op_send(self, outgoing, c->bytes, other, TAG_DATA);
+                op_recv(self, incoming, c->bytes, other, TAG_DATA);
+                wrong |= check_words(incoming, c->bytes, seq);
+            } else {
+                op_recv(self, incoming, c->bytes, other, TAG_DATA);
+                wrong |= check_words(incoming, c->bytes, seq);
+                if (step)
+                    write_words(outgoing, c->bytes, seq);
+                op_send(self, outgoing, c->bytes, other, TAG_DATA);
+            }
+        }
+        if (samples)
+            samples[s] = (double)(peer_ticks() - start) * self->tick_ns / (2.0 * (double)group);
+    }
+    return wrong_data(c, wrong) ? -1 : (int)count;
+}
+
+static void publish_spent(struct peer_rank *self, uint64_t count)
+{
+    memcpy(self->shared->spent[self->rank], spent, count * sizeof *spent);
+}
+
+/* Rank 0 times each round trip without its own writing; rank 1 tells how long it kept each message, and rank
+ * 0 takes that off. No clock is compared with another's. */
+static int latency_large(struct peer_rank *self, const struct peer_case *c, double *samples)
+{
+    uint64_t count = min_u64(c->iterations, PEER_SAMPLES_MAX), wrong = 0, seq = 1, step = !c->stale;
+    int other = 1 - self->rank;
+
+    write_words(outgoing, c->bytes, seq);
+    for (uint64_t s = 0; s < count; s++) {
+        seq += step;
+        if (self->rank == 0) {
+            if (step)
+                write_words(outgoing, c->bytes, seq);
+            uint64_t start = peer_ticks();
+            op_send(self, outgoing, c->bytes, other, TAG_DATA);
+            op_recv(self, incoming, c->bytes, other, TAG_DATA);
+            spent[s] = peer_ticks() - start;
+            wrong |= check_words(incoming, c->bytes, seq);
+        } else {
+            op_recv(self, incoming, c->bytes, other, TAG_DATA);
+            uint64_t start = peer_ticks();
+            wrong |= check_words(incoming, c->bytes, seq);
+            if (step)
+                write_words(outgoing, c->bytes, seq);
+            spent[s] = peer_ticks() - start;
+            op_send(self, outgoing, c->bytes, other, TAG_DATA);
+        }
+    }
+    if (self->rank == 1) {
+        publish_spent(self, count);
+        op_send(self, outgoing, 0, other, TAG_DONE);
+        return wrong_data(c, wrong) ? -1 : (int)count;
+    }
+    op_recv(self, incoming, 0, other, TAG_DONE);
+    for (uint64_t s = 0; samples && s < count; s++)
+        samples[s] = (double)(int64_t)(spent[s] - self->shared->spent[1][s]) * self->tick_ns / 2.0;
+    return wrong_data(c, wrong) ? -1 : (int)count;
+}
+
+/* ---- windows ---- */
+
+/* One window of distinct buffers, rewritten before the clock starts, receives posted before it starts, and
+ * one empty message back when all have arrived. */
+static int bandwidth(struct peer_rank *self, const struct peer_case *c, double *samples)
+{
+    uint64_t count = min_u64(c->iterations, PEER_SAMPLES_MAX), wrong = 0, seq = 1;
+    size_t step = buffer_step(c->bytes);
+    int other = 1 - self->rank;
+
+    for (uint32_t w = 0; w < c->window; w++)
+        write_words(outgoing + w * step, c->bytes, seq + w);
+    for (uint64_t s = 0; s < count; s++) {
+        if (self->rank == 0) {
+            for (uint32_t w = 0; w < c->window && !c->stale; w++)
+                write_words(outgoing + w * step, c->bytes, seq + w);
+            op_recv(self, incoming, 0, other, TAG_READY);
+            uint64_t start = peer_ticks();
+            for (uint32_t w = 0; w < c->window; w++)
+                op_isend(self, w, outgoing + w * step, c->bytes, other, TAG_DATA);
+            op_waitall(self, c->window);
+            op_recv(self, incoming, 0, other, TAG_DONE);
+            if (samples)
+                samples[s] = (double)(peer_ticks() - start) * self->tick_ns;
+        } else {
+            for (uint32_t w = 0; w < c->window; w++)
+                op_irecv(self, w, incoming + w * step, c->bytes, other, TAG_DATA);
+            op_send(self, outgoing, 0, other, TAG_READY);
+            op_waitall(self, c->window);
+            op_send(self, outgoing, 0, other, TAG_DONE);
+            for (uint32_t w = 0; w < c->window; w++)
+                wrong |= check_words(incoming + w * step, c->bytes, seq + w);
+        }
+        seq += c->stale ? 0 : c->window;
+    }
+    return wrong_data(c, wrong) ? -1 : (int)count;
+}
+
+/* Windows back to back, one empty message back after each group of them: what a pair sustains. */
+static int rate(struct peer_rank *self, const struct peer_case *c, double *samples)
+{
+    uint64_t group = group_size(c, 16), count = c->iterations / group, wrong = 0, seq = 1;
+    size_t step = buffer_step(c->bytes);
+    int other = 1 - self->rank;
+
+    for (uint64_t s = 0; s < count; s++) {
+        uint64_t start = peer_ticks();
+        for (uint64_t g = 0; g < group; g++, seq += c->window) {
+            for (uint32_t w = 0; w < c->window; w++) {
+                if (self->rank == 0) {
+                    write_words(outgoing + w * step, c->bytes, seq + w);
+                    op_isend(self, w, outgoing + w * step, c->bytes, other, TAG_DATA);
+                } else {
+                    op_irecv(self, w, incoming + w * step, c->bytes, other, TAG_DATA);
+                }
+            }
+            op_waitall(self, c->window);
+            for (uint32_t w = 0; self->rank && w < c->window; w++)
+                wrong |= check_words(incoming + w * step, c->bytes, seq + w);
+        }
+        if (self->rank == 0)
+            op_recv(self, incoming, 0, other, TAG_DONE);
+        else
+            op_send(self, outgoing, 0, other, TAG_DONE);
+        if (samples)
+            samples[s] = (double)(peer_ticks() - start) * self->tick_ns / (double)group;
+    }
+    return wrong_data(c, wrong) ? -1 : (int)count;
+}
+
+/* ---- collectives ---- */
+
+#if OP_COLLECTIVES
+
+static int barrier(struct peer_rank *self, const struct peer_case *c, double *samples)
+{
+    uint64_t group = group_size(c, 32), count = c->iterations / group;
+
+    for (uint64_t s = 0; s < count; s++) {
+        uint64_t start = peer_ticks();
+        for (uint64_t i = 0; i < group; i++)
+            op_barrier(self);
+        if (samples)
+            samples[s] = (double)(peer_ticks() - start) * self->tick_ns / (double)group;
+    }
+    return (int)count;
+}
+
+static void write_floats(size_t bytes, float value)
+{
+    float *f = (float *)outgoing;
+    for (size_t i = 0; i < bytes / sizeof *f; i++)
+        f[i] = value;
+}
+
+static uint64_t check_floats(size_t bytes, float value)
+{
+    const float *f = (const float *)incoming;
+    uint64_t wrong = 0;
+    for (size_t i = 0; i < bytes / sizeof *f; i++)
+        wrong |= f[i] != value;
+    return wrong;
+}
+
+/* Small integers, so that the sum is exact in any order. */
+static float allreduce_sum(const struct peer_rank *self, uint64_t seq)
+{
+    int n = self->ranks;
+    return (float)(n * (int)(seq % 997) + n * (n - 1) / 2);
+}
+
+static int allreduce_small(struct peer_rank *self, const struct peer_case *c, double *samples)
+{
+    uint64_t group = group_size(c, 32), count = c->iterations / group, wrong = 0, seq = 1;
+
+    for (uint64_t s = 0; s < count; s++) {
+        uint64_t start = peer_ticks();
+        for (uint64_t i = 0; i < group; i++) {
+            seq++;
+            write_floats(c->bytes, (float)(seq % 997 + (uint64_t)self->rank));
+            op_allreduce(self, outgoing, incoming, c->bytes);
+            wrong |= check_floats(c->bytes, allreduce_sum(self, seq));
+        }
+        if (samples)
+            samples[s] = (double)(peer_ticks() - start) * self->tick_ns / (double)group;
+    }
+    return wrong_data(c, wrong) ? -1 : (int)count;
+}
+
+/* A call is over when the last rank returns: each leaves its own time since the barrier, rank 0 takes the
+ * largest. */
+static int slowest(struct peer_rank *self, uint64_t count, double *samples)
+{
+    publish_spent(self, count);
+    op_barrier(self);
+    for (uint64_t s = 0; samples && s < count; s++) {
+        uint64_t worst = 0;
+        for (int r = 0; r < self->ranks; r++)
+            worst = self->shared->spent[r][s] > worst ? self->shared->spent[r][s] : worst;
+        samples[s] = (double)worst * self->tick_ns;
+    }
+    op_barrier(self);
+    return (int)count;
+}
+
+static int allreduce_large(struct peer_rank *self, const struct peer_case *c, double *samples)
+{
+    uint64_t count = min_u64(c->iterations, PEER_SAMPLES_MAX), wrong = 0, seq = 1;
+
+    write_floats(c->bytes, (float)(seq % 997 + (uint64_t)self->rank));
+    for (uint64_t s = 0; s < count; s++) {
+        if (!c->stale) {
+            seq++;
+            write_floats(c->bytes, (float)(seq % 997 + (uint64_t)self->rank));
+        }
+        op_barrier(self);
+        uint64_t start = peer_ticks();
+        op_allreduce(self, outgoing, incoming, c->bytes);
+        spent[s] = peer_ticks() - start;
+        wrong |= check_floats(c->bytes, allreduce_sum(self, seq));
+    }
+    int done = slowest(self, count, samples);
+    return wrong_data(c, wrong) ? -1 : done;
+}
+
+static int bcast(struct peer_rank *self, const struct peer_case *c, double *samples)
+{
+    uint64_t count = min_u64(c->iterations, PEER_SAMPLES_MAX), wrong = 0, seq = 1;
+    unsigned char *buffer = self->rank ? incoming : outgoing;
+
+    write_words(outgoing, c->bytes, seq);
+    for (uint64_t s = 0; s < count; s++) {
+        if (!c->stale) {
+            seq++;
+            if (self->rank == 0)
+                write_words(outgoing, c->bytes, seq);
+        }
+        op_barrier(self);
+        uint64_t start = peer_ticks();
+        op_bcast(self, buffer, c->bytes);
+        spent[s] = peer_ticks() - start;
+        wrong |= check_words(buffer, c->bytes, seq);
+    }
+    int done = slowest(self, count, samples);
+    return wrong_data(c, wrong) ? -1 : done;
+}
+
+static int run_collective(struct peer_rank *self, const struct peer_case *c, double *samples)
+{
+    if (!strcmp(c->test, "barrier"))
+        return barrier(self, c, samples);
+    if (!strcmp(c->test, "allreduce"))
+        return c->bytes <= SMALL_MAX ? allreduce_small(self, c, samples) : allreduce_large(self, c, samples);
+    if (!strcmp(c->test, "bcast"))
+        return bcast(self, c, samples);
+    fprintf(stderr, "peer: no test '%s'\n", c->test);
+    return -1;
+}
+
+#else
+
+static int run_collective(struct peer_rank *self, const struct peer_case *c, double *samples)
+{
+    (void)samples;
+    fprintf(stderr, "peer: %s has no collectives: '%s' cannot be compared\n", self->name, c->test);
+    return -1;
+}
+
+#endif
+
+static int run_pair(struct peer_rank *self, const struct peer_case *c, double *samples)
+{
+    if (self->rank > 1)
+        return 0;
+    if (!strcmp(c->test, "latency"))
+        return c->bytes <= SMALL_MAX ? latency_small(self, c, samples) : latency_large(self, c, samples);
+    return !strcmp(c->test, "bandwidth") ? bandwidth(self, c, samples) : rate(self, c, samples);
+}
+
+/* The whole of struct peer_rank's `run`. Every rank reaches its end; ranks that have no part wait in no call
+ * of the peer. */
+static int run_pattern(struct peer_rank *self, const struct peer_case *c, double *samples)
+{
+    int pair = !strcmp(c->test, "latency") || !strcmp(c->test, "bandwidth") || !strcmp(c->test, "rate");
+    size_t window = c->window ? c->window : 1;
+
+    if (c->bytes % 8 || window > OP_WINDOW_MAX || !c->iterations) {
+        fprintf(stderr,
+                "peer: bytes %llu (a multiple of 8), window %zu (at most %d), iterations %llu (at least 1)\n",
+                (unsigned long long)c->bytes, window, OP_WINDOW_MAX, (unsigned long long)c->iterations);
+        return -1;
+    }
+    if (buffers_grow((buffer_step(c->bytes) * window + 8191) / 4096 * 4096))
+        return -1;
+    return pair ? run_pair(self, c, samples) : run_collective(self, c, samples);
+}
+
+#endif
