@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The chooser of copy strategies: one small state machine for each size class of a pair. Time is what callers
+ * tell it, so tests drive it with synthetic figures. */
+#include "shm/pace.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+enum {
+    NONE = NIGH_PACE_STRATEGIES,
+    SMALLEST_CLASS = 13, /* class 0 is below 2^13 bytes */
+    PAGE = 4096,
+
+    /* A trial is four messages, the first not counted: its chunks still lie where the strategy before it left
+     * them, and that is what is being measured. */
+    TRIAL = 4,
+    TRIAL_COUNTED = 3,
+    /* A trial whose messages were cancelled is given up after so many others. */
+    TRIAL_PATIENCE = 256,
+    /* Messages of the current strategy before anything is compared with it. */
+    WARM = 4,
+    /* So many messages that are all off by more than `clip` are a change of state and no accident. */
+    STRAYS = 3,
+    SWEEP_PATIENCE = 64,
+    SWEEP_PATIENCE_MAX = 1024,
+    /* Even a sudden change starts no sweep sooner after the last one: CPUs that move all the time would have the
+     * pair do nothing but compare. */
+    SWEEP_APART = 16,
+};
+
+/* Share of the bytes that may go to trials. A message of an alternative that is known to be n times slower counts
+ * n times, so the share holds for time as well. */
+static const float trial_share = 0.03F;
+/* An alternative must be this much better, twice in a row; clearly better ones change at once. */
+static const float better = 1.10F;
+static const float clearly_better = 1.5F;
+/* A trial is given up when its first counted message is this much slower. */
+static const float hopeless = 2.0F;
+/* The figure of the current strategy has moved when it is so far from where it was settled. */
+static const float moved = 1.30F;
+static const float weight = 1.0F / 8;
+/* A message that is off by more than this is a stray: interrupted, or the first of a new state. */
+static const float clip = 2.0F;
+
+int nigh_strategy_check(const struct nigh_strategy *strategy, const char **why)
+{
+    const char *said = NULL;
+    int error = -EINVAL;
+
+    if (strategy->sender >= NIGH_COPY_KERNELS || strategy->receiver >= NIGH_COPY_KERNELS) {
+        said = "no such copy kernel";
+    } else if (strategy->piece == 0 || strategy->piece % PAGE != 0) {
+        said = "the piece must be a multiple of 4096 bytes and not 0";
+    } else if (strategy->piece > strategy->span / 2) {
+        said = "the piece must be at most half of the span";
+    } else if (!nigh_copy_select((enum nigh_copy_kernel)strategy->sender) ||
+               !nigh_copy_select((enum nigh_copy_kernel)strategy->receiver)) {
+        said = "this CPU lacks the copy kernel";
+        error = -ENOTSUP;
+    }
+    if (why)
+        *why = said;
+    return said ? error : 0;
+}
+
+int nigh_pace_open(struct nigh_pace *pace, const struct nigh_strategy *list, unsigned count, unsigned first)
+{
+    if (count == 0 || count > NIGH_PACE_STRATEGIES || first >= count)
+        return -EINVAL;
+    for (unsigned i = 0; i < count; i++) {
+        if (nigh_strategy_check(&list[i], NULL) != 0)
+            return -EINVAL;
+    }
+    memset(pace, 0, sizeof(*pace));
+    memcpy(pace->strategy, list, count * sizeof(*list));
+    pace->count = (uint8_t)count;
+    pace->first = (uint8_t)first;
+    pace->forced = NONE;
+    for (unsigned i = 0; i < NIGH_PACE_CLASSES; i++) {
+        pace->in[i].trial = NONE;
+        pace->in[i].patience = SWEEP_PATIENCE;
+    }
+    return 0;
+}
+
+static unsigned class_of(size_t bytes)
+{
+    unsigned log = bytes ? 63U - (unsigned)__builtin_clzll(bytes) : 0;
+
+    if (log < SMALLEST_CLASS)
+        return 0;
+    return log - SMALLEST_CLASS + 1 < NIGH_PACE_CLASSES ? log - SMALLEST_CLASS + 1 : NIGH_PACE_CLASSES - 1;
+}
+
+/* A size that is new begins with what the nearest size has found: the state of the machine is the same for both. */
+static void begin(struct nigh_pace *pace, unsigned index)
+{
+    struct nigh_pace_class *in = &pace->in[index];
+
+    in->begun = 1;
+    in->current = pace->first;
+    for (unsigned step = 1; step < NIGH_PACE_CLASSES; step++) {
+        if (index >= step && pace->in[index - step].changed) {
+            in->current = pace->in[index - step].current;
+            break;
+        }
+        if (index + step < NIGH_PACE_CLASSES && pace->in[index + step].changed) {
+            in->current = pace->in[index + step].current;
+            break;
+        }
+    }
+    in->turn = in->current;
+}
+
+static void send_out(struct nigh_pace_class *in, unsigned strategy)
+{
+    in->trial = (uint8_t)strategy;
+    in->turn = (uint8_t)strategy;
+    in->to_send = in->to_hear = TRIAL;
+    in->counted = 0;
+    in->trial_sum = 0;
+    in->waited = 0;
+}
+
+static unsigned next_alternative(const struct nigh_pace *pace, const struct nigh_pace_class *in)
+{
+    unsigned next = (in->turn + 1U) % pace->count;
+
+    return next == in->current ? (next + 1U) % pace->count : next;
+}
+
+/* Bytes that one message of a strategy costs the credit. */
+static float cost(const struct nigh_pace_class *in, unsigned strategy, size_t bytes)
+{
+    float slower = in->figure[in->current] > 0 ? in->figure[strategy] / in->figure[in->current] : 1;
+
+    return (float)bytes * (slower > 1 ? slower : 1);
+}
+
+static void consider_trial(struct nigh_pace *pace, struct nigh_pace_class *in, size_t bytes)
+{
+    unsigned next = next_alternative(pace, in);
+
+    if (in->sweep > 0)
+        in->sweep--;
+    else if (in->credit < TRIAL * cost(in, next, bytes))
+        return;
+    send_out(in, next);
+}
+
+static unsigned choose_slow(struct nigh_pace *pace, struct nigh_pace_class *in, size_t bytes)
+{
+    if (in->trial == NONE && in->heard >= WARM && pace->count > 1)
+        consider_trial(pace, in, bytes);
+    if (in->trial == NONE)
+        return in->current;
+    if (in->to_send > 0) {
+        in->to_send--;
+        return in->trial;
+    }
+    if (++in->waited > TRIAL_PATIENCE)
+        in->trial = NONE;
+    return in->current;
+}
+
+unsigned nigh_pace_choose(struct nigh_pace *pace, size_t bytes)
+{
+    unsigned index = class_of(bytes);
+    struct nigh_pace_class *in = &pace->in[index];
+
+    if (pace->forced != NONE)
+        return pace->forced;
+    if (!in->begun)
+        begin(pace, index);
+    /* The common case: no trial is out and none can be paid for. */
+    if (in->trial == NONE && in->sweep == 0 && in->credit < (float)TRIAL * (float)bytes)
+        return in->current;
+    return choose_slow(pace, in, bytes);
+}
+
+static void start_sweep(const struct nigh_pace *pace, struct nigh_pace_class *in)
+{
+    in->sweep = (uint8_t)(pace->count - 1);
+    in->turn = in->current;
+    in->since = 0;
+    in->settled = in->figure[in->current];
+    in->patience = in->patience < SWEEP_PATIENCE_MAX ? (uint16_t)(in->patience * 2) : SWEEP_PATIENCE_MAX;
+}
+
+static void change_to(struct nigh_pace *pace, struct nigh_pace_class *in, unsigned strategy)
+{
+    in->current = (uint8_t)strategy;
+    in->changed = 1;
+    in->heard = 0;
+    in->wins = 0;
+    in->patience = SWEEP_PATIENCE;
+    in->settled = in->figure[strategy];
+    pace->changes++;
+}
+
+static void conclude(struct nigh_pace *pace, struct nigh_pace_class *in)
+{
+    unsigned tried = in->trial;
+    float now = in->figure[in->current];
+
+    in->trial = NONE;
+    if (in->counted == 0)
+        return;
+    in->figure[tried] = in->trial_sum / in->counted;
+    if (in->counted < TRIAL_COUNTED || in->figure[tried] * better > now) {
+        in->wins = 0;
+        return;
+    }
+    if (++in->wins >= 2 || in->figure[tried] * clearly_better <= now)
+        change_to(pace, in, tried);
+    else
+        send_out(in, tried);
+}
+
+static void learn_trial(struct nigh_pace *pace, struct nigh_pace_class *in, float figure, bool stalled)
+{
+    bool first = in->to_hear == TRIAL;
+
+    in->to_hear--;
+    if (!first && !stalled) {
+        in->trial_sum += figure;
+        in->counted++;
+        if (in->counted == 1 && figure > in->figure[in->current] * hopeless)
+            in->to_hear = in->to_send = 0;
+    }
+    if (in->to_hear == 0)
+        conclude(pace, in);
+}
+
+/* True once a figure is so far off, so often in a row, that the old one means nothing any more. */
+static bool is_new_state(struct nigh_pace_class *in, float figure)
+{
+    float before = in->figure[in->current];
+
+    if (figure <= before * clip && figure * clip >= before) {
+        in->strays = 0;
+        return false;
+    }
+    if (++in->strays < STRAYS)
+        return false;
+    in->strays = 0;
+    return true;
+}
+
+static void learn_current(struct nigh_pace *pace, struct nigh_pace_class *in, float figure)
+{
+    float *now = &in->figure[in->current];
+    unsigned apart = in->patience;
+
+    in->since++;
+    in->heard++;
+    if (*now <= 0 || is_new_state(in, figure)) {
+        *now = figure;
+        apart = SWEEP_APART;
+    } else if (in->strays == 0) {
+        *now += (figure - *now) * weight;
+    }
+    if (pace->count < 2 || in->heard < WARM)
+        return;
+    if (in->settled <= 0) {
+        start_sweep(pace, in);
+        in->patience = SWEEP_PATIENCE;
+    } else if (in->since >= apart && (*now > in->settled * moved || *now * moved < in->settled)) {
+        start_sweep(pace, in);
+    }
+}
+
+void nigh_pace_learn(struct nigh_pace *pace, unsigned strategy, size_t bytes, uint64_t ns, bool stalled)
+{
+    struct nigh_pace_class *in = &pace->in[class_of(bytes)];
+
+    pace->bytes += bytes;
+    if (pace->forced != NONE || strategy >= pace->count || bytes == 0 || !in->begun)
+        return;
+
+    float figure = (float)ns * 1024.0F / (float)bytes;
+
+    if (strategy != in->current) {
+        pace->trial_bytes += bytes;
+        in->credit -= (float)bytes * (figure > in->figure[in->current] && in->figure[in->current] > 0
+                                          ? figure / in->figure[in->current]
+                                          : 1);
+    }
+    if (strategy == in->trial && in->to_hear > 0) {
+        learn_trial(pace, in, figure, stalled);
+    } else if (strategy == in->current && !stalled) {
+        in->credit += (float)bytes * trial_share;
+        learn_current(pace, in, figure);
+    }
+}
+
+void nigh_pace_handoff(struct nigh_pace *pace, float ns)
+{
+    if (ns <= 0 || (pace->handoff > 0 && ns < pace->handoff * clip && ns * clip > pace->handoff))
+        return;
+
+    bool known = pace->handoff > 0;
+
+    pace->handoff = ns;
+    for (unsigned i = 0; known && pace->count > 1 && i < NIGH_PACE_CLASSES; i++) {
+        if (pace->in[i].heard >= WARM && pace->in[i].since >= SWEEP_APART)
+            start_sweep(pace, &pace->in[i]);
+    }
+}
+
+int nigh_pace_force(struct nigh_pace *pace, unsigned strategy)
+{
+    if (strategy != NONE && strategy >= pace->count)
+        return -EINVAL;
+    pace->forced = (uint8_t)strategy;
+    return 0;
+}
+
+size_t nigh_pace_piece(const struct nigh_strategy *strategy, size_t bytes)
+{
+    size_t piece = bytes / 8 / PAGE * PAGE;
+
+    if (piece < PAGE)
+        piece = PAGE;
+    return piece < strategy->piece ? piece : strategy->piece;
+}
+
+static unsigned best_other(const struct nigh_pace *pace, const struct nigh_pace_class *in)
+{
+    unsigned best = NONE;
+
+    for (unsigned i = 0; i < pace->count; i++) {
+        if (i != in->current && in->figure[i] > 0 && (best == NONE || in->figure[i] < in->figure[best]))
+            best = i;
+    }
+    return best;
+}
+
+static const char *sender_of(const struct nigh_pace *pace, unsigned i)
+{
+    return nigh_copy_name((enum nigh_copy_kernel)pace->strategy[i].sender);
+}
+
+static const char *receiver_of(const struct nigh_pace *pace, unsigned i)
+{
+    return nigh_copy_name((enum nigh_copy_kernel)pace->strategy[i].receiver);
+}
+
+const char *nigh_pace_reason(const struct nigh_pace *pace, size_t bytes, char text[NIGH_PACE_REASON])
+{
+    const struct nigh_pace_class *in = &pace->in[class_of(bytes)];
+    unsigned current = pace->forced != NONE ? pace->forced : in->begun ? in->current : pace->first;
+    unsigned other = best_other(pace, in);
+    int at = snprintf(text, NIGH_PACE_REASON, "%s>%s span %uK: ", sender_of(pace, current),
+                      receiver_of(pace, current), pace->strategy[current].span / 1024);
+
+    if (pace->forced != NONE)
+        snprintf(text + at, (size_t)(NIGH_PACE_REASON - at), "forced");
+    else if (in->figure[in->current] <= 0)
+        snprintf(text + at, (size_t)(NIGH_PACE_REASON - at), "default, nothing measured yet");
+    else if (other == NONE)
+        snprintf(text + at, (size_t)(NIGH_PACE_REASON - at), "%.1f ns/KiB, nothing else measured",
+                 (double)in->figure[in->current]);
+    else
+        snprintf(text + at, (size_t)(NIGH_PACE_REASON - at), "measured %.1f ns/KiB, next best %s>%s %.1f",
+                 (double)in->figure[in->current], sender_of(pace, other), receiver_of(pace, other),
+                 (double)in->figure[other]);
+    return text;
+}

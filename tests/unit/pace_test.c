@@ -1,0 +1,401 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The chooser of copy strategies against synthetic machines: it converges, holds still under noise, sees a change
+ * of state in a bounded number of messages, and what it spends on trials is bounded. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "shm/pace.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { NEAR = 0, FAR = 1, ALIKE = 2, NONE = NIGH_PACE_STRATEGIES, MIB = 1 << 20 };
+
+static const struct nigh_strategy list[] = {
+    {NIGH_COPY_PLAIN, NIGH_COPY_PLAIN, {0, 0}, 2 * MIB, 65536},
+    {NIGH_COPY_PREFETCHW, NIGH_COPY_PLAIN, {0, 0}, 512 * 1024, 65536},
+    {NIGH_COPY_PLAIN, NIGH_COPY_PLAIN, {0, 0}, 512 * 1024, 65536},
+};
+
+/* ns per KiB in each state; the third column of figures is a machine on which nothing matters. */
+static const double machine[][3] = {
+    [NEAR] = {30, 62, 58},
+    [FAR] = {450, 48, 80},
+    [ALIKE] = {40, 40, 40},
+};
+
+struct run {
+    struct nigh_pace pace;
+    uint64_t random;
+    double noise;
+    double spent, ideal; /* ns */
+};
+
+static double uniform(struct run *run)
+{
+    run->random = run->random * 6364136223846793005U + 1442695040888963407U;
+    return (double)(run->random >> 33) / (double)(1U << 30) - 1.0; /* -1 to 1 */
+}
+
+static void start(struct run *run, unsigned first, double noise)
+{
+    memset(run, 0, sizeof(*run));
+    run->random = 12345;
+    run->noise = noise;
+    assert_int_equal(nigh_pace_open(&run->pace, list, 3, first), 0);
+}
+
+static uint64_t time_of(struct run *run, int state, unsigned strategy, size_t bytes)
+{
+    double ns = machine[state][strategy] * (double)bytes / 1024 * (1 + run->noise * uniform(run));
+
+    run->spent += ns;
+    return (uint64_t)ns;
+}
+
+static unsigned one(struct run *run, int state, size_t bytes)
+{
+    unsigned strategy = nigh_pace_choose(&run->pace, bytes);
+
+    assert_in_range(strategy, 0, 2);
+    nigh_pace_learn(&run->pace, strategy, bytes, time_of(run, state, strategy, bytes), false);
+    return strategy;
+}
+
+/* Messages until `want` has been taken ten times in a row; fails at the limit. */
+static unsigned until(struct run *run, int state, size_t bytes, unsigned want, unsigned limit)
+{
+    unsigned row = 0;
+
+    for (unsigned i = 1; i <= limit; i++) {
+        row = one(run, state, bytes) == want ? row + 1 : 0;
+        if (row == 10)
+            return i;
+    }
+    fail_msg("strategy %u not settled on after %u messages", want, limit);
+    return 0;
+}
+
+static void finds_the_best_from_any_default_at_any_size(void **state)
+{
+    static const size_t sizes[] = {4096, 20000, 262144, MIB, 64 * MIB};
+
+    (void)state;
+    for (unsigned first = 0; first < 3; first++) {
+        for (unsigned s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++) {
+            struct run run;
+
+            start(&run, first, 0.05);
+            until(&run, NEAR, sizes[s], 0, 60);
+            start(&run, first, 0.05);
+            until(&run, FAR, sizes[s], 1, 60);
+        }
+    }
+}
+
+static void holds_still_under_noise(void **state)
+{
+    struct run run;
+
+    (void)state;
+    start(&run, 0, 0.05);
+    for (unsigned i = 0; i < 200000; i++)
+        one(&run, ALIKE, MIB);
+    assert_int_equal(run.pace.changes, 0);
+}
+
+static void sees_the_current_one_become_slow(void **state)
+{
+    struct run run;
+    unsigned took;
+
+    (void)state;
+    start(&run, 0, 0.05);
+    until(&run, NEAR, MIB, 0, 60);
+    for (unsigned i = 0; i < 5000; i++)
+        one(&run, NEAR, MIB);
+    took = until(&run, FAR, MIB, 1, 60);
+    print_message("one L3 to two: settled after %u messages\n", took);
+}
+
+static void sees_another_one_become_fast(void **state)
+{
+    struct run run;
+    unsigned took;
+
+    /* The figure of the current strategy hardly moves here, so only the trials can tell. */
+    (void)state;
+    start(&run, 1, 0.05);
+    until(&run, FAR, MIB, 1, 60);
+    for (unsigned i = 0; i < 5000; i++)
+        one(&run, FAR, MIB);
+    took = until(&run, NEAR, MIB, 0, 2500);
+    print_message("two L3s to one: settled after %u messages\n", took);
+}
+
+static void a_changed_handoff_makes_it_look_at_once(void **state)
+{
+    struct run run;
+
+    (void)state;
+    start(&run, 1, 0.05);
+    nigh_pace_handoff(&run.pace, 245);
+    until(&run, FAR, MIB, 1, 60);
+    for (unsigned i = 0; i < 5000; i++)
+        one(&run, FAR, MIB);
+    nigh_pace_handoff(&run.pace, 235);
+    assert_int_equal((int)run.pace.handoff, 245);
+    nigh_pace_handoff(&run.pace, 55);
+    until(&run, NEAR, MIB, 0, 30);
+}
+
+static void flips_of_state_are_followed(void **state)
+{
+    struct run run;
+
+    (void)state;
+    start(&run, 0, 0.05);
+    for (unsigned flip = 0; flip < 20; flip++) {
+        until(&run, FAR, 262144, 1, 600);
+        for (unsigned i = 0; i < 2000; i++)
+            one(&run, FAR, 262144);
+        until(&run, NEAR, 262144, 0, 2500);
+        for (unsigned i = 0; i < 2000; i++)
+            one(&run, NEAR, 262144);
+    }
+}
+
+static void trials_cost_a_bounded_share_of_bytes_and_time(void **state)
+{
+    const unsigned messages = 100000;
+
+    (void)state;
+    for (int machine_state = NEAR; machine_state <= ALIKE; machine_state++) {
+        struct run run;
+        double best = machine_state == NEAR ? 30 : machine_state == FAR ? 48 : 40, over, share;
+
+        start(&run, 0, 0.05);
+        for (unsigned i = 0; i < messages; i++)
+            one(&run, machine_state, MIB);
+        share = (double)run.pace.trial_bytes / (double)run.pace.bytes;
+        over = run.spent / (best * 1024 * messages) - 1;
+        print_message("state %d: %.2f %% of the bytes in trials, %.2f %% of the time lost\n", machine_state,
+                      share * 100, over * 100);
+        assert_true(share <= 0.032);
+        assert_true(over <= 0.035);
+        assert_true(run.pace.trial_bytes > 0);
+    }
+}
+
+static void interruptions_do_not_start_sweeps(void **state)
+{
+    struct run run;
+
+    (void)state;
+    start(&run, 0, 0.05);
+    for (unsigned i = 0; i < 100000; i++) {
+        unsigned strategy = nigh_pace_choose(&run.pace, MIB);
+        uint64_t ns = time_of(&run, NEAR, strategy, MIB);
+
+        nigh_pace_learn(&run.pace, strategy, MIB, i % 50 == 0 ? ns * 20 : ns, false);
+    }
+    assert_int_equal(run.pace.changes, 0);
+    assert_true((double)run.pace.trial_bytes <= 0.032 * (double)run.pace.bytes);
+}
+
+static void stalled_messages_are_not_learned(void **state)
+{
+    struct run run;
+    char text[NIGH_PACE_REASON];
+
+    (void)state;
+    start(&run, 0, 0);
+    for (unsigned i = 0; i < 1000; i++) {
+        assert_int_equal(nigh_pace_choose(&run.pace, MIB), 0);
+        nigh_pace_learn(&run.pace, 0, MIB, 1000000000, true);
+    }
+    assert_string_equal(nigh_pace_reason(&run.pace, MIB, text),
+                        "plain>plain span 2048K: default, nothing measured yet");
+}
+
+static void messages_that_never_come_back_end_the_trial(void **state)
+{
+    struct run run;
+    unsigned lost = 0;
+
+    (void)state;
+    start(&run, 0, 0);
+    for (unsigned i = 0; i < 20000; i++) {
+        unsigned strategy = nigh_pace_choose(&run.pace, MIB);
+
+        if (strategy == 0)
+            nigh_pace_learn(&run.pace, 0, MIB, 30 * 1024, false);
+        else
+            lost++;
+    }
+    assert_int_equal(run.pace.changes, 0);
+    assert_in_range(lost, 8, 2000);
+}
+
+static void works_with_many_messages_in_flight(void **state)
+{
+    enum { DEPTH = 16 };
+    unsigned flying[DEPTH];
+    struct run run;
+    unsigned last = 0;
+
+    (void)state;
+    start(&run, 0, 0.05);
+    for (unsigned i = 0; i < 400; i++) {
+        if (i >= DEPTH) {
+            unsigned s = flying[i % DEPTH];
+
+            nigh_pace_learn(&run.pace, s, MIB, time_of(&run, FAR, s, MIB), false);
+        }
+        last = flying[i % DEPTH] = nigh_pace_choose(&run.pace, MIB);
+    }
+    assert_int_equal(last, 1);
+}
+
+static void a_new_size_begins_with_what_its_neighbour_found(void **state)
+{
+    struct run run;
+
+    (void)state;
+    start(&run, 0, 0.05);
+    until(&run, FAR, MIB, 1, 60);
+    assert_int_equal(nigh_pace_choose(&run.pace, 8 * MIB), 1);
+    assert_int_equal(nigh_pace_choose(&run.pace, 100000), 1);
+}
+
+static void force_holds_and_ends(void **state)
+{
+    struct run run;
+    char text[NIGH_PACE_REASON];
+
+    (void)state;
+    start(&run, 0, 0.05);
+    assert_int_equal(nigh_pace_force(&run.pace, 3), -EINVAL);
+    assert_int_equal(nigh_pace_force(&run.pace, 2), 0);
+    for (unsigned i = 0; i < 1000; i++)
+        assert_int_equal(one(&run, FAR, MIB), 2);
+    assert_string_equal(nigh_pace_reason(&run.pace, MIB, text), "plain>plain span 512K: forced");
+    assert_int_equal(nigh_pace_force(&run.pace, NONE), 0);
+    until(&run, FAR, MIB, 1, 60);
+}
+
+static void says_why(void **state)
+{
+    struct run run;
+    char text[NIGH_PACE_REASON];
+
+    (void)state;
+    start(&run, 0, 0);
+    one(&run, NEAR, MIB);
+    assert_string_equal(nigh_pace_reason(&run.pace, MIB, text),
+                        "plain>plain span 2048K: 30.0 ns/KiB, nothing else measured");
+    until(&run, NEAR, MIB, 0, 60);
+    for (unsigned i = 0; i < 100; i++)
+        one(&run, NEAR, MIB);
+    assert_string_equal(nigh_pace_reason(&run.pace, MIB, text),
+                        "plain>plain span 2048K: measured 30.0 ns/KiB, next best plain>plain 58.0");
+}
+
+static void one_strategy_alone_is_never_compared(void **state)
+{
+    struct nigh_pace pace;
+
+    (void)state;
+    assert_int_equal(nigh_pace_open(&pace, list, 1, 0), 0);
+    for (unsigned i = 0; i < 5000; i++) {
+        assert_int_equal(nigh_pace_choose(&pace, MIB), 0);
+        nigh_pace_learn(&pace, 0, MIB, i < 2000 ? 30000 : 900000, false);
+        nigh_pace_handoff(&pace, i % 2 ? 50 : 250);
+    }
+    assert_int_equal(pace.trial_bytes, 0);
+}
+
+static void open_refuses_what_cannot_work(void **state)
+{
+    struct nigh_strategy bad[] = {list[0], list[1]};
+    struct nigh_pace pace;
+    const char *why;
+
+    (void)state;
+    assert_int_equal(nigh_pace_open(&pace, list, 0, 0), -EINVAL);
+    assert_int_equal(nigh_pace_open(&pace, list, NIGH_PACE_STRATEGIES + 1, 0), -EINVAL);
+    assert_int_equal(nigh_pace_open(&pace, list, 3, 3), -EINVAL);
+    bad[1].piece = 5000;
+    assert_int_equal(nigh_strategy_check(&bad[1], &why), -EINVAL);
+    assert_string_equal(why, "the piece must be a multiple of 4096 bytes and not 0");
+    assert_int_equal(nigh_pace_open(&pace, bad, 2, 0), -EINVAL);
+    bad[1].piece = bad[1].span;
+    assert_int_equal(nigh_strategy_check(&bad[1], &why), -EINVAL);
+    assert_string_equal(why, "the piece must be at most half of the span");
+    bad[1] = list[0];
+    bad[1].receiver = NIGH_COPY_KERNELS;
+    assert_int_equal(nigh_strategy_check(&bad[1], &why), -EINVAL);
+    assert_string_equal(why, "no such copy kernel");
+    assert_int_equal(nigh_strategy_check(&list[0], &why), 0);
+    assert_null(why);
+}
+
+static void pieces_are_an_eighth_within_bounds(void **state)
+{
+    (void)state;
+    assert_int_equal(nigh_pace_piece(&list[0], 0), 4096);
+    assert_int_equal(nigh_pace_piece(&list[0], 4096), 4096);
+    assert_int_equal(nigh_pace_piece(&list[0], 32768), 4096);
+    assert_int_equal(nigh_pace_piece(&list[0], 262144), 32768);
+    assert_int_equal(nigh_pace_piece(&list[0], 262144 + 40000), 36864);
+    assert_int_equal(nigh_pace_piece(&list[0], 16 * MIB), 65536);
+}
+
+static void costs_little(void **state)
+{
+    enum { MANY = 2000000 };
+    struct run run;
+    struct timespec from, to;
+    double ns;
+
+    (void)state;
+    start(&run, 0, 0);
+    clock_gettime(CLOCK_MONOTONIC, &from);
+    for (unsigned i = 0; i < MANY; i++)
+        nigh_pace_learn(&run.pace, nigh_pace_choose(&run.pace, MIB), MIB, 40000 + i % 512, false);
+    clock_gettime(CLOCK_MONOTONIC, &to);
+    ns = ((double)(to.tv_sec - from.tv_sec) * 1e9 + (double)(to.tv_nsec - from.tv_nsec)) / MANY;
+    print_message("choose and learn: %.1f ns a message\n", ns);
+    assert_true(ns < 2000); /* loose: the machine that tests is shared, and a sanitizer may be built in */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(finds_the_best_from_any_default_at_any_size),
+        cmocka_unit_test(holds_still_under_noise),
+        cmocka_unit_test(sees_the_current_one_become_slow),
+        cmocka_unit_test(sees_another_one_become_fast),
+        cmocka_unit_test(a_changed_handoff_makes_it_look_at_once),
+        cmocka_unit_test(flips_of_state_are_followed),
+        cmocka_unit_test(trials_cost_a_bounded_share_of_bytes_and_time),
+        cmocka_unit_test(interruptions_do_not_start_sweeps),
+        cmocka_unit_test(stalled_messages_are_not_learned),
+        cmocka_unit_test(messages_that_never_come_back_end_the_trial),
+        cmocka_unit_test(works_with_many_messages_in_flight),
+        cmocka_unit_test(a_new_size_begins_with_what_its_neighbour_found),
+        cmocka_unit_test(force_holds_and_ends),
+        cmocka_unit_test(says_why),
+        cmocka_unit_test(one_strategy_alone_is_never_compared),
+        cmocka_unit_test(open_refuses_what_cannot_work),
+        cmocka_unit_test(pieces_are_an_eighth_within_bounds),
+        cmocka_unit_test(costs_little),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
