@@ -187,17 +187,18 @@ bool nigh_bell_light(void)
 
 void nigh_bell_fence(void)
 {
-    static bool told;
+    static uint32_t told; /* two threads at once may both tell: harmless */
 
     nigh_fence_full(SLEEP_ENTER);
     if (!nigh_bell_light() || nigh_os.membarrier(MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0) == 0)
         return;
     /* Peers were told that we run it. A sandbox that closes later leaves the bound of each sleep. */
-    if (!__atomic_exchange_n(&told, true, __ATOMIC_RELAXED))
+    if (!nigh_load_relaxed(&told))
         nigh_log(NIGH_LOG_WARN,
                  "membarrier worked when it was asked for and is refused now (%s): wake-ups may "
                  "come late; let nigh call membarrier",
                  strerror(errno));
+    nigh_store_relaxed(&told, 1);
 }
 
 /* ---- ring and sleep -------------------------------------------------------------------------------------- */
@@ -241,6 +242,7 @@ void nigh_bell_hint(struct nigh_bell *bell, uint32_t index)
 
 int nigh_bell_sleep(struct nigh_bell *bell, uint32_t seen, uint64_t timeout_ns)
 {
+    static uint32_t told; /* two threads at once may both tell: harmless */
     const uint64_t second = UINT64_C(1000000000);
     struct timespec timeout = {
         .tv_sec = (time_t)(timeout_ns / second),
@@ -257,7 +259,10 @@ int nigh_bell_sleep(struct nigh_bell *bell, uint32_t seen, uint64_t timeout_ns)
     case EINTR:
         return -errno;
     default:
-        nigh_log(NIGH_LOG_ERROR, "sleeping on the doorbell failed: futex: %s", strerror(errno));
-        return -ETIMEDOUT; /* to the caller: time has passed without a ring. It will look and come again. */
+        if (!nigh_load_relaxed(&told))
+            nigh_log(NIGH_LOG_ERROR, "sleeping on the doorbell failed: futex: %s; waiting costs CPU time now",
+                     strerror(errno));
+        nigh_store_relaxed(&told, 1);
+        return -ETIMEDOUT; /* the caller looks and comes again */
     }
 }
