@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* nigh-perf as a launcher: all ranks run, meet in barriers and leave their figures; a rank that fails, dies or hangs
+ * ends the job, and nothing is left running. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tools/perf/clock.h"
+#include "tools/perf/cpus.h"
+#include "tools/perf/job.h"
+
+enum { RANKS = 5 };
+
+static int cpus[64];
+
+static struct perf_job job_of(uint32_t ranks)
+{
+    int n = perf_cpus(cpus, 64);
+    struct perf_job job = {
+        .ranks = ranks, .cpus = cpus, .scratch_bytes = 4096, .limit_seconds = 30, .what = "the test"};
+
+    assert_true(n >= 1);
+    job.cpu_count = (uint32_t)n;
+    return job;
+}
+
+/* Each rank adds its number a hundred times, one after the other by turns; a barrier that lets anybody through early
+ * shows as a wrong sum. */
+static int adds_in_turn(struct perf_rank *me, void *arg)
+{
+    uint64_t *sum = (uint64_t *)me->scratch;
+
+    (void)arg;
+    for (uint32_t i = 0; i < 20 * me->ranks; i++) {
+        if (i % me->ranks == me->rank)
+            *(volatile uint64_t *)sum += me->rank + 1;
+        perf_barrier(me);
+    }
+    me->shared->figure[me->rank][0] = (double)*sum;
+    return 0;
+}
+
+static void all_ranks_run_and_barriers_hold(void **state)
+{
+    struct perf_job job = job_of(RANKS);
+
+    (void)state;
+    assert_int_equal(perf_job_run(&job, adds_in_turn, NULL), 0);
+    for (uint32_t i = 0; i < RANKS; i++)
+        assert_float_equal(job.shared->figure[i][0], 20 * (1 + 2 + 3 + 4 + 5), 0);
+    assert_true(job.shared->job != 0);
+    perf_job_end(&job);
+}
+
+static int tells_where_it_runs(struct perf_rank *me, void *arg)
+{
+    (void)arg;
+    me->shared->figure[me->rank][0] = sched_getcpu();
+    me->shared->figure[me->rank][1] = me->crowded;
+    return 0;
+}
+
+static void ranks_are_pinned_in_turn(void **state)
+{
+    struct perf_job job = job_of(3);
+
+    (void)state;
+    assert_int_equal(perf_job_run(&job, tells_where_it_runs, NULL), 0);
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_int_equal((int)job.shared->figure[i][0], cpus[i % job.cpu_count]);
+        assert_int_equal((int)job.shared->figure[i][1], job.cpu_count < 3);
+    }
+    perf_job_end(&job);
+}
+
+static int waits_for_ever(const struct perf_rank *me)
+{
+    for (;;)
+        if (me->shared->job == 0)
+            return 0;
+        else
+            usleep(1000);
+}
+
+static int second_rank_fails(struct perf_rank *me, void *arg)
+{
+    (void)arg;
+    return me->rank == 1 ? -EPROTO : waits_for_ever(me);
+}
+
+static int second_rank_dies(struct perf_rank *me, void *arg)
+{
+    (void)arg;
+    if (me->rank == 1)
+        raise(SIGKILL);
+    return waits_for_ever(me);
+}
+
+static int all_wait(struct perf_rank *me, void *arg)
+{
+    (void)arg;
+    return waits_for_ever(me);
+}
+
+static int finds_wrong_data(struct perf_rank *me, void *arg)
+{
+    (void)arg;
+    if (me->rank == 2)
+        perf_fail(me, "byte 3 is wrong");
+    return waits_for_ever(me);
+}
+
+static void nothing_is_left(void)
+{
+    assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
+    assert_int_equal(errno, ECHILD);
+}
+
+static void a_rank_that_fails_ends_the_job(void **state)
+{
+    struct perf_job job = job_of(3);
+
+    (void)state;
+    assert_int_equal(perf_job_run(&job, second_rank_fails, NULL), -EIO);
+    nothing_is_left();
+    assert_int_equal(perf_job_run(&job, second_rank_dies, NULL), -EIO);
+    nothing_is_left();
+    assert_int_equal(perf_job_run(&job, finds_wrong_data, NULL), -EIO);
+    nothing_is_left();
+}
+
+static void a_job_that_hangs_is_ended(void **state)
+{
+    struct perf_job job = job_of(3);
+    uint64_t start = perf_clock_system();
+
+    (void)state;
+    job.limit_seconds = 0.3;
+    assert_int_equal(perf_job_run(&job, all_wait, NULL), -ETIMEDOUT);
+    assert_in_range(perf_clock_system() - start, 300000000, 20000000000);
+    nothing_is_left();
+}
+
+static void the_clock_runs_like_the_systems(void **state)
+{
+    uint64_t system = perf_clock_system(), ticks = perf_ticks();
+    double ns;
+
+    (void)state;
+    usleep(50000);
+    ns = perf_ns(ticks, perf_ticks());
+    assert_float_equal(ns / (double)(perf_clock_system() - system), 1, 0.02);
+    assert_true(nigh_perf_clock.overhead_ns >= 0 && nigh_perf_clock.overhead_ns < 2000);
+    assert_float_equal(perf_ns_net(ticks, ticks), 0, 0);
+}
+
+static int start_clock(void **state)
+{
+    (void)state;
+    perf_clock_init();
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(all_ranks_run_and_barriers_hold), cmocka_unit_test(ranks_are_pinned_in_turn),
+        cmocka_unit_test(a_rank_that_fails_ends_the_job),  cmocka_unit_test(a_job_that_hangs_is_ended),
+        cmocka_unit_test(the_clock_runs_like_the_systems),
+    };
+    return cmocka_run_group_tests_name("perf_job", tests, start_clock, NULL);
+}

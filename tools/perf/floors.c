@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* `nigh-perf floors`: the machine without nigh. */
+#include "tools/perf/floors.h"
+
+#include "tools/perf/pipe.h"
+#include "tools/perf/run.h"
+
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+enum { RATE_KINDS = 6, BEST = 3 };
+
+/* What rank functions are told. */
+struct task {
+    double seconds;
+    size_t bytes;
+    uint32_t window;
+    bool stale, vm;
+};
+
+static void note(struct perf_result *row, const char *text)
+{
+    snprintf(row->note, sizeof(row->note), "%s", text);
+}
+
+/* ---- lines: L and R ---- */
+
+static struct perf_rate_kind rate_kinds[RATE_KINDS] = {{64, 0},  {64, 8},   {512, 0},
+                                                       {512, 8}, {4096, 0}, {4096, 8}};
+static const char *const rate_names[RATE_KINDS] = {"64",           "64/prefetch", "512",
+                                                   "512/prefetch", "4096",        "4096/prefetch"};
+
+enum line_columns { LOAD, CAS, SHARED_LOAD, SHARED_CAS, WAKE, RATE };
+
+static int lines_rank(struct perf_rank *me, void *arg)
+{
+    const struct task *task = arg;
+    struct perf_piece piece[RATE + RATE_KINDS] = {
+        [LOAD] = {"load", perf_handoff_load, NULL, 0, 0},
+        [CAS] = {"cas", perf_handoff_cas, NULL, 0, 0},
+        [SHARED_LOAD] = {"shared line, load", perf_handoff_shared_load, NULL, 0, 0},
+        [SHARED_CAS] = {"shared line, cas", perf_handoff_shared_cas, NULL, 0, 0},
+        [WAKE] = {"futex", perf_futex_wake, NULL, 3, 0},
+    };
+    struct perf_plan plan = {piece, RATE + RATE_KINDS, PERF_COLUMN_NONE, task->seconds, 0, false};
+
+    for (uint32_t i = 0; i < RATE_KINDS; i++)
+        piece[RATE + i] = (struct perf_piece){rate_names[i], perf_line_rate, &rate_kinds[i], 0, 0};
+    perf_rounds_run(me, &plan);
+    return 0;
+}
+
+/* One row per state for the best of `columns`, named after it. */
+static int emit_best(struct perf_run *run, const struct perf_job *job, struct perf_result *like,
+                     const uint32_t *columns, uint32_t count)
+{
+    const struct perf_table *t = &job->shared->table;
+    uint32_t best = perf_table_best(t, columns, count, like->more_is_better);
+
+    if (best == PERF_COLUMN_NONE)
+        return -ENOMEM;
+    snprintf(like->path, sizeof(like->path), "%s", t->name[best]);
+    return perf_run_rows(run, job, best, NULL, 0, like, NULL);
+}
+
+static int emit_lines(struct perf_run *run, const struct perf_job *job)
+{
+    uint32_t rates[RATE_KINDS];
+    struct perf_result like;
+    int rc = 0;
+
+    for (uint32_t i = LOAD; rc == 0 && i <= SHARED_CAS; i++) {
+        perf_result_init(&like, "floor-handoff", job->shared->table.name[i], "ns");
+        like.ranks = 2;
+        rc = perf_run_rows(run, job, i, NULL, 0, &like, NULL);
+    }
+    for (uint32_t i = 0; i < RATE_KINDS; i++)
+        rates[i] = RATE + i;
+    perf_result_init(&like, "floor-line-rate", "", "M/s");
+    like.ranks = 2;
+    like.bytes = 64;
+    if (rc == 0)
+        rc = emit_best(run, job, &like, rates, RATE_KINDS);
+    perf_result_init(&like, "floor-wake", "futex", "ns");
+    like.ranks = 2;
+    return rc ? rc : perf_run_rows(run, job, WAKE, NULL, 0, &like, NULL);
+}
+
+static int lines(struct perf_run *run, double seconds)
+{
+    struct task task = {.seconds = seconds};
+    struct perf_job job;
+    int rc;
+
+    perf_run_job(run, &job, 2, PERF_SCRATCH(0), "floors: lines");
+    rc = perf_job_run(&job, lines_rank, &task);
+    if (rc != 0)
+        return rc;
+    rc = emit_lines(run, &job);
+    perf_job_end(&job);
+    return rc;
+}
+
+/* ---- S ---- */
+
+static int yield_rank(struct perf_rank *me, void *arg)
+{
+    const struct task *task = arg;
+    struct perf_piece piece = {"yield", perf_yield_switch, NULL, 0, 0};
+    struct perf_plan plan = {&piece, 1, PERF_COLUMN_NONE, task->seconds, 0, true};
+
+    perf_rounds_run(me, &plan);
+    return 0;
+}
+
+static int yields(struct perf_run *run, double seconds)
+{
+    struct task task = {.seconds = seconds};
+    struct perf_result like;
+    struct perf_job job;
+    int rc;
+
+    perf_run_job(run, &job, 2, PERF_SCRATCH(0), "floors: yield");
+    job.cpu_count = 1;
+    rc = perf_job_run(&job, yield_rank, &task);
+    if (rc != 0)
+        return rc;
+    perf_result_init(&like, "floor-switch", "sched_yield", "ns");
+    like.ranks = 2;
+    rc = perf_run_rows(run, &job, 0, NULL, 0, &like, NULL);
+    perf_job_end(&job);
+    return rc;
+}
+
+/* ---- copies and pipelines of one size ---- */
+
+enum size_columns {
+    COPY_ONE,
+    COPY_BOTH,
+    STREAM,
+    ONEWAY = STREAM + BEST,
+    HEAP = ONEWAY + BEST,
+    HEAP_ONEWAY,
+    COPY_VM
+};
+
+static void size_pieces(struct perf_piece *piece, struct perf_copy_kind *copy, struct perf_pipe *stream,
+                        struct perf_pipe *oneway, struct perf_pipe *heap)
+{
+    piece[COPY_ONE] = (struct perf_piece){"1 core", perf_copy_one, copy, 0, 0};
+    piece[COPY_BOTH] = (struct perf_piece){"2 cores", perf_copy_both, copy, 0, 0};
+    for (uint32_t i = 0; i < BEST; i++) {
+        piece[STREAM + i] = (struct perf_piece){stream[i].kind.name, perf_pipe_stream, &stream[i], 0, 0};
+        piece[ONEWAY + i] = (struct perf_piece){oneway[i].kind.name, perf_pipe_oneway, &oneway[i], 0, 0};
+    }
+    piece[HEAP] = (struct perf_piece){heap[0].kind.name, perf_pipe_stream, &heap[0], 0, 0};
+    piece[HEAP_ONEWAY] = (struct perf_piece){heap[0].kind.name, perf_pipe_oneway, &heap[0], 0, 0};
+    piece[COPY_VM] = (struct perf_piece){"process_vm_readv", perf_copy_vm, copy, 0, 0};
+}
+
+static int size_rank(struct perf_rank *me, void *arg)
+{
+    const struct task *task = arg;
+    struct perf_pipe stream[BEST], oneway[BEST], heap[1];
+    struct perf_piece piece[COPY_VM + 1];
+    struct perf_plan plan = {piece, COPY_VM + task->vm, PERF_COLUMN_NONE, task->seconds * 0.6, 0, false};
+    struct perf_pipe_load load;
+    struct perf_copy_kind copy;
+
+    if (perf_pipe_load_open(&load, task->bytes, task->window, task->stale) != 0)
+        perf_fail(me, "no memory for %u messages of %zu bytes", task->window, task->bytes);
+    copy = (struct perf_copy_kind){task->bytes, load.from, load.to};
+    perf_pipe_choose(me, &load, false, perf_pipe_stream, task->seconds * 0.15, stream, BEST);
+    perf_pipe_choose(me, &load, false, perf_pipe_oneway, task->seconds * 0.15, oneway, BEST);
+    perf_pipe_choose(me, &load, true, perf_pipe_stream, task->seconds * 0.1, heap, 1);
+    size_pieces(piece, &copy, stream, oneway, heap);
+    perf_rounds_run(me, &plan);
+    perf_pipe_load_close(&load);
+    return 0;
+}
+
+static int emit_column(struct perf_run *run, const struct perf_job *job, size_t bytes, const char *test,
+                       const char *unit, uint32_t first, uint32_t count)
+{
+    uint32_t columns[BEST];
+    struct perf_result like;
+
+    for (uint32_t i = 0; i < count; i++)
+        columns[i] = first + i;
+    perf_result_init(&like, test, "", unit);
+    like.ranks = first == COPY_ONE ? 1 : 2;
+    like.bytes = bytes;
+    return emit_best(run, job, &like, columns, count);
+}
+
+static int emit_size(struct perf_run *run, const struct perf_job *job, const struct task *task,
+                     const char *why)
+{
+    static const struct {
+        const char *test, *unit;
+        uint32_t first, count;
+    } rows[] = {
+        {"floor-copy", "GB/s", COPY_ONE, 1},    {"floor-copy-both", "GB/s", COPY_BOTH, 1},
+        {"floor-stream", "GB/s", STREAM, BEST}, {"floor-in-place", "GB/s", HEAP, 1},
+        {"floor-oneway", "ns", ONEWAY, BEST},   {"floor-in-place-oneway", "ns", HEAP_ONEWAY, 1},
+        {"floor-vm-readv", "GB/s", COPY_VM, 1},
+    };
+    struct perf_result refused;
+    int rc = 0;
+
+    for (size_t i = 0; rc == 0 && i < sizeof(rows) / sizeof(rows[0]); i++) {
+        if (rows[i].first != COPY_VM || task->vm) {
+            rc = emit_column(run, job, task->bytes, rows[i].test, rows[i].unit, rows[i].first, rows[i].count);
+            continue;
+        }
+        perf_result_init(&refused, rows[i].test, "process_vm_readv", rows[i].unit);
+        refused.bytes = task->bytes;
+        refused.ranks = 2;
+        note(&refused, why);
+        rc = perf_run_emit(run, &refused);
+    }
+    return rc;
+}
+
+static int one_size(struct perf_run *run, size_t bytes, double seconds)
+{
+    uint32_t window = perf_pipe_window(bytes);
+    struct task task = {seconds, bytes, window, run->options->stale, false};
+    char what[64], text[24];
+    const char *why = "";
+    struct perf_job job;
+    int rc;
+
+    task.vm = perf_copy_vm_allowed(&why);
+    snprintf(what, sizeof(what), "floors: %s", perf_size_text(bytes, text, sizeof(text)));
+    perf_run_job(run, &job, 2, PERF_SCRATCH((bytes + 128) * window), what);
+    rc = perf_job_run(&job, size_rank, &task);
+    if (rc != 0)
+        return rc;
+    rc = emit_size(run, &job, &task, why);
+    perf_job_end(&job);
+    return rc;
+}
+
+int perf_test_floors(struct perf_run *run)
+{
+    struct perf_sizes room;
+    const struct perf_sizes *sizes = perf_run_sizes(run, "512,4K,32K,256K,1M,4M,16M", &room);
+    double share = run->options->seconds / ((double)sizes->count + 1);
+    int rc;
+
+    if (run->options->cpu_count < 2) {
+        fprintf(stderr,
+                "nigh-perf: the floors are between two CPUs, and this process may use one (see --cpus)\n");
+        return -ENODEV;
+    }
+    rc = lines(run, share * 0.8);
+    if (rc == 0)
+        rc = yields(run, share * 0.2);
+    for (size_t i = 0; rc == 0 && i < sizes->count; i++)
+        rc = sizes->bytes[i] == 0 ? 0 : one_size(run, sizes->bytes[i], share);
+    return rc;
+}

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the machine allows with no protocol at all. Ranks 0 and 1 work, the others look on; each piece may run next to
+ * a transport's test as its floor (struct perf_piece.run). All of them check the data that they move. */
+#ifndef NIGH_PERF_FLOORS_H
+#define NIGH_PERF_FLOORS_H
+
+#include "tools/perf/job.h"
+
+/* Which line of perf_shared does what. */
+enum perf_line_use {
+    PERF_LINE_HANDOFF = 16, /* and the next three */
+    PERF_LINE_RATE = 2,     /* credits of the line stream */
+    PERF_LINE_SYNC = 3,     /* and the next one: perf_pair_sync() */
+    PERF_LINE_DONE = 5,
+    PERF_LINE_PIPE = 6, /* and the next one: credits of the pipes */
+    PERF_LINE_YIELD = 8,
+    PERF_LINE_WAKE = 9,  /* and the next two */
+    PERF_LINE_HEAP = 12, /* and the next one */
+};
+
+/* Parts of the job's scratch memory; a job with floors asks for PERF_SCRATCH(bytes of its messages in flight). */
+#define PERF_SCRATCH_RING   (UINT64_C(1) << 20)
+#define PERF_SCRATCH_ARENA  (UINT64_C(9) << 20)
+#define PERF_SCRATCH(bytes) (PERF_SCRATCH_RING + 2 * PERF_SCRATCH_ARENA + 3 * ((bytes) + 4096))
+
+/* Both of ranks 0 and 1 have come here. About 2 L. */
+void perf_pair_sync(struct perf_rank *me);
+
+/* ---- L: one way of one cache line, ns ---- */
+
+/* Each rank writes a line of its own and spins on the other's. */
+double perf_handoff_load(struct perf_rank *me, void *arg, uint32_t count);
+double perf_handoff_cas(struct perf_rank *me, void *arg, uint32_t count);
+
+/* Both write the same line: faster, but not between processes that may only read each other's memory. */
+double perf_handoff_shared_load(struct perf_rank *me, void *arg, uint32_t count);
+double perf_handoff_shared_cas(struct perf_rank *me, void *arg, uint32_t count);
+
+/* L itself: the better of load and cas, each rank writing its own line. */
+double perf_handoff_probe(struct perf_rank *me, uint32_t count);
+
+/* ---- R: lines per microsecond (M/s) from one core to the other, flow control included ---- */
+
+struct perf_rate_kind {
+    uint32_t lines;    /* of the ring, a power of two */
+    uint32_t prefetch; /* lines that the producer takes ahead, 0: none */
+};
+double perf_line_rate(struct perf_rank *me, void *kind, uint32_t count);
+
+/* ---- copies, GB/s; messages of `bytes` ---- */
+
+struct perf_copy_kind {
+    size_t bytes;
+    uint8_t *private_from, *private_to; /* of this rank; bytes each */
+};
+double perf_copy_one(struct perf_rank *me, void *kind, uint32_t count);  /* one core, its own memory */
+double perf_copy_both(struct perf_rank *me, void *kind, uint32_t count); /* each core copies half */
+double perf_copy_vm(struct perf_rank *me, void *kind, uint32_t count); /* process_vm_readv by the receiver */
+
+/* 1 when process_vm_readv between two ranks is allowed here; else 0, and *why says so (static storage). */
+int perf_copy_vm_allowed(const char **why);
+
+/* ---- between processes on one core, and asleep, ns ---- */
+
+double perf_yield_switch(struct perf_rank *me, void *arg, uint32_t count); /* one way, by sched_yield */
+double perf_futex_wake(struct perf_rank *me, void *arg,
+                       uint32_t count); /* a sleeper on another core, L not included */
+
+#endif

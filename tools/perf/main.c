@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* nigh-perf: how fast nigh is on this machine, next to what the machine allows and what others reach. */
+#include "tools/perf/clock.h"
+#include "tools/perf/cpus.h"
+#include "tools/perf/plot.h"
+#include "tools/perf/report.h"
+#include "tools/perf/run.h"
+
+#include <argp.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "config.h"
+
+const char *argp_program_version = "nigh-perf " PACKAGE_VERSION;
+
+const struct perf_test nigh_perf_tests[] = {
+    {"floors", "what the machine allows with no protocol at all", perf_test_floors},
+    {NULL, NULL, NULL},
+};
+
+enum { KEY_COMPARE = 256, KEY_CPUS, KEY_JSON, KEY_PATH, KEY_PLOT, KEY_STALE, KEY_TUNE_FILE };
+
+static const struct argp_option options[] = {
+    {"np", 'n', "N", 0, "Ranks (default 2)", 0},
+    {"sizes", 's', "LIST", 0, "Message sizes: 8,4K,1M and ranges 64-4K, which double", 0},
+    {"seconds", 't', "S", 0, "Time for each test, shared by its sizes (default 5)", 0},
+    {"path", KEY_PATH, "NAME", 0, "Force a path: eager, chunked, heap, cma", 0},
+    {"stale", KEY_STALE, NULL, 0, "Send the same untouched buffer for ever, as most benchmarks do", 0},
+    {"cpus", KEY_CPUS, "LIST", 0, "CPUs of the ranks: 0,2 or 0-3 (default: one per core)", 0},
+    {"compare", KEY_COMPARE, "LIST", 0, "Measure these peers too, by name, or all", 0},
+    {"json", KEY_JSON, "FILE", 0, "Write a JSON object a line (- is stdout, then without the table)", 0},
+    {"plot", KEY_PLOT, "FILE.svg", 0, "Draw the rows over the message size", 0},
+    {NULL, 0, NULL, 0, NULL, 0},
+};
+
+struct command {
+    struct perf_options options;
+    const struct perf_test *test[64];
+    size_t tests;
+};
+
+static const struct perf_test *find_test(const char *name)
+{
+    for (const struct perf_test *t = nigh_perf_tests; t->name; t++)
+        if (strcmp(t->name, name) == 0)
+            return t;
+    return NULL;
+}
+
+static void add_test(struct command *c, const char *name, struct argp_state *state)
+{
+    const struct perf_test *one = find_test(name);
+
+    if (strcmp(name, "all") == 0)
+        for (one = nigh_perf_tests; one->name; one++)
+            c->test[c->tests++ % 64] = one;
+    else if (!one)
+        argp_error(state, "there is no test \"%s\"", name);
+    else if (c->tests < 64)
+        c->test[c->tests++] = one;
+}
+
+static void set_sizes(struct perf_options *o, const char *text, struct argp_state *state)
+{
+    int rc = perf_sizes_parse(text, &o->sizes);
+
+    if (rc == -E2BIG)
+        argp_error(state, "--sizes=%s: more than %d sizes", text, PERF_SIZES);
+    else if (rc == -ERANGE)
+        argp_error(state, "--sizes=%s: a range that ends before it begins, or more than 64G", text);
+    else if (rc != 0)
+        argp_error(state, "--sizes=%s: not a list such as 8,4K,1M or 64-4K", text);
+}
+
+static void set_cpus(struct perf_options *o, const char *text, struct argp_state *state)
+{
+    int n = perf_cpus_parse(text, o->cpus, PERF_RANKS);
+
+    if (n < 0)
+        argp_error(state, "--cpus=%s: not a list such as 0,2 or 0-3", text);
+    o->cpu_count = (uint32_t)(n > 0 ? n : 0);
+}
+
+static void set_ranks(struct perf_options *o, const char *text, struct argp_state *state)
+{
+    char *end;
+    long n = strtol(text, &end, 10);
+
+    if (*end != '\0' || n < 2 || n > PERF_RANKS)
+        argp_error(state, "--np=%s: not a number from 2 to %d", text, PERF_RANKS);
+    o->ranks = (uint32_t)n;
+    o->ranks_given = true;
+}
+
+static void set_seconds(struct perf_options *o, const char *text, struct argp_state *state)
+{
+    char *end;
+
+    o->seconds = strtod(text, &end);
+    if (*end != '\0' || !(o->seconds >= 0.05 && o->seconds <= 86400))
+        argp_error(state, "--seconds=%s: not a number from 0.05 to 86400", text);
+}
+
+static void add_peer(struct perf_options *o, const char *name, struct argp_state *state)
+{
+    const char *known[PERF_PEERS];
+    size_t n = perf_peer_names(known, PERF_PEERS);
+
+    for (size_t i = 0; i < n; i++)
+        if ((strcmp(name, "all") == 0 || strcmp(name, known[i]) == 0) && o->peer_count < PERF_PEERS)
+            o->peers[o->peer_count++] = known[i];
+    if (n == 0)
+        argp_error(state, "--compare: this nigh-perf knows no peers");
+    if (o->peer_count == 0 || (strcmp(name, "all") != 0 && strcmp(o->peers[o->peer_count - 1], name) != 0))
+        argp_error(state, "--compare: there is no peer \"%s\"", name);
+}
+
+static void set_peers(struct perf_options *o, char *text, struct argp_state *state)
+{
+    char *rest = strdup(text), *copy = rest, *name;
+
+    while ((name = strsep(&rest, ",")))
+        add_peer(o, name, state);
+    free(copy);
+}
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+    struct command *c = state->input;
+    struct perf_options *o = &c->options;
+
+    switch (key) {
+    case 'n':
+        set_ranks(o, arg, state);
+        return 0;
+    case 's':
+        set_sizes(o, arg, state);
+        return 0;
+    case 't':
+        set_seconds(o, arg, state);
+        return 0;
+    case KEY_PATH:
+        o->path = arg;
+        return 0;
+    case KEY_STALE:
+        o->stale = true;
+        return 0;
+    case KEY_CPUS:
+        set_cpus(o, arg, state);
+        return 0;
+    case KEY_COMPARE:
+        set_peers(o, arg, state);
+        return 0;
+    case KEY_JSON:
+        o->json = arg;
+        return 0;
+    case KEY_PLOT:
+        o->plot = arg;
+        return 0;
+    case ARGP_KEY_ARG:
+        add_test(c, arg, state);
+        return 0;
+    case ARGP_KEY_NO_ARGS:
+        argp_usage(state);
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+/* The tests at the end of --help, from their table. */
+static char *help(int key, const char *text, void *input)
+{
+    char *out = NULL;
+    size_t size = 0;
+    FILE *f;
+
+    (void)input;
+    if (key != ARGP_KEY_HELP_POST_DOC)
+        return (char *)(uintptr_t)text;
+    f = open_memstream(&out, &size);
+    if (!f)
+        return NULL;
+    fputs("Tests:\n", f);
+    for (const struct perf_test *t = nigh_perf_tests; t->name; t++)
+        fprintf(f, "  %-10s %s\n", t->name, t->help);
+    fputs("  all        all of them\n\n"
+          "nigh-perf starts its ranks itself. Under nigh-run each rank is one of the processes that nigh-run "
+          "started "
+          "(NIGH_RANK, NIGH_SIZE and NIGH_JOB are set) and rank 0 reports; tests that need another number of "
+          "ranks, and "
+          "--compare, are then refused.\n",
+          f);
+    fclose(f);
+    return out;
+}
+
+static const struct argp argp = {
+    options, parse, "TEST...", "Measures nigh on this machine.\v", NULL, help, NULL,
+};
+
+static int open_json(struct perf_run *run)
+{
+    const char *name = run->options->json;
+
+    if (!name || !perf_job_reports())
+        return 0;
+    run->json = strcmp(name, "-") == 0 ? stdout : fopen(name, "we");
+    if (run->json)
+        return 0;
+    fprintf(stderr, "nigh-perf: --json=%s: %s\n", name, strerror(errno));
+    return -errno;
+}
+
+static int default_cpus(struct perf_options *o)
+{
+    int n = o->cpu_count ? (int)o->cpu_count : perf_cpus(o->cpus, PERF_RANKS);
+
+    if (n < 1) {
+        fprintf(stderr, "nigh-perf: which CPUs may be used: %s\n", strerror(-n));
+        return n ? n : -ENODEV;
+    }
+    o->cpu_count = (uint32_t)n;
+    return 0;
+}
+
+/* The table goes where it does not mix with JSON. */
+static int finish(struct perf_run *run)
+{
+    const struct perf_options *o = run->options;
+    int rc = 0;
+
+    if (!perf_job_reports())
+        return 0;
+    if (run->json != stdout && run->count > 0)
+        perf_report_write(stdout, run->rows, run->count);
+    if (o->plot) {
+        rc = perf_plot_write(o->plot, run->rows, run->count);
+        if (rc != 0)
+            fprintf(stderr, "nigh-perf: --plot=%s: %s\n", o->plot, strerror(-rc));
+    }
+    if (run->json && run->json != stdout && fclose(run->json) != 0 && rc == 0) {
+        rc = -errno;
+        fprintf(stderr, "nigh-perf: --json=%s: %s\n", o->json, strerror(errno));
+    }
+    return rc;
+}
+
+int main(int argc, char **argv)
+{
+    static struct command command = {.options = {.ranks = 2, .seconds = 5}};
+    struct perf_run run = {.options = &command.options};
+    int rc, wrote;
+
+    argp_parse(&argp, argc, argv, 0, NULL, &command);
+    rc = default_cpus(&command.options);
+    if (rc == 0)
+        rc = open_json(&run);
+    perf_clock_init();
+    for (size_t i = 0; rc == 0 && i < command.tests; i++)
+        rc = command.test[i]->run(&run);
+    wrote = finish(&run);
+    free(run.rows);
+    return rc == 0 && wrote == 0 ? 0 : 1;
+}

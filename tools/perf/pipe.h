@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The floor of large messages: the sender copies pieces into shared memory, the receiver copies them out, and nothing
+ * else happens. Which span, piece and kernels are best depends on the machine and on its state of the moment, so there
+ * are several kinds, tried before and raced in every round; the best is the floor. */
+#ifndef NIGH_PERF_PIPE_H
+#define NIGH_PERF_PIPE_H
+
+#include "shm/copy.h"
+#include "tools/perf/rounds.h"
+
+#define PERF_PIPE_KINDS 24
+
+struct perf_pipe_kind {
+    uint32_t span;  /* bytes of chunks in rotation */
+    uint32_t piece; /* bytes of one chunk */
+    enum nigh_copy_kernel in, out;
+    bool down; /* chunks are used from the highest address down */
+    /* No chunks: the message is written in shared memory and the receiver copies it from there. */
+    bool in_place;
+    char name[PERF_NAME_BYTES];
+};
+
+/* One size of message for all kinds. */
+struct perf_pipe_load {
+    size_t bytes;
+    uint32_t window;    /* messages per timing of the stream */
+    bool stale;         /* do not rewrite the messages */
+    uint8_t *from, *to; /* private: window * stride bytes each */
+    size_t stride;      /* from message to message */
+};
+
+/* A piece's argument. */
+struct perf_pipe {
+    struct perf_pipe_kind kind;
+    const struct perf_pipe_load *load;
+    nigh_copy_fn in, out; /* looked up once: a floor pays for nothing twice */
+};
+
+/* The kinds that are worth a try for messages of `bytes`; in-place ones only if asked for. Returns how many. */
+uint32_t perf_pipe_kinds(size_t bytes, bool in_place, struct perf_pipe_kind *out);
+
+/* Messages in flight that a stream of this size has: 64, as long as they stay within 16 MiB; at least 2. */
+uint32_t perf_pipe_window(size_t bytes);
+
+/* Allocates a load's private buffers, page tables included. 0, or -ENOMEM. */
+int perf_pipe_load_open(struct perf_pipe_load *load, size_t bytes, uint32_t window, bool stale);
+void perf_pipe_load_close(struct perf_pipe_load *load);
+
+/* Pieces: rank 0 streams windows to rank 1 (GB/s); ranks 0 and 1 send one message to and fro (ns, one way). */
+double perf_pipe_stream(struct perf_rank *me, void *pipe, uint32_t count);
+double perf_pipe_oneway(struct perf_rank *me, void *pipe, uint32_t count);
+
+/*
+ * In all ranks: races all kinds for this load for about `seconds` and fills `best` with the `want` best ones, best
+ * first, as the same function will see them. Uses the job's table. Returns how many.
+ */
+uint32_t perf_pipe_choose(struct perf_rank *me, const struct perf_pipe_load *load, bool in_place,
+                          double (*run)(struct perf_rank *, void *, uint32_t), double seconds,
+                          struct perf_pipe *best, uint32_t want);
+
+#endif

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What every measured process does: pinning, the barrier, failing. */
+#include "tools/perf/job.h"
+
+#include "tools/perf/clock.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+/* A waiter that has spun this long has met a rank that does not run: on a busy machine the time slice is better given
+ * away. Measured rounds that this touches are outliers in any case. */
+enum { SPINS_BEFORE_YIELD = 20000 };
+
+void perf_barrier(struct perf_rank *me)
+{
+    struct perf_shared *s = me->shared;
+    uint64_t over = ++me->barriers;
+    uint32_t spins = 0;
+
+    if (perf_add(&s->arrived.word, 1) + 1 == over * me->ranks) {
+        perf_line_give(&s->generation, over);
+        return;
+    }
+    while (perf_line_take(&s->generation) < over)
+        if (me->crowded || ++spins > SPINS_BEFORE_YIELD)
+            sched_yield();
+}
+
+int perf_pin(int cpu)
+{
+    cpu_set_t one;
+
+    CPU_ZERO(&one);
+    CPU_SET((size_t)cpu, &one);
+    return sched_setaffinity(0, sizeof(one), &one) == 0 ? 0 : -errno;
+}
+
+void perf_fail(const struct perf_rank *me, const char *format, ...)
+{
+    char text[512];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    fprintf(stderr, "nigh-perf: rank %u: %s\n", (unsigned)me->rank, text);
+    fflush(stderr);
+    _exit(1);
+}

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Running the rounds of a plan. */
+#include "tools/perf/rounds.h"
+
+#include "tools/perf/clock.h"
+#include "tools/perf/floors.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { PROBE_HANDOFFS = 96, LEAST_ROUNDS = 16, STOP = 1, CONTINUE = 2 };
+
+/* Sampling is on for the piece that runs now; per process. */
+static bool sampling;
+
+void perf_rounds_sample(struct perf_rank *me, double value)
+{
+    struct perf_table *t = &me->shared->table;
+
+    if (sampling && t->samples < PERF_SAMPLES)
+        t->sample[t->samples++] = (float)value;
+}
+
+/* What rank 0 decides, everybody learns. */
+static uint64_t decide(struct perf_rank *me, uint64_t what)
+{
+    uint64_t decided;
+
+    if (me->rank == 0)
+        perf_line_give(&me->shared->go, what);
+    perf_barrier(me);
+    decided = perf_line_take(&me->shared->go);
+    perf_barrier(me);
+    return decided;
+}
+
+/* Doubles the repetitions until the piece takes long enough for the clock and for the medians. Also its warm-up. */
+static void find_count(struct perf_rank *me, struct perf_piece *piece)
+{
+    uint64_t most = piece->most ? piece->most : 1u << 20, count = 1, start;
+    double ns;
+
+    if (piece->count != 0)
+        return;
+    for (;;) {
+        perf_barrier(me);
+        start = perf_ticks();
+        piece->run(me, piece->arg, (uint32_t)count);
+        perf_barrier(me);
+        ns = perf_ns(start, perf_ticks());
+        piece->count = (uint32_t)count;
+        if (decide(me, ns >= PERF_PIECE_NS * 0.7 || count * 2 > most ? STOP : CONTINUE) == STOP)
+            return;
+        count *= 2;
+    }
+}
+
+static void prepare(struct perf_rank *me, struct perf_plan *plan)
+{
+    struct perf_table *t = &me->shared->table;
+
+    if (me->rank == 0) {
+        t->rounds = t->samples = 0;
+        t->columns = plan->pieces;
+        t->sampled = plan->sampled;
+        t->has_handoff = me->ranks > 1 && !plan->no_handoff;
+        for (uint32_t i = 0; i < plan->pieces; i++)
+            snprintf(t->name[i], sizeof(t->name[i]), "%s", plan->piece[i].name);
+    }
+    sampling = false;
+    perf_barrier(me);
+    for (uint32_t i = 0; i < plan->pieces; i++)
+        find_count(me, &plan->piece[i]);
+}
+
+static void probe(struct perf_rank *me, uint32_t round)
+{
+    struct perf_table *t = &me->shared->table;
+    double ns;
+
+    if (!t->has_handoff)
+        return;
+    perf_barrier(me);
+    ns = perf_handoff_probe(me, PROBE_HANDOFFS);
+    if (me->rank == 0)
+        t->handoff[round] = ns;
+}
+
+static void run_piece(struct perf_rank *me, struct perf_plan *plan, uint32_t round, uint32_t column)
+{
+    struct perf_piece *piece = &plan->piece[column];
+    double value;
+
+    perf_barrier(me);
+    sampling = me->rank == 0 && plan->sampled == column;
+    value = piece->run(me, piece->arg, piece->count);
+    sampling = false;
+    if (me->rank == 0)
+        me->shared->table.value[column][round] = value;
+}
+
+void perf_rounds_run(struct perf_rank *me, struct perf_plan *plan)
+{
+    struct perf_table *t = &me->shared->table;
+    uint32_t least = plan->least_rounds ? plan->least_rounds : LEAST_ROUNDS, round = 0;
+    uint64_t start;
+    double budget_ns = plan->seconds * 1e9;
+
+    perf_barrier(me);
+    prepare(me, plan);
+    start = perf_ticks();
+    probe(me, 0);
+    for (;;) {
+        /* The order turns, so that no piece always follows the same one and inherits its cache contents. */
+        for (uint32_t i = 0; i < plan->pieces; i++)
+            run_piece(me, plan, round, (round + i) % plan->pieces);
+        probe(me, ++round);
+        if (me->rank == 0) {
+            t->sample_end[round - 1] = t->samples;
+            t->rounds = round;
+        }
+        if (decide(me, round == PERF_ROUNDS || (round >= least && perf_ns(start, perf_ticks()) > budget_ns)
+                           ? STOP
+                           : CONTINUE) == STOP)
+            return;
+    }
+}

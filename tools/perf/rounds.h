@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The method. A run is many short rounds; each round runs every piece once (floors and work alike) between two probes
+ * of the handoff time L. What is compared was therefore measured within a millisecond of each other, and rounds in
+ * which the machine changed are known. */
+#ifndef NIGH_PERF_ROUNDS_H
+#define NIGH_PERF_ROUNDS_H
+
+#include "tools/perf/job.h"
+
+/* One thing that is measured. All ranks call run() at the same place; it does `count` repetitions and rank 0's return
+ * value, in the piece's unit, counts. It must leave all ranks ready for the next piece. */
+struct perf_piece {
+    const char *name;
+    double (*run)(struct perf_rank *me, void *arg, uint32_t count);
+    void *arg;
+    uint32_t count; /* repetitions in a round; 0: as many as take about PERF_PIECE_NS */
+    uint32_t most;  /* of them when they are found; 0: 1 << 20 */
+};
+
+#define PERF_PIECE_NS 300000.0
+
+struct perf_plan {
+    struct perf_piece *piece; /* up to PERF_COLUMNS; column i of the table is piece i */
+    uint32_t pieces;
+    uint32_t sampled; /* the piece whose single messages are sampled for p99, PERF_COLUMN_NONE */
+    double seconds;
+    uint32_t least_rounds; /* taken even when time is up; 0: 16 */
+    bool no_handoff;       /* ranks 0 and 1 share a core: L means nothing there */
+};
+
+/* Runs the plan in all ranks and leaves the rounds in me->shared->table. May be called again; the last run's rounds
+ * stay. */
+void perf_rounds_run(struct perf_rank *me, struct perf_plan *plan);
+
+/* In rank 0, from a piece: one message's figure. Kept for the sampled piece as long as there is room. */
+void perf_rounds_sample(struct perf_rank *me, double value);
+
+#endif
