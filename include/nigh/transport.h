@@ -70,17 +70,15 @@ struct nigh_region;   /* registered memory: register_memory .. deregister */
 struct nigh_message;  /* a message claimed by a probe: probe .. claim */
 struct nigh_group;    /* an ordered set of endpoints: group_create .. group_free */
 
-/* ---- open -------------------------------------------------------------------------------------------------
- */
+/* ---- open ---------------------------------------------------------------------------------------------- */
 
 /* flags of struct nigh_open; the environment variable of the same meaning is named behind each */
-#define NIGH_OPEN_THREADS \
-    (1u << 0) /* any thread at any time                          NIGH_THREADS=multiple */
-#define NIGH_OPEN_WAIT_FD (1u << 1) /* wait_fd() will be used                          NIGH_WAIT_FD=1 */
-#define NIGH_OPEN_HUGE    (1u << 2) /* ask for huge pages (a wish: query tells)        NIGH_HUGE=1 */
-#define NIGH_OPEN_DETECT \
-    (1u << 3) /* rank, size and job from the launcher's environment: nigh-run, mpirun, \
-                 srun, torchrun or NIGH_RANK, NIGH_SIZE, NIGH_JOB. -ENOENT without one */
+#define NIGH_OPEN_THREADS (1u << 0) /* any thread at any time                    NIGH_THREADS=multiple */
+#define NIGH_OPEN_WAIT_FD (1u << 1) /* wait_fd() will be used                    NIGH_WAIT_FD=1 */
+#define NIGH_OPEN_HUGE    (1u << 2) /* ask for huge pages (a wish: query tells)  NIGH_HUGE=1 */
+/* Rank, size and job from the launcher's environment: nigh-run, mpirun, srun, torchrun or NIGH_RANK, NIGH_SIZE,
+ * NIGH_JOB. -ENOENT without one. */
+#define NIGH_OPEN_DETECT (1u << 3)
 
 /*
  * All options of a context. Zero means "the default" everywhere but in rank and size, which are taken as they
@@ -88,23 +86,24 @@ struct nigh_group;    /* an ordered set of endpoints: group_create .. group_free
  * never one that the host has set; a value that does not parse is an error of open(), never ignored.
  */
 struct nigh_open {
-    uint32_t size;       /* sizeof(struct nigh_open) */
-    uint32_t flags;      /* NIGH_OPEN_* */
-    uint64_t job;        /* the job's id, the same in all its processes, different in others'   NIGH_JOB */
-    uint32_t rank;       /* 0 .. ranks-1                                                         NIGH_RANK */
-    uint32_t ranks;      /* processes in the job, at least 1                                     NIGH_SIZE */
-    uint64_t heap_bytes; /* space reserved (not committed) for heap_alloc: 0 = half of memory    NIGH_HEAP */
-    uint64_t pool_bytes; /* chunks for large messages, committed as used: 0 = by tuning          NIGH_POOL */
-    uint32_t ring_slots; /* slots of a hot pair's ring, a power of two, 64..65536: 0 = 512 NIGH_RING */
-    uint32_t
-        eager_bytes;  /* messages up to this complete before they are matched: 0 = 65536      NIGH_EAGER */
-    uint32_t spin_ns; /* how long wait() spins before it sleeps: 0 = by machine load          NIGH_SPIN */
-    uint32_t
-        peers_max; /* endpoints at one time, at most 65536: 0 = max(ranks, 64) + 64        NIGH_PEERS_MAX */
-    const char *directory; /* sockets as files in this 0700 directory instead of abstract names,
-                              for processes without a common network namespace                     NIGH_DIR */
-    const char *path; /* force a path where it is possible: "eager", "chunked", "heap", "cma"; NULL = choose
-                         by measurement                                                          NIGH_PATH */
+    uint32_t size;  /* sizeof(struct nigh_open) */
+    uint32_t flags; /* NIGH_OPEN_* */
+    /* NIGH_JOB: the job's id, the same in all its processes, different in others' */
+    uint64_t job;
+    uint32_t rank;        /* NIGH_RANK: 0 .. ranks-1 */
+    uint32_t ranks;       /* NIGH_SIZE: processes in the job, at least 1 */
+    uint64_t heap_bytes;  /* NIGH_HEAP: space reserved (not committed) for heap_alloc: 0 = half of memory */
+    uint64_t pool_bytes;  /* NIGH_POOL: chunks for large messages, committed as used: 0 = by tuning */
+    uint32_t ring_slots;  /* NIGH_RING: slots of a hot pair's ring, a power of two, 64..65536: 0 = 512 */
+    uint32_t eager_bytes; /* NIGH_EAGER: messages up to this complete before they match: 0 = 65536 */
+    uint32_t spin_ns;     /* NIGH_SPIN: how long wait() spins before it sleeps: 0 = by machine load */
+    uint32_t peers_max;   /* NIGH_PEERS_MAX: endpoints at one time, at most 65536: 0 = max(ranks, 64) + 64 */
+    /* NIGH_DIR: sockets as files in this 0700 directory instead of abstract names, for processes without a
+     * common network namespace */
+    const char *directory;
+    /* NIGH_PATH: force a path where it is possible: "eager", "chunked", "heap", "cma"; NULL = choose by
+     * measurement */
+    const char *path;
     /* Called for each line of diagnosis (no newline at its end), from any slot, on the calling thread. NULL:
      * stderr. level: 0 error, 1 warning, 2 information (NIGH_LOG=error|warn|info, default warn). */
     void (*log)(void *log_data, int level, const char *text);
@@ -112,8 +111,7 @@ struct nigh_open {
     uint64_t reserved[4]; /* zero */
 };
 
-/* ---- addresses and endpoints -----------------------------------------------------------------------------
- */
+/* ---- addresses and endpoints --------------------------------------------------------------------------- */
 
 /* Where a context can be reached: opaque, fixed in size, valid on this machine until the context is closed.
  * Send it to other processes by any means. A bytewise copy is as good as the original. */
@@ -154,8 +152,7 @@ enum nigh_state {
     NIGH_BROKEN = 5,
 };
 
-/* ---- messages --------------------------------------------------------------------------------------------
- */
+/* ---- messages ------------------------------------------------------------------------------------------ */
 
 /* flags of struct nigh_send and struct nigh_lend */
 #define NIGH_SYNC         (1u << 0) /* complete only when the message has been matched by a receive */
@@ -184,13 +181,12 @@ struct nigh_send {
 };
 
 /* flags of struct nigh_recv */
-#define NIGH_MULTI \
-    (1u << 0) /* the buffer takes message after message until fewer than `min_free` bytes are left; \
-                 each has a completion with `data` pointing into the buffer, the last of the buffer \
-                 carries NIGH_DONE_RELEASED */
-#define NIGH_IN_PLACE \
-    (1u << 1) /* no buffer: the completion's `data` points at the message where it lies (a lend: in \
-                 the sender's heap); give it back by release(). `bytes` limits what is accepted */
+/* The buffer takes message after message until fewer than `min_free` bytes are left; each has a completion with
+ * `data` pointing into the buffer, the last of the buffer carries NIGH_DONE_RELEASED. */
+#define NIGH_MULTI (1u << 0)
+/* No buffer: the completion's `data` points at the message where it lies (a lend: in the sender's heap); give it
+ * back by release(). `bytes` limits what is accepted. */
+#define NIGH_IN_PLACE (1u << 1)
 
 /* A place for a message. The buffer belongs to nigh until the completion. */
 struct nigh_recv {
@@ -207,8 +203,7 @@ struct nigh_recv {
     struct nigh_region *region;
 };
 
-/* ---- completions ------------------------------------------------------------------------------------------
- */
+/* ---- completions --------------------------------------------------------------------------------------- */
 
 enum nigh_op {
     NIGH_OP_SEND = 1,
@@ -242,8 +237,7 @@ struct nigh_completion {
     void *data;                     /* where the bytes lie: multi-receive, in place; NULL otherwise */
 };
 
-/* ---- remote memory
- * ----------------------------------------------------------------------------------------- */
+/* ---- remote memory ------------------------------------------------------------------------------------- */
 
 #define NIGH_REMOTE_READ  (1u << 0)
 #define NIGH_REMOTE_WRITE (1u << 1) /* put and atomics */
@@ -332,8 +326,7 @@ struct nigh_lend {
     uint64_t reserved;  /* zero */
 };
 
-/* ---- collectives (their slots may be absent: NIGH_HAS)
- * ----------------------------------------------------- */
+/* ---- collectives (their slots may be absent: NIGH_HAS) ------------------------------------------------- */
 
 enum nigh_collective_op {
     NIGH_BARRIER = 1,
@@ -360,16 +353,14 @@ struct nigh_collective {
     uint32_t reserved1; /* zero */
     const void *send;
     void *recv;
-    uint64_t count; /* elements per rank */
-    const uint64_t *send_counts,
-        *send_offsets; /* the v forms: one entry a rank, in elements; NULL otherwise */
+    uint64_t count;                             /* elements per rank */
+    const uint64_t *send_counts, *send_offsets; /* the v forms: one entry a rank, in elements; else NULL */
     const uint64_t *recv_counts, *recv_offsets;
     uint64_t context;
     uint64_t reserved[2]; /* zero */
 };
 
-/* ---- query
- * -------------------------------------------------------------------------------------------------- */
+/* ---- query --------------------------------------------------------------------------------------------- */
 
 enum nigh_query {
     NIGH_QUERY_CONTEXT = 1,  /* struct nigh_query_context; endpoint NULL */
@@ -422,8 +413,7 @@ struct nigh_query_stats {
     uint64_t inline_sent, eager_sent, chunked_sent, heap_sent, cma_sent, lend_sent; /* messages by path */
     uint64_t put, get, atomic;
     uint64_t unexpected, truncated, peers_lost, peers_broken;
-    uint64_t sleeps, wakes,
-        rescues; /* rescues: sleeps ended by their time-out though work was there; must be 0 */
+    uint64_t sleeps, wakes, rescues; /* rescues: sleeps ended by their time-out with work there; must be 0 */
     uint64_t ring_full, ring_grown, path_changes;
     uint64_t reserved[8];
 };
@@ -441,8 +431,7 @@ struct nigh_query_machine {
     uint64_t reserved[8];
 };
 
-/* ---- the table
- * ---------------------------------------------------------------------------------------------- */
+/* ---- the table ----------------------------------------------------------------------------------------- */
 
 struct nigh_ops {
     uint32_t abi;            /* NIGH_ABI of this object */
