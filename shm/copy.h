@@ -16,7 +16,8 @@
  *   kernel     dst written    what it is for
  *   plain      cached         everything, and the reader's side
  *   prefetchw  cached         writer: takes ownership of the lines ahead of the stores
- *   nt         past the cache writer: the reader's core is behind another L3; fenced before it returns
+ *   nt         past the cache writer: the reader's core is behind another L3; reader: the private buffer is larger
+ *                             than the caches; fenced before it returns
  *   movsb      as the CPU likes (microcode)
  *   flush      cached         reader: gives each line of src back to memory behind the copy, so that the next
  *                             writer finds it in nobody's cache */

@@ -38,9 +38,8 @@ static inline size_t to_next_line(const uint8_t *dst)
     return (LINE - ((uintptr_t)dst & (LINE - 1))) & (LINE - 1);
 }
 
-/* The loops below move one line a turn and are not unrolled on purpose. The prefetcher of a core follows each load
- * instruction: four of them with a stride of four lines run four times as far past the end of a piece, into lines
- * that the sender writes next and now has to take back one by one (4 KiB one way: 600 ns instead of 240). */
+/* The loops below move one line a turn. Four lines a turn are no faster on data that is at hand, and 12 % slower
+ * for a reader of 4 KiB pieces: the prefetcher follows each load instruction and runs further past their end. */
 AVX512 static inline void line_512(uint8_t *dst, const uint8_t *src)
 {
     _mm512_storeu_si512(dst, _mm512_loadu_si512(src));

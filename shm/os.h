@@ -46,6 +46,7 @@
     CALL(int, -1, close, (int fd), (fd))                                                                     \
     CALL(int, -1, mkdir, (const char *path, mode_t mode), (path, mode))                                      \
     CALL(int, -1, unlink, (const char *path), (path))                                                        \
+    CALL(int, -1, rename, (const char *from, const char *to), (from, to))                                    \
     CALL(int, -1, futex, (uint32_t * word, int op, uint32_t value, const struct timespec *timeout),          \
          (word, op, value, timeout))                                                                         \
     CALL(int, -1, membarrier, (int command, unsigned flags), (command, flags))                               \
