@@ -39,6 +39,8 @@
     CALL(int, -1, munmap, (void *at, size_t bytes), (at, bytes))                                             \
     CALL(int, -1, madvise, (void *at, size_t bytes, int advice), (at, bytes, advice))                        \
     CALL(int, -1, getrlimit, (int what, struct rlimit *out), (what, out))                                    \
+    CALL(int, -1, setrlimit, (int what, const struct rlimit *to), (what, to))                                \
+    CALL(int, -1, flock, (int fd, int operation), (fd, operation))                                           \
     CALL(int, -1, open, (const char *path, int flags, mode_t mode), (path, flags, mode))                     \
     CALL(ssize_t, -1, read, (int fd, void *to, size_t bytes), (fd, to, bytes))                               \
     CALL(ssize_t, -1, pread, (int fd, void *to, size_t bytes, off_t offset), (fd, to, bytes, offset))        \

@@ -39,14 +39,16 @@ struct nigh_attach {
 struct nigh_rendezvous_events {
     /* Somebody greets us. Returns 0 and *index, under which we will know it: a record that exists already
      * (matched by incarnation, or by job and rank if we are dialling it), or a new one; *cookie is the
-     * record. Negative: refuse. */
+     * record. Negative: refuse; -EAGAIN: not now, the dialler tries again by itself. */
     int (*greeted)(void *user, const struct nigh_hello *hello, uint32_t *index, void **cookie);
     /* The exchange with `cookie` is complete; may come twice for one pair when both dialled: the second is
-     * dropped by the callee (it closes the descriptors). Returns 0 if it took the attach, negative to tell
-     * the other side off. */
+     * dropped by the callee (it closes the descriptors and returns 0). Returns 0 if it took the attach,
+     * negative to tell the other side off: it has then closed the descriptors too, and no failed() follows. */
     int (*attached)(void *user, void *cookie, const struct nigh_attach *attach);
-    /* A dial can never succeed: -ECONNREFUSED the incarnation is gone, -EACCES, -EPROTO, -ENOSPC the other
-     * refused. */
+    /* A dial can never succeed: -ECONNREFUSED the incarnation is gone, -EACCES another user's, -EPROTO
+     * nonsense was said, -EMFILE and -ENOMEM by this or the other side, -ENOSPC the other refused. It also
+     * undoes an attached() towards a dialler that gave up (-ECONNREFUSED) or could not take it. Never for a
+     * cookie that both sides have attached, and no other event for it follows. */
     void (*failed)(void *user, void *cookie, int error);
     /* The process behind `cookie` has ended. Once per watch. */
     void (*died)(void *user, void *cookie);
@@ -65,6 +67,10 @@ struct nigh_rendezvous_config {
  * logged. */
 int nigh_rendezvous_open(const struct nigh_rendezvous_config *config, struct nigh_rendezvous **out);
 void nigh_rendezvous_close(struct nigh_rendezvous *rendezvous);
+
+/* In a child after fork(), instead of close: closes the child's copies of the descriptors and changes nothing
+ * that the parent has. Without it the child would keep the name in use after the parent has ended. */
+void nigh_rendezvous_abandon(struct nigh_rendezvous *rendezvous);
 
 /* This context's address. */
 void nigh_rendezvous_address(const struct nigh_rendezvous *rendezvous, struct nigh_address *out);

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* shm/greet.c - the listener's side of an attach. */
+#include "shm/exchange.h"
+#include "shm/liveness.h"
+#include "shm/log.h"
+#include "shm/os.h"
+
+#include <errno.h>
+#include <inttypes.h>
+
+static void log_stranger(struct nigh_rendezvous *rendezvous, const struct nigh_credentials *stranger)
+{
+    if (rendezvous->strangers_logged)
+        return;
+    rendezvous->strangers_logged = true;
+    nigh_log(NIGH_LOG_WARN, "process %d of user %u tried to attach to this process of user %u: refused",
+             (int)stranger->pid, (unsigned)stranger->uid, (unsigned)rendezvous->place.uid);
+}
+
+static void refuse_socket(int fd, int error)
+{
+    struct nigh_wire message;
+
+    nigh_wire_begin(&message, NIGH_WIRE_REFUSE, NULL);
+    message.error = nigh_wire_error(error);
+    nigh_wire_send(fd, &message, NULL); /* if it cannot be told, it sees the socket close */
+}
+
+/* Takes over an accepted socket. -EACCES, -EAGAIN. */
+static int admit(struct nigh_rendezvous *rendezvous, int fd, struct nigh_exchange **out)
+{
+    struct nigh_credentials dialler;
+    struct nigh_exchange *exchange;
+
+    if (nigh_liveness_credentials(fd, &dialler) < 0)
+        return -EACCES;
+    if (dialler.uid != rendezvous->place.uid) {
+        log_stranger(rendezvous, &dialler);
+        return -EACCES;
+    }
+    exchange = nigh_exchange_create(rendezvous, NIGH_WAIT_HELLO);
+    if (!exchange)
+        return -EAGAIN;
+    rendezvous->half_open++;
+    exchange->pid = dialler.pid;
+    exchange->deadline = nigh_exchange_now() + NIGH_SILENCE_NS;
+    if (nigh_exchange_hold(exchange, fd) < 0) {
+        nigh_exchange_drop(exchange);
+        return -EAGAIN;
+    }
+    *out = exchange;
+    return 0;
+}
+
+void nigh_greet_accept(struct nigh_rendezvous *rendezvous)
+{
+    for (unsigned tries = 0; tries < NIGH_HALF_OPEN_MAX && rendezvous->half_open < NIGH_HALF_OPEN_MAX;
+         tries++) {
+        int fd = nigh_os.accept4(rendezvous->listener.fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        struct nigh_exchange *exchange;
+        int error;
+
+        if (fd < 0 && errno == EAGAIN)
+            return;
+        if (fd < 0 && (errno == EINTR || errno == ECONNABORTED))
+            continue;
+        if (fd < 0) { /* without a pause the waiting connection would wake us for ever */
+            if (errno == EMFILE || errno == ENFILE)
+                nigh_exchange_log_full(rendezvous);
+            rendezvous->accept_again = nigh_exchange_now() + NIGH_ACCEPT_AGAIN_NS;
+            return;
+        }
+        error = admit(rendezvous, fd, &exchange);
+        if (!error) {
+            nigh_greet_ready(exchange); /* a dialler has mostly spoken by now */
+            continue;
+        }
+        refuse_socket(fd, error);
+        nigh_os_close(fd);
+    }
+}
+
+static void refuse(struct nigh_exchange *exchange, int error)
+{
+    if (error == -EMFILE)
+        nigh_exchange_log_full(exchange->rendezvous);
+    refuse_socket(exchange->fd, error);
+    nigh_exchange_drop(exchange);
+}
+
+/* Whether we are the one it means. */
+static int check_target(const struct nigh_rendezvous *rendezvous, const struct nigh_wire *message)
+{
+    const struct nigh_identity *self = &rendezvous->self.self;
+
+    if (message->to_job != self->job || message->to_rank != self->rank)
+        return -EPROTO;
+    return message->to_incarnation && message->to_incarnation != self->incarnation ? -ECONNREFUSED : 0;
+}
+
+static int find_record(struct nigh_exchange *exchange, const struct nigh_wire *message)
+{
+    struct nigh_rendezvous *rendezvous = exchange->rendezvous;
+    struct nigh_hello hello;
+
+    nigh_wire_hello(message, &hello);
+    return rendezvous->events->greeted(rendezvous->user, &hello, &exchange->index, &exchange->cookie);
+}
+
+/* A dialler has one dial for a peer: if it comes again, its earlier attempt is over, however that ended. */
+static void drop_earlier(const struct nigh_exchange *exchange)
+{
+    for (struct nigh_exchange *at = exchange->rendezvous->exchanges; at; at = at->next) {
+        if (at != exchange && at->cookie == exchange->cookie &&
+            (at->state == NIGH_ANSWERING || at->state == NIGH_WAIT_DONE || at->state == NIGH_ENDED))
+            nigh_exchange_drop(at);
+    }
+}
+
+static void greeted(struct nigh_exchange *exchange, const struct nigh_wire *message, const int *fds)
+{
+    struct nigh_rendezvous *rendezvous = exchange->rendezvous;
+    int error = check_target(rendezvous, message);
+
+    if (!error)
+        error = nigh_watch_create(&rendezvous->watches, exchange->fd, exchange->pid, &exchange->watch);
+    if (!error)
+        error = find_record(exchange, message);
+    if (error) {
+        nigh_exchange_close_fds(fds);
+        refuse(exchange, error == -ESRCH ? -EAGAIN : error);
+        return;
+    }
+    rendezvous->half_open--;
+    exchange->state = NIGH_ANSWERING;
+    error = nigh_exchange_attach(exchange, message, fds);
+    if (exchange->state == NIGH_DEAD)
+        return;
+    if (error) {
+        refuse(exchange, error);
+        return;
+    }
+    drop_earlier(exchange);
+    nigh_greet_answer(exchange);
+}
+
+/* The other side hung up and did not say why. If its process has ended, the watch says so in a moment. */
+static void ended(struct nigh_exchange *exchange)
+{
+    nigh_exchange_hang_up(exchange);
+    exchange->state = NIGH_ENDED;
+    exchange->deadline = nigh_exchange_now() + NIGH_ENDED_NS;
+}
+
+void nigh_greet_answer(struct nigh_exchange *exchange)
+{
+    int error = nigh_exchange_introduce(exchange, NIGH_WIRE_ANSWER, NULL);
+
+    exchange->state = NIGH_WAIT_DONE;
+    exchange->deadline = 0;
+    if (error == -EAGAIN) {
+        exchange->state = NIGH_ANSWERING;
+        exchange->deadline = nigh_exchange_now() + NIGH_RETRY_FIRST_NS;
+    } else if (error) {
+        ended(exchange);
+    }
+}
+
+void nigh_greet_ready(struct nigh_exchange *exchange)
+{
+    struct nigh_wire message;
+    int fds[NIGH_WIRE_FDS];
+    int error = nigh_wire_receive(exchange->fd, &message, fds);
+
+    if (error == -EAGAIN)
+        return;
+    if (error == -ECONNRESET) { /* somebody looked whether the name is in use */
+        nigh_exchange_drop(exchange);
+        return;
+    }
+    if (!error && message.kind == NIGH_WIRE_HELLO) {
+        greeted(exchange, &message, fds);
+        return;
+    }
+    if (!error)
+        nigh_exchange_close_fds(fds);
+    if (error != -EMFILE)
+        nigh_log(NIGH_LOG_WARN, "process %d sent something that is no greeting of this version: refused",
+                 (int)exchange->pid);
+    refuse(exchange, error == -EMFILE ? error : -EPROTO);
+}
+
+void nigh_greet_done(struct nigh_exchange *exchange)
+{
+    struct nigh_wire message;
+    int fds[NIGH_WIRE_FDS];
+    int error = nigh_wire_receive(exchange->fd, &message, fds);
+
+    if (error == -EAGAIN)
+        return;
+    if (error == -ECONNRESET) {
+        ended(exchange);
+        return;
+    }
+    if (!error) {
+        nigh_exchange_close_fds(fds);
+        error = exchange->state == NIGH_WAIT_DONE && message.kind == NIGH_WIRE_DONE ? message.error : -EPROTO;
+    }
+    if (error) {
+        nigh_exchange_give_up(exchange, error);
+        return;
+    }
+    exchange->keep = message.flags & NIGH_WIRE_KEEP;
+    nigh_exchange_complete(exchange);
+}

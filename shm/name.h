@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* shm/name.h - the names that contexts listen under: abstract ones, or sockets in a directory, where a name
+ * can outlive its process and somebody has to clear it away. */
+#ifndef NIGH_SHM_NAME_H
+#define NIGH_SHM_NAME_H
+
+#include <stdint.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+
+/* A name: `<directory>/<job in hex>-<rank>`, or the abstract `nigh-<uid>-<job in hex>-<rank>`. */
+struct nigh_name {
+    const char *directory; /* borrowed; NULL: abstract */
+    uid_t uid;
+    uint64_t job;
+    uint32_t rank;
+};
+
+/* A listening socket. In a directory also which file it is, so that only that one is removed. */
+struct nigh_listener {
+    int fd;
+    dev_t device;
+    ino_t inode;
+};
+
+/* Checks that `directory` is one, is this user's and closed to all others. -ENOTDIR (nothing there included),
+ * -EACCES; logged. */
+int nigh_name_directory(const char *directory, struct stat *out);
+
+/*
+ * Listens under `name`, non-blocking. The socket file of a process that has ended is replaced. -EADDRINUSE
+ * somebody listens there; -ENAMETOOLONG, -EMFILE, -EACCES, -EPERM, -ENOMEM; logged. In a directory it waits
+ * up to a second for others that are opening or clearing away at that moment.
+ */
+int nigh_name_listen(const struct nigh_name *name, struct nigh_listener *out);
+/* Ends it and removes its file. */
+void nigh_name_close(const struct nigh_name *name, struct nigh_listener *listener);
+
+/*
+ * A socket connected to whoever listens under `name`; never waits. -ECONNREFUSED nobody does (a file left by
+ * a process that has ended is removed); -EAGAIN its queue is full now; -EACCES, -EMFILE, -ENOMEM, -EPROTO
+ * (something else has that name), -ENAMETOOLONG.
+ */
+int nigh_name_connect(const struct nigh_name *name, int *fd);
+
+#endif
