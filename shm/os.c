@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <numaif.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>

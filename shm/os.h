@@ -6,6 +6,7 @@
 
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/epoll.h>
@@ -84,6 +85,15 @@
          (pthread_t * out, const pthread_attr_t *attributes, void *(*run)(void *), void *argument),          \
          (out, attributes, run, argument))                                                                   \
     CALL(ssize_t, -1, getrandom, (void *to, size_t bytes, unsigned flags), (to, bytes, flags))               \
+    CALL(int, -1, sched_getaffinity, (pid_t pid, size_t bytes, cpu_set_t * out), (pid, bytes, out))          \
+    CALL(int, -1, sched_getcpu, (void), ())                                                                  \
+    CALL(long, -1, mbind,                                                                                    \
+         (void *at, unsigned long bytes, int mode, const unsigned long *nodes, unsigned long bits,           \
+          unsigned flags),                                                                                   \
+         (at, bytes, mode, nodes, bits, flags))                                                              \
+    CALL(long, -1, get_mempolicy,                                                                            \
+         (int *mode, unsigned long *nodes, unsigned long bits, void *at, unsigned long flags),               \
+         (mode, nodes, bits, at, flags))                                                                     \
     CALL(void *, NULL, calloc, (size_t count, size_t bytes), (count, bytes))
 
 #define NIGH_OS_MEMBER(result, failed, name, parameters, arguments) result(*name) parameters;

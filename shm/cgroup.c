@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* shm/cgroup.c - walks the files of our control groups from our own level up to the root. */
+#include "shm/cgroup.h"
+#include "shm/file.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ROOT "/sys/fs/cgroup"
+#define NONE UINT64_MAX
+/* Version 1 writes "no limit" as the largest page-aligned signed number. */
+#define V1_NONE (UINT64_C(1) << 62)
+
+/* A limit of one level, whose folder is `level`; NONE where there is none. */
+typedef uint64_t limit_of_level(const char *level);
+
+/* Where the two versions keep a limit, and how a level says it. */
+struct limit {
+    const char *controller; /* of version 1, and its folder under ROOT */
+    limit_of_level *v1, *v2;
+};
+
+enum { PATH_ROOM = 4096 + 64, LINE_ROOM = 128 };
+
+static int read_in(const char *level, const char *file, char *text)
+{
+    char path[PATH_ROOM + 64];
+
+    snprintf(path, sizeof(path), "%s/%s", level, file);
+    return nigh_file_read(path, text, LINE_ROOM);
+}
+
+static uint64_t number_in(const char *level, const char *file)
+{
+    char text[LINE_ROOM], *end;
+    uint64_t number;
+
+    if (read_in(level, file, text) != 0 || text[0] == '-')
+        return NONE; /* version 1 writes a quota of -1 for none */
+    number = strtoull(text, &end, 10);
+    return end == text || number >= V1_NONE ? NONE : number; /* "max" has no digit */
+}
+
+static uint64_t memory_v1(const char *level)
+{
+    return number_in(level, "memory.limit_in_bytes");
+}
+
+static uint64_t memory_v2(const char *level)
+{
+    return number_in(level, "memory.max");
+}
+
+static uint64_t milli(uint64_t quota, uint64_t period)
+{
+    uint64_t thousandths;
+
+    if (quota == NONE || period == NONE || period == 0 || quota > UINT64_MAX / 1000)
+        return NONE;
+    thousandths = quota * 1000 / period;
+    return thousandths == 0 ? 1 : thousandths;
+}
+
+static uint64_t cpu_v1(const char *level)
+{
+    return milli(number_in(level, "cpu.cfs_quota_us"), number_in(level, "cpu.cfs_period_us"));
+}
+
+/* "QUOTA PERIOD" or "max PERIOD". */
+static uint64_t cpu_v2(const char *level)
+{
+    char text[LINE_ROOM];
+    unsigned long long quota, period;
+
+    if (read_in(level, "cpu.max", text) != 0 || sscanf(text, "%llu %llu", &quota, &period) != 2)
+        return NONE;
+    return milli(quota, period);
+}
+
+/*
+ * The smallest limit from `path` up to the root. Levels whose file is not there are passed over: inside a container the
+ * path is often the host's while only the container's own level is mounted, as the root.
+ */
+static uint64_t smallest_up(const char *root, const char *path, limit_of_level *limit)
+{
+    uint64_t smallest = NONE;
+    size_t bottom = strlen(root);
+    char level[PATH_ROOM];
+
+    if (snprintf(level, sizeof(level), "%s%s", root, path) >= (int)sizeof(level))
+        return NONE;
+    for (;;) {
+        uint64_t here = limit(level);
+        char *slash = strrchr(level + bottom, '/');
+
+        if (here < smallest)
+            smallest = here;
+        if (slash == NULL)
+            return smallest;
+        *slash = 0;
+    }
+}
+
+/* Is `name` one of the comma-separated `list`? */
+static bool has(const char *list, const char *name)
+{
+    size_t length = strlen(name);
+
+    for (const char *at = list; (at = strstr(at, name)) != NULL; at += length) {
+        if ((at == list || at[-1] == ',') && (at[length] == 0 || at[length] == ','))
+            return true;
+    }
+    return false;
+}
+
+/* A line of /proc/self/cgroup is "hierarchy:controllers:path"; version 2 has no controllers. It is mounted as the root
+ * itself, or beside the folders of version 1 as "unified". */
+static uint64_t of_line(char *line, const struct limit *limit)
+{
+    char *controllers = strchr(line, ':'), *path = controllers ? strchr(controllers + 1, ':') : NULL;
+    uint64_t alone, beside;
+    char root[64];
+
+    if (path == NULL)
+        return NONE;
+    *controllers++ = 0;
+    *path++ = 0;
+    if (strcmp(path, "/") == 0)
+        *path = 0;
+    if (*controllers == 0) {
+        alone = smallest_up(ROOT, path, limit->v2);
+        beside = smallest_up(ROOT "/unified", path, limit->v2);
+        return alone < beside ? alone : beside;
+    }
+    if (!has(controllers, limit->controller))
+        return NONE;
+    snprintf(root, sizeof(root), ROOT "/%s", limit->controller);
+    return smallest_up(root, path, limit->v1);
+}
+
+static uint64_t smallest(const struct limit *limit)
+{
+    char text[4096], *rest = NULL;
+    uint64_t least = NONE;
+
+    if (nigh_file_read("/proc/self/cgroup", text, sizeof(text)) != 0)
+        return NONE;
+    for (char *line = strtok_r(text, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest)) {
+        uint64_t here = of_line(line, limit);
+
+        if (here < least)
+            least = here;
+    }
+    return least;
+}
+
+uint64_t nigh_cgroup_memory(void)
+{
+    static const struct limit memory = {"memory", memory_v1, memory_v2};
+
+    return smallest(&memory);
+}
+
+uint32_t nigh_cgroup_cpu_milli(void)
+{
+    static const struct limit cpu = {"cpu", cpu_v1, cpu_v2};
+    uint64_t least = smallest(&cpu);
+
+    return least >= UINT32_MAX ? UINT32_MAX : (uint32_t)least;
+}
