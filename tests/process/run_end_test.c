@@ -147,11 +147,12 @@ static void test_ranks_that_die_of_a_signal_passed_on(void **state)
 static void test_a_rank_may_obey_slowly(void **state)
 {
     struct capture run;
-    const char *mark = start(&run,
-                             "-n 1 sh -c 'echo ready; exec sleep 100' : "
-                             "-n 1 sh -c 'trap \"sleep 0.5; echo saved; exit 0\" TERM; echo ready; "
-                             "while :; do sleep 0.01; done'",
-                             2);
+    const char *mark = start(
+        &run,
+        "-n 1 sh -c 'echo ready; exec sleep 100' : "
+        "-n 1 sh -c 'trap \"trap \\\"echo again\\\" TERM; sleep 0.5; echo saved; exit 0\" TERM; echo ready; "
+        "while :; do sleep 0.01; done'",
+        2);
 
     (void)state;
     kill(run.pid, SIGTERM);
@@ -336,6 +337,21 @@ static void test_killed_keeper_leaves_nothing(void **state)
     finish(&run, mark, 125, "was killed by SIGKILL; ending the job");
 }
 
+/* Nobody of ours is left to do anything: the kernel itself takes the ranks. */
+static void test_killed_front_and_keeper_take_the_ranks_along(void **state)
+{
+    struct capture run;
+    const char *mark = start(&run, "-n 3 sh -c 'echo ready; exec sleep 300'", 3);
+    pid_t keeper = child_of(run.pid);
+
+    (void)state;
+    kill(run.pid, SIGSTOP); /* so that it cannot act between the two */
+    if (keeper > 0)
+        kill(keeper, SIGKILL);
+    kill(run.pid, SIGKILL);
+    finish(&run, mark, 137, NULL);
+}
+
 static void test_a_group_killed_at_once_leaves_nothing(void **state)
 {
     struct capture run;
@@ -400,6 +416,7 @@ int main(void)
         cmocka_unit_test(test_no_timeout_in_time),
         cmocka_unit_test(test_killed_front_leaves_nothing),
         cmocka_unit_test(test_killed_keeper_leaves_nothing),
+        cmocka_unit_test(test_killed_front_and_keeper_take_the_ranks_along),
         cmocka_unit_test(test_a_group_killed_at_once_leaves_nothing),
         cmocka_unit_test(test_timeout_leaves_nothing),
         cmocka_unit_test(test_what_ranks_leave_behind_is_ended),

@@ -196,7 +196,9 @@ static void test_stdin(void **state)
         {"sh -c 'echo hello | $RUN --bind none --stdin 1 -n 2 sh -c \"sed s/^/\\$NIGH_RANK/\"'", 0,
          "1hello\n", NULL},
         /* the writer must find out that rank 0 reads no more */
-        {"sh -c 'yes | $RUN -n 1 head -n 1'", 0, "y\n", NULL},
+        {"sh -c '{ yes 2>/dev/null; echo ended >&2; } | $RUN -n 1 "
+         "sh -c \"head -n 1; exec </dev/null; sleep 1; echo late >&2\"'",
+         0, "y\n", "ended\nlate\n"},
         {"sh -c '$RUN -n 1 cat <&-'", 0, "", NULL},
         {"sh -c '$RUN -n 1 true <&- >&- 2>&-'", 0, "", NULL},
     };
