@@ -193,8 +193,7 @@ static int map_file(struct nigh_arena *arena, bool huge)
     return 0;
 }
 
-/* Why this machine gives no huge pages to shared memory; "" if it does on request. */
-static const char *huge_policy(void)
+const char *nigh_arena_huge_policy(void)
 {
     char text[128];
     int fd = nigh_os.open("/sys/kernel/mm/transparent_hugepage/shmem_enabled", O_RDONLY | O_CLOEXEC, 0);
@@ -215,7 +214,7 @@ static void ask_for_huge(struct nigh_arena *arena)
 {
     uint64_t from = arena->layout.pool_off;
 
-    arena->huge_reason = huge_policy();
+    arena->huge_reason = nigh_arena_huge_policy();
     if (arena->huge_reason[0] == 0 && arena->bytes > from &&
         nigh_os.madvise(arena->base + from, arena->bytes - from, MADV_HUGEPAGE))
         arena->huge_reason = "madvise(MADV_HUGEPAGE) was refused";

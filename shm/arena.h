@@ -64,6 +64,9 @@ void nigh_arena_ring_free(struct nigh_arena *arena, uint64_t offset, uint32_t sl
  * below peers_max. */
 struct nigh_pair *nigh_arena_pair(struct nigh_arena *arena, uint32_t index);
 
+/* Why this machine gives no huge pages to shared memory: static text; "" if it does on request. */
+const char *nigh_arena_huge_policy(void);
+
 /* Bytes of memory that the arena takes now. */
 uint64_t nigh_arena_committed(const struct nigh_arena *arena);
 

@@ -428,7 +428,9 @@ struct nigh_query_machine {
     char cma_reason[NIGH_REASON_BYTES];
     char huge_reason[NIGH_REASON_BYTES];
     char topology_reason[NIGH_REASON_BYTES]; /* empty, or why the topology is a guess */
-    uint64_t reserved[8];
+    uint32_t cpus_runnable; /* threads of this process that can run at one time: cpus, less by a quota */
+    uint32_t cpu_quota;     /* of the cgroup, in thousandths of a CPU, 0 = none */
+    uint64_t reserved[7];
 };
 
 /* ---- the table ----------------------------------------------------------------------------------------- */
