@@ -19,6 +19,8 @@
 
 static void append(char **data, size_t *length, size_t *room, const char *bytes, size_t count)
 {
+    if (count == 0)
+        return; /* memcpy may not be given NULL even then */
     if (*length + count > *room) {
         size_t wanted = (*length + count) * 2;
         char *grown = realloc(*data, wanted);
