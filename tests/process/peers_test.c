@@ -14,6 +14,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -204,6 +206,132 @@ static void rank_dies(void **state)
     assert_alone();
 }
 
+/* Runs rounds until it is killed. */
+static void measure_for_ever(const char *name, int told)
+{
+    char why[PERF_WHY_BYTES];
+    struct perf_case c = latency();
+    struct perf_peer *peer = NULL;
+    struct perf_peer_round round;
+
+    if (perf_peer_open(name, &c, &peer, why, sizeof why))
+        _exit(1);
+    while (!perf_peer_round(peer, &c, &round)) {
+        if (write(told, "r", 1) != 1)
+            break;
+    }
+    _exit(1);
+}
+
+static bool directory_is_empty(const char *path)
+{
+    DIR *directory = opendir(path);
+    bool empty = true;
+
+    assert_non_null(directory);
+    for (struct dirent *entry; (entry = readdir(directory));)
+        empty = empty && entry->d_name[0] == '.';
+    closedir(directory);
+    return empty;
+}
+
+/* The files in /dev/shm that the family maps; returns how many. */
+static int shared_files(char paths[][PATH_MAX], int max)
+{
+    struct member members[FAMILY_MAX];
+    char name[64], line[PATH_MAX + 128];
+    int count = family(members), found = 0;
+
+    for (int i = 0; i < count; i++) {
+        snprintf(name, sizeof name, "/proc/%d/maps", members[i].pid);
+        FILE *file = fopen(name, "re");
+        while (file && fgets(line, sizeof line, file) && found < max) {
+            char *path = strstr(line, "/dev/shm/");
+            line[strcspn(line, "\n")] = 0;
+            if (path && !strstr(path, "(deleted)"))
+                snprintf(paths[found++], PATH_MAX, "%s", path);
+        }
+        if (file)
+            fclose(file);
+    }
+    return found;
+}
+
+/* Orphans come to this process, so that none can hide; true when all have ended within 10 s. */
+static bool family_ends(void)
+{
+    struct member members[FAMILY_MAX];
+
+    for (int i = 0; i < 500; i++) {
+        while (waitpid(-1, NULL, WNOHANG) > 0)
+            ;
+        if (family(members) == 0)
+            return true;
+        usleep(20000);
+    }
+    return false;
+}
+
+static void measurer_is_killed(void **state)
+{
+    static char paths[64][PATH_MAX];
+    const char *name = *state, *base = getenv("TMPDIR");
+    char why[PERF_WHY_BYTES], directory[PATH_MAX], was[PATH_MAX], byte;
+    int told[2];
+
+    if (perf_peer_installed(name, why, sizeof why)) {
+        print_message("skipped: %s: %s\n", name, why);
+        skip();
+    }
+    snprintf(was, sizeof was, "%s", base ? base : "/tmp");
+    snprintf(directory, sizeof directory, "%.4000s/peers_test_XXXXXX", was);
+    assert_non_null(mkdtemp(directory));
+    setenv("TMPDIR", directory, 1);
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    assert_int_equal(pipe(told), 0);
+    pid_t child = fork();
+    if (child == 0)
+        measure_for_ever(name, told[1]);
+    close(told[1]);
+    assert_int_equal(read(told[0], &byte, 1), 1);
+    int files = shared_files(paths, 64);
+    assert_int_equal(kill(child, SIGKILL), 0);
+    close(told[0]);
+    bool ended = family_ends();
+    print_message("%s: %d mappings of files in /dev/shm, none may be left\n", name, files);
+    assert_true(ended);
+    for (int i = 0; i < files; i++)
+        assert_int_not_equal(access(paths[i], F_OK), 0);
+    assert_true(directory_is_empty(directory));
+    rmdir(directory);
+    if (base)
+        setenv("TMPDIR", was, 1);
+    else
+        unsetenv("TMPDIR");
+    prctl(PR_SET_CHILD_SUBREAPER, 0);
+}
+
+static void rank_hangs(void **state)
+{
+    static char paths[64][PATH_MAX];
+    const char *name = *state;
+    struct perf_peer *peer = open_or_skip(name);
+    struct perf_case c = latency();
+    struct perf_peer_round round;
+    struct member members[FAMILY_MAX];
+    int count = family(members);
+
+    int files = shared_files(paths, 64);
+
+    assert_true(count >= 3);
+    assert_int_equal(kill(members[count - 1].pid, SIGSTOP), 0);
+    assert_int_equal(perf_peer_round(peer, &c, &round), -ETIMEDOUT);
+    perf_peer_close(peer);
+    assert_alone();
+    for (int i = 0; i < files; i++)
+        assert_int_not_equal(access(paths[i], F_OK), 0);
+}
+
 static void crowded_ranks(void **state)
 {
     char why[PERF_WHY_BYTES] = "";
@@ -295,20 +423,22 @@ int main(void)
         {"unknown_name", unknown_name, NULL, NULL, NULL},
         {"missing_peer", missing_peer, NULL, NULL, NULL},
         {"missing_sources", missing_sources, NULL, NULL, NULL},
+        {"rank_hangs_openmpi", rank_hangs, NULL, NULL, openmpi},
         {"rank_dies_openmpi", rank_dies, NULL, NULL, openmpi},
         {"rank_dies_mpich", rank_dies, NULL, NULL, mpich},
         {"crowded_ranks_openmpi", crowded_ranks, NULL, NULL, openmpi},
     };
-    static char titles[16][32];
+    static char titles[32][40];
     const char *names[16], *source = getenv("NIGH_SRCDIR");
-    size_t count = perf_peer_names(names, 16), first = 6;
+    size_t count = perf_peer_names(names, 16), first = 7;
 
     setenv("NIGH_PEER_SOURCES", source ? source : ".", 0);
     choose_cpus();
-    for (size_t i = 0; i < count; i++) {
-        snprintf(titles[i], sizeof titles[i], "peer_works_%s", names[i]);
-        tests[first + i] =
-            (struct CMUnitTest){titles[i], peer_works, NULL, NULL, (void *)(uintptr_t)names[i]};
+    for (size_t i = 0; i < 2 * count; i++) {
+        const char *name = names[i / 2];
+        snprintf(titles[i], sizeof titles[i], i % 2 ? "measurer_is_killed_%s" : "peer_works_%s", name);
+        tests[first + i] = (struct CMUnitTest){titles[i], i % 2 ? measurer_is_killed : peer_works, NULL, NULL,
+                                               (void *)(uintptr_t)name};
     }
-    return _cmocka_run_group_tests("peers", tests, first + count, NULL, NULL);
+    return _cmocka_run_group_tests("peers", tests, first + 2 * count, NULL, NULL);
 }

@@ -195,7 +195,7 @@ int perf_peer_find(const char *name, struct perf_peer_place *place, char *why, s
 void perf_peer_compile_words(const struct perf_peer_place *place, const char *sources, const char *output,
                              struct perf_words *words)
 {
-    const char *files[] = {place->program, "peer_rank.c", "peer_launch.c"};
+    const char *files[] = {place->program, "peer_rank.c", "peer_hand.c", "peer_launch.c"};
     char text[2 * PERF_PATH_BYTES];
 
     perf_words_init(words);
@@ -229,7 +229,8 @@ void perf_peer_compile_words(const struct perf_peer_place *place, const char *so
     }
 }
 
-/* More ranks than CPUs: then an MPI that can be told to yield is told so, which is its best case. */
+/* More ranks than CPUs: then Open MPI is told to yield, which is its best case. Intel's yields by itself, and of its
+ * settings the default is the best; MPICH has none that helps. */
 static bool crowded(uint32_t ranks, const int *cpus)
 {
     long online = sysconf(_SC_NPROCESSORS_ONLN);
@@ -256,7 +257,7 @@ static void openmpi_words(const struct perf_peer_place *place, bool yields, stru
     perf_words_add(words, yields ? "1" : "0");
 }
 
-static void intel_words(const struct perf_peer_place *place, bool yields, struct perf_words *words)
+static void intel_words(const struct perf_peer_place *place, struct perf_words *words)
 {
     char text[PERF_PATH_BYTES + 16];
 
@@ -266,8 +267,6 @@ static void intel_words(const struct perf_peer_place *place, bool yields, struct
     perf_words_add(words, text);
     perf_words_add(words, "I_MPI_PIN=0");
     perf_words_add(words, "I_MPI_FABRICS=shm");
-    if (yields)
-        perf_words_add(words, "I_MPI_THREAD_YIELD=3");
     perf_words_add(words, place->launcher);
 }
 
@@ -283,7 +282,7 @@ static void launcher_words(const struct perf_peer_place *place, bool yields, str
         perf_words_add(words, "none");
         break;
     case FAMILY_INTEL:
-        intel_words(place, yields, words);
+        intel_words(place, words);
         break;
     case FAMILY_UCX:
         perf_words_add(words, "env");

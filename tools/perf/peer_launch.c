@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 #define FAMILY_MAX 65536
-#define PATHS_MAX  256
+#define FILES_MAX  256
 #define GRACE_MS   1500
 
 struct process {
@@ -28,11 +28,15 @@ struct process {
     bool ours;
 };
 
-/* Files of a family that is about to be killed: an MPI removes its /dev/shm files only when it ends by itself. */
-struct paths {
-    int count;
-    char *path[PATHS_MAX];
+/* Files in /dev/shm that the family has mapped: an MPI removes its own only when it ends by itself. The inode tells
+ * whether a name still means the same file. */
+struct shared_file {
+    ino_t inode;
+    char *path;
 };
+
+static struct shared_file files[FILES_MAX];
+static int file_count;
 
 static pid_t parent_of(pid_t pid)
 {
@@ -91,17 +95,20 @@ static int mark_family(struct process *list, int count)
     return found;
 }
 
-static void remember_path(struct paths *paths, const char *path)
+static void remember_file(const char *path)
 {
-    for (int i = 0; i < paths->count; i++) {
-        if (!strcmp(paths->path[i], path))
+    struct stat info;
+
+    for (int i = 0; i < file_count; i++) {
+        if (!strcmp(files[i].path, path))
             return;
     }
-    if (paths->count < PATHS_MAX && (paths->path[paths->count] = strdup(path)))
-        paths->count++;
+    if (file_count < FILES_MAX && !lstat(path, &info) && S_ISREG(info.st_mode) && info.st_uid == geteuid() &&
+        (files[file_count].path = strdup(path)))
+        files[file_count++].inode = info.st_ino;
 }
 
-static void remember_shared_files(struct paths *paths, pid_t pid)
+static void remember_files_of(pid_t pid)
 {
     char name[64], line[1024];
 
@@ -111,22 +118,39 @@ static void remember_shared_files(struct paths *paths, pid_t pid)
         char *path = strstr(line, " /dev/shm/");
         line[strcspn(line, "\n")] = 0;
         if (path && !strstr(path, " (deleted)"))
-            remember_path(paths, path + 1);
+            remember_file(path + 1);
     }
     if (file)
         fclose(file);
 }
 
-static void remove_shared_files(struct paths *paths)
+static void remove_files(void)
 {
     struct stat info;
 
-    for (int i = 0; i < paths->count; i++) {
-        if (!lstat(paths->path[i], &info) && S_ISREG(info.st_mode) && info.st_uid == geteuid())
-            unlink(paths->path[i]);
-        free(paths->path[i]);
+    for (int i = 0; i < file_count; i++) {
+        if (!lstat(files[i].path, &info) && info.st_ino == files[i].inode)
+            unlink(files[i].path);
+        free(files[i].path);
     }
-    paths->count = 0;
+    file_count = 0;
+}
+
+/* Sends every descendant a signal, 0 for none; all files are looked at before. */
+static void signal_family(int signal)
+{
+    static struct process list[FAMILY_MAX];
+    int count = all_processes(list, FAMILY_MAX);
+
+    mark_family(list, count);
+    for (int i = 0; i < count; i++) {
+        if (list[i].ours)
+            remember_files_of(list[i].pid);
+    }
+    for (int i = 0; i < count && signal; i++) {
+        if (list[i].ours)
+            kill(list[i].pid, signal);
+    }
 }
 
 /* Takes what has ended; returns false when there is no child left. *status is set when `wanted` was among them. */
@@ -144,29 +168,15 @@ static bool reap(pid_t wanted, int *status)
 
 static void end_family(void)
 {
-    static struct process list[FAMILY_MAX];
-    static struct paths paths;
     int ignored;
 
-    /* Everything is stopped and looked at before anything dies: the death of one makes others clean up by halves. */
-    int count = all_processes(list, FAMILY_MAX);
-    mark_family(list, count);
-    for (int i = 0; i < count; i++) {
-        if (list[i].ours) {
-            kill(list[i].pid, SIGSTOP);
-            remember_shared_files(&paths, list[i].pid);
-        }
-    }
+    /* Everything is stopped before anything dies: the death of one makes others clean up by halves. */
+    signal_family(SIGSTOP);
     while (reap(0, &ignored)) {
-        count = all_processes(list, FAMILY_MAX);
-        mark_family(list, count);
-        for (int i = 0; i < count; i++) {
-            if (list[i].ours)
-                kill(list[i].pid, SIGKILL);
-        }
+        signal_family(SIGKILL);
         usleep(2000);
     }
-    remove_shared_files(&paths);
+    remove_files();
 }
 
 static int remove_entry(const char *path, const struct stat *info, int type, struct FTW *at)
@@ -227,8 +237,12 @@ static bool watch(pid_t launcher, int signals, int *status)
         if (on[0].revents && read(signals, &info, sizeof info) == sizeof info && info.ssi_signo != SIGCHLD)
             return false;
         if (!end && on[1].revents) {
-            if (read(0, &order, 1) == 1)
+            bool told = read(0, &order, 1) == 1;
+            if (told && order != PEER_READY)
                 return false;
+            signal_family(0); /* a launcher whose rank dies takes the others along before they can clean up */
+            if (told)
+                continue;
             /* nigh-perf is gone: the ranks see it too and end by themselves, unless they hang. */
             end = peer_clock_ns() + GRACE_MS * 1000000ull;
         }

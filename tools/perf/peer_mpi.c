@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* One rank of an MPI that nigh-perf compares itself with. Compiled by that MPI's own mpicc when the
  * comparison is asked for, so that one source serves all of them and nigh links none. By hand:
- *     mpicc -O2 -I. -D_GNU_SOURCE tools/perf/peer_{mpi,rank,launch}.c && mpirun -n 2 ./a.out --cpus 0,1 */
+ *     mpicc -O2 -I. -D_GNU_SOURCE tools/perf/peer_{mpi,rank,hand,launch}.c && mpirun -n 2 ./a.out --cpus 0,1 */
 #include <fcntl.h>
 #include <mpi.h>
 #include <stdio.h>

@@ -16,19 +16,10 @@
 #define HANDOFF_GROUPS 8
 #define HANDOFF_TRIPS  64
 #define LINE_MAX_BYTES 1024
-#define HAND_CASES_MAX 64
-#define HAND_ROUND_NS  3e6
-
-#define USUAL_TESTS                                                                                      \
-    "latency:8,latency:512,latency:4096,latency:32768,rate:8,bandwidth:4096,bandwidth:262144,bandwidth:" \
-    "4194304,"                                                                                           \
-    "bandwidth:16777216,barrier:8,allreduce:8,allreduce:32768,allreduce:262144,allreduce:2097152,bcast:" \
-    "262144,"                                                                                            \
-    "bcast:2097152"
 
 /* ---- command line ---- */
 
-static int options_wrong(const char *what, const char *value)
+int peer_wrong(const char *what, const char *value)
 {
     fprintf(stderr,
             "peer: %s '%s'; options: --control NAME | --cpus A,B --name NAME --tests T:BYTES,... --rounds N "
@@ -39,7 +30,7 @@ static int options_wrong(const char *what, const char *value)
 
 int peer_options_read(struct peer_options *options, int argc, char **argv)
 {
-    *options = (struct peer_options){.tests = USUAL_TESTS, .rounds = 31, .ranks = 2};
+    *options = (struct peer_options){.rounds = 31, .ranks = 2};
     for (int i = 1; i < argc; i++) {
         const char *value = i + 1 < argc ? argv[i + 1] : NULL;
         if (!strcmp(argv[i], "--stale")) {
@@ -47,7 +38,7 @@ int peer_options_read(struct peer_options *options, int argc, char **argv)
             continue;
         }
         if (!value)
-            return options_wrong("unknown, or needs a value:", argv[i]);
+            return peer_wrong("unknown, or needs a value:", argv[i]);
         if (!strcmp(argv[i], "--control"))
             options->control = value;
         else if (!strcmp(argv[i], "--cpus"))
@@ -61,11 +52,11 @@ int peer_options_read(struct peer_options *options, int argc, char **argv)
         else if (!strcmp(argv[i], "--ranks"))
             options->ranks = atoi(value);
         else
-            return options_wrong("unknown option", argv[i]);
+            return peer_wrong("unknown option", argv[i]);
         i++;
     }
     if (options->rounds < 1 || options->ranks < 2 || options->ranks > PEER_RANKS_MAX)
-        return options_wrong("rounds are at least 1, ranks 2 to 256, not", argv[argc - 1]);
+        return peer_wrong("rounds are at least 1, ranks 2 to 256, not", argv[argc - 1]);
     return 0;
 }
 
@@ -80,12 +71,12 @@ int peer_pin(const struct peer_options *options, int rank)
         char *end;
         long cpu = strtol(at, &end, 10);
         if (end == at || cpu < 0 || cpu >= CPU_SETSIZE || (*end && *end != ','))
-            return options_wrong("--cpus wants numbers separated by commas, not", options->cpus);
+            return peer_wrong("--cpus wants numbers separated by commas, not", options->cpus);
         cpus[count++] = (int)cpu;
         at = *end ? end + 1 : end;
     }
     if (!count)
-        return options_wrong("--cpus is empty:", options->cpus);
+        return peer_wrong("--cpus is empty:", options->cpus);
     CPU_ZERO(&set);
     CPU_SET(cpus[rank % count], &set);
     if (sched_setaffinity(0, sizeof set, &set)) {
@@ -157,8 +148,7 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Sorts. */
-static double quantile(double *values, int count, double q)
+double peer_quantile(double *values, int count, double q)
 {
     qsort(values, (size_t)count, sizeof *values, by_value);
     return values[(int)(q * (count - 1) + 0.5)];
@@ -184,7 +174,8 @@ static double handoff(struct peer_rank *self)
 
     self->turns++;
     if (self->rank > 1) {
-        while (atomic_load_explicit(&s->turn, memory_order_acquire) != (uint32_t)self->turns)
+        /* Not "equal": rank 0 may be a turn further before a rank that slept looks again. */
+        while ((int32_t)(atomic_load_explicit(&s->turn, memory_order_acquire) - (uint32_t)self->turns) < 0)
             nanosleep(&nap, NULL);
         return 0;
     }
@@ -205,12 +196,12 @@ static double handoff(struct peer_rank *self)
     }
     if (self->rank == 0)
         atomic_store_explicit(&s->turn, (uint32_t)self->turns, memory_order_release);
-    return quantile(groups, HANDOFF_GROUPS, 0.5);
+    return peer_quantile(groups, HANDOFF_GROUPS, 0.5);
 }
 
 /* ---- one round ---- */
 
-static int run_round(struct peer_rank *self, const struct peer_case *c, struct peer_result *result)
+int peer_round(struct peer_rank *self, const struct peer_case *c, struct peer_result *result)
 {
     static double samples[PEER_SAMPLES_MAX];
     struct peer_case warm = *c;
@@ -226,7 +217,7 @@ static int run_round(struct peer_rank *self, const struct peer_case *c, struct p
     result->handoff_after = handoff(self);
     if (self->rank == 0) {
         result->samples = (uint64_t)count;
-        result->p50 = quantile(samples, count, 0.5);
+        result->p50 = peer_quantile(samples, count, 0.5);
         result->p99 = samples[(int)(0.99 * (count - 1) + 0.5)];
         result->best = samples[0];
     }
@@ -256,9 +247,10 @@ static int control_connect(const char *name)
     return fd;
 }
 
-static int control_say(int fd, const char *line)
+/* That nobody listens any more is no failure of the peer: the next recv tells, and the rank ends in good order. */
+static void control_say(int fd, const char *line)
 {
-    return send(fd, line, strlen(line), MSG_NOSIGNAL) < 0 ? -1 : 0;
+    send(fd, line, strlen(line), MSG_NOSIGNAL);
 }
 
 static int control_round(struct peer_rank *self, int fd, const char *line)
@@ -277,14 +269,15 @@ static int control_round(struct peer_rank *self, int fd, const char *line)
     c.bytes = bytes;
     c.iterations = iterations;
     alarm(limit); /* a rank that hangs inside the peer ends, whoever else is still there */
-    if (run_round(self, &c, &r)) {
+    if (peer_round(self, &c, &r)) {
         control_say(fd, "failed");
         return -1;
     }
     alarm(0);
     snprintf(answer, sizeof answer, "done %.3f %.3f %.3f %.3f %.3f %llu %llu", r.p50, r.p99, r.best,
              r.handoff_before, r.handoff_after, (unsigned long long)r.samples, (unsigned long long)r.took);
-    return control_say(fd, answer);
+    control_say(fd, answer);
+    return 0;
 }
 
 /* Between rounds every rank sleeps in recv: a peer that polled would be measured along with nigh. */
@@ -296,7 +289,7 @@ static int obey(struct peer_rank *self, const char *name)
     if (fd < 0)
         return 1;
     snprintf(line, sizeof line, "hello %d %d %.900s", self->rank, self->ranks, self->version);
-    status = control_say(fd, line);
+    control_say(fd, line);
     while (!status) {
         ssize_t got = recv(fd, line, sizeof line - 1, 0);
         if (got < 0 && errno == EINTR)
@@ -310,105 +303,6 @@ static int obey(struct peer_rank *self, const char *name)
     }
     close(fd);
     return status ? 1 : 0;
-}
-
-/* ---- by hand ---- */
-
-struct hand_case {
-    struct peer_case c;
-    double p50[1024], p99[1024], handoff[1024];
-};
-
-static uint32_t usual_window(const char *test, uint64_t bytes)
-{
-    if (!strcmp(test, "rate"))
-        return 64;
-    if (strcmp(test, "bandwidth"))
-        return 1;
-    uint64_t fit = (2u << 20) / (bytes ? bytes : 1);
-    return fit > 64 ? 64 : fit < 2 ? 2 : (uint32_t)fit;
-}
-
-static int hand_cases(struct hand_case *cases, const struct peer_options *options)
-{
-    int count = 0;
-    for (const char *at = options->tests; *at && count < HAND_CASES_MAX; count++) {
-        struct peer_case *c = &cases[count].c;
-        unsigned long long bytes;
-        int used = 0;
-        if (sscanf(at, "%15[a-z]:%llu%n", c->test, &bytes, &used) != 2)
-            return options_wrong("--tests wants NAME:BYTES[:WINDOW],... not", at);
-        at += used;
-        c->bytes = bytes;
-        c->window = usual_window(c->test, bytes);
-        used = 0;
-        sscanf(at, ":%u%n", &c->window, &used);
-        at += used;
-        if (*at && *at != ',')
-            return options_wrong("--tests wants NAME:BYTES[:WINDOW],... not", at);
-        c->stale = (uint32_t)options->stale;
-        c->iterations = 1;
-        at += *at == ',';
-    }
-    return count;
-}
-
-static void hand_print(const struct peer_rank *self, struct hand_case *h, int rounds)
-{
-    const struct peer_case *c = &h->c;
-    double p50 = quantile(h->p50, rounds, 0.5), p99 = quantile(h->p99, rounds, 0.5);
-    double line = quantile(h->handoff, rounds, 0.5), value = p50;
-    const char *unit = "ns";
-
-    if (!strcmp(c->test, "rate")) {
-        value = c->window * 1e3 / p50;
-        unit = "M/s";
-    } else if (!strcmp(c->test, "bandwidth")) {
-        value = (double)c->window * (double)c->bytes / p50;
-        unit = "GB/s";
-    }
-    printf("{\"peer\":\"%s\",\"version\":\"%s\",\"test\":\"%s\",\"bytes\":%llu,\"ranks\":%d,\"window\":%u,"
-           "\"stale\":%s,\"value\":%.4g,\"unit\":\"%s\",\"p50_ns\":%.1f,\"p99_ns\":%.1f,\"handoff_ns\":%.1f,"
-           "\"rounds\":%d}\n",
-           self->name, self->version, c->test, (unsigned long long)c->bytes, self->ranks, c->window,
-           c->stale ? "true" : "false", value, unit, p50, p99, line, rounds);
-    fflush(stdout);
-}
-
-/* Rank 0 picks the number of operations so that a round lasts about HAND_ROUND_NS. */
-static void hand_adapt(struct peer_case *c, const struct peer_result *r)
-{
-    double factor = HAND_ROUND_NS / ((double)r->took + 1);
-    factor = factor > 10 ? 10 : factor;
-    double next = (double)c->iterations * factor;
-    c->iterations = next < 1 ? 1 : (uint64_t)next;
-}
-
-static int by_hand(struct peer_rank *self, const struct peer_options *options)
-{
-    struct hand_case *cases = calloc(HAND_CASES_MAX, sizeof *cases);
-    int count = cases ? hand_cases(cases, options) : -1, status = count > 0 ? 0 : 1;
-    int rounds = options->rounds > 1024 ? 1024 : options->rounds;
-
-    for (int round = -6; round < rounds && !status; round++) {
-        for (int i = 0; i < count && !status; i++) {
-            struct peer_case *c = &cases[i].c;
-            struct peer_result r = {0};
-            self->share(self, &c->iterations, sizeof c->iterations);
-            status = run_round(self, c, &r) ? 1 : 0;
-            if (round < 0) {
-                hand_adapt(c, &r);
-                continue;
-            }
-            cases[i].p50[round] = r.p50;
-            cases[i].p99[round] = r.p99;
-            cases[i].handoff[round] = (r.handoff_before + r.handoff_after) / 2;
-        }
-    }
-    for (int i = 0; i < count && !status && self->rank == 0; i++)
-        hand_print(self, &cases[i], rounds);
-    free(cases);
-    return status;
 }
 
 /* The version goes into JSON strings and into a one-line answer. */
@@ -432,5 +326,5 @@ int peer_rank_main(struct peer_rank *self, const struct peer_options *options)
     plain_text(version, sizeof version, self->version);
     self->version = version;
     self->tick_ns = measure_tick();
-    return options->control ? obey(self, options->control) : by_hand(self, options);
+    return options->control ? obey(self, options->control) : peer_by_hand(self, options);
 }

@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define PEER_READY       'r'
 #define PEER_LINE        64
 #define PEER_SAMPLES_MAX 4096
 #define PEER_RANKS_MAX   256
@@ -66,7 +67,7 @@ struct peer_options {
 };
 
 /* `PROGRAM --launch COMMAND...`: runs COMMAND, watches over all that it starts, ends them all when standard
- * input brings a byte, ends, or the command ends. Returns the exit status. Call it first in main. */
+ * input brings "k" or ends, or the command ends. "r" there says that all ranks are up. Returns the exit status. Call it first in main. */
 int peer_launch(char **command);
 
 /* Reads the command line. Returns 0, or -1 after having printed what is wrong. */
@@ -87,6 +88,19 @@ int peer_shared_create(int ranks);
 
 /* Maps the descriptor; NULL on failure. */
 struct peer_shared *peer_shared_map(int fd, int ranks);
+
+/* Says on stderr what is wrong with the command line, and its form. Returns -1. */
+int peer_wrong(const char *what, const char *value);
+
+/* The value below which a part `q` (0 to 1) of them lies. Sorts them. */
+double peer_quantile(double *values, int count, double q);
+
+/* One round with L before and after it; called by all ranks. Only rank 0's *result is filled completely. Returns
+ * 0, or -1 after having said on stderr what failed. */
+int peer_round(struct peer_rank *self, const struct peer_case *c, struct peer_result *result);
+
+/* Runs the cases of the command line and prints them as JSON. Returns the exit status. */
+int peer_by_hand(struct peer_rank *self, const struct peer_options *options);
 
 /* Obeys the control socket, or runs the cases of the command line. Returns the exit status. */
 int peer_rank_main(struct peer_rank *self, const struct peer_options *options);

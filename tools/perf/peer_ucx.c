@@ -2,7 +2,7 @@
 /* One rank of UCX (UCP, tag matching, its shared-memory transports) that nigh-perf compares itself with. UCX has no
  * launcher: this program forks its ranks, which exchange addresses through a shared mapping. Compiled when the
  * comparison is asked for. By hand:
- *     cc -O2 -I. -D_GNU_SOURCE tools/perf/peer_{ucx,rank,launch}.c -lucp -lucs && ./a.out --cpus 0,1 */
+ *     cc -O2 -I. -D_GNU_SOURCE tools/perf/peer_{ucx,rank,hand,launch}.c -lucp -lucs && ./a.out --cpus 0,1 */
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
