@@ -216,7 +216,7 @@ static void start_keeper(struct front *front, struct run_keeper_start *start)
 
 int main(int argc, char **argv)
 {
-    struct run_options options;
+    static struct run_options options; /* lives until exit, with all that it points to */
     struct run_keeper_start start = {.options = &options};
     struct front front = {.pump = {.to = -1}};
     sigset_t watched;
