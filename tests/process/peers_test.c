@@ -332,6 +332,25 @@ static void rank_hangs(void **state)
         assert_int_not_equal(access(paths[i], F_OK), 0);
 }
 
+/* nigh-perf forks its ranks after it has opened the peers. */
+static void forked_child_measures(void **state)
+{
+    const char *name = *state;
+    struct perf_peer *peer = open_or_skip(name);
+    struct perf_case c = latency();
+    struct perf_peer_round round;
+    int status = -1;
+
+    pid_t child = fork();
+    if (child == 0)
+        _exit(perf_peer_round(peer, &c, &round) ? 1 : 0);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    one_round(peer, "latency", 8, 1, "ns");
+    perf_peer_close(peer);
+    assert_alone();
+}
+
 static void crowded_ranks(void **state)
 {
     char why[PERF_WHY_BYTES] = "";
@@ -423,6 +442,7 @@ int main(void)
         {"unknown_name", unknown_name, NULL, NULL, NULL},
         {"missing_peer", missing_peer, NULL, NULL, NULL},
         {"missing_sources", missing_sources, NULL, NULL, NULL},
+        {"forked_child_measures_openmpi", forked_child_measures, NULL, NULL, openmpi},
         {"rank_hangs_openmpi", rank_hangs, NULL, NULL, openmpi},
         {"rank_dies_openmpi", rank_dies, NULL, NULL, openmpi},
         {"rank_dies_mpich", rank_dies, NULL, NULL, mpich},
@@ -430,7 +450,7 @@ int main(void)
     };
     static char titles[32][40];
     const char *names[16], *source = getenv("NIGH_SRCDIR");
-    size_t count = perf_peer_names(names, 16), first = 7;
+    size_t count = perf_peer_names(names, 16), first = 8;
 
     setenv("NIGH_PEER_SOURCES", source ? source : ".", 0);
     choose_cpus();
