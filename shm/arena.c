@@ -75,6 +75,7 @@ static void lay_out(const struct nigh_arena_config *config, struct nigh_arena_he
         .version = NIGH_LAYOUT_VERSION,
         .peers_max = config->peers_max,
         .incarnation = config->incarnation,
+        .nonce_address = config->nonce_address,
         .flags = nigh_bell_light() ? NIGH_ARENA_FENCES : 0,
     };
     out->pairs_off = 2 * NIGH_PAGE;

@@ -9,6 +9,7 @@
 
 struct nigh_arena_config {
     uint64_t incarnation;            /* not 0 */
+    uint64_t nonce_address;          /* of a private copy of it */
     uint32_t peers_max;              /* 1 .. NIGH_PEERS_MAX */
     uint32_t ring_slots_max;         /* largest ring a pair may grow to: a power of two, 64 .. 65536 */
     uint64_t pool_bytes, heap_bytes; /* reserved, not committed; rounded up to chunks and pages; may be 0 */

@@ -27,7 +27,7 @@
  *   object                     writer                      readers
  *   header, state              owner                       every peer
  *   pair[i].consumed, .cold    owner, as receiver from i   peer i, as sender
- *   pair[i].ring               owner, as sender to i       peer i, as receiver
+ *   pair[i].ring, .closed      owner, as sender to i       peer i, as receiver
  *   ring of pair i, chunks     owner, as sender to i       peer i, as receiver
  *   heap                       owner's program             peers that were sent a reference
  *   doorbell (own memfd,       every peer and the owner    the owner
@@ -61,7 +61,8 @@ struct nigh_arena_header {
     uint64_t heap_off, heap_bytes;
     uint32_t flags; /* NIGH_ARENA_* */
     uint32_t reserved0;
-    uint64_t reserved[4];
+    uint64_t nonce_address; /* where the owner's private memory holds its incarnation: what the probe of cma reads */
+    uint64_t reserved[3];
 };
 static_assert(sizeof(struct nigh_arena_header) == 128, "arena header");
 
@@ -81,8 +82,10 @@ struct nigh_pair {
     uint32_t reserved0;
     uint64_t reserved1[6];
 
-    uint64_t ring; /* our ring to the peer: arena offset / NIGH_PAGE << 8 | log2(slots); 0 = none yet */
-    uint64_t reserved2[7];
+    uint64_t ring;   /* our ring to the peer: arena offset / NIGH_PAGE << 8 | log2(slots); 0 = none yet */
+    uint32_t closed; /* 1: we have left this peer; what is in the ring can still be read */
+    uint32_t reserved2;
+    uint64_t reserved3[6];
 };
 static_assert(sizeof(struct nigh_pair) == 2 * NIGH_LINE, "pair");
 static_assert(offsetof(struct nigh_pair, ring) == NIGH_LINE, "pair.ring");

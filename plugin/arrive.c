@@ -1,0 +1,420 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * plugin/arrive.c - reads a peer's ring. Each word is loaded once into private memory, checked, and only then used;
+ * what cannot be true breaks that peer and nobody else. A handler answers
+ * with a verdict.
+ */
+#include "plugin/context.h"
+#include "shm/copy.h"
+#include <errno.h>
+#include <stdlib.h>
+
+/* The peer's chunk bytes read since it got credit: it waits for its chunks, so it hears earlier than for slots. */
+#define RETURN_BYTES 16384u
+
+void nigh_arrive_payload(const struct nigh_endpoint *endpoint, void *out, size_t bytes)
+{
+    const uint64_t *from = (const uint64_t *)(const void *)endpoint->rx.at->payload;
+    uint64_t words[NIGH_SLOT_PAYLOAD / 8];
+
+    /* Relaxed: RING_PEEK came before. Word by word, so that the compiler cannot read anything twice. */
+    for (size_t i = 0; i < (bytes + 7) / 8; i++)
+        words[i] = nigh_load_relaxed(&from[i]);
+    memcpy(out, words, bytes);
+}
+
+/* ---- the ring itself ----------------------------------------------------------------------------------- */
+
+static bool use_ring(struct nigh_endpoint *endpoint, uint64_t word)
+{
+    const struct nigh_arena_header *layout = &endpoint->view.layout;
+    uint64_t offset = (word >> 8) * NIGH_PAGE;
+    uint32_t shift = word & 0xff;
+    uint64_t slots = UINT64_C(1) << (shift & 31);
+
+    if (shift > 16 || slots < NIGH_RING_MIN || word >> 56 || offset < layout->rings_off ||
+        offset - layout->rings_off > layout->rings_bytes ||
+        slots * NIGH_LINE > layout->rings_bytes - (offset - layout->rings_off))
+        return false;
+    nigh_ring_rx_use(&endpoint->rx, endpoint->view.base + offset, (uint32_t)slots);
+    return true;
+}
+
+static bool first_ring(struct nigh_endpoint *endpoint)
+{
+    uint64_t word = nigh_load_acquire(endpoint->ring_word, DIRECTORY_GET);
+
+    if (!word)
+        return false;
+    if (use_ring(endpoint, word))
+        return true;
+    nigh_endpoint_fail(endpoint, NIGH_BROKEN, -EPROTO, "its ring lies outside of its arena");
+    return false;
+}
+
+static void return_credit(struct nigh_endpoint *endpoint)
+{
+    nigh_ring_return(&endpoint->rx);
+    endpoint->rx_bytes = 0;
+    /* A sender that sleeps for lack of room must hear of it; the cold flag does not matter here. */
+    if (endpoint->light)
+        nigh_fence_light(SLEEP_CHECK);
+    else
+        nigh_fence_full(SLEEP_CHECK);
+    if (__builtin_expect(nigh_load_relaxed(endpoint->peer_asleep) != 0, 0))
+        nigh_bell_ring(&endpoint->bell, nigh_load_relaxed(endpoint->peer_asleep));
+}
+
+/* ---- whole messages ------------------------------------------------------------------------------------ */
+
+static enum nigh_verdict keep_body(struct nigh_endpoint *endpoint, uint64_t head, uint64_t tag, uint64_t imm)
+{
+    struct nigh_context *context = endpoint->context;
+    uint32_t bytes = nigh_head_bytes(head);
+    struct nigh_message *message = nigh_message_create(endpoint);
+
+    if (!message)
+        return NIGH_STAY;
+    if (bytes > sizeof(message->small)) {
+        message->buffer = malloc(bytes);
+        if (!message->buffer) {
+            nigh_message_free(message);
+            return NIGH_STAY;
+        }
+    }
+    nigh_ring_read_body(&endpoint->rx, message->buffer ? message->buffer : message->small, bytes);
+    message->kind = NIGH_MSG_BODY;
+    message->total = message->got = message->eager = bytes;
+    message->tag = message->arrived.tag = tag;
+    message->imm = imm;
+    message->tclass = (uint8_t)nigh_head_tclass(head);
+    message->arrived.tclass = message->tclass;
+    context->counters.unexpected++;
+    nigh_match_keep(&context->matcher, &message->arrived);
+    return NIGH_GO;
+}
+
+/* A multi-receive buffer needs an entry in the completion queue for each message: looked for before it is matched, so
+ * that nothing has to be undone. */
+static bool can_complete(struct nigh_context *context, const struct nigh_posted *posted)
+{
+    return !posted->keep || nigh_cq_reserve(&context->cq, 1) == 0;
+}
+
+static enum nigh_verdict arrive_message(struct nigh_endpoint *endpoint, uint64_t head, uint64_t tag,
+                                        uint64_t imm)
+{
+    struct nigh_context *context = endpoint->context;
+    uint32_t bytes = nigh_head_bytes(head), tclass = nigh_head_tclass(head);
+    struct nigh_posted *posted;
+
+    if (__builtin_expect(bytes > NIGH_BODY_MAX || tclass >= NIGH_TCLASSES, 0))
+        return NIGH_BAD;
+    posted = nigh_match_arrive(&context->matcher, endpoint->index, tclass, tag);
+    if (__builtin_expect(!posted, 0))
+        return keep_body(endpoint, head, tag, imm);
+    if (!can_complete(context, posted))
+        return NIGH_STAY;
+    nigh_recv_deliver(endpoint, (struct nigh_recv_op *)(void *)posted, bytes, tag, imm);
+    return NIGH_GO;
+}
+
+/* ---- pieces -------------------------------------------------------------------------------------------- */
+
+static const void *piece_at(const struct nigh_endpoint *endpoint, uint32_t line, uint32_t bytes)
+{
+    const struct nigh_arena_header *layout = &endpoint->view.layout;
+    uint64_t offset = (uint64_t)line * NIGH_LINE;
+
+    if (offset < layout->pool_off || offset - layout->pool_off > layout->pool_bytes ||
+        bytes > layout->pool_bytes - (offset - layout->pool_off))
+        return NULL;
+    return nigh_view_at(&endpoint->view, offset, bytes);
+}
+
+static void copy_out(void *to, const void *from, uint64_t bytes, uint32_t flags)
+{
+    nigh_copy_fn copy = flags & NIGH_F_FLUSH ? nigh_copy_select(NIGH_COPY_FLUSH) : NULL;
+
+    if (!copy)
+        copy = nigh_copy_select(NIGH_COPY_PLAIN);
+    copy(to, from, bytes);
+}
+
+/* The message has all its bytes. */
+static void arrived_whole(struct nigh_message *message)
+{
+    if (message->id != NIGH_NO_ID)
+        message->endpoint->in.at[message->id] = NULL;
+    if (message->kind == NIGH_MSG_PUT)
+        nigh_rma_put_done(message);
+    else if (message->kind == NIGH_MSG_REPLY)
+        nigh_rma_reply_done(message);
+    else if (message->recv)
+        nigh_recv_finish(message, message->status);
+}
+
+static enum nigh_verdict take_piece(struct nigh_message *message, uint32_t line, uint32_t bytes,
+                                    uint32_t flags)
+{
+    struct nigh_endpoint *endpoint = message->endpoint;
+    const void *from = piece_at(endpoint, line, bytes);
+    uint64_t fits;
+
+    if (!from || bytes > message->total - message->got)
+        return NIGH_BAD;
+    if (message->to && message->got < message->room) {
+        fits = message->room - message->got;
+        copy_out(message->to + message->got, from, fits < bytes ? fits : bytes, flags);
+    }
+    message->got += bytes;
+    endpoint->rx_bytes += bytes;
+    if (message->got == message->total)
+        arrived_whole(message);
+    return NIGH_GO;
+}
+
+enum nigh_verdict nigh_arrive_first_piece(struct nigh_message *message, uint32_t line, uint32_t bytes,
+                                          uint32_t flags)
+{
+    struct nigh_endpoint *endpoint = message->endpoint;
+
+    if (!piece_at(endpoint, line, bytes)) {
+        nigh_message_free(message);
+        return NIGH_BAD;
+    }
+    if (message->total == 0) {
+        arrived_whole(message);
+        return NIGH_GO;
+    }
+    endpoint->in.at[message->id] = message;
+    return bytes ? take_piece(message, line, bytes, flags) : NIGH_GO;
+}
+
+static enum nigh_verdict arrive_piece(struct nigh_endpoint *endpoint, uint64_t head, uint64_t id)
+{
+    struct nigh_wire_piece piece;
+    struct nigh_message *message;
+
+    nigh_arrive_payload(endpoint, &piece, sizeof(piece));
+    message = nigh_ids_get(&endpoint->in, id);
+    if (!message || !piece.bytes)
+        return NIGH_BAD;
+    return take_piece(message, piece.line, piece.bytes, nigh_head_flags(head));
+}
+
+static bool first_is_sound(const struct nigh_endpoint *endpoint, const struct nigh_wire_first *first)
+{
+    return first->id < NIGH_IDS_MAX && !nigh_ids_get(&endpoint->in, first->id) &&
+           first->bytes <= first->total && first->bytes <= first->eager && first->eager <= first->total;
+}
+
+/* The receive that takes a message which does not lie whole in the ring. False: one is there, but its completion has no
+ * room now; it is of the kind that stays in the matcher, so nothing has to be undone. */
+static bool match_message(const struct nigh_message *message, struct nigh_posted **posted)
+{
+    struct nigh_context *context = message->endpoint->context;
+
+    *posted = nigh_match_arrive(&context->matcher, message->endpoint->index, message->tclass, message->tag);
+    return !*posted || can_complete(context, *posted);
+}
+
+static void accept_or_keep(struct nigh_message *message, struct nigh_posted *posted)
+{
+    struct nigh_context *context = message->endpoint->context;
+
+    if (posted) {
+        nigh_recv_accept(message, (struct nigh_recv_op *)(void *)posted);
+        return;
+    }
+    context->counters.unexpected++;
+    nigh_match_keep(&context->matcher, &message->arrived);
+}
+
+static struct nigh_message *message_of(struct nigh_endpoint *endpoint, uint64_t head, uint64_t tag,
+                                       uint64_t imm, uint64_t total, uint32_t id)
+{
+    struct nigh_message *message = nigh_message_create(endpoint);
+
+    if (!message)
+        return NULL;
+    message->tag = message->arrived.tag = tag;
+    message->imm = imm;
+    message->tclass = (uint8_t)nigh_head_tclass(head);
+    message->arrived.tclass = message->tclass;
+    message->total = total;
+    message->id = id;
+    return message;
+}
+
+static enum nigh_verdict arrive_first(struct nigh_endpoint *endpoint, uint64_t head, uint64_t tag,
+                                      uint64_t imm)
+{
+    struct nigh_wire_first first;
+    struct nigh_message *message;
+    struct nigh_posted *posted;
+
+    nigh_arrive_payload(endpoint, &first, sizeof(first));
+    if (!first_is_sound(endpoint, &first) || nigh_head_tclass(head) >= NIGH_TCLASSES ||
+        !piece_at(endpoint, first.line, first.bytes))
+        return NIGH_BAD;
+    message = message_of(endpoint, head, tag, imm, first.total, first.id);
+    if (!message)
+        return NIGH_STAY;
+    message->kind = NIGH_MSG_PIECES;
+    message->eager = first.eager;
+    message->sync = nigh_head_flags(head) & NIGH_F_SYNC;
+    if (nigh_ids_fit(&endpoint->in, first.id) || !match_message(message, &posted))
+        goto stay;
+    if (!posted && first.eager) {
+        message->buffer = malloc(first.eager);
+        if (!message->buffer)
+            goto stay;
+        message->to = message->buffer;
+        message->room = first.eager;
+    }
+    if (first.total)
+        endpoint->in.at[first.id] = message;
+    accept_or_keep(message, posted);
+    return first.bytes ? take_piece(message, first.line, first.bytes, nigh_head_flags(head)) : NIGH_GO;
+
+stay:
+    nigh_message_free(message);
+    return NIGH_STAY;
+}
+
+/* ---- references ---------------------------------------------------------------------------------------- */
+
+static bool refer_is_sound(const struct nigh_endpoint *endpoint, const struct nigh_wire_refer *refer)
+{
+    const struct nigh_arena_header *layout = &endpoint->view.layout;
+
+    if (refer->id >= NIGH_IDS_MAX)
+        return false;
+    if (refer->refer == NIGH_REFER_CMA)
+        return endpoint->pid > 0;
+    return (refer->refer == NIGH_REFER_HEAP || refer->refer == NIGH_REFER_LEND) &&
+           refer->where >= layout->heap_off && nigh_view_at(&endpoint->view, refer->where, refer->total);
+}
+
+static enum nigh_verdict arrive_refer(struct nigh_endpoint *endpoint, uint64_t head, uint64_t tag,
+                                      uint64_t imm)
+{
+    struct nigh_wire_refer refer;
+    struct nigh_message *message;
+    struct nigh_posted *posted;
+
+    nigh_arrive_payload(endpoint, &refer, sizeof(refer));
+    if (!refer_is_sound(endpoint, &refer) || nigh_head_tclass(head) >= NIGH_TCLASSES)
+        return NIGH_BAD;
+    message = message_of(endpoint, head, tag, imm, refer.total, refer.id);
+    if (!message)
+        return NIGH_STAY;
+    if (!match_message(message, &posted)) {
+        nigh_message_free(message);
+        return NIGH_STAY;
+    }
+    message->kind = NIGH_MSG_REFER;
+    message->refer = (uint8_t)refer.refer;
+    message->where = refer.where;
+    accept_or_keep(message, posted);
+    return NIGH_GO;
+}
+
+/* ---- answers ------------------------------------------------------------------------------------------- */
+
+static enum nigh_verdict arrive_grant(struct nigh_endpoint *endpoint, uint64_t id)
+{
+    struct nigh_send_op *op = nigh_ids_get(&endpoint->out, id);
+
+    if (!op || op->kind != NIGH_SEND_CHUNKED || op->granted)
+        return NIGH_BAD;
+    nigh_large_granted(endpoint, op);
+    return NIGH_GO;
+}
+
+int nigh_arrive_status(uint64_t imm)
+{
+    int status = (int)(int64_t)imm;
+
+    return status == 0 || status == -EACCES || status == -ERANGE || status == -EOPNOTSUPP ||
+                   status == -ECANCELED
+               ? status
+               : -EIO;
+}
+
+static enum nigh_verdict arrive_finish(struct nigh_endpoint *endpoint, uint64_t id, uint64_t imm)
+{
+    struct nigh_send_op *op = nigh_ids_get(&endpoint->out, id);
+
+    if (!op || op->flowing || (op->kind != NIGH_SEND_REFER && op->kind != NIGH_SEND_PUT) ||
+        (op->kind == NIGH_SEND_PUT && op->sent < op->bytes))
+        return NIGH_BAD;
+    nigh_send_complete(endpoint, op, nigh_arrive_status(imm), op->bytes);
+    return NIGH_GO;
+}
+
+static enum nigh_verdict arrive_move(struct nigh_endpoint *endpoint, uint64_t word)
+{
+    nigh_ring_advance(&endpoint->rx, 1);
+    nigh_ring_return(&endpoint->rx);
+    return use_ring(endpoint, word) ? NIGH_GO : NIGH_BAD;
+}
+
+static enum nigh_verdict handle(struct nigh_endpoint *endpoint, uint64_t head, uint64_t tag, uint64_t imm)
+{
+    switch (nigh_head_kind(head)) {
+    case NIGH_K_MESSAGE:
+        return arrive_message(endpoint, head, tag, imm);
+    case NIGH_K_FIRST:
+        return arrive_first(endpoint, head, tag, imm);
+    case NIGH_K_PIECE:
+        return arrive_piece(endpoint, head, tag);
+    case NIGH_K_REFER:
+        return arrive_refer(endpoint, head, tag, imm);
+    case NIGH_K_GRANT:
+        return arrive_grant(endpoint, tag);
+    case NIGH_K_FINISH:
+        return arrive_finish(endpoint, tag, imm);
+    case NIGH_K_PUT:
+    case NIGH_K_GET:
+    case NIGH_K_REPLY:
+    case NIGH_K_ATOMIC:
+    case NIGH_K_RESULT:
+        return nigh_rma_arrive(endpoint, head, tag, imm);
+    case NIGH_K_MOVE:
+        return arrive_move(endpoint, tag);
+    default:
+        return NIGH_BAD;
+    }
+}
+
+uint32_t nigh_arrive_poll(struct nigh_endpoint *endpoint, uint32_t budget)
+{
+    struct nigh_ring_rx *rx = &endpoint->rx;
+    uint32_t count = 0;
+    uint64_t head;
+
+    if (__builtin_expect(!rx->slots, 0) && (!endpoint->attached || !first_ring(endpoint)))
+        return 0;
+    while (count < budget && (head = nigh_ring_peek(rx)) != 0) {
+        /* Relaxed: RING_PEEK came before. */
+        uint64_t tag = nigh_load_relaxed(&rx->at->tag), imm = nigh_load_relaxed(&rx->at->imm);
+        enum nigh_verdict verdict =
+            nigh_head_bytes(head) <= NIGH_BODY_MAX ? handle(endpoint, head, tag, imm) : NIGH_BAD;
+
+        if (__builtin_expect(verdict != NIGH_GO, 0)) {
+            if (verdict == NIGH_BAD)
+                nigh_endpoint_fail(endpoint, NIGH_BROKEN, -EPROTO, "it sent what no message can be");
+            break;
+        }
+        count++;
+        if (__builtin_expect(nigh_head_kind(head) != NIGH_K_MOVE, 1))
+            nigh_ring_advance(rx, nigh_slots_for(nigh_head_bytes(head)));
+        if (endpoint->rx_bytes >= RETURN_BYTES)
+            return_credit(endpoint);
+    }
+    if (count && (nigh_ring_owes(rx) || endpoint->rx_bytes))
+        return_credit(endpoint);
+    return count;
+}

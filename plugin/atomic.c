@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* plugin/atomic.c - post_atomic and its target. */
+#include "plugin/atomic.h"
+#include "plugin/context.h"
+#include <errno.h>
+#include <stdlib.h>
+
+uint32_t nigh_type_bytes(uint32_t type)
+{
+    static const uint8_t bytes[] = {
+        [NIGH_I8] = 1,  [NIGH_U8] = 1,  [NIGH_I16] = 2, [NIGH_U16] = 2, [NIGH_I32] = 4,
+        [NIGH_U32] = 4, [NIGH_I64] = 8, [NIGH_U64] = 8, [NIGH_F32] = 4, [NIGH_F64] = 8};
+
+    return type < sizeof(bytes) ? bytes[type] : 0;
+}
+
+/* One element of each type. Memory is read and written through memcpy: a region may have any alignment. Signed sums
+ * wrap, as remote counters do everywhere: they are made in the unsigned type of the same width. */
+#define APPLY_ORDER(op, a, b) \
+    case NIGH_MIN:            \
+        a = b < a ? b : a;    \
+        break;                \
+    case NIGH_MAX:            \
+        a = b > a ? b : a;    \
+        break;                \
+    case NIGH_READ:           \
+        break;                \
+    case NIGH_WRITE:          \
+        a = b;                \
+        break;                \
+    case NIGH_CSWAP:          \
+        a = a == c ? b : a;   \
+        break;
+
+#define DEFINE_INTEGER(name, type, utype)                                                     \
+    static int name(uint32_t op, uint8_t *at, const uint8_t *operand, const uint8_t *compare) \
+    {                                                                                         \
+        type a, b = 0, c = 0;                                                                 \
+                                                                                              \
+        memcpy(&a, at, sizeof(a));                                                            \
+        if (operand)                                                                          \
+            memcpy(&b, operand, sizeof(b));                                                   \
+        if (compare)                                                                          \
+            memcpy(&c, compare, sizeof(c));                                                   \
+        switch (op) {                                                                         \
+            APPLY_ORDER(op, a, b)                                                             \
+        case NIGH_SUM:                                                                        \
+            a = (type)((utype)a + (utype)b);                                                  \
+            break;                                                                            \
+        case NIGH_PROD:                                                                       \
+            a = (type)(utype)((uint64_t)(utype)a * (uint64_t)(utype)b);                       \
+            break;                                                                            \
+        case NIGH_LAND:                                                                       \
+            a = a && b;                                                                       \
+            break;                                                                            \
+        case NIGH_LOR:                                                                        \
+            a = a || b;                                                                       \
+            break;                                                                            \
+        case NIGH_LXOR:                                                                       \
+            a = !a != !b;                                                                     \
+            break;                                                                            \
+        case NIGH_BAND:                                                                       \
+            a = (type)(a & b);                                                                \
+            break;                                                                            \
+        case NIGH_BOR:                                                                        \
+            a = (type)(a | b);                                                                \
+            break;                                                                            \
+        case NIGH_BXOR:                                                                       \
+            a = (type)(a ^ b);                                                                \
+            break;                                                                            \
+        default:                                                                              \
+            return -EOPNOTSUPP;                                                               \
+        }                                                                                     \
+        memcpy(at, &a, sizeof(a));                                                            \
+        return 0;                                                                             \
+    }
+
+#define DEFINE_FLOAT(name, type)                                                              \
+    static int name(uint32_t op, uint8_t *at, const uint8_t *operand, const uint8_t *compare) \
+    {                                                                                         \
+        type a, b = 0, c = 0;                                                                 \
+                                                                                              \
+        memcpy(&a, at, sizeof(a));                                                            \
+        if (operand)                                                                          \
+            memcpy(&b, operand, sizeof(b));                                                   \
+        if (compare)                                                                          \
+            memcpy(&c, compare, sizeof(c));                                                   \
+        switch (op) {                                                                         \
+            APPLY_ORDER(op, a, b)                                                             \
+        case NIGH_SUM:                                                                        \
+            a = a + b;                                                                        \
+            break;                                                                            \
+        case NIGH_PROD:                                                                       \
+            a = a * b;                                                                        \
+            break;                                                                            \
+        default:                                                                              \
+            return -EOPNOTSUPP;                                                               \
+        }                                                                                     \
+        memcpy(at, &a, sizeof(a));                                                            \
+        return 0;                                                                             \
+    }
+
+DEFINE_INTEGER(apply_i8, int8_t, uint8_t)
+DEFINE_INTEGER(apply_u8, uint8_t, uint8_t)
+DEFINE_INTEGER(apply_i16, int16_t, uint16_t)
+DEFINE_INTEGER(apply_u16, uint16_t, uint16_t)
+DEFINE_INTEGER(apply_i32, int32_t, uint32_t)
+DEFINE_INTEGER(apply_u32, uint32_t, uint32_t)
+DEFINE_INTEGER(apply_i64, int64_t, uint64_t)
+DEFINE_INTEGER(apply_u64, uint64_t, uint64_t)
+DEFINE_FLOAT(apply_f32, float)
+DEFINE_FLOAT(apply_f64, double)
+
+typedef int (*apply_fn)(uint32_t op, uint8_t *at, const uint8_t *operand, const uint8_t *compare);
+
+static apply_fn apply_of(uint32_t type)
+{
+    static const apply_fn table[] = {
+        [NIGH_I8] = apply_i8,   [NIGH_U8] = apply_u8,   [NIGH_I16] = apply_i16, [NIGH_U16] = apply_u16,
+        [NIGH_I32] = apply_i32, [NIGH_U32] = apply_u32, [NIGH_I64] = apply_i64, [NIGH_U64] = apply_u64,
+        [NIGH_F32] = apply_f32, [NIGH_F64] = apply_f64};
+
+    return type < sizeof(table) / sizeof(table[0]) ? table[type] : NULL;
+}
+
+int nigh_atomic_apply(uint32_t op, uint32_t type, void *at, const void *operand, const void *compare,
+                      void *before, uint32_t count)
+{
+    uint32_t width = nigh_type_bytes(type);
+    apply_fn apply = apply_of(type);
+
+    if (!apply)
+        return -EOPNOTSUPP;
+    if (before)
+        memcpy(before, at, (size_t)count * width);
+    for (uint32_t i = 0; i < count; i++) {
+        size_t o = (size_t)i * width;
+        int rc = apply(op, (uint8_t *)at + o, operand ? (const uint8_t *)operand + o : NULL,
+                       compare ? (const uint8_t *)compare + o : NULL);
+
+        if (rc)
+            return rc;
+    }
+    return 0;
+}
+
+/* Is the operation defined for the type? Asked before anything is sent: a dry run on one element tells. */
+static bool defined(uint32_t op, uint32_t type)
+{
+    uint8_t zero[8] = {0}, other[8] = {0};
+    apply_fn apply = apply_of(type);
+
+    return apply && apply(op, zero, other, other) == 0;
+}
+
+static int check(const struct nigh_endpoint *endpoint, const struct nigh_atomic *atomic)
+{
+    uint32_t width = nigh_type_bytes(atomic->type);
+
+    if (nigh_check_size(atomic, atomic->size, sizeof(*atomic)) || atomic->reserved ||
+        atomic->flags & ~NIGH_SILENT || !atomic->count)
+        return -EINVAL;
+    if (!width || !defined(atomic->op, atomic->type))
+        return -EOPNOTSUPP;
+    if (atomic->offset % width)
+        return -EINVAL;
+    if (atomic->count > NIGH_ATOMIC_BYTES / width)
+        return -EMSGSIZE;
+    if ((atomic->op != NIGH_READ && !atomic->operand) || (atomic->op == NIGH_CSWAP && !atomic->compare))
+        return -EFAULT;
+    return nigh_endpoint_check(endpoint);
+}
+
+/* The request as it goes over the wire, in memory of the operation; its size in op->imm. -ENOMEM. */
+static int make_request(struct nigh_send_op *op, const struct nigh_atomic *atomic)
+{
+    size_t bytes = (size_t)atomic->count * nigh_type_bytes(atomic->type);
+    struct nigh_wire_atomic request = {.op = atomic->op, .type = atomic->type, .count = atomic->count};
+    size_t total =
+        sizeof(request) + (atomic->op == NIGH_READ ? 0 : bytes) + (atomic->op == NIGH_CSWAP ? bytes : 0);
+    uint8_t *at;
+
+    op->owned = malloc(total);
+    if (!op->owned)
+        return -ENOMEM;
+    memcpy(op->owned, &request, sizeof(request));
+    at = op->owned + sizeof(request);
+    if (atomic->op != NIGH_READ)
+        memcpy(at, atomic->operand, bytes);
+    if (atomic->op == NIGH_CSWAP)
+        memcpy(at + bytes, atomic->compare, bytes);
+    op->bytes = bytes;
+    op->imm = total;
+    return 0;
+}
+
+int nigh_atomic_post(struct nigh_endpoint *endpoint, const struct nigh_atomic *atomic)
+{
+    struct nigh_context *context = endpoint->context;
+    struct nigh_send_op *op;
+    int rc = check(endpoint, atomic);
+
+    if (rc)
+        return rc;
+    if (nigh_cq_reserve(&context->cq, 1))
+        return -ENOMEM;
+    op = nigh_slab_take(&context->send_ops);
+    if (!op)
+        goto unreserve;
+    memset(op, 0, sizeof(*op));
+    if (make_request(op, atomic))
+        goto give;
+    op->kind = NIGH_SEND_ATOMIC;
+    op->op = NIGH_OP_ATOMIC;
+    op->id = NIGH_NO_ID;
+    op->key = atomic->key;
+    op->offset = atomic->offset;
+    op->result = atomic->result;
+    op->context = atomic->context;
+    op->silent = atomic->flags & NIGH_SILENT;
+    context->counters.atomic++;
+    nigh_send_begin(endpoint, op);
+    return 0;
+
+give:
+    nigh_slab_give(&context->send_ops, op);
+unreserve:
+    nigh_cq_unreserve(&context->cq, 1);
+    return -ENOMEM;
+}
+
+/* ---- the target ---------------------------------------------------------------------------------------- */
+
+/* Applies a request that has been copied out of the ring; the values before go to `before`. */
+static int apply_request(struct nigh_context *context, const struct nigh_wire_atomic *request,
+                         const uint8_t *values, size_t values_bytes, uint64_t key, uint64_t offset,
+                         uint8_t *before)
+{
+    uint32_t width = nigh_type_bytes(request->type);
+    size_t bytes = (size_t)request->count * width;
+    size_t expected = request->op == NIGH_READ ? 0 : request->op == NIGH_CSWAP ? 2 * bytes : bytes;
+    uint8_t *at;
+    int rc;
+
+    if (!width || !request->count || request->count > NIGH_ATOMIC_BYTES / width || values_bytes != expected ||
+        !defined(request->op, request->type))
+        return -EPROTO;
+    rc = nigh_region_at(&context->regions, key, offset, bytes, NIGH_REMOTE_WRITE, &at);
+    if (rc)
+        return rc;
+    return nigh_atomic_apply(request->op, request->type, at, expected ? values : NULL,
+                             request->op == NIGH_CSWAP ? values + bytes : NULL, before, request->count);
+}
+
+enum nigh_verdict nigh_atomic_arrive(struct nigh_endpoint *endpoint, uint64_t head, uint64_t key,
+                                     uint64_t offset)
+{
+    uint8_t body[NIGH_BODY_MAX], before[NIGH_ATOMIC_BYTES];
+    uint32_t bytes = nigh_head_bytes(head);
+    struct nigh_wire_atomic request;
+    int status;
+
+    if (bytes < sizeof(request))
+        return NIGH_BAD;
+    nigh_ring_read_body(&endpoint->rx, body, bytes);
+    memcpy(&request, body, sizeof(request));
+    status = apply_request(endpoint->context, &request, body + sizeof(request), bytes - sizeof(request), key,
+                           offset, before);
+    if (status == -EPROTO)
+        return NIGH_BAD;
+    nigh_link_answer(endpoint, NIGH_K_RESULT, 0, request.id, (uint64_t)(int64_t)status, before,
+                     status ? 0 : request.count * nigh_type_bytes(request.type));
+    return NIGH_GO;
+}
+
+enum nigh_verdict nigh_atomic_result(struct nigh_endpoint *endpoint, uint64_t head, uint64_t id, uint64_t imm)
+{
+    struct nigh_send_op *op = nigh_ids_get(&endpoint->out, id);
+    int status = nigh_arrive_status(imm);
+
+    if (!op || op->kind != NIGH_SEND_ATOMIC || nigh_head_bytes(head) != (status ? 0 : op->bytes))
+        return NIGH_BAD;
+    if (!status && op->result)
+        nigh_ring_read_body(&endpoint->rx, op->result, (uint32_t)op->bytes);
+    nigh_send_complete(endpoint, op, status, op->bytes);
+    return NIGH_GO;
+}

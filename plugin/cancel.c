@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* plugin/cancel.c - taking back what was posted and has not begun. */
+#include "plugin/context.h"
+#include <errno.h>
+
+static bool has_context(const struct nigh_posted *posted, void *data)
+{
+    return ((const struct nigh_recv_op *)(const void *)posted)->context == *(uint64_t *)data;
+}
+
+static bool cancel_send(struct nigh_endpoint *endpoint, uint64_t op_context)
+{
+    struct nigh_send_op **link = &endpoint->queue.head, *op;
+
+    for (; (op = *link) != NULL; link = &op->next) {
+        if (!op->op || op->context != op_context)
+            continue;
+        *link = op->next;
+        if (!op->next)
+            endpoint->queue.tail = link;
+        endpoint->queue.count--;
+        nigh_send_complete(endpoint, op, -ECANCELED, 0);
+        return true;
+    }
+    return false;
+}
+
+int nigh_cancel(struct nigh_context *context, uint64_t op_context)
+{
+    struct nigh_posted *posted = nigh_match_oldest(&context->matcher, has_context, &op_context);
+
+    if (posted) {
+        nigh_match_withdraw(&context->matcher, posted);
+        nigh_recv_cancel(context, (struct nigh_recv_op *)(void *)posted, -ECANCELED, NULL);
+        return 0;
+    }
+    for (struct nigh_endpoint *endpoint = context->all; endpoint; endpoint = endpoint->next_all)
+        if (cancel_send(endpoint, op_context))
+            return 0;
+    return -ENOENT;
+}

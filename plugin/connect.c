@@ -1,0 +1,388 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* plugin/connect.c - the life of an endpoint from connect, or from a peer's greeting, to its memory's end. */
+#include "plugin/context.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+/* ---- indices ------------------------------------------------------------------------------------------- */
+
+static int take_index(struct nigh_context *context, uint32_t *index)
+{
+    if (context->index_free_count) {
+        *index = context->index_free[--context->index_free_count];
+        return 0;
+    }
+    if (context->index_next == context->config.peers_max) {
+        nigh_log(NIGH_LOG_ERROR, "no endpoint left: all %u of peers_max (NIGH_PEERS_MAX) are in use",
+                 context->config.peers_max);
+        return -ENOSPC;
+    }
+    *index = context->index_next++;
+    return 0;
+}
+
+static void give_index(struct nigh_context *context, uint32_t index)
+{
+    context->by_index[index] = NULL;
+    context->index_free[context->index_free_count++] = index;
+}
+
+/* ---- memory -------------------------------------------------------------------------------------------- */
+
+/* The pair's lines may hold what the index' last peer left there. */
+static void reset_pair(struct nigh_pair *pair, bool cold)
+{
+    /* Relaxed: nobody has been told of this index yet; the greeting is a system call. */
+    nigh_store_relaxed(&pair->consumed, 0);
+    nigh_store_relaxed(&pair->ring, 0);
+    nigh_store_relaxed(&pair->closed, 0);
+    nigh_store_relaxed(&pair->cold, cold);
+}
+
+static int create(struct nigh_context *context, const struct nigh_identity *who, struct nigh_endpoint **out)
+{
+    struct nigh_endpoint *endpoint =
+        aligned_alloc(NIGH_LINE, (sizeof(*endpoint) + NIGH_LINE - 1) / NIGH_LINE * NIGH_LINE);
+    int rc = -ENOMEM;
+
+    if (!endpoint)
+        return rc;
+    memset(endpoint, 0, sizeof(*endpoint));
+    rc = take_index(context, &endpoint->index);
+    if (rc)
+        goto free_memory;
+    endpoint->pair = nigh_arena_pair(&context->arena, endpoint->index);
+    endpoint->held = calloc(NIGH_CHUNKS_HELD_MAX, sizeof(*endpoint->held));
+    if (!endpoint->pair || !endpoint->held) {
+        rc = -ENOMEM;
+        goto free_index;
+    }
+    reset_pair(endpoint->pair, context->hot_count == NIGH_HOT_MAX);
+    endpoint->context = context;
+    endpoint->state = NIGH_CONNECTING;
+    endpoint->job = who->job;
+    endpoint->rank = who->rank;
+    endpoint->incarnation = who->incarnation;
+    endpoint->source = who->job == context->config.job ? who->rank : NIGH_SOURCE_NONE;
+    endpoint->queue.tail = &endpoint->queue.head;
+    endpoint->flow.tail = &endpoint->flow.head;
+    endpoint->rx.credit = &endpoint->pair->consumed;
+    nigh_plan_open(endpoint);
+    context->by_index[endpoint->index] = endpoint;
+    endpoint->next_all = context->all;
+    endpoint->link_all = &context->all;
+    if (context->all)
+        context->all->link_all = &endpoint->next_all;
+    context->all = endpoint;
+    context->endpoint_count++;
+    *out = endpoint;
+    return 0;
+
+free_index:
+    free(endpoint->held);
+    give_index(context, endpoint->index);
+free_memory:
+    free(endpoint);
+    return rc;
+}
+
+void nigh_endpoint_free(struct nigh_endpoint *endpoint)
+{
+    struct nigh_context *context = endpoint->context;
+
+    nigh_rendezvous_forget(context->rendezvous, endpoint);
+    nigh_progress_forget(endpoint);
+    *endpoint->link_all = endpoint->next_all;
+    if (endpoint->next_all)
+        endpoint->next_all->link_all = endpoint->link_all;
+    context->endpoint_count--;
+    if (endpoint->tx.slots)
+        nigh_arena_ring_free(&context->arena, endpoint->ring_offset, endpoint->tx.mask + 1);
+    if (endpoint->old_ring)
+        nigh_arena_ring_free(&context->arena, endpoint->old_ring, endpoint->old_ring_slots);
+    nigh_ring_tx_destroy(&endpoint->tx);
+    nigh_ids_destroy(&endpoint->out);
+    nigh_ids_destroy(&endpoint->in);
+    free(endpoint->held);
+    if (endpoint->attached && !endpoint->self) {
+        nigh_bell_close(&endpoint->bell);
+        nigh_view_unmap(&endpoint->view);
+    }
+    give_index(context, endpoint->index);
+    free(endpoint);
+}
+
+/* ---- finding ------------------------------------------------------------------------------------------- */
+
+static bool is(const struct nigh_endpoint *endpoint, const struct nigh_identity *who)
+{
+    if (endpoint->incarnation && who->incarnation)
+        return endpoint->incarnation == who->incarnation;
+    return endpoint->job == who->job && endpoint->rank == who->rank;
+}
+
+/* The living endpoint to `who`, or NULL. */
+static struct nigh_endpoint *find(struct nigh_context *context, const struct nigh_identity *who)
+{
+    for (struct nigh_endpoint *endpoint = context->all; endpoint; endpoint = endpoint->next_all)
+        if (!endpoint->gone && endpoint->state < NIGH_PEER_CLOSED && is(endpoint, who))
+            return endpoint;
+    return NULL;
+}
+
+/* ---- attaching ----------------------------------------------------------------------------------------- */
+
+static void link_words(struct nigh_endpoint *endpoint)
+{
+    const struct nigh_view *view = &endpoint->view;
+    const struct nigh_arena_state *state = (const void *)(view->base + NIGH_PAGE);
+    const struct nigh_pair *theirs = (const void *)(view->base + view->layout.pairs_off +
+                                                    endpoint->their_index * sizeof(struct nigh_pair));
+
+    endpoint->peer_asleep = &state->asleep;
+    endpoint->peer_cold = &theirs->cold;
+    endpoint->peer_closed = &theirs->closed;
+    endpoint->ring_word = &theirs->ring;
+    endpoint->tx.credit = &theirs->consumed;
+    endpoint->light = nigh_bell_light_to(&view->layout);
+    endpoint->attached = true;
+    endpoint->state = NIGH_READY;
+    if (endpoint->context->hot_count < NIGH_HOT_MAX)
+        nigh_progress_warm(endpoint);
+    if (endpoint->queue.head)
+        nigh_progress_busy(endpoint);
+}
+
+static void attach_self(struct nigh_endpoint *endpoint)
+{
+    struct nigh_context *context = endpoint->context;
+
+    endpoint->self = true;
+    endpoint->their_index = endpoint->index;
+    endpoint->pid = getpid();
+    endpoint->view.base = context->arena.base;
+    endpoint->view.bytes = context->arena.bytes;
+    endpoint->view.layout = context->arena.layout;
+    endpoint->bell = context->bell;
+    endpoint->bell.fd = -1;
+    link_words(endpoint);
+    endpoint->cma = true;
+}
+
+static void close_attach(const struct nigh_attach *attach)
+{
+    close(attach->arena_fd);
+    close(attach->doorbell_fd);
+    if (attach->event_fd >= 0)
+        close(attach->event_fd);
+}
+
+static int attach_peer(struct nigh_endpoint *endpoint, const struct nigh_attach *attach)
+{
+    int rc = nigh_view_map(attach->arena_fd, attach->hello.self.incarnation, &endpoint->view);
+
+    if (rc)
+        return rc;
+    if (attach->hello.index >= endpoint->view.layout.peers_max) {
+        rc = -EPROTO;
+        goto unmap;
+    }
+    rc = nigh_bell_map(attach->doorbell_fd, attach->event_fd, &endpoint->bell);
+    if (rc)
+        goto unmap;
+    endpoint->their_index = attach->hello.index;
+    endpoint->incarnation = attach->hello.self.incarnation;
+    endpoint->pid = attach->pid;
+    link_words(endpoint);
+    nigh_plan_probe(endpoint);
+    return 0;
+
+unmap:
+    nigh_view_unmap(&endpoint->view);
+    return rc;
+}
+
+/* ---- events of the rendezvous -------------------------------------------------------------------------- */
+
+static int greeted(void *user, const struct nigh_hello *hello, uint32_t *index, void **cookie)
+{
+    struct nigh_context *context = user;
+    struct nigh_endpoint *endpoint = find(context, &hello->self);
+    int rc;
+
+    /* The peer has a new number for us: what we have is a connection that it has left. */
+    if (endpoint && endpoint->attached && (endpoint->their_index != hello->index || endpoint->self)) {
+        nigh_endpoint_fail(endpoint, NIGH_PEER_CLOSED, -ECONNRESET, NULL);
+        endpoint = NULL;
+    }
+    if (!endpoint) {
+        rc = create(context, &hello->self, &endpoint);
+        if (rc)
+            return rc;
+    }
+    *index = endpoint->index;
+    *cookie = endpoint;
+    return 0;
+}
+
+static int attached(void *user, void *cookie, const struct nigh_attach *attach)
+{
+    struct nigh_endpoint *endpoint = cookie;
+    int rc = 0;
+
+    (void)user;
+    if (endpoint->gone || endpoint->state >= NIGH_PEER_CLOSED) {
+        close_attach(attach);
+        return -ECANCELED;
+    }
+    if (endpoint->attached) {
+        close_attach(attach);
+        return 0;
+    }
+    rc = attach_peer(endpoint, attach);
+    close(attach->arena_fd);
+    close(attach->doorbell_fd);
+    if (rc) {
+        if (attach->event_fd >= 0)
+            close(attach->event_fd);
+        nigh_endpoint_fail(endpoint, NIGH_BROKEN, rc == -EPROTO ? rc : -ECONNRESET,
+                           "its shared memory is not sound");
+    }
+    return rc;
+}
+
+static void failed(void *user, void *cookie, int error)
+{
+    struct nigh_endpoint *endpoint = cookie;
+    struct nigh_context *context = user;
+
+    nigh_log(NIGH_LOG_WARN, "rank %u: cannot connect to rank %d of job %llx: %s", context->config.rank,
+             (int)endpoint->rank, (unsigned long long)endpoint->job, strerror(-error));
+    nigh_endpoint_fail(endpoint, NIGH_PEER_CLOSED, -ECONNRESET, NULL);
+}
+
+static void died(void *user, void *cookie)
+{
+    struct nigh_endpoint *endpoint = cookie;
+
+    (void)user;
+    while (endpoint->attached && endpoint->state == NIGH_READY && !endpoint->gone &&
+           nigh_arrive_poll(endpoint, 64))
+        ;
+    if (endpoint->gone || endpoint->state == NIGH_PEER_CLOSED)
+        endpoint->state = NIGH_PEER_DEAD;
+    else
+        nigh_endpoint_fail(endpoint, NIGH_PEER_DEAD, -ECONNRESET, NULL);
+}
+
+const struct nigh_rendezvous_events nigh_endpoint_events = {greeted, attached, failed, died};
+
+/* ---- the host's calls ---------------------------------------------------------------------------------- */
+
+int nigh_endpoint_check(const struct nigh_endpoint *endpoint)
+{
+    switch (endpoint->state) {
+    case NIGH_CONNECTING:
+    case NIGH_READY:
+        return 0;
+    case NIGH_BROKEN:
+        return -EPROTO;
+    default:
+        return -ECONNRESET;
+    }
+}
+
+static int target_of(struct nigh_context *context, const struct nigh_connect *to, struct nigh_identity *who)
+{
+    if (nigh_check_size(to, to->size, sizeof(*to)) || to->reserved[0] || to->reserved[1])
+        return -EINVAL;
+    if ((to->rank == NIGH_RANK_NONE) == (to->address == NULL))
+        return -EINVAL;
+    if (to->address)
+        return nigh_rendezvous_parse(context->rendezvous, to->address, who);
+    if (to->rank >= context->config.ranks)
+        return -ERANGE;
+    *who = (struct nigh_identity){.job = context->config.job, .rank = to->rank};
+    return 0;
+}
+
+static int begin(struct nigh_context *context, const struct nigh_identity *who, struct nigh_endpoint **out)
+{
+    struct nigh_identity self = {.job = context->config.job, .rank = context->config.rank};
+    struct nigh_endpoint *endpoint;
+    int rc = create(context, who, &endpoint);
+
+    if (rc)
+        return rc;
+    self.incarnation = context->incarnation;
+    endpoint->incarnation = who->incarnation;
+    if (who->incarnation ? who->incarnation == self.incarnation
+                         : who->job == self.job && who->rank == self.rank) {
+        endpoint->incarnation = self.incarnation;
+        attach_self(endpoint);
+    } else {
+        rc = nigh_rendezvous_dial(context->rendezvous, who, endpoint->index, endpoint);
+        if (rc) {
+            nigh_endpoint_free(endpoint);
+            return rc;
+        }
+    }
+    *out = endpoint;
+    return 0;
+}
+
+int nigh_endpoint_connect(struct nigh_context *context, const struct nigh_connect *to,
+                          struct nigh_endpoint **out)
+{
+    struct nigh_identity who;
+    struct nigh_endpoint *endpoint;
+    int rc;
+
+    nigh_log_use(&context->log);
+    rc = target_of(context, to, &who);
+    if (rc)
+        return rc;
+    endpoint = find(context, &who);
+    if (!endpoint) {
+        rc = begin(context, &who, &endpoint);
+        if (rc)
+            return rc;
+    }
+    if (endpoint->refs++ == 0 && to->source != NIGH_SOURCE_NONE)
+        endpoint->source = to->source;
+    *out = endpoint;
+    return 0;
+}
+
+/* The peer learns of it by the flag; the hint makes it look, the bell wakes it. */
+void nigh_endpoint_farewell(struct nigh_endpoint *endpoint)
+{
+    /* Relaxed: what was published before stays readable whenever the flag is seen. */
+    nigh_store_relaxed(&endpoint->pair->closed, 1);
+    if (!endpoint->attached || endpoint->self)
+        return;
+    nigh_fence_full(SLEEP_CHECK);
+    nigh_bell_hint(&endpoint->bell, endpoint->their_index);
+    nigh_bell_ring(&endpoint->bell, nigh_load_relaxed(endpoint->peer_asleep));
+}
+
+void nigh_endpoint_retire(struct nigh_endpoint *endpoint)
+{
+    nigh_endpoint_abandon(endpoint);
+    endpoint->gone = true;
+    endpoint->refs = 0;
+    nigh_endpoint_farewell(endpoint);
+    if (!endpoint->attached)
+        nigh_rendezvous_forget(endpoint->context->rendezvous, endpoint);
+}
+
+int nigh_endpoint_disconnect(struct nigh_endpoint *endpoint)
+{
+    nigh_log_use(&endpoint->context->log);
+    if (endpoint->gone || !endpoint->refs)
+        return -EINVAL;
+    if (--endpoint->refs == 0)
+        nigh_endpoint_retire(endpoint);
+    return 0;
+}

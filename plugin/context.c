@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* plugin/context.c - open and close: what a presence in a job is made of, put together and taken apart. */
+#include "plugin/context.h"
+#include "plugin/fork.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/random.h>
+
+static int open_incarnation(struct nigh_context *context)
+{
+    do {
+        if (nigh_os.getrandom(&context->incarnation, sizeof(context->incarnation), 0) !=
+            (ssize_t)sizeof(context->incarnation))
+            return -ENOSYS;
+    } while (!context->incarnation);
+    return 0;
+}
+
+static int open_memory(struct nigh_context *context)
+{
+    struct nigh_arena_config arena = {
+        .incarnation = context->incarnation,
+        .peers_max = context->config.peers_max,
+        .ring_slots_max = context->config.ring_slots,
+        .pool_bytes = context->config.pool_bytes,
+        .heap_bytes = context->config.heap_bytes,
+        .nonce_address = (uintptr_t)&context->incarnation,
+        .huge = context->config.huge,
+    };
+    int rc = nigh_arena_create(&arena, &context->arena);
+
+    if (rc)
+        return rc;
+    rc = nigh_bell_create(context->config.peers_max, context->config.wait_fd, &context->bell);
+    if (rc)
+        return rc;
+    rc = nigh_pool_create(&context->arena, context->config.span_bytes, &context->pool);
+    if (rc)
+        return rc;
+    context->hint_summary = &context->bell.shared->summary;
+    return nigh_heap_create(&context->arena, &context->heap);
+}
+
+static int open_queues(struct nigh_context *context)
+{
+    int rc = nigh_cq_create(&context->cq, 256);
+
+    if (rc)
+        return rc;
+    rc = nigh_slab_create(&context->send_ops, sizeof(struct nigh_send_op), 64);
+    if (rc)
+        return rc;
+    rc = nigh_slab_create(&context->recv_ops, sizeof(struct nigh_recv_op), 64);
+    if (rc)
+        return rc;
+    rc = nigh_slab_create(&context->messages, sizeof(struct nigh_message), 64);
+    if (rc)
+        return rc;
+    context->by_index = calloc(context->config.peers_max, sizeof(struct nigh_endpoint *));
+    context->index_free = calloc(context->config.peers_max, sizeof(uint32_t));
+    if (!context->by_index || !context->index_free)
+        return -ENOMEM;
+    rc = nigh_match_init(&context->matcher);
+    context->has_matcher = !rc;
+    return rc;
+}
+
+static int open_peers(struct nigh_context *context)
+{
+    struct nigh_rendezvous_config config = {
+        .self = {.job = context->config.job,
+                 .incarnation = context->incarnation,
+                 .rank = context->config.rank},
+        .peers_max = context->config.peers_max,
+        .ranks = context->config.ranks,
+        .arena_fd = context->arena.fd,
+        .doorbell_fd = context->bell.fd,
+        .event_fd = context->bell.eventfd,
+        .directory = context->config.directory[0] ? context->config.directory : NULL,
+        .events = &nigh_endpoint_events,
+        .user = context,
+    };
+    int rc = nigh_rendezvous_open(&config, &context->rendezvous);
+
+    if (rc)
+        return rc;
+    rc = nigh_service_start(nigh_rendezvous_fd(context->rendezvous), &context->bell,
+                            nigh_arena_state(&context->arena), &context->service);
+    if (rc)
+        return rc;
+    context->service_flag = nigh_service_flag(context->service);
+    return 0;
+}
+
+static void destroy_queues(struct nigh_context *context)
+{
+    if (context->has_matcher)
+        nigh_match_destroy(&context->matcher);
+    nigh_cq_destroy(&context->cq);
+    nigh_slab_destroy(&context->send_ops);
+    nigh_slab_destroy(&context->recv_ops);
+    nigh_slab_destroy(&context->messages);
+    free(context->by_index);
+    free(context->index_free);
+}
+
+/* In reverse order of opening, whatever of it there is. */
+static void destroy(struct nigh_context *context)
+{
+    if (context->service)
+        nigh_service_stop(context->service);
+    if (context->rendezvous)
+        nigh_rendezvous_close(context->rendezvous);
+    nigh_lents_destroy(&context->lents);
+    nigh_regions_destroy(&context->regions);
+    destroy_queues(context);
+    if (context->heap)
+        nigh_heap_destroy(context->heap);
+    if (context->pool.arena)
+        nigh_pool_destroy(&context->pool);
+    nigh_bell_close(&context->bell);
+    if (context->arena.base)
+        nigh_arena_destroy(&context->arena);
+    pthread_mutex_destroy(&context->lock);
+    free(context);
+}
+
+static void default_log(struct nigh_context *context, const struct nigh_open *options)
+{
+    context->log.write = options->log;
+    context->log.data = options->log_data;
+    context->log.level = context->config.log_level;
+}
+
+int nigh_context_open(const struct nigh_open *options, struct nigh_context **out)
+{
+    struct nigh_log_sink early = {.write = options->log, .data = options->log_data, .level = NIGH_LOG_WARN};
+    const struct nigh_log_sink *before = nigh_log_use(&early);
+    struct nigh_context *context = aligned_alloc(64, (sizeof(*context) + 63) / 64 * 64);
+    int rc = -ENOMEM;
+
+    if (!context)
+        goto restore;
+    memset(context, 0, sizeof(*context));
+    context->bell.fd = context->bell.eventfd = context->arena.fd = -1;
+    pthread_mutex_init(&context->lock, NULL);
+    rc = nigh_config_read(options, NULL, &context->config);
+    if (!rc) {
+        default_log(context, options);
+        nigh_log_use(&context->log);
+        rc = open_incarnation(context);
+    }
+    if (!rc)
+        rc = open_memory(context);
+    if (!rc)
+        rc = open_queues(context);
+    if (!rc)
+        rc = open_peers(context);
+    if (!rc)
+        rc = nigh_fork_watch(context);
+    if (rc) {
+        destroy(context);
+        goto restore;
+    }
+    context->guard = context->config.threads ? NIGH_GUARD_THREADS : 0;
+    *out = context;
+
+restore:
+    nigh_log_use(before);
+    return rc;
+}
+
+static void close_endpoint(struct nigh_endpoint *endpoint)
+{
+    if (!endpoint->gone) {
+        nigh_endpoint_abandon(endpoint);
+        nigh_endpoint_farewell(endpoint);
+    }
+    endpoint->pins = 0;
+    nigh_endpoint_free(endpoint);
+}
+
+int nigh_context_close(struct nigh_context *context)
+{
+    struct nigh_message *message, *next;
+
+    nigh_log_use(&context->log);
+    nigh_fork_forget(context);
+    nigh_service_stop(context->service);
+    context->service = NULL;
+    for (message = context->claimed; message; message = next) {
+        next = message->next;
+        nigh_message_free(message);
+    }
+    while (context->all)
+        close_endpoint(context->all);
+    destroy(context);
+    nigh_log_use(NULL);
+    return 0;
+}

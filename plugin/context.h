@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* plugin/context.h - a presence in a job: its arena, its peers, its queues. Private to plugin/. */
+#ifndef NIGH_PLUGIN_CONTEXT_H
+#define NIGH_PLUGIN_CONTEXT_H
+
+#include "nigh/transport.h"
+#include "plugin/completion.h"
+#include "plugin/endpoint.h"
+#include "plugin/lent.h"
+#include "plugin/match.h"
+#include "plugin/options.h"
+#include "plugin/region.h"
+#include "plugin/slab.h"
+#include "shm/arena.h"
+#include "shm/doorbell.h"
+#include "shm/heap.h"
+#include "shm/log.h"
+#include "shm/os.h"
+#include "shm/pool.h"
+#include "shm/rendezvous.h"
+#include "shm/service.h"
+#include <pthread.h>
+
+/* Polled each time; the others are found by hints and by a sweep now and then. 16 lines are one L1 set's worth of
+ * latency, about 10 ns of loads that overlap. */
+#define NIGH_HOT_MAX 16u
+
+enum { NIGH_GUARD_THREADS = 1, NIGH_GUARD_FORKED = 2 };
+
+struct nigh_counters {
+    uint64_t by_path[NIGH_PATHS];
+    uint64_t sent_bytes, received, received_bytes;
+    uint64_t put, get, atomic;
+    uint64_t unexpected, truncated, lost, broken;
+    uint64_t sleeps, wakes, rescues, ring_full, ring_grown, path_changes;
+};
+
+struct nigh_context {
+    uint32_t guard; /* NIGH_GUARD_*: 0 on the fast path */
+    uint32_t hot_count;
+    struct nigh_endpoint *hot[NIGH_HOT_MAX];
+    const uint32_t *service_flag;
+    const uint64_t *hint_summary;
+    struct nigh_endpoint *busy; /* with queued or flowing sends */
+    struct nigh_message *pulls; /* references being read */
+    uint32_t idle_passes;       /* since something arrived or a sweep was made */
+    uint64_t clock;             /* counts what is heard, for the order of use */
+    struct nigh_cq cq;
+    struct nigh_matcher matcher;
+    struct nigh_slab send_ops, recv_ops, messages;
+    struct nigh_counters counters;
+
+    struct nigh_config config;
+    uint64_t incarnation;
+    struct nigh_arena arena;
+    struct nigh_bell bell;
+    struct nigh_pool pool;
+    struct nigh_heap *heap;
+    struct nigh_rendezvous *rendezvous;
+    struct nigh_service *service;
+    struct nigh_regions regions;
+    struct nigh_lents lents;
+    struct nigh_message *claimed;
+    struct nigh_endpoint **by_index; /* peers_max entries */
+    uint32_t index_next, *index_free, index_free_count;
+    struct nigh_endpoint *all;
+    uint32_t endpoint_count;
+    bool has_matcher;
+    uint32_t deaths_untold; /* peers that died with no wildcard receive posted to tell it */
+    struct nigh_log_sink log;
+
+    pthread_mutex_t lock;                        /* NIGH_GUARD_THREADS */
+    struct nigh_context *next_open, **link_open; /* all contexts of the process, for fork */
+};
+
+/* ---- progress.c ---- */
+/* One pass over whatever may have something. Returns whether anything moved. */
+bool nigh_progress(struct nigh_context *context);
+/* Looks at every endpoint, not only the hot ones. */
+bool nigh_progress_sweep(struct nigh_context *context);
+/* Puts the endpoint on the list of those whose sends wait. */
+void nigh_progress_busy(struct nigh_endpoint *endpoint);
+/* Makes the endpoint one that is polled each time. */
+void nigh_progress_warm(struct nigh_endpoint *endpoint);
+void nigh_progress_forget(struct nigh_endpoint *endpoint);
+
+/* ---- arrive.c ---- */
+/* Handles what the peer has sent, at most `budget` messages. Returns how many. */
+uint32_t nigh_arrive_poll(struct nigh_endpoint *endpoint, uint32_t budget);
+
+/* The payload of the slot at the cursor, at most a slot's, copied word by word. */
+void nigh_arrive_payload(const struct nigh_endpoint *endpoint, void *out, size_t bytes);
+/* What a peer may report as a status; anything else it says is "it failed". */
+int nigh_arrive_status(uint64_t imm);
+/* A message in pieces whose place is known: files it and takes its first piece. NIGH_BAD frees it. */
+enum nigh_verdict nigh_arrive_first_piece(struct nigh_message *message, uint32_t line, uint32_t bytes,
+                                          uint32_t flags);
+
+/* ---- send.c, large.c ---- */
+int nigh_send_post(struct nigh_endpoint *endpoint, const struct nigh_send *send);
+/* Posts an operation that is filled in: starts it or queues it. The CQ entry is reserved. */
+void nigh_send_begin(struct nigh_endpoint *endpoint, struct nigh_send_op *op);
+/* Starts queued and continues flowing sends. Returns whether anything moved. */
+bool nigh_send_progress(struct nigh_endpoint *endpoint);
+/* Completes an operation and frees it. */
+void nigh_send_complete(struct nigh_endpoint *endpoint, struct nigh_send_op *op, int status, uint64_t bytes);
+/* Frees without a completion. */
+void nigh_send_discard(struct nigh_endpoint *endpoint, struct nigh_send_op *op);
+/* First slot of an operation with pieces; then as many pieces as can go. -EAGAIN: nothing sent. */
+int nigh_large_start(struct nigh_endpoint *endpoint, struct nigh_send_op *op);
+/* Sends pieces; true when something moved. */
+bool nigh_large_flow(struct nigh_endpoint *endpoint);
+/* The peer has matched it. */
+void nigh_large_granted(struct nigh_endpoint *endpoint, struct nigh_send_op *op);
+/* Chunks that the peer has read go back to the pool. */
+bool nigh_large_reclaim(struct nigh_endpoint *endpoint, bool all);
+
+/* ---- receive.c ---- */
+int nigh_recv_post(struct nigh_context *context, struct nigh_endpoint *from, const struct nigh_recv *recv);
+int nigh_recv_claim(struct nigh_context *context, struct nigh_message *message, const struct nigh_recv *recv);
+/* A receive that a message of `total` bytes has matched takes it on: where do the bytes go? */
+void nigh_recv_accept(struct nigh_message *message, struct nigh_recv_op *op);
+/* The message is complete (or has failed): completion of its receive, message freed. */
+void nigh_recv_finish(struct nigh_message *message, int status);
+/* A whole message of `bytes` at the ring's cursor for a posted receive: the short way. */
+void nigh_recv_deliver(struct nigh_endpoint *endpoint, struct nigh_recv_op *op, uint32_t bytes, uint64_t tag,
+                       uint64_t imm);
+void nigh_recv_cancel(struct nigh_context *context, struct nigh_recv_op *op, int status,
+                      struct nigh_endpoint *endpoint);
+struct nigh_message *nigh_message_create(struct nigh_endpoint *endpoint);
+void nigh_message_free(struct nigh_message *message);
+int nigh_probe(struct nigh_context *context, struct nigh_endpoint *from, uint64_t tag, uint64_t ignore,
+               uint32_t tclass, struct nigh_completion *found, struct nigh_message **out);
+int nigh_cancel(struct nigh_context *context, uint64_t op_context);
+
+/* ---- pull.c: reading what lies with the sender ---- */
+void nigh_pull_begin(struct nigh_message *message);
+/* Continues; true when something moved. */
+bool nigh_pull_progress(struct nigh_context *context);
+/* Ends one before its time. */
+void nigh_pull_fail(struct nigh_message *message, int status);
+
+/* ---- rma.c, lend.c ---- */
+int nigh_rma_put(struct nigh_endpoint *endpoint, const struct nigh_rma *rma);
+int nigh_rma_get(struct nigh_endpoint *endpoint, const struct nigh_rma *rma);
+int nigh_atomic_post(struct nigh_endpoint *endpoint, const struct nigh_atomic *atomic);
+/* Requests and answers of peers. */
+enum nigh_verdict nigh_rma_arrive(struct nigh_endpoint *endpoint, uint64_t head, uint64_t tag, uint64_t imm);
+void nigh_rma_put_done(struct nigh_message *message);
+void nigh_rma_reply_done(struct nigh_message *message);
+int nigh_lend_post(struct nigh_endpoint *endpoint, const struct nigh_lend *lend);
+int nigh_lend_release(struct nigh_context *context, void *data);
+
+/* ---- wait.c, query.c ---- */
+int nigh_wait(struct nigh_context *context, uint64_t timeout_ns);
+int nigh_wait_fd(struct nigh_context *context, int *fd);
+int nigh_query(struct nigh_context *context, struct nigh_endpoint *endpoint, uint32_t what, void *out,
+               uint64_t *bytes);
+
+/* ---- context.c ---- */
+int nigh_context_open(const struct nigh_open *options, struct nigh_context **out);
+int nigh_context_close(struct nigh_context *context);
+
+/* ---- entry.c ---- */
+/* Lets other threads in while this one sleeps. */
+void nigh_guard_leave(struct nigh_context *context);
+void nigh_guard_enter(struct nigh_context *context);
+
+static inline void nigh_complete(struct nigh_context *context, const struct nigh_completion *completion)
+{
+    nigh_cq_push(&context->cq, completion);
+}
+
+/* Is a public struct sound in size? Its tail beyond what we know must be zero. */
+int nigh_check_size(const void *given, uint32_t size, uint32_t known);
+
+#endif

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* plugin/endpoint.h - a context's connection to one peer: its two rings and what is under way on them. */
+#ifndef NIGH_PLUGIN_ENDPOINT_H
+#define NIGH_PLUGIN_ENDPOINT_H
+
+#include "nigh/transport.h"
+#include "plugin/op.h"
+#include "plugin/wire.h"
+#include "shm/arena.h"
+#include "shm/doorbell.h"
+#include "shm/pace.h"
+#include "shm/ring.h"
+
+struct nigh_context;
+
+/* What came of a peer's message: done, go past it; no memory now, look again later; it cannot be. */
+enum nigh_verdict { NIGH_GO, NIGH_STAY, NIGH_BAD };
+
+/* A first-in first-out list of send operations. */
+struct nigh_send_queue {
+    struct nigh_send_op *head, **tail;
+    uint32_t count;
+};
+
+/* A chunk that this endpoint's pieces fill: it can be reused once the peer has read up to `until`. */
+struct nigh_held_chunk {
+    uint64_t offset, until;
+};
+
+#define NIGH_CHUNKS_HELD_MAX 512u
+
+/* The large message that is being timed: plan.c. */
+struct nigh_timed {
+    uint64_t until; /* slots that the peer must have read; 0 = none is timed */
+    uint64_t started_ns, looked_ns, bytes;
+    uint32_t strategy;
+};
+
+struct nigh_endpoint {
+    /* Receiving */
+    struct nigh_ring_rx rx;
+    const uint64_t *ring_word; /* where the peer says its ring to us lies */
+    const uint32_t *peer_closed;
+    uint32_t rx_bytes; /* of chunks, read since credit went back */
+    /* Sending */
+    struct nigh_ring_tx tx;
+    const uint32_t *peer_asleep;
+    const uint32_t *peer_cold;
+    bool can_post; /* READY, nothing queued before: a post may go straight to the ring */
+    bool light;    /* the peer's sleep fence covers us: no fence of our own */
+
+    struct nigh_context *context;
+    struct nigh_pair *pair; /* our lines about this peer */
+    uint32_t index, their_index;
+    uint64_t source; /* what completions say */
+    enum nigh_state state;
+    uint32_t refs;             /* connects not yet undone */
+    uint32_t pins;             /* claimed messages and lends held: its memory must stay */
+    uint32_t rank;             /* NIGH_RANK_NONE: of another job */
+    uint64_t job, incarnation; /* incarnation 0: not known yet */
+    int pid;
+    bool self;
+    bool attached; /* view and bell are valid */
+    bool dialling;
+    bool gone; /* disconnected: waits for the peer's last look at our ring */
+    bool busy; /* in the context's busy list */
+    bool hot;
+    bool cma;            /* probed and allowed */
+    int cma_error;       /* why not */
+    const char *suspect; /* the peer said what cannot be: progress breaks the endpoint */
+
+    struct nigh_view view; /* the peer's arena */
+    struct nigh_bell bell; /* the peer's doorbell */
+    uint64_t old_ring;     /* our ring before the last move: offset, 0 = none; freed when read up to base */
+    uint32_t old_ring_slots;
+    uint64_t ring_offset;
+
+    struct nigh_send_queue queue; /* nothing of them has been sent */
+    struct nigh_send_queue flow;  /* pieces may be sent */
+    struct nigh_ids out;          /* ours under way: struct nigh_send_op */
+    struct nigh_ids in;           /* the peer's: struct nigh_message */
+
+    uint64_t chunk; /* being filled: its arena offset, 0 = none */
+    uint32_t chunk_used;
+    struct nigh_held_chunk *held; /* full ones, oldest first: a circular queue of NIGH_CHUNKS_HELD_MAX */
+    uint32_t held_head, held_count;
+    struct nigh_pace pace;
+    struct nigh_timed timed;
+    uint32_t untimed; /* small messages since one was timed */
+    uint64_t handoff_ns;
+
+    struct nigh_endpoint *next_busy, *next_all, **link_all;
+    uint64_t heard; /* when, on the context's clock */
+};
+
+/* ---- connect.c: life ---- */
+int nigh_endpoint_connect(struct nigh_context *context, const struct nigh_connect *to,
+                          struct nigh_endpoint **out);
+int nigh_endpoint_disconnect(struct nigh_endpoint *endpoint);
+/* -ECONNRESET, -EPROTO or 0 by the state. */
+int nigh_endpoint_check(const struct nigh_endpoint *endpoint);
+/* Tells the peer that we are gone from it; used by disconnect and close. */
+void nigh_endpoint_farewell(struct nigh_endpoint *endpoint);
+/* The last disconnect: abandons it, says farewell; freed by progress when the peer looks no longer. */
+void nigh_endpoint_retire(struct nigh_endpoint *endpoint);
+/* Frees everything; nothing of it may be in a list any more. */
+void nigh_endpoint_free(struct nigh_endpoint *endpoint);
+extern const struct nigh_rendezvous_events nigh_endpoint_events;
+
+/* ---- fail.c: the end ---- */
+/* Ends the endpoint: all its operations complete with `error`. Idempotent. */
+void nigh_endpoint_fail(struct nigh_endpoint *endpoint, enum nigh_state state, int error, const char *why);
+/* Ends all that is under way with -ECANCELED and forgets unmatched messages: the host has disconnected. */
+void nigh_endpoint_abandon(struct nigh_endpoint *endpoint);
+
+/* ---- plan.c ---- */
+void nigh_plan_open(struct nigh_endpoint *endpoint);
+/* After attaching: is the peer's memory readable? */
+void nigh_plan_probe(struct nigh_endpoint *endpoint);
+/* Before the first piece of a large message: how it is cut and copied. */
+void nigh_plan_choose(struct nigh_endpoint *endpoint, struct nigh_send_op *op);
+/* After its last piece. */
+void nigh_plan_sent(struct nigh_endpoint *endpoint, const struct nigh_send_op *op);
+/* Looks whether the timed message has been read. */
+bool nigh_plan_watch(struct nigh_endpoint *endpoint);
+
+/* ---- link.c: the ring of an endpoint ---- */
+/* Room for a message of `slots`? Allocates or grows the ring. 0, -EAGAIN, -ENOMEM. */
+int nigh_link_room(struct nigh_endpoint *endpoint, uint32_t slots);
+/* Publishes the message at tx.next and wakes the peer where it sleeps. */
+void nigh_link_wake(struct nigh_endpoint *endpoint);
+
+/* Sends a message with a payload of at most NIGH_BODY_MAX. -EAGAIN: no room. */
+int nigh_link_send(struct nigh_endpoint *endpoint, uint64_t head, uint64_t tag, uint64_t imm,
+                   const void *payload, uint32_t bytes);
+/* The same, or queued: cannot fail but for memory, which breaks the endpoint. */
+void nigh_link_answer(struct nigh_endpoint *endpoint, enum nigh_kind kind, uint32_t flags, uint64_t tag,
+                      uint64_t imm, const void *payload, uint32_t bytes);
+
+/* The one check after publishing (SLEEP_CHECK). */
+static inline void nigh_link_published(struct nigh_endpoint *endpoint)
+{
+    if (__builtin_expect(endpoint->light, 1))
+        nigh_fence_light(SLEEP_CHECK);
+    else
+        nigh_fence_full(SLEEP_CHECK);
+    /* Relaxed: the words steer only whether to wake; the ring itself carries the data. */
+    if (__builtin_expect(nigh_load_relaxed(endpoint->peer_asleep) | nigh_load_relaxed(endpoint->peer_cold),
+                         0))
+        nigh_link_wake(endpoint);
+}
+
+#endif

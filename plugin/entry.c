@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * plugin/entry.c - the one symbol and its table. Each slot checks its handles, passes the guard (any thread at any time,
+ * forked children) and calls what does the work; it alone knows about both.
+ */
+#include "config.h"
+
+#include "nigh/transport.h"
+#include "plugin/context.h"
+#include <errno.h>
+
+int nigh_check_size(const void *given, uint32_t size, uint32_t known)
+{
+    const uint8_t *bytes = given;
+
+    if (size < known)
+        return -EINVAL;
+    for (uint32_t i = known; i < size; i++)
+        if (bytes[i])
+            return -EINVAL;
+    return 0;
+}
+
+void nigh_guard_enter(struct nigh_context *context)
+{
+    if (context->guard & NIGH_GUARD_THREADS)
+        pthread_mutex_lock(&context->lock);
+}
+
+/* A thread that sleeps in wait() is woken when another one's call has made something to poll. */
+void nigh_guard_leave(struct nigh_context *context)
+{
+    uint32_t asleep;
+
+    if (!(context->guard & NIGH_GUARD_THREADS))
+        return;
+    asleep = nigh_load_relaxed(&nigh_arena_state(&context->arena)->asleep);
+    if (asleep && nigh_cq_count(&context->cq))
+        nigh_bell_ring(&context->bell, asleep);
+    pthread_mutex_unlock(&context->lock);
+}
+
+/* Runs `call` on the context under its guard. The whole test is one load and one branch where there is none. */
+#define GUARDED(context, call)                            \
+    ({                                                    \
+        struct nigh_context *guarded_ = (context);        \
+        int result_;                                      \
+                                                          \
+        if (__builtin_expect(guarded_->guard == 0, 1)) {  \
+            result_ = (call);                             \
+        } else if (guarded_->guard & NIGH_GUARD_FORKED) { \
+            result_ = -ECHILD;                            \
+        } else {                                          \
+            nigh_guard_enter(guarded_);                   \
+            result_ = (call);                             \
+            nigh_guard_leave(guarded_);                   \
+        }                                                 \
+        result_;                                          \
+    })
+
+static int entry_open(const struct nigh_open *options, struct nigh_context **out)
+{
+    if (!options || !out)
+        return -EINVAL;
+    return nigh_context_open(options, out);
+}
+
+static int entry_close(struct nigh_context *context)
+{
+    if (!context)
+        return -EINVAL;
+    if (context->guard & NIGH_GUARD_FORKED)
+        return -ECHILD;
+    return nigh_context_close(context);
+}
+
+static int entry_address(struct nigh_context *context, struct nigh_address *out)
+{
+    if (!context || !out)
+        return -EINVAL;
+    return GUARDED(context, (nigh_rendezvous_address(context->rendezvous, out), 0));
+}
+
+static int entry_connect(struct nigh_context *context, const struct nigh_connect *to,
+                         struct nigh_endpoint **out)
+{
+    if (!context || !to || !out)
+        return -EINVAL;
+    return GUARDED(context, nigh_endpoint_connect(context, to, out));
+}
+
+static int entry_disconnect(struct nigh_endpoint *endpoint)
+{
+    if (!endpoint)
+        return -EINVAL;
+    return GUARDED(endpoint->context, nigh_endpoint_disconnect(endpoint));
+}
+
+static int entry_post_send(struct nigh_endpoint *endpoint, const struct nigh_send *send)
+{
+    if (!endpoint || !send)
+        return -EINVAL;
+    return GUARDED(endpoint->context, nigh_send_post(endpoint, send));
+}
+
+static int entry_post_recv(struct nigh_context *context, struct nigh_endpoint *from,
+                           const struct nigh_recv *recv)
+{
+    if (!context || !recv || (from && from->context != context))
+        return -EINVAL;
+    return GUARDED(context, nigh_recv_post(context, from, recv));
+}
+
+static int entry_probe(struct nigh_context *context, struct nigh_endpoint *from, uint64_t tag,
+                       uint64_t ignore, uint32_t tclass, struct nigh_completion *found,
+                       struct nigh_message **out)
+{
+    if (!context || (from && from->context != context))
+        return -EINVAL;
+    return GUARDED(context, nigh_probe(context, from, tag, ignore, tclass, found, out));
+}
+
+static int entry_claim(struct nigh_context *context, struct nigh_message *message,
+                       const struct nigh_recv *recv)
+{
+    if (!context || !message || !recv)
+        return -EINVAL;
+    return GUARDED(context, nigh_recv_claim(context, message, recv));
+}
+
+static int entry_cancel(struct nigh_context *context, uint64_t op_context)
+{
+    if (!context)
+        return -EINVAL;
+    return GUARDED(context, nigh_cancel(context, op_context));
+}
+
+static int entry_post_put(struct nigh_endpoint *endpoint, const struct nigh_rma *rma)
+{
+    if (!endpoint || !rma)
+        return -EINVAL;
+    return GUARDED(endpoint->context, nigh_rma_put(endpoint, rma));
+}
+
+static int entry_post_get(struct nigh_endpoint *endpoint, const struct nigh_rma *rma)
+{
+    if (!endpoint || !rma)
+        return -EINVAL;
+    return GUARDED(endpoint->context, nigh_rma_get(endpoint, rma));
+}
+
+static int entry_post_atomic(struct nigh_endpoint *endpoint, const struct nigh_atomic *atomic)
+{
+    if (!endpoint || !atomic)
+        return -EINVAL;
+    return GUARDED(endpoint->context, nigh_atomic_post(endpoint, atomic));
+}
+
+static int entry_post_lend(struct nigh_endpoint *endpoint, const struct nigh_lend *lend)
+{
+    if (!endpoint || !lend)
+        return -EINVAL;
+    return GUARDED(endpoint->context, nigh_lend_post(endpoint, lend));
+}
+
+static int entry_release(struct nigh_context *context, void *data)
+{
+    if (!context)
+        return -EINVAL;
+    return GUARDED(context, nigh_lend_release(context, data));
+}
+
+static int entry_heap_alloc(struct nigh_context *context, uint64_t bytes, void **out)
+{
+    if (!context || !out)
+        return -EINVAL;
+    return GUARDED(context, (nigh_log_use(&context->log), nigh_heap_alloc(context->heap, bytes, out)));
+}
+
+static int entry_heap_free(struct nigh_context *context, void *memory)
+{
+    if (!context)
+        return -EINVAL;
+    return GUARDED(context, nigh_heap_free(context->heap, memory));
+}
+
+static int register_memory(struct nigh_context *context, const struct nigh_register *memory, uint64_t *key,
+                           struct nigh_region **out)
+{
+    uint64_t offset = 0;
+    int rc;
+
+    if (nigh_check_size(memory, memory->size, sizeof(*memory)) || memory->reserved[0] ||
+        memory->reserved[1] || !memory->bytes || !memory->flags ||
+        memory->flags & ~(NIGH_REMOTE_READ | NIGH_REMOTE_WRITE))
+        return -EINVAL;
+    if (!memory->buffer)
+        return -EFAULT;
+    if (nigh_heap_find(context->heap, memory->buffer, memory->bytes, &offset))
+        offset = 0;
+    rc = nigh_region_add(&context->regions, memory->buffer, memory->bytes, memory->flags, offset, out);
+    if (!rc)
+        *key = (*out)->key;
+    return rc;
+}
+
+static int entry_register(struct nigh_context *context, const struct nigh_register *memory, uint64_t *key,
+                          struct nigh_region **out)
+{
+    if (!context || !memory || !key || !out)
+        return -EINVAL;
+    return GUARDED(context, register_memory(context, memory, key, out));
+}
+
+static int entry_deregister(struct nigh_context *context, struct nigh_region *region)
+{
+    if (!context || !region)
+        return -EINVAL;
+    return GUARDED(context, nigh_region_remove(&context->regions, region));
+}
+
+static int poll_completions(struct nigh_context *context, struct nigh_completion *out, uint32_t count)
+{
+    if (nigh_cq_count(&context->cq) < count)
+        nigh_progress(context);
+    return (int)nigh_cq_pop(&context->cq, out, count);
+}
+
+static int entry_poll(struct nigh_context *context, struct nigh_completion *out, uint32_t count)
+{
+    if (__builtin_expect(!context || (!out && count) || count > INT32_MAX, 0))
+        return -EINVAL;
+    return GUARDED(context, poll_completions(context, out, count));
+}
+
+static int entry_wait(struct nigh_context *context, uint64_t timeout_ns)
+{
+    if (!context)
+        return -EINVAL;
+    return GUARDED(context, nigh_wait(context, timeout_ns));
+}
+
+static int entry_wait_fd(struct nigh_context *context, int *fd)
+{
+    if (!context || !fd)
+        return -EINVAL;
+    return GUARDED(context, nigh_wait_fd(context, fd));
+}
+
+static int entry_query(struct nigh_context *context, struct nigh_endpoint *endpoint, uint32_t what, void *out,
+                       uint64_t *bytes)
+{
+    if (!out || !bytes || (endpoint && endpoint->context != context))
+        return -EINVAL;
+    if (!context)
+        return nigh_query(NULL, NULL, what, out, bytes);
+    return GUARDED(context, nigh_query(context, endpoint, what, out, bytes));
+}
+
+static const struct nigh_ops table = {
+    .abi = NIGH_ABI,
+    .size = sizeof(struct nigh_ops),
+    .name = "nigh",
+    .version = PACKAGE_VERSION,
+    .description =
+        "messages and remote memory between the processes of one machine, at the speed of its memory",
+    .config_help = nigh_config_help,
+    .open = entry_open,
+    .close = entry_close,
+    .address = entry_address,
+    .connect = entry_connect,
+    .disconnect = entry_disconnect,
+    .post_send = entry_post_send,
+    .post_recv = entry_post_recv,
+    .probe = entry_probe,
+    .claim = entry_claim,
+    .cancel = entry_cancel,
+    .post_put = entry_post_put,
+    .post_get = entry_post_get,
+    .post_atomic = entry_post_atomic,
+    .post_lend = entry_post_lend,
+    .release = entry_release,
+    .heap_alloc = entry_heap_alloc,
+    .heap_free = entry_heap_free,
+    .register_memory = entry_register,
+    .deregister = entry_deregister,
+    .poll_completions = entry_poll,
+    .wait = entry_wait,
+    .wait_fd = entry_wait_fd,
+    .query = entry_query,
+};
+
+__attribute__((visibility("default"))) const struct nigh_ops *nigh_transport(uint32_t abi)
+{
+    if (abi >> 16 != NIGH_ABI_MAJOR)
+        return NULL;
+    return &table;
+}

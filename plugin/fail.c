@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * plugin/fail.c - the end of an endpoint. Everything that names it completes; what the peer had sent whole can still be
+ * received; everything else goes on. The places that hold a reference to an endpoint's operations:
+ *
+ *   queue, flow, out    our sends              completed with the error
+ *   in                  messages in pieces     their receives fail; unmatched ones can never become whole: dropped
+ *   matcher, posted     receives naming it     fail
+ *   matcher, arrived    whole messages         stay; references into another process's private memory are dropped
+ *   claimed             messages               incomplete ones are marked lost, their claim fails
+ *   pulls               copies under way       heap: the mapping outlives the peer, they go on; cma: they fail
+ *   lents               what the host holds    stays valid: the mapping stays until it is released
+ */
+#include "plugin/context.h"
+#include <errno.h>
+#include <stdlib.h>
+
+static void fail_sends(struct nigh_endpoint *endpoint, int error)
+{
+    struct nigh_send_queue *queues[] = {&endpoint->queue, &endpoint->flow};
+
+    for (uint32_t i = 0; i < 2; i++) {
+        struct nigh_send_op *op = queues[i]->head, *next;
+
+        queues[i]->head = NULL;
+        queues[i]->tail = &queues[i]->head;
+        queues[i]->count = 0;
+        for (; op; op = next) {
+            next = op->next;
+            nigh_send_complete(endpoint, op, error, 0);
+        }
+    }
+    for (uint32_t id = 0; id < endpoint->out.size; id++) {
+        struct nigh_send_op *op = endpoint->out.at[id];
+
+        /* Answered gets come with their reply, which fails below. */
+        if (op && !(op->kind == NIGH_SEND_GET && op->granted))
+            nigh_send_complete(endpoint, op, error, 0);
+    }
+}
+
+static void fail_message(struct nigh_message *message, int error)
+{
+    struct nigh_context *context = message->endpoint->context;
+
+    if (message->kind == NIGH_MSG_REPLY) {
+        nigh_send_complete(message->endpoint, message->get, error, 0);
+        nigh_message_free(message);
+    } else if (message->kind == NIGH_MSG_PUT) {
+        if (message->notify)
+            nigh_cq_unreserve(&context->cq, 1);
+        nigh_message_free(message);
+    } else if (message->recv) {
+        nigh_recv_finish(message, error);
+    } else if (message->claimed) {
+        message->lost = true;
+    } else {
+        nigh_match_drop(&context->matcher, &message->arrived);
+        nigh_message_free(message);
+    }
+}
+
+static void fail_incoming(struct nigh_endpoint *endpoint, int error)
+{
+    for (uint32_t id = 0; id < endpoint->in.size; id++) {
+        struct nigh_message *message = endpoint->in.at[id];
+
+        endpoint->in.at[id] = NULL;
+        if (message)
+            fail_message(message, error);
+    }
+}
+
+static void fail_receives(struct nigh_endpoint *endpoint, int error)
+{
+    struct nigh_context *context = endpoint->context;
+    struct nigh_posted *posted = nigh_match_take_posted(&context->matcher, endpoint->index), *next;
+
+    for (; posted; posted = next) {
+        next = nigh_posted_next(posted);
+        nigh_recv_cancel(context, (struct nigh_recv_op *)(void *)posted, error, endpoint);
+    }
+}
+
+/* Drops unmatched messages: with `all`, every one; else those that need the peer's process. */
+static void drop_arrived(struct nigh_endpoint *endpoint, bool all)
+{
+    struct nigh_context *context = endpoint->context;
+    struct nigh_arrived *arrived = nigh_match_take_arrived(&context->matcher, endpoint->index), *next;
+
+    for (; arrived; arrived = next) {
+        struct nigh_message *message = (struct nigh_message *)(void *)arrived;
+
+        next = nigh_arrived_next(arrived);
+        if (all || (message->kind == NIGH_MSG_REFER && message->refer == NIGH_REFER_CMA))
+            nigh_message_free(message);
+        else
+            nigh_match_keep(&context->matcher, arrived);
+    }
+}
+
+/* Of the receives from anyone the oldest is told of a death, so that the host hears of it once. */
+static void tell_death(struct nigh_endpoint *endpoint)
+{
+    struct nigh_context *context = endpoint->context;
+    struct nigh_posted *posted = nigh_match_oldest_from_anyone(&context->matcher);
+
+    if (!posted) {
+        context->deaths_untold++;
+        return;
+    }
+    nigh_match_withdraw(&context->matcher, posted);
+    nigh_recv_cancel(context, (struct nigh_recv_op *)(void *)posted, -ECONNRESET, endpoint);
+}
+
+static void drop_pulls(struct nigh_endpoint *endpoint)
+{
+    struct nigh_message *message = endpoint->context->pulls, *next;
+
+    for (; message; message = next) {
+        next = message->next;
+        if (message->endpoint == endpoint)
+            nigh_pull_fail(message, -ECANCELED);
+    }
+}
+
+static void note(const struct nigh_endpoint *endpoint, enum nigh_state state, const char *why)
+{
+    struct nigh_context *context = endpoint->context;
+
+    nigh_log_use(&context->log);
+    if (state == NIGH_BROKEN) {
+        context->counters.broken++;
+        nigh_log(NIGH_LOG_ERROR,
+                 "rank %u: peer rank %d (process %d) broke the protocol: %s; its operations fail with "
+                 "EPROTO, all others "
+                 "go on",
+                 context->config.rank, (int)endpoint->rank, endpoint->pid, why);
+    } else if (state == NIGH_PEER_DEAD) {
+        context->counters.lost++;
+        nigh_log(NIGH_LOG_INFO, "rank %u: peer rank %d (process %d) has died", context->config.rank,
+                 (int)endpoint->rank, endpoint->pid);
+    }
+}
+
+void nigh_endpoint_fail(struct nigh_endpoint *endpoint, enum nigh_state state, int error, const char *why)
+{
+    if (endpoint->state >= NIGH_PEER_CLOSED)
+        return;
+    note(endpoint, state, why);
+    endpoint->state = state;
+    endpoint->can_post = false;
+    endpoint->timed.until = 0;
+    fail_sends(endpoint, error);
+    fail_incoming(endpoint, error);
+    fail_receives(endpoint, error);
+    drop_arrived(endpoint, false);
+    nigh_large_reclaim(endpoint, true);
+    nigh_progress_forget(endpoint);
+    if (state == NIGH_PEER_DEAD && !endpoint->gone)
+        tell_death(endpoint);
+}
+
+void nigh_endpoint_abandon(struct nigh_endpoint *endpoint)
+{
+    endpoint->can_post = false;
+    fail_sends(endpoint, -ECANCELED);
+    fail_incoming(endpoint, -ECANCELED);
+    fail_receives(endpoint, -ECANCELED);
+    drop_pulls(endpoint);
+    drop_arrived(endpoint, true);
+    nigh_large_reclaim(endpoint, true);
+    nigh_progress_forget(endpoint);
+}

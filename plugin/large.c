@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * plugin/large.c - messages that do not fit a ring travel in pieces: the sender copies a piece into a chunk of its pool
+ * and names it in a slot, the receiver copies it out, so both cores work at once. The first `eager` bytes go without
+ * asking; the rest when the receiver has matched the message, so that what nobody waits for never fills the pool.
+ */
+#include "plugin/context.h"
+#include "shm/copy.h"
+#include <errno.h>
+#include <stdlib.h>
+
+/* One visit sends at most this much, so that other endpoints and the receiving side get their turn. */
+#define VISIT_BYTES (256u * 1024)
+
+static void flow_push(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
+{
+    op->next = NULL;
+    op->flowing = true;
+    *endpoint->flow.tail = op;
+    endpoint->flow.tail = &op->next;
+    endpoint->flow.count++;
+    nigh_progress_busy(endpoint);
+}
+
+static void flow_pop(struct nigh_endpoint *endpoint)
+{
+    struct nigh_send_op *op = endpoint->flow.head;
+
+    endpoint->flow.head = op->next;
+    if (!endpoint->flow.head)
+        endpoint->flow.tail = &endpoint->flow.head;
+    endpoint->flow.count--;
+    op->flowing = false;
+}
+
+bool nigh_large_reclaim(struct nigh_endpoint *endpoint, bool all)
+{
+    uint64_t consumed = all ? UINT64_MAX : nigh_ring_consumed(&endpoint->tx);
+    struct nigh_pool *pool = &endpoint->context->pool;
+    bool moved = false;
+
+    if (!all && consumed == UINT64_MAX)
+        return false;
+    while (endpoint->held_count && endpoint->held[endpoint->held_head].until <= consumed) {
+        nigh_pool_give(pool, endpoint->held[endpoint->held_head].offset);
+        endpoint->held_head = (endpoint->held_head + 1) % NIGH_CHUNKS_HELD_MAX;
+        endpoint->held_count--;
+        moved = true;
+    }
+    if (endpoint->chunk &&
+        (all || (!endpoint->held_count && consumed == endpoint->tx.next && !endpoint->flow.head))) {
+        nigh_pool_give(pool, endpoint->chunk);
+        endpoint->chunk = 0;
+        moved = true;
+    }
+    return moved;
+}
+
+/* Within the span: beyond it a sender waits for its reader, so that the rotation stays as wide as was measured. */
+static int take_in_span(struct nigh_pool *pool, uint64_t *offset)
+{
+    return pool->count || pool->committed < pool->span ? nigh_pool_take(pool, offset) : -EAGAIN;
+}
+
+/* Chunks that other endpoints need no longer, and one beyond the span for an endpoint that has none at all: peers that
+ * do not read may starve themselves, not others. */
+static int take_chunk(struct nigh_endpoint *endpoint, uint64_t *offset)
+{
+    struct nigh_context *context = endpoint->context;
+    struct nigh_pool *pool = &context->pool;
+
+    if (take_in_span(pool, offset) == 0)
+        return 0;
+    nigh_large_reclaim(endpoint, false);
+    if (take_in_span(pool, offset) == 0)
+        return 0;
+    if (endpoint->held_count)
+        return -EAGAIN;
+    for (struct nigh_endpoint *other = context->all; other; other = other->next_all)
+        if (other->attached)
+            nigh_large_reclaim(other, false);
+    return nigh_pool_take(pool, offset);
+}
+
+static int next_chunk(struct nigh_endpoint *endpoint)
+{
+    uint64_t offset;
+    uint32_t at;
+
+    if (endpoint->chunk && endpoint->held_count == NIGH_CHUNKS_HELD_MAX) {
+        nigh_large_reclaim(endpoint, false);
+        if (endpoint->held_count == NIGH_CHUNKS_HELD_MAX)
+            return -EAGAIN;
+    }
+    if (endpoint->chunk) {
+        at = (endpoint->held_head + endpoint->held_count++) % NIGH_CHUNKS_HELD_MAX;
+        endpoint->held[at] = (struct nigh_held_chunk){endpoint->chunk, endpoint->tx.next};
+        endpoint->chunk = 0;
+    }
+    if (take_chunk(endpoint, &offset))
+        return -EAGAIN;
+    endpoint->chunk = offset;
+    endpoint->chunk_used = 0;
+    return 0;
+}
+
+/* Copies the next piece of `op`, at most `want` bytes, into a chunk. Returns its bytes, 0 when no chunk is free. */
+static uint32_t copy_piece(struct nigh_endpoint *endpoint, struct nigh_send_op *op, uint32_t want,
+                           uint32_t *line)
+{
+    uint64_t left = op->allowed - op->sent, offset;
+    uint32_t bytes;
+
+    if (!left)
+        return 0;
+    if (!endpoint->chunk || endpoint->chunk_used == NIGH_CHUNK)
+        if (next_chunk(endpoint))
+            return 0;
+    bytes = NIGH_CHUNK - endpoint->chunk_used;
+    bytes = want < bytes ? want : bytes;
+    bytes = left < bytes ? (uint32_t)left : bytes;
+    offset = endpoint->chunk + endpoint->chunk_used;
+    op->copy(endpoint->context->arena.base + offset, op->buffer + op->sent, bytes);
+    endpoint->chunk_used += (bytes + NIGH_LINE - 1) / NIGH_LINE * NIGH_LINE;
+    op->sent += bytes;
+    *line = (uint32_t)(offset / NIGH_LINE);
+    return bytes;
+}
+
+static void all_sent(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
+{
+    nigh_plan_sent(endpoint, op);
+    if (op->kind == NIGH_SEND_REPLY)
+        nigh_send_discard(endpoint, op);
+    else if (op->kind == NIGH_SEND_CHUNKED && (op->granted || !op->sync))
+        nigh_send_complete(endpoint, op, 0, op->bytes);
+}
+
+bool nigh_large_flow(struct nigh_endpoint *endpoint)
+{
+    uint32_t visit = 0;
+
+    while (endpoint->flow.head && visit < VISIT_BYTES && endpoint->state == NIGH_READY) {
+        struct nigh_send_op *op = endpoint->flow.head;
+        struct nigh_wire_piece piece;
+
+        if (nigh_link_room(endpoint, 1))
+            break;
+        piece.bytes = copy_piece(endpoint, op, op->piece, &piece.line);
+        if (!piece.bytes)
+            break;
+        nigh_link_send(endpoint, nigh_head_make(NIGH_K_PIECE, 0, 0, op->piece_flags), op->id, 0, &piece,
+                       sizeof(piece));
+        visit += piece.bytes;
+        if (op->sent < op->allowed)
+            continue;
+        flow_pop(endpoint);
+        if (op->sent == op->bytes)
+            all_sent(endpoint, op);
+    }
+    return visit != 0;
+}
+
+static enum nigh_kind wire_kind(const struct nigh_send_op *op)
+{
+    return op->kind == NIGH_SEND_PUT ? NIGH_K_PUT : op->kind == NIGH_SEND_REPLY ? NIGH_K_REPLY : NIGH_K_FIRST;
+}
+
+int nigh_large_start(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
+{
+    uint32_t eager = endpoint->context->config.eager_bytes;
+    struct nigh_wire_first first = {.total = op->bytes, .imm = op->imm, .id = op->id};
+    uint32_t flags = (op->sync ? NIGH_F_SYNC : 0) | (op->notify ? NIGH_F_NOTIFY : 0);
+    bool ask = op->kind == NIGH_SEND_CHUNKED && op->bytes > eager;
+    bool remote = op->kind == NIGH_SEND_PUT;
+    int rc = nigh_link_room(endpoint, 1);
+
+    if (rc)
+        return rc;
+    op->allowed = ask ? eager : op->bytes;
+    first.eager = ask ? eager : op->bytes > UINT32_MAX ? UINT32_MAX : (uint32_t)op->bytes;
+    nigh_plan_choose(endpoint, op);
+    first.bytes = copy_piece(endpoint, op, op->piece, &first.line);
+    nigh_link_send(endpoint, nigh_head_make(wire_kind(op), 0, op->tclass, flags | op->piece_flags),
+                   remote ? op->key : op->tag, remote ? op->offset : op->imm, &first, sizeof(first));
+    if (op->sent == op->bytes) {
+        all_sent(endpoint, op);
+    } else if (op->sent < op->allowed) {
+        flow_push(endpoint, op);
+        if (endpoint->flow.count == 1)
+            nigh_large_flow(endpoint);
+    }
+    return 0;
+}
+
+void nigh_large_granted(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
+{
+    op->granted = true;
+    op->allowed = op->bytes;
+    if (op->flowing)
+        return;
+    if (op->sent == op->bytes)
+        nigh_send_complete(endpoint, op, 0, op->bytes);
+    else
+        flow_push(endpoint, op);
+}

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* plugin/link.c - the ring of an endpoint: taken into use at the first message, grown when it was full, written. */
+#include "plugin/context.h"
+#include <errno.h>
+#include <stdlib.h>
+
+static uint64_t ring_word(uint64_t offset, uint32_t slots)
+{
+    return offset / NIGH_PAGE << 8 | (31 - (uint32_t)__builtin_clz(slots));
+}
+
+static int first_ring(struct nigh_endpoint *endpoint)
+{
+    struct nigh_context *context = endpoint->context;
+    uint32_t slots = NIGH_RING_MIN;
+    uint64_t offset;
+    int rc;
+
+    rc = nigh_arena_ring_alloc(&context->arena, slots, &offset);
+    if (rc)
+        return rc;
+    rc = nigh_ring_tx_use(&endpoint->tx, context->arena.base + offset, slots,
+                          context->config.ring_slots > slots);
+    if (rc) {
+        nigh_arena_ring_free(&context->arena, offset, slots);
+        return rc;
+    }
+    endpoint->ring_offset = offset;
+    nigh_store_release(&endpoint->pair->ring, ring_word(offset, slots), DIRECTORY_SET);
+    endpoint->can_post = endpoint->state == NIGH_READY && !endpoint->queue.head;
+    return 0;
+}
+
+static void free_old_ring(struct nigh_endpoint *endpoint)
+{
+    if (!endpoint->old_ring || nigh_ring_consumed(&endpoint->tx) < endpoint->tx.base)
+        return;
+    nigh_arena_ring_free(&endpoint->context->arena, endpoint->old_ring, endpoint->old_ring_slots);
+    endpoint->old_ring = 0;
+}
+
+/* Replaces a ring that was full by one of the size for busy pairs; the slot kept back carries the news. */
+static int grow(struct nigh_endpoint *endpoint)
+{
+    struct nigh_context *context = endpoint->context;
+    struct nigh_ring_tx *tx = &endpoint->tx;
+    uint32_t slots = context->config.ring_slots;
+    uint64_t offset;
+    int rc;
+
+    free_old_ring(endpoint);
+    if (!tx->spare || endpoint->old_ring)
+        return -EAGAIN;
+    rc = nigh_arena_ring_alloc(&context->arena, slots, &offset);
+    if (rc)
+        return rc;
+    nigh_ring_unspare(tx);
+    if (!nigh_ring_room(tx, 1)) {
+        nigh_arena_ring_free(&context->arena, offset, slots);
+        return -EAGAIN;
+    }
+    endpoint->old_ring = endpoint->ring_offset;
+    endpoint->old_ring_slots = tx->mask + 1;
+    nigh_ring_slot(tx, tx->next)->tag = ring_word(offset, slots);
+    nigh_ring_commit(tx, nigh_head_make(NIGH_K_MOVE, 0, 0, 0), 1);
+    nigh_link_published(endpoint);
+    rc = nigh_ring_tx_use(tx, context->arena.base + offset, slots, 0);
+    if (rc) {
+        /* The peer has been told: there is no way back. */
+        endpoint->suspect = "no memory for its larger ring";
+        nigh_progress_busy(endpoint);
+        return rc;
+    }
+    endpoint->ring_offset = offset;
+    context->counters.ring_grown++;
+    return 0;
+}
+
+int nigh_link_room(struct nigh_endpoint *endpoint, uint32_t slots)
+{
+    struct nigh_ring_tx *tx = &endpoint->tx;
+    int rc;
+
+    if (endpoint->state != NIGH_READY)
+        return -EAGAIN;
+    if (!tx->slots) {
+        rc = first_ring(endpoint);
+        if (rc)
+            return rc;
+    }
+    if (nigh_ring_room(tx, slots))
+        return 0;
+    if (nigh_ring_consumed(tx) == UINT64_MAX) {
+        endpoint->suspect = "it claims to have read what was never sent";
+        nigh_progress_busy(endpoint);
+        return -EAGAIN;
+    }
+    endpoint->context->counters.ring_full++;
+    if (grow(endpoint) == 0 && nigh_ring_room(tx, slots))
+        return 0;
+    return -EAGAIN;
+}
+
+void nigh_link_wake(struct nigh_endpoint *endpoint)
+{
+    uint32_t asleep = nigh_load_relaxed(endpoint->peer_asleep);
+
+    nigh_bell_hint(&endpoint->bell, endpoint->their_index);
+    if (!asleep)
+        return;
+    endpoint->context->counters.wakes++;
+    nigh_bell_ring(&endpoint->bell, asleep);
+}
+
+int nigh_link_send(struct nigh_endpoint *endpoint, uint64_t head, uint64_t tag, uint64_t imm,
+                   const void *payload, uint32_t bytes)
+{
+    uint32_t slots = nigh_slots_for(bytes);
+    struct nigh_ring_tx *tx = &endpoint->tx;
+    struct nigh_slot *slot;
+    int rc;
+
+    rc = nigh_link_room(endpoint, slots);
+    if (rc)
+        return rc;
+    slot = nigh_ring_slot(tx, tx->next);
+    slot->tag = tag;
+    slot->imm = imm;
+    nigh_ring_write_body(tx, payload, bytes);
+    nigh_ring_commit(tx, head | (uint64_t)bytes << 32, slots);
+    nigh_link_published(endpoint);
+    return 0;
+}
+
+/* An answer that found no room waits like any send, with its payload copied. */
+static int queue_answer(struct nigh_endpoint *endpoint, uint64_t head, uint64_t tag, uint64_t imm,
+                        const void *payload, uint32_t bytes)
+{
+    struct nigh_send_op *op = nigh_slab_take(&endpoint->context->send_ops);
+
+    if (!op)
+        return -ENOMEM;
+    memset(op, 0, sizeof(*op));
+    if (bytes) {
+        op->owned = malloc(bytes);
+        if (!op->owned) {
+            nigh_slab_give(&endpoint->context->send_ops, op);
+            return -ENOMEM;
+        }
+        memcpy(op->owned, payload, bytes);
+    }
+    op->kind = NIGH_SEND_CONTROL;
+    op->id = NIGH_NO_ID;
+    op->head = (uint32_t)head;
+    op->tag = tag;
+    op->imm = imm;
+    op->buffer = op->owned;
+    op->bytes = bytes;
+    nigh_send_begin(endpoint, op);
+    return 0;
+}
+
+void nigh_link_answer(struct nigh_endpoint *endpoint, enum nigh_kind kind, uint32_t flags, uint64_t tag,
+                      uint64_t imm, const void *payload, uint32_t bytes)
+{
+    uint64_t head = nigh_head_make(kind, 0, 0, flags);
+
+    if (endpoint->state != NIGH_READY || endpoint->gone)
+        return;
+    if (nigh_link_send(endpoint, head, tag, imm, payload, bytes) == 0)
+        return;
+    if (queue_answer(endpoint, head, tag, imm, payload, bytes)) {
+        endpoint->suspect = "no memory to answer it";
+        nigh_progress_busy(endpoint);
+    }
+}

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * plugin/op.h - what is under way: a send operation is anything this side has begun towards a peer, a receive operation
+ * a posted buffer, a message something that a peer has begun and that is not complete here. All private memory.
+ */
+#ifndef NIGH_PLUGIN_OP_H
+#define NIGH_PLUGIN_OP_H
+
+#include "nigh/transport.h"
+#include "plugin/ids.h"
+#include "plugin/match.h"
+#include <stdbool.h>
+
+struct nigh_endpoint;
+
+/* How the bytes travel: the rows of the path report and of the statistics. */
+enum nigh_path {
+    NIGH_PATH_INLINE,
+    NIGH_PATH_EAGER,
+    NIGH_PATH_CHUNKED,
+    NIGH_PATH_HEAP,
+    NIGH_PATH_CMA,
+    NIGH_PATH_LEND,
+    NIGH_PATHS,
+};
+
+/* What a send operation sends first; its kind on the wire follows from it. */
+enum nigh_send_kind {
+    NIGH_SEND_BODY,    /* MESSAGE */
+    NIGH_SEND_CHUNKED, /* FIRST, PIECE... */
+    NIGH_SEND_REFER,   /* REFER */
+    NIGH_SEND_PUT,
+    NIGH_SEND_GET,
+    NIGH_SEND_REPLY,
+    NIGH_SEND_ATOMIC,
+    NIGH_SEND_CONTROL, /* GRANT, FINISH, RESULT: an answer that found no room */
+};
+
+struct nigh_send_op {
+    struct nigh_send_op *next; /* in the endpoint's queue or flow */
+    const uint8_t *buffer;
+    uint64_t bytes;
+    uint64_t sent;    /* of bytes, into chunks */
+    uint64_t allowed; /* of bytes, may be sent without a GRANT */
+    uint64_t tag, imm, context;
+    uint64_t key, offset; /* remote memory; REFER: key = where */
+    uint8_t *result;      /* GET: where it goes; ATOMIC: values before, or NULL */
+    uint8_t *owned;       /* memory to free at the end: inject copies, atomics' operands */
+    const void *held;     /* heap block to unhold at the end */
+    uint64_t started_ns;  /* first piece: for the pace */
+    uint32_t head;        /* CONTROL: kind << 16 | flags, as in word 0 */
+    uint32_t id;          /* NIGH_NO_ID: none yet */
+    uint16_t op;          /* enum nigh_op of its completion; 0 = none is due */
+    uint8_t kind;         /* enum nigh_send_kind */
+    uint8_t path;         /* enum nigh_path */
+    uint8_t tclass;
+    uint8_t refer;    /* enum nigh_refer */
+    uint8_t strategy; /* of the pace; what follows from it: */
+    uint8_t piece_flags;
+    uint32_t piece; /* bytes of the largest piece */
+    void (*copy)(void *to, const void *from, size_t bytes);
+    bool silent, sync, notify;
+    bool granted; /* matched at the peer */
+    bool flowing; /* in the endpoint's flow list */
+    bool pinned;  /* REPLY: the region `key` is */
+};
+
+struct nigh_recv_op {
+    struct nigh_posted posted;  /* first */
+    struct nigh_endpoint *from; /* NULL: anyone */
+    uint8_t *buffer;
+    uint64_t bytes;
+    uint64_t used; /* NIGH_MULTI: filled or promised */
+    uint64_t context;
+    uint32_t flags;
+    uint32_t min_free;
+    uint32_t busy; /* NIGH_MULTI: messages still arriving */
+    bool retired;  /* NIGH_MULTI: takes no more; completes with RELEASED when busy is 0 */
+};
+
+enum nigh_message_kind {
+    NIGH_MSG_BODY,   /* whole, unexpected, in `buffer` or `small` */
+    NIGH_MSG_PIECES, /* comes in pieces */
+    NIGH_MSG_REFER,  /* lies with the sender */
+    NIGH_MSG_PUT,    /* pieces into a region */
+    NIGH_MSG_REPLY,  /* pieces into a GET's buffer */
+};
+
+struct nigh_message {
+    struct nigh_arrived arrived; /* first */
+    struct nigh_endpoint *endpoint;
+    struct nigh_recv_op *recv; /* NULL: not matched yet */
+    struct nigh_send_op *get;  /* REPLY */
+    uint8_t *to;               /* where the bytes go; NULL: dropped */
+    uint64_t room;             /* bytes that fit there */
+    uint64_t total, got, eager;
+    uint64_t tag, imm;
+    uint64_t where;            /* REFER */
+    uint64_t key;              /* PUT */
+    uint8_t *buffer;           /* private memory of an unexpected message; NULL: none */
+    struct nigh_message *next; /* in the context's pulls, or all claimed ones */
+    int32_t status;
+    uint32_t id;
+    uint8_t kind; /* enum nigh_message_kind */
+    uint8_t refer, tclass;
+    bool sync;    /* wants a GRANT when matched */
+    bool claimed; /* by a probe */
+    bool notify;
+    bool lost; /* its endpoint has ended before it was complete */
+    bool in_place;
+    bool pinned; /* PUT: the region `key` is */
+    uint8_t small[40];
+};
+
+#endif

@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* plugin/options.c - options: what the host set, else the environment, else the default. Nothing wrong is ignored. */
+#include "plugin/options.h"
+#include "plugin/context.h"
+#include "plugin/launcher.h"
+#include "plugin/op.h"
+#include "shm/log.h"
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+const char nigh_config_help[] =
+    "NIGH_RANK, NIGH_SIZE, NIGH_JOB  this process's place, where the launcher is not known\n"
+    "NIGH_THREADS=single|multiple    one thread at a time on a context, or any (default single)\n"
+    "NIGH_WAIT_FD=0|1                make the descriptor for epoll (default 0)\n"
+    "NIGH_HUGE=0|1                   ask for huge pages (default 0)\n"
+    "NIGH_HEAP=BYTES                 space reserved for heap memory (default half of memory; K, M, G, T)\n"
+    "NIGH_POOL=BYTES                 space reserved for chunks of large messages (default 256M)\n"
+    "NIGH_SPAN=BYTES                 chunks in rotation (default 2M)\n"
+    "NIGH_RING=SLOTS                 64-byte slots of a busy pair's ring, 64..65536 (default 512)\n"
+    "NIGH_EAGER=BYTES                sends up to this complete before they are matched (default 64K)\n"
+    "NIGH_BODY=BYTES                 messages up to this travel inside the ring, 40..2088 (default 1024)\n"
+    "NIGH_HEAP_FROM=BYTES            heap sends from this size are read in place (default 16K)\n"
+    "NIGH_SPIN=NS                    how long wait() spins before it sleeps (default by load)\n"
+    "NIGH_PEERS_MAX=N                endpoints at one time, at most 65536 (default ranks + 64, at least "
+    "128)\n"
+    "NIGH_DIR=PATH                   sockets in this 0700 directory instead of abstract names\n"
+    "NIGH_PATH=eager|chunked|heap|cma  force a path where it is possible (default: by measurement)\n"
+    "NIGH_LOG=error|warn|info        what is told (default warn)";
+
+struct reader {
+    const struct nigh_environment *environment;
+    int error;
+};
+
+static const char *from_process(void *data, const char *name)
+{
+    (void)data;
+    return getenv(name);
+}
+
+static const char *get(struct reader *reader, const char *name)
+{
+    const char *text = reader->environment->get(reader->environment->data, name);
+
+    return text && *text ? text : NULL;
+}
+
+static void complain(struct reader *reader, const char *name, const char *text, const char *expected)
+{
+    nigh_log(NIGH_LOG_ERROR, "%s=\"%s\" is not valid: expected %s", name, text, expected);
+    reader->error = -EINVAL;
+}
+
+static bool parse_number(const char *text, uint64_t *out)
+{
+    static const char suffixes[] = "KMGT";
+    char *end;
+    uint64_t value;
+    const char *at;
+    unsigned shift = 0;
+
+    if (*text < '0' || *text > '9')
+        return false;
+    errno = 0;
+    value = strtoull(text, &end, 0);
+    if (errno)
+        return false;
+    if (*end && (at = strchr(suffixes, *end & ~0x20)) != NULL) {
+        shift = 10 * (unsigned)(at - suffixes + 1);
+        end++;
+    }
+    if (*end || value > UINT64_MAX >> shift)
+        return false;
+    *out = value << shift;
+    return true;
+}
+
+/* `given` if the host set it, else the variable, else `standard`; all held to the limits. */
+static uint64_t number(struct reader *reader, const char *name, uint64_t given, uint64_t standard,
+                       uint64_t least, uint64_t most)
+{
+    const char *text = given ? NULL : get(reader, name);
+    uint64_t value = given ? given : standard;
+    char expected[96], shown[32];
+
+    snprintf(expected, sizeof(expected), "a number from %llu to %llu", (unsigned long long)least,
+             (unsigned long long)most);
+    if (text && !parse_number(text, &value)) {
+        complain(reader, name, text, expected);
+        return standard;
+    }
+    if (value >= least && value <= most)
+        return value;
+    snprintf(shown, sizeof(shown), "%llu", (unsigned long long)value);
+    complain(reader, name, text ? text : shown, expected);
+    return standard;
+}
+
+/* One of `words`, separated by '|': its place, or -1 if the variable is not set. */
+static int word(struct reader *reader, const char *name, const char *text, const char *words)
+{
+    const char *at = words;
+
+    if (!text)
+        text = get(reader, name);
+    if (!text)
+        return -1;
+    for (int place = 0;; place++) {
+        size_t length = strcspn(at, "|");
+
+        if (strlen(text) == length && strncasecmp(text, at, length) == 0)
+            return place;
+        if (!at[length])
+            break;
+        at += length + 1;
+    }
+    complain(reader, name, text, words);
+    return -1;
+}
+
+static uint64_t half_of_memory(void)
+{
+    return (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) / 2;
+}
+
+static bool power_of_two(uint64_t value)
+{
+    return (value & (value - 1)) == 0;
+}
+
+static void read_place(struct reader *reader, const struct nigh_open *options, struct nigh_config *out)
+{
+    struct nigh_launch launch;
+    char shown[48];
+
+    out->job = options->job;
+    out->rank = options->rank;
+    out->ranks = options->ranks;
+    if (options->flags & NIGH_OPEN_DETECT) {
+        int rc = nigh_launcher_detect(&launch);
+
+        if (rc == -EINVAL)
+            nigh_log(NIGH_LOG_ERROR, "%s", launch.error);
+        else if (rc)
+            nigh_log(NIGH_LOG_ERROR,
+                     "no launcher found: start with nigh-run, mpirun, srun or torchrun, or set NIGH_RANK, "
+                     "NIGH_SIZE and NIGH_JOB");
+        reader->error = rc;
+        if (rc)
+            return;
+        out->job = launch.job;
+        out->rank = launch.rank;
+        out->ranks = launch.size;
+    }
+    if (out->ranks && out->rank < out->ranks)
+        return;
+    snprintf(shown, sizeof(shown), "%u of %u", out->rank, out->ranks);
+    complain(reader, "rank", shown, "a rank below the number of ranks, and at least one rank");
+}
+
+static void read_sizes(struct reader *reader, const struct nigh_open *options, struct nigh_config *out)
+{
+    uint64_t peers = (uint64_t)(out->ranks > 64 ? out->ranks : 64) + 64;
+
+    out->heap_bytes =
+        number(reader, "NIGH_HEAP", options->heap_bytes, half_of_memory(), 1 << 16, UINT64_C(1) << 43);
+    out->pool_bytes = number(reader, "NIGH_POOL", options->pool_bytes, 256 << 20, 1 << 18, UINT64_C(1) << 37);
+    out->span_bytes = number(reader, "NIGH_SPAN", 0, 2 << 20, 1 << 17, UINT64_C(1) << 37);
+    out->ring_slots = (uint32_t)number(reader, "NIGH_RING", options->ring_slots, 512, 64, 65536);
+    if (!power_of_two(out->ring_slots))
+        complain(reader, "NIGH_RING", "", "a power of two");
+    out->eager_bytes = (uint32_t)number(reader, "NIGH_EAGER", options->eager_bytes, 65536, 4096, 1 << 30);
+    out->body_bytes = (uint32_t)number(reader, "NIGH_BODY", 0, 1024, NIGH_SLOT_PAYLOAD, NIGH_BODY_MAX);
+    out->heap_from = number(reader, "NIGH_HEAP_FROM", 0, 16384, 1, UINT64_MAX);
+    out->spin_ns = number(reader, "NIGH_SPIN", options->spin_ns, 20000, 0, UINT32_MAX);
+    out->peers_max = (uint32_t)number(reader, "NIGH_PEERS_MAX", options->peers_max,
+                                      peers < 65536 ? peers : 65536, 1, 65536);
+}
+
+static void read_words(struct reader *reader, const struct nigh_open *options, struct nigh_config *out)
+{
+    static const int paths[] = {NIGH_PATH_EAGER, NIGH_PATH_CHUNKED, NIGH_PATH_HEAP, NIGH_PATH_CMA};
+    static const int levels[] = {NIGH_LOG_ERROR, NIGH_LOG_WARN, NIGH_LOG_INFO};
+    int path = word(reader, "NIGH_PATH", options->path, "eager|chunked|heap|cma");
+    int level = word(reader, "NIGH_LOG", NULL, "error|warn|info");
+
+    out->path = path < 0 ? -1 : paths[path];
+    out->log_level = level < 0 ? NIGH_LOG_WARN : levels[level];
+    out->threads =
+        options->flags & NIGH_OPEN_THREADS || word(reader, "NIGH_THREADS", NULL, "single|multiple") == 1;
+    out->wait_fd = options->flags & NIGH_OPEN_WAIT_FD || word(reader, "NIGH_WAIT_FD", NULL, "0|1") == 1;
+    out->huge = options->flags & NIGH_OPEN_HUGE || word(reader, "NIGH_HUGE", NULL, "0|1") == 1;
+}
+
+static void read_directory(struct reader *reader, const struct nigh_open *options, struct nigh_config *out)
+{
+    const char *directory = options->directory ? options->directory : get(reader, "NIGH_DIR");
+
+    out->directory[0] = '\0';
+    if (!directory)
+        return;
+    if (strlen(directory) >= sizeof(out->directory)) {
+        nigh_log(NIGH_LOG_ERROR, "NIGH_DIR=\"%s\" is %zu bytes long: a socket's path holds at most %zu",
+                 directory, strlen(directory), sizeof(out->directory) - 1);
+        reader->error = -ENAMETOOLONG;
+        return;
+    }
+    strcpy(out->directory, directory);
+}
+
+int nigh_config_read(const struct nigh_open *options, const struct nigh_environment *environment,
+                     struct nigh_config *out)
+{
+    static const struct nigh_environment process = {.get = from_process};
+    struct reader reader = {.environment = environment ? environment : &process};
+    struct nigh_config config = {0};
+
+    if (nigh_check_size(options, options->size, sizeof(*options)) ||
+        options->flags & ~(NIGH_OPEN_THREADS | NIGH_OPEN_WAIT_FD | NIGH_OPEN_HUGE | NIGH_OPEN_DETECT))
+        return -EINVAL;
+    for (unsigned i = 0; i < sizeof(options->reserved) / sizeof(options->reserved[0]); i++)
+        if (options->reserved[i])
+            return -EINVAL;
+    read_place(&reader, options, &config);
+    if (!reader.error)
+        read_sizes(&reader, options, &config);
+    if (!reader.error)
+        read_words(&reader, options, &config);
+    if (!reader.error)
+        read_directory(&reader, options, &config);
+    if (!reader.error)
+        *out = config;
+    return reader.error;
+}

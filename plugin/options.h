@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* plugin/options.h - the options of a context, from the host and from the environment, checked and complete. */
+#ifndef NIGH_PLUGIN_OPTIONS_H
+#define NIGH_PLUGIN_OPTIONS_H
+
+#include "nigh/transport.h"
+#include <stdbool.h>
+
+struct nigh_config {
+    uint64_t job;
+    uint32_t rank, ranks, peers_max;
+    uint64_t heap_bytes, pool_bytes;
+    uint64_t span_bytes; /* chunks in rotation */
+    uint32_t ring_slots, eager_bytes, body_bytes;
+    uint64_t heap_from; /* heap sends of at least this go by reference */
+    uint64_t spin_ns;
+    int path; /* enum nigh_path, or -1: choose */
+    bool threads, wait_fd, huge;
+    int log_level;
+    char directory[108]; /* "" = abstract names */
+};
+
+/* Where variables come from; tests bring their own. */
+struct nigh_environment {
+    const char *(*get)(void *data, const char *name); /* NULL: not set */
+    void *data;
+};
+
+/* Fills `out` from options and environment (NULL: the process'). -EINVAL (logged: name, value, limit), -ENOENT (DETECT found nothing),
+ * -ENAMETOOLONG. */
+int nigh_config_read(const struct nigh_open *options, const struct nigh_environment *environment,
+                     struct nigh_config *out);
+
+/* All variables, a line each: for the table's config_help. */
+extern const char nigh_config_help[];
+
+#endif

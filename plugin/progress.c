@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * plugin/progress.c - one pass over whatever may have something. With few peers all are polled each time. With many, only
+ * those that were heard lately are; the others set a hint, and a sweep now and then makes up for one that got lost.
+ */
+#include "plugin/context.h"
+
+/* Messages taken from one peer before the next gets its turn. */
+#define TURN 64u
+/* Passes without news before all peers are looked at: about 20 us of polling. */
+#define SWEEP_PASSES 1024u
+
+void nigh_progress_busy(struct nigh_endpoint *endpoint)
+{
+    struct nigh_context *context = endpoint->context;
+
+    if (endpoint->busy)
+        return;
+    endpoint->busy = true;
+    endpoint->next_busy = context->busy;
+    context->busy = endpoint;
+}
+
+/* Relaxed: the flag only asks for hints, and one that comes too late costs a sweep. */
+static void set_cold(struct nigh_endpoint *endpoint, uint32_t cold)
+{
+    nigh_store_relaxed(&endpoint->pair->cold, cold);
+}
+
+static void cool(struct nigh_context *context, uint32_t at)
+{
+    struct nigh_endpoint *endpoint = context->hot[at];
+
+    endpoint->hot = false;
+    set_cold(endpoint, 1);
+    context->hot[at] = context->hot[--context->hot_count];
+}
+
+/* The one that was heard longest ago. */
+static uint32_t coolest(const struct nigh_context *context)
+{
+    uint32_t at = 0;
+
+    for (uint32_t i = 1; i < context->hot_count; i++)
+        if (context->hot[i]->heard < context->hot[at]->heard)
+            at = i;
+    return at;
+}
+
+void nigh_progress_warm(struct nigh_endpoint *endpoint)
+{
+    struct nigh_context *context = endpoint->context;
+
+    endpoint->heard = ++context->clock;
+    if (endpoint->hot)
+        return;
+    if (context->hot_count == NIGH_HOT_MAX)
+        cool(context, coolest(context));
+    endpoint->hot = true;
+    context->hot[context->hot_count++] = endpoint;
+    set_cold(endpoint, 0);
+}
+
+void nigh_progress_forget(struct nigh_endpoint *endpoint)
+{
+    struct nigh_context *context = endpoint->context;
+    struct nigh_endpoint **link = &context->busy;
+
+    for (uint32_t i = 0; i < context->hot_count; i++)
+        if (context->hot[i] == endpoint) {
+            context->hot[i] = context->hot[--context->hot_count];
+            break;
+        }
+    endpoint->hot = false;
+    if (!endpoint->busy)
+        return;
+    while (*link != endpoint)
+        link = &(*link)->next_busy;
+    *link = endpoint->next_busy;
+    endpoint->busy = false;
+}
+
+/* A peer that said goodbye is gone once everything that it had published was read. */
+static void check_closed(struct nigh_endpoint *endpoint)
+{
+    /* Relaxed: the flag was set before the hint or the bell that made us look, and a sweep looks again. */
+    if (endpoint->state != NIGH_READY || !nigh_load_relaxed(endpoint->peer_closed))
+        return;
+    while (nigh_arrive_poll(endpoint, TURN) == TURN)
+        ;
+    if (endpoint->state == NIGH_READY && !(endpoint->rx.slots && nigh_ring_peek(&endpoint->rx)))
+        nigh_endpoint_fail(endpoint, NIGH_PEER_CLOSED, -ECONNRESET, NULL);
+}
+
+static bool look(struct nigh_endpoint *endpoint)
+{
+    uint32_t count = endpoint->attached && !endpoint->gone ? nigh_arrive_poll(endpoint, TURN) : 0;
+
+    if (count)
+        nigh_progress_warm(endpoint);
+    if (endpoint->attached)
+        check_closed(endpoint);
+    return count != 0;
+}
+
+static bool take_hints(struct nigh_context *context)
+{
+    struct nigh_doorbell *shared = context->bell.shared;
+    uint64_t summary = nigh_exchange_acquire(&shared->summary, 0, HINT_TAKE);
+    bool moved = false;
+
+    while (summary) {
+        uint32_t bit = (uint32_t)__builtin_ctzll(summary);
+
+        summary &= summary - 1;
+        for (uint32_t word = bit; word < context->bell.words; word += 64) {
+            uint64_t hints = nigh_exchange_acquire(&shared->hints[word], 0, HINT_TAKE);
+
+            for (; hints; hints &= hints - 1) {
+                uint32_t index = word * 64 + (uint32_t)__builtin_ctzll(hints);
+                struct nigh_endpoint *endpoint =
+                    index < context->config.peers_max ? context->by_index[index] : NULL;
+
+                if (endpoint)
+                    moved |= look(endpoint);
+            }
+        }
+    }
+    return moved;
+}
+
+/* Frees endpoints that were disconnected once their peers look at them no longer. */
+static void bury(struct nigh_endpoint *endpoint)
+{
+    if (!endpoint->gone || endpoint->pins)
+        return;
+    if (endpoint->attached && endpoint->state != NIGH_PEER_DEAD && !nigh_load_relaxed(endpoint->peer_closed))
+        return;
+    nigh_endpoint_free(endpoint);
+}
+
+bool nigh_progress_sweep(struct nigh_context *context)
+{
+    bool moved = false;
+
+    context->idle_passes = 0;
+    for (struct nigh_endpoint *endpoint = context->all, *next; endpoint; endpoint = next) {
+        next = endpoint->next_all;
+        moved |= look(endpoint);
+        /* A peer that closed and that nobody here connected to: nobody else will. */
+        if (endpoint->state >= NIGH_PEER_CLOSED && !endpoint->refs && !endpoint->gone)
+            nigh_endpoint_retire(endpoint);
+        bury(endpoint);
+    }
+    return moved;
+}
+
+static bool push_sends(struct nigh_context *context)
+{
+    struct nigh_endpoint *endpoint = context->busy, *next;
+    bool moved = false;
+
+    context->busy = NULL;
+    for (; endpoint; endpoint = next) {
+        next = endpoint->next_busy;
+        endpoint->busy = false;
+        if (endpoint->suspect) {
+            const char *why = endpoint->suspect;
+
+            endpoint->suspect = NULL;
+            nigh_endpoint_fail(endpoint, NIGH_BROKEN, -EPROTO, why);
+            moved = true;
+            continue;
+        }
+        moved |= nigh_send_progress(endpoint);
+        if (endpoint->queue.head || endpoint->flow.head || endpoint->timed.until || endpoint->suspect)
+            nigh_progress_busy(endpoint);
+    }
+    return moved;
+}
+
+static bool serve(struct nigh_context *context)
+{
+    nigh_log_use(&context->log);
+    nigh_service_taken(context->service);
+    nigh_rendezvous_progress(context->rendezvous);
+    nigh_progress_sweep(context);
+    return true;
+}
+
+bool nigh_progress(struct nigh_context *context)
+{
+    bool moved = false;
+
+    if (__builtin_expect(nigh_load_acquire(context->service_flag, FLAG_SEE) != 0, 0))
+        moved = serve(context);
+    for (uint32_t i = 0; i < context->hot_count; i++) {
+        struct nigh_endpoint *endpoint = context->hot[i];
+
+        if (nigh_arrive_poll(endpoint, TURN)) {
+            endpoint->heard = ++context->clock;
+            moved = true;
+        }
+    }
+    /* Relaxed: HINT_TAKE follows where there is something. */
+    if (__builtin_expect(nigh_load_relaxed(context->hint_summary) != 0, 0))
+        moved |= take_hints(context);
+    if (__builtin_expect(context->busy != NULL, 0))
+        moved |= push_sends(context);
+    if (__builtin_expect(context->pulls != NULL, 0))
+        moved |= nigh_pull_progress(context);
+    if (moved)
+        context->idle_passes = 0;
+    else if (++context->idle_passes >= SWEEP_PASSES)
+        moved = nigh_progress_sweep(context);
+    return moved;
+}

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * plugin/pull.c - messages that lie with the sender: the receiver copies them straight from the sender's heap, or from its
+ * process, and then tells it. The sender has no part in the copy, so it computes meanwhile. Also direct gets.
+ */
+#include "plugin/context.h"
+#include "shm/cma.h"
+#include "shm/copy.h"
+#include <errno.h>
+
+/* Copied in one go when it is matched, and then in each pass: long enough to make the pass not count, short enough that
+ * other peers are heard every 50 us or so. */
+#define SLICE_BYTES (512u * 1024)
+
+static void list_remove(struct nigh_message *message)
+{
+    struct nigh_message **link = &message->endpoint->context->pulls;
+
+    while (*link != message)
+        link = &(*link)->next;
+    *link = message->next;
+}
+
+static void done(struct nigh_message *message, int status)
+{
+    struct nigh_endpoint *endpoint = message->endpoint;
+
+    if (message->get) {
+        struct nigh_send_op *op = message->get;
+
+        nigh_send_complete(endpoint, op, status, op->bytes);
+        nigh_message_free(message);
+        return;
+    }
+    nigh_link_answer(endpoint, NIGH_K_FINISH, 0, message->id, (uint64_t)(int64_t)status, NULL, 0);
+    nigh_recv_finish(message, message->status ? message->status : status);
+}
+
+static int copy_slice(struct nigh_message *message, uint64_t bytes)
+{
+    struct nigh_endpoint *endpoint = message->endpoint;
+    uint64_t from = message->where + message->got;
+    const void *at;
+
+    if (message->refer == NIGH_REFER_CMA) {
+        if (endpoint->state >= NIGH_PEER_CLOSED)
+            return -ECONNRESET;
+        return nigh_cma_read(endpoint->pid, message->to + message->got, from, bytes);
+    }
+    at = nigh_view_at(&endpoint->view, from, bytes);
+    if (!at)
+        return -EIO;
+    nigh_copy_select(NIGH_COPY_PLAIN)(message->to + message->got, at, bytes);
+    return 0;
+}
+
+/* One slice; true when the message is complete, and gone. */
+static bool advance(struct nigh_message *message)
+{
+    uint64_t wanted = message->total < message->room ? message->total : message->room;
+    uint64_t left = message->to ? wanted - message->got : 0;
+    uint64_t bytes = left < SLICE_BYTES ? left : SLICE_BYTES;
+    int status = bytes ? copy_slice(message, bytes) : 0;
+
+    message->got += bytes;
+    if (!status && left > bytes)
+        return false;
+    list_remove(message);
+    done(message, status);
+    return true;
+}
+
+void nigh_pull_begin(struct nigh_message *message)
+{
+    struct nigh_context *context = message->endpoint->context;
+
+    message->got = 0;
+    message->next = context->pulls;
+    context->pulls = message;
+    advance(message);
+}
+
+bool nigh_pull_progress(struct nigh_context *context)
+{
+    /* The oldest is the last of the list: nobody is overtaken. */
+    struct nigh_message *message = context->pulls;
+
+    if (!message)
+        return false;
+    while (message->next)
+        message = message->next;
+    advance(message);
+    return true;
+}
+
+void nigh_pull_fail(struct nigh_message *message, int status)
+{
+    list_remove(message);
+    done(message, status);
+}

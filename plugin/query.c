@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* plugin/query.c - facts about a context, a peer, the paths to it and the machine. Changes nothing. */
+#include "plugin/context.h"
+#include "plugin/machine.h"
+#include <errno.h>
+#include <stdio.h>
+
+/* Hands an answer over: cut to the caller's room, or followed by zeros. */
+static int answer(const void *from, uint64_t known, void *out, uint64_t *bytes)
+{
+    uint64_t copied = known < *bytes ? known : *bytes;
+
+    if (*bytes < sizeof(uint32_t))
+        return -ENOSPC;
+    memset(out, 0, *bytes);
+    memcpy(out, from, copied);
+    *bytes = copied;
+    return 0;
+}
+
+static int query_context(struct nigh_context *context, void *out, uint64_t *bytes)
+{
+    struct nigh_query_context facts = {
+        .size = sizeof(facts),
+        .rank = context->config.rank,
+        .ranks = context->config.ranks,
+        .peers = context->endpoint_count,
+        .job = context->config.job,
+        .incarnation = context->incarnation,
+        .shared_reserved = context->arena.bytes,
+        .shared_committed = nigh_arena_committed(&context->arena) + context->bell.bytes,
+        .heap_bytes = context->config.heap_bytes,
+        .heap_used = nigh_heap_used(context->heap),
+        .inject_bytes = NIGH_INJECT_BYTES,
+        .eager_bytes = context->config.eager_bytes,
+        .atomic_bytes = NIGH_ATOMIC_BYTES,
+        .posted = context->matcher.posted_count,
+        .unexpected = context->matcher.arrived_count,
+    };
+
+    return answer(&facts, sizeof(facts), out, bytes);
+}
+
+static int query_endpoint(const struct nigh_endpoint *endpoint, void *out, uint64_t *bytes)
+{
+    struct nigh_query_endpoint facts = {
+        .size = sizeof(facts),
+        .state = endpoint->state,
+        .rank = endpoint->job == endpoint->context->config.job ? endpoint->rank : NIGH_RANK_NONE,
+        .pid = endpoint->pid,
+        .source = endpoint->source,
+        .queued = endpoint->queue.count,
+        .ring_slots = endpoint->tx.slots ? endpoint->tx.mask + 1 : 0,
+        .handoff_ns = (uint64_t)endpoint->pace.handoff,
+    };
+
+    return answer(&facts, sizeof(facts), out, bytes);
+}
+
+static int query_stats(const struct nigh_context *context, void *out, uint64_t *bytes)
+{
+    const struct nigh_counters *counters = &context->counters;
+    struct nigh_query_stats facts = {
+        .size = sizeof(facts),
+        .sent_bytes = counters->sent_bytes,
+        .received = counters->received,
+        .received_bytes = counters->received_bytes,
+        .inline_sent = counters->by_path[NIGH_PATH_INLINE],
+        .eager_sent = counters->by_path[NIGH_PATH_EAGER],
+        .chunked_sent = counters->by_path[NIGH_PATH_CHUNKED],
+        .heap_sent = counters->by_path[NIGH_PATH_HEAP],
+        .cma_sent = counters->by_path[NIGH_PATH_CMA],
+        .lend_sent = counters->by_path[NIGH_PATH_LEND],
+        .put = counters->put,
+        .get = counters->get,
+        .atomic = counters->atomic,
+        .unexpected = counters->unexpected,
+        .truncated = counters->truncated,
+        .peers_lost = counters->lost,
+        .peers_broken = counters->broken,
+        .sleeps = counters->sleeps,
+        .wakes = counters->wakes,
+        .rescues = counters->rescues,
+        .ring_full = counters->ring_full,
+        .ring_grown = counters->ring_grown,
+        .path_changes = counters->path_changes,
+    };
+
+    for (unsigned path = 0; path < NIGH_PATHS; path++)
+        facts.sent += counters->by_path[path];
+    return answer(&facts, sizeof(facts), out, bytes);
+}
+
+static void path_row(struct nigh_query_path *row, uint64_t from, const char *path)
+{
+    memset(row, 0, sizeof(*row));
+    row->size = sizeof(*row);
+    row->bytes_from = from;
+    snprintf(row->path, sizeof(row->path), "%s", path);
+}
+
+static void cma_row(const struct nigh_endpoint *endpoint, struct nigh_query_path *row)
+{
+    path_row(row, endpoint->context->config.eager_bytes, "cma");
+    if (!endpoint->attached)
+        snprintf(row->reason, sizeof(row->reason), "not used: not connected yet");
+    else if (!endpoint->cma)
+        snprintf(row->reason, sizeof(row->reason), "refused: reading the peer's memory fails (%s)",
+                 strerror(endpoint->cma_error));
+    else if (endpoint->context->config.path == NIGH_PATH_CMA)
+        snprintf(row->reason, sizeof(row->reason), "forced by NIGH_PATH");
+    else
+        snprintf(row->reason, sizeof(row->reason),
+                 "allowed, not used: the chunk pipeline is faster on this machine");
+}
+
+static int query_paths(const struct nigh_endpoint *endpoint, void *out, uint64_t *bytes)
+{
+    const struct nigh_config *config = &endpoint->context->config;
+    struct nigh_query_path rows[20];
+    unsigned count = 0;
+
+    path_row(&rows[count], 0, "inline");
+    snprintf(rows[count++].reason, NIGH_REASON_BYTES, "up to %u bytes fit the message's one cache line",
+             NIGH_SLOT_PAYLOAD);
+    path_row(&rows[count], NIGH_SLOT_PAYLOAD + 1, "eager");
+    snprintf(rows[count++].reason, NIGH_REASON_BYTES, "up to %u bytes follow their header in the ring",
+             config->body_bytes);
+    for (uint64_t from = config->body_bytes + 1; from <= 16 << 20; from = from < 8192 ? 8192 : from * 2) {
+        char text[NIGH_PACE_REASON];
+
+        path_row(&rows[count], from, config->path == NIGH_PATH_CMA && endpoint->cma ? "cma" : "chunked");
+        snprintf(rows[count++].reason, NIGH_REASON_BYTES, "%.110s",
+                 nigh_pace_reason(&endpoint->pace, from, text));
+    }
+    path_row(&rows[count], config->heap_from, "heap");
+    snprintf(rows[count++].reason, NIGH_REASON_BYTES,
+             "memory from heap_alloc is read in place by the receiver");
+    path_row(&rows[count], 0, "lend");
+    snprintf(rows[count++].reason, NIGH_REASON_BYTES,
+             "post_lend of memory from heap_alloc: nothing is copied");
+    cma_row(endpoint, &rows[count++]);
+    return answer(rows, count * sizeof(rows[0]), out, bytes);
+}
+
+static int query_machine(void *out, uint64_t *bytes)
+{
+    struct nigh_query_machine facts = {.size = sizeof(facts)};
+
+    nigh_machine_query(&facts);
+    return answer(&facts, sizeof(facts), out, bytes);
+}
+
+int nigh_query(struct nigh_context *context, struct nigh_endpoint *endpoint, uint32_t what, void *out,
+               uint64_t *bytes)
+{
+    if (what == NIGH_QUERY_MACHINE)
+        return query_machine(out, bytes);
+    if (!context)
+        return -EINVAL;
+    switch (what) {
+    case NIGH_QUERY_CONTEXT:
+        return query_context(context, out, bytes);
+    case NIGH_QUERY_STATS:
+        return query_stats(context, out, bytes);
+    case NIGH_QUERY_ENDPOINT:
+        return endpoint ? query_endpoint(endpoint, out, bytes) : -EINVAL;
+    case NIGH_QUERY_PATHS:
+        return endpoint ? query_paths(endpoint, out, bytes) : -EINVAL;
+    default:
+        return -EINVAL;
+    }
+}

@@ -1,0 +1,493 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* plugin/receive.c - post_recv, and how a message and a receive that have found each other come to an end. */
+#include "plugin/context.h"
+#include "shm/copy.h"
+#include <errno.h>
+#include <stdlib.h>
+
+struct nigh_message *nigh_message_create(struct nigh_endpoint *endpoint)
+{
+    struct nigh_message *message = nigh_slab_take(&endpoint->context->messages);
+
+    if (!message)
+        return NULL;
+    memset(message, 0, sizeof(*message));
+    message->endpoint = endpoint;
+    message->id = NIGH_NO_ID;
+    message->arrived.source = endpoint->index;
+    return message;
+}
+
+void nigh_message_free(struct nigh_message *message)
+{
+    if (message->pinned)
+        nigh_region_pin(&message->endpoint->context->regions, message->key, -1);
+    free(message->buffer);
+    nigh_slab_give(&message->endpoint->context->messages, message);
+}
+
+static void op_free(struct nigh_context *context, struct nigh_recv_op *op)
+{
+    nigh_slab_give(&context->recv_ops, op);
+}
+
+/* ---- multi-receive buffers --------------------------------------------------------------------------- */
+
+/* Room in the buffer is given out in steps of this, so that every message begins aligned for its reader. */
+#define MULTI_ALIGN 8u
+
+static uint64_t multi_used_after(const struct nigh_recv_op *op, uint64_t bytes)
+{
+    uint64_t room = op->bytes - op->used;
+
+    return bytes + MULTI_ALIGN > room ? op->bytes
+                                      : op->used + (bytes + MULTI_ALIGN - 1) / MULTI_ALIGN * MULTI_ALIGN;
+}
+
+static bool multi_is_last(const struct nigh_recv_op *op, uint64_t bytes)
+{
+    return op->bytes - multi_used_after(op, bytes) < op->min_free;
+}
+
+static void multi_take(struct nigh_context *context, struct nigh_recv_op *op, uint64_t bytes)
+{
+    bool last = multi_is_last(op, bytes);
+
+    op->used = multi_used_after(op, bytes);
+    if (!last || op->retired)
+        return;
+    op->retired = true;
+    nigh_match_withdraw(&context->matcher, &op->posted);
+}
+
+/* One message of the buffer is complete. Returns the flags of its completion; the last frees the operation. */
+static uint16_t multi_done(struct nigh_context *context, struct nigh_recv_op *op)
+{
+    if (!op->retired || op->busy)
+        return 0;
+    nigh_cq_unreserve(&context->cq, 1);
+    op_free(context, op);
+    return NIGH_DONE_RELEASED;
+}
+
+/* ---- completion -------------------------------------------------------------------------------------- */
+
+static void count_received(struct nigh_context *context, uint64_t bytes, bool cut)
+{
+    context->counters.received++;
+    context->counters.received_bytes += bytes;
+    context->counters.truncated += cut;
+}
+
+static void complete(struct nigh_endpoint *endpoint, struct nigh_recv_op *op, int status, uint64_t bytes,
+                     uint64_t tag, uint64_t imm, void *data, uint16_t flags)
+{
+    struct nigh_context *context = endpoint->context;
+    struct nigh_completion done = {
+        .context = op->context,
+        .status = status,
+        .op = NIGH_OP_RECV,
+        .flags = flags,
+        .bytes = bytes,
+        .tag = tag,
+        .imm = imm,
+        .source = endpoint->source,
+        .endpoint = endpoint->gone ? NULL : endpoint,
+        .data = data,
+    };
+
+    if (op->flags & NIGH_MULTI)
+        done.flags |= multi_done(context, op);
+    else
+        op_free(context, op);
+    nigh_complete(context, &done);
+}
+
+void nigh_recv_finish(struct nigh_message *message, int status)
+{
+    struct nigh_context *context = message->endpoint->context;
+    struct nigh_recv_op *op = message->recv;
+    bool multi = op->flags & NIGH_MULTI;
+    void *data = multi || message->in_place ? message->to : NULL;
+    uint16_t flags = 0;
+
+    if (!status && message->total > message->room)
+        status = -EMSGSIZE;
+    if (message->in_place && data && status != 0) {
+        free(data);
+        data = NULL;
+    }
+    if (message->in_place && data) {
+        /* The table has room: it was reserved when the message was accepted. */
+        nigh_lents_add(&context->lents, data, message->endpoint, NIGH_NO_ID);
+        flags = NIGH_DONE_LENT;
+    } else if (message->in_place) {
+        nigh_lents_unreserve(&context->lents);
+    }
+    if (multi)
+        op->busy--;
+    count_received(context, message->total, status == -EMSGSIZE);
+    complete(message->endpoint, op, status, message->total, message->tag, message->imm, data, flags);
+    nigh_message_free(message);
+}
+
+/* ---- a message meets its receive ----------------------------------------------------------------------- */
+
+/* A lend whose receiver reads in place: nothing is copied, release() answers the lender. */
+static void accept_lend(struct nigh_message *message, struct nigh_recv_op *op)
+{
+    struct nigh_endpoint *endpoint = message->endpoint;
+    struct nigh_context *context = endpoint->context;
+    const void *data = nigh_view_at(&endpoint->view, message->where, message->total);
+
+    message->recv = op;
+    if (message->total > op->bytes) {
+        nigh_link_answer(endpoint, NIGH_K_FINISH, 0, message->id, 0, NULL, 0);
+        message->room = op->bytes;
+        message->in_place = true;
+        nigh_recv_finish(message, -EMSGSIZE);
+        return;
+    }
+    nigh_lents_add(&context->lents, (void *)(uintptr_t)data, endpoint, message->id);
+    endpoint->pins++;
+    count_received(context, message->total, false);
+    complete(endpoint, op, 0, message->total, message->tag, message->imm, (void *)(uintptr_t)data,
+             NIGH_DONE_LENT);
+    nigh_message_free(message);
+}
+
+/* In place, but not a lend: memory of our own, given to the host until release(). Shorter than the message if that is
+ * more than the receive wants: then it fails anyway. */
+static int in_place_buffer(struct nigh_message *message, struct nigh_recv_op *op)
+{
+    message->room = op->bytes;
+    if (message->total > op->bytes)
+        return 0;
+    message->room = message->total;
+    message->to = malloc(message->total ? message->total : 1);
+    return message->to ? 0 : -ENOMEM;
+}
+
+static int place(struct nigh_message *message, struct nigh_recv_op *op)
+{
+    struct nigh_context *context = message->endpoint->context;
+
+    message->in_place = op->flags & NIGH_IN_PLACE;
+    if (message->in_place)
+        return in_place_buffer(message, op);
+    message->to = op->buffer;
+    message->room = op->bytes;
+    if (op->flags & NIGH_MULTI) {
+        message->to = op->buffer + op->used;
+        message->room = op->bytes - op->used;
+        op->busy++;
+        multi_take(context, op, message->total);
+    }
+    return 0;
+}
+
+/* Pieces that came before the receive was posted. */
+static void move_early(struct nigh_message *message, const uint8_t *early)
+{
+    uint64_t bytes = message->got < message->room ? message->got : message->room;
+
+    if (bytes && message->to)
+        memcpy(message->to, early, bytes);
+    free(message->buffer);
+    message->buffer = NULL;
+}
+
+void nigh_recv_accept(struct nigh_message *message, struct nigh_recv_op *op)
+{
+    const uint8_t *early = message->buffer ? message->buffer : message->small;
+
+    if (message->kind == NIGH_MSG_REFER && message->refer == NIGH_REFER_LEND && op->flags & NIGH_IN_PLACE) {
+        accept_lend(message, op);
+        return;
+    }
+    message->recv = op;
+    if (place(message, op)) {
+        /* Taken and dropped: the message is spent, and the host hears why. */
+        message->status = -ENOMEM;
+        message->room = 0;
+    }
+    if (message->kind == NIGH_MSG_REFER) {
+        nigh_pull_begin(message);
+        return;
+    }
+    if (message->got)
+        move_early(message, early);
+    if (message->sync || message->total > message->eager)
+        nigh_link_answer(message->endpoint, NIGH_K_GRANT, 0, message->id, 0, NULL, 0);
+    if (message->lost)
+        nigh_recv_finish(message, -ECONNRESET);
+    else if (message->got == message->total)
+        nigh_recv_finish(message, message->status);
+}
+
+/* No memory to place a message: its receive says so, the message is spent. */
+static void deliver_nothing(struct nigh_endpoint *endpoint, struct nigh_recv_op *op, uint32_t bytes,
+                            uint64_t tag, uint64_t imm)
+{
+    struct nigh_context *context = endpoint->context;
+
+    if (op->flags & NIGH_IN_PLACE)
+        nigh_lents_unreserve(&context->lents);
+    complete(endpoint, op, -ENOMEM, bytes, tag, imm, NULL, 0);
+}
+
+/* Where a whole message in the ring goes for receives that are not plain. */
+static void deliver_special(struct nigh_endpoint *endpoint, struct nigh_recv_op *op, uint32_t bytes,
+                            uint64_t tag, uint64_t imm)
+{
+    struct nigh_message *message = nigh_message_create(endpoint);
+    uint32_t copied;
+
+    if (!message) {
+        deliver_nothing(endpoint, op, bytes, tag, imm);
+        return;
+    }
+    message->kind = NIGH_MSG_BODY;
+    message->total = message->eager = bytes;
+    message->tag = tag;
+    message->imm = imm;
+    message->recv = op;
+    if (place(message, op)) {
+        message->status = -ENOMEM;
+        message->room = 0;
+    }
+    copied = bytes < message->room ? bytes : (uint32_t)message->room;
+    if (message->to)
+        nigh_ring_read_body(&endpoint->rx, message->to, copied);
+    message->got = bytes;
+    nigh_recv_finish(message, message->status);
+}
+
+void nigh_recv_deliver(struct nigh_endpoint *endpoint, struct nigh_recv_op *op, uint32_t bytes, uint64_t tag,
+                       uint64_t imm)
+{
+    struct nigh_context *context = endpoint->context;
+    struct nigh_completion *done;
+    uint32_t copied;
+
+    if (__builtin_expect(op->flags != 0, 0)) {
+        deliver_special(endpoint, op, bytes, tag, imm);
+        return;
+    }
+    copied = bytes <= op->bytes ? bytes : (uint32_t)op->bytes;
+    if (copied <= NIGH_SLOT_PAYLOAD)
+        nigh_copy_small(op->buffer, endpoint->rx.at->payload, copied);
+    else
+        nigh_ring_read_body(&endpoint->rx, op->buffer, copied);
+    count_received(context, bytes, copied < bytes);
+    done = nigh_cq_next(&context->cq);
+    *done = (struct nigh_completion){
+        .context = op->context,
+        .status = copied < bytes ? -EMSGSIZE : 0,
+        .op = NIGH_OP_RECV,
+        .bytes = bytes,
+        .tag = tag,
+        .imm = imm,
+        .source = endpoint->source,
+        .endpoint = endpoint,
+    };
+    op_free(context, op);
+}
+
+/* ---- posting ------------------------------------------------------------------------------------------ */
+
+void nigh_recv_cancel(struct nigh_context *context, struct nigh_recv_op *op, int status,
+                      struct nigh_endpoint *endpoint)
+{
+    struct nigh_completion done = {
+        .context = op->context,
+        .status = status,
+        .op = NIGH_OP_RECV,
+        .flags = op->flags & NIGH_MULTI ? NIGH_DONE_RELEASED : 0,
+        .source = endpoint ? endpoint->source : NIGH_SOURCE_NONE,
+        .endpoint = endpoint && !endpoint->gone ? endpoint : NULL,
+    };
+
+    if (op->busy) {
+        /* Messages are still arriving in it: the last of them releases it. */
+        op->retired = true;
+        return;
+    }
+    if (op->flags & NIGH_IN_PLACE)
+        nigh_lents_unreserve(&context->lents);
+    op_free(context, op);
+    nigh_complete(context, &done);
+}
+
+static int check(const struct nigh_recv *recv)
+{
+    if (nigh_check_size(recv, recv->size, sizeof(*recv)) || recv->flags & ~(NIGH_MULTI | NIGH_IN_PLACE))
+        return -EINVAL;
+    if (recv->tclass >= NIGH_TCLASSES || recv->flags == (NIGH_MULTI | NIGH_IN_PLACE))
+        return -EINVAL;
+    if (recv->flags & NIGH_MULTI && (!recv->min_free || recv->min_free > recv->bytes))
+        return -EINVAL;
+    if (!(recv->flags & NIGH_IN_PLACE) && recv->bytes && !recv->buffer)
+        return -EFAULT;
+    return 0;
+}
+
+/* An operation with its room in the completion queue. */
+static int op_create(struct nigh_context *context, struct nigh_endpoint *from, const struct nigh_recv *recv,
+                     struct nigh_recv_op **out)
+{
+    struct nigh_recv_op *op;
+
+    if (recv->flags & NIGH_IN_PLACE && nigh_lents_reserve(&context->lents))
+        return -ENOMEM;
+    if (nigh_cq_reserve(&context->cq, 1))
+        goto unreserve_lent;
+    op = nigh_slab_take(&context->recv_ops);
+    if (!op)
+        goto unreserve_cq;
+    op->posted.source = from ? from->index : NIGH_ANY;
+    op->posted.tclass = (uint16_t)recv->tclass;
+    op->posted.tag = recv->tag;
+    op->posted.ignore = recv->ignore;
+    op->posted.keep = recv->flags & NIGH_MULTI;
+    op->from = from;
+    op->buffer = recv->buffer;
+    op->bytes = recv->bytes;
+    op->used = 0;
+    op->context = recv->context;
+    op->flags = recv->flags;
+    op->min_free = recv->min_free;
+    op->busy = 0;
+    op->retired = false;
+    *out = op;
+    return 0;
+
+unreserve_cq:
+    nigh_cq_unreserve(&context->cq, 1);
+unreserve_lent:
+    if (recv->flags & NIGH_IN_PLACE)
+        nigh_lents_unreserve(&context->lents);
+    return -ENOMEM;
+}
+
+static struct nigh_message *find(struct nigh_context *context, struct nigh_endpoint *from, uint64_t tag,
+                                 uint64_t ignore, uint32_t tclass, bool take)
+{
+    struct nigh_arrived *arrived =
+        nigh_match_find(&context->matcher, from ? from->index : NIGH_ANY, tclass, tag, ignore, take);
+
+    return (struct nigh_message *)(void *)arrived;
+}
+
+/* Messages that wait are taken by a multi-receive buffer until it or they are used up. It is in the matcher. */
+static void multi_feed(struct nigh_context *context, struct nigh_endpoint *from, struct nigh_recv_op *op)
+{
+    bool last = false;
+
+    while (!last && nigh_cq_reserve(&context->cq, 1) == 0) {
+        struct nigh_message *message =
+            find(context, from, op->posted.tag, op->posted.ignore, op->posted.tclass, true);
+
+        if (!message) {
+            nigh_cq_unreserve(&context->cq, 1);
+            return;
+        }
+        /* The last one may free the operation. */
+        last = multi_is_last(op, message->total);
+        nigh_recv_accept(message, op);
+    }
+}
+
+/* Somebody died while nobody waited for anyone: told to the first who does. */
+static bool tell_death(struct nigh_context *context, struct nigh_endpoint *from, struct nigh_recv_op *op)
+{
+    if (from || !context->deaths_untold)
+        return false;
+    context->deaths_untold--;
+    nigh_recv_cancel(context, op, -ECONNRESET, NULL);
+    return true;
+}
+
+int nigh_recv_post(struct nigh_context *context, struct nigh_endpoint *from, const struct nigh_recv *recv)
+{
+    struct nigh_message *message = NULL;
+    struct nigh_recv_op *op;
+    int rc = check(recv);
+
+    if (rc)
+        return rc;
+    if (__builtin_expect(from && from->state >= NIGH_PEER_CLOSED, 0) &&
+        !find(context, from, recv->tag, recv->ignore, recv->tclass, false))
+        return nigh_endpoint_check(from);
+    rc = op_create(context, from, recv, &op);
+    if (rc)
+        return rc;
+    if (__builtin_expect(op->flags & NIGH_MULTI, 0)) {
+        nigh_match_post(&context->matcher, &op->posted);
+        multi_feed(context, from, op);
+        return 0;
+    }
+    if (__builtin_expect(context->matcher.arrived_count != 0, 0))
+        message = find(context, from, recv->tag, recv->ignore, recv->tclass, true);
+    if (message)
+        nigh_recv_accept(message, op);
+    else if (!tell_death(context, from, op))
+        nigh_match_post(&context->matcher, &op->posted);
+    return 0;
+}
+
+int nigh_recv_claim(struct nigh_context *context, struct nigh_message *message, const struct nigh_recv *recv)
+{
+    struct nigh_message **link = &context->claimed;
+    struct nigh_recv_op *op;
+    int rc;
+
+    while (*link && *link != message)
+        link = &(*link)->next;
+    if (!*link)
+        return -EINVAL;
+    rc = check(recv);
+    if (!rc && recv->flags & NIGH_MULTI)
+        rc = -EINVAL;
+    if (!rc)
+        rc = op_create(context, message->endpoint, recv, &op);
+    if (rc)
+        return rc;
+    *link = message->next;
+    message->claimed = false;
+    message->endpoint->pins--;
+    nigh_recv_accept(message, op);
+    return 0;
+}
+
+int nigh_probe(struct nigh_context *context, struct nigh_endpoint *from, uint64_t tag, uint64_t ignore,
+               uint32_t tclass, struct nigh_completion *found, struct nigh_message **out)
+{
+    struct nigh_message *message;
+    int rc;
+
+    if (!found || tclass >= NIGH_TCLASSES)
+        return -EINVAL;
+    nigh_progress(context);
+    message = find(context, from, tag, ignore, tclass, out != NULL);
+    if (!message) {
+        rc = from ? nigh_endpoint_check(from) : 0;
+        return rc ? rc : -ENOMSG;
+    }
+    *found = (struct nigh_completion){
+        .op = NIGH_OP_RECV,
+        .bytes = message->total,
+        .tag = message->tag,
+        .imm = message->imm,
+        .source = message->endpoint->source,
+        .endpoint = message->endpoint->gone ? NULL : message->endpoint,
+    };
+    if (!out)
+        return 0;
+    message->claimed = true;
+    message->endpoint->pins++;
+    message->next = context->claimed;
+    context->claimed = message;
+    *out = message;
+    return 0;
+}

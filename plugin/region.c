@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* plugin/region.c - the table of registered memory. */
+#include "plugin/region.h"
+#include "nigh/transport.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+static int grow(struct nigh_regions *regions)
+{
+    uint32_t size = regions->size ? regions->size * 2 : 64;
+    struct nigh_region **slots;
+    uint32_t *free_list;
+
+    if (size > NIGH_KEY_SLOTS)
+        return -ENOSPC;
+    slots = realloc(regions->slots, size * sizeof(*slots));
+    if (!slots)
+        return -ENOMEM;
+    regions->slots = slots;
+    free_list = realloc(regions->free, size * sizeof(*free_list));
+    if (!free_list)
+        return -ENOMEM;
+    regions->free = free_list;
+    regions->size = size;
+    return 0;
+}
+
+static uint64_t low_part(uint64_t heap_offset, uint32_t flags, bool *heap)
+{
+    uint64_t value = 0;
+
+    *heap =
+        heap_offset && heap_offset % 64 == 0 && flags & NIGH_REMOTE_READ && heap_offset / 64 <= NIGH_KEY_LOW;
+    if (*heap)
+        return heap_offset / 64;
+    if (getrandom(&value, sizeof(value), GRND_NONBLOCK) != (ssize_t)sizeof(value))
+        value = (uint64_t)(uintptr_t)&value;
+    return value & NIGH_KEY_LOW;
+}
+
+int nigh_region_add(struct nigh_regions *regions, void *base, uint64_t bytes, uint32_t flags,
+                    uint64_t heap_offset, struct nigh_region **out)
+{
+    struct nigh_region *region = malloc(sizeof(*region));
+    bool heap;
+    int rc;
+
+    if (!region)
+        return -ENOMEM;
+    if (!regions->free_count && regions->used_to == regions->size) {
+        rc = grow(regions);
+        if (rc) {
+            free(region);
+            return rc;
+        }
+    }
+    region->slot = regions->free_count ? regions->free[--regions->free_count] : regions->used_to++;
+    region->base = base;
+    region->bytes = bytes;
+    region->flags = flags;
+    region->pins = 0;
+    region->key = low_part(heap_offset, flags, &heap) | (uint64_t)region->slot << NIGH_KEY_SLOT_SHIFT;
+    if (heap)
+        region->key |= NIGH_KEY_HEAP;
+    regions->slots[region->slot] = region;
+    *out = region;
+    return 0;
+}
+
+void nigh_region_pin(const struct nigh_regions *regions, uint64_t key, int by)
+{
+    uint32_t slot = (uint32_t)(key >> NIGH_KEY_SLOT_SHIFT) & (NIGH_KEY_SLOTS - 1);
+
+    regions->slots[slot]->pins += (uint32_t)by;
+}
+
+int nigh_region_remove(struct nigh_regions *regions, struct nigh_region *region)
+{
+    for (uint32_t i = 0; i < regions->used_to; i++) {
+        if (regions->slots[i] != region)
+            continue;
+        if (region->pins)
+            return -EBUSY;
+        regions->slots[i] = NULL;
+        regions->free[regions->free_count++] = i;
+        free(region);
+        return 0;
+    }
+    return -EINVAL;
+}
+
+int nigh_region_at(const struct nigh_regions *regions, uint64_t key, uint64_t offset, uint64_t bytes,
+                   uint32_t need, uint8_t **at)
+{
+    uint32_t slot = (uint32_t)(key >> NIGH_KEY_SLOT_SHIFT) & (NIGH_KEY_SLOTS - 1);
+    const struct nigh_region *region = slot < regions->used_to ? regions->slots[slot] : NULL;
+
+    if (!region || region->key != key || (region->flags & need) != need)
+        return -EACCES;
+    if (offset > region->bytes || bytes > region->bytes - offset)
+        return -ERANGE;
+    *at = region->base + offset;
+    return 0;
+}
+
+void nigh_regions_destroy(struct nigh_regions *regions)
+{
+    for (uint32_t i = 0; i < regions->used_to; i++)
+        free(regions->slots[i]);
+    free(regions->slots);
+    free(regions->free);
+}

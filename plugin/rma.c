@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * plugin/rma.c - put and get. Nobody can write another's memory: a put is pieces that the target copies into its own
+ * region. A get of heap memory is a copy by the initiator, any other the target's pieces in return.
+ */
+#include "plugin/atomic.h"
+#include "plugin/context.h"
+#include <errno.h>
+#include <stdlib.h>
+
+static int check(const struct nigh_endpoint *endpoint, const struct nigh_rma *rma, uint32_t flags)
+{
+    if (nigh_check_size(rma, rma->size, sizeof(*rma)) || rma->reserved || rma->flags & ~flags)
+        return -EINVAL;
+    if (rma->bytes && !rma->buffer)
+        return -EFAULT;
+    return nigh_endpoint_check(endpoint);
+}
+
+/* An operation with its room in the completion queue. */
+static int op_create(struct nigh_endpoint *endpoint, const struct nigh_rma *rma, enum nigh_send_kind kind,
+                     enum nigh_op what, struct nigh_send_op **out)
+{
+    struct nigh_context *context = endpoint->context;
+    struct nigh_send_op *op;
+
+    if (nigh_cq_reserve(&context->cq, 1))
+        return -ENOMEM;
+    op = nigh_slab_take(&context->send_ops);
+    if (!op) {
+        nigh_cq_unreserve(&context->cq, 1);
+        return -ENOMEM;
+    }
+    memset(op, 0, sizeof(*op));
+    op->kind = (uint8_t)kind;
+    op->op = (uint16_t)what;
+    op->id = NIGH_NO_ID;
+    op->bytes = rma->bytes;
+    op->key = rma->key;
+    op->offset = rma->offset;
+    op->imm = rma->imm;
+    op->context = rma->context;
+    op->silent = rma->flags & NIGH_SILENT;
+    op->notify = rma->flags & NIGH_NOTIFY;
+    *out = op;
+    return 0;
+}
+
+int nigh_rma_put(struct nigh_endpoint *endpoint, const struct nigh_rma *rma)
+{
+    struct nigh_send_op *op;
+    int rc = check(endpoint, rma, NIGH_SILENT | NIGH_NOTIFY);
+
+    if (!rc)
+        rc = op_create(endpoint, rma, NIGH_SEND_PUT, NIGH_OP_PUT, &op);
+    if (rc)
+        return rc;
+    op->buffer = rma->buffer;
+    endpoint->context->counters.put++;
+    nigh_send_begin(endpoint, op);
+    return 0;
+}
+
+/* Where a key says that it lies in the peer's heap, and that is true: its offset in the peer's arena. */
+static bool heap_place(const struct nigh_endpoint *endpoint, const struct nigh_rma *rma, uint64_t *where)
+{
+    const struct nigh_arena_header *layout = &endpoint->view.layout;
+    uint64_t base = (rma->key & NIGH_KEY_LOW) * 64;
+
+    if (!endpoint->attached || !(rma->key & NIGH_KEY_HEAP) || base < layout->heap_off ||
+        base - layout->heap_off > layout->heap_bytes)
+        return false;
+    if (rma->offset > layout->heap_bytes || rma->bytes > layout->heap_bytes)
+        return false;
+    *where = base + rma->offset;
+    return *where - layout->heap_off + rma->bytes <= layout->heap_bytes;
+}
+
+/* The copy is ours alone to make: the engine for references makes it. */
+static bool get_directly(struct nigh_endpoint *endpoint, struct nigh_send_op *op, uint64_t where)
+{
+    struct nigh_message *message = nigh_message_create(endpoint);
+
+    if (!message)
+        return false;
+    message->kind = NIGH_MSG_REFER;
+    message->refer = NIGH_REFER_HEAP;
+    message->where = where;
+    message->get = op;
+    message->to = op->result;
+    message->total = message->room = op->bytes;
+    nigh_pull_begin(message);
+    return true;
+}
+
+int nigh_rma_get(struct nigh_endpoint *endpoint, const struct nigh_rma *rma)
+{
+    struct nigh_send_op *op;
+    uint64_t where;
+    int rc = check(endpoint, rma, NIGH_SILENT);
+
+    if (!rc)
+        rc = op_create(endpoint, rma, NIGH_SEND_GET, NIGH_OP_GET, &op);
+    if (rc)
+        return rc;
+    op->result = rma->buffer;
+    endpoint->context->counters.get++;
+    if (heap_place(endpoint, rma, &where) && get_directly(endpoint, op, where))
+        return 0;
+    nigh_send_begin(endpoint, op);
+    return 0;
+}
+
+/* ---- the target ---------------------------------------------------------------------------------------- */
+
+static void tell_host(struct nigh_message *message)
+{
+    struct nigh_endpoint *endpoint = message->endpoint;
+    struct nigh_completion done = {
+        .op = NIGH_OP_REMOTE_PUT,
+        .bytes = message->total,
+        .imm = message->imm,
+        .source = endpoint->source,
+        .endpoint = endpoint->gone ? NULL : endpoint,
+    };
+
+    nigh_complete(endpoint->context, &done);
+}
+
+void nigh_rma_put_done(struct nigh_message *message)
+{
+    struct nigh_endpoint *endpoint = message->endpoint;
+
+    if (message->notify && message->status)
+        nigh_cq_unreserve(&endpoint->context->cq, 1);
+    else if (message->notify)
+        tell_host(message);
+    nigh_link_answer(endpoint, NIGH_K_FINISH, 0, message->id, (uint64_t)(int64_t)message->status, NULL, 0);
+    nigh_message_free(message);
+}
+
+static bool first_is_sound(const struct nigh_endpoint *endpoint, const struct nigh_wire_first *first)
+{
+    return first->id < NIGH_IDS_MAX && !nigh_ids_get(&endpoint->in, first->id) &&
+           first->bytes <= first->total;
+}
+
+/* A message in pieces whose place is known when it begins. */
+static struct nigh_message *begin(struct nigh_endpoint *endpoint, const struct nigh_wire_first *first,
+                                  enum nigh_message_kind kind)
+{
+    struct nigh_message *message;
+
+    if (nigh_ids_fit(&endpoint->in, first->id))
+        return NULL;
+    message = nigh_message_create(endpoint);
+    if (!message)
+        return NULL;
+    message->kind = (uint8_t)kind;
+    message->id = first->id;
+    message->total = message->room = first->total;
+    return message;
+}
+
+static enum nigh_verdict arrive_put(struct nigh_endpoint *endpoint, uint64_t head, uint64_t key,
+                                    uint64_t offset)
+{
+    struct nigh_context *context = endpoint->context;
+    struct nigh_wire_first first;
+    struct nigh_message *message;
+
+    nigh_arrive_payload(endpoint, &first, sizeof(first));
+    if (!first_is_sound(endpoint, &first))
+        return NIGH_BAD;
+    message = begin(endpoint, &first, NIGH_MSG_PUT);
+    if (!message)
+        return NIGH_STAY;
+    message->notify = nigh_head_flags(head) & NIGH_F_NOTIFY;
+    message->imm = first.imm;
+    if (message->notify && nigh_cq_reserve(&context->cq, 1)) {
+        nigh_message_free(message);
+        return NIGH_STAY;
+    }
+    message->key = key;
+    message->status =
+        nigh_region_at(&context->regions, key, offset, first.total, NIGH_REMOTE_WRITE, &message->to);
+    message->pinned = !message->status;
+    if (message->pinned)
+        nigh_region_pin(&context->regions, key, 1);
+    return nigh_arrive_first_piece(message, first.line, first.bytes, nigh_head_flags(head));
+}
+
+/* The answer to a get: pieces out of the region, or a status alone. */
+static enum nigh_verdict arrive_get(struct nigh_endpoint *endpoint, uint64_t key, uint64_t offset)
+{
+    struct nigh_context *context = endpoint->context;
+    struct nigh_wire_get get;
+    struct nigh_send_op *op;
+    uint8_t *from = NULL;
+    int status;
+
+    nigh_arrive_payload(endpoint, &get, sizeof(get));
+    op = nigh_slab_take(&context->send_ops);
+    if (!op)
+        return NIGH_STAY;
+    status = nigh_region_at(&context->regions, key, offset, get.total, NIGH_REMOTE_READ, &from);
+    memset(op, 0, sizeof(*op));
+    op->kind = NIGH_SEND_REPLY;
+    op->id = NIGH_NO_ID;
+    op->buffer = from;
+    op->bytes = status ? 0 : get.total;
+    op->tag = get.id;
+    op->imm = (uint64_t)(int64_t)status;
+    op->key = key;
+    op->pinned = !status;
+    if (op->pinned)
+        nigh_region_pin(&context->regions, key, 1);
+    nigh_send_begin(endpoint, op);
+    return NIGH_GO;
+}
+
+/* ---- the initiator ------------------------------------------------------------------------------------- */
+
+void nigh_rma_reply_done(struct nigh_message *message)
+{
+    struct nigh_endpoint *endpoint = message->endpoint;
+
+    nigh_send_complete(endpoint, message->get, message->status, message->get->bytes);
+    nigh_message_free(message);
+}
+
+static enum nigh_verdict arrive_reply(struct nigh_endpoint *endpoint, uint64_t head, uint64_t id,
+                                      uint64_t imm)
+{
+    struct nigh_send_op *op = nigh_ids_get(&endpoint->out, id);
+    int status = nigh_arrive_status(imm);
+    struct nigh_wire_first first;
+    struct nigh_message *message;
+
+    nigh_arrive_payload(endpoint, &first, sizeof(first));
+    if (!op || op->kind != NIGH_SEND_GET || op->granted || !first_is_sound(endpoint, &first) ||
+        first.total != (status ? 0 : op->bytes))
+        return NIGH_BAD;
+    message = begin(endpoint, &first, NIGH_MSG_REPLY);
+    if (!message)
+        return NIGH_STAY;
+    op->granted = true; /* answered: a second answer breaks the peer */
+    message->get = op;
+    message->to = op->result;
+    message->status = status;
+    return nigh_arrive_first_piece(message, first.line, first.bytes, nigh_head_flags(head));
+}
+
+enum nigh_verdict nigh_rma_arrive(struct nigh_endpoint *endpoint, uint64_t head, uint64_t tag, uint64_t imm)
+{
+    switch (nigh_head_kind(head)) {
+    case NIGH_K_PUT:
+        return arrive_put(endpoint, head, tag, imm);
+    case NIGH_K_GET:
+        return arrive_get(endpoint, tag, imm);
+    case NIGH_K_REPLY:
+        return arrive_reply(endpoint, head, tag, imm);
+    case NIGH_K_ATOMIC:
+        return nigh_atomic_arrive(endpoint, head, tag, imm);
+    case NIGH_K_RESULT:
+        return nigh_atomic_result(endpoint, head, tag, imm);
+    default:
+        return NIGH_BAD;
+    }
+}

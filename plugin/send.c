@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* plugin/send.c - post_send: the short way straight into a slot, and everything that cannot take it. */
+#include "plugin/context.h"
+#include "shm/copy.h"
+#include <errno.h>
+#include <stdlib.h>
+
+/* Posts that wait for room on one endpoint; beyond it the host hears -EAGAIN. */
+#define QUEUED_MAX 16384u
+
+static void queue_push(struct nigh_send_queue *queue, struct nigh_send_op *op)
+{
+    op->next = NULL;
+    *queue->tail = op;
+    queue->tail = &op->next;
+    queue->count++;
+}
+
+static struct nigh_send_op *queue_pop(struct nigh_send_queue *queue)
+{
+    struct nigh_send_op *op = queue->head;
+
+    queue->head = op->next;
+    if (!queue->head)
+        queue->tail = &queue->head;
+    queue->count--;
+    return op;
+}
+
+static void completion_of(struct nigh_endpoint *endpoint, uint64_t context, uint16_t op, int status,
+                          uint64_t bytes)
+{
+    struct nigh_completion done = {
+        .context = context,
+        .status = status,
+        .op = op,
+        .bytes = bytes,
+        .source = endpoint->source,
+        .endpoint = endpoint,
+    };
+
+    nigh_complete(endpoint->context, &done);
+}
+
+void nigh_send_discard(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
+{
+    if (op->id != NIGH_NO_ID)
+        nigh_ids_give(&endpoint->out, op->id);
+    if (op->held)
+        nigh_heap_unhold(endpoint->context->heap, op->held);
+    if (op->pinned)
+        nigh_region_pin(&endpoint->context->regions, op->key, -1);
+    free(op->owned);
+    nigh_slab_give(&endpoint->context->send_ops, op);
+}
+
+void nigh_send_complete(struct nigh_endpoint *endpoint, struct nigh_send_op *op, int status, uint64_t bytes)
+{
+    if (op->op && op->silent && !status)
+        nigh_cq_unreserve(&endpoint->context->cq, 1);
+    else if (op->op)
+        completion_of(endpoint, op->context, op->op, status, bytes);
+    nigh_send_discard(endpoint, op);
+}
+
+static bool take_id(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
+{
+    return op->id != NIGH_NO_ID || nigh_ids_take(&endpoint->out, op, &op->id) == 0;
+}
+
+static int start_body(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
+{
+    int rc = nigh_link_send(endpoint, nigh_head_make(NIGH_K_MESSAGE, 0, op->tclass, 0), op->tag, op->imm,
+                            op->buffer, (uint32_t)op->bytes);
+
+    if (!rc)
+        nigh_send_complete(endpoint, op, 0, op->bytes);
+    return rc;
+}
+
+static int start_refer(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
+{
+    struct nigh_wire_refer refer = {.total = op->bytes, .where = op->key, .refer = op->refer};
+
+    if (!take_id(endpoint, op))
+        return -EAGAIN;
+    refer.id = op->id;
+    return nigh_link_send(endpoint, nigh_head_make(NIGH_K_REFER, 0, op->tclass, 0), op->tag, op->imm, &refer,
+                          sizeof(refer));
+}
+
+static int start_get(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
+{
+    struct nigh_wire_get get = {.total = op->bytes};
+
+    if (!take_id(endpoint, op))
+        return -EAGAIN;
+    get.id = op->id;
+    return nigh_link_send(endpoint, nigh_head_make(NIGH_K_GET, 0, 0, 0), op->key, op->offset, &get,
+                          sizeof(get));
+}
+
+/* The request was made when it was posted, but for the id. */
+static int start_atomic(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
+{
+    struct nigh_wire_atomic *request = (struct nigh_wire_atomic *)(void *)op->owned;
+
+    if (!take_id(endpoint, op))
+        return -EAGAIN;
+    request->id = op->id;
+    return nigh_link_send(endpoint, nigh_head_make(NIGH_K_ATOMIC, 0, 0, 0), op->key, op->offset, request,
+                          (uint32_t)op->imm);
+}
+
+static int start_control(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
+{
+    int rc = nigh_link_send(endpoint, op->head, op->tag, op->imm, op->buffer, (uint32_t)op->bytes);
+
+    if (!rc)
+        nigh_send_discard(endpoint, op);
+    return rc;
+}
+
+/* Sends the first slot of an operation, and completes it if that was all. Not 0: nothing was sent. */
+static int start(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
+{
+    switch ((enum nigh_send_kind)op->kind) {
+    case NIGH_SEND_BODY:
+        return start_body(endpoint, op);
+    case NIGH_SEND_REFER:
+        return start_refer(endpoint, op);
+    case NIGH_SEND_GET:
+        return start_get(endpoint, op);
+    case NIGH_SEND_ATOMIC:
+        return start_atomic(endpoint, op);
+    case NIGH_SEND_CONTROL:
+        return start_control(endpoint, op);
+    case NIGH_SEND_CHUNKED:
+    case NIGH_SEND_PUT:
+    case NIGH_SEND_REPLY:
+        if (!take_id(endpoint, op))
+            return -EAGAIN;
+        return nigh_large_start(endpoint, op);
+    }
+    return -EINVAL;
+}
+
+void nigh_send_begin(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
+{
+    if (!endpoint->queue.head && endpoint->state == NIGH_READY && start(endpoint, op) == 0)
+        return;
+    queue_push(&endpoint->queue, op);
+    endpoint->can_post = false;
+    nigh_progress_busy(endpoint);
+}
+
+bool nigh_send_progress(struct nigh_endpoint *endpoint)
+{
+    bool moved = nigh_large_flow(endpoint);
+
+    while (endpoint->queue.head && endpoint->state == NIGH_READY) {
+        struct nigh_send_op *op = queue_pop(&endpoint->queue);
+
+        if (start(endpoint, op)) {
+            op->next = endpoint->queue.head;
+            if (!endpoint->queue.head)
+                endpoint->queue.tail = &op->next;
+            endpoint->queue.head = op;
+            endpoint->queue.count++;
+            break;
+        }
+        moved = true;
+    }
+    nigh_plan_watch(endpoint);
+    endpoint->can_post = !endpoint->queue.head && endpoint->state == NIGH_READY && endpoint->tx.slots;
+    return moved;
+}
+
+static int check(const struct nigh_endpoint *endpoint, const struct nigh_send *send)
+{
+    if (nigh_check_size(send, send->size, sizeof(*send)) || send->reserved0)
+        return -EINVAL;
+    if (send->flags & ~(NIGH_SYNC | NIGH_INJECT | NIGH_SILENT) || send->tclass >= NIGH_TCLASSES)
+        return -EINVAL;
+    if (send->bytes && !send->buffer)
+        return -EFAULT;
+    if (send->flags & NIGH_INJECT && send->bytes > NIGH_INJECT_BYTES)
+        return -EMSGSIZE;
+    if (endpoint->queue.count >= QUEUED_MAX)
+        return -EAGAIN;
+    return nigh_endpoint_check(endpoint);
+}
+
+/* Which way the bytes go, for what does not fit a ring. */
+static void route(struct nigh_endpoint *endpoint, const struct nigh_send *send, struct nigh_send_op *op)
+{
+    struct nigh_context *context = endpoint->context;
+    int forced = context->config.path;
+    uint64_t offset;
+
+    op->kind = NIGH_SEND_CHUNKED;
+    op->path = NIGH_PATH_CHUNKED;
+    if (send->flags & (NIGH_SYNC | NIGH_INJECT) && send->bytes <= context->config.body_bytes)
+        return;
+    if ((forced == NIGH_PATH_HEAP || (forced < 0 && send->bytes >= context->config.heap_from)) &&
+        nigh_heap_find(context->heap, send->buffer, send->bytes, &offset) == 0) {
+        op->refer = NIGH_REFER_HEAP;
+        op->path = NIGH_PATH_HEAP;
+        op->key = offset;
+        op->held = send->buffer;
+        nigh_heap_hold(context->heap, send->buffer);
+    } else if (endpoint->cma && forced == NIGH_PATH_CMA) {
+        op->refer = NIGH_REFER_CMA;
+        op->path = NIGH_PATH_CMA;
+        op->key = (uintptr_t)send->buffer;
+    } else {
+        return;
+    }
+    op->kind = NIGH_SEND_REFER;
+}
+
+static int post_op(struct nigh_endpoint *endpoint, const struct nigh_send *send)
+{
+    struct nigh_context *context = endpoint->context;
+    struct nigh_send_op *op = nigh_slab_take(&context->send_ops);
+
+    if (!op)
+        return -ENOMEM;
+    memset(op, 0, sizeof(*op));
+    op->id = NIGH_NO_ID;
+    op->buffer = send->buffer;
+    op->bytes = send->bytes;
+    op->tag = send->tag;
+    op->imm = send->imm;
+    op->context = send->context;
+    op->op = NIGH_OP_SEND;
+    op->tclass = (uint8_t)send->tclass;
+    op->silent = send->flags & NIGH_SILENT;
+    op->sync = send->flags & NIGH_SYNC;
+    if (send->flags & NIGH_INJECT && send->bytes) {
+        op->owned = malloc(send->bytes);
+        if (!op->owned) {
+            nigh_slab_give(&context->send_ops, op);
+            return -ENOMEM;
+        }
+        memcpy(op->owned, send->buffer, send->bytes);
+        op->buffer = op->owned;
+    }
+    if (send->bytes <= context->config.body_bytes && !op->sync) {
+        op->kind = NIGH_SEND_BODY;
+        op->path = send->bytes <= NIGH_SLOT_PAYLOAD ? NIGH_PATH_INLINE : NIGH_PATH_EAGER;
+    } else {
+        route(endpoint, send, op);
+    }
+    context->counters.by_path[op->path]++;
+    context->counters.sent_bytes += send->bytes;
+    nigh_send_begin(endpoint, op);
+    return 0;
+}
+
+static int post_general(struct nigh_endpoint *endpoint, const struct nigh_send *send)
+{
+    struct nigh_context *context = endpoint->context;
+    int rc = check(endpoint, send);
+
+    if (rc)
+        return rc;
+    rc = nigh_cq_reserve(&context->cq, 1);
+    if (rc)
+        return rc;
+    rc = post_op(endpoint, send);
+    if (rc)
+        nigh_cq_unreserve(&context->cq, 1);
+    return rc;
+}
+
+/* What went into the ring is done with. */
+static void sent(struct nigh_endpoint *endpoint, const struct nigh_send *send, enum nigh_path path)
+{
+    struct nigh_context *context = endpoint->context;
+
+    context->counters.by_path[path]++;
+    context->counters.sent_bytes += send->bytes;
+    if (send->flags & NIGH_SILENT)
+        nigh_cq_unreserve(&context->cq, 1);
+    else
+        completion_of(endpoint, send->context, NIGH_OP_SEND, 0, send->bytes);
+}
+
+/* More than a slot, at most a body: consecutive slots. */
+static int post_body(struct nigh_endpoint *endpoint, const struct nigh_send *send)
+{
+    if (nigh_cq_reserve(&endpoint->context->cq, 1))
+        return post_general(endpoint, send);
+    if (nigh_link_send(endpoint, nigh_head_make(NIGH_K_MESSAGE, 0, send->tclass, 0), send->tag, send->imm,
+                       send->buffer, (uint32_t)send->bytes)) {
+        nigh_cq_unreserve(&endpoint->context->cq, 1);
+        return post_general(endpoint, send);
+    }
+    sent(endpoint, send, NIGH_PATH_EAGER);
+    return 0;
+}
+
+int nigh_send_post(struct nigh_endpoint *endpoint, const struct nigh_send *send)
+{
+    struct nigh_ring_tx *tx = &endpoint->tx;
+    struct nigh_slot *slot;
+    bool plain;
+
+    plain = send->size == sizeof(*send) && !(send->flags & ~(NIGH_INJECT | NIGH_SILENT)) &&
+            send->tclass < NIGH_TCLASSES && !send->reserved0 && send->buffer && endpoint->can_post;
+    if (__builtin_expect(!plain, 0))
+        return post_general(endpoint, send);
+    if (send->bytes > NIGH_SLOT_PAYLOAD) {
+        if (send->bytes > endpoint->context->config.body_bytes)
+            return post_general(endpoint, send);
+        return post_body(endpoint, send);
+    }
+    if (__builtin_expect(!nigh_ring_room(tx, 1) || nigh_cq_reserve(&endpoint->context->cq, 1), 0))
+        return post_general(endpoint, send);
+    slot = nigh_ring_slot(tx, tx->next);
+    slot->tag = send->tag;
+    slot->imm = send->imm;
+    nigh_copy_small(slot->payload, send->buffer, send->bytes);
+    nigh_ring_commit(tx, nigh_head_make(NIGH_K_MESSAGE, (uint32_t)send->bytes, send->tclass, 0), 1);
+    nigh_link_published(endpoint);
+    sent(endpoint, send, NIGH_PATH_INLINE);
+    return 0;
+}

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * plugin/wire.h - what the slots between two contexts say. A slot's words `tag` and `imm` mean what the kind says; the
+ * structs below lie in the payload. Everything here was written by a peer: copied once, checked, then used.
+ *
+ *   kind      tag      imm      payload          meaning
+ *   MESSAGE   tag      imm      body             a whole message
+ *   FIRST     tag      imm      wire_first       a longer message begins; its first piece, if any, lies in a chunk
+ *   PIECE     id       -        wire_piece       the next piece of the sender's message `id`
+ *   REFER     tag      imm      wire_refer       a message that the receiver reads where it lies: heap, cma, lend
+ *   GRANT     id       -        -                to the sender of `id`: it is matched, send the rest
+ *   FINISH    id       status   -                to whoever began `id`: the other side is done with it
+ *   PUT       key      offset   wire_first       remote write; pieces follow; answered by FINISH
+ *   GET       key      offset   wire_get         remote read; answered by REPLY
+ *   REPLY     id       status   wire_first       the answer to GET `id`; pieces follow
+ *   ATOMIC    key      offset   wire_atomic...   operands behind it, then comparands; answered by RESULT
+ *   RESULT    id       status   body             the values before
+ *   MOVE      ring     -        -                the rest of this ring's messages come through that one
+ *
+ * An id is the sender's number for a transfer that it has under way on this endpoint (plugin/ids.h). It is free again
+ * after the last PIECE (GRANT seen where one was needed), FINISH, or RESULT.
+ */
+#ifndef NIGH_PLUGIN_WIRE_H
+#define NIGH_PLUGIN_WIRE_H
+
+#include "shm/ring.h"
+
+enum nigh_kind {
+    NIGH_K_MESSAGE = 1,
+    NIGH_K_FIRST,
+    NIGH_K_PIECE,
+    NIGH_K_REFER,
+    NIGH_K_GRANT,
+    NIGH_K_FINISH,
+    NIGH_K_PUT,
+    NIGH_K_GET,
+    NIGH_K_REPLY,
+    NIGH_K_ATOMIC,
+    NIGH_K_RESULT,
+    NIGH_K_MOVE,
+    NIGH_K_END, /* one past the last */
+};
+
+/* flags in word 0 */
+#define NIGH_F_SYNC   1u /* FIRST: the sender waits for GRANT even if it needs none to send */
+#define NIGH_F_NOTIFY 2u /* PUT: tell the target's program */
+#define NIGH_F_FLUSH  4u /* FIRST, PIECE: the reader should flush the lines behind its copy */
+
+/* Where a piece lies is given in lines from the arena's start: 256 GiB in 32 bits, and the pool lies first. */
+struct nigh_wire_first {
+    uint64_t total;
+    uint64_t imm;   /* PUT: for the target's program */
+    uint32_t eager; /* bytes that come without a GRANT, at most total */
+    uint32_t id;
+    uint32_t line;  /* of the first piece */
+    uint32_t bytes; /* of the first piece; 0 = none yet */
+};
+
+struct nigh_wire_piece {
+    uint32_t line, bytes;
+};
+
+enum nigh_refer { NIGH_REFER_HEAP = 1, NIGH_REFER_CMA = 2, NIGH_REFER_LEND = 3 };
+
+struct nigh_wire_refer {
+    uint64_t total;
+    uint64_t where; /* arena offset, or for CMA an address in the sender's process */
+    uint32_t id;
+    uint32_t refer; /* enum nigh_refer */
+};
+
+struct nigh_wire_get {
+    uint64_t total;
+    uint32_t id;
+    uint32_t reserved;
+};
+
+struct nigh_wire_atomic {
+    uint16_t op, type;
+    uint32_t count;
+    uint32_t id;
+    uint32_t reserved;
+};
+
+static_assert(sizeof(struct nigh_wire_first) <= NIGH_SLOT_PAYLOAD, "first fits a slot");
+static_assert(sizeof(struct nigh_wire_refer) <= NIGH_SLOT_PAYLOAD, "refer fits a slot");
+static_assert(sizeof(struct nigh_wire_atomic) + 2 * 1024 <= NIGH_BODY_MAX, "an atomic fits a body");
+
+#endif

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * shm/ring.h - the ring of 64-byte slots from one context to one peer: single producer, single consumer. The slots lie
+ * in the producer's arena, how far the consumer has read (its credit) in the consumer's. Everything here runs for
+ * every message, so it is inline.
+ *
+ *   producer                                  consumer
+ *   reserve(n): room for n slots?             peek: does the slot at the cursor carry the expected lap?
+ *   fill body slots, then the header slot     read it
+ *   commit: store word 0 (RING_PUBLISH)       advance(n); now and then return credit (CREDIT_RETURN)
+ *
+ * A message of n slots is a header slot and n - 1 slots of pure payload. Payload may look like anything, also like the
+ * header of the next lap, so a slot that was payload is disarmed before the consumer can come to look at it as a
+ * header: commit writes an old lap into the slot behind the message first, if that was payload when last used. Small
+ * messages never pay for this.
+ *
+ * A producer that dies before commit has published nothing. The consumer never writes a slot.
+ */
+#ifndef NIGH_SHM_RING_H
+#define NIGH_SHM_RING_H
+
+#include "shm/layout.h"
+#include "shm/shared.h"
+#include <stdbool.h>
+#include <string.h>
+
+#define NIGH_RING_MIN 64u
+#define NIGH_RING_MAX 65536u
+#define NIGH_BODY_MAX \
+    2088u /* longest payload in a ring: 33 slots, so a ring of NIGH_RING_MIN always can take one */
+#define NIGH_LAP_SHIFT 48
+#define NIGH_LAP_MASK  UINT64_C(0xffff)
+
+/* Word 0 of a slot without its lap. */
+static inline uint64_t nigh_head_make(uint32_t kind, uint32_t bytes, uint32_t tclass, uint32_t flags)
+{
+    return (uint64_t)bytes << 32 | (uint64_t)tclass << 24 | (uint64_t)kind << 16 | flags;
+}
+
+static inline uint32_t nigh_head_kind(uint64_t head)
+{
+    return head >> 16 & 0xff;
+}
+
+static inline uint32_t nigh_head_bytes(uint64_t head)
+{
+    return head >> 32 & 0xffff;
+}
+
+static inline uint32_t nigh_head_tclass(uint64_t head)
+{
+    return head >> 24 & 0xff;
+}
+
+static inline uint32_t nigh_head_flags(uint64_t head)
+{
+    return head & 0xffff;
+}
+
+/* Slots that a payload of `bytes` takes, header slot included. */
+static inline uint32_t nigh_slots_for(uint32_t bytes)
+{
+    return bytes <= NIGH_SLOT_PAYLOAD ? 1 : 1 + (bytes - NIGH_SLOT_PAYLOAD + NIGH_LINE - 1) / NIGH_LINE;
+}
+
+/* ---- producer ------------------------------------------------------------------------------------------ */
+
+struct nigh_ring_tx {
+    struct nigh_slot *slots; /* NULL: no ring yet */
+    uint64_t next;           /* slots produced, ever, over all rings of this pair */
+    uint64_t limit;          /* `next` may come up to here without asking for credit */
+    uint64_t base;           /* `next` when this ring was taken into use */
+    uint32_t mask, shift;    /* slots - 1, log2 of slots */
+    uint32_t spare; /* slots kept back, so that a full ring has room for the message that replaces it */
+    uint32_t armed; /* count of slots that hold payload and would have to be disarmed */
+    const uint64_t *credit; /* consumed, in the peer's arena */
+    uint64_t *was_body;     /* a bit a slot; private */
+};
+
+static inline struct nigh_slot *nigh_ring_slot(const struct nigh_ring_tx *tx, uint64_t seq)
+{
+    return &tx->slots[(seq - tx->base) & tx->mask];
+}
+
+static inline uint64_t nigh_ring_lap(const struct nigh_ring_tx *tx, uint64_t seq)
+{
+    return ((seq - tx->base) >> tx->shift) + 1;
+}
+
+/*
+ * How far the peer has read, or UINT64_MAX if it claims what it cannot have. A value that goes back is the peer's own
+ * loss: it gets less room.
+ */
+static inline uint64_t nigh_ring_consumed(const struct nigh_ring_tx *tx)
+{
+    uint64_t consumed = nigh_load_acquire(tx->credit, CREDIT_TAKE);
+
+    return consumed <= tx->next ? consumed : UINT64_MAX;
+}
+
+/* Asks for credit: 0, or -EPROTO through false when the peer's word cannot be true. */
+static inline bool nigh_ring_refresh(struct nigh_ring_tx *tx)
+{
+    uint64_t consumed = nigh_ring_consumed(tx);
+
+    if (consumed == UINT64_MAX)
+        return false;
+    tx->limit = (consumed > tx->base ? consumed : tx->base) + tx->mask + 1 - tx->spare;
+    return true;
+}
+
+/* Is there room for `count` slots and the one behind them? */
+static inline bool nigh_ring_room(struct nigh_ring_tx *tx, uint32_t count)
+{
+    if (__builtin_expect(tx->next + count < tx->limit, 1))
+        return true;
+    return nigh_ring_refresh(tx) && tx->next + count < tx->limit;
+}
+
+/* Disarms the slot at `seq` if it was payload. */
+static inline void nigh_ring_disarm(struct nigh_ring_tx *tx, uint64_t seq)
+{
+    uint64_t at = (seq - tx->base) & tx->mask;
+    uint64_t bit = UINT64_C(1) << (at & 63);
+
+    if (!(tx->was_body[at >> 6] & bit))
+        return;
+    tx->was_body[at >> 6] &= ~bit;
+    tx->armed--;
+    /* Relaxed: the RING_PUBLISH store that lets the consumer come here follows. */
+    nigh_store_relaxed(&tx->slots[at].head, (nigh_ring_lap(tx, seq) - 1) << NIGH_LAP_SHIFT);
+}
+
+/* Publishes a message of `count` slots whose header slot is at `next`: everything but word 0 has been written. */
+static inline void nigh_ring_commit(struct nigh_ring_tx *tx, uint64_t head, uint32_t count)
+{
+    uint64_t seq = tx->next;
+
+    if (__builtin_expect(tx->armed != 0, 0))
+        nigh_ring_disarm(tx, seq + count);
+    nigh_store_release(&nigh_ring_slot(tx, seq)->head, nigh_ring_lap(tx, seq) << NIGH_LAP_SHIFT | head,
+                       RING_PUBLISH);
+    tx->next = seq + count;
+}
+
+/* Writes the payload of a message at `next`, over its header slot and body slots; `bytes` <= NIGH_BODY_MAX. */
+void nigh_ring_write_body(struct nigh_ring_tx *tx, const void *payload, uint32_t bytes);
+
+/* Takes `memory`, zeroed and of `slots`, into use from now on, `spare` of them kept back. -ENOMEM, nothing changed
+ * then. */
+int nigh_ring_tx_use(struct nigh_ring_tx *tx, void *memory, uint32_t slots, uint32_t spare);
+/* Lets the next message use what was kept back. */
+static inline void nigh_ring_unspare(struct nigh_ring_tx *tx)
+{
+    tx->limit += tx->spare;
+    tx->spare = 0;
+}
+
+void nigh_ring_tx_destroy(struct nigh_ring_tx *tx);
+
+/* ---- consumer ------------------------------------------------------------------------------------------ */
+
+struct nigh_ring_rx {
+    const struct nigh_slot *slots; /* in the peer's arena; NULL: no ring yet */
+    const struct nigh_slot *at;    /* the next slot to look at */
+    uint64_t lap;                  /* what it will carry in its top 16 bits, shifted to its place */
+    uint64_t next;                 /* slots consumed, ever */
+    uint64_t base;
+    uint64_t returned; /* of `next`, what the producer knows */
+    uint32_t mask, shift;
+    uint64_t *credit; /* consumed, in our own arena */
+};
+
+/* The next message's word 0, or 0 if there is none: a word with a lap is never 0 where a kind is set. */
+static inline uint64_t nigh_ring_peek(const struct nigh_ring_rx *rx)
+{
+    uint64_t head = nigh_load_acquire(&rx->at->head, RING_PEEK);
+
+    return (head ^ rx->lap) >> NIGH_LAP_SHIFT == 0 ? head : 0;
+}
+
+/* Goes past a message of `count` slots. Credit goes back each quarter of the ring: in between the producer keeps its
+ * line. */
+static inline void nigh_ring_advance(struct nigh_ring_rx *rx, uint32_t count)
+{
+    uint64_t at;
+
+    rx->next += count;
+    at = rx->next - rx->base;
+    rx->at = &rx->slots[at & rx->mask];
+    rx->lap = (((at >> rx->shift) + 1) & NIGH_LAP_MASK) << NIGH_LAP_SHIFT;
+}
+
+static inline bool nigh_ring_owes(const struct nigh_ring_rx *rx)
+{
+    return rx->next - rx->returned > rx->mask >> 2;
+}
+
+static inline void nigh_ring_return(struct nigh_ring_rx *rx)
+{
+    rx->returned = rx->next;
+    nigh_store_release(rx->credit, rx->next, CREDIT_RETURN);
+}
+
+/* Copies the payload of the message at the cursor to `out`; `bytes` <= NIGH_BODY_MAX. */
+void nigh_ring_read_body(const struct nigh_ring_rx *rx, void *out, uint32_t bytes);
+
+/* Reads the ring at `memory` from now on. */
+void nigh_ring_rx_use(struct nigh_ring_rx *rx, const void *memory, uint32_t slots);
+
+#endif
