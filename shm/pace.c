@@ -23,9 +23,9 @@ enum {
     STRAYS = 3,
     SWEEP_PATIENCE = 64,
     SWEEP_PATIENCE_MAX = 1024,
-    /* Even a sudden change starts no sweep sooner after the last one: CPUs that move all the time would have the
-     * pair do nothing but compare. */
-    SWEEP_APART = 16,
+    /* A sudden change waits for a quarter of the patience only, but it waits: CPUs that move all the time, or that
+     * are shared with others, would have the pair do nothing but compare. */
+    SUDDEN = 4,
 };
 
 /* Share of the bytes that may go to trials. A message of an alternative that is known to be n times slower counts
@@ -34,7 +34,8 @@ static const float trial_share = 0.03F;
 /* An alternative must be this much better, twice in a row; clearly better ones change at once. */
 static const float better = 1.10F;
 static const float clearly_better = 1.5F;
-/* A trial is given up when its first counted message is this much slower. */
+/* A trial is given up when its first counted message is this much slower; when it is so twice over, with the first
+ * message of all. */
 static const float hopeless = 2.0F;
 /* The figure of the current strategy has moved when it is so far from where it was settled. */
 static const float moved = 1.30F;
@@ -65,7 +66,7 @@ int nigh_strategy_check(const struct nigh_strategy *strategy, const char **why)
 
 int nigh_pace_open(struct nigh_pace *pace, const struct nigh_strategy *list, unsigned count, unsigned first)
 {
-    if (count == 0 || count > NIGH_PACE_STRATEGIES || first >= count)
+    if (count == 0 || count > NIGH_PACE_STRATEGIES || first >= count || list[first].from != 0)
         return -EINVAL;
     for (unsigned i = 0; i < count; i++) {
         if (nigh_strategy_check(&list[i], NULL) != 0)
@@ -92,6 +93,23 @@ static unsigned class_of(size_t bytes)
     return log - SMALLEST_CLASS + 1 < NIGH_PACE_CLASSES ? log - SMALLEST_CLASS + 1 : NIGH_PACE_CLASSES - 1;
 }
 
+/* Whether a strategy may take every message of a class. */
+static bool fits(const struct nigh_pace *pace, unsigned strategy, unsigned index)
+{
+    size_t least = index == 0 ? 1 : (size_t)1 << (SMALLEST_CLASS + index - 1);
+
+    return pace->strategy[strategy].from <= least;
+}
+
+/* True, and the class begins with it, when another class has found a strategy that fits this one. */
+static bool begin_like(struct nigh_pace *pace, unsigned index, unsigned other)
+{
+    if (other >= NIGH_PACE_CLASSES || !pace->in[other].changed || !fits(pace, pace->in[other].current, index))
+        return false;
+    pace->in[index].current = pace->in[other].current;
+    return true;
+}
+
 /* A size that is new begins with what the nearest size has found: the state of the machine is the same for both. */
 static void begin(struct nigh_pace *pace, unsigned index)
 {
@@ -100,14 +118,9 @@ static void begin(struct nigh_pace *pace, unsigned index)
     in->begun = 1;
     in->current = pace->first;
     for (unsigned step = 1; step < NIGH_PACE_CLASSES; step++) {
-        if (index >= step && pace->in[index - step].changed) {
-            in->current = pace->in[index - step].current;
+        /* index - step may wrap, and is then no class either */
+        if (begin_like(pace, index, index - step) || begin_like(pace, index, index + step))
             break;
-        }
-        if (index + step < NIGH_PACE_CLASSES && pace->in[index + step].changed) {
-            in->current = pace->in[index + step].current;
-            break;
-        }
     }
     in->turn = in->current;
 }
@@ -118,40 +131,45 @@ static void send_out(struct nigh_pace_class *in, unsigned strategy)
     in->turn = (uint8_t)strategy;
     in->to_send = in->to_hear = TRIAL;
     in->counted = 0;
-    in->trial_sum = 0;
     in->waited = 0;
 }
 
-static unsigned next_alternative(const struct nigh_pace *pace, const struct nigh_pace_class *in)
+/* The next one in turn that fits, NONE when there is no other. */
+static unsigned next_alternative(const struct nigh_pace *pace, unsigned index)
 {
-    unsigned next = (in->turn + 1U) % pace->count;
+    const struct nigh_pace_class *in = &pace->in[index];
 
-    return next == in->current ? (next + 1U) % pace->count : next;
+    for (unsigned step = 1; step <= pace->count; step++) {
+        unsigned next = (in->turn + step) % pace->count;
+
+        if (next != in->current && fits(pace, next, index))
+            return next;
+    }
+    return NONE;
 }
 
-/* Bytes that one message of a strategy costs the credit. */
-static float cost(const struct nigh_pace_class *in, unsigned strategy, size_t bytes)
+static void consider_trial(struct nigh_pace *pace, unsigned index, size_t bytes)
 {
-    float slower = in->figure[in->current] > 0 ? in->figure[strategy] / in->figure[in->current] : 1;
+    struct nigh_pace_class *in = &pace->in[index];
+    unsigned next;
 
-    return (float)bytes * (slower > 1 ? slower : 1);
-}
-
-static void consider_trial(struct nigh_pace *pace, struct nigh_pace_class *in, size_t bytes)
-{
-    unsigned next = next_alternative(pace, in);
-
+    /* The credit may go below zero: what a trial costs is known only behind it, as the figure that an alternative
+     * had in another state of the machine says nothing. The next trial waits until it is paid off. */
     if (in->sweep > 0)
         in->sweep--;
-    else if (in->credit < TRIAL * cost(in, next, bytes))
+    else if (in->credit < (float)TRIAL * (float)bytes)
         return;
-    send_out(in, next);
+    next = next_alternative(pace, index);
+    if (next != NONE)
+        send_out(in, next);
 }
 
-static unsigned choose_slow(struct nigh_pace *pace, struct nigh_pace_class *in, size_t bytes)
+static unsigned choose_slow(struct nigh_pace *pace, unsigned index, size_t bytes)
 {
-    if (in->trial == NONE && in->heard >= WARM && pace->count > 1)
-        consider_trial(pace, in, bytes);
+    struct nigh_pace_class *in = &pace->in[index];
+
+    if (in->trial == NONE && in->heard >= WARM)
+        consider_trial(pace, index, bytes);
     if (in->trial == NONE)
         return in->current;
     if (in->to_send > 0) {
@@ -175,7 +193,7 @@ unsigned nigh_pace_choose(struct nigh_pace *pace, size_t bytes)
     /* The common case: no trial is out and none can be paid for. */
     if (in->trial == NONE && in->sweep == 0 && in->credit < (float)TRIAL * (float)bytes)
         return in->current;
-    return choose_slow(pace, in, bytes);
+    return choose_slow(pace, index, bytes);
 }
 
 static void start_sweep(const struct nigh_pace *pace, struct nigh_pace_class *in)
@@ -198,6 +216,14 @@ static void change_to(struct nigh_pace *pace, struct nigh_pace_class *in, unsign
     pace->changes++;
 }
 
+/* One of three messages may have been interrupted. */
+static float median(const float v[TRIAL_COUNTED])
+{
+    float low = v[0] < v[1] ? v[0] : v[1], high = v[0] < v[1] ? v[1] : v[0];
+
+    return v[2] < low ? low : v[2] < high ? v[2] : high;
+}
+
 static void conclude(struct nigh_pace *pace, struct nigh_pace_class *in)
 {
     unsigned tried = in->trial;
@@ -206,7 +232,7 @@ static void conclude(struct nigh_pace *pace, struct nigh_pace_class *in)
     in->trial = NONE;
     if (in->counted == 0)
         return;
-    in->figure[tried] = in->trial_sum / in->counted;
+    in->figure[tried] = in->counted < TRIAL_COUNTED ? in->sample[0] : median(in->sample);
     if (in->counted < TRIAL_COUNTED || in->figure[tried] * better > now) {
         in->wins = 0;
         return;
@@ -220,23 +246,26 @@ static void conclude(struct nigh_pace *pace, struct nigh_pace_class *in)
 static void learn_trial(struct nigh_pace *pace, struct nigh_pace_class *in, float figure, bool stalled)
 {
     bool first = in->to_hear == TRIAL;
+    float limit = in->figure[in->current] * hopeless;
 
     in->to_hear--;
-    if (!first && !stalled) {
-        in->trial_sum += figure;
-        in->counted++;
-        if (in->counted == 1 && figure > in->figure[in->current] * hopeless)
+    if (!stalled && (!first || figure > limit * hopeless)) {
+        in->sample[in->counted++] = figure;
+        if (in->counted == 1 && figure > limit)
             in->to_hear = in->to_send = 0;
     }
     if (in->to_hear == 0)
         conclude(pace, in);
 }
 
-/* True once a figure is so far off, so often in a row, that the old one means nothing any more. */
+/* True once figures are so far off, so often in a row, that the old one means nothing any more. The new one is the
+ * least of them, in->stray. */
 static bool is_new_state(struct nigh_pace_class *in, float figure)
 {
     float before = in->figure[in->current];
 
+    if (in->strays == 0 || figure < in->stray)
+        in->stray = figure;
     if (figure <= before * clip && figure * clip >= before) {
         in->strays = 0;
         return false;
@@ -254,9 +283,11 @@ static void learn_current(struct nigh_pace *pace, struct nigh_pace_class *in, fl
 
     in->since++;
     in->heard++;
-    if (*now <= 0 || is_new_state(in, figure)) {
+    if (*now <= 0) {
         *now = figure;
-        apart = SWEEP_APART;
+    } else if (is_new_state(in, figure)) {
+        *now = in->stray;
+        apart /= SUDDEN;
     } else if (in->strays == 0) {
         *now += (figure - *now) * weight;
     }
@@ -303,7 +334,7 @@ void nigh_pace_handoff(struct nigh_pace *pace, float ns)
 
     pace->handoff = ns;
     for (unsigned i = 0; known && pace->count > 1 && i < NIGH_PACE_CLASSES; i++) {
-        if (pace->in[i].heard >= WARM && pace->in[i].since >= SWEEP_APART)
+        if (pace->in[i].heard >= WARM && pace->in[i].since >= SWEEP_PATIENCE / SUDDEN)
             start_sweep(pace, &pace->in[i]);
     }
 }

@@ -25,15 +25,19 @@ struct nigh_strategy {
     uint8_t reserved[2];
     uint32_t span;  /* bytes of chunks in rotation */
     uint32_t piece; /* the largest piece; a multiple of 4 KiB */
+    uint32_t
+        from; /* only for messages of at least so many bytes: a reader that writes past its cache wins every
+                     * timing, but its program then finds the data in memory */
 };
 
 /* What one size class knows. A figure is nanoseconds per KiB, 0 while there is none. */
 struct nigh_pace_class {
     float figure[NIGH_PACE_STRATEGIES];
     float settled;     /* figure of the current strategy when the alternatives were last looked at */
-    float trial_sum;   /* of the counted messages of the trial */
+    float sample[3];   /* the counted messages of the trial */
+    float stray;       /* the least of the strays in a row */
     float credit;      /* bytes that trials may still cost */
-    uint32_t heard;    /* messages learned from since the current strategy was chosen, at most 2^32-1 */
+    uint32_t heard;    /* messages learned from since the current strategy was chosen; may wrap */
     uint32_t since;    /* messages since the last sweep of all alternatives */
     uint16_t patience; /* messages that must pass between sweeps; doubles when a sweep was for nothing */
     uint16_t waited;   /* messages chosen since the trial was sent out */
@@ -59,7 +63,7 @@ struct nigh_pace {
 };
 
 /* Begins with strategy `first` of `count`; the list is copied. 0, or -EINVAL and *pace untouched: count is 0 or
- * above NIGH_PACE_STRATEGIES, first is not below count, or a strategy is not valid (nigh_strategy_check). */
+ * above NIGH_PACE_STRATEGIES, first is not below count or is not for every size (from), or a strategy is not valid (nigh_strategy_check). */
 int nigh_pace_open(struct nigh_pace *pace, const struct nigh_strategy *list, unsigned count, unsigned first);
 
 /* 0; -EINVAL when a kernel is none of the enum, when a piece is 0, no multiple of 4 KiB or more than half of the

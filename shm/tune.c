@@ -15,16 +15,21 @@ enum {
     SPAN_MOST = 64 * MIB,
     SPAN_DEFAULT = 2 * MIB,
     PIECE_DEFAULT = NIGH_CHUNK,
+    FROM_MOST = 1024 * MIB,
     FAR_NS_MOST = 100000,
 };
 
 /* One span for all, because the pool is one for all pairs. Flushing is not in the list: it was second everywhere
  * (docs/rationale.md), and every strategy costs trials. */
 static const struct nigh_strategy compiled_in[] = {
-    {NIGH_COPY_PLAIN, NIGH_COPY_PLAIN, {0, 0}, 2 * MIB, NIGH_CHUNK},
-    {NIGH_COPY_NT, NIGH_COPY_PLAIN, {0, 0}, 2 * MIB, NIGH_CHUNK},
-    {NIGH_COPY_PLAIN, NIGH_COPY_NT, {0, 0}, 2 * MIB, NIGH_CHUNK},
-    {NIGH_COPY_NT, NIGH_COPY_NT, {0, 0}, 2 * MIB, NIGH_CHUNK},
+    {.sender = NIGH_COPY_PLAIN, .receiver = NIGH_COPY_PLAIN, .span = 2 * MIB, .piece = NIGH_CHUNK},
+    {.sender = NIGH_COPY_NT, .receiver = NIGH_COPY_PLAIN, .span = 2 * MIB, .piece = NIGH_CHUNK},
+    {.sender = NIGH_COPY_PLAIN,
+     .receiver = NIGH_COPY_NT,
+     .span = 2 * MIB,
+     .piece = NIGH_CHUNK,
+     .from = 8 * MIB},
+    {.sender = NIGH_COPY_NT, .receiver = NIGH_COPY_NT, .span = 2 * MIB, .piece = NIGH_CHUNK, .from = 8 * MIB},
 };
 
 void nigh_tune_default(struct nigh_tune *out)
@@ -128,7 +133,9 @@ static int strategy_option(struct line option, struct nigh_strategy *out)
         return number(&option, "span", SPAN_LEAST, SPAN_MOST, &out->span);
     if (is(&key, "piece"))
         return number(&option, "piece", NIGH_PAGE, NIGH_CHUNK, &out->piece);
-    snprintf(key.error, NIGH_TUNE_ERROR, "strategy: '%.*s' is neither span=BYTES nor piece=BYTES",
+    if (is(&key, "from"))
+        return number(&option, "from", 0, FROM_MOST, &out->from);
+    snprintf(key.error, NIGH_TUNE_ERROR, "strategy: '%.*s' is none of span=BYTES, piece=BYTES and from=BYTES",
              length(&key), key.at);
     return -EINVAL;
 }
@@ -242,6 +249,12 @@ int nigh_tune_parse(const char *text, const char *name, struct nigh_tune *tune, 
                  found.far, found.count);
         return named(error, name, count);
     }
+    if (found.strategy[found.near].from || found.strategy[found.far].from) {
+        snprintf(error, NIGH_TUNE_ERROR,
+                 "near = %u and far = %u: both must be for messages of every size (from=0)", found.near,
+                 found.far);
+        return named(error, name, count);
+    }
     *tune = found;
     return 0;
 }
@@ -280,9 +293,9 @@ int nigh_tune_format(const struct nigh_tune *tune, const char *comment, char *te
     for (uint32_t i = 0; i < tune->count; i++) {
         const struct nigh_strategy *s = &tune->strategy[i];
 
-        at = append(text, bytes, at, "strategy = %s>%s span=%u piece=%u\n",
+        at = append(text, bytes, at, "strategy = %s>%s span=%u piece=%u from=%u\n",
                     nigh_copy_name((enum nigh_copy_kernel)s->sender),
-                    nigh_copy_name((enum nigh_copy_kernel)s->receiver), s->span, s->piece);
+                    nigh_copy_name((enum nigh_copy_kernel)s->receiver), s->span, s->piece, s->from);
     }
     return append(text, bytes, at, "near = %u\nfar = %u\n", tune->near, tune->far);
 }

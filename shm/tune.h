@@ -9,6 +9,7 @@
  *     far_ns = 120
  *     strategy = plain>plain span=2M piece=64K
  *     strategy = nt>plain span=512K piece=64K
+ *     strategy = plain>nt span=2M piece=64K from=8M
  *     near = 0
  *     far = 1
  */
@@ -43,8 +44,8 @@ void nigh_tune_default(struct nigh_tune *out);
  * this CPU lacks. Keys that are absent keep their defaults; the first strategy replaces the default list. */
 int nigh_tune_parse(const char *text, const char *name, struct nigh_tune *tune, char error[NIGH_TUNE_ERROR]);
 
-/* One strategy as in the file, for options: "nt>plain span=512K piece=64K", in which span and piece may be left out
- * (2M and 64K). 0, or -EINVAL with *out untouched and `error` set. */
+/* One strategy as in the file, for options: "nt>plain span=512K piece=64K", in which span, piece and from may be left out
+ * (2M, 64K and 0). 0, or -EINVAL with *out untouched and `error` set. */
 int nigh_strategy_parse(const char *text, struct nigh_strategy *out, char error[NIGH_TUNE_ERROR]);
 
 /* The file of this machine: $NIGH_TUNE, else tune-HOSTNAME.conf in $XDG_CONFIG_HOME/nigh, else in

@@ -17,9 +17,9 @@
 enum { NEAR = 0, FAR = 1, ALIKE = 2, NONE = NIGH_PACE_STRATEGIES, MIB = 1 << 20 };
 
 static const struct nigh_strategy list[] = {
-    {NIGH_COPY_PLAIN, NIGH_COPY_PLAIN, {0, 0}, 2 * MIB, 65536},
-    {NIGH_COPY_PREFETCHW, NIGH_COPY_PLAIN, {0, 0}, 512 * 1024, 65536},
-    {NIGH_COPY_PLAIN, NIGH_COPY_PLAIN, {0, 0}, 512 * 1024, 65536},
+    {.sender = NIGH_COPY_PLAIN, .receiver = NIGH_COPY_PLAIN, .span = 2 * MIB, .piece = 65536},
+    {.sender = NIGH_COPY_PREFETCHW, .receiver = NIGH_COPY_PLAIN, .span = 512 * 1024, .piece = 65536},
+    {.sender = NIGH_COPY_PLAIN, .receiver = NIGH_COPY_PLAIN, .span = 512 * 1024, .piece = 65536},
 };
 
 /* ns per KiB in each state; the third column of figures is a machine on which nothing matters. */
@@ -273,6 +273,28 @@ static void a_new_size_begins_with_what_its_neighbour_found(void **state)
     assert_int_equal(nigh_pace_choose(&run.pace, 100000), 1);
 }
 
+static void a_strategy_for_large_messages_takes_no_others(void **state)
+{
+    struct nigh_strategy with[] = {list[0], list[1]};
+    struct nigh_pace pace;
+    unsigned taken = 0;
+
+    (void)state;
+    with[1].from = 8 * MIB;
+    assert_int_equal(nigh_pace_open(&pace, with, 2, 1), -EINVAL);
+    assert_int_equal(nigh_pace_open(&pace, with, 2, 0), 0);
+    for (unsigned i = 0; i < 4000; i++) {
+        /* what is forbidden would be twice as fast */
+        unsigned large = nigh_pace_choose(&pace, 16 * MIB), small = nigh_pace_choose(&pace, 8 * MIB - 1);
+
+        assert_int_equal(small, 0);
+        nigh_pace_learn(&pace, small, 8 * MIB - 1, 400000, false);
+        nigh_pace_learn(&pace, large, 16 * MIB, large ? 400000 : 800000, false);
+        taken += large;
+    }
+    assert_in_range(taken, 3000, 4000);
+}
+
 static void force_holds_and_ends(void **state)
 {
     struct run run;
@@ -389,6 +411,7 @@ int main(void)
         cmocka_unit_test(messages_that_never_come_back_end_the_trial),
         cmocka_unit_test(works_with_many_messages_in_flight),
         cmocka_unit_test(a_new_size_begins_with_what_its_neighbour_found),
+        cmocka_unit_test(a_strategy_for_large_messages_takes_no_others),
         cmocka_unit_test(force_holds_and_ends),
         cmocka_unit_test(says_why),
         cmocka_unit_test(one_strategy_alone_is_never_compared),
