@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* plugin/match.c - tag matching beyond exact receives: wildcards, masks, messages that came first. */
+/* plugin/match.c - tag matching beyond exact receives: wildcards and masks. */
 #include "plugin/match.h"
 
 #include <assert.h>
 
 static_assert(NIGH_TCLASSES <= 1 << 16, "a class has 16 bits of a key");
+static_assert(NIGH_MATCH_SHAPES <= 32, "a shape has a bit of matcher.active");
 static_assert(offsetof(struct nigh_posted, node) == 0, "a node of the table of receives is the receive");
-
-#define OF_NODE(node, member) \
-    ((struct nigh_arrived *)(void *)((char *)(node)-offsetof(struct nigh_arrived, member)))
 
 static struct nigh_posted *posted_of(struct nigh_match_node *node)
 {
@@ -29,12 +27,17 @@ int nigh_match_init(struct nigh_matcher *matcher)
         return rc;
     }
     for (uint32_t i = 0; i < NIGH_TCLASSES; i++) {
-        struct nigh_match_node *masked = &matcher->masked[i];
+        struct nigh_match_node *listed = &matcher->listed[i];
         struct nigh_match_link *order = &matcher->arrived_order[i];
 
-        masked->next = masked->prev = masked;
+        listed->next = listed->prev = listed;
         order->next = order->prev = order;
     }
+    matcher->active = 1u << NIGH_MATCH_EXACT;
+    matcher->shapes[NIGH_MATCH_ANY_SOURCE].any = NIGH_ANY;
+    matcher->shapes[NIGH_MATCH_ANY_TAG].ignore = NIGH_IGNORE_ALL;
+    matcher->shapes[NIGH_MATCH_ANYTHING].any = NIGH_ANY;
+    matcher->shapes[NIGH_MATCH_ANYTHING].ignore = NIGH_IGNORE_ALL;
     return 0;
 }
 
@@ -44,65 +47,87 @@ void nigh_match_destroy(struct nigh_matcher *matcher)
     nigh_match_table_destroy(&matcher->posted);
 }
 
-/* ---- receives ---- */
-
-static enum nigh_match_kind kind_of(const struct nigh_posted *posted)
+static uint32_t hot(const struct nigh_matcher *matcher)
 {
-    if (posted->source == NIGH_ANY)
-        return posted->ignore == 0 ? NIGH_MATCH_ANY_SOURCE : NIGH_MATCH_MASKED;
-    if (posted->ignore == 0)
-        return NIGH_MATCH_EXACT;
-    return posted->ignore == NIGH_IGNORE_ALL ? NIGH_MATCH_ANY_TAG : NIGH_MATCH_MASKED;
+    return (uint32_t)(matcher->hot_key >> 48);
 }
 
-void nigh_match_post_wild(struct nigh_matcher *matcher, struct nigh_posted *posted)
+/* From now on receives of shape `number` are the ones that are counted by posted_count alone. */
+static void make_hot(struct nigh_matcher *matcher, uint32_t number)
 {
-    enum nigh_match_kind kind = kind_of(posted);
+    const struct nigh_match_shape *shape = &matcher->shapes[number];
 
-    posted->kind = (uint8_t)kind;
-    posted->node.key = nigh_match_key(kind, posted->source, posted->tclass);
-    posted->node.tag = kind == NIGH_MATCH_ANY_TAG ? 0 : posted->tag;
-    matcher->wild_count++;
-    matcher->kinds[kind]++;
-    if (kind == NIGH_MATCH_MASKED) {
-        struct nigh_match_node *end = &matcher->masked[posted->tclass];
+    matcher->shapes[hot(matcher)].count = matcher->posted_count - matcher->others;
+    matcher->others = matcher->posted_count - shape->count;
+    matcher->hot_key = nigh_match_key(number, shape->any, 0);
+    matcher->hot_ignore = shape->ignore;
+    matcher->active |= 1u << number;
+}
 
-        posted->node.next = end;
-        posted->node.prev = end->prev;
-        end->prev->next = &posted->node;
-        end->prev = &posted->node;
-    } else {
-        nigh_match_append(&matcher->posted, &posted->node);
+/* Makes the shape of a receive hot: the one that has its mask, else one without receives. false: there is none. */
+bool nigh_match_choose_shape(struct nigh_matcher *matcher, const struct nigh_posted *posted)
+{
+    uint32_t any = posted->source == NIGH_ANY ? NIGH_ANY : 0, unused = NIGH_MATCH_LISTED;
+
+    matcher->shapes[hot(matcher)].count = matcher->posted_count - matcher->others;
+    for (uint32_t i = 0; i < NIGH_MATCH_SHAPES; i++) {
+        const struct nigh_match_shape *shape = &matcher->shapes[i];
+
+        if (shape->ignore == posted->ignore && shape->any == any) {
+            make_hot(matcher, i);
+            return true;
+        }
+        if (i >= NIGH_MATCH_FREE && shape->count == 0 && unused == NIGH_MATCH_LISTED)
+            unused = i;
     }
+    if (unused == NIGH_MATCH_LISTED)
+        return false;
+    matcher->shapes[unused] = (struct nigh_match_shape){.ignore = posted->ignore, .any = any};
+    make_hot(matcher, unused);
+    return true;
 }
 
-static void forget(struct nigh_matcher *matcher, const struct nigh_posted *posted)
+void nigh_match_list(struct nigh_matcher *matcher, struct nigh_posted *posted)
 {
-    matcher->posted_count--;
-    if (posted->kind != NIGH_MATCH_EXACT) {
-        matcher->wild_count--;
-        matcher->kinds[posted->kind]--;
-    }
+    struct nigh_match_node *end = &matcher->listed[posted->tclass];
+
+    matcher->posted_count++;
+    matcher->others++;
+    posted->shape = NIGH_MATCH_LISTED;
+    posted->node.next = end;
+    posted->node.prev = end->prev;
+    end->prev->next = &posted->node;
+    end->prev = &posted->node;
 }
 
-static void unlink_masked(struct nigh_posted *posted)
+static void unlist(struct nigh_posted *posted)
 {
     posted->node.prev->next = posted->node.next;
     posted->node.next->prev = posted->node.prev;
 }
 
+void nigh_match_forget(struct nigh_matcher *matcher, const struct nigh_posted *posted)
+{
+    matcher->posted_count--;
+    if (posted->shape == hot(matcher))
+        return;
+    matcher->others--;
+    if (posted->shape != NIGH_MATCH_LISTED)
+        matcher->shapes[posted->shape].count--;
+}
+
 void nigh_match_withdraw(struct nigh_matcher *matcher, struct nigh_posted *posted)
 {
-    if (posted->kind == NIGH_MATCH_MASKED)
-        unlink_masked(posted);
+    if (posted->shape == NIGH_MATCH_LISTED)
+        unlist(posted);
     else
         nigh_match_remove(&matcher->posted, &posted->node);
-    forget(matcher, posted);
+    nigh_match_forget(matcher, posted);
 }
 
 /* The older one of `best` and the head of a queue, and where that head hangs. */
-static void consider(const struct nigh_matcher *matcher, uint64_t key, uint64_t tag,
-                     struct nigh_posted **best, struct nigh_match_node ***best_at)
+static inline void consider(const struct nigh_matcher *matcher, uint64_t key, uint64_t tag,
+                            struct nigh_posted **best, struct nigh_match_node ***best_at)
 {
     struct nigh_match_node **at = nigh_match_seek(&matcher->posted, key, tag);
     struct nigh_posted *posted = posted_of(*at);
@@ -113,11 +138,11 @@ static void consider(const struct nigh_matcher *matcher, uint64_t key, uint64_t 
     }
 }
 
-/* The first masked receive that matches and is older than `best`, else `best`. */
-static struct nigh_posted *consider_masked(const struct nigh_matcher *matcher, uint32_t source,
+/* The first receive of the list that matches and is older than `best`, else `best`. */
+static struct nigh_posted *consider_listed(const struct nigh_matcher *matcher, uint32_t source,
                                            uint32_t tclass, uint64_t tag, struct nigh_posted *best)
 {
-    const struct nigh_match_node *end = &matcher->masked[tclass];
+    const struct nigh_match_node *end = &matcher->listed[tclass];
     uint64_t until = best == NULL ? UINT64_MAX : best->sequence;
 
     for (struct nigh_match_node *node = end->next; node != end; node = node->next) {
@@ -132,124 +157,31 @@ static struct nigh_posted *consider_masked(const struct nigh_matcher *matcher, u
     return best;
 }
 
-struct nigh_posted *nigh_match_arrive_wild(struct nigh_matcher *matcher, uint32_t source, uint32_t tclass,
-                                           uint64_t tag)
+struct nigh_posted *nigh_match_arrive_mixed(struct nigh_matcher *matcher, uint32_t source, uint32_t tclass,
+                                            uint64_t tag)
 {
     struct nigh_match_node **at = NULL;
     struct nigh_posted *best = NULL;
 
-    if (matcher->posted_count != matcher->wild_count)
-        consider(matcher, nigh_match_key(NIGH_MATCH_EXACT, source, tclass), tag, &best, &at);
-    if (matcher->kinds[NIGH_MATCH_ANY_SOURCE] != 0)
-        consider(matcher, nigh_match_key(NIGH_MATCH_ANY_SOURCE, NIGH_ANY, tclass), tag, &best, &at);
-    if (matcher->kinds[NIGH_MATCH_ANY_TAG] != 0)
-        consider(matcher, nigh_match_key(NIGH_MATCH_ANY_TAG, source, tclass), 0, &best, &at);
-    if (matcher->kinds[NIGH_MATCH_MASKED] != 0)
-        best = consider_masked(matcher, source, tclass, tag, best);
+    for (uint32_t left = matcher->active; left != 0; left &= left - 1) {
+        uint32_t number = (uint32_t)__builtin_ctz(left);
+        const struct nigh_match_shape *shape = &matcher->shapes[number];
+
+        if (shape->count != 0 || number == hot(matcher))
+            consider(matcher, nigh_match_key(number, source | shape->any, tclass), tag & ~shape->ignore,
+                     &best, &at);
+        else
+            matcher->active &=
+                ~(1u << number); /* not as soon as the last one goes: the next often comes soon */
+    }
+    if (matcher->listed[tclass].next != &matcher->listed[tclass])
+        best = consider_listed(matcher, source, tclass, tag, best);
     if (best == NULL || best->keep)
         return best;
-    if (best->kind == NIGH_MATCH_MASKED)
-        unlink_masked(best);
+    if (best->shape == NIGH_MATCH_LISTED)
+        unlist(best);
     else
         nigh_match_shift(&matcher->posted, at);
-    forget(matcher, best);
+    nigh_match_forget(matcher, best);
     return best;
-}
-
-/* ---- messages that came first ---- */
-
-static void file(struct nigh_matcher *matcher, struct nigh_match_node *node, enum nigh_match_kind kind,
-                 uint32_t source, uint32_t tclass, uint64_t tag)
-{
-    node->key = nigh_match_key(kind, source, tclass);
-    node->tag = tag;
-    nigh_match_append(&matcher->arrived, node);
-}
-
-void nigh_match_keep(struct nigh_matcher *matcher, struct nigh_arrived *arrived)
-{
-    uint32_t source = arrived->source, tclass = arrived->tclass;
-    struct nigh_match_link *end = &matcher->arrived_order[tclass];
-
-    file(matcher, &arrived->exact, NIGH_MATCH_EXACT, source, tclass, arrived->tag);
-    file(matcher, &arrived->any_source, NIGH_MATCH_ANY_SOURCE, NIGH_ANY, tclass, arrived->tag);
-    file(matcher, &arrived->any_tag, NIGH_MATCH_ANY_TAG, source, tclass, 0);
-    arrived->order.next = end;
-    arrived->order.prev = end->prev;
-    end->prev->next = &arrived->order;
-    end->prev = &arrived->order;
-    matcher->arrived_count++;
-}
-
-void nigh_match_drop(struct nigh_matcher *matcher, struct nigh_arrived *arrived)
-{
-    nigh_match_remove(&matcher->arrived, &arrived->exact);
-    nigh_match_remove(&matcher->arrived, &arrived->any_source);
-    nigh_match_remove(&matcher->arrived, &arrived->any_tag);
-    arrived->order.prev->next = arrived->order.next;
-    arrived->order.next->prev = arrived->order.prev;
-    matcher->arrived_count--;
-}
-
-static struct nigh_match_node *head_of(const struct nigh_matcher *matcher, enum nigh_match_kind kind,
-                                       uint32_t source, uint32_t tclass, uint64_t tag)
-{
-    return *nigh_match_seek(&matcher->arrived, nigh_match_key(kind, source, tclass), tag);
-}
-
-static bool same_tag(const struct nigh_arrived *arrived, uint64_t tag, uint64_t ignore)
-{
-    return ((arrived->tag ^ tag) & ~ignore) == 0;
-}
-
-static struct nigh_arrived *find_of_source(const struct nigh_matcher *matcher, uint32_t source,
-                                           uint32_t tclass, uint64_t tag, uint64_t ignore)
-{
-    struct nigh_match_node *head, *node;
-
-    if (ignore == 0) {
-        head = head_of(matcher, NIGH_MATCH_EXACT, source, tclass, tag);
-        return head == NULL ? NULL : OF_NODE(head, exact);
-    }
-    head = node = head_of(matcher, NIGH_MATCH_ANY_TAG, source, tclass, 0);
-    if (head == NULL)
-        return NULL;
-    do {
-        struct nigh_arrived *arrived = OF_NODE(node, any_tag);
-
-        if (same_tag(arrived, tag, ignore))
-            return arrived;
-        node = node->next;
-    } while (node != head);
-    return NULL;
-}
-
-static struct nigh_arrived *find_of_anyone(const struct nigh_matcher *matcher, uint32_t tclass, uint64_t tag,
-                                           uint64_t ignore)
-{
-    const struct nigh_match_link *end = &matcher->arrived_order[tclass];
-
-    if (ignore == 0) {
-        struct nigh_match_node *head = head_of(matcher, NIGH_MATCH_ANY_SOURCE, NIGH_ANY, tclass, tag);
-
-        return head == NULL ? NULL : OF_NODE(head, any_source);
-    }
-    for (struct nigh_match_link *link = end->next; link != end; link = link->next) {
-        struct nigh_arrived *arrived = OF_NODE(link, order);
-
-        if (same_tag(arrived, tag, ignore))
-            return arrived;
-    }
-    return NULL;
-}
-
-struct nigh_arrived *nigh_match_find_any(struct nigh_matcher *matcher, uint32_t source, uint32_t tclass,
-                                         uint64_t tag, uint64_t ignore, bool take)
-{
-    struct nigh_arrived *found = source == NIGH_ANY ? find_of_anyone(matcher, tclass, tag, ignore)
-                                                    : find_of_source(matcher, source, tclass, tag, ignore);
-
-    if (found != NULL && take)
-        nigh_match_drop(matcher, found);
-    return found;
 }

@@ -17,35 +17,41 @@
  * match a receive the one that was kept first is taken. A receive matches a message when the class is the
  * same, the source is the same or NIGH_ANY, and the tags are equal in all bits that `ignore` leaves.
  *
- * How a receive is kept depends on what it names; the queues of all kinds share one table:
- *
- *   kind         source  ignore     kept in                               an arrival finds it
- *   exact        one     0          queue (source, class, tag)            at once
- *   any source   any     0          queue (class, tag)                    at once
- *   any tag      one     all bits   queue (source, class)                 at once
- *   masked       one     some bits  list of the class, in posting order   by walking the list
- *   masked       any     > 0        the same list                         by walking the list
+ * Receives that name the same things form a *shape*: whether one source or any, and which bits of the tag are
+ * ignored. Of one shape all that match a message have the same key, so they are a queue of the table that the
+ * message finds at once; it looks into one queue for each shape that is in use and takes the oldest head. Hosts
+ * use few shapes (many ignore the same protocol bits in all their receives). More than NIGH_MATCH_SHAPES at one
+ * time go to a list per class, which is walked.
  *
  * A message that no receive was there for is in four queues at once: (source, class, tag), (class, tag),
- * (source, class), and its class. A masked receive walks the third or the fourth.
+ * (source, class), and its class. The tags of the first two leave out the bits of `filed_ignore`: what most
+ * receives that look for messages ignore, as learnt from them. Other masks walk the third or the fourth queue.
  */
-enum nigh_match_kind {
-    NIGH_MATCH_EXACT = 0,
-    NIGH_MATCH_ANY_SOURCE = 1,
-    NIGH_MATCH_ANY_TAG = 2,
-    NIGH_MATCH_MASKED = 3,
-    NIGH_MATCH_KINDS = 4,
+enum nigh_match_shape_number {
+    NIGH_MATCH_EXACT = 0,      /* one source, the whole tag */
+    NIGH_MATCH_ANY_SOURCE = 1, /* any source, the whole tag */
+    NIGH_MATCH_ANY_TAG = 2,    /* one source, nothing of the tag */
+    NIGH_MATCH_ANYTHING = 3,
+    NIGH_MATCH_FREE = 4, /* this and all above: whatever is posted */
+    NIGH_MATCH_SHAPES = 16,
+    NIGH_MATCH_LISTED = NIGH_MATCH_SHAPES, /* of a receive in the list */
 };
 
-/* A posted receive: the first member of the caller's operation. The caller sets the fields up to `keep`. From
- * nigh_match_post() until it is handed back it belongs to the matcher and must not move. */
+struct nigh_match_shape {
+    uint64_t ignore;
+    uint32_t any;   /* all bits of a source where that does not count, else 0 */
+    uint32_t count; /* receives of this shape; of the hot one it is posted_count - others */
+};
+
+/* A posted receive: the first member of the caller's operation. The caller sets ignore, source,
+ * tclass, keep and tag. From nigh_match_post() until it is handed back it belongs to the matcher and must not move. */
 struct nigh_posted {
     struct nigh_match_node node;
     uint64_t ignore;
     uint32_t source; /* index of the peer, or NIGH_ANY */
     uint16_t tclass; /* below NIGH_TCLASSES */
-    bool keep;    /* a match leaves it where it stands (multi-receive); the caller withdraws it in the end */
-    uint8_t kind; /* enum nigh_match_kind; the matcher's */
+    bool keep;     /* a match leaves it where it stands (multi-receive); the caller withdraws it in the end */
+    uint8_t shape; /* number of its shape, or NIGH_MATCH_LISTED; the matcher's */
     uint64_t sequence; /* when it was posted; the matcher's */
     uint64_t tag;
 };
@@ -67,13 +73,18 @@ struct nigh_arrived {
 
 struct nigh_matcher {
     struct nigh_match_table posted;
-    uint32_t posted_count;            /* all receives */
-    uint32_t wild_count;              /* those of them that are not exact */
-    uint64_t sequence;                /* of the receive that is posted next */
-    uint32_t kinds[NIGH_MATCH_KINDS]; /* receives of each kind, exact ones not counted */
-    uint32_t arrived_count;           /* messages */
+    uint32_t posted_count;  /* receives */
+    uint32_t arrived_count; /* messages */
+    uint32_t others;        /* receives that are not of the hot shape */
+    uint32_t active;        /* bit of each shape that may have receives */
+    uint64_t hot_key;       /* nigh_match_key(number, any, 0) of the last receive's shape: mostly all's */
+    uint64_t hot_ignore;    /* and what it ignores */
+    uint64_t sequence;      /* of the receive that is posted next */
+    struct nigh_match_shape shapes[NIGH_MATCH_SHAPES];
+    struct nigh_match_node listed[NIGH_TCLASSES]; /* rings of the other receives through next and prev */
     struct nigh_match_table arrived;
-    struct nigh_match_node masked[NIGH_TCLASSES];        /* rings of masked receives through next and prev */
+    uint64_t filed_ignore; /* bits that the tags of the first two queues leave out */
+    uint64_t walked;       /* messages looked at in vain since it was last chosen */
     struct nigh_match_link arrived_order[NIGH_TCLASSES]; /* rings of messages through `order` */
 };
 
@@ -83,16 +94,19 @@ int nigh_match_init(struct nigh_matcher *matcher);
 /* Frees the tables. Receives and messages that are left are the caller's. */
 void nigh_match_destroy(struct nigh_matcher *matcher);
 
-/* The keys under which the kinds are filed: no two kinds share one. */
-static inline uint64_t nigh_match_key(enum nigh_match_kind kind, uint32_t source, uint32_t tclass)
+/* No two shapes share a key. `source` is NIGH_ANY in those of any source. */
+static inline uint64_t nigh_match_key(uint32_t shape, uint32_t source, uint32_t tclass)
 {
-    return (uint64_t)kind << 48 | (uint64_t)tclass << 32 | source;
+    return (uint64_t)shape << 48 | (uint64_t)tclass << 32 | source;
 }
 
-/* For the inline functions below alone: a receive that is not exact. */
-void nigh_match_post_wild(struct nigh_matcher *matcher, struct nigh_posted *posted);
-struct nigh_posted *nigh_match_arrive_wild(struct nigh_matcher *matcher, uint32_t source, uint32_t tclass,
-                                           uint64_t tag);
+/* For match*.c and the inline functions below alone. */
+bool nigh_match_choose_shape(struct nigh_matcher *matcher, const struct nigh_posted *posted);
+void nigh_match_list(struct nigh_matcher *matcher, struct nigh_posted *posted);
+void nigh_match_forget(struct nigh_matcher *matcher,
+                       const struct nigh_posted *posted); /* it is out already */
+struct nigh_posted *nigh_match_arrive_mixed(struct nigh_matcher *matcher, uint32_t source, uint32_t tclass,
+                                            uint64_t tag);
 struct nigh_arrived *nigh_match_find_any(struct nigh_matcher *matcher, uint32_t source, uint32_t tclass,
                                          uint64_t tag, uint64_t ignore, bool take);
 
@@ -101,14 +115,17 @@ struct nigh_arrived *nigh_match_find_any(struct nigh_matcher *matcher, uint32_t 
 static inline void nigh_match_post(struct nigh_matcher *matcher, struct nigh_posted *posted)
 {
     posted->sequence = matcher->sequence++;
-    matcher->posted_count++;
-    if (__builtin_expect(posted->source == NIGH_ANY || posted->ignore != 0, 0)) {
-        nigh_match_post_wild(matcher, posted);
+    if (__builtin_expect(posted->ignore != matcher->hot_ignore ||
+                             (posted->source == NIGH_ANY) != ((uint32_t)matcher->hot_key != 0),
+                         0) &&
+        !nigh_match_choose_shape(matcher, posted)) {
+        nigh_match_list(matcher, posted);
         return;
     }
-    posted->kind = NIGH_MATCH_EXACT;
-    posted->node.key = nigh_match_key(NIGH_MATCH_EXACT, posted->source, posted->tclass);
-    posted->node.tag = posted->tag;
+    matcher->posted_count++;
+    posted->shape = (uint8_t)(matcher->hot_key >> 48);
+    posted->node.key = matcher->hot_key | (uint64_t)posted->tclass << 32 | posted->source;
+    posted->node.tag = posted->tag & ~posted->ignore;
     nigh_match_append(&matcher->posted, &posted->node);
 }
 
@@ -120,11 +137,12 @@ static inline struct nigh_posted *nigh_match_arrive(struct nigh_matcher *matcher
     struct nigh_match_node **at;
     struct nigh_posted *posted;
 
-    if (__builtin_expect(matcher->wild_count != 0, 0))
-        return nigh_match_arrive_wild(matcher, source, tclass, tag);
     if (matcher->posted_count == 0)
         return NULL;
-    at = nigh_match_seek(&matcher->posted, nigh_match_key(NIGH_MATCH_EXACT, source, tclass), tag);
+    if (__builtin_expect(matcher->others != 0, 0))
+        return nigh_match_arrive_mixed(matcher, source, tclass, tag);
+    at = nigh_match_seek(&matcher->posted, matcher->hot_key | (uint64_t)tclass << 32 | source,
+                         tag & ~matcher->hot_ignore);
     posted = (struct nigh_posted *)(void *)*at;
     if (posted == NULL || __builtin_expect(posted->keep, 0))
         return posted;

@@ -27,7 +27,7 @@ void nigh_match_each_posted(const struct nigh_matcher *matcher,
 
     nigh_match_table_each(&matcher->posted, visit_node, &visitor);
     for (uint32_t i = 0; i < NIGH_TCLASSES; i++) {
-        const struct nigh_match_node *end = &matcher->masked[i];
+        const struct nigh_match_node *end = &matcher->listed[i];
 
         for (struct nigh_match_node *node = end->next; node != end; node = node->next)
             visit(posted_of(node), data);
@@ -81,7 +81,7 @@ static bool is_from_anyone(const struct nigh_posted *posted, void *data)
 
 struct nigh_posted *nigh_match_oldest_from_anyone(const struct nigh_matcher *matcher)
 {
-    return matcher->wild_count == 0 ? NULL : nigh_match_oldest(matcher, is_from_anyone, NULL);
+    return nigh_match_oldest(matcher, is_from_anyone, NULL);
 }
 
 /* ---- taking out all of a source ---- */
@@ -129,21 +129,13 @@ static bool names_source(uint64_t key, void *data)
 static void take_queue(struct nigh_match_node *first, void *data)
 {
     struct harvest *harvest = data;
-    struct nigh_matcher *matcher = harvest->matcher;
 
-    for (struct nigh_match_node *node = first; node != NULL; node = node->next) {
-        enum nigh_match_kind kind = (enum nigh_match_kind)posted_of(node)->kind;
-
-        matcher->posted_count--;
-        if (kind != NIGH_MATCH_EXACT) {
-            matcher->wild_count--;
-            matcher->kinds[kind]--;
-        }
-    }
+    for (struct nigh_match_node *node = first; node != NULL; node = node->next)
+        nigh_match_forget(harvest->matcher, posted_of(node));
     add_run(harvest, first);
 }
 
-static void take_masked(struct harvest *harvest, struct nigh_match_node *end)
+static void take_listed(struct harvest *harvest, struct nigh_match_node *end)
 {
     struct nigh_match_node *first = NULL, **last = &first, *next;
 
@@ -170,7 +162,7 @@ struct nigh_posted *nigh_match_take_posted(struct nigh_matcher *matcher, uint32_
         return NULL;
     nigh_match_table_take(&matcher->posted, names_source, take_queue, &harvest);
     for (uint32_t i = 0; i < NIGH_TCLASSES; i++)
-        take_masked(&harvest, &matcher->masked[i]);
+        take_listed(&harvest, &matcher->listed[i]);
     for (uint32_t i = 0; i < 32; i++)
         all = merge(all, harvest.runs[i]);
     return posted_of(all);

@@ -242,7 +242,6 @@ static void check_many(struct nigh_matcher *matcher, struct nigh_posted *posted)
             fail_msg("receive %u of %d was not found", k, MANY);
     }
     assert_int_equal(matcher->posted_count, 0);
-    assert_int_equal(matcher->wild_count, 0);
 }
 
 static void thousands_of_receives_grow_the_table(void **state)
@@ -312,6 +311,59 @@ static void a_queue_of_thousands_does_not_slow_its_neighbours(void **state)
     free(posted);
 }
 
+/* Masks that many hosts put into all their receives: each receive and each message is found at once. */
+static void a_common_mask_costs_no_walk(void **state)
+{
+    const uint64_t mask = UINT64_C(0xf) << 60;
+    struct nigh_matcher *matcher = *state;
+    struct nigh_posted *posted = calloc(MANY, sizeof(*posted));
+    struct nigh_arrived *arrived = calloc(MANY, sizeof(*arrived));
+    uint64_t walked = 0;
+
+    assert_non_null(posted);
+    assert_non_null(arrived);
+    for (uint32_t i = 0; i < MANY; i++)
+        nigh_match_post(matcher, receive(&posted[i], 3, 1, i, mask));
+    assert_int_equal(matcher->posted.queues, MANY);
+    for (uint32_t i = 0; i < MANY; i++)
+        assert_ptr_equal(nigh_match_arrive(matcher, 3, 1, shuffled(i) | UINT64_C(5) << 60),
+                         &posted[shuffled(i)]);
+    for (uint32_t i = 0; i < MANY; i++)
+        nigh_match_keep(matcher, message(&arrived[i], 3, 1, i | UINT64_C(5) << 60));
+    for (uint32_t i = 0; i < MANY; i++) {
+        assert_ptr_equal(nigh_match_find(matcher, 3, 1, shuffled(i), mask, true), &arrived[shuffled(i)]);
+        if (i == MANY / 2)
+            walked = matcher->walked;
+    }
+    assert_int_equal(matcher->filed_ignore, mask); /* learnt in the first half */
+    assert_int_equal(matcher->walked, walked);
+    free(posted);
+    free(arrived);
+}
+
+/* More masks at one time than there are shapes: the rest is walked, in the same order. */
+static void more_masks_than_shapes_keep_the_order(void **state)
+{
+    struct nigh_matcher *matcher = *state;
+    struct nigh_posted p[4 * NIGH_MATCH_SHAPES];
+    const uint32_t count = sizeof(p) / sizeof(p[0]);
+
+    for (uint32_t i = 0; i < count; i++)
+        nigh_match_post(matcher, receive(&p[i], i % 2 == 0 ? 3 : NIGH_ANY, 1, 0, UINT64_C(1) << (i % 60)));
+    assert_int_equal(p[40].shape, NIGH_MATCH_LISTED);
+    assert_int_not_equal(p[0].shape, NIGH_MATCH_LISTED);
+    assert_ptr_equal(nigh_match_arrive(matcher, 3, 1, UINT64_C(1) << 59), &p[59]);
+    for (uint32_t i = 0; i < count; i++) {
+        if (i != 59)
+            assert_ptr_equal(nigh_match_arrive(matcher, 3, 1, 0), &p[i]);
+    }
+    assert_int_equal(matcher->posted_count, 0);
+    assert_int_equal(matcher->others, 0);
+    nigh_match_post(matcher, receive(&p[0], 3, 1, 0, UINT64_C(1) << 62)); /* shapes are free again */
+    assert_int_not_equal(p[0].shape, NIGH_MATCH_LISTED);
+    assert_ptr_equal(nigh_match_arrive(matcher, 3, 1, UINT64_C(1) << 62), &p[0]);
+}
+
 static void receives_of_a_source_are_taken_in_posting_order(void **state)
 {
     struct nigh_matcher *matcher = *state;
@@ -343,7 +395,6 @@ static void receives_of_a_source_are_taken_in_posting_order(void **state)
     }
     assert_int_equal(left, 30);
     assert_int_equal(matcher->posted_count, 0);
-    assert_int_equal(matcher->wild_count, 0);
 }
 
 static void messages_of_a_source_are_taken_in_order(void **state)
@@ -420,6 +471,8 @@ int main(void)
         CASE(without_memory_the_small_table_works_on),
         CASE(init_fails_cleanly),
         CASE(a_queue_of_thousands_does_not_slow_its_neighbours),
+        CASE(a_common_mask_costs_no_walk),
+        CASE(more_masks_than_shapes_keep_the_order),
         CASE(receives_of_a_source_are_taken_in_posting_order),
         CASE(messages_of_a_source_are_taken_in_order),
         CASE(the_oldest_of_some_is_found_and_all_are_visited),
