@@ -104,7 +104,7 @@ static int check_header(const struct nigh_arena_header *header, uint64_t bytes, 
 int nigh_view_map(int fd, uint64_t incarnation, struct nigh_view *out)
 {
     struct nigh_arena_header header;
-    uint64_t bytes;
+    uint64_t bytes = 0;
     void *base;
     int error = check_seals(fd);
 
