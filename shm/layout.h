@@ -61,7 +61,8 @@ struct nigh_arena_header {
     uint64_t heap_off, heap_bytes;
     uint32_t flags; /* NIGH_ARENA_* */
     uint32_t reserved0;
-    uint64_t nonce_address; /* where the owner's private memory holds its incarnation: what the probe of cma reads */
+    /* Where the owner's private memory holds its incarnation: what the probe of cma reads. */
+    uint64_t nonce_address;
     uint64_t reserved[3];
 };
 static_assert(sizeof(struct nigh_arena_header) == 128, "arena header");

@@ -1,0 +1,551 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Golden numbers: every constant of the plugin ABI and of shared memory, every size, offset and width of their structs
+ * and every slot of the table, as literals. A change here is a change of the ABI or of the layout: bump NIGH_ABI_MAJOR
+ * or NIGH_LAYOUT_VERSION, or append. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "nigh/transport.h"
+#include "shm/layout.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct constant {
+    const char *name;
+    uint64_t is, golden;
+};
+#define CONSTANT(text, value)                                    \
+    {                                                            \
+        .name = #text, .is = (uint64_t)(text), .golden = (value) \
+    }
+
+/* field NULL: the struct as a whole. */
+struct place {
+    const char *of, *field;
+    size_t offset, bytes, golden_offset, golden_bytes;
+};
+#define STRUCT(name, width)                                                \
+    {                                                                      \
+        .of = #name, .bytes = sizeof(struct name), .golden_bytes = (width) \
+    }
+#define FIELD(name, member, at, width)                                                                 \
+    {                                                                                                  \
+        .of = #name, .field = #member, .offset = offsetof(struct name, member),                        \
+        .bytes = sizeof(((struct name *)NULL)->member), .golden_offset = (at), .golden_bytes = (width) \
+    }
+/* A flexible array at the end. */
+#define TAIL(name, member, at)                                                                        \
+    {                                                                                                 \
+        .of = #name, .field = #member, .offset = offsetof(struct name, member), .golden_offset = (at) \
+    }
+
+static const struct constant abi_constants[] = {
+    CONSTANT(NIGH_ABI_MAJOR, 1),
+    CONSTANT(NIGH_ABI_MINOR, 0),
+    CONSTANT(NIGH_ABI, 65536),
+    CONSTANT(NIGH_ADDRESS_BYTES, 64),
+    CONSTANT(NIGH_RANK_NONE, UINT32_MAX),
+    CONSTANT(NIGH_SOURCE_NONE, UINT64_MAX),
+    CONSTANT(NIGH_IGNORE_ALL, UINT64_MAX),
+    CONSTANT(NIGH_TCLASSES, 8),
+    CONSTANT(NIGH_OPEN_THREADS, 1),
+    CONSTANT(NIGH_OPEN_WAIT_FD, 2),
+    CONSTANT(NIGH_OPEN_HUGE, 4),
+    CONSTANT(NIGH_OPEN_DETECT, 8),
+    CONSTANT(NIGH_CONNECTING, 1),
+    CONSTANT(NIGH_READY, 2),
+    CONSTANT(NIGH_PEER_CLOSED, 3),
+    CONSTANT(NIGH_PEER_DEAD, 4),
+    CONSTANT(NIGH_BROKEN, 5),
+    CONSTANT(NIGH_SYNC, 1),
+    CONSTANT(NIGH_INJECT, 2),
+    CONSTANT(NIGH_SILENT, 4),
+    CONSTANT(NIGH_INJECT_BYTES, 1024),
+    CONSTANT(NIGH_MULTI, 1),
+    CONSTANT(NIGH_IN_PLACE, 2),
+    CONSTANT(NIGH_OP_SEND, 1),
+    CONSTANT(NIGH_OP_RECV, 2),
+    CONSTANT(NIGH_OP_LEND, 3),
+    CONSTANT(NIGH_OP_PUT, 4),
+    CONSTANT(NIGH_OP_GET, 5),
+    CONSTANT(NIGH_OP_ATOMIC, 6),
+    CONSTANT(NIGH_OP_COLLECTIVE, 7),
+    CONSTANT(NIGH_OP_REMOTE_PUT, 8),
+    CONSTANT(NIGH_DONE_RELEASED, 1),
+    CONSTANT(NIGH_DONE_LENT, 2),
+    CONSTANT(NIGH_REMOTE_READ, 1),
+    CONSTANT(NIGH_REMOTE_WRITE, 2),
+    CONSTANT(NIGH_NOTIFY, 8),
+    CONSTANT(NIGH_I8, 1),
+    CONSTANT(NIGH_U8, 2),
+    CONSTANT(NIGH_I16, 3),
+    CONSTANT(NIGH_U16, 4),
+    CONSTANT(NIGH_I32, 5),
+    CONSTANT(NIGH_U32, 6),
+    CONSTANT(NIGH_I64, 7),
+    CONSTANT(NIGH_U64, 8),
+    CONSTANT(NIGH_F32, 9),
+    CONSTANT(NIGH_F64, 10),
+    CONSTANT(NIGH_SUM, 1),
+    CONSTANT(NIGH_PROD, 2),
+    CONSTANT(NIGH_MIN, 3),
+    CONSTANT(NIGH_MAX, 4),
+    CONSTANT(NIGH_LAND, 5),
+    CONSTANT(NIGH_LOR, 6),
+    CONSTANT(NIGH_LXOR, 7),
+    CONSTANT(NIGH_BAND, 8),
+    CONSTANT(NIGH_BOR, 9),
+    CONSTANT(NIGH_BXOR, 10),
+    CONSTANT(NIGH_READ, 11),
+    CONSTANT(NIGH_WRITE, 12),
+    CONSTANT(NIGH_CSWAP, 13),
+    CONSTANT(NIGH_ATOMIC_BYTES, 1024),
+    CONSTANT(NIGH_BARRIER, 1),
+    CONSTANT(NIGH_BROADCAST, 2),
+    CONSTANT(NIGH_REDUCE, 3),
+    CONSTANT(NIGH_ALLREDUCE, 4),
+    CONSTANT(NIGH_GATHER, 5),
+    CONSTANT(NIGH_SCATTER, 6),
+    CONSTANT(NIGH_ALLGATHER, 7),
+    CONSTANT(NIGH_ALLTOALL, 8),
+    CONSTANT(NIGH_REDUCE_SCATTER, 9),
+    CONSTANT(NIGH_SCAN, 10),
+    CONSTANT(NIGH_EXSCAN, 11),
+    CONSTANT(NIGH_QUERY_CONTEXT, 1),
+    CONSTANT(NIGH_QUERY_ENDPOINT, 2),
+    CONSTANT(NIGH_QUERY_PATHS, 3),
+    CONSTANT(NIGH_QUERY_STATS, 4),
+    CONSTANT(NIGH_QUERY_MACHINE, 5),
+    CONSTANT(NIGH_REASON_BYTES, 112),
+};
+
+static const struct place abi[] = {
+    STRUCT(nigh_open, 120),
+    FIELD(nigh_open, size, 0, 4),
+    FIELD(nigh_open, flags, 4, 4),
+    FIELD(nigh_open, job, 8, 8),
+    FIELD(nigh_open, rank, 16, 4),
+    FIELD(nigh_open, ranks, 20, 4),
+    FIELD(nigh_open, heap_bytes, 24, 8),
+    FIELD(nigh_open, pool_bytes, 32, 8),
+    FIELD(nigh_open, ring_slots, 40, 4),
+    FIELD(nigh_open, eager_bytes, 44, 4),
+    FIELD(nigh_open, spin_ns, 48, 4),
+    FIELD(nigh_open, peers_max, 52, 4),
+    FIELD(nigh_open, directory, 56, 8),
+    FIELD(nigh_open, path, 64, 8),
+    FIELD(nigh_open, log, 72, 8),
+    FIELD(nigh_open, log_data, 80, 8),
+    FIELD(nigh_open, reserved, 88, 32),
+
+    STRUCT(nigh_address, 64),
+    FIELD(nigh_address, bytes, 0, 64),
+
+    STRUCT(nigh_connect, 40),
+    FIELD(nigh_connect, size, 0, 4),
+    FIELD(nigh_connect, rank, 4, 4),
+    FIELD(nigh_connect, address, 8, 8),
+    FIELD(nigh_connect, source, 16, 8),
+    FIELD(nigh_connect, reserved, 24, 16),
+
+    STRUCT(nigh_send, 64),
+    FIELD(nigh_send, size, 0, 4),
+    FIELD(nigh_send, flags, 4, 4),
+    FIELD(nigh_send, buffer, 8, 8),
+    FIELD(nigh_send, bytes, 16, 8),
+    FIELD(nigh_send, tag, 24, 8),
+    FIELD(nigh_send, imm, 32, 8),
+    FIELD(nigh_send, context, 40, 8),
+    FIELD(nigh_send, tclass, 48, 4),
+    FIELD(nigh_send, reserved0, 52, 4),
+    FIELD(nigh_send, region, 56, 8),
+
+    STRUCT(nigh_recv, 64),
+    FIELD(nigh_recv, size, 0, 4),
+    FIELD(nigh_recv, flags, 4, 4),
+    FIELD(nigh_recv, buffer, 8, 8),
+    FIELD(nigh_recv, bytes, 16, 8),
+    FIELD(nigh_recv, tag, 24, 8),
+    FIELD(nigh_recv, ignore, 32, 8),
+    FIELD(nigh_recv, context, 40, 8),
+    FIELD(nigh_recv, tclass, 48, 4),
+    FIELD(nigh_recv, min_free, 52, 4),
+    FIELD(nigh_recv, region, 56, 8),
+
+    STRUCT(nigh_completion, 64),
+    FIELD(nigh_completion, context, 0, 8),
+    FIELD(nigh_completion, status, 8, 4),
+    FIELD(nigh_completion, op, 12, 2),
+    FIELD(nigh_completion, flags, 14, 2),
+    FIELD(nigh_completion, bytes, 16, 8),
+    FIELD(nigh_completion, tag, 24, 8),
+    FIELD(nigh_completion, imm, 32, 8),
+    FIELD(nigh_completion, source, 40, 8),
+    FIELD(nigh_completion, endpoint, 48, 8),
+    FIELD(nigh_completion, data, 56, 8),
+
+    STRUCT(nigh_register, 40),
+    FIELD(nigh_register, size, 0, 4),
+    FIELD(nigh_register, flags, 4, 4),
+    FIELD(nigh_register, buffer, 8, 8),
+    FIELD(nigh_register, bytes, 16, 8),
+    FIELD(nigh_register, reserved, 24, 16),
+
+    STRUCT(nigh_rma, 64),
+    FIELD(nigh_rma, size, 0, 4),
+    FIELD(nigh_rma, flags, 4, 4),
+    FIELD(nigh_rma, buffer, 8, 8),
+    FIELD(nigh_rma, bytes, 16, 8),
+    FIELD(nigh_rma, offset, 24, 8),
+    FIELD(nigh_rma, key, 32, 8),
+    FIELD(nigh_rma, imm, 40, 8),
+    FIELD(nigh_rma, context, 48, 8),
+    FIELD(nigh_rma, reserved, 56, 8),
+
+    STRUCT(nigh_atomic, 72),
+    FIELD(nigh_atomic, size, 0, 4),
+    FIELD(nigh_atomic, flags, 4, 4),
+    FIELD(nigh_atomic, op, 8, 2),
+    FIELD(nigh_atomic, type, 10, 2),
+    FIELD(nigh_atomic, count, 12, 4),
+    FIELD(nigh_atomic, operand, 16, 8),
+    FIELD(nigh_atomic, compare, 24, 8),
+    FIELD(nigh_atomic, result, 32, 8),
+    FIELD(nigh_atomic, offset, 40, 8),
+    FIELD(nigh_atomic, key, 48, 8),
+    FIELD(nigh_atomic, context, 56, 8),
+    FIELD(nigh_atomic, reserved, 64, 8),
+
+    STRUCT(nigh_lend, 64),
+    FIELD(nigh_lend, size, 0, 4),
+    FIELD(nigh_lend, flags, 4, 4),
+    FIELD(nigh_lend, buffer, 8, 8),
+    FIELD(nigh_lend, bytes, 16, 8),
+    FIELD(nigh_lend, tag, 24, 8),
+    FIELD(nigh_lend, imm, 32, 8),
+    FIELD(nigh_lend, context, 40, 8),
+    FIELD(nigh_lend, tclass, 48, 4),
+    FIELD(nigh_lend, reserved0, 52, 4),
+    FIELD(nigh_lend, reserved, 56, 8),
+
+    STRUCT(nigh_collective, 104),
+    FIELD(nigh_collective, size, 0, 4),
+    FIELD(nigh_collective, flags, 4, 4),
+    FIELD(nigh_collective, op, 8, 2),
+    FIELD(nigh_collective, type, 10, 2),
+    FIELD(nigh_collective, reduction, 12, 2),
+    FIELD(nigh_collective, reserved0, 14, 2),
+    FIELD(nigh_collective, root, 16, 4),
+    FIELD(nigh_collective, reserved1, 20, 4),
+    FIELD(nigh_collective, send, 24, 8),
+    FIELD(nigh_collective, recv, 32, 8),
+    FIELD(nigh_collective, count, 40, 8),
+    FIELD(nigh_collective, send_counts, 48, 8),
+    FIELD(nigh_collective, send_offsets, 56, 8),
+    FIELD(nigh_collective, recv_counts, 64, 8),
+    FIELD(nigh_collective, recv_offsets, 72, 8),
+    FIELD(nigh_collective, context, 80, 8),
+    FIELD(nigh_collective, reserved, 88, 16),
+
+    STRUCT(nigh_query_context, 144),
+    FIELD(nigh_query_context, size, 0, 4),
+    FIELD(nigh_query_context, rank, 4, 4),
+    FIELD(nigh_query_context, ranks, 8, 4),
+    FIELD(nigh_query_context, peers, 12, 4),
+    FIELD(nigh_query_context, job, 16, 8),
+    FIELD(nigh_query_context, incarnation, 24, 8),
+    FIELD(nigh_query_context, shared_reserved, 32, 8),
+    FIELD(nigh_query_context, shared_committed, 40, 8),
+    FIELD(nigh_query_context, heap_bytes, 48, 8),
+    FIELD(nigh_query_context, heap_used, 56, 8),
+    FIELD(nigh_query_context, inject_bytes, 64, 8),
+    FIELD(nigh_query_context, eager_bytes, 72, 8),
+    FIELD(nigh_query_context, atomic_bytes, 80, 8),
+    FIELD(nigh_query_context, posted, 88, 4),
+    FIELD(nigh_query_context, unexpected, 92, 4),
+    FIELD(nigh_query_context, reserved, 96, 48),
+
+    STRUCT(nigh_query_endpoint, 96),
+    FIELD(nigh_query_endpoint, size, 0, 4),
+    FIELD(nigh_query_endpoint, state, 4, 4),
+    FIELD(nigh_query_endpoint, rank, 8, 4),
+    FIELD(nigh_query_endpoint, pid, 12, 4),
+    FIELD(nigh_query_endpoint, source, 16, 8),
+    FIELD(nigh_query_endpoint, queued, 24, 8),
+    FIELD(nigh_query_endpoint, ring_slots, 32, 8),
+    FIELD(nigh_query_endpoint, handoff_ns, 40, 8),
+    FIELD(nigh_query_endpoint, reserved, 48, 48),
+
+    STRUCT(nigh_query_path, 144),
+    FIELD(nigh_query_path, size, 0, 4),
+    FIELD(nigh_query_path, reserved0, 4, 4),
+    FIELD(nigh_query_path, bytes_from, 8, 8),
+    FIELD(nigh_query_path, path, 16, 16),
+    FIELD(nigh_query_path, reason, 32, 112),
+
+    STRUCT(nigh_query_stats, 256),
+    FIELD(nigh_query_stats, size, 0, 4),
+    FIELD(nigh_query_stats, reserved0, 4, 4),
+    FIELD(nigh_query_stats, sent, 8, 8),
+    FIELD(nigh_query_stats, sent_bytes, 16, 8),
+    FIELD(nigh_query_stats, received, 24, 8),
+    FIELD(nigh_query_stats, received_bytes, 32, 8),
+    FIELD(nigh_query_stats, inline_sent, 40, 8),
+    FIELD(nigh_query_stats, eager_sent, 48, 8),
+    FIELD(nigh_query_stats, chunked_sent, 56, 8),
+    FIELD(nigh_query_stats, heap_sent, 64, 8),
+    FIELD(nigh_query_stats, cma_sent, 72, 8),
+    FIELD(nigh_query_stats, lend_sent, 80, 8),
+    FIELD(nigh_query_stats, put, 88, 8),
+    FIELD(nigh_query_stats, get, 96, 8),
+    FIELD(nigh_query_stats, atomic, 104, 8),
+    FIELD(nigh_query_stats, unexpected, 112, 8),
+    FIELD(nigh_query_stats, truncated, 120, 8),
+    FIELD(nigh_query_stats, peers_lost, 128, 8),
+    FIELD(nigh_query_stats, peers_broken, 136, 8),
+    FIELD(nigh_query_stats, sleeps, 144, 8),
+    FIELD(nigh_query_stats, wakes, 152, 8),
+    FIELD(nigh_query_stats, rescues, 160, 8),
+    FIELD(nigh_query_stats, ring_full, 168, 8),
+    FIELD(nigh_query_stats, ring_grown, 176, 8),
+    FIELD(nigh_query_stats, path_changes, 184, 8),
+    FIELD(nigh_query_stats, reserved, 192, 64),
+
+    STRUCT(nigh_query_machine, 448),
+    FIELD(nigh_query_machine, size, 0, 4),
+    FIELD(nigh_query_machine, cpus, 4, 4),
+    FIELD(nigh_query_machine, l3_domains, 8, 4),
+    FIELD(nigh_query_machine, numa_nodes, 12, 4),
+    FIELD(nigh_query_machine, packages, 16, 4),
+    FIELD(nigh_query_machine, page_bytes, 20, 4),
+    FIELD(nigh_query_machine, memory_bytes, 24, 8),
+    FIELD(nigh_query_machine, memory_limit, 32, 8),
+    FIELD(nigh_query_machine, cma, 40, 4),
+    FIELD(nigh_query_machine, huge_shared, 44, 4),
+    FIELD(nigh_query_machine, cma_reason, 48, 112),
+    FIELD(nigh_query_machine, huge_reason, 160, 112),
+    FIELD(nigh_query_machine, topology_reason, 272, 112),
+    FIELD(nigh_query_machine, cpus_runnable, 384, 4),
+    FIELD(nigh_query_machine, cpu_quota, 388, 4),
+    FIELD(nigh_query_machine, reserved, 392, 56),
+
+    STRUCT(nigh_ops, 248),
+    FIELD(nigh_ops, abi, 0, 4),
+    FIELD(nigh_ops, size, 4, 4),
+    FIELD(nigh_ops, name, 8, 8),
+    FIELD(nigh_ops, version, 16, 8),
+    FIELD(nigh_ops, description, 24, 8),
+    FIELD(nigh_ops, config_help, 32, 8),
+    FIELD(nigh_ops, open, 40, 8),
+    FIELD(nigh_ops, close, 48, 8),
+    FIELD(nigh_ops, address, 56, 8),
+    FIELD(nigh_ops, connect, 64, 8),
+    FIELD(nigh_ops, disconnect, 72, 8),
+    FIELD(nigh_ops, post_send, 80, 8),
+    FIELD(nigh_ops, post_recv, 88, 8),
+    FIELD(nigh_ops, probe, 96, 8),
+    FIELD(nigh_ops, claim, 104, 8),
+    FIELD(nigh_ops, cancel, 112, 8),
+    FIELD(nigh_ops, post_put, 120, 8),
+    FIELD(nigh_ops, post_get, 128, 8),
+    FIELD(nigh_ops, post_atomic, 136, 8),
+    FIELD(nigh_ops, post_lend, 144, 8),
+    FIELD(nigh_ops, release, 152, 8),
+    FIELD(nigh_ops, post_collective, 160, 8),
+    FIELD(nigh_ops, group_create, 168, 8),
+    FIELD(nigh_ops, group_free, 176, 8),
+    FIELD(nigh_ops, heap_alloc, 184, 8),
+    FIELD(nigh_ops, heap_free, 192, 8),
+    FIELD(nigh_ops, register_memory, 200, 8),
+    FIELD(nigh_ops, deregister, 208, 8),
+    FIELD(nigh_ops, poll_completions, 216, 8),
+    FIELD(nigh_ops, wait, 224, 8),
+    FIELD(nigh_ops, wait_fd, 232, 8),
+    FIELD(nigh_ops, query, 240, 8),
+};
+
+static const struct constant layout_constants[] = {
+    CONSTANT(NIGH_ARENA_MAGIC, UINT64_C(0x31616e6572612d6e)),
+    CONSTANT(NIGH_LAYOUT_VERSION, 1),
+    CONSTANT(NIGH_LINE, 64),
+    CONSTANT(NIGH_PAGE, 4096),
+    CONSTANT(NIGH_PEERS_MAX, 65536),
+    CONSTANT(NIGH_RING_SLOTS_MIN, 64),
+    CONSTANT(NIGH_RING_SLOTS_MAX, 65536),
+    CONSTANT(NIGH_ARENA_MAX, UINT64_C(0x100000000000)),
+    CONSTANT(NIGH_ARENA_FENCES, 1),
+    CONSTANT(NIGH_AWAKE, 0),
+    CONSTANT(NIGH_ASLEEP_FUTEX, 1),
+    CONSTANT(NIGH_ASLEEP_FD, 2),
+    CONSTANT(NIGH_SLOT_PAYLOAD, 40),
+};
+
+static const struct place layout[] = {
+    STRUCT(nigh_arena_header, 128),
+    FIELD(nigh_arena_header, magic, 0, 8),
+    FIELD(nigh_arena_header, version, 8, 4),
+    FIELD(nigh_arena_header, peers_max, 12, 4),
+    FIELD(nigh_arena_header, bytes, 16, 8),
+    FIELD(nigh_arena_header, incarnation, 24, 8),
+    FIELD(nigh_arena_header, pairs_off, 32, 8),
+    FIELD(nigh_arena_header, rings_off, 40, 8),
+    FIELD(nigh_arena_header, rings_bytes, 48, 8),
+    FIELD(nigh_arena_header, pool_off, 56, 8),
+    FIELD(nigh_arena_header, pool_bytes, 64, 8),
+    FIELD(nigh_arena_header, heap_off, 72, 8),
+    FIELD(nigh_arena_header, heap_bytes, 80, 8),
+    FIELD(nigh_arena_header, flags, 88, 4),
+    FIELD(nigh_arena_header, reserved0, 92, 4),
+    FIELD(nigh_arena_header, nonce_address, 96, 8),
+    FIELD(nigh_arena_header, reserved, 104, 24),
+
+    STRUCT(nigh_arena_state, 64),
+    FIELD(nigh_arena_state, asleep, 0, 4),
+    FIELD(nigh_arena_state, reserved, 4, 60),
+
+    STRUCT(nigh_pair, 128),
+    FIELD(nigh_pair, consumed, 0, 8),
+    FIELD(nigh_pair, cold, 8, 4),
+    FIELD(nigh_pair, reserved0, 12, 4),
+    FIELD(nigh_pair, reserved1, 16, 48),
+    FIELD(nigh_pair, ring, 64, 8),
+    FIELD(nigh_pair, closed, 72, 4),
+    FIELD(nigh_pair, reserved2, 76, 4),
+    FIELD(nigh_pair, reserved3, 80, 48),
+
+    STRUCT(nigh_slot, 64),
+    FIELD(nigh_slot, head, 0, 8),
+    FIELD(nigh_slot, tag, 8, 8),
+    FIELD(nigh_slot, imm, 16, 8),
+    FIELD(nigh_slot, payload, 24, 40),
+
+    STRUCT(nigh_doorbell, 128),
+    FIELD(nigh_doorbell, bell, 0, 4),
+    FIELD(nigh_doorbell, reserved0, 4, 60),
+    FIELD(nigh_doorbell, summary, 64, 8),
+    FIELD(nigh_doorbell, reserved1, 72, 56),
+    TAIL(nigh_doorbell, hints, 128),
+};
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+static void check_constants(const struct constant *all, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (all[i].is != all[i].golden)
+            fail_msg("%s is %llu, must be %llu", all[i].name, (unsigned long long)all[i].is,
+                     (unsigned long long)all[i].golden);
+    }
+}
+
+static void check_place(const struct place *place)
+{
+    if (place->offset != place->golden_offset || place->bytes != place->golden_bytes)
+        fail_msg("%s.%s is %zu bytes at %zu, must be %zu at %zu", place->of, place->field ? place->field : "",
+                 place->bytes, place->offset, place->golden_bytes, place->golden_offset);
+}
+
+/* Fields follow each other without holes to the end, so that no field can be added where nobody sees it, and no
+ * byte is left that a caller's compiler fills with garbage. */
+static void check_places(const struct place *all, size_t count)
+{
+    size_t next = 0, whole = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        check_place(&all[i]);
+        if (!all[i].field) {
+            assert_int_equal(next, whole);
+            whole = all[i].bytes;
+            next = 0;
+            continue;
+        }
+        if (all[i].offset != next)
+            fail_msg("%s has a hole of %zd bytes before %s", all[i].of, (ssize_t)(all[i].offset - next),
+                     all[i].field);
+        next += all[i].bytes;
+    }
+    assert_int_equal(next, whole);
+}
+
+/* Every struct that the header defines is in the table. */
+static void check_all_listed(const char *header, const struct place *all, size_t count)
+{
+    const char *root = getenv("NIGH_SRCDIR");
+    char path[4096], line[512], name[128];
+    unsigned structs = 0;
+    FILE *file;
+
+    snprintf(path, sizeof(path), "%s/%s", root ? root : ".", header);
+    file = fopen(path, "r");
+    if (!file)
+        fail_msg("cannot read %s", path);
+    while (fgets(line, sizeof(line), file)) {
+        size_t i = 0;
+
+        if (sscanf(line, "struct %127[a-z0-9_] {", name) != 1 || !strchr(line, '{'))
+            continue;
+        structs++;
+        while (i < count && (all[i].field || strcmp(all[i].of, name) != 0))
+            i++;
+        if (i == count)
+            fail_msg("struct %s of %s has no golden sizes", name, header);
+    }
+    fclose(file);
+    assert_in_range(structs, 5, 100);
+}
+
+static void abi_constants_are_golden(void **state)
+{
+    (void)state;
+    check_constants(abi_constants, COUNT(abi_constants));
+}
+
+static void abi_structs_are_golden(void **state)
+{
+    (void)state;
+    check_places(abi, COUNT(abi));
+}
+
+static void abi_structs_are_all_listed(void **state)
+{
+    (void)state;
+    check_all_listed("include/nigh/transport.h", abi, COUNT(abi));
+}
+
+static void layout_constants_are_golden(void **state)
+{
+    (void)state;
+    check_constants(layout_constants, COUNT(layout_constants));
+}
+
+static void layout_structs_are_golden(void **state)
+{
+    (void)state;
+    check_places(layout, COUNT(layout));
+}
+
+static void layout_structs_are_all_listed(void **state)
+{
+    (void)state;
+    check_all_listed("shm/layout.h", layout, COUNT(layout));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(abi_constants_are_golden),   cmocka_unit_test(abi_structs_are_golden),
+        cmocka_unit_test(abi_structs_are_all_listed), cmocka_unit_test(layout_constants_are_golden),
+        cmocka_unit_test(layout_structs_are_golden),  cmocka_unit_test(layout_structs_are_all_listed),
+    };
+
+    if (sizeof(void *) != 8) {
+        printf("skip: the golden numbers are those of 64-bit machines\n");
+        return 77;
+    }
+    return cmocka_run_group_tests_name("layout", tests, NULL, NULL);
+}
