@@ -3,6 +3,7 @@
  * reader's side (view.c) because this one trusts what it wrote and that one trusts nothing. */
 #include "shm/arena.h"
 #include "shm/doorbell.h"
+#include "shm/file.h"
 #include "shm/limits.h"
 #include "shm/log.h"
 #include "shm/os.h"
@@ -197,14 +198,9 @@ static int map_file(struct nigh_arena *arena, bool huge)
 const char *nigh_arena_huge_policy(void)
 {
     char text[128];
-    int fd = nigh_os.open("/sys/kernel/mm/transparent_hugepage/shmem_enabled", O_RDONLY | O_CLOEXEC, 0);
-    ssize_t got;
 
-    if (fd < 0)
+    if (nigh_file_read("/sys/kernel/mm/transparent_hugepage/shmem_enabled", text, sizeof(text)))
         return "this kernel has no transparent huge pages for shared memory";
-    got = nigh_os.read(fd, text, sizeof(text) - 1);
-    nigh_os_close(fd);
-    text[got < 0 ? 0 : got] = 0;
     if (strstr(text, "[always]") || strstr(text, "[within_size]") || strstr(text, "[advise]") ||
         strstr(text, "[force]"))
         return "";
