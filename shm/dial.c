@@ -121,12 +121,16 @@ void nigh_dial_lost(struct nigh_exchange *exchange)
 
 void nigh_dial_finish(struct nigh_exchange *exchange)
 {
-    if (nigh_exchange_tell(exchange, NIGH_WIRE_DONE, 0) != -EAGAIN) {
-        nigh_exchange_complete(exchange); /* or the other is gone, and whoever watches will hear of it */
-        return;
+    int error = nigh_exchange_tell(exchange, NIGH_WIRE_DONE, 0);
+
+    if (error == -EAGAIN) {
+        exchange->state = NIGH_FINISHING;
+        exchange->deadline = nigh_exchange_now() + NIGH_RETRY_FIRST_NS;
+    } else if (error && error != -EPIPE && error != -ECONNRESET) {
+        nigh_exchange_give_up(exchange, error); /* the other will take our hanging up for that, too */
+    } else {
+        nigh_exchange_complete(exchange); /* if the other is gone, the watch tells */
     }
-    exchange->state = NIGH_FINISHING;
-    exchange->deadline = nigh_exchange_now() + NIGH_RETRY_FIRST_NS;
 }
 
 /* Whether this is whom we dialled. */

@@ -96,16 +96,19 @@ static int ended(int pidfd)
 
 int nigh_liveness_pidfd(int socket, pid_t pid, int *pidfd)
 {
-    int error = pidfd_of_socket(socket, pidfd);
+    int fd = -1, error = pidfd_of_socket(socket, &fd);
 
     if (error == -ENOTSUP && pid > 0)
-        error = pidfd_of_number(socket, pid, pidfd);
+        error = pidfd_of_number(socket, pid, &fd);
+    if (error)
+        return error;
     /* Since Linux 6.16 there is a descriptor even of a process that was reaped. */
-    if (!error && ended(*pidfd)) {
-        nigh_os_close(*pidfd);
-        error = -ESRCH;
+    if (ended(fd)) {
+        nigh_os_close(fd);
+        return -ESRCH;
     }
-    return error;
+    *pidfd = fd;
+    return 0;
 }
 
 static void raise_limit(void)

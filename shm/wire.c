@@ -154,7 +154,9 @@ static ssize_t receive(int fd, struct msghdr *header)
 
     if (got < 0 && (errno == ECONNRESET || errno == EINTR))
         got = nigh_os.recvmsg(fd, header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
-    if (got < 0 && (errno == EINTR || errno == ENOMEM || errno == ENOBUFS))
+    /* What passes is tried again; all else is as good as a hang-up, or it would come for ever. */
+    if (got < 0 &&
+        (errno == EINTR || errno == ENOMEM || errno == ENOBUFS || errno == EMFILE || errno == ENFILE))
         errno = EAGAIN;
     return got;
 }
