@@ -50,12 +50,12 @@ static long futex(uint32_t *word, int op, uint32_t value)
     return syscall(SYS_futex, word, op, value, NULL, NULL, 0);
 }
 
-/* Long enough that the sleeper has left its CPU, short enough for many rounds. */
-static void let_it_sleep(void)
+/* Longer than nigh's spinning before it sleeps, so that the floor and nigh's wake are taken from equally deep sleep. */
+void perf_let_sleep(void)
 {
     uint64_t start = perf_ticks();
 
-    while (perf_ns(start, perf_ticks()) < 60000)
+    while (perf_ns(start, perf_ticks()) < PERF_SLEEP_NS)
         ;
 }
 
@@ -67,7 +67,7 @@ static double wake_once(struct perf_rank *me, struct perf_line *bell, struct per
     uint64_t start;
     long woken;
 
-    let_it_sleep();
+    perf_let_sleep();
     start = perf_ticks();
     perf_give(futex_word(bell), (uint32_t)turn);
     woken = futex(futex_word(bell), FUTEX_WAKE, 1);

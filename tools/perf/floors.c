@@ -43,7 +43,8 @@ static int lines_rank(struct perf_rank *me, void *arg)
         [SHARED_CAS] = {"shared line, cas", perf_handoff_shared_cas, NULL, 0, 0},
         [WAKE] = {"futex", perf_futex_wake, NULL, 3, 0},
     };
-    struct perf_plan plan = {piece, RATE + RATE_KINDS, PERF_COLUMN_NONE, task->seconds, 0, false};
+    struct perf_plan plan = {
+        .piece = piece, .pieces = RATE + RATE_KINDS, .sampled = PERF_COLUMN_NONE, .seconds = task->seconds};
 
     for (uint32_t i = 0; i < RATE_KINDS; i++)
         piece[RATE + i] = (struct perf_piece){rate_names[i], perf_line_rate, &rate_kinds[i], 0, 0};
@@ -61,7 +62,7 @@ static int emit_best(struct perf_run *run, const struct perf_job *job, struct pe
     if (best == PERF_COLUMN_NONE)
         return -ENOMEM;
     snprintf(like->path, sizeof(like->path), "%s", t->name[best]);
-    return perf_run_rows(run, job, best, NULL, 0, like, NULL);
+    return perf_run_rows(run, job, best, NULL, 0, like);
 }
 
 static int emit_lines(struct perf_run *run, const struct perf_job *job)
@@ -73,7 +74,7 @@ static int emit_lines(struct perf_run *run, const struct perf_job *job)
     for (uint32_t i = LOAD; rc == 0 && i <= SHARED_CAS; i++) {
         perf_result_init(&like, "floor-handoff", job->shared->table.name[i], "ns");
         like.ranks = 2;
-        rc = perf_run_rows(run, job, i, NULL, 0, &like, NULL);
+        rc = perf_run_rows(run, job, i, NULL, 0, &like);
     }
     for (uint32_t i = 0; i < RATE_KINDS; i++)
         rates[i] = RATE + i;
@@ -84,7 +85,7 @@ static int emit_lines(struct perf_run *run, const struct perf_job *job)
         rc = emit_best(run, job, &like, rates, RATE_KINDS);
     perf_result_init(&like, "floor-wake", "futex", "ns");
     like.ranks = 2;
-    return rc ? rc : perf_run_rows(run, job, WAKE, NULL, 0, &like, NULL);
+    return rc ? rc : perf_run_rows(run, job, WAKE, NULL, 0, &like);
 }
 
 static int lines(struct perf_run *run, double seconds)
@@ -108,7 +109,11 @@ static int yield_rank(struct perf_rank *me, void *arg)
 {
     const struct task *task = arg;
     struct perf_piece piece = {"yield", perf_yield_switch, NULL, 0, 0};
-    struct perf_plan plan = {&piece, 1, PERF_COLUMN_NONE, task->seconds, 0, true};
+    struct perf_plan plan = {.piece = &piece,
+                             .pieces = 1,
+                             .sampled = PERF_COLUMN_NONE,
+                             .seconds = task->seconds,
+                             .no_handoff = true};
 
     perf_rounds_run(me, &plan);
     return 0;
@@ -128,7 +133,7 @@ static int yields(struct perf_run *run, double seconds)
         return rc;
     perf_result_init(&like, "floor-switch", "sched_yield", "ns");
     like.ranks = 2;
-    rc = perf_run_rows(run, &job, 0, NULL, 0, &like, NULL);
+    rc = perf_run_rows(run, &job, 0, NULL, 0, &like);
     perf_job_end(&job);
     return rc;
 }
@@ -164,7 +169,10 @@ static int size_rank(struct perf_rank *me, void *arg)
     const struct task *task = arg;
     struct perf_pipe stream[BEST], oneway[BEST], heap[1];
     struct perf_piece piece[COPY_VM + 1];
-    struct perf_plan plan = {piece, COPY_VM + task->vm, PERF_COLUMN_NONE, task->seconds * 0.6, 0, false};
+    struct perf_plan plan = {.piece = piece,
+                             .pieces = COPY_VM + task->vm,
+                             .sampled = PERF_COLUMN_NONE,
+                             .seconds = task->seconds * 0.6};
     struct perf_pipe_load load;
     struct perf_copy_kind copy;
 
@@ -248,14 +256,10 @@ int perf_test_floors(struct perf_run *run)
     struct perf_sizes room;
     const struct perf_sizes *sizes = perf_run_sizes(run, "512,4K,32K,256K,1M,4M,16M", &room);
     double share = run->options->seconds / ((double)sizes->count + 1);
-    int rc;
+    int rc = perf_run_need_cpus(run, "floors", 2);
 
-    if (run->options->cpu_count < 2) {
-        fprintf(stderr,
-                "nigh-perf: the floors are between two CPUs, and this process may use one (see --cpus)\n");
-        return -ENODEV;
-    }
-    rc = lines(run, share * 0.8);
+    if (rc == 0)
+        rc = lines(run, share * 0.8);
     if (rc == 0)
         rc = yields(run, share * 0.2);
     for (size_t i = 0; rc == 0 && i < sizes->count; i++)

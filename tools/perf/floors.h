@@ -66,4 +66,9 @@ double perf_yield_switch(struct perf_rank *me, void *arg, uint32_t count); /* on
 double perf_futex_wake(struct perf_rank *me, void *arg,
                        uint32_t count); /* a sleeper on another core, L not included */
 
+#define PERF_SLEEP_NS 500000.0
+
+/* Spins while the other rank falls asleep. */
+void perf_let_sleep(void);
+
 #endif

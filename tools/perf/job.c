@@ -233,8 +233,10 @@ static int run_launched(struct perf_job *job, uint32_t rank, perf_rank_fn fn, vo
     struct perf_rank me;
     int rc = enter(job, rank, &me);
 
-    if (rc == 0)
+    if (rc == 0) {
+        perf_barrier(&me); /* rank 0 has named the job */
         rc = fn(&me, arg);
+    }
     if (rc != 0)
         _exit(1);
     perf_barrier(&me); /* nobody leaves before all figures are written */

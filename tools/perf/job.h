@@ -20,10 +20,13 @@ struct perf_shared {
     struct perf_line arrived;    /* barrier: ranks that are in it */
     struct perf_line generation; /* barrier: how many are over; by the last that arrives */
     struct perf_line go;         /* rank 0: what everybody does next */
+    struct perf_line sleep;      /* rank 0: how many sleeps of the others it has ended */
     struct perf_line line[PERF_LINES];
     uint64_t job;                 /* an id that no other job of this machine has */
     uint32_t pid[PERF_RANKS];     /* by each rank */
     double figure[PERF_RANKS][4]; /* by each rank: figures that are one per rank */
+    char path[PERF_NAME_BYTES];   /* by rank 0: which path the work took */
+    uint32_t floors;              /* by rank 0: columns behind the work that are its floors */
     struct perf_table table;      /* by rank 0 */
 };
 
@@ -33,8 +36,9 @@ struct perf_rank {
     int cpu;           /* pinned there, -1: not pinned */
     bool crowded;      /* ranks share cores: waits must yield */
     uint64_t barriers; /* how many it has been through */
+    bool in_barrier;   /* between two calls of perf_barrier_poll() */
     uint64_t turns;    /* handoffs so far, the same in all ranks that take part; so are the next */
-    uint64_t shared_turns, syncs, lines, wakes, pieces[2];
+    uint64_t shared_turns, sleeps, syncs, lines, wakes, pieces[2];
     uint64_t messages; /* numbers messages, for their seeds; the same in ranks that exchange them */
     uint64_t lone;     /* the same for messages that stay in this rank */
     struct perf_shared *shared;
@@ -71,6 +75,9 @@ void perf_job_end(struct perf_job *job);
 
 /* Waits until all ranks of the job are in it. Spins; yields where ranks share cores or after about 20 us. */
 void perf_barrier(struct perf_rank *me);
+
+/* The same without waiting: called until it returns true, once all ranks are there. */
+bool perf_barrier_poll(struct perf_rank *me);
 
 /* Moves this process to one CPU. 0 or -errno. */
 int perf_pin(int cpu);

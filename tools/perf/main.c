@@ -2,6 +2,7 @@
 /* nigh-perf: how fast nigh is on this machine, next to what the machine allows and what others reach. */
 #include "tools/perf/clock.h"
 #include "tools/perf/cpus.h"
+#include "tools/perf/peers.h"
 #include "tools/perf/plot.h"
 #include "tools/perf/report.h"
 #include "tools/perf/run.h"
@@ -17,6 +18,18 @@ const char *argp_program_version = "nigh-perf " PACKAGE_VERSION;
 
 const struct perf_test nigh_perf_tests[] = {
     {"floors", "what the machine allows with no protocol at all", perf_test_floors},
+    {"latency", "one way of a message, matched by tag", perf_test_latency},
+    {"rate", "messages a second, window 64", perf_test_rate},
+    {"bandwidth", "a window of messages from private memory", perf_test_bandwidth},
+    {"heap", "a window of messages from the heap", perf_test_heap},
+    {"lend", "handing a heap block over without a copy", perf_test_lend},
+    {"rma", "put, get and atomic", perf_test_rma},
+    {"wake", "waking a rank that sleeps in a receive", perf_test_wake},
+    {"idle", "CPU share and context switches of a rank that is blocked", perf_test_idle},
+    {"memory", "shared memory of a job", perf_test_memory},
+    {"connect", "from open to all connected", perf_test_connect},
+    {"match", "matching past many receives and messages", perf_test_match},
+    {"overlap", "computing while a 4 MiB message goes", perf_test_overlap},
     {NULL, NULL, NULL},
 };
 
@@ -258,6 +271,10 @@ int main(int argc, char **argv)
     rc = default_cpus(&command.options);
     if (rc == 0)
         rc = open_json(&run);
+    if (rc == 0 && command.options.peer_count > 0 && perf_job_launched()) {
+        fprintf(stderr, "nigh-perf: --compare starts its peers itself and does not work under nigh-run\n");
+        rc = -EINVAL;
+    }
     perf_clock_init();
     for (size_t i = 0; rc == 0 && i < command.tests; i++)
         rc = command.test[i]->run(&run);

@@ -187,7 +187,11 @@ uint32_t perf_pipe_choose(struct perf_rank *me, const struct perf_pipe_load *loa
     struct perf_pipe tried[PERF_PIPE_KINDS];
     struct perf_piece piece[PERF_PIPE_KINDS];
     uint32_t n = perf_pipe_kinds(load->bytes, in_place, kinds);
-    struct perf_plan plan = {piece, n, PERF_COLUMN_NONE, seconds, TRIAL_ROUNDS, false};
+    struct perf_plan plan = {.piece = piece,
+                             .pieces = n,
+                             .sampled = PERF_COLUMN_NONE,
+                             .seconds = seconds,
+                             .least_rounds = TRIAL_ROUNDS};
 
     for (uint32_t i = 0; i < n; i++) {
         tried[i] =

@@ -15,19 +15,32 @@
  * away. Measured rounds that this touches are outliers in any case. */
 enum { SPINS_BEFORE_YIELD = 20000 };
 
-void perf_barrier(struct perf_rank *me)
+/* Counts this rank in; the last one opens the barrier. */
+static void enter(struct perf_rank *me)
 {
     struct perf_shared *s = me->shared;
-    uint64_t over = ++me->barriers;
+
+    me->barriers++;
+    if (perf_add(&s->arrived.word, 1) + 1 == me->barriers * me->ranks)
+        perf_line_give(&s->generation, me->barriers);
+}
+
+void perf_barrier(struct perf_rank *me)
+{
     uint32_t spins = 0;
 
-    if (perf_add(&s->arrived.word, 1) + 1 == over * me->ranks) {
-        perf_line_give(&s->generation, over);
-        return;
-    }
-    while (perf_line_take(&s->generation) < over)
+    enter(me);
+    while (perf_line_take(&me->shared->generation) < me->barriers)
         if (me->crowded || ++spins > SPINS_BEFORE_YIELD)
             sched_yield();
+}
+
+bool perf_barrier_poll(struct perf_rank *me)
+{
+    if (!me->in_barrier)
+        enter(me);
+    me->in_barrier = perf_line_take(&me->shared->generation) < me->barriers;
+    return !me->in_barrier;
 }
 
 int perf_pin(int cpu)

@@ -22,6 +22,7 @@ struct perf_piece {
 struct perf_plan {
     struct perf_piece *piece; /* up to PERF_COLUMNS; column i of the table is piece i */
     uint32_t pieces;
+    uint32_t peers;   /* of them, the last ones */
     uint32_t sampled; /* the piece whose single messages are sampled for p99, PERF_COLUMN_NONE */
     double seconds;
     uint32_t least_rounds; /* taken even when time is up; 0: 16 */

@@ -51,7 +51,7 @@ static int no_state(struct perf_run *run, const struct perf_table *t, const stru
 }
 
 int perf_run_rows(struct perf_run *run, const struct perf_job *job, uint32_t work, const uint32_t *floors,
-                  uint32_t floor_count, const struct perf_result *like, const struct perf_case *c)
+                  uint32_t floor_count, const struct perf_result *like)
 {
     struct perf_result rows[4];
     int n, rc = 0;
@@ -63,7 +63,6 @@ int perf_run_rows(struct perf_run *run, const struct perf_job *job, uint32_t wor
         return n;
     if (n == 0)
         return no_state(run, &job->shared->table, like);
-    (void)c;
     for (int i = 0; rc == 0 && i < n; i++)
         rc = perf_run_emit(run, &rows[i]);
     return rc;
@@ -89,4 +88,22 @@ const struct perf_sizes *perf_run_sizes(const struct perf_run *run, const char *
     if (perf_sizes_parse(otherwise, room) != 0)
         abort(); /* a list in this program's text */
     return room;
+}
+
+int perf_run_transport(struct perf_run *run, const struct nigh_ops **ops)
+{
+    int rc = run->plugin.ops ? 0 : perf_plugin_load(&run->plugin);
+
+    if (rc == 0)
+        *ops = run->plugin.ops;
+    return rc;
+}
+
+int perf_run_need_cpus(const struct perf_run *run, const char *test, uint32_t cpus)
+{
+    if (run->options->cpu_count >= cpus)
+        return 0;
+    fprintf(stderr, "nigh-perf: %s needs %" PRIu32 " CPUs; this process may use %" PRIu32 " (see --cpus)\n",
+            test, cpus, run->options->cpu_count);
+    return -ENODEV;
 }

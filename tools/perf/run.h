@@ -4,7 +4,7 @@
 #define NIGH_PERF_RUN_H
 
 #include "tools/perf/job.h"
-#include "tools/perf/peers.h"
+#include "tools/perf/plugin.h"
 #include "tools/perf/result.h"
 #include "tools/perf/sizes.h"
 
@@ -28,7 +28,8 @@ struct perf_options {
 
 struct perf_run {
     const struct perf_options *options;
-    FILE *json; /* NULL: none */
+    struct perf_plugin plugin; /* ops is NULL until a test needs it */
+    FILE *json;                /* NULL: none */
     struct perf_result *rows;
     size_t count, room;
 };
@@ -47,9 +48,9 @@ extern const struct perf_test nigh_perf_tests[];
 int perf_run_emit(struct perf_run *run, const struct perf_result *row);
 
 /* One row per state of the machine for column `work` of the job's table (see perf_table_rows); says so when no state
- * had enough rounds. With --compare each peer is measured too. `c` may be NULL: no peers. */
+ * had enough rounds. */
 int perf_run_rows(struct perf_run *run, const struct perf_job *job, uint32_t work, const uint32_t *floors,
-                  uint32_t floor_count, const struct perf_result *like, const struct perf_case *c);
+                  uint32_t floor_count, const struct perf_result *like);
 
 /* A job with the options' CPUs. */
 void perf_run_job(const struct perf_run *run, struct perf_job *job, uint32_t ranks, size_t scratch_bytes,
@@ -59,6 +60,24 @@ void perf_run_job(const struct perf_run *run, struct perf_job *job, uint32_t ran
 const struct perf_sizes *perf_run_sizes(const struct perf_run *run, const char *otherwise,
                                         struct perf_sizes *room);
 
+/* The transport's table, loaded when first asked for. 0, or -errno (said). */
+int perf_run_transport(struct perf_run *run, const struct nigh_ops **ops);
+
+/* 0, or -ENODEV after saying that `test` needs so many CPUs. */
+int perf_run_need_cpus(const struct perf_run *run, const char *test, uint32_t cpus);
+
 int perf_test_floors(struct perf_run *run);
+int perf_test_latency(struct perf_run *run);
+int perf_test_rate(struct perf_run *run);
+int perf_test_bandwidth(struct perf_run *run);
+int perf_test_heap(struct perf_run *run);
+int perf_test_lend(struct perf_run *run);
+int perf_test_rma(struct perf_run *run);
+int perf_test_wake(struct perf_run *run);
+int perf_test_idle(struct perf_run *run);
+int perf_test_memory(struct perf_run *run);
+int perf_test_connect(struct perf_run *run);
+int perf_test_match(struct perf_run *run);
+int perf_test_overlap(struct perf_run *run);
 
 #endif

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -85,6 +86,29 @@ static void set_floor(const struct perf_table *t, uint32_t work, uint32_t floor,
     row->ratio = perf_median(room, state->count);
 }
 
+static double peer_median(const struct perf_table *t, uint32_t column, const struct perf_state *state,
+                          double *room)
+{
+    size_t n = 0;
+
+    for (uint32_t i = 0; i < state->count; i++)
+        if (!isnan(t->value[column][state->rounds[i]]))
+            room[n++] = t->value[column][state->rounds[i]];
+    return perf_median(room, n);
+}
+
+static void set_peers(const struct perf_table *t, const struct perf_state *state, struct perf_result *row,
+                      double *room)
+{
+    for (uint32_t i = 0; i < t->peers && i < PERF_PEERS; i++) {
+        uint32_t column = t->columns - t->peers + i;
+
+        snprintf(row->peers[i].name, sizeof(row->peers[i].name), "%s", t->name[column]);
+        row->peers[i].value = peer_median(t, column, state, room);
+        row->peer_count = i + 1;
+    }
+}
+
 /* All rounds as one state, for jobs whose L cannot be probed. */
 static void one_state(const struct perf_table *t, struct work *w)
 {
@@ -136,6 +160,7 @@ int perf_table_rows(const struct perf_table *t, uint32_t work, const uint32_t *f
         set_value(t, work, state, row, w.value);
         if (floor != PERF_COLUMN_NONE)
             set_floor(t, work, floor, state, row, w.value);
+        set_peers(t, state, row, w.value);
     }
     release(&w);
     return rc ? rc : (int)n;

@@ -17,6 +17,7 @@
 struct perf_table {
     uint32_t rounds;
     uint32_t columns;
+    uint32_t peers;       /* the last columns are peers, named after them */
     uint32_t has_handoff; /* 0: L could not be probed (ranks on one core) */
     char name[PERF_COLUMNS][PERF_NAME_BYTES];
     double handoff[PERF_ROUNDS + 1]; /* before round 0, after round 0, ... */
@@ -30,7 +31,8 @@ struct perf_table {
 /*
  * One row per state of the machine for column `work`, from the states with most rounds down. `like` gives names, unit,
  * bytes, ranks and note; of the `floors` columns the one that is best in that state is the floor (none: floor stays
- * absent). Returns how many rows (0 when no state has enough rounds), or -ENOMEM.
+ * absent). Columns of peers become the row's peers; a NAN in one is a round that the peer did not take part in.
+ * Returns how many rows (0 when no state has enough rounds), or -ENOMEM.
  */
 int perf_table_rows(const struct perf_table *t, uint32_t work, const uint32_t *floors, uint32_t floor_count,
                     const struct perf_result *like, struct perf_result *rows, uint32_t max);

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Tests between ranks 0 and 1 that have a message size: latency, rate, bandwidth, lend, remote memory. They differ in
+ * what a round does; which floors and peers are raced next to it, and how rows come of it, is the same and is here. */
+#ifndef NIGH_PERF_PAIR_H
+#define NIGH_PERF_PAIR_H
+
+#include "tools/perf/node.h"
+#include "tools/perf/rounds.h"
+#include "tools/perf/run.h"
+
+/* What the work is raced against. */
+enum perf_floor {
+    PERF_FLOOR_NONE,
+    PERF_FLOOR_HANDOFF,   /* L */
+    PERF_FLOOR_ROUNDTRIP, /* 2 L: there and back */
+    PERF_FLOOR_ONEWAY,    /* L for what fits into a line beside a header, else the pipeline's one way */
+    PERF_FLOOR_STREAM,    /* the pipeline's stream */
+    PERF_FLOOR_RATE,      /* lines a second */
+    PERF_FLOOR_IN_PLACE,  /* the receiver copies straight out of the sender's shared memory: stream */
+    PERF_FLOOR_ACKED,     /* one message through the pipeline and one line back, ns */
+};
+
+/* One rank's state while one size is measured. */
+struct perf_pair {
+    struct perf_rank *me;
+    struct perf_node node;
+    const struct perf_pair_test *test;
+    size_t bytes, stride; /* of a message; from one to the next */
+    uint32_t window;
+    bool stale;
+    uint8_t *out, *in; /* window messages each; private memory or heap, as the test wants */
+    uint64_t number;   /* of the next message */
+    uint64_t key;      /* of the peer's region: remote memory */
+    void *more;        /* the test's own */
+};
+
+struct perf_pair_test {
+    const char *name, *unit;
+    const char *sizes; /* unless --sizes says otherwise */
+    bool out_in_heap, in_in_heap;
+    bool more_is_better; /* where the unit does not say it */
+    bool sampled;        /* run() samples single messages */
+    enum perf_floor floor;
+    const char *note; /* for each row, or NULL */
+    uint32_t (*window)(size_t bytes);
+    void (*begin)(struct perf_pair *pair); /* after connecting, in ranks 0 and 1; may be NULL */
+    double (*run)(struct perf_rank *me, void *pair, uint32_t count);
+    void (*end)(struct perf_pair *pair); /* may be NULL */
+};
+
+/* All sizes of one test. 0, or a negative errno that has been said. */
+int perf_pair_run(struct perf_run *run, const struct perf_pair_test *test);
+
+/* Rewrites message `slot` of the window for sending as number `number` (not when stale: then once). */
+void perf_pair_fill(struct perf_pair *pair, uint32_t slot, uint64_t number);
+
+/* Ends the rank when message `slot` of `in` is not what `rank` sent as `number`. */
+void perf_pair_check(const struct perf_pair *pair, uint32_t slot, uint32_t rank, uint64_t number);
+
+static inline uint32_t perf_pair_peer(const struct perf_pair *pair)
+{
+    return 1 - pair->me->rank;
+}
+
+#endif
