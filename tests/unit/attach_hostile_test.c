@@ -185,40 +185,49 @@ static void wrong_lengths(void **state)
 static void wrong_fields(void **state)
 {
     struct nigh_wire good = greeting(), bad;
-
-    (void)state;
-#define WITH(field, value) (bad = good, bad.field = (value), &bad)
-    const struct nigh_wire cases[] = {
-        *WITH(magic, good.magic + 1),
-        *WITH(version, good.version + 1),
-        *WITH(version, 0),
-        *WITH(kind, 0),
-        *WITH(kind, NIGH_WIRE_ANSWER),
-        *WITH(kind, NIGH_WIRE_REFUSE),
-        *WITH(kind, NIGH_WIRE_DONE),
-        *WITH(kind, NIGH_WIRE_BYE),
-        *WITH(kind, UINT32_MAX),
-        *WITH(incarnation, 0),
-        *WITH(index, good.peers_max),
-        *WITH(index, UINT32_MAX),
-        *WITH(peers_max, 0),
-        *WITH(peers_max, 65537),
-        *WITH(ranks, 0),
-        *WITH(rank, good.ranks),
-        *WITH(rank, UINT32_MAX),
-        *WITH(error, -ENOSPC),
-        *WITH(flags, NIGH_WIRE_KEEP),
-        *WITH(fds, 0),
-        *WITH(fds, 1),
-        *WITH(fds, 3), /* 2 come */
-        *WITH(fds, UINT32_MAX),
-        *WITH(to_job, job + 1),
-        *WITH(to_rank, 5),
+#define WITH(field, value)                                                       \
+    {                                                                            \
+        offsetof(struct nigh_wire, field), sizeof(good.field), (uint64_t)(value) \
+    }
+    const struct {
+        size_t at, bytes;
+        uint64_t value;
+    } cases[] = {
+        WITH(magic, good.magic + 1),
+        WITH(version, good.version + 1),
+        WITH(version, 0),
+        WITH(kind, 0),
+        WITH(kind, NIGH_WIRE_ANSWER),
+        WITH(kind, NIGH_WIRE_REFUSE),
+        WITH(kind, NIGH_WIRE_DONE),
+        WITH(kind, NIGH_WIRE_BYE),
+        WITH(kind, UINT32_MAX),
+        WITH(incarnation, 0),
+        WITH(index, good.peers_max),
+        WITH(index, UINT32_MAX),
+        WITH(peers_max, 0),
+        WITH(peers_max, 65537),
+        WITH(ranks, 0),
+        WITH(rank, good.ranks),
+        WITH(rank, UINT32_MAX),
+        WITH(error, -ENOSPC),
+        WITH(flags, NIGH_WIRE_KEEP),
+        WITH(fds, 0),
+        WITH(fds, 1),
+        WITH(fds, 3), /* 2 come */
+        WITH(fds, UINT32_MAX),
+        WITH(to_job, job + 1),
+        WITH(to_rank, 5),
     };
 #undef WITH
-    for (unsigned i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-        int result = say(&cases[i], sizeof(cases[i]), 2);
 
+    (void)state;
+    for (unsigned i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        int result;
+
+        bad = good;
+        memcpy((uint8_t *)&bad + cases[i].at, &cases[i].value, cases[i].bytes); /* little-endian */
+        result = say(&bad, sizeof(bad), 2);
         if (result != -EPROTO)
             fail_msg("case %u was answered with %d", i, result);
     }

@@ -12,6 +12,7 @@
 #include "tests/support/osfail.h"
 #include "tests/support/party.h"
 #include <errno.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -380,6 +381,29 @@ static void dialler_dies_before_it_is_heard(void **state)
     assert_null(party_peer(&here, 1));
 }
 
+static void both_dial_at_once(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 100; i++) {
+        struct peer *peer;
+
+        start(dial_and_serve); /* attaches, to one record, or exits */
+        peer = party_dial(&here, 1, 0);
+        assert_true(party_until(us, 1, 5000, is_attached, peer));
+        listen_to(from_child);
+        assert_true(peer->fds_are_right);
+        assert_int_equal(peer->pid, child);
+        assert_int_equal(peer->their_index, 0);
+        assert_ptr_equal(party_peer(&here, 1), peer);
+        party_for(us, 1, i % 4);
+        assert_int_equal(peer->failures + peer->deaths, 0);
+        kill_child();
+        assert_true(party_until(us, 1, 5000, has_died, peer));
+        assert_int_equal(peer->failures, 0);
+        party_forget(&here, peer);
+    }
+}
+
 /* ---- many ------------------------------------------------------------------------------------------------ */
 
 static void hundred_processes_dial_at_once(void **state)
@@ -511,6 +535,101 @@ static void closing_is_not_dying(void **state)
     assert_int_equal(peer->deaths + peer->failures, 0);
 }
 
+/* ---- namespaces -------------------------------------------------------------------------------------------- */
+
+static const char *where; /* the directory of the cases below, or NULL */
+
+static void dial_from_another_namespace(int in, int out)
+{
+    struct peer *peer;
+    pid_t inner;
+
+    if (unshare(where ? CLONE_NEWNET | CLONE_NEWPID : CLONE_NEWPID) < 0)
+        _exit(77);
+    inner = fork(); /* the first process of the new namespace */
+    if (inner) {
+        prctl(PR_SET_CHILD_SUBREAPER, 1);
+        waitpid(inner, NULL, 0);
+        _exit(0);
+    }
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (party_open(&there, job, 1, where, true))
+        _exit(8);
+    peer = party_dial(&there, 0, 0);
+    if (!party_until(them, 1, 10000, is_attached, peer) || !peer->fds_are_right || peer->pid != 0)
+        _exit(7); /* 0: the dialled process has no number in there */
+    say(out);
+    party_until(them, 1, 60000, told_to_stop, &in);
+    _exit(0);
+}
+
+static bool attached_or_over(void *data)
+{
+    struct peer *peer = party_peer(&here, 1);
+    siginfo_t ended = {0};
+
+    (void)data;
+    waitid(P_PID, (id_t)child, &ended, WEXITED | WNOHANG | WNOWAIT);
+    return (peer && peer->attached) || ended.si_pid != 0;
+}
+
+static void attach_over_namespaces(void)
+{
+    struct peer *peer;
+    int status;
+
+    start(dial_from_another_namespace);
+    assert_true(party_until(us, 1, 10000, attached_or_over, NULL));
+    if (waitpid(child, &status, WNOHANG) == child) {
+        child = 0;
+        close(from_child);
+        close(to_child);
+        assert_int_equal(WEXITSTATUS(status), 77);
+        print_message("namespaces cannot be made here\n");
+        skip();
+    }
+    listen_to(from_child);
+    peer = party_peer(&here, 1);
+    assert_true(peer->attached && peer->fds_are_right);
+    assert_true(peer->pid > 0 && peer->pid != child);
+    party_for(us, 1, 50);
+    assert_int_equal(peer->deaths + peer->failures, 0);
+    kill(peer->pid, SIGKILL);
+    assert_true(party_until(us, 1, 5000, has_died, peer));
+    party_for(us, 1, 30);
+    assert_int_equal(peer->deaths, 1);
+}
+
+static void another_pid_namespace(void **state)
+{
+    (void)state;
+    where = NULL;
+    attach_over_namespaces();
+}
+
+/* Abstract names end at the network namespace; a directory does not. */
+static void another_network_namespace_by_directory(void **state)
+{
+    static char directory[] = "/tmp/nigh-attach-XXXXXX";
+    int files;
+
+    (void)state;
+    assert_non_null(mkdtemp(directory));
+    where = directory;
+    party_close(&here);
+    assert_int_equal(party_open(&here, job, 0, where, false), 0);
+    attach_over_namespaces();
+    kill_child();
+    party_peer(&here, 1)->used = false;
+    /* The killed one's file is removed by the next that dials it. */
+    party_dial(&here, 1, 1);
+    party_for(us, 1, 20);
+    party_close(&here);
+    files = rmdir(directory);
+    assert_int_equal(party_open(&here, job, 0, NULL, false), 0);
+    assert_int_equal(files, 0);
+}
+
 /* ---- descriptors ------------------------------------------------------------------------------------------ */
 
 static int set_limit(unsigned count)
@@ -578,6 +697,9 @@ int main(void)
         CASE(hundred_processes_dial_at_once),
         CASE(hang_up_tells_where_pidfds_cannot_be_had),
         CASE(closing_is_not_dying),
+        CASE(both_dial_at_once),
+        CASE(another_pid_namespace),
+        CASE(another_network_namespace_by_directory),
         CASE(descriptors_run_out),
     };
     signal(SIGPIPE, SIG_DFL); /* which would end this process if anything raised it */
