@@ -132,6 +132,12 @@ static const void *piece_at(const struct nigh_endpoint *endpoint, uint32_t line,
     return nigh_view_at(&endpoint->view, offset, bytes);
 }
 
+/* A message may begin without a piece: it is empty, or the sender's pool was used up. */
+static bool no_piece_or_sound(const struct nigh_endpoint *endpoint, uint32_t line, uint32_t bytes)
+{
+    return !bytes || piece_at(endpoint, line, bytes);
+}
+
 static void copy_out(void *to, const void *from, uint64_t bytes, uint32_t flags)
 {
     nigh_copy_fn copy = flags & NIGH_F_FLUSH ? nigh_copy_select(NIGH_COPY_FLUSH) : NULL;
@@ -179,7 +185,7 @@ enum nigh_verdict nigh_arrive_first_piece(struct nigh_message *message, uint32_t
 {
     struct nigh_endpoint *endpoint = message->endpoint;
 
-    if (!piece_at(endpoint, line, bytes)) {
+    if (!no_piece_or_sound(endpoint, line, bytes)) {
         nigh_message_free(message);
         return NIGH_BAD;
     }
@@ -256,7 +262,7 @@ static enum nigh_verdict arrive_first(struct nigh_endpoint *endpoint, uint64_t h
 
     nigh_arrive_payload(endpoint, &first, sizeof(first));
     if (!first_is_sound(endpoint, &first) || nigh_head_tclass(head) >= NIGH_TCLASSES ||
-        !piece_at(endpoint, first.line, first.bytes))
+        !no_piece_or_sound(endpoint, first.line, first.bytes))
         return NIGH_BAD;
     message = message_of(endpoint, head, tag, imm, first.total, first.id);
     if (!message)
