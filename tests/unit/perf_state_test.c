@@ -127,6 +127,15 @@ static struct perf_table *example(void)
     return t;
 }
 
+static int rows_of(const struct perf_table *t, const uint32_t *floors, uint32_t count,
+                   const struct perf_result *like, struct perf_result rows[4])
+{
+    static const uint32_t work = 2;
+    struct perf_race race = {&work, 1, floors, count};
+
+    return perf_table_rows(t, &race, like, rows, 4);
+}
+
 static void a_row_per_state_with_the_best_floor_of_that_state(void **state)
 {
     static const uint32_t floors[] = {0, 1};
@@ -135,7 +144,7 @@ static void a_row_per_state_with_the_best_floor_of_that_state(void **state)
 
     (void)state;
     perf_result_init(&like, "latency", "inline", "ns");
-    assert_int_equal(perf_table_rows(t, 2, floors, 2, &like, rows, 4), 2);
+    assert_int_equal(rows_of(t, floors, 2, &like, rows), 2);
     assert_float_equal(rows[0].handoff_ns, 250, 5);
     assert_float_equal(rows[0].value, 60, 0);
     assert_float_equal(rows[0].floor, 30, 0);
@@ -149,6 +158,49 @@ static void a_row_per_state_with_the_best_floor_of_that_state(void **state)
     free(t);
 }
 
+static void of_several_the_best_of_each_state_counts(void **state)
+{
+    static const uint32_t both[] = {0, 1};
+    struct perf_race race = {both, 2, NULL, 0};
+    struct perf_table *t = example();
+    struct perf_result like, rows[4];
+
+    (void)state;
+    strcpy(t->name[0], "plain");
+    strcpy(t->name[1], "nt");
+    perf_result_init(&like, "floor-oneway", "", "ns");
+    assert_int_equal(perf_table_rows(t, &race, &like, rows, 4), 2);
+    assert_string_equal(rows[0].path, "nt");
+    assert_float_equal(rows[0].value, 30, 0);
+    assert_string_equal(rows[1].path, "plain");
+    assert_float_equal(rows[1].value, 10, 0);
+    free(t);
+}
+
+static void peers_are_medians_of_the_rounds_that_they_took_part_in(void **state)
+{
+    struct perf_table *t = example();
+    struct perf_result like, rows[4];
+
+    (void)state;
+    t->columns = 5;
+    t->peers = 2;
+    strcpy(t->name[3], "openmpi");
+    strcpy(t->name[4], "ucx");
+    for (uint32_t i = 0; i < MANY; i++) {
+        t->value[3][i] = i % 2 ? NAN : i < 99 ? 90 : 350;
+        t->value[4][i] = NAN;
+    }
+    perf_result_init(&like, "latency", "", "ns");
+    assert_int_equal(rows_of(t, NULL, 0, &like, rows), 2);
+    assert_int_equal(rows[0].peer_count, 2);
+    assert_string_equal(rows[0].peers[0].name, "openmpi");
+    assert_float_equal(rows[0].peers[0].value, 350, 0);
+    assert_float_equal(rows[1].peers[0].value, 90, 0);
+    assert_true(isnan(rows[0].peers[1].value));
+    free(t);
+}
+
 static void without_floors_the_floor_is_absent(void **state)
 {
     struct perf_table *t = example();
@@ -156,7 +208,7 @@ static void without_floors_the_floor_is_absent(void **state)
 
     (void)state;
     perf_result_init(&like, "idle", "", "%");
-    assert_int_equal(perf_table_rows(t, 2, NULL, 0, &like, rows, 4), 2);
+    assert_int_equal(rows_of(t, NULL, 0, &like, rows), 2);
     assert_true(isnan(rows[0].floor));
     assert_true(isnan(rows[0].ratio));
     free(t);
@@ -173,7 +225,7 @@ static void more_is_better_turns_floor_and_tail(void **state)
     for (uint32_t i = 0; i < MANY; i++)
         t->value[2][i] = i;
     perf_result_init(&like, "bandwidth", "", "GB/s");
-    assert_int_equal(perf_table_rows(t, 2, floors, 2, &like, rows, 4), 1);
+    assert_int_equal(rows_of(t, floors, 2, &like, rows), 1);
     assert_true(isnan(rows[0].handoff_ns));
     assert_float_equal(rows[0].value, 99.5, 1e-9);
     assert_float_equal(rows[0].p99, 1.99, 1e-9); /* the slow end */
@@ -194,7 +246,7 @@ static void samples_give_the_p99_of_single_messages(void **state)
         t->sample_end[i] = t->samples;
     }
     perf_result_init(&like, "latency", "", "ns");
-    assert_int_equal(perf_table_rows(t, 2, NULL, 0, &like, rows, 4), 2);
+    assert_int_equal(rows_of(t, NULL, 0, &like, rows), 2);
     assert_float_equal(rows[0].p99, 700, 0);
     assert_float_equal(rows[1].p99, 500, 0);
     free(t);
@@ -210,6 +262,8 @@ int main(void)
         cmocka_unit_test(a_machine_that_never_rests_has_no_state),
         cmocka_unit_test(no_rounds_are_no_state),
         cmocka_unit_test(a_row_per_state_with_the_best_floor_of_that_state),
+        cmocka_unit_test(of_several_the_best_of_each_state_counts),
+        cmocka_unit_test(peers_are_medians_of_the_rounds_that_they_took_part_in),
         cmocka_unit_test(without_floors_the_floor_is_absent),
         cmocka_unit_test(more_is_better_turns_floor_and_tail),
         cmocka_unit_test(samples_give_the_p99_of_single_messages),

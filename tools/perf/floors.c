@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { RATE_KINDS = 6, BEST = 3 };
+enum { RATE_KINDS = 6, BEST = PERF_PIPE_BEST };
 
 /* What rank functions are told. */
 struct task {
@@ -52,17 +52,12 @@ static int lines_rank(struct perf_rank *me, void *arg)
     return 0;
 }
 
-/* One row per state for the best of `columns`, named after it. */
-static int emit_best(struct perf_run *run, const struct perf_job *job, struct perf_result *like,
+static int emit_best(struct perf_run *run, const struct perf_job *job, const struct perf_result *like,
                      const uint32_t *columns, uint32_t count)
 {
-    const struct perf_table *t = &job->shared->table;
-    uint32_t best = perf_table_best(t, columns, count, like->more_is_better);
+    struct perf_race race = {columns, count, NULL, 0};
 
-    if (best == PERF_COLUMN_NONE)
-        return -ENOMEM;
-    snprintf(like->path, sizeof(like->path), "%s", t->name[best]);
-    return perf_run_rows(run, job, best, NULL, 0, like);
+    return perf_run_race(run, job, &race, like);
 }
 
 static int emit_lines(struct perf_run *run, const struct perf_job *job)
@@ -146,43 +141,44 @@ enum size_columns {
     STREAM,
     ONEWAY = STREAM + BEST,
     HEAP = ONEWAY + BEST,
-    HEAP_ONEWAY,
-    COPY_VM
+    HEAP_ONEWAY = HEAP + BEST,
+    COPY_VM = HEAP_ONEWAY + BEST,
 };
 
-static void size_pieces(struct perf_piece *piece, struct perf_copy_kind *copy, struct perf_pipe *stream,
-                        struct perf_pipe *oneway, struct perf_pipe *heap)
+/* Columns that a size has no kind for repeat the last one: the table's shape is the same for all sizes. */
+static void add_group(struct perf_piece *piece, perf_piece_fn run, struct perf_pipe *pipe, uint32_t n)
 {
-    piece[COPY_ONE] = (struct perf_piece){"1 core", perf_copy_one, copy, 0, 0};
-    piece[COPY_BOTH] = (struct perf_piece){"2 cores", perf_copy_both, copy, 0, 0};
     for (uint32_t i = 0; i < BEST; i++) {
-        piece[STREAM + i] = (struct perf_piece){stream[i].kind.name, perf_pipe_stream, &stream[i], 0, 0};
-        piece[ONEWAY + i] = (struct perf_piece){oneway[i].kind.name, perf_pipe_oneway, &oneway[i], 0, 0};
+        struct perf_pipe *one = &pipe[i < n ? i : n - 1];
+
+        piece[i] = (struct perf_piece){one->kind.name, run, one, 0, 0};
     }
-    piece[HEAP] = (struct perf_piece){heap[0].kind.name, perf_pipe_stream, &heap[0], 0, 0};
-    piece[HEAP_ONEWAY] = (struct perf_piece){heap[0].kind.name, perf_pipe_oneway, &heap[0], 0, 0};
-    piece[COPY_VM] = (struct perf_piece){"process_vm_readv", perf_copy_vm, copy, 0, 0};
 }
 
 static int size_rank(struct perf_rank *me, void *arg)
 {
     const struct task *task = arg;
-    struct perf_pipe stream[BEST], oneway[BEST], heap[1];
+    struct perf_pipe stream[BEST], oneway[BEST], heap[BEST];
     struct perf_piece piece[COPY_VM + 1];
     struct perf_plan plan = {.piece = piece,
                              .pieces = COPY_VM + task->vm,
                              .sampled = PERF_COLUMN_NONE,
-                             .seconds = task->seconds * 0.6};
+                             .seconds = task->seconds * 0.7};
     struct perf_pipe_load load;
     struct perf_copy_kind copy;
 
     if (perf_pipe_load_open(&load, task->bytes, task->window, task->stale) != 0)
         perf_fail(me, "no memory for %u messages of %zu bytes", task->window, task->bytes);
     copy = (struct perf_copy_kind){task->bytes, load.from, load.to};
-    perf_pipe_choose(me, &load, false, perf_pipe_stream, task->seconds * 0.15, stream, BEST);
-    perf_pipe_choose(me, &load, false, perf_pipe_oneway, task->seconds * 0.15, oneway, BEST);
-    perf_pipe_choose(me, &load, true, perf_pipe_stream, task->seconds * 0.1, heap, 1);
-    size_pieces(piece, &copy, stream, oneway, heap);
+    piece[COPY_ONE] = (struct perf_piece){"1 core", perf_copy_one, &copy, 0, 0};
+    piece[COPY_BOTH] = (struct perf_piece){"2 cores", perf_copy_both, &copy, 0, 0};
+    piece[COPY_VM] = (struct perf_piece){"process_vm_readv", perf_copy_vm, &copy, 0, 0};
+    add_group(piece + STREAM, perf_pipe_stream, stream,
+              perf_pipe_choose(me, &load, perf_pipe_stream, task->seconds * 0.15, stream));
+    add_group(piece + ONEWAY, perf_pipe_oneway, oneway,
+              perf_pipe_choose(me, &load, perf_pipe_oneway, task->seconds * 0.15, oneway));
+    add_group(piece + HEAP, perf_pipe_stream, heap, perf_pipe_in_place(&load, heap));
+    add_group(piece + HEAP_ONEWAY, perf_pipe_oneway, heap, perf_pipe_in_place(&load, heap));
     perf_rounds_run(me, &plan);
     perf_pipe_load_close(&load);
     return 0;
@@ -196,7 +192,7 @@ static int emit_column(struct perf_run *run, const struct perf_job *job, size_t 
 
     for (uint32_t i = 0; i < count; i++)
         columns[i] = first + i;
-    perf_result_init(&like, test, "", unit);
+    perf_result_init(&like, test, count == 1 ? job->shared->table.name[first] : "", unit);
     like.ranks = first == COPY_ONE ? 1 : 2;
     like.bytes = bytes;
     return emit_best(run, job, &like, columns, count);
@@ -210,8 +206,8 @@ static int emit_size(struct perf_run *run, const struct perf_job *job, const str
         uint32_t first, count;
     } rows[] = {
         {"floor-copy", "GB/s", COPY_ONE, 1},    {"floor-copy-both", "GB/s", COPY_BOTH, 1},
-        {"floor-stream", "GB/s", STREAM, BEST}, {"floor-in-place", "GB/s", HEAP, 1},
-        {"floor-oneway", "ns", ONEWAY, BEST},   {"floor-in-place-oneway", "ns", HEAP_ONEWAY, 1},
+        {"floor-stream", "GB/s", STREAM, BEST}, {"floor-in-place", "GB/s", HEAP, BEST},
+        {"floor-oneway", "ns", ONEWAY, BEST},   {"floor-in-place-oneway", "ns", HEAP_ONEWAY, BEST},
         {"floor-vm-readv", "GB/s", COPY_VM, 1},
     };
     struct perf_result refused;

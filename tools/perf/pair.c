@@ -14,7 +14,6 @@
 
 enum {
     FLOORS = 6,      /* columns at most */
-    BEST = 3,        /* pipelines that are raced next to the work */
     LINE_BYTES = 40, /* of payload that fit into one line beside tag and immediate */
 };
 
@@ -31,7 +30,7 @@ struct task {
 /* The floors that are raced: pieces and what they point to. */
 struct racers {
     struct perf_pipe_load load;
-    struct perf_pipe pipe[BEST];
+    struct perf_pipe pipe[PERF_PIPE_BEST];
     struct perf_rate_kind rate[2];
     struct perf_piece piece[FLOORS];
     uint32_t count;
@@ -77,21 +76,26 @@ static double stream_rate(struct perf_rank *me, void *arg, uint32_t count)
     return 1e3 * perf_pipe_stream(me, arg, count) / (double)pipe->load->bytes;
 }
 
-static void add_floor(struct racers *r, const char *name, double (*run)(struct perf_rank *, void *, uint32_t),
-                      void *arg)
+static void add_floor(struct racers *r, const char *name, perf_piece_fn run, void *arg)
 {
     r->piece[r->count++] = (struct perf_piece){name, run, arg, 0, 0};
 }
 
-static void add_pipes(struct racers *r, struct perf_rank *me, const struct task *task, bool in_place,
-                      double (*run)(struct perf_rank *, void *, uint32_t))
+static void add_pipes(struct racers *r, struct perf_rank *me, const struct task *task, perf_piece_fn run)
 {
-    uint32_t want = in_place ? 2 : BEST, n;
+    perf_piece_fn raced = run == perf_pipe_oneway ? run : perf_pipe_stream;
+    uint32_t n = perf_pipe_choose(me, &r->load, raced, task->seconds * 0.2, r->pipe);
 
-    n = perf_pipe_choose(me, &r->load, in_place, run == perf_pipe_oneway ? run : perf_pipe_stream,
-                         task->seconds * 0.2, r->pipe, want);
     for (uint32_t i = 0; i < n; i++)
         add_floor(r, r->pipe[i].kind.name, run, &r->pipe[i]);
+}
+
+static void add_in_place(struct racers *r)
+{
+    uint32_t n = perf_pipe_in_place(&r->load, r->pipe);
+
+    for (uint32_t i = 0; i < n; i++)
+        add_floor(r, r->pipe[i].kind.name, perf_pipe_stream, &r->pipe[i]);
 }
 
 static void add_floors(struct racers *r, struct perf_rank *me, const struct task *task)
@@ -113,20 +117,20 @@ static void add_floors(struct racers *r, struct perf_rank *me, const struct task
         add_floor(r, "2 L", round_trip, NULL);
         break;
     case PERF_FLOOR_ONEWAY:
-        add_pipes(r, me, task, false, perf_pipe_oneway);
+        add_pipes(r, me, task, perf_pipe_oneway);
         break;
     case PERF_FLOOR_STREAM:
-        add_pipes(r, me, task, false, perf_pipe_stream);
+        add_pipes(r, me, task, perf_pipe_stream);
         break;
     case PERF_FLOOR_IN_PLACE:
-        add_pipes(r, me, task, true, perf_pipe_stream);
+        add_in_place(r);
         break;
     case PERF_FLOOR_ACKED:
-        add_pipes(r, me, task, false, acked);
+        add_pipes(r, me, task, acked);
         break;
     case PERF_FLOOR_RATE:
         if (task->bytes > LINE_BYTES) {
-            add_pipes(r, me, task, false, stream_rate);
+            add_pipes(r, me, task, stream_rate);
             break;
         }
         r->rate[0] = (struct perf_rate_kind){64, 0};

@@ -44,8 +44,8 @@ struct perf_pair_test {
     const char *note; /* for each row, or NULL */
     uint32_t (*window)(size_t bytes);
     void (*begin)(struct perf_pair *pair); /* after connecting, in ranks 0 and 1; may be NULL */
-    double (*run)(struct perf_rank *me, void *pair, uint32_t count);
-    void (*end)(struct perf_pair *pair); /* may be NULL */
+    perf_piece_fn run;                     /* its argument is the pair */
+    void (*end)(struct perf_pair *pair);   /* may be NULL */
 };
 
 /* All sizes of one test. 0, or a negative errno that has been said. */

@@ -10,7 +10,10 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { WINDOW = 64, WINDOW_BYTES = 16 << 20, TRIAL_ROUNDS = 5 };
+#define COUNT(list) (sizeof(list) / sizeof((list)[0]))
+#define FAR_NS      120 /* a handoff that takes longer crosses between L3s */
+
+enum { WINDOW = 64, WINDOW_BYTES = 16 << 20, TRIAL_ROUNDS = 5, MEDIUM = 64 << 10 };
 
 struct shape {
     uint32_t span;
@@ -19,39 +22,49 @@ struct shape {
     bool down;
 };
 
-/* Spans: twice a 1 MiB L2 finds the reader's copy of a chunk gone when the writer comes again; less only helps where
- * lines are flushed or written past the caches. Kernels: plain within an L3, past the caches across two. */
-static const struct shape large[] = {
-    {2 << 20, 16 << 10, NIGH_COPY_PLAIN, NIGH_COPY_PLAIN, false},
+/* What is best within an L3 and what is best across two, each list in the order in which its kinds won when the machine
+ * was in that state. Within: spans of twice a 1 MiB L2, so that the reader's copy of a chunk is gone when the writer comes
+ * again. Across: stores past the caches, or a reader that gives the lines back. */
+static const struct shape large_near[] = {
     {2 << 20, 32 << 10, NIGH_COPY_PLAIN, NIGH_COPY_PLAIN, false},
     {2 << 20, 64 << 10, NIGH_COPY_PLAIN, NIGH_COPY_PLAIN, false},
-    {2 << 20, 32 << 10, NIGH_COPY_PLAIN, NIGH_COPY_PLAIN, true},
-    {4 << 20, 32 << 10, NIGH_COPY_PLAIN, NIGH_COPY_PLAIN, false},
-    {8 << 20, 64 << 10, NIGH_COPY_PLAIN, NIGH_COPY_PLAIN, false},
+    {2 << 20, 16 << 10, NIGH_COPY_PLAIN, NIGH_COPY_PLAIN, false},
+    {2 << 20, 32 << 10, NIGH_COPY_PLAIN, NIGH_COPY_NT, false},
+    {2 << 20, 64 << 10, NIGH_COPY_PLAIN, NIGH_COPY_NT, false},
     {2 << 20, 32 << 10, NIGH_COPY_PREFETCHW, NIGH_COPY_PLAIN, false},
-    {256 << 10, 16 << 10, NIGH_COPY_PLAIN, NIGH_COPY_PLAIN, false},
-    {512 << 10, 32 << 10, NIGH_COPY_NT, NIGH_COPY_PLAIN, false},
+    {4 << 20, 32 << 10, NIGH_COPY_PLAIN, NIGH_COPY_PLAIN, false},
+    {2 << 20, 32 << 10, NIGH_COPY_PLAIN, NIGH_COPY_PLAIN, true},
+};
+
+static const struct shape large_far[] = {
     {2 << 20, 64 << 10, NIGH_COPY_NT, NIGH_COPY_PLAIN, false},
+    {512 << 10, 32 << 10, NIGH_COPY_NT, NIGH_COPY_PLAIN, false},
     {4 << 20, 16 << 10, NIGH_COPY_NT, NIGH_COPY_PLAIN, false},
+    {2 << 20, 64 << 10, NIGH_COPY_NT, NIGH_COPY_NT, false},
     {1 << 20, 32 << 10, NIGH_COPY_PLAIN, NIGH_COPY_FLUSH, false},
 };
 
 /* Messages of at most 64 KiB. Downwards: the reader's prefetcher runs past the end of a short piece, and then not into
  * the lines that are written next. */
-static const struct shape medium[] = {
+static const struct shape medium_near[] = {
+    {2 << 20, 4, NIGH_COPY_PLAIN, NIGH_COPY_PLAIN, true},
     {2 << 20, 1, NIGH_COPY_PLAIN, NIGH_COPY_PLAIN, true},
     {2 << 20, 2, NIGH_COPY_PLAIN, NIGH_COPY_PLAIN, true},
-    {2 << 20, 4, NIGH_COPY_PLAIN, NIGH_COPY_PLAIN, true},
     {2 << 20, 8, NIGH_COPY_PLAIN, NIGH_COPY_PLAIN, true},
     {2 << 20, 1, NIGH_COPY_PLAIN, NIGH_COPY_PLAIN, false},
     {2 << 20, 4, NIGH_COPY_PLAIN, NIGH_COPY_PLAIN, false},
     {256 << 10, 1, NIGH_COPY_PLAIN, NIGH_COPY_PLAIN, true},
-    {256 << 10, 2, NIGH_COPY_PLAIN, NIGH_COPY_PLAIN, false},
     {4 << 20, 4, NIGH_COPY_PLAIN, NIGH_COPY_PLAIN, true},
     {2 << 20, 4, NIGH_COPY_PREFETCHW, NIGH_COPY_PLAIN, true},
+};
+
+static const struct shape medium_far[] = {
     {2 << 20, 1, NIGH_COPY_NT, NIGH_COPY_PLAIN, false},
     {2 << 20, 4, NIGH_COPY_NT, NIGH_COPY_PLAIN, false},
+    {2 << 20, 2, NIGH_COPY_NT, NIGH_COPY_PLAIN, false},
     {2 << 20, 1, NIGH_COPY_NT, NIGH_COPY_FLUSH, false},
+    {256 << 10, 1, NIGH_COPY_PLAIN, NIGH_COPY_FLUSH, true},
+    {256 << 10, 1, NIGH_COPY_PLAIN, NIGH_COPY_PLAIN, false},
 };
 
 static int add(struct perf_pipe_kind *out, uint32_t *n, struct shape s, bool in_place)
@@ -72,10 +85,11 @@ static int add(struct perf_pipe_kind *out, uint32_t *n, struct shape s, bool in_
     return 1;
 }
 
-static void add_medium(size_t bytes, struct perf_pipe_kind *out, uint32_t *n)
+static void add_medium(const struct shape *list, size_t count, size_t bytes, struct perf_pipe_kind *out,
+                       uint32_t *n)
 {
-    for (size_t i = 0; i < sizeof(medium) / sizeof(medium[0]); i++) {
-        struct shape s = medium[i];
+    for (size_t i = 0; i < count; i++) {
+        struct shape s = list[i];
 
         if (s.piece > 1 && bytes / s.piece < 1024)
             continue;
@@ -86,20 +100,32 @@ static void add_medium(size_t bytes, struct perf_pipe_kind *out, uint32_t *n)
     }
 }
 
-uint32_t perf_pipe_kinds(size_t bytes, bool in_place, struct perf_pipe_kind *out)
+static void add_large(const struct shape *list, size_t count, struct perf_pipe_kind *out, uint32_t *n)
 {
-    static const enum nigh_copy_kernel readers[] = {NIGH_COPY_PLAIN, NIGH_COPY_FLUSH, NIGH_COPY_MOVSB};
+    for (size_t i = 0; i < count; i++)
+        add(out, n, list[i], false);
+}
+
+static void add_in_place(struct perf_pipe_kind *out, uint32_t *n)
+{
+    static const enum nigh_copy_kernel readers[] = {NIGH_COPY_PLAIN, NIGH_COPY_MOVSB, NIGH_COPY_FLUSH};
+
+    for (size_t i = 0; i < COUNT(readers); i++)
+        add(out, n, (struct shape){1, 1, NIGH_COPY_PLAIN, readers[i], false}, true);
+}
+
+uint32_t perf_pipe_kinds(size_t bytes, enum perf_pipe_group group, struct perf_pipe_kind *out)
+{
+    bool near = group == PERF_PIPE_NEAR;
     uint32_t n = 0;
 
-    for (size_t i = 0; in_place && i < sizeof(readers) / sizeof(readers[0]); i++)
-        add(out, &n, (struct shape){1, 1, NIGH_COPY_PLAIN, readers[i], false}, true);
-    if (in_place)
-        return n;
-    if (bytes <= 64 << 10)
-        add_medium(bytes, out, &n);
+    if (group == PERF_PIPE_IN_PLACE)
+        add_in_place(out, &n);
+    else if (bytes <= MEDIUM)
+        add_medium(near ? medium_near : medium_far, near ? COUNT(medium_near) : COUNT(medium_far), bytes, out,
+                   &n);
     else
-        for (size_t i = 0; i < sizeof(large) / sizeof(large[0]); i++)
-            add(out, &n, large[i], false);
+        add_large(near ? large_near : large_far, near ? COUNT(large_near) : COUNT(large_far), out, &n);
     return n;
 }
 
@@ -160,44 +186,88 @@ static uint32_t agree_on_best(struct perf_rank *me, const uint32_t *columns, uin
     return best;
 }
 
-static uint32_t pick(struct perf_rank *me, const struct perf_pipe *tried, uint32_t n, bool more,
-                     struct perf_pipe *best, uint32_t want)
-{
-    uint32_t columns[PERF_PIPE_KINDS], picked = 0;
-
-    for (uint32_t i = 0; i < n; i++)
-        columns[i] = i;
-    for (; picked < want && n > 0; picked++) {
-        uint32_t column = agree_on_best(me, columns, n, more), keep = 0;
-
-        best[picked] = tried[column];
-        for (uint32_t i = 0; i < n; i++)
-            if (columns[i] != column)
-                columns[keep++] = columns[i];
-        n = keep;
-    }
-    return picked;
-}
-
-uint32_t perf_pipe_choose(struct perf_rank *me, const struct perf_pipe_load *load, bool in_place,
-                          double (*run)(struct perf_rank *, void *, uint32_t), double seconds,
-                          struct perf_pipe *best, uint32_t want)
+/* Prepares the kinds of one group in their own order. */
+static uint32_t prepare(const struct perf_pipe_load *load, enum perf_pipe_group group, struct perf_pipe *out)
 {
     struct perf_pipe_kind kinds[PERF_PIPE_KINDS];
-    struct perf_pipe tried[PERF_PIPE_KINDS];
+    uint32_t n = perf_pipe_kinds(load->bytes, group, kinds);
+
+    for (uint32_t i = 0; i < n; i++)
+        out[i] =
+            (struct perf_pipe){kinds[i], load, nigh_copy_select(kinds[i].in), nigh_copy_select(kinds[i].out)};
+    return n;
+}
+
+/* Races the kinds and moves the `want` best to the front, best first. */
+static void race(struct perf_rank *me, struct perf_pipe *pipe, uint32_t n, perf_piece_fn run, double seconds,
+                 uint32_t want)
+{
     struct perf_piece piece[PERF_PIPE_KINDS];
-    uint32_t n = perf_pipe_kinds(load->bytes, in_place, kinds);
     struct perf_plan plan = {.piece = piece,
                              .pieces = n,
                              .sampled = PERF_COLUMN_NONE,
                              .seconds = seconds,
                              .least_rounds = TRIAL_ROUNDS};
+    struct perf_pipe sorted[PERF_PIPE_KINDS];
+    uint32_t columns[PERF_PIPE_KINDS], left = n;
 
     for (uint32_t i = 0; i < n; i++) {
-        tried[i] =
-            (struct perf_pipe){kinds[i], load, nigh_copy_select(kinds[i].in), nigh_copy_select(kinds[i].out)};
-        piece[i] = (struct perf_piece){kinds[i].name, run, &tried[i], 0, 0};
+        piece[i] = (struct perf_piece){pipe[i].kind.name, run, &pipe[i], 0, 0};
+        columns[i] = i;
     }
     perf_rounds_run(me, &plan);
-    return pick(me, tried, n, run == perf_pipe_stream, best, want);
+    for (uint32_t i = 0; i < want && left > 0; i++) {
+        uint32_t best = agree_on_best(me, columns, left, run == perf_pipe_stream), keep = 0;
+
+        sorted[i] = pipe[best];
+        for (uint32_t c = 0; c < left; c++)
+            if (columns[c] != best)
+                columns[keep++] = columns[c];
+        left = keep;
+    }
+    memcpy(pipe, sorted, (want < n ? want : n) * sizeof(*pipe));
+}
+
+/* What all ranks take for the machine's state now. */
+static enum perf_pipe_group state_now(struct perf_rank *me)
+{
+    double ns = 0;
+    uint64_t far;
+
+    perf_barrier(me);
+    if (me->rank < 2)
+        ns = perf_handoff_probe(me, 500);
+    if (me->rank == 0)
+        perf_line_give(&me->shared->go, ns > FAR_NS);
+    perf_barrier(me);
+    far = perf_line_take(&me->shared->go);
+    perf_barrier(me);
+    return far ? PERF_PIPE_FAR : PERF_PIPE_NEAR;
+}
+
+uint32_t perf_pipe_choose(struct perf_rank *me, const struct perf_pipe_load *load, perf_piece_fn run,
+                          double seconds, struct perf_pipe best[PERF_PIPE_BEST])
+{
+    struct perf_pipe pipe[PERF_PIPE_KINDS];
+    enum perf_pipe_group now = state_now(me);
+    uint32_t half = PERF_PIPE_BEST / 2, n = 0;
+
+    for (enum perf_pipe_group group = PERF_PIPE_NEAR; group <= PERF_PIPE_FAR; group++) {
+        uint32_t kinds = prepare(load, group, pipe), want = kinds < half ? kinds : half;
+
+        if (group == now && kinds > half)
+            race(me, pipe, kinds, run, seconds, want);
+        memcpy(best + n, pipe, want * sizeof(*pipe));
+        n += want;
+    }
+    return n;
+}
+
+uint32_t perf_pipe_in_place(const struct perf_pipe_load *load, struct perf_pipe best[PERF_PIPE_BEST])
+{
+    struct perf_pipe pipe[PERF_PIPE_KINDS];
+    uint32_t n = prepare(load, PERF_PIPE_IN_PLACE, pipe);
+
+    memcpy(best, pipe, n * sizeof(*pipe));
+    return n;
 }

@@ -8,7 +8,8 @@
 #include "shm/copy.h"
 #include "tools/perf/rounds.h"
 
-#define PERF_PIPE_KINDS 24
+#define PERF_PIPE_KINDS 16
+#define PERF_PIPE_BEST  4 /* that are raced next to the work */
 
 struct perf_pipe_kind {
     uint32_t span;  /* bytes of chunks in rotation */
@@ -36,8 +37,12 @@ struct perf_pipe {
     nigh_copy_fn in, out; /* looked up once: a floor pays for nothing twice */
 };
 
-/* The kinds that are worth a try for messages of `bytes`; in-place ones only if asked for. Returns how many. */
-uint32_t perf_pipe_kinds(size_t bytes, bool in_place, struct perf_pipe_kind *out);
+/* In which state of the machine kinds are good: both ranks within one L3, or not; or those without chunks. */
+enum perf_pipe_group { PERF_PIPE_NEAR, PERF_PIPE_FAR, PERF_PIPE_IN_PLACE };
+
+/* The kinds of one group that are worth a try for messages of `bytes`, the likely best first; at most PERF_PIPE_KINDS.
+ * Returns how many. */
+uint32_t perf_pipe_kinds(size_t bytes, enum perf_pipe_group group, struct perf_pipe_kind *out);
 
 /* Messages in flight that a stream of this size has: 64, as long as they stay within 16 MiB; at least 2. */
 uint32_t perf_pipe_window(size_t bytes);
@@ -51,11 +56,14 @@ double perf_pipe_stream(struct perf_rank *me, void *pipe, uint32_t count);
 double perf_pipe_oneway(struct perf_rank *me, void *pipe, uint32_t count);
 
 /*
- * In all ranks: races all kinds for this load for about `seconds` and fills `best` with the `want` best ones, best
- * first, as the same function will see them. Uses the job's table. Returns how many.
+ * In all ranks: what is to be raced as the floor, pieces of `run`. Half of them are good in either state of the machine,
+ * because it may change later; those of the state that it is in now are found by a race of about `seconds`, those of the
+ * other are the likely best. Uses the job's table. Returns how many.
  */
-uint32_t perf_pipe_choose(struct perf_rank *me, const struct perf_pipe_load *load, bool in_place,
-                          double (*run)(struct perf_rank *, void *, uint32_t), double seconds,
-                          struct perf_pipe *best, uint32_t want);
+uint32_t perf_pipe_choose(struct perf_rank *me, const struct perf_pipe_load *load, perf_piece_fn run,
+                          double seconds, struct perf_pipe best[PERF_PIPE_BEST]);
+
+/* All in-place kinds; returns how many. */
+uint32_t perf_pipe_in_place(const struct perf_pipe_load *load, struct perf_pipe best[PERF_PIPE_BEST]);
 
 #endif

@@ -7,17 +7,19 @@
 
 #include "tools/perf/job.h"
 
+typedef double (*perf_piece_fn)(struct perf_rank *me, void *arg, uint32_t count);
+
 /* One thing that is measured. All ranks call run() at the same place; it does `count` repetitions and rank 0's return
  * value, in the piece's unit, counts. It must leave all ranks ready for the next piece. */
 struct perf_piece {
     const char *name;
-    double (*run)(struct perf_rank *me, void *arg, uint32_t count);
+    perf_piece_fn run;
     void *arg;
     uint32_t count; /* repetitions in a round; 0: as many as take about PERF_PIECE_NS */
     uint32_t most;  /* of them when they are found; 0: 1 << 20 */
 };
 
-#define PERF_PIECE_NS 300000.0
+#define PERF_PIECE_NS 400000.0
 
 struct perf_plan {
     struct perf_piece *piece; /* up to PERF_COLUMNS; column i of the table is piece i */

@@ -50,15 +50,15 @@ static int no_state(struct perf_run *run, const struct perf_table *t, const stru
     return perf_run_emit(run, &row);
 }
 
-int perf_run_rows(struct perf_run *run, const struct perf_job *job, uint32_t work, const uint32_t *floors,
-                  uint32_t floor_count, const struct perf_result *like)
+int perf_run_race(struct perf_run *run, const struct perf_job *job, const struct perf_race *race,
+                  const struct perf_result *like)
 {
     struct perf_result rows[4];
     int n, rc = 0;
 
     if (!perf_job_reports())
         return 0;
-    n = perf_table_rows(&job->shared->table, work, floors, floor_count, like, rows, 4);
+    n = perf_table_rows(&job->shared->table, race, like, rows, 4);
     if (n < 0)
         return n;
     if (n == 0)
@@ -66,6 +66,14 @@ int perf_run_rows(struct perf_run *run, const struct perf_job *job, uint32_t wor
     for (int i = 0; rc == 0 && i < n; i++)
         rc = perf_run_emit(run, &rows[i]);
     return rc;
+}
+
+int perf_run_rows(struct perf_run *run, const struct perf_job *job, uint32_t work, const uint32_t *floors,
+                  uint32_t floor_count, const struct perf_result *like)
+{
+    struct perf_race race = {&work, 1, floors, floor_count};
+
+    return perf_run_race(run, job, &race, like);
 }
 
 void perf_run_job(const struct perf_run *run, struct perf_job *job, uint32_t ranks, size_t scratch_bytes,

@@ -47,8 +47,11 @@ extern const struct perf_test nigh_perf_tests[];
 /* Keeps a copy of the row for table and plot and writes it as JSON where that is wanted. 0; -ENOMEM, -EIO (said). */
 int perf_run_emit(struct perf_run *run, const struct perf_result *row);
 
-/* One row per state of the machine for column `work` of the job's table (see perf_table_rows); says so when no state
- * had enough rounds. */
+/* One row per state of the machine from the job's table (perf_table_rows); says so when no state had enough rounds. */
+int perf_run_race(struct perf_run *run, const struct perf_job *job, const struct perf_race *race,
+                  const struct perf_result *like);
+
+/* The same for one column with these floors. */
 int perf_run_rows(struct perf_run *run, const struct perf_job *job, uint32_t work, const uint32_t *floors,
                   uint32_t floor_count, const struct perf_result *like);
 

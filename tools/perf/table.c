@@ -141,26 +141,33 @@ static void release(struct work *w)
     free(w->room);
 }
 
-int perf_table_rows(const struct perf_table *t, uint32_t work, const uint32_t *floors, uint32_t floor_count,
-                    const struct perf_result *like, struct perf_result *rows, uint32_t max)
+static void make_row(const struct perf_table *t, const struct perf_race *race, const struct perf_state *state,
+                     struct perf_result *row, double *room)
+{
+    uint32_t work = best_in(t, race->work, race->work_count, row->more_is_better, state, room);
+    uint32_t floor = best_in(t, race->floors, race->floor_count, row->more_is_better, state, room);
+
+    row->handoff_ns = state->handoff_ns;
+    row->rounds = state->count;
+    if (race->work_count > 1)
+        snprintf(row->path, sizeof(row->path), "%s", t->name[work]);
+    set_value(t, work, state, row, room);
+    if (floor != PERF_COLUMN_NONE)
+        set_floor(t, work, floor, state, row, room);
+    set_peers(t, state, row, room);
+}
+
+int perf_table_rows(const struct perf_table *t, const struct perf_race *race, const struct perf_result *like,
+                    struct perf_result *rows, uint32_t max)
 {
     struct work w = {0};
     uint32_t n = 0;
     int rc = prepare(t, &w);
 
-    for (uint32_t s = 0; rc == 0 && s < w.states.count && n < max; s++) {
-        const struct perf_state *state = &w.states.state[s];
-        struct perf_result *row = &rows[n++];
-        uint32_t floor = best_in(t, floors, floor_count, like->more_is_better, state, w.value);
-
-        *row = *like;
-        row->handoff_ns = state->handoff_ns;
-        row->rounds = state->count;
-        row->dropped = s == 0 ? w.states.dropped : 0;
-        set_value(t, work, state, row, w.value);
-        if (floor != PERF_COLUMN_NONE)
-            set_floor(t, work, floor, state, row, w.value);
-        set_peers(t, state, row, w.value);
+    for (; rc == 0 && n < w.states.count && n < max; n++) {
+        rows[n] = *like;
+        rows[n].dropped = n == 0 ? w.states.dropped : 0;
+        make_row(t, race, &w.states.state[n], &rows[n], w.value);
     }
     release(&w);
     return rc ? rc : (int)n;

@@ -28,14 +28,22 @@ struct perf_table {
     float sample[PERF_SAMPLES];       /* single messages, for p99 */
 };
 
+/* Which columns are raced for a row. */
+struct perf_race {
+    const uint32_t
+        *work; /* at least one; of several the best in each state counts and gives the row its path */
+    uint32_t work_count;
+    const uint32_t *floors; /* the best in each state is the floor; none: the floor stays absent */
+    uint32_t floor_count;
+};
+
 /*
- * One row per state of the machine for column `work`, from the states with most rounds down. `like` gives names, unit,
- * bytes, ranks and note; of the `floors` columns the one that is best in that state is the floor (none: floor stays
- * absent). Columns of peers become the row's peers; a NAN in one is a round that the peer did not take part in.
- * Returns how many rows (0 when no state has enough rounds), or -ENOMEM.
+ * One row per state of the machine, the state with most rounds first. `like` gives names, unit, bytes, ranks and note.
+ * Columns of peers become the row's peers; a NAN in one is a round that the peer did not take part in. Returns how many
+ * rows (0 when no state has enough rounds), or -ENOMEM.
  */
-int perf_table_rows(const struct perf_table *t, uint32_t work, const uint32_t *floors, uint32_t floor_count,
-                    const struct perf_result *like, struct perf_result *rows, uint32_t max);
+int perf_table_rows(const struct perf_table *t, const struct perf_race *race, const struct perf_result *like,
+                    struct perf_result *rows, uint32_t max);
 
 /* Of `columns` the one whose median is best (`more`: largest, else smallest) in the state with most rounds;
  * PERF_COLUMN_NONE without columns or memory. */
