@@ -7,6 +7,7 @@
 #include "plugin/context.h"
 #include "shm/copy.h"
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 /* The peer's chunk bytes read since it got credit: it waits for its chunks, so it hears earlier than for slots. */
@@ -140,7 +141,8 @@ static bool no_piece_or_sound(const struct nigh_endpoint *endpoint, uint32_t lin
 
 static void copy_out(void *to, const void *from, uint64_t bytes, uint32_t flags)
 {
-    nigh_copy_fn copy = flags & NIGH_F_FLUSH ? nigh_copy_select(NIGH_COPY_FLUSH) : NULL;
+    nigh_copy_fn copy =
+        nigh_copy_select((enum nigh_copy_kernel)(flags >> NIGH_F_KERNEL_SHIFT & NIGH_F_KERNEL_MASK));
 
     if (!copy)
         copy = nigh_copy_select(NIGH_COPY_PLAIN);
@@ -395,6 +397,17 @@ static enum nigh_verdict handle(struct nigh_endpoint *endpoint, uint64_t head, u
     }
 }
 
+static void break_peer(struct nigh_endpoint *endpoint, uint64_t head, uint64_t tag, uint64_t imm)
+{
+    char why[160];
+
+    snprintf(why, sizeof(why),
+             "slot %llu holds what no message can be: kind %u, %u bytes, tag %#llx, imm %#llx",
+             (unsigned long long)endpoint->rx.next, nigh_head_kind(head), nigh_head_bytes(head),
+             (unsigned long long)tag, (unsigned long long)imm);
+    nigh_endpoint_fail(endpoint, NIGH_BROKEN, -EPROTO, why);
+}
+
 uint32_t nigh_arrive_poll(struct nigh_endpoint *endpoint, uint32_t budget)
 {
     struct nigh_ring_rx *rx = &endpoint->rx;
@@ -411,7 +424,7 @@ uint32_t nigh_arrive_poll(struct nigh_endpoint *endpoint, uint32_t budget)
 
         if (__builtin_expect(verdict != NIGH_GO, 0)) {
             if (verdict == NIGH_BAD)
-                nigh_endpoint_fail(endpoint, NIGH_BROKEN, -EPROTO, "it sent what no message can be");
+                break_peer(endpoint, head, tag, imm);
             break;
         }
         count++;

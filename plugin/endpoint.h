@@ -80,9 +80,9 @@ struct nigh_endpoint {
     struct nigh_ids out;          /* ours under way: struct nigh_send_op */
     struct nigh_ids in;           /* the peer's: struct nigh_message */
 
-    uint64_t chunk; /* being filled: its arena offset, 0 = none */
-    uint32_t chunk_used;
-    struct nigh_held_chunk *held; /* full ones, oldest first: a circular queue of NIGH_CHUNKS_HELD_MAX */
+    uint64_t chunk;                 /* being filled: its arena offset, 0 = none */
+    uint32_t chunk_low, chunk_high; /* what is left of it: long messages take from below, others from above */
+    struct nigh_held_chunk *held;   /* full ones, oldest first: a circular queue of NIGH_CHUNKS_HELD_MAX */
     uint32_t held_head, held_count;
     struct nigh_pace pace;
     struct nigh_timed timed;

@@ -20,7 +20,7 @@ const char nigh_config_help[] =
     "NIGH_HEAP=BYTES                 space reserved for heap memory (default half of memory; K, M, G, T)\n"
     "NIGH_POOL=BYTES                 space reserved for chunks of large messages (default 256M)\n"
     "NIGH_SPAN=BYTES                 chunks in rotation (default 2M)\n"
-    "NIGH_RING=SLOTS                 64-byte slots of a busy pair's ring, 64..65536 (default 512)\n"
+    "NIGH_RING=SLOTS                 64-byte slots of a busy pair's ring, 64..65536 (default 128)\n"
     "NIGH_EAGER=BYTES                sends up to this complete before they are matched (default 64K)\n"
     "NIGH_BODY=BYTES                 messages up to this travel inside the ring, 40..2088 (default 1024)\n"
     "NIGH_HEAP_FROM=BYTES            heap sends from this size are read in place (default 16K)\n"
@@ -28,6 +28,8 @@ const char nigh_config_help[] =
     "NIGH_PEERS_MAX=N                endpoints at one time, at most 65536 (default ranks + 64, at least "
     "128)\n"
     "NIGH_DIR=PATH                   sockets in this 0700 directory instead of abstract names\n"
+    "NIGH_TUNE=FILE                  what nigh-perf tune measured (default tune-HOST.conf in the user's nigh "
+    "folder)\n"
     "NIGH_PATH=eager|chunked|heap|cma  force a path where it is possible (default: by measurement)\n"
     "NIGH_LOG=error|warn|info        what is told (default warn)";
 
@@ -122,9 +124,16 @@ static int word(struct reader *reader, const char *name, const char *text, const
     return -1;
 }
 
-static uint64_t half_of_memory(void)
+/* Half of memory, but so that the heaps of all ranks together fit a quarter of a 47-bit address space: each process
+ * maps every peer's. */
+static uint64_t default_heap(uint32_t ranks)
 {
-    return (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) / 2;
+    uint64_t half = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) / 2;
+    uint64_t share = (UINT64_C(1) << 45) / ranks / NIGH_PAGE * NIGH_PAGE;
+    uint64_t most = UINT64_C(1) << 42;
+
+    half = half < share ? half : share;
+    return half < most ? half : most;
 }
 
 static bool power_of_two(uint64_t value)
@@ -162,19 +171,41 @@ static void read_place(struct reader *reader, const struct nigh_open *options, s
     complain(reader, "rank", shown, "a rank below the number of ranks, and at least one rank");
 }
 
+/* What was measured on this machine. A broken file that the user named is an error; one that lies about is reported. */
+static void read_tune(struct reader *reader, struct nigh_config *out)
+{
+    char path[NIGH_TUNE_PATH], error[NIGH_TUNE_ERROR];
+    int rc = nigh_tune_load(&out->tune, path, error);
+
+    if (rc >= 0)
+        return;
+    nigh_log(NIGH_LOG_ERROR, "tuning file refused: %s; %s", error,
+             get(reader, "NIGH_TUNE") ? "mend it or unset NIGH_TUNE" : "going on with the defaults");
+    if (get(reader, "NIGH_TUNE"))
+        reader->error = -EINVAL;
+}
+
+static uint64_t body_default(const struct nigh_config *config)
+{
+    uint32_t most = config->tune.ring_max;
+
+    return most < NIGH_SLOT_PAYLOAD ? NIGH_SLOT_PAYLOAD : most > NIGH_BODY_MAX ? NIGH_BODY_MAX : most;
+}
+
 static void read_sizes(struct reader *reader, const struct nigh_open *options, struct nigh_config *out)
 {
     uint64_t peers = (uint64_t)(out->ranks > 64 ? out->ranks : 64) + 64;
 
-    out->heap_bytes =
-        number(reader, "NIGH_HEAP", options->heap_bytes, half_of_memory(), 1 << 16, UINT64_C(1) << 43);
+    out->heap_bytes = number(reader, "NIGH_HEAP", options->heap_bytes, default_heap(out->ranks), 1 << 16,
+                             UINT64_C(1) << 42);
     out->pool_bytes = number(reader, "NIGH_POOL", options->pool_bytes, 256 << 20, 1 << 18, UINT64_C(1) << 37);
     out->span_bytes = number(reader, "NIGH_SPAN", 0, 2 << 20, 1 << 17, UINT64_C(1) << 37);
-    out->ring_slots = (uint32_t)number(reader, "NIGH_RING", options->ring_slots, 512, 64, 65536);
+    out->ring_slots = (uint32_t)number(reader, "NIGH_RING", options->ring_slots, 128, 64, 65536);
     if (!power_of_two(out->ring_slots))
         complain(reader, "NIGH_RING", "", "a power of two");
     out->eager_bytes = (uint32_t)number(reader, "NIGH_EAGER", options->eager_bytes, 65536, 4096, 1 << 30);
-    out->body_bytes = (uint32_t)number(reader, "NIGH_BODY", 0, 1024, NIGH_SLOT_PAYLOAD, NIGH_BODY_MAX);
+    out->body_bytes =
+        (uint32_t)number(reader, "NIGH_BODY", 0, body_default(out), NIGH_SLOT_PAYLOAD, NIGH_BODY_MAX);
     out->heap_from = number(reader, "NIGH_HEAP_FROM", 0, 16384, 1, UINT64_MAX);
     out->spin_ns = number(reader, "NIGH_SPIN", options->spin_ns, 20000, 0, UINT32_MAX);
     out->peers_max = (uint32_t)number(reader, "NIGH_PEERS_MAX", options->peers_max,
@@ -226,6 +257,8 @@ int nigh_config_read(const struct nigh_open *options, const struct nigh_environm
         if (options->reserved[i])
             return -EINVAL;
     read_place(&reader, options, &config);
+    if (!reader.error)
+        read_tune(&reader, &config);
     if (!reader.error)
         read_sizes(&reader, options, &config);
     if (!reader.error)

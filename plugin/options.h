@@ -4,6 +4,7 @@
 #define NIGH_PLUGIN_OPTIONS_H
 
 #include "nigh/transport.h"
+#include "shm/tune.h"
 #include <stdbool.h>
 
 struct nigh_config {
@@ -18,6 +19,7 @@ struct nigh_config {
     bool threads, wait_fd, huge;
     int log_level;
     char directory[108]; /* "" = abstract names */
+    struct nigh_tune tune;
 };
 
 /* Where variables come from; tests bring their own. */

@@ -13,15 +13,6 @@
 /* Smaller ones are over before two looks at the clock would be lost in them; of the small only some are timed. */
 #define TIME_ALL_FROM (64u * 1024)
 #define TIME_ONE_IN   16u
-/* The span and the pieces that were best in either state (docs/rationale.md). */
-#define SPAN (2u * 1024 * 1024)
-
-static const struct nigh_strategy strategies[] = {
-    {.sender = NIGH_COPY_PLAIN, .receiver = NIGH_COPY_PLAIN, .span = SPAN, .piece = 65536},
-    {.sender = NIGH_COPY_NT, .receiver = NIGH_COPY_PLAIN, .span = SPAN, .piece = 65536},
-    {.sender = NIGH_COPY_PLAIN, .receiver = NIGH_COPY_FLUSH, .span = SPAN, .piece = 32768},
-};
-
 static uint64_t now_ns(void)
 {
     struct timespec time;
@@ -32,14 +23,10 @@ static uint64_t now_ns(void)
 
 void nigh_plan_open(struct nigh_endpoint *endpoint)
 {
-    struct nigh_strategy usable[NIGH_PACE_STRATEGIES];
-    unsigned count = 0;
+    const struct nigh_tune *tune = &endpoint->context->config.tune;
 
-    for (unsigned i = 0; i < sizeof(strategies) / sizeof(strategies[0]); i++)
-        if (nigh_strategy_check(&strategies[i], NULL) == 0)
-            usable[count++] = strategies[i];
-    /* The first needs nothing of the CPU, so the list is never empty. */
-    nigh_pace_open(&endpoint->pace, usable, count, 0);
+    /* Cannot fail: what the tuning holds was checked when it was read. */
+    nigh_pace_open(&endpoint->pace, tune->strategy, tune->count, tune->near);
 }
 
 void nigh_plan_probe(struct nigh_endpoint *endpoint)
@@ -68,7 +55,7 @@ void nigh_plan_choose(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
     op->strategy = (uint8_t)nigh_pace_choose(&endpoint->pace, op->bytes);
     strategy = &endpoint->pace.strategy[op->strategy];
     op->copy = nigh_copy_select(strategy->sender);
-    op->piece_flags = strategy->receiver == NIGH_COPY_FLUSH ? NIGH_F_FLUSH : 0;
+    op->piece_flags = (uint8_t)(strategy->receiver << NIGH_F_KERNEL_SHIFT);
     op->piece = (uint32_t)nigh_pace_piece(strategy, op->bytes);
     op->started_ns = is_timed(endpoint, op) ? now_ns() : 0;
 }

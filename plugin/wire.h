@@ -44,7 +44,9 @@ enum nigh_kind {
 /* flags in word 0 */
 #define NIGH_F_SYNC   1u /* FIRST: the sender waits for GRANT even if it needs none to send */
 #define NIGH_F_NOTIFY 2u /* PUT: tell the target's program */
-#define NIGH_F_FLUSH  4u /* FIRST, PIECE: the reader should flush the lines behind its copy */
+/* FIRST, PIECE, PUT, REPLY: the enum nigh_copy_kernel that the reader should copy with */
+#define NIGH_F_KERNEL_SHIFT 4
+#define NIGH_F_KERNEL_MASK  7u
 
 /* Where a piece lies is given in lines from the arena's start: 256 GiB in 32 bits, and the pool lies first. */
 struct nigh_wire_first {
