@@ -106,6 +106,7 @@ void nigh_endpoint_free(struct nigh_endpoint *endpoint)
     nigh_ids_destroy(&endpoint->in);
     free(endpoint->held);
     if (endpoint->attached && !endpoint->self) {
+        nigh_crowd_remove(&context->crowd);
         nigh_bell_close(&endpoint->bell);
         nigh_view_unmap(&endpoint->view);
     }
@@ -194,6 +195,7 @@ static int attach_peer(struct nigh_endpoint *endpoint, const struct nigh_attach 
     endpoint->their_index = attach->hello.index;
     endpoint->incarnation = attach->hello.self.incarnation;
     endpoint->pid = attach->pid;
+    nigh_crowd_add(&endpoint->context->crowd, endpoint->pid);
     link_words(endpoint);
     nigh_plan_probe(endpoint);
     return 0;

@@ -84,6 +84,7 @@ static int open_peers(struct nigh_context *context)
 
     if (rc)
         return rc;
+    nigh_crowd_start(&context->crowd, context->config.ranks);
     rc = nigh_service_start(nigh_rendezvous_fd(context->rendezvous), &context->bell,
                             nigh_arena_state(&context->arena), &context->service);
     if (rc)

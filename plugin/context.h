@@ -12,6 +12,7 @@
 #include "plugin/region.h"
 #include "plugin/slab.h"
 #include "shm/arena.h"
+#include "shm/crowd.h"
 #include "shm/doorbell.h"
 #include "shm/heap.h"
 #include "shm/log.h"
@@ -58,6 +59,7 @@ struct nigh_context {
     struct nigh_heap *heap;
     struct nigh_rendezvous *rendezvous;
     struct nigh_service *service;
+    struct nigh_crowd crowd; /* of all attached processes */
     struct nigh_regions regions;
     struct nigh_lents lents;
     struct nigh_message *claimed;

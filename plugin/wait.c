@@ -98,7 +98,7 @@ int nigh_wait(struct nigh_context *context, uint64_t timeout_ns)
         return -ETIMEDOUT;
     start = now_ns();
     deadline = timeout_ns > UINT64_MAX - start ? UINT64_MAX : start + timeout_ns;
-    if (context->config.spin_ns) {
+    if (context->config.spin_ns && !(context->config.spin_by_load && context->crowd.full)) {
         uint64_t until = start + context->config.spin_ns;
 
         if (spin(context, until < deadline ? until : deadline))

@@ -8,6 +8,7 @@
 #include "shm/log.h"
 #include "shm/os.h"
 #include "shm/pool.h"
+#include "shm/topology.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -233,6 +234,15 @@ static int commit_and_seal(struct nigh_arena *arena)
     return 0;
 }
 
+/* Its owner writes all of it, and most of it is read by peers nearby. Before the first page is committed. */
+static void place(const struct nigh_arena *arena)
+{
+    int rc = nigh_topology_place(arena->base, arena->bytes);
+
+    if (rc)
+        nigh_log(NIGH_LOG_INFO, "shared memory is not placed on the local NUMA node: %s", strerror(-rc));
+}
+
 int nigh_arena_create(const struct nigh_arena_config *config, struct nigh_arena *out)
 {
     struct nigh_arena arena = {.fd = -1, .huge_reason = "not asked for"};
@@ -253,6 +263,8 @@ int nigh_arena_create(const struct nigh_arena_config *config, struct nigh_arena 
         error = map_file(&arena, config->huge);
     if (!error && config->huge)
         ask_for_huge(&arena);
+    if (!error)
+        place(&arena);
     if (!error)
         error = commit_and_seal(&arena);
     if (error) {
