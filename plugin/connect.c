@@ -97,9 +97,11 @@ void nigh_endpoint_free(struct nigh_endpoint *endpoint)
     if (endpoint->next_all)
         endpoint->next_all->link_all = endpoint->link_all;
     context->endpoint_count--;
-    if (endpoint->tx.slots)
+    /* A free ring keeps its list in its first slot. While the context closes (its service is stopped) nobody needs the
+     * ring, but the peer may still have to read that slot. */
+    if (endpoint->tx.slots && context->service)
         nigh_arena_ring_free(&context->arena, endpoint->ring_offset, endpoint->tx.mask + 1);
-    if (endpoint->old_ring)
+    if (endpoint->old_ring && context->service)
         nigh_arena_ring_free(&context->arena, endpoint->old_ring, endpoint->old_ring_slots);
     nigh_ring_tx_destroy(&endpoint->tx);
     nigh_ids_destroy(&endpoint->out);
@@ -272,6 +274,9 @@ static void died(void *user, void *cookie)
     while (endpoint->attached && endpoint->state == NIGH_READY && !endpoint->gone &&
            nigh_arrive_poll(endpoint, 64))
         ;
+    /* The news of its end may overtake its goodbye: who closed first has not died on anybody. Relaxed: it has ended. */
+    if (endpoint->attached && endpoint->state == NIGH_READY && nigh_load_relaxed(endpoint->peer_closed))
+        nigh_endpoint_fail(endpoint, NIGH_PEER_CLOSED, -ECONNRESET, NULL);
     if (endpoint->gone || endpoint->state == NIGH_PEER_CLOSED)
         endpoint->state = NIGH_PEER_DEAD;
     else
