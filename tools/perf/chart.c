@@ -112,8 +112,10 @@ static void add_point(struct perf_chart *chart, const struct states *states, con
     else
         snprintf(full, sizeof(full), "%s", name);
     line = line_of(chart, full, kind, state);
-    if (line)
-        insert(line, (double)row->bytes, value);
+    if (!line)
+        return;
+    snprintf(line->who, sizeof(line->who), "%s", name);
+    insert(line, (double)row->bytes, value);
 }
 
 static void add_row(struct perf_chart *chart, const struct states *states, const struct perf_result *row)

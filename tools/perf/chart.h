@@ -14,6 +14,7 @@ enum perf_chart_kind { PERF_CHART_VALUE, PERF_CHART_FLOOR, PERF_CHART_PEER };
 
 struct perf_chart_line {
     char name[80];
+    char who[40]; /* "nigh", "floor", "openmpi": the name without the state */
     enum perf_chart_kind kind;
     uint32_t state; /* 0: the panel's fastest state of the machine */
     size_t points;

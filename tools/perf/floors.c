@@ -121,13 +121,17 @@ static int yields(struct perf_run *run, double seconds)
     struct perf_job job;
     int rc;
 
+    perf_result_init(&like, "floor-switch", "sched_yield", "ns");
+    like.ranks = 2;
+    if (run->options->keep_cpus) {
+        note(&like, "not under nigh-run, which keeps ranks on cores of their own");
+        return perf_run_emit(run, &like);
+    }
     perf_run_job(run, &job, 2, PERF_SCRATCH(0), "floors: yield");
     job.cpu_count = 1;
     rc = perf_job_run(&job, yield_rank, &task);
     if (rc != 0)
         return rc;
-    perf_result_init(&like, "floor-switch", "sched_yield", "ns");
-    like.ranks = 2;
     rc = perf_run_rows(run, &job, 0, NULL, 0, &like);
     perf_job_end(&job);
     return rc;

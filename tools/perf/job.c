@@ -42,6 +42,11 @@ bool perf_job_launched(void)
     return getenv("NIGH_JOB") && environment_number("NIGH_RANK") >= 0 && environment_number("NIGH_SIZE") > 0;
 }
 
+uint32_t perf_job_size(void)
+{
+    return perf_job_launched() ? (uint32_t)environment_number("NIGH_SIZE") : 0;
+}
+
 bool perf_job_reports(void)
 {
     return !perf_job_launched() || environment_number("NIGH_RANK") == 0;
@@ -83,6 +88,10 @@ static int enter(const struct perf_job *job, uint32_t rank, struct perf_rank *me
     me->crowded = job->ranks > job->cpu_count;
     me->cpu = job->cpus[rank % job->cpu_count];
     me->shared->pid[rank] = (uint32_t)getpid();
+    if (job->keep_cpus) {
+        me->cpu = -1;
+        return 0;
+    }
     rc = perf_pin(me->cpu);
     if (rc != 0)
         fprintf(stderr, "nigh-perf: rank %" PRIu32 " cannot run on CPU %d: %s (see --cpus)\n", rank, me->cpu,

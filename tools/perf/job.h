@@ -53,6 +53,8 @@ struct perf_job {
     uint32_t ranks;
     const int *cpus; /* rank i runs on cpus[i % cpu_count] */
     uint32_t cpu_count;
+    bool
+        keep_cpus; /* leave each rank on the CPUs that it was started on; cpu_count says how many there are for all */
     size_t scratch_bytes;
     double limit_seconds;       /* after which the ranks are ended and the job has failed */
     const char *what;           /* for the progress line */
@@ -62,6 +64,9 @@ struct perf_job {
 
 /* True in a process that nigh-run started. */
 bool perf_job_launched(void);
+
+/* Ranks that nigh-run started; 0 when it did not. */
+uint32_t perf_job_size(void);
 
 /* True where results are to be printed: the launcher, or rank 0 under nigh-run. */
 bool perf_job_reports(void);

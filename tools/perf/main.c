@@ -11,11 +11,13 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "config.h"
 
 const char *argp_program_version = "nigh-perf " PACKAGE_VERSION;
 
+/* `tune` is the last: "all" ends before it, because a benchmark does not change how the machine behaves afterwards. */
 const struct perf_test nigh_perf_tests[] = {
     {"floors", "what the machine allows with no protocol at all", perf_test_floors},
     {"latency", "one way of a message, matched by tag", perf_test_latency},
@@ -30,6 +32,7 @@ const struct perf_test nigh_perf_tests[] = {
     {"connect", "from open to all connected", perf_test_connect},
     {"match", "matching past many receives and messages", perf_test_match},
     {"overlap", "computing while a 4 MiB message goes", perf_test_overlap},
+    {"tune", "races the ways to copy and writes the file that nigh reads", perf_test_tune},
     {NULL, NULL, NULL},
 };
 
@@ -45,6 +48,7 @@ static const struct argp_option options[] = {
     {"compare", KEY_COMPARE, "LIST", 0, "Measure these peers too, by name, or all", 0},
     {"json", KEY_JSON, "FILE", 0, "Write a JSON object a line (- is stdout, then without the table)", 0},
     {"plot", KEY_PLOT, "FILE.svg", 0, "Draw the rows over the message size", 0},
+    {"tune-file", KEY_TUNE_FILE, "FILE", 0, "Where tune writes (default: where nigh looks)", 0},
     {NULL, 0, NULL, 0, NULL, 0},
 };
 
@@ -62,17 +66,23 @@ static const struct perf_test *find_test(const char *name)
     return NULL;
 }
 
+static void add_one(struct command *c, const struct perf_test *test)
+{
+    if (c->tests < sizeof(c->test) / sizeof(c->test[0]))
+        c->test[c->tests++] = test;
+}
+
 static void add_test(struct command *c, const char *name, struct argp_state *state)
 {
     const struct perf_test *one = find_test(name);
 
     if (strcmp(name, "all") == 0)
-        for (one = nigh_perf_tests; one->name; one++)
-            c->test[c->tests++ % 64] = one;
+        for (one = nigh_perf_tests; one->run != perf_test_tune; one++)
+            add_one(c, one);
     else if (!one)
         argp_error(state, "there is no test \"%s\"", name);
-    else if (c->tests < 64)
-        c->test[c->tests++] = one;
+    else
+        add_one(c, one);
 }
 
 static void set_sizes(struct perf_options *o, const char *text, struct argp_state *state)
@@ -172,6 +182,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case KEY_PLOT:
         o->plot = arg;
         return 0;
+    case KEY_TUNE_FILE:
+        o->tune_file = arg;
+        return 0;
     case ARGP_KEY_ARG:
         add_test(c, arg, state);
         return 0;
@@ -199,13 +212,12 @@ static char *help(int key, const char *text, void *input)
     fputs("Tests:\n", f);
     for (const struct perf_test *t = nigh_perf_tests; t->name; t++)
         fprintf(f, "  %-10s %s\n", t->name, t->help);
-    fputs("  all        all of them\n\n"
-          "nigh-perf starts its ranks itself. Under nigh-run each rank is one of the processes that nigh-run "
-          "started "
-          "(NIGH_RANK, NIGH_SIZE and NIGH_JOB are set) and rank 0 reports; tests that need another number of "
-          "ranks, and "
-          "--compare, are then refused.\n",
-          f);
+    fputs(
+        "  all        all of them but tune\n\n"
+        "nigh-perf starts its ranks itself. Under nigh-run (NIGH_RANK, NIGH_SIZE and NIGH_JOB are set) the "
+        "ranks are the processes that nigh-run started, where it has placed them, and rank 0 reports; tests "
+        "that need another number of ranks, and --compare, are then refused.\n",
+        f);
     fclose(f);
     return out;
 }
@@ -230,6 +242,14 @@ static int open_json(struct perf_run *run)
 static int default_cpus(struct perf_options *o)
 {
     int n = o->cpu_count ? (int)o->cpu_count : perf_cpus(o->cpus, PERF_RANKS);
+
+    if (o->cpu_count == 0 && perf_job_launched()) {
+        /* One rank's own CPUs say nothing about the others': nigh-run has given each its own where there are enough. */
+        o->keep_cpus = true;
+        if (!o->ranks_given)
+            o->ranks = perf_job_size();
+        n = (int)sysconf(_SC_NPROCESSORS_ONLN);
+    }
 
     if (n < 1) {
         fprintf(stderr, "nigh-perf: which CPUs may be used: %s\n", strerror(-n));

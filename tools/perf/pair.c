@@ -5,7 +5,6 @@
 #include "tools/perf/compare.h"
 #include "tools/perf/floors.h"
 #include "tools/perf/pattern.h"
-#include "tools/perf/pipe.h"
 #include "tools/perf/plugin.h"
 
 #include <inttypes.h>
@@ -157,14 +156,17 @@ static void open_pair(struct perf_pair *pair, struct perf_rank *me, const struct
                                .window = r->load.window,
                                .stale = task->options->stale,
                                .number = 1};
+    if (perf_pipe_load_open(&pair->buffers, task->bytes, r->load.window, false) != 0)
+        perf_fail(me, "no memory for %" PRIu32 " messages of %zu bytes", r->load.window, task->bytes);
     perf_node_open(&pair->node, me, task->ops, me->shared->job, task->options->path);
     pair->node.expect = task->bytes;
     if (me->rank > 1)
         return; /* looks on: its context must not disturb */
     perf_node_connect(&pair->node, perf_pair_peer(pair));
-    pair->out =
-        task->test->out_in_heap ? perf_node_heap(&pair->node, pair->stride * pair->window) : r->load.from;
-    pair->in = task->test->in_in_heap ? perf_node_heap(&pair->node, pair->stride * pair->window) : r->load.to;
+    pair->out = task->test->out_in_heap ? perf_node_heap(&pair->node, pair->stride * pair->window)
+                                        : pair->buffers.from;
+    pair->in =
+        task->test->in_in_heap ? perf_node_heap(&pair->node, pair->stride * pair->window) : pair->buffers.to;
     for (uint32_t i = 0; i < pair->window; i++)
         perf_fill(pair->out + i * pair->stride, pair->bytes, perf_seed(me->rank, i));
     if (task->test->begin)
@@ -177,6 +179,7 @@ static void close_pair(struct perf_pair *pair)
         pair->test->end(pair);
     perf_node_barrier(&pair->node);
     perf_node_close(&pair->node);
+    perf_pipe_load_close(&pair->buffers);
 }
 
 static void race(struct perf_rank *me, const struct task *task, struct perf_pair *pair, struct racers *r)

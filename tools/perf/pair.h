@@ -5,6 +5,7 @@
 #define NIGH_PERF_PAIR_H
 
 #include "tools/perf/node.h"
+#include "tools/perf/pipe.h"
 #include "tools/perf/rounds.h"
 #include "tools/perf/run.h"
 
@@ -28,7 +29,8 @@ struct perf_pair {
     size_t bytes, stride; /* of a message; from one to the next */
     uint32_t window;
     bool stale;
-    uint8_t *out, *in; /* window messages each; private memory or heap, as the test wants */
+    struct perf_pipe_load buffers; /* private memory; the floors have their own */
+    uint8_t *out, *in; /* window messages each; in private memory or in the heap, as the test wants */
     uint64_t number;   /* of the next message */
     uint64_t key;      /* of the peer's region: remote memory */
     void *more;        /* the test's own */

@@ -25,16 +25,24 @@ struct panel {
 static const char *const colours[] = {"#0b5cad", "#d55e00", "#009e73", "#cc79a7", "#e69f00",
                                       "#7a5195", "#56b4e9", "#8c564b", "#3f8f3f", "#b2182b"};
 
+/* The first line of the same owner: both states of the machine have one colour. */
+static size_t first_of(const struct perf_chart *chart, size_t line)
+{
+    size_t i = 0;
+
+    while (strcmp(chart->line[i].who, chart->line[line].who) != 0)
+        i++;
+    return i;
+}
+
 static const char *colour_of(const struct perf_chart *chart, size_t line)
 {
-    static const char *const floors[] = {"#6b7280", "#a3a9b3", "#c9cdd4", "#dfe2e6"};
-    const struct perf_chart_line *l = &chart->line[line];
-    size_t n = 0;
+    size_t first = first_of(chart, line), n = 0;
 
-    if (l->kind == PERF_CHART_FLOOR)
-        return floors[l->state % 4];
-    for (size_t i = 0; i < line; i++)
-        n += chart->line[i].kind != PERF_CHART_FLOOR;
+    if (chart->line[line].kind == PERF_CHART_FLOOR)
+        return "#6b7280";
+    for (size_t i = 0; i < first; i++)
+        n += chart->line[i].kind != PERF_CHART_FLOOR && first_of(chart, i) == i;
     return colours[n % (sizeof(colours) / sizeof(colours[0]))];
 }
 
@@ -102,7 +110,7 @@ static void line_style(FILE *out, const struct perf_chart_line *line)
     else
         fputs(" stroke-width=\"1.6\"", out);
     if (line->kind == PERF_CHART_FLOOR)
-        fputs(" stroke-dasharray=\"7 4\"", out);
+        fputs(line->state ? " stroke-dasharray=\"7 4 2 4\"" : " stroke-dasharray=\"7 4\"", out);
     else if (line->state > 0)
         fputs(" stroke-dasharray=\"2 3\"", out);
 }

@@ -83,6 +83,7 @@ void perf_run_job(const struct perf_run *run, struct perf_job *job, uint32_t ran
     job->ranks = ranks;
     job->cpus = run->options->cpus;
     job->cpu_count = run->options->cpu_count;
+    job->keep_cpus = run->options->keep_cpus;
     job->scratch_bytes = (scratch_bytes + 4095) / 4096 * 4096;
     job->limit_seconds = run->options->seconds * 4 + 60;
     job->what = what;

@@ -21,6 +21,7 @@ struct perf_options {
     bool stale;
     int cpus[PERF_RANKS];
     uint32_t cpu_count;
+    bool keep_cpus; /* nigh-run has placed the ranks, and --cpus does not say otherwise */
     const char *peers[PERF_PEERS];
     uint32_t peer_count;
     const char *tune_file; /* where `tune` writes; NULL: where nigh looks */
@@ -82,5 +83,6 @@ int perf_test_memory(struct perf_run *run);
 int perf_test_connect(struct perf_run *run);
 int perf_test_match(struct perf_run *run);
 int perf_test_overlap(struct perf_run *run);
+int perf_test_tune(struct perf_run *run);
 
 #endif

@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* nigh-perf's tests of the transport from the outside: each gives rows with figures, a floor where there is one, and a
+ * wrong byte fails the run. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <jansson.h>
+#include <math.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* The output of a command; its exit status in *status. The caller frees it. */
+static char *output_of(const char *command, int *status)
+{
+    char *text = NULL;
+    size_t room = 0, used = 0, n;
+    FILE *pipe = popen(command, "r");
+
+    assert_non_null(pipe);
+    do {
+        room += 65536;
+        text = realloc(text, room + 1);
+        assert_non_null(text);
+        n = fread(text + used, 1, room - used, pipe);
+        used += n;
+    } while (used == room);
+    text[used] = '\0';
+    *status = WEXITSTATUS(pclose(pipe));
+    return text;
+}
+
+static char *perf(const char *prefix, const char *arguments, int *status)
+{
+    char command[2048];
+
+    snprintf(command, sizeof(command), "%s %s/tools/nigh-perf %s", prefix, getenv("NIGH_BUILDDIR"),
+             arguments);
+    return output_of(command, status);
+}
+
+enum expected { NO_FLOOR, A_FLOOR, MIXED };
+
+/* A row either has what its test promises or a note that says why not. */
+static void look_at(json_t *row, enum expected floor)
+{
+    const char *test = json_string_value(json_object_get(row, "test"));
+    json_t *value = json_object_get(row, "value"), *note = json_object_get(row, "note");
+
+    if (!json_is_number(value)) {
+        if (!json_is_string(note))
+            fail_msg("%s has neither a value nor a note", test);
+        return;
+    }
+    if (!(json_number_value(value) >= 0))
+        fail_msg("%s: %f", test, json_number_value(value));
+    if (floor == A_FLOOR && !(json_number_value(json_object_get(row, "floor")) > 0))
+        fail_msg("%s has no floor", test);
+    if (floor == A_FLOOR && !(json_number_value(json_object_get(row, "ratio")) > 0))
+        fail_msg("%s has no ratio", test);
+    if (floor == NO_FLOOR && !json_is_null(json_object_get(row, "floor")))
+        fail_msg("%s has a floor that nobody has measured", test);
+}
+
+static unsigned rows_in(char *text, enum expected floor)
+{
+    char *line;
+    unsigned rows = 0;
+
+    while ((line = strsep(&text, "\n")) && *line) {
+        json_error_t error;
+        json_t *row = json_loads(line, 0, &error);
+
+        if (!row)
+            fail_msg("%s in: %s", error.text, line);
+        look_at(row, floor);
+        json_decref(row);
+        rows++;
+    }
+    return rows;
+}
+
+static void measure(const char *arguments, unsigned least_rows, enum expected floor)
+{
+    char all[512], *text;
+    int status;
+    unsigned rows;
+
+    snprintf(all, sizeof(all), "%s --json -", arguments);
+    text = perf("", all, &status);
+    if (status != 0)
+        fail_msg("nigh-perf %s ended with %d", all, status);
+    rows = rows_in(text, floor);
+    if (rows < least_rows)
+        fail_msg("nigh-perf %s gave %u rows, not %u", all, rows, least_rows);
+    free(text);
+}
+
+static void latency(void **state)
+{
+    (void)state;
+    measure("latency --sizes 0-8,40,512,4K,128K --seconds 0.6", 9, A_FLOOR);
+}
+
+static void stale_latency(void **state)
+{
+    (void)state;
+    measure("latency --stale --sizes 8,64K --seconds 0.2", 2, A_FLOOR);
+}
+
+static void rate(void **state)
+{
+    (void)state;
+    measure("rate --sizes 8,512 --seconds 0.3", 2, A_FLOOR);
+}
+
+static void bandwidth(void **state)
+{
+    (void)state;
+    measure("bandwidth --sizes 4K,128K --seconds 0.3", 2, A_FLOOR);
+    measure("heap --sizes 128K --seconds 0.2", 1, A_FLOOR);
+}
+
+static void lend(void **state)
+{
+    (void)state;
+    measure("lend --sizes 8,1M --seconds 0.3", 2, A_FLOOR);
+}
+
+static void remote_memory(void **state)
+{
+    (void)state;
+    measure("rma --sizes 8,64K --seconds 0.5", 5, MIXED); /* a get has no floor, put and atomic have */
+}
+
+static void sleeping(void **state)
+{
+    (void)state;
+    measure("wake --seconds 0.3", 1, A_FLOOR);
+    measure("idle --seconds 0.3", 2, NO_FLOOR);
+}
+
+static void jobs(void **state)
+{
+    (void)state;
+    measure("memory --np 4", 4, NO_FLOOR);
+    measure("connect --np 5 --seconds 0.3", 1, NO_FLOOR);
+}
+
+static void matching(void **state)
+{
+    (void)state;
+    measure("match --seconds 0.6", 6, A_FLOOR);
+}
+
+static void overlap(void **state)
+{
+    (void)state;
+    measure("overlap --seconds 0.2", 1, NO_FLOOR);
+}
+
+static void more_ranks_than_two_look_on(void **state)
+{
+    (void)state;
+    measure("latency --np 3 --sizes 8 --seconds 0.2", 1, A_FLOOR);
+}
+
+/* The wrapper changes one byte; without it the same command succeeds (latency, above). */
+static void a_wrong_byte_fails_the_run(void **state)
+{
+    static const char *const tests[] = {"latency --sizes 8 --seconds 0.2 2>&1",
+                                        "latency --sizes 4K --seconds 0.2 2>&1"};
+    char prefix[1024];
+
+    (void)state;
+    snprintf(prefix, sizeof(prefix),
+             "NIGH_REAL_PLUGIN=$NIGH_PLUGIN NIGH_PLUGIN=%s/tests/support/.libs/wrongplugin.so",
+             getenv("NIGH_BUILDDIR"));
+    for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++) {
+        int status;
+        char *text = perf(prefix, tests[i], &status);
+
+        if (status != 1 || !strstr(text, "is wrong"))
+            fail_msg("nigh-perf %s ended with %d and said: %s", tests[i], status, text);
+        free(text);
+    }
+}
+
+static void without_a_plugin_it_says_which_file_is_missing(void **state)
+{
+    int status;
+    char *text;
+
+    (void)state;
+    text = perf("NIGH_PLUGIN=no-such-file.so", "latency --sizes 8 2>&1", &status);
+    assert_int_equal(status, 1);
+    assert_non_null(strstr(text, "no-such-file.so"));
+    free(text);
+}
+
+/* The same program as ranks of nigh-run: one of them reports. */
+static void under_nigh_run_one_rank_reports(void **state)
+{
+    const char *build = getenv("NIGH_BUILDDIR");
+    char command[2048], *text;
+    int status;
+
+    (void)state;
+    snprintf(command, sizeof(command),
+             "%s/tools/nigh-run -n 2 %s/tools/nigh-perf latency --sizes 8,4K --seconds 0.3 --json -", build,
+             build);
+    text = output_of(command, &status);
+    assert_int_equal(status, 0);
+    assert_in_range(rows_in(text, A_FLOOR), 2, 6);
+    free(text);
+}
+
+static void plots_what_it_measured(void **state)
+{
+    char name[] = "perfXXXXXX", arguments[256], head[16] = "", *text;
+    int fd = mkstemp(name), status;
+
+    (void)state;
+    assert_true(fd >= 0);
+    snprintf(arguments, sizeof(arguments), "bandwidth --sizes 4K,64K --seconds 0.3 --plot %s", name);
+    text = perf("", arguments, &status);
+    assert_int_equal(status, 0);
+    assert_non_null(strstr(text, "bandwidth"));
+    assert_true(read(fd, head, 4) == 4);
+    assert_string_equal(head, "<svg");
+    close(fd);
+    unlink(name);
+    free(text);
+}
+
+static void tuning_writes_a_file_that_contexts_read(void **state)
+{
+    char name[] = "tuneXXXXXX", arguments[256], prefix[128], *text;
+    int fd = mkstemp(name), status;
+
+    (void)state;
+    assert_true(fd >= 0);
+    close(fd);
+    snprintf(arguments, sizeof(arguments), "tune --seconds 1 --json - --tune-file %s", name);
+    text = perf("", arguments, &status);
+    assert_int_equal(status, 0);
+    assert_true(rows_in(text, NO_FLOOR) >= 3);
+    free(text);
+    snprintf(prefix, sizeof(prefix), "NIGH_TUNE=%s", name);
+    text = perf(prefix, "latency --sizes 64K --seconds 0.2 --json - 2>&1", &status);
+    assert_int_equal(status, 0);
+    assert_int_not_equal(rows_in(text, A_FLOOR), 0);
+    free(text);
+    unlink(name);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(latency),
+        cmocka_unit_test(stale_latency),
+        cmocka_unit_test(rate),
+        cmocka_unit_test(bandwidth),
+        cmocka_unit_test(lend),
+        cmocka_unit_test(remote_memory),
+        cmocka_unit_test(sleeping),
+        cmocka_unit_test(jobs),
+        cmocka_unit_test(matching),
+        cmocka_unit_test(overlap),
+        cmocka_unit_test(more_ranks_than_two_look_on),
+        cmocka_unit_test(a_wrong_byte_fails_the_run),
+        cmocka_unit_test(without_a_plugin_it_says_which_file_is_missing),
+        cmocka_unit_test(under_nigh_run_one_rank_reports),
+        cmocka_unit_test(plots_what_it_measured),
+        cmocka_unit_test(tuning_writes_a_file_that_contexts_read),
+    };
+    cpu_set_t allowed;
+
+    if (sched_getaffinity(0, sizeof(allowed), &allowed) != 0 || CPU_COUNT(&allowed) < 2) {
+        puts("skip: what is measured lies between two CPUs, and there is one");
+        return 77;
+    }
+    return cmocka_run_group_tests_name("perf_transport", tests, NULL, NULL);
+}
