@@ -119,7 +119,11 @@ bool nigh_large_reclaim(struct nigh_endpoint *endpoint, bool all);
 
 /* ---- receive.c ---- */
 int nigh_recv_post(struct nigh_context *context, struct nigh_endpoint *from, const struct nigh_recv *recv);
-int nigh_recv_claim(struct nigh_context *context, struct nigh_message *message, const struct nigh_recv *recv);
+/* 0, -EINVAL, -EFAULT: what the host asks for. */
+int nigh_recv_check(const struct nigh_recv *recv);
+/* An operation with its room in the completion queue. -ENOMEM. */
+int nigh_recv_create(struct nigh_context *context, struct nigh_endpoint *from, const struct nigh_recv *recv,
+                     struct nigh_recv_op **out);
 /* A receive that a message of `total` bytes has matched takes it on: where do the bytes go? */
 void nigh_recv_accept(struct nigh_message *message, struct nigh_recv_op *op);
 /* The message is complete (or has failed): completion of its receive, message freed. */
@@ -131,8 +135,10 @@ void nigh_recv_cancel(struct nigh_context *context, struct nigh_recv_op *op, int
                       struct nigh_endpoint *endpoint);
 struct nigh_message *nigh_message_create(struct nigh_endpoint *endpoint);
 void nigh_message_free(struct nigh_message *message);
+/* ---- probe.c, cancel.c ---- */
 int nigh_probe(struct nigh_context *context, struct nigh_endpoint *from, uint64_t tag, uint64_t ignore,
                uint32_t tclass, struct nigh_completion *found, struct nigh_message **out);
+int nigh_recv_claim(struct nigh_context *context, struct nigh_message *message, const struct nigh_recv *recv);
 int nigh_cancel(struct nigh_context *context, uint64_t op_context);
 
 /* ---- pull.c: reading what lies with the sender ---- */

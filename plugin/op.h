@@ -75,7 +75,8 @@ struct nigh_recv_op {
     uint32_t flags;
     uint32_t min_free;
     uint32_t busy; /* NIGH_MULTI: messages still arriving */
-    bool retired;  /* NIGH_MULTI: takes no more; completes with RELEASED when busy is 0 */
+    int ended;     /* NIGH_MULTI: the error that it ends with once busy is 0; 0 = full */
+    bool retired;  /* NIGH_MULTI: takes no more; given back when busy is 0 */
 };
 
 enum nigh_message_kind {

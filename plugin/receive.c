@@ -31,6 +31,23 @@ static void op_free(struct nigh_context *context, struct nigh_recv_op *op)
     nigh_slab_give(&context->recv_ops, op);
 }
 
+/* A receive that took no message, or no more, ends. */
+static void end(struct nigh_context *context, struct nigh_recv_op *op, int status,
+                struct nigh_endpoint *endpoint)
+{
+    struct nigh_completion done = {
+        .context = op->context,
+        .status = status,
+        .op = NIGH_OP_RECV,
+        .flags = op->flags & NIGH_MULTI ? NIGH_DONE_RELEASED : 0,
+        .source = endpoint ? endpoint->source : NIGH_SOURCE_NONE,
+        .endpoint = endpoint && !endpoint->gone ? endpoint : NULL,
+    };
+
+    op_free(context, op);
+    nigh_complete(context, &done);
+}
+
 /* ---- multi-receive buffers --------------------------------------------------------------------------- */
 
 /* Room in the buffer is given out in steps of this, so that every message begins aligned for its reader. */
@@ -60,14 +77,22 @@ static void multi_take(struct nigh_context *context, struct nigh_recv_op *op, ui
     nigh_match_withdraw(&context->matcher, &op->posted);
 }
 
-/* One message of the buffer is complete. Returns the flags of its completion; the last frees the operation. */
-static uint16_t multi_done(struct nigh_context *context, struct nigh_recv_op *op)
+/* One message of the buffer is complete. The last one gives the buffer back, or what ended the receive does, behind it:
+ * it kept its own room in the queue for that. */
+static void multi_complete(struct nigh_context *context, struct nigh_recv_op *op,
+                           struct nigh_completion *done)
 {
-    if (!op->retired || op->busy)
-        return 0;
-    nigh_cq_unreserve(&context->cq, 1);
-    op_free(context, op);
-    return NIGH_DONE_RELEASED;
+    bool last = op->retired && !op->busy;
+
+    if (last && !op->ended) {
+        nigh_cq_unreserve(&context->cq, 1);
+        done->flags |= NIGH_DONE_RELEASED;
+    }
+    nigh_complete(context, done);
+    if (last && op->ended)
+        end(context, op, op->ended, op->from);
+    else if (last)
+        op_free(context, op);
 }
 
 /* ---- completion -------------------------------------------------------------------------------------- */
@@ -96,10 +121,11 @@ static void complete(struct nigh_endpoint *endpoint, struct nigh_recv_op *op, in
         .data = data,
     };
 
-    if (op->flags & NIGH_MULTI)
-        done.flags |= multi_done(context, op);
-    else
-        op_free(context, op);
+    if (op->flags & NIGH_MULTI) {
+        multi_complete(context, op, &done);
+        return;
+    }
+    op_free(context, op);
     nigh_complete(context, &done);
 }
 
@@ -299,27 +325,18 @@ void nigh_recv_deliver(struct nigh_endpoint *endpoint, struct nigh_recv_op *op, 
 void nigh_recv_cancel(struct nigh_context *context, struct nigh_recv_op *op, int status,
                       struct nigh_endpoint *endpoint)
 {
-    struct nigh_completion done = {
-        .context = op->context,
-        .status = status,
-        .op = NIGH_OP_RECV,
-        .flags = op->flags & NIGH_MULTI ? NIGH_DONE_RELEASED : 0,
-        .source = endpoint ? endpoint->source : NIGH_SOURCE_NONE,
-        .endpoint = endpoint && !endpoint->gone ? endpoint : NULL,
-    };
-
     if (op->busy) {
-        /* Messages are still arriving in it: the last of them releases it. */
+        /* Messages are still arriving in it: they come first. */
         op->retired = true;
+        op->ended = status;
         return;
     }
     if (op->flags & NIGH_IN_PLACE)
         nigh_lents_unreserve(&context->lents);
-    op_free(context, op);
-    nigh_complete(context, &done);
+    end(context, op, status, endpoint);
 }
 
-static int check(const struct nigh_recv *recv)
+int nigh_recv_check(const struct nigh_recv *recv)
 {
     if (nigh_check_size(recv, recv->size, sizeof(*recv)) || recv->flags & ~(NIGH_MULTI | NIGH_IN_PLACE))
         return -EINVAL;
@@ -332,8 +349,7 @@ static int check(const struct nigh_recv *recv)
     return 0;
 }
 
-/* An operation with its room in the completion queue. */
-static int op_create(struct nigh_context *context, struct nigh_endpoint *from, const struct nigh_recv *recv,
+int nigh_recv_create(struct nigh_context *context, struct nigh_endpoint *from, const struct nigh_recv *recv,
                      struct nigh_recv_op **out)
 {
     struct nigh_recv_op *op;
@@ -358,6 +374,7 @@ static int op_create(struct nigh_context *context, struct nigh_endpoint *from, c
     op->flags = recv->flags;
     op->min_free = recv->min_free;
     op->busy = 0;
+    op->ended = 0;
     op->retired = false;
     *out = op;
     return 0;
@@ -379,8 +396,9 @@ static struct nigh_message *find(struct nigh_context *context, struct nigh_endpo
     return (struct nigh_message *)(void *)arrived;
 }
 
-/* Messages that wait are taken by a multi-receive buffer until it or they are used up. It is in the matcher. */
-static void multi_feed(struct nigh_context *context, struct nigh_endpoint *from, struct nigh_recv_op *op)
+/* Messages that wait are taken by a multi-receive buffer until it or they are used up. It is in the matcher. False: it
+ * is used up, and may be gone. */
+static bool multi_feed(struct nigh_context *context, struct nigh_endpoint *from, struct nigh_recv_op *op)
 {
     bool last = false;
 
@@ -390,104 +408,66 @@ static void multi_feed(struct nigh_context *context, struct nigh_endpoint *from,
 
         if (!message) {
             nigh_cq_unreserve(&context->cq, 1);
-            return;
+            break;
         }
         /* The last one may free the operation. */
         last = multi_is_last(op, message->total);
         nigh_recv_accept(message, op);
     }
+    return !last;
 }
 
-/* Somebody died while nobody waited for anyone: told to the first who does. */
-static bool tell_death(struct nigh_context *context, struct nigh_endpoint *from, struct nigh_recv_op *op)
+/* Why a receive that found no message cannot wait for one: its peer has ended, or somebody died while nobody waited
+ * for anyone, which is told to the first who does. 0: it can. */
+static int cannot_wait(struct nigh_context *context, const struct nigh_endpoint *from)
 {
-    if (from || !context->deaths_untold)
-        return false;
+    if (from)
+        return nigh_endpoint_check(from);
+    if (!context->deaths_untold)
+        return 0;
     context->deaths_untold--;
-    nigh_recv_cancel(context, op, -ECONNRESET, NULL);
-    return true;
+    return -ECONNRESET;
+}
+
+static void post_multi(struct nigh_context *context, struct nigh_endpoint *from, struct nigh_recv_op *op)
+{
+    int error;
+
+    nigh_match_post(&context->matcher, &op->posted);
+    if (!multi_feed(context, from, op))
+        return;
+    error = cannot_wait(context, from);
+    if (!error)
+        return;
+    nigh_match_withdraw(&context->matcher, &op->posted);
+    nigh_recv_cancel(context, op, error, from);
 }
 
 int nigh_recv_post(struct nigh_context *context, struct nigh_endpoint *from, const struct nigh_recv *recv)
 {
     struct nigh_message *message = NULL;
     struct nigh_recv_op *op;
-    int rc = check(recv);
+    int rc = nigh_recv_check(recv);
 
     if (rc)
         return rc;
     if (__builtin_expect(from && from->state >= NIGH_PEER_CLOSED, 0) &&
         !find(context, from, recv->tag, recv->ignore, recv->tclass, false))
         return nigh_endpoint_check(from);
-    rc = op_create(context, from, recv, &op);
+    rc = nigh_recv_create(context, from, recv, &op);
     if (rc)
         return rc;
     if (__builtin_expect(op->flags & NIGH_MULTI, 0)) {
-        nigh_match_post(&context->matcher, &op->posted);
-        multi_feed(context, from, op);
+        post_multi(context, from, op);
         return 0;
     }
     if (__builtin_expect(context->matcher.arrived_count != 0, 0))
         message = find(context, from, recv->tag, recv->ignore, recv->tclass, true);
     if (message)
         nigh_recv_accept(message, op);
-    else if (!tell_death(context, from, op))
+    else if (!from && __builtin_expect(context->deaths_untold != 0, 0))
+        nigh_recv_cancel(context, op, cannot_wait(context, NULL), NULL);
+    else
         nigh_match_post(&context->matcher, &op->posted);
-    return 0;
-}
-
-int nigh_recv_claim(struct nigh_context *context, struct nigh_message *message, const struct nigh_recv *recv)
-{
-    struct nigh_message **link = &context->claimed;
-    struct nigh_recv_op *op;
-    int rc;
-
-    while (*link && *link != message)
-        link = &(*link)->next;
-    if (!*link)
-        return -EINVAL;
-    rc = check(recv);
-    if (!rc && recv->flags & NIGH_MULTI)
-        rc = -EINVAL;
-    if (!rc)
-        rc = op_create(context, message->endpoint, recv, &op);
-    if (rc)
-        return rc;
-    *link = message->next;
-    message->claimed = false;
-    message->endpoint->pins--;
-    nigh_recv_accept(message, op);
-    return 0;
-}
-
-int nigh_probe(struct nigh_context *context, struct nigh_endpoint *from, uint64_t tag, uint64_t ignore,
-               uint32_t tclass, struct nigh_completion *found, struct nigh_message **out)
-{
-    struct nigh_message *message;
-    int rc;
-
-    if (!found || tclass >= NIGH_TCLASSES)
-        return -EINVAL;
-    nigh_progress(context);
-    message = find(context, from, tag, ignore, tclass, out != NULL);
-    if (!message) {
-        rc = from ? nigh_endpoint_check(from) : 0;
-        return rc ? rc : -ENOMSG;
-    }
-    *found = (struct nigh_completion){
-        .op = NIGH_OP_RECV,
-        .bytes = message->total,
-        .tag = message->tag,
-        .imm = message->imm,
-        .source = message->endpoint->source,
-        .endpoint = message->endpoint->gone ? NULL : message->endpoint,
-    };
-    if (!out)
-        return 0;
-    message->claimed = true;
-    message->endpoint->pins++;
-    message->next = context->claimed;
-    context->claimed = message;
-    *out = message;
     return 0;
 }

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* plugin/probe.c - looking at what has arrived, and taking one message out for a receive of its own. */
+#include "plugin/context.h"
+#include <errno.h>
+
+static void claim_message(struct nigh_message *message)
+{
+    struct nigh_context *context = message->endpoint->context;
+
+    message->claimed = true;
+    message->endpoint->pins++;
+    message->next = context->claimed;
+    context->claimed = message;
+}
+
+int nigh_probe(struct nigh_context *context, struct nigh_endpoint *from, uint64_t tag, uint64_t ignore,
+               uint32_t tclass, struct nigh_completion *found, struct nigh_message **out)
+{
+    struct nigh_message *message;
+    int rc;
+
+    if (!found || tclass >= NIGH_TCLASSES)
+        return -EINVAL;
+    nigh_progress(context);
+    message = (struct nigh_message *)(void *)nigh_match_find(&context->matcher, from ? from->index : NIGH_ANY,
+                                                             tclass, tag, ignore, out != NULL);
+    if (!message) {
+        rc = from ? nigh_endpoint_check(from) : 0;
+        return rc ? rc : -ENOMSG;
+    }
+    *found = (struct nigh_completion){
+        .op = NIGH_OP_RECV,
+        .bytes = message->total,
+        .tag = message->tag,
+        .imm = message->imm,
+        .source = message->endpoint->source,
+        .endpoint = message->endpoint->gone ? NULL : message->endpoint,
+    };
+    if (out) {
+        claim_message(message);
+        *out = message;
+    }
+    return 0;
+}
+
+int nigh_recv_claim(struct nigh_context *context, struct nigh_message *message, const struct nigh_recv *recv)
+{
+    struct nigh_message **link = &context->claimed;
+    struct nigh_recv_op *op;
+    int rc;
+
+    while (*link && *link != message)
+        link = &(*link)->next;
+    if (!*link)
+        return -EINVAL;
+    rc = nigh_recv_check(recv);
+    if (!rc && recv->flags & NIGH_MULTI)
+        rc = -EINVAL;
+    if (!rc)
+        rc = nigh_recv_create(context, message->endpoint, recv, &op);
+    if (rc)
+        return rc;
+    *link = message->next;
+    message->claimed = false;
+    message->endpoint->pins--;
+    nigh_recv_accept(message, op);
+    return 0;
+}
