@@ -171,14 +171,12 @@ restore:
     return rc;
 }
 
-static void close_endpoint(struct nigh_endpoint *endpoint)
+static void leave(struct nigh_endpoint *endpoint)
 {
-    if (!endpoint->gone) {
-        nigh_endpoint_abandon(endpoint);
-        nigh_endpoint_farewell(endpoint);
-    }
-    endpoint->pins = 0;
-    nigh_endpoint_free(endpoint);
+    if (endpoint->gone)
+        return;
+    nigh_endpoint_abandon(endpoint);
+    nigh_endpoint_farewell(endpoint);
 }
 
 int nigh_context_close(struct nigh_context *context)
@@ -189,12 +187,15 @@ int nigh_context_close(struct nigh_context *context)
     nigh_fork_forget(context);
     nigh_service_stop(context->service);
     context->service = NULL;
+    for (struct nigh_endpoint *endpoint = context->all; endpoint; endpoint = endpoint->next_all)
+        leave(endpoint);
+    /* Only now: what is still arriving of them is known to their endpoints until these are left. */
     for (message = context->claimed; message; message = next) {
         next = message->next;
         nigh_message_free(message);
     }
     while (context->all)
-        close_endpoint(context->all);
+        nigh_endpoint_free(context->all);
     destroy(context);
     nigh_log_use(NULL);
     return 0;

@@ -25,6 +25,7 @@ static void done(struct nigh_message *message, int status)
 {
     struct nigh_endpoint *endpoint = message->endpoint;
 
+    endpoint->pins--;
     if (message->get) {
         struct nigh_send_op *op = message->get;
 
@@ -75,6 +76,8 @@ void nigh_pull_begin(struct nigh_message *message)
     struct nigh_context *context = message->endpoint->context;
 
     message->got = 0;
+    /* A claimed message may outlive its endpoint's last disconnect. */
+    message->endpoint->pins++;
     message->next = context->pulls;
     context->pulls = message;
     advance(message);
