@@ -148,7 +148,8 @@ static int poll_end(struct pair_end *end)
     count = pair_now->pair.nigh->poll_completions(end->context, done, 32);
     if (count < 0)
         pair_fail(__FILE__, __LINE__, "poll_completions: %d", count);
-    push(end->queue, done, (uint32_t)count);
+    if (count)
+        push(end->queue, done, (uint32_t)count);
     return count;
 }
 
@@ -198,16 +199,22 @@ void pair_meet(void)
     }
 }
 
+static struct nigh_completion take_at(struct pair_queue *queue, uint32_t at)
+{
+    struct nigh_completion done = queue->at[at];
+
+    queue->count--;
+    memmove(queue->at + at, queue->at + at + 1, (queue->count - at) * sizeof(*queue->at));
+    return done;
+}
+
 bool pair_take(struct pair_end *end, enum nigh_op op, uint64_t context, struct nigh_completion *out)
 {
     struct pair_queue *queue = end->queue;
 
     for (uint32_t i = 0; i < queue->count; i++)
         if (queue->at[i].op == op && queue->at[i].context == context) {
-            if (out)
-                *out = queue->at[i];
-            queue->count--;
-            memmove(queue->at + i, queue->at + i + 1, (queue->count - i) * sizeof(*queue->at));
+            *out = take_at(queue, i);
             return true;
         }
     return false;
@@ -243,6 +250,18 @@ struct nigh_completion pair_await(struct pair_end *end, enum nigh_op op, uint64_
             give_up(end, op, context);
     }
     return done;
+}
+
+struct nigh_completion pair_next(struct pair_end *end, enum nigh_op op)
+{
+    for (;;) {
+        for (uint32_t i = 0; i < end->queue->count; i++)
+            if (end->queue->at[i].op == op)
+                return take_at(end->queue, i);
+        pair_pump();
+        if (late())
+            give_up(end, op, 0);
+    }
 }
 
 void pair_unexpected(struct pair_end *end, uint32_t count)

@@ -112,6 +112,8 @@ void pair_unexpected(struct pair_end *end, uint32_t count);
 struct nigh_completion pair_await(struct pair_end *end, enum nigh_op op, uint64_t context);
 /* The same if it is there. */
 bool pair_take(struct pair_end *end, enum nigh_op op, uint64_t context, struct nigh_completion *out);
+/* The oldest completion of `op`, whatever its context. */
+struct nigh_completion pair_next(struct pair_end *end, enum nigh_op op);
 /* Completions that were polled and not taken. */
 uint32_t pair_left(const struct pair_end *end);
 
