@@ -47,6 +47,9 @@ static bool first_ring(struct nigh_endpoint *endpoint)
 
     if (!word)
         return false;
+    /* The peer has left and uses the index for somebody else: the ring is not for us. */
+    if (nigh_load_relaxed(endpoint->peer_closed) - endpoint->peer_open > 1)
+        return false;
     if (use_ring(endpoint, word))
         return true;
     nigh_endpoint_fail(endpoint, NIGH_BROKEN, -EPROTO, "its ring lies outside of its arena");
@@ -133,12 +136,6 @@ static const void *piece_at(const struct nigh_endpoint *endpoint, uint32_t line,
     return nigh_view_at(&endpoint->view, offset, bytes);
 }
 
-/* A message may begin without a piece: it is empty, or the sender's pool was used up. */
-static bool no_piece_or_sound(const struct nigh_endpoint *endpoint, uint32_t line, uint32_t bytes)
-{
-    return !bytes || piece_at(endpoint, line, bytes);
-}
-
 static void copy_out(void *to, const void *from, uint64_t bytes, uint32_t flags)
 {
     nigh_copy_fn copy =
@@ -167,9 +164,11 @@ static enum nigh_verdict take_piece(struct nigh_message *message, uint32_t line,
 {
     struct nigh_endpoint *endpoint = message->endpoint;
     const void *from = piece_at(endpoint, line, bytes);
+    /* What nobody has taken yet may come as far as was announced: there is a buffer of that size for it. */
+    uint64_t most = message->kind == NIGH_MSG_PIECES && !message->recv ? message->eager : message->total;
     uint64_t fits;
 
-    if (!from || bytes > message->total - message->got)
+    if (!from || bytes > most - message->got)
         return NIGH_BAD;
     if (message->to && message->got < message->room) {
         fits = message->room - message->got;
@@ -182,20 +181,21 @@ static enum nigh_verdict take_piece(struct nigh_message *message, uint32_t line,
     return NIGH_GO;
 }
 
+bool nigh_arrive_first_is_sound(const struct nigh_endpoint *endpoint, const struct nigh_wire_first *first)
+{
+    /* It may begin without a piece: it is empty, or the sender's pool was used up. */
+    return first->id < NIGH_IDS_MAX && !nigh_ids_get(&endpoint->in, first->id) &&
+           first->bytes <= first->total && (!first->bytes || piece_at(endpoint, first->line, first->bytes));
+}
+
 enum nigh_verdict nigh_arrive_first_piece(struct nigh_message *message, uint32_t line, uint32_t bytes,
                                           uint32_t flags)
 {
-    struct nigh_endpoint *endpoint = message->endpoint;
-
-    if (!no_piece_or_sound(endpoint, line, bytes)) {
-        nigh_message_free(message);
-        return NIGH_BAD;
-    }
     if (message->total == 0) {
         arrived_whole(message);
         return NIGH_GO;
     }
-    endpoint->in.at[message->id] = message;
+    message->endpoint->in.at[message->id] = message;
     return bytes ? take_piece(message, line, bytes, flags) : NIGH_GO;
 }
 
@@ -209,12 +209,6 @@ static enum nigh_verdict arrive_piece(struct nigh_endpoint *endpoint, uint64_t h
     if (!message || !piece.bytes)
         return NIGH_BAD;
     return take_piece(message, piece.line, piece.bytes, nigh_head_flags(head));
-}
-
-static bool first_is_sound(const struct nigh_endpoint *endpoint, const struct nigh_wire_first *first)
-{
-    return first->id < NIGH_IDS_MAX && !nigh_ids_get(&endpoint->in, first->id) &&
-           first->bytes <= first->total && first->bytes <= first->eager && first->eager <= first->total;
 }
 
 /* The receive that takes a message which does not lie whole in the ring. False: one is there, but its completion has no
@@ -263,8 +257,8 @@ static enum nigh_verdict arrive_first(struct nigh_endpoint *endpoint, uint64_t h
     struct nigh_posted *posted;
 
     nigh_arrive_payload(endpoint, &first, sizeof(first));
-    if (!first_is_sound(endpoint, &first) || nigh_head_tclass(head) >= NIGH_TCLASSES ||
-        !no_piece_or_sound(endpoint, first.line, first.bytes))
+    if (!nigh_arrive_first_is_sound(endpoint, &first) || nigh_head_tclass(head) >= NIGH_TCLASSES ||
+        first.bytes > first.eager || first.eager > first.total)
         return NIGH_BAD;
     message = message_of(endpoint, head, tag, imm, first.total, first.id);
     if (!message)
@@ -364,9 +358,12 @@ static enum nigh_verdict arrive_finish(struct nigh_endpoint *endpoint, uint64_t 
 
 static enum nigh_verdict arrive_move(struct nigh_endpoint *endpoint, uint64_t word)
 {
+    uint32_t slots = endpoint->rx.mask + 1;
+
     nigh_ring_advance(&endpoint->rx, 1);
     nigh_ring_return(&endpoint->rx);
-    return use_ring(endpoint, word) ? NIGH_GO : NIGH_BAD;
+    /* To a larger one only: so there is an end of it. */
+    return use_ring(endpoint, word) && endpoint->rx.mask >= slots ? NIGH_GO : NIGH_BAD;
 }
 
 static enum nigh_verdict handle(struct nigh_endpoint *endpoint, uint64_t head, uint64_t tag, uint64_t imm)
@@ -436,4 +433,14 @@ uint32_t nigh_arrive_poll(struct nigh_endpoint *endpoint, uint32_t budget)
     if (count && (nigh_ring_owes(rx) || endpoint->rx_bytes))
         return_credit(endpoint);
     return count;
+}
+
+bool nigh_arrive_rest(struct nigh_endpoint *endpoint)
+{
+    /* More than the largest ring, and the small one before it, can hold: one who goes on writing would never let us go. */
+    uint32_t left = 2 * NIGH_RING_MAX, count = 1;
+
+    for (; left && count; left -= count < left ? count : left)
+        count = endpoint->state == NIGH_READY && !endpoint->gone ? nigh_arrive_poll(endpoint, 64) : 0;
+    return !left || endpoint->state != NIGH_READY || !endpoint->rx.slots || !nigh_ring_peek(&endpoint->rx);
 }

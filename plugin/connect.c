@@ -36,7 +36,7 @@ static void reset_pair(struct nigh_pair *pair, bool cold)
     /* Relaxed: nobody has been told of this index yet; the greeting is a system call. */
     nigh_store_relaxed(&pair->consumed, 0);
     nigh_store_relaxed(&pair->ring, 0);
-    nigh_store_relaxed(&pair->closed, 0);
+    nigh_store_relaxed(&pair->closed, (nigh_load_relaxed(&pair->closed) + 1) & ~1u);
     nigh_store_relaxed(&pair->cold, cold);
 }
 
@@ -93,6 +93,7 @@ void nigh_endpoint_free(struct nigh_endpoint *endpoint)
 
     nigh_rendezvous_forget(context->rendezvous, endpoint);
     nigh_progress_forget(endpoint);
+    nigh_large_reclaim(endpoint, true);
     *endpoint->link_all = endpoint->next_all;
     if (endpoint->next_all)
         endpoint->next_all->link_all = endpoint->link_all;
@@ -146,13 +147,13 @@ static void link_words(struct nigh_endpoint *endpoint)
     endpoint->peer_asleep = &state->asleep;
     endpoint->peer_cold = &theirs->cold;
     endpoint->peer_closed = &theirs->closed;
+    endpoint->peer_open = nigh_load_relaxed(&theirs->closed) & ~1u;
     endpoint->ring_word = &theirs->ring;
     endpoint->tx.credit = &theirs->consumed;
     endpoint->light = nigh_bell_light_to(&view->layout);
     endpoint->attached = true;
     endpoint->state = NIGH_READY;
-    if (endpoint->context->hot_count < NIGH_HOT_MAX)
-        nigh_progress_warm(endpoint);
+    nigh_progress_admit(endpoint);
     if (endpoint->queue.head)
         nigh_progress_busy(endpoint);
 }
@@ -212,11 +213,15 @@ unmap:
 static int greeted(void *user, const struct nigh_hello *hello, uint32_t *index, void **cookie)
 {
     struct nigh_context *context = user;
-    struct nigh_endpoint *endpoint = find(context, &hello->self);
+    struct nigh_endpoint *endpoint;
     int rc;
 
+    if (hello->self.incarnation == context->incarnation)
+        return -EPROTO;
+    endpoint = find(context, &hello->self);
     /* The peer has a new number for us: what we have is a connection that it has left. */
     if (endpoint && endpoint->attached && (endpoint->their_index != hello->index || endpoint->self)) {
+        nigh_arrive_rest(endpoint);
         nigh_endpoint_fail(endpoint, NIGH_PEER_CLOSED, -ECONNRESET, NULL);
         endpoint = NULL;
     }
@@ -263,6 +268,7 @@ static void failed(void *user, void *cookie, int error)
 
     nigh_log(NIGH_LOG_WARN, "rank %u: cannot connect to rank %d of job %llx: %s", context->config.rank,
              (int)endpoint->rank, (unsigned long long)endpoint->job, strerror(-error));
+    endpoint->dead = true;
     nigh_endpoint_fail(endpoint, NIGH_PEER_CLOSED, -ECONNRESET, NULL);
 }
 
@@ -271,11 +277,11 @@ static void died(void *user, void *cookie)
     struct nigh_endpoint *endpoint = cookie;
 
     (void)user;
-    while (endpoint->attached && endpoint->state == NIGH_READY && !endpoint->gone &&
-           nigh_arrive_poll(endpoint, 64))
-        ;
-    /* The news of its end may overtake its goodbye: who closed first has not died on anybody. Relaxed: it has ended. */
-    if (endpoint->attached && endpoint->state == NIGH_READY && nigh_load_relaxed(endpoint->peer_closed))
+    endpoint->dead = true;
+    if (endpoint->attached && !endpoint->gone)
+        nigh_arrive_rest(endpoint);
+    /* It said goodbye before it ended, and we had not looked yet: no death that anybody waits to hear of. */
+    if (endpoint->attached && nigh_endpoint_left(endpoint))
         nigh_endpoint_fail(endpoint, NIGH_PEER_CLOSED, -ECONNRESET, NULL);
     if (endpoint->gone || endpoint->state == NIGH_PEER_CLOSED)
         endpoint->state = NIGH_PEER_DEAD;
@@ -365,8 +371,8 @@ int nigh_endpoint_connect(struct nigh_context *context, const struct nigh_connec
 /* The peer learns of it by the flag; the hint makes it look, the bell wakes it. */
 void nigh_endpoint_farewell(struct nigh_endpoint *endpoint)
 {
-    /* Relaxed: what was published before stays readable whenever the flag is seen. */
-    nigh_store_relaxed(&endpoint->pair->closed, 1);
+    nigh_store_release(&endpoint->pair->closed, nigh_load_relaxed(&endpoint->pair->closed) | 1, GOODBYE_SAY);
+    nigh_fence_full(LEAVE_SAY);
     if (!endpoint->attached || endpoint->self)
         return;
     nigh_fence_full(SLEEP_CHECK);

@@ -45,6 +45,10 @@ struct nigh_context {
     struct nigh_endpoint *busy; /* with queued or flowing sends */
     struct nigh_message *pulls; /* references being read */
     uint32_t idle_passes;       /* since something arrived or a sweep was made */
+    uint32_t busy_passes;       /* in which something arrived, since a sweep was made */
+    uint32_t sleepers;          /* threads in wait() that are or go to sleep */
+    bool fd_armed;              /* somebody may be waiting for the descriptor */
+    bool suspects;              /* an endpoint is to be broken */
     uint64_t clock;             /* counts what is heard, for the order of use */
     struct nigh_cq cq;
     struct nigh_matcher matcher;
@@ -84,17 +88,23 @@ bool nigh_progress_sweep(struct nigh_context *context);
 void nigh_progress_busy(struct nigh_endpoint *endpoint);
 /* Makes the endpoint one that is polled each time. */
 void nigh_progress_warm(struct nigh_endpoint *endpoint);
+/* A new one: polled each time if there is room for it, else by the hints that it is asked for. */
+void nigh_progress_admit(struct nigh_endpoint *endpoint);
 void nigh_progress_forget(struct nigh_endpoint *endpoint);
 
 /* ---- arrive.c ---- */
 /* Handles what the peer has sent, at most `budget` messages. Returns how many. */
 uint32_t nigh_arrive_poll(struct nigh_endpoint *endpoint, uint32_t budget);
 
+/* Handles the rest of what a peer that has left had published. True: there is no more, or it goes on without end. */
+bool nigh_arrive_rest(struct nigh_endpoint *endpoint);
 /* The payload of the slot at the cursor, at most a slot's, copied word by word. */
 void nigh_arrive_payload(const struct nigh_endpoint *endpoint, void *out, size_t bytes);
 /* What a peer may report as a status; anything else it says is "it failed". */
 int nigh_arrive_status(uint64_t imm);
-/* A message in pieces whose place is known: files it and takes its first piece. NIGH_BAD frees it. */
+/* Can a message in pieces begin like this? Its id is unused, its first piece, if any, lies in the peer's pool. */
+bool nigh_arrive_first_is_sound(const struct nigh_endpoint *endpoint, const struct nigh_wire_first *first);
+/* A message in pieces whose place is known and whose beginning is sound: files it and takes its first piece. */
 enum nigh_verdict nigh_arrive_first_piece(struct nigh_message *message, uint32_t line, uint32_t bytes,
                                           uint32_t flags);
 
@@ -126,6 +136,8 @@ int nigh_recv_create(struct nigh_context *context, struct nigh_endpoint *from, c
                      struct nigh_recv_op **out);
 /* A receive that a message of `total` bytes has matched takes it on: where do the bytes go? */
 void nigh_recv_accept(struct nigh_message *message, struct nigh_recv_op *op);
+/* Its sender has withdrawn a claimed message: the receive fails, the message is freed. */
+void nigh_recv_refuse(struct nigh_message *message, struct nigh_recv_op *op);
 /* The message is complete (or has failed): completion of its receive, message freed. */
 void nigh_recv_finish(struct nigh_message *message, int status);
 /* A whole message of `bytes` at the ring's cursor for a posted receive: the short way. */
@@ -173,6 +185,12 @@ int nigh_context_close(struct nigh_context *context);
 /* Lets other threads in while this one sleeps. */
 void nigh_guard_leave(struct nigh_context *context);
 void nigh_guard_enter(struct nigh_context *context);
+
+/* Is there something that a sleeping thread must wake for and that nobody else will wake it for? */
+static inline bool nigh_is_restless(const struct nigh_context *context)
+{
+    return nigh_cq_count(&context->cq) != 0 || context->pulls || context->suspects;
+}
 
 static inline void nigh_complete(struct nigh_context *context, const struct nigh_completion *completion)
 {

@@ -41,7 +41,8 @@ struct nigh_endpoint {
     struct nigh_ring_rx rx;
     const uint64_t *ring_word; /* where the peer says its ring to us lies */
     const uint32_t *peer_closed;
-    uint32_t rx_bytes; /* of chunks, read since credit went back */
+    uint32_t peer_open; /* what *peer_closed says as long as the peer has not left */
+    uint32_t rx_bytes;  /* of chunks, read since credit went back */
     /* Sending */
     struct nigh_ring_tx tx;
     const uint32_t *peer_asleep;
@@ -63,6 +64,7 @@ struct nigh_endpoint {
     bool attached; /* view and bell are valid */
     bool dialling;
     bool gone; /* disconnected: waits for the peer's last look at our ring */
+    bool dead; /* nobody looks at our ring any more, whatever the peer's flag says */
     bool busy; /* in the context's busy list */
     bool hot;
     bool cma;            /* probed and allowed */
@@ -77,6 +79,7 @@ struct nigh_endpoint {
 
     struct nigh_send_queue queue; /* nothing of them has been sent */
     struct nigh_send_queue flow;  /* pieces may be sent */
+    uint32_t answers;             /* operations that answer the peer's */
     struct nigh_ids out;          /* ours under way: struct nigh_send_op */
     struct nigh_ids in;           /* the peer's: struct nigh_message */
 
@@ -103,6 +106,14 @@ int nigh_endpoint_check(const struct nigh_endpoint *endpoint);
 void nigh_endpoint_farewell(struct nigh_endpoint *endpoint);
 /* The last disconnect: abandons it, says farewell; freed by progress when the peer looks no longer. */
 void nigh_endpoint_retire(struct nigh_endpoint *endpoint);
+/* Has the peer left? What it had published before can be seen then. */
+static inline bool nigh_endpoint_left(const struct nigh_endpoint *endpoint)
+{
+    return nigh_load_acquire(endpoint->peer_closed, GOODBYE_HEAR) != endpoint->peer_open;
+}
+/* The peer said what cannot be, or cannot be answered: progress breaks the endpoint, as no list is being walked there.
+ */
+void nigh_endpoint_suspect(struct nigh_endpoint *endpoint, const char *why);
 /* Frees everything; nothing of it may be in a list any more. */
 void nigh_endpoint_free(struct nigh_endpoint *endpoint);
 extern const struct nigh_rendezvous_events nigh_endpoint_events;

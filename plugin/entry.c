@@ -27,7 +27,7 @@ void nigh_guard_enter(struct nigh_context *context)
         pthread_mutex_lock(&context->lock);
 }
 
-/* A thread that sleeps in wait() is woken when another one's call has made something to poll. */
+/* A thread that sleeps in wait() is woken when another one's call has made something to poll, or to do. */
 void nigh_guard_leave(struct nigh_context *context)
 {
     uint32_t asleep;
@@ -35,7 +35,7 @@ void nigh_guard_leave(struct nigh_context *context)
     if (!(context->guard & NIGH_GUARD_THREADS))
         return;
     asleep = nigh_load_relaxed(&nigh_arena_state(&context->arena)->asleep);
-    if (asleep && nigh_cq_count(&context->cq))
+    if (asleep && nigh_is_restless(context))
         nigh_bell_ring(&context->bell, asleep);
     pthread_mutex_unlock(&context->lock);
 }

@@ -6,9 +6,11 @@
  *   queue, flow, out    our sends              completed with the error
  *   in                  messages in pieces     their receives fail; unmatched ones can never become whole: dropped
  *   matcher, posted     receives naming it     fail
- *   matcher, arrived    whole messages         stay; references into another process's private memory are dropped
+ *   matcher, arrived    whole messages         stay
+ *   matcher, arrived    references             into the heap of a dead peer: stay; else dropped: the memory may be in other
+ *                                              use by now
  *   claimed             messages               incomplete ones are marked lost, their claim fails
- *   pulls               copies under way       heap: the mapping outlives the peer, they go on; cma: they fail
+ *   pulls               copies under way       out of the heap of a dead peer: go on, the mapping stays; else fail
  *   lents               what the host holds    stays valid: the mapping stays until it is released
  */
 #include "plugin/context.h"
@@ -82,7 +84,13 @@ static void fail_receives(struct nigh_endpoint *endpoint, int error)
     }
 }
 
-/* Drops unmatched messages: with `all`, every one; else those that need the peer's process. */
+/* Can a message still be read? The heap of a dead peer stays as it was. */
+static bool is_readable(const struct nigh_message *message, enum nigh_state state)
+{
+    return message->kind != NIGH_MSG_REFER || (message->refer != NIGH_REFER_CMA && state == NIGH_PEER_DEAD);
+}
+
+/* Drops unmatched messages: with `all`, every one; else those that cannot be read any more. */
 static void drop_arrived(struct nigh_endpoint *endpoint, bool all)
 {
     struct nigh_context *context = endpoint->context;
@@ -92,7 +100,7 @@ static void drop_arrived(struct nigh_endpoint *endpoint, bool all)
         struct nigh_message *message = (struct nigh_message *)(void *)arrived;
 
         next = nigh_arrived_next(arrived);
-        if (all || (message->kind == NIGH_MSG_REFER && message->refer == NIGH_REFER_CMA))
+        if (all || !is_readable(message, endpoint->state))
             nigh_message_free(message);
         else
             nigh_match_keep(&context->matcher, arrived);
@@ -113,14 +121,14 @@ static void tell_death(struct nigh_endpoint *endpoint)
     nigh_recv_cancel(context, (struct nigh_recv_op *)(void *)posted, -ECONNRESET, endpoint);
 }
 
-static void drop_pulls(struct nigh_endpoint *endpoint)
+static void fail_pulls(struct nigh_endpoint *endpoint, int error)
 {
     struct nigh_message *message = endpoint->context->pulls, *next;
 
     for (; message; message = next) {
         next = message->next;
         if (message->endpoint == endpoint)
-            nigh_pull_fail(message, -ECANCELED);
+            nigh_pull_fail(message, error);
     }
 }
 
@@ -143,6 +151,13 @@ static void note(const struct nigh_endpoint *endpoint, enum nigh_state state, co
     }
 }
 
+void nigh_endpoint_suspect(struct nigh_endpoint *endpoint, const char *why)
+{
+    endpoint->suspect = why;
+    endpoint->context->suspects = true;
+    nigh_progress_busy(endpoint);
+}
+
 void nigh_endpoint_fail(struct nigh_endpoint *endpoint, enum nigh_state state, int error, const char *why)
 {
     if (endpoint->state >= NIGH_PEER_CLOSED)
@@ -155,6 +170,8 @@ void nigh_endpoint_fail(struct nigh_endpoint *endpoint, enum nigh_state state, i
     fail_incoming(endpoint, error);
     fail_receives(endpoint, error);
     drop_arrived(endpoint, false);
+    if (state != NIGH_PEER_DEAD)
+        fail_pulls(endpoint, error);
     nigh_large_reclaim(endpoint, true);
     nigh_progress_forget(endpoint);
     if (state == NIGH_PEER_DEAD && !endpoint->gone)
@@ -167,8 +184,9 @@ void nigh_endpoint_abandon(struct nigh_endpoint *endpoint)
     fail_sends(endpoint, -ECANCELED);
     fail_incoming(endpoint, -ECANCELED);
     fail_receives(endpoint, -ECANCELED);
-    drop_pulls(endpoint);
+    fail_pulls(endpoint, -ECANCELED);
     drop_arrived(endpoint, true);
-    nigh_large_reclaim(endpoint, true);
+    endpoint->timed.until = 0;
+    /* Chunks stay with it: the peer may be reading them. */
     nigh_progress_forget(endpoint);
 }

@@ -67,8 +67,7 @@ static int grow(struct nigh_endpoint *endpoint)
     rc = nigh_ring_tx_use(tx, context->arena.base + offset, slots, 0);
     if (rc) {
         /* The peer has been told: there is no way back. */
-        endpoint->suspect = "no memory for its larger ring";
-        nigh_progress_busy(endpoint);
+        nigh_endpoint_suspect(endpoint, "no memory for its larger ring");
         return rc;
     }
     endpoint->ring_offset = offset;
@@ -91,8 +90,7 @@ int nigh_link_room(struct nigh_endpoint *endpoint, uint32_t slots)
     if (nigh_ring_room(tx, slots))
         return 0;
     if (nigh_ring_consumed(tx) == UINT64_MAX) {
-        endpoint->suspect = "it claims to have read what was never sent";
-        nigh_progress_busy(endpoint);
+        nigh_endpoint_suspect(endpoint, "it claims to have read what was never sent");
         return -EAGAIN;
     }
     endpoint->context->counters.ring_full++;
@@ -136,8 +134,12 @@ int nigh_link_send(struct nigh_endpoint *endpoint, uint64_t head, uint64_t tag, 
 static int queue_answer(struct nigh_endpoint *endpoint, uint64_t head, uint64_t tag, uint64_t imm,
                         const void *payload, uint32_t bytes)
 {
-    struct nigh_send_op *op = nigh_slab_take(&endpoint->context->send_ops);
+    struct nigh_send_op *op;
 
+    /* It can have no more under way than there are ids: what it asks beyond them it asks to use up our memory. */
+    if (endpoint->answers >= NIGH_IDS_MAX)
+        return -EPROTO;
+    op = nigh_slab_take(&endpoint->context->send_ops);
     if (!op)
         return -ENOMEM;
     memset(op, 0, sizeof(*op));
@@ -156,6 +158,7 @@ static int queue_answer(struct nigh_endpoint *endpoint, uint64_t head, uint64_t 
     op->imm = imm;
     op->buffer = op->owned;
     op->bytes = bytes;
+    endpoint->answers++;
     nigh_send_begin(endpoint, op);
     return 0;
 }
@@ -164,13 +167,14 @@ void nigh_link_answer(struct nigh_endpoint *endpoint, enum nigh_kind kind, uint3
                       uint64_t imm, const void *payload, uint32_t bytes)
 {
     uint64_t head = nigh_head_make(kind, 0, 0, flags);
+    int rc;
 
     if (endpoint->state != NIGH_READY || endpoint->gone)
         return;
     if (nigh_link_send(endpoint, head, tag, imm, payload, bytes) == 0)
         return;
-    if (queue_answer(endpoint, head, tag, imm, payload, bytes)) {
-        endpoint->suspect = "no memory to answer it";
-        nigh_progress_busy(endpoint);
-    }
+    rc = queue_answer(endpoint, head, tag, imm, payload, bytes);
+    if (rc)
+        nigh_endpoint_suspect(endpoint, rc == -EPROTO ? "it does not read the answers to what it asks"
+                                                      : "no memory to answer it");
 }

@@ -43,6 +43,15 @@ int nigh_probe(struct nigh_context *context, struct nigh_endpoint *from, uint64_
     return 0;
 }
 
+/* Its sender has left since: the memory that it lies in may be in other use by now. */
+static bool is_withdrawn(const struct nigh_message *message)
+{
+    const struct nigh_endpoint *endpoint = message->endpoint;
+
+    return message->kind == NIGH_MSG_REFER && endpoint->state != NIGH_PEER_DEAD &&
+           (endpoint->gone || endpoint->state != NIGH_READY || nigh_endpoint_left(endpoint));
+}
+
 int nigh_recv_claim(struct nigh_context *context, struct nigh_message *message, const struct nigh_recv *recv)
 {
     struct nigh_message **link = &context->claimed;
@@ -63,6 +72,9 @@ int nigh_recv_claim(struct nigh_context *context, struct nigh_message *message, 
     *link = message->next;
     message->claimed = false;
     message->endpoint->pins--;
-    nigh_recv_accept(message, op);
+    if (is_withdrawn(message))
+        nigh_recv_refuse(message, op);
+    else
+        nigh_recv_accept(message, op);
     return 0;
 }

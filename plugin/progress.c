@@ -4,11 +4,14 @@
  * those that were heard lately are; the others set a hint, and a sweep now and then makes up for one that got lost.
  */
 #include "plugin/context.h"
+#include <errno.h>
 
 /* Messages taken from one peer before the next gets its turn. */
 #define TURN 64u
-/* Passes without news before all peers are looked at: about 20 us of polling. */
-#define SWEEP_PASSES 1024u
+/* Passes without news before all peers are looked at: about 20 us of polling. With news, whose peers could otherwise
+ * keep the others from ever being looked at, about a millisecond. */
+#define SWEEP_PASSES      1024u
+#define SWEEP_BUSY_PASSES 16384u
 
 void nigh_progress_busy(struct nigh_endpoint *endpoint)
 {
@@ -61,6 +64,14 @@ void nigh_progress_warm(struct nigh_endpoint *endpoint)
     set_cold(endpoint, 0);
 }
 
+void nigh_progress_admit(struct nigh_endpoint *endpoint)
+{
+    if (endpoint->context->hot_count < NIGH_HOT_MAX)
+        nigh_progress_warm(endpoint);
+    else
+        set_cold(endpoint, 1);
+}
+
 void nigh_progress_forget(struct nigh_endpoint *endpoint)
 {
     struct nigh_context *context = endpoint->context;
@@ -83,23 +94,22 @@ void nigh_progress_forget(struct nigh_endpoint *endpoint)
 /* A peer that said goodbye is gone once everything that it had published was read. */
 static void check_closed(struct nigh_endpoint *endpoint)
 {
-    /* Relaxed: the flag was set before the hint or the bell that made us look, and a sweep looks again. */
-    if (endpoint->state != NIGH_READY || !nigh_load_relaxed(endpoint->peer_closed))
-        return;
-    while (nigh_arrive_poll(endpoint, TURN) == TURN)
-        ;
-    if (endpoint->state == NIGH_READY && !(endpoint->rx.slots && nigh_ring_peek(&endpoint->rx)))
+    /* The flag was set before the hint or the bell that made us look, and a sweep looks again. */
+    if (endpoint->state == NIGH_READY && nigh_endpoint_left(endpoint) && nigh_arrive_rest(endpoint))
         nigh_endpoint_fail(endpoint, NIGH_PEER_CLOSED, -ECONNRESET, NULL);
 }
 
 static bool look(struct nigh_endpoint *endpoint)
 {
-    uint32_t count = endpoint->attached && !endpoint->gone ? nigh_arrive_poll(endpoint, TURN) : 0;
+    uint32_t count;
 
-    if (count)
+    /* Nothing is taken from an endpoint that has ended: nobody would end what begins then. */
+    if (!endpoint->attached || endpoint->gone || endpoint->state != NIGH_READY)
+        return false;
+    count = nigh_arrive_poll(endpoint, TURN);
+    check_closed(endpoint);
+    if (count && endpoint->state == NIGH_READY)
         nigh_progress_warm(endpoint);
-    if (endpoint->attached)
-        check_closed(endpoint);
     return count != 0;
 }
 
@@ -134,21 +144,35 @@ static void bury(struct nigh_endpoint *endpoint)
 {
     if (!endpoint->gone || endpoint->pins)
         return;
-    if (endpoint->attached && endpoint->state != NIGH_PEER_DEAD && !nigh_load_relaxed(endpoint->peer_closed))
+    if (endpoint->attached && !endpoint->dead && !nigh_endpoint_left(endpoint)) {
+        nigh_large_reclaim(endpoint, false);
         return;
+    }
     nigh_endpoint_free(endpoint);
+}
+
+/* A peer that closed and that nobody here connected to: nobody else will. Not before the host has had its messages, and
+ * the completions that name it. */
+static bool is_left_over(const struct nigh_endpoint *endpoint)
+{
+    if (endpoint->state < NIGH_PEER_CLOSED || endpoint->refs || endpoint->gone || endpoint->pins ||
+        nigh_cq_count(&endpoint->context->cq))
+        return false;
+    for (uint32_t tclass = 0; tclass < NIGH_TCLASSES; tclass++)
+        if (nigh_match_find(&endpoint->context->matcher, endpoint->index, tclass, 0, NIGH_IGNORE_ALL, false))
+            return false;
+    return true;
 }
 
 bool nigh_progress_sweep(struct nigh_context *context)
 {
     bool moved = false;
 
-    context->idle_passes = 0;
+    context->idle_passes = context->busy_passes = 0;
     for (struct nigh_endpoint *endpoint = context->all, *next; endpoint; endpoint = next) {
         next = endpoint->next_all;
         moved |= look(endpoint);
-        /* A peer that closed and that nobody here connected to: nobody else will. */
-        if (endpoint->state >= NIGH_PEER_CLOSED && !endpoint->refs && !endpoint->gone)
+        if (is_left_over(endpoint))
             nigh_endpoint_retire(endpoint);
         bury(endpoint);
     }
@@ -161,6 +185,7 @@ static bool push_sends(struct nigh_context *context)
     bool moved = false;
 
     context->busy = NULL;
+    context->suspects = false;
     for (; endpoint; endpoint = next) {
         next = endpoint->next_busy;
         endpoint->busy = false;
@@ -172,7 +197,7 @@ static bool push_sends(struct nigh_context *context)
             moved = true;
             continue;
         }
-        moved |= nigh_send_progress(endpoint);
+        moved |= nigh_send_progress(endpoint) || endpoint->suspect;
         if (endpoint->queue.head || endpoint->flow.head || endpoint->timed.until || endpoint->suspect)
             nigh_progress_busy(endpoint);
     }
@@ -211,7 +236,8 @@ bool nigh_progress(struct nigh_context *context)
         moved |= nigh_pull_progress(context);
     if (moved)
         context->idle_passes = 0;
-    else if (++context->idle_passes >= SWEEP_PASSES)
-        moved = nigh_progress_sweep(context);
+    if (__builtin_expect(
+            moved ? ++context->busy_passes >= SWEEP_BUSY_PASSES : ++context->idle_passes >= SWEEP_PASSES, 0))
+        moved |= nigh_progress_sweep(context);
     return moved;
 }

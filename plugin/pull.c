@@ -55,6 +55,14 @@ static int copy_slice(struct nigh_message *message, uint64_t bytes)
     return 0;
 }
 
+/* A peer that has left may use its heap for something else, so what was copied may not be the message. The memory of a
+ * dead one changes no more. */
+static int still_there(const struct nigh_endpoint *endpoint)
+{
+    nigh_fence_full(LEAVE_HEAR);
+    return nigh_endpoint_left(endpoint) ? -ECONNRESET : 0;
+}
+
 /* One slice; true when the message is complete, and gone. */
 static bool advance(struct nigh_message *message)
 {
@@ -66,6 +74,8 @@ static bool advance(struct nigh_message *message)
     message->got += bytes;
     if (!status && left > bytes)
         return false;
+    if (bytes && !status)
+        status = still_there(message->endpoint);
     list_remove(message);
     done(message, status);
     return true;

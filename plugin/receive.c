@@ -57,8 +57,9 @@ static uint64_t multi_used_after(const struct nigh_recv_op *op, uint64_t bytes)
 {
     uint64_t room = op->bytes - op->used;
 
-    return bytes + MULTI_ALIGN > room ? op->bytes
-                                      : op->used + (bytes + MULTI_ALIGN - 1) / MULTI_ALIGN * MULTI_ALIGN;
+    return bytes > room || room - bytes < MULTI_ALIGN
+               ? op->bytes
+               : op->used + (bytes + MULTI_ALIGN - 1) / MULTI_ALIGN * MULTI_ALIGN;
 }
 
 static bool multi_is_last(const struct nigh_recv_op *op, uint64_t bytes)
@@ -221,6 +222,14 @@ static void move_early(struct nigh_message *message, const uint8_t *early)
         memcpy(message->to, early, bytes);
     free(message->buffer);
     message->buffer = NULL;
+}
+
+void nigh_recv_refuse(struct nigh_message *message, struct nigh_recv_op *op)
+{
+    message->recv = op;
+    message->in_place = op->flags & NIGH_IN_PLACE;
+    message->room = op->bytes;
+    nigh_recv_finish(message, -ECONNRESET);
 }
 
 void nigh_recv_accept(struct nigh_message *message, struct nigh_recv_op *op)

@@ -139,12 +139,6 @@ void nigh_rma_put_done(struct nigh_message *message)
     nigh_message_free(message);
 }
 
-static bool first_is_sound(const struct nigh_endpoint *endpoint, const struct nigh_wire_first *first)
-{
-    return first->id < NIGH_IDS_MAX && !nigh_ids_get(&endpoint->in, first->id) &&
-           first->bytes <= first->total;
-}
-
 /* A message in pieces whose place is known when it begins. */
 static struct nigh_message *begin(struct nigh_endpoint *endpoint, const struct nigh_wire_first *first,
                                   enum nigh_message_kind kind)
@@ -170,7 +164,7 @@ static enum nigh_verdict arrive_put(struct nigh_endpoint *endpoint, uint64_t hea
     struct nigh_message *message;
 
     nigh_arrive_payload(endpoint, &first, sizeof(first));
-    if (!first_is_sound(endpoint, &first))
+    if (!nigh_arrive_first_is_sound(endpoint, &first))
         return NIGH_BAD;
     message = begin(endpoint, &first, NIGH_MSG_PUT);
     if (!message)
@@ -200,6 +194,8 @@ static enum nigh_verdict arrive_get(struct nigh_endpoint *endpoint, uint64_t key
     int status;
 
     nigh_arrive_payload(endpoint, &get, sizeof(get));
+    if (endpoint->answers >= NIGH_IDS_MAX)
+        return NIGH_BAD;
     op = nigh_slab_take(&context->send_ops);
     if (!op)
         return NIGH_STAY;
@@ -212,6 +208,7 @@ static enum nigh_verdict arrive_get(struct nigh_endpoint *endpoint, uint64_t key
     op->tag = get.id;
     op->imm = (uint64_t)(int64_t)status;
     op->key = key;
+    endpoint->answers++;
     op->pinned = !status;
     if (op->pinned)
         nigh_region_pin(&context->regions, key, 1);
@@ -238,7 +235,7 @@ static enum nigh_verdict arrive_reply(struct nigh_endpoint *endpoint, uint64_t h
     struct nigh_message *message;
 
     nigh_arrive_payload(endpoint, &first, sizeof(first));
-    if (!op || op->kind != NIGH_SEND_GET || op->granted || !first_is_sound(endpoint, &first) ||
+    if (!op || op->kind != NIGH_SEND_GET || op->granted || !nigh_arrive_first_is_sound(endpoint, &first) ||
         first.total != (status ? 0 : op->bytes))
         return NIGH_BAD;
     message = begin(endpoint, &first, NIGH_MSG_REPLY);

@@ -50,6 +50,8 @@ void nigh_send_discard(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
         nigh_heap_unhold(endpoint->context->heap, op->held);
     if (op->pinned)
         nigh_region_pin(&endpoint->context->regions, op->key, -1);
+    if (op->kind == NIGH_SEND_CONTROL || op->kind == NIGH_SEND_REPLY)
+        endpoint->answers--;
     free(op->owned);
     nigh_slab_give(&endpoint->context->send_ops, op);
 }
@@ -122,7 +124,7 @@ static int start_control(struct nigh_endpoint *endpoint, struct nigh_send_op *op
 }
 
 /* Sends the first slot of an operation, and completes it if that was all. Not 0: nothing was sent. */
-static int start(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
+static int start_kind(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
 {
     switch ((enum nigh_send_kind)op->kind) {
     case NIGH_SEND_BODY:
@@ -143,6 +145,19 @@ static int start(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
         return nigh_large_start(endpoint, op);
     }
     return -EINVAL;
+}
+
+static int start(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
+{
+    int rc = start_kind(endpoint, op);
+
+    /* A number stands for what the peer has been told of. What still waits must not have one: the peer could end it
+     * while it is in the queue. */
+    if (rc && op->id != NIGH_NO_ID) {
+        nigh_ids_give(&endpoint->out, op->id);
+        op->id = NIGH_NO_ID;
+    }
+    return rc;
 }
 
 void nigh_send_begin(struct nigh_endpoint *endpoint, struct nigh_send_op *op)

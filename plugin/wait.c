@@ -13,6 +13,8 @@
 #define LAST_SLEEP_NS  UINT64_C(60000000000)
 /* Yields before sleeping: with several ranks on a CPU the one that is waited for runs within these. */
 #define YIELDS 64u
+/* Last looks that found work but nothing to poll, before the clock is looked at. */
+#define LOOKS 16u
 
 static uint64_t now_ns(void)
 {
@@ -54,36 +56,50 @@ static bool yield(struct nigh_context *context)
     return false;
 }
 
-/* Raises the flag and looks at everything. True: nothing is there, sleep. */
-static bool arm(struct nigh_context *context, enum nigh_asleep how)
+/* The flag says how all threads of this context sleep: one that wakes must not take it down for the others. */
+static void show(struct nigh_context *context)
 {
-    /* Relaxed: the fence orders it before the look. */
-    nigh_store_relaxed(&nigh_arena_state(&context->arena)->asleep, (uint32_t)how);
-    nigh_bell_fence();
-    while (nigh_progress(context) || nigh_progress_sweep(context))
-        if (nigh_cq_count(&context->cq))
-            return false;
-    return !nigh_cq_count(&context->cq) && !context->pulls;
+    uint32_t how = (context->sleepers ? NIGH_ASLEEP_FUTEX : 0u) | (context->fd_armed ? NIGH_ASLEEP_FD : 0u);
+
+    /* Relaxed: where it is raised a fence orders it before the last look. */
+    nigh_store_relaxed(&nigh_arena_state(&context->arena)->asleep, how);
 }
 
-static void disarm(struct nigh_context *context)
+/* The last look, with the flag up. True: nothing is there, sleep. */
+static bool is_quiet(struct nigh_context *context)
 {
-    nigh_store_relaxed(&nigh_arena_state(&context->arena)->asleep, (uint32_t)NIGH_AWAKE);
+    nigh_bell_fence();
+    /* Bounded: peers may keep us busy without end, with nothing to poll, and the time-out must be looked at. */
+    for (uint32_t i = 0; i < LOOKS; i++) {
+        bool moved = nigh_progress(context) || nigh_progress_sweep(context);
+
+        if (nigh_is_restless(context))
+            return false;
+        if (!moved)
+            return true;
+    }
+    return false;
 }
 
 static int sleep_once(struct nigh_context *context, uint64_t limit_ns)
 {
     uint32_t seen = nigh_bell_read(&context->bell);
+    bool silent = false;
     int rc = 0;
 
-    if (arm(context, NIGH_ASLEEP_FUTEX)) {
+    context->sleepers++;
+    show(context);
+    if (is_quiet(context)) {
         context->counters.sleeps++;
         nigh_guard_leave(context);
         rc = nigh_bell_sleep(&context->bell, seen, limit_ns);
         nigh_guard_enter(context);
+        /* A bell that has changed was rung for us, only too late for the clock. */
+        silent = rc == -ETIMEDOUT && nigh_bell_read(&context->bell) == seen;
     }
-    disarm(context);
-    if (ready(context) && rc == -ETIMEDOUT)
+    context->sleepers--;
+    show(context);
+    if (ready(context) && silent)
         context->counters.rescues++;
     return rc;
 }
@@ -127,13 +143,17 @@ int nigh_wait_fd(struct nigh_context *context, int *fd)
 
     if (context->bell.eventfd < 0)
         return -ENOTSUP;
-    disarm(context);
+    context->fd_armed = false;
+    show(context);
     if (ready(context))
         return -EAGAIN;
     if (nigh_os.read(context->bell.eventfd, &drained, sizeof(drained)) < 0 && errno != EAGAIN)
         return -errno;
-    if (!arm(context, NIGH_ASLEEP_FD)) {
-        disarm(context);
+    context->fd_armed = true;
+    show(context);
+    if (!is_quiet(context)) {
+        context->fd_armed = false;
+        show(context);
         return -EAGAIN;
     }
     *fd = context->bell.eventfd;

@@ -223,9 +223,9 @@ static void wake_eventfd(struct nigh_bell *bell)
 void nigh_bell_ring(struct nigh_bell *bell, uint32_t asleep)
 {
     (void)nigh_fetch_add_release(&bell->shared->bell, 1, BELL_RING);
-    if (asleep == NIGH_ASLEEP_FUTEX)
+    if (asleep == NIGH_ASLEEP_FUTEX || asleep == NIGH_ASLEEP_BOTH)
         wake_futex(bell);
-    else if (asleep == NIGH_ASLEEP_FD && bell->eventfd >= 0)
+    if ((asleep == NIGH_ASLEEP_FD || asleep == NIGH_ASLEEP_BOTH) && bell->eventfd >= 0)
         wake_eventfd(bell);
 }
 

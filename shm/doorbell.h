@@ -47,7 +47,7 @@ static inline bool nigh_bell_light_to(const struct nigh_arena_header *arena)
 void nigh_bell_fence(void);
 
 /* Wakes the owner of a peer's (or own) doorbell; `asleep` as read from its arena (any value: it is a peer's).
- * Changes the bell always; a system call only for NIGH_ASLEEP_FUTEX and NIGH_ASLEEP_FD. Never blocks. */
+ * Changes the bell always; system calls only for the values of enum nigh_asleep. Never blocks. */
 void nigh_bell_ring(struct nigh_bell *bell, uint32_t asleep);
 
 /* Tells the owner that the ring from the peer it knows as `index` has something. Out of range: nothing

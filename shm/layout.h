@@ -73,7 +73,8 @@ struct nigh_arena_state {
 };
 static_assert(sizeof(struct nigh_arena_state) == NIGH_LINE, "arena state is one line");
 
-enum nigh_asleep { NIGH_AWAKE = 0, NIGH_ASLEEP_FUTEX = 1, NIGH_ASLEEP_FD = 2 };
+/* BOTH: one thread sleeps in wait(), another one waits for the descriptor. */
+enum nigh_asleep { NIGH_AWAKE = 0, NIGH_ASLEEP_FUTEX = 1, NIGH_ASLEEP_FD = 2, NIGH_ASLEEP_BOTH = 3 };
 
 /* Two lines for a peer, apart because they have different readers' rhythms: `consumed` changes while data
  * flows in, `ring` about never. */
@@ -83,8 +84,10 @@ struct nigh_pair {
     uint32_t reserved0;
     uint64_t reserved1[6];
 
-    uint64_t ring;   /* our ring to the peer: arena offset / NIGH_PAGE << 8 | log2(slots); 0 = none yet */
-    uint32_t closed; /* 1: we have left this peer; what is in the ring can still be read */
+    uint64_t ring; /* our ring to the peer: arena offset / NIGH_PAGE << 8 | log2(slots); 0 = none yet */
+    uint32_t
+        closed; /* odd: we have left this peer; what is in the ring can still be read. Counts on when the index is
+                        used again, so that a peer which looks late still sees that its own use is over */
     uint32_t reserved2;
     uint64_t reserved3[6];
 };

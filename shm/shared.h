@@ -26,6 +26,10 @@
  *   BELL_READ      the sleeper's load of it before its last look
  *   FLAG_RAISE     the service thread's store "there is something to do"
  *   FLAG_SEE       the owner's load of it
+ *   GOODBYE_SAY    the store "I have left you", after everything that was published
+ *   GOODBYE_HEAR   the peer's load of it, before it reads the rest
+ *   LEAVE_SAY      the fence of one who leaves a peer, between saying so and using memory that the peer may be reading
+ *   LEAVE_HEAR     the reader's fence between its copy out of that memory and its look whether the owner has left
  */
 #define NIGH_ORDER_LABELS(LABEL)                 \
     LABEL(RING_PUBLISH, release, RING_PEEK)      \
@@ -41,7 +45,11 @@
     LABEL(BELL_RING, release, BELL_READ)         \
     LABEL(BELL_READ, acquire, BELL_RING)         \
     LABEL(FLAG_RAISE, release, FLAG_SEE)         \
-    LABEL(FLAG_SEE, acquire, FLAG_RAISE)
+    LABEL(FLAG_SEE, acquire, FLAG_RAISE)         \
+    LABEL(GOODBYE_SAY, release, GOODBYE_HEAR)    \
+    LABEL(GOODBYE_HEAR, acquire, GOODBYE_SAY)    \
+    LABEL(LEAVE_SAY, fence, LEAVE_HEAR)          \
+    LABEL(LEAVE_HEAR, fence, LEAVE_SAY)
 
 #define NIGH_ORDER_ENUM(name, kind, partner) NIGH_##name,
 enum nigh_order_label { NIGH_ORDER_LABELS(NIGH_ORDER_ENUM) NIGH_ORDER_LABEL_COUNT };
