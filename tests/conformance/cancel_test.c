@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Taking back what was posted: receives of every kind, sends of which nothing has left, and what cannot be taken back. */
+#include "tests/support/data.h"
+#include "tests/support/pair.h"
+
+static const struct nigh_ops *nigh;
+
+static void cancelled(struct pair_end *end, enum nigh_op op, uint64_t context)
+{
+    struct nigh_completion done;
+
+    CHECK_INT(nigh->cancel(end->context, context), 0);
+    done = pair_await(end, op, context);
+    CHECK_INT(done.status, -ECANCELED);
+    CHECK_INT(nigh->cancel(end->context, context), -ENOENT);
+}
+
+/* Receives: exact, any source, any tag, masked, in place, multi. */
+static void receives(struct pair *pair)
+{
+    struct pair_end *rx = pair->end[1];
+    uint8_t *room = data_room(64);
+    struct nigh_recv recv = pair_a_recv(room, 64, 1, 0);
+
+    for (uint32_t i = 0; rx && i < 12; i++) {
+        recv.context = i;
+        recv.ignore = i % 3 == 0 ? 0 : i % 3 == 1 ? UINT64_MAX : 0xff;
+        recv.flags = i % 5 == 3 ? NIGH_IN_PLACE : i % 5 == 4 ? NIGH_MULTI : 0;
+        recv.min_free = 1;
+        recv.tclass = i % 2;
+        CHECK_INT(nigh->post_recv(rx->context, i % 2 ? rx->peer : NULL, &recv), 0);
+    }
+    for (uint32_t i = 0; rx && i < 12; i++) {
+        CHECK_INT(pair_facts(rx).posted, 12 - i);
+        cancelled(rx, NIGH_OP_RECV, i * 5 % 12);
+    }
+}
+
+/* Of receives with one context the oldest goes first; a message finds the one that is left. */
+static void oldest_first(struct pair *pair)
+{
+    struct pair_end *tx = pair->end[0], *rx = pair->end[1];
+    uint64_t to[3] = {0, 0, 0}, value = 5;
+
+    for (uint32_t i = 0; rx && i < 3; i++)
+        pair_recv(rx, &to[i], 8, 1, 9);
+    if (rx) {
+        CHECK_INT(nigh->cancel(rx->context, 9), 0);
+        CHECK_INT(pair_await(rx, NIGH_OP_RECV, 9).status, -ECANCELED);
+        CHECK_INT(nigh->cancel(rx->context, 9), 0);
+        CHECK_INT(pair_await(rx, NIGH_OP_RECV, 9).status, -ECANCELED);
+    }
+    pair_meet();
+    if (tx) {
+        pair_send(tx, &value, 8, 1, 0, 1);
+        pair_sent(tx, 1, 8);
+    }
+    if (rx) {
+        pair_received(rx, 9, 8);
+        CHECK(to[0] == 0 && to[1] == 0 && to[2] == 5);
+        CHECK_INT(nigh->cancel(rx->context, 9), -ENOENT);
+    }
+}
+
+/* Sends that wait because the peer has not come yet. */
+static void queued_sends(struct pair *pair)
+{
+    struct pair_end *tx = pair->end[0], *rx = pair->end[1];
+    static const uint64_t sizes[] = {8, 500, 5000, 500000};
+    uint8_t *to;
+
+    if (tx) {
+        pair_open(tx);
+        pair_connect(tx);
+        CHECK_INT(pair_state_now(tx), NIGH_CONNECTING);
+        for (uint32_t i = 0; i < 16; i++)
+            pair_send(tx, data_filled(sizes[i % 4], i), sizes[i % 4], i, i % 3 == 2 ? NIGH_SYNC : 0, i);
+        CHECK_INT(pair_peer_facts(tx).queued, 16);
+        for (uint32_t i = 0; i < 16; i += 2)
+            cancelled(tx, NIGH_OP_SEND, i * 7 % 16);
+        CHECK_INT(pair_peer_facts(tx).queued, 8);
+    }
+    pair_meet();
+    if (rx) {
+        pair_open(rx);
+        pair_connect(rx);
+    }
+    for (uint32_t i = 1; rx && i < 16; i += 2) {
+        to = data_room(sizes[i % 4]);
+        pair_recv(rx, to, sizes[i % 4], i, i);
+        pair_received(rx, i, sizes[i % 4]);
+        data_check(to, sizes[i % 4], i, 0);
+    }
+    for (uint32_t i = 1; tx && i < 16; i += 2)
+        pair_sent(tx, i, sizes[i % 4]);
+    pair_meet();
+}
+
+/* A send that the peer knows of cannot be taken back. */
+static void under_way(struct pair *pair)
+{
+    struct pair_end *tx = pair->end[0], *rx = pair->end[1];
+    uint64_t bytes = 1 << 20;
+    uint8_t *to = rx ? data_room(bytes) : NULL;
+
+    if (tx) {
+        pair_send(tx, data_filled(bytes, 1), bytes, 1, 0, 1);
+        pair_send(tx, NULL, 0, 2, NIGH_SYNC, 2);
+    }
+    if (rx)
+        pair_unexpected(rx, 2);
+    pair_meet();
+    if (tx) {
+        CHECK_INT(nigh->cancel(tx->context, 1), -ENOENT);
+        CHECK_INT(nigh->cancel(tx->context, 2), -ENOENT);
+        CHECK_INT(nigh->cancel(tx->context, 3), -ENOENT);
+    }
+    pair_meet();
+    if (rx) {
+        pair_recv(rx, to, bytes, 1, 1);
+        pair_recv(rx, NULL, 0, 2, 2);
+        pair_received(rx, 1, bytes);
+        pair_received(rx, 2, 0);
+        data_check(to, bytes, 1, 0);
+    }
+    if (tx) {
+        pair_sent(tx, 1, bytes);
+        pair_sent(tx, 2, 0);
+    }
+}
+
+/* As many as one endpoint queues, then -EAGAIN and nothing has changed; all are taken back. */
+static void to_the_limit(struct pair *pair)
+{
+    struct pair_end *tx = pair->end[0];
+    uint64_t value = 1;
+    struct nigh_send send = pair_a_send(&value, 8, 1, 1);
+    uint32_t count = 0;
+
+    if (!tx)
+        return;
+    pair_open(tx);
+    pair_connect(tx);
+    while (nigh->post_send(tx->peer, &send) == 0)
+        CHECK(++count < 1000000);
+    CHECK(count >= 1000);
+    CHECK_INT(nigh->post_send(tx->peer, &send), -EAGAIN);
+    CHECK_INT(pair_peer_facts(tx).queued, count);
+    for (uint32_t i = 0; i < count; i++)
+        CHECK_INT(nigh->cancel(tx->context, 1), 0);
+    CHECK_INT(nigh->cancel(tx->context, 1), -ENOENT);
+    for (uint32_t i = 0; i < count; i++)
+        CHECK_INT(pair_next(tx, NIGH_OP_SEND).status, -ECANCELED);
+}
+
+static const struct pair_case cases[] = {
+    {.name = "receives", .play = receives},
+    {.name = "oldest first", .play = oldest_first},
+    {.name = "queued sends", .play = queued_sends, .forms = PAIR_APART, .how = PAIR_MANUAL},
+    {.name = "under way", .play = under_way},
+    {.name = "to the limit", .play = to_the_limit, .forms = PAIR_TWO, .how = PAIR_MANUAL},
+};
+
+int main(int argc, char **argv)
+{
+    nigh = pair_load();
+    return pair_run(argc, argv, cases, sizeof(cases) / sizeof(cases[0]));
+}
