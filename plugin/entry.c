@@ -7,6 +7,7 @@
 
 #include "nigh/transport.h"
 #include "plugin/context.h"
+#include "plugin/shown.h"
 #include <errno.h>
 
 int nigh_check_size(const void *given, uint32_t size, uint32_t known)
@@ -187,7 +188,8 @@ static int entry_heap_free(struct nigh_context *context, void *memory)
 static int register_memory(struct nigh_context *context, const struct nigh_register *memory, uint64_t *key,
                            struct nigh_region **out)
 {
-    uint64_t offset = 0;
+    struct nigh_region *region;
+    uint64_t offset;
     int rc;
 
     if (nigh_check_size(memory, memory->size, sizeof(*memory)) || memory->reserved[0] ||
@@ -196,12 +198,27 @@ static int register_memory(struct nigh_context *context, const struct nigh_regis
         return -EINVAL;
     if (!memory->buffer)
         return -EFAULT;
-    if (nigh_heap_find(context->heap, memory->buffer, memory->bytes, &offset))
-        offset = 0;
-    rc = nigh_region_add(&context->regions, memory->buffer, memory->bytes, memory->flags, offset, out);
-    if (!rc)
-        *key = (*out)->key;
-    return rc;
+    nigh_log_use(&context->log);
+    rc = nigh_region_add(&context->regions, memory->buffer, memory->bytes, memory->flags, &region);
+    if (rc)
+        return rc;
+    if (memory->flags & NIGH_REMOTE_READ &&
+        nigh_heap_find(context->heap, memory->buffer, memory->bytes, &offset) == 0)
+        nigh_shown_add(&context->arena, context->heap, region, offset);
+    *key = region->key;
+    *out = region;
+    return 0;
+}
+
+static int deregister(struct nigh_context *context, struct nigh_region *region)
+{
+    int rc = nigh_region_check(&context->regions, region);
+
+    if (rc)
+        return rc;
+    nigh_shown_remove(&context->arena, region);
+    nigh_region_remove(&context->regions, region);
+    return 0;
 }
 
 static int entry_register(struct nigh_context *context, const struct nigh_register *memory, uint64_t *key,
@@ -216,7 +233,7 @@ static int entry_deregister(struct nigh_context *context, struct nigh_region *re
 {
     if (!context || !region)
         return -EINVAL;
-    return GUARDED(context, nigh_region_remove(&context->regions, region));
+    return GUARDED(context, deregister(context, region));
 }
 
 static int poll_completions(struct nigh_context *context, struct nigh_completion *out, uint32_t count)

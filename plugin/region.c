@@ -27,24 +27,19 @@ static int grow(struct nigh_regions *regions)
     return 0;
 }
 
-static uint64_t low_part(uint64_t heap_offset, uint32_t flags, bool *heap)
+static uint64_t random_part(void)
 {
     uint64_t value = 0;
 
-    *heap =
-        heap_offset && heap_offset % 64 == 0 && flags & NIGH_REMOTE_READ && heap_offset / 64 <= NIGH_KEY_LOW;
-    if (*heap)
-        return heap_offset / 64;
     if (getrandom(&value, sizeof(value), GRND_NONBLOCK) != (ssize_t)sizeof(value))
         value = (uint64_t)(uintptr_t)&value;
     return value & NIGH_KEY_LOW;
 }
 
 int nigh_region_add(struct nigh_regions *regions, void *base, uint64_t bytes, uint32_t flags,
-                    uint64_t heap_offset, struct nigh_region **out)
+                    struct nigh_region **out)
 {
     struct nigh_region *region = malloc(sizeof(*region));
-    bool heap;
     int rc;
 
     if (!region)
@@ -61,9 +56,8 @@ int nigh_region_add(struct nigh_regions *regions, void *base, uint64_t bytes, ui
     region->bytes = bytes;
     region->flags = flags;
     region->pins = 0;
-    region->key = low_part(heap_offset, flags, &heap) | (uint64_t)region->slot << NIGH_KEY_SLOT_SHIFT;
-    if (heap)
-        region->key |= NIGH_KEY_HEAP;
+    region->shown = false;
+    region->key = random_part() | (uint64_t)(region->slot + 1) << NIGH_KEY_SLOT_SHIFT;
     regions->slots[region->slot] = region;
     *out = region;
     return 0;
@@ -71,30 +65,28 @@ int nigh_region_add(struct nigh_regions *regions, void *base, uint64_t bytes, ui
 
 void nigh_region_pin(const struct nigh_regions *regions, uint64_t key, int by)
 {
-    uint32_t slot = (uint32_t)(key >> NIGH_KEY_SLOT_SHIFT) & (NIGH_KEY_SLOTS - 1);
-
-    regions->slots[slot]->pins += (uint32_t)by;
+    regions->slots[nigh_region_slot(key)]->pins += (uint32_t)by;
 }
 
-int nigh_region_remove(struct nigh_regions *regions, struct nigh_region *region)
+int nigh_region_check(const struct nigh_regions *regions, const struct nigh_region *region)
 {
-    for (uint32_t i = 0; i < regions->used_to; i++) {
-        if (regions->slots[i] != region)
-            continue;
-        if (region->pins)
-            return -EBUSY;
-        regions->slots[i] = NULL;
-        regions->free[regions->free_count++] = i;
-        free(region);
-        return 0;
-    }
+    for (uint32_t i = 0; i < regions->used_to; i++)
+        if (regions->slots[i] == region)
+            return region->pins ? -EBUSY : 0;
     return -EINVAL;
+}
+
+void nigh_region_remove(struct nigh_regions *regions, struct nigh_region *region)
+{
+    regions->slots[region->slot] = NULL;
+    regions->free[regions->free_count++] = region->slot;
+    free(region);
 }
 
 int nigh_region_at(const struct nigh_regions *regions, uint64_t key, uint64_t offset, uint64_t bytes,
                    uint32_t need, uint8_t **at)
 {
-    uint32_t slot = (uint32_t)(key >> NIGH_KEY_SLOT_SHIFT) & (NIGH_KEY_SLOTS - 1);
+    uint32_t slot = nigh_region_slot(key);
     const struct nigh_region *region = slot < regions->used_to ? regions->slots[slot] : NULL;
 
     if (!region || region->key != key || (region->flags & need) != need)

@@ -13,6 +13,7 @@ struct nigh_region {
     uint32_t flags; /* NIGH_REMOTE_* */
     uint32_t slot;
     uint32_t pins; /* operations of peers under way on it */
+    bool shown;    /* in the table that peers look at */
 };
 
 struct nigh_regions {
@@ -23,28 +24,29 @@ struct nigh_regions {
 };
 
 /*
- * A key: what an initiator must present. A region that lies in the heap and may be read carries its place, so that
- * reading needs nobody's help:
+ * A key: what an initiator must present. The random part catches keys of regions that are gone.
  *
- *   63   62          40 39                       0
- *   | 1 |  slot        |  arena offset / 64      |   in the heap, readable
- *   | 0 |  slot        |  random                 |   else
- *
- * A random part in the latter catches keys of regions that are gone.
+ *   63 62            40 39                       0
+ *   |0|  slot + 1      |  random                 |
  */
-#define NIGH_KEY_HEAP       (UINT64_C(1) << 63)
 #define NIGH_KEY_SLOT_SHIFT 40
-#define NIGH_KEY_SLOTS      (UINT32_C(1) << 23)
+#define NIGH_KEY_SLOTS      ((UINT32_C(1) << 23) - 1)
 #define NIGH_KEY_LOW        ((UINT64_C(1) << 40) - 1)
 
-/* heap_offset: of the memory in the arena, 0 = not in the heap (must be a multiple of 64 to be read directly).
- * -ENOMEM, -ENOSPC. */
+/* The slot that a key names: it may be out of bounds. */
+static inline uint32_t nigh_region_slot(uint64_t key)
+{
+    return (uint32_t)(key >> NIGH_KEY_SLOT_SHIFT) - 1;
+}
+
+/* -ENOMEM, -ENOSPC. */
 int nigh_region_add(struct nigh_regions *regions, void *base, uint64_t bytes, uint32_t flags,
-                    uint64_t heap_offset, struct nigh_region **out);
+                    struct nigh_region **out);
 /* Counts an operation of a peer that goes on beyond this call: `by` is 1 or -1. The key is a good one. */
 void nigh_region_pin(const struct nigh_regions *regions, uint64_t key, int by);
-/* -EINVAL: not one of these; -EBUSY: pinned. */
-int nigh_region_remove(struct nigh_regions *regions, struct nigh_region *region);
+/* 0: it can be removed; -EINVAL: not one of these; -EBUSY: pinned. */
+int nigh_region_check(const struct nigh_regions *regions, const struct nigh_region *region);
+void nigh_region_remove(struct nigh_regions *regions, struct nigh_region *region);
 /* What a peer may do: 0 and *at, -EACCES unknown key or not allowed, -ERANGE outside. */
 int nigh_region_at(const struct nigh_regions *regions, uint64_t key, uint64_t offset, uint64_t bytes,
                    uint32_t need, uint8_t **at);

@@ -5,6 +5,7 @@
  */
 #include "plugin/atomic.h"
 #include "plugin/context.h"
+#include "plugin/shown.h"
 #include <errno.h>
 #include <stdlib.h>
 
@@ -61,21 +62,6 @@ int nigh_rma_put(struct nigh_endpoint *endpoint, const struct nigh_rma *rma)
     return 0;
 }
 
-/* Where a key says that it lies in the peer's heap, and that is true: its offset in the peer's arena. */
-static bool heap_place(const struct nigh_endpoint *endpoint, const struct nigh_rma *rma, uint64_t *where)
-{
-    const struct nigh_arena_header *layout = &endpoint->view.layout;
-    uint64_t base = (rma->key & NIGH_KEY_LOW) * 64;
-
-    if (!endpoint->attached || !(rma->key & NIGH_KEY_HEAP) || base < layout->heap_off ||
-        base - layout->heap_off > layout->heap_bytes)
-        return false;
-    if (rma->offset > layout->heap_bytes || rma->bytes > layout->heap_bytes)
-        return false;
-    *where = base + rma->offset;
-    return *where - layout->heap_off + rma->bytes <= layout->heap_bytes;
-}
-
 /* The copy is ours alone to make: the engine for references makes it. */
 static bool get_directly(struct nigh_endpoint *endpoint, struct nigh_send_op *op, uint64_t where)
 {
@@ -105,7 +91,9 @@ int nigh_rma_get(struct nigh_endpoint *endpoint, const struct nigh_rma *rma)
         return rc;
     op->result = rma->buffer;
     endpoint->context->counters.get++;
-    if (heap_place(endpoint, rma, &where) && get_directly(endpoint, op, where))
+    /* What the peer does not show it is asked for, and says why not. */
+    if (endpoint->attached && nigh_shown_find(&endpoint->view, rma->key, rma->offset, rma->bytes, &where) &&
+        get_directly(endpoint, op, where))
         return 0;
     nigh_send_begin(endpoint, op);
     return 0;

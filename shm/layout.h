@@ -69,12 +69,30 @@ static_assert(sizeof(struct nigh_arena_header) == 128, "arena header");
 
 struct nigh_arena_state {
     uint32_t asleep; /* enum nigh_asleep: publishers ring the doorbell when not 0 */
-    uint32_t reserved[15];
+    uint32_t reserved0;
+    uint64_t regions; /* arena offset of struct nigh_region_table, in the heap; 0 = none yet */
+    uint32_t reserved[12];
 };
 static_assert(sizeof(struct nigh_arena_state) == NIGH_LINE, "arena state is one line");
 
 /* BOTH: one thread sleeps in wait(), another one waits for the descriptor. */
 enum nigh_asleep { NIGH_AWAKE = 0, NIGH_ASLEEP_FUTEX = 1, NIGH_ASLEEP_FD = 2, NIGH_ASLEEP_BOTH = 3 };
+
+/*
+ * Registered memory in the heap that may be read: peers get it without the owner's help. A table that has become too
+ * small is left where it is, for those who are looking at it, and a larger one takes its place.
+ */
+struct nigh_region_entry {
+    uint64_t key; /* 0 = none; stored last */
+    uint64_t offset, bytes;
+    uint64_t reserved;
+};
+struct nigh_region_table {
+    uint64_t count; /* of `at`; a region's number in its key is its place here */
+    uint64_t reserved[7];
+    struct nigh_region_entry at[];
+};
+static_assert(sizeof(struct nigh_region_table) == NIGH_LINE, "region table");
 
 /* Two lines for a peer, apart because they have different readers' rhythms: `consumed` changes while data
  * flows in, `ring` about never. */

@@ -30,6 +30,8 @@
  *   GOODBYE_HEAR   the peer's load of it, before it reads the rest
  *   LEAVE_SAY      the fence of one who leaves a peer, between saying so and using memory that the peer may be reading
  *   LEAVE_HEAR     the reader's fence between its copy out of that memory and its look whether the owner has left
+ *   REGION_SET     the owner's store of a registered region's key, of its place, and of where their table lies
+ *   REGION_GET     the reader's load of each of these
  */
 #define NIGH_ORDER_LABELS(LABEL)                 \
     LABEL(RING_PUBLISH, release, RING_PEEK)      \
@@ -49,7 +51,9 @@
     LABEL(GOODBYE_SAY, release, GOODBYE_HEAR)    \
     LABEL(GOODBYE_HEAR, acquire, GOODBYE_SAY)    \
     LABEL(LEAVE_SAY, fence, LEAVE_HEAR)          \
-    LABEL(LEAVE_HEAR, fence, LEAVE_SAY)
+    LABEL(LEAVE_HEAR, fence, LEAVE_SAY)          \
+    LABEL(REGION_SET, release, REGION_GET)       \
+    LABEL(REGION_GET, acquire, REGION_SET)
 
 #define NIGH_ORDER_ENUM(name, kind, partner) NIGH_##name,
 enum nigh_order_label { NIGH_ORDER_LABELS(NIGH_ORDER_ENUM) NIGH_ORDER_LABEL_COUNT };

@@ -406,7 +406,20 @@ static const struct place layout[] = {
 
     STRUCT(nigh_arena_state, 64),
     FIELD(nigh_arena_state, asleep, 0, 4),
-    FIELD(nigh_arena_state, reserved, 4, 60),
+    FIELD(nigh_arena_state, reserved0, 4, 4),
+    FIELD(nigh_arena_state, regions, 8, 8),
+    FIELD(nigh_arena_state, reserved, 16, 48),
+
+    STRUCT(nigh_region_entry, 32),
+    FIELD(nigh_region_entry, key, 0, 8),
+    FIELD(nigh_region_entry, offset, 8, 8),
+    FIELD(nigh_region_entry, bytes, 16, 8),
+    FIELD(nigh_region_entry, reserved, 24, 8),
+
+    STRUCT(nigh_region_table, 64),
+    FIELD(nigh_region_table, count, 0, 8),
+    FIELD(nigh_region_table, reserved, 8, 56),
+    TAIL(nigh_region_table, at, 64),
 
     STRUCT(nigh_pair, 128),
     FIELD(nigh_pair, consumed, 0, 8),
