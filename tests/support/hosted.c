@@ -14,6 +14,14 @@
 #include <unistd.h>
 
 const struct nigh_ops *hosted_ops;
+bool hosted_quiet;
+
+static void say_nothing(void *data, int level, const char *text)
+{
+    (void)data;
+    (void)level;
+    (void)text;
+}
 
 static uint64_t now_ms(void)
 {
@@ -38,6 +46,7 @@ void hosted_open(struct hosted *hosted, uint64_t job, uint32_t rank, uint32_t fl
     hosted_ops = nigh_transport(NIGH_ABI);
     options.heap_bytes = 4 << 20;
     options.pool_bytes = 8 << 20;
+    options.log = hosted_quiet ? say_nothing : NULL;
     hosted->count = 0;
     assert_int_equal(hosted_ops->open(&options, &hosted->context), 0);
 }

@@ -16,6 +16,8 @@ struct hosted {
 };
 
 extern const struct nigh_ops *hosted_ops;
+/* Contexts opened from now on say nothing: for tests whose peers give cause to say much. */
+extern bool hosted_quiet;
 
 /* A job number that no other test of this machine uses. */
 uint64_t hosted_job(void);
