@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The ring: bodies of every size at every place, laps beyond what 16 bits hold, payload that looks like the header of
+ * the next lap, a larger ring behind a full one, and credits that lie. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "shm/ring.h"
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { KIND = 5 };
+
+/* A ring and both of its ends in private memory. */
+struct both {
+    struct nigh_slot *slots;
+    struct nigh_ring_tx tx;
+    struct nigh_ring_rx rx;
+    uint64_t credit;
+};
+
+static struct both ring;
+
+static void *zeroed(uint32_t slots)
+{
+    void *memory = aligned_alloc(NIGH_LINE, slots * sizeof(struct nigh_slot));
+
+    assert_non_null(memory);
+    memset(memory, 0, slots * sizeof(struct nigh_slot));
+    return memory;
+}
+
+/* As if `begun` slots had gone through the ring of `slots` before. */
+static void open_at(uint32_t slots, uint64_t begun, uint32_t spare)
+{
+    memset(&ring, 0, sizeof(ring));
+    ring.slots = zeroed(slots);
+    ring.tx.credit = &ring.credit;
+    ring.rx.credit = &ring.credit;
+    assert_int_equal(nigh_ring_tx_use(&ring.tx, ring.slots, slots, spare), 0);
+    nigh_ring_rx_use(&ring.rx, ring.slots, slots);
+    if (!begun)
+        return;
+    /* Every slot carries the lap in which it was last used, as a header. */
+    for (uint64_t seq = begun - slots; seq < begun; seq++)
+        nigh_ring_slot(&ring.tx, seq)->head = nigh_ring_lap(&ring.tx, seq) << NIGH_LAP_SHIFT | 1;
+    ring.tx.next = ring.rx.next = ring.rx.returned = ring.credit = begun;
+    ring.tx.limit = begun + slots - spare;
+    nigh_ring_advance(&ring.rx, 0);
+}
+
+static int close_ring(void **state)
+{
+    (void)state;
+    nigh_ring_tx_destroy(&ring.tx);
+    free(ring.slots);
+    ring.slots = NULL;
+    return 0;
+}
+
+static void fill(uint8_t *to, uint32_t bytes, uint64_t salt)
+{
+    for (uint32_t i = 0; i < bytes; i++)
+        to[i] = (uint8_t)(salt * 167 + i * 31);
+}
+
+static void put(const void *payload, uint32_t bytes, uint64_t tag)
+{
+    uint32_t count = nigh_slots_for(bytes);
+
+    assert_true(nigh_ring_room(&ring.tx, count));
+    nigh_ring_slot(&ring.tx, ring.tx.next)->tag = tag;
+    nigh_ring_write_body(&ring.tx, payload, bytes);
+    nigh_ring_commit(&ring.tx, nigh_head_make(KIND, bytes, 3, 9), count);
+}
+
+static void get(const void *payload, uint32_t bytes, uint64_t tag)
+{
+    uint8_t found[NIGH_BODY_MAX];
+    uint64_t head = nigh_ring_peek(&ring.rx);
+
+    assert_int_equal(nigh_head_kind(head), KIND);
+    assert_int_equal(nigh_head_bytes(head), bytes);
+    assert_int_equal(nigh_head_tclass(head), 3);
+    assert_int_equal(nigh_head_flags(head), 9);
+    assert_int_equal(ring.rx.at->tag, tag);
+    nigh_ring_read_body(&ring.rx, found, bytes);
+    assert_memory_equal(found, payload, bytes);
+    nigh_ring_advance(&ring.rx, nigh_slots_for(bytes));
+    if (nigh_ring_owes(&ring.rx))
+        nigh_ring_return(&ring.rx);
+}
+
+static void test_slots_for(void **state)
+{
+    (void)state;
+    assert_int_equal(nigh_slots_for(0), 1);
+    assert_int_equal(nigh_slots_for(40), 1);
+    assert_int_equal(nigh_slots_for(41), 2);
+    assert_int_equal(nigh_slots_for(104), 2);
+    assert_int_equal(nigh_slots_for(105), 3);
+    assert_int_equal(nigh_slots_for(NIGH_BODY_MAX), 33);
+}
+
+static void test_every_size_at_every_place(void **state)
+{
+    static uint8_t payload[NIGH_BODY_MAX];
+
+    (void)state;
+    open_at(64, 0, 0);
+    for (uint32_t bytes = 0; bytes <= NIGH_BODY_MAX; bytes += bytes < 170 ? 1 : 61) {
+        for (uint32_t place = 0; place < 64; place++) {
+            while ((ring.tx.next & 63) != place) {
+                put(payload, 8, 1);
+                get(payload, 8, 1);
+                assert_int_equal(nigh_ring_peek(&ring.rx), 0);
+            }
+            fill(payload, bytes, bytes + place);
+            put(payload, bytes, bytes);
+            get(payload, bytes, bytes);
+            assert_int_equal(nigh_ring_peek(&ring.rx), 0);
+        }
+    }
+}
+
+/* Payload written as if it were the header of this lap, of the next one, of any: it is never taken for one. */
+static void test_payload_that_looks_like_headers(void **state)
+{
+    uint64_t payload[NIGH_BODY_MAX / 8];
+    uint64_t random = 88172645463325252;
+
+    (void)state;
+    open_at(64, 0, 0);
+    for (uint32_t turn = 0; turn < 20000; turn++) {
+        uint32_t bytes = (uint32_t)(random % (NIGH_BODY_MAX + 1));
+        uint64_t lap = nigh_ring_lap(&ring.tx, ring.tx.next) + turn % 3;
+
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        if (turn % 4 == 0)
+            bytes %= 41;
+        for (uint32_t i = 0; i < NIGH_BODY_MAX / 8; i++)
+            payload[i] = lap << NIGH_LAP_SHIFT | nigh_head_make(KIND, 8, 0, 0);
+        put(payload, bytes, turn);
+        get(payload, bytes, turn);
+        assert_int_equal(nigh_ring_peek(&ring.rx), 0);
+    }
+}
+
+/* The lap of a slot is 16 bits of a larger number: 65535, 0, 1 follow each other, and lap 0 is not "never used". */
+static void test_laps_beyond_16_bits(void **state)
+{
+    uint8_t payload[200];
+
+    (void)state;
+    for (uint64_t laps = 65534; laps <= 131073; laps += laps == 65537 ? 65533 : 1) {
+        open_at(64, laps * 64, 0);
+        for (uint32_t i = 0; i < 400; i++) {
+            uint32_t bytes = i % 3 == 0 ? 200 : i % 41;
+
+            fill(payload, bytes, i);
+            assert_int_equal(nigh_ring_peek(&ring.rx), 0);
+            put(payload, bytes, i);
+            get(payload, bytes, i);
+        }
+        close_ring(NULL);
+    }
+    open_at(64, 65535 * 64, 0);
+    put(payload, 8, 1);
+    assert_int_equal(ring.slots[0].head >> NIGH_LAP_SHIFT, 0);
+    get(payload, 8, 1);
+}
+
+/* As many as fit and not one more; the slot behind the last message is never one that has not been read. */
+static void test_full(void **state)
+{
+    uint8_t payload[40] = {0};
+    uint32_t count = 0;
+
+    (void)state;
+    open_at(64, 0, 0);
+    for (; nigh_ring_room(&ring.tx, 1); count++)
+        put(payload, 8, count);
+    assert_int_equal(count, 63);
+    for (uint32_t i = 0; i < count; i++)
+        get(payload, 8, i);
+    assert_int_equal(nigh_ring_peek(&ring.rx), 0);
+    /* The consumer owes at most a quarter. */
+    assert_true(nigh_ring_room(&ring.tx, 33));
+    close_ring(state);
+    open_at(64, 0, 1);
+    for (count = 0; nigh_ring_room(&ring.tx, 1); count++)
+        put(payload, 8, count);
+    assert_int_equal(count, 62);
+    nigh_ring_unspare(&ring.tx);
+    assert_true(nigh_ring_room(&ring.tx, 1));
+}
+
+/* A larger ring takes over where the full one ended; credit goes on counting. */
+static void test_larger_ring(void **state)
+{
+    struct nigh_slot *small, *large = zeroed(256);
+    uint8_t payload[100];
+    uint32_t put_count = 0;
+
+    (void)state;
+    open_at(64, 64 * 5 + 17, 1);
+    small = ring.slots;
+    fill(payload, 8, 0);
+    while (nigh_ring_room(&ring.tx, 1))
+        put(payload, 8, put_count++);
+    nigh_ring_unspare(&ring.tx);
+    put(payload, 8, 1000); /* stands for MOVE */
+    assert_int_equal(nigh_ring_tx_use(&ring.tx, large, 256, 0), 0);
+    ring.slots = large;
+    fill(payload, 100, 7);
+    for (uint32_t i = 0; i < 100; i++)
+        put(payload, 100, i);
+    fill(payload, 8, 0);
+    for (uint32_t i = 0; i < put_count; i++)
+        get(payload, 8, i);
+    get(payload, 8, 1000);
+    assert_int_equal(nigh_ring_peek(&ring.rx), 0);
+    nigh_ring_return(&ring.rx);
+    assert_int_equal(nigh_ring_consumed(&ring.tx), ring.tx.base);
+    nigh_ring_rx_use(&ring.rx, large, 256);
+    fill(payload, 100, 7);
+    for (uint32_t i = 0; i < 100; i++)
+        get(payload, 100, i);
+    for (uint32_t i = 0; i < 2000; i++) {
+        put(payload, 100, i);
+        get(payload, 100, i);
+    }
+    assert_int_equal(nigh_ring_peek(&ring.rx), 0);
+    free(small);
+}
+
+/* More than was sent is a lie; less than before costs the liar room, and nobody else anything. */
+static void test_credit_that_lies(void **state)
+{
+    uint8_t payload[8] = {0};
+
+    (void)state;
+    open_at(64, 0, 0);
+    for (uint32_t i = 0; i < 63; i++)
+        put(payload, 8, i);
+    ring.credit = 64;
+    assert_true(nigh_ring_consumed(&ring.tx) == UINT64_MAX);
+    assert_false(nigh_ring_refresh(&ring.tx));
+    assert_false(nigh_ring_room(&ring.tx, 1));
+    ring.credit = UINT64_MAX;
+    assert_false(nigh_ring_room(&ring.tx, 1));
+    ring.credit = 63;
+    assert_true(nigh_ring_room(&ring.tx, 33));
+    ring.credit = 10; /* back */
+    assert_true(nigh_ring_refresh(&ring.tx));
+    assert_false(nigh_ring_room(&ring.tx, 33));
+    assert_true(ring.tx.limit <= 64 + 63);
+}
+
+enum { RUN = 200000 };
+
+static void *produce(void *data)
+{
+    uint64_t payload[16];
+
+    (void)data;
+    for (uint64_t i = 0; i < RUN; i++) {
+        uint32_t bytes = i % 5 == 0 ? 128 : 8;
+
+        for (uint32_t at = 0; at < 16; at++)
+            payload[at] = i * 17 + at;
+        while (!nigh_ring_room(&ring.tx, nigh_slots_for(bytes)))
+            nigh_pause();
+        nigh_ring_slot(&ring.tx, ring.tx.next)->tag = i;
+        nigh_ring_write_body(&ring.tx, payload, bytes);
+        nigh_ring_commit(&ring.tx, nigh_head_make(KIND, bytes, 0, 0), nigh_slots_for(bytes));
+    }
+    return NULL;
+}
+
+static void test_two_threads(void **state)
+{
+    uint64_t payload[16], head;
+    pthread_t thread;
+
+    (void)state;
+    open_at(64, UINT64_C(65530) * 64, 0);
+    assert_int_equal(pthread_create(&thread, NULL, produce, NULL), 0);
+    for (uint64_t i = 0; i < RUN; i++) {
+        uint32_t bytes = i % 5 == 0 ? 128 : 8;
+
+        while (!(head = nigh_ring_peek(&ring.rx)))
+            nigh_pause();
+        assert_int_equal(nigh_head_bytes(head), bytes);
+        assert_int_equal(ring.rx.at->tag, i);
+        nigh_ring_read_body(&ring.rx, payload, bytes);
+        for (uint32_t at = 0; at < bytes / 8; at++)
+            assert_int_equal(payload[at], i * 17 + at);
+        nigh_ring_advance(&ring.rx, nigh_slots_for(bytes));
+        if (nigh_ring_owes(&ring.rx))
+            nigh_ring_return(&ring.rx);
+    }
+    pthread_join(thread, NULL);
+    assert_int_equal(nigh_ring_peek(&ring.rx), 0);
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_slots_for),
+    cmocka_unit_test_teardown(test_every_size_at_every_place, close_ring),
+    cmocka_unit_test_teardown(test_payload_that_looks_like_headers, close_ring),
+    cmocka_unit_test_teardown(test_laps_beyond_16_bits, close_ring),
+    cmocka_unit_test_teardown(test_full, close_ring),
+    cmocka_unit_test_teardown(test_larger_ring, close_ring),
+    cmocka_unit_test_teardown(test_credit_that_lies, close_ring),
+    cmocka_unit_test_teardown(test_two_threads, close_ring),
+};
+
+int main(void)
+{
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
