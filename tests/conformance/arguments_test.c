@@ -1,0 +1,528 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What every slot refuses: structs of the wrong size, bits and bytes that mean nothing, handles that are not there, values
+ * out of range. Nothing may have changed afterwards. */
+#include "tests/support/data.h"
+#include "tests/support/pair.h"
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct nigh_ops *nigh;
+
+/* ---- structs -------------------------------------------------------------------------------------------------- */
+
+struct scene {
+    struct pair_end *end;
+    uint64_t job;
+    void *heap;
+    uint64_t value;
+};
+
+static void fill_open(struct scene *scene, void *at)
+{
+    struct nigh_open open = {.size = sizeof(open), .job = ++scene->job, .ranks = 1, .heap_bytes = 1 << 20};
+
+    memcpy(at, &open, sizeof(open));
+}
+
+static int call_open(struct scene *scene, const void *at)
+{
+    struct nigh_context *context = NULL;
+    int rc = nigh->open(at, &context);
+
+    (void)scene;
+    CHECK((rc == 0) == (context != NULL));
+    return rc ? rc : nigh->close(context);
+}
+
+static void fill_connect(struct scene *scene, void *at)
+{
+    struct nigh_connect connect = {.size = sizeof(connect), .rank = 0, .source = 1};
+
+    (void)scene;
+    memcpy(at, &connect, sizeof(connect));
+}
+
+static int call_connect(struct scene *scene, const void *at)
+{
+    struct nigh_endpoint *endpoint = NULL;
+    int rc = nigh->connect(scene->end->context, at, &endpoint);
+
+    CHECK((rc == 0) == (endpoint != NULL));
+    return rc ? rc : nigh->disconnect(endpoint);
+}
+
+static void fill_send(struct scene *scene, void *at)
+{
+    struct nigh_send send = pair_a_send(&scene->value, 8, 1, 1);
+
+    memcpy(at, &send, sizeof(send));
+}
+
+static int call_send(struct scene *scene, const void *at)
+{
+    return nigh->post_send(scene->end->peer, at);
+}
+
+static void fill_recv(struct scene *scene, void *at)
+{
+    struct nigh_recv recv = pair_a_recv(&scene->value, 8, UINT64_C(1) << 40, 1);
+
+    memcpy(at, &recv, sizeof(recv));
+}
+
+static int call_recv(struct scene *scene, const void *at)
+{
+    int rc = nigh->post_recv(scene->end->context, scene->end->peer, at);
+
+    return rc ? rc : nigh->cancel(scene->end->context, 1);
+}
+
+static void fill_register(struct scene *scene, void *at)
+{
+    struct nigh_register memory = {
+        .size = sizeof(memory), .flags = NIGH_REMOTE_READ, .buffer = &scene->value, .bytes = 8};
+
+    memcpy(at, &memory, sizeof(memory));
+}
+
+static int call_register(struct scene *scene, const void *at)
+{
+    struct nigh_region *region = NULL;
+    uint64_t key = 1234;
+    int rc = nigh->register_memory(scene->end->context, at, &key, &region);
+
+    CHECK((rc == 0) == (region != NULL) && (rc == 0) == (key != 1234));
+    return rc ? rc : nigh->deregister(scene->end->context, region);
+}
+
+static void fill_rma(struct scene *scene, void *at)
+{
+    struct nigh_rma rma = {.size = sizeof(rma), .buffer = &scene->value, .bytes = 8, .key = 7};
+
+    memcpy(at, &rma, sizeof(rma));
+}
+
+static int call_put(struct scene *scene, const void *at)
+{
+    return nigh->post_put(scene->end->peer, at);
+}
+
+static int call_get(struct scene *scene, const void *at)
+{
+    return nigh->post_get(scene->end->peer, at);
+}
+
+static void fill_atomic(struct scene *scene, void *at)
+{
+    struct nigh_atomic atomic = {.size = sizeof(atomic),
+                                 .op = NIGH_SUM,
+                                 .type = NIGH_U64,
+                                 .count = 1,
+                                 .operand = &scene->value,
+                                 .key = 7};
+
+    memcpy(at, &atomic, sizeof(atomic));
+}
+
+static int call_atomic(struct scene *scene, const void *at)
+{
+    return nigh->post_atomic(scene->end->peer, at);
+}
+
+static void fill_lend(struct scene *scene, void *at)
+{
+    struct nigh_lend lend = {.size = sizeof(lend), .buffer = scene->heap, .bytes = 8, .tag = 3};
+
+    memcpy(at, &lend, sizeof(lend));
+}
+
+static int call_lend(struct scene *scene, const void *at)
+{
+    return nigh->post_lend(scene->end->peer, at);
+}
+
+struct reserved {
+    size_t at, bytes;
+};
+#define RESERVED(type, member)                                               \
+    {                                                                        \
+        offsetof(struct type, member), sizeof(((struct type *)NULL)->member) \
+    }
+
+static const struct slot {
+    const char *name;
+    size_t size;
+    uint32_t flags; /* that mean something */
+    void (*fill)(struct scene *scene, void *at);
+    int (*call)(struct scene *scene, const void *at);
+    struct reserved reserved[2];
+} slots[] = {
+    {"open", sizeof(struct nigh_open), 15, fill_open, call_open, {RESERVED(nigh_open, reserved)}},
+    {"connect",
+     sizeof(struct nigh_connect),
+     0,
+     fill_connect,
+     call_connect,
+     {RESERVED(nigh_connect, reserved)}},
+    {"post_send", sizeof(struct nigh_send), 7, fill_send, call_send, {RESERVED(nigh_send, reserved0)}},
+    {"post_recv", sizeof(struct nigh_recv), 3, fill_recv, call_recv, {{0, 0}}},
+    {"register_memory",
+     sizeof(struct nigh_register),
+     3,
+     fill_register,
+     call_register,
+     {RESERVED(nigh_register, reserved)}},
+    {"post_put", sizeof(struct nigh_rma), 12, fill_rma, call_put, {RESERVED(nigh_rma, reserved)}},
+    {"post_get", sizeof(struct nigh_rma), 4, fill_rma, call_get, {RESERVED(nigh_rma, reserved)}},
+    {"post_atomic",
+     sizeof(struct nigh_atomic),
+     4,
+     fill_atomic,
+     call_atomic,
+     {RESERVED(nigh_atomic, reserved)}},
+    {"post_lend",
+     sizeof(struct nigh_lend),
+     4,
+     fill_lend,
+     call_lend,
+     {RESERVED(nigh_lend, reserved0), RESERVED(nigh_lend, reserved)}},
+};
+#define SLOTS (sizeof(slots) / sizeof(slots[0]))
+#define TAIL  64u
+
+static void expect(const struct slot *slot, const char *what, size_t where, int rc, int expected)
+{
+    if (rc != expected)
+        pair_fail(__FILE__, __LINE__, "%s, %s %zu: %d, not %d", slot->name, what, where, rc, expected);
+}
+
+static void set_size(uint8_t *at, size_t size)
+{
+    uint32_t word = (uint32_t)size;
+
+    memcpy(at, &word, sizeof(word));
+}
+
+static void sizes_of(const struct slot *slot, struct scene *scene, uint8_t *at)
+{
+    static const uint32_t wrong[] = {0, 1, 3, 4, 8};
+
+    for (uint32_t i = 0; i < 5; i++) {
+        slot->fill(scene, at);
+        set_size(at, wrong[i]);
+        expect(slot, "size", wrong[i], slot->call(scene, at), -EINVAL);
+        set_size(at, slot->size - 1 - i);
+        expect(slot, "too small by", i + 1, slot->call(scene, at), -EINVAL);
+    }
+    for (uint32_t more = 1; more <= TAIL; more *= 4) {
+        slot->fill(scene, at);
+        set_size(at, slot->size + more);
+        expect(slot, "larger, a tail of zeros", more, slot->call(scene, at), 0);
+        slot->fill(scene, at);
+        set_size(at, slot->size + more);
+        at[slot->size + more - 1] = 1;
+        expect(slot, "larger, the last byte set", more, slot->call(scene, at), -EINVAL);
+        at[slot->size + more - 1] = 0;
+    }
+}
+
+static void bytes_of(const struct slot *slot, struct scene *scene, uint8_t *at)
+{
+    for (uint32_t i = 0; i < 2; i++)
+        for (size_t byte = 0; byte < slot->reserved[i].bytes; byte++) {
+            slot->fill(scene, at);
+            at[slot->reserved[i].at + byte] = 0x80;
+            expect(slot, "reserved byte", slot->reserved[i].at + byte, slot->call(scene, at), -EINVAL);
+        }
+    for (uint32_t bit = 0; strcmp(slot->name, "connect") != 0 && bit < 32; bit++) {
+        uint32_t flags = UINT32_C(1) << bit;
+
+        if (slot->flags & flags)
+            continue;
+        slot->fill(scene, at);
+        memcpy(at + 4, &flags, 4);
+        expect(slot, "flag bit", bit, slot->call(scene, at), -EINVAL);
+    }
+}
+
+static void structs(struct pair *pair)
+{
+    struct scene scene = {.end = pair->end[0], .job = pair->job + 100, .value = 5};
+    struct nigh_query_stats before;
+    uint8_t at[512];
+
+    CHECK_INT(nigh->heap_alloc(scene.end->context, 4096, &scene.heap), 0);
+    for (uint32_t i = 0; i < SLOTS; i++) {
+        memset(at, 0, sizeof(at));
+        sizes_of(&slots[i], &scene, at);
+        before = pair_stats(scene.end);
+        bytes_of(&slots[i], &scene, at);
+        CHECK_INT(pair_stats(scene.end).sent, before.sent);
+        CHECK_INT(pair_stats(scene.end).put + pair_stats(scene.end).get + pair_stats(scene.end).atomic,
+                  before.put + before.get + before.atomic);
+    }
+}
+
+/* ---- handles and pointers -------------------------------------------------------------------------------------- */
+
+static void nothing(struct pair *pair)
+{
+    struct nigh_context *context = pair->end[0]->context;
+    struct nigh_endpoint *peer = pair->end[0]->peer;
+    struct nigh_open open = {.size = sizeof(open), .ranks = 1};
+    struct nigh_connect connect = {.size = sizeof(connect)};
+    struct nigh_send send = pair_a_send(NULL, 0, 0, 0);
+    struct nigh_recv recv = pair_a_recv(NULL, 0, 0, 0);
+    struct nigh_register memory = {.size = sizeof(memory), .flags = 1, .buffer = &open, .bytes = 8};
+    struct nigh_rma rma = {.size = sizeof(rma)};
+    struct nigh_atomic atomic = {.size = sizeof(atomic), .op = NIGH_READ, .type = NIGH_U8, .count = 1};
+    struct nigh_lend lend = {.size = sizeof(lend)};
+    struct nigh_context *made = NULL;
+    struct nigh_endpoint *endpoint = NULL;
+    struct nigh_region *region = NULL;
+    struct nigh_address address;
+    struct nigh_completion done;
+    uint64_t key = 0, bytes = sizeof(done);
+    void *place = NULL;
+    int fd = -1;
+
+    CHECK_INT(nigh->open(NULL, &made), -EINVAL);
+    CHECK_INT(nigh->open(&open, NULL), -EINVAL);
+    CHECK_INT(nigh->close(NULL), -EINVAL);
+    CHECK_INT(nigh->address(NULL, &address), -EINVAL);
+    CHECK_INT(nigh->address(context, NULL), -EINVAL);
+    CHECK_INT(nigh->connect(NULL, &connect, &endpoint), -EINVAL);
+    CHECK_INT(nigh->connect(context, NULL, &endpoint), -EINVAL);
+    CHECK_INT(nigh->connect(context, &connect, NULL), -EINVAL);
+    CHECK_INT(nigh->disconnect(NULL), -EINVAL);
+    CHECK_INT(nigh->post_send(NULL, &send), -EINVAL);
+    CHECK_INT(nigh->post_send(peer, NULL), -EINVAL);
+    CHECK_INT(nigh->post_recv(NULL, peer, &recv), -EINVAL);
+    CHECK_INT(nigh->post_recv(context, peer, NULL), -EINVAL);
+    CHECK_INT(nigh->probe(NULL, peer, 0, 0, 0, &done, NULL), -EINVAL);
+    CHECK_INT(nigh->claim(NULL, (struct nigh_message *)(void *)&done, &recv), -EINVAL);
+    CHECK_INT(nigh->claim(context, (struct nigh_message *)(void *)&done, &recv), -EINVAL);
+    CHECK_INT(nigh->cancel(NULL, 0), -EINVAL);
+    CHECK_INT(nigh->cancel(context, 0), -ENOENT);
+    CHECK_INT(nigh->post_put(NULL, &rma), -EINVAL);
+    CHECK_INT(nigh->post_put(peer, NULL), -EINVAL);
+    CHECK_INT(nigh->post_get(NULL, &rma), -EINVAL);
+    CHECK_INT(nigh->post_get(peer, NULL), -EINVAL);
+    CHECK_INT(nigh->post_atomic(NULL, &atomic), -EINVAL);
+    CHECK_INT(nigh->post_atomic(peer, NULL), -EINVAL);
+    CHECK_INT(nigh->post_lend(NULL, &lend), -EINVAL);
+    CHECK_INT(nigh->post_lend(peer, NULL), -EINVAL);
+    CHECK_INT(nigh->release(NULL, &done), -EINVAL);
+    CHECK_INT(nigh->heap_alloc(NULL, 8, &place), -EINVAL);
+    CHECK_INT(nigh->heap_alloc(context, 8, NULL), -EINVAL);
+    CHECK_INT(nigh->heap_alloc(context, 0, &place), -EINVAL);
+    CHECK_INT(nigh->heap_free(NULL, &done), -EINVAL);
+    CHECK_INT(nigh->register_memory(NULL, &memory, &key, &region), -EINVAL);
+    CHECK_INT(nigh->register_memory(context, NULL, &key, &region), -EINVAL);
+    CHECK_INT(nigh->register_memory(context, &memory, NULL, &region), -EINVAL);
+    CHECK_INT(nigh->register_memory(context, &memory, &key, NULL), -EINVAL);
+    CHECK_INT(nigh->deregister(NULL, (struct nigh_region *)(void *)&done), -EINVAL);
+    CHECK_INT(nigh->deregister(context, NULL), -EINVAL);
+    CHECK_INT(nigh->deregister(context, (struct nigh_region *)(void *)&done), -EINVAL);
+    CHECK_INT(nigh->poll_completions(NULL, &done, 1), -EINVAL);
+    CHECK_INT(nigh->poll_completions(context, NULL, 1), -EINVAL);
+    CHECK_INT(nigh->poll_completions(context, NULL, 0), 0);
+    CHECK_INT(nigh->wait(NULL, 0), -EINVAL);
+    CHECK_INT(nigh->wait_fd(NULL, &fd), -EINVAL);
+    CHECK_INT(nigh->wait_fd(context, NULL), -EINVAL);
+    CHECK_INT(nigh->wait_fd(context, &fd), -ENOTSUP);
+    CHECK_INT(nigh->query(context, NULL, NIGH_QUERY_CONTEXT, NULL, &bytes), -EINVAL);
+    CHECK_INT(nigh->query(context, NULL, NIGH_QUERY_CONTEXT, &done, NULL), -EINVAL);
+    CHECK(!made && !endpoint && !region && !place && fd == -1 && key == 0 && bytes == sizeof(done));
+}
+
+/* ---- values ---------------------------------------------------------------------------------------------------- */
+
+static void messages(struct pair *pair)
+{
+    struct pair_end *end = pair->end[0];
+    uint64_t value = 1;
+    struct nigh_send send = pair_a_send(&value, 8, 1, 1);
+    struct nigh_recv recv = pair_a_recv(&value, 8, 1, 1);
+
+    send.tclass = NIGH_TCLASSES;
+    CHECK_INT(nigh->post_send(end->peer, &send), -EINVAL);
+    send.tclass = UINT32_MAX;
+    CHECK_INT(nigh->post_send(end->peer, &send), -EINVAL);
+    send.tclass = 0;
+    send.buffer = NULL;
+    CHECK_INT(nigh->post_send(end->peer, &send), -EFAULT);
+    send.buffer = &value;
+    send.flags = NIGH_INJECT;
+    send.bytes = NIGH_INJECT_BYTES + 1;
+    CHECK_INT(nigh->post_send(end->peer, &send), -EMSGSIZE);
+    recv.tclass = NIGH_TCLASSES;
+    CHECK_INT(nigh->post_recv(end->context, end->peer, &recv), -EINVAL);
+    recv.tclass = 0;
+    recv.buffer = NULL;
+    CHECK_INT(nigh->post_recv(end->context, end->peer, &recv), -EFAULT);
+    recv.buffer = &value;
+    recv.flags = NIGH_MULTI;
+    CHECK_INT(nigh->post_recv(end->context, end->peer, &recv), -EINVAL);
+    recv.min_free = 9;
+    CHECK_INT(nigh->post_recv(end->context, end->peer, &recv), -EINVAL);
+    recv.min_free = 1;
+    recv.flags = NIGH_MULTI | NIGH_IN_PLACE;
+    CHECK_INT(nigh->post_recv(end->context, end->peer, &recv), -EINVAL);
+    CHECK_INT(pair_facts(end).posted, 0);
+    CHECK_INT(pair_stats(end).sent, 0);
+}
+
+static void another_contexts(struct pair *pair)
+{
+    struct nigh_context *context = pair->end[0]->context;
+    struct nigh_endpoint *others = pair->end[1]->peer;
+    struct nigh_recv recv = pair_a_recv(NULL, 0, 0, 0);
+    struct nigh_query_endpoint facts;
+    struct nigh_completion found;
+    uint64_t bytes = sizeof(facts);
+
+    CHECK_INT(nigh->post_recv(context, others, &recv), -EINVAL);
+    CHECK_INT(nigh->probe(context, others, 0, 0, 0, &found, NULL), -EINVAL);
+    CHECK_INT(nigh->query(context, others, NIGH_QUERY_ENDPOINT, &facts, &bytes), -EINVAL);
+}
+
+static void remote(struct pair *pair)
+{
+    struct pair_end *end = pair->end[0];
+    uint64_t value = 1, key = 0;
+    struct nigh_register memory = {
+        .size = sizeof(memory), .flags = NIGH_REMOTE_READ, .buffer = &value, .bytes = 8};
+    struct nigh_rma rma = {.size = sizeof(rma), .bytes = 8};
+    struct nigh_atomic atomic = {.size = sizeof(atomic), .op = NIGH_SUM, .type = NIGH_U32, .count = 1};
+    struct nigh_lend lend = {.size = sizeof(lend), .bytes = 8};
+    struct nigh_region *region;
+    void *heap;
+
+    memory.bytes = 0;
+    CHECK_INT(nigh->register_memory(end->context, &memory, &key, &region), -EINVAL);
+    memory.bytes = 8;
+    memory.flags = 0;
+    CHECK_INT(nigh->register_memory(end->context, &memory, &key, &region), -EINVAL);
+    memory.flags = NIGH_REMOTE_READ;
+    memory.buffer = NULL;
+    CHECK_INT(nigh->register_memory(end->context, &memory, &key, &region), -EFAULT);
+    CHECK_INT(nigh->post_put(end->peer, &rma), -EFAULT);
+    CHECK_INT(nigh->post_get(end->peer, &rma), -EFAULT);
+    CHECK_INT(nigh->post_atomic(end->peer, &atomic), -EFAULT);
+    atomic.operand = &value;
+    atomic.op = NIGH_CSWAP;
+    CHECK_INT(nigh->post_atomic(end->peer, &atomic), -EFAULT);
+    atomic.op = NIGH_SUM;
+    atomic.type = NIGH_F64 + 1;
+    CHECK_INT(nigh->post_atomic(end->peer, &atomic), -EOPNOTSUPP);
+    atomic.type = 0;
+    CHECK_INT(nigh->post_atomic(end->peer, &atomic), -EOPNOTSUPP);
+    atomic.type = NIGH_U32;
+    atomic.op = NIGH_CSWAP + 1;
+    CHECK_INT(nigh->post_atomic(end->peer, &atomic), -EOPNOTSUPP);
+    atomic.op = 0;
+    CHECK_INT(nigh->post_atomic(end->peer, &atomic), -EOPNOTSUPP);
+    CHECK_INT(nigh->heap_alloc(end->context, 64, &heap), 0);
+    lend.buffer = heap;
+    lend.tclass = NIGH_TCLASSES;
+    CHECK_INT(nigh->post_lend(end->peer, &lend), -EINVAL);
+    CHECK_INT(nigh->heap_free(end->context, heap), 0);
+    CHECK_INT(pair_stats(end).sent, 0);
+}
+
+static void connects(struct pair *pair)
+{
+    struct nigh_context *context = pair->end[0]->context;
+    struct nigh_connect to = {.size = sizeof(to), .rank = 1000000};
+    struct nigh_endpoint *endpoint = NULL;
+    struct nigh_address address;
+
+    CHECK_INT(nigh->connect(context, &to, &endpoint), -ERANGE);
+    to.rank = NIGH_RANK_NONE;
+    CHECK_INT(nigh->connect(context, &to, &endpoint), -EINVAL);
+    CHECK_INT(nigh->address(context, &address), 0);
+    to.address = &address;
+    to.rank = 0;
+    CHECK_INT(nigh->connect(context, &to, &endpoint), -EINVAL);
+    to.rank = NIGH_RANK_NONE;
+    CHECK_INT(nigh->connect(context, &to, &endpoint), 0);
+    CHECK_INT(nigh->disconnect(endpoint), 0);
+    endpoint = NULL;
+    memset(&address, 0, sizeof(address));
+    CHECK_INT(nigh->connect(context, &to, &endpoint), -EBADMSG);
+    memset(&address, 0xff, sizeof(address));
+    CHECK_INT(nigh->connect(context, &to, &endpoint), -EBADMSG);
+    CHECK(endpoint == NULL);
+}
+
+static void quiet(void *data, int level, const char *text)
+{
+    (void)level;
+    CHECK(strlen(text) > 10);
+    ++*(uint32_t *)data;
+}
+
+/* Each refused value is told of. */
+static void opens(struct pair *pair)
+{
+    uint32_t lines = 0;
+    struct nigh_open good = {
+        .size = sizeof(good), .job = pair->job + 7, .ranks = 1, .log = quiet, .log_data = &lines};
+    struct nigh_open bad[9];
+    struct nigh_context *context = NULL;
+
+    for (uint32_t i = 0; i < 9; i++)
+        bad[i] = good;
+    bad[0].ranks = 0;
+    bad[1].rank = 1;
+    bad[2].rank = NIGH_RANK_NONE;
+    bad[3].ring_slots = 100;
+    bad[4].ring_slots = 32;
+    bad[5].ring_slots = 1 << 17;
+    bad[6].path = "tunnel";
+    bad[7].peers_max = 65537;
+    bad[8].eager_bytes = 1;
+    for (uint32_t i = 0; i < 9; i++) {
+        lines = 0;
+        if (nigh->open(&bad[i], &context) != -EINVAL || lines != 1)
+            pair_fail(__FILE__, __LINE__, "open, bad value %u: not -EINVAL, or %u lines told", i, lines);
+    }
+    CHECK(context == NULL);
+}
+
+static void other_major(struct pair *pair)
+{
+    void *object = dlopen(getenv("NIGH_PLUGIN"), RTLD_NOW);
+    nigh_transport_fn entry = (nigh_transport_fn)dlsym(object, NIGH_SYMBOL);
+
+    (void)pair;
+    CHECK(entry(NIGH_ABI) == nigh);
+    CHECK(entry(NIGH_ABI | 0xffff) == nigh);
+    CHECK(entry(0) == NULL);
+    CHECK(entry(NIGH_ABI + (1u << 16)) == NULL);
+    CHECK(entry(UINT32_MAX) == NULL);
+    CHECK_INT(nigh->abi, NIGH_ABI);
+    CHECK(strcmp(nigh->name, "nigh") == 0 && strlen(nigh->description) > 10);
+    CHECK(strstr(nigh->config_help, "NIGH_RING=") != NULL);
+    CHECK(NIGH_HAS(nigh, query) && nigh->size >= offsetof(struct nigh_ops, query) + sizeof(nigh->query));
+    dlclose(object);
+}
+
+static const struct pair_case cases[] = {
+    {.name = "structs", .play = structs, .forms = PAIR_SELF, .how = PAIR_LOOSE},
+    {.name = "nothing", .play = nothing, .forms = PAIR_SELF},
+    {.name = "messages", .play = messages, .forms = PAIR_SELF | PAIR_TWO},
+    {.name = "another context's endpoint", .play = another_contexts, .forms = PAIR_TWO},
+    {.name = "remote memory", .play = remote, .forms = PAIR_SELF | PAIR_TWO},
+    {.name = "connects", .play = connects, .forms = PAIR_SELF | PAIR_TWO},
+    {.name = "opens", .play = opens, .forms = PAIR_SELF},
+    {.name = "another major", .play = other_major, .forms = PAIR_SELF},
+};
+
+int main(int argc, char **argv)
+{
+    nigh = pair_load();
+    return pair_run(argc, argv, cases, sizeof(cases) / sizeof(cases[0]));
+}
