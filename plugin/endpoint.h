@@ -50,6 +50,8 @@ struct nigh_endpoint {
     bool can_post; /* READY, nothing queued before: a post may go straight to the ring */
     bool light;    /* the peer's sleep fence covers us: no fence of our own */
 
+    bool drains; /* the last wait for room was worth it */
+
     struct nigh_context *context;
     struct nigh_pair *pair; /* our lines about this peer */
     uint32_t index, their_index;

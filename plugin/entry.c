@@ -238,9 +238,16 @@ static int entry_deregister(struct nigh_context *context, struct nigh_region *re
 
 static int poll_completions(struct nigh_context *context, struct nigh_completion *out, uint32_t count)
 {
-    if (nigh_cq_count(&context->cq) < count)
+    struct nigh_cq *cq = &context->cq;
+
+    if (__builtin_expect(nigh_cq_count(cq) == 0, 1)) {
+        nigh_cq_direct(cq, out, count);
         nigh_progress(context);
-    return (int)nigh_cq_pop(&context->cq, out, count);
+        return (int)nigh_cq_undirect(cq, out);
+    }
+    if (nigh_cq_count(cq) < count)
+        nigh_progress(context);
+    return (int)nigh_cq_pop(cq, out, count);
 }
 
 static int entry_poll(struct nigh_context *context, struct nigh_completion *out, uint32_t count)

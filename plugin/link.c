@@ -4,6 +4,9 @@
 #include <errno.h>
 #include <stdlib.h>
 
+/* About a microsecond of looking. */
+#define ROOM_PAUSES 64u
+
 static uint64_t ring_word(uint64_t offset, uint32_t slots)
 {
     return offset / NIGH_PAGE << 8 | (31 - (uint32_t)__builtin_clz(slots));
@@ -61,7 +64,7 @@ static int grow(struct nigh_endpoint *endpoint)
     }
     endpoint->old_ring = endpoint->ring_offset;
     endpoint->old_ring_slots = tx->mask + 1;
-    nigh_ring_slot(tx, tx->next)->tag = ring_word(offset, slots);
+    nigh_ring_address(tx->at, ring_word(offset, slots), 0);
     nigh_ring_commit(tx, nigh_head_make(NIGH_K_MOVE, 0, 0, 0), 1);
     nigh_link_published(endpoint);
     rc = nigh_ring_tx_use(tx, context->arena.base + offset, slots, 0);
@@ -73,6 +76,21 @@ static int grow(struct nigh_endpoint *endpoint)
     endpoint->ring_offset = offset;
     context->counters.ring_grown++;
     return 0;
+}
+
+/* A reader that keeps up has given room within a microsecond: far less than queueing the message and taking it up again
+ * costs. One that does not is waited for once, and then not again until it reads. */
+static bool room_soon(struct nigh_endpoint *endpoint, uint32_t slots)
+{
+    if (!endpoint->drains)
+        return false;
+    for (uint32_t i = 0; i < ROOM_PAUSES; i++) {
+        nigh_pause();
+        if (nigh_ring_room(&endpoint->tx, slots))
+            return true;
+    }
+    endpoint->drains = false;
+    return false;
 }
 
 int nigh_link_room(struct nigh_endpoint *endpoint, uint32_t slots)
@@ -87,14 +105,18 @@ int nigh_link_room(struct nigh_endpoint *endpoint, uint32_t slots)
         if (rc)
             return rc;
     }
-    if (nigh_ring_room(tx, slots))
+    if (nigh_ring_room(tx, slots)) {
+        endpoint->drains = true;
         return 0;
+    }
     if (nigh_ring_consumed(tx) == UINT64_MAX) {
         nigh_endpoint_suspect(endpoint, "it claims to have read what was never sent");
         return -EAGAIN;
     }
     endpoint->context->counters.ring_full++;
     if (grow(endpoint) == 0 && nigh_ring_room(tx, slots))
+        return 0;
+    if (!endpoint->self && room_soon(endpoint, slots))
         return 0;
     return -EAGAIN;
 }
@@ -115,15 +137,12 @@ int nigh_link_send(struct nigh_endpoint *endpoint, uint64_t head, uint64_t tag, 
 {
     uint32_t slots = nigh_slots_for(bytes);
     struct nigh_ring_tx *tx = &endpoint->tx;
-    struct nigh_slot *slot;
     int rc;
 
     rc = nigh_link_room(endpoint, slots);
     if (rc)
         return rc;
-    slot = nigh_ring_slot(tx, tx->next);
-    slot->tag = tag;
-    slot->imm = imm;
+    nigh_ring_address(tx->at, tag, imm);
     nigh_ring_write_body(tx, payload, bytes);
     nigh_ring_commit(tx, head | (uint64_t)bytes << 32, slots);
     nigh_link_published(endpoint);

@@ -65,18 +65,21 @@ struct nigh_send_op {
     bool pinned;  /* REPLY: the region `key` is */
 };
 
+/* What a plain receive needs lies in two lines; the rest is set for multi-receive only. */
+/* What a plain receive needs lies in two lines; the rest is set for multi-receive only. */
 struct nigh_recv_op {
-    struct nigh_posted posted;  /* first */
-    struct nigh_endpoint *from; /* NULL: anyone */
+    struct nigh_posted posted; /* first */
     uint8_t *buffer;
     uint64_t bytes;
-    uint64_t used; /* NIGH_MULTI: filled or promised */
     uint64_t context;
     uint32_t flags;
+    /* NIGH_MULTI only */
     uint32_t min_free;
-    uint32_t busy; /* NIGH_MULTI: messages still arriving */
-    int ended;     /* NIGH_MULTI: the error that it ends with once busy is 0; 0 = full */
-    bool retired;  /* NIGH_MULTI: takes no more; given back when busy is 0 */
+    uint64_t used;              /* filled or promised */
+    struct nigh_endpoint *from; /* NULL: anyone */
+    uint32_t busy;              /* messages still arriving */
+    int ended;                  /* the error that it ends with once busy is 0; 0 = full */
+    bool retired;               /* takes no more; given back when busy is 0 */
 };
 
 enum nigh_message_kind {

@@ -334,7 +334,7 @@ void nigh_recv_deliver(struct nigh_endpoint *endpoint, struct nigh_recv_op *op, 
 void nigh_recv_cancel(struct nigh_context *context, struct nigh_recv_op *op, int status,
                       struct nigh_endpoint *endpoint)
 {
-    if (op->busy) {
+    if (op->flags & NIGH_MULTI && op->busy) {
         /* Messages are still arriving in it: they come first. */
         op->retired = true;
         op->ended = status;
@@ -375,16 +375,18 @@ int nigh_recv_create(struct nigh_context *context, struct nigh_endpoint *from, c
     op->posted.tag = recv->tag;
     op->posted.ignore = recv->ignore;
     op->posted.keep = recv->flags & NIGH_MULTI;
-    op->from = from;
     op->buffer = recv->buffer;
     op->bytes = recv->bytes;
-    op->used = 0;
     op->context = recv->context;
     op->flags = recv->flags;
-    op->min_free = recv->min_free;
-    op->busy = 0;
-    op->ended = 0;
-    op->retired = false;
+    if (recv->flags & NIGH_MULTI) {
+        op->from = from;
+        op->min_free = recv->min_free;
+        op->used = 0;
+        op->busy = 0;
+        op->ended = 0;
+        op->retired = false;
+    }
     *out = op;
     return 0;
 
@@ -452,7 +454,8 @@ static void post_multi(struct nigh_context *context, struct nigh_endpoint *from,
     nigh_recv_cancel(context, op, error, from);
 }
 
-int nigh_recv_post(struct nigh_context *context, struct nigh_endpoint *from, const struct nigh_recv *recv)
+static int post_general(struct nigh_context *context, struct nigh_endpoint *from,
+                        const struct nigh_recv *recv)
 {
     struct nigh_message *message = NULL;
     struct nigh_recv_op *op;
@@ -479,4 +482,45 @@ int nigh_recv_post(struct nigh_context *context, struct nigh_endpoint *from, con
     else
         nigh_match_post(&context->matcher, &op->posted);
     return 0;
+}
+
+/* The common case in one look: a plain receive, nothing waits to be matched or told. */
+static inline bool is_plain(const struct nigh_context *context, const struct nigh_endpoint *from,
+                            const struct nigh_recv *recv)
+{
+    return NIGH_FIELD(recv->size) == sizeof(*recv) && !NIGH_FIELD(recv->flags) &&
+           NIGH_FIELD(recv->tclass) < NIGH_TCLASSES && recv->buffer && !context->matcher.arrived_count &&
+           (from ? from->state < NIGH_PEER_CLOSED : !context->deaths_untold);
+}
+
+static inline int post_plain(struct nigh_context *context, struct nigh_endpoint *from,
+                             const struct nigh_recv *recv)
+{
+    struct nigh_recv_op *op;
+
+    if (nigh_cq_reserve(&context->cq, 1))
+        return -ENOMEM;
+    op = nigh_slab_take(&context->recv_ops);
+    if (!op) {
+        nigh_cq_unreserve(&context->cq, 1);
+        return -ENOMEM;
+    }
+    op->posted.source = from ? from->index : NIGH_ANY;
+    op->posted.tclass = (uint16_t)NIGH_FIELD(recv->tclass);
+    op->posted.keep = false;
+    op->posted.tag = NIGH_FIELD(recv->tag);
+    op->posted.ignore = NIGH_FIELD(recv->ignore);
+    op->buffer = NIGH_FIELD(recv->buffer);
+    op->bytes = NIGH_FIELD(recv->bytes);
+    op->context = NIGH_FIELD(recv->context);
+    op->flags = 0;
+    nigh_match_post(&context->matcher, &op->posted);
+    return 0;
+}
+
+int nigh_recv_post(struct nigh_context *context, struct nigh_endpoint *from, const struct nigh_recv *recv)
+{
+    if (__builtin_expect(is_plain(context, from, recv), 1))
+        return post_plain(context, from, recv);
+    return post_general(context, from, recv);
 }

@@ -319,11 +319,12 @@ static int post_body(struct nigh_endpoint *endpoint, const struct nigh_send *sen
 int nigh_send_post(struct nigh_endpoint *endpoint, const struct nigh_send *send)
 {
     struct nigh_ring_tx *tx = &endpoint->tx;
-    struct nigh_slot *slot;
     bool plain;
 
-    plain = send->size == sizeof(*send) && !(send->flags & ~(NIGH_INJECT | NIGH_SILENT)) &&
-            send->tclass < NIGH_TCLASSES && !send->reserved0 && send->buffer && endpoint->can_post;
+    plain = NIGH_FIELD(send->size) == sizeof(*send) &&
+            !(NIGH_FIELD(send->flags) & ~(NIGH_INJECT | NIGH_SILENT)) &&
+            NIGH_FIELD(send->tclass) < NIGH_TCLASSES && !NIGH_FIELD(send->reserved0) && send->buffer &&
+            endpoint->can_post;
     if (__builtin_expect(!plain, 0))
         return post_general(endpoint, send);
     if (send->bytes > NIGH_SLOT_PAYLOAD) {
@@ -331,12 +332,12 @@ int nigh_send_post(struct nigh_endpoint *endpoint, const struct nigh_send *send)
             return post_general(endpoint, send);
         return post_body(endpoint, send);
     }
-    if (__builtin_expect(!nigh_ring_room(tx, 1) || nigh_cq_reserve(&endpoint->context->cq, 1), 0))
+    if (__builtin_expect(!nigh_ring_room(tx, 1), 0))
+        return post_body(endpoint, send);
+    if (__builtin_expect(nigh_cq_reserve(&endpoint->context->cq, 1), 0))
         return post_general(endpoint, send);
-    slot = nigh_ring_slot(tx, tx->next);
-    slot->tag = send->tag;
-    slot->imm = send->imm;
-    nigh_copy_small(slot->payload, send->buffer, send->bytes);
+    nigh_ring_address(tx->at, send->tag, send->imm);
+    nigh_copy_small(tx->at->payload, send->buffer, send->bytes);
     nigh_ring_commit(tx, nigh_head_make(NIGH_K_MESSAGE, (uint32_t)send->bytes, send->tclass, 0), 1);
     nigh_link_published(endpoint);
     sent(endpoint, send, NIGH_PATH_INLINE);

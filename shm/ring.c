@@ -7,9 +7,8 @@
 
 static void mark_body(struct nigh_ring_tx *tx, uint64_t first, uint32_t count)
 {
-    for (uint64_t seq = first; seq < first + count; seq++) {
-        uint64_t at = (seq - tx->base) & tx->mask;
-        uint64_t bit = UINT64_C(1) << (at & 63);
+    for (uint64_t i = first; i < first + count; i++) {
+        uint64_t at = i & tx->mask, bit = UINT64_C(1) << (at & 63);
 
         tx->armed += !(tx->was_body[at >> 6] & bit);
         tx->was_body[at >> 6] |= bit;
@@ -28,42 +27,37 @@ void nigh_ring_write_body(struct nigh_ring_tx *tx, const void *payload, uint32_t
 {
     const uint8_t *from = payload;
     uint32_t rest, first;
-    uint64_t at;
+    uint64_t body;
 
     if (bytes <= NIGH_SLOT_PAYLOAD) {
-        nigh_copy_small(nigh_ring_slot(tx, tx->next)->payload, from, bytes);
+        nigh_copy_small(tx->at->payload, from, bytes);
         return;
     }
     rest = bytes - NIGH_SLOT_PAYLOAD;
-    at = (tx->next + 1 - tx->base) & tx->mask;
-    first = before_wrap(at, tx->mask, rest);
-    nigh_copy_small(nigh_ring_slot(tx, tx->next)->payload, from, NIGH_SLOT_PAYLOAD);
-    nigh_copy_small(&tx->slots[at], from + NIGH_SLOT_PAYLOAD, first);
+    body = (uint64_t)(tx->at - tx->slots + 1) & tx->mask;
+    first = before_wrap(body, tx->mask, rest);
+    nigh_copy_small(tx->at->payload, from, NIGH_SLOT_PAYLOAD);
+    nigh_copy_small(&tx->slots[body], from + NIGH_SLOT_PAYLOAD, first);
     nigh_copy_small(tx->slots, from + NIGH_SLOT_PAYLOAD + first, rest - first);
-    mark_body(tx, tx->next + 1, nigh_slots_for(bytes) - 1);
+    mark_body(tx, body, nigh_slots_for(bytes) - 1);
 }
 
 void nigh_ring_read_body(const struct nigh_ring_rx *rx, void *out, uint32_t bytes)
 {
     uint8_t *to = out;
     uint32_t rest, first;
-    uint64_t at;
+    uint64_t body;
 
     if (bytes <= NIGH_SLOT_PAYLOAD) {
         nigh_copy_small(to, rx->at->payload, bytes);
         return;
     }
     rest = bytes - NIGH_SLOT_PAYLOAD;
-    at = (rx->next + 1 - rx->base) & rx->mask;
-    first = before_wrap(at, rx->mask, rest);
+    body = (uint64_t)(rx->at - rx->slots + 1) & rx->mask;
+    first = before_wrap(body, rx->mask, rest);
     nigh_copy_small(to, rx->at->payload, NIGH_SLOT_PAYLOAD);
-    nigh_copy_small(to + NIGH_SLOT_PAYLOAD, &rx->slots[at], first);
+    nigh_copy_small(to + NIGH_SLOT_PAYLOAD, &rx->slots[body], first);
     nigh_copy_small(to + NIGH_SLOT_PAYLOAD + first, rx->slots, rest - first);
-}
-
-static uint32_t log2_of(uint32_t slots)
-{
-    return 31 - (uint32_t)__builtin_clz(slots);
 }
 
 int nigh_ring_tx_use(struct nigh_ring_tx *tx, void *memory, uint32_t slots, uint32_t spare)
@@ -74,12 +68,12 @@ int nigh_ring_tx_use(struct nigh_ring_tx *tx, void *memory, uint32_t slots, uint
         return -ENOMEM;
     free(tx->was_body);
     tx->was_body = was_body;
-    tx->slots = memory;
+    tx->slots = tx->at = memory;
+    tx->lap = NIGH_LAP_ONE;
     tx->base = tx->next;
     tx->spare = spare;
     tx->limit = tx->next + slots - spare;
     tx->mask = slots - 1;
-    tx->shift = log2_of(slots);
     tx->armed = 0;
     return 0;
 }
@@ -92,9 +86,7 @@ void nigh_ring_tx_destroy(struct nigh_ring_tx *tx)
 
 void nigh_ring_rx_use(struct nigh_ring_rx *rx, const void *memory, uint32_t slots)
 {
-    rx->slots = memory;
-    rx->base = rx->next;
+    rx->slots = rx->at = memory;
+    rx->lap = NIGH_LAP_ONE;
     rx->mask = slots - 1;
-    rx->shift = log2_of(slots);
-    nigh_ring_advance(rx, 0);
 }

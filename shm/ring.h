@@ -29,7 +29,7 @@
 #define NIGH_BODY_MAX \
     2088u /* longest payload in a ring: 33 slots, so a ring of NIGH_RING_MIN always can take one */
 #define NIGH_LAP_SHIFT 48
-#define NIGH_LAP_MASK  UINT64_C(0xffff)
+#define NIGH_LAP_ONE   (UINT64_C(1) << NIGH_LAP_SHIFT)
 
 /* Word 0 of a slot without its lap. */
 static inline uint64_t nigh_head_make(uint32_t kind, uint32_t bytes, uint32_t tclass, uint32_t flags)
@@ -66,26 +66,18 @@ static inline uint32_t nigh_slots_for(uint32_t bytes)
 /* ---- producer ------------------------------------------------------------------------------------------ */
 
 struct nigh_ring_tx {
-    struct nigh_slot *slots; /* NULL: no ring yet */
+    struct nigh_slot *at;    /* the slot of `next`; NULL: no ring yet */
+    uint64_t lap;            /* of `at`, in its place in word 0 */
     uint64_t next;           /* slots produced, ever, over all rings of this pair */
     uint64_t limit;          /* `next` may come up to here without asking for credit */
+    struct nigh_slot *slots; /* NULL: no ring yet */
     uint64_t base;           /* `next` when this ring was taken into use */
-    uint32_t mask, shift;    /* slots - 1, log2 of slots */
+    uint32_t mask;           /* slots - 1 */
     uint32_t spare; /* slots kept back, so that a full ring has room for the message that replaces it */
     uint32_t armed; /* count of slots that hold payload and would have to be disarmed */
     const uint64_t *credit; /* consumed, in the peer's arena */
     uint64_t *was_body;     /* a bit a slot; private */
 };
-
-static inline struct nigh_slot *nigh_ring_slot(const struct nigh_ring_tx *tx, uint64_t seq)
-{
-    return &tx->slots[(seq - tx->base) & tx->mask];
-}
-
-static inline uint64_t nigh_ring_lap(const struct nigh_ring_tx *tx, uint64_t seq)
-{
-    return ((seq - tx->base) >> tx->shift) + 1;
-}
 
 /*
  * How far the peer has read, or UINT64_MAX if it claims what it cannot have. A value that goes back is the peer's own
@@ -117,10 +109,10 @@ static inline bool nigh_ring_room(struct nigh_ring_tx *tx, uint32_t count)
     return nigh_ring_refresh(tx) && tx->next + count < tx->limit;
 }
 
-/* Disarms the slot at `seq` if it was payload. */
-static inline void nigh_ring_disarm(struct nigh_ring_tx *tx, uint64_t seq)
+/* Disarms the slot `at`, whose lap is `lap`, if it was payload. */
+static inline void nigh_ring_disarm(struct nigh_ring_tx *tx, struct nigh_slot *slot, uint64_t lap)
 {
-    uint64_t at = (seq - tx->base) & tx->mask;
+    size_t at = (size_t)(slot - tx->slots);
     uint64_t bit = UINT64_C(1) << (at & 63);
 
     if (!(tx->was_body[at >> 6] & bit))
@@ -128,19 +120,31 @@ static inline void nigh_ring_disarm(struct nigh_ring_tx *tx, uint64_t seq)
     tx->was_body[at >> 6] &= ~bit;
     tx->armed--;
     /* Relaxed: the RING_PUBLISH store that lets the consumer come here follows. */
-    nigh_store_relaxed(&tx->slots[at].head, (nigh_ring_lap(tx, seq) - 1) << NIGH_LAP_SHIFT);
+    nigh_store_relaxed(&slot->head, lap - NIGH_LAP_ONE);
 }
 
-/* Publishes a message of `count` slots whose header slot is at `next`: everything but word 0 has been written. */
+/* Publishes a message of `count` slots whose header slot is `at`: everything but word 0 has been written. */
 static inline void nigh_ring_commit(struct nigh_ring_tx *tx, uint64_t head, uint32_t count)
 {
-    uint64_t seq = tx->next;
+    struct nigh_slot *slot = tx->at, *next = slot + count;
+    uint64_t lap = tx->lap;
 
+    if (__builtin_expect(next > tx->slots + tx->mask, 0)) {
+        next -= tx->mask + 1;
+        tx->lap += NIGH_LAP_ONE;
+    }
     if (__builtin_expect(tx->armed != 0, 0))
-        nigh_ring_disarm(tx, seq + count);
-    nigh_store_release(&nigh_ring_slot(tx, seq)->head, nigh_ring_lap(tx, seq) << NIGH_LAP_SHIFT | head,
-                       RING_PUBLISH);
-    tx->next = seq + count;
+        nigh_ring_disarm(tx, next, tx->lap);
+    nigh_store_release(&slot->head, lap | head, RING_PUBLISH);
+    tx->next += count;
+    tx->at = next;
+}
+
+/* The words of a header slot beside word 0. Relaxed: RING_PUBLISH follows. */
+static inline void nigh_ring_address(struct nigh_slot *slot, uint64_t tag, uint64_t imm)
+{
+    nigh_store_relaxed(&slot->tag, tag);
+    nigh_store_relaxed(&slot->imm, imm);
 }
 
 /* Writes the payload of a message at `next`, over its header slot and body slots; `bytes` <= NIGH_BODY_MAX. */
@@ -161,13 +165,12 @@ void nigh_ring_tx_destroy(struct nigh_ring_tx *tx);
 /* ---- consumer ------------------------------------------------------------------------------------------ */
 
 struct nigh_ring_rx {
-    const struct nigh_slot *slots; /* in the peer's arena; NULL: no ring yet */
     const struct nigh_slot *at;    /* the next slot to look at */
-    uint64_t lap;                  /* what it will carry in its top 16 bits, shifted to its place */
+    uint64_t lap;                  /* what it will carry, in its place in word 0 */
+    const struct nigh_slot *slots; /* in the peer's arena; NULL: no ring yet */
     uint64_t next;                 /* slots consumed, ever */
-    uint64_t base;
-    uint64_t returned; /* of `next`, what the producer knows */
-    uint32_t mask, shift;
+    uint64_t returned;             /* of `next`, what the producer knows */
+    uint32_t mask;
     uint64_t *credit; /* consumed, in our own arena */
 };
 
@@ -179,18 +182,18 @@ static inline uint64_t nigh_ring_peek(const struct nigh_ring_rx *rx)
     return (head ^ rx->lap) >> NIGH_LAP_SHIFT == 0 ? head : 0;
 }
 
-/* Goes past a message of `count` slots. Credit goes back each quarter of the ring: in between the producer keeps its
- * line. */
+/* Goes past a message of `count` slots. */
 static inline void nigh_ring_advance(struct nigh_ring_rx *rx, uint32_t count)
 {
-    uint64_t at;
-
     rx->next += count;
-    at = rx->next - rx->base;
-    rx->at = &rx->slots[at & rx->mask];
-    rx->lap = (((at >> rx->shift) + 1) & NIGH_LAP_MASK) << NIGH_LAP_SHIFT;
+    rx->at += count;
+    if (__builtin_expect(rx->at > rx->slots + rx->mask, 0)) {
+        rx->at -= rx->mask + 1;
+        rx->lap += NIGH_LAP_ONE;
+    }
 }
 
+/* Credit goes back each quarter of the ring: in between the producer keeps its line. */
 static inline bool nigh_ring_owes(const struct nigh_ring_rx *rx)
 {
     return rx->next - rx->returned > rx->mask >> 2;
