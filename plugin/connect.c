@@ -126,11 +126,13 @@ static bool is(const struct nigh_endpoint *endpoint, const struct nigh_identity 
     return endpoint->job == who->job && endpoint->rank == who->rank;
 }
 
-/* The living endpoint to `who`, or NULL. */
+/* The living endpoint to `who`, or NULL. One that the peer has left lives no more, noticed or not: a host that has heard
+ * of it by other means must not be given it. */
 static struct nigh_endpoint *find(struct nigh_context *context, const struct nigh_identity *who)
 {
     for (struct nigh_endpoint *endpoint = context->all; endpoint; endpoint = endpoint->next_all)
-        if (!endpoint->gone && endpoint->state < NIGH_PEER_CLOSED && is(endpoint, who))
+        if (!endpoint->gone && endpoint->state < NIGH_PEER_CLOSED && is(endpoint, who) &&
+            !(endpoint->attached && nigh_endpoint_left(endpoint)))
             return endpoint;
     return NULL;
 }
@@ -241,13 +243,15 @@ static int attached(void *user, void *cookie, const struct nigh_attach *attach)
     int rc = 0;
 
     (void)user;
-    if (endpoint->gone || endpoint->state >= NIGH_PEER_CLOSED) {
-        close_attach(attach);
-        return -ECANCELED;
-    }
+    /* The second exchange of a pair that both sides have begun. That we have left meanwhile the peer sees in our flag,
+     * after what we had sent: a refusal would end its endpoint before it has read that. */
     if (endpoint->attached) {
         close_attach(attach);
         return 0;
+    }
+    if (endpoint->gone || endpoint->state >= NIGH_PEER_CLOSED) {
+        close_attach(attach);
+        return -ECANCELED;
     }
     rc = attach_peer(endpoint, attach);
     close(attach->arena_fd);
