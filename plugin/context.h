@@ -129,6 +129,12 @@ bool nigh_large_reclaim(struct nigh_endpoint *endpoint, bool all);
 
 /* ---- receive.c ---- */
 int nigh_recv_post(struct nigh_context *context, struct nigh_endpoint *from, const struct nigh_recv *recv);
+/* A receive that took no message, or no more, ends: completes and is freed. */
+void nigh_recv_end(struct nigh_context *context, struct nigh_recv_op *op, int status,
+                   struct nigh_endpoint *endpoint);
+/* Why a receive that found no message cannot wait for one: its peer has ended, or somebody died while nobody waited
+ * for anyone, which is told to the first who does. 0: it can. */
+int nigh_recv_cannot_wait(struct nigh_context *context, const struct nigh_endpoint *from);
 /* 0, -EINVAL, -EFAULT: what the host asks for. */
 int nigh_recv_check(const struct nigh_recv *recv);
 /* An operation with its room in the completion queue. -ENOMEM. */
@@ -147,6 +153,14 @@ void nigh_recv_cancel(struct nigh_context *context, struct nigh_recv_op *op, int
                       struct nigh_endpoint *endpoint);
 struct nigh_message *nigh_message_create(struct nigh_endpoint *endpoint);
 void nigh_message_free(struct nigh_message *message);
+/* ---- multi.c ---- */
+/* Files a multi-receive buffer and fills it with what waits. */
+void nigh_multi_post(struct nigh_context *context, struct nigh_endpoint *from, struct nigh_recv_op *op);
+/* Gives the next `bytes` of it to a message. */
+void nigh_multi_take(struct nigh_context *context, struct nigh_recv_op *op, uint64_t bytes);
+/* Completes one message in it. The last frees the operation. */
+void nigh_multi_complete(struct nigh_context *context, struct nigh_recv_op *op, struct nigh_completion *done);
+
 /* ---- probe.c, cancel.c ---- */
 int nigh_probe(struct nigh_context *context, struct nigh_endpoint *from, uint64_t tag, uint64_t ignore,
                uint32_t tclass, struct nigh_completion *found, struct nigh_message **out);

@@ -31,9 +31,8 @@ static void op_free(struct nigh_context *context, struct nigh_recv_op *op)
     nigh_slab_give(&context->recv_ops, op);
 }
 
-/* A receive that took no message, or no more, ends. */
-static void end(struct nigh_context *context, struct nigh_recv_op *op, int status,
-                struct nigh_endpoint *endpoint)
+void nigh_recv_end(struct nigh_context *context, struct nigh_recv_op *op, int status,
+                   struct nigh_endpoint *endpoint)
 {
     struct nigh_completion done = {
         .context = op->context,
@@ -46,54 +45,6 @@ static void end(struct nigh_context *context, struct nigh_recv_op *op, int statu
 
     op_free(context, op);
     nigh_complete(context, &done);
-}
-
-/* ---- multi-receive buffers --------------------------------------------------------------------------- */
-
-/* Room in the buffer is given out in steps of this, so that every message begins aligned for its reader. */
-#define MULTI_ALIGN 8u
-
-static uint64_t multi_used_after(const struct nigh_recv_op *op, uint64_t bytes)
-{
-    uint64_t room = op->bytes - op->used;
-
-    return bytes > room || room - bytes < MULTI_ALIGN
-               ? op->bytes
-               : op->used + (bytes + MULTI_ALIGN - 1) / MULTI_ALIGN * MULTI_ALIGN;
-}
-
-static bool multi_is_last(const struct nigh_recv_op *op, uint64_t bytes)
-{
-    return op->bytes - multi_used_after(op, bytes) < op->min_free;
-}
-
-static void multi_take(struct nigh_context *context, struct nigh_recv_op *op, uint64_t bytes)
-{
-    bool last = multi_is_last(op, bytes);
-
-    op->used = multi_used_after(op, bytes);
-    if (!last || op->retired)
-        return;
-    op->retired = true;
-    nigh_match_withdraw(&context->matcher, &op->posted);
-}
-
-/* One message of the buffer is complete. The last one gives the buffer back, or what ended the receive does, behind it:
- * it kept its own room in the queue for that. */
-static void multi_complete(struct nigh_context *context, struct nigh_recv_op *op,
-                           struct nigh_completion *done)
-{
-    bool last = op->retired && !op->busy;
-
-    if (last && !op->ended) {
-        nigh_cq_unreserve(&context->cq, 1);
-        done->flags |= NIGH_DONE_RELEASED;
-    }
-    nigh_complete(context, done);
-    if (last && op->ended)
-        end(context, op, op->ended, op->from);
-    else if (last)
-        op_free(context, op);
 }
 
 /* ---- completion -------------------------------------------------------------------------------------- */
@@ -123,7 +74,7 @@ static void complete(struct nigh_endpoint *endpoint, struct nigh_recv_op *op, in
     };
 
     if (op->flags & NIGH_MULTI) {
-        multi_complete(context, op, &done);
+        nigh_multi_complete(context, op, &done);
         return;
     }
     op_free(context, op);
@@ -208,7 +159,7 @@ static int place(struct nigh_message *message, struct nigh_recv_op *op)
         message->to = op->buffer + op->used;
         message->room = op->bytes - op->used;
         op->busy++;
-        multi_take(context, op, message->total);
+        nigh_multi_take(context, op, message->total);
     }
     return 0;
 }
@@ -342,7 +293,7 @@ void nigh_recv_cancel(struct nigh_context *context, struct nigh_recv_op *op, int
     }
     if (op->flags & NIGH_IN_PLACE)
         nigh_lents_unreserve(&context->lents);
-    end(context, op, status, endpoint);
+    nigh_recv_end(context, op, status, endpoint);
 }
 
 int nigh_recv_check(const struct nigh_recv *recv)
@@ -407,30 +358,7 @@ static struct nigh_message *find(struct nigh_context *context, struct nigh_endpo
     return (struct nigh_message *)(void *)arrived;
 }
 
-/* Messages that wait are taken by a multi-receive buffer until it or they are used up. It is in the matcher. False: it
- * is used up, and may be gone. */
-static bool multi_feed(struct nigh_context *context, struct nigh_endpoint *from, struct nigh_recv_op *op)
-{
-    bool last = false;
-
-    while (!last && nigh_cq_reserve(&context->cq, 1) == 0) {
-        struct nigh_message *message =
-            find(context, from, op->posted.tag, op->posted.ignore, op->posted.tclass, true);
-
-        if (!message) {
-            nigh_cq_unreserve(&context->cq, 1);
-            break;
-        }
-        /* The last one may free the operation. */
-        last = multi_is_last(op, message->total);
-        nigh_recv_accept(message, op);
-    }
-    return !last;
-}
-
-/* Why a receive that found no message cannot wait for one: its peer has ended, or somebody died while nobody waited
- * for anyone, which is told to the first who does. 0: it can. */
-static int cannot_wait(struct nigh_context *context, const struct nigh_endpoint *from)
+int nigh_recv_cannot_wait(struct nigh_context *context, const struct nigh_endpoint *from)
 {
     if (from)
         return nigh_endpoint_check(from);
@@ -438,20 +366,6 @@ static int cannot_wait(struct nigh_context *context, const struct nigh_endpoint 
         return 0;
     context->deaths_untold--;
     return -ECONNRESET;
-}
-
-static void post_multi(struct nigh_context *context, struct nigh_endpoint *from, struct nigh_recv_op *op)
-{
-    int error;
-
-    nigh_match_post(&context->matcher, &op->posted);
-    if (!multi_feed(context, from, op))
-        return;
-    error = cannot_wait(context, from);
-    if (!error)
-        return;
-    nigh_match_withdraw(&context->matcher, &op->posted);
-    nigh_recv_cancel(context, op, error, from);
 }
 
 static int post_general(struct nigh_context *context, struct nigh_endpoint *from,
@@ -470,7 +384,7 @@ static int post_general(struct nigh_context *context, struct nigh_endpoint *from
     if (rc)
         return rc;
     if (__builtin_expect(op->flags & NIGH_MULTI, 0)) {
-        post_multi(context, from, op);
+        nigh_multi_post(context, from, op);
         return 0;
     }
     if (__builtin_expect(context->matcher.arrived_count != 0, 0))
@@ -478,7 +392,7 @@ static int post_general(struct nigh_context *context, struct nigh_endpoint *from
     if (message)
         nigh_recv_accept(message, op);
     else if (!from && __builtin_expect(context->deaths_untold != 0, 0))
-        nigh_recv_cancel(context, op, cannot_wait(context, NULL), NULL);
+        nigh_recv_cancel(context, op, nigh_recv_cannot_wait(context, NULL), NULL);
     else
         nigh_match_post(&context->matcher, &op->posted);
     return 0;
