@@ -172,7 +172,14 @@ static enum nigh_verdict take_piece(struct nigh_message *message, uint32_t line,
         return NIGH_BAD;
     if (message->to && message->got < message->room) {
         fits = message->room - message->got;
-        copy_out(message->to + message->got, from, fits < bytes ? fits : bytes, flags);
+        if (flags & NIGH_F_TIMED) {
+            uint64_t started = nigh_plan_clock();
+
+            copy_out(message->to + message->got, from, fits < bytes ? fits : bytes, flags);
+            nigh_plan_read(endpoint, started, fits < bytes ? fits : bytes, flags);
+        } else {
+            copy_out(message->to + message->got, from, fits < bytes ? fits : bytes, flags);
+        }
     }
     message->got += bytes;
     endpoint->rx_bytes += bytes;

@@ -35,6 +35,8 @@ static void reset_pair(struct nigh_pair *pair, bool cold)
 {
     /* Relaxed: nobody has been told of this index yet; the greeting is a system call. */
     nigh_store_relaxed(&pair->consumed, 0);
+    for (unsigned i = 0; i < sizeof(pair->read_cost) / sizeof(pair->read_cost[0]); i++)
+        nigh_store_relaxed(&pair->read_cost[i], 0);
     nigh_store_relaxed(&pair->ring, 0);
     nigh_store_relaxed(&pair->closed, (nigh_load_relaxed(&pair->closed) + 1) & ~1u);
     nigh_store_relaxed(&pair->cold, cold);
@@ -149,6 +151,7 @@ static void link_words(struct nigh_endpoint *endpoint)
     endpoint->peer_asleep = &state->asleep;
     endpoint->peer_cold = &theirs->cold;
     endpoint->peer_closed = &theirs->closed;
+    endpoint->peer_read_cost = theirs->read_cost;
     endpoint->peer_open = nigh_load_relaxed(&theirs->closed) & ~1u;
     endpoint->ring_word = &theirs->ring;
     endpoint->tx.credit = &theirs->consumed;

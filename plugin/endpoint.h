@@ -29,10 +29,11 @@ struct nigh_held_chunk {
 
 #define NIGH_CHUNKS_HELD_MAX 512u
 
-/* The large message that is being timed: plan.c. */
+/* Large messages that were timed and wait for the receiver's part of the figure, oldest first: plan.c. */
+#define NIGH_TIMED_MAX 16u
 struct nigh_timed {
-    uint64_t until; /* slots that the peer must have read; 0 = none is timed */
-    uint64_t started_ns, looked_ns, bytes;
+    uint64_t until; /* slots that the peer must have read */
+    uint64_t bytes, copy_ns;
     uint32_t strategy;
 };
 
@@ -47,6 +48,7 @@ struct nigh_endpoint {
     struct nigh_ring_tx tx;
     const uint32_t *peer_asleep;
     const uint32_t *peer_cold;
+    const uint64_t *peer_read_cost;
     bool can_post; /* READY, nothing queued before: a post may go straight to the ring */
     bool light;    /* the peer's sleep fence covers us: no fence of our own */
 
@@ -90,8 +92,10 @@ struct nigh_endpoint {
     struct nigh_held_chunk *held;   /* full ones, oldest first: a circular queue of NIGH_CHUNKS_HELD_MAX */
     uint32_t held_head, held_count;
     struct nigh_pace pace;
-    struct nigh_timed timed;
-    uint32_t untimed; /* small messages since one was timed */
+    struct nigh_timed timed[NIGH_TIMED_MAX]; /* a circular queue */
+    uint32_t timed_head, timed_count;
+    uint64_t read_before[NIGH_PACE_STRATEGIES]; /* the peer's read_cost when it was last learned from */
+    uint32_t untimed;                           /* small messages since one was timed */
     uint64_t handoff_ns;
 
     struct nigh_endpoint *next_busy, *next_all, **link_all;
@@ -132,10 +136,15 @@ void nigh_plan_open(struct nigh_endpoint *endpoint);
 void nigh_plan_probe(struct nigh_endpoint *endpoint);
 /* Before the first piece of a large message: how it is cut and copied. */
 void nigh_plan_choose(struct nigh_endpoint *endpoint, struct nigh_send_op *op);
+/* Copies a piece of it. */
+void nigh_plan_copy(struct nigh_send_op *op, void *to, uint32_t bytes);
+/* The receiving side of a timed piece: `started` is nigh_plan_clock() before its copy. */
+uint64_t nigh_plan_clock(void);
+void nigh_plan_read(struct nigh_endpoint *endpoint, uint64_t started, uint64_t bytes, uint32_t flags);
 /* After its last piece. */
 void nigh_plan_sent(struct nigh_endpoint *endpoint, const struct nigh_send_op *op);
 /* Looks whether the timed message has been read. */
-bool nigh_plan_watch(struct nigh_endpoint *endpoint);
+void nigh_plan_watch(struct nigh_endpoint *endpoint);
 
 /* ---- link.c: the ring of an endpoint ---- */
 /* Room for a message of `slots`? Allocates or grows the ring. 0, -EAGAIN, -ENOMEM. */

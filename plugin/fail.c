@@ -165,7 +165,7 @@ void nigh_endpoint_fail(struct nigh_endpoint *endpoint, enum nigh_state state, i
     note(endpoint, state, why);
     endpoint->state = state;
     endpoint->can_post = false;
-    endpoint->timed.until = 0;
+    endpoint->timed_count = 0;
     fail_sends(endpoint, error);
     fail_incoming(endpoint, error);
     fail_receives(endpoint, error);
@@ -186,7 +186,7 @@ void nigh_endpoint_abandon(struct nigh_endpoint *endpoint)
     fail_receives(endpoint, -ECANCELED);
     fail_pulls(endpoint, -ECANCELED);
     drop_arrived(endpoint, true);
-    endpoint->timed.until = 0;
+    endpoint->timed_count = 0;
     /* Chunks stay with it: the peer may be reading them. */
     nigh_progress_forget(endpoint);
 }

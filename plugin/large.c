@@ -153,7 +153,7 @@ static uint32_t copy_piece(struct nigh_endpoint *endpoint, struct nigh_send_op *
     bytes = want < bytes ? want : bytes;
     bytes = left < bytes ? (uint32_t)left : bytes;
     offset = cut(endpoint, op, bytes);
-    op->copy(endpoint->context->arena.base + offset, op->buffer + op->sent, bytes);
+    nigh_plan_copy(op, endpoint->context->arena.base + offset, bytes);
     op->sent += bytes;
     *line = (uint32_t)(offset / NIGH_LINE);
     return bytes;

@@ -47,7 +47,6 @@ struct nigh_send_op {
     uint8_t *result;      /* GET: where it goes; ATOMIC: values before, or NULL */
     uint8_t *owned;       /* memory to free at the end: inject copies, atomics' operands */
     const void *held;     /* heap block to unhold at the end */
-    uint64_t started_ns;  /* first piece: for the pace */
     uint32_t head;        /* CONTROL: kind << 16 | flags, as in word 0 */
     uint32_t id;          /* NIGH_NO_ID: none yet */
     uint16_t op;          /* enum nigh_op of its completion; 0 = none is due */
@@ -56,8 +55,9 @@ struct nigh_send_op {
     uint8_t tclass;
     uint8_t refer;    /* enum nigh_refer */
     uint8_t strategy; /* of the pace; what follows from it: */
-    uint8_t piece_flags;
-    uint32_t piece; /* bytes of the largest piece */
+    uint16_t piece_flags;
+    uint64_t copy_ns; /* of a timed message: our copies */
+    uint32_t piece;   /* bytes of the largest piece */
     void (*copy)(void *to, const void *from, size_t bytes);
     bool silent, sync, notify;
     bool granted; /* matched at the peer */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * plugin/plan.c - how the pieces of a large message are cut and copied. The pair's pace chooses; here is what it chooses
- * from, and the clock: a message is timed from its first byte until the receiver has returned the credit of its last
- * piece, which is the figure that both ends' copies, and the lines' way between them, make together.
+ * plugin/plan.c - how the pieces of a large message are cut and copied. The pair's pace chooses; here is what it learns
+ * from: each side times its own copies of a message, the receiver leaves its sum in its arena, and the slower of the two
+ * is the figure. Timing the whole message instead, first byte to last credit, was tried and is wrong in a stream: it
+ * measures the messages that were queued before.
  */
 #include "plugin/context.h"
 #include "shm/cma.h"
@@ -13,7 +14,7 @@
 /* Smaller ones are over before two looks at the clock would be lost in them; of the small only some are timed. */
 #define TIME_ALL_FROM (64u * 1024)
 #define TIME_ONE_IN   16u
-static uint64_t now_ns(void)
+uint64_t nigh_plan_clock(void)
 {
     struct timespec time;
 
@@ -42,56 +43,96 @@ void nigh_plan_probe(struct nigh_endpoint *endpoint)
     endpoint->cma_error = -rc;
 }
 
-static bool is_timed(struct nigh_endpoint *endpoint, const struct nigh_send_op *op)
+static bool is_timed(struct nigh_endpoint *endpoint, const struct nigh_send_op *op, bool curious)
 {
-    return op->kind == NIGH_SEND_CHUNKED && !endpoint->timed.until &&
-           (op->bytes >= TIME_ALL_FROM || ++endpoint->untimed % TIME_ONE_IN == 0);
+    if (op->kind != NIGH_SEND_CHUNKED || endpoint->timed_count == NIGH_TIMED_MAX)
+        return false;
+    return curious || op->bytes >= TIME_ALL_FROM || ++endpoint->untimed % TIME_ONE_IN == 0;
 }
 
 void nigh_plan_choose(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
 {
+    struct nigh_pace *pace = &endpoint->pace;
     const struct nigh_strategy *strategy;
 
-    op->strategy = (uint8_t)nigh_pace_choose(&endpoint->pace, op->bytes);
-    strategy = &endpoint->pace.strategy[op->strategy];
+    op->strategy = (uint8_t)nigh_pace_choose(pace, op->bytes);
+    strategy = &pace->strategy[op->strategy];
     op->copy = nigh_copy_select(strategy->sender);
-    op->piece_flags = (uint8_t)(strategy->receiver << NIGH_F_KERNEL_SHIFT);
+    op->piece_flags =
+        (uint16_t)(strategy->receiver << NIGH_F_KERNEL_SHIFT | op->strategy << NIGH_F_STRATEGY_SHIFT);
     op->piece = (uint32_t)nigh_pace_piece(strategy, op->bytes);
-    op->started_ns = is_timed(endpoint, op) ? now_ns() : 0;
+    op->copy_ns = 0;
+    if (is_timed(endpoint, op, nigh_pace_is_curious(pace, op->strategy, op->bytes)))
+        op->piece_flags |= NIGH_F_TIMED;
+}
+
+void nigh_plan_copy(struct nigh_send_op *op, void *to, uint32_t bytes)
+{
+    uint64_t started;
+
+    if (!(op->piece_flags & NIGH_F_TIMED)) {
+        op->copy(to, op->buffer + op->sent, bytes);
+        return;
+    }
+    started = nigh_plan_clock();
+    op->copy(to, op->buffer + op->sent, bytes);
+    op->copy_ns += nigh_plan_clock() - started;
+}
+
+void nigh_plan_read(struct nigh_endpoint *endpoint, uint64_t started, uint64_t bytes, uint32_t flags)
+{
+    uint32_t strategy = flags >> NIGH_F_STRATEGY_SHIFT & NIGH_F_STRATEGY_MASK;
+    uint64_t *cost = &endpoint->pair->read_cost[strategy];
+    uint64_t was;
+
+    if (strategy >= NIGH_PACE_STRATEGIES)
+        return;
+    /* Relaxed, here and below: a figure, nothing depends on it. We alone write it. */
+    was = nigh_load_relaxed(cost);
+    nigh_store_relaxed(cost, (uint64_t)((uint32_t)(was >> 32) + (uint32_t)(bytes / NIGH_LINE)) << 32 |
+                                 (uint32_t)(was + nigh_plan_clock() - started));
 }
 
 void nigh_plan_sent(struct nigh_endpoint *endpoint, const struct nigh_send_op *op)
 {
-    if (!op->started_ns || endpoint->timed.until)
+    uint32_t at = (endpoint->timed_head + endpoint->timed_count) % NIGH_TIMED_MAX;
+
+    if (!(op->piece_flags & NIGH_F_TIMED) || endpoint->timed_count == NIGH_TIMED_MAX)
         return;
-    endpoint->timed = (struct nigh_timed){
-        .until = endpoint->tx.next,
-        .started_ns = op->started_ns,
-        .looked_ns = now_ns(),
-        .bytes = op->bytes,
-        .strategy = op->strategy,
-    };
+    endpoint->timed[at] = (struct nigh_timed){endpoint->tx.next, op->bytes, op->copy_ns, op->strategy};
+    endpoint->timed_count++;
     nigh_progress_busy(endpoint);
 }
 
-bool nigh_plan_watch(struct nigh_endpoint *endpoint)
+/* The pipeline is as fast as its slower side. What either side waited for says nothing and is not in the figures. The
+ * receiver's part may be that of later messages of the same strategy too: it is a figure per line. */
+static void learn(struct nigh_endpoint *endpoint, const struct nigh_timed *timed)
 {
-    struct nigh_timed *timed = &endpoint->timed;
-    uint64_t consumed, now, took;
-    uint64_t changes = endpoint->pace.changes;
+    uint64_t now = nigh_load_relaxed(&endpoint->peer_read_cost[timed->strategy]);
+    uint64_t before = endpoint->read_before[timed->strategy];
+    uint32_t lines = (uint32_t)(now >> 32) - (uint32_t)(before >> 32), ns = (uint32_t)now - (uint32_t)before;
+    uint64_t changes = endpoint->pace.changes, read;
 
-    if (!timed->until)
-        return false;
-    consumed = nigh_ring_consumed(&endpoint->tx);
-    now = now_ns();
-    if (consumed < timed->until || consumed == UINT64_MAX) {
-        timed->looked_ns = now;
-        return false;
-    }
-    took = now - timed->started_ns;
-    /* We were away while it became complete: the time says when we came back. */
-    nigh_pace_learn(&endpoint->pace, timed->strategy, timed->bytes, took, now - timed->looked_ns > took / 8);
+    if (!lines || lines < timed->bytes / NIGH_LINE / 2)
+        return;
+    endpoint->read_before[timed->strategy] = now;
+    read = (uint64_t)ns * (timed->bytes / NIGH_LINE) / lines;
+    nigh_pace_learn(&endpoint->pace, timed->strategy, timed->bytes,
+                    read > timed->copy_ns ? read : timed->copy_ns, false);
     endpoint->context->counters.path_changes += endpoint->pace.changes - changes;
-    timed->until = 0;
-    return false;
+}
+
+void nigh_plan_watch(struct nigh_endpoint *endpoint)
+{
+    uint64_t consumed;
+
+    if (!endpoint->timed_count)
+        return;
+    consumed = nigh_ring_consumed(&endpoint->tx);
+    while (endpoint->timed_count && consumed != UINT64_MAX &&
+           endpoint->timed[endpoint->timed_head].until <= consumed) {
+        learn(endpoint, &endpoint->timed[endpoint->timed_head]);
+        endpoint->timed_head = (endpoint->timed_head + 1) % NIGH_TIMED_MAX;
+        endpoint->timed_count--;
+    }
 }

@@ -198,7 +198,7 @@ static bool push_sends(struct nigh_context *context)
             continue;
         }
         moved |= nigh_send_progress(endpoint) || endpoint->suspect;
-        if (endpoint->queue.head || endpoint->flow.head || endpoint->timed.until || endpoint->suspect)
+        if (endpoint->queue.head || endpoint->flow.head || endpoint->timed_count || endpoint->suspect)
             nigh_progress_busy(endpoint);
     }
     return moved;

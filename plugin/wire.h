@@ -45,8 +45,11 @@ enum nigh_kind {
 #define NIGH_F_SYNC   1u /* FIRST: the sender waits for GRANT even if it needs none to send */
 #define NIGH_F_NOTIFY 2u /* PUT: tell the target's program */
 /* FIRST, PIECE, PUT, REPLY: the enum nigh_copy_kernel that the reader should copy with */
-#define NIGH_F_KERNEL_SHIFT 4
-#define NIGH_F_KERNEL_MASK  7u
+#define NIGH_F_KERNEL_SHIFT   4
+#define NIGH_F_KERNEL_MASK    7u
+#define NIGH_F_TIMED          128u /* the reader should add what the copy costs to read_cost[strategy] */
+#define NIGH_F_STRATEGY_SHIFT 8
+#define NIGH_F_STRATEGY_MASK  7u
 
 /* Where a piece lies is given in lines from the arena's start: 256 GiB in 32 bits, and the pool lies first. */
 struct nigh_wire_first {

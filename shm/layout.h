@@ -26,7 +26,7 @@
  *
  *   object                     writer                      readers
  *   header, state              owner                       every peer
- *   pair[i].consumed, .cold    owner, as receiver from i   peer i, as sender
+ *   pair[i].consumed, .cold,   owner, as receiver from i   peer i, as sender
  *   pair[i].ring, .closed      owner, as sender to i       peer i, as receiver
  *   ring of pair i, chunks     owner, as sender to i       peer i, as receiver
  *   heap                       owner's program             peers that were sent a reference
@@ -100,7 +100,9 @@ struct nigh_pair {
     uint64_t consumed; /* slots of the peer's ring to us that we have read, ever; its credit */
     uint32_t cold; /* 1: we do not poll this peer's ring each time, so it must set a hint after publishing */
     uint32_t reserved0;
-    uint64_t reserved1[6];
+    uint64_t
+        read_cost[6]; /* copying out pieces that the peer asked to be timed, by its strategy: lines << 32 |
+                              nanoseconds, ever; both wrap */
 
     uint64_t ring; /* our ring to the peer: arena offset / NIGH_PAGE << 8 | log2(slots); 0 = none yet */
     uint32_t

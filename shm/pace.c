@@ -214,6 +214,9 @@ static void change_to(struct nigh_pace *pace, struct nigh_pace_class *in, unsign
     in->patience = SWEEP_PATIENCE;
     in->settled = in->figure[strategy];
     pace->changes++;
+    /* Classes that have not begun begin with what another has found: the machine is the same for all. */
+    if (pace->strategy[strategy].from == 0)
+        pace->first = (uint8_t)strategy;
 }
 
 /* One of three messages may have been interrupted. */
@@ -299,6 +302,13 @@ static void learn_current(struct nigh_pace *pace, struct nigh_pace_class *in, fl
     } else if (in->since >= apart && (*now > in->settled * moved || *now * moved < in->settled)) {
         start_sweep(pace, in);
     }
+}
+
+bool nigh_pace_is_curious(const struct nigh_pace *pace, unsigned strategy, size_t bytes)
+{
+    const struct nigh_pace_class *in = &pace->in[class_of(bytes)];
+
+    return (in->trial != NONE && strategy == in->trial) || in->heard < WARM || in->settled <= 0 || in->strays;
 }
 
 void nigh_pace_learn(struct nigh_pace *pace, unsigned strategy, size_t bytes, uint64_t ns, bool stalled)

@@ -74,6 +74,10 @@ int nigh_strategy_check(const struct nigh_strategy *strategy, const char **why);
  * read, nothing is allocated, a few ns. */
 unsigned nigh_pace_choose(struct nigh_pace *pace, size_t bytes);
 
+/* Is the time of this message wanted more than others': is it part of a trial, or does its class know little yet, or do
+ * its figures look as if the machine had changed? For callers that time only some messages. */
+bool nigh_pace_is_curious(const struct nigh_pace *pace, unsigned strategy, size_t bytes);
+
 /* Tells how long a message took, from the first byte copied to the receiver's word that it has all, with the
  * strategy that nigh_pace_choose gave for it. Messages may be told in any order and some never. `stalled`: the
  * peer or this side was busy with something else meanwhile, so the time says nothing; it is not learned. */

@@ -425,7 +425,7 @@ static const struct place layout[] = {
     FIELD(nigh_pair, consumed, 0, 8),
     FIELD(nigh_pair, cold, 8, 4),
     FIELD(nigh_pair, reserved0, 12, 4),
-    FIELD(nigh_pair, reserved1, 16, 48),
+    FIELD(nigh_pair, read_cost, 16, 48),
     FIELD(nigh_pair, ring, 64, 8),
     FIELD(nigh_pair, closed, 72, 4),
     FIELD(nigh_pair, reserved2, 76, 4),
