@@ -9,6 +9,7 @@
 
 #include "nigh/transport.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 struct nigh_cq {
@@ -20,6 +21,7 @@ struct nigh_cq {
     uint64_t promised; /* tail + reservations that are not used up: a reservation touches nothing else */
     struct nigh_completion *direct; /* where the next goes while the host's array has room: past the ring */
     uint32_t direct_left;
+    uint64_t direct_tail; /* `tail` when the host last came with an empty queue */
 };
 
 /* An empty queue with room for `slots` completions (rounded up to a power of two, at least 64). -ENOMEM. */
@@ -77,6 +79,13 @@ static inline void nigh_cq_direct(struct nigh_cq *cq, struct nigh_completion *ou
 {
     cq->direct = out;
     cq->direct_left = count;
+    cq->direct_tail = cq->tail;
+}
+
+/* Are there completions that the host has not seen, or may be looking at? What they point at must stay. */
+static inline bool nigh_cq_in_use(const struct nigh_cq *cq)
+{
+    return cq->tail != cq->head || cq->tail != cq->direct_tail;
 }
 
 static inline uint32_t nigh_cq_undirect(struct nigh_cq *cq, const struct nigh_completion *out)

@@ -156,7 +156,7 @@ static void bury(struct nigh_endpoint *endpoint)
 static bool is_left_over(const struct nigh_endpoint *endpoint)
 {
     if (endpoint->state < NIGH_PEER_CLOSED || endpoint->refs || endpoint->gone || endpoint->pins ||
-        nigh_cq_count(&endpoint->context->cq))
+        nigh_cq_in_use(&endpoint->context->cq))
         return false;
     for (uint32_t tclass = 0; tclass < NIGH_TCLASSES; tclass++)
         if (nigh_match_find(&endpoint->context->matcher, endpoint->index, tclass, 0, NIGH_IGNORE_ALL, false))

@@ -197,6 +197,33 @@ static void test_messages_of_an_earlier_connection(void **state)
     assert_int_equal(hosted_until(&a, &b, NIGH_OP_RECV, 5)->status, 0);
 }
 
+/* It connected by itself, sent, and left, all before we looked: the completion comes with an endpoint, and the host may
+ * still look at it, and answer, until it comes for more. */
+static void test_endpoint_of_a_completion(void **state)
+{
+    struct nigh_endpoint *to;
+    uint64_t word = 4711;
+    const struct nigh_completion *done;
+
+    (void)state;
+    hosted_open(&a, job, 0, 0);
+    hosted_open(&b, job, 1, 0);
+    to = hosted_connect(&b, 0);
+    while (hosted_state(&b, to) != NIGH_READY)
+        hosted_turns(&a, &b, 1);
+    assert_int_equal(hosted_recv(&a, NULL, 1, 1, in, 8, 0), 0);
+    assert_int_equal(hosted_send(to, 2, 1, &word, 8, 0), 0);
+    hosted_close(&b);
+    a.count = 0;
+    while (!(done = hosted_find(&a, NIGH_OP_RECV, 1)))
+        hosted_poll(&a);
+    assert_int_equal(hosted_facts(&a).peers, 1);
+    assert_int_equal(hosted_state(&a, done->endpoint), NIGH_PEER_CLOSED);
+    assert_int_equal(hosted_send(done->endpoint, 3, 1, &word, 8, 0), -ECONNRESET);
+    hosted_turns(&a, NULL, 5000);
+    assert_int_equal(hosted_facts(&a).peers, 0);
+}
+
 /* More connections, one after another, than there is room for at one time: each index comes back, whoever of the two
  * looks first, and what comes for one that is gone is dropped. */
 static void test_connections_without_end(void **state)
@@ -244,6 +271,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup_teardown(test_descriptor_beside_a_sleeper, start, stop),
     cmocka_unit_test_setup_teardown(test_chunks_outlive_the_connection, start, stop),
     cmocka_unit_test_setup_teardown(test_messages_of_an_earlier_connection, start, stop),
+    cmocka_unit_test_setup_teardown(test_endpoint_of_a_completion, start, stop),
     cmocka_unit_test_setup_teardown(test_connections_without_end, start, stop),
 };
 
