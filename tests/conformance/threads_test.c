@@ -3,6 +3,7 @@
 #include "tests/support/data.h"
 #include "tests/support/pair.h"
 #include <pthread.h>
+#include <sched.h>
 #include <string.h>
 #include <time.h>
 
@@ -158,6 +159,7 @@ static void *sleeping(void *argument)
 static void woken(struct pair *pair)
 {
     struct pair_end *end = pair->end[0];
+    struct timespec moment = {.tv_nsec = 20000000};
     struct sleeper sleepers[THREADS];
     pthread_t threads[THREADS];
     uint64_t value = 6, got = 0;
@@ -169,17 +171,16 @@ static void woken(struct pair *pair)
     }
     for (uint32_t i = 0; i < THREADS; i++)
         while (!__atomic_load_n(&sleepers[i].before, __ATOMIC_ACQUIRE))
-            ;
-    struct timespec moment = {.tv_nsec = 20000000};
+            sched_yield();
     nanosleep(&moment, NULL);
-    pair_recv(end, &got, 8, 1, 1);
     pair_send(end, &value, 8, 1, 0, 2);
     for (uint32_t i = 0; i < THREADS; i++) {
         pthread_join(threads[i], NULL);
         CHECK_INT(sleepers[i].rc, 0);
     }
-    pair_received(end, 1, 8);
     pair_sent(end, 2, 8);
+    pair_recv(pair->end[1], &got, 8, 1, 1);
+    pair_received(pair->end[1], 1, 8);
     CHECK_INT(got, 6);
 }
 
@@ -190,7 +191,7 @@ static const struct pair_case cases[] = {
      .options = {.flags = NIGH_OPEN_THREADS}},
     {.name = "all sleepers wake",
      .play = woken,
-     .forms = PAIR_SELF,
+     .forms = PAIR_SELF | PAIR_TWO,
      .options = {.flags = NIGH_OPEN_THREADS, .spin_ns = 1}},
 };
 
