@@ -432,6 +432,8 @@ uint32_t nigh_arrive_poll(struct nigh_endpoint *endpoint, uint32_t budget)
             break;
         }
         count++;
+        if (count > 1)
+            nigh_ring_prefetch(rx);
         if (__builtin_expect(nigh_head_kind(head) != NIGH_K_MOVE, 1))
             nigh_ring_advance(rx, nigh_slots_for(nigh_head_bytes(head)));
         if (endpoint->rx_bytes >= RETURN_BYTES)

@@ -49,6 +49,12 @@ static inline int nigh_cq_reserve(struct nigh_cq *cq, uint32_t count)
     return 0;
 }
 
+/* Is there room for one more that nobody has promised? */
+static inline bool nigh_cq_has_room(const struct nigh_cq *cq)
+{
+    return cq->promised - cq->head <= cq->mask;
+}
+
 /* Gives reservations back: of operations that end without a completion. */
 static inline void nigh_cq_unreserve(struct nigh_cq *cq, uint32_t count)
 {
@@ -65,6 +71,13 @@ static inline struct nigh_completion *nigh_cq_next(struct nigh_cq *cq)
         return cq->direct++;
     }
     return &cq->ring[cq->tail++ & cq->mask];
+}
+
+/* A slot without a reservation, for a completion that is made at once: nigh_cq_has_room() has said yes. */
+static inline struct nigh_completion *nigh_cq_next_unpromised(struct nigh_cq *cq)
+{
+    cq->promised++;
+    return nigh_cq_next(cq);
 }
 
 /* Uses up one reservation. Cannot fail. */

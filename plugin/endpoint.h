@@ -159,16 +159,20 @@ int nigh_link_send(struct nigh_endpoint *endpoint, uint64_t head, uint64_t tag, 
 void nigh_link_answer(struct nigh_endpoint *endpoint, enum nigh_kind kind, uint32_t flags, uint64_t tag,
                       uint64_t imm, const void *payload, uint32_t bytes);
 
-/* The one check after publishing (SLEEP_CHECK). */
-static inline void nigh_link_published(struct nigh_endpoint *endpoint)
+/* The one check after publishing (SLEEP_CHECK): true where nigh_link_wake() must follow. */
+static inline bool nigh_link_must_wake(const struct nigh_endpoint *endpoint)
 {
     if (__builtin_expect(endpoint->light, 1))
         nigh_fence_light(SLEEP_CHECK);
     else
         nigh_fence_full(SLEEP_CHECK);
     /* Relaxed: the words steer only whether to wake; the ring itself carries the data. */
-    if (__builtin_expect(nigh_load_relaxed(endpoint->peer_asleep) | nigh_load_relaxed(endpoint->peer_cold),
-                         0))
+    return nigh_load_relaxed(endpoint->peer_asleep) | nigh_load_relaxed(endpoint->peer_cold);
+}
+
+static inline void nigh_link_published(struct nigh_endpoint *endpoint)
+{
+    if (__builtin_expect(nigh_link_must_wake(endpoint), 0))
         nigh_link_wake(endpoint);
 }
 

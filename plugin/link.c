@@ -64,7 +64,7 @@ static int grow(struct nigh_endpoint *endpoint)
     }
     endpoint->old_ring = endpoint->ring_offset;
     endpoint->old_ring_slots = tx->mask + 1;
-    nigh_ring_address(tx->at, ring_word(offset, slots), 0);
+    nigh_ring_address(nigh_ring_at(tx), ring_word(offset, slots), 0);
     nigh_ring_commit(tx, nigh_head_make(NIGH_K_MOVE, 0, 0, 0), 1);
     nigh_link_published(endpoint);
     rc = nigh_ring_tx_use(tx, context->arena.base + offset, slots, 0);
@@ -142,7 +142,7 @@ int nigh_link_send(struct nigh_endpoint *endpoint, uint64_t head, uint64_t tag, 
     rc = nigh_link_room(endpoint, slots);
     if (rc)
         return rc;
-    nigh_ring_address(tx->at, tag, imm);
+    nigh_ring_address(nigh_ring_at(tx), tag, imm);
     nigh_ring_write_body(tx, payload, bytes);
     nigh_ring_commit(tx, head | (uint64_t)bytes << 32, slots);
     nigh_link_published(endpoint);

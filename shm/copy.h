@@ -125,6 +125,20 @@ NIGH_COPY_INLINE void nigh_copy_small(void *to, const void *from, size_t bytes)
         nigh_copy_to_16(dst, src, bytes);
 }
 
+/* Copies 0 to 40 bytes into the payload of a slot, where what lies behind them may be overwritten: up to 8 bytes go in
+ * one store. */
+NIGH_COPY_INLINE void nigh_copy_slot(uint8_t *dst, const uint8_t *src, size_t bytes)
+{
+    uint64_t word;
+
+    if (__builtin_expect(bytes == 8, 1)) {
+        memcpy(&word, src, 8);
+        memcpy(dst, &word, 8);
+        return;
+    }
+    nigh_copy_small(dst, src, bytes);
+}
+
 /* For copy.c alone: the x86-64 forms, NULL for what the CPU lacks, and the widest form the CPU runs. */
 nigh_copy_fn nigh_copy_x86(enum nigh_copy_kernel kernel, enum nigh_copy_isa isa);
 enum nigh_copy_isa nigh_copy_x86_isa(void);

@@ -115,7 +115,7 @@ static_assert(sizeof(struct nigh_pair) == 2 * NIGH_LINE, "pair");
 static_assert(offsetof(struct nigh_pair, ring) == NIGH_LINE, "pair.ring");
 
 /*
- * A slot of a ring: one line. Word 0 is stored last, with release, and holds the lap: slots of an earlier
+ * A slot of a ring: one line. The ring is used from its last slot downwards (shm/ring.h). Word 0 is stored last, with release, and holds the lap: slots of an earlier
  * lap, and the zeroed memory of a new ring (laps begin with 1), are told from fresh ones by it. A message of
  * more than NIGH_SLOT_PAYLOAD bytes goes on in the following slots, which are pure payload.
  *

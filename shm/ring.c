@@ -5,9 +5,21 @@
 #include <errno.h>
 #include <stdlib.h>
 
+void nigh_ring_disarm(struct nigh_ring_tx *tx, uint64_t seq)
+{
+    uint64_t at = (seq - tx->base) & tx->mask, bit = UINT64_C(1) << (at & 63);
+
+    if (!(tx->was_body[at >> 6] & bit))
+        return;
+    tx->was_body[at >> 6] &= ~bit;
+    tx->armed--;
+    /* Relaxed: the RING_PUBLISH store that lets the consumer come here follows. */
+    nigh_store_relaxed(&nigh_ring_slot(tx, seq)->head, (nigh_ring_lap(tx, seq) - 1) << NIGH_LAP_SHIFT);
+}
+
 static void mark_body(struct nigh_ring_tx *tx, uint64_t first, uint32_t count)
 {
-    for (uint64_t i = first; i < first + count; i++) {
+    for (uint64_t i = first - tx->base; i < first - tx->base + count; i++) {
         uint64_t at = i & tx->mask, bit = UINT64_C(1) << (at & 63);
 
         tx->armed += !(tx->was_body[at >> 6] & bit);
@@ -15,49 +27,56 @@ static void mark_body(struct nigh_ring_tx *tx, uint64_t first, uint32_t count)
     }
 }
 
-/* The bytes of a body that lie before the ring's end: the rest goes on at its beginning. */
-static uint32_t before_wrap(uint64_t at, uint32_t mask, uint32_t bytes)
-{
-    uint64_t room = (mask + 1 - at) * NIGH_LINE;
+/* Where the payload behind that of a header slot lies: `first` bytes from slot `low`, the rest from slot `high`. */
+struct body {
+    uint64_t low, high;
+    uint32_t first;
+};
 
-    return room < bytes ? (uint32_t)room : bytes;
+/* `header` is the index of the header slot, `rest` is not 0. */
+static struct body body_of(uint64_t header, uint32_t mask, uint32_t rest)
+{
+    uint64_t count = (rest + NIGH_LINE - 1) / NIGH_LINE;
+
+    if (count <= header)
+        return (struct body){.low = header - count, .first = rest};
+    return (struct body){.high = mask + 1 - (count - header), .first = (uint32_t)header * NIGH_LINE};
 }
 
 void nigh_ring_write_body(struct nigh_ring_tx *tx, const void *payload, uint32_t bytes)
 {
+    struct nigh_slot *header = nigh_ring_at(tx);
     const uint8_t *from = payload;
-    uint32_t rest, first;
-    uint64_t body;
+    struct body body;
+    uint32_t rest;
 
     if (bytes <= NIGH_SLOT_PAYLOAD) {
-        nigh_copy_small(tx->at->payload, from, bytes);
+        nigh_copy_small(header->payload, from, bytes);
         return;
     }
     rest = bytes - NIGH_SLOT_PAYLOAD;
-    body = (uint64_t)(tx->at - tx->slots + 1) & tx->mask;
-    first = before_wrap(body, tx->mask, rest);
-    nigh_copy_small(tx->at->payload, from, NIGH_SLOT_PAYLOAD);
-    nigh_copy_small(&tx->slots[body], from + NIGH_SLOT_PAYLOAD, first);
-    nigh_copy_small(tx->slots, from + NIGH_SLOT_PAYLOAD + first, rest - first);
-    mark_body(tx, body, nigh_slots_for(bytes) - 1);
+    body = body_of((uint64_t)(header - tx->slots), tx->mask, rest);
+    nigh_copy_small(header->payload, from, NIGH_SLOT_PAYLOAD);
+    nigh_copy_small(&tx->slots[body.low], from + NIGH_SLOT_PAYLOAD, body.first);
+    nigh_copy_small(&tx->slots[body.high], from + NIGH_SLOT_PAYLOAD + body.first, rest - body.first);
+    mark_body(tx, tx->next + 1, nigh_slots_for(bytes) - 1);
 }
 
 void nigh_ring_read_body(const struct nigh_ring_rx *rx, void *out, uint32_t bytes)
 {
+    struct body body;
     uint8_t *to = out;
-    uint32_t rest, first;
-    uint64_t body;
+    uint32_t rest;
 
     if (bytes <= NIGH_SLOT_PAYLOAD) {
         nigh_copy_small(to, rx->at->payload, bytes);
         return;
     }
     rest = bytes - NIGH_SLOT_PAYLOAD;
-    body = (uint64_t)(rx->at - rx->slots + 1) & rx->mask;
-    first = before_wrap(body, rx->mask, rest);
+    body = body_of((uint64_t)(rx->at - rx->slots), rx->mask, rest);
     nigh_copy_small(to, rx->at->payload, NIGH_SLOT_PAYLOAD);
-    nigh_copy_small(to + NIGH_SLOT_PAYLOAD, &rx->slots[body], first);
-    nigh_copy_small(to + NIGH_SLOT_PAYLOAD + first, rx->slots, rest - first);
+    nigh_copy_small(to + NIGH_SLOT_PAYLOAD, &rx->slots[body.low], body.first);
+    nigh_copy_small(to + NIGH_SLOT_PAYLOAD + body.first, &rx->slots[body.high], rest - body.first);
 }
 
 int nigh_ring_tx_use(struct nigh_ring_tx *tx, void *memory, uint32_t slots, uint32_t spare)
@@ -68,8 +87,8 @@ int nigh_ring_tx_use(struct nigh_ring_tx *tx, void *memory, uint32_t slots, uint
         return -ENOMEM;
     free(tx->was_body);
     tx->was_body = was_body;
-    tx->slots = tx->at = memory;
-    tx->lap = NIGH_LAP_ONE;
+    tx->slots = memory;
+    tx->shift = (uint32_t)__builtin_ctz(slots);
     tx->base = tx->next;
     tx->spare = spare;
     tx->limit = tx->next + slots - spare;
@@ -86,7 +105,9 @@ void nigh_ring_tx_destroy(struct nigh_ring_tx *tx)
 
 void nigh_ring_rx_use(struct nigh_ring_rx *rx, const void *memory, uint32_t slots)
 {
-    rx->slots = rx->at = memory;
-    rx->lap = NIGH_LAP_ONE;
+    rx->slots = memory;
+    rx->base = rx->next;
     rx->mask = slots - 1;
+    rx->shift = (uint32_t)__builtin_ctz(slots);
+    nigh_ring_advance(rx, 0);
 }

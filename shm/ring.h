@@ -9,7 +9,11 @@
  *   fill body slots, then the header slot     read it
  *   commit: store word 0 (RING_PUBLISH)       advance(n); now and then return credit (CREDIT_RETURN)
  *
- * A message of n slots is a header slot and n - 1 slots of pure payload. Payload may look like anything, also like the
+ * Slots are used downwards: the reader's hardware prefetcher runs on upwards from what is read, and would take the lines
+ * that the producer writes next away from it (docs/rationale.md has the figures).
+ *
+ * A message of n slots is a header slot and, below it, n - 1 slots of pure payload, in it upwards; where they go past
+ * the ring's beginning the first of the payload lies there and the rest at the ring's end. Payload may look like anything, also like the
  * header of the next lap, so a slot that was payload is disarmed before the consumer can come to look at it as a
  * header: commit writes an old lap into the slot behind the message first, if that was payload when last used. Small
  * messages never pay for this.
@@ -28,8 +32,8 @@
 #define NIGH_RING_MAX 65536u
 #define NIGH_BODY_MAX \
     2088u /* longest payload in a ring: 33 slots, so a ring of NIGH_RING_MIN always can take one */
-#define NIGH_LAP_SHIFT 48
-#define NIGH_LAP_ONE   (UINT64_C(1) << NIGH_LAP_SHIFT)
+#define NIGH_RING_AHEAD 4u /* 2, 4 and 8 are alike, 1 and 16 worse */
+#define NIGH_LAP_SHIFT  48
 
 /* Word 0 of a slot without its lap. */
 static inline uint64_t nigh_head_make(uint32_t kind, uint32_t bytes, uint32_t tclass, uint32_t flags)
@@ -66,18 +70,35 @@ static inline uint32_t nigh_slots_for(uint32_t bytes)
 /* ---- producer ------------------------------------------------------------------------------------------ */
 
 struct nigh_ring_tx {
-    struct nigh_slot *at;    /* the slot of `next`; NULL: no ring yet */
-    uint64_t lap;            /* of `at`, in its place in word 0 */
+    struct nigh_slot *slots; /* NULL: no ring yet */
     uint64_t next;           /* slots produced, ever, over all rings of this pair */
     uint64_t limit;          /* `next` may come up to here without asking for credit */
-    struct nigh_slot *slots; /* NULL: no ring yet */
     uint64_t base;           /* `next` when this ring was taken into use */
     uint32_t mask;           /* slots - 1 */
+    uint32_t shift;          /* log2 of slots */
     uint32_t spare; /* slots kept back, so that a full ring has room for the message that replaces it */
     uint32_t armed; /* count of slots that hold payload and would have to be disarmed */
     const uint64_t *credit; /* consumed, in the peer's arena */
     uint64_t *was_body;     /* a bit a slot; private */
 };
+
+/* The lap of slot `seq` as a number; 16 bits of it are in word 0. */
+static inline uint64_t nigh_ring_lap(const struct nigh_ring_tx *tx, uint64_t seq)
+{
+    return ((seq - tx->base) >> tx->shift) + 1;
+}
+
+/* Where slot `seq` lies: downwards from the ring's end. */
+static inline struct nigh_slot *nigh_ring_slot(const struct nigh_ring_tx *tx, uint64_t seq)
+{
+    return tx->slots + (~(seq - tx->base) & tx->mask);
+}
+
+/* The slot that the next message begins with. */
+static inline struct nigh_slot *nigh_ring_at(const struct nigh_ring_tx *tx)
+{
+    return nigh_ring_slot(tx, tx->next);
+}
 
 /*
  * How far the peer has read, or UINT64_MAX if it claims what it cannot have. A value that goes back is the peer's own
@@ -101,50 +122,43 @@ static inline bool nigh_ring_refresh(struct nigh_ring_tx *tx)
     return true;
 }
 
-/* Is there room for `count` slots and the one behind them? */
+/* Is there room for `count` slots and the one behind them, by the credit that we know of? */
+static inline bool nigh_ring_has_room(const struct nigh_ring_tx *tx, uint32_t count)
+{
+    return tx->next + count < tx->limit;
+}
+
+/* The same, asking for credit if need be. */
 static inline bool nigh_ring_room(struct nigh_ring_tx *tx, uint32_t count)
 {
-    if (__builtin_expect(tx->next + count < tx->limit, 1))
+    if (__builtin_expect(nigh_ring_has_room(tx, count), 1))
         return true;
-    return nigh_ring_refresh(tx) && tx->next + count < tx->limit;
+    return nigh_ring_refresh(tx) && nigh_ring_has_room(tx, count);
 }
 
-/* Disarms the slot `at`, whose lap is `lap`, if it was payload. */
-static inline void nigh_ring_disarm(struct nigh_ring_tx *tx, struct nigh_slot *slot, uint64_t lap)
+/* Disarms slot `seq` if it was payload. */
+void nigh_ring_disarm(struct nigh_ring_tx *tx, uint64_t seq);
+
+/* Publishes a message of `count` slots at `next`: everything but word 0 has been written. For a ring in which nothing
+ * is armed. */
+static inline void nigh_ring_commit_unarmed(struct nigh_ring_tx *tx, uint64_t head, uint32_t count)
 {
-    size_t at = (size_t)(slot - tx->slots);
-    uint64_t bit = UINT64_C(1) << (at & 63);
-
-    if (!(tx->was_body[at >> 6] & bit))
-        return;
-    tx->was_body[at >> 6] &= ~bit;
-    tx->armed--;
-    /* Relaxed: the RING_PUBLISH store that lets the consumer come here follows. */
-    nigh_store_relaxed(&slot->head, lap - NIGH_LAP_ONE);
+    nigh_store_release(&nigh_ring_at(tx)->head, nigh_ring_lap(tx, tx->next) << NIGH_LAP_SHIFT | head,
+                       RING_PUBLISH);
+    tx->next += count;
 }
 
-/* Publishes a message of `count` slots whose header slot is `at`: everything but word 0 has been written. */
 static inline void nigh_ring_commit(struct nigh_ring_tx *tx, uint64_t head, uint32_t count)
 {
-    struct nigh_slot *slot = tx->at, *next = slot + count;
-    uint64_t lap = tx->lap;
-
-    if (__builtin_expect(next > tx->slots + tx->mask, 0)) {
-        next -= tx->mask + 1;
-        tx->lap += NIGH_LAP_ONE;
-    }
     if (__builtin_expect(tx->armed != 0, 0))
-        nigh_ring_disarm(tx, next, tx->lap);
-    nigh_store_release(&slot->head, lap | head, RING_PUBLISH);
-    tx->next += count;
-    tx->at = next;
+        nigh_ring_disarm(tx, tx->next + count);
+    nigh_ring_commit_unarmed(tx, head, count);
 }
 
 /* The words of a header slot beside word 0. Relaxed: RING_PUBLISH follows. */
 static inline void nigh_ring_address(struct nigh_slot *slot, uint64_t tag, uint64_t imm)
 {
-    nigh_store_relaxed(&slot->tag, tag);
-    nigh_store_relaxed(&slot->imm, imm);
+    nigh_store_pair_relaxed(&slot->tag, tag, imm);
 }
 
 /* Writes the payload of a message at `next`, over its header slot and body slots; `bytes` <= NIGH_BODY_MAX. */
@@ -170,7 +184,8 @@ struct nigh_ring_rx {
     const struct nigh_slot *slots; /* in the peer's arena; NULL: no ring yet */
     uint64_t next;                 /* slots consumed, ever */
     uint64_t returned;             /* of `next`, what the producer knows */
-    uint32_t mask;
+    uint64_t base;                 /* `next` when this ring was taken into use */
+    uint32_t mask, shift;
     uint64_t *credit; /* consumed, in our own arena */
 };
 
@@ -185,12 +200,18 @@ static inline uint64_t nigh_ring_peek(const struct nigh_ring_rx *rx)
 /* Goes past a message of `count` slots. */
 static inline void nigh_ring_advance(struct nigh_ring_rx *rx, uint32_t count)
 {
+    uint64_t seq = rx->next + count - rx->base;
+
     rx->next += count;
-    rx->at += count;
-    if (__builtin_expect(rx->at > rx->slots + rx->mask, 0)) {
-        rx->at -= rx->mask + 1;
-        rx->lap += NIGH_LAP_ONE;
-    }
+    rx->at = rx->slots + (~seq & rx->mask);
+    rx->lap = ((seq >> rx->shift) + 1) << NIGH_LAP_SHIFT;
+}
+
+/* Asks for a slot some messages ahead. Behind the first of a batch alone: where messages come one by one, it would take
+ * lines from a producer that is about to write them. */
+static inline void nigh_ring_prefetch(const struct nigh_ring_rx *rx)
+{
+    __builtin_prefetch(rx->slots + (~(rx->next - rx->base + NIGH_RING_AHEAD) & rx->mask));
 }
 
 /* Credit goes back each quarter of the ring: in between the producer keeps its line. */

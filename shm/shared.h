@@ -85,6 +85,12 @@ enum nigh_order_label { NIGH_ORDER_LABELS(NIGH_ORDER_ENUM) NIGH_ORDER_LABEL_COUN
 #define nigh_load_relaxed(p)     (NIGH_STEP(NIGH_RELAXED), __atomic_load_n((p), __ATOMIC_RELAXED))
 #define nigh_store_relaxed(p, v) (NIGH_STEP(NIGH_RELAXED), __atomic_store_n((p), (v), __ATOMIC_RELAXED))
 
+/* Two words that lie one behind the other, each of them relaxed: one entry of the store queue where the CPU has vectors. */
+typedef uint64_t nigh_pair_of_words __attribute__((vector_size(16), aligned(8), may_alias));
+#define nigh_store_pair_relaxed(p, first, second) \
+    (NIGH_STEP(NIGH_RELAXED),                     \
+     (void)(*(volatile nigh_pair_of_words *)(void *)(p) = (nigh_pair_of_words){(first), (second)}))
+
 /* In a spin loop: lets a hyperthread sibling run and keeps the loop from being reordered wildly at its exit. */
 static inline void nigh_pause(void)
 {

@@ -131,7 +131,7 @@ void foe_ring(struct foe *foe, uint32_t slots)
 void foe_publish(struct foe *foe, uint64_t head, uint64_t tag, uint64_t imm, const void *payload,
                  uint32_t slots)
 {
-    struct nigh_slot *slot = foe->tx.at;
+    struct nigh_slot *slot = nigh_ring_at(&foe->tx);
 
     slot->tag = tag;
     slot->imm = imm;
@@ -143,7 +143,7 @@ void foe_publish(struct foe *foe, uint64_t head, uint64_t tag, uint64_t imm, con
 
 void foe_send(struct foe *foe, uint64_t head, uint64_t tag, uint64_t imm, const void *payload, uint32_t bytes)
 {
-    struct nigh_slot *slot = foe->tx.at;
+    struct nigh_slot *slot = nigh_ring_at(&foe->tx);
 
     slot->tag = tag;
     slot->imm = imm;
