@@ -136,7 +136,7 @@ static const void *piece_at(const struct nigh_endpoint *endpoint, uint32_t line,
     return nigh_view_at(&endpoint->view, offset, bytes);
 }
 
-static void copy_out(void *to, const void *from, uint64_t bytes, uint32_t flags)
+void nigh_arrive_copy(void *to, const void *from, uint64_t bytes, uint32_t flags)
 {
     nigh_copy_fn copy =
         nigh_copy_select((enum nigh_copy_kernel)(flags >> NIGH_F_KERNEL_SHIFT & NIGH_F_KERNEL_MASK));
@@ -147,7 +147,7 @@ static void copy_out(void *to, const void *from, uint64_t bytes, uint32_t flags)
 }
 
 /* The message has all its bytes. */
-static void arrived_whole(struct nigh_message *message)
+static void message_done(struct nigh_message *message)
 {
     if (message->id != NIGH_NO_ID)
         message->endpoint->in.at[message->id] = NULL;
@@ -175,16 +175,16 @@ static enum nigh_verdict take_piece(struct nigh_message *message, uint32_t line,
         if (flags & NIGH_F_TIMED) {
             uint64_t started = nigh_plan_clock();
 
-            copy_out(message->to + message->got, from, fits < bytes ? fits : bytes, flags);
+            nigh_arrive_copy(message->to + message->got, from, fits < bytes ? fits : bytes, flags);
             nigh_plan_read(endpoint, started, fits < bytes ? fits : bytes, flags);
         } else {
-            copy_out(message->to + message->got, from, fits < bytes ? fits : bytes, flags);
+            nigh_arrive_copy(message->to + message->got, from, fits < bytes ? fits : bytes, flags);
         }
     }
     message->got += bytes;
     endpoint->rx_bytes += bytes;
     if (message->got == message->total)
-        arrived_whole(message);
+        message_done(message);
     return NIGH_GO;
 }
 
@@ -199,7 +199,7 @@ enum nigh_verdict nigh_arrive_first_piece(struct nigh_message *message, uint32_t
                                           uint32_t flags)
 {
     if (message->total == 0) {
-        arrived_whole(message);
+        message_done(message);
         return NIGH_GO;
     }
     message->endpoint->in.at[message->id] = message;
@@ -292,6 +292,49 @@ stay:
     return NIGH_STAY;
 }
 
+/* A whole message in one piece: for a plain receive it is copied and done. */
+static enum nigh_verdict arrive_whole(struct nigh_endpoint *endpoint, uint64_t head, uint64_t tag,
+                                      uint64_t imm)
+{
+    struct nigh_context *context = endpoint->context;
+    uint32_t flags = nigh_head_flags(head), tclass = nigh_head_tclass(head);
+    struct nigh_wire_piece piece;
+    struct nigh_message *message;
+    struct nigh_posted *posted;
+    const void *from;
+
+    nigh_arrive_payload(endpoint, &piece, sizeof(piece));
+    from = piece_at(endpoint, piece.line, piece.bytes);
+    if (!from || !piece.bytes || piece.bytes > NIGH_WHOLE_MAX || tclass >= NIGH_TCLASSES)
+        return NIGH_BAD;
+    /* What may be needed is had before anything is taken out of the matcher. */
+    if (nigh_slab_reserve(&context->messages, 1))
+        return NIGH_STAY;
+    posted = nigh_match_arrive(&context->matcher, endpoint->index, tclass, tag);
+    if (posted && !can_complete(context, posted))
+        return NIGH_STAY;
+    if (posted && !((struct nigh_recv_op *)(void *)posted)->flags) {
+        endpoint->rx_bytes += piece.bytes;
+        nigh_recv_deliver_piece(endpoint, (struct nigh_recv_op *)(void *)posted, from, piece.bytes, tag, imm,
+                                flags);
+        return NIGH_GO;
+    }
+    message = message_of(endpoint, head, tag, imm, piece.bytes, NIGH_NO_ID);
+    message->kind = NIGH_MSG_PIECES;
+    message->eager = piece.bytes;
+    if (!posted) {
+        message->buffer = malloc(piece.bytes);
+        if (!message->buffer) {
+            nigh_message_free(message);
+            return NIGH_STAY;
+        }
+        message->to = message->buffer;
+        message->room = piece.bytes;
+    }
+    accept_or_keep(message, posted);
+    return take_piece(message, piece.line, piece.bytes, flags & ~NIGH_F_TIMED);
+}
+
 /* ---- references ---------------------------------------------------------------------------------------- */
 
 static bool refer_is_sound(const struct nigh_endpoint *endpoint, const struct nigh_wire_refer *refer)
@@ -378,6 +421,8 @@ static enum nigh_verdict handle(struct nigh_endpoint *endpoint, uint64_t head, u
     switch (nigh_head_kind(head)) {
     case NIGH_K_MESSAGE:
         return arrive_message(endpoint, head, tag, imm);
+    case NIGH_K_WHOLE:
+        return arrive_whole(endpoint, head, tag, imm);
     case NIGH_K_FIRST:
         return arrive_first(endpoint, head, tag, imm);
     case NIGH_K_PIECE:

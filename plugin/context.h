@@ -120,6 +120,9 @@ void nigh_send_complete(struct nigh_endpoint *endpoint, struct nigh_send_op *op,
 void nigh_send_discard(struct nigh_endpoint *endpoint, struct nigh_send_op *op);
 /* First slot of an operation with pieces; then as many pieces as can go. -EAGAIN: nothing sent. */
 int nigh_large_start(struct nigh_endpoint *endpoint, struct nigh_send_op *op);
+/* Sends a message of at most NIGH_WHOLE_MAX in one piece, without an operation. -EAGAIN: it must go the long way. */
+#define NIGH_WHOLE_MAX 4096u
+int nigh_large_whole(struct nigh_endpoint *endpoint, const struct nigh_send *send);
 /* Sends pieces; true when something moved. */
 bool nigh_large_flow(struct nigh_endpoint *endpoint);
 /* The peer has matched it. */
@@ -149,6 +152,11 @@ void nigh_recv_finish(struct nigh_message *message, int status);
 /* A whole message of `bytes` at the ring's cursor for a posted receive: the short way. */
 void nigh_recv_deliver(struct nigh_endpoint *endpoint, struct nigh_recv_op *op, uint32_t bytes, uint64_t tag,
                        uint64_t imm);
+/* The same for one that lies in a chunk; `op` is a plain receive. */
+void nigh_recv_deliver_piece(struct nigh_endpoint *endpoint, struct nigh_recv_op *op, const void *from,
+                             uint32_t bytes, uint64_t tag, uint64_t imm, uint32_t flags);
+/* Copies a piece with the kernel that its sender asked for. */
+void nigh_arrive_copy(void *to, const void *from, uint64_t bytes, uint32_t flags);
 void nigh_recv_cancel(struct nigh_context *context, struct nigh_recv_op *op, int status,
                       struct nigh_endpoint *endpoint);
 struct nigh_message *nigh_message_create(struct nigh_endpoint *endpoint);

@@ -141,6 +141,8 @@ void nigh_plan_copy(struct nigh_send_op *op, void *to, uint32_t bytes);
 /* The receiving side of a timed piece: `started` is nigh_plan_clock() before its copy. */
 uint64_t nigh_plan_clock(void);
 void nigh_plan_read(struct nigh_endpoint *endpoint, uint64_t started, uint64_t bytes, uint32_t flags);
+/* Is the next message of a settled size one to be timed? */
+bool nigh_plan_is_due(const struct nigh_endpoint *endpoint);
 /* After its last piece. */
 void nigh_plan_sent(struct nigh_endpoint *endpoint, const struct nigh_send_op *op);
 /* Looks whether the timed message has been read. */

@@ -159,6 +159,39 @@ static uint32_t copy_piece(struct nigh_endpoint *endpoint, struct nigh_send_op *
     return bytes;
 }
 
+/* Room for a whole message in one piece, cut downwards: what is left of a chunk that is too small for it is left. */
+static bool whole_room(struct nigh_endpoint *endpoint, uint32_t bytes)
+{
+    uint32_t left = endpoint->chunk ? endpoint->chunk_high - endpoint->chunk_low : 0;
+
+    return left >= bytes || next_chunk(endpoint) == 0;
+}
+
+int nigh_large_whole(struct nigh_endpoint *endpoint, const struct nigh_send *send)
+{
+    struct nigh_context *context = endpoint->context;
+    uint32_t bytes = (uint32_t)send->bytes, lines = (bytes + NIGH_LINE - 1) / NIGH_LINE * NIGH_LINE;
+    const struct nigh_strategy *strategy;
+    struct nigh_wire_piece piece;
+    uint64_t offset;
+    unsigned index;
+
+    /* One that is due to be timed goes the long way. */
+    if (!nigh_pace_is_settled(&endpoint->pace, bytes, &index) || nigh_plan_is_due(endpoint) ||
+        nigh_link_room(endpoint, 1) || !whole_room(endpoint, lines))
+        return -EAGAIN;
+    endpoint->untimed++;
+    strategy = &endpoint->pace.strategy[index];
+    endpoint->chunk_high -= lines;
+    offset = endpoint->chunk + endpoint->chunk_high;
+    nigh_copy_select(strategy->sender)(context->arena.base + offset, send->buffer, bytes);
+    piece = (struct nigh_wire_piece){(uint32_t)(offset / NIGH_LINE), bytes};
+    return nigh_link_send(
+        endpoint,
+        nigh_head_make(NIGH_K_WHOLE, 0, send->tclass, (uint32_t)strategy->receiver << NIGH_F_KERNEL_SHIFT),
+        send->tag, send->imm, &piece, sizeof(piece));
+}
+
 static void all_sent(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
 {
     nigh_plan_sent(endpoint, op);

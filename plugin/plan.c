@@ -43,6 +43,11 @@ void nigh_plan_probe(struct nigh_endpoint *endpoint)
     endpoint->cma_error = -rc;
 }
 
+bool nigh_plan_is_due(const struct nigh_endpoint *endpoint)
+{
+    return (endpoint->untimed + 1) % TIME_ONE_IN == 0;
+}
+
 static bool is_timed(struct nigh_endpoint *endpoint, const struct nigh_send_op *op, bool curious)
 {
     if (op->kind != NIGH_SEND_CHUNKED || endpoint->timed_count == NIGH_TIMED_MAX)

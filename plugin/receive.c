@@ -249,6 +249,16 @@ static void deliver_special(struct nigh_endpoint *endpoint, struct nigh_recv_op 
     nigh_recv_finish(message, message->status);
 }
 
+void nigh_recv_deliver_piece(struct nigh_endpoint *endpoint, struct nigh_recv_op *op, const void *from,
+                             uint32_t bytes, uint64_t tag, uint64_t imm, uint32_t flags)
+{
+    uint32_t copied = bytes <= op->bytes ? bytes : (uint32_t)op->bytes;
+
+    nigh_arrive_copy(op->buffer, from, copied, flags);
+    count_received(endpoint->context, bytes, copied < bytes);
+    complete(endpoint, op, copied < bytes ? -EMSGSIZE : 0, bytes, tag, imm, NULL, 0);
+}
+
 void nigh_recv_deliver(struct nigh_endpoint *endpoint, struct nigh_recv_op *op, uint32_t bytes, uint64_t tag,
                        uint64_t imm)
 {

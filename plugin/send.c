@@ -320,9 +320,25 @@ static int post_body(struct nigh_endpoint *endpoint, const struct nigh_send *sen
  * stack; a silent send reserves no completion; fields go through registers.
  */
 
+/* More than a body: in one piece where that will do, else as an operation. */
+static int post_large(struct nigh_endpoint *endpoint, const struct nigh_send *send)
+{
+    const struct nigh_config *config = &endpoint->context->config;
+
+    if (send->bytes > NIGH_WHOLE_MAX || send->bytes >= config->heap_from || config->path >= 0 ||
+        nigh_cq_reserve(&endpoint->context->cq, 1))
+        return post_general(endpoint, send);
+    if (nigh_large_whole(endpoint, send)) {
+        nigh_cq_unreserve(&endpoint->context->cq, 1);
+        return post_general(endpoint, send);
+    }
+    sent(endpoint, send, NIGH_PATH_CHUNKED);
+    return 0;
+}
+
 static __attribute__((noinline)) int post_longer(struct nigh_endpoint *endpoint, const struct nigh_send *send)
 {
-    return send->bytes > endpoint->context->config.body_bytes ? post_general(endpoint, send)
+    return send->bytes > endpoint->context->config.body_bytes ? post_large(endpoint, send)
                                                               : post_body(endpoint, send);
 }
 

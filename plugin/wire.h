@@ -5,6 +5,7 @@
  *
  *   kind      tag      imm      payload          meaning
  *   MESSAGE   tag      imm      body             a whole message
+ *   WHOLE     tag      imm      wire_piece       a whole message in one piece
  *   FIRST     tag      imm      wire_first       a longer message begins; its first piece, if any, lies in a chunk
  *   PIECE     id       -        wire_piece       the next piece of the sender's message `id`
  *   REFER     tag      imm      wire_refer       a message that the receiver reads where it lies: heap, cma, lend
@@ -38,6 +39,7 @@ enum nigh_kind {
     NIGH_K_ATOMIC,
     NIGH_K_RESULT,
     NIGH_K_MOVE,
+    NIGH_K_WHOLE,
     NIGH_K_END, /* one past the last */
 };
 

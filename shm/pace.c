@@ -304,6 +304,15 @@ static void learn_current(struct nigh_pace *pace, struct nigh_pace_class *in, fl
     }
 }
 
+bool nigh_pace_is_settled(const struct nigh_pace *pace, size_t bytes, unsigned *strategy)
+{
+    const struct nigh_pace_class *in = &pace->in[class_of(bytes)];
+
+    *strategy = pace->forced != NONE ? pace->forced : in->current;
+    return pace->forced != NONE || (in->begun && in->trial == NONE && in->sweep == 0 && in->heard >= WARM &&
+                                    in->settled > 0 && !in->strays && in->credit < (float)TRIAL * (float)bytes);
+}
+
 bool nigh_pace_is_curious(const struct nigh_pace *pace, unsigned strategy, size_t bytes)
 {
     const struct nigh_pace_class *in = &pace->in[class_of(bytes)];

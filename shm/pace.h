@@ -74,6 +74,9 @@ int nigh_strategy_check(const struct nigh_strategy *strategy, const char **why);
  * read, nothing is allocated, a few ns. */
 unsigned nigh_pace_choose(struct nigh_pace *pace, size_t bytes);
 
+/* True, and *strategy, when messages of `bytes` simply go on as they do: no trial is due or out, nothing needs timing. */
+bool nigh_pace_is_settled(const struct nigh_pace *pace, size_t bytes, unsigned *strategy);
+
 /* Is the time of this message wanted more than others': is it part of a trial, or does its class know little yet, or do
  * its figures look as if the machine had changed? For callers that time only some messages. */
 bool nigh_pace_is_curious(const struct nigh_pace *pace, unsigned strategy, size_t bytes);
