@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Who started this process, and as which rank of which job: read from the environment that launchers leave
- * behind. Nothing here talks to a launcher, so a process that was started by any of them is known the same
- * way.
+ * plugin/launcher.h - who started this process, and as which rank of which job: read from the environment that
+ * launchers leave behind. Nothing here talks to a launcher, so a process that was started by any of them is known the
+ * same way.
  */
 #ifndef NIGH_PLUGIN_LAUNCHER_H
 #define NIGH_PLUGIN_LAUNCHER_H
@@ -35,8 +35,8 @@ struct nigh_launcher_process {
 
 /* Where facts come from; the tests bring their own. Both calls may be made any number of times. */
 struct nigh_launcher_source {
-    const char *(*get)(void *data,
-                       const char *name); /* NULL: not set; the string must live until the return */
+    /* NULL: not set; the string must live until the return. */
+    const char *(*get)(void *data, const char *name);
     /* pid 0: the calling process. 0, or -ENOENT when there is no such process. */
     int (*process)(void *data, int32_t pid, struct nigh_launcher_process *out);
     void *data;
@@ -45,26 +45,30 @@ struct nigh_launcher_source {
 /*
  * Find this process's place from getenv() and /proc.
  *
- *     launcher  recognised by                                          job made from
- *     --------  -----------------------------------------------------  ------------------------------------
- *     nigh      NIGH_RANK, NIGH_SIZE (nigh-run, or by hand)            NIGH_JOB
- *     torchrun  TORCHELASTIC_RUN_ID                                    TORCHELASTIC_RUN_ID, MASTER_ADDR and
- *                                                                      MASTER_PORT
- *     openmpi   OMPI_COMM_WORLD_RANK or _SIZE                          PMIX_NAMESPACE (or
- * OMPI_MCA_ess_base_jobid) and, where set (4.x), the random OMPI_MCA_orte_precondition_transports hydra
- * PMI_RANK, PMI_SIZE or PMI_ID (MPICH, Intel MPI)        pid and start time of hydra_pmi_proxy (or mpiexec)
- * among the parents, else I_MPI_HYDRA_UUID srun      SLURM_STEP_ID of a step that srun started
- * SLURM_CLUSTER_NAME, SLURM_JOB_ID, SLURM_STEP_ID torch     RANK or WORLD_SIZE with MASTER_ADDR or
- * MASTER_PORT     MASTER_ADDR and MASTER_PORT
+ *     launcher  recognised by                                     job made from
+ *     --------  ------------------------------------------------  -----------------------------------------
+ *     nigh      NIGH_RANK, NIGH_SIZE (nigh-run, or by hand)       NIGH_JOB
+ *     torchrun  TORCHELASTIC_RUN_ID                               that, MASTER_ADDR and MASTER_PORT
+ *     openmpi   OMPI_COMM_WORLD_RANK or _SIZE                     PMIX_NAMESPACE (or OMPI_MCA_ess_base_jobid)
+ *                                                                 and, where set (4.x), the random
+ *                                                                 OMPI_MCA_orte_precondition_transports
+ *     hydra     PMI_RANK, PMI_SIZE or PMI_ID (MPICH, Intel MPI)   pid and start time of hydra_pmi_proxy (or
+ *                                                                 mpiexec) among the parents, else
+ *                                                                 I_MPI_HYDRA_UUID
+ *     srun      SLURM_STEP_ID of a step that srun started         SLURM_CLUSTER_NAME, SLURM_JOB_ID,
+ *                                                                 SLURM_STEP_ID
+ *     torch     RANK or WORLD_SIZE                                MASTER_ADDR and MASTER_PORT
+ *               with MASTER_ADDR or MASTER_PORT
  *
  * The first of this order wins, because the upper ones are started inside the lower ones (mpirun within an
  * allocation, torchrun within srun). Open MPI and hydra that contradict each other are an error. NIGH_JOB,
  * where set, replaces the job of any launcher.
  *
- * 0           *out is filled (error is "")
- * -ENOENT     no launcher's variables are set: the caller needs rank, size and job from somewhere else. *out
- * is untouched -EINVAL     variables of a launcher are set partly or do not parse, or its job cannot be told
- * from another's: out->error says which, all else in *out is untouched
+ *     0        *out is filled (error is "")
+ *     -ENOENT  no launcher's variables are set: the caller needs rank, size and job from somewhere else. *out
+ *              is untouched
+ *     -EINVAL  variables of a launcher are set partly or do not parse, or its job cannot be told from another's:
+ *              out->error says which, all else in *out is untouched
  *
  * Any thread, as long as none changes the environment. Does not block (reads a few files of /proc at most).
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A job's id from what all its processes have in common and two jobs on one machine have not: one function
- * per launcher, private to launcher.c.
+ * plugin/launcher_job.h - a job's id from what all its processes have in common and two jobs on one machine have not:
+ * one function per launcher, private to launcher.c.
  */
 #ifndef NIGH_PLUGIN_LAUNCHER_JOB_H
 #define NIGH_PLUGIN_LAUNCHER_JOB_H

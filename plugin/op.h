@@ -66,7 +66,6 @@ struct nigh_send_op {
 };
 
 /* What a plain receive needs lies in two lines; the rest is set for multi-receive only. */
-/* What a plain receive needs lies in two lines; the rest is set for multi-receive only. */
 struct nigh_recv_op {
     struct nigh_posted posted; /* first */
     uint8_t *buffer;

@@ -9,8 +9,8 @@
 
 /* Where names are valid. Two contexts can meet if all three are equal. */
 struct nigh_place {
-    uint64_t
-        machine;    /* hash of the boot's id: another machine, or this one before it was restarted, differs */
+    /* Hash of the boot's id: another machine, or this one before it was restarted, differs. */
+    uint64_t machine;
     uint64_t names; /* hash of the network namespace, or of the directory that holds the sockets */
     uint32_t uid;
 };

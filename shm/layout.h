@@ -16,7 +16,8 @@
  * (fallocate) before they are first written. What is committed stays so: FUTURE_WRITE refuses to punch holes.
  *
  *   0          header  struct nigh_arena_header      written once, before the descriptor leaves
- *   4 KiB      state   struct nigh_arena_state       written when the owner goes to sleep and wakes
+ *   4 KiB      state   struct nigh_arena_state       written when the owner goes to sleep and wakes, and when
+ *                                                    its table of readable regions moves
  *   pairs_off  pairs   struct nigh_pair [peers_max]  one for each peer this context knows, by its own index
  *   rings_off  rings   rings of struct nigh_slot     allocated when a pair first talks
  *   pool_off   pool    chunks for large messages     in rotation among all pairs
@@ -105,9 +106,9 @@ struct nigh_pair {
                               nanoseconds, ever; both wrap */
 
     uint64_t ring; /* our ring to the peer: arena offset / NIGH_PAGE << 8 | log2(slots); 0 = none yet */
-    uint32_t
-        closed; /* odd: we have left this peer; what is in the ring can still be read. Counts on when the index is
-                        used again, so that a peer which looks late still sees that its own use is over */
+    /* odd: we have left this peer; what is in the ring can still be read. Counts on when the index is used again, so
+     * that a peer which looks late still sees that its own use is over */
+    uint32_t closed;
     uint32_t reserved2;
     uint64_t reserved3[6];
 };

@@ -25,9 +25,9 @@ struct nigh_strategy {
     uint8_t reserved[2];
     uint32_t span;  /* bytes of chunks in rotation */
     uint32_t piece; /* the largest piece; a multiple of 4 KiB */
-    uint32_t
-        from; /* only for messages of at least so many bytes: a reader that writes past its cache wins every
-                     * timing, but its program then finds the data in memory */
+    /* Only for messages of at least so many bytes: a reader that writes past its cache wins every timing, but its
+     * program then finds the data in memory. */
+    uint32_t from;
 };
 
 /* What one size class knows. A figure is nanoseconds per KiB, 0 while there is none. */

@@ -23,14 +23,16 @@
  *
  * Result      0 (or a count) on success, a negative errno otherwise. Outputs are written on success only.
  *             -EAGAIN means that nothing changed: poll and call again. Each slot lists all its other errors;
- *             on top of them any slot returns -EINVAL for a NULL context or a struct whose `size` is too small
- *             or whose reserved bytes are not zero, -EBADF for a context that was closed (in as far as this
- *             can be known), and -ECHILD in a process that was forked from the one that opened the context.
+ *             on top of them any slot returns -EINVAL for a NULL handle or output, for an endpoint of another
+ *             context, and for a struct whose `size` is too small or whose reserved bytes are not zero; and
+ *             -ECHILD in a process that was forked from the one that opened the context. A context that was
+ *             closed and an endpoint that was disconnected are dead pointers, as after free().
  * Threads     By default a context belongs to one thread at a time: no two slots may run on it at once;
  *             different contexts are independent. With NIGH_OPEN_THREADS (or NIGH_THREADS=multiple) every slot
  *             may be called by any thread at any time. wait() then lets other threads in while it sleeps.
  * Blocking    Only wait() blocks. Everything else returns after a bounded amount of work. A call that copies
- *             memory takes the time of that copy; large copies are cut into pieces over several polls.
+ *             memory takes the time of that copy; large copies are cut into pieces over several polls. close()
+ *             also waits for nigh's own thread to end.
  * Progress    Things move when poll_completions(), wait(), probe() or a post is called.
  * Structs     Every struct that crosses this boundary begins with its size as the caller compiled it. A larger
  *             size than this object knows is accepted as long as the unknown tail is zero.
@@ -81,9 +83,10 @@ struct nigh_group;    /* an ordered set of endpoints: group_create .. group_free
 #define NIGH_OPEN_DETECT (1u << 3)
 
 /*
- * All options of a context. Zero means "the default" everywhere but in rank and size, which are taken as they
- * are unless NIGH_OPEN_DETECT is set. An environment variable, where set, overrides a field that is zero,
- * never one that the host has set; a value that does not parse is an error of open(), never ignored.
+ * All options of a context. Zero means "the default" everywhere but in job, rank and ranks: these are taken as
+ * they are, or with NIGH_OPEN_DETECT all three from the launcher. An environment variable, where set, overrides
+ * any other field that is zero, never one that the host has set; a value that does not parse is an error of
+ * open(), never ignored.
  */
 struct nigh_open {
     uint32_t size;  /* sizeof(struct nigh_open) */
@@ -101,8 +104,8 @@ struct nigh_open {
     /* NIGH_DIR: sockets as files in this 0700 directory instead of abstract names, for processes without a
      * common network namespace */
     const char *directory;
-    /* NIGH_PATH: force a path where it is possible: "eager", "chunked", "heap", "cma"; NULL = choose by
-     * measurement */
+    /* NIGH_PATH: force the path of messages that do not fit a ring, where it is possible: "heap" and "cma", or
+     * "eager" and "chunked", which are one: copied through chunks. NULL = choose by size and measurement */
     const char *path;
     /* Called for each line of diagnosis (no newline at its end), from any slot, on the calling thread. NULL:
      * stderr. level: 0 error, 1 warning, 2 information (NIGH_LOG=error|warn|info, default warn). */
@@ -134,9 +137,9 @@ struct nigh_connect {
  *
  *     state        | meaning                                  | posts           | disconnect
  *     -------------+------------------------------------------+-----------------+------------
- *     CONNECTING   | the peer has not answered yet            | queued          | 0, -> gone
+ *     CONNECTING   | the peer has not answered yet            | 0, queued       | 0, -> gone
  *     READY        | both sides know each other               | 0               | 0, -> gone
- *     PEER_CLOSED  | the peer disconnected or closed          | -ECONNRESET     | 0, -> gone
+ *     PEER_CLOSED  | the peer disconnected, closed, refused   | -ECONNRESET     | 0, -> gone
  *     PEER_DEAD    | the peer's process ended                 | -ECONNRESET     | 0, -> gone
  *     BROKEN       | the peer broke the protocol              | -EPROTO         | 0, -> gone
  *
@@ -224,8 +227,9 @@ struct nigh_completion {
     uint64_t context; /* of the post */
     int32_t status;  /* 0, or: -EMSGSIZE longer than the buffer (`bytes` tells the full length), -ECANCELED by
                         cancel or disconnect, -ECONNRESET the peer has closed or died, -EPROTO the peer broke
-                        the protocol, -EACCES or -ERANGE remote memory that is not registered, not writable or
-                        outside its region, -EIO a copy failed */
+                        the protocol, -EACCES or -ERANGE remote memory that is not registered, not allowed or
+                        outside its region, -EIO a copy failed, -ENOMEM none to place a message received in
+                        place or in a multi-receive buffer: the message is spent */
     uint16_t op;     /* enum nigh_op */
     uint16_t flags;  /* NIGH_DONE_* */
     uint64_t bytes;  /* of the message; sent, received or moved */
@@ -370,8 +374,8 @@ enum nigh_query {
     NIGH_QUERY_MACHINE = 5,  /* struct nigh_query_machine; context may be NULL */
 };
 
-/* Each answer begins with its size; the caller sets it, a smaller answer is cut, a larger one is filled with
- * zero. */
+/* Each answer begins with its full size as this object knows it. A smaller room gets the beginning of the answer; what
+ * a larger one has beyond it is filled with zero. */
 struct nigh_query_context {
     uint32_t size;
     uint32_t rank, ranks, peers; /* peers: endpoints alive, implicit ones included */
@@ -448,8 +452,9 @@ struct nigh_ops {
      * Errors: -ENOENT NIGH_OPEN_DETECT and no launcher; -EINVAL a field or an environment value out of range
      * (logged with its name, value and limit); -EADDRINUSE this rank of this job is already open on this
      * machine; -ENOMEM the shared memory could not be reserved (logged with the size and the limit that
-     * refused); -EMFILE no file descriptors left; -EPERM, -ENOSYS the system refuses memfd or sockets
-     * (logged); -ENAMETOOLONG, -ENOTDIR, -EACCES the directory cannot hold sockets.
+     * refused); -EMFILE no file descriptors left; -EAGAIN no thread can be started (logged); -EPERM, -ENOSYS
+     * the system refuses memfd or sockets (logged); -ENAMETOOLONG, -ENOTDIR, -EACCES the directory cannot hold
+     * sockets.
      */
     int (*open)(const struct nigh_open *options, struct nigh_context **out);
 
@@ -470,8 +475,9 @@ struct nigh_ops {
      * again gives the same endpoint, and as many disconnects are needed; `source` of the first call stays.
      * Never waits. Errors: -ERANGE rank outside of the job; -EINVAL neither or both of rank and address;
      * -EBADMSG the address is not one of nigh's (garbage, another version); -EHOSTUNREACH the address is of
-     * another machine or boot; -EACCES of another user; -ECONNREFUSED its context was closed; -ENOSPC more
-     * than peers_max; -ENOMEM. A peer named by rank that never opens stays CONNECTING.
+     * another machine or boot; -EACCES of another user; -ENOSPC more than peers_max (logged); -ENOMEM. A peer
+     * named by rank that never opens stays CONNECTING; one named by the address of a context that was closed
+     * becomes PEER_CLOSED.
      */
     int (*connect)(struct nigh_context *context, const struct nigh_connect *to, struct nigh_endpoint **out);
 
@@ -485,7 +491,7 @@ struct nigh_ops {
     /*
      * Sends. Completes (NIGH_OP_SEND) when the buffer may be reused; with NIGH_SYNC when it was matched too.
      * Errors: -EINVAL class or flags; -EFAULT NULL buffer with bytes > 0; -EMSGSIZE NIGH_INJECT of more than
-     * NIGH_INJECT_BYTES; -EAGAIN too many operations are queued on this endpoint; -ECONNRESET, -EPROTO by the
+     * NIGH_INJECT_BYTES; -EAGAIN 16384 operations are queued on this endpoint; -ECONNRESET, -EPROTO by the
      * endpoint's state; -ENOMEM.
      */
     int (*post_send)(struct nigh_endpoint *endpoint, const struct nigh_send *send);
@@ -493,9 +499,10 @@ struct nigh_ops {
     /*
      * Posts a receive from `from`, or from anyone if it is NULL. Receives are matched in the order of their
      * posting. Completes with NIGH_OP_RECV. A receive that names an endpoint which ends completes with
-     * -ECONNRESET; of the receives from anyone one completes with -ECONNRESET per peer that died, so that the
-     * host is told once. Errors: -EINVAL class, flags, min_free; -EFAULT NULL buffer with bytes > 0;
-     * -ECONNRESET, -EPROTO by the state, if no message that matches is there; -ENOMEM.
+     * -ECONNRESET; of the receives from anyone one completes with -ECONNRESET per peer that died, the oldest
+     * or, if none is posted then, the next: so the host is told once. Errors: -EINVAL class, flags, min_free;
+     * -EFAULT NULL buffer with bytes > 0; -ECONNRESET, -EPROTO by the state, if no message that matches is
+     * there; -ENOMEM.
      */
     int (*post_recv)(struct nigh_context *context, struct nigh_endpoint *from, const struct nigh_recv *recv);
 
@@ -508,8 +515,10 @@ struct nigh_ops {
     int (*probe)(struct nigh_context *context, struct nigh_endpoint *from, uint64_t tag, uint64_t ignore,
                  uint32_t tclass, struct nigh_completion *found, struct nigh_message **out);
 
-    /* Receives a claimed message as post_recv would; tag, ignore and class of `recv` are not looked at;
-     * NIGH_MULTI is not allowed. *message is used up on success only. Errors as of post_recv. */
+    /* Receives a claimed message as post_recv would; tag and ignore of `recv` are not looked at; NIGH_MULTI is
+     * not allowed. *message is used up on success only; one that its sender has taken back since, by leaving,
+     * completes with -ECONNRESET. Errors: -EINVAL not claimed, flags, class; -EFAULT NULL buffer with bytes > 0;
+     * -ENOMEM. */
     int (*claim)(struct nigh_context *context, struct nigh_message *message, const struct nigh_recv *recv);
 
     /*
@@ -523,8 +532,9 @@ struct nigh_ops {
      * Remote memory. put writes into, get reads from, atomic works on a region that the peer has registered.
      * Complete when the remote side is done. Regions of heap memory are read without the peer's help;
      * everything else needs the peer to make progress. No order among them or to messages, unless by
-     * completion. Errors: as of post_send; -EOPNOTSUPP atomic: operation not defined for the type; -EMSGSIZE
-     * atomic too large.
+     * completion. Errors: -EINVAL flags, or atomic: no elements, offset not a multiple of the width; -EFAULT
+     * NULL buffer or operand; -EOPNOTSUPP atomic: operation not defined for the type; -EMSGSIZE atomic too
+     * large; -ECONNRESET, -EPROTO by the endpoint's state; -ENOMEM.
      */
     int (*post_put)(struct nigh_endpoint *endpoint, const struct nigh_rma *rma);
     int (*post_get)(struct nigh_endpoint *endpoint, const struct nigh_rma *rma);
@@ -533,8 +543,8 @@ struct nigh_ops {
     /*
      * Sends heap memory without copying it: whoever receives it with NIGH_IN_PLACE reads it where it lies; an
      * ordinary receive gets a copy. Neither side may write it until it is given back. Completes with
-     * NIGH_OP_LEND when it is, or with an error when the receiver is gone. Errors: as of post_send; -EINVAL
-     * not heap memory.
+     * NIGH_OP_LEND when it is, or with an error when the receiver is gone. Errors: -EINVAL class, flags, not
+     * heap memory; -ECONNRESET, -EPROTO by the endpoint's state; -ENOMEM.
      */
     int (*post_lend)(struct nigh_endpoint *endpoint, const struct nigh_lend *lend);
 
@@ -563,7 +573,8 @@ struct nigh_ops {
     /*
      * Lets peers use [buffer, buffer + bytes) by *key. The memory stays the caller's and must stay valid
      * until deregister(), after which operations of peers that arrive complete with -EACCES at them. Errors:
-     * -EINVAL no bytes or no flags; -EFAULT NULL; -ENOMEM.
+     * -EINVAL no bytes, no or unknown flags, deregister() of something else; -EBUSY deregister() while an
+     * operation of a peer is under way on it; -EFAULT NULL; -ENOSPC 8 million are registered; -ENOMEM.
      */
     int (*register_memory)(struct nigh_context *context, const struct nigh_register *memory, uint64_t *key,
                            struct nigh_region **out);
@@ -571,7 +582,7 @@ struct nigh_ops {
 
     /*
      * Makes progress and writes up to `count` completions. Returns how many, 0 if there is none now. Never
-     * sleeps.
+     * sleeps. Errors: -EINVAL NULL `out` with count > 0, count above INT32_MAX.
      */
     int (*poll_completions)(struct nigh_context *context, struct nigh_completion *out, uint32_t count);
 
@@ -591,8 +602,8 @@ struct nigh_ops {
     int (*wait_fd)(struct nigh_context *context, int *fd);
 
     /*
-     * Facts, read-only: *bytes is the room at `out` and becomes what was written. See enum nigh_query.
-     * Errors: -EINVAL unknown kind, or an endpoint is needed; -ENOSPC room for less than the smallest answer.
+     * Facts, read-only: *bytes is the room at `out` and becomes the length of the answer in it. See enum
+     * nigh_query. Errors: -EINVAL unknown kind, or an endpoint is needed; -ENOSPC room for less than a `size`.
      */
     int (*query)(struct nigh_context *context, struct nigh_endpoint *endpoint, uint32_t what, void *out,
                  uint64_t *bytes);
