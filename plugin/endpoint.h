@@ -66,10 +66,9 @@ struct nigh_endpoint {
     int pid;
     bool self;
     bool attached; /* view and bell are valid */
-    bool dialling;
-    bool gone; /* disconnected: waits for the peer's last look at our ring */
-    bool dead; /* nobody looks at our ring any more, whatever the peer's flag says */
-    bool busy; /* in the context's busy list */
+    bool gone;     /* disconnected: waits for the peer's last look at our ring */
+    bool dead;     /* nobody looks at our ring any more, whatever the peer's flag says */
+    bool busy;     /* in the context's busy list */
     bool hot;
     bool cma;            /* probed and allowed */
     int cma_error;       /* why not */
@@ -96,7 +95,6 @@ struct nigh_endpoint {
     uint32_t timed_head, timed_count;
     uint64_t read_before[NIGH_PACE_STRATEGIES]; /* the peer's read_cost when it was last learned from */
     uint32_t untimed;                           /* small messages since one was timed */
-    uint64_t handoff_ns;
 
     struct nigh_endpoint *next_busy, *next_all, **link_all;
     uint64_t heard; /* when, on the context's clock */
