@@ -290,6 +290,19 @@ static __attribute__((noinline)) int post_general(struct nigh_endpoint *endpoint
     return rc;
 }
 
+/* Everything of it is published: it is done with. */
+static void sent(struct nigh_endpoint *endpoint, const struct nigh_send *send, enum nigh_path path)
+{
+    struct nigh_context *context = endpoint->context;
+
+    context->counters.by_path[path]++;
+    context->counters.sent_bytes += send->bytes;
+    if (send->flags & NIGH_SILENT)
+        nigh_cq_unreserve(&context->cq, 1);
+    else
+        completion_of(endpoint, send->context, NIGH_OP_SEND, 0, send->bytes);
+}
+
 /* At most a body: consecutive slots. */
 static int post_body(struct nigh_endpoint *endpoint, const struct nigh_send *send)
 {
@@ -302,23 +315,9 @@ static int post_body(struct nigh_endpoint *endpoint, const struct nigh_send *sen
         nigh_cq_unreserve(&context->cq, 1);
         return post_general(endpoint, send);
     }
-    context->counters.by_path[send->bytes <= NIGH_SLOT_PAYLOAD ? NIGH_PATH_INLINE : NIGH_PATH_EAGER]++;
-    context->counters.sent_bytes += send->bytes;
-    if (send->flags & NIGH_SILENT)
-        nigh_cq_unreserve(&context->cq, 1);
-    else
-        completion_of(endpoint, send->context, NIGH_OP_SEND, 0, send->bytes);
+    sent(endpoint, send, send->bytes <= NIGH_SLOT_PAYLOAD ? NIGH_PATH_INLINE : NIGH_PATH_EAGER);
     return 0;
 }
-
-/* ---- the short way --------------------------------------------------------------------------------------- */
-
-/*
- * A slot's line has to be taken from its reader, which costs about a handoff; several are under way at once, but only
- * for stores that the CPU's store queue holds, 64 of them. So what bounds the rate is how many stores a post makes, to
- * private memory too. Hence: what is rare is called as the last thing and not inlined, so that nothing is saved on the
- * stack; a silent send reserves no completion; fields go through registers.
- */
 
 /* More than a body: in one piece where that will do, else as an operation. */
 static int post_large(struct nigh_endpoint *endpoint, const struct nigh_send *send)
@@ -335,6 +334,15 @@ static int post_large(struct nigh_endpoint *endpoint, const struct nigh_send *se
     sent(endpoint, send, NIGH_PATH_CHUNKED);
     return 0;
 }
+
+/* ---- the short way --------------------------------------------------------------------------------------- */
+
+/*
+ * A slot's line has to be taken from its reader, which costs about a handoff; several are under way at once, but only
+ * for stores that the CPU's store queue holds, 64 of them. So what bounds the rate is how many stores a post makes, to
+ * private memory too. Hence: what is rare is called as the last thing and not inlined, so that nothing is saved on the
+ * stack; a silent send reserves no completion; fields go through registers.
+ */
 
 static __attribute__((noinline)) int post_longer(struct nigh_endpoint *endpoint, const struct nigh_send *send)
 {
