@@ -352,20 +352,26 @@ static bool refer_is_sound(const struct nigh_endpoint *endpoint, const struct ni
 static enum nigh_verdict arrive_refer(struct nigh_endpoint *endpoint, uint64_t head, uint64_t tag,
                                       uint64_t imm)
 {
+    struct nigh_context *context = endpoint->context;
+    uint32_t tclass = nigh_head_tclass(head);
     struct nigh_wire_refer refer;
     struct nigh_message *message;
     struct nigh_posted *posted;
 
     nigh_arrive_payload(endpoint, &refer, sizeof(refer));
-    if (!refer_is_sound(endpoint, &refer) || nigh_head_tclass(head) >= NIGH_TCLASSES)
+    if (!refer_is_sound(endpoint, &refer) || tclass >= NIGH_TCLASSES)
         return NIGH_BAD;
-    message = message_of(endpoint, head, tag, imm, refer.total, refer.id);
-    if (!message)
+    /* What may be needed is had before anything is taken out of the matcher. */
+    if (nigh_slab_reserve(&context->messages, 1))
         return NIGH_STAY;
-    if (!match_message(message, &posted)) {
-        nigh_message_free(message);
+    posted = nigh_match_arrive(&context->matcher, endpoint->index, tclass, tag);
+    if (posted && !can_complete(context, posted))
         return NIGH_STAY;
+    if (refer.refer == NIGH_REFER_LEND && posted && nigh_recv_takes_lend(posted, refer.total)) {
+        nigh_recv_lend(endpoint, (struct nigh_recv_op *)(void *)posted, &refer, tag, imm);
+        return NIGH_GO;
     }
+    message = message_of(endpoint, head, tag, imm, refer.total, refer.id);
     message->kind = NIGH_MSG_REFER;
     message->refer = (uint8_t)refer.refer;
     message->where = refer.where;

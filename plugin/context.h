@@ -155,6 +155,15 @@ void nigh_recv_deliver(struct nigh_endpoint *endpoint, struct nigh_recv_op *op, 
 /* The same for one that lies in a chunk; `op` is a plain receive. */
 void nigh_recv_deliver_piece(struct nigh_endpoint *endpoint, struct nigh_recv_op *op, const void *from,
                              uint32_t bytes, uint64_t tag, uint64_t imm, uint32_t flags);
+/* A lend whose receiver reads in place: nothing is copied, release() answers the lender. `op` takes it. */
+void nigh_recv_lend(struct nigh_endpoint *endpoint, struct nigh_recv_op *op,
+                    const struct nigh_wire_refer *refer, uint64_t tag, uint64_t imm);
+static inline bool nigh_recv_takes_lend(const struct nigh_posted *posted, uint64_t bytes)
+{
+    const struct nigh_recv_op *op = (const struct nigh_recv_op *)(const void *)posted;
+
+    return op->flags == NIGH_IN_PLACE && bytes <= op->bytes;
+}
 /* Copies a piece with the kernel that its sender asked for. */
 void nigh_arrive_copy(void *to, const void *from, uint64_t bytes, uint32_t flags);
 void nigh_recv_cancel(struct nigh_context *context, struct nigh_recv_op *op, int status,

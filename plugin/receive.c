@@ -111,12 +111,22 @@ void nigh_recv_finish(struct nigh_message *message, int status)
 
 /* ---- a message meets its receive ----------------------------------------------------------------------- */
 
-/* A lend whose receiver reads in place: nothing is copied, release() answers the lender. */
+void nigh_recv_lend(struct nigh_endpoint *endpoint, struct nigh_recv_op *op,
+                    const struct nigh_wire_refer *refer, uint64_t tag, uint64_t imm)
+{
+    void *data = (void *)(uintptr_t)nigh_view_at(&endpoint->view, refer->where, refer->total);
+
+    nigh_lents_add(&endpoint->context->lents, data, endpoint, refer->id);
+    endpoint->pins++;
+    count_received(endpoint->context, refer->total, false);
+    complete(endpoint, op, 0, refer->total, tag, imm, data, NIGH_DONE_LENT);
+}
+
+/* The same for a lend that waited as a message. */
 static void accept_lend(struct nigh_message *message, struct nigh_recv_op *op)
 {
     struct nigh_endpoint *endpoint = message->endpoint;
-    struct nigh_context *context = endpoint->context;
-    const void *data = nigh_view_at(&endpoint->view, message->where, message->total);
+    struct nigh_wire_refer refer = {.total = message->total, .where = message->where, .id = message->id};
 
     message->recv = op;
     if (message->total > op->bytes) {
@@ -126,11 +136,7 @@ static void accept_lend(struct nigh_message *message, struct nigh_recv_op *op)
         nigh_recv_finish(message, -EMSGSIZE);
         return;
     }
-    nigh_lents_add(&context->lents, (void *)(uintptr_t)data, endpoint, message->id);
-    endpoint->pins++;
-    count_received(context, message->total, false);
-    complete(endpoint, op, 0, message->total, message->tag, message->imm, (void *)(uintptr_t)data,
-             NIGH_DONE_LENT);
+    nigh_recv_lend(endpoint, op, &refer, message->tag, message->imm);
     nigh_message_free(message);
 }
 
