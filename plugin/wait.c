@@ -5,9 +5,9 @@
  * sleep that it ended although work was there counts as a rescue.
  */
 #include "plugin/context.h"
+#include "shm/clock.h"
 #include <errno.h>
 #include <sched.h>
-#include <time.h>
 
 #define FIRST_SLEEP_NS UINT64_C(100000000)
 #define LAST_SLEEP_NS  UINT64_C(60000000000)
@@ -15,14 +15,6 @@
 #define YIELDS 64u
 /* Last looks that found work but nothing to poll, before the clock is looked at. */
 #define LOOKS 16u
-
-static uint64_t now_ns(void)
-{
-    struct timespec time;
-
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (uint64_t)time.tv_sec * UINT64_C(1000000000) + (uint64_t)time.tv_nsec;
-}
 
 /* Something can be polled, or something must be done that nobody will wake us for. */
 static bool ready(struct nigh_context *context)
@@ -40,7 +32,7 @@ static bool spin(struct nigh_context *context, uint64_t until)
                 return true;
             nigh_pause();
         }
-    } while (now_ns() < until);
+    } while (nigh_clock_ns() < until);
     return false;
 }
 
@@ -112,7 +104,7 @@ int nigh_wait(struct nigh_context *context, uint64_t timeout_ns)
         return 0;
     if (!timeout_ns)
         return -ETIMEDOUT;
-    start = now_ns();
+    start = nigh_clock_ns();
     deadline = timeout_ns > UINT64_MAX - start ? UINT64_MAX : start + timeout_ns;
     if (context->config.spin_ns && !(context->config.spin_by_load && context->crowd.full)) {
         uint64_t until = start + context->config.spin_ns;
@@ -123,7 +115,7 @@ int nigh_wait(struct nigh_context *context, uint64_t timeout_ns)
     if (yield(context))
         return 0;
     for (;;) {
-        uint64_t now = now_ns(), left = now < deadline ? deadline - now : 0;
+        uint64_t now = nigh_clock_ns(), left = now < deadline ? deadline - now : 0;
         int rc;
 
         if (!left)

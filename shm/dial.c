@@ -29,7 +29,7 @@ static void fail(struct nigh_exchange *exchange, int error)
 
 static void pause_for(struct nigh_exchange *exchange)
 {
-    exchange->deadline = nigh_exchange_now() + exchange->pause_ns;
+    exchange->deadline = nigh_clock_ns() + exchange->pause_ns;
     exchange->pause_ns *= 2;
     if (exchange->pause_ns > NIGH_RETRY_LAST_NS)
         exchange->pause_ns = NIGH_RETRY_LAST_NS;
@@ -125,7 +125,7 @@ void nigh_dial_finish(struct nigh_exchange *exchange)
 
     if (error == -EAGAIN) {
         exchange->state = NIGH_FINISHING;
-        exchange->deadline = nigh_exchange_now() + NIGH_RETRY_FIRST_NS;
+        exchange->deadline = nigh_clock_ns() + NIGH_RETRY_FIRST_NS;
     } else if (error && error != -EPIPE && error != -ECONNRESET) {
         nigh_exchange_give_up(exchange, error); /* the other will take our hanging up for that, too */
     } else {

@@ -7,15 +7,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
-#include <time.h>
-
-uint64_t nigh_exchange_now(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
-}
 
 struct nigh_exchange *nigh_exchange_create(struct nigh_rendezvous *rendezvous, enum nigh_exchange_state state)
 {

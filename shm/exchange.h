@@ -5,6 +5,7 @@
 #define NIGH_SHM_EXCHANGE_H
 
 #include "shm/address.h"
+#include "shm/clock.h"
 #include "shm/name.h"
 #include "shm/rendezvous.h"
 #include "shm/watch.h"
@@ -75,8 +76,6 @@ struct nigh_rendezvous {
 #define NIGH_RETRY_FIRST_NS  UINT64_C(1000000)
 #define NIGH_RETRY_LAST_NS   UINT64_C(100000000)
 #define NIGH_ACCEPT_AGAIN_NS UINT64_C(100000000)
-
-uint64_t nigh_exchange_now(void);
 
 /* ---- exchange.c: what both sides do ---- */
 /* A new one, in the list. NULL: no memory. */

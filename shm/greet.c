@@ -43,7 +43,7 @@ static int admit(struct nigh_rendezvous *rendezvous, int fd, struct nigh_exchang
         return -EAGAIN;
     rendezvous->half_open++;
     exchange->pid = dialler.pid;
-    exchange->deadline = nigh_exchange_now() + NIGH_SILENCE_NS;
+    exchange->deadline = nigh_clock_ns() + NIGH_SILENCE_NS;
     if (nigh_exchange_hold(exchange, fd) < 0) {
         nigh_exchange_drop(exchange);
         return -EAGAIN;
@@ -67,7 +67,7 @@ void nigh_greet_accept(struct nigh_rendezvous *rendezvous)
         if (fd < 0) { /* without a pause the waiting connection would wake us for ever */
             if (errno == EMFILE || errno == ENFILE)
                 nigh_exchange_log_full(rendezvous);
-            rendezvous->accept_again = nigh_exchange_now() + NIGH_ACCEPT_AGAIN_NS;
+            rendezvous->accept_again = nigh_clock_ns() + NIGH_ACCEPT_AGAIN_NS;
             return;
         }
         error = admit(rendezvous, fd, &exchange);
@@ -149,7 +149,7 @@ static void ended(struct nigh_exchange *exchange)
 {
     nigh_exchange_hang_up(exchange);
     exchange->state = NIGH_ENDED;
-    exchange->deadline = nigh_exchange_now() + NIGH_ENDED_NS;
+    exchange->deadline = nigh_clock_ns() + NIGH_ENDED_NS;
 }
 
 void nigh_greet_answer(struct nigh_exchange *exchange)
@@ -160,7 +160,7 @@ void nigh_greet_answer(struct nigh_exchange *exchange)
     exchange->deadline = 0;
     if (error == -EAGAIN) {
         exchange->state = NIGH_ANSWERING;
-        exchange->deadline = nigh_exchange_now() + NIGH_RETRY_FIRST_NS;
+        exchange->deadline = nigh_clock_ns() + NIGH_RETRY_FIRST_NS;
     } else if (error) {
         ended(exchange);
     }

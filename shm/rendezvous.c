@@ -251,7 +251,7 @@ void nigh_rendezvous_forget(struct nigh_rendezvous *rendezvous, void *cookie)
 
 static void timer_ready(struct nigh_rendezvous *rendezvous)
 {
-    uint64_t now = nigh_exchange_now();
+    uint64_t now = nigh_clock_ns();
 
     rendezvous->armed = UINT64_MAX; /* whatever comes next, it must be set, to take the readiness off */
     if (rendezvous->accept_again <= now)

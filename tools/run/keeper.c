@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The watch over a job: one loop over exits, the front's signals, the clock and the ranks' output. */
 #include "tools/run/keeper.h"
+#include "shm/clock.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -11,7 +12,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "tools/run/clock.h"
 #include "tools/run/orphans.h"
 #include "tools/run/output.h"
 #include "tools/run/report.h"
@@ -43,7 +43,7 @@ static void end_job(struct keeper *keeper, bool term)
     if (keeper->ending)
         return;
     keeper->ending = true;
-    keeper->kill_at = run_clock_ns() + keeper->job.options->grace_ns;
+    keeper->kill_at = nigh_clock_ns() + keeper->job.options->grace_ns;
     if (!term)
         return;
     signal_all(keeper, SIGTERM);
@@ -107,7 +107,7 @@ static void note_failure(struct keeper *keeper, const struct run_rank *rank)
 static void reap(struct keeper *keeper)
 {
     struct run_rank *cause = NULL;
-    uint64_t now = run_clock_ns();
+    uint64_t now = nigh_clock_ns();
     int status;
     pid_t pid;
 
@@ -137,7 +137,7 @@ static void reap(struct keeper *keeper)
 
 static void pause_clock(struct keeper *keeper, bool pause)
 {
-    uint64_t now = run_clock_ns();
+    uint64_t now = nigh_clock_ns();
 
     if (pause && keeper->stopped_at == 0)
         keeper->stopped_at = now;
@@ -202,7 +202,7 @@ static void read_control(struct keeper *keeper)
 
 static void check_clock(struct keeper *keeper)
 {
-    uint64_t now = run_clock_ns();
+    uint64_t now = nigh_clock_ns();
     char ranks[512];
 
     if (keeper->stopped_at != 0)
@@ -229,7 +229,7 @@ static int poll_ms(const struct keeper *keeper)
 
     if (at == 0 || keeper->stopped_at != 0)
         return -1;
-    now = run_clock_ns();
+    now = nigh_clock_ns();
     if (at <= now)
         return 0;
     return at - now > UINT64_C(3600000000000) ? 3600000 : (int)((at - now + 999999) / 1000000);
@@ -291,7 +291,7 @@ static void start_job(struct keeper *keeper, const struct run_keeper_start *star
 /* What is left of the time between TERM and KILL. */
 static uint64_t grace_left(const struct keeper *keeper)
 {
-    uint64_t now = run_clock_ns();
+    uint64_t now = nigh_clock_ns();
 
     if (!keeper->ending)
         return keeper->job.options->grace_ns;
@@ -335,7 +335,7 @@ int run_keeper(const struct run_keeper_start *start)
     end_orphans(&keeper);
     if (keeper.job.options->verbose)
         run_output_say(&keeper.job.output, "job ended after %.3f s with status %d",
-                       (double)(run_clock_ns() - keeper.job.started_ns) / 1e9, keeper.job.status);
+                       (double)(nigh_clock_ns() - keeper.job.started_ns) / 1e9, keeper.job.status);
     flush(&keeper);
     run_output_close(&keeper.job.output);
     free(keeper.job.ranks);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Descendants are found in /proc by their parents' numbers, again and again until none is left. */
 #include "tools/run/orphans.h"
+#include "shm/clock.h"
 
 #include <dirent.h>
 #include <signal.h>
@@ -11,8 +12,6 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-
-#include "tools/run/clock.h"
 
 #define STEP_NS  UINT64_C(5000000)     /* between two looks; a kill takes effect in well under that */
 #define STUCK_NS UINT64_C(10000000000) /* a process that survives KILL for so long sits in the kernel */
@@ -136,11 +135,11 @@ static bool reap(void)
 /* Wait until all children are gone, `number` being sent again at every look (0: not at all). */
 static bool wait_for_all(uint64_t limit_ns, int number)
 {
-    uint64_t end = run_clock_ns() + limit_ns;
+    uint64_t end = nigh_clock_ns() + limit_ns;
     struct timespec step = {.tv_nsec = STEP_NS};
 
     while (reap()) {
-        if (run_clock_ns() >= end)
+        if (nigh_clock_ns() >= end)
             return false;
         if (number != 0)
             run_orphans_signal(number);

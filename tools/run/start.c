@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* From a command line to running ranks: places, the job's id, and one process after the other. */
 #include "tools/run/start.h"
+#include "shm/clock.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -9,8 +10,6 @@
 #include <sys/random.h>
 #include <sys/resource.h>
 #include <unistd.h>
-
-#include "tools/run/clock.h"
 
 static int start_rank(struct run_job *job, uint32_t number, const struct run_start *start)
 {
@@ -115,7 +114,7 @@ int run_start(struct run_job *job, const struct run_keeper_start *from)
     while (start.job == 0)
         if (getrandom(&start.job, sizeof(start.job), 0) != sizeof(start.job))
             start.job = 0;
-    job->started_ns = run_clock_ns();
+    job->started_ns = nigh_clock_ns();
     if (look_at_machine(job, &binding) == 0) {
         start.binding = &binding;
         status = start_ranks(job, &start);
