@@ -6,6 +6,7 @@
 #include "shm/file.h"
 #include "shm/limits.h"
 #include "shm/log.h"
+#include "shm/memfd.h"
 #include "shm/os.h"
 #include "shm/pool.h"
 #include "shm/topology.h"
@@ -17,9 +18,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#ifndef MFD_NOEXEC_SEAL
-#define MFD_NOEXEC_SEAL 0x0008u
-#endif
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
 #endif
@@ -111,30 +109,14 @@ static int system_error(const char *call, int error)
 {
     nigh_log(NIGH_LOG_ERROR, "%s failed: %s; nigh's shared memory needs memfd_create and seals (Linux 5.1)",
              call, strerror(error));
-    switch (error) {
-    case EMFILE:
-    case ENFILE:
-        return -EMFILE;
-    case ENOSYS:
-    case EINVAL: /* an unknown seal */
-        return -ENOSYS;
-    case EPERM:
-    case EACCES:
-        return -EPERM;
-    default:
-        return -ENOMEM;
-    }
+    return nigh_memfd_error(error);
 }
 
 static int create_file(uint64_t bytes, int *out)
 {
-    const unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
     struct rlimit limit;
-    /* NOEXEC_SEAL first: machines with vm.memfd_noexec=2 insist on it, kernels before 6.3 do not know it. */
-    int fd = nigh_os.memfd_create("nigh-arena", flags | MFD_NOEXEC_SEAL);
+    int fd = nigh_memfd_create("nigh-arena");
 
-    if (fd < 0 && errno == EINVAL)
-        fd = nigh_os.memfd_create("nigh-arena", flags);
     if (fd < 0)
         return system_error("memfd_create", errno);
     /* Asked first, because ftruncate beyond RLIMIT_FSIZE sends a signal that ends the process. */

@@ -2,6 +2,7 @@
 /* shm/doorbell.c - the page that peers may write, sleeping on it and ringing it. */
 #include "shm/doorbell.h"
 #include "shm/log.h"
+#include "shm/memfd.h"
 #include "shm/os.h"
 
 #include <errno.h>
@@ -15,10 +16,6 @@
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <unistd.h>
-
-#ifndef MFD_NOEXEC_SEAL
-#define MFD_NOEXEC_SEAL 0x0008u
-#endif
 
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
@@ -36,18 +33,7 @@ static int failed(const char *call)
     int error = errno;
 
     nigh_log(NIGH_LOG_ERROR, "making a doorbell failed: %s: %s", call, strerror(error));
-    switch (error) {
-    case EMFILE:
-    case ENFILE:
-        return -EMFILE;
-    case ENOSYS:
-        return -ENOSYS;
-    case EPERM:
-    case EACCES:
-        return -EPERM;
-    default:
-        return -ENOMEM;
-    }
+    return nigh_memfd_error(error);
 }
 
 static int broken(const char *what)
@@ -81,12 +67,7 @@ static int map(int fd, uint64_t bytes, struct nigh_bell *bell)
 
 static int create_file(uint64_t bytes, struct nigh_bell *bell)
 {
-    const unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
-
-    /* Why NOEXEC_SEAL, and why with a second try: see arena.c. */
-    bell->fd = nigh_os.memfd_create("nigh-doorbell", flags | MFD_NOEXEC_SEAL);
-    if (bell->fd < 0 && errno == EINVAL)
-        bell->fd = nigh_os.memfd_create("nigh-doorbell", flags);
+    bell->fd = nigh_memfd_create("nigh-doorbell");
     if (bell->fd < 0)
         return failed("memfd_create");
     if (nigh_os.ftruncate(bell->fd, (off_t)bytes))
