@@ -143,13 +143,13 @@ void nigh_plan_read(struct nigh_endpoint *endpoint, uint64_t started, uint64_t b
 bool nigh_plan_is_due(const struct nigh_endpoint *endpoint);
 /* After its last piece. */
 void nigh_plan_sent(struct nigh_endpoint *endpoint, const struct nigh_send_op *op);
-/* Looks whether the timed message has been read. */
+/* Learns from timed messages that have been read. */
 void nigh_plan_watch(struct nigh_endpoint *endpoint);
 
 /* ---- link.c: the ring of an endpoint ---- */
 /* Room for a message of `slots`? Allocates or grows the ring. 0, -EAGAIN, -ENOMEM. */
 int nigh_link_room(struct nigh_endpoint *endpoint, uint32_t slots);
-/* Publishes the message at tx.next and wakes the peer where it sleeps. */
+/* Sets the hint that a message was published, and wakes the peer where it sleeps. */
 void nigh_link_wake(struct nigh_endpoint *endpoint);
 
 /* Sends a message with a payload of at most NIGH_BODY_MAX. -EAGAIN: no room. */

@@ -28,6 +28,7 @@
  *   object                     writer                      readers
  *   header, state              owner                       every peer
  *   pair[i].consumed, .cold,   owner, as receiver from i   peer i, as sender
+ *     .read_cost
  *   pair[i].ring, .closed      owner, as sender to i       peer i, as receiver
  *   ring of pair i, chunks     owner, as sender to i       peer i, as receiver
  *   heap                       owner's program             peers that were sent a reference
@@ -101,9 +102,9 @@ struct nigh_pair {
     uint64_t consumed; /* slots of the peer's ring to us that we have read, ever; its credit */
     uint32_t cold; /* 1: we do not poll this peer's ring each time, so it must set a hint after publishing */
     uint32_t reserved0;
-    uint64_t
-        read_cost[6]; /* copying out pieces that the peer asked to be timed, by its strategy: lines << 32 |
-                              nanoseconds, ever; both wrap */
+    /* What copying out cost of the pieces that the peer asked to be timed, by its strategy: lines << 32 | nanoseconds,
+     * ever; both wrap. */
+    uint64_t read_cost[6];
 
     uint64_t ring; /* our ring to the peer: arena offset / NIGH_PAGE << 8 | log2(slots); 0 = none yet */
     /* odd: we have left this peer; what is in the ring can still be read. Counts on when the index is used again, so
@@ -116,9 +117,10 @@ static_assert(sizeof(struct nigh_pair) == 2 * NIGH_LINE, "pair");
 static_assert(offsetof(struct nigh_pair, ring) == NIGH_LINE, "pair.ring");
 
 /*
- * A slot of a ring: one line. The ring is used from its last slot downwards (shm/ring.h). Word 0 is stored last, with release, and holds the lap: slots of an earlier
- * lap, and the zeroed memory of a new ring (laps begin with 1), are told from fresh ones by it. A message of
- * more than NIGH_SLOT_PAYLOAD bytes goes on in the following slots, which are pure payload.
+ * A slot of a ring: one line. The ring is used from its last slot downwards (shm/ring.h). Word 0 is stored last, with
+ * release, and holds the lap: slots of an earlier lap, and the zeroed memory of a new ring (laps begin with 1), are told
+ * from fresh ones by it. A message of more than NIGH_SLOT_PAYLOAD bytes goes on in the slots below, which are pure
+ * payload.
  *
  *   63        48 47        32 31   24 23   16 15         0
  *   |   lap     |   bytes    | class | kind  |   flags    |    word 0
