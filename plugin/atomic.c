@@ -202,17 +202,14 @@ int nigh_atomic_post(struct nigh_endpoint *endpoint, const struct nigh_atomic *a
 
     if (rc)
         return rc;
-    if (nigh_cq_reserve(&context->cq, 1))
-        return -ENOMEM;
-    op = nigh_slab_take(&context->send_ops);
+    op = nigh_send_create(context, NIGH_SEND_ATOMIC, NIGH_OP_ATOMIC);
     if (!op)
-        goto unreserve;
-    memset(op, 0, sizeof(*op));
-    if (make_request(op, atomic))
-        goto give;
-    op->kind = NIGH_SEND_ATOMIC;
-    op->op = NIGH_OP_ATOMIC;
-    op->id = NIGH_NO_ID;
+        return -ENOMEM;
+    if (make_request(op, atomic)) {
+        nigh_slab_give(&context->send_ops, op);
+        nigh_cq_unreserve(&context->cq, 1);
+        return -ENOMEM;
+    }
     op->key = atomic->key;
     op->offset = atomic->offset;
     op->result = atomic->result;
@@ -221,12 +218,6 @@ int nigh_atomic_post(struct nigh_endpoint *endpoint, const struct nigh_atomic *a
     context->counters.atomic++;
     nigh_send_begin(endpoint, op);
     return 0;
-
-give:
-    nigh_slab_give(&context->send_ops, op);
-unreserve:
-    nigh_cq_unreserve(&context->cq, 1);
-    return -ENOMEM;
 }
 
 /* ---- the target ---------------------------------------------------------------------------------------- */

@@ -18,19 +18,11 @@ int nigh_lend_post(struct nigh_endpoint *endpoint, const struct nigh_lend *lend)
     rc = nigh_endpoint_check(endpoint);
     if (rc)
         return rc;
-    if (nigh_cq_reserve(&context->cq, 1))
+    op = nigh_send_create(context, NIGH_SEND_REFER, NIGH_OP_LEND);
+    if (!op)
         return -ENOMEM;
-    op = nigh_slab_take(&context->send_ops);
-    if (!op) {
-        nigh_cq_unreserve(&context->cq, 1);
-        return -ENOMEM;
-    }
-    memset(op, 0, sizeof(*op));
-    op->kind = NIGH_SEND_REFER;
     op->refer = NIGH_REFER_LEND;
     op->path = NIGH_PATH_LEND;
-    op->id = NIGH_NO_ID;
-    op->op = NIGH_OP_LEND;
     op->bytes = lend->bytes;
     op->key = offset;
     op->tag = lend->tag;

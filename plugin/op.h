@@ -11,6 +11,7 @@
 #include "plugin/match.h"
 #include <stdbool.h>
 
+struct nigh_context;
 struct nigh_endpoint;
 
 /* How the bytes travel: the rows of the path report and of the statistics. */
@@ -64,6 +65,11 @@ struct nigh_send_op {
     bool flowing; /* in the endpoint's flow list */
     bool pinned;  /* REPLY: the region `key` is */
 };
+
+/* An operation with its room in the completion queue, zero but for its kind, what it completes as and NIGH_NO_ID.
+ * nigh_send_begin() takes it. NULL: no memory. */
+struct nigh_send_op *nigh_send_create(struct nigh_context *context, enum nigh_send_kind kind,
+                                      enum nigh_op what);
 
 /* What a plain receive needs lies in two lines; the rest is set for multi-receive only. */
 struct nigh_recv_op {

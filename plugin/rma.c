@@ -18,24 +18,13 @@ static int check(const struct nigh_endpoint *endpoint, const struct nigh_rma *rm
     return nigh_endpoint_check(endpoint);
 }
 
-/* An operation with its room in the completion queue. */
 static int op_create(struct nigh_endpoint *endpoint, const struct nigh_rma *rma, enum nigh_send_kind kind,
                      enum nigh_op what, struct nigh_send_op **out)
 {
-    struct nigh_context *context = endpoint->context;
-    struct nigh_send_op *op;
+    struct nigh_send_op *op = nigh_send_create(endpoint->context, kind, what);
 
-    if (nigh_cq_reserve(&context->cq, 1))
+    if (!op)
         return -ENOMEM;
-    op = nigh_slab_take(&context->send_ops);
-    if (!op) {
-        nigh_cq_unreserve(&context->cq, 1);
-        return -ENOMEM;
-    }
-    memset(op, 0, sizeof(*op));
-    op->kind = (uint8_t)kind;
-    op->op = (uint16_t)what;
-    op->id = NIGH_NO_ID;
     op->bytes = rma->bytes;
     op->key = rma->key;
     op->offset = rma->offset;

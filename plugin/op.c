@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* plugin/op.c - an operation to be filled in: apart from send.c because lends and remote memory begin with one too. */
+#include "plugin/context.h"
+
+struct nigh_send_op *nigh_send_create(struct nigh_context *context, enum nigh_send_kind kind,
+                                      enum nigh_op what)
+{
+    struct nigh_send_op *op;
+
+    if (nigh_cq_reserve(&context->cq, 1))
+        return NULL;
+    op = nigh_slab_take(&context->send_ops);
+    if (!op) {
+        nigh_cq_unreserve(&context->cq, 1);
+        return NULL;
+    }
+    memset(op, 0, sizeof(*op));
+    op->kind = (uint8_t)kind;
+    op->op = (uint16_t)what;
+    op->id = NIGH_NO_ID;
+    return op;
+}
