@@ -126,7 +126,7 @@ static void destroy(struct nigh_context *context)
     free(context);
 }
 
-static void default_log(struct nigh_context *context, const struct nigh_open *options)
+static void open_log(struct nigh_context *context, const struct nigh_open *options)
 {
     context->log.write = options->log;
     context->log.data = options->log_data;
@@ -147,7 +147,7 @@ int nigh_context_open(const struct nigh_open *options, struct nigh_context **out
     pthread_mutex_init(&context->lock, NULL);
     rc = nigh_config_read(options, NULL, &context->config);
     if (!rc) {
-        default_log(context, options);
+        open_log(context, options);
         nigh_log_use(&context->log);
         rc = open_incarnation(context);
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Recognises the launcher and reads rank and size: one row of a table per launcher, walked in the order that
- * launcher.h documents. What makes a job's id lives in launcher_job.c.
+ * plugin/launcher.c - recognises the launcher and reads rank and size: one row of a table per launcher, walked in the
+ * order that launcher.h documents. What makes a job's id lives in launcher_job.c.
  */
 #include "plugin/launcher.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which variables tell two jobs on one machine apart, launcher by launcher, and the hash over them. The
- * choices were made by looking at what Open MPI 4.1 and 5.0, MPICH 4.0 and 5.0, Intel MPI 2021 and torchrun
+ * plugin/launcher_job.c - which variables tell two jobs on one machine apart, launcher by launcher, and the hash over
+ * them. The choices were made by looking at what Open MPI 4.1 and 5.0, MPICH 4.0 and 5.0, Intel MPI 2021 and torchrun
  * really set.
  */
 #include "plugin/launcher_job.h"

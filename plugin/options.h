@@ -29,8 +29,8 @@ struct nigh_environment {
     void *data;
 };
 
-/* Fills `out` from options and environment (NULL: the process'). -EINVAL (logged: name, value, limit), -ENOENT (DETECT found nothing),
- * -ENAMETOOLONG. */
+/* Fills `out` from options and environment (NULL: the process'). -EINVAL (logged: name, value, limit), -ENOENT (DETECT
+ * found nothing), -ENAMETOOLONG. */
 int nigh_config_read(const struct nigh_open *options, const struct nigh_environment *environment,
                      struct nigh_config *out);
 

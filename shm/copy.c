@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Picks the copy kernels: names, the forms that need no particular CPU, and the choice by CPU features. The
- * forms with intrinsics live in copy_x86.c so that this file builds everywhere. */
+/* shm/copy.c - picks the copy kernels: names, the forms that need no particular CPU, and the choice by CPU features.
+ * The forms with intrinsics live in copy_x86.c so that this file builds everywhere. */
 #include "shm/copy.h"
 
 #include <errno.h>

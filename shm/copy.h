@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How bytes move between private memory and shared memory: the copy kernels and the inline copy of small
- * payloads. They live alone because which one is fast depends on the machine and on who last held the lines,
- * so they must be interchangeable and picked by measurement (shm/pace.h). They move payload only; what
- * publishes it is a word in shm/shared.h, and no kernel publishes anything. */
+/* shm/copy.h - how bytes move between private memory and shared memory: the copy kernels and the inline copy of small
+ * payloads. They live alone because which one is fast depends on the machine and on who last held the lines, so they
+ * must be interchangeable and picked by measurement (shm/pace.h). They move payload only: what publishes it is a store
+ * by shm/shared.h, and no kernel publishes anything. */
 #ifndef NIGH_SHM_COPY_H
 #define NIGH_SHM_COPY_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The copy kernels for x86-64, in AVX-512 and AVX2. Each form is compiled for its own instruction set
+/* shm/copy_x86.c - the copy kernels for x86-64, in AVX-512 and AVX2. Each form is compiled for its own instruction set
  * whatever the flags of the build are, and only ever called after the CPU has said that it has it. */
 #include "shm/copy.h"
 

@@ -9,14 +9,14 @@
 
 #define NIGH_EXTENT_BINS 256 /* eight to a doubling, to 2^32 pages */
 
-struct nigh_slab;
+struct nigh_heap_slab;
 
 struct nigh_extent {
     uint64_t page, pages;
     struct nigh_extent *before, *after;         /* neighbours by address; they fill the area without a gap */
     struct nigh_extent *bin_before, *bin_after; /* while free */
-    struct nigh_slab *slab; /* the heap's, while used: what it is cut into; NULL: one block */
-    uint32_t holds;         /* the heap's, while used */
+    struct nigh_heap_slab *slab; /* the heap's, while used: what it is cut into; NULL: one block */
+    uint32_t holds;              /* the heap's, while used */
     bool used;
 };
 

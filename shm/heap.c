@@ -19,11 +19,11 @@
 #define CLASSES     35u
 #define WORDS       (SLAB_BYTES / UNIT / 64)
 
-struct nigh_slab {
+struct nigh_heap_slab {
     struct nigh_extent *extent;
-    struct nigh_slab *before, *after;    /* among the slabs of this class that have room */
-    uint32_t bytes, objects, used, kind; /* kind: of the size class */
-    uint64_t vacant[WORDS];              /* a bit for each free object */
+    struct nigh_heap_slab *before, *after; /* among the slabs of this class that have room */
+    uint32_t bytes, objects, used, kind;   /* kind: of the size class */
+    uint64_t vacant[WORDS];                /* a bit for each free object */
     uint32_t uses[]; /* of each object: 0 free, 1 a block, more: held so many times less one */
 };
 
@@ -38,7 +38,7 @@ struct nigh_heap {
     uint64_t bytes, used;
     struct granule *table;
     struct nigh_extents extents;
-    struct nigh_slab *roomy[CLASSES];
+    struct nigh_heap_slab *roomy[CLASSES];
     bool full_told;
 };
 
@@ -124,7 +124,7 @@ static bool block_at(const struct nigh_heap *heap, const void *memory, struct bl
 {
     uint64_t at = (uintptr_t)memory - (uintptr_t)heap->base; /* below the heap becomes very large */
     struct nigh_extent *extent;
-    struct nigh_slab *slab;
+    struct nigh_heap_slab *slab;
 
     if (at >= heap->bytes)
         return false;
@@ -165,7 +165,7 @@ static void give_extent(struct nigh_heap *heap, struct nigh_extent *extent)
     nigh_extents_give(&heap->extents, extent);
 }
 
-static void unlink_roomy(struct nigh_heap *heap, struct nigh_slab *slab)
+static void unlink_roomy(struct nigh_heap *heap, struct nigh_heap_slab *slab)
 {
     if (slab->after)
         slab->after->before = slab->before;
@@ -175,7 +175,7 @@ static void unlink_roomy(struct nigh_heap *heap, struct nigh_slab *slab)
         heap->roomy[slab->kind] = slab->after;
 }
 
-static void link_roomy(struct nigh_heap *heap, struct nigh_slab *slab)
+static void link_roomy(struct nigh_heap *heap, struct nigh_heap_slab *slab)
 {
     slab->before = NULL;
     slab->after = heap->roomy[slab->kind];
@@ -184,7 +184,7 @@ static void link_roomy(struct nigh_heap *heap, struct nigh_slab *slab)
     heap->roomy[slab->kind] = slab;
 }
 
-static void destroy_slab(struct nigh_heap *heap, struct nigh_slab *slab)
+static void destroy_slab(struct nigh_heap *heap, struct nigh_heap_slab *slab)
 {
     unlink_roomy(heap, slab);
     give_extent(heap, slab->extent);
@@ -198,9 +198,9 @@ static bool destroy_empty_slabs(struct nigh_heap *heap)
     bool any = false;
 
     for (unsigned kind = 0; kind < CLASSES; kind++) {
-        struct nigh_slab *after;
+        struct nigh_heap_slab *after;
 
-        for (struct nigh_slab *slab = heap->roomy[kind]; slab; slab = after) {
+        for (struct nigh_heap_slab *slab = heap->roomy[kind]; slab; slab = after) {
             after = slab->after;
             if (slab->used == 0) {
                 destroy_slab(heap, slab);
@@ -239,10 +239,10 @@ static uint32_t class_of(uint64_t bytes, uint32_t *class_bytes)
     return 8 + (shift - 1) * 4 + step - 4;
 }
 
-static struct nigh_slab *create_slab(struct nigh_heap *heap, uint32_t kind, uint32_t bytes)
+static struct nigh_heap_slab *create_slab(struct nigh_heap *heap, uint32_t kind, uint32_t bytes)
 {
     uint32_t objects = SLAB_BYTES / bytes;
-    struct nigh_slab *slab = nigh_os.calloc(1, sizeof(*slab) + objects * sizeof(slab->uses[0]));
+    struct nigh_heap_slab *slab = nigh_os.calloc(1, sizeof(*slab) + objects * sizeof(slab->uses[0]));
     struct nigh_extent *extent = slab ? take_extent(heap, SLAB_PAGES) : NULL;
 
     if (!extent) {
@@ -261,7 +261,7 @@ static struct nigh_slab *create_slab(struct nigh_heap *heap, uint32_t kind, uint
 }
 
 /* Backs an object, with whole 64 KiB around it: one call for many objects. */
-static int commit_object(struct nigh_heap *heap, const struct nigh_slab *slab, uint32_t object)
+static int commit_object(struct nigh_heap *heap, const struct nigh_heap_slab *slab, uint32_t object)
 {
     uint64_t from = (uint64_t)object * slab->bytes & ~(uint64_t)(GRANULE - 1);
     uint64_t to = ((uint64_t)(object + 1) * slab->bytes + GRANULE - 1) & ~(uint64_t)(GRANULE - 1);
@@ -270,7 +270,7 @@ static int commit_object(struct nigh_heap *heap, const struct nigh_slab *slab, u
                              to - from);
 }
 
-static uint32_t first_vacant(const struct nigh_slab *slab)
+static uint32_t first_vacant(const struct nigh_heap_slab *slab)
 {
     uint32_t word = 0;
 
@@ -296,7 +296,7 @@ static int log_full(struct nigh_heap *heap, uint64_t bytes)
 static int alloc_small(struct nigh_heap *heap, uint64_t bytes, uint64_t *at)
 {
     uint32_t class_bytes, kind = class_of(bytes, &class_bytes), object;
-    struct nigh_slab *slab = heap->roomy[kind];
+    struct nigh_heap_slab *slab = heap->roomy[kind];
     int error;
 
     if (!slab)
@@ -316,7 +316,7 @@ static int alloc_small(struct nigh_heap *heap, uint64_t bytes, uint64_t *at)
     return 0;
 }
 
-static void free_small(struct nigh_heap *heap, struct nigh_slab *slab, uint32_t object)
+static void free_small(struct nigh_heap *heap, struct nigh_heap_slab *slab, uint32_t object)
 {
     slab->uses[object] = 0;
     slab->vacant[object / 64] |= UINT64_C(1) << object % 64;
@@ -368,7 +368,7 @@ int nigh_heap_alloc(struct nigh_heap *heap, uint64_t bytes, void **out)
 int nigh_heap_free(struct nigh_heap *heap, void *memory)
 {
     struct block block;
-    struct nigh_slab *slab;
+    struct nigh_heap_slab *slab;
 
     if (!block_at(heap, memory, &block) || heap->base + block.start != memory)
         return -EINVAL;

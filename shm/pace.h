@@ -63,7 +63,8 @@ struct nigh_pace {
 };
 
 /* Begins with strategy `first` of `count`; the list is copied. 0, or -EINVAL and *pace untouched: count is 0 or
- * above NIGH_PACE_STRATEGIES, first is not below count or is not for every size (from), or a strategy is not valid (nigh_strategy_check). */
+ * above NIGH_PACE_STRATEGIES, first is not below count or is not for every size (from), or a strategy is not valid
+ * (nigh_strategy_check). */
 int nigh_pace_open(struct nigh_pace *pace, const struct nigh_strategy *list, unsigned count, unsigned first);
 
 /* 0; -EINVAL when a kernel is none of the enum, when a piece is 0, no multiple of 4 KiB or more than half of the

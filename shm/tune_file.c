@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Where the tuning file lies, and how it is read and replaced. */
+/* shm/tune_file.c - where the tuning file lies, and how it is read and replaced. */
 #include "shm/tune.h"
 
 #include "shm/os.h"
