@@ -141,7 +141,7 @@ static void executes(struct pair *pair)
     CHECK(child >= 0);
     if (child == 0) {
         execl("/bin/sh", "sh", "-c",
-              "for fd in /proc/$$/fd/*; do case $(readlink $fd) in *nigh-*|*anon_inode:\\[event*) exit 3;; "
+              "for fd in /proc/$$/fd/*; do case $(readlink $fd) in *memfd:*|*anon_inode:\\[event*) exit 3;; "
               "esac; "
               "done; exit 0",
               (char *)NULL);
