@@ -71,7 +71,8 @@ static void return_credit(struct nigh_endpoint *endpoint)
 
 /* ---- whole messages ------------------------------------------------------------------------------------ */
 
-static enum nigh_verdict keep_body(struct nigh_endpoint *endpoint, uint64_t head, uint64_t tag, uint64_t imm)
+static __attribute__((noinline)) enum nigh_verdict keep_body(struct nigh_endpoint *endpoint, uint64_t head,
+                                                             uint64_t tag, uint64_t imm)
 {
     struct nigh_context *context = endpoint->context;
     uint32_t bytes = nigh_head_bytes(head);
@@ -105,21 +106,48 @@ static bool can_complete(struct nigh_context *context, const struct nigh_posted 
     return !posted->keep || nigh_cq_reserve(&context->cq, 1) == 0;
 }
 
-static enum nigh_verdict arrive_message(struct nigh_endpoint *endpoint, uint64_t head, uint64_t tag,
-                                        uint64_t imm)
+/* Of the short way: counted once a batch. */
+struct tally {
+    uint64_t messages, bytes;
+};
+
+/* What fits a slot and a plain receive: most messages. False: it is something else. */
+static inline bool deliver_short(struct nigh_endpoint *endpoint, struct nigh_recv_op *op, uint32_t bytes,
+                                 uint64_t tag, uint64_t imm, struct tally *tally)
+{
+    struct nigh_context *context = endpoint->context;
+
+    if (__builtin_expect(op->flags || bytes > NIGH_SLOT_PAYLOAD || bytes > op->bytes, 0))
+        return false;
+    if (bytes == 8)
+        memcpy(op->buffer, endpoint->rx.at->payload, 8);
+    else
+        nigh_copy_small(op->buffer, endpoint->rx.at->payload, bytes);
+    tally->messages++;
+    tally->bytes += bytes;
+    nigh_completion_fill(nigh_cq_next(&context->cq), op->context, NIGH_OP_RECV, bytes, tag, imm,
+                         endpoint->source, endpoint);
+    nigh_slab_give(&context->recv_ops, op);
+    return true;
+}
+
+static inline enum nigh_verdict arrive_message(struct nigh_endpoint *endpoint, uint64_t head, uint64_t tag,
+                                               uint64_t imm, struct tally *tally)
 {
     struct nigh_context *context = endpoint->context;
     uint32_t bytes = nigh_head_bytes(head), tclass = nigh_head_tclass(head);
-    struct nigh_posted *posted;
+    struct nigh_recv_op *op;
 
     if (__builtin_expect(bytes > NIGH_BODY_MAX || tclass >= NIGH_TCLASSES, 0))
         return NIGH_BAD;
-    posted = nigh_match_arrive(&context->matcher, endpoint->index, tclass, tag);
-    if (__builtin_expect(!posted, 0))
+    op = (struct nigh_recv_op *)(void *)nigh_match_arrive(&context->matcher, endpoint->index, tclass, tag);
+    if (__builtin_expect(!op, 0))
         return keep_body(endpoint, head, tag, imm);
-    if (!can_complete(context, posted))
+    if (__builtin_expect(deliver_short(endpoint, op, bytes, tag, imm, tally), 1))
+        return NIGH_GO;
+    if (!can_complete(context, &op->posted))
         return NIGH_STAY;
-    nigh_recv_deliver(endpoint, (struct nigh_recv_op *)(void *)posted, bytes, tag, imm);
+    nigh_recv_deliver(endpoint, op, bytes, tag, imm);
     return NIGH_GO;
 }
 
@@ -422,11 +450,10 @@ static enum nigh_verdict arrive_move(struct nigh_endpoint *endpoint, uint64_t wo
     return use_ring(endpoint, word) && endpoint->rx.mask >= slots ? NIGH_GO : NIGH_BAD;
 }
 
-static enum nigh_verdict handle(struct nigh_endpoint *endpoint, uint64_t head, uint64_t tag, uint64_t imm)
+static __attribute__((noinline)) enum nigh_verdict handle(struct nigh_endpoint *endpoint, uint64_t head,
+                                                          uint64_t tag, uint64_t imm)
 {
     switch (nigh_head_kind(head)) {
-    case NIGH_K_MESSAGE:
-        return arrive_message(endpoint, head, tag, imm);
     case NIGH_K_WHOLE:
         return arrive_whole(endpoint, head, tag, imm);
     case NIGH_K_FIRST:
@@ -466,6 +493,7 @@ static void break_peer(struct nigh_endpoint *endpoint, uint64_t head, uint64_t t
 uint32_t nigh_arrive_poll(struct nigh_endpoint *endpoint, uint32_t budget)
 {
     struct nigh_ring_rx *rx = &endpoint->rx;
+    struct tally tally = {0};
     uint32_t count = 0;
     uint64_t head;
 
@@ -474,23 +502,30 @@ uint32_t nigh_arrive_poll(struct nigh_endpoint *endpoint, uint32_t budget)
     while (count < budget && (head = nigh_ring_peek(rx)) != 0) {
         /* Relaxed: RING_PEEK came before. */
         uint64_t tag = nigh_load_relaxed(&rx->at->tag), imm = nigh_load_relaxed(&rx->at->imm);
-        enum nigh_verdict verdict =
-            nigh_head_bytes(head) <= NIGH_BODY_MAX ? handle(endpoint, head, tag, imm) : NIGH_BAD;
+        enum nigh_verdict verdict;
 
+        if (count)
+            nigh_ring_prefetch(rx);
+        if (__builtin_expect(nigh_head_kind(head) == NIGH_K_MESSAGE, 1))
+            verdict = arrive_message(endpoint, head, tag, imm, &tally);
+        else
+            verdict = nigh_head_bytes(head) <= NIGH_BODY_MAX ? handle(endpoint, head, tag, imm) : NIGH_BAD;
         if (__builtin_expect(verdict != NIGH_GO, 0)) {
             if (verdict == NIGH_BAD)
                 break_peer(endpoint, head, tag, imm);
             break;
         }
         count++;
-        if (count > 1)
-            nigh_ring_prefetch(rx);
         if (__builtin_expect(nigh_head_kind(head) != NIGH_K_MOVE, 1))
             nigh_ring_advance(rx, nigh_slots_for(nigh_head_bytes(head)));
         if (endpoint->rx_bytes >= RETURN_BYTES)
             return_credit(endpoint);
     }
-    if (count && (nigh_ring_owes(rx) || endpoint->rx_bytes))
+    if (!count)
+        return 0;
+    endpoint->context->counters.received += tally.messages;
+    endpoint->context->counters.received_bytes += tally.bytes;
+    if (nigh_ring_owes(rx) || endpoint->rx_bytes)
         return_credit(endpoint);
     return count;
 }

@@ -21,7 +21,8 @@ struct nigh_cq {
     uint64_t promised; /* tail + reservations that are not used up: a reservation touches nothing else */
     struct nigh_completion *direct; /* where the next goes while the host's array has room: past the ring */
     uint32_t direct_left;
-    uint64_t direct_tail; /* `tail` when the host last came with an empty queue */
+    struct nigh_completion *direct_from; /* where `direct` began */
+    uint64_t direct_tail;                /* `tail` when the host last came with an empty queue */
 };
 
 /* An empty queue with room for `slots` completions (rounded up to a power of two, at least 64). -ENOMEM. */
@@ -66,8 +67,6 @@ static inline struct nigh_completion *nigh_cq_next(struct nigh_cq *cq)
 {
     if (cq->direct_left) {
         cq->direct_left--;
-        cq->head++;
-        cq->tail++;
         return cq->direct++;
     }
     return &cq->ring[cq->tail++ & cq->mask];
@@ -86,11 +85,32 @@ static inline void nigh_cq_push(struct nigh_cq *cq, const struct nigh_completion
     *nigh_cq_next(cq) = *completion;
 }
 
+/* A completion without an error, flags or data. Eight words: what compilers make of an initializer is partly stored
+ * twice. */
+static inline void nigh_completion_fill(struct nigh_completion *done, uint64_t context, uint16_t op,
+                                        uint64_t bytes, uint64_t tag, uint64_t imm, uint64_t source,
+                                        struct nigh_endpoint *endpoint)
+{
+    struct {
+        int32_t status;
+        uint16_t op, flags;
+    } what = {0, op, 0};
+
+    done->context = context;
+    memcpy(&done->status, &what, sizeof(what));
+    done->bytes = bytes;
+    done->tag = tag;
+    done->imm = imm;
+    done->source = source;
+    done->endpoint = endpoint;
+    done->data = NULL;
+}
+
 /* While the queue is empty completions may go straight into the host's array: one copy less, and the ring's lines stay
  * out of the cache. Begin; then nigh_cq_undirect() tells how many came. The queue must be empty. */
 static inline void nigh_cq_direct(struct nigh_cq *cq, struct nigh_completion *out, uint32_t count)
 {
-    cq->direct = out;
+    cq->direct = cq->direct_from = out;
     cq->direct_left = count;
     cq->direct_tail = cq->tail;
 }
@@ -98,13 +118,16 @@ static inline void nigh_cq_direct(struct nigh_cq *cq, struct nigh_completion *ou
 /* Are there completions that the host has not seen, or may be looking at? What they point at must stay. */
 static inline bool nigh_cq_in_use(const struct nigh_cq *cq)
 {
-    return cq->tail != cq->head || cq->tail != cq->direct_tail;
+    return cq->tail != cq->head || cq->tail != cq->direct_tail || cq->direct != cq->direct_from;
 }
 
 static inline uint32_t nigh_cq_undirect(struct nigh_cq *cq, const struct nigh_completion *out)
 {
+    uint32_t count = (uint32_t)(cq->direct - out);
+
     cq->direct_left = 0;
-    return (uint32_t)(cq->direct - out);
+    cq->promised -= count; /* as if never promised: they did not go through the ring */
+    return count;
 }
 
 /* Most completions are popped right after they were pushed. A vector load of fields that are still in the store

@@ -45,7 +45,7 @@ struct nigh_endpoint {
     uint32_t peer_open; /* what *peer_closed says as long as the peer has not left */
     uint32_t rx_bytes;  /* of chunks, read since credit went back */
     /* Sending */
-    struct nigh_ring_tx tx;
+    _Alignas(NIGH_LINE) struct nigh_ring_tx tx;
     const uint32_t *peer_asleep;
     const uint32_t *peer_cold;
     const uint64_t *peer_read_cost;

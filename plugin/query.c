@@ -88,6 +88,11 @@ static int query_stats(const struct nigh_context *context, void *out, uint64_t *
 
     for (unsigned path = 0; path < NIGH_PATHS; path++)
         facts.sent += counters->by_path[path];
+    for (const struct nigh_endpoint *endpoint = context->all; endpoint; endpoint = endpoint->next_all) {
+        facts.sent += endpoint->tx.messages;
+        facts.inline_sent += endpoint->tx.messages;
+        facts.sent_bytes += endpoint->tx.bytes;
+    }
     return answer(&facts, sizeof(facts), out, bytes);
 }
 

@@ -439,7 +439,7 @@ static inline int post_plain(struct nigh_context *context, struct nigh_endpoint 
     op->posted.tclass = (uint16_t)NIGH_FIELD(recv->tclass);
     op->posted.keep = false;
     op->posted.tag = NIGH_FIELD(recv->tag);
-    op->posted.ignore = NIGH_FIELD(recv->ignore);
+    op->posted.ignore = nigh_field_halves(&recv->ignore);
     op->buffer = NIGH_FIELD(recv->buffer);
     op->bytes = NIGH_FIELD(recv->bytes);
     op->context = NIGH_FIELD(recv->context);

@@ -338,10 +338,11 @@ static int post_large(struct nigh_endpoint *endpoint, const struct nigh_send *se
 /* ---- the short way --------------------------------------------------------------------------------------- */
 
 /*
- * A slot's line has to be taken from its reader, which costs about a handoff; several are under way at once, but only
- * for stores that the CPU's store queue holds, 64 of them. So what bounds the rate is how many stores a post makes, to
- * private memory too. Hence: what is rare is called as the last thing and not inlined, so that nothing is saved on the
- * stack; a silent send reserves no completion; fields go through registers.
+ * A slot's line has to be taken from its reader, which costs about a handoff. Several are under way at once, but only
+ * among the stores that the CPU holds back until then, which leave it in order: what else a post stores takes their
+ * room, less so where it goes to one line at a time. Hence: what is rare is called as the last thing and not inlined, so
+ * that nothing is saved on the stack; a silent send reserves no completion; fields go through registers; the counters lie
+ * beside the ring's own.
  */
 
 static __attribute__((noinline)) int post_longer(struct nigh_endpoint *endpoint, const struct nigh_send *send)
@@ -390,19 +391,14 @@ int nigh_send_post(struct nigh_endpoint *endpoint, const struct nigh_send *send)
     if (__builtin_expect(!silent && !nigh_cq_has_room(&context->cq), 0))
         return post_general(endpoint, send);
     slot = nigh_ring_at(tx);
-    nigh_ring_address(slot, NIGH_FIELD(send->tag), NIGH_FIELD(send->imm));
+    nigh_ring_address(slot, NIGH_FIELD(send->tag), nigh_field_halves(&send->imm));
     nigh_copy_slot(slot->payload, send->buffer, bytes);
     nigh_ring_commit_unarmed(tx, nigh_head_make(NIGH_K_MESSAGE, (uint32_t)bytes, NIGH_FIELD(send->tclass), 0),
                              1);
-    context->counters.by_path[NIGH_PATH_INLINE]++;
-    context->counters.sent_bytes += bytes;
+    tx->messages++;
+    tx->bytes += bytes;
     if (!silent)
-        *nigh_cq_next_unpromised(&context->cq) = (struct nigh_completion){
-            .context = NIGH_FIELD(send->context),
-            .op = NIGH_OP_SEND,
-            .bytes = bytes,
-            .source = endpoint->source,
-            .endpoint = endpoint,
-        };
+        nigh_completion_fill(nigh_cq_next_unpromised(&context->cq), NIGH_FIELD(send->context), NIGH_OP_SEND,
+                             bytes, 0, 0, endpoint->source, endpoint);
     return __builtin_expect(nigh_link_must_wake(endpoint), 0) ? woken(endpoint) : 0;
 }

@@ -70,14 +70,18 @@ static inline uint32_t nigh_slots_for(uint32_t bytes)
 /* ---- producer ------------------------------------------------------------------------------------------ */
 
 struct nigh_ring_tx {
+    /* What a post of one slot reads and writes: one line, if the struct begins on one. */
     struct nigh_slot *slots; /* NULL: no ring yet */
     uint64_t next;           /* slots produced, ever, over all rings of this pair */
     uint64_t limit;          /* `next` may come up to here without asking for credit */
     uint64_t base;           /* `next` when this ring was taken into use */
     uint32_t mask;           /* slots - 1 */
     uint32_t shift;          /* log2 of slots */
-    uint32_t spare; /* slots kept back, so that a full ring has room for the message that replaces it */
-    uint32_t armed; /* count of slots that hold payload and would have to be disarmed */
+    uint32_t armed;          /* count of slots that hold payload and would have to be disarmed */
+    uint32_t spare;    /* slots kept back, so that a full ring has room for the message that replaces it */
+    uint64_t messages; /* the caller's: of one slot, posted by the short way, and their payload */
+    uint64_t bytes;
+
     const uint64_t *credit; /* consumed, in the peer's arena */
     uint64_t *was_body;     /* a bit a slot; private */
 };
