@@ -309,8 +309,9 @@ bool nigh_pace_is_settled(const struct nigh_pace *pace, size_t bytes, unsigned *
     const struct nigh_pace_class *in = &pace->in[class_of(bytes)];
 
     *strategy = pace->forced != NONE ? pace->forced : in->current;
-    return pace->forced != NONE || (in->begun && in->trial == NONE && in->sweep == 0 && in->heard >= WARM &&
-                                    in->settled > 0 && !in->strays && in->credit < (float)TRIAL * (float)bytes);
+    return pace->forced != NONE ||
+           (in->begun && in->trial == NONE && in->sweep == 0 && in->heard >= WARM && in->settled > 0 &&
+            !in->strays && in->credit < (float)TRIAL * (float)bytes);
 }
 
 bool nigh_pace_is_curious(const struct nigh_pace *pace, unsigned strategy, size_t bytes)
