@@ -195,14 +195,17 @@ static uint64_t body_default(const struct nigh_config *config)
 static void read_sizes(struct reader *reader, const struct nigh_open *options, struct nigh_config *out)
 {
     uint64_t peers = (uint64_t)(out->ranks > 64 ? out->ranks : 64) + 64;
+    char shown[16];
 
     out->heap_bytes = number(reader, "NIGH_HEAP", options->heap_bytes, default_heap(out->ranks), 1 << 16,
                              UINT64_C(1) << 42);
     out->pool_bytes = number(reader, "NIGH_POOL", options->pool_bytes, 256 << 20, 1 << 18, UINT64_C(1) << 37);
     out->span_bytes = number(reader, "NIGH_SPAN", 0, 2 << 20, 1 << 17, UINT64_C(1) << 37);
     out->ring_slots = (uint32_t)number(reader, "NIGH_RING", options->ring_slots, 128, 64, 65536);
-    if (!power_of_two(out->ring_slots))
-        complain(reader, "NIGH_RING", "", "a power of two");
+    if (!power_of_two(out->ring_slots)) {
+        snprintf(shown, sizeof(shown), "%u", out->ring_slots);
+        complain(reader, "NIGH_RING", shown, "a power of two from 64 to 65536");
+    }
     out->eager_bytes = (uint32_t)number(reader, "NIGH_EAGER", options->eager_bytes, 65536, 4096, 1 << 30);
     out->body_bytes =
         (uint32_t)number(reader, "NIGH_BODY", 0, body_default(out), NIGH_SLOT_PAYLOAD, NIGH_BODY_MAX);

@@ -32,7 +32,10 @@ static int failed(const char *call)
 {
     int error = errno;
 
-    nigh_log(NIGH_LOG_ERROR, "making a doorbell failed: %s: %s", call, strerror(error));
+    nigh_log(NIGH_LOG_ERROR,
+             "making or mapping a doorbell failed: %s: %s (limits: ulimit -n, ulimit -v, vm.max_map_count, "
+             "the memory of the machine and of the cgroup)",
+             call, strerror(error));
     return nigh_memfd_error(error);
 }
 
