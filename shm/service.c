@@ -80,7 +80,8 @@ static int start_thread(struct nigh_service *service)
     pthread_sigmask(SIG_SETMASK, &all, &before);
     error = nigh_os.pthread_create(&service->thread, NULL, run, service);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return -error;
+    /* That is what a stack finds no room for, or a thread no place: nothing that trying again would change. */
+    return error == EAGAIN ? -ENOMEM : -error;
 }
 
 int nigh_service_start(int fd, struct nigh_bell *bell, const struct nigh_arena_state *state,
@@ -95,7 +96,8 @@ int nigh_service_start(int fd, struct nigh_bell *bell, const struct nigh_arena_s
     service->stop = nigh_os.eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     error = service->stop < 0 ? -errno : start_thread(service);
     if (error) {
-        nigh_log(NIGH_LOG_ERROR, "cannot start the service thread: %s (limits: ulimit -u, ulimit -n)",
+        nigh_log(NIGH_LOG_ERROR,
+                 "cannot start the service thread: %s (limits: ulimit -u, ulimit -v, ulimit -n)",
                  strerror(-error));
         nigh_os_close(service->stop);
         free(service);

@@ -13,7 +13,7 @@
 struct nigh_service;
 
 /* Starts the thread (all signals blocked, named "nigh-service") on `fd`. `bell` and `state` outlive it.
- * -EAGAIN, -ENOMEM, -EMFILE; logged. */
+ * -ENOMEM (no room for its stack, or too many threads, included), -EMFILE; logged. */
 int nigh_service_start(int fd, struct nigh_bell *bell, const struct nigh_arena_state *state,
                        struct nigh_service **out);
 /* Ends and joins it; bounded. */

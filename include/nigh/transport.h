@@ -452,8 +452,8 @@ struct nigh_ops {
      * Errors: -ENOENT NIGH_OPEN_DETECT and no launcher; -EINVAL a field or an environment value out of range
      * (logged with its name, value and limit); -EADDRINUSE this rank of this job is already open on this
      * machine; -ENOMEM the shared memory could not be reserved (logged with the size and the limit that
-     * refused); -EMFILE no file descriptors left; -EAGAIN no thread can be started (logged); -EPERM, -ENOSYS
-     * the system refuses memfd or sockets (logged); -ENAMETOOLONG, -ENOTDIR, -EACCES the directory cannot hold
+     * refused), or no thread can be started (logged); -EMFILE no file descriptors left; -EPERM, -ENOSYS the
+     * system refuses memfd or sockets (logged); -ENAMETOOLONG, -ENOTDIR, -EACCES the directory cannot hold
      * sockets.
      */
     int (*open)(const struct nigh_open *options, struct nigh_context **out);
