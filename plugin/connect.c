@@ -261,11 +261,17 @@ static int attached(void *user, void *cookie, const struct nigh_attach *attach)
     rc = attach_peer(endpoint, attach);
     close(attach->arena_fd);
     close(attach->doorbell_fd);
-    if (rc) {
-        if (attach->event_fd >= 0)
-            close(attach->event_fd);
-        nigh_endpoint_fail(endpoint, NIGH_BROKEN, rc == -EPROTO ? rc : -ECONNRESET,
-                           "its shared memory is not sound");
+    if (!rc)
+        return 0;
+    if (attach->event_fd >= 0)
+        close(attach->event_fd);
+    if (rc == -EPROTO) {
+        nigh_endpoint_fail(endpoint, NIGH_BROKEN, rc, "its shared memory is not sound");
+    } else {
+        /* Ours is the fault, not the peer's: what was refused and by which limit has been logged. */
+        nigh_log(NIGH_LOG_WARN, "rank %u: not connected to rank %d: its shared memory cannot be mapped (%s)",
+                 endpoint->context->config.rank, (int)endpoint->rank, strerror(-rc));
+        nigh_endpoint_fail(endpoint, NIGH_PEER_CLOSED, -ECONNRESET, NULL);
     }
     return rc;
 }
