@@ -102,11 +102,23 @@ bool nigh_arrive_rest(struct nigh_endpoint *endpoint);
 void nigh_arrive_payload(const struct nigh_endpoint *endpoint, void *out, size_t bytes);
 /* What a peer may report as a status; anything else it says is "it failed". */
 int nigh_arrive_status(uint64_t imm);
+
+/* ---- pieces.c ---- */
 /* Can a message in pieces begin like this? Its id is unused, its first piece, if any, lies in the peer's pool. */
 bool nigh_arrive_first_is_sound(const struct nigh_endpoint *endpoint, const struct nigh_wire_first *first);
 /* A message in pieces whose place is known and whose beginning is sound: files it and takes its first piece. */
 enum nigh_verdict nigh_arrive_first_piece(struct nigh_message *message, uint32_t line, uint32_t bytes,
                                           uint32_t flags);
+/* A peer's slot of that kind. */
+enum nigh_verdict nigh_arrive_first(struct nigh_endpoint *endpoint, uint64_t head, uint64_t tag,
+                                    uint64_t imm);
+enum nigh_verdict nigh_arrive_piece(struct nigh_endpoint *endpoint, uint64_t head, uint64_t id);
+enum nigh_verdict nigh_arrive_whole(struct nigh_endpoint *endpoint, uint64_t head, uint64_t tag,
+                                    uint64_t imm);
+enum nigh_verdict nigh_arrive_refer(struct nigh_endpoint *endpoint, uint64_t head, uint64_t tag,
+                                    uint64_t imm);
+/* Copies a piece with the kernel that its sender asked for. */
+void nigh_arrive_copy(void *to, const void *from, uint64_t bytes, uint32_t flags);
 
 /* ---- send.c, large.c ---- */
 int nigh_send_post(struct nigh_endpoint *endpoint, const struct nigh_send *send);
@@ -164,8 +176,6 @@ static inline bool nigh_recv_takes_lend(const struct nigh_posted *posted, uint64
 
     return op->flags == NIGH_IN_PLACE && bytes <= op->bytes;
 }
-/* Copies a piece with the kernel that its sender asked for. */
-void nigh_arrive_copy(void *to, const void *from, uint64_t bytes, uint32_t flags);
 void nigh_recv_cancel(struct nigh_context *context, struct nigh_recv_op *op, int status,
                       struct nigh_endpoint *endpoint);
 struct nigh_message *nigh_message_create(struct nigh_endpoint *endpoint);
@@ -243,6 +253,13 @@ static inline uint64_t nigh_field_halves(const uint64_t *field)
 static inline void nigh_complete(struct nigh_context *context, const struct nigh_completion *completion)
 {
     nigh_cq_push(&context->cq, completion);
+}
+
+/* A multi-receive buffer needs an entry in the completion queue for each message: looked for before it is taken further,
+ * so that nothing has to be undone. */
+static inline bool nigh_recv_can_complete(struct nigh_context *context, const struct nigh_posted *posted)
+{
+    return !posted->keep || nigh_cq_reserve(&context->cq, 1) == 0;
 }
 
 /* Is a public struct sound in size? Its tail beyond what we know must be zero. */

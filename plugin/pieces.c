@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * plugin/pieces.c - what arrives and does not lie whole in the ring: messages whose bytes are in chunks of the sender's
+ * pool, and references to memory that stays with it. Nothing of it is believed: places are checked against the areas of
+ * the sender's arena, numbers against what is under way.
+ */
+#include "plugin/context.h"
+#include "shm/copy.h"
+#include <errno.h>
+#include <stdlib.h>
+
+/* ---- pieces -------------------------------------------------------------------------------------------- */
+
+static const void *piece_at(const struct nigh_endpoint *endpoint, uint32_t line, uint32_t bytes)
+{
+    const struct nigh_arena_header *layout = &endpoint->view.layout;
+    uint64_t offset = (uint64_t)line * NIGH_LINE;
+
+    if (offset < layout->pool_off || offset - layout->pool_off > layout->pool_bytes ||
+        bytes > layout->pool_bytes - (offset - layout->pool_off))
+        return NULL;
+    return nigh_view_at(&endpoint->view, offset, bytes);
+}
+
+void nigh_arrive_copy(void *to, const void *from, uint64_t bytes, uint32_t flags)
+{
+    nigh_copy_fn copy =
+        nigh_copy_select((enum nigh_copy_kernel)(flags >> NIGH_F_KERNEL_SHIFT & NIGH_F_KERNEL_MASK));
+
+    if (!copy)
+        copy = nigh_copy_select(NIGH_COPY_PLAIN);
+    copy(to, from, bytes);
+}
+
+/* The message has all its bytes. */
+static void message_done(struct nigh_message *message)
+{
+    if (message->id != NIGH_NO_ID)
+        message->endpoint->in.at[message->id] = NULL;
+    if (message->kind == NIGH_MSG_PUT)
+        nigh_rma_put_done(message);
+    else if (message->kind == NIGH_MSG_REPLY)
+        nigh_rma_reply_done(message);
+    else if (message->recv)
+        nigh_recv_finish(message, message->status);
+}
+
+static enum nigh_verdict take_piece(struct nigh_message *message, uint32_t line, uint32_t bytes,
+                                    uint32_t flags)
+{
+    struct nigh_endpoint *endpoint = message->endpoint;
+    const void *from = piece_at(endpoint, line, bytes);
+    /* What nobody has taken yet may come as far as was announced: there is a buffer of that size for it. */
+    uint64_t most = message->kind == NIGH_MSG_PIECES && !message->recv ? message->eager : message->total;
+    uint64_t fits;
+
+    if (!from || bytes > most - message->got)
+        return NIGH_BAD;
+    if (message->to && message->got < message->room) {
+        fits = message->room - message->got;
+        if (flags & NIGH_F_TIMED) {
+            uint64_t started = nigh_plan_clock();
+
+            nigh_arrive_copy(message->to + message->got, from, fits < bytes ? fits : bytes, flags);
+            nigh_plan_read(endpoint, started, fits < bytes ? fits : bytes, flags);
+        } else {
+            nigh_arrive_copy(message->to + message->got, from, fits < bytes ? fits : bytes, flags);
+        }
+    }
+    message->got += bytes;
+    endpoint->rx_bytes += bytes;
+    if (message->got == message->total)
+        message_done(message);
+    return NIGH_GO;
+}
+
+bool nigh_arrive_first_is_sound(const struct nigh_endpoint *endpoint, const struct nigh_wire_first *first)
+{
+    /* It may begin without a piece: it is empty, or the sender's pool was used up. */
+    return first->id < NIGH_IDS_MAX && !nigh_ids_get(&endpoint->in, first->id) &&
+           first->bytes <= first->total && (!first->bytes || piece_at(endpoint, first->line, first->bytes));
+}
+
+enum nigh_verdict nigh_arrive_first_piece(struct nigh_message *message, uint32_t line, uint32_t bytes,
+                                          uint32_t flags)
+{
+    if (message->total == 0) {
+        message_done(message);
+        return NIGH_GO;
+    }
+    message->endpoint->in.at[message->id] = message;
+    return bytes ? take_piece(message, line, bytes, flags) : NIGH_GO;
+}
+
+enum nigh_verdict nigh_arrive_piece(struct nigh_endpoint *endpoint, uint64_t head, uint64_t id)
+{
+    struct nigh_wire_piece piece;
+    struct nigh_message *message;
+
+    nigh_arrive_payload(endpoint, &piece, sizeof(piece));
+    message = nigh_ids_get(&endpoint->in, id);
+    if (!message || !piece.bytes)
+        return NIGH_BAD;
+    return take_piece(message, piece.line, piece.bytes, nigh_head_flags(head));
+}
+
+/* The receive that takes a message which does not lie whole in the ring. False: one is there, but its completion has no
+ * room now; it is of the kind that stays in the matcher, so nothing has to be undone. */
+static bool match_message(const struct nigh_message *message, struct nigh_posted **posted)
+{
+    struct nigh_context *context = message->endpoint->context;
+
+    *posted = nigh_match_arrive(&context->matcher, message->endpoint->index, message->tclass, message->tag);
+    return !*posted || nigh_recv_can_complete(context, *posted);
+}
+
+static void accept_or_keep(struct nigh_message *message, struct nigh_posted *posted)
+{
+    struct nigh_context *context = message->endpoint->context;
+
+    if (posted) {
+        nigh_recv_accept(message, (struct nigh_recv_op *)(void *)posted);
+        return;
+    }
+    context->counters.unexpected++;
+    nigh_match_keep(&context->matcher, &message->arrived);
+}
+
+static struct nigh_message *message_of(struct nigh_endpoint *endpoint, uint64_t head, uint64_t tag,
+                                       uint64_t imm, uint64_t total, uint32_t id)
+{
+    struct nigh_message *message = nigh_message_create(endpoint);
+
+    if (!message)
+        return NULL;
+    message->tag = message->arrived.tag = tag;
+    message->imm = imm;
+    message->tclass = (uint8_t)nigh_head_tclass(head);
+    message->arrived.tclass = message->tclass;
+    message->total = total;
+    message->id = id;
+    return message;
+}
+
+enum nigh_verdict nigh_arrive_first(struct nigh_endpoint *endpoint, uint64_t head, uint64_t tag, uint64_t imm)
+{
+    struct nigh_wire_first first;
+    struct nigh_message *message;
+    struct nigh_posted *posted;
+
+    nigh_arrive_payload(endpoint, &first, sizeof(first));
+    if (!nigh_arrive_first_is_sound(endpoint, &first) || nigh_head_tclass(head) >= NIGH_TCLASSES ||
+        first.bytes > first.eager || first.eager > first.total)
+        return NIGH_BAD;
+    message = message_of(endpoint, head, tag, imm, first.total, first.id);
+    if (!message)
+        return NIGH_STAY;
+    message->kind = NIGH_MSG_PIECES;
+    message->eager = first.eager;
+    message->sync = nigh_head_flags(head) & NIGH_F_SYNC;
+    if (nigh_ids_fit(&endpoint->in, first.id) || !match_message(message, &posted))
+        goto stay;
+    if (!posted && first.eager) {
+        message->buffer = malloc(first.eager);
+        if (!message->buffer)
+            goto stay;
+        message->to = message->buffer;
+        message->room = first.eager;
+    }
+    if (first.total)
+        endpoint->in.at[first.id] = message;
+    accept_or_keep(message, posted);
+    return first.bytes ? take_piece(message, first.line, first.bytes, nigh_head_flags(head)) : NIGH_GO;
+
+stay:
+    nigh_message_free(message);
+    return NIGH_STAY;
+}
+
+/* A whole message in one piece: for a plain receive it is copied and done. */
+enum nigh_verdict nigh_arrive_whole(struct nigh_endpoint *endpoint, uint64_t head, uint64_t tag, uint64_t imm)
+{
+    struct nigh_context *context = endpoint->context;
+    uint32_t flags = nigh_head_flags(head), tclass = nigh_head_tclass(head);
+    struct nigh_wire_piece piece;
+    struct nigh_message *message;
+    struct nigh_posted *posted;
+    const void *from;
+
+    nigh_arrive_payload(endpoint, &piece, sizeof(piece));
+    from = piece_at(endpoint, piece.line, piece.bytes);
+    if (!from || !piece.bytes || piece.bytes > NIGH_WHOLE_MAX || tclass >= NIGH_TCLASSES)
+        return NIGH_BAD;
+    /* What may be needed is had before anything is taken out of the matcher. */
+    if (nigh_slab_reserve(&context->messages, 1))
+        return NIGH_STAY;
+    posted = nigh_match_arrive(&context->matcher, endpoint->index, tclass, tag);
+    if (posted && !nigh_recv_can_complete(context, posted))
+        return NIGH_STAY;
+    if (posted && !((struct nigh_recv_op *)(void *)posted)->flags) {
+        endpoint->rx_bytes += piece.bytes;
+        nigh_recv_deliver_piece(endpoint, (struct nigh_recv_op *)(void *)posted, from, piece.bytes, tag, imm,
+                                flags);
+        return NIGH_GO;
+    }
+    message = message_of(endpoint, head, tag, imm, piece.bytes, NIGH_NO_ID);
+    message->kind = NIGH_MSG_PIECES;
+    message->eager = piece.bytes;
+    if (!posted) {
+        message->buffer = malloc(piece.bytes);
+        if (!message->buffer) {
+            nigh_message_free(message);
+            return NIGH_STAY;
+        }
+        message->to = message->buffer;
+        message->room = piece.bytes;
+    }
+    accept_or_keep(message, posted);
+    return take_piece(message, piece.line, piece.bytes, flags & ~NIGH_F_TIMED);
+}
+
+/* ---- references ---------------------------------------------------------------------------------------- */
+
+static bool refer_is_sound(const struct nigh_endpoint *endpoint, const struct nigh_wire_refer *refer)
+{
+    const struct nigh_arena_header *layout = &endpoint->view.layout;
+
+    if (refer->id >= NIGH_IDS_MAX)
+        return false;
+    if (refer->refer == NIGH_REFER_CMA)
+        return endpoint->pid > 0;
+    return (refer->refer == NIGH_REFER_HEAP || refer->refer == NIGH_REFER_LEND) &&
+           refer->where >= layout->heap_off && nigh_view_at(&endpoint->view, refer->where, refer->total);
+}
+
+enum nigh_verdict nigh_arrive_refer(struct nigh_endpoint *endpoint, uint64_t head, uint64_t tag, uint64_t imm)
+{
+    struct nigh_context *context = endpoint->context;
+    uint32_t tclass = nigh_head_tclass(head);
+    struct nigh_wire_refer refer;
+    struct nigh_message *message;
+    struct nigh_posted *posted;
+
+    nigh_arrive_payload(endpoint, &refer, sizeof(refer));
+    if (!refer_is_sound(endpoint, &refer) || tclass >= NIGH_TCLASSES)
+        return NIGH_BAD;
+    /* What may be needed is had before anything is taken out of the matcher. */
+    if (nigh_slab_reserve(&context->messages, 1))
+        return NIGH_STAY;
+    posted = nigh_match_arrive(&context->matcher, endpoint->index, tclass, tag);
+    if (posted && !nigh_recv_can_complete(context, posted))
+        return NIGH_STAY;
+    if (refer.refer == NIGH_REFER_LEND && posted && nigh_recv_takes_lend(posted, refer.total)) {
+        nigh_recv_lend(endpoint, (struct nigh_recv_op *)(void *)posted, &refer, tag, imm);
+        return NIGH_GO;
+    }
+    message = message_of(endpoint, head, tag, imm, refer.total, refer.id);
+    message->kind = NIGH_MSG_REFER;
+    message->refer = (uint8_t)refer.refer;
+    message->where = refer.where;
+    accept_or_keep(message, posted);
+    return NIGH_GO;
+}
