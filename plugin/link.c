@@ -4,8 +4,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* About a microsecond of looking. */
-#define ROOM_PAUSES 64u
+/* One to two microseconds of looking: a receiver that posts a window of 64 does not look at its ring for about one. */
+#define ROOM_PAUSES 128u
 
 static uint64_t ring_word(uint64_t offset, uint32_t slots)
 {
@@ -78,7 +78,7 @@ static int grow(struct nigh_endpoint *endpoint)
     return 0;
 }
 
-/* A reader that keeps up has given room within a microsecond: far less than queueing the message and taking it up again
+/* A reader that keeps up has given room by then: far less than queueing the message and taking it up again
  * costs. One that does not is waited for once, and then not again until it reads. */
 static bool room_soon(struct nigh_endpoint *endpoint, uint32_t slots)
 {
