@@ -319,6 +319,35 @@ static int post_body(struct nigh_endpoint *endpoint, const struct nigh_send *sen
     return 0;
 }
 
+/* Below it the header's stores are over before the reader comes: the other order is 25 ns better then. */
+#define STRAIGHT_LINES 3u
+
+/* The common body: it neither wraps nor waits. The header's line comes last and at once: its reader is looking at it all
+ * the time and would take it away again between two stores. Made in one function for the stores that calls would cost, see below. */
+static __attribute__((noinline)) int post_straight(struct nigh_endpoint *endpoint,
+                                                   const struct nigh_send *send)
+{
+    struct nigh_ring_tx *tx = &endpoint->tx;
+    uint32_t bytes = (uint32_t)send->bytes, rest = bytes - NIGH_SLOT_PAYLOAD,
+             lines = nigh_slots_for(bytes) - 1;
+    struct nigh_slot *header = nigh_ring_at(tx);
+    const uint8_t *from = send->buffer;
+
+    if (lines < STRAIGHT_LINES || !nigh_ring_has_room(tx, lines + 1) ||
+        header - tx->slots < (ptrdiff_t)lines || nigh_cq_reserve(&endpoint->context->cq, 1))
+        return post_body(endpoint, send);
+    endpoint->context->copy(header - lines, from + NIGH_SLOT_PAYLOAD, rest);
+    nigh_ring_mark(tx, tx->next + 1, lines);
+    nigh_ring_disarm(tx, tx->next + lines + 1);
+    nigh_ring_address(header, NIGH_FIELD(send->tag), NIGH_FIELD(send->imm));
+    nigh_copy_small(header->payload, from, NIGH_SLOT_PAYLOAD);
+    nigh_ring_commit_unarmed(tx, nigh_head_make(NIGH_K_MESSAGE, bytes, NIGH_FIELD(send->tclass), 0),
+                             lines + 1);
+    nigh_link_published(endpoint);
+    sent(endpoint, send, NIGH_PATH_EAGER);
+    return 0;
+}
+
 /* More than a body: in one piece where that will do, else as an operation. */
 static int post_large(struct nigh_endpoint *endpoint, const struct nigh_send *send)
 {
@@ -348,7 +377,7 @@ static int post_large(struct nigh_endpoint *endpoint, const struct nigh_send *se
 static __attribute__((noinline)) int post_longer(struct nigh_endpoint *endpoint, const struct nigh_send *send)
 {
     return send->bytes > endpoint->context->config.body_bytes ? post_large(endpoint, send)
-                                                              : post_body(endpoint, send);
+                                                              : post_straight(endpoint, send);
 }
 
 /* The credit that we know of is used up, or slots are armed. */

@@ -30,7 +30,7 @@ enum {
 
 /* Share of the bytes that may go to trials. A message of an alternative that is known to be n times slower counts
  * n times, so the share holds for time as well. */
-static const float trial_share = 0.03F;
+static const float trial_share = 0.01F;
 /* An alternative must be this much better, twice in a row; clearly better ones change at once. */
 static const float better = 1.10F;
 static const float clearly_better = 1.5F;
@@ -309,9 +309,10 @@ bool nigh_pace_is_settled(const struct nigh_pace *pace, size_t bytes, unsigned *
     const struct nigh_pace_class *in = &pace->in[class_of(bytes)];
 
     *strategy = pace->forced != NONE ? pace->forced : in->current;
-    return pace->forced != NONE ||
-           (in->begun && in->trial == NONE && in->sweep == 0 && in->heard >= WARM && in->settled > 0 &&
-            !in->strays && in->credit < (float)TRIAL * (float)bytes);
+    if (pace->forced != NONE || (pace->count < 2 && in->begun))
+        return true;
+    return in->begun && in->trial == NONE && in->sweep == 0 && in->heard >= WARM && in->settled > 0 &&
+           !in->strays && in->credit < (float)TRIAL * (float)bytes;
 }
 
 bool nigh_pace_is_curious(const struct nigh_pace *pace, unsigned strategy, size_t bytes)

@@ -5,26 +5,13 @@
 #include <errno.h>
 #include <stdlib.h>
 
-void nigh_ring_disarm(struct nigh_ring_tx *tx, uint64_t seq)
+/* From a few lines on one wide store a line: the store queue holds 64 stores, and each waits for its line. */
+static void copy_body(void *to, const void *from, uint32_t bytes)
 {
-    uint64_t at = (seq - tx->base) & tx->mask, bit = UINT64_C(1) << (at & 63);
-
-    if (!(tx->was_body[at >> 6] & bit))
-        return;
-    tx->was_body[at >> 6] &= ~bit;
-    tx->armed--;
-    /* Relaxed: the RING_PUBLISH store that lets the consumer come here follows. */
-    nigh_store_relaxed(&nigh_ring_slot(tx, seq)->head, (nigh_ring_lap(tx, seq) - 1) << NIGH_LAP_SHIFT);
-}
-
-static void mark_body(struct nigh_ring_tx *tx, uint64_t first, uint32_t count)
-{
-    for (uint64_t i = first - tx->base; i < first - tx->base + count; i++) {
-        uint64_t at = i & tx->mask, bit = UINT64_C(1) << (at & 63);
-
-        tx->armed += !(tx->was_body[at >> 6] & bit);
-        tx->was_body[at >> 6] |= bit;
-    }
+    if (bytes < 2 * NIGH_LINE)
+        nigh_copy_small(to, from, bytes);
+    else
+        nigh_copy_select(NIGH_COPY_PLAIN)(to, from, bytes);
 }
 
 /* Where the payload behind that of a header slot lies: `first` bytes from slot `low`, the rest from slot `high`. */
@@ -57,9 +44,9 @@ void nigh_ring_write_body(struct nigh_ring_tx *tx, const void *payload, uint32_t
     rest = bytes - NIGH_SLOT_PAYLOAD;
     body = body_of((uint64_t)(header - tx->slots), tx->mask, rest);
     nigh_copy_small(header->payload, from, NIGH_SLOT_PAYLOAD);
-    nigh_copy_small(&tx->slots[body.low], from + NIGH_SLOT_PAYLOAD, body.first);
-    nigh_copy_small(&tx->slots[body.high], from + NIGH_SLOT_PAYLOAD + body.first, rest - body.first);
-    mark_body(tx, tx->next + 1, nigh_slots_for(bytes) - 1);
+    copy_body(&tx->slots[body.low], from + NIGH_SLOT_PAYLOAD, body.first);
+    copy_body(&tx->slots[body.high], from + NIGH_SLOT_PAYLOAD + body.first, rest - body.first);
+    nigh_ring_mark(tx, tx->next + 1, nigh_slots_for(bytes) - 1);
 }
 
 void nigh_ring_read_body(const struct nigh_ring_rx *rx, void *out, uint32_t bytes)
@@ -75,8 +62,8 @@ void nigh_ring_read_body(const struct nigh_ring_rx *rx, void *out, uint32_t byte
     rest = bytes - NIGH_SLOT_PAYLOAD;
     body = body_of((uint64_t)(rx->at - rx->slots), rx->mask, rest);
     nigh_copy_small(to, rx->at->payload, NIGH_SLOT_PAYLOAD);
-    nigh_copy_small(to + NIGH_SLOT_PAYLOAD, &rx->slots[body.low], body.first);
-    nigh_copy_small(to + NIGH_SLOT_PAYLOAD + body.first, &rx->slots[body.high], rest - body.first);
+    copy_body(to + NIGH_SLOT_PAYLOAD, &rx->slots[body.low], body.first);
+    copy_body(to + NIGH_SLOT_PAYLOAD + body.first, &rx->slots[body.high], rest - body.first);
 }
 
 int nigh_ring_tx_use(struct nigh_ring_tx *tx, void *memory, uint32_t slots, uint32_t spare)

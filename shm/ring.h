@@ -141,7 +141,34 @@ static inline bool nigh_ring_room(struct nigh_ring_tx *tx, uint32_t count)
 }
 
 /* Disarms slot `seq` if it was payload. */
-void nigh_ring_disarm(struct nigh_ring_tx *tx, uint64_t seq);
+static inline void nigh_ring_disarm(struct nigh_ring_tx *tx, uint64_t seq)
+{
+    uint64_t at = (seq - tx->base) & tx->mask, bit = UINT64_C(1) << (at & 63);
+
+    if (!(tx->was_body[at >> 6] & bit))
+        return;
+    tx->was_body[at >> 6] &= ~bit;
+    tx->armed--;
+    /* Relaxed: the RING_PUBLISH store that lets the consumer come here follows. */
+    nigh_store_relaxed(&nigh_ring_slot(tx, seq)->head, (nigh_ring_lap(tx, seq) - 1) << NIGH_LAP_SHIFT);
+}
+
+/* Notes that `count` slots from `seq` on are payload now, a word of the bitmap at a time. */
+static inline void nigh_ring_mark(struct nigh_ring_tx *tx, uint64_t seq, uint32_t count)
+{
+    uint64_t at = (seq - tx->base) & tx->mask;
+
+    while (count) {
+        uint32_t bit = at & 63, here = 64 - bit < count ? 64 - bit : count;
+        uint64_t bits = (here == 64 ? UINT64_MAX : (UINT64_C(1) << here) - 1) << bit;
+        uint64_t *word = &tx->was_body[at >> 6];
+
+        tx->armed += (uint32_t)__builtin_popcountll(bits & ~*word);
+        *word |= bits;
+        at = (at + here) & tx->mask;
+        count -= here;
+    }
+}
 
 /* Publishes a message of `count` slots at `next`: everything but word 0 has been written. For a ring in which nothing
  * is armed. */
