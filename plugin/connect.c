@@ -38,6 +38,7 @@ static void reset_pair(struct nigh_pair *pair, bool cold)
     for (unsigned i = 0; i < sizeof(pair->read_cost) / sizeof(pair->read_cost[0]); i++)
         nigh_store_relaxed(&pair->read_cost[i], 0);
     nigh_store_relaxed(&pair->ring, 0);
+    nigh_store_relaxed(&pair->reading, 0);
     nigh_store_relaxed(&pair->closed, (nigh_load_relaxed(&pair->closed) + 1) & ~1u);
     nigh_store_relaxed(&pair->cold, cold);
 }
@@ -153,6 +154,7 @@ static void link_words(struct nigh_endpoint *endpoint)
     endpoint->peer_asleep = &state->asleep;
     endpoint->peer_cold = &theirs->cold;
     endpoint->peer_closed = &theirs->closed;
+    endpoint->peer_reading = &theirs->reading;
     endpoint->peer_read_cost = theirs->read_cost;
     endpoint->peer_open = nigh_load_relaxed(&theirs->closed) & ~1u;
     endpoint->ring_word = &theirs->ring;
@@ -178,7 +180,7 @@ static void attach_self(struct nigh_endpoint *endpoint)
     endpoint->bell = context->bell;
     endpoint->bell.fd = -1;
     link_words(endpoint);
-    endpoint->cma = true;
+    nigh_plan_probe(endpoint);
 }
 
 static void close_attach(const struct nigh_attach *attach)

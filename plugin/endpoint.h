@@ -70,9 +70,8 @@ struct nigh_endpoint {
     bool dead;     /* nobody looks at our ring any more, whatever the peer's flag says */
     bool busy;     /* in the context's busy list */
     bool hot;
-    bool cma;            /* probed and allowed */
-    int cma_error;       /* why not */
-    const char *suspect; /* the peer said what cannot be: progress breaks the endpoint */
+    const uint32_t *peer_reading; /* may the peer read our private memory? see struct nigh_pair */
+    const char *suspect;          /* the peer said what cannot be: progress breaks the endpoint */
 
     struct nigh_view view; /* the peer's arena */
     struct nigh_bell bell; /* the peer's doorbell */
@@ -130,8 +129,16 @@ void nigh_endpoint_abandon(struct nigh_endpoint *endpoint);
 
 /* ---- plan.c ---- */
 void nigh_plan_open(struct nigh_endpoint *endpoint);
-/* After attaching: is the peer's memory readable? */
+/* Finds out whether we may read the peer's private memory, and lets the peer know. */
 void nigh_plan_probe(struct nigh_endpoint *endpoint);
+/* We may (0), or may not (negative errno). */
+void nigh_plan_reading(struct nigh_endpoint *endpoint, int rc);
+/* May the peer read ours? */
+static inline bool nigh_plan_peer_reads(const struct nigh_endpoint *endpoint)
+{
+    /* Relaxed: one word that says all. */
+    return endpoint->attached && nigh_load_relaxed(endpoint->peer_reading) == 1;
+}
 /* Before the first piece of a large message: how it is cut and copied. */
 void nigh_plan_choose(struct nigh_endpoint *endpoint, struct nigh_send_op *op);
 /* Copies a piece of it. */

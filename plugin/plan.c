@@ -30,17 +30,31 @@ void nigh_plan_open(struct nigh_endpoint *endpoint)
     nigh_pace_open(&endpoint->pace, tune->strategy, tune->count, tune->near);
 }
 
+/* The one that reads knows whether it may, and the one that sends must know before it sends: so it is left where the
+ * peer sees it. That we may read the peer says nothing of the other way round: one of the two may be in a sandbox. */
 void nigh_plan_probe(struct nigh_endpoint *endpoint)
 {
-    int rc;
+    int rc = -ESRCH;
 
-    if (endpoint->pid <= 0) {
-        endpoint->cma_error = ESRCH;
-        return;
-    }
-    rc = nigh_cma_probe(endpoint->pid, endpoint->view.layout.nonce_address, endpoint->incarnation);
-    endpoint->cma = rc == 0;
-    endpoint->cma_error = -rc;
+    if (endpoint->pid > 0)
+        rc = nigh_cma_probe(endpoint->pid, endpoint->view.layout.nonce_address, endpoint->incarnation);
+    nigh_plan_reading(endpoint, rc);
+}
+
+void nigh_plan_reading(struct nigh_endpoint *endpoint, int rc)
+{
+    const struct nigh_config *config = &endpoint->context->config;
+
+    /* Relaxed: a peer that sees it late sends the other way. */
+    nigh_store_relaxed(&endpoint->pair->reading, 1 + (uint32_t)-rc);
+    if (rc && config->path == NIGH_PATH_CMA)
+        nigh_log(NIGH_LOG_WARN,
+                 "rank %u: what rank %d sends cannot go by NIGH_PATH=cma and goes another way: reading its "
+                 "memory fails "
+                 "(%s): unset NIGH_PATH, or let processes read each other (kernel.yama.ptrace_scope=0, the "
+                 "container's "
+                 "seccomp profile)",
+                 config->rank, (int)endpoint->rank, strerror(-rc));
 }
 
 bool nigh_plan_is_due(const struct nigh_endpoint *endpoint)

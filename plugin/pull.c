@@ -42,11 +42,16 @@ static int copy_slice(struct nigh_message *message, uint64_t bytes)
     struct nigh_endpoint *endpoint = message->endpoint;
     uint64_t from = message->where + message->got;
     const void *at;
+    int rc;
 
     if (message->refer == NIGH_REFER_CMA) {
         if (endpoint->state >= NIGH_PEER_CLOSED)
             return -ECONNRESET;
-        return nigh_cma_read(endpoint->pid, message->to + message->got, from, bytes);
+        rc = nigh_cma_read(endpoint->pid, message->to + message->got, from, bytes);
+        /* It was allowed when the two met: a sandbox was closed since. What comes next goes another way. */
+        if (rc == -EPERM || rc == -ENOSYS)
+            nigh_plan_reading(endpoint, rc);
+        return rc == -ESRCH ? -ECONNRESET : rc ? -EIO : 0;
     }
     at = nigh_view_at(&endpoint->view, from, bytes);
     if (!at)

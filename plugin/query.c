@@ -106,12 +106,15 @@ static void path_row(struct nigh_query_path *row, uint64_t from, const char *pat
 
 static void cma_row(const struct nigh_endpoint *endpoint, struct nigh_query_path *row)
 {
+    /* Relaxed: one word that says all. */
+    uint32_t reading = endpoint->attached ? nigh_load_relaxed(endpoint->peer_reading) : 0;
+
     path_row(row, endpoint->context->config.eager_bytes, "cma");
-    if (!endpoint->attached)
+    if (!reading)
         snprintf(row->reason, sizeof(row->reason), "not used: not connected yet");
-    else if (!endpoint->cma)
-        snprintf(row->reason, sizeof(row->reason), "refused: reading the peer's memory fails (%s)",
-                 strerror(endpoint->cma_error));
+    else if (reading > 1)
+        snprintf(row->reason, sizeof(row->reason),
+                 "refused: the peer cannot read this process's memory (%.50s)", strerror((int)(reading - 1)));
     else if (endpoint->context->config.path == NIGH_PATH_CMA)
         snprintf(row->reason, sizeof(row->reason), "forced by NIGH_PATH");
     else
@@ -134,7 +137,8 @@ static int query_paths(const struct nigh_endpoint *endpoint, void *out, uint64_t
     for (uint64_t from = config->body_bytes + 1; from <= 16 << 20; from = from < 8192 ? 8192 : from * 2) {
         char text[NIGH_PACE_REASON];
 
-        path_row(&rows[count], from, config->path == NIGH_PATH_CMA && endpoint->cma ? "cma" : "chunked");
+        path_row(&rows[count], from,
+                 config->path == NIGH_PATH_CMA && nigh_plan_peer_reads(endpoint) ? "cma" : "chunked");
         snprintf(rows[count++].reason, NIGH_REASON_BYTES, "%.110s",
                  nigh_pace_reason(&endpoint->pace, from, text));
     }

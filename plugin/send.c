@@ -224,7 +224,7 @@ static void route(struct nigh_endpoint *endpoint, const struct nigh_send *send, 
         op->key = offset;
         op->held = send->buffer;
         nigh_heap_hold(context->heap, send->buffer);
-    } else if (endpoint->cma && forced == NIGH_PATH_CMA) {
+    } else if (forced == NIGH_PATH_CMA && nigh_plan_peer_reads(endpoint)) {
         op->refer = NIGH_REFER_CMA;
         op->path = NIGH_PATH_CMA;
         op->key = (uintptr_t)send->buffer;

@@ -110,7 +110,8 @@ struct nigh_pair {
     /* odd: we have left this peer; what is in the ring can still be read. Counts on when the index is used again, so
      * that a peer which looks late still sees that its own use is over */
     uint32_t closed;
-    uint32_t reserved2;
+    uint32_t
+        reading; /* of the peer's private memory by us: 0 not tried yet, 1 allowed, else 1 + why not (errno) */
     uint64_t reserved3[6];
 };
 static_assert(sizeof(struct nigh_pair) == 2 * NIGH_LINE, "pair");
