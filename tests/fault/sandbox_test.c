@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* System calls that a sandbox refuses, to both sides, to one, or from some moment on: messages go another way, the report of
+ * paths says why, and what cannot go on without them says so. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "tests/fault/fault.h"
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* From now on the call fails with the error in this thread and those that it starts. */
+static void forbid(long call, int error)
+{
+    struct sock_filter filter[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)call, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ((uint32_t)error & SECCOMP_RET_DATA)),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {.len = 4, .filter = filter};
+
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
+        fault_skip("seccomp filters are not allowed here: %s", strerror(errno));
+}
+
+static struct nigh_query_stats stats_of(struct nigh_context *context)
+{
+    struct nigh_query_stats stats = {.size = sizeof(stats)};
+    uint64_t bytes = sizeof(stats);
+
+    WANT_INT(fault_ops()->query(context, NULL, NIGH_QUERY_STATS, &stats, &bytes), 0);
+    return stats;
+}
+
+/* The report of paths has a row for cma with this in its reason. */
+static void want_reason(struct fault_pair *pair, unsigned side, const char *part)
+{
+    static struct nigh_query_path rows[32];
+    uint64_t bytes = sizeof(rows);
+
+    rows[0].size = sizeof(rows[0]);
+    WANT_INT(fault_ops()->query(pair->context[side], pair->to[side], NIGH_QUERY_PATHS, rows, &bytes), 0);
+    for (uint64_t i = 0; i < bytes / sizeof(rows[0]); i++)
+        if (!strcmp(rows[i].path, "cma") && strstr(rows[i].reason, part))
+            return;
+    fault_fail(__FILE__, __LINE__, "side %u: no row of path cma says \"%s\"", side, part);
+}
+
+/* ---- reading another's memory -------------------------------------------------------------------------------------- */
+
+static int refused_from_the_start(void *data)
+{
+    struct fault_held before = fault_held();
+    struct fault_pair pair;
+    int error = *(int *)data;
+
+    setenv("NIGH_PATH", "cma", 1);
+    forbid(SYS_process_vm_readv, error);
+    fault_pair_open(&pair);
+    fault_pair_talk(&pair);
+    for (unsigned side = 0; side < 2; side++) {
+        WANT_INT(stats_of(pair.context[side]).cma_sent, 0);
+        WANT(stats_of(pair.context[side]).chunked_sent > 0);
+        want_reason(&pair, side, strerror(error));
+    }
+    WANT_INT(fault_lines(), 2);
+    WANT_SAID("NIGH_PATH=cma");
+    WANT_SAID(strerror(error));
+    WANT_SAID("ptrace_scope");
+    fault_pair_close(&pair);
+    WANT_HELD(before);
+    return 0;
+}
+
+static void test_reading_is_refused(void **state)
+{
+    int errors[] = {EPERM, ENOSYS};
+
+    (void)state;
+    fault_apart(refused_from_the_start, &errors[0]);
+    fault_apart(refused_from_the_start, &errors[1]);
+}
+
+static int refused_to_oneself(void *data)
+{
+    struct fault_pair pair;
+
+    (void)data;
+    setenv("NIGH_PATH", "cma", 1);
+    forbid(SYS_process_vm_readv, EPERM);
+    WANT_INT(fault_open(0, &pair.context[0]), 0);
+    pair.context[1] = pair.context[0];
+    pair.to[0] = pair.to[1] = fault_connect(pair.context[0], 0);
+    for (unsigned i = 0; i < 3; i++) {
+        struct nigh_send send = {.size = sizeof(send), .bytes = 300000, .buffer = calloc(1, 300000)};
+        struct nigh_recv recv = {.size = sizeof(recv), .bytes = 300000, .buffer = malloc(300000)};
+        struct nigh_completion done;
+        unsigned count = 0;
+
+        WANT_INT(fault_ops()->post_recv(pair.context[0], pair.to[0], &recv), 0);
+        WANT_INT(fault_ops()->post_send(pair.to[0], &send), 0);
+        while (count < 2)
+            if (fault_ops()->poll_completions(pair.context[0], &done, 1) == 1) {
+                WANT_INT(done.status, 0);
+                count++;
+            }
+        free((void *)send.buffer);
+        free(recv.buffer);
+    }
+    WANT_INT(stats_of(pair.context[0]).cma_sent, 0);
+    want_reason(&pair, 0, strerror(EPERM));
+    fault_close(pair.context[0]);
+    return 0;
+}
+
+static void test_reading_oneself_is_refused(void **state)
+{
+    (void)state;
+    fault_apart(refused_to_oneself, NULL);
+}
+
+/* A message that was under way by the closed way fails, with a status, and the next go another way. */
+static int refused_later(void *data)
+{
+    struct fault_held before = fault_held();
+    struct fault_pair pair;
+    int sent, received;
+
+    (void)data;
+    setenv("NIGH_PATH", "cma", 1);
+    fault_pair_open(&pair);
+    if (!fault_pair_send(&pair, 300000, &sent, &received) || !stats_of(pair.context[0]).cma_sent)
+        fault_skip("process_vm_readv is not allowed here");
+    forbid(SYS_process_vm_readv, EPERM);
+    WANT(fault_pair_send(&pair, 300000, &sent, &received));
+    WANT_INT(received, -EIO);
+    WANT_INT(sent, -EIO);
+    WANT_SAID("NIGH_PATH=cma");
+    want_reason(&pair, 0, strerror(EPERM));
+    WANT_INT(fault_state(pair.context[0], pair.to[0]), NIGH_READY);
+    WANT(fault_pair_send(&pair, 300000, &sent, &received));
+    WANT_INT(received, 0);
+    WANT_INT(sent, 0);
+    fault_pair_close(&pair);
+    WANT_HELD(before);
+    return 0;
+}
+
+static void test_reading_is_refused_later(void **state)
+{
+    (void)state;
+    fault_apart(refused_later, NULL);
+}
+
+/* ---- the same with one side in a sandbox, the other outside --------------------------------------------------------- */
+
+enum { ROUNDS = 3, BYTES = 300000 };
+
+static void await(struct nigh_context *context, unsigned wanted)
+{
+    struct nigh_completion done;
+
+    while (wanted)
+        if (fault_ops()->poll_completions(context, &done, 1) == 1) {
+            WANT_INT(done.status, 0);
+            wanted--;
+        }
+}
+
+/* Sends and receives; the last message comes when the other side has all of ours. */
+static void swap(struct nigh_context *context, struct nigh_endpoint *to)
+{
+    uint8_t *out = malloc(BYTES), *in = malloc(BYTES);
+    struct nigh_send send = {.size = sizeof(send), .flags = NIGH_SYNC, .buffer = out, .bytes = BYTES};
+    struct nigh_recv recv = {.size = sizeof(recv), .buffer = in, .bytes = BYTES};
+
+    WANT(out && in);
+    for (unsigned i = 0; i < ROUNDS; i++) {
+        memset(out, (int)i + 1, BYTES);
+        memset(in, 0, BYTES);
+        WANT_INT(fault_ops()->post_recv(context, to, &recv), 0);
+        WANT_INT(fault_ops()->post_send(to, &send), 0);
+        await(context, 2);
+        WANT(in[0] == i + 1 && memcmp(in, in + 1, BYTES - 1) == 0);
+    }
+    free(out);
+    free(in);
+}
+
+static void play(uint32_t rank, uint64_t job, bool sandboxed)
+{
+    struct nigh_open options = fault_options(rank);
+    struct fault_pair pair = {0};
+
+    options.job = job;
+    if (sandboxed)
+        forbid(SYS_process_vm_readv, EPERM);
+    WANT_INT(fault_ops()->open(&options, &pair.context[0]), 0);
+    pair.to[0] = fault_connect(pair.context[0], 1 - rank);
+    WANT(fault_until(&pair, 0, NIGH_READY, 5000));
+    swap(pair.context[0], pair.to[0]);
+    /* What we send is read, or not, by the other. */
+    if (!sandboxed) {
+        WANT_INT(stats_of(pair.context[0]).cma_sent, 0);
+        want_reason(&pair, 0, strerror(EPERM));
+    }
+    fault_close(pair.context[0]);
+}
+
+static int refused_to_one(void *data)
+{
+    uint32_t sandboxed = *(uint32_t *)data;
+    uint64_t job = (uint64_t)getpid() << 32 | 0xfb;
+    int status;
+    pid_t child;
+
+    setenv("NIGH_PATH", "cma", 1);
+    child = fork();
+    WANT(child >= 0);
+    if (child == 0) {
+        alarm(20);
+        play(1, job, sandboxed == 1);
+        _exit(0);
+    }
+    play(0, job, sandboxed == 0);
+    WANT_INT(waitpid(child, &status, 0), child);
+    if (status)
+        _exit(WIFEXITED(status) ? WEXITSTATUS(status) : 1);
+    return 0;
+}
+
+static void test_reading_is_refused_to_one(void **state)
+{
+    uint32_t sandboxed[] = {0, 1};
+
+    (void)state;
+    assert_int_equal(fault_apart(refused_to_one, &sandboxed[0]), 0);
+    assert_int_equal(fault_apart(refused_to_one, &sandboxed[1]), 0);
+}
+
+/* ---- what nigh cannot do without, and what it can ------------------------------------------------------------------ */
+
+struct call {
+    const char *name;
+    long number;
+    int error, result; /* of open() */
+};
+
+static int refused_at_open(void *data)
+{
+    const struct call *call = data;
+    struct fault_held before = fault_held();
+    struct nigh_context *context = NULL;
+    struct fault_pair pair;
+
+    forbid(call->number, call->error);
+    if (!call->result) {
+        fault_pair_open(&pair);
+        fault_pair_talk(&pair);
+        fault_pair_close(&pair);
+        WANT_HELD(before);
+        return 0;
+    }
+    if (fault_open(0, &context) != call->result)
+        fault_fail(__FILE__, __LINE__, "%s refused with %s: not %d; said \"%s\"", call->name,
+                   strerror(call->error), call->result, fault_said());
+    WANT(context == NULL);
+    WANT(fault_lines() >= 1);
+    WANT_SAID(strerror(call->error));
+    WANT_HELD(before);
+    return 0;
+}
+
+static void test_calls_that_are_refused(void **state)
+{
+    static struct call calls[] = {
+        {"memfd_create", SYS_memfd_create, EPERM, -EPERM},
+        {"memfd_create", SYS_memfd_create, ENOSYS, -ENOSYS},
+        {"socket", SYS_socket, EPERM, -EPERM},
+        {"bind", SYS_bind, EPERM, -EPERM},
+        {"fallocate", SYS_fallocate, EPERM, -ENOMEM},
+        {"epoll_create1", SYS_epoll_create1, EMFILE, -EMFILE},
+        {"timerfd_create", SYS_timerfd_create, ENOSYS, -ENOSYS},
+        {"membarrier", SYS_membarrier, ENOSYS, 0},
+        {"membarrier", SYS_membarrier, EPERM, 0},
+        {"pidfd_open", SYS_pidfd_open, ENOSYS, 0},
+        {"pidfd_open", SYS_pidfd_open, EPERM, 0},
+        {"sched_getaffinity", SYS_sched_getaffinity, EPERM, 0},
+        {"mbind", SYS_mbind, EPERM, 0},
+        {"get_mempolicy", SYS_get_mempolicy, EPERM, 0},
+    };
+
+    (void)state;
+    for (unsigned i = 0; i < sizeof(calls) / sizeof(calls[0]); i++)
+        fault_apart(refused_at_open, &calls[i]);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_reading_is_refused),       cmocka_unit_test(test_reading_oneself_is_refused),
+        cmocka_unit_test(test_reading_is_refused_later), cmocka_unit_test(test_reading_is_refused_to_one),
+        cmocka_unit_test(test_calls_that_are_refused),
+    };
+
+    unsetenv("NIGH_PATH");
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
