@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* plugin/deliver.c - how a message and a receive that have found each other come to an end: where the bytes go, and what
+ * the host is told. */
+#include "plugin/context.h"
+#include "shm/copy.h"
+#include <errno.h>
+#include <stdlib.h>
+
+struct nigh_message *nigh_message_create(struct nigh_endpoint *endpoint)
+{
+    struct nigh_message *message = nigh_slab_take(&endpoint->context->messages);
+
+    if (!message)
+        return NULL;
+    memset(message, 0, sizeof(*message));
+    message->endpoint = endpoint;
+    message->id = NIGH_NO_ID;
+    message->arrived.source = endpoint->index;
+    return message;
+}
+
+void nigh_message_free(struct nigh_message *message)
+{
+    if (message->pinned)
+        nigh_region_pin(&message->endpoint->context->regions, message->key, -1);
+    free(message->buffer);
+    nigh_slab_give(&message->endpoint->context->messages, message);
+}
+
+static void op_free(struct nigh_context *context, struct nigh_recv_op *op)
+{
+    nigh_slab_give(&context->recv_ops, op);
+}
+
+void nigh_recv_end(struct nigh_context *context, struct nigh_recv_op *op, int status,
+                   struct nigh_endpoint *endpoint)
+{
+    struct nigh_completion done = {
+        .context = op->context,
+        .status = status,
+        .op = NIGH_OP_RECV,
+        .flags = op->flags & NIGH_MULTI ? NIGH_DONE_RELEASED : 0,
+        .source = endpoint ? endpoint->source : NIGH_SOURCE_NONE,
+        .endpoint = endpoint && !endpoint->gone ? endpoint : NULL,
+    };
+
+    op_free(context, op);
+    nigh_complete(context, &done);
+}
+
+/* ---- completion -------------------------------------------------------------------------------------- */
+
+static void count_received(struct nigh_context *context, uint64_t bytes, bool cut)
+{
+    context->counters.received++;
+    context->counters.received_bytes += bytes;
+    context->counters.truncated += cut;
+}
+
+static void complete(struct nigh_endpoint *endpoint, struct nigh_recv_op *op, int status, uint64_t bytes,
+                     uint64_t tag, uint64_t imm, void *data, uint16_t flags)
+{
+    struct nigh_context *context = endpoint->context;
+    struct nigh_completion done = {
+        .context = op->context,
+        .status = status,
+        .op = NIGH_OP_RECV,
+        .flags = flags,
+        .bytes = bytes,
+        .tag = tag,
+        .imm = imm,
+        .source = endpoint->source,
+        .endpoint = endpoint->gone ? NULL : endpoint,
+        .data = data,
+    };
+
+    if (op->flags & NIGH_MULTI) {
+        nigh_multi_complete(context, op, &done);
+        return;
+    }
+    op_free(context, op);
+    nigh_complete(context, &done);
+}
+
+void nigh_recv_finish(struct nigh_message *message, int status)
+{
+    struct nigh_context *context = message->endpoint->context;
+    struct nigh_recv_op *op = message->recv;
+    bool multi = op->flags & NIGH_MULTI;
+    void *data = multi || message->in_place ? message->to : NULL;
+    uint16_t flags = 0;
+
+    if (!status && message->total > message->room)
+        status = -EMSGSIZE;
+    if (message->in_place && data && status != 0) {
+        free(data);
+        data = NULL;
+    }
+    if (message->in_place && data) {
+        /* The table has room: it was reserved when the message was accepted. */
+        nigh_lents_add(&context->lents, data, message->endpoint, NIGH_NO_ID);
+        flags = NIGH_DONE_LENT;
+    } else if (message->in_place) {
+        nigh_lents_unreserve(&context->lents);
+    }
+    if (multi)
+        op->busy--;
+    count_received(context, message->total, status == -EMSGSIZE);
+    complete(message->endpoint, op, status, message->total, message->tag, message->imm, data, flags);
+    nigh_message_free(message);
+}
+
+/* ---- a message meets its receive ----------------------------------------------------------------------- */
+
+void nigh_recv_lend(struct nigh_endpoint *endpoint, struct nigh_recv_op *op,
+                    const struct nigh_wire_refer *refer, uint64_t tag, uint64_t imm)
+{
+    void *data = (void *)(uintptr_t)nigh_view_at(&endpoint->view, refer->where, refer->total);
+
+    nigh_lents_add(&endpoint->context->lents, data, endpoint, refer->id);
+    endpoint->pins++;
+    count_received(endpoint->context, refer->total, false);
+    complete(endpoint, op, 0, refer->total, tag, imm, data, NIGH_DONE_LENT);
+}
+
+/* The same for a lend that waited as a message. */
+static void accept_lend(struct nigh_message *message, struct nigh_recv_op *op)
+{
+    struct nigh_endpoint *endpoint = message->endpoint;
+    struct nigh_wire_refer refer = {.total = message->total, .where = message->where, .id = message->id};
+
+    message->recv = op;
+    if (message->total > op->bytes) {
+        nigh_link_answer(endpoint, NIGH_K_FINISH, 0, message->id, 0, NULL, 0);
+        message->room = op->bytes;
+        message->in_place = true;
+        nigh_recv_finish(message, -EMSGSIZE);
+        return;
+    }
+    nigh_recv_lend(endpoint, op, &refer, message->tag, message->imm);
+    nigh_message_free(message);
+}
+
+/* In place, but not a lend: memory of our own, given to the host until release(). Shorter than the message if that is
+ * more than the receive wants: then it fails anyway. */
+static int in_place_buffer(struct nigh_message *message, struct nigh_recv_op *op)
+{
+    message->room = op->bytes;
+    if (message->total > op->bytes)
+        return 0;
+    message->room = message->total;
+    message->to = malloc(message->total ? message->total : 1);
+    return message->to ? 0 : -ENOMEM;
+}
+
+static int place(struct nigh_message *message, struct nigh_recv_op *op)
+{
+    struct nigh_context *context = message->endpoint->context;
+
+    message->in_place = op->flags & NIGH_IN_PLACE;
+    if (message->in_place)
+        return in_place_buffer(message, op);
+    message->to = op->buffer;
+    message->room = op->bytes;
+    if (op->flags & NIGH_MULTI) {
+        message->to = op->buffer + op->used;
+        message->room = op->bytes - op->used;
+        op->busy++;
+        nigh_multi_take(context, op, message->total);
+    }
+    return 0;
+}
+
+/* Pieces that came before the receive was posted. */
+static void move_early(struct nigh_message *message, const uint8_t *early)
+{
+    uint64_t bytes = message->got < message->room ? message->got : message->room;
+
+    if (bytes && message->to)
+        memcpy(message->to, early, bytes);
+    free(message->buffer);
+    message->buffer = NULL;
+}
+
+void nigh_recv_refuse(struct nigh_message *message, struct nigh_recv_op *op)
+{
+    message->recv = op;
+    message->in_place = op->flags & NIGH_IN_PLACE;
+    message->room = op->bytes;
+    nigh_recv_finish(message, -ECONNRESET);
+}
+
+void nigh_recv_accept(struct nigh_message *message, struct nigh_recv_op *op)
+{
+    const uint8_t *early = message->buffer ? message->buffer : message->small;
+
+    if (message->kind == NIGH_MSG_REFER && message->refer == NIGH_REFER_LEND && op->flags & NIGH_IN_PLACE) {
+        accept_lend(message, op);
+        return;
+    }
+    message->recv = op;
+    if (place(message, op)) {
+        /* Taken and dropped: the message is spent, and the host hears why. */
+        message->status = -ENOMEM;
+        message->room = 0;
+    }
+    if (message->kind == NIGH_MSG_REFER) {
+        nigh_pull_begin(message);
+        return;
+    }
+    if (message->got)
+        move_early(message, early);
+    if (message->sync || message->total > message->eager)
+        nigh_link_answer(message->endpoint, NIGH_K_GRANT, 0, message->id, 0, NULL, 0);
+    if (message->lost)
+        nigh_recv_finish(message, -ECONNRESET);
+    else if (message->got == message->total)
+        nigh_recv_finish(message, message->status);
+}
+
+/* No memory to place a message: its receive says so, the message is spent. */
+static void deliver_nothing(struct nigh_endpoint *endpoint, struct nigh_recv_op *op, uint32_t bytes,
+                            uint64_t tag, uint64_t imm)
+{
+    struct nigh_context *context = endpoint->context;
+
+    if (op->flags & NIGH_IN_PLACE)
+        nigh_lents_unreserve(&context->lents);
+    complete(endpoint, op, -ENOMEM, bytes, tag, imm, NULL, 0);
+}
+
+/* Where a whole message in the ring goes for receives that are not plain. */
+static void deliver_special(struct nigh_endpoint *endpoint, struct nigh_recv_op *op, uint32_t bytes,
+                            uint64_t tag, uint64_t imm)
+{
+    struct nigh_message *message = nigh_message_create(endpoint);
+    uint32_t copied;
+
+    if (!message) {
+        deliver_nothing(endpoint, op, bytes, tag, imm);
+        return;
+    }
+    message->kind = NIGH_MSG_BODY;
+    message->total = message->eager = bytes;
+    message->tag = tag;
+    message->imm = imm;
+    message->recv = op;
+    if (place(message, op)) {
+        message->status = -ENOMEM;
+        message->room = 0;
+    }
+    copied = bytes < message->room ? bytes : (uint32_t)message->room;
+    if (message->to)
+        nigh_ring_read_body(&endpoint->rx, message->to, copied);
+    message->got = bytes;
+    nigh_recv_finish(message, message->status);
+}
+
+void nigh_recv_deliver_piece(struct nigh_endpoint *endpoint, struct nigh_recv_op *op, const void *from,
+                             uint32_t bytes, uint64_t tag, uint64_t imm, uint32_t flags)
+{
+    uint32_t copied = bytes <= op->bytes ? bytes : (uint32_t)op->bytes;
+
+    nigh_arrive_copy(op->buffer, from, copied, flags);
+    count_received(endpoint->context, bytes, copied < bytes);
+    complete(endpoint, op, copied < bytes ? -EMSGSIZE : 0, bytes, tag, imm, NULL, 0);
+}
+
+void nigh_recv_deliver(struct nigh_endpoint *endpoint, struct nigh_recv_op *op, uint32_t bytes, uint64_t tag,
+                       uint64_t imm)
+{
+    struct nigh_context *context = endpoint->context;
+    struct nigh_completion *done;
+    uint32_t copied;
+
+    if (__builtin_expect(op->flags != 0, 0)) {
+        deliver_special(endpoint, op, bytes, tag, imm);
+        return;
+    }
+    copied = bytes <= op->bytes ? bytes : (uint32_t)op->bytes;
+    if (copied <= NIGH_SLOT_PAYLOAD)
+        nigh_copy_small(op->buffer, endpoint->rx.at->payload, copied);
+    else
+        nigh_ring_read_body(&endpoint->rx, op->buffer, copied);
+    count_received(context, bytes, copied < bytes);
+    done = nigh_cq_next(&context->cq);
+    *done = (struct nigh_completion){
+        .context = op->context,
+        .status = copied < bytes ? -EMSGSIZE : 0,
+        .op = NIGH_OP_RECV,
+        .bytes = bytes,
+        .tag = tag,
+        .imm = imm,
+        .source = endpoint->source,
+        .endpoint = endpoint,
+    };
+    op_free(context, op);
+}
