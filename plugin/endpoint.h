@@ -143,8 +143,7 @@ static inline bool nigh_plan_peer_reads(const struct nigh_endpoint *endpoint)
 void nigh_plan_choose(struct nigh_endpoint *endpoint, struct nigh_send_op *op);
 /* Copies a piece of it. */
 void nigh_plan_copy(struct nigh_send_op *op, void *to, uint32_t bytes);
-/* The receiving side of a timed piece: `started` is nigh_plan_clock() before its copy. */
-uint64_t nigh_plan_clock(void);
+/* The receiving side of a timed piece: `started` is nigh_clock_ns() before its copy. */
 void nigh_plan_read(struct nigh_endpoint *endpoint, uint64_t started, uint64_t bytes, uint32_t flags);
 /* Is the next message of a settled size one to be timed? */
 bool nigh_plan_is_due(const struct nigh_endpoint *endpoint);

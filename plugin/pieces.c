@@ -5,6 +5,7 @@
  * the sender's arena, numbers against what is under way.
  */
 #include "plugin/context.h"
+#include "shm/clock.h"
 #include "shm/copy.h"
 #include <errno.h>
 #include <stdlib.h>
@@ -59,7 +60,7 @@ static enum nigh_verdict take_piece(struct nigh_message *message, uint32_t line,
     if (message->to && message->got < message->room) {
         fits = message->room - message->got;
         if (flags & NIGH_F_TIMED) {
-            uint64_t started = nigh_plan_clock();
+            uint64_t started = nigh_clock_ns();
 
             nigh_arrive_copy(message->to + message->got, from, fits < bytes ? fits : bytes, flags);
             nigh_plan_read(endpoint, started, fits < bytes ? fits : bytes, flags);

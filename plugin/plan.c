@@ -6,21 +6,14 @@
  * measures the messages that were queued before.
  */
 #include "plugin/context.h"
+#include "shm/clock.h"
 #include "shm/cma.h"
 #include "shm/copy.h"
 #include <errno.h>
-#include <time.h>
 
 /* Smaller ones are over before two looks at the clock would be lost in them; of the small only some are timed. */
 #define TIME_ALL_FROM (64u * 1024)
 #define TIME_ONE_IN   16u
-uint64_t nigh_plan_clock(void)
-{
-    struct timespec time;
-
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (uint64_t)time.tv_sec * UINT64_C(1000000000) + (uint64_t)time.tv_nsec;
-}
 
 void nigh_plan_open(struct nigh_endpoint *endpoint)
 {
@@ -93,9 +86,9 @@ void nigh_plan_copy(struct nigh_send_op *op, void *to, uint32_t bytes)
         op->copy(to, op->buffer + op->sent, bytes);
         return;
     }
-    started = nigh_plan_clock();
+    started = nigh_clock_ns();
     op->copy(to, op->buffer + op->sent, bytes);
-    op->copy_ns += nigh_plan_clock() - started;
+    op->copy_ns += nigh_clock_ns() - started;
 }
 
 void nigh_plan_read(struct nigh_endpoint *endpoint, uint64_t started, uint64_t bytes, uint32_t flags)
@@ -109,7 +102,7 @@ void nigh_plan_read(struct nigh_endpoint *endpoint, uint64_t started, uint64_t b
     /* Relaxed, here and below: a figure, nothing depends on it. We alone write it. */
     was = nigh_load_relaxed(cost);
     nigh_store_relaxed(cost, (uint64_t)((uint32_t)(was >> 32) + (uint32_t)(bytes / NIGH_LINE)) << 32 |
-                                 (uint32_t)(was + nigh_plan_clock() - started));
+                                 (uint32_t)(was + nigh_clock_ns() - started));
 }
 
 void nigh_plan_sent(struct nigh_endpoint *endpoint, const struct nigh_send_op *op)
