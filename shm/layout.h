@@ -28,7 +28,7 @@
  *   object                     writer                      readers
  *   header, state              owner                       every peer
  *   pair[i].consumed, .cold,   owner, as receiver from i   peer i, as sender
- *     .read_cost
+ *     .read_cost, .reading
  *   pair[i].ring, .closed      owner, as sender to i       peer i, as receiver
  *   ring of pair i, chunks     owner, as sender to i       peer i, as receiver
  *   heap                       owner's program             peers that were sent a reference
@@ -110,8 +110,8 @@ struct nigh_pair {
     /* odd: we have left this peer; what is in the ring can still be read. Counts on when the index is used again, so
      * that a peer which looks late still sees that its own use is over */
     uint32_t closed;
-    uint32_t
-        reading; /* of the peer's private memory by us: 0 not tried yet, 1 allowed, else 1 + why not (errno) */
+    /* Of the peer's private memory by us: 0 not tried yet, 1 allowed, else 1 + why not (errno). */
+    uint32_t reading;
     uint64_t reserved3[6];
 };
 static_assert(sizeof(struct nigh_pair) == 2 * NIGH_LINE, "pair");

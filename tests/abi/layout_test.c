@@ -428,7 +428,7 @@ static const struct place layout[] = {
     FIELD(nigh_pair, read_cost, 16, 48),
     FIELD(nigh_pair, ring, 64, 8),
     FIELD(nigh_pair, closed, 72, 4),
-    FIELD(nigh_pair, reserved2, 76, 4),
+    FIELD(nigh_pair, reading, 76, 4),
     FIELD(nigh_pair, reserved3, 80, 48),
 
     STRUCT(nigh_slot, 64),
