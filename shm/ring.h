@@ -13,10 +13,10 @@
  * that the producer writes next away from it (docs/rationale.md has the figures).
  *
  * A message of n slots is a header slot and, below it, n - 1 slots of pure payload, in it upwards; where they go past
- * the ring's beginning the first of the payload lies there and the rest at the ring's end. Payload may look like anything, also like the
- * header of the next lap, so a slot that was payload is disarmed before the consumer can come to look at it as a
- * header: commit writes an old lap into the slot behind the message first, if that was payload when last used. Small
- * messages never pay for this.
+ * the ring's beginning the first of the payload lies there and the rest at the ring's end. Payload may look like
+ * anything, also like the header of the next lap, so a slot that was payload is disarmed before the consumer can come to
+ * look at it as a header: commit writes an old lap into the slot behind the message first, if that was payload when last
+ * used. Small messages never pay for this.
  *
  * A producer that dies before commit has published nothing. The consumer never writes a slot.
  */
