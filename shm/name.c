@@ -276,7 +276,9 @@ static void log_failure(const struct nigh_name *name, int error)
     else if (error == -EMFILE)
         nigh_log(NIGH_LOG_ERROR, "no file descriptor is left for a socket: raise the limit (ulimit -n)");
     else
-        nigh_log(NIGH_LOG_ERROR, "cannot listen in %s: %s", where, strerror(-error));
+        nigh_log(NIGH_LOG_ERROR,
+                 "cannot listen in %s: %s; NIGH_DIR may name a directory that can hold sockets", where,
+                 strerror(-error));
 }
 
 /* The errors of open() are few. */
