@@ -166,6 +166,8 @@ static int emit_all(struct perf_run *run, const struct perf_job *job)
         rc = emit(run, job, "memory-connected", total[CONNECTED],
                   "all ranks together, every pair connected, nothing sent");
     if (rc == 0)
+        rc = emit(run, job, "memory-rank", total[CONNECTED] / job->ranks, "the same, of one rank");
+    if (rc == 0)
         rc = emit(run, job, "memory-talked", total[TALKED],
                   "all ranks together, ranks 0 and 1 have exchanged 64-byte messages");
     if (rc == 0)
