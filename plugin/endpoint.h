@@ -92,6 +92,9 @@ struct nigh_endpoint {
     struct nigh_pace pace;
     struct nigh_timed timed[NIGH_TIMED_MAX]; /* a circular queue */
     uint32_t timed_head, timed_count;
+    uint64_t felt[3]; /* what reading a word of the peer's cost lately, ns */
+    uint32_t felt_count;
+    uint64_t clock_ns;                          /* what timing costs */
     uint64_t read_before[NIGH_PACE_STRATEGIES]; /* the peer's read_cost when it was last learned from */
     uint32_t untimed;                           /* small messages since one was timed */
 

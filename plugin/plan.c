@@ -13,13 +13,29 @@
 
 /* Smaller ones are over before two looks at the clock would be lost in them; of the small only some are timed. */
 #define TIME_ALL_FROM (64u * 1024)
-#define TIME_ONE_IN   16u
+/* A load that takes less than this was no handoff. */
+#define HIT_NS      15u
+#define TIME_ONE_IN 16u
+
+/* What looking at the clock twice costs, at the least. */
+static uint64_t clock_cost(void)
+{
+    uint64_t least = UINT64_MAX;
+
+    for (int i = 0; i < 8; i++) {
+        uint64_t before = nigh_clock_ns(), took = nigh_clock_ns() - before;
+
+        least = took < least ? took : least;
+    }
+    return least;
+}
 
 void nigh_plan_open(struct nigh_endpoint *endpoint)
 {
     const struct nigh_tune *tune = &endpoint->context->config.tune;
 
     /* Cannot fail: what the tuning holds was checked when it was read. */
+    endpoint->clock_ns = clock_cost();
     nigh_pace_open(&endpoint->pace, tune->strategy, tune->count, tune->near);
 }
 
@@ -116,33 +132,68 @@ void nigh_plan_sent(struct nigh_endpoint *endpoint, const struct nigh_send_op *o
     nigh_progress_busy(endpoint);
 }
 
-/* The pipeline is as fast as its slower side. What either side waited for says nothing and is not in the figures. The
- * receiver's part may be that of later messages of the same strategy too: it is a figure per line. */
+/*
+ * What a message takes when both sides copy at once: the slower side all the time, the other one for the piece with
+ * which it begins or ends. What either side waited for says nothing and is not in the figures.
+ */
+static uint64_t both(uint64_t copy, uint64_t read, uint64_t pieces)
+{
+    return copy > read ? copy + read / pieces : read + copy / pieces;
+}
+
+/* The receiver's part may be that of later messages of the same strategy too: it is a figure per line. */
 static void learn(struct nigh_endpoint *endpoint, const struct nigh_timed *timed)
 {
     uint64_t now = nigh_load_relaxed(&endpoint->peer_read_cost[timed->strategy]);
     uint64_t before = endpoint->read_before[timed->strategy];
     uint32_t lines = (uint32_t)(now >> 32) - (uint32_t)(before >> 32), ns = (uint32_t)now - (uint32_t)before;
-    uint64_t changes = endpoint->pace.changes, read;
+    uint64_t changes = endpoint->pace.changes, read, piece;
 
     if (!lines || lines < timed->bytes / NIGH_LINE / 2)
         return;
     endpoint->read_before[timed->strategy] = now;
     read = (uint64_t)ns * (timed->bytes / NIGH_LINE) / lines;
+    piece = nigh_pace_piece(&endpoint->pace.strategy[timed->strategy], timed->bytes);
     nigh_pace_learn(&endpoint->pace, timed->strategy, timed->bytes,
-                    read > timed->copy_ns ? read : timed->copy_ns, false);
+                    both(timed->copy_ns, read, timed->bytes / piece + 1), false);
     endpoint->context->counters.path_changes += endpoint->pace.changes - changes;
+}
+
+static uint64_t middle(const uint64_t v[3])
+{
+    uint64_t low = v[0] < v[1] ? v[0] : v[1], high = v[0] < v[1] ? v[1] : v[0];
+
+    return v[2] < low ? low : v[2] < high ? v[2] : high;
+}
+
+/*
+ * A word that the peer has just written costs one handoff of a line to read: that is how the pair notices at once, in
+ * either direction, that its CPUs have come to lie on one L3 or on two. Figures alone do not show it: non-temporal copies
+ * cost the same in both. One sample of three may have been interrupted.
+ */
+static void feel(struct nigh_endpoint *endpoint, uint64_t ns)
+{
+    if (ns < endpoint->clock_ns + HIT_NS)
+        return; /* the line was here already */
+    ns -= endpoint->clock_ns;
+    endpoint->felt[endpoint->felt_count++ % 3] = ns;
+    if (endpoint->felt_count >= 3 && endpoint->felt_count % 3 == 0)
+        nigh_pace_handoff(&endpoint->pace, (float)middle(endpoint->felt));
 }
 
 void nigh_plan_watch(struct nigh_endpoint *endpoint)
 {
-    uint64_t consumed;
+    uint64_t consumed, before, after;
 
     if (!endpoint->timed_count)
         return;
+    before = nigh_clock_ns();
     consumed = nigh_ring_consumed(&endpoint->tx);
-    while (endpoint->timed_count && consumed != UINT64_MAX &&
-           endpoint->timed[endpoint->timed_head].until <= consumed) {
+    after = nigh_clock_ns();
+    if (consumed == UINT64_MAX || endpoint->timed[endpoint->timed_head].until > consumed)
+        return;
+    feel(endpoint, after - before);
+    while (endpoint->timed_count && endpoint->timed[endpoint->timed_head].until <= consumed) {
         learn(endpoint, &endpoint->timed[endpoint->timed_head]);
         endpoint->timed_head = (endpoint->timed_head + 1) % NIGH_TIMED_MAX;
         endpoint->timed_count--;
