@@ -20,7 +20,10 @@
 
 enum { FDS = 4096, FAILED = 101, SKIPPED = 102, SECONDS = 30 };
 
-static char *verdict; /* shared with the parent */
+static struct verdict {
+    bool played; /* to the end: no sanitizer, and nobody else, has ended the process */
+    char text[4096];
+} * verdict; /* shared with the parent */
 static char said[8192];
 static unsigned lines;
 static int maps_fd = -1, status_fd = -1;
@@ -29,19 +32,19 @@ static unsigned eaten_count;
 
 /* ---- the process ------------------------------------------------------------------------------------------------- */
 
-enum { VERDICT = 4096 };
-
 static int result_of(int status)
 {
     if (WIFSIGNALED(status))
-        fail_msg("ended by signal %d: %s", WTERMSIG(status), verdict);
+        fail_msg("ended by signal %d: %s", WTERMSIG(status), verdict->text);
     if (WEXITSTATUS(status) == FAILED)
-        fail_msg("%s", verdict);
+        fail_msg("%s", verdict->text);
     if (WEXITSTATUS(status) == SKIPPED) {
-        printf("# skipped: %s\n", verdict);
+        printf("# skipped: %s\n", verdict->text);
         fflush(stdout);
         skip();
     }
+    if (!verdict->played)
+        fail_msg("ended with status %d before its time", WEXITSTATUS(status));
     return WEXITSTATUS(status);
 }
 
@@ -51,16 +54,18 @@ int fault_apart(int (*play)(void *data), void *data)
     pid_t pid;
 
     if (!verdict)
-        verdict = mmap(NULL, VERDICT, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        verdict = mmap(NULL, sizeof(*verdict), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_true(verdict != MAP_FAILED);
-    verdict[0] = 0;
+    memset(verdict, 0, sizeof(*verdict));
     fflush(NULL);
     pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
         alarm(SECONDS);
         fault_count_begin();
-        _exit(play(data));
+        status = play(data);
+        verdict->played = true;
+        _exit(status);
     }
     assert_int_equal(waitpid(pid, &status, 0), pid);
     return result_of(status);
@@ -71,18 +76,18 @@ void fault_skip(const char *format, ...)
     va_list arguments;
 
     va_start(arguments, format);
-    vsnprintf(verdict, VERDICT, format, arguments);
+    vsnprintf(verdict->text, sizeof(verdict->text), format, arguments);
     va_end(arguments);
     _exit(SKIPPED);
 }
 
 void fault_fail(const char *file, int line, const char *format, ...)
 {
-    int used = snprintf(verdict, VERDICT, "%s:%d: ", file, line);
+    int used = snprintf(verdict->text, sizeof(verdict->text), "%s:%d: ", file, line);
     va_list arguments;
 
     va_start(arguments, format);
-    vsnprintf(verdict + used, VERDICT - (size_t)used, format, arguments);
+    vsnprintf(verdict->text + used, sizeof(verdict->text) - (size_t)used, format, arguments);
     va_end(arguments);
     _exit(FAILED);
 }

@@ -7,6 +7,15 @@
 #include "nigh/transport.h"
 #include <stdbool.h>
 
+/* A sanitizer makes system calls and takes address space of its own. */
+#if defined(__has_feature)
+#define FAULT_SANITIZED (__has_feature(address_sanitizer) || __has_feature(thread_sanitizer))
+#elif defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define FAULT_SANITIZED 1
+#else
+#define FAULT_SANITIZED 0
+#endif
+
 /* ---- the process ------------------------------------------------------------------------------------------------- */
 
 /* Runs `play(data)` in a child. A WANT that does not hold there fails the calling case, fault_skip() skips it, and so

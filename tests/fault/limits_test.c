@@ -117,15 +117,7 @@ static void test_descriptors_at_connect(void **state)
 /* A sanitizer's own memory would be refused before nigh's. */
 static void skip_under_sanitizers(void)
 {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    const bool sanitized = true;
-#elif defined(__has_feature)
-    const bool sanitized = __has_feature(address_sanitizer) || __has_feature(thread_sanitizer);
-#else
-    const bool sanitized = false;
-#endif
-
-    if (sanitized) {
+    if (FAULT_SANITIZED) {
         printf("# skipped: the sanitizer needs more address space than any limit leaves\n");
         fflush(stdout);
         skip();
