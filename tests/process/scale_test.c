@@ -29,7 +29,7 @@ enum { RANKS_MAX = 256, ROOM = 5000, SECONDS = 60, IDLE_PAIR = 256, TAG = 70 };
 enum { PEER_FDS = 1, OWN_FDS = 16 };
 
 struct figures {
-    uint64_t connected_ms, exchanged_ms;
+    uint64_t connected_ms, exchanged_ms, told_ms;
     uint64_t opened, idle, talked; /* bytes of shared memory */
     uint32_t fds_before, fds_connected, fds_after;
 };
@@ -194,13 +194,18 @@ static void turn(struct rank *me, uint64_t ns)
     WANT_AT_MOST(now_ms() - me->begun, SECONDS * 1000);
 }
 
-static void meet(struct rank *me, unsigned which)
+static void meet_some(struct rank *me, unsigned which, uint32_t ranks)
 {
     uint32_t *arrived = &scene->arrived[which];
 
     __atomic_add_fetch(arrived, 1, __ATOMIC_ACQ_REL);
-    while (__atomic_load_n(arrived, __ATOMIC_ACQUIRE) < scene->ranks)
+    while (__atomic_load_n(arrived, __ATOMIC_ACQUIRE) < ranks)
         turn(me, 2000000);
+}
+
+static void meet(struct rank *me, unsigned which)
+{
+    meet_some(me, which, scene->ranks);
 }
 
 static void open_rank(struct rank *me)
@@ -346,6 +351,50 @@ static void everybody(struct rank *me)
     check_end(me, out);
 }
 
+/* ---- 128 ranks, one of which is killed ------------------------------------------------------------------------ */
+
+enum { VICTIM = 77 };
+
+static void all_but_one(struct rank *me)
+{
+    struct figures *out = &scene->of[me->rank];
+    struct nigh_recv recv = {
+        .size = sizeof(recv), .buffer = me->in[0], .bytes = ROOM, .tag = TAG + 1, .context = VICTIM};
+    struct nigh_completion done = {0};
+    struct nigh_query_stats stats = {.size = sizeof(stats)};
+    uint64_t bytes = sizeof(stats), begun;
+    int rc;
+
+    out->fds_before = descriptors();
+    open_rank(me);
+    connect_all(me, out);
+    exchange(me, 600, true);
+    meet(me, 1);
+    if (me->rank == VICTIM)
+        kill(getpid(), SIGKILL);
+    begun = now_ms();
+    rc = ops->post_recv(me->context, me->peer[VICTIM], &recv);
+    if (rc) {
+        WANT(rc, -ECONNRESET); /* known already */
+    } else {
+        while (ops->poll_completions(me->context, &done, 1) == 0) {
+            WANT_AT_MOST(now_ms() - begun, 10000);
+            (void)ops->wait(me->context, 1000000000);
+        }
+        WANT(done.context, VICTIM);
+        WANT(done.status, -ECONNRESET);
+    }
+    out->told_ms = now_ms() - begun;
+    me->peer[VICTIM] = NULL;
+    exchange(me, 5000, false);
+    meet_some(me, 2, scene->ranks - 1);
+    WANT(ops->query(me->context, NULL, NIGH_QUERY_STATS, &stats, &bytes), 0);
+    WANT(stats.peers_lost, 1);
+    WANT(ops->close(me->context), 0);
+    WANT(descriptors(), out->fds_before);
+    WANT(memory_of_files(), 0);
+}
+
 /* ---- 256 ranks, each with its neighbours ---------------------------------------------------------------------- */
 
 static void neighbours(struct rank *me)
@@ -398,7 +447,8 @@ static void reap(uint32_t count)
 
     for (uint32_t i = 0; i < count; i++) {
         assert_true(wait(&status) > 0);
-        if (!WIFSIGNALED(status) || __atomic_exchange_n(&scene->failed, 1, __ATOMIC_ACQ_REL))
+        if (!WIFSIGNALED(status) || WTERMSIG(status) == SIGKILL ||
+            __atomic_exchange_n(&scene->failed, 1, __ATOMIC_ACQ_REL))
             continue;
         snprintf(scene->why, sizeof(scene->why), "a rank ended by signal %d", WTERMSIG(status));
     }
@@ -439,6 +489,14 @@ static void run(uint32_t ranks, void (*play)(struct rank *me))
 
         if (pid == 0)
             live(started, job, play);
+        if (pid < 0 && errno == EAGAIN) {
+            scene->failed = 1;
+            reap(started);
+            printf("# skipped: only %u of %u processes can be started here (ulimit -u, pids.max)\n", started,
+                   ranks);
+            fflush(stdout);
+            skip();
+        }
         if (pid < 0) {
             snprintf(scene->why, sizeof(scene->why), "fork of rank %u: %s", started, strerror(errno));
             scene->failed = 1;
@@ -459,6 +517,17 @@ static void test_everybody_with_everybody(void **state)
     run(128, everybody);
 }
 
+static void test_one_of_many_dies(void **state)
+{
+    uint64_t most = 0;
+
+    (void)state;
+    run(128, all_but_one);
+    for (uint32_t i = 0; i < scene->ranks; i++)
+        most = scene->of[i].told_ms > most ? scene->of[i].told_ms : most;
+    print_message("the death was told to all others within %llu ms\n", (unsigned long long)most);
+}
+
 static void test_neighbours(void **state)
 {
     (void)state;
@@ -469,6 +538,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_everybody_with_everybody),
+        cmocka_unit_test(test_one_of_many_dies),
         cmocka_unit_test(test_neighbours),
     };
 
