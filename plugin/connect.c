@@ -109,6 +109,7 @@ void nigh_endpoint_free(struct nigh_endpoint *endpoint)
         nigh_arena_ring_free(&context->arena, endpoint->old_ring, endpoint->old_ring_slots);
     context->counters.by_path[NIGH_PATH_INLINE] += endpoint->tx.messages;
     context->counters.sent_bytes += endpoint->tx.bytes;
+    free(endpoint->met);
     nigh_ring_tx_destroy(&endpoint->tx);
     nigh_ids_destroy(&endpoint->out);
     nigh_ids_destroy(&endpoint->in);
@@ -208,6 +209,8 @@ static int attach_peer(struct nigh_endpoint *endpoint, const struct nigh_attach 
     endpoint->incarnation = attach->hello.self.incarnation;
     endpoint->pid = attach->pid;
     nigh_crowd_add(&endpoint->context->crowd, endpoint->pid);
+    /* Without it nothing is lost but speed. */
+    endpoint->met = calloc(endpoint->view.layout.pool_bytes / NIGH_CHUNK / 64 + 1, sizeof(*endpoint->met));
     link_words(endpoint);
     nigh_plan_probe(endpoint);
     return 0;

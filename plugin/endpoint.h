@@ -74,6 +74,7 @@ struct nigh_endpoint {
     const char *suspect;          /* the peer said what cannot be: progress breaks the endpoint */
 
     struct nigh_view view; /* the peer's arena */
+    uint64_t *met;         /* a bit for each chunk of its pool that we have read; NULL: not kept */
     struct nigh_bell bell; /* the peer's doorbell */
     uint64_t old_ring;     /* our ring before the last move: offset, 0 = none; freed when read up to base */
     uint32_t old_ring_slots;

@@ -12,6 +12,18 @@
 
 /* ---- pieces -------------------------------------------------------------------------------------------- */
 
+/* The first look at a chunk brings all its page table entries at once: see populate() in shm/pool.c. */
+static void meet(const struct nigh_endpoint *endpoint, uint64_t chunk)
+{
+    const struct nigh_view *view = &endpoint->view;
+    uint64_t bit = UINT64_C(1) << (chunk & 63), offset = view->layout.pool_off + chunk * NIGH_CHUNK;
+
+    if (!endpoint->met || endpoint->met[chunk >> 6] & bit)
+        return;
+    endpoint->met[chunk >> 6] |= bit;
+    (void)nigh_os.madvise((void *)(uintptr_t)(view->base + offset), NIGH_CHUNK, NIGH_MADV_POPULATE_READ);
+}
+
 static const void *piece_at(const struct nigh_endpoint *endpoint, uint32_t line, uint32_t bytes)
 {
     const struct nigh_arena_header *layout = &endpoint->view.layout;
@@ -20,6 +32,8 @@ static const void *piece_at(const struct nigh_endpoint *endpoint, uint32_t line,
     if (offset < layout->pool_off || offset - layout->pool_off > layout->pool_bytes ||
         bytes > layout->pool_bytes - (offset - layout->pool_off))
         return NULL;
+    if (bytes)
+        meet(endpoint, (offset - layout->pool_off) / NIGH_CHUNK);
     return nigh_view_at(&endpoint->view, offset, bytes);
 }
 

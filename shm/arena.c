@@ -18,10 +18,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23
-#endif
-
 #define SEALS     (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL)
 #define HUGE_PAGE (UINT64_C(2) << 20)
 /* A commit that may take so much that the kernel would kill for it is compared with the limits first; for
@@ -318,7 +314,7 @@ static int allocate(const struct nigh_arena *arena, uint64_t offset, uint64_t by
     /* fallocate alone gives small pages where the policy is "advise"; a failure here is no harm, because
      * fallocate decides. */
     if (arena->huge && offset >= arena->layout.pool_off)
-        (void)nigh_os.madvise(arena->base + offset, bytes, MADV_POPULATE_WRITE);
+        (void)nigh_os.madvise(arena->base + offset, bytes, NIGH_MADV_POPULATE_WRITE);
     while (bytes) {
         if (piece > bytes)
             piece = bytes;

@@ -19,6 +19,10 @@
 #include <sys/uio.h>
 #include <time.h>
 
+/* Linux 5.14; older C libraries do not name them. */
+#define NIGH_MADV_POPULATE_READ  22
+#define NIGH_MADV_POPULATE_WRITE 23
+
 /*
  * CALL(result, failed, name, (parameters), (arguments))
  *

@@ -63,6 +63,15 @@ static uint32_t pop(struct nigh_pool *pool)
     return chunk;
 }
 
+/* Memory without page table entries costs a fault a page, 16 in a chunk, in the middle of copies that are timed: 4 us
+ * instead of 0.3 for a message of 4 KiB. A kernel before 5.14 refuses, and the faults come one by one. */
+static void populate(const struct nigh_pool *pool, uint32_t chunk)
+{
+    uint64_t offset = pool->arena->layout.pool_off + (uint64_t)chunk * NIGH_CHUNK;
+
+    (void)nigh_os.madvise(pool->arena->base + offset, NIGH_CHUNK, NIGH_MADV_POPULATE_WRITE);
+}
+
 /* One more chunk for the rotation: one that was put aside, else one that never had memory. */
 static int widen(struct nigh_pool *pool, uint32_t *chunk)
 {
@@ -78,6 +87,7 @@ static int widen(struct nigh_pool *pool, uint32_t *chunk)
         pool->refused = pool->committed > 0;
         return pool->committed ? -EAGAIN : -ENOMEM;
     }
+    populate(pool, pool->committed);
     *chunk = pool->committed++;
     return 0;
 }
