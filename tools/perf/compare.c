@@ -11,8 +11,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define ROUND_SECONDS 0.003 /* of one peer in one round: much longer than its own probes of L */
-
 struct rival {
     struct perf_compare *compare;
     const char *name;
@@ -22,6 +20,7 @@ struct rival {
 
 struct perf_compare {
     const struct perf_case *c;
+    const struct perf_plan *plan;
     uint32_t count;
     struct rival rival[PERF_PEERS];
 };
@@ -47,15 +46,26 @@ static void wake_all(struct perf_rank *me, uint32_t count)
     futex(&me->shared->sleep, FUTEX_WAKE, INT32_MAX);
 }
 
+static uint32_t windows(const struct perf_case *c, uint64_t messages)
+{
+    uint32_t window = c->window ? c->window : 1;
+
+    return (uint32_t)((messages + window - 1) / window);
+}
+
 static double ask(struct rival *rival)
 {
     struct perf_case c = *rival->compare->c;
+    const struct perf_plan *plan = rival->compare->plan;
+    const struct perf_piece *work = &plan->piece[0];
+    uint64_t per = work->messages ? work->messages : 1;
     struct perf_peer_round round;
     int rc;
 
     if (rival->silent)
         return NAN;
-    c.seconds = ROUND_SECONDS;
+    c.count = windows(&c, work->count * per);
+    c.warm = windows(&c, perf_rounds_warm(plan, work) * per);
     rc = perf_peer_round(rival->peer, &c, &round);
     if (rc == 0)
         return round.value;
@@ -119,10 +129,13 @@ void perf_compare_case(struct perf_compare *compare, const struct perf_case *c)
         compare->c = c;
 }
 
-uint32_t perf_compare_pieces(struct perf_compare *compare, struct perf_piece *piece, uint32_t max)
+uint32_t perf_compare_pieces(struct perf_compare *compare, const struct perf_plan *plan,
+                             struct perf_piece *piece, uint32_t max)
 {
     uint32_t n = 0;
 
+    if (compare)
+        compare->plan = plan;
     for (; compare && n < compare->count && n < max; n++)
         piece[n] = (struct perf_piece){compare->rival[n].name, peer_piece, &compare->rival[n], 1, 0};
     return n;

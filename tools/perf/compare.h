@@ -18,7 +18,9 @@ void perf_compare_close(struct perf_compare *compare);
 /* The case that the next job measures; what it points to must stay until the job has ended. NULL compare: nothing. */
 void perf_compare_case(struct perf_compare *compare, const struct perf_case *c);
 
-/* In the ranks: one piece per peer; returns how many were written. */
-uint32_t perf_compare_pieces(struct perf_compare *compare, struct perf_piece *piece, uint32_t max);
+/* In the ranks: one piece per peer; returns how many were written. Each does as many repetitions as nigh's piece, after
+ * as many as nigh's do not count; `plan` is read in every round. */
+uint32_t perf_compare_pieces(struct perf_compare *compare, const struct perf_plan *plan,
+                             struct perf_piece *piece, uint32_t max);
 
 #endif

@@ -155,7 +155,8 @@ static void add_group(struct perf_piece *piece, perf_piece_fn run, struct perf_p
     for (uint32_t i = 0; i < BEST; i++) {
         struct perf_pipe *one = &pipe[i < n ? i : n - 1];
 
-        piece[i] = (struct perf_piece){one->kind.name, run, one, 0, 0};
+        piece[i] =
+            (struct perf_piece){one->kind.name, run, one, 0, run == perf_pipe_oneway ? 1 : one->load->window};
     }
 }
 
@@ -166,6 +167,7 @@ static int size_rank(struct perf_rank *me, void *arg)
     struct perf_piece piece[COPY_VM + 1];
     struct perf_plan plan = {.piece = piece,
                              .pieces = COPY_VM + task->vm,
+                             .warm = perf_pipe_warm(task->bytes),
                              .sampled = PERF_COLUMN_NONE,
                              .seconds = task->seconds * 0.7};
     struct perf_pipe_load load;

@@ -75,9 +75,9 @@ static double stream_rate(struct perf_rank *me, void *arg, uint32_t count)
     return 1e3 * perf_pipe_stream(me, arg, count) / (double)pipe->load->bytes;
 }
 
-static void add_floor(struct racers *r, const char *name, perf_piece_fn run, void *arg)
+static void add_floor(struct racers *r, const char *name, perf_piece_fn run, void *arg, uint32_t messages)
 {
-    r->piece[r->count++] = (struct perf_piece){name, run, arg, 0, 0};
+    r->piece[r->count++] = (struct perf_piece){name, run, arg, 0, messages};
 }
 
 static void add_pipes(struct racers *r, struct perf_rank *me, const struct task *task, perf_piece_fn run)
@@ -86,7 +86,7 @@ static void add_pipes(struct racers *r, struct perf_rank *me, const struct task 
     uint32_t n = perf_pipe_choose(me, &r->load, raced, task->seconds * 0.2, r->pipe);
 
     for (uint32_t i = 0; i < n; i++)
-        add_floor(r, r->pipe[i].kind.name, run, &r->pipe[i]);
+        add_floor(r, r->pipe[i].kind.name, run, &r->pipe[i], run == perf_pipe_oneway ? 1 : r->load.window);
 }
 
 static void add_in_place(struct racers *r)
@@ -94,7 +94,7 @@ static void add_in_place(struct racers *r)
     uint32_t n = perf_pipe_in_place(&r->load, r->pipe);
 
     for (uint32_t i = 0; i < n; i++)
-        add_floor(r, r->pipe[i].kind.name, perf_pipe_stream, &r->pipe[i]);
+        add_floor(r, r->pipe[i].kind.name, perf_pipe_stream, &r->pipe[i], r->load.window);
 }
 
 static void add_floors(struct racers *r, struct perf_rank *me, const struct task *task)
@@ -109,11 +109,11 @@ static void add_floors(struct racers *r, struct perf_rank *me, const struct task
     case PERF_FLOOR_NONE:
         break;
     case PERF_FLOOR_HANDOFF:
-        add_floor(r, "L, load", perf_handoff_load, NULL);
-        add_floor(r, "L, cas", perf_handoff_cas, NULL);
+        add_floor(r, "L, load", perf_handoff_load, NULL, 1);
+        add_floor(r, "L, cas", perf_handoff_cas, NULL, 1);
         break;
     case PERF_FLOOR_ROUNDTRIP:
-        add_floor(r, "2 L", round_trip, NULL);
+        add_floor(r, "2 L", round_trip, NULL, 1);
         break;
     case PERF_FLOOR_ONEWAY:
         add_pipes(r, me, task, perf_pipe_oneway);
@@ -134,8 +134,8 @@ static void add_floors(struct racers *r, struct perf_rank *me, const struct task
         }
         r->rate[0] = (struct perf_rate_kind){64, 0};
         r->rate[1] = (struct perf_rate_kind){512, 8};
-        add_floor(r, "64 lines", perf_line_rate, &r->rate[0]);
-        add_floor(r, "512 lines", perf_line_rate, &r->rate[1]);
+        add_floor(r, "64 lines", perf_line_rate, &r->rate[0], 1);
+        add_floor(r, "512 lines", perf_line_rate, &r->rate[1], 1);
         break;
     }
 }
@@ -184,8 +184,11 @@ static void close_pair(struct perf_pair *pair)
 
 static void race(struct perf_rank *me, const struct task *task, struct perf_pair *pair, struct racers *r)
 {
-    struct perf_piece piece[PERF_COLUMNS] = {{task->test->name, task->test->run, pair, 0, 0}};
+    uint32_t windows = task->test->windows ? task->test->windows : 1;
+    struct perf_piece piece[PERF_COLUMNS] = {
+        {task->test->name, task->test->run, pair, 0, windows * pair->window}};
     struct perf_plan plan = {.piece = piece,
+                             .warm = perf_pipe_warm(task->bytes),
                              .sampled = task->test->sampled ? 0 : PERF_COLUMN_NONE,
                              .seconds = task->seconds * 0.7};
     struct nigh_query_stats before, after;
@@ -193,7 +196,7 @@ static void race(struct perf_rank *me, const struct task *task, struct perf_pair
     for (uint32_t i = 0; i < r->count; i++)
         piece[1 + i] = r->piece[i];
     plan.pieces = 1 + r->count;
-    plan.pieces += perf_compare_pieces(task->compare, piece + plan.pieces, PERF_COLUMNS - plan.pieces);
+    plan.pieces += perf_compare_pieces(task->compare, &plan, piece + plan.pieces, PERF_COLUMNS - plan.pieces);
     plan.peers = plan.pieces - 1 - r->count;
     perf_node_stats(&pair->node, &before);
     perf_rounds_run(me, &plan);
@@ -241,8 +244,13 @@ static int emit(struct perf_run *run, const struct perf_job *job, const struct t
 static int one_size(struct perf_run *run, struct task *task)
 {
     const struct perf_options *o = run->options;
-    struct perf_case c = {task->test->name, task->bytes, 2,       window_of(task),
-                          o->stale,         0,           o->cpus, task->test->unit};
+    struct perf_case c = {.test = task->test->name,
+                          .bytes = task->bytes,
+                          .ranks = 2,
+                          .window = window_of(task),
+                          .stale = o->stale,
+                          .cpus = o->cpus,
+                          .unit = task->test->unit};
     char what[64], text[24];
     struct perf_job job;
     int rc;

@@ -45,6 +45,7 @@ struct perf_pair_test {
     enum perf_floor floor;
     const char *note; /* for each row, or NULL */
     uint32_t (*window)(size_t bytes);
+    uint32_t windows;                      /* in one repetition; 0: 1 */
     void (*begin)(struct perf_pair *pair); /* after connecting, in ranks 0 and 1; may be NULL */
     perf_piece_fn run;                     /* its argument is the pair */
     void (*end)(struct perf_pair *pair);   /* may be NULL */

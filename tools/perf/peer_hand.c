@@ -100,6 +100,7 @@ int peer_by_hand(struct peer_rank *self, const struct peer_options *options)
             struct peer_case *c = &cases[i].c;
             struct peer_result r = {0};
             self->share(self, &c->iterations, sizeof c->iterations);
+            c->warm = c->iterations / 8 + 1;
             status = peer_round(self, c, &r) ? 1 : 0;
             if (round < 0) {
                 hand_adapt(c, &r);

@@ -14,7 +14,7 @@
 #include "tools/perf/peer_rank.h"
 
 /* Up to here rewriting and checking a message costs less than two readings of the clock, so both stay in the
- * timed part; above, they are timed apart and subtracted. */
+ * timed part; above, they lie outside of it. */
 #define SMALL_MAX 1024
 
 enum { TAG_DATA = 1, TAG_READY = 2, TAG_DONE = 3 };
@@ -23,13 +23,22 @@ enum { TAG_DATA = 1, TAG_READY = 2, TAG_DONE = 3 };
 static unsigned char *outgoing, *incoming;
 static size_t buffers_size;
 
-/* Times of this rank, private while the clock runs: a store to a line that another rank has read would hold
- * up the message behind it. */
-static uint64_t spent[PEER_SAMPLES_MAX];
-
+/* From message to message of a window, as nigh's own lie. */
 static inline size_t buffer_step(size_t bytes)
 {
-    return bytes <= SMALL_MAX ? (bytes + 63) / 64 * 64 : (bytes + 4095) / 4096 * 4096;
+    return (bytes + 63) / 64 * 64 + 64;
+}
+
+/* Small pages, as nigh's own have: programs' buffers are malloc'ed. */
+static unsigned char *buffer_pages(size_t size)
+{
+    void *at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    if (at == MAP_FAILED)
+        return NULL;
+    madvise(at, size, MADV_NOHUGEPAGE);
+    memset(at, 1, size);
+    return at;
 }
 
 static int buffers_grow(size_t size)
@@ -41,9 +50,9 @@ static int buffers_grow(size_t size)
         munmap(incoming, buffers_size);
         buffers_size = 0;
     }
-    outgoing = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-    incoming = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-    if (outgoing == MAP_FAILED || incoming == MAP_FAILED) {
+    outgoing = buffer_pages(size);
+    incoming = buffer_pages(size);
+    if (!outgoing || !incoming) {
         fprintf(stderr, "peer: no memory for two buffers of %zu bytes\n", size);
         return -1;
     }
@@ -122,13 +131,7 @@ static int latency_small(struct peer_rank *self, const struct peer_case *c, doub
     return wrong_data(c, wrong) ? -1 : (int)count;
 }
 
-static void publish_spent(struct peer_rank *self, uint64_t count)
-{
-    memcpy(self->shared->spent[self->rank], spent, count * sizeof *spent);
-}
-
-/* Rank 0 times each round trip without its own writing; rank 1 tells how long it kept each message, and rank
- * 0 takes that off. No clock is compared with another's. */
+/* The same as nigh's own: both messages are written before the clock starts and checked after it has stopped. */
 static int latency_large(struct peer_rank *self, const struct peer_case *c, double *samples)
 {
     uint64_t count = min_u64(c->iterations, PEER_SAMPLES_MAX), wrong = 0, seq = 1, step = !c->stale;
@@ -137,32 +140,21 @@ static int latency_large(struct peer_rank *self, const struct peer_case *c, doub
     write_words(outgoing, c->bytes, seq);
     for (uint64_t s = 0; s < count; s++) {
         seq += step;
+        if (step)
+            write_words(outgoing, c->bytes, seq);
+        peer_meet(self);
         if (self->rank == 0) {
-            if (step)
-                write_words(outgoing, c->bytes, seq);
             uint64_t start = peer_ticks();
             op_send(self, outgoing, c->bytes, other, TAG_DATA);
             op_recv(self, incoming, c->bytes, other, TAG_DATA);
-            spent[s] = peer_ticks() - start;
-            wrong |= check_words(incoming, c->bytes, seq);
+            if (samples)
+                samples[s] = (double)(peer_ticks() - start) * self->tick_ns / 2.0;
         } else {
             op_recv(self, incoming, c->bytes, other, TAG_DATA);
-            uint64_t start = peer_ticks();
-            wrong |= check_words(incoming, c->bytes, seq);
-            if (step)
-                write_words(outgoing, c->bytes, seq);
-            spent[s] = peer_ticks() - start;
             op_send(self, outgoing, c->bytes, other, TAG_DATA);
         }
+        wrong |= check_words(incoming, c->bytes, seq);
     }
-    if (self->rank == 1) {
-        publish_spent(self, count);
-        op_send(self, outgoing, 0, other, TAG_DONE);
-        return wrong_data(c, wrong) ? -1 : (int)count;
-    }
-    op_recv(self, incoming, 0, other, TAG_DONE);
-    for (uint64_t s = 0; samples && s < count; s++)
-        samples[s] = (double)(int64_t)(spent[s] - self->shared->spent[1][s]) * self->tick_ns / 2.0;
     return wrong_data(c, wrong) ? -1 : (int)count;
 }
 
@@ -293,6 +285,15 @@ static int allreduce_small(struct peer_rank *self, const struct peer_case *c, do
             samples[s] = (double)(peer_ticks() - start) * self->tick_ns / (double)group;
     }
     return wrong_data(c, wrong) ? -1 : (int)count;
+}
+
+/* Times of this rank, private while the clock runs: a store to a line that another rank has read would hold up the
+ * call behind it. */
+static uint64_t spent[PEER_SAMPLES_MAX];
+
+static void publish_spent(struct peer_rank *self, uint64_t count)
+{
+    memcpy(self->shared->spent[self->rank], spent, count * sizeof *spent);
 }
 
 /* A call is over when the last rank returns: each leaves its own time since the barrier, rank 0 takes the

@@ -165,6 +165,19 @@ static void until(_Atomic uint64_t *word, uint64_t value)
     }
 }
 
+void peer_meet(struct peer_rank *self)
+{
+    uint64_t n = ++self->handoffs;
+
+    if (self->rank == 0) {
+        atomic_store_explicit(&self->shared->ping, n, memory_order_release);
+        until(&self->shared->pong, n);
+    } else {
+        until(&self->shared->ping, n);
+        atomic_store_explicit(&self->shared->pong, n, memory_order_release);
+    }
+}
+
 /* Ranks above 1 sleep meanwhile, so that nothing of the peer runs beside the measurement. */
 static double handoff(struct peer_rank *self)
 {
@@ -181,16 +194,8 @@ static double handoff(struct peer_rank *self)
     }
     for (int g = -1; g < HANDOFF_GROUPS; g++) {
         uint64_t start = peer_ticks();
-        for (int i = 0; i < HANDOFF_TRIPS; i++) {
-            uint64_t n = ++self->handoffs;
-            if (self->rank == 0) {
-                atomic_store_explicit(&s->ping, n, memory_order_release);
-                until(&s->pong, n);
-            } else {
-                until(&s->ping, n);
-                atomic_store_explicit(&s->pong, n, memory_order_release);
-            }
-        }
+        for (int i = 0; i < HANDOFF_TRIPS; i++)
+            peer_meet(self);
         if (g >= 0) /* the first group waits for the other rank to wake */
             groups[g] = (double)(peer_ticks() - start) * self->tick_ns / (2.0 * HANDOFF_TRIPS);
     }
@@ -208,8 +213,8 @@ int peer_round(struct peer_rank *self, const struct peer_case *c, struct peer_re
     uint64_t start = peer_clock_ns();
 
     result->handoff_before = handoff(self);
-    warm.iterations = c->iterations / 8 + 1;
-    if (self->run(self, &warm, NULL) < 0)
+    warm.iterations = c->warm;
+    if (c->warm && self->run(self, &warm, NULL) < 0)
         return -1;
     int count = self->run(self, c, self->rank ? NULL : samples);
     if (count < 0)
@@ -258,16 +263,17 @@ static int control_round(struct peer_rank *self, int fd, const char *line)
     struct peer_case c = {0};
     struct peer_result r = {0};
     char answer[LINE_MAX_BYTES];
-    unsigned long long bytes, iterations;
+    unsigned long long bytes, iterations, first;
     unsigned limit;
 
-    if (sscanf(line, "round %15s %llu %u %u %llu %u", c.test, &bytes, &c.window, &c.stale, &iterations,
-               &limit) != 6) {
+    if (sscanf(line, "round %15s %llu %u %u %llu %llu %u", c.test, &bytes, &c.window, &c.stale, &iterations,
+               &first, &limit) != 7) {
         fprintf(stderr, "peer: not a command: '%s'\n", line);
         return -1;
     }
     c.bytes = bytes;
     c.iterations = iterations;
+    c.warm = first;
     alarm(limit); /* a rank that hangs inside the peer ends, whoever else is still there */
     if (peer_round(self, &c, &r)) {
         control_say(fd, "failed");

@@ -21,6 +21,7 @@ struct peer_case {
     uint32_t window;     /* messages in flight: rate and bandwidth */
     uint32_t stale;      /* 1: the sender's buffers are written once and never again */
     uint64_t iterations; /* round trips, windows or collective calls */
+    uint64_t warm;       /* of them that come before and are not timed */
 };
 
 /* Times in nanoseconds, of one operation: one way, one window (rate, bandwidth), one collective call. */
@@ -94,6 +95,9 @@ int peer_wrong(const char *what, const char *value);
 
 /* The value below which a part `q` (0 to 1) of them lies. Sorts them. */
 double peer_quantile(double *values, int count, double q);
+
+/* Ranks 0 and 1 have both come here. */
+void peer_meet(struct peer_rank *self);
 
 /* One round with L before and after it; called by all ranks. Only rank 0's *result is filled completely. Returns
  * 0, or -1 after having said on stderr what failed. */

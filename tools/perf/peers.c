@@ -42,7 +42,7 @@ struct answer {
     uint64_t samples, took_ns;
 };
 
-static int ask(struct perf_peer *peer, const struct perf_peer_pace *pace, double seconds,
+static int ask(struct perf_peer *peer, const struct perf_peer_pace *pace, uint64_t warm, double seconds,
                struct answer *answer)
 {
     char line[PERF_PEER_LINE];
@@ -51,8 +51,9 @@ static int ask(struct perf_peer *peer, const struct perf_peer_pace *pace, double
     unsigned long long samples, took;
 
     /* The ranks' own limit lies behind ours: it is for a nigh-perf that is gone. */
-    int length = snprintf(line, sizeof line, "round %s %" PRIu64 " %u %u %" PRIu64 " %u", pace->test,
-                          pace->bytes, pace->window, pace->stale, pace->iterations, limit + 5);
+    int length =
+        snprintf(line, sizeof line, "round %s %" PRIu64 " %u %u %" PRIu64 " %" PRIu64 " %u", pace->test,
+                 pace->bytes, pace->window, pace->stale, pace->iterations, warm, limit + 5);
     for (uint32_t r = 0; r < peer->ranks; r++) {
         if (send(peer->socket[r], line, (size_t)length, MSG_NOSIGNAL) != length)
             return -EIO;
@@ -89,6 +90,20 @@ static void adapt(struct perf_peer_pace *pace, double seconds, uint64_t took_ns)
     pace->last_ns = 0;
 }
 
+static struct perf_peer_pace begin_pace(const struct perf_case *c, uint64_t iterations)
+{
+    struct perf_peer_pace pace = {
+        .bytes = c->bytes, .window = c->window ? c->window : 1, .stale = c->stale, .iterations = iterations};
+
+    memcpy(pace.test, c->test, strlen(c->test) + 1);
+    return pace;
+}
+
+static uint64_t warm_of(const struct perf_peer_pace *pace)
+{
+    return pace->iterations / 8 + 1;
+}
+
 /* The pace of a case; a new one is found by rounds that do not count. */
 static int find_pace(struct perf_peer *peer, const struct perf_case *c, struct perf_peer_pace **out)
 {
@@ -105,13 +120,12 @@ static int find_pace(struct perf_peer *peer, const struct perf_case *c, struct p
         }
     }
     pace = &peer->pace[peer->paces < PERF_PEER_PACES ? peer->paces++ : PERF_PEER_PACES - 1];
-    *pace = (struct perf_peer_pace){.bytes = c->bytes, .window = window, .stale = c->stale, .iterations = 1};
-    memcpy(pace->test, c->test, strlen(c->test) + 1);
+    *pace = begin_pace(c, 1);
     /* Two rounds at each step, a factor of ten between steps, until two of them fit or one operation is too long. */
     for (int tries = 0; tries < 20; tries++) {
         uint64_t iterations = pace->iterations;
         bool second = pace->last_ns;
-        int rc = ask(peer, pace, c->seconds, &answer);
+        int rc = ask(peer, pace, warm_of(pace), c->seconds, &answer);
         if (rc)
             return rc;
         adapt(pace, c->seconds, answer.took_ns);
@@ -150,30 +164,45 @@ static int check_case(const struct perf_peer *peer, const struct perf_case *c)
     static const char *const collectives[] = {"barrier", "allreduce", "bcast", NULL};
     static const char *const units[] = {"ns", "us", "GB/s", "M/s", NULL};
 
-    if (c->ranks != peer->ranks || c->bytes % 8 || c->window > WINDOW_MAX || !(c->seconds > 0) ||
-        c->seconds > 600 || (c->unit && !in_list(c->unit, units)))
+    if (c->ranks != peer->ranks || c->bytes % 8 || c->window > WINDOW_MAX ||
+        (!c->count && !(c->seconds > 0)) || c->seconds > 600 || (c->unit && !in_list(c->unit, units)))
         return -EINVAL;
     if (in_list(c->test, pairs) || (peer->place.collectives && in_list(c->test, collectives)))
         return 0;
     return -EOPNOTSUPP;
 }
 
-int perf_peer_round(struct perf_peer *peer, const struct perf_case *c, struct perf_peer_round *out)
+/* As much work as fits into the wanted time. */
+static int round_of_time(struct perf_peer *peer, const struct perf_case *c, struct answer *answer)
 {
     struct perf_peer_pace *pace;
+    int rc = find_pace(peer, c, &pace);
+
+    if (rc == 0)
+        rc = ask(peer, pace, warm_of(pace), c->seconds, answer);
+    if (rc == 0)
+        adapt(pace, c->seconds, answer->took_ns);
+    return rc;
+}
+
+int perf_peer_round(struct perf_peer *peer, const struct perf_case *c, struct perf_peer_round *out)
+{
     struct answer answer;
     int rc = peer->broken ? -EIO : check_case(peer, c);
 
     if (rc)
         return rc;
-    rc = find_pace(peer, c, &pace);
-    if (!rc)
-        rc = ask(peer, pace, c->seconds, &answer);
+    if (c->count) {
+        struct perf_peer_pace pace = begin_pace(c, c->count);
+
+        rc = ask(peer, &pace, c->warm, c->seconds, &answer);
+    } else {
+        rc = round_of_time(peer, c, &answer);
+    }
     if (rc) {
         perf_peer_break(peer);
         return rc;
     }
-    adapt(pace, c->seconds, answer.took_ns);
     *out = (struct perf_peer_round){.value = in_unit(c, answer.p50),
                                     .p50 = answer.p50,
                                     .p99 = answer.p99,

@@ -15,8 +15,8 @@
 /* What a peer is asked to do: the same as nigh in the row that it is compared with.
  *
  *   latency    half a round trip of blocking calls. Up to 1 KiB a message is rewritten and checked within the
- *              timed part (16 round trips to a sample); above, each round trip is a sample and the time for
- *              rewriting and checking is taken off.
+ *              timed part (16 round trips to a sample); above, each round trip is a sample: both ranks rewrite
+ *              their message, meet, and check after the clock has stopped.
  *   rate       windows of non-blocking calls back to back, one empty message back after 16 windows.
  *   bandwidth  one window of distinct buffers, all rewritten before the clock starts, all receives posted
  *              before it starts, one empty message back at its end.
@@ -33,6 +33,9 @@ struct perf_case {
     double seconds;   /* time to spend */
     const int *cpus;  /* CPU of each rank, `ranks` of them; NULL: not pinned */
     const char *unit; /* what values are to be given in: "ns", "us", "GB/s", "M/s"; NULL: "ns" */
+    /* Round trips, windows or calls that are timed, and those before them that are not. Both 0: as many as take about
+     * `seconds`, an eighth of them before. */
+    uint32_t count, warm;
 };
 
 /* One round of one peer. */
@@ -67,9 +70,9 @@ int perf_peer_open(const char *name, const struct perf_case *c, struct perf_peer
                    size_t room);
 
 /*
- * One round of about c->seconds, of which L takes 0.1 to 0.6 ms: 2 to 5 ms are a good choice. Before the first
- * round of a case some more are run that do not count, to find out how much work that is. The ranks of the case must be those of open. Blocks, at
- * most 10 s and 20 times c->seconds. Errors: -EINVAL the case; -EOPNOTSUPP the peer has no such test (UCX has no
+ * One round of c->count repetitions, or of about c->seconds, of which L takes 0.1 to 0.6 ms: 2 to 5 ms are a good
+ * choice, and before the first round of such a case some more are run, to find out how much work that is. The ranks of
+ * the case must be those of open. Blocks, at most 10 s and 20 times c->seconds. Errors: -EINVAL the case; -EOPNOTSUPP the peer has no such test (UCX has no
  * collectives), it can go on; -EIO a rank failed or died; -ETIMEDOUT. After the last two the peer has been
  * ended, perf_peer_said() tells what it printed, and it can only be closed.
  */

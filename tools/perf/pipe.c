@@ -13,7 +13,8 @@
 #define COUNT(list) (sizeof(list) / sizeof((list)[0]))
 #define FAR_NS      120 /* a handoff that takes longer crosses between L3s */
 
-enum { WINDOW = 64, WINDOW_BYTES = 16 << 20, TRIAL_ROUNDS = 5, MEDIUM = 64 << 10, LONG = 8 << 20 };
+enum { WINDOW = 64, WINDOW_BYTES = 16 << 20, WARM_BYTES = 16 << 20, WARM_MESSAGES = 1024 };
+enum { TRIAL_ROUNDS = 5, MEDIUM = 64 << 10, LONG = 8 << 20 };
 
 struct shape {
     uint32_t span;
@@ -140,6 +141,13 @@ uint32_t perf_pipe_window(size_t bytes)
     return fit > WINDOW ? WINDOW : fit < 2 ? 2 : (uint32_t)fit;
 }
 
+uint32_t perf_pipe_warm(size_t bytes)
+{
+    uint64_t fit = WARM_BYTES / (bytes ? bytes : 1);
+
+    return fit > WARM_MESSAGES ? WARM_MESSAGES : fit ? (uint32_t)fit : 1;
+}
+
 /* Small pages even where huge ones could be had: programs' buffers are malloc'ed, and a floor must not have better
  * memory than the work. */
 static uint8_t *pages(size_t bytes)
@@ -209,14 +217,15 @@ static void race(struct perf_rank *me, struct perf_pipe *pipe, uint32_t n, perf_
     struct perf_piece piece[PERF_PIPE_KINDS];
     struct perf_plan plan = {.piece = piece,
                              .pieces = n,
+                             .warm = perf_pipe_warm(pipe->load->bytes),
                              .sampled = PERF_COLUMN_NONE,
                              .seconds = seconds,
                              .least_rounds = TRIAL_ROUNDS};
     struct perf_pipe sorted[PERF_PIPE_KINDS];
-    uint32_t columns[PERF_PIPE_KINDS], left = n;
+    uint32_t columns[PERF_PIPE_KINDS], left = n, per = run == perf_pipe_oneway ? 1 : pipe->load->window;
 
     for (uint32_t i = 0; i < n; i++) {
-        piece[i] = (struct perf_piece){pipe[i].kind.name, run, &pipe[i], 0, 0};
+        piece[i] = (struct perf_piece){pipe[i].kind.name, run, &pipe[i], 0, per};
         columns[i] = i;
     }
     perf_rounds_run(me, &plan);

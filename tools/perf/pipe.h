@@ -47,6 +47,10 @@ uint32_t perf_pipe_kinds(size_t bytes, enum perf_pipe_group group, struct perf_p
 /* Messages in flight that a stream of this size has: 64, as long as they stay within 16 MiB; at least 2. */
 uint32_t perf_pipe_window(size_t bytes);
 
+/* Messages before each timed block, whoever's it is: 16 MiB, several rotations of any span; of short ones a thousand,
+ * several laps of any ring. */
+uint32_t perf_pipe_warm(size_t bytes);
+
 /* Allocates a load's private buffers, page tables included. 0, or -ENOMEM. */
 int perf_pipe_load_open(struct perf_pipe_load *load, size_t bytes, uint32_t window, bool stale);
 void perf_pipe_load_close(struct perf_pipe_load *load);

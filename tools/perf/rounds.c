@@ -37,7 +37,7 @@ static uint64_t decide(struct perf_rank *me, uint64_t what)
 /* Doubles the repetitions until the piece takes long enough for the clock and for the medians. Also its warm-up. */
 static void find_count(struct perf_rank *me, struct perf_piece *piece)
 {
-    uint64_t most = piece->most ? piece->most : 1u << 20, count = 1, start;
+    uint64_t most = 1u << 20, count = 1, start;
     double ns;
 
     if (piece->count != 0)
@@ -55,6 +55,31 @@ static void find_count(struct perf_rank *me, struct perf_piece *piece)
     }
 }
 
+static uint32_t messages(const struct perf_piece *piece)
+{
+    return piece->messages ? piece->messages : 1;
+}
+
+/* The others do what the first one does. */
+static void copy_count(struct perf_plan *plan)
+{
+    uint64_t all = (uint64_t)plan->piece[0].count * messages(&plan->piece[0]);
+
+    for (uint32_t i = 1; i < plan->pieces; i++) {
+        uint64_t count = all / messages(&plan->piece[i]);
+
+        plan->piece[i].count = count ? (uint32_t)count : 1;
+    }
+}
+
+uint32_t perf_rounds_warm(const struct perf_plan *plan, const struct perf_piece *piece)
+{
+    uint32_t per = messages(piece), half = piece->count / 2;
+    uint64_t wanted = (plan->warm + per - 1) / per;
+
+    return wanted > half ? (uint32_t)wanted : half;
+}
+
 static void prepare(struct perf_rank *me, struct perf_plan *plan)
 {
     struct perf_table *t = &me->shared->table;
@@ -70,8 +95,10 @@ static void prepare(struct perf_rank *me, struct perf_plan *plan)
     }
     sampling = false;
     perf_barrier(me);
-    for (uint32_t i = 0; i < plan->pieces; i++)
+    for (uint32_t i = 0; i < (plan->warm ? 1 : plan->pieces); i++)
         find_count(me, &plan->piece[i]);
+    if (plan->warm)
+        copy_count(plan);
 }
 
 static void probe(struct perf_rank *me, uint32_t round)
@@ -87,16 +114,16 @@ static void probe(struct perf_rank *me, uint32_t round)
         t->handoff[round] = ns;
 }
 
-/* Half as many repetitions come first and do not count: the caches hold what the piece before has left there, which is
- * not what is asked. */
+/* Some come first and do not count: the caches hold what the piece before has left there, which is not what is asked. */
 static void run_piece(struct perf_rank *me, struct perf_plan *plan, uint32_t round, uint32_t column)
 {
     struct perf_piece *piece = &plan->piece[column];
+    uint32_t warm = column < plan->pieces - plan->peers ? perf_rounds_warm(plan, piece) : 0;
     double value;
 
     perf_barrier(me);
-    if (piece->count > 1) {
-        piece->run(me, piece->arg, piece->count / 2);
+    if (warm > 0) {
+        piece->run(me, piece->arg, warm);
         perf_barrier(me);
     }
     sampling = me->rank == 0 && plan->sampled == column;

@@ -15,8 +15,8 @@ struct perf_piece {
     const char *name;
     perf_piece_fn run;
     void *arg;
-    uint32_t count; /* repetitions in a round; 0: as many as take about PERF_PIECE_NS */
-    uint32_t most;  /* of them when they are found; 0: 1 << 20 */
+    uint32_t count;    /* repetitions in a round; 0: as many as take about PERF_PIECE_NS */
+    uint32_t messages; /* in one repetition; 0: 1 */
 };
 
 #define PERF_PIECE_NS 400000.0
@@ -28,8 +28,14 @@ struct perf_plan {
     uint32_t sampled; /* the piece whose single messages are sampled for p99, PERF_COLUMN_NONE */
     double seconds;
     uint32_t least_rounds; /* taken even when time is up; 0: 16 */
-    bool no_handoff;       /* ranks 0 and 1 share a core: L means nothing there */
+    /* All pieces time as many messages as the first one does, and all send so many before (or half as many as are timed,
+     * when that is more). 0: each finds its own count. */
+    uint64_t warm;
+    bool no_handoff; /* ranks 0 and 1 share a core: L means nothing there */
 };
+
+/* Repetitions that come before the timed ones of a piece in each round. Peers do theirs by themselves. */
+uint32_t perf_rounds_warm(const struct perf_plan *plan, const struct perf_piece *piece);
 
 /* Runs the plan in all ranks and leaves the rounds in me->shared->table. May be called again; the last run's rounds
  * stay. */

@@ -91,6 +91,7 @@ int perf_test_rate(struct perf_run *run_)
         .sizes = "8,64,512,4K",
         .floor = PERF_FLOOR_RATE,
         .window = window,
+        .windows = WINDOWS,
         .run = run,
     };
 

@@ -59,8 +59,11 @@ static int step_rank(struct perf_rank *me, void *arg)
     const struct step *step = arg;
     struct perf_pipe pipe[MOST];
     struct perf_piece piece[MOST];
-    struct perf_plan plan = {
-        .piece = piece, .pieces = step->count, .sampled = PERF_COLUMN_NONE, .seconds = step->seconds};
+    struct perf_plan plan = {.piece = piece,
+                             .pieces = step->count,
+                             .warm = perf_pipe_warm(step->bytes),
+                             .sampled = PERF_COLUMN_NONE,
+                             .seconds = step->seconds};
     struct perf_pipe_load load;
 
     if (perf_pipe_load_open(&load, step->bytes, step->window, false) != 0)
@@ -72,7 +75,7 @@ static int step_rank(struct perf_rank *me, void *arg)
 
         name_of(s, kind.name, sizeof(kind.name));
         pipe[i] = (struct perf_pipe){kind, &load, nigh_copy_select(kind.in), nigh_copy_select(kind.out)};
-        piece[i] = (struct perf_piece){pipe[i].kind.name, perf_pipe_stream, &pipe[i], 0, 0};
+        piece[i] = (struct perf_piece){pipe[i].kind.name, perf_pipe_stream, &pipe[i], 0, step->window};
     }
     perf_rounds_run(me, &plan);
     perf_pipe_load_close(&load);
