@@ -29,8 +29,10 @@ struct nigh_held_chunk {
 
 #define NIGH_CHUNKS_HELD_MAX 512u
 
-/* Large messages that were timed and wait for the receiver's part of the figure, oldest first: plan.c. */
+/* Large messages that were timed and wait for the receiver's part of the figure, oldest first: plan.c. One without bytes
+ * only asks for the handoff. */
 #define NIGH_TIMED_MAX 16u
+#define NIGH_FELT      3u
 struct nigh_timed {
     uint64_t until; /* slots that the peer must have read */
     uint64_t bytes, copy_ns;
@@ -93,11 +95,13 @@ struct nigh_endpoint {
     struct nigh_pace pace;
     struct nigh_timed timed[NIGH_TIMED_MAX]; /* a circular queue */
     uint32_t timed_head, timed_count;
-    uint64_t felt[3]; /* what reading a word of the peer's cost lately, ns */
+    uint64_t felt[NIGH_FELT]; /* what reading a word of the peer's cost lately, ns */
     uint32_t felt_count;
+    uint32_t unfelt;                            /* short messages since it was asked for */
+    uint32_t watched;                           /* looks at what is timed */
     uint64_t clock_ns;                          /* what timing costs */
     uint64_t read_before[NIGH_PACE_STRATEGIES]; /* the peer's read_cost when it was last learned from */
-    uint32_t untimed;                           /* small messages since one was timed */
+    float read_line_ns[NIGH_PACE_STRATEGIES];   /* and what that was for a line */
 
     struct nigh_endpoint *next_busy, *next_all, **link_all;
     uint64_t heard; /* when, on the context's clock */
@@ -149,10 +153,9 @@ void nigh_plan_choose(struct nigh_endpoint *endpoint, struct nigh_send_op *op);
 void nigh_plan_copy(struct nigh_send_op *op, void *to, uint32_t bytes);
 /* The receiving side of a timed piece: `started` is nigh_clock_ns() before its copy. */
 void nigh_plan_read(struct nigh_endpoint *endpoint, uint64_t started, uint64_t bytes, uint32_t flags);
-/* Is the next message of a settled size one to be timed? */
-bool nigh_plan_is_due(const struct nigh_endpoint *endpoint);
-/* After its last piece. */
+/* After its last piece; after a message that needed no operation. */
 void nigh_plan_sent(struct nigh_endpoint *endpoint, const struct nigh_send_op *op);
+void nigh_plan_sent_short(struct nigh_endpoint *endpoint);
 /* Learns from timed messages that have been read. */
 void nigh_plan_watch(struct nigh_endpoint *endpoint);
 

@@ -174,22 +174,20 @@ int nigh_large_whole(struct nigh_endpoint *endpoint, const struct nigh_send *sen
     const struct nigh_strategy *strategy;
     struct nigh_wire_piece piece;
     uint64_t offset;
-    unsigned index;
 
-    /* One that is due to be timed goes the long way. */
-    if (!nigh_pace_is_settled(&endpoint->pace, bytes, &index) || nigh_plan_is_due(endpoint) ||
-        nigh_link_room(endpoint, 1) || !whole_room(endpoint, lines))
+    if (nigh_link_room(endpoint, 1) || !whole_room(endpoint, lines))
         return -EAGAIN;
-    endpoint->untimed++;
-    strategy = &endpoint->pace.strategy[index];
+    strategy = &endpoint->pace.strategy[nigh_pace_short(&endpoint->pace)];
     endpoint->chunk_high -= lines;
     offset = endpoint->chunk + endpoint->chunk_high;
     nigh_copy_select(strategy->sender)(context->arena.base + offset, send->buffer, bytes);
     piece = (struct nigh_wire_piece){(uint32_t)(offset / NIGH_LINE), bytes};
-    return nigh_link_send(
+    nigh_link_send(
         endpoint,
         nigh_head_make(NIGH_K_WHOLE, 0, send->tclass, (uint32_t)strategy->receiver << NIGH_F_KERNEL_SHIFT),
         send->tag, send->imm, &piece, sizeof(piece));
+    nigh_plan_sent_short(endpoint);
+    return 0;
 }
 
 static void all_sent(struct nigh_endpoint *endpoint, struct nigh_send_op *op)

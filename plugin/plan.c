@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * plugin/plan.c - how the pieces of a large message are cut and copied. The pair's pace chooses; here is what it learns
- * from: each side times its own copies of a message, the receiver leaves its sum in its arena, and the slower of the two
- * is the figure. Timing the whole message instead, first byte to last credit, was tried and is wrong in a stream: it
+ * from: what reading a word of the peer's costs, and of long messages the copies: each side times its own, the receiver
+ * leaves its sum in its arena, and the slower of the two is the figure. Timing the whole message instead, first byte to last credit, was tried and is wrong in a stream: it
  * measures the messages that were queued before.
  */
 #include "plugin/context.h"
@@ -11,11 +11,13 @@
 #include "shm/copy.h"
 #include <errno.h>
 
-/* Smaller ones are over before two looks at the clock would be lost in them; of the small only some are timed. */
-#define TIME_ALL_FROM (64u * 1024)
 /* A load that takes less than this was no handoff. */
-#define HIT_NS      15u
-#define TIME_ONE_IN 16u
+#define HIT_NS 15u
+/* Short messages from one feeling of the handoff to the next; until the first is felt. */
+#define FEEL_EACH    64u
+#define FEEL_EARLIER 4u
+/* Looks at the credit while something is timed: each costs two looks at the clock, 70 ns in which no message is seen. */
+#define WATCH_EACH 8u
 
 /* What looking at the clock twice costs, at the least. */
 static uint64_t clock_cost(void)
@@ -36,7 +38,7 @@ void nigh_plan_open(struct nigh_endpoint *endpoint)
 
     /* Cannot fail: what the tuning holds was checked when it was read. */
     endpoint->clock_ns = clock_cost();
-    nigh_pace_open(&endpoint->pace, tune->strategy, tune->count, tune->near);
+    nigh_pace_open(&endpoint->pace, tune->strategy, tune->count, tune->near, tune->far, tune->far_ns);
 }
 
 /* The one that reads knows whether it may, and the one that sends must know before it sends: so it is left where the
@@ -66,16 +68,10 @@ void nigh_plan_reading(struct nigh_endpoint *endpoint, int rc)
                  config->rank, (int)endpoint->rank, strerror(-rc));
 }
 
-bool nigh_plan_is_due(const struct nigh_endpoint *endpoint)
+static bool is_timed(const struct nigh_endpoint *endpoint, const struct nigh_send_op *op)
 {
-    return (endpoint->untimed + 1) % TIME_ONE_IN == 0;
-}
-
-static bool is_timed(struct nigh_endpoint *endpoint, const struct nigh_send_op *op, bool curious)
-{
-    if (op->kind != NIGH_SEND_CHUNKED || endpoint->timed_count == NIGH_TIMED_MAX)
-        return false;
-    return curious || op->bytes >= TIME_ALL_FROM || ++endpoint->untimed % TIME_ONE_IN == 0;
+    return op->kind == NIGH_SEND_CHUNKED && op->bytes >= NIGH_PACE_MEASURED &&
+           endpoint->timed_count < NIGH_TIMED_MAX;
 }
 
 void nigh_plan_choose(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
@@ -90,7 +86,7 @@ void nigh_plan_choose(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
         (uint16_t)(strategy->receiver << NIGH_F_KERNEL_SHIFT | op->strategy << NIGH_F_STRATEGY_SHIFT);
     op->piece = (uint32_t)nigh_pace_piece(strategy, op->bytes);
     op->copy_ns = 0;
-    if (is_timed(endpoint, op, nigh_pace_is_curious(pace, op->strategy, op->bytes)))
+    if (is_timed(endpoint, op))
         op->piece_flags |= NIGH_F_TIMED;
 }
 
@@ -121,15 +117,33 @@ void nigh_plan_read(struct nigh_endpoint *endpoint, uint64_t started, uint64_t b
                                  (uint32_t)(was + nigh_clock_ns() - started));
 }
 
-void nigh_plan_sent(struct nigh_endpoint *endpoint, const struct nigh_send_op *op)
+static void wait_for(struct nigh_endpoint *endpoint, struct nigh_timed timed)
 {
     uint32_t at = (endpoint->timed_head + endpoint->timed_count) % NIGH_TIMED_MAX;
 
-    if (!(op->piece_flags & NIGH_F_TIMED) || endpoint->timed_count == NIGH_TIMED_MAX)
+    if (endpoint->timed_count == NIGH_TIMED_MAX)
         return;
-    endpoint->timed[at] = (struct nigh_timed){endpoint->tx.next, op->bytes, op->copy_ns, op->strategy};
+    timed.until = endpoint->tx.next;
+    endpoint->timed[at] = timed;
     endpoint->timed_count++;
     nigh_progress_busy(endpoint);
+}
+
+void nigh_plan_sent_short(struct nigh_endpoint *endpoint)
+{
+    if (++endpoint->unfelt < (endpoint->felt_count < NIGH_FELT ? FEEL_EARLIER : FEEL_EACH) ||
+        endpoint->timed_count)
+        return;
+    endpoint->unfelt = 0;
+    wait_for(endpoint, (struct nigh_timed){0});
+}
+
+void nigh_plan_sent(struct nigh_endpoint *endpoint, const struct nigh_send_op *op)
+{
+    if (op->piece_flags & NIGH_F_TIMED)
+        wait_for(endpoint, (struct nigh_timed){0, op->bytes, op->copy_ns, op->strategy});
+    else if (op->bytes < NIGH_PACE_MEASURED)
+        nigh_plan_sent_short(endpoint);
 }
 
 /*
@@ -141,25 +155,36 @@ static uint64_t both(uint64_t copy, uint64_t read, uint64_t pieces)
     return copy > read ? copy + read / pieces : read + copy / pieces;
 }
 
-/* The receiver's part may be that of later messages of the same strategy too: it is a figure per line. */
+/* What the peer's copies cost a line. One word of the peer's may tell of several messages at once: those that are learned
+ * from behind the first one have the same. */
+static float read_line_ns(struct nigh_endpoint *endpoint, uint32_t strategy)
+{
+    uint64_t now = nigh_load_relaxed(&endpoint->peer_read_cost[strategy]);
+    uint64_t before = endpoint->read_before[strategy];
+    uint32_t lines = (uint32_t)(now >> 32) - (uint32_t)(before >> 32), ns = (uint32_t)now - (uint32_t)before;
+
+    if (lines) {
+        endpoint->read_before[strategy] = now;
+        endpoint->read_line_ns[strategy] = (float)ns / (float)lines;
+    }
+    return endpoint->read_line_ns[strategy];
+}
+
 static void learn(struct nigh_endpoint *endpoint, const struct nigh_timed *timed)
 {
-    uint64_t now = nigh_load_relaxed(&endpoint->peer_read_cost[timed->strategy]);
-    uint64_t before = endpoint->read_before[timed->strategy];
-    uint32_t lines = (uint32_t)(now >> 32) - (uint32_t)(before >> 32), ns = (uint32_t)now - (uint32_t)before;
+    float line_ns = read_line_ns(endpoint, timed->strategy);
     uint64_t changes = endpoint->pace.changes, read, piece;
 
-    if (!lines || lines < timed->bytes / NIGH_LINE / 2)
+    if (line_ns <= 0)
         return;
-    endpoint->read_before[timed->strategy] = now;
-    read = (uint64_t)ns * (timed->bytes / NIGH_LINE) / lines;
+    read = (uint64_t)(line_ns * (float)(timed->bytes / NIGH_LINE));
     piece = nigh_pace_piece(&endpoint->pace.strategy[timed->strategy], timed->bytes);
     nigh_pace_learn(&endpoint->pace, timed->strategy, timed->bytes,
                     both(timed->copy_ns, read, timed->bytes / piece + 1), false);
     endpoint->context->counters.path_changes += endpoint->pace.changes - changes;
 }
 
-static uint64_t middle(const uint64_t v[3])
+static uint64_t middle(const uint64_t v[NIGH_FELT])
 {
     uint64_t low = v[0] < v[1] ? v[0] : v[1], high = v[0] < v[1] ? v[1] : v[0];
 
@@ -173,19 +198,24 @@ static uint64_t middle(const uint64_t v[3])
  */
 static void feel(struct nigh_endpoint *endpoint, uint64_t ns)
 {
+    uint64_t changes;
+
     if (ns < endpoint->clock_ns + HIT_NS)
         return; /* the line was here already */
     ns -= endpoint->clock_ns;
-    endpoint->felt[endpoint->felt_count++ % 3] = ns;
-    if (endpoint->felt_count >= 3 && endpoint->felt_count % 3 == 0)
-        nigh_pace_handoff(&endpoint->pace, (float)middle(endpoint->felt));
+    endpoint->felt[endpoint->felt_count++ % NIGH_FELT] = ns;
+    if (endpoint->felt_count % NIGH_FELT)
+        return;
+    changes = endpoint->pace.changes;
+    nigh_pace_handoff(&endpoint->pace, (float)middle(endpoint->felt));
+    endpoint->context->counters.path_changes += endpoint->pace.changes - changes;
 }
 
 void nigh_plan_watch(struct nigh_endpoint *endpoint)
 {
     uint64_t consumed, before, after;
 
-    if (!endpoint->timed_count)
+    if (!endpoint->timed_count || ++endpoint->watched % WATCH_EACH)
         return;
     before = nigh_clock_ns();
     consumed = nigh_ring_consumed(&endpoint->tx);
@@ -194,7 +224,8 @@ void nigh_plan_watch(struct nigh_endpoint *endpoint)
         return;
     feel(endpoint, after - before);
     while (endpoint->timed_count && endpoint->timed[endpoint->timed_head].until <= consumed) {
-        learn(endpoint, &endpoint->timed[endpoint->timed_head]);
+        if (endpoint->timed[endpoint->timed_head].bytes)
+            learn(endpoint, &endpoint->timed[endpoint->timed_head]);
         endpoint->timed_head = (endpoint->timed_head + 1) % NIGH_TIMED_MAX;
         endpoint->timed_count--;
     }

@@ -28,23 +28,19 @@ static uint64_t meminfo(const char *text, const char *name)
     return line ? strtoull(line + strlen(name), NULL, 10) * 1024 : NONE;
 }
 
-/* Returns how much swap is free. */
-static uint64_t read_meminfo(struct nigh_limits *out)
+static void read_meminfo(struct nigh_limits *out)
 {
     char text[4096];
     uint64_t swap;
 
     out->memory = out->available = NONE;
     if (nigh_file_read("/proc/meminfo", text, sizeof(text)))
-        return 0;
+        return;
     out->memory = meminfo(text, "MemTotal:");
     out->available = meminfo(text, "MemAvailable:");
     swap = meminfo(text, "SwapFree:");
-    if (swap == NONE)
-        return 0;
-    if (out->available != NONE)
+    if (out->available != NONE && swap != NONE)
         out->available += swap;
-    return swap;
 }
 
 void nigh_limits_read(struct nigh_limits *out)
@@ -52,7 +48,7 @@ void nigh_limits_read(struct nigh_limits *out)
     out->file = resource(RLIMIT_FSIZE);
     out->address = resource(RLIMIT_AS);
     out->cgroup = nigh_cgroup_memory();
-    out->cgroup_left = nigh_cgroup_memory_left(read_meminfo(out));
+    read_meminfo(out);
 }
 
 char *nigh_bytes_text(uint64_t bytes, char text[NIGH_BYTES_TEXT])
@@ -78,14 +74,12 @@ char *nigh_bytes_text(uint64_t bytes, char text[NIGH_BYTES_TEXT])
 void nigh_limits_describe(const struct nigh_limits *limits, char *text, size_t room)
 {
     char file[NIGH_BYTES_TEXT], address[NIGH_BYTES_TEXT], cgroup[NIGH_BYTES_TEXT];
-    char available[NIGH_BYTES_TEXT], left[NIGH_BYTES_TEXT], of_cgroup[NIGH_BYTES_TEXT + 16] = "";
+    char available[NIGH_BYTES_TEXT];
 
-    if (limits->cgroup != NONE)
-        snprintf(of_cgroup, sizeof(of_cgroup), " (%s left)", nigh_bytes_text(limits->cgroup_left, left));
     snprintf(
         text, room,
-        "RLIMIT_FSIZE (ulimit -f) %s, RLIMIT_AS (ulimit -v) %s, cgroup memory limit %s%s, available memory "
+        "RLIMIT_FSIZE (ulimit -f) %s, RLIMIT_AS (ulimit -v) %s, cgroup memory limit %s, available memory "
         "and swap %s",
         nigh_bytes_text(limits->file, file), nigh_bytes_text(limits->address, address),
-        nigh_bytes_text(limits->cgroup, cgroup), of_cgroup, nigh_bytes_text(limits->available, available));
+        nigh_bytes_text(limits->cgroup, cgroup), nigh_bytes_text(limits->available, available));
 }

@@ -8,7 +8,7 @@
 
 enum {
     NONE = NIGH_PACE_STRATEGIES,
-    SMALLEST_CLASS = 13, /* class 0 is below 2^13 bytes */
+    SMALLEST_CLASS = 16, /* class 0 begins with 2^16 bytes, NIGH_PACE_MEASURED */
     PAGE = 4096,
 
     /* A trial is four messages, the first not counted: its chunks still lie where the strategy before it left
@@ -40,6 +40,8 @@ static const float hopeless = 2.0F;
 /* The figure of the current strategy has moved when it is so far from where it was settled. */
 static const float moved = 1.30F;
 static const float weight = 1.0F / 8;
+/* The way back begins lower: a handoff close to far_ns must not have the pair change all the time. */
+static const float back = 0.8F;
 /* A message that is off by more than this is a stray: interrupted, or the first of a new state. */
 static const float clip = 2.0F;
 
@@ -64,9 +66,21 @@ int nigh_strategy_check(const struct nigh_strategy *strategy, const char **why)
     return said ? error : 0;
 }
 
-int nigh_pace_open(struct nigh_pace *pace, const struct nigh_strategy *list, unsigned count, unsigned first)
+static void begin_all(struct nigh_pace *pace)
 {
-    if (count == 0 || count > NIGH_PACE_STRATEGIES || first >= count || list[first].from != 0)
+    memset(pace->in, 0, sizeof(pace->in));
+    for (unsigned i = 0; i < NIGH_PACE_CLASSES; i++) {
+        pace->in[i].trial = NONE;
+        pace->in[i].patience = SWEEP_PATIENCE;
+        pace->in[i].current = pace->in[i].turn = pace->here;
+    }
+}
+
+int nigh_pace_open(struct nigh_pace *pace, const struct nigh_strategy *list, unsigned count, unsigned near,
+                   unsigned far, unsigned far_ns)
+{
+    if (count == 0 || count > NIGH_PACE_STRATEGIES || near >= count || far >= count || list[near].from != 0 ||
+        list[far].from != 0)
         return -EINVAL;
     for (unsigned i = 0; i < count; i++) {
         if (nigh_strategy_check(&list[i], NULL) != 0)
@@ -75,12 +89,10 @@ int nigh_pace_open(struct nigh_pace *pace, const struct nigh_strategy *list, uns
     memset(pace, 0, sizeof(*pace));
     memcpy(pace->strategy, list, count * sizeof(*list));
     pace->count = (uint8_t)count;
-    pace->first = (uint8_t)first;
-    pace->forced = NONE;
-    for (unsigned i = 0; i < NIGH_PACE_CLASSES; i++) {
-        pace->in[i].trial = NONE;
-        pace->in[i].patience = SWEEP_PATIENCE;
-    }
+    pace->near = pace->here = (uint8_t)near;
+    pace->far = (uint8_t)far;
+    pace->far_ns = (float)far_ns;
+    begin_all(pace);
     return 0;
 }
 
@@ -90,13 +102,13 @@ static unsigned class_of(size_t bytes)
 
     if (log < SMALLEST_CLASS)
         return 0;
-    return log - SMALLEST_CLASS + 1 < NIGH_PACE_CLASSES ? log - SMALLEST_CLASS + 1 : NIGH_PACE_CLASSES - 1;
+    return log - SMALLEST_CLASS < NIGH_PACE_CLASSES ? log - SMALLEST_CLASS : NIGH_PACE_CLASSES - 1;
 }
 
 /* Whether a strategy may take every message of a class. */
 static bool fits(const struct nigh_pace *pace, unsigned strategy, unsigned index)
 {
-    size_t least = index == 0 ? 1 : (size_t)1 << (SMALLEST_CLASS + index - 1);
+    size_t least = (size_t)1 << (SMALLEST_CLASS + index);
 
     return pace->strategy[strategy].from <= least;
 }
@@ -116,7 +128,7 @@ static void begin(struct nigh_pace *pace, unsigned index)
     struct nigh_pace_class *in = &pace->in[index];
 
     in->begun = 1;
-    in->current = pace->first;
+    in->current = pace->here;
     for (unsigned step = 1; step < NIGH_PACE_CLASSES; step++) {
         /* index - step may wrap, and is then no class either */
         if (begin_like(pace, index, index - step) || begin_like(pace, index, index + step))
@@ -186,8 +198,8 @@ unsigned nigh_pace_choose(struct nigh_pace *pace, size_t bytes)
     unsigned index = class_of(bytes);
     struct nigh_pace_class *in = &pace->in[index];
 
-    if (pace->forced != NONE)
-        return pace->forced;
+    if (bytes < NIGH_PACE_MEASURED)
+        return pace->here;
     if (!in->begun)
         begin(pace, index);
     /* The common case: no trial is out and none can be paid for. */
@@ -214,9 +226,6 @@ static void change_to(struct nigh_pace *pace, struct nigh_pace_class *in, unsign
     in->patience = SWEEP_PATIENCE;
     in->settled = in->figure[strategy];
     pace->changes++;
-    /* Classes that have not begun begin with what another has found: the machine is the same for all. */
-    if (pace->strategy[strategy].from == 0)
-        pace->first = (uint8_t)strategy;
 }
 
 /* One of three messages may have been interrupted. */
@@ -304,30 +313,12 @@ static void learn_current(struct nigh_pace *pace, struct nigh_pace_class *in, fl
     }
 }
 
-bool nigh_pace_is_settled(const struct nigh_pace *pace, size_t bytes, unsigned *strategy)
-{
-    const struct nigh_pace_class *in = &pace->in[class_of(bytes)];
-
-    *strategy = pace->forced != NONE ? pace->forced : in->current;
-    if (pace->forced != NONE || (pace->count < 2 && in->begun))
-        return true;
-    return in->begun && in->trial == NONE && in->sweep == 0 && in->heard >= WARM && in->settled > 0 &&
-           !in->strays && in->credit < (float)TRIAL * (float)bytes;
-}
-
-bool nigh_pace_is_curious(const struct nigh_pace *pace, unsigned strategy, size_t bytes)
-{
-    const struct nigh_pace_class *in = &pace->in[class_of(bytes)];
-
-    return (in->trial != NONE && strategy == in->trial) || in->heard < WARM || in->settled <= 0 || in->strays;
-}
-
 void nigh_pace_learn(struct nigh_pace *pace, unsigned strategy, size_t bytes, uint64_t ns, bool stalled)
 {
     struct nigh_pace_class *in = &pace->in[class_of(bytes)];
 
     pace->bytes += bytes;
-    if (pace->forced != NONE || strategy >= pace->count || bytes == 0 || !in->begun)
+    if (strategy >= pace->count || bytes < NIGH_PACE_MEASURED || !in->begun)
         return;
 
     float figure = (float)ns * 1024.0F / (float)bytes;
@@ -348,24 +339,17 @@ void nigh_pace_learn(struct nigh_pace *pace, unsigned strategy, size_t bytes, ui
 
 void nigh_pace_handoff(struct nigh_pace *pace, float ns)
 {
-    if (ns <= 0 || (pace->handoff > 0 && ns < pace->handoff * clip && ns * clip > pace->handoff))
+    bool was_far = pace->handoff > 0 && pace->here == pace->far;
+    bool is_far = ns > pace->far_ns || (was_far && ns > pace->far_ns * back);
+
+    if (ns <= 0)
         return;
-
-    bool known = pace->handoff > 0;
-
     pace->handoff = ns;
-    for (unsigned i = 0; known && pace->count > 1 && i < NIGH_PACE_CLASSES; i++) {
-        if (pace->in[i].heard >= WARM && pace->in[i].since >= SWEEP_PATIENCE / SUDDEN)
-            start_sweep(pace, &pace->in[i]);
-    }
-}
-
-int nigh_pace_force(struct nigh_pace *pace, unsigned strategy)
-{
-    if (strategy != NONE && strategy >= pace->count)
-        return -EINVAL;
-    pace->forced = (uint8_t)strategy;
-    return 0;
+    if (pace->here == (is_far ? pace->far : pace->near))
+        return;
+    pace->here = is_far ? pace->far : pace->near;
+    pace->changes++;
+    begin_all(pace);
 }
 
 size_t nigh_pace_piece(const struct nigh_strategy *strategy, size_t bytes)
@@ -398,24 +382,38 @@ static const char *receiver_of(const struct nigh_pace *pace, unsigned i)
     return nigh_copy_name((enum nigh_copy_kernel)pace->strategy[i].receiver);
 }
 
+static void say_measured(const struct nigh_pace *pace, const struct nigh_pace_class *in, char *text,
+                         size_t bytes)
+{
+    unsigned other = best_other(pace, in);
+
+    if (in->figure[in->current] <= 0)
+        snprintf(text, bytes, "default, nothing measured yet");
+    else if (other == NONE)
+        snprintf(text, bytes, "%.1f ns/KiB, nothing else measured", (double)in->figure[in->current]);
+    else
+        snprintf(text, bytes, "measured %.1f ns/KiB, next best %s>%s %.1f", (double)in->figure[in->current],
+                 sender_of(pace, other), receiver_of(pace, other), (double)in->figure[other]);
+}
+
+static void say_handoff(const struct nigh_pace *pace, char *text, size_t bytes)
+{
+    if (pace->handoff > 0)
+        snprintf(text, bytes, "a line takes %.0f ns from core to core", (double)pace->handoff);
+    else
+        snprintf(text, bytes, "default, nothing measured yet");
+}
+
 const char *nigh_pace_reason(const struct nigh_pace *pace, size_t bytes, char text[NIGH_PACE_REASON])
 {
     const struct nigh_pace_class *in = &pace->in[class_of(bytes)];
-    unsigned current = pace->forced != NONE ? pace->forced : in->begun ? in->current : pace->first;
-    unsigned other = best_other(pace, in);
+    unsigned current = bytes < NIGH_PACE_MEASURED ? pace->here : in->current;
     int at = snprintf(text, NIGH_PACE_REASON, "%s>%s span %uK: ", sender_of(pace, current),
                       receiver_of(pace, current), pace->strategy[current].span / 1024);
 
-    if (pace->forced != NONE)
-        snprintf(text + at, (size_t)(NIGH_PACE_REASON - at), "forced");
-    else if (in->figure[in->current] <= 0)
-        snprintf(text + at, (size_t)(NIGH_PACE_REASON - at), "default, nothing measured yet");
-    else if (other == NONE)
-        snprintf(text + at, (size_t)(NIGH_PACE_REASON - at), "%.1f ns/KiB, nothing else measured",
-                 (double)in->figure[in->current]);
+    if (bytes < NIGH_PACE_MEASURED)
+        say_handoff(pace, text + at, (size_t)(NIGH_PACE_REASON - at));
     else
-        snprintf(text + at, (size_t)(NIGH_PACE_REASON - at), "measured %.1f ns/KiB, next best %s>%s %.1f",
-                 (double)in->figure[in->current], sender_of(pace, other), receiver_of(pace, other),
-                 (double)in->figure[other]);
+        say_measured(pace, in, text + at, (size_t)(NIGH_PACE_REASON - at));
     return text;
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * shm/pace.h - which copy strategy the next large message to one peer takes. The machine decides what is fast and
- * changes its mind while a program runs, so each pair times what it does anyway, tries the alternatives on a few
- * per cent of the bytes, and changes with hysteresis. Private memory of the sender; nothing here is shared.
+ * changes its mind while a program runs. The handoff of a line says on which caches the pair lies, and that is all
+ * that short messages go by; for long ones each pair times what it does anyway, tries the alternatives on a few per
+ * cent of the bytes, and changes with hysteresis. Private memory of the sender; nothing here is shared.
  */
 #ifndef NIGH_SHM_PACE_H
 #define NIGH_SHM_PACE_H
@@ -15,8 +16,11 @@
 
 enum {
     NIGH_PACE_STRATEGIES = 6, /* a list holds at most so many: each costs trials */
-    NIGH_PACE_CLASSES = 13,   /* powers of two: below 8 KiB, 8 to 16 KiB, ... 16 MiB and above */
-    NIGH_PACE_REASON = 160,   /* bytes of a reason, its end included */
+    NIGH_PACE_CLASSES = 10,   /* powers of two: 64 to 128 KiB, ... 16 to 32 MiB, 32 MiB and above */
+    /* Bytes. Messages below go by the handoff alone: two looks at the clock, and stores that are still under way when
+     * it is read, are as long as their copies (docs/rationale.md). */
+    NIGH_PACE_MEASURED = 65536,
+    NIGH_PACE_REASON = 160, /* bytes of a reason, its end included */
 };
 
 /* How a large message is copied: into a chunk by `sender`, out of it by `receiver`. */
@@ -55,17 +59,19 @@ struct nigh_pace_class {
 struct nigh_pace {
     struct nigh_strategy strategy[NIGH_PACE_STRATEGIES];
     uint8_t count;
-    uint8_t first;  /* the default */
-    uint8_t forced; /* NIGH_PACE_STRATEGIES: none */
-    float handoff;  /* ns, the last that nigh_pace_handoff was told and believed; 0: none yet */
+    uint8_t near, far; /* what to begin with where a handoff costs less, or more, than far_ns */
+    uint8_t here;      /* of the two, that of the last handoff */
+    float far_ns;
+    float handoff; /* ns, the last that nigh_pace_handoff was told; 0: none yet */
     uint64_t bytes, trial_bytes, changes;
     struct nigh_pace_class in[NIGH_PACE_CLASSES];
 };
 
-/* Begins with strategy `first` of `count`; the list is copied. 0, or -EINVAL and *pace untouched: count is 0 or
- * above NIGH_PACE_STRATEGIES, first is not below count or is not for every size (from), or a strategy is not valid
- * (nigh_strategy_check). */
-int nigh_pace_open(struct nigh_pace *pace, const struct nigh_strategy *list, unsigned count, unsigned first);
+/* The list is copied. Begins with strategy `near`, as nothing is known of the pair yet. 0, or -EINVAL and *pace
+ * untouched: count is 0 or above NIGH_PACE_STRATEGIES, near or far is not below count or is not for every size (from),
+ * or a strategy is not valid (nigh_strategy_check). */
+int nigh_pace_open(struct nigh_pace *pace, const struct nigh_strategy *list, unsigned count, unsigned near,
+                   unsigned far, unsigned far_ns);
 
 /* 0; -EINVAL when a kernel is none of the enum, when a piece is 0, no multiple of 4 KiB or more than half of the
  * span; -ENOTSUP when this CPU lacks a kernel. *why (may be NULL) then says which, in static storage. */
@@ -75,25 +81,20 @@ int nigh_strategy_check(const struct nigh_strategy *strategy, const char **why);
  * read, nothing is allocated, a few ns. */
 unsigned nigh_pace_choose(struct nigh_pace *pace, size_t bytes);
 
-/* True, and *strategy, when messages of `bytes` simply go on as they do: no trial is due or out, nothing needs timing. */
-bool nigh_pace_is_settled(const struct nigh_pace *pace, size_t bytes, unsigned *strategy);
-
-/* Is the time of this message wanted more than others': is it part of a trial, or does its class know little yet, or do
- * its figures look as if the machine had changed? For callers that time only some messages. */
-bool nigh_pace_is_curious(const struct nigh_pace *pace, unsigned strategy, size_t bytes);
+/* The same for messages below NIGH_PACE_MEASURED, which nothing is learned from. */
+static inline unsigned nigh_pace_short(const struct nigh_pace *pace)
+{
+    return pace->here;
+}
 
 /* Tells how long a message took, from the first byte copied to the receiver's word that it has all, with the
  * strategy that nigh_pace_choose gave for it. Messages may be told in any order and some never. `stalled`: the
  * peer or this side was busy with something else meanwhile, so the time says nothing; it is not learned. */
 void nigh_pace_learn(struct nigh_pace *pace, unsigned strategy, size_t bytes, uint64_t ns, bool stalled);
 
-/* Tells what a handoff of one line costs now. When it has doubled or halved, the pair's CPUs are on other caches
- * than before: every class looks at its alternatives at once. */
+/* Tells what a handoff of one line costs now. When it crosses far_ns, the pair's CPUs have come to lie on other caches:
+ * every size begins anew with what is right there, and looks at its alternatives at once. */
 void nigh_pace_handoff(struct nigh_pace *pace, float ns);
-
-/* Every message takes `strategy` from now on, nothing is tried; NIGH_PACE_STRATEGIES ends it. 0, or -EINVAL when
- * there is no such strategy. */
-int nigh_pace_force(struct nigh_pace *pace, unsigned strategy);
 
 /* The piece that a message of `bytes` is cut into: an eighth, so that both sides work most of the time, between
  * 4 KiB and the strategy's own. */

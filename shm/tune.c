@@ -165,14 +165,6 @@ static int strategy(struct line line, struct nigh_strategy *out)
     return 0;
 }
 
-int nigh_strategy_parse(const char *text, struct nigh_strategy *out, char error[NIGH_TUNE_ERROR])
-{
-    struct line line = {text, text + strlen(text), error};
-
-    trim(&line);
-    return strategy(line, out);
-}
-
 static int add_strategy(struct line value, struct nigh_tune *tune, bool *listed)
 {
     struct nigh_strategy found;

@@ -44,10 +44,6 @@ void nigh_tune_default(struct nigh_tune *out);
  * this CPU lacks. Keys that are absent keep their defaults; the first strategy replaces the default list. */
 int nigh_tune_parse(const char *text, const char *name, struct nigh_tune *tune, char error[NIGH_TUNE_ERROR]);
 
-/* One strategy as in the file, for options: "nt>plain span=512K piece=64K", in which span, piece and from may be left out
- * (2M, 64K and 0). 0, or -EINVAL with *out untouched and `error` set. */
-int nigh_strategy_parse(const char *text, struct nigh_strategy *out, char error[NIGH_TUNE_ERROR]);
-
 /* The file of this machine: $NIGH_TUNE, else tune-HOSTNAME.conf in $XDG_CONFIG_HOME/nigh, else in
  * $HOME/.config/nigh. 1 when $NIGH_TUNE named it, 0 when not; -ENOENT when none of the three is set, -ENAMETOOLONG.
  * Reads the environment: not while another thread changes it. */

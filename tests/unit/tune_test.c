@@ -97,8 +97,7 @@ static void defaults_can_be_used(void **state)
     nigh_tune_default(&tune);
     assert_in_range(tune.count, 1, NIGH_PACE_STRATEGIES);
     assert_in_range(tune.ring_max, 64, NIGH_TUNE_RING_MAX);
-    assert_int_equal(nigh_pace_open(&pace, tune.strategy, tune.count, tune.near), 0);
-    assert_int_equal(nigh_pace_open(&pace, tune.strategy, tune.count, tune.far), 0);
+    assert_int_equal(nigh_pace_open(&pace, tune.strategy, tune.count, tune.near, tune.far, tune.far_ns), 0);
 }
 
 static void a_text_is_read(void **state)
@@ -346,24 +345,6 @@ static void a_failed_save_leaves_nothing(void **state)
     assert_int_equal(access(home->file, F_OK), -1);
 }
 
-static void one_strategy_is_parsed_for_options(void **state)
-{
-    struct nigh_strategy strategy = {0};
-    char error[NIGH_TUNE_ERROR];
-
-    (void)state;
-    assert_int_equal(nigh_strategy_parse(" movsb>plain span=1M ", &strategy, error),
-                     nigh_copy_select(NIGH_COPY_MOVSB) ? 0 : -EINVAL);
-    if (strategy.span)
-        assert_int_equal(strategy.span, MIB);
-    strategy.span = 7;
-    assert_int_equal(nigh_strategy_parse("plain", &strategy, error), -EINVAL);
-    assert_int_equal(nigh_strategy_parse("", &strategy, error), -EINVAL);
-    assert_int_equal(strategy.span, 7);
-    assert_int_equal(nigh_strategy_parse("plain>plain", &strategy, error), 0);
-    assert_int_equal(strategy.span, 2 * MIB);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -379,7 +360,6 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_file_lies_where_the_environment_says, make_home, remove_home),
         cmocka_unit_test_setup_teardown(a_named_file_must_be_there_and_be_sound, make_home, remove_home),
         cmocka_unit_test_setup_teardown(a_failed_save_leaves_nothing, make_home, remove_home),
-        cmocka_unit_test(one_strategy_is_parsed_for_options),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
