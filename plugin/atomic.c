@@ -168,7 +168,7 @@ static int check(const struct nigh_endpoint *endpoint, const struct nigh_atomic 
         return -EMSGSIZE;
     if ((atomic->op != NIGH_READ && !atomic->operand) || (atomic->op == NIGH_CSWAP && !atomic->compare))
         return -EFAULT;
-    return nigh_endpoint_check(endpoint);
+    return nigh_send_check(endpoint);
 }
 
 /* The request as it goes over the wire, in memory of the operation; its size in op->imm. -ENOMEM. */

@@ -15,7 +15,7 @@ int nigh_lend_post(struct nigh_endpoint *endpoint, const struct nigh_lend *lend)
         lend->flags & ~NIGH_SILENT || lend->tclass >= NIGH_TCLASSES ||
         nigh_heap_find(context->heap, lend->buffer, lend->bytes, &offset))
         return -EINVAL;
-    rc = nigh_endpoint_check(endpoint);
+    rc = nigh_send_check(endpoint);
     if (rc)
         return rc;
     op = nigh_send_create(context, NIGH_SEND_REFER, NIGH_OP_LEND);

@@ -15,7 +15,7 @@ static int check(const struct nigh_endpoint *endpoint, const struct nigh_rma *rm
         return -EINVAL;
     if (rma->bytes && !rma->buffer)
         return -EFAULT;
-    return nigh_endpoint_check(endpoint);
+    return nigh_send_check(endpoint);
 }
 
 static int op_create(struct nigh_endpoint *endpoint, const struct nigh_rma *rma, enum nigh_send_kind kind,

@@ -191,6 +191,13 @@ bool nigh_send_progress(struct nigh_endpoint *endpoint)
     return moved;
 }
 
+int nigh_send_check(const struct nigh_endpoint *endpoint)
+{
+    int rc = nigh_endpoint_check(endpoint);
+
+    return !rc && endpoint->queue.count >= QUEUED_MAX ? -EAGAIN : rc;
+}
+
 static int check(const struct nigh_endpoint *endpoint, const struct nigh_send *send)
 {
     if (nigh_check_size(send, send->size, sizeof(*send)) || send->reserved0)
@@ -201,9 +208,7 @@ static int check(const struct nigh_endpoint *endpoint, const struct nigh_send *s
         return -EFAULT;
     if (send->flags & NIGH_INJECT && send->bytes > NIGH_INJECT_BYTES)
         return -EMSGSIZE;
-    if (endpoint->queue.count >= QUEUED_MAX)
-        return -EAGAIN;
-    return nigh_endpoint_check(endpoint);
+    return nigh_send_check(endpoint);
 }
 
 /* Which way the bytes go, for what does not fit a ring. */

@@ -20,9 +20,15 @@
 
 #define SEALS     (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL)
 #define HUGE_PAGE (UINT64_C(2) << 20)
-/* A commit that may take so much that the kernel would kill for it is compared with the limits first; for
- * less, reading them would cost more than the commit. */
-#define CHECKED_BYTES (UINT64_C(16) << 20)
+/* What is committed between two looks at the limits. A look takes some 50 us, backing 16 MiB some 4 ms. The nearer the
+ * limit the more often we look: others of the cgroup take of what is left at the same time, and up to 64 of them cannot
+ * use it up between two looks. */
+#define CHECKED_MOST (UINT64_C(16) << 20)
+#define CHECKED_PART 64u
+/* What a small job takes in all is not worth a look. */
+#define UNCHECKED_FIRST (UINT64_C(256) << 10)
+/* Left to the process for its stacks, page tables and what it is about to allocate itself. */
+#define SPARED_BYTES (UINT64_C(1) << 20)
 /* fallocate gives up at a signal and undoes what it did: pieces, so that a profiler's timer cannot keep a
  * large commit from ever ending. */
 #define PIECE_BYTES (UINT64_C(64) << 20)
@@ -88,7 +94,7 @@ static void lay_out(const struct nigh_arena_config *config, struct nigh_arena_he
 }
 
 /* Says what could not be had, with all limits: which one it was the kernel rarely tells. */
-static void log_refusal(const char *what, uint64_t bytes, int error)
+static void log_refusal(const char *what, uint64_t bytes, const char *why)
 {
     struct nigh_limits limits;
     char text[512], size[NIGH_BYTES_TEXT];
@@ -98,7 +104,7 @@ static void log_refusal(const char *what, uint64_t bytes, int error)
     nigh_log(NIGH_LOG_ERROR,
              "%s %s of shared memory failed: %s. Limits: %s. Ask for less (NIGH_HEAP, "
              "NIGH_POOL) or raise the limit",
-             what, nigh_bytes_text(bytes, size), strerror(error), text);
+             what, nigh_bytes_text(bytes, size), why, text);
 }
 
 static int system_error(const char *call, int error)
@@ -123,7 +129,7 @@ static int create_file(uint64_t bytes, int *out)
         *out = fd;
         return 0;
     }
-    log_refusal("reserving", bytes, errno);
+    log_refusal("reserving", bytes, strerror(errno));
     nigh_os_close(fd);
     return -ENOMEM;
 }
@@ -161,14 +167,14 @@ static int map_file(struct nigh_arena *arena, bool huge)
                       : nigh_os.mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, arena->fd, 0);
 
     if (base == MAP_FAILED) {
-        log_refusal("mapping", bytes, errno);
+        log_refusal("mapping", bytes, strerror(errno));
         return -ENOMEM;
     }
     arena->base = base;
     /* A forked child must not write where peers believe its parent; one call, because each range that is
      * treated apart counts against vm.max_map_count. */
     if (nigh_os.madvise(base, bytes, MADV_DONTFORK)) {
-        log_refusal("keeping from children", bytes, errno);
+        log_refusal("keeping from children", bytes, strerror(errno));
         return -ENOMEM;
     }
     return 0;
@@ -231,9 +237,10 @@ int nigh_arena_create(const struct nigh_arena_config *config, struct nigh_arena 
     lay_out(config, &arena.layout);
     arena.bytes = arena.layout.bytes;
     arena.rings_next = arena.layout.rings_off;
+    arena.unchecked = UNCHECKED_FIRST;
     arena.backed = nigh_os.calloc(arena.bytes / NIGH_PAGE / 64 + 1, sizeof(*arena.backed));
     if (!arena.backed) {
-        log_refusal("book-keeping for", arena.bytes, ENOMEM);
+        log_refusal("book-keeping for", arena.bytes, strerror(ENOMEM));
         return -ENOMEM;
     }
     error = create_file(arena.bytes, &arena.fd);
@@ -295,16 +302,30 @@ static void mark_backed(struct nigh_arena *arena, uint64_t from, uint64_t to)
     arena->committed += (to - from) * NIGH_PAGE;
 }
 
-/* Whether so much can be had at all. Without this the kernel would look for it by killing processes. */
-static bool can_be_had(const struct nigh_arena *arena, uint64_t bytes)
+static bool fits(uint64_t bytes, uint64_t left)
+{
+    return bytes <= left && SPARED_BYTES <= left - bytes;
+}
+
+/* What stands in the way of so much, or NULL. Without this the kernel would look for it by killing processes. */
+static const char *stands_in_the_way(struct nigh_arena *arena, uint64_t bytes)
 {
     struct nigh_limits limits;
+    uint64_t least;
 
-    if (bytes < CHECKED_BYTES)
-        return true;
+    if (bytes <= arena->unchecked) {
+        arena->unchecked -= bytes;
+        return NULL;
+    }
+    arena->unchecked = 0;
     nigh_limits_read(&limits);
-    return bytes <= limits.available &&
-           (limits.cgroup == UINT64_MAX || arena->committed + bytes <= limits.cgroup);
+    if (!fits(bytes, limits.cgroup_left) || arena->committed + bytes > limits.cgroup)
+        return "the cgroup memory limit leaves less";
+    if (!fits(bytes, limits.available))
+        return "the machine has less memory available";
+    least = (limits.cgroup_left < limits.available ? limits.cgroup_left : limits.available) - bytes;
+    arena->unchecked = least / CHECKED_PART < CHECKED_MOST ? least / CHECKED_PART : CHECKED_MOST;
+    return NULL;
 }
 
 static int allocate(const struct nigh_arena *arena, uint64_t offset, uint64_t bytes)
@@ -330,10 +351,10 @@ static int allocate(const struct nigh_arena *arena, uint64_t offset, uint64_t by
     return 0;
 }
 
-static int refuse(struct nigh_arena *arena, uint64_t bytes, int error)
+static int refuse(struct nigh_arena *arena, uint64_t bytes, const char *why)
 {
     if (!arena->refused)
-        log_refusal("committing", bytes, error);
+        log_refusal("committing", bytes, why);
     arena->refused = true;
     return -ENOMEM;
 }
@@ -353,10 +374,11 @@ int nigh_arena_commit(struct nigh_arena *arena, uint64_t offset, uint64_t bytes)
     while ((page = next_page(arena->backed, page, end, false)) < end) {
         uint64_t stop = next_page(arena->backed, page, end, true);
         uint64_t run = (stop - page) * NIGH_PAGE;
-        int error = can_be_had(arena, run) ? allocate(arena, page * NIGH_PAGE, run) : -ENOMEM;
+        const char *obstacle = stands_in_the_way(arena, run);
+        int error = obstacle ? 0 : allocate(arena, page * NIGH_PAGE, run);
 
-        if (error)
-            return refuse(arena, run, -error);
+        if (obstacle || error)
+            return refuse(arena, run, obstacle ? obstacle : strerror(-error));
         mark_backed(arena, page, stop);
         page = stop;
     }

@@ -28,6 +28,7 @@ struct nigh_arena {
     uint64_t rings_free[17]; /* by log2(slots): offset of the first free ring, 0 = none; see arena.c */
     uint64_t *backed;        /* private: a bit for each page that has memory */
     uint64_t committed;      /* bytes */
+    uint64_t unchecked;      /* bytes: may be committed before the limits are looked at again */
     bool refused;            /* a commit was refused and logged */
 };
 
@@ -47,7 +48,8 @@ void nigh_arena_destroy(struct nigh_arena *arena);
 /*
  * Backs [offset, offset + bytes) with memory, so that writing it can never fault. Idempotent: a range that is
  * backed costs no system call. The range must be inside of the arena. -ENOMEM, logged once a context with the
- * size and the limit that refused; what was backed before stays so.
+ * size and the limit that refused; what was backed before stays so. Refused is also what would end in the kernel
+ * killing a process, of the machine or of our cgroup: as far as other processes leave that to be foreseen.
  *
  * There is no way back: the seal that keeps peers from writing refuses to punch holes for the owner too
  * (fallocate and madvise(MADV_REMOVE) are both EPERM), so pool and heap reuse what they have.

@@ -13,23 +13,24 @@
 /* Version 1 writes "no limit" as the largest page-aligned signed number. */
 #define V1_NONE (UINT64_C(1) << 62)
 
-/* A limit of one level, whose folder is `level`; NONE where there is none. */
-typedef uint64_t limit_of_level(const char *level);
+/* A limit of one level, whose folder is `level`; NONE where there is none. `swap`: what the machine has free of it. */
+typedef uint64_t limit_of_level(const char *level, uint64_t swap);
 
 /* Where the two versions keep a limit, and how a level says it. */
 struct limit {
     const char *controller; /* of version 1, and its folder under ROOT */
     limit_of_level *v1, *v2;
+    uint64_t swap;
 };
 
-enum { PATH_ROOM = 4096 + 64, LINE_ROOM = 128 };
+enum { PATH_ROOM = 4096 + 64, LINE_ROOM = 128, STAT_ROOM = 8192 };
 
-static int read_in(const char *level, const char *file, char *text)
+static int read_in(const char *level, const char *file, char *text, size_t room)
 {
     char path[PATH_ROOM + 64];
 
     snprintf(path, sizeof(path), "%s/%s", level, file);
-    return nigh_file_read(path, text, LINE_ROOM);
+    return nigh_file_read(path, text, room);
 }
 
 static uint64_t number_in(const char *level, const char *file)
@@ -37,20 +38,84 @@ static uint64_t number_in(const char *level, const char *file)
     char text[LINE_ROOM], *end;
     uint64_t number;
 
-    if (read_in(level, file, text) != 0 || text[0] == '-')
+    if (read_in(level, file, text, sizeof(text)) != 0 || text[0] == '-')
         return NONE; /* version 1 writes a quota of -1 for none */
     number = strtoull(text, &end, 10);
     return end == text || number >= V1_NONE ? NONE : number; /* "max" has no digit */
 }
 
-static uint64_t memory_v1(const char *level)
+static uint64_t memory_v1(const char *level, uint64_t swap)
 {
+    (void)swap;
     return number_in(level, "memory.limit_in_bytes");
 }
 
-static uint64_t memory_v2(const char *level)
+static uint64_t memory_v2(const char *level, uint64_t swap)
 {
+    (void)swap;
     return number_in(level, "memory.max");
+}
+
+/* The number behind `name` in memory.stat; 0 without it. */
+static uint64_t in_stat(const char *text, const char *name)
+{
+    size_t length = strlen(name);
+
+    for (const char *line = text; line != NULL; line = strchr(line, '\n')) {
+        line += *line == '\n';
+        if (strncmp(line, name, length) == 0 && line[length] == ' ')
+            return strtoull(line + length, NULL, 10);
+    }
+    return 0;
+}
+
+/* What the kernel drops before it kills: pages of files. Shared memory and tmpfs are not on these lists. */
+static uint64_t droppable(const char *level, const char *inactive, const char *active, const char *slab)
+{
+    char text[STAT_ROOM];
+
+    if (read_in(level, "memory.stat", text, sizeof(text)) != 0)
+        return 0;
+    return in_stat(text, inactive) + in_stat(text, active) + in_stat(text, slab);
+}
+
+/* limit - used + dropped, no less than 0. */
+static uint64_t left_of(uint64_t limit, uint64_t used, uint64_t dropped)
+{
+    if (limit == NONE || used == NONE || used <= dropped)
+        return limit;
+    used -= dropped;
+    return limit > used ? limit - used : 0;
+}
+
+/* Its second limit is one of memory and swap together. */
+static uint64_t left_v1(const char *level, uint64_t swap)
+{
+    uint64_t limit = number_in(level, "memory.limit_in_bytes");
+    uint64_t both = number_in(level, "memory.memsw.limit_in_bytes"), dropped, left;
+
+    if (limit == NONE && both == NONE)
+        return NONE;
+    dropped = droppable(level, "total_inactive_file", "total_active_file", "");
+    left = left_of(limit, number_in(level, "memory.usage_in_bytes"), dropped);
+    if (left != NONE)
+        left += swap;
+    both = left_of(both, number_in(level, "memory.memsw.usage_in_bytes"), dropped);
+    return left < both ? left : both;
+}
+
+static uint64_t left_v2(const char *level, uint64_t swap)
+{
+    uint64_t limit = number_in(level, "memory.max"), left;
+
+    if (limit == NONE)
+        return NONE;
+    left = left_of(number_in(level, "memory.swap.max"), number_in(level, "memory.swap.current"), 0);
+    if (swap > left)
+        swap = left;
+    return left_of(limit, number_in(level, "memory.current"),
+                   droppable(level, "inactive_file", "active_file", "slab_reclaimable")) +
+           swap;
 }
 
 static uint64_t milli(uint64_t quota, uint64_t period)
@@ -63,18 +128,20 @@ static uint64_t milli(uint64_t quota, uint64_t period)
     return thousandths == 0 ? 1 : thousandths;
 }
 
-static uint64_t cpu_v1(const char *level)
+static uint64_t cpu_v1(const char *level, uint64_t swap)
 {
+    (void)swap;
     return milli(number_in(level, "cpu.cfs_quota_us"), number_in(level, "cpu.cfs_period_us"));
 }
 
 /* "QUOTA PERIOD" or "max PERIOD". */
-static uint64_t cpu_v2(const char *level)
+static uint64_t cpu_v2(const char *level, uint64_t swap)
 {
     char text[LINE_ROOM];
     unsigned long long quota, period;
 
-    if (read_in(level, "cpu.max", text) != 0 || sscanf(text, "%llu %llu", &quota, &period) != 2)
+    (void)swap;
+    if (read_in(level, "cpu.max", text, sizeof(text)) != 0 || sscanf(text, "%llu %llu", &quota, &period) != 2)
         return NONE;
     return milli(quota, period);
 }
@@ -83,7 +150,7 @@ static uint64_t cpu_v2(const char *level)
  * The smallest limit from `path` up to the root. Levels whose file is not there are passed over: inside a container the
  * path is often the host's while only the container's own level is mounted, as the root.
  */
-static uint64_t smallest_up(const char *root, const char *path, limit_of_level *limit)
+static uint64_t smallest_up(const char *root, const char *path, limit_of_level *limit, uint64_t swap)
 {
     uint64_t smallest = NONE;
     size_t bottom = strlen(root);
@@ -92,7 +159,7 @@ static uint64_t smallest_up(const char *root, const char *path, limit_of_level *
     if (snprintf(level, sizeof(level), "%s%s", root, path) >= (int)sizeof(level))
         return NONE;
     for (;;) {
-        uint64_t here = limit(level);
+        uint64_t here = limit(level, swap);
         char *slash = strrchr(level + bottom, '/');
 
         if (here < smallest)
@@ -130,14 +197,14 @@ static uint64_t of_line(char *line, const struct limit *limit)
     if (strcmp(path, "/") == 0)
         *path = 0;
     if (*controllers == 0) {
-        alone = smallest_up(ROOT, path, limit->v2);
-        beside = smallest_up(ROOT "/unified", path, limit->v2);
+        alone = smallest_up(ROOT, path, limit->v2, limit->swap);
+        beside = smallest_up(ROOT "/unified", path, limit->v2, limit->swap);
         return alone < beside ? alone : beside;
     }
     if (!has(controllers, limit->controller))
         return NONE;
     snprintf(root, sizeof(root), ROOT "/%s", limit->controller);
-    return smallest_up(root, path, limit->v1);
+    return smallest_up(root, path, limit->v1, limit->swap);
 }
 
 static uint64_t smallest(const struct limit *limit)
@@ -158,14 +225,21 @@ static uint64_t smallest(const struct limit *limit)
 
 uint64_t nigh_cgroup_memory(void)
 {
-    static const struct limit memory = {"memory", memory_v1, memory_v2};
+    static const struct limit memory = {"memory", memory_v1, memory_v2, 0};
 
     return smallest(&memory);
 }
 
+uint64_t nigh_cgroup_memory_left(uint64_t swap)
+{
+    const struct limit left = {"memory", left_v1, left_v2, swap};
+
+    return smallest(&left);
+}
+
 uint32_t nigh_cgroup_cpu_milli(void)
 {
-    static const struct limit cpu = {"cpu", cpu_v1, cpu_v2};
+    static const struct limit cpu = {"cpu", cpu_v1, cpu_v2, 0};
     uint64_t least = smallest(&cpu);
 
     return least >= UINT32_MAX ? UINT32_MAX : (uint32_t)least;

@@ -28,19 +28,23 @@ static uint64_t meminfo(const char *text, const char *name)
     return line ? strtoull(line + strlen(name), NULL, 10) * 1024 : NONE;
 }
 
-static void read_meminfo(struct nigh_limits *out)
+/* Returns how much swap is free. */
+static uint64_t read_meminfo(struct nigh_limits *out)
 {
     char text[4096];
     uint64_t swap;
 
     out->memory = out->available = NONE;
     if (nigh_file_read("/proc/meminfo", text, sizeof(text)))
-        return;
+        return 0;
     out->memory = meminfo(text, "MemTotal:");
     out->available = meminfo(text, "MemAvailable:");
     swap = meminfo(text, "SwapFree:");
-    if (out->available != NONE && swap != NONE)
+    if (swap == NONE)
+        return 0;
+    if (out->available != NONE)
         out->available += swap;
+    return swap;
 }
 
 void nigh_limits_read(struct nigh_limits *out)
@@ -48,7 +52,7 @@ void nigh_limits_read(struct nigh_limits *out)
     out->file = resource(RLIMIT_FSIZE);
     out->address = resource(RLIMIT_AS);
     out->cgroup = nigh_cgroup_memory();
-    read_meminfo(out);
+    out->cgroup_left = nigh_cgroup_memory_left(read_meminfo(out));
 }
 
 char *nigh_bytes_text(uint64_t bytes, char text[NIGH_BYTES_TEXT])
@@ -74,12 +78,14 @@ char *nigh_bytes_text(uint64_t bytes, char text[NIGH_BYTES_TEXT])
 void nigh_limits_describe(const struct nigh_limits *limits, char *text, size_t room)
 {
     char file[NIGH_BYTES_TEXT], address[NIGH_BYTES_TEXT], cgroup[NIGH_BYTES_TEXT];
-    char available[NIGH_BYTES_TEXT];
+    char available[NIGH_BYTES_TEXT], left[NIGH_BYTES_TEXT], of_cgroup[NIGH_BYTES_TEXT + 16] = "";
 
+    if (limits->cgroup != NONE)
+        snprintf(of_cgroup, sizeof(of_cgroup), " (%s left)", nigh_bytes_text(limits->cgroup_left, left));
     snprintf(
         text, room,
-        "RLIMIT_FSIZE (ulimit -f) %s, RLIMIT_AS (ulimit -v) %s, cgroup memory limit %s, available memory "
+        "RLIMIT_FSIZE (ulimit -f) %s, RLIMIT_AS (ulimit -v) %s, cgroup memory limit %s%s, available memory "
         "and swap %s",
         nigh_bytes_text(limits->file, file), nigh_bytes_text(limits->address, address),
-        nigh_bytes_text(limits->cgroup, cgroup), nigh_bytes_text(limits->available, available));
+        nigh_bytes_text(limits->cgroup, cgroup), of_cgroup, nigh_bytes_text(limits->available, available));
 }

@@ -534,7 +534,8 @@ struct nigh_ops {
      * everything else needs the peer to make progress. No order among them or to messages, unless by
      * completion. Errors: -EINVAL flags, or atomic: no elements, offset not a multiple of the width; -EFAULT
      * NULL buffer or operand; -EOPNOTSUPP atomic: operation not defined for the type; -EMSGSIZE atomic too
-     * large; -ECONNRESET, -EPROTO by the endpoint's state; -ENOMEM.
+     * large; -EAGAIN 16384 operations are queued on this endpoint; -ECONNRESET, -EPROTO by the endpoint's
+     * state; -ENOMEM.
      */
     int (*post_put)(struct nigh_endpoint *endpoint, const struct nigh_rma *rma);
     int (*post_get)(struct nigh_endpoint *endpoint, const struct nigh_rma *rma);
@@ -544,7 +545,8 @@ struct nigh_ops {
      * Sends heap memory without copying it: whoever receives it with NIGH_IN_PLACE reads it where it lies; an
      * ordinary receive gets a copy. Neither side may write it until it is given back. Completes with
      * NIGH_OP_LEND when it is, or with an error when the receiver is gone. Errors: -EINVAL class, flags, not
-     * heap memory; -ECONNRESET, -EPROTO by the endpoint's state; -ENOMEM.
+     * heap memory; -EAGAIN 16384 operations are queued on this endpoint; -ECONNRESET, -EPROTO by the
+     * endpoint's state; -ENOMEM.
      */
     int (*post_lend)(struct nigh_endpoint *endpoint, const struct nigh_lend *lend);
 

@@ -129,28 +129,70 @@ static void under_way(struct pair *pair)
     }
 }
 
-/* As many as one endpoint queues, then -EAGAIN and nothing has changed; all are taken back. */
+/* What can be posted on an endpoint, in the order of `ops`. */
+enum post { SEND, PUT, GET, ATOMIC, LEND, POSTS };
+
+static const enum nigh_op ops[] = {NIGH_OP_SEND, NIGH_OP_PUT, NIGH_OP_GET, NIGH_OP_ATOMIC, NIGH_OP_LEND};
+
+static int post(struct pair_end *end, enum post what, void *heap)
+{
+    struct nigh_send send = pair_a_send(heap, 8, 1, 1);
+    struct nigh_rma rma = {.size = sizeof(rma), .buffer = heap, .bytes = 8, .key = 5, .context = 1};
+    struct nigh_atomic atomic = {
+        .size = sizeof(atomic), .op = NIGH_READ, .type = NIGH_U64, .count = 1, .key = 5, .context = 1};
+    struct nigh_lend lend = {.size = sizeof(lend), .buffer = heap, .bytes = 8, .tag = 1, .context = 1};
+
+    switch (what) {
+    case SEND:
+        return nigh->post_send(end->peer, &send);
+    case PUT:
+        return nigh->post_put(end->peer, &rma);
+    case GET:
+        return nigh->post_get(end->peer, &rma);
+    case ATOMIC:
+        return nigh->post_atomic(end->peer, &atomic);
+    default:
+        return nigh->post_lend(end->peer, &lend);
+    }
+}
+
+/* As many as one endpoint queues, of any kind, then -EAGAIN to each kind and nothing has changed; all are taken back and
+ * there is room again. number: the kind that fills it. */
+#define QUEUED 16384u
+
 static void to_the_limit(struct pair *pair)
 {
     struct pair_end *tx = pair->end[0];
-    uint64_t value = 1;
-    struct nigh_send send = pair_a_send(&value, 8, 1, 1);
+    enum post what = (enum post)pair->of->number;
     uint32_t count = 0;
+    void *heap, *other;
 
     if (!tx)
         return;
     pair_open(tx);
     pair_connect(tx);
-    while (nigh->post_send(tx->peer, &send) == 0)
-        CHECK(++count < 1000000);
-    CHECK(count >= 1000);
-    CHECK_INT(nigh->post_send(tx->peer, &send), -EAGAIN);
-    CHECK_INT(pair_peer_facts(tx).queued, count);
+    CHECK_INT(nigh->heap_alloc(tx->context, 64, &heap), 0);
+    CHECK_INT(nigh->heap_alloc(tx->context, 64, &other), 0);
+    while (count <= QUEUED && post(tx, what, heap) == 0)
+        count++;
+    CHECK_INT(count, QUEUED);
+    for (uint32_t i = 0; i < POSTS; i++)
+        CHECK_INT(post(tx, (enum post)i, other), -EAGAIN);
+    CHECK_INT(pair_peer_facts(tx).queued, QUEUED);
+    /* A lend that was refused holds nothing. */
+    CHECK_INT(nigh->heap_free(tx->context, other), 0);
+    CHECK_INT(nigh->heap_free(tx->context, heap), what == LEND ? -EBUSY : 0);
     for (uint32_t i = 0; i < count; i++)
         CHECK_INT(nigh->cancel(tx->context, 1), 0);
     CHECK_INT(nigh->cancel(tx->context, 1), -ENOENT);
     for (uint32_t i = 0; i < count; i++)
-        CHECK_INT(pair_next(tx, NIGH_OP_SEND).status, -ECANCELED);
+        CHECK_INT(pair_next(tx, ops[what]).status, -ECANCELED);
+    CHECK_INT(pair_left(tx), 0);
+    if (what == LEND)
+        CHECK_INT(nigh->heap_free(tx->context, heap), 0);
+    pair_send(tx, NULL, 0, 1, 0, 2);
+    CHECK_INT(nigh->cancel(tx->context, 2), 0);
+    CHECK_INT(pair_await(tx, NIGH_OP_SEND, 2).status, -ECANCELED);
 }
 
 static const struct pair_case cases[] = {
@@ -158,7 +200,23 @@ static const struct pair_case cases[] = {
     {.name = "oldest first", .play = oldest_first},
     {.name = "queued sends", .play = queued_sends, .forms = PAIR_APART, .how = PAIR_MANUAL},
     {.name = "under way", .play = under_way},
-    {.name = "to the limit", .play = to_the_limit, .forms = PAIR_TWO, .how = PAIR_MANUAL},
+    {.name = "sends to the limit",
+     .play = to_the_limit,
+     .forms = PAIR_TWO,
+     .how = PAIR_MANUAL,
+     .number = SEND},
+    {.name = "puts to the limit", .play = to_the_limit, .forms = PAIR_TWO, .how = PAIR_MANUAL, .number = PUT},
+    {.name = "gets to the limit", .play = to_the_limit, .forms = PAIR_TWO, .how = PAIR_MANUAL, .number = GET},
+    {.name = "atomics to the limit",
+     .play = to_the_limit,
+     .forms = PAIR_TWO,
+     .how = PAIR_MANUAL,
+     .number = ATOMIC},
+    {.name = "lends to the limit",
+     .play = to_the_limit,
+     .forms = PAIR_TWO,
+     .how = PAIR_MANUAL,
+     .number = LEND},
 };
 
 int main(int argc, char **argv)

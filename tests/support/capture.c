@@ -49,17 +49,19 @@ static int make_file(void)
 
 static void become(const char *line, int out, int err)
 {
+    static const int usual[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGPIPE};
     const char *build = getenv("NIGH_BUILDDIR");
     char path[4096], command[8192];
 
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    signal(SIGINT, SIG_DFL); /* a shell ignores both for what it starts in the background */
-    signal(SIGQUIT, SIG_DFL);
     snprintf(path, sizeof(path), "%s/tools/nigh-run", build != NULL ? build : ".");
     setenv("RUN", path, 1);
     snprintf(path, sizeof(path), "%s/tests/support", build != NULL ? build : ".");
     setenv("BIN", path, 1);
     snprintf(command, sizeof(command), "exec %s", line);
+    /* what starts the tests may ignore some (nohup, a shell's background job), and a shell cannot undo that */
+    for (size_t i = 0; i < sizeof(usual) / sizeof(usual[0]); i++)
+        signal(usual[i], SIG_DFL);
     dup2(open("/dev/null", O_RDONLY), STDIN_FILENO);
     dup2(out, STDOUT_FILENO);
     dup2(err, STDERR_FILENO);

@@ -181,14 +181,19 @@ static void sizes_are_written_for_people(void **state)
 static void limits_are_described(void **state)
 {
     const struct nigh_limits limits = {
-        .file = MIB, .address = UINT64_MAX, .cgroup = 2 * MIB, .available = 4096};
+        .file = MIB, .address = UINT64_MAX, .cgroup = 2 * MIB, .cgroup_left = 1536, .available = 4096};
+    const struct nigh_limits none = {UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX};
     char text[512], cut[12];
 
     (void)state;
     nigh_limits_describe(&limits, text, sizeof(text));
     assert_string_equal(text,
                         "RLIMIT_FSIZE (ulimit -f) 1.0 MiB, RLIMIT_AS (ulimit -v) none, cgroup memory limit "
-                        "2.0 MiB, available memory and swap 4.0 KiB");
+                        "2.0 MiB (1.5 KiB left), available memory and swap 4.0 KiB");
+    nigh_limits_describe(&none, text, sizeof(text));
+    assert_string_equal(text,
+                        "RLIMIT_FSIZE (ulimit -f) none, RLIMIT_AS (ulimit -v) none, cgroup memory limit "
+                        "none, available memory and swap none");
     nigh_limits_describe(&limits, cut, sizeof(cut));
     assert_string_equal(cut, "RLIMIT_FSIZ");
 }
