@@ -60,12 +60,19 @@ static int copy_slice(struct nigh_message *message, uint64_t bytes)
     return 0;
 }
 
-/* A peer that has left may use its heap for something else, so what was copied may not be the message. The memory of a
- * dead one changes no more. */
-static int still_there(const struct nigh_endpoint *endpoint)
+/* A peer that has left may use its heap for something else, so what was copied may not be the message. The shared memory of
+ * a dead one changes no more, but its number, by which private memory is read, may be another process' by now. */
+static int still_there(const struct nigh_message *message)
 {
+    struct nigh_endpoint *endpoint = message->endpoint;
+
     nigh_fence_full(LEAVE_HEAR);
-    return nigh_endpoint_left(endpoint) ? -ECONNRESET : 0;
+    if (nigh_endpoint_left(endpoint))
+        return -ECONNRESET;
+    if (message->refer == NIGH_REFER_CMA && !endpoint->self &&
+        !nigh_rendezvous_lives(endpoint->context->rendezvous, endpoint))
+        return -ECONNRESET;
+    return 0;
 }
 
 /* One slice; true when the message is complete, and gone. */
@@ -80,7 +87,7 @@ static bool advance(struct nigh_message *message)
     if (!status && left > bytes)
         return false;
     if (bytes && !status)
-        status = still_there(message->endpoint);
+        status = still_there(message);
     list_remove(message);
     done(message, status);
     return true;

@@ -61,11 +61,11 @@ static int pidfd_of_socket(int socket, int *pidfd)
 #endif
 }
 
-static int hung_up(int socket)
+bool nigh_liveness_hung_up(int socket)
 {
     struct pollfd look = {.fd = socket};
 
-    return nigh_os.poll(&look, 1, 0) > 0 && (look.revents & (POLLHUP | POLLERR));
+    return nigh_os.poll(&look, 1, 0) != 0;
 }
 
 /* By number. The number may have been given to another process since the socket was made; while the socket is open at
@@ -79,7 +79,7 @@ static int pidfd_of_number(int socket, pid_t pid, int *pidfd)
                : errno == EMFILE || errno == ENFILE ? -EMFILE
                : errno == ENOMEM                    ? -ENOMEM
                                                     : -ENOTSUP;
-    if (hung_up(socket)) {
+    if (nigh_liveness_hung_up(socket)) {
         nigh_os_close(fd);
         return -ESRCH;
     }
@@ -87,11 +87,11 @@ static int pidfd_of_number(int socket, pid_t pid, int *pidfd)
     return 0;
 }
 
-static int ended(int pidfd)
+bool nigh_liveness_ended(int pidfd)
 {
     struct pollfd look = {.fd = pidfd, .events = POLLIN};
 
-    return nigh_os.poll(&look, 1, 0) > 0;
+    return nigh_os.poll(&look, 1, 0) != 0;
 }
 
 int nigh_liveness_pidfd(int socket, pid_t pid, int *pidfd)
@@ -103,7 +103,7 @@ int nigh_liveness_pidfd(int socket, pid_t pid, int *pidfd)
     if (error)
         return error;
     /* Since Linux 6.16 there is a descriptor even of a process that was reaped. */
-    if (ended(fd)) {
+    if (nigh_liveness_ended(fd)) {
         nigh_os_close(fd);
         return -ESRCH;
     }

@@ -4,6 +4,7 @@
 #ifndef NIGH_SHM_LIVENESS_H
 #define NIGH_SHM_LIVENESS_H
 
+#include <stdbool.h>
 #include <sys/types.h>
 
 struct nigh_credentials {
@@ -20,6 +21,10 @@ int nigh_liveness_credentials(int socket, struct nigh_credentials *out);
  * and another PID namespace, or a sandbox): then the socket's hang-up is all there is.
  */
 int nigh_liveness_pidfd(int socket, pid_t pid, int *pidfd);
+
+/* Has it ended, or can it not be told? A system call each. While the answer is no, the process' number is still its own. */
+bool nigh_liveness_ended(int pidfd);
+bool nigh_liveness_hung_up(int socket);
 
 /* Raises the process's soft limit of descriptors to its hard limit, once a process: a peer takes one for its
  * pidfd. Cannot fail: the limit that remains is logged where it is met. */

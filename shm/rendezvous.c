@@ -249,6 +249,21 @@ void nigh_rendezvous_forget(struct nigh_rendezvous *rendezvous, void *cookie)
     settle(rendezvous);
 }
 
+bool nigh_rendezvous_lives(const struct nigh_rendezvous *rendezvous, const void *cookie)
+{
+    const struct nigh_watch *watch = nigh_watch_find(&rendezvous->watches, cookie);
+
+    if (!watch)
+        return false;
+    if (!watch->hangup)
+        return watch->pidfd < 0 || !nigh_liveness_ended(watch->pidfd); /* none is needed of ourselves */
+    for (const struct nigh_exchange *at = rendezvous->exchanges; at; at = at->next) {
+        if (at->cookie == cookie && at->rely && at->fd >= 0)
+            return !nigh_liveness_hung_up(at->fd);
+    }
+    return false;
+}
+
 static void timer_ready(struct nigh_rendezvous *rendezvous)
 {
     uint64_t now = nigh_clock_ns();

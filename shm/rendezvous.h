@@ -8,6 +8,7 @@
 #define NIGH_SHM_RENDEZVOUS_H
 
 #include "nigh/transport.h"
+#include <stdbool.h>
 #include <stdint.h>
 
 struct nigh_rendezvous;
@@ -89,6 +90,10 @@ int nigh_rendezvous_dial(struct nigh_rendezvous *rendezvous, const struct nigh_i
  * process (pidfd; the kept socket's hang-up where pidfd cannot be had; none within one process) begins at
  * attached(). */
 void nigh_rendezvous_forget(struct nigh_rendezvous *rendezvous, void *cookie);
+
+/* Does the process behind `cookie` live? Asked of the kernel, not of what progress has heard: a system call. While the
+ * answer is yes its number has not been given to another process. Not if it cannot be told. */
+bool nigh_rendezvous_lives(const struct nigh_rendezvous *rendezvous, const void *cookie);
 
 /* Does what can be done now: accepts, reads, answers, redials, notices deaths. Calls events. Costs system
  * calls. */
