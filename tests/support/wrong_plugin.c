@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A transport that is wrong: $NIGH_REAL_PLUGIN with one byte of one received message changed. It is how a test of a
- * benchmark's checks can fail. */
+/* A transport that is wrong: $NIGH_REAL_PLUGIN with one byte changed of each received message from the 20th on (a
+ * benchmark may check only some of them). It is how a test of its checks can fail. */
 #include "nigh/transport.h"
 
 #include <dlfcn.h>
@@ -24,7 +24,7 @@ static int poll_completions(struct nigh_context *context, struct nigh_completion
     int n = real->poll_completions(context, out, count);
 
     for (int i = 0; i < n; i++)
-        if (out[i].op == NIGH_OP_RECV && out[i].bytes >= SHORTEST && ++received == WRONG_MESSAGE)
+        if (out[i].op == NIGH_OP_RECV && out[i].bytes >= SHORTEST && ++received >= WRONG_MESSAGE)
             last_buffer[out[i].bytes / 2] ^= 1;
     return n;
 }
