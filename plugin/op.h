@@ -99,13 +99,13 @@ struct nigh_message {
     struct nigh_arrived arrived; /* first */
     struct nigh_endpoint *endpoint;
     struct nigh_recv_op *recv; /* NULL: not matched yet */
-    struct nigh_send_op *get;  /* REPLY */
+    struct nigh_send_op *get;  /* REPLY, and REFER of a get */
     uint8_t *to;               /* where the bytes go; NULL: dropped */
     uint64_t room;             /* bytes that fit there */
     uint64_t total, got, eager;
     uint64_t tag, imm;
     uint64_t where;            /* REFER */
-    uint64_t key;              /* PUT */
+    uint64_t key;              /* PUT, and REFER of a get */
     uint8_t *buffer;           /* private memory of an unexpected message; NULL: none */
     struct nigh_message *next; /* in the context's pulls, or all claimed ones */
     int32_t status;

@@ -4,6 +4,7 @@
  * process, and then tells it. The sender has no part in the copy, so it computes meanwhile. Also direct gets.
  */
 #include "plugin/context.h"
+#include "plugin/shown.h"
 #include "shm/cma.h"
 #include "shm/copy.h"
 #include <errno.h>
@@ -72,6 +73,9 @@ static int still_there(const struct nigh_message *message)
     if (message->refer == NIGH_REFER_CMA && !endpoint->self &&
         !nigh_rendezvous_lives(endpoint->context->rendezvous, endpoint))
         return -ECONNRESET;
+    /* Nothing keeps the owner from deregistering it meanwhile: it knows nothing of us. */
+    if (message->get && !nigh_shown_still(&endpoint->view, message->key))
+        return -EACCES;
     return 0;
 }
 

@@ -61,6 +61,7 @@ static bool get_directly(struct nigh_endpoint *endpoint, struct nigh_send_op *op
     message->kind = NIGH_MSG_REFER;
     message->refer = NIGH_REFER_HEAP;
     message->where = where;
+    message->key = op->key;
     message->get = op;
     message->to = op->result;
     message->total = message->room = op->bytes;

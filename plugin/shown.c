@@ -62,8 +62,10 @@ void nigh_shown_add(struct nigh_arena *arena, struct nigh_heap *heap, struct nig
 
 void nigh_shown_remove(struct nigh_arena *arena, struct nigh_region *region)
 {
-    if (region->shown)
-        nigh_store_release(&table_of(arena)->at[region->slot].key, UINT64_C(0), REGION_SET);
+    if (!region->shown)
+        return;
+    nigh_store_release(&table_of(arena)->at[region->slot].key, UINT64_C(0), REGION_SET);
+    nigh_fence_full(LEAVE_SAY);
     region->shown = false;
 }
 
@@ -102,4 +104,11 @@ bool nigh_shown_find(const struct nigh_view *view, uint64_t key, uint64_t offset
         return false;
     *where = start + offset;
     return true;
+}
+
+bool nigh_shown_still(const struct nigh_view *view, uint64_t key)
+{
+    const struct nigh_region_entry *entry = entry_of(view, nigh_region_slot(key));
+
+    return entry && nigh_load_acquire(&entry->key, REGION_GET) == key;
 }

@@ -11,10 +11,12 @@
  * peers ask for what they could have read: the heap has logged that it is full. */
 void nigh_shown_add(struct nigh_arena *arena, struct nigh_heap *heap, struct nigh_region *region,
                     uint64_t offset);
-/* Takes it out if it is there. */
+/* Takes it out if it is there; its memory may be used for something else then. */
 void nigh_shown_remove(struct nigh_arena *arena, struct nigh_region *region);
 /* Does the owner of `view` show `key`, and do the bytes lie in it? Then *where is their offset in its arena. */
 bool nigh_shown_find(const struct nigh_view *view, uint64_t key, uint64_t offset, uint64_t bytes,
                      uint64_t *where);
+/* After a copy from there, and the fence LEAVE_HEAR: is it still shown? Else the copy may be of something else. */
+bool nigh_shown_still(const struct nigh_view *view, uint64_t key);
 
 #endif

@@ -28,8 +28,9 @@
  *   FLAG_SEE       the owner's load of it
  *   GOODBYE_SAY    the store "I have left you", after everything that was published
  *   GOODBYE_HEAR   the peer's load of it, before it reads the rest
- *   LEAVE_SAY      the fence of one who leaves a peer, between saying so and using memory that the peer may be reading
- *   LEAVE_HEAR     the reader's fence between its copy out of that memory and its look whether the owner has left
+ *   LEAVE_SAY      the fence of one who leaves a peer, or deregisters memory, between saying so and using memory that the
+ *                  peer may be reading
+ *   LEAVE_HEAR     the reader's fence between its copy out of that memory and its look whether the owner has said so
  *   REGION_SET     the owner's store of a registered region's key, of its place, and of where their table lies
  *   REGION_GET     the reader's load of each of these
  */

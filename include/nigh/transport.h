@@ -574,9 +574,12 @@ struct nigh_ops {
 
     /*
      * Lets peers use [buffer, buffer + bytes) by *key. The memory stays the caller's and must stay valid
-     * until deregister(), after which operations of peers that arrive complete with -EACCES at them. Errors:
-     * -EINVAL no bytes, no or unknown flags, deregister() of something else; -EBUSY deregister() while an
-     * operation of a peer is under way on it; -EFAULT NULL; -ENOSPC 8 million are registered; -ENOMEM.
+     * until deregister(), after which operations of peers that arrive complete with -EACCES at them. So do
+     * gets of heap memory that were being copied: what they have read is not the peer's to use. Errors:
+     * -EINVAL no bytes, no or unknown flags, deregister() of something else; -EBUSY deregister() while a put
+     * of a peer, or the answer to its get, is under way on it; -EFAULT NULL; -ENOSPC 8 million are registered;
+     * -ENOMEM. A peer that stops in the middle of its put, or does not read what it got, keeps a region busy
+     * for as long as it likes; its end, in whatever state, releases it, and so does disconnect() from it.
      */
     int (*register_memory)(struct nigh_context *context, const struct nigh_register *memory, uint64_t *key,
                            struct nigh_region **out);

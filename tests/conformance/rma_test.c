@@ -327,6 +327,24 @@ static void in_use(struct pair *pair)
     CHECK_INT(nigh->deregister(rx->context, target.region), 0);
 }
 
+/* A get that reads the heap by itself does not keep its owner: what is withdrawn and overwritten in the middle of it is not
+ * given out. */
+static void withdrawn(struct pair *pair)
+{
+    struct pair_end *tx = pair->end[0], *rx = pair->end[1];
+    uint64_t bytes = 3 << 20;
+    struct target target;
+    struct nigh_rma rma;
+
+    offer(pair, &target, bytes, BOTH);
+    rma = rma_of(&target, 0, data_room(bytes), bytes, 31);
+    CHECK_INT(nigh->post_get(tx->peer, &rma), 0);
+    CHECK_INT(nigh->deregister(rx->context, target.region), 0);
+    memset(target.memory, 0, bytes);
+    CHECK_INT(nigh->heap_free(rx->context, target.memory), 0);
+    CHECK_INT(moved(tx, NIGH_OP_GET, 31, bytes), -EACCES);
+}
+
 /* Many regions at one time: their table grows, and each key stays good. */
 static void many_regions(struct pair *pair)
 {
@@ -416,6 +434,7 @@ static const struct pair_case cases[] = {
     BOTH_MEMORIES("bad keys", bad_keys),
     {.name = "in use", .play = in_use, .forms = PAIR_SELF | PAIR_TWO},
     {.name = "in use, heap", .play = in_use, .forms = PAIR_SELF | PAIR_TWO, .number = HEAP},
+    {.name = "withdrawn", .play = withdrawn, .forms = PAIR_SELF | PAIR_TWO, .number = HEAP},
     BOTH_MEMORIES("many regions", many_regions),
     BOTH_MEMORIES("with messages", with_messages),
 };
