@@ -78,6 +78,7 @@ static int create(struct nigh_context *context, const struct nigh_identity *who,
     if (context->all)
         context->all->link_all = &endpoint->next_all;
     context->all = endpoint;
+    nigh_peers_insert(&context->peers, endpoint);
     context->endpoint_count++;
     *out = endpoint;
     return 0;
@@ -100,6 +101,7 @@ void nigh_endpoint_free(struct nigh_endpoint *endpoint)
     *endpoint->link_all = endpoint->next_all;
     if (endpoint->next_all)
         endpoint->next_all->link_all = endpoint->link_all;
+    nigh_peers_remove(endpoint);
     context->endpoint_count--;
     /* A free ring keeps its list in its first slot. While the context closes (its service is stopped) nobody needs the
      * ring, but the peer may still have to read that slot. */
@@ -121,26 +123,6 @@ void nigh_endpoint_free(struct nigh_endpoint *endpoint)
     }
     give_index(context, endpoint->index);
     free(endpoint);
-}
-
-/* ---- finding ------------------------------------------------------------------------------------------- */
-
-static bool is(const struct nigh_endpoint *endpoint, const struct nigh_identity *who)
-{
-    if (endpoint->incarnation && who->incarnation)
-        return endpoint->incarnation == who->incarnation;
-    return endpoint->job == who->job && endpoint->rank == who->rank;
-}
-
-/* The living endpoint to `who`, or NULL. One that the peer has left lives no more, noticed or not: a host that has heard
- * of it by other means must not be given it. */
-static struct nigh_endpoint *find(struct nigh_context *context, const struct nigh_identity *who)
-{
-    for (struct nigh_endpoint *endpoint = context->all; endpoint; endpoint = endpoint->next_all)
-        if (!endpoint->gone && endpoint->state < NIGH_PEER_CLOSED && is(endpoint, who) &&
-            !(endpoint->attached && nigh_endpoint_left(endpoint)))
-            return endpoint;
-    return NULL;
 }
 
 /* ---- attaching ----------------------------------------------------------------------------------------- */
@@ -230,7 +212,7 @@ static int greeted(void *user, const struct nigh_hello *hello, uint32_t *index, 
 
     if (hello->self.incarnation == context->incarnation)
         return -EPROTO;
-    endpoint = find(context, &hello->self);
+    endpoint = nigh_peers_find(&context->peers, &hello->self);
     /* The peer has a new number for us: what we have is a connection that it has left. */
     if (endpoint && endpoint->attached && (endpoint->their_index != hello->index || endpoint->self)) {
         nigh_arrive_rest(endpoint);
@@ -376,7 +358,7 @@ int nigh_endpoint_connect(struct nigh_context *context, const struct nigh_connec
     rc = target_of(context, to, &who);
     if (rc)
         return rc;
-    endpoint = find(context, &who);
+    endpoint = nigh_peers_find(&context->peers, &who);
     if (!endpoint) {
         rc = begin(context, &who, &endpoint);
         if (rc)

@@ -61,6 +61,9 @@ static int open_queues(struct nigh_context *context)
     context->index_free = calloc(context->config.peers_max, sizeof(uint32_t));
     if (!context->by_index || !context->index_free)
         return -ENOMEM;
+    rc = nigh_peers_create(&context->peers, context->config.peers_max);
+    if (rc)
+        return rc;
     rc = nigh_match_init(&context->matcher);
     context->has_matcher = !rc;
     return rc;
@@ -104,6 +107,7 @@ static void destroy_queues(struct nigh_context *context)
     nigh_slab_destroy(&context->messages);
     free(context->by_index);
     free(context->index_free);
+    nigh_peers_destroy(&context->peers);
 }
 
 /* In reverse order of opening, whatever of it there is. */

@@ -9,6 +9,7 @@
 #include "plugin/lent.h"
 #include "plugin/match.h"
 #include "plugin/options.h"
+#include "plugin/peers.h"
 #include "plugin/region.h"
 #include "plugin/slab.h"
 #include "shm/arena.h"
@@ -71,6 +72,7 @@ struct nigh_context {
     struct nigh_endpoint **by_index; /* peers_max entries */
     uint32_t index_next, *index_free, index_free_count;
     struct nigh_endpoint *all;
+    struct nigh_peers peers;
     uint32_t endpoint_count;
     bool has_matcher;
     uint32_t deaths_untold; /* peers that died with no wildcard receive posted to tell it */

@@ -104,6 +104,7 @@ struct nigh_endpoint {
     float read_line_ns[NIGH_PACE_STRATEGIES];   /* and what that was for a line */
 
     struct nigh_endpoint *next_busy, *next_all, **link_all;
+    struct nigh_endpoint *next_alike, **link_alike; /* peers.c */
     uint64_t heard; /* when, on the context's clock */
 };
 
