@@ -104,18 +104,20 @@ struct tally {
     uint64_t messages, bytes;
 };
 
-/* What fits a slot and a plain receive: most messages. False: it is something else. */
-static inline bool deliver_short(struct nigh_endpoint *endpoint, struct nigh_recv_op *op, uint32_t bytes,
+/* What fits a plain receive: most messages. False: it is something else. */
+static inline bool deliver_plain(struct nigh_endpoint *endpoint, struct nigh_recv_op *op, uint32_t bytes,
                                  uint64_t tag, uint64_t imm, struct tally *tally)
 {
     struct nigh_context *context = endpoint->context;
 
-    if (__builtin_expect(op->flags || bytes > NIGH_SLOT_PAYLOAD || bytes > op->bytes, 0))
+    if (__builtin_expect(op->flags || bytes > op->bytes, 0))
         return false;
     if (bytes == 8)
         memcpy(op->buffer, endpoint->rx.at->payload, 8);
-    else
+    else if (bytes <= NIGH_SLOT_PAYLOAD)
         nigh_copy_small(op->buffer, endpoint->rx.at->payload, bytes);
+    else
+        nigh_ring_read_body(&endpoint->rx, op->buffer, bytes);
     tally->messages++;
     tally->bytes += bytes;
     nigh_completion_fill(nigh_cq_next(&context->cq), op->context, NIGH_OP_RECV, bytes, tag, imm,
@@ -136,7 +138,7 @@ static inline enum nigh_verdict arrive_message(struct nigh_endpoint *endpoint, u
     op = (struct nigh_recv_op *)(void *)nigh_match_arrive(&context->matcher, endpoint->index, tclass, tag);
     if (__builtin_expect(!op, 0))
         return keep_body(endpoint, head, tag, imm);
-    if (__builtin_expect(deliver_short(endpoint, op, bytes, tag, imm, tally), 1))
+    if (__builtin_expect(deliver_plain(endpoint, op, bytes, tag, imm, tally), 1))
         return NIGH_GO;
     if (!nigh_recv_can_complete(context, &op->posted))
         return NIGH_STAY;
@@ -241,6 +243,8 @@ uint32_t nigh_arrive_poll(struct nigh_endpoint *endpoint, uint32_t budget)
         uint64_t tag = nigh_load_relaxed(&rx->at->tag), imm = nigh_load_relaxed(&rx->at->imm);
         enum nigh_verdict verdict;
 
+        if (nigh_head_bytes(head) > NIGH_SLOT_PAYLOAD)
+            nigh_ring_prefetch_body(rx, nigh_head_bytes(head));
         if (count)
             nigh_ring_prefetch(rx);
         if (__builtin_expect(nigh_head_kind(head) == NIGH_K_MESSAGE, 1))
@@ -260,13 +264,13 @@ uint32_t nigh_arrive_poll(struct nigh_endpoint *endpoint, uint32_t budget)
     }
     if (!count) {
         /* Now, and not behind the batch: the host's answer would wait in the store buffer behind this line. */
-        if (__builtin_expect(endpoint->rx_bytes != 0, 0))
+        if (__builtin_expect(nigh_ring_owes(rx) || endpoint->rx_bytes, 0))
             return_credit(endpoint);
         return 0;
     }
     endpoint->context->counters.received += tally.messages;
     endpoint->context->counters.received_bytes += tally.bytes;
-    if (nigh_ring_owes(rx))
+    if (nigh_ring_owes_much(rx))
         return_credit(endpoint);
     return count;
 }

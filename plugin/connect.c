@@ -112,7 +112,6 @@ void nigh_endpoint_free(struct nigh_endpoint *endpoint)
     context->counters.by_path[NIGH_PATH_INLINE] += endpoint->tx.messages;
     context->counters.sent_bytes += endpoint->tx.bytes;
     free(endpoint->met);
-    nigh_ring_tx_destroy(&endpoint->tx);
     nigh_ids_destroy(&endpoint->out);
     nigh_ids_destroy(&endpoint->in);
     free(endpoint->held);

@@ -37,7 +37,6 @@ static int open_memory(struct nigh_context *context)
     rc = nigh_pool_create(&context->arena, context->config.span_bytes, &context->pool);
     if (rc)
         return rc;
-    context->copy = nigh_copy_select(NIGH_COPY_PLAIN);
     context->hint_summary = &context->bell.shared->summary;
     return nigh_heap_create(&context->arena, &context->heap);
 }

@@ -43,15 +43,14 @@ struct nigh_context {
     struct nigh_endpoint *hot[NIGH_HOT_MAX];
     const uint32_t *service_flag;
     const uint64_t *hint_summary;
-    void (*copy)(void *to, const void *from, size_t bytes); /* plain, for bodies */
-    struct nigh_endpoint *busy;                             /* with queued or flowing sends */
-    struct nigh_message *pulls;                             /* references being read */
-    uint32_t idle_passes;                                   /* since something arrived or a sweep was made */
-    uint32_t busy_passes; /* in which something arrived, since a sweep was made */
-    uint32_t sleepers;    /* threads in wait() that are or go to sleep */
-    bool fd_armed;        /* somebody may be waiting for the descriptor */
-    bool suspects;        /* an endpoint is to be broken */
-    uint64_t clock;       /* counts what is heard, for the order of use */
+    struct nigh_endpoint *busy; /* with queued or flowing sends */
+    struct nigh_message *pulls; /* references being read */
+    uint32_t idle_passes;       /* since something arrived or a sweep was made */
+    uint32_t busy_passes;       /* in which something arrived, since a sweep was made */
+    uint32_t sleepers;          /* threads in wait() that are or go to sleep */
+    bool fd_armed;              /* somebody may be waiting for the descriptor */
+    bool suspects;              /* an endpoint is to be broken */
+    uint64_t clock;             /* counts what is heard, for the order of use */
     struct nigh_cq cq;
     struct nigh_matcher matcher;
     struct nigh_slab send_ops, recv_ops, messages;

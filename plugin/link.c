@@ -22,12 +22,7 @@ static int first_ring(struct nigh_endpoint *endpoint)
     rc = nigh_arena_ring_alloc(&context->arena, slots, &offset);
     if (rc)
         return rc;
-    rc = nigh_ring_tx_use(&endpoint->tx, context->arena.base + offset, slots,
-                          context->config.ring_slots > slots);
-    if (rc) {
-        nigh_arena_ring_free(&context->arena, offset, slots);
-        return rc;
-    }
+    nigh_ring_tx_use(&endpoint->tx, context->arena.base + offset, slots, context->config.ring_slots > slots);
     endpoint->ring_offset = offset;
     nigh_store_release(&endpoint->pair->ring, ring_word(offset, slots), DIRECTORY_SET);
     endpoint->can_post = endpoint->state == NIGH_READY && !endpoint->queue.head;
@@ -67,12 +62,7 @@ static int grow(struct nigh_endpoint *endpoint)
     nigh_ring_address(nigh_ring_at(tx), ring_word(offset, slots), 0);
     nigh_ring_commit(tx, nigh_head_make(NIGH_K_MOVE, 0, 0, 0), 1);
     nigh_link_published(endpoint);
-    rc = nigh_ring_tx_use(tx, context->arena.base + offset, slots, 0);
-    if (rc) {
-        /* The peer has been told: there is no way back. */
-        nigh_endpoint_suspect(endpoint, "no memory for its larger ring");
-        return rc;
-    }
+    nigh_ring_tx_use(tx, context->arena.base + offset, slots, 0);
     endpoint->ring_offset = offset;
     context->counters.ring_grown++;
     return 0;
@@ -142,8 +132,8 @@ int nigh_link_send(struct nigh_endpoint *endpoint, uint64_t head, uint64_t tag, 
     rc = nigh_link_room(endpoint, slots);
     if (rc)
         return rc;
-    nigh_ring_address(nigh_ring_at(tx), tag, imm);
     nigh_ring_write_body(tx, payload, bytes);
+    nigh_ring_address(nigh_ring_at(tx), tag, imm);
     nigh_ring_commit(tx, head | (uint64_t)bytes << 32, slots);
     nigh_link_published(endpoint);
     return 0;

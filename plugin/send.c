@@ -312,44 +312,22 @@ static void sent(struct nigh_endpoint *endpoint, const struct nigh_send *send, e
 static int post_body(struct nigh_endpoint *endpoint, const struct nigh_send *send)
 {
     struct nigh_context *context = endpoint->context;
+    uint32_t bytes = (uint32_t)NIGH_FIELD(send->bytes), slots = nigh_slots_for(bytes);
 
     if (nigh_cq_reserve(&context->cq, 1))
         return post_general(endpoint, send);
-    if (nigh_link_send(endpoint, nigh_head_make(NIGH_K_MESSAGE, 0, send->tclass, 0), send->tag, send->imm,
-                       send->buffer, (uint32_t)send->bytes)) {
+    if (!nigh_ring_room(&endpoint->tx, slots) && nigh_link_room(endpoint, slots)) {
         nigh_cq_unreserve(&context->cq, 1);
         return post_general(endpoint, send);
     }
-    sent(endpoint, send, send->bytes <= NIGH_SLOT_PAYLOAD ? NIGH_PATH_INLINE : NIGH_PATH_EAGER);
-    return 0;
-}
-
-/* Below it the header's stores are over before the reader comes: the other order is 25 ns better then. */
-#define STRAIGHT_LINES 3u
-
-/* The common body: it neither wraps nor waits. The header's line comes last and at once: its reader is looking at it all
- * the time and would take it away again between two stores. Made in one function for the stores that calls would cost, see below. */
-static __attribute__((noinline)) int post_straight(struct nigh_endpoint *endpoint,
-                                                   const struct nigh_send *send)
-{
-    struct nigh_ring_tx *tx = &endpoint->tx;
-    uint32_t bytes = (uint32_t)send->bytes, rest = bytes - NIGH_SLOT_PAYLOAD,
-             lines = nigh_slots_for(bytes) - 1;
-    struct nigh_slot *header = nigh_ring_at(tx);
-    const uint8_t *from = send->buffer;
-
-    if (lines < STRAIGHT_LINES || !nigh_ring_has_room(tx, lines + 1) ||
-        header - tx->slots < (ptrdiff_t)lines || nigh_cq_reserve(&endpoint->context->cq, 1))
-        return post_body(endpoint, send);
-    endpoint->context->copy(header - lines, from + NIGH_SLOT_PAYLOAD, rest);
-    nigh_ring_mark(tx, tx->next + 1, lines);
-    nigh_ring_disarm(tx, tx->next + lines + 1);
-    nigh_ring_address(header, NIGH_FIELD(send->tag), NIGH_FIELD(send->imm));
-    nigh_copy_small(header->payload, from, NIGH_SLOT_PAYLOAD);
-    nigh_ring_commit_unarmed(tx, nigh_head_make(NIGH_K_MESSAGE, bytes, NIGH_FIELD(send->tclass), 0),
-                             lines + 1);
+    nigh_ring_write_body(&endpoint->tx, send->buffer, bytes);
+    nigh_ring_address(nigh_ring_at(&endpoint->tx), NIGH_FIELD(send->tag), nigh_field_halves(&send->imm));
+    nigh_ring_commit(&endpoint->tx, nigh_head_make(NIGH_K_MESSAGE, bytes, NIGH_FIELD(send->tclass), 0),
+                     slots);
     nigh_link_published(endpoint);
-    sent(endpoint, send, NIGH_PATH_EAGER);
+    if (slots > 1)
+        nigh_ring_own(&endpoint->tx, slots);
+    sent(endpoint, send, slots == 1 ? NIGH_PATH_INLINE : NIGH_PATH_EAGER);
     return 0;
 }
 
@@ -382,16 +360,14 @@ static int post_large(struct nigh_endpoint *endpoint, const struct nigh_send *se
 static __attribute__((noinline)) int post_longer(struct nigh_endpoint *endpoint, const struct nigh_send *send)
 {
     return send->bytes > endpoint->context->config.body_bytes ? post_large(endpoint, send)
-                                                              : post_straight(endpoint, send);
+                                                              : post_body(endpoint, send);
 }
 
-/* The credit that we know of is used up, or slots are armed. */
+/* The credit that we know of is used up. */
 static __attribute__((noinline)) int post_refreshed(struct nigh_endpoint *endpoint,
                                                     const struct nigh_send *send)
 {
-    if (!nigh_ring_room(&endpoint->tx, 1) || endpoint->tx.armed)
-        return post_body(endpoint, send);
-    return nigh_send_post(endpoint, send);
+    return nigh_ring_room(&endpoint->tx, 1) ? nigh_send_post(endpoint, send) : post_body(endpoint, send);
 }
 
 static __attribute__((noinline)) int woken(struct nigh_endpoint *endpoint)
@@ -420,15 +396,14 @@ int nigh_send_post(struct nigh_endpoint *endpoint, const struct nigh_send *send)
         return post_general(endpoint, send);
     if (bytes > NIGH_SLOT_PAYLOAD)
         return post_longer(endpoint, send);
-    if (__builtin_expect(!nigh_ring_has_room(tx, 1) || tx->armed, 0))
+    if (__builtin_expect(!nigh_ring_has_room(tx, 1), 0))
         return post_refreshed(endpoint, send);
     if (__builtin_expect(!silent && !nigh_cq_has_room(&context->cq), 0))
         return post_general(endpoint, send);
     slot = nigh_ring_at(tx);
     nigh_ring_address(slot, NIGH_FIELD(send->tag), nigh_field_halves(&send->imm));
     nigh_copy_slot(slot->payload, send->buffer, bytes);
-    nigh_ring_commit_unarmed(tx, nigh_head_make(NIGH_K_MESSAGE, (uint32_t)bytes, NIGH_FIELD(send->tclass), 0),
-                             1);
+    nigh_ring_commit(tx, nigh_head_make(NIGH_K_MESSAGE, (uint32_t)bytes, NIGH_FIELD(send->tclass), 0), 1);
     tx->messages++;
     tx->bytes += bytes;
     if (!silent)

@@ -1,17 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* shm/ring.c - the parts of a ring that do not run for every message: bodies over several slots, new rings. */
 #include "shm/ring.h"
-#include "shm/copy.h"
-#include <errno.h>
-#include <stdlib.h>
 
 /* From a few lines on one wide store a line: the store queue holds 64 stores, and each waits for its line. */
-static void copy_body(void *to, const void *from, uint32_t bytes)
+static void copy_body(nigh_copy_fn wide, void *to, const void *from, uint32_t bytes)
 {
     if (bytes < 2 * NIGH_LINE)
         nigh_copy_small(to, from, bytes);
     else
-        nigh_copy_select(NIGH_COPY_PLAIN)(to, from, bytes);
+        wide(to, from, bytes);
 }
 
 /* Where the payload behind that of a header slot lies: `first` bytes from slot `low`, the rest from slot `high`. */
@@ -43,10 +40,20 @@ void nigh_ring_write_body(struct nigh_ring_tx *tx, const void *payload, uint32_t
     }
     rest = bytes - NIGH_SLOT_PAYLOAD;
     body = body_of((uint64_t)(header - tx->slots), tx->mask, rest);
+    copy_body(tx->copy, &tx->slots[body.low], from + NIGH_SLOT_PAYLOAD, body.first);
+    if (rest > body.first)
+        copy_body(tx->copy, &tx->slots[body.high], from + NIGH_SLOT_PAYLOAD + body.first, rest - body.first);
+    /* The header's line last and at once: its reader looks at it all the time and would take it away between two stores. */
     nigh_copy_small(header->payload, from, NIGH_SLOT_PAYLOAD);
-    copy_body(&tx->slots[body.low], from + NIGH_SLOT_PAYLOAD, body.first);
-    copy_body(&tx->slots[body.high], from + NIGH_SLOT_PAYLOAD + body.first, rest - body.first);
-    nigh_ring_mark(tx, tx->next + 1, nigh_slots_for(bytes) - 1);
+}
+
+void nigh_ring_own(struct nigh_ring_tx *tx, uint32_t count)
+{
+    if (!nigh_ring_room(tx, count))
+        return;
+    /* Relaxed: never word 0, and whatever the slot comes to hold, this word of it is written again or not read. */
+    for (uint32_t i = 1; i <= count; i++)
+        nigh_store_relaxed((uint64_t *)(void *)&nigh_ring_slot(tx, tx->next + i)->payload[32], 0);
 }
 
 void nigh_ring_read_body(const struct nigh_ring_rx *rx, void *out, uint32_t bytes)
@@ -62,18 +69,13 @@ void nigh_ring_read_body(const struct nigh_ring_rx *rx, void *out, uint32_t byte
     rest = bytes - NIGH_SLOT_PAYLOAD;
     body = body_of((uint64_t)(rx->at - rx->slots), rx->mask, rest);
     nigh_copy_small(to, rx->at->payload, NIGH_SLOT_PAYLOAD);
-    copy_body(to + NIGH_SLOT_PAYLOAD, &rx->slots[body.low], body.first);
-    copy_body(to + NIGH_SLOT_PAYLOAD + body.first, &rx->slots[body.high], rest - body.first);
+    copy_body(rx->copy, to + NIGH_SLOT_PAYLOAD, &rx->slots[body.low], body.first);
+    if (rest > body.first)
+        copy_body(rx->copy, to + NIGH_SLOT_PAYLOAD + body.first, &rx->slots[body.high], rest - body.first);
 }
 
-int nigh_ring_tx_use(struct nigh_ring_tx *tx, void *memory, uint32_t slots, uint32_t spare)
+void nigh_ring_tx_use(struct nigh_ring_tx *tx, void *memory, uint32_t slots, uint32_t spare)
 {
-    uint64_t *was_body = calloc((slots + 63) / 64, sizeof(*was_body));
-
-    if (!was_body)
-        return -ENOMEM;
-    free(tx->was_body);
-    tx->was_body = was_body;
     tx->slots = memory;
     tx->shift = (uint32_t)__builtin_ctz(slots);
     tx->base = tx->next;
@@ -81,13 +83,7 @@ int nigh_ring_tx_use(struct nigh_ring_tx *tx, void *memory, uint32_t slots, uint
     tx->limit = tx->next + slots - spare;
     tx->mask = slots - 1;
     tx->armed = 0;
-    return 0;
-}
-
-void nigh_ring_tx_destroy(struct nigh_ring_tx *tx)
-{
-    free(tx->was_body);
-    memset(tx, 0, sizeof(*tx));
+    tx->copy = nigh_copy_select(NIGH_COPY_PLAIN);
 }
 
 void nigh_ring_rx_use(struct nigh_ring_rx *rx, const void *memory, uint32_t slots)
@@ -96,5 +92,6 @@ void nigh_ring_rx_use(struct nigh_ring_rx *rx, const void *memory, uint32_t slot
     rx->base = rx->next;
     rx->mask = slots - 1;
     rx->shift = (uint32_t)__builtin_ctz(slots);
+    rx->copy = nigh_copy_select(NIGH_COPY_PLAIN);
     nigh_ring_advance(rx, 0);
 }

@@ -15,14 +15,15 @@
  * A message of n slots is a header slot and, below it, n - 1 slots of pure payload, in it upwards; where they go past
  * the ring's beginning the first of the payload lies there and the rest at the ring's end. Payload may look like
  * anything, also like the header of the next lap, so a slot that was payload is disarmed before the consumer can come to
- * look at it as a header: commit writes an old lap into the slot behind the message first, if that was payload when last
- * used. Small messages never pay for this.
+ * look at it as a header: commit writes an old lap into the slot behind the message first, if that can have been payload
+ * when last used.
  *
  * A producer that dies before commit has published nothing. The consumer never writes a slot.
  */
 #ifndef NIGH_SHM_RING_H
 #define NIGH_SHM_RING_H
 
+#include "shm/copy.h"
 #include "shm/layout.h"
 #include "shm/shared.h"
 #include <stdbool.h>
@@ -75,15 +76,15 @@ struct nigh_ring_tx {
     uint64_t next;           /* slots produced, ever, over all rings of this pair */
     uint64_t limit;          /* `next` may come up to here without asking for credit */
     uint64_t base;           /* `next` when this ring was taken into use */
-    uint32_t mask;           /* slots - 1 */
-    uint32_t shift;          /* log2 of slots */
-    uint32_t armed;          /* count of slots that hold payload and would have to be disarmed */
-    uint32_t spare;    /* slots kept back, so that a full ring has room for the message that replaces it */
-    uint64_t messages; /* the caller's: of one slot, posted by the short way, and their payload */
+    uint64_t armed;          /* slots from this one on were no payload when last used */
+    uint64_t messages;       /* the caller's: of one slot, posted by the short way, and their payload */
     uint64_t bytes;
+    uint32_t mask;  /* slots - 1 */
+    uint32_t shift; /* log2 of slots */
 
+    uint32_t spare; /* slots kept back, so that a full ring has room for the message that replaces it */
     const uint64_t *credit; /* consumed, in the peer's arena */
-    uint64_t *was_body;     /* a bit a slot; private */
+    nigh_copy_fn copy;      /* for bodies */
 };
 
 /* The lap of slot `seq` as a number; 16 bits of it are in word 0. */
@@ -140,50 +141,25 @@ static inline bool nigh_ring_room(struct nigh_ring_tx *tx, uint32_t count)
     return nigh_ring_refresh(tx) && nigh_ring_has_room(tx, count);
 }
 
-/* Disarms slot `seq` if it was payload. */
+/* Makes slot `seq` none that begins a message. */
 static inline void nigh_ring_disarm(struct nigh_ring_tx *tx, uint64_t seq)
 {
-    uint64_t at = (seq - tx->base) & tx->mask, bit = UINT64_C(1) << (at & 63);
-
-    if (!(tx->was_body[at >> 6] & bit))
-        return;
-    tx->was_body[at >> 6] &= ~bit;
-    tx->armed--;
     /* Relaxed: the RING_PUBLISH store that lets the consumer come here follows. */
     nigh_store_relaxed(&nigh_ring_slot(tx, seq)->head, (nigh_ring_lap(tx, seq) - 1) << NIGH_LAP_SHIFT);
 }
 
-/* Notes that `count` slots from `seq` on are payload now, a word of the bitmap at a time. */
-static inline void nigh_ring_mark(struct nigh_ring_tx *tx, uint64_t seq, uint32_t count)
-{
-    uint64_t at = (seq - tx->base) & tx->mask;
-
-    while (count) {
-        uint32_t bit = at & 63, here = 64 - bit < count ? 64 - bit : count;
-        uint64_t bits = (here == 64 ? UINT64_MAX : (UINT64_C(1) << here) - 1) << bit;
-        uint64_t *word = &tx->was_body[at >> 6];
-
-        tx->armed += (uint32_t)__builtin_popcountll(bits & ~*word);
-        *word |= bits;
-        at = (at + here) & tx->mask;
-        count -= here;
-    }
-}
-
-/* Publishes a message of `count` slots at `next`: everything but word 0 has been written. For a ring in which nothing
- * is armed. */
-static inline void nigh_ring_commit_unarmed(struct nigh_ring_tx *tx, uint64_t head, uint32_t count)
-{
-    nigh_store_release(&nigh_ring_at(tx)->head, nigh_ring_lap(tx, tx->next) << NIGH_LAP_SHIFT | head,
-                       RING_PUBLISH);
-    tx->next += count;
-}
-
+/* Publishes a message of `count` slots at `next`: everything but word 0 has been written. */
 static inline void nigh_ring_commit(struct nigh_ring_tx *tx, uint64_t head, uint32_t count)
 {
-    if (__builtin_expect(tx->armed != 0, 0))
-        nigh_ring_disarm(tx, tx->next + count);
-    nigh_ring_commit_unarmed(tx, head, count);
+    uint64_t behind = tx->next + count;
+
+    if (__builtin_expect(behind < tx->armed, 0))
+        nigh_ring_disarm(tx, behind);
+    nigh_store_release(&nigh_ring_at(tx)->head, nigh_ring_lap(tx, tx->next) << NIGH_LAP_SHIFT | head,
+                       RING_PUBLISH);
+    tx->next = behind;
+    if (count > 1)
+        tx->armed = behind + tx->mask + 1;
 }
 
 /* The words of a header slot beside word 0. Relaxed: RING_PUBLISH follows. */
@@ -192,20 +168,21 @@ static inline void nigh_ring_address(struct nigh_slot *slot, uint64_t tag, uint6
     nigh_store_pair_relaxed(&slot->tag, tag, imm);
 }
 
-/* Writes the payload of a message at `next`, over its header slot and body slots; `bytes` <= NIGH_BODY_MAX. */
+/* Writes the payload of a message at `next`: its body slots, then into its header slot. `bytes` <= NIGH_BODY_MAX. */
 void nigh_ring_write_body(struct nigh_ring_tx *tx, const void *payload, uint32_t bytes);
 
-/* Takes `memory`, zeroed and of `slots`, into use from now on, `spare` of them kept back. -ENOMEM, nothing changed
- * then. */
-int nigh_ring_tx_use(struct nigh_ring_tx *tx, void *memory, uint32_t slots, uint32_t spare);
+/* Takes the `count` slots behind the next one away from the consumer, if there is room for them, so that a message of so
+ * many does not wait for them. Asks for credit if need be. Call it when there is nothing else to do: behind a message. */
+void nigh_ring_own(struct nigh_ring_tx *tx, uint32_t count);
+
+/* Takes `memory`, zeroed and of `slots`, into use from now on, `spare` of them kept back. */
+void nigh_ring_tx_use(struct nigh_ring_tx *tx, void *memory, uint32_t slots, uint32_t spare);
 /* Lets the next message use what was kept back. */
 static inline void nigh_ring_unspare(struct nigh_ring_tx *tx)
 {
     tx->limit += tx->spare;
     tx->spare = 0;
 }
-
-void nigh_ring_tx_destroy(struct nigh_ring_tx *tx);
 
 /* ---- consumer ------------------------------------------------------------------------------------------ */
 
@@ -217,7 +194,8 @@ struct nigh_ring_rx {
     uint64_t returned;             /* of `next`, what the producer knows */
     uint64_t base;                 /* `next` when this ring was taken into use */
     uint32_t mask, shift;
-    uint64_t *credit; /* consumed, in our own arena */
+    uint64_t *credit;  /* consumed, in our own arena */
+    nigh_copy_fn copy; /* for bodies */
 };
 
 /* The next message's word 0, or 0 if there is none: a word with a lap is never 0 where a kind is set. */
@@ -245,10 +223,32 @@ static inline void nigh_ring_prefetch(const struct nigh_ring_rx *rx)
     __builtin_prefetch(rx->slots + (~(rx->next - rx->base + NIGH_RING_AHEAD) & rx->mask));
 }
 
-/* Credit goes back each quarter of the ring: in between the producer keeps its line. */
+/* Asks for the body of the message of `bytes` at the cursor, where it does not wrap. */
+static inline void nigh_ring_prefetch_body(const struct nigh_ring_rx *rx, uint32_t bytes)
+{
+    uint32_t count = nigh_slots_for(bytes) - 1, header = (uint32_t)(rx->at - rx->slots);
+
+    for (uint32_t i = 1; i <= count && i <= header; i++)
+        __builtin_prefetch(rx->at - i);
+}
+
+/* Slots read that the producer has not been told of. */
+static inline uint32_t nigh_ring_owed(const struct nigh_ring_rx *rx)
+{
+    return (uint32_t)(rx->next - rx->returned);
+}
+
+/* Credit goes back when there is nothing to read and a quarter of the ring is owed: the store takes the line away from the
+ * producer, and what the consumer stores next, an answer often, would wait for it. */
 static inline bool nigh_ring_owes(const struct nigh_ring_rx *rx)
 {
-    return rx->next - rx->returned > rx->mask >> 2;
+    return nigh_ring_owed(rx) > rx->mask >> 2;
+}
+
+/* With three eighths it goes back at once: the longest message takes a slot more than half of the smallest ring. */
+static inline bool nigh_ring_owes_much(const struct nigh_ring_rx *rx)
+{
+    return nigh_ring_owed(rx) > (rx->mask >> 3) * 3;
 }
 
 static inline void nigh_ring_return(struct nigh_ring_rx *rx)

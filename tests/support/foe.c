@@ -101,7 +101,6 @@ void foe_close(struct foe *foe)
         nigh_view_unmap(&foe->view);
         nigh_bell_close(&foe->victim);
     }
-    nigh_ring_tx_destroy(&foe->tx);
     nigh_bell_close(&foe->bell);
     nigh_arena_destroy(&foe->arena);
 }
@@ -123,7 +122,7 @@ void foe_ring(struct foe *foe, uint32_t slots)
     uint64_t offset;
 
     must(nigh_arena_ring_alloc(&foe->arena, slots, &offset), "ring");
-    must(nigh_ring_tx_use(&foe->tx, foe->arena.base + offset, slots, 0), "ring");
+    nigh_ring_tx_use(&foe->tx, foe->arena.base + offset, slots, 0);
     foe->ring_word = offset / NIGH_PAGE << 8 | (31 - (uint32_t)__builtin_clz(slots));
     nigh_store_release(&foe->pair->ring, foe->ring_word, DIRECTORY_SET);
 }

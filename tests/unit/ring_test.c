@@ -42,7 +42,7 @@ static void open_at(uint32_t slots, uint64_t begun, uint32_t spare)
     ring.slots = zeroed(slots);
     ring.tx.credit = &ring.credit;
     ring.rx.credit = &ring.credit;
-    assert_int_equal(nigh_ring_tx_use(&ring.tx, ring.slots, slots, spare), 0);
+    nigh_ring_tx_use(&ring.tx, ring.slots, slots, spare);
     nigh_ring_rx_use(&ring.rx, ring.slots, slots);
     if (!begun)
         return;
@@ -57,7 +57,6 @@ static void open_at(uint32_t slots, uint64_t begun, uint32_t spare)
 static int close_ring(void **state)
 {
     (void)state;
-    nigh_ring_tx_destroy(&ring.tx);
     free(ring.slots);
     ring.slots = NULL;
     return 0;
@@ -77,6 +76,8 @@ static void put(const void *payload, uint32_t bytes, uint64_t tag)
     nigh_ring_at(&ring.tx)->tag = tag;
     nigh_ring_write_body(&ring.tx, payload, bytes);
     nigh_ring_commit(&ring.tx, nigh_head_make(KIND, bytes, 3, 9), count);
+    /* Whatever is taken ahead, nobody sees it. */
+    nigh_ring_own(&ring.tx, (uint32_t)(tag % 36));
 }
 
 static void get(const void *payload, uint32_t bytes, uint64_t tag)
@@ -202,6 +203,45 @@ static void test_full(void **state)
     assert_true(nigh_ring_room(&ring.tx, 1));
 }
 
+/* A consumer that has always more to read keeps back less than the longest message needs. */
+static void test_credit_kept_back(void **state)
+{
+    uint8_t payload[40] = {0};
+
+    (void)state;
+    open_at(64, 0, 0);
+    for (uint32_t i = 0; i < 1000; i++) {
+        assert_true(nigh_ring_room(&ring.tx, 33));
+        put(payload, 8, i);
+        assert_int_not_equal(nigh_ring_peek(&ring.rx), 0);
+        nigh_ring_advance(&ring.rx, 1);
+        if (nigh_ring_owes_much(&ring.rx))
+            nigh_ring_return(&ring.rx);
+    }
+    assert_true(nigh_ring_owed(&ring.rx) < 32);
+}
+
+/* Slots are taken ahead where there is room for them and nowhere else, and never their first word. */
+static void test_own(void **state)
+{
+    uint64_t ones[NIGH_LINE / 8];
+
+    (void)state;
+    open_at(64, 0, 0);
+    memset(ring.slots, 0xff, 64 * sizeof(*ring.slots));
+    memset(ones, 0xff, sizeof(ones));
+    nigh_ring_own(&ring.tx, 64);
+    for (uint32_t i = 0; i < 64; i++)
+        assert_memory_equal(&ring.slots[i], ones, sizeof(ones));
+    nigh_ring_own(&ring.tx, 3);
+    for (uint32_t i = 0; i < 64; i++) {
+        const struct nigh_slot *slot = nigh_ring_slot(&ring.tx, i);
+
+        assert_int_equal(memcmp(slot, ones, sizeof(ones)) != 0, i >= 1 && i <= 3);
+        assert_true(slot->head == UINT64_MAX);
+    }
+}
+
 /* A larger ring takes over where the full one ended; credit goes on counting. */
 static void test_larger_ring(void **state)
 {
@@ -217,7 +257,7 @@ static void test_larger_ring(void **state)
         put(payload, 8, put_count++);
     nigh_ring_unspare(&ring.tx);
     put(payload, 8, 1000); /* stands for MOVE */
-    assert_int_equal(nigh_ring_tx_use(&ring.tx, large, 256, 0), 0);
+    nigh_ring_tx_use(&ring.tx, large, 256, 0);
     ring.slots = large;
     fill(payload, 100, 7);
     for (uint32_t i = 0; i < 100; i++)
@@ -317,6 +357,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test_teardown(test_payload_that_looks_like_headers, close_ring),
     cmocka_unit_test_teardown(test_laps_beyond_16_bits, close_ring),
     cmocka_unit_test_teardown(test_full, close_ring),
+    cmocka_unit_test_teardown(test_credit_kept_back, close_ring),
+    cmocka_unit_test_teardown(test_own, close_ring),
     cmocka_unit_test_teardown(test_larger_ring, close_ring),
     cmocka_unit_test_teardown(test_credit_that_lies, close_ring),
     cmocka_unit_test_teardown(test_two_threads, close_ring),
