@@ -14,7 +14,9 @@ static int take_index(struct nigh_context *context, uint32_t *index)
         return 0;
     }
     if (context->index_next == context->config.peers_max) {
-        nigh_log(NIGH_LOG_ERROR, "no endpoint left: all %u of peers_max (NIGH_PEERS_MAX) are in use",
+        nigh_log(NIGH_LOG_ERROR,
+                 "no endpoint left: all %u of peers_max (NIGH_PEERS_MAX) are in use: disconnect some, or set "
+                 "it higher (65536 at most)",
                  context->config.peers_max);
         return -ENOSPC;
     }
@@ -255,11 +257,31 @@ static int attached(void *user, void *cookie, const struct nigh_attach *attach)
         nigh_endpoint_fail(endpoint, NIGH_BROKEN, rc, "its shared memory is not sound");
     } else {
         /* Ours is the fault, not the peer's: what was refused and by which limit has been logged. */
-        nigh_log(NIGH_LOG_WARN, "rank %u: not connected to rank %d: its shared memory cannot be mapped (%s)",
+        nigh_log(NIGH_LOG_WARN,
+                 "rank %u: not connected to rank %d: its shared memory cannot be mapped (%s): raise the "
+                 "limit that is named above, then connect again",
                  endpoint->context->config.rank, (int)endpoint->rank, strerror(-rc));
         nigh_endpoint_fail(endpoint, NIGH_PEER_CLOSED, -ECONNRESET, NULL);
     }
     return rc;
+}
+
+static const char *advice(int error)
+{
+    switch (error) {
+    case -ECONNREFUSED:
+        return "the context that was addressed is closed: ask for its new address";
+    case -EACCES:
+        return "the processes of a job must be of one user";
+    case -EMFILE:
+        return "here or there no file descriptor is left: raise the limit (ulimit -n)";
+    case -ENOMEM:
+        return "here or there no memory is left";
+    case -ENOSPC:
+        return "it has as many peers as it may: set NIGH_PEERS_MAX higher there";
+    default:
+        return "all processes of a job must load the same nigh";
+    }
 }
 
 static void failed(void *user, void *cookie, int error)
@@ -267,8 +289,8 @@ static void failed(void *user, void *cookie, int error)
     struct nigh_endpoint *endpoint = cookie;
     struct nigh_context *context = user;
 
-    nigh_log(NIGH_LOG_WARN, "rank %u: cannot connect to rank %d of job %llx: %s", context->config.rank,
-             (int)endpoint->rank, (unsigned long long)endpoint->job, strerror(-error));
+    nigh_log(NIGH_LOG_WARN, "rank %u: cannot connect to rank %d of job %llx: %s: %s", context->config.rank,
+             (int)endpoint->rank, (unsigned long long)endpoint->job, strerror(-error), advice(error));
     endpoint->dead = true;
     nigh_endpoint_fail(endpoint, NIGH_PEER_CLOSED, -ECONNRESET, NULL);
 }

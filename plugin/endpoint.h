@@ -105,7 +105,7 @@ struct nigh_endpoint {
 
     struct nigh_endpoint *next_busy, *next_all, **link_all;
     struct nigh_endpoint *next_alike, **link_alike; /* peers.c */
-    uint64_t heard; /* when, on the context's clock */
+    uint64_t heard;                                 /* when, on the context's clock */
 };
 
 /* ---- connect.c: life ---- */

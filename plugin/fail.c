@@ -141,8 +141,7 @@ static void note(const struct nigh_endpoint *endpoint, enum nigh_state state, co
         context->counters.broken++;
         nigh_log(NIGH_LOG_ERROR,
                  "rank %u: peer rank %d (process %d) broke the protocol: %s; its operations fail with "
-                 "EPROTO, all others "
-                 "go on",
+                 "EPROTO, all others go on; is it of another build, or was its memory overwritten?",
                  context->config.rank, (int)endpoint->rank, endpoint->pid, why);
     } else if (state == NIGH_PEER_DEAD) {
         context->counters.lost++;

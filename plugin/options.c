@@ -239,8 +239,10 @@ static void read_directory(struct reader *reader, const struct nigh_open *option
     if (!directory)
         return;
     if (strlen(directory) >= sizeof(out->directory)) {
-        nigh_log(NIGH_LOG_ERROR, "NIGH_DIR=\"%s\" is %zu bytes long: a socket's path holds at most %zu",
-                 directory, strlen(directory), sizeof(out->directory) - 1);
+        nigh_log(
+            NIGH_LOG_ERROR,
+            "NIGH_DIR=\"%s\" is %zu bytes long: a socket's path holds at most %zu: name a shorter directory",
+            directory, strlen(directory), sizeof(out->directory) - 1);
         reader->error = -ENAMETOOLONG;
         return;
     }

@@ -47,8 +47,10 @@ static uint64_t find_machine(void)
     ssize_t bytes = fd < 0 ? -1 : nigh_os.read(fd, id, sizeof(id));
 
     if (bytes <= 0)
-        nigh_log(NIGH_LOG_WARN, "cannot read %s (%s): addresses do not tell this machine from others", path,
-                 bytes < 0 ? strerror(errno) : "empty");
+        nigh_log(NIGH_LOG_WARN,
+                 "cannot read %s (%s): addresses do not tell this machine from others: mount /proc, or do "
+                 "not take addresses elsewhere",
+                 path, bytes < 0 ? strerror(errno) : "empty");
     nigh_os_close(fd);
     return bytes > 0 ? hash(id, (size_t)bytes, 0) : 0;
 }
@@ -61,7 +63,9 @@ static uint64_t find_network(void)
     int error = fd < 0 ? -1 : nigh_os.fstat(fd, &stat);
 
     if (error < 0)
-        nigh_log(NIGH_LOG_WARN, "cannot look at %s (%s): addresses do not tell network namespaces apart",
+        nigh_log(NIGH_LOG_WARN,
+                 "cannot look at %s (%s): addresses do not tell network namespaces apart: mount /proc, or "
+                 "set NIGH_DIR",
                  path, strerror(errno));
     nigh_os_close(fd);
     return error < 0 ? 0 : hash(&stat.st_ino, sizeof(stat.st_ino), 1);

@@ -56,13 +56,14 @@ static int check_config(const struct nigh_arena_config *config)
         nigh_log(
             NIGH_LOG_ERROR,
             "shared memory for %u peers with rings of %u slots cannot be made: peers must be 1 to %u, slots "
-            "a power of two from %u to %u",
+            "a power of two from %u to %u: mend NIGH_PEERS_MAX or NIGH_RING",
             config->peers_max, config->ring_slots_max, NIGH_PEERS_MAX, NIGH_RING_SLOTS_MIN,
             NIGH_RING_SLOTS_MAX);
         return -EINVAL;
     }
     if (config->pool_bytes > most || config->heap_bytes > most) {
-        nigh_log(NIGH_LOG_ERROR, "pool of %s and heap of %s: neither may exceed %s",
+        nigh_log(NIGH_LOG_ERROR,
+                 "a pool of %s and a heap of %s: neither may exceed %s: set NIGH_POOL or NIGH_HEAP lower",
                  nigh_bytes_text(config->pool_bytes, pool), nigh_bytes_text(config->heap_bytes, heap),
                  nigh_bytes_text(most, limit));
         return -ENOMEM;
@@ -109,7 +110,9 @@ static void log_refusal(const char *what, uint64_t bytes, const char *why)
 
 static int system_error(const char *call, int error)
 {
-    nigh_log(NIGH_LOG_ERROR, "%s failed: %s; nigh's shared memory needs memfd_create and seals (Linux 5.1)",
+    nigh_log(NIGH_LOG_ERROR,
+             "%s failed: %s; nigh's shared memory needs memfd_create and seals (Linux 5.1): let the sandbox "
+             "allow them, or raise the limit of descriptors (ulimit -n)",
              call, strerror(error));
     return nigh_memfd_error(error);
 }

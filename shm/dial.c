@@ -60,8 +60,8 @@ static int check_listener(struct nigh_exchange *exchange, int fd)
     if (!error && listener.uid != rendezvous->place.uid) {
         nigh_log(NIGH_LOG_ERROR,
                  "rank %" PRIu32 " of job %016" PRIx64
-                 " is held by a process of user %u (process %d), and this "
-                 "is user %u: not attached",
+                 " is held by a process of user %u (process %d), and this is user %u: not attached; give the "
+                 "job an id of its own (NIGH_JOB)",
                  exchange->to.rank, exchange->to.job, (unsigned)listener.uid, (int)listener.pid,
                  (unsigned)rendezvous->place.uid);
         error = -EACCES;
@@ -190,7 +190,9 @@ void nigh_dial_ready(struct nigh_exchange *exchange)
     } else if (error) {
         nigh_log(NIGH_LOG_WARN, "rank %" PRIu32 " of job %016" PRIx64 " (process %d): %s", exchange->to.rank,
                  exchange->to.job, (int)exchange->pid,
-                 error == -EMFILE ? "no descriptors left for its memory" : "its answer is malformed");
+                 error == -EMFILE
+                     ? "no descriptors are left for its memory: raise the limit (ulimit -n)"
+                     : "its answer is malformed: all processes of a job must load the same nigh");
         nigh_exchange_tell(exchange, NIGH_WIRE_DONE, error);
         refused(exchange, error);
     } else if (message.kind == NIGH_WIRE_REFUSE) {

@@ -33,8 +33,8 @@ static int failed(const char *call)
     int error = errno;
 
     nigh_log(NIGH_LOG_ERROR,
-             "making or mapping a doorbell failed: %s: %s (limits: ulimit -n, ulimit -v, vm.max_map_count, "
-             "the memory of the machine and of the cgroup)",
+             "making or mapping a doorbell failed: %s: %s (raise what stands in the way: ulimit -n, ulimit "
+             "-v, vm.max_map_count, the memory of the machine or of the cgroup)",
              call, strerror(error));
     return nigh_memfd_error(error);
 }
@@ -160,7 +160,9 @@ static void register_once(void)
     registered = offered >= 0 && (offered & needed) == needed &&
                  nigh_os.membarrier(MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0) == 0;
     if (!registered)
-        nigh_log(NIGH_LOG_INFO, "membarrier is refused here: every message pays a fence of its own");
+        nigh_log(
+            NIGH_LOG_INFO,
+            "membarrier is refused here: every message pays a fence of its own; let the sandbox allow it");
 }
 
 bool nigh_bell_light(void)

@@ -13,7 +13,9 @@ static void log_stranger(struct nigh_rendezvous *rendezvous, const struct nigh_c
     if (rendezvous->strangers_logged)
         return;
     rendezvous->strangers_logged = true;
-    nigh_log(NIGH_LOG_WARN, "process %d of user %u tried to attach to this process of user %u: refused",
+    nigh_log(NIGH_LOG_WARN,
+             "process %d of user %u tried to attach to this process of user %u: refused; the processes of a "
+             "job must be of one user",
              (int)stranger->pid, (unsigned)stranger->uid, (unsigned)rendezvous->place.uid);
 }
 
@@ -185,8 +187,10 @@ void nigh_greet_ready(struct nigh_exchange *exchange)
     if (!error)
         nigh_exchange_close_fds(fds);
     if (error != -EMFILE)
-        nigh_log(NIGH_LOG_WARN, "process %d sent something that is no greeting of this version: refused",
-                 (int)exchange->pid);
+        nigh_log(NIGH_LOG_WARN,
+                 "process %d sent something that is no greeting of version %u: refused; all processes of a "
+                 "job must load the same nigh",
+                 (int)exchange->pid, NIGH_WIRE_VERSION);
     refuse(exchange, error == -EMFILE ? error : -EPROTO);
 }
 

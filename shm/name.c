@@ -266,13 +266,20 @@ static void log_failure(const struct nigh_name *name, int error)
     if (error == -EADDRINUSE)
         log_in_use(name);
     else if (error == -ENAMETOOLONG)
-        nigh_log(NIGH_LOG_ERROR, "the directory %s is too long for socket names: %zu bytes, at most 79",
+        nigh_log(NIGH_LOG_ERROR,
+                 "the directory %s is too long for socket names: %zu bytes, at most 79: name a shorter one "
+                 "(NIGH_DIR)",
                  where, strlen(where));
     else if (error == -EEXIST)
-        nigh_log(NIGH_LOG_ERROR, "%s/%016" PRIx64 "-%" PRIu32 " exists and is not a socket of this user",
+        nigh_log(NIGH_LOG_ERROR,
+                 "%s/%016" PRIx64 "-%" PRIu32
+                 " exists and is not a socket of this user: remove it, or set NIGH_DIR to another directory",
                  where, name->job, name->rank);
     else if (error == -EAGAIN)
-        nigh_log(NIGH_LOG_ERROR, "%s has been locked by another process for a second", where);
+        nigh_log(NIGH_LOG_ERROR,
+                 "%s has been locked by another process for a second: end the process that keeps it (fuser), "
+                 "or set NIGH_DIR to another directory",
+                 where);
     else if (error == -EMFILE)
         nigh_log(NIGH_LOG_ERROR, "no file descriptor is left for a socket: raise the limit (ulimit -n)");
     else

@@ -110,7 +110,9 @@ int nigh_rendezvous_open(const struct nigh_rendezvous_config *config, struct nig
     }
     if (error) {
         if (!logged)
-            nigh_log(NIGH_LOG_ERROR, "cannot watch descriptors: %s", strerror(-error));
+            nigh_log(NIGH_LOG_ERROR,
+                     "cannot watch descriptors: %s (limits: ulimit -n, fs.epoll.max_user_watches, memory)",
+                     strerror(-error));
         nigh_rendezvous_close(rendezvous);
         return error == -ENFILE ? -EMFILE : error;
     }

@@ -97,7 +97,8 @@ int nigh_service_start(int fd, struct nigh_bell *bell, const struct nigh_arena_s
     error = service->stop < 0 ? -errno : start_thread(service);
     if (error) {
         nigh_log(NIGH_LOG_ERROR,
-                 "cannot start the service thread: %s (limits: ulimit -u, ulimit -v, ulimit -n)",
+                 "cannot start the service thread: %s (raise what stands in the way: ulimit -u, ulimit -v, "
+                 "ulimit -n)",
                  strerror(-error));
         nigh_os_close(service->stop);
         free(service);

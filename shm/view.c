@@ -19,6 +19,14 @@ static int broken(const char *what)
     return -EPROTO;
 }
 
+/* Two values that do not agree: what it says, and what there is or may be. */
+static int broken_value(const char *what, uint64_t value, uint64_t other, const char *advice)
+{
+    nigh_log(NIGH_LOG_ERROR, "a peer's shared memory is refused: %s: %" PRIu64 ", not %" PRIu64 "%s", what,
+             value, other, advice);
+    return -EPROTO;
+}
+
 static int check_seals(int fd)
 {
     static const struct {
@@ -88,13 +96,15 @@ static int check_header(const struct nigh_arena_header *header, uint64_t bytes, 
     if (header->magic != NIGH_ARENA_MAGIC)
         return broken("it is not an arena (wrong magic number)");
     if (header->version != NIGH_LAYOUT_VERSION)
-        return broken("its layout is of another version of nigh");
+        return broken_value("its layout is of another version", header->version, NIGH_LAYOUT_VERSION,
+                            "; all processes of a job must load the same nigh");
     if (header->incarnation != incarnation)
         return broken("it belongs to another context than the one that was greeted");
     if (header->bytes != bytes)
-        return broken("its size is not the one that its header names");
+        return broken_value("its size is not the one that its header names", header->bytes, bytes, "");
     if (header->peers_max == 0 || header->peers_max > NIGH_PEERS_MAX)
-        return broken("its number of peers is out of range");
+        return broken_value("its number of peers is out of range (from 1)", header->peers_max, NIGH_PEERS_MAX,
+                            " at most");
     if (header->flags & ~NIGH_ARENA_FENCES || header->reserved0 ||
         memcmp(header->reserved, zero.reserved, sizeof(zero.reserved)) != 0)
         return broken("reserved fields of its header are not zero");
@@ -121,8 +131,8 @@ int nigh_view_map(int fd, uint64_t incarnation, struct nigh_view *out)
     base = nigh_os.mmap(NULL, bytes, PROT_READ, MAP_SHARED, fd, 0);
     if (base == MAP_FAILED || nigh_os.madvise(base, bytes, MADV_DONTFORK)) {
         nigh_log(NIGH_LOG_ERROR,
-                 "mapping a peer's shared memory of %" PRIu64 " bytes failed: %s (limits: ulimit -v, "
-                 "vm.max_map_count)",
+                 "mapping a peer's shared memory of %" PRIu64
+                 " bytes failed: %s (raise what stands in the way: ulimit -v, vm.max_map_count)",
                  bytes, strerror(errno));
         if (base != MAP_FAILED)
             nigh_os.munmap(base, bytes);

@@ -268,8 +268,9 @@ struct spoilt {
 static struct spoilt spoilt[] = {
     {"magic", FIELD(magic), 1, "magic"},
     {"magic_zero", FIELD(magic), 0, "magic"},
-    {"version_newer", FIELD(version), NIGH_LAYOUT_VERSION + 1, "version"},
-    {"version_zero", FIELD(version), 0, "version"},
+    {"version_newer", FIELD(version), NIGH_LAYOUT_VERSION + 1,
+     "of another version: 2, not 1; all processes of a job must load the same nigh"},
+    {"version_zero", FIELD(version), 0, "of another version: 0, not 1"},
     {"incarnation_of_another", FIELD(incarnation), INCARNATION + 1, "another context"},
     {"incarnation_zero", FIELD(incarnation), 0, "another context"},
     {"peers_none", FIELD(peers_max), 0, "number of peers"},
