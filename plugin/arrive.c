@@ -120,8 +120,8 @@ static inline bool deliver_plain(struct nigh_endpoint *endpoint, struct nigh_rec
         nigh_ring_read_body(&endpoint->rx, op->buffer, bytes);
     tally->messages++;
     tally->bytes += bytes;
-    nigh_completion_fill(nigh_cq_next(&context->cq), op->context, NIGH_OP_RECV, bytes, tag, imm,
-                         endpoint->source, endpoint);
+    nigh_completion_fill(nigh_cq_next(&context->cq), op->context, NIGH_OP_RECV, op->posted.tclass, bytes, tag,
+                         imm, endpoint->source, endpoint);
     nigh_slab_give(&context->recv_ops, op);
     return true;
 }

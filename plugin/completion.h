@@ -85,16 +85,22 @@ static inline void nigh_cq_push(struct nigh_cq *cq, const struct nigh_completion
     *nigh_cq_next(cq) = *completion;
 }
 
+/* The class where NIGH_DONE_CLASS() finds it. */
+static inline uint16_t nigh_done_class(uint32_t tclass)
+{
+    return (uint16_t)(tclass << 8);
+}
+
 /* A completion without an error, flags or data. Eight words: what compilers make of an initializer is partly stored
  * twice. */
 static inline void nigh_completion_fill(struct nigh_completion *done, uint64_t context, uint16_t op,
-                                        uint64_t bytes, uint64_t tag, uint64_t imm, uint64_t source,
-                                        struct nigh_endpoint *endpoint)
+                                        uint32_t tclass, uint64_t bytes, uint64_t tag, uint64_t imm,
+                                        uint64_t source, struct nigh_endpoint *endpoint)
 {
     struct {
         int32_t status;
         uint16_t op, flags;
-    } what = {0, op, 0};
+    } what = {0, op, nigh_done_class(tclass)};
 
     done->context = context;
     memcpy(&done->status, &what, sizeof(what));

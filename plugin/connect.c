@@ -331,15 +331,16 @@ int nigh_endpoint_check(const struct nigh_endpoint *endpoint)
 
 static int target_of(struct nigh_context *context, const struct nigh_connect *to, struct nigh_identity *who)
 {
-    if (nigh_check_size(to, to->size, sizeof(*to)) || to->reserved[0] || to->reserved[1])
+    if (nigh_check_size(to, to->size, sizeof(*to)) || to->reserved)
         return -EINVAL;
     if ((to->rank == NIGH_RANK_NONE) == (to->address == NULL))
         return -EINVAL;
     if (to->address)
-        return nigh_rendezvous_parse(context->rendezvous, to->address, who);
-    if (to->rank >= context->config.ranks)
+        return to->job ? -EINVAL : nigh_rendezvous_parse(context->rendezvous, to->address, who);
+    *who = (struct nigh_identity){.job = to->job ? to->job : context->config.job, .rank = to->rank};
+    /* How many ranks another job has is not known here. */
+    if (who->job == context->config.job && who->rank >= context->config.ranks)
         return -ERANGE;
-    *who = (struct nigh_identity){.job = context->config.job, .rank = to->rank};
     return 0;
 }
 

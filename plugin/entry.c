@@ -205,21 +205,25 @@ static int entry_heap_free(struct nigh_context *context, void *memory)
 static int register_memory(struct nigh_context *context, const struct nigh_register *memory, uint64_t *key,
                            struct nigh_region **out)
 {
+    bool chosen = memory->flags & NIGH_REGISTER_KEY;
     struct nigh_region *region;
     uint64_t offset;
     int rc;
 
     if (nigh_check_size(memory, memory->size, sizeof(*memory)) || memory->reserved[0] ||
-        memory->reserved[1] || !memory->bytes || !memory->flags ||
-        memory->flags & ~(NIGH_REMOTE_READ | NIGH_REMOTE_WRITE))
+        memory->reserved[1] || !memory->bytes || !(memory->flags & (NIGH_REMOTE_READ | NIGH_REMOTE_WRITE)) ||
+        memory->flags & ~(NIGH_REMOTE_READ | NIGH_REMOTE_WRITE | NIGH_REGISTER_KEY) ||
+        (chosen && !(*key & NIGH_KEY_CHOSEN)))
         return -EINVAL;
     if (!memory->buffer)
         return -EFAULT;
     nigh_log_use(&context->log);
-    rc = nigh_region_add(&context->regions, memory->buffer, memory->bytes, memory->flags, &region);
+    rc = nigh_region_add(&context->regions, memory->buffer, memory->bytes, memory->flags, chosen ? *key : 0,
+                         &region);
     if (rc)
         return rc;
-    if (memory->flags & NIGH_REMOTE_READ &&
+    /* The table that peers look at is by slot, which a chosen key does not tell: those are asked for. */
+    if (memory->flags & NIGH_REMOTE_READ && !chosen &&
         nigh_heap_find(context->heap, memory->buffer, memory->bytes, &offset) == 0)
         nigh_shown_add(&context->arena, context->heap, region, offset);
     *key = region->key;
@@ -298,6 +302,20 @@ static int entry_query(struct nigh_context *context, struct nigh_endpoint *endpo
     return GUARDED(context, nigh_query(context, endpoint, what, out, bytes));
 }
 
+static int check_address(struct nigh_context *context, const struct nigh_address *address)
+{
+    struct nigh_identity who;
+
+    return nigh_rendezvous_parse(context->rendezvous, address, &who);
+}
+
+static int entry_check_address(struct nigh_context *context, const struct nigh_address *address)
+{
+    if (!context || !address)
+        return -EINVAL;
+    return GUARDED(context, check_address(context, address));
+}
+
 static const struct nigh_ops table = {
     .abi = NIGH_ABI,
     .size = sizeof(struct nigh_ops),
@@ -329,6 +347,7 @@ static const struct nigh_ops table = {
     .wait = entry_wait,
     .wait_fd = entry_wait_fd,
     .query = entry_query,
+    .check_address = entry_check_address,
 };
 
 __attribute__((visibility("default"))) const struct nigh_ops *nigh_transport(uint32_t abi)

@@ -30,6 +30,7 @@ int nigh_probe(struct nigh_context *context, struct nigh_endpoint *from, uint64_
     }
     *found = (struct nigh_completion){
         .op = NIGH_OP_RECV,
+        .flags = nigh_done_class(tclass),
         .bytes = message->total,
         .tag = message->tag,
         .imm = message->imm,

@@ -36,12 +36,36 @@ static uint64_t random_part(void)
     return value & NIGH_KEY_LOW;
 }
 
-int nigh_region_add(struct nigh_regions *regions, void *base, uint64_t bytes, uint32_t flags,
+static struct nigh_region **chain_of(struct nigh_regions *regions, uint64_t key)
+{
+    return &regions->chosen[key * UINT64_C(0x9e3779b97f4a7c15) >> 32 & (NIGH_REGION_CHAINS - 1)];
+}
+
+/* The region of a key, or NULL. */
+static struct nigh_region *find(const struct nigh_regions *regions, uint64_t key)
+{
+    uint32_t slot = nigh_region_slot(key);
+    struct nigh_region *region;
+
+    if (key & NIGH_KEY_CHOSEN) {
+        region = *chain_of((struct nigh_regions *)(uintptr_t)regions, key);
+        while (region && region->key != key)
+            region = region->next;
+        return region;
+    }
+    region = slot < regions->used_to ? regions->slots[slot] : NULL;
+    return region && region->key == key ? region : NULL;
+}
+
+int nigh_region_add(struct nigh_regions *regions, void *base, uint64_t bytes, uint32_t flags, uint64_t key,
                     struct nigh_region **out)
 {
-    struct nigh_region *region = malloc(sizeof(*region));
+    struct nigh_region *region, **chain;
     int rc;
 
+    if (key && find(regions, key))
+        return -EEXIST;
+    region = malloc(sizeof(*region));
     if (!region)
         return -ENOMEM;
     if (!regions->free_count && regions->used_to == regions->size) {
@@ -57,7 +81,13 @@ int nigh_region_add(struct nigh_regions *regions, void *base, uint64_t bytes, ui
     region->flags = flags;
     region->pins = 0;
     region->shown = false;
-    region->key = random_part() | (uint64_t)(region->slot + 1) << NIGH_KEY_SLOT_SHIFT;
+    region->key = key ? key : random_part() | (uint64_t)(region->slot + 1) << NIGH_KEY_SLOT_SHIFT;
+    region->next = NULL;
+    if (key) {
+        chain = chain_of(regions, key);
+        region->next = *chain;
+        *chain = region;
+    }
     regions->slots[region->slot] = region;
     *out = region;
     return 0;
@@ -65,7 +95,7 @@ int nigh_region_add(struct nigh_regions *regions, void *base, uint64_t bytes, ui
 
 void nigh_region_pin(const struct nigh_regions *regions, uint64_t key, int by)
 {
-    regions->slots[nigh_region_slot(key)]->pins += (uint32_t)by;
+    find(regions, key)->pins += (uint32_t)by;
 }
 
 int nigh_region_check(const struct nigh_regions *regions, const struct nigh_region *region)
@@ -78,6 +108,12 @@ int nigh_region_check(const struct nigh_regions *regions, const struct nigh_regi
 
 void nigh_region_remove(struct nigh_regions *regions, struct nigh_region *region)
 {
+    struct nigh_region **link = chain_of(regions, region->key);
+
+    while (*link && *link != region)
+        link = &(*link)->next;
+    if (*link)
+        *link = region->next;
     regions->slots[region->slot] = NULL;
     regions->free[regions->free_count++] = region->slot;
     free(region);
@@ -86,10 +122,9 @@ void nigh_region_remove(struct nigh_regions *regions, struct nigh_region *region
 int nigh_region_at(const struct nigh_regions *regions, uint64_t key, uint64_t offset, uint64_t bytes,
                    uint32_t need, uint8_t **at)
 {
-    uint32_t slot = nigh_region_slot(key);
-    const struct nigh_region *region = slot < regions->used_to ? regions->slots[slot] : NULL;
+    const struct nigh_region *region = find(regions, key);
 
-    if (!region || region->key != key || (region->flags & need) != need)
+    if (!region || (region->flags & need) != need)
         return -EACCES;
     if (offset > region->bytes || bytes > region->bytes - offset)
         return -ERANGE;

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 struct nigh_region {
+    struct nigh_region *next; /* in the chain of its chosen key */
     uint8_t *base;
     uint64_t bytes;
     uint64_t key;
@@ -16,7 +17,10 @@ struct nigh_region {
     bool shown;    /* in the table that peers look at */
 };
 
+#define NIGH_REGION_CHAINS 64u
+
 struct nigh_regions {
+    struct nigh_region *chosen[NIGH_REGION_CHAINS]; /* those with keys that hosts chose */
     struct nigh_region **slots;
     uint32_t size, used_to;
     uint32_t *free;
@@ -28,6 +32,7 @@ struct nigh_regions {
  *
  *   63 62            40 39                       0
  *   |0|  slot + 1      |  random                 |
+ *   |1|  whatever the host chose                 |
  */
 #define NIGH_KEY_SLOT_SHIFT 40
 #define NIGH_KEY_SLOTS      ((UINT32_C(1) << 23) - 1)
@@ -39,8 +44,8 @@ static inline uint32_t nigh_region_slot(uint64_t key)
     return (uint32_t)(key >> NIGH_KEY_SLOT_SHIFT) - 1;
 }
 
-/* -ENOMEM, -ENOSPC. */
-int nigh_region_add(struct nigh_regions *regions, void *base, uint64_t bytes, uint32_t flags,
+/* `key`: the chosen one, or 0. -ENOMEM, -ENOSPC, -EEXIST. */
+int nigh_region_add(struct nigh_regions *regions, void *base, uint64_t bytes, uint32_t flags, uint64_t key,
                     struct nigh_region **out);
 /* Counts an operation of a peer that goes on beyond this call: `by` is 1 or -1. The key is a good one. */
 void nigh_region_pin(const struct nigh_regions *regions, uint64_t key, int by);

@@ -27,13 +27,14 @@ static struct nigh_send_op *queue_pop(struct nigh_send_queue *queue)
     return op;
 }
 
-static void completion_of(struct nigh_endpoint *endpoint, uint64_t context, uint16_t op, int status,
-                          uint64_t bytes)
+static void completion_of(struct nigh_endpoint *endpoint, uint64_t context, uint16_t op, uint32_t tclass,
+                          int status, uint64_t bytes)
 {
     struct nigh_completion done = {
         .context = context,
         .status = status,
         .op = op,
+        .flags = nigh_done_class(tclass),
         .bytes = bytes,
         .source = endpoint->source,
         .endpoint = endpoint,
@@ -61,7 +62,7 @@ void nigh_send_complete(struct nigh_endpoint *endpoint, struct nigh_send_op *op,
     if (op->op && op->silent && !status)
         nigh_cq_unreserve(&endpoint->context->cq, 1);
     else if (op->op)
-        completion_of(endpoint, op->context, op->op, status, bytes);
+        completion_of(endpoint, op->context, op->op, op->tclass, status, bytes);
     nigh_send_discard(endpoint, op);
 }
 
@@ -305,7 +306,7 @@ static void sent(struct nigh_endpoint *endpoint, const struct nigh_send *send, e
     if (send->flags & NIGH_SILENT)
         nigh_cq_unreserve(&context->cq, 1);
     else
-        completion_of(endpoint, send->context, NIGH_OP_SEND, 0, send->bytes);
+        completion_of(endpoint, send->context, NIGH_OP_SEND, send->tclass, 0, send->bytes);
 }
 
 /* At most a body: consecutive slots. */
@@ -408,6 +409,6 @@ int nigh_send_post(struct nigh_endpoint *endpoint, const struct nigh_send *send)
     tx->bytes += bytes;
     if (!silent)
         nigh_completion_fill(nigh_cq_next_unpromised(&context->cq), NIGH_FIELD(send->context), NIGH_OP_SEND,
-                             bytes, 0, 0, endpoint->source, endpoint);
+                             NIGH_FIELD(send->tclass), bytes, 0, 0, endpoint->source, endpoint);
     return __builtin_expect(nigh_link_must_wake(endpoint), 0) ? woken(endpoint) : 0;
 }

@@ -128,7 +128,8 @@ struct nigh_connect {
     const struct nigh_address *address; /* the peer's address, or NULL to use `rank` */
     uint64_t source;                    /* the number that completions give as this peer's `source`;
                                            NIGH_SOURCE_NONE = its rank */
-    uint64_t reserved[2];               /* zero */
+    uint64_t job;                       /* the job that `rank` is in; 0 = this context's own */
+    uint64_t reserved;                  /* zero */
 };
 
 /*
@@ -222,6 +223,8 @@ enum nigh_op {
 /* flags of struct nigh_completion */
 #define NIGH_DONE_RELEASED (1u << 0) /* this multi-receive buffer is the host's again */
 #define NIGH_DONE_LENT     (1u << 1) /* `data` must be given back by release() */
+/* Of sends, lends and receives the traffic class: one context carries several kinds, and hosts must tell them apart. */
+#define NIGH_DONE_CLASS(flags) ((uint32_t)(flags) >> 8)
 
 struct nigh_completion {
     uint64_t context; /* of the post */
@@ -245,10 +248,14 @@ struct nigh_completion {
 
 #define NIGH_REMOTE_READ  (1u << 0)
 #define NIGH_REMOTE_WRITE (1u << 1) /* put and atomics */
+#define NIGH_REGISTER_KEY (1u << 2) /* register_memory: *key says which key it is to be */
+
+/* Keys with this bit are chosen by hosts, all others by nigh. */
+#define NIGH_KEY_CHOSEN (UINT64_C(1) << 63)
 
 struct nigh_register {
     uint32_t size;  /* sizeof(struct nigh_register) */
-    uint32_t flags; /* NIGH_REMOTE_READ | NIGH_REMOTE_WRITE */
+    uint32_t flags; /* NIGH_REMOTE_READ | NIGH_REMOTE_WRITE; NIGH_REGISTER_KEY */
     void *buffer;
     uint64_t bytes;       /* at least 1 */
     uint64_t reserved[2]; /* zero */
@@ -477,7 +484,8 @@ struct nigh_ops {
      * -EBADMSG the address is not one of nigh's (garbage, another version); -EHOSTUNREACH the address is of
      * another machine or boot; -EACCES of another user; -ENOSPC more than peers_max (logged); -ENOMEM. A peer
      * named by rank that never opens stays CONNECTING; one named by the address of a context that was closed
-     * becomes PEER_CLOSED.
+     * becomes PEER_CLOSED. A peer of another job can be named by that job and its rank there: a service whose
+     * job is a number that all know.
      */
     int (*connect)(struct nigh_context *context, const struct nigh_connect *to, struct nigh_endpoint **out);
 
@@ -576,10 +584,11 @@ struct nigh_ops {
      * Lets peers use [buffer, buffer + bytes) by *key. The memory stays the caller's and must stay valid
      * until deregister(), after which operations of peers that arrive complete with -EACCES at them. So do
      * gets of heap memory that were being copied: what they have read is not the peer's to use. Errors:
-     * -EINVAL no bytes, no or unknown flags, deregister() of something else; -EBUSY deregister() while a put
-     * of a peer, or the answer to its get, is under way on it; -EFAULT NULL; -ENOSPC 8 million are registered;
-     * -ENOMEM. A peer that stops in the middle of its put, or does not read what it got, keeps a region busy
-     * for as long as it likes; its end, in whatever state, releases it, and so does disconnect() from it.
+     * -EINVAL no bytes, no or unknown flags, NIGH_REGISTER_KEY without NIGH_KEY_CHOSEN in *key, deregister() of
+     * something else; -EEXIST that key is registered; -EBUSY deregister() while a put of a peer, or the answer
+     * to its get, is under way on it; -EFAULT NULL; -ENOSPC 8 million are registered; -ENOMEM. A peer that stops
+     * in the middle of its put, or does not read what it got, keeps a region busy for as long as it likes; its
+     * end, in whatever state, releases it, and so does disconnect() from it.
      */
     int (*register_memory)(struct nigh_context *context, const struct nigh_register *memory, uint64_t *key,
                            struct nigh_region **out);
@@ -612,6 +621,11 @@ struct nigh_ops {
      */
     int (*query)(struct nigh_context *context, struct nigh_endpoint *endpoint, uint32_t what, void *out,
                  uint64_t *bytes);
+
+    /*
+     * Would connect() take this address? Nobody is dialled. 0, or connect's -EBADMSG, -EHOSTUNREACH, -EACCES.
+     */
+    int (*check_address)(struct nigh_context *context, const struct nigh_address *address);
 };
 
 typedef const struct nigh_ops *(*nigh_transport_fn)(uint32_t abi);

@@ -151,7 +151,8 @@ static const struct place abi[] = {
     FIELD(nigh_connect, rank, 4, 4),
     FIELD(nigh_connect, address, 8, 8),
     FIELD(nigh_connect, source, 16, 8),
-    FIELD(nigh_connect, reserved, 24, 16),
+    FIELD(nigh_connect, job, 24, 8),
+    FIELD(nigh_connect, reserved, 32, 8),
 
     STRUCT(nigh_send, 64),
     FIELD(nigh_send, size, 0, 4),
@@ -334,7 +335,7 @@ static const struct place abi[] = {
     FIELD(nigh_query_machine, cpu_quota, 388, 4),
     FIELD(nigh_query_machine, reserved, 392, 56),
 
-    STRUCT(nigh_ops, 248),
+    STRUCT(nigh_ops, 256),
     FIELD(nigh_ops, abi, 0, 4),
     FIELD(nigh_ops, size, 4, 4),
     FIELD(nigh_ops, name, 8, 8),
@@ -367,6 +368,7 @@ static const struct place abi[] = {
     FIELD(nigh_ops, wait, 224, 8),
     FIELD(nigh_ops, wait_fd, 232, 8),
     FIELD(nigh_ops, query, 240, 8),
+    FIELD(nigh_ops, check_address, 248, 8),
 };
 
 static const struct constant layout_constants[] = {
