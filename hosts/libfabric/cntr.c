@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* hosts/libfabric/cntr.c - counters of completed operations. */
+#include "hosts/libfabric/complete.h"
+#include "hosts/libfabric/refuse.h"
+#include "hosts/libfabric/wait.h"
+
+#include <stdlib.h>
+
+static struct nigh_fi_cntr *cntr_of(struct fid_cntr *fid)
+{
+    return (struct nigh_fi_cntr *)(void *)fid;
+}
+
+static uint64_t progress(struct nigh_fi_cntr *cntr, uint64_t *errors)
+{
+    uint64_t value;
+
+    nigh_fi_lock(cntr->domain);
+    for (uint32_t i = 0; i < cntr->ep_count; i++)
+        nigh_fi_ep_progress(cntr->eps[i]);
+    value = cntr->value;
+    *errors = cntr->errors;
+    nigh_fi_unlock(cntr->domain);
+    return value;
+}
+
+static uint64_t cntr_read(struct fid_cntr *fid)
+{
+    uint64_t errors;
+
+    return progress(cntr_of(fid), &errors);
+}
+
+static uint64_t readerr(struct fid_cntr *fid)
+{
+    uint64_t errors;
+
+    progress(cntr_of(fid), &errors);
+    return errors;
+}
+
+/* Under the lock, and those who wait for it wake. */
+static int change(struct fid_cntr *fid, uint64_t *field, uint64_t value, bool replace)
+{
+    struct nigh_fi_domain *domain = cntr_of(fid)->domain;
+
+    nigh_fi_lock(domain);
+    *field = replace ? value : *field + value;
+    nigh_fi_unlock(domain);
+    return 0;
+}
+
+static int add(struct fid_cntr *fid, uint64_t value)
+{
+    return change(fid, &cntr_of(fid)->value, value, false);
+}
+
+static int set(struct fid_cntr *fid, uint64_t value)
+{
+    return change(fid, &cntr_of(fid)->value, value, true);
+}
+
+static int adderr(struct fid_cntr *fid, uint64_t value)
+{
+    return change(fid, &cntr_of(fid)->errors, value, false);
+}
+
+static int seterr(struct fid_cntr *fid, uint64_t value)
+{
+    return change(fid, &cntr_of(fid)->errors, value, true);
+}
+
+static int cntr_wait(struct fid_cntr *fid, uint64_t threshold, int timeout)
+{
+    struct nigh_fi_cntr *cntr = cntr_of(fid);
+    uint64_t deadline = nigh_fi_deadline(timeout), errors, before = cntr->errors;
+
+    if (cntr->waiter.object == FI_WAIT_NONE)
+        return -FI_EINVAL;
+    for (;;) {
+        int slept;
+
+        if (progress(cntr, &errors) >= threshold)
+            return 0;
+        if (errors != before)
+            return -FI_EAVAIL;
+        slept = nigh_fi_sleep(cntr->domain, &cntr->waiter, cntr->eps, cntr->ep_count, deadline);
+        if (slept && slept != -FI_EAGAIN)
+            return slept;
+        if (slept)
+            return progress(cntr, &errors) >= threshold ? 0 : -FI_ETIMEDOUT;
+    }
+}
+
+static int close_cntr(struct fid *fid)
+{
+    struct nigh_fi_cntr *cntr = (struct nigh_fi_cntr *)(void *)fid;
+
+    if (cntr->refs)
+        return -FI_EBUSY;
+    nigh_fi_waiter_close(&cntr->waiter);
+    nigh_fi_let_go(cntr->domain);
+    free(cntr->eps);
+    free(cntr);
+    return 0;
+}
+
+static int control(struct fid *fid, int command, void *arg)
+{
+    return nigh_fi_waiter_control(&((struct nigh_fi_cntr *)(void *)fid)->waiter, command, arg);
+}
+
+static struct fi_ops fid_ops = NIGH_FI_OPS(close_cntr, nigh_fi_no_bind, control);
+
+static struct fi_ops_cntr cntr_ops = {
+    .size = sizeof(struct fi_ops_cntr),
+    .read = cntr_read,
+    .readerr = readerr,
+    .add = add,
+    .set = set,
+    .wait = cntr_wait,
+    .adderr = adderr,
+    .seterr = seterr,
+};
+
+int nigh_fi_cntr_open(struct fid_domain *fid, struct fi_cntr_attr *attr, struct fid_cntr **out, void *context)
+{
+    struct nigh_fi_domain *domain = (struct nigh_fi_domain *)(void *)fid;
+    struct nigh_fi_cntr *cntr;
+    int rc;
+
+    if (!attr || attr->flags || attr->events != FI_CNTR_EVENTS_COMP)
+        return -FI_EINVAL;
+    if (attr->wait_set)
+        return -FI_ENOSYS;
+    cntr = calloc(1, sizeof(*cntr));
+    if (!cntr)
+        return -FI_ENOMEM;
+    rc = nigh_fi_waiter_open(domain, attr->wait_obj, &cntr->waiter);
+    if (rc) {
+        free(cntr);
+        return rc;
+    }
+    cntr->domain = domain;
+    cntr->fid.fid.fclass = FI_CLASS_CNTR;
+    cntr->fid.fid.context = context;
+    cntr->fid.fid.ops = &fid_ops;
+    cntr->fid.ops = &cntr_ops;
+    nigh_fi_hold(domain);
+    *out = &cntr->fid;
+    return 0;
+}

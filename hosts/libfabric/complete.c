@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* hosts/libfabric/complete.c - see complete.h. */
+#include "hosts/libfabric/complete.h"
+#include "hosts/libfabric/peer.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+
+static_assert((NIGH_FI_WITH_DATA >> 15) == FI_REMOTE_CQ_DATA && (NIGH_DONE_RELEASED << 16) == FI_MULTI_RECV,
+              "nigh_fi_flags() shifts these");
+
+const uint64_t nigh_fi_kinds[2][16] = {
+    [NIGH_FI_MSG] =
+        {
+            [NIGH_OP_SEND] = FI_SEND | FI_MSG,
+            [NIGH_OP_RECV] = FI_RECV | FI_MSG,
+            [NIGH_OP_PUT] = FI_WRITE | FI_RMA,
+            [NIGH_OP_GET] = FI_READ | FI_RMA,
+            [NIGH_OP_ATOMIC] = FI_WRITE | FI_ATOMIC,
+            [NIGH_OP_REMOTE_PUT] = FI_REMOTE_WRITE | FI_RMA,
+        },
+    [NIGH_FI_TAGGED] =
+        {
+            [NIGH_OP_SEND] = FI_SEND | FI_TAGGED,
+            [NIGH_OP_RECV] = FI_RECV | FI_TAGGED,
+        },
+};
+
+int nigh_fi_cq_grow(struct nigh_fi_cq *cq, uint64_t count)
+{
+    uint64_t waiting = cq->tail - cq->head, slots = cq->mask + 1;
+    struct nigh_fi_staged *ring;
+
+    while (slots < waiting + count)
+        slots *= 2;
+    ring = malloc(slots * sizeof(*ring));
+    if (!ring)
+        return -FI_ENOMEM;
+    for (uint64_t i = 0; i < waiting; i++)
+        ring[i] = cq->staged[(cq->head + i) & cq->mask];
+    free(cq->staged);
+    cq->staged = ring;
+    cq->mask = slots - 1;
+    cq->head = 0;
+    cq->tail = waiting;
+    return 0;
+}
+
+/* ---- counters ------------------------------------------------------------------------------------------ */
+
+static enum nigh_fi_counted counted(const struct nigh_fi_ep *ep, const struct nigh_completion *done)
+{
+    const struct nigh_fi_op *op;
+
+    switch (done->op) {
+    case NIGH_OP_SEND:
+        return NIGH_FI_SENDS;
+    case NIGH_OP_RECV:
+        return NIGH_FI_RECVS;
+    case NIGH_OP_GET:
+        return NIGH_FI_READS;
+    case NIGH_OP_REMOTE_PUT:
+        return NIGH_FI_REMOTE_WRITES;
+    default:
+        op = nigh_fi_op_is(&ep->domain->ops, done->context) ? (void *)(uintptr_t)done->context : NULL;
+        return op && op->flags & FI_READ ? NIGH_FI_READS : NIGH_FI_WRITES;
+    }
+}
+
+void nigh_fi_count(struct nigh_fi_ep *ep, const struct nigh_completion *done)
+{
+    struct nigh_fi_cntr *cntr = ep->cntr[counted(ep, done)];
+
+    if (!cntr)
+        return;
+    if (done->status)
+        cntr->errors++;
+    else
+        cntr->value++;
+}
+
+/* ---- odd ones ------------------------------------------------------------------------------------------ */
+
+static int error_of(int status)
+{
+    return status == -EMSGSIZE ? FI_ETRUNC : -status;
+}
+
+/* What the record knows better. False: nothing is to be shown. */
+static bool take_record(struct nigh_fi_ep *ep, const struct nigh_completion *done, struct nigh_fi_staged *out)
+{
+    struct nigh_fi_op *op = (void *)(uintptr_t)done->context;
+    bool show = !op->mute && (done->status || !op->hidden);
+    size_t room = nigh_fi_iov_bytes(op->iov, op->count);
+
+    out->entry.op_context = op->context;
+    if (op->flags)
+        out->entry.flags = op->flags;
+    if (op->scatter && (done->status == 0 || done->status == -EMSGSIZE))
+        nigh_fi_scatter(op->iov, op->count, op->bounce, done->bytes < room ? done->bytes : room);
+    if (op->scatter && done->status == -EMSGSIZE) {
+        out->olen = done->bytes - room;
+        out->entry.len = room;
+    }
+    nigh_fi_op_give(&ep->domain->ops, op);
+    return show;
+}
+
+static bool is_received(const struct nigh_completion *done)
+{
+    return done->op == NIGH_OP_RECV || done->op == NIGH_OP_REMOTE_PUT;
+}
+
+void nigh_fi_complete(struct nigh_fi_ep *ep, const struct nigh_completion *done)
+{
+    struct nigh_fi_cq *cq = is_received(done) ? ep->rx_cq : ep->tx_cq;
+    struct nigh_fi_staged staged = {.source = FI_ADDR_NOTAVAIL};
+
+    nigh_fi_entry(done, &staged.entry);
+    if (done->op == NIGH_OP_RECV && ep->caps & FI_SOURCE)
+        staged.source = nigh_fi_source(ep, done);
+    if (done->status) {
+        staged.err = error_of(done->status);
+        staged.prov_errno = -done->status;
+    }
+    if (nigh_fi_op_is(&ep->domain->ops, done->context) && !take_record(ep, done, &staged))
+        return;
+    if (cq)
+        nigh_fi_cq_put(cq, &staged);
+}
+
+void nigh_fi_ep_progress(struct nigh_fi_ep *ep)
+{
+    struct nigh_completion done[NIGH_FI_BATCH];
+    uint32_t count = NIGH_FI_BATCH;
+    int n;
+
+    /* Nothing is taken that has no place to go. */
+    if ((ep->tx_cq && nigh_fi_cq_room(ep->tx_cq, count)) || (ep->rx_cq && nigh_fi_cq_room(ep->rx_cq, count)))
+        return;
+    n = ep->nigh->poll_completions(ep->context, done, count);
+    for (int i = 0; i < n; i++) {
+        if (ep->counts)
+            nigh_fi_count(ep, &done[i]);
+        nigh_fi_complete(ep, &done[i]);
+    }
+}
+
+/* ---- sources ------------------------------------------------------------------------------------------- */
+
+fi_addr_t nigh_fi_source(struct nigh_fi_ep *ep, const struct nigh_completion *done)
+{
+    if (done->source != NIGH_SOURCE_NONE || !done->endpoint)
+        return done->source;
+    /* It talked to us before we to it. Whoever is connected to is known by the same endpoint. */
+    for (fi_addr_t i = 0; ep->av && i < ep->av->count; i++)
+        if (nigh_fi_peer(ep, i) == done->endpoint)
+            return i;
+    return FI_ADDR_NOTAVAIL;
+}

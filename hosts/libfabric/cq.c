@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* hosts/libfabric/cq.c - the completion queue: reading, waiting, errors. */
+#include "hosts/libfabric/complete.h"
+#include "hosts/libfabric/refuse.h"
+#include "hosts/libfabric/wait.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static struct nigh_fi_cq *cq_of(struct fid_cq *fid)
+{
+    return (struct nigh_fi_cq *)(void *)fid;
+}
+
+/* The formats are prefixes of each other. */
+static inline void copy_entry(void *to, const struct fi_cq_tagged_entry *from, size_t bytes)
+{
+    if (NIGH_FI_LIKELY(bytes == sizeof(*from)))
+        memcpy(to, from, sizeof(*from));
+    else
+        memcpy(to, from, bytes);
+}
+
+/* Successes that wait, up to the first error. */
+static ssize_t drain(struct nigh_fi_cq *cq, void *buf, size_t count, fi_addr_t *source)
+{
+    char *at = buf;
+    size_t got = 0;
+
+    for (; got < count && cq->head != cq->tail; got++, cq->head++, at += cq->entry_bytes) {
+        const struct nigh_fi_staged *first = &cq->staged[cq->head & cq->mask];
+
+        if (first->err)
+            return got ? (ssize_t)got : -FI_EAVAIL;
+        copy_entry(at, &first->entry, cq->entry_bytes);
+        if (source)
+            source[got] = first->source;
+    }
+    return got ? (ssize_t)got : -FI_EAGAIN;
+}
+
+/* The only endpoint's completions, straight into the host's array. */
+static inline ssize_t read_solo(struct nigh_fi_cq *cq, struct nigh_fi_ep *ep, void *buf, size_t count,
+                                fi_addr_t *source)
+{
+    struct nigh_completion done[NIGH_FI_BATCH];
+    char *at = buf;
+    size_t got = 0;
+    int n;
+
+    if (NIGH_FI_UNLIKELY(nigh_fi_cq_room(cq, NIGH_FI_BATCH)))
+        return -FI_EAGAIN;
+    n = ep->nigh->poll_completions(ep->context, done,
+                                   count < NIGH_FI_BATCH ? (uint32_t)count : NIGH_FI_BATCH);
+    if (n <= 0)
+        return -FI_EAGAIN;
+    for (int i = 0; i < n; i++) {
+        if (NIGH_FI_UNLIKELY(ep->counts))
+            nigh_fi_count(ep, &done[i]);
+        if (NIGH_FI_UNLIKELY(!nigh_fi_is_plain(ep, &done[i]))) {
+            nigh_fi_complete(ep, &done[i]);
+            continue;
+        }
+        if (NIGH_FI_LIKELY(cq->format == FI_CQ_FORMAT_TAGGED)) {
+            nigh_fi_entry(&done[i], (struct fi_cq_tagged_entry *)(void *)at);
+        } else {
+            struct fi_cq_tagged_entry entry;
+
+            nigh_fi_entry(&done[i], &entry);
+            memcpy(at, &entry, cq->entry_bytes);
+        }
+        if (NIGH_FI_UNLIKELY(source != NULL))
+            source[got] = nigh_fi_source(ep, &done[i]);
+        at += cq->entry_bytes;
+        got++;
+    }
+    return got ? (ssize_t)got : drain(cq, buf, count, source);
+}
+
+static ssize_t read_some(struct nigh_fi_cq *cq, void *buf, size_t count, fi_addr_t *source)
+{
+    ssize_t rc;
+
+    if (NIGH_FI_LIKELY(cq->head == cq->tail)) {
+        if (NIGH_FI_LIKELY(cq->solo && count))
+            return read_solo(cq, cq->solo, buf, count, source);
+        for (uint32_t i = 0; i < cq->ep_count; i++)
+            nigh_fi_ep_progress(cq->eps[i]);
+    }
+    rc = drain(cq, buf, count, source);
+    return rc == -FI_EAGAIN && !count && cq->head != cq->tail ? 0 : rc;
+}
+
+static ssize_t readfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr_t *source)
+{
+    struct nigh_fi_cq *cq = cq_of(fid);
+    ssize_t rc;
+
+    nigh_fi_lock(cq->domain);
+    rc = read_some(cq, buf, count, source);
+    nigh_fi_unlock(cq->domain);
+    return rc;
+}
+
+static ssize_t cq_read(struct fid_cq *fid, void *buf, size_t count)
+{
+    struct nigh_fi_cq *cq = cq_of(fid);
+
+    if (NIGH_FI_LIKELY(!cq->domain->locked && cq->solo && cq->head == cq->tail && count))
+        return read_solo(cq, cq->solo, buf, count, NULL);
+    return readfrom(fid, buf, count, NULL);
+}
+
+static ssize_t sreadfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr_t *source, const void *cond,
+                         int timeout)
+{
+    struct nigh_fi_cq *cq = cq_of(fid);
+    uint64_t deadline;
+    ssize_t rc;
+
+    (void)cond; /* a threshold is a hint that one may always return below */
+    if (cq->waiter.object == FI_WAIT_NONE)
+        return -FI_EINVAL;
+    rc = readfrom(fid, buf, count, source);
+    if (rc != -FI_EAGAIN)
+        return rc;
+    deadline = nigh_fi_deadline(timeout);
+    for (;;) {
+        int slept = nigh_fi_sleep(cq->domain, &cq->waiter, cq->eps, cq->ep_count, deadline);
+
+        rc = readfrom(fid, buf, count, source);
+        if (rc != -FI_EAGAIN || slept)
+            return rc != -FI_EAGAIN ? rc : slept;
+    }
+}
+
+static ssize_t sread(struct fid_cq *fid, void *buf, size_t count, const void *cond, int timeout)
+{
+    return sreadfrom(fid, buf, count, NULL, cond, timeout);
+}
+
+/* Fields that later versions append to the entry are not touched: its size is the host's affair. */
+static ssize_t readerr(struct fid_cq *fid, struct fi_cq_err_entry *buf, uint64_t flags)
+{
+    struct nigh_fi_cq *cq = cq_of(fid);
+    const struct nigh_fi_staged *first;
+    ssize_t rc = -FI_EAGAIN;
+
+    (void)flags;
+    nigh_fi_lock(cq->domain);
+    first = &cq->staged[cq->head & cq->mask];
+    if (cq->head != cq->tail && first->err) {
+        buf->op_context = first->entry.op_context;
+        buf->flags = first->entry.flags;
+        buf->len = first->entry.len;
+        buf->buf = first->entry.buf;
+        buf->data = first->entry.data;
+        buf->tag = first->entry.tag;
+        buf->olen = first->olen;
+        buf->err = first->err;
+        buf->prov_errno = first->prov_errno;
+        buf->err_data_size = 0;
+        cq->head++;
+        rc = 1;
+    }
+    nigh_fi_unlock(cq->domain);
+    return rc;
+}
+
+static int cq_signal(struct fid_cq *fid)
+{
+    uint64_t one = 1;
+
+    if (cq_of(fid)->waiter.event_fd < 0)
+        return -FI_EINVAL;
+    return write(cq_of(fid)->waiter.event_fd, &one, sizeof(one)) == (ssize_t)sizeof(one) ? 0 : -FI_EAGAIN;
+}
+
+static const char *cq_strerror(struct fid_cq *cq, int prov_errno, const void *err_data, char *buf, size_t len)
+{
+    (void)cq, (void)err_data;
+    if (buf && len) {
+        strncpy(buf, strerror(prov_errno), len);
+        buf[len - 1] = 0;
+    }
+    return strerror(prov_errno);
+}
+
+/* ---- the object ---------------------------------------------------------------------------------------- */
+
+static int close_cq(struct fid *fid)
+{
+    struct nigh_fi_cq *cq = (struct nigh_fi_cq *)(void *)fid;
+
+    if (cq->refs)
+        return -FI_EBUSY;
+    nigh_fi_waiter_close(&cq->waiter);
+    nigh_fi_let_go(cq->domain);
+    free(cq->staged);
+    free(cq->eps);
+    free(cq);
+    return 0;
+}
+
+static int control(struct fid *fid, int command, void *arg)
+{
+    return nigh_fi_waiter_control(&((struct nigh_fi_cq *)(void *)fid)->waiter, command, arg);
+}
+
+static struct fi_ops fid_ops = NIGH_FI_OPS(close_cq, nigh_fi_no_bind, control);
+
+static struct fi_ops_cq cq_ops = {
+    .size = sizeof(struct fi_ops_cq),
+    .read = cq_read,
+    .readfrom = readfrom,
+    .readerr = readerr,
+    .sread = sread,
+    .sreadfrom = sreadfrom,
+    .signal = cq_signal,
+    .strerror = cq_strerror,
+};
+
+static const size_t entry_bytes[] = {
+    [FI_CQ_FORMAT_UNSPEC] = sizeof(struct fi_cq_entry),
+    [FI_CQ_FORMAT_CONTEXT] = sizeof(struct fi_cq_entry),
+    [FI_CQ_FORMAT_MSG] = sizeof(struct fi_cq_msg_entry),
+    [FI_CQ_FORMAT_DATA] = sizeof(struct fi_cq_data_entry),
+    [FI_CQ_FORMAT_TAGGED] = sizeof(struct fi_cq_tagged_entry),
+};
+
+static int create(struct nigh_fi_domain *domain, struct fi_cq_attr *attr, struct nigh_fi_cq **out)
+{
+    struct nigh_fi_cq *cq = calloc(1, sizeof(*cq));
+    int rc;
+
+    if (!cq)
+        return -FI_ENOMEM;
+    cq->staged = malloc(64 * sizeof(*cq->staged));
+    if (!cq->staged) {
+        free(cq);
+        return -FI_ENOMEM;
+    }
+    cq->mask = 63;
+    rc = nigh_fi_waiter_open(domain, attr->wait_obj, &cq->waiter);
+    if (rc) {
+        free(cq->staged);
+        free(cq);
+        return rc;
+    }
+    *out = cq;
+    return 0;
+}
+
+int nigh_fi_cq_open(struct fid_domain *fid, struct fi_cq_attr *attr, struct fid_cq **out, void *context)
+{
+    struct nigh_fi_domain *domain = (struct nigh_fi_domain *)(void *)fid;
+    struct nigh_fi_cq *cq;
+    int rc;
+
+    if (!attr || attr->flags & ~(uint64_t)FI_AFFINITY)
+        return -FI_EINVAL;
+    if (attr->format > FI_CQ_FORMAT_TAGGED || attr->wait_set)
+        return -FI_ENOSYS;
+    rc = create(domain, attr, &cq);
+    if (rc)
+        return rc;
+    cq->domain = domain;
+    cq->format = attr->format ? attr->format : FI_CQ_FORMAT_CONTEXT;
+    cq->entry_bytes = entry_bytes[cq->format];
+    attr->format = cq->format;
+    cq->fid.fid.fclass = FI_CLASS_CQ;
+    cq->fid.fid.context = context;
+    cq->fid.fid.ops = &fid_ops;
+    cq->fid.ops = &cq_ops;
+    nigh_fi_hold(domain);
+    *out = &cq->fid;
+    return 0;
+}

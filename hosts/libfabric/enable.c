@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* hosts/libfabric/enable.c - an endpoint begins to work: nigh's context is opened, and queues and counters poll it. */
+#include "hosts/libfabric/endpoint.h"
+#include "hosts/libfabric/launcher.h"
+#include "hosts/libfabric/log.h"
+#include "hosts/libfabric/post.h"
+#include "hosts/libfabric/wait.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/random.h>
+
+static int check(const struct nigh_fi_ep *ep)
+{
+    bool sends = ep->caps & FI_SEND, receives = ep->caps & FI_RECV;
+
+    if (ep->context)
+        return -FI_EOPBADSTATE;
+    if (!ep->av)
+        return -FI_ENOAV;
+    if (sends && !ep->tx_cq && !ep->cntr[NIGH_FI_SENDS])
+        return -FI_ENOCQ;
+    return receives && !ep->rx_cq && !ep->cntr[NIGH_FI_RECVS] ? -FI_ENOCQ : 0;
+}
+
+/* Calls without flags: what they ask for is known from here on. */
+static void settle(struct nigh_fi_ep *ep)
+{
+    bool tx_hidden = !ep->tx_cq || (ep->tx_selective && !(ep->tx_op_flags & FI_COMPLETION));
+
+    ep->send_flags = (tx_hidden ? NIGH_SILENT : 0) | (ep->tx_op_flags & FI_MATCH_COMPLETE ? NIGH_SYNC : 0) |
+                     (ep->tx_op_flags & FI_INJECT ? NIGH_INJECT : 0);
+    ep->tx_record = tx_hidden && ep->tx_counted;
+    ep->rx_record = !ep->rx_cq || (ep->rx_selective && !(ep->rx_op_flags & FI_COMPLETION));
+}
+
+static bool sleeps(const struct nigh_fi_ep *ep)
+{
+    bool any = (ep->tx_cq && ep->tx_cq->waiter.object) || (ep->rx_cq && ep->rx_cq->waiter.object);
+
+    for (int i = 0; i < NIGH_FI_COUNTED; i++)
+        any |= ep->cntr[i] && ep->cntr[i]->waiter.object;
+    return any;
+}
+
+/* A job of its own for each endpoint, unless it has a name: peers connect by address. Rank and size are those of the
+ * launcher, for whoever reads the log and for nigh's judgement of how crowded the machine is. */
+static int open_context(struct nigh_fi_ep *ep)
+{
+    struct nigh_open options = {.size = sizeof(options), .log = nigh_fi_log_nigh};
+    struct nigh_fi_job job;
+    size_t peers = ep->av->count > ep->av->room ? ep->av->count : ep->av->room;
+    int rc;
+
+    nigh_fi_job_find(&job);
+    options.job = ep->named;
+    options.rank = ep->named ? 0 : job.rank;
+    options.ranks = job.size;
+    options.peers_max = peers + 64 < 1024 ? 1024 : peers + 64 < 65536 ? (uint32_t)peers + 64 : 65536;
+    options.flags = sleeps(ep) ? NIGH_OPEN_WAIT_FD : 0;
+    while (!options.job)
+        if (getrandom(&options.job, sizeof(options.job), 0) < 0)
+            return -errno;
+    rc = ep->nigh->open(&options, &ep->context);
+    if (rc)
+        nigh_fi_log(NIGH_FI_WARN, "endpoint cannot be enabled: nigh's open fails with error %d", -rc);
+    return rc;
+}
+
+/* ---- those who poll ------------------------------------------------------------------------------------ */
+
+static int add(struct nigh_fi_ep ***list, uint32_t *count, struct nigh_fi_ep *ep, bool *added)
+{
+    struct nigh_fi_ep **grown;
+
+    *added = false;
+    for (uint32_t i = 0; i < *count; i++)
+        if ((*list)[i] == ep)
+            return 0;
+    grown = realloc(*list, (*count + 1) * sizeof(*grown));
+    if (!grown)
+        return -FI_ENOMEM;
+    grown[(*count)++] = ep;
+    *list = grown;
+    *added = true;
+    return 0;
+}
+
+static void drop(struct nigh_fi_ep **list, uint32_t *count, const struct nigh_fi_ep *ep)
+{
+    uint32_t kept = 0;
+
+    for (uint32_t i = 0; i < *count; i++)
+        if (list[i] != ep)
+            list[kept++] = list[i];
+    *count = kept;
+}
+
+static void choose_solo(struct nigh_fi_cq *cq)
+{
+    struct nigh_fi_ep *ep = cq && cq->ep_count == 1 ? cq->eps[0] : NULL;
+
+    if (cq)
+        cq->solo = ep && (!ep->tx_cq || ep->tx_cq == cq) && (!ep->rx_cq || ep->rx_cq == cq) ? ep : NULL;
+    /* What neither has a queue for is only counted, and must not be shown by the one there is. */
+    if (cq && cq->solo && (!ep->tx_cq || !ep->rx_cq))
+        cq->solo = NULL;
+}
+
+static int join_cq(struct nigh_fi_cq *cq, struct nigh_fi_ep *ep)
+{
+    bool added = false;
+    int rc = cq ? add(&cq->eps, &cq->ep_count, ep, &added) : 0;
+
+    if (!rc && added)
+        rc = nigh_fi_waiter_add(&cq->waiter, ep);
+    return rc;
+}
+
+static int join(struct nigh_fi_ep *ep)
+{
+    int rc = join_cq(ep->tx_cq, ep);
+
+    if (!rc)
+        rc = join_cq(ep->rx_cq, ep);
+    for (int i = 0; i < NIGH_FI_COUNTED && !rc; i++) {
+        struct nigh_fi_cntr *cntr = ep->cntr[i];
+        bool added = false;
+
+        rc = cntr ? add(&cntr->eps, &cntr->ep_count, ep, &added) : 0;
+        if (!rc && added)
+            rc = nigh_fi_waiter_add(&cntr->waiter, ep);
+    }
+    choose_solo(ep->tx_cq);
+    choose_solo(ep->rx_cq);
+    return rc;
+}
+
+static void leave(struct nigh_fi_ep *ep)
+{
+    if (ep->tx_cq)
+        drop(ep->tx_cq->eps, &ep->tx_cq->ep_count, ep);
+    if (ep->rx_cq)
+        drop(ep->rx_cq->eps, &ep->rx_cq->ep_count, ep);
+    for (int i = 0; i < NIGH_FI_COUNTED; i++)
+        if (ep->cntr[i])
+            drop(ep->cntr[i]->eps, &ep->cntr[i]->ep_count, ep);
+    choose_solo(ep->tx_cq);
+    choose_solo(ep->rx_cq);
+}
+
+/* ---- both ways ----------------------------------------------------------------------------------------- */
+
+int nigh_fi_ep_enable(struct nigh_fi_ep *ep)
+{
+    int rc = check(ep);
+
+    if (!rc)
+        rc = open_context(ep);
+    if (rc)
+        return rc;
+    settle(ep);
+    nigh_fi_lock(ep->domain);
+    ep->next = ep->domain->eps;
+    ep->domain->eps = ep;
+    ep->next_av = ep->av->eps;
+    ep->av->eps = ep;
+    rc = join(ep);
+    if (!rc)
+        rc = nigh_fi_mr_attach(ep);
+    nigh_fi_unlock(ep->domain);
+    if (rc)
+        nigh_fi_ep_disable(ep);
+    return rc;
+}
+
+void nigh_fi_ep_disable(struct nigh_fi_ep *ep)
+{
+    if (!ep->context)
+        return;
+    nigh_fi_lock(ep->domain);
+    leave(ep);
+    for (struct nigh_fi_ep **link = &ep->domain->eps; *link; link = &(*link)->next)
+        if (*link == ep) {
+            *link = ep->next;
+            break;
+        }
+    for (struct nigh_fi_ep **link = &ep->av->eps; *link; link = &(*link)->next_av)
+        if (*link == ep) {
+            *link = ep->next_av;
+            break;
+        }
+    nigh_fi_mr_detach(ep);
+    nigh_fi_unlock(ep->domain);
+    nigh_fi_claimed_free(ep);
+    ep->nigh->close(ep->context);
+    ep->context = NULL;
+    free(ep->peers);
+    ep->peers = NULL;
+    ep->peer_count = 0;
+}

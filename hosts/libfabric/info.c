@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* hosts/libfabric/info.c - fi_getinfo: what the provider can do in this process, narrowed to what is asked for. */
+#include "hosts/libfabric/info.h"
+#include "hosts/libfabric/launcher.h"
+#include "hosts/libfabric/log.h"
+#include "hosts/libfabric/name.h"
+#include "hosts/libfabric/plugin.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* libfabric copies what we return by the sizes that its own version knows: later versions append fields, which must read
+ * as zero. */
+#define ROOM 512
+
+static const struct fi_tx_attr tx_full = {
+    .caps = NIGH_FI_TX_CAPS,
+    .op_flags = NIGH_FI_TX_FLAGS,
+    .msg_order = FI_ORDER_SAS,
+    .inject_size = NIGH_INJECT_BYTES,
+    .size = 16384, /* what nigh queues for one peer */
+    .iov_limit = NIGH_FI_IOV,
+    .rma_iov_limit = 1,
+};
+
+static const struct fi_rx_attr rx_full = {
+    .caps = NIGH_FI_RX_CAPS,
+    .op_flags = NIGH_FI_RX_FLAGS,
+    .msg_order = FI_ORDER_SAS,
+    .total_buffered_recv = SIZE_MAX,
+    .size = 65536,
+    .iov_limit = NIGH_FI_IOV,
+};
+
+static const struct fi_ep_attr ep_full = {
+    .type = FI_EP_RDM,
+    .protocol = FI_PROV_SPECIFIC | 0x6e69,
+    .protocol_version = 1,
+    .max_msg_size = SIZE_MAX,
+    .mem_tag_format = UINT64_MAX,
+    .tx_ctx_cnt = 1,
+    .rx_ctx_cnt = 1,
+};
+
+static const struct fi_domain_attr domain_full = {
+    .threading = FI_THREAD_SAFE,
+    .control_progress = FI_PROGRESS_MANUAL,
+    .data_progress = FI_PROGRESS_MANUAL,
+    .resource_mgmt = FI_RM_ENABLED,
+    .av_type = FI_AV_UNSPEC,
+    .mr_key_size = sizeof(uint64_t),
+    .cq_data_size = sizeof(uint32_t),
+    .cq_cnt = 1024,
+    .ep_cnt = 256,
+    .tx_ctx_cnt = 256,
+    .rx_ctx_cnt = 256,
+    .max_ep_tx_ctx = 1,
+    .max_ep_rx_ctx = 1,
+    .cntr_cnt = 1024,
+    .mr_iov_limit = 1,
+    .mr_cnt = 65536,
+    .caps = NIGH_FI_DOMAIN_CAPS,
+};
+
+void nigh_fi_info_free(struct fi_info *info)
+{
+    if (!info)
+        return;
+    free(info->src_addr);
+    free(info->dest_addr);
+    free(info->tx_attr);
+    free(info->rx_attr);
+    free(info->ep_attr);
+    if (info->domain_attr)
+        free(info->domain_attr->name);
+    free(info->domain_attr);
+    if (info->fabric_attr) {
+        free(info->fabric_attr->name);
+        free(info->fabric_attr->prov_name);
+    }
+    free(info->fabric_attr);
+    free(info);
+}
+
+static struct fi_info *allocate(void)
+{
+    struct fi_info *info = calloc(1, ROOM);
+
+    if (!info)
+        return NULL;
+    info->tx_attr = calloc(1, ROOM);
+    info->rx_attr = calloc(1, ROOM);
+    info->ep_attr = calloc(1, ROOM);
+    info->domain_attr = calloc(1, ROOM);
+    info->fabric_attr = calloc(1, ROOM);
+    if (info->domain_attr)
+        info->domain_attr->name = strdup(NIGH_FI_NAME);
+    if (info->fabric_attr) {
+        info->fabric_attr->name = strdup(NIGH_FI_NAME);
+    }
+    if (info->tx_attr && info->rx_attr && info->ep_attr && info->domain_attr && info->domain_attr->name &&
+        info->fabric_attr && info->fabric_attr->name)
+        return info;
+    nigh_fi_info_free(info);
+    return NULL;
+}
+
+struct fi_info *nigh_fi_info_full(void)
+{
+    struct fi_info *info = allocate();
+    struct nigh_fi_job job;
+    const char *why;
+    char *name;
+
+    if (!info)
+        return NULL;
+    *info->tx_attr = tx_full;
+    *info->rx_attr = rx_full;
+    *info->ep_attr = ep_full;
+    name = info->domain_attr->name;
+    *info->domain_attr = domain_full;
+    info->domain_attr->name = name;
+    info->fabric_attr->prov_version = NIGH_FI_VERSION;
+    info->addr_format = NIGH_FI_FORMAT;
+    nigh_fi_job_find(&job);
+    if (!nigh_fi_job_is_local(&job, &why)) {
+        info->domain_attr->caps &= ~(uint64_t)FI_REMOTE_COMM;
+        nigh_fi_log(NIGH_FI_INFO, "FI_REMOTE_COMM is not offered: %s", why);
+    }
+    info->caps = info->tx_attr->caps | info->rx_attr->caps | info->domain_attr->caps;
+    return info;
+}
+
+/* ---- addresses ----------------------------------------------------------------------------------------- */
+
+static int set_address(void **address, size_t *bytes, const void *from)
+{
+    free(*address);
+    *bytes = 0;
+    *address = malloc(NIGH_ADDRESS_BYTES);
+    if (!*address)
+        return -FI_ENOMEM;
+    memcpy(*address, from, NIGH_ADDRESS_BYTES);
+    *bytes = NIGH_ADDRESS_BYTES;
+    return 0;
+}
+
+static bool is_ours(const struct fi_info *hints, const void *address, size_t bytes)
+{
+    return hints->addr_format == NIGH_FI_FORMAT && address && bytes == NIGH_ADDRESS_BYTES;
+}
+
+static int set_addresses(const char *node, const char *service, uint64_t flags, const struct fi_info *hints,
+                         struct fi_info *info)
+{
+    uint8_t name[NIGH_ADDRESS_BYTES];
+    bool asked = node || service, source = flags & FI_SOURCE;
+    int rc = nigh_fi_name_make(source ? node : NULL, source ? service : NULL, name);
+
+    if (!rc)
+        rc = set_address(&info->src_addr, &info->src_addrlen, name);
+    if (!rc && asked && !source)
+        rc = nigh_fi_name_make(node, service, name);
+    if (!rc && asked && !source)
+        rc = set_address(&info->dest_addr, &info->dest_addrlen, name);
+    if (rc || !hints)
+        return rc;
+    if (!(asked && source) && is_ours(hints, hints->src_addr, hints->src_addrlen))
+        rc = set_address(&info->src_addr, &info->src_addrlen, hints->src_addr);
+    if (!rc && (!asked || source) && is_ours(hints, hints->dest_addr, hints->dest_addrlen))
+        rc = set_address(&info->dest_addr, &info->dest_addrlen, hints->dest_addr);
+    return rc;
+}
+
+int nigh_fi_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags,
+                    const struct fi_info *hints, struct fi_info **out)
+{
+    struct fi_info *info;
+    int rc;
+
+    if (!nigh_fi_plugin())
+        return -FI_ENODATA;
+    info = nigh_fi_info_full();
+    if (!info)
+        return -FI_ENOMEM;
+    info->fabric_attr->api_version = version;
+    rc = nigh_fi_hints_check(hints, info, version);
+    if (!rc) {
+        nigh_fi_hints_apply(hints, info, version);
+        rc = set_addresses(node, service, flags, hints, info);
+    }
+    if (rc) {
+        nigh_fi_info_free(info);
+        return rc;
+    }
+    *out = info;
+    return 0;
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* hosts/libfabric/log.c - see log.h. */
+#include "hosts/libfabric/log.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <strings.h>
+#include <unistd.h>
+
+static const char *const names[] = {"warn", "trace", "info", "debug"};
+
+/* Read each time: hosts set it late, and no line is on a fast path. Warnings come without being asked: what this provider
+ * warns of ends a job. */
+static enum nigh_fi_level limit(void)
+{
+    const char *value = getenv("FI_LOG_LEVEL");
+
+    for (int i = 0; value && i < 4; i++)
+        if (strcasecmp(value, names[i]) == 0)
+            return (enum nigh_fi_level)i;
+    return NIGH_FI_WARN;
+}
+
+void nigh_fi_log(enum nigh_fi_level level, const char *format, ...)
+{
+    char text[512];
+    va_list list;
+
+    if (level > limit())
+        return;
+    va_start(list, format);
+    vsnprintf(text, sizeof(text), format, list);
+    va_end(list);
+    fprintf(stderr, "libfabric:%d:nigh:<%s> %s\n", (int)getpid(), names[level], text);
+}
+
+void nigh_fi_log_nigh(void *data, int level, const char *text)
+{
+    (void)data;
+    nigh_fi_log(level <= 1 ? NIGH_FI_WARN : NIGH_FI_INFO, "%s", text);
+}

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* hosts/libfabric/mr.c - see mr.h. A domain's registration is one of nigh's in each of its endpoints' contexts, under the
+ * same key. */
+#include "hosts/libfabric/mr.h"
+#include "hosts/libfabric/complete.h"
+#include "hosts/libfabric/endpoint.h"
+#include "hosts/libfabric/eq.h"
+#include "hosts/libfabric/log.h"
+#include "hosts/libfabric/refuse.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+
+#define BUSY_TRIES 10000 /* an operation of a peer that is under way ends in far fewer polls */
+
+static int attach(struct nigh_fi_mr *mr, struct nigh_fi_ep *ep)
+{
+    struct nigh_register memory = {
+        .size = sizeof(memory),
+        .flags = mr->flags | NIGH_REGISTER_KEY,
+        .buffer = mr->base,
+        .bytes = mr->bytes,
+    };
+    uint64_t key = mr->fid.key | NIGH_KEY_CHOSEN;
+    struct nigh_fi_mr_part *part = calloc(1, sizeof(*part));
+    int rc;
+
+    if (!part)
+        return -FI_ENOMEM;
+    rc = ep->nigh->register_memory(ep->context, &memory, &key, &part->region);
+    if (rc) {
+        free(part);
+        return rc == -EEXIST ? -FI_ENOKEY : rc;
+    }
+    part->ep = ep;
+    part->next = mr->parts;
+    mr->parts = part;
+    return 0;
+}
+
+/* -FI_EBUSY: a peer's operation on it does not end. */
+static int detach(struct nigh_fi_mr_part *part)
+{
+    struct nigh_fi_ep *ep = part->ep;
+    int rc = ep->nigh->deregister(ep->context, part->region);
+
+    for (int i = 0; rc == -EBUSY && i < BUSY_TRIES; i++) {
+        nigh_fi_ep_progress(ep);
+        sched_yield();
+        rc = ep->nigh->deregister(ep->context, part->region);
+    }
+    return rc;
+}
+
+static int detach_all(struct nigh_fi_mr *mr)
+{
+    while (mr->parts) {
+        struct nigh_fi_mr_part *part = mr->parts;
+        int rc = detach(part);
+
+        if (rc)
+            return rc;
+        mr->parts = part->next;
+        free(part);
+    }
+    return 0;
+}
+
+int nigh_fi_mr_attach(struct nigh_fi_ep *ep)
+{
+    int rc = 0;
+
+    for (struct nigh_fi_mr *mr = ep->domain->mrs; mr && !rc; mr = mr->next)
+        if (mr->flags && mr->bytes)
+            rc = attach(mr, ep);
+    return rc;
+}
+
+/* The context is about to be closed, and its registrations with it. */
+void nigh_fi_mr_detach(struct nigh_fi_ep *ep)
+{
+    for (struct nigh_fi_mr *mr = ep->domain->mrs; mr; mr = mr->next)
+        for (struct nigh_fi_mr_part **link = &mr->parts, *part; (part = *link);) {
+            if (part->ep != ep) {
+                link = &part->next;
+                continue;
+            }
+            *link = part->next;
+            free(part);
+        }
+}
+
+/* ---- the object ---------------------------------------------------------------------------------------- */
+
+static int close_mr(struct fid *fid)
+{
+    struct nigh_fi_mr *mr = (struct nigh_fi_mr *)(void *)fid;
+    struct nigh_fi_domain *domain = mr->domain;
+    struct nigh_fi_mr **link = &domain->mrs;
+    int rc;
+
+    nigh_fi_lock(domain);
+    rc = detach_all(mr);
+    while (!rc && *link != mr)
+        link = &(*link)->next;
+    if (!rc)
+        *link = mr->next;
+    nigh_fi_unlock(domain);
+    if (rc)
+        return rc;
+    nigh_fi_let_go(domain);
+    free(mr);
+    return 0;
+}
+
+/* Registrations hold for all endpoints, so being bound to one changes nothing. */
+static int bind(struct fid *fid, struct fid *bfid, uint64_t flags)
+{
+    (void)fid, (void)flags;
+    return bfid && bfid->fclass == FI_CLASS_EP ? 0 : -FI_EINVAL;
+}
+
+static int control(struct fid *fid, int command, void *arg)
+{
+    (void)fid, (void)arg;
+    return command == FI_ENABLE ? 0 : -FI_ENOSYS;
+}
+
+static struct fi_ops fid_ops = NIGH_FI_OPS(close_mr, bind, control);
+
+static bool key_taken(const struct nigh_fi_domain *domain, uint64_t key)
+{
+    const struct nigh_fi_mr *mr = domain->mrs;
+
+    while (mr && mr->fid.key != key)
+        mr = mr->next;
+    return mr != NULL;
+}
+
+static int insert(struct nigh_fi_mr *mr)
+{
+    struct nigh_fi_domain *domain = mr->domain;
+    int rc = 0;
+
+    if (key_taken(domain, mr->fid.key))
+        return -FI_ENOKEY;
+    for (struct nigh_fi_ep *ep = domain->eps; ep && !rc && mr->flags && mr->bytes; ep = ep->next)
+        rc = attach(mr, ep);
+    if (rc) {
+        detach_all(mr);
+        return rc;
+    }
+    mr->next = domain->mrs;
+    domain->mrs = mr;
+    return 0;
+}
+
+static int regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t flags, struct fid_mr **out)
+{
+    struct nigh_fi_domain *domain = (struct nigh_fi_domain *)(void *)fid;
+    struct nigh_fi_mr *mr;
+    int rc;
+
+    if (fid->fclass != FI_CLASS_DOMAIN || !attr || attr->iov_count != 1 || !attr->mr_iov || attr->offset)
+        return -FI_EINVAL;
+    if (flags & ~(uint64_t)(FI_RMA_EVENT | FI_HMEM_HOST_ALLOC | FI_HMEM_DEVICE_ONLY))
+        return -FI_EBADFLAGS;
+    if (attr->iface != FI_HMEM_SYSTEM)
+        return -FI_ENOSYS;
+    if (attr->requested_key & NIGH_KEY_CHOSEN)
+        return -FI_EKEYREJECTED;
+    mr = calloc(1, sizeof(*mr));
+    if (!mr)
+        return -FI_ENOMEM;
+    mr->domain = domain;
+    mr->base = attr->mr_iov->iov_base;
+    mr->bytes = attr->mr_iov->iov_len;
+    mr->flags = (attr->access & FI_REMOTE_READ ? NIGH_REMOTE_READ : 0) |
+                (attr->access & FI_REMOTE_WRITE ? NIGH_REMOTE_WRITE : 0);
+    mr->fid.fid.fclass = FI_CLASS_MR;
+    mr->fid.fid.context = attr->context;
+    mr->fid.fid.ops = &fid_ops;
+    mr->fid.mem_desc = mr;
+    mr->fid.key = attr->requested_key;
+    nigh_fi_lock(domain);
+    rc = insert(mr);
+    nigh_fi_unlock(domain);
+    if (rc) {
+        free(mr);
+        return rc;
+    }
+    nigh_fi_hold(domain);
+    *out = &mr->fid;
+    if (domain->eq && domain->mr_events)
+        nigh_fi_eq_event(domain->eq, FI_MR_COMPLETE, &mr->fid.fid, attr->context, 0);
+    return 0;
+}
+
+static int regv(struct fid *fid, const struct iovec *iov, size_t count, uint64_t access, uint64_t offset,
+                uint64_t requested_key, uint64_t flags, struct fid_mr **mr, void *context)
+{
+    struct fi_mr_attr attr = {
+        .mr_iov = iov,
+        .iov_count = count,
+        .access = access,
+        .offset = offset,
+        .requested_key = requested_key,
+        .context = context,
+    };
+
+    return regattr(fid, &attr, flags, mr);
+}
+
+static int reg(struct fid *fid, const void *buf, size_t len, uint64_t access, uint64_t offset,
+               uint64_t requested_key, uint64_t flags, struct fid_mr **mr, void *context)
+{
+    struct iovec iov = {(void *)(uintptr_t)buf, len};
+
+    return regv(fid, &iov, 1, access, offset, requested_key, flags, mr, context);
+}
+
+struct fi_ops_mr nigh_fi_mr_ops = {
+    .size = sizeof(struct fi_ops_mr),
+    .reg = reg,
+    .regv = regv,
+    .regattr = regattr,
+};

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* hosts/libfabric/mr.h - registered memory. Keys are the host's (or counted up), places in it are offsets. */
+#ifndef NIGH_LIBFABRIC_MR_H
+#define NIGH_LIBFABRIC_MR_H
+
+#include "hosts/libfabric/provider.h"
+
+/* The registration in one endpoint's context. */
+struct nigh_fi_mr_part {
+    struct nigh_fi_mr_part *next;
+    struct nigh_fi_ep *ep;
+    struct nigh_region *region;
+};
+
+struct nigh_fi_mr {
+    struct fid_mr fid;
+    struct nigh_fi_domain *domain;
+    struct nigh_fi_mr *next;
+    void *base;
+    size_t bytes;
+    uint32_t flags; /* NIGH_REMOTE_*; 0: for this process only, and nigh is not told */
+    struct nigh_fi_mr_part *parts;
+};
+
+#endif

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * hosts/libfabric/provider.h - the objects of the provider and how they hang together. libfabric's own handles are their
+ * first members. One nigh context stands behind each endpoint that is enabled.
+ *
+ *     fabric <- domain <- av, mr, cq, cntr <- endpoint (context, peers by fi_addr)
+ */
+#ifndef NIGH_LIBFABRIC_PROVIDER_H
+#define NIGH_LIBFABRIC_PROVIDER_H
+
+#include "nigh/transport.h"
+
+#include <pthread.h>
+#include <rdma/fabric.h>
+#include <rdma/fi_atomic.h>
+#include <rdma/fi_cm.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_eq.h>
+#include <rdma/fi_errno.h>
+#include <rdma/fi_rma.h>
+#include <rdma/fi_tagged.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+#define NIGH_FI_NAME "nigh" /* of provider, fabric and domain */
+/* Above every API that a host may ask for: a provider that declares less than is asked is passed over. */
+#define NIGH_FI_API     FI_VERSION(2, 99)
+#define NIGH_FI_VERSION FI_VERSION(1, 0)
+#define NIGH_FI_FORMAT  (FI_PROV_SPECIFIC | 0x6e69)
+#define NIGH_FI_IOV     4u  /* iov_limit */
+#define NIGH_FI_BATCH   32u /* completions taken from nigh at a time */
+
+/* nigh's traffic classes: what must never match each other */
+enum { NIGH_FI_MSG = 0, NIGH_FI_TAGGED = 1 };
+
+/* What travels as the immediate of a message: data for the completion queue, and that there is some. */
+#define NIGH_FI_DATA      UINT64_C(0xffffffff)
+#define NIGH_FI_WITH_DATA (UINT64_C(1) << 32)
+
+#define NIGH_FI_LIKELY(x)   __builtin_expect(!!(x), 1)
+#define NIGH_FI_UNLIKELY(x) __builtin_expect(!!(x), 0)
+
+struct nigh_fi_op;
+
+struct nigh_fi_fabric {
+    struct fid_fabric fid;
+    uint32_t refs; /* under `lock` */
+    pthread_mutex_t lock;
+};
+
+/* Records of operations that nigh's completion alone cannot describe: op.h. */
+struct nigh_fi_ops {
+    char *base;
+    size_t span; /* bytes of address space */
+    size_t used; /* of which handed out once */
+    struct nigh_fi_op *free;
+};
+
+struct nigh_fi_domain {
+    struct fid_domain fid;
+    struct nigh_fi_fabric *fabric;
+    const struct nigh_ops *nigh;
+    bool locked; /* any threading but FI_THREAD_DOMAIN: calls take `lock` */
+    pthread_mutex_t lock;
+    uint32_t refs;          /* objects opened from it */
+    uint32_t sleepers;      /* threads that sleep in sread or cntr_wait */
+    int wake_fd;            /* eventfd that wakes them all; -1: no wait object yet */
+    struct nigh_fi_ep *eps; /* enabled */
+    struct nigh_fi_mr *mrs;
+    struct nigh_fi_ops ops;
+    struct nigh_fi_eq *eq;
+    bool mr_events; /* registrations report there when they are done */
+};
+
+enum nigh_fi_counted {
+    NIGH_FI_SENDS,
+    NIGH_FI_RECVS,
+    NIGH_FI_READS,
+    NIGH_FI_WRITES,
+    NIGH_FI_REMOTE_READS,
+    NIGH_FI_REMOTE_WRITES,
+    NIGH_FI_COUNTED
+};
+
+struct nigh_fi_ep {
+    struct fid_ep fid;
+    const struct nigh_ops *nigh;
+    struct nigh_context *context; /* NULL until it is enabled */
+    struct nigh_endpoint **peers; /* by fi_addr; NULL: not talked to yet */
+    size_t peer_count;
+    struct nigh_fi_domain *domain;
+    struct nigh_fi_cq *tx_cq, *rx_cq;
+    uint32_t send_flags; /* NIGH_*, of calls that carry no flags */
+    bool directed;       /* FI_DIRECTED_RECV: receives name their source */
+    bool tx_selective, rx_selective;
+    bool tx_record, rx_record; /* calls without flags need a record: a completion to count but not to show */
+    bool tx_counted;           /* a counter of sends is bound */
+    bool counts;               /* some counter is bound */
+    struct nigh_fi_cntr *cntr[NIGH_FI_COUNTED];
+    struct nigh_fi_claimed *claimed;
+    struct nigh_fi_av *av;
+    struct nigh_fi_eq *eq;
+    uint64_t caps, tx_op_flags, rx_op_flags;
+    size_t min_multi;
+    struct nigh_fi_ep *next;    /* of the domain's */
+    struct nigh_fi_ep *next_av; /* of the address vector's */
+    uint64_t named;             /* the job that the name stands for, 0: none */
+};
+
+/* One address of a vector. */
+struct nigh_fi_address {
+    struct nigh_address address;
+    bool used;
+};
+
+struct nigh_fi_av {
+    struct fid_av fid;
+    struct nigh_fi_domain *domain;
+    enum fi_av_type type;
+    uint64_t flags;
+    struct nigh_fi_address *entries; /* one piece: hosts index it */
+    size_t count, room, used;
+    uint32_t refs;          /* endpoints bound */
+    struct nigh_fi_ep *eps; /* enabled ones */
+    struct nigh_fi_eq *eq;
+};
+
+/* What a thread sleeps on: the endpoints' descriptors, the domain's, and one for fi_cq_signal(). */
+struct nigh_fi_waiter {
+    enum fi_wait_obj object; /* FI_WAIT_NONE: nobody may sleep */
+    int epoll_fd, event_fd;  /* -1: none */
+};
+
+/* A completion that waits to be read. */
+struct nigh_fi_staged {
+    struct fi_cq_tagged_entry entry;
+    fi_addr_t source;
+    int err; /* 0: a success */
+    int prov_errno;
+    size_t olen;
+};
+
+struct nigh_fi_cq {
+    struct fid_cq fid;
+    struct nigh_fi_domain *domain;
+    struct nigh_fi_ep *solo; /* the only endpoint, if all its completions come here */
+    enum fi_cq_format format;
+    size_t entry_bytes;
+    struct nigh_fi_staged *staged; /* a ring */
+    uint64_t mask, head, tail;
+    struct nigh_fi_ep **eps;
+    uint32_t ep_count;
+    uint32_t refs; /* endpoints bound, enabled or not */
+    struct nigh_fi_waiter waiter;
+};
+
+struct nigh_fi_cntr {
+    struct fid_cntr fid;
+    struct nigh_fi_domain *domain;
+    uint64_t value, errors;
+    struct nigh_fi_ep **eps;
+    uint32_t ep_count;
+    uint32_t refs;
+    struct nigh_fi_waiter waiter;
+};
+
+struct nigh_fi_event {
+    struct nigh_fi_event *next;
+    uint32_t event;
+    int err; /* 0, or this is an error */
+    size_t bytes;
+    struct fi_eq_err_entry error;
+    uint8_t data[];
+};
+
+struct nigh_fi_eq {
+    struct fid_eq fid;
+    struct nigh_fi_fabric *fabric;
+    pthread_mutex_t lock;
+    struct nigh_fi_event *head, **tail;
+    bool writable;
+    enum fi_wait_obj wait_obj;
+    int event_fd;
+    uint32_t refs;
+};
+
+static inline void nigh_fi_lock(struct nigh_fi_domain *domain)
+{
+    if (NIGH_FI_UNLIKELY(domain->locked))
+        pthread_mutex_lock(&domain->lock);
+}
+
+/* Wakes those who sleep for completions of this domain; the lock is held. */
+void nigh_fi_wake(struct nigh_fi_domain *domain);
+
+/* After a post: what it completed at once is news to whoever sleeps. */
+static inline void nigh_fi_unlock(struct nigh_fi_domain *domain)
+{
+    if (NIGH_FI_LIKELY(!domain->locked))
+        return;
+    if (domain->sleepers)
+        nigh_fi_wake(domain);
+    pthread_mutex_unlock(&domain->lock);
+}
+
+/* Opening and closing of objects counts even where the host promises one thread. */
+void nigh_fi_hold(struct nigh_fi_domain *domain);
+void nigh_fi_let_go(struct nigh_fi_domain *domain);
+
+#define NIGH_FI_EP(ep_fid) ((struct nigh_fi_ep *)(void *)(ep_fid))
+
+int nigh_fi_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags,
+                    const struct fi_info *hints, struct fi_info **info);
+int nigh_fi_fabric_open(struct fi_fabric_attr *attr, struct fid_fabric **fabric, void *context);
+int nigh_fi_domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_domain **domain,
+                        void *context);
+int nigh_fi_av_open(struct fid_domain *domain, struct fi_av_attr *attr, struct fid_av **av, void *context);
+int nigh_fi_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_cq **cq, void *context);
+int nigh_fi_cntr_open(struct fid_domain *domain, struct fi_cntr_attr *attr, struct fid_cntr **cntr,
+                      void *context);
+int nigh_fi_eq_open(struct fid_fabric *fabric, struct fi_eq_attr *attr, struct fid_eq **eq, void *context);
+int nigh_fi_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep, void *context);
+int nigh_fi_query_atomic(struct fid_domain *domain, enum fi_datatype type, enum fi_op op,
+                         struct fi_atomic_attr *attr, uint64_t flags);
+
+#endif
