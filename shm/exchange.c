@@ -286,6 +286,6 @@ void nigh_exchange_log_full(struct nigh_rendezvous *rendezvous)
     nigh_os.getrlimit(RLIMIT_NOFILE, &limit);
     nigh_log(NIGH_LOG_ERROR,
              "no file descriptor is left to attach a peer: the process may have %llu, and a peer takes one, "
-             "while it attaches up to five: raise the limit (ulimit -n)",
+             "while it attaches up to five: raise the limit (ulimit -n, or fs.file-max of the machine)",
              (unsigned long long)limit.rlim_cur);
 }
