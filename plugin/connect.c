@@ -177,8 +177,10 @@ static void close_attach(const struct nigh_attach *attach)
 
 static int attach_peer(struct nigh_endpoint *endpoint, const struct nigh_attach *attach)
 {
-    int rc = nigh_view_map(attach->arena_fd, attach->hello.self.incarnation, &endpoint->view);
+    int rc;
 
+    endpoint->pid = attach->pid; /* first: who is refused is named */
+    rc = nigh_view_map(attach->arena_fd, attach->hello.self.incarnation, &endpoint->view);
     if (rc)
         return rc;
     if (attach->hello.index >= endpoint->view.layout.peers_max) {
@@ -190,7 +192,6 @@ static int attach_peer(struct nigh_endpoint *endpoint, const struct nigh_attach 
         goto unmap;
     endpoint->their_index = attach->hello.index;
     endpoint->incarnation = attach->hello.self.incarnation;
-    endpoint->pid = attach->pid;
     nigh_crowd_add(&endpoint->context->crowd, endpoint->pid);
     /* Without it nothing is lost but speed. */
     endpoint->met = calloc(endpoint->view.layout.pool_bytes / NIGH_CHUNK / 64 + 1, sizeof(*endpoint->met));

@@ -245,6 +245,30 @@ static void test_our_own_name(void **state)
     foe_close(&liar);
 }
 
+/* Another version's arena would be read wrongly: it is refused when it comes, and the log says which version it is. */
+static void test_layout_of_another_version(void **state)
+{
+    struct foe other;
+    struct nigh_endpoint *to;
+
+    (void)state;
+    foe_open(&other, foe.job, 3, 0);
+    ((struct nigh_arena_header *)(void *)other.arena.base)->version++;
+    to = hosted_connect(&victim, 3);
+    assert_int_equal(hosted_send(to, 50, 1, big, 8, 0), 0);
+    for (unsigned i = 0; !hosted_find(&victim, NIGH_OP_SEND, 50); i++) {
+        assert_true(i < 10000);
+        foe_progress(&other);
+        hosted_turns(&victim, &good, 10);
+        usleep(100);
+    }
+    assert_int_equal(hosted_find(&victim, NIGH_OP_SEND, 50)->status, -EPROTO);
+    assert_int_equal(hosted_state(&victim, to), NIGH_BROKEN);
+    assert_int_equal(hosted_stats(&victim).peers_broken, 1);
+    assert_good_is_served();
+    foe_close(&other);
+}
+
 /* A credit lie that only a queued send can notice is noticed before the victim goes to sleep. */
 static void test_credit_lie_before_sleep(void **state)
 {
@@ -274,6 +298,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup_teardown(test_ring_without_end, start, stop),
     cmocka_unit_test_setup_teardown(test_answers_that_nobody_reads, start, stop),
     cmocka_unit_test_setup_teardown(test_our_own_name, start, stop),
+    cmocka_unit_test_setup_teardown(test_layout_of_another_version, start, stop),
     cmocka_unit_test_setup_teardown(test_credit_lie_before_sleep, start, stop),
 };
 
