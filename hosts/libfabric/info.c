@@ -13,10 +13,14 @@
  * as zero. */
 #define ROOM 512
 
+/* Messages of a class stay in order, and so do atomics on a peer, which applies them one by one as they come. */
+#define ORDER \
+    (FI_ORDER_SAS | FI_ORDER_ATOMIC_RAR | FI_ORDER_ATOMIC_RAW | FI_ORDER_ATOMIC_WAR | FI_ORDER_ATOMIC_WAW)
+
 static const struct fi_tx_attr tx_full = {
     .caps = NIGH_FI_TX_CAPS,
     .op_flags = NIGH_FI_TX_FLAGS,
-    .msg_order = FI_ORDER_SAS,
+    .msg_order = ORDER,
     .inject_size = NIGH_INJECT_BYTES,
     .size = 16384, /* what nigh queues for one peer */
     .iov_limit = NIGH_FI_IOV,
@@ -26,7 +30,7 @@ static const struct fi_tx_attr tx_full = {
 static const struct fi_rx_attr rx_full = {
     .caps = NIGH_FI_RX_CAPS,
     .op_flags = NIGH_FI_RX_FLAGS,
-    .msg_order = FI_ORDER_SAS,
+    .msg_order = ORDER,
     .total_buffered_recv = SIZE_MAX,
     .size = 65536,
     .iov_limit = NIGH_FI_IOV,
@@ -37,6 +41,9 @@ static const struct fi_ep_attr ep_full = {
     .protocol = FI_PROV_SPECIFIC | 0x6e69,
     .protocol_version = 1,
     .max_msg_size = SIZE_MAX,
+    .max_order_raw_size = NIGH_ATOMIC_BYTES,
+    .max_order_war_size = NIGH_ATOMIC_BYTES,
+    .max_order_waw_size = NIGH_ATOMIC_BYTES,
     .mem_tag_format = UINT64_MAX,
     .tx_ctx_cnt = 1,
     .rx_ctx_cnt = 1,

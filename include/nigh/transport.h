@@ -306,7 +306,7 @@ enum nigh_atomic_op {
 
 #define NIGH_ATOMIC_BYTES 1024u /* largest count * width of one post_atomic */
 
-/* Applied by the target when it makes progress; atomic with respect to all other post_atomic of any rank on
+/* Applied by the target when it makes progress, those of one context in the order of their posting; atomic with respect to all other post_atomic of any rank on
  * that region, not to the target's own loads and stores while they are in flight. */
 struct nigh_atomic {
     uint32_t size;       /* sizeof(struct nigh_atomic) */

@@ -98,6 +98,41 @@ static void chosen_keys(struct pair *pair)
             CHECK_INT(nigh->deregister(rx->context, regions[i]), 0);
 }
 
+/* More atomics than a ring holds, the last of them a read: it sees what the one before it wrote. */
+static void ordered_atomics(struct pair *pair)
+{
+    enum { WRITES = 500 };
+    struct pair_end *tx = pair->end[0], *rx = pair->end[1];
+    uint64_t *memory = (void *)data_room(8), seen = 0;
+    struct nigh_region *region = NULL;
+
+    *memory = 0;
+    if (rx)
+        CHECK_INT(choose(rx, memory, 8, NIGH_KEY_CHOSEN | 1, &region), 0);
+    pair_meet();
+    for (uint64_t i = 1; tx && i <= WRITES + 1; i++) {
+        bool last = i > WRITES;
+        struct nigh_atomic atomic = {.size = sizeof(atomic),
+                                     .flags = last ? 0 : NIGH_SILENT,
+                                     .op = last ? NIGH_READ : NIGH_WRITE,
+                                     .type = NIGH_U64,
+                                     .count = 1,
+                                     .operand = last ? NULL : &i,
+                                     .result = last ? &seen : NULL,
+                                     .key = NIGH_KEY_CHOSEN | 1,
+                                     .context = i};
+
+        CHECK_INT(nigh->post_atomic(tx->peer, &atomic), 0);
+    }
+    if (tx) {
+        CHECK_INT(pair_await(tx, NIGH_OP_ATOMIC, WRITES + 1).status, 0);
+        CHECK_INT(seen, WRITES);
+    }
+    pair_meet();
+    if (rx)
+        CHECK_INT(nigh->deregister(rx->context, region), 0);
+}
+
 /* ---- names ----------------------------------------------------------------------------------------------------- */
 
 static struct nigh_context *open_in(uint64_t job, uint32_t rank)
@@ -172,6 +207,7 @@ static const struct pair_case cases[] = {
     {.name = "classes in completions", .play = classes},
     {.name = "class of a cancelled receive", .play = cancelled_class},
     {.name = "chosen keys", .play = chosen_keys},
+    {.name = "atomics in their order", .play = ordered_atomics},
     {.name = "peer of another job", .play = other_job, .forms = PAIR_TWO, .how = PAIR_MANUAL},
     {.name = "address and job", .play = both_names, .forms = PAIR_TWO, .how = PAIR_MANUAL},
     {.name = "addresses judged", .play = judged, .forms = PAIR_TWO, .how = PAIR_MANUAL},
