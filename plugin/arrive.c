@@ -6,6 +6,7 @@
  */
 #include "plugin/context.h"
 #include "shm/copy.h"
+#include "shm/note.h"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -69,6 +70,14 @@ static void return_credit(struct nigh_endpoint *endpoint)
         nigh_bell_ring(&endpoint->bell, nigh_load_relaxed(endpoint->peer_asleep));
 }
 
+/* In a pass that finds nothing. The peer may go on for it, so a status line must tell. */
+static void return_credit_late(struct nigh_endpoint *endpoint)
+{
+    return_credit(endpoint);
+    if (endpoint->context->blocked)
+        nigh_note_moved(nigh_arena_note(&endpoint->context->arena));
+}
+
 /* ---- whole messages ------------------------------------------------------------------------------------ */
 
 static __attribute__((noinline)) enum nigh_verdict keep_body(struct nigh_endpoint *endpoint, uint64_t head,
@@ -94,7 +103,7 @@ static __attribute__((noinline)) enum nigh_verdict keep_body(struct nigh_endpoin
     message->imm = imm;
     message->tclass = (uint8_t)nigh_head_tclass(head);
     message->arrived.tclass = message->tclass;
-    context->counters.unexpected++;
+    nigh_count(&context->counters->unexpected, 1);
     nigh_match_keep(&context->matcher, &message->arrived);
     return NIGH_GO;
 }
@@ -265,11 +274,11 @@ uint32_t nigh_arrive_poll(struct nigh_endpoint *endpoint, uint32_t budget)
     if (!count) {
         /* Now, and not behind the batch: the host's answer would wait in the store buffer behind this line. */
         if (__builtin_expect(nigh_ring_owes(rx) || endpoint->rx_bytes, 0))
-            return_credit(endpoint);
+            return_credit_late(endpoint);
         return 0;
     }
-    endpoint->context->counters.received += tally.messages;
-    endpoint->context->counters.received_bytes += tally.bytes;
+    nigh_count(&endpoint->context->counters->received, tally.messages);
+    nigh_count(&endpoint->context->counters->received_bytes, tally.bytes);
     if (nigh_ring_owes_much(rx))
         return_credit(endpoint);
     return count;

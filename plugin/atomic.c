@@ -215,7 +215,7 @@ int nigh_atomic_post(struct nigh_endpoint *endpoint, const struct nigh_atomic *a
     op->result = atomic->result;
     op->context = atomic->context;
     op->silent = atomic->flags & NIGH_SILENT;
-    context->counters.atomic++;
+    nigh_count(&context->counters->atomic, 1);
     nigh_send_begin(endpoint, op);
     return 0;
 }

@@ -111,8 +111,7 @@ void nigh_endpoint_free(struct nigh_endpoint *endpoint)
         nigh_arena_ring_free(&context->arena, endpoint->ring_offset, endpoint->tx.mask + 1);
     if (endpoint->old_ring && context->service)
         nigh_arena_ring_free(&context->arena, endpoint->old_ring, endpoint->old_ring_slots);
-    context->counters.by_path[NIGH_PATH_INLINE] += endpoint->tx.messages;
-    context->counters.sent_bytes += endpoint->tx.bytes;
+    nigh_count_tally(endpoint);
     free(endpoint->met);
     nigh_ids_destroy(&endpoint->out);
     nigh_ids_destroy(&endpoint->in);

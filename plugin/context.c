@@ -25,12 +25,16 @@ static int open_memory(struct nigh_context *context)
         .pool_bytes = context->config.pool_bytes,
         .heap_bytes = context->config.heap_bytes,
         .nonce_address = (uintptr_t)&context->incarnation,
+        .job = context->config.job,
+        .rank = context->config.rank,
+        .ranks = context->config.ranks,
         .huge = context->config.huge,
     };
     int rc = nigh_arena_create(&arena, &context->arena);
 
     if (rc)
         return rc;
+    context->counters = nigh_arena_counters(&context->arena);
     rc = nigh_bell_create(context->config.peers_max, context->config.wait_fd, &context->bell);
     if (rc)
         return rc;

@@ -29,12 +29,10 @@
 
 enum { NIGH_GUARD_THREADS = 1, NIGH_GUARD_FORKED = 2 };
 
-struct nigh_counters {
-    uint64_t by_path[NIGH_PATHS]; /* without what stands in struct nigh_ring_tx */
-    uint64_t sent_bytes, received, received_bytes;
-    uint64_t put, get, atomic;
-    uint64_t unexpected, truncated, lost, broken;
-    uint64_t sleeps, wakes, rescues, ring_full, ring_grown, path_changes;
+/* Who is waited for, as the host's note says. */
+struct nigh_waits_for {
+    uint32_t peer;
+    uint64_t members;
 };
 
 struct nigh_context {
@@ -50,11 +48,14 @@ struct nigh_context {
     uint32_t sleepers;          /* threads in wait() that are or go to sleep */
     bool fd_armed;              /* somebody may be waiting for the descriptor */
     bool suspects;              /* an endpoint is to be broken */
+    bool blocked;               /* so says the host's note: what moves is counted there */
+    bool nudged;                /* a peer has asked for a full pass, and wait() has not told yet */
+    uint64_t nudges_seen;       /* of the doorbell's */
     uint64_t clock;             /* counts what is heard, for the order of use */
     struct nigh_cq cq;
     struct nigh_matcher matcher;
     struct nigh_slab send_ops, recv_ops, messages;
-    struct nigh_counters counters;
+    struct nigh_arena_counters *counters; /* without what stands in struct nigh_ring_tx */
 
     struct nigh_config config;
     uint64_t incarnation;
@@ -74,6 +75,7 @@ struct nigh_context {
     struct nigh_peers peers;
     uint32_t endpoint_count;
     bool has_matcher;
+    struct nigh_waits_for waits_for;
     uint32_t deaths_untold; /* peers that died with no wildcard receive posted to tell it */
     struct nigh_log_sink log;
 
@@ -84,8 +86,10 @@ struct nigh_context {
 /* ---- progress.c ---- */
 /* One pass over whatever may have something. Returns whether anything moved. */
 bool nigh_progress(struct nigh_context *context);
-/* Looks at every endpoint, not only the hot ones. */
+/* Looks at every endpoint, not only the hot ones, and brings the counters up to date. */
 bool nigh_progress_sweep(struct nigh_context *context);
+/* Looks at everything there is: the sockets of attaching too. Costs system calls. */
+bool nigh_progress_all(struct nigh_context *context);
 /* Puts the endpoint on the list of those whose sends wait. */
 void nigh_progress_busy(struct nigh_endpoint *endpoint);
 /* Makes the endpoint one that is polled each time. */
@@ -230,11 +234,46 @@ void nigh_rma_reply_done(struct nigh_message *message);
 int nigh_lend_post(struct nigh_endpoint *endpoint, const struct nigh_lend *lend);
 int nigh_lend_release(struct nigh_context *context, void *data);
 
+/* ---- note.c ---- */
+int nigh_note_set(struct nigh_context *context, const struct nigh_note *note);
+int nigh_endpoint_nudge(struct nigh_endpoint *endpoint, uint64_t *number);
+/* Has a peer asked for a full pass? Says so once. */
+bool nigh_note_is_asked(struct nigh_context *context);
+/* Makes that pass, behind one in which something has `moved` or not. Returns whether anything moved in it. */
+bool nigh_note_answer(struct nigh_context *context, bool moved);
+
 /* ---- wait.c, query.c ---- */
 int nigh_wait(struct nigh_context *context, uint64_t timeout_ns);
 int nigh_wait_fd(struct nigh_context *context, int *fd);
 int nigh_query(struct nigh_context *context, struct nigh_endpoint *endpoint, uint32_t what, void *out,
                uint64_t *bytes);
+/* Hands an answer over: cut to the caller's room, or followed by zeros. */
+int nigh_query_answer(const void *from, uint64_t known, void *out, uint64_t *bytes);
+/* query_list.c: NIGH_QUERY_UNEXPECTED and NIGH_QUERY_POSTED. */
+int nigh_query_unexpected(const struct nigh_context *context, const struct nigh_endpoint *only, void *out,
+                          uint64_t *bytes);
+int nigh_query_posted(const struct nigh_context *context, const struct nigh_endpoint *only, void *out,
+                      uint64_t *bytes);
+
+/* ---- counting: words in the arena that observers read, each by itself, so relaxed ---- */
+static inline void nigh_count(uint64_t *word, uint64_t more)
+{
+    nigh_store_relaxed(word, nigh_load_relaxed(word) + more);
+}
+
+static inline void nigh_count_sent(struct nigh_context *context, enum nigh_path path, uint64_t messages,
+                                   uint64_t bytes)
+{
+    nigh_count(&context->counters->sent[path], messages);
+    nigh_count(&context->counters->sent_bytes[path], bytes);
+}
+
+/* Takes over what the short way has counted in the ring's own line. */
+static inline void nigh_count_tally(struct nigh_endpoint *endpoint)
+{
+    nigh_count_sent(endpoint->context, NIGH_PATH_INLINE, endpoint->tx.messages, endpoint->tx.bytes);
+    endpoint->tx.messages = endpoint->tx.bytes = 0;
+}
 
 /* ---- context.c ---- */
 int nigh_context_open(const struct nigh_open *options, struct nigh_context **out);
@@ -248,7 +287,7 @@ void nigh_guard_enter(struct nigh_context *context);
 /* Is there something that a sleeping thread must wake for and that nobody else will wake it for? */
 static inline bool nigh_is_restless(const struct nigh_context *context)
 {
-    return nigh_cq_count(&context->cq) != 0 || context->pulls || context->suspects;
+    return nigh_cq_count(&context->cq) != 0 || context->pulls || context->suspects || context->nudged;
 }
 
 /* A field of a struct that the host has just written. Read at its own width: compilers join neighbours into one load, and

@@ -53,9 +53,9 @@ void nigh_recv_end(struct nigh_context *context, struct nigh_recv_op *op, int st
 
 static void count_received(struct nigh_context *context, uint64_t bytes, bool cut)
 {
-    context->counters.received++;
-    context->counters.received_bytes += bytes;
-    context->counters.truncated += cut;
+    nigh_count(&context->counters->received, 1);
+    nigh_count(&context->counters->received_bytes, bytes);
+    nigh_count(&context->counters->truncated, cut);
 }
 
 static void complete(struct nigh_endpoint *endpoint, struct nigh_recv_op *op, int status, uint64_t bytes,

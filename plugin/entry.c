@@ -316,6 +316,20 @@ static int entry_check_address(struct nigh_context *context, const struct nigh_a
     return GUARDED(context, check_address(context, address));
 }
 
+static int entry_note(struct nigh_context *context, const struct nigh_note *note)
+{
+    if (!context || !note)
+        return -EINVAL;
+    return GUARDED(context, nigh_note_set(context, note));
+}
+
+static int entry_nudge(struct nigh_endpoint *endpoint, uint64_t *number)
+{
+    if (!endpoint || !number)
+        return -EINVAL;
+    return GUARDED(endpoint->context, nigh_endpoint_nudge(endpoint, number));
+}
+
 static const struct nigh_ops table = {
     .abi = NIGH_ABI,
     .size = sizeof(struct nigh_ops),
@@ -348,6 +362,8 @@ static const struct nigh_ops table = {
     .wait_fd = entry_wait_fd,
     .query = entry_query,
     .check_address = entry_check_address,
+    .note = entry_note,
+    .nudge = entry_nudge,
 };
 
 __attribute__((visibility("default"))) const struct nigh_ops *nigh_transport(uint32_t abi)

@@ -138,13 +138,13 @@ static void note(const struct nigh_endpoint *endpoint, enum nigh_state state, co
 
     nigh_log_use(&context->log);
     if (state == NIGH_BROKEN) {
-        context->counters.broken++;
+        nigh_count(&context->counters->broken, 1);
         nigh_log(NIGH_LOG_ERROR,
                  "rank %u: peer rank %d (process %d) broke the protocol: %s; its operations fail with "
                  "EPROTO, all others go on; is it of another build, or was its memory overwritten?",
                  context->config.rank, (int)endpoint->rank, endpoint->pid, why);
     } else if (state == NIGH_PEER_DEAD) {
-        context->counters.lost++;
+        nigh_count(&context->counters->lost, 1);
         nigh_log(NIGH_LOG_INFO, "rank %u: peer rank %d (process %d) has died", context->config.rank,
                  (int)endpoint->rank, endpoint->pid);
     }

@@ -32,8 +32,7 @@ int nigh_lend_post(struct nigh_endpoint *endpoint, const struct nigh_lend *lend)
     op->silent = lend->flags & NIGH_SILENT;
     op->held = lend->buffer;
     nigh_heap_hold(context->heap, lend->buffer);
-    context->counters.by_path[NIGH_PATH_LEND]++;
-    context->counters.sent_bytes += lend->bytes;
+    nigh_count_sent(context, NIGH_PATH_LEND, 1, lend->bytes);
     nigh_send_begin(endpoint, op);
     return 0;
 }

@@ -64,7 +64,7 @@ static int grow(struct nigh_endpoint *endpoint)
     nigh_link_published(endpoint);
     nigh_ring_tx_use(tx, context->arena.base + offset, slots, 0);
     endpoint->ring_offset = offset;
-    context->counters.ring_grown++;
+    nigh_count(&context->counters->ring_grown, 1);
     return 0;
 }
 
@@ -103,7 +103,7 @@ int nigh_link_room(struct nigh_endpoint *endpoint, uint32_t slots)
         nigh_endpoint_suspect(endpoint, "it claims to have read what was never sent");
         return -EAGAIN;
     }
-    endpoint->context->counters.ring_full++;
+    nigh_count(&endpoint->context->counters->ring_full, 1);
     if (grow(endpoint) == 0 && nigh_ring_room(tx, slots))
         return 0;
     if (!endpoint->self && room_soon(endpoint, slots))
@@ -118,7 +118,7 @@ void nigh_link_wake(struct nigh_endpoint *endpoint)
     nigh_bell_hint(&endpoint->bell, endpoint->their_index);
     if (!asleep)
         return;
-    endpoint->context->counters.wakes++;
+    nigh_count(&endpoint->context->counters->wakes, 1);
     nigh_bell_ring(&endpoint->bell, asleep);
 }
 

@@ -137,7 +137,7 @@ static void accept_or_keep(struct nigh_message *message, struct nigh_posted *pos
         nigh_recv_accept(message, (struct nigh_recv_op *)(void *)posted);
         return;
     }
-    context->counters.unexpected++;
+    nigh_count(&context->counters->unexpected, 1);
     nigh_match_keep(&context->matcher, &message->arrived);
 }
 

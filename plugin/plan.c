@@ -181,7 +181,7 @@ static void learn(struct nigh_endpoint *endpoint, const struct nigh_timed *timed
     piece = nigh_pace_piece(&endpoint->pace.strategy[timed->strategy], timed->bytes);
     nigh_pace_learn(&endpoint->pace, timed->strategy, timed->bytes,
                     both(timed->copy_ns, read, timed->bytes / piece + 1), false);
-    endpoint->context->counters.path_changes += endpoint->pace.changes - changes;
+    nigh_count(&endpoint->context->counters->path_changes, endpoint->pace.changes - changes);
 }
 
 static uint64_t middle(const uint64_t v[NIGH_FELT])
@@ -208,7 +208,7 @@ static void feel(struct nigh_endpoint *endpoint, uint64_t ns)
         return;
     changes = endpoint->pace.changes;
     nigh_pace_handoff(&endpoint->pace, (float)middle(endpoint->felt));
-    endpoint->context->counters.path_changes += endpoint->pace.changes - changes;
+    nigh_count(&endpoint->context->counters->path_changes, endpoint->pace.changes - changes);
 }
 
 void nigh_plan_watch(struct nigh_endpoint *endpoint)

@@ -4,6 +4,7 @@
  * those that were heard lately are; the others set a hint, and a sweep now and then makes up for one that got lost.
  */
 #include "plugin/context.h"
+#include "shm/note.h"
 #include <errno.h>
 
 /* Messages taken from one peer before the next gets its turn. */
@@ -164,18 +165,34 @@ static bool is_left_over(const struct nigh_endpoint *endpoint)
     return true;
 }
 
+/* What observers read of the queues. */
+static void show_queues(struct nigh_context *context, uint64_t queued)
+{
+    nigh_store_relaxed(&context->counters->posted, context->matcher.posted_count);
+    nigh_store_relaxed(&context->counters->arrived, context->matcher.arrived_count);
+    nigh_store_relaxed(&context->counters->queued, queued);
+    nigh_store_relaxed(&context->counters->peers, context->endpoint_count);
+}
+
 bool nigh_progress_sweep(struct nigh_context *context)
 {
+    uint64_t queued = 0;
     bool moved = false;
 
     context->idle_passes = context->busy_passes = 0;
     for (struct nigh_endpoint *endpoint = context->all, *next; endpoint; endpoint = next) {
         next = endpoint->next_all;
         moved |= look(endpoint);
+        if (endpoint->tx.messages)
+            nigh_count_tally(endpoint);
+        queued += endpoint->queue.count + endpoint->flow.count;
         if (is_left_over(endpoint))
             nigh_endpoint_retire(endpoint);
         bury(endpoint);
     }
+    show_queues(context, queued);
+    if (moved && context->blocked)
+        nigh_note_moved(nigh_arena_note(&context->arena));
     return moved;
 }
 
@@ -213,9 +230,20 @@ static bool serve(struct nigh_context *context)
     return true;
 }
 
+bool nigh_progress_all(struct nigh_context *context)
+{
+    bool moved;
+
+    nigh_log_use(&context->log);
+    nigh_rendezvous_progress(context->rendezvous);
+    moved = nigh_progress_sweep(context);
+    moved |= push_sends(context);
+    return nigh_pull_progress(context) || moved;
+}
+
 bool nigh_progress(struct nigh_context *context)
 {
-    bool moved = false;
+    bool moved = false, asked = false;
 
     if (__builtin_expect(nigh_load_acquire(context->service_flag, FLAG_SEE) != 0, 0))
         moved = serve(context);
@@ -228,14 +256,21 @@ bool nigh_progress(struct nigh_context *context)
         }
     }
     /* Relaxed: HINT_TAKE follows where there is something. */
-    if (__builtin_expect(nigh_load_relaxed(context->hint_summary) != 0, 0))
+    if (__builtin_expect(nigh_load_relaxed(context->hint_summary) != 0, 0)) {
         moved |= take_hints(context);
+        asked = nigh_note_is_asked(context);
+    }
     if (__builtin_expect(context->busy != NULL, 0))
         moved |= push_sends(context);
     if (__builtin_expect(context->pulls != NULL, 0))
         moved |= nigh_pull_progress(context);
-    if (moved)
+    if (moved) {
         context->idle_passes = 0;
+        if (__builtin_expect(context->blocked, 0))
+            nigh_note_moved(nigh_arena_note(&context->arena));
+    }
+    if (__builtin_expect(asked, 0))
+        moved |= nigh_note_answer(context, moved);
     if (__builtin_expect(
             moved ? ++context->busy_passes >= SWEEP_BUSY_PASSES : ++context->idle_passes >= SWEEP_PASSES, 0))
         moved |= nigh_progress_sweep(context);

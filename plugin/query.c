@@ -2,11 +2,11 @@
 /* plugin/query.c - facts about a context, a peer, the paths to it and the machine. Changes nothing. */
 #include "plugin/context.h"
 #include "plugin/machine.h"
+#include "shm/note.h"
 #include <errno.h>
 #include <stdio.h>
 
-/* Hands an answer over: cut to the caller's room, or followed by zeros. */
-static int answer(const void *from, uint64_t known, void *out, uint64_t *bytes)
+int nigh_query_answer(const void *from, uint64_t known, void *out, uint64_t *bytes)
 {
     uint64_t copied = known < *bytes ? known : *bytes;
 
@@ -38,7 +38,7 @@ static int query_context(struct nigh_context *context, void *out, uint64_t *byte
         .unexpected = context->matcher.arrived_count,
     };
 
-    return answer(&facts, sizeof(facts), out, bytes);
+    return nigh_query_answer(&facts, sizeof(facts), out, bytes);
 }
 
 static int query_endpoint(const struct nigh_endpoint *endpoint, void *out, uint64_t *bytes)
@@ -54,46 +54,47 @@ static int query_endpoint(const struct nigh_endpoint *endpoint, void *out, uint6
         .handoff_ns = (uint64_t)endpoint->pace.handoff,
     };
 
-    return answer(&facts, sizeof(facts), out, bytes);
+    return nigh_query_answer(&facts, sizeof(facts), out, bytes);
 }
 
 static int query_stats(const struct nigh_context *context, void *out, uint64_t *bytes)
 {
-    const struct nigh_counters *counters = &context->counters;
+    const struct nigh_arena_counters *counters = context->counters;
     struct nigh_query_stats facts = {
         .size = sizeof(facts),
-        .sent_bytes = counters->sent_bytes,
-        .received = counters->received,
-        .received_bytes = counters->received_bytes,
-        .inline_sent = counters->by_path[NIGH_PATH_INLINE],
-        .eager_sent = counters->by_path[NIGH_PATH_EAGER],
-        .chunked_sent = counters->by_path[NIGH_PATH_CHUNKED],
-        .heap_sent = counters->by_path[NIGH_PATH_HEAP],
-        .cma_sent = counters->by_path[NIGH_PATH_CMA],
-        .lend_sent = counters->by_path[NIGH_PATH_LEND],
-        .put = counters->put,
-        .get = counters->get,
-        .atomic = counters->atomic,
-        .unexpected = counters->unexpected,
-        .truncated = counters->truncated,
-        .peers_lost = counters->lost,
-        .peers_broken = counters->broken,
-        .sleeps = counters->sleeps,
-        .wakes = counters->wakes,
-        .rescues = counters->rescues,
-        .ring_full = counters->ring_full,
-        .ring_grown = counters->ring_grown,
-        .path_changes = counters->path_changes,
+        .received = nigh_load_relaxed(&counters->received),
+        .received_bytes = nigh_load_relaxed(&counters->received_bytes),
+        .inline_sent = nigh_load_relaxed(&counters->sent[NIGH_PATH_INLINE]),
+        .eager_sent = nigh_load_relaxed(&counters->sent[NIGH_PATH_EAGER]),
+        .chunked_sent = nigh_load_relaxed(&counters->sent[NIGH_PATH_CHUNKED]),
+        .heap_sent = nigh_load_relaxed(&counters->sent[NIGH_PATH_HEAP]),
+        .cma_sent = nigh_load_relaxed(&counters->sent[NIGH_PATH_CMA]),
+        .lend_sent = nigh_load_relaxed(&counters->sent[NIGH_PATH_LEND]),
+        .put = nigh_load_relaxed(&counters->put),
+        .get = nigh_load_relaxed(&counters->get),
+        .atomic = nigh_load_relaxed(&counters->atomic),
+        .unexpected = nigh_load_relaxed(&counters->unexpected),
+        .truncated = nigh_load_relaxed(&counters->truncated),
+        .peers_lost = nigh_load_relaxed(&counters->lost),
+        .peers_broken = nigh_load_relaxed(&counters->broken),
+        .sleeps = nigh_load_relaxed(&counters->sleeps),
+        .wakes = nigh_load_relaxed(&counters->wakes),
+        .rescues = nigh_load_relaxed(&counters->rescues),
+        .ring_full = nigh_load_relaxed(&counters->ring_full),
+        .ring_grown = nigh_load_relaxed(&counters->ring_grown),
+        .path_changes = nigh_load_relaxed(&counters->path_changes),
     };
 
-    for (unsigned path = 0; path < NIGH_PATHS; path++)
-        facts.sent += counters->by_path[path];
+    for (unsigned path = 0; path < NIGH_PATHS; path++) {
+        facts.sent += nigh_load_relaxed(&counters->sent[path]);
+        facts.sent_bytes += nigh_load_relaxed(&counters->sent_bytes[path]);
+    }
     for (const struct nigh_endpoint *endpoint = context->all; endpoint; endpoint = endpoint->next_all) {
         facts.sent += endpoint->tx.messages;
         facts.inline_sent += endpoint->tx.messages;
         facts.sent_bytes += endpoint->tx.bytes;
     }
-    return answer(&facts, sizeof(facts), out, bytes);
+    return nigh_query_answer(&facts, sizeof(facts), out, bytes);
 }
 
 static void path_row(struct nigh_query_path *row, uint64_t from, const char *path)
@@ -149,7 +150,7 @@ static int query_paths(const struct nigh_endpoint *endpoint, void *out, uint64_t
     snprintf(rows[count++].reason, NIGH_REASON_BYTES,
              "post_lend of memory from heap_alloc: nothing is copied");
     cma_row(endpoint, &rows[count++]);
-    return answer(rows, count * sizeof(rows[0]), out, bytes);
+    return nigh_query_answer(rows, count * sizeof(rows[0]), out, bytes);
 }
 
 static int query_machine(void *out, uint64_t *bytes)
@@ -157,7 +158,21 @@ static int query_machine(void *out, uint64_t *bytes)
     struct nigh_query_machine facts = {.size = sizeof(facts)};
 
     nigh_machine_query(&facts);
-    return answer(&facts, sizeof(facts), out, bytes);
+    return nigh_query_answer(&facts, sizeof(facts), out, bytes);
+}
+
+/* What the peer's line says stays readable after the peer has ended. */
+static int query_note(const struct nigh_context *context, const struct nigh_endpoint *endpoint, void *out,
+                      uint64_t *bytes)
+{
+    const uint8_t *arena = endpoint ? endpoint->view.base : context->arena.base;
+    struct nigh_note note;
+    int rc;
+
+    if (endpoint && !endpoint->attached)
+        return endpoint->state == NIGH_CONNECTING ? -EAGAIN : nigh_endpoint_check(endpoint);
+    rc = nigh_note_read((const void *)(arena + NIGH_PAGE + NIGH_NOTE_OFFSET), &note);
+    return rc ? rc : nigh_query_answer(&note, sizeof(note), out, bytes);
 }
 
 int nigh_query(struct nigh_context *context, struct nigh_endpoint *endpoint, uint32_t what, void *out,
@@ -176,6 +191,12 @@ int nigh_query(struct nigh_context *context, struct nigh_endpoint *endpoint, uin
         return endpoint ? query_endpoint(endpoint, out, bytes) : -EINVAL;
     case NIGH_QUERY_PATHS:
         return endpoint ? query_paths(endpoint, out, bytes) : -EINVAL;
+    case NIGH_QUERY_NOTE:
+        return query_note(context, endpoint, out, bytes);
+    case NIGH_QUERY_UNEXPECTED:
+        return nigh_query_unexpected(context, endpoint, out, bytes);
+    case NIGH_QUERY_POSTED:
+        return nigh_query_posted(context, endpoint, out, bytes);
     default:
         return -EINVAL;
     }

@@ -46,7 +46,7 @@ int nigh_rma_put(struct nigh_endpoint *endpoint, const struct nigh_rma *rma)
     if (rc)
         return rc;
     op->buffer = rma->buffer;
-    endpoint->context->counters.put++;
+    nigh_count(&endpoint->context->counters->put, 1);
     nigh_send_begin(endpoint, op);
     return 0;
 }
@@ -80,7 +80,7 @@ int nigh_rma_get(struct nigh_endpoint *endpoint, const struct nigh_rma *rma)
     if (rc)
         return rc;
     op->result = rma->buffer;
-    endpoint->context->counters.get++;
+    nigh_count(&endpoint->context->counters->get, 1);
     /* What the peer does not show it is asked for, and says why not. */
     if (endpoint->attached && nigh_shown_find(&endpoint->view, rma->key, rma->offset, rma->bytes, &where) &&
         get_directly(endpoint, op, where))

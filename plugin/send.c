@@ -273,8 +273,7 @@ static int post_op(struct nigh_endpoint *endpoint, const struct nigh_send *send)
     } else {
         route(endpoint, send, op);
     }
-    context->counters.by_path[op->path]++;
-    context->counters.sent_bytes += send->bytes;
+    nigh_count_sent(context, op->path, 1, send->bytes);
     nigh_send_begin(endpoint, op);
     return 0;
 }
@@ -301,8 +300,7 @@ static void sent(struct nigh_endpoint *endpoint, const struct nigh_send *send, e
 {
     struct nigh_context *context = endpoint->context;
 
-    context->counters.by_path[path]++;
-    context->counters.sent_bytes += send->bytes;
+    nigh_count_sent(context, path, 1, send->bytes);
     if (send->flags & NIGH_SILENT)
         nigh_cq_unreserve(&context->cq, 1);
     else
@@ -368,6 +366,7 @@ static __attribute__((noinline)) int post_longer(struct nigh_endpoint *endpoint,
 static __attribute__((noinline)) int post_refreshed(struct nigh_endpoint *endpoint,
                                                     const struct nigh_send *send)
 {
+    nigh_count_tally(endpoint);
     return nigh_ring_room(&endpoint->tx, 1) ? nigh_send_post(endpoint, send) : post_body(endpoint, send);
 }
 

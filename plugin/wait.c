@@ -16,11 +16,17 @@
 /* Last looks that found work but nothing to poll, before the clock is looked at. */
 #define LOOKS 16u
 
-/* Something can be polled, or something must be done that nobody will wake us for. */
+/* Something can be polled, or a peer wants the host to look up. */
 static bool ready(struct nigh_context *context)
 {
     nigh_progress(context);
-    return nigh_cq_count(&context->cq) != 0;
+    return nigh_cq_count(&context->cq) != 0 || context->nudged;
+}
+
+static int outcome(struct nigh_context *context)
+{
+    context->nudged = false;
+    return nigh_cq_count(&context->cq) ? 0 : -EINTR;
 }
 
 static bool spin(struct nigh_context *context, uint64_t until)
@@ -82,7 +88,7 @@ static int sleep_once(struct nigh_context *context, uint64_t limit_ns)
     context->sleepers++;
     show(context);
     if (is_quiet(context)) {
-        context->counters.sleeps++;
+        nigh_count(&context->counters->sleeps, 1);
         nigh_guard_leave(context);
         rc = nigh_bell_sleep(&context->bell, seen, limit_ns);
         nigh_guard_enter(context);
@@ -92,7 +98,7 @@ static int sleep_once(struct nigh_context *context, uint64_t limit_ns)
     context->sleepers--;
     show(context);
     if (ready(context) && silent)
-        context->counters.rescues++;
+        nigh_count(&context->counters->rescues, 1);
     return rc;
 }
 
@@ -100,8 +106,9 @@ int nigh_wait(struct nigh_context *context, uint64_t timeout_ns)
 {
     uint64_t start, deadline, bound = FIRST_SLEEP_NS;
 
+    context->nudged = false; /* it was answered in a poll: nobody waited for it */
     if (ready(context))
-        return 0;
+        return outcome(context);
     if (!timeout_ns)
         return -ETIMEDOUT;
     start = nigh_clock_ns();
@@ -110,10 +117,10 @@ int nigh_wait(struct nigh_context *context, uint64_t timeout_ns)
         uint64_t until = start + context->config.spin_ns;
 
         if (spin(context, until < deadline ? until : deadline))
-            return 0;
+            return outcome(context);
     }
     if (yield(context))
-        return 0;
+        return outcome(context);
     for (;;) {
         uint64_t now = nigh_clock_ns(), left = now < deadline ? deadline - now : 0;
         int rc;
@@ -121,8 +128,8 @@ int nigh_wait(struct nigh_context *context, uint64_t timeout_ns)
         if (!left)
             return -ETIMEDOUT;
         rc = sleep_once(context, left < bound ? left : bound);
-        if (nigh_cq_count(&context->cq))
-            return 0;
+        if (nigh_cq_count(&context->cq) || context->nudged)
+            return outcome(context);
         if (rc == -EINTR)
             return rc;
         bound = bound * 2 < LAST_SLEEP_NS ? bound * 2 : LAST_SLEEP_NS;
@@ -135,7 +142,7 @@ int nigh_wait_fd(struct nigh_context *context, int *fd)
 
     if (context->bell.eventfd < 0)
         return -ENOTSUP;
-    context->fd_armed = false;
+    context->fd_armed = context->nudged = false;
     show(context);
     if (ready(context))
         return -EAGAIN;

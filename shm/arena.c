@@ -79,6 +79,9 @@ static void lay_out(const struct nigh_arena_config *config, struct nigh_arena_he
         .peers_max = config->peers_max,
         .incarnation = config->incarnation,
         .nonce_address = config->nonce_address,
+        .job = config->job,
+        .rank = config->rank,
+        .ranks = config->ranks,
         .flags = nigh_bell_light() ? NIGH_ARENA_FENCES : 0,
     };
     out->pairs_off = 2 * NIGH_PAGE;

@@ -8,8 +8,10 @@
 #include <stdbool.h>
 
 struct nigh_arena_config {
-    uint64_t incarnation;            /* not 0 */
-    uint64_t nonce_address;          /* of a private copy of it */
+    uint64_t incarnation;   /* not 0 */
+    uint64_t nonce_address; /* of a private copy of it */
+    uint64_t job;           /* whose it is, for observers */
+    uint32_t rank, ranks;
     uint32_t peers_max;              /* 1 .. NIGH_PEERS_MAX */
     uint32_t ring_slots_max;         /* largest ring a pair may grow to: a power of two, 64 .. 65536 */
     uint64_t pool_bytes, heap_bytes; /* reserved, not committed; rounded up to chunks and pages; may be 0 */
@@ -76,6 +78,16 @@ uint64_t nigh_arena_committed(const struct nigh_arena *arena);
 static inline struct nigh_arena_state *nigh_arena_state(const struct nigh_arena *arena)
 {
     return (struct nigh_arena_state *)(void *)(arena->base + NIGH_PAGE);
+}
+
+static inline struct nigh_arena_note *nigh_arena_note(const struct nigh_arena *arena)
+{
+    return (struct nigh_arena_note *)(void *)(arena->base + NIGH_PAGE + NIGH_NOTE_OFFSET);
+}
+
+static inline struct nigh_arena_counters *nigh_arena_counters(const struct nigh_arena *arena)
+{
+    return (struct nigh_arena_counters *)(void *)(arena->base + NIGH_PAGE + NIGH_COUNTERS_OFFSET);
 }
 
 /* A peer's arena, mapped read-only. */

@@ -226,6 +226,14 @@ void nigh_bell_hint(struct nigh_bell *bell, uint32_t index)
     (void)nigh_fetch_or_release(&bell->shared->summary, UINT64_C(1) << word % 64, HINT_SET);
 }
 
+uint64_t nigh_bell_nudge(struct nigh_bell *bell, uint32_t index)
+{
+    uint64_t number = nigh_fetch_add_release(&bell->shared->nudges, 1, NUDGE_SET) + 1;
+
+    nigh_bell_hint(bell, index); /* behind it: whoever takes the hint finds the nudge */
+    return number;
+}
+
 int nigh_bell_sleep(struct nigh_bell *bell, uint32_t seen, uint64_t timeout_ns)
 {
     static uint32_t told; /* two threads at once may both tell: harmless */

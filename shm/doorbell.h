@@ -54,6 +54,16 @@ void nigh_bell_ring(struct nigh_bell *bell, uint32_t asleep);
  * happens. After publishing (HINT_SET). */
 void nigh_bell_hint(struct nigh_bell *bell, uint32_t index);
 
+/* Asks the owner for a full pass: it finds the request at its next look, and by the hint for `index` it looks. Returns
+ * the number of this nudge. The caller rings the bell behind a fence of its own (SLEEP_CHECK). */
+uint64_t nigh_bell_nudge(struct nigh_bell *bell, uint32_t index);
+
+/* The number of the last nudge (NUDGE_SEE). */
+static inline uint64_t nigh_bell_nudges(const struct nigh_bell *bell)
+{
+    return nigh_load_acquire(&bell->shared->nudges, NUDGE_SEE);
+}
+
 /* The bell's value before the last look (BELL_READ). */
 static inline uint32_t nigh_bell_read(const struct nigh_bell *bell)
 {

@@ -18,6 +18,8 @@
  *   0          header  struct nigh_arena_header      written once, before the descriptor leaves
  *   4 KiB      state   struct nigh_arena_state       written when the owner goes to sleep and wakes, and when
  *                                                    its table of readable regions moves
+ *   + 128      note    struct nigh_arena_note        what the owner waits for: when its host says so
+ *   + 256      counts  struct nigh_arena_counters    what it has done: for observers, nothing depends on it
  *   pairs_off  pairs   struct nigh_pair [peers_max]  one for each peer this context knows, by its own index
  *   rings_off  rings   rings of struct nigh_slot     allocated when a pair first talks
  *   pool_off   pool    chunks for large messages     in rotation among all pairs
@@ -26,7 +28,8 @@
  * Who may write what:
  *
  *   object                     writer                      readers
- *   header, state              owner                       every peer
+ *   header, state, note        owner                       every peer, observers
+ *   counts                     owner                       observers
  *   pair[i].consumed, .cold,   owner, as receiver from i   peer i, as sender
  *     .read_cost, .reading
  *   pair[i].ring, .closed      owner, as sender to i       peer i, as receiver
@@ -37,7 +40,7 @@
  */
 
 #define NIGH_ARENA_MAGIC    UINT64_C(0x31616e6572612d6e) /* "n-arena1" */
-#define NIGH_LAYOUT_VERSION 1u
+#define NIGH_LAYOUT_VERSION 2u
 #define NIGH_LINE           64u
 #define NIGH_PAGE           4096u
 
@@ -65,7 +68,10 @@ struct nigh_arena_header {
     uint32_t reserved0;
     /* Where the owner's private memory holds its incarnation: what the probe of cma reads. */
     uint64_t nonce_address;
-    uint64_t reserved[3];
+    /* Whose it is: for observers. Peers have been told by the greeting, and do not look here. */
+    uint64_t job;
+    uint32_t rank, ranks;
+    uint64_t reserved;
 };
 static_assert(sizeof(struct nigh_arena_header) == 128, "arena header");
 
@@ -79,6 +85,46 @@ static_assert(sizeof(struct nigh_arena_state) == NIGH_LINE, "arena state is one 
 
 /* BOTH: one thread sleeps in wait(), another one waits for the descriptor. */
 enum nigh_asleep { NIGH_AWAKE = 0, NIGH_ASLEEP_FUTEX = 1, NIGH_ASLEEP_FD = 2, NIGH_ASLEEP_BOTH = 3 };
+
+/*
+ * The status line: struct nigh_note of nigh/transport.h, packed into two lines. `sequence` is odd while it is being
+ * written; half of it is the note's serial, which also counts what moves while a note says "blocked" (shm/note.h).
+ */
+#define NIGH_NOTE_OFFSET     128u
+#define NIGH_NOTE_SITE_BYTES 40u
+struct nigh_arena_note {
+    uint64_t sequence;
+    uint64_t checked;
+    uint64_t state_op;   /* state << 32 | op */
+    uint64_t group_peer; /* group << 32 | peer */
+    uint64_t members;
+    uint64_t tag;
+    uint64_t bytes;
+    uint64_t requests;
+    uint64_t since_ns;
+    uint64_t site[NIGH_NOTE_SITE_BYTES / 8];
+    uint64_t reserved[2];
+};
+static_assert(sizeof(struct nigh_arena_note) == 2 * NIGH_LINE, "arena note");
+static_assert(NIGH_NOTE_OFFSET >= 2 * sizeof(struct nigh_arena_state),
+              "a prefetch of state does not fetch note");
+
+/* What a context has done, each word by itself and relaxed. By path: inline, eager, chunked, heap, cma, lend. */
+#define NIGH_COUNTERS_OFFSET 256u
+#define NIGH_COUNTED_PATHS   6u
+struct nigh_arena_counters {
+    uint64_t sent[NIGH_COUNTED_PATHS], sent_bytes[NIGH_COUNTED_PATHS];
+    uint64_t received, received_bytes;
+    uint64_t put, get, atomic;
+    uint64_t unexpected, truncated, lost, broken;
+    uint64_t sleeps, wakes, rescues, ring_full, ring_grown, path_changes;
+    /* How many there are, as of the owner's last look at all its peers (before each sleep, if not oftener). */
+    uint64_t posted, arrived, queued, peers;
+    uint64_t reserved[5];
+};
+static_assert(sizeof(struct nigh_arena_counters) == 36 * 8, "arena counters");
+static_assert(NIGH_COUNTERS_OFFSET + sizeof(struct nigh_arena_counters) <= NIGH_PAGE,
+              "state, note and counters are one page");
 
 /*
  * Registered memory in the heap that may be read: peers get it without the owner's help. A table that has become too
@@ -141,7 +187,8 @@ struct nigh_doorbell {
     uint32_t bell; /* futex word: changes whenever somebody rings */
     uint32_t reserved0[15];
     uint64_t summary; /* bit w % 64 set: hints[w] may have bits */
-    uint64_t reserved1[7];
+    uint64_t nudges;  /* how often a full pass was asked for; a bit of summary goes with each */
+    uint64_t reserved1[6];
     uint64_t hints[]; /* bit set: look at the ring from that peer */
 };
 static_assert(offsetof(struct nigh_doorbell, summary) == NIGH_LINE, "doorbell.summary");

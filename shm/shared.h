@@ -33,6 +33,10 @@
  *   LEAVE_HEAR     the reader's fence between its copy out of that memory and its look whether the owner has said so
  *   REGION_SET     the owner's store of a registered region's key, of its place, and of where their table lies
  *   REGION_GET     the reader's load of each of these
+ *   NOTE_SET       the owner's store of each word of its status line
+ *   NOTE_GET       an observer's load of each of these
+ *   NUDGE_SET      the read-modify-write that asks a peer for a full pass
+ *   NUDGE_SEE      the peer's load of it, before that pass
  */
 #define NIGH_ORDER_LABELS(LABEL)                 \
     LABEL(RING_PUBLISH, release, RING_PEEK)      \
@@ -54,7 +58,11 @@
     LABEL(LEAVE_SAY, fence, LEAVE_HEAR)          \
     LABEL(LEAVE_HEAR, fence, LEAVE_SAY)          \
     LABEL(REGION_SET, release, REGION_GET)       \
-    LABEL(REGION_GET, acquire, REGION_SET)
+    LABEL(REGION_GET, acquire, REGION_SET)       \
+    LABEL(NOTE_SET, release, NOTE_GET)           \
+    LABEL(NOTE_GET, acquire, NOTE_SET)           \
+    LABEL(NUDGE_SET, release, NUDGE_SEE)         \
+    LABEL(NUDGE_SEE, acquire, NUDGE_SET)
 
 #define NIGH_ORDER_ENUM(name, kind, partner) NIGH_##name,
 enum nigh_order_label { NIGH_ORDER_LABELS(NIGH_ORDER_ENUM) NIGH_ORDER_LABEL_COUNT };

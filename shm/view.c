@@ -91,8 +91,6 @@ static int check_areas(const struct nigh_arena_header *header)
 
 static int check_header(const struct nigh_arena_header *header, uint64_t bytes, uint64_t incarnation)
 {
-    static const struct nigh_arena_header zero;
-
     if (header->magic != NIGH_ARENA_MAGIC)
         return broken("it is not an arena (wrong magic number)");
     if (header->version != NIGH_LAYOUT_VERSION)
@@ -105,8 +103,7 @@ static int check_header(const struct nigh_arena_header *header, uint64_t bytes, 
     if (header->peers_max == 0 || header->peers_max > NIGH_PEERS_MAX)
         return broken_value("its number of peers is out of range (from 1)", header->peers_max, NIGH_PEERS_MAX,
                             " at most");
-    if (header->flags & ~NIGH_ARENA_FENCES || header->reserved0 ||
-        memcmp(header->reserved, zero.reserved, sizeof(zero.reserved)) != 0)
+    if (header->flags & ~NIGH_ARENA_FENCES || header->reserved0 || header->reserved)
         return broken("reserved fields of its header are not zero");
     return check_areas(header);
 }

@@ -53,7 +53,7 @@ extern "C" {
 #endif
 
 #define NIGH_ABI_MAJOR     1u
-#define NIGH_ABI_MINOR     0u
+#define NIGH_ABI_MINOR     1u
 #define NIGH_ABI           ((NIGH_ABI_MAJOR << 16) | NIGH_ABI_MINOR)
 #define NIGH_SYMBOL        "nigh_transport"
 #define NIGH_ADDRESS_BYTES 64u        /* of struct nigh_address, fixed for this major */
@@ -379,6 +379,15 @@ enum nigh_query {
     NIGH_QUERY_PATHS = 3,    /* array of struct nigh_query_path, one a size class */
     NIGH_QUERY_STATS = 4,    /* struct nigh_query_stats; endpoint NULL = the whole context */
     NIGH_QUERY_MACHINE = 5,  /* struct nigh_query_machine; context may be NULL */
+    /* struct nigh_note: the peer's status line, also of one that has ended; endpoint NULL = our own. -EAGAIN while
+     * CONNECTING, or it is being written all the time; -ECONNRESET, -EPROTO by the state of a peer that was never
+     * READY; -EPROTO it says what no note can */
+    NIGH_QUERY_NOTE = 6,
+    /* Arrays of struct nigh_query_message, as many as fit, of one peer or (endpoint NULL) of all: what has arrived and
+     * is not matched, class by class, oldest first; and the receives that are posted, oldest first. As of the last
+     * progress: poll first. The answer may be empty. -ENOMEM */
+    NIGH_QUERY_UNEXPECTED = 7,
+    NIGH_QUERY_POSTED = 8,
 };
 
 /* Each answer begins with its full size as this object knows it. A smaller room gets the beginning of the answer; what
@@ -442,6 +451,82 @@ struct nigh_query_machine {
     uint32_t cpus_runnable; /* threads of this process that can run at one time: cpus, less by a quota */
     uint32_t cpu_quota;     /* of the cgroup, in thousandths of a CPU, 0 = none */
     uint64_t reserved[7];
+};
+
+struct nigh_query_message {
+    uint32_t size;
+    uint32_t tclass;
+    uint64_t source; /* as in completions; of a receive from anyone NIGH_SOURCE_NONE */
+    uint64_t tag;
+    uint64_t imm;     /* of a message */
+    uint64_t ignore;  /* of a receive */
+    uint64_t bytes;   /* of the message; free in the receive's buffer */
+    uint64_t context; /* of the receive's post */
+    uint64_t reserved;
+};
+
+/* ---- the status line ------------------------------------------------------------------------------------- */
+
+enum nigh_note_state {
+    NIGH_NOTE_NONE = 0, /* never written */
+    NIGH_NOTE_RUNNING = 1,
+    NIGH_NOTE_BLOCKED = 2, /* in a call that returns when others have done something */
+    NIGH_NOTE_LEFT = 3,    /* waits for nobody any more */
+};
+
+/* What a host calls the operation it is in; those that tools know by name. Others from NIGH_NOTE_OP_HOST on. */
+enum nigh_note_op {
+    NIGH_NOTE_OP_NONE = 0,
+    NIGH_NOTE_OP_SEND = 1,
+    NIGH_NOTE_OP_SSEND,
+    NIGH_NOTE_OP_RECV,
+    NIGH_NOTE_OP_SENDRECV,
+    NIGH_NOTE_OP_PROBE,
+    NIGH_NOTE_OP_MPROBE,
+    NIGH_NOTE_OP_MRECV,
+    NIGH_NOTE_OP_WAIT,
+    NIGH_NOTE_OP_WAITALL,
+    NIGH_NOTE_OP_WAITANY,
+    NIGH_NOTE_OP_WAITSOME,
+    NIGH_NOTE_OP_LEND,
+    NIGH_NOTE_OP_PUT,
+    NIGH_NOTE_OP_GET,
+    NIGH_NOTE_OP_ATOMIC,
+    NIGH_NOTE_OP_FENCE,
+    NIGH_NOTE_OP_BARRIER,
+    NIGH_NOTE_OP_BROADCAST,
+    NIGH_NOTE_OP_REDUCE,
+    NIGH_NOTE_OP_ALLREDUCE,
+    NIGH_NOTE_OP_GATHER,
+    NIGH_NOTE_OP_SCATTER,
+    NIGH_NOTE_OP_ALLGATHER,
+    NIGH_NOTE_OP_ALLTOALL,
+    NIGH_NOTE_OP_REDUCE_SCATTER,
+    NIGH_NOTE_OP_SCAN,
+    NIGH_NOTE_OP_EXSCAN,
+    NIGH_NOTE_OP_SPLIT, /* making or freeing a communicator */
+    NIGH_NOTE_OP_OPEN,  /* joining the job */
+    NIGH_NOTE_OP_CLOSE, /* leaving it */
+    NIGH_NOTE_OP_HOST = 1000,
+};
+
+/* What a rank is doing. A host writes it when it starts to block for longer than a short spin, and when it goes on. */
+struct nigh_note {
+    uint32_t size;     /* sizeof(struct nigh_note) */
+    uint32_t state;    /* enum nigh_note_state, not NONE */
+    uint32_t op;       /* enum nigh_note_op or the host's own */
+    uint32_t group;    /* the host's number of the communicator */
+    uint32_t peer;     /* the rank of the job that is waited for; NIGH_RANK_NONE: any of `members` */
+    uint32_t requests; /* how many are waited for */
+    uint64_t members;  /* bit r: rank r, below 64; all ones: any rank of the job */
+    uint64_t tag;
+    uint64_t bytes;
+    uint64_t since_ns; /* CLOCK_MONOTONIC */
+    char site[40];     /* where in the program, "file.c:123", ended by a zero */
+    /* Filled in by nigh, not looked at by note(): */
+    uint64_t serial;      /* differs after each note(), and after whatever moves while a note says BLOCKED */
+    uint64_t checked;     /* full passes since then, asked for by nudge(), that found nothing to do */
+    uint64_t reserved[3]; /* zero */
 };
 
 /* ---- the table ----------------------------------------------------------------------------------------- */
@@ -602,8 +687,9 @@ struct nigh_ops {
 
     /*
      * Returns 0 as soon as poll_completions() would return something, -ETIMEDOUT after timeout_ns
-     * (UINT64_MAX: no limit; 0: look once), -EINTR when a signal handler ran while it slept. Spins, yields,
-     * then sleeps; a sleeper is woken by peers, by the kernel (a peer's death) and by other threads' posts.
+     * (UINT64_MAX: no limit; 0: look once), -EINTR when a signal handler ran while it slept, or a peer nudged:
+     * nothing came, but the host may want to look up. Spins, yields, then sleeps; a sleeper is woken by peers, by the
+     * kernel (a peer's death) and by other threads' posts.
      */
     int (*wait)(struct nigh_context *context, uint64_t timeout_ns);
 
@@ -617,15 +703,42 @@ struct nigh_ops {
 
     /*
      * Facts, read-only: *bytes is the room at `out` and becomes the length of the answer in it. See enum
-     * nigh_query. Errors: -EINVAL unknown kind, or an endpoint is needed; -ENOSPC room for less than a `size`.
+     * nigh_query. Errors: -EINVAL unknown kind, or an endpoint is needed; -ENOSPC room for less than a `size`; and those
+     * that stand at the kind.
      */
     int (*query)(struct nigh_context *context, struct nigh_endpoint *endpoint, uint32_t what, void *out,
                  uint64_t *bytes);
+
+    /* ---- since 1.1 ---- */
 
     /*
      * Would connect() take this address? Nobody is dialled. 0, or connect's -EBADMSG, -EHOSTUNREACH, -EACCES.
      */
     int (*check_address)(struct nigh_context *context, const struct nigh_address *address);
+
+    /*
+     * Writes this context's status line, for peers, nigh-top and detectors of deadlocks; nothing in nigh depends on
+     * what it says. About 10 ns, no system call. It stands until the next: a host whose note says BLOCKED and that goes
+     * on to post anything writes it again first, so that whoever has read it knows that it is out of date. One line a
+     * context: with several threads that block at a time it is the host that says for whom. Errors: -EINVAL state.
+     */
+    int (*note)(struct nigh_context *context, const struct nigh_note *note);
+
+    /*
+     * Asks the peer to look, once more, at everything that has been sent to it, wherever it is in wait() or polls next;
+     * *number is that of this nudge of the peer. Where a pass that began after it finds nothing, the peer's note says
+     * BLOCKED and its host has taken all completions, `checked` of its line becomes `number` or more; where something
+     * moves, `serial` changes. Its wait() returns -EINTR if nothing came. Costs the peer a few microseconds. Never
+     * waits: a peer that is stopped or computes answers when it goes on, and one that waits for a connection which is
+     * still being made lets `checked` be.
+     *
+     * So of ranks that wait for each other, the caller's own among them (through its endpoint to itself): read all
+     * their lines, then nudge each, then read all lines again until each says `checked` >= its number. If every serial
+     * is still the same, nothing that was sent is unread, and nobody was free to send: they are in a deadlock. (Not so
+     * if `checked` has only gone up: an earlier nudge may have been answered by a pass that had begun before.) Errors:
+     * -EAGAIN CONNECTING; -ECONNRESET, -EPROTO by the endpoint's state.
+     */
+    int (*nudge)(struct nigh_endpoint *endpoint, uint64_t *number);
 };
 
 typedef const struct nigh_ops *(*nigh_transport_fn)(uint32_t abi);

@@ -142,6 +142,19 @@ static int call_lend(struct scene *scene, const void *at)
     return nigh->post_lend(scene->end->peer, at);
 }
 
+static void fill_note(struct scene *scene, void *at)
+{
+    struct nigh_note note = {.size = sizeof(note), .state = NIGH_NOTE_RUNNING};
+
+    (void)scene;
+    memcpy(at, &note, sizeof(note));
+}
+
+static int call_note(struct scene *scene, const void *at)
+{
+    return nigh->note(scene->end->context, at);
+}
+
 struct reserved {
     size_t at, bytes;
 };
@@ -187,6 +200,8 @@ static const struct slot {
      fill_lend,
      call_lend,
      {RESERVED(nigh_lend, reserved0), RESERVED(nigh_lend, reserved)}},
+    /* Its state lies where others have flags: 1 to 3. */
+    {"note", sizeof(struct nigh_note), 3, fill_note, call_note, {RESERVED(nigh_note, reserved)}},
 };
 #define SLOTS (sizeof(slots) / sizeof(slots[0]))
 #define TAIL  64u
@@ -278,6 +293,7 @@ static void nothing(struct pair *pair)
     struct nigh_rma rma = {.size = sizeof(rma)};
     struct nigh_atomic atomic = {.size = sizeof(atomic), .op = NIGH_READ, .type = NIGH_U8, .count = 1};
     struct nigh_lend lend = {.size = sizeof(lend)};
+    struct nigh_note note = {.size = sizeof(note), .state = NIGH_NOTE_RUNNING};
     struct nigh_context *made = NULL;
     struct nigh_endpoint *endpoint = NULL;
     struct nigh_region *region = NULL;
@@ -332,6 +348,10 @@ static void nothing(struct pair *pair)
     CHECK_INT(nigh->wait_fd(NULL, &fd), -EINVAL);
     CHECK_INT(nigh->wait_fd(context, NULL), -EINVAL);
     CHECK_INT(nigh->wait_fd(context, &fd), -ENOTSUP);
+    CHECK_INT(nigh->note(NULL, &note), -EINVAL);
+    CHECK_INT(nigh->note(context, NULL), -EINVAL);
+    CHECK_INT(nigh->nudge(NULL, &key), -EINVAL);
+    CHECK_INT(nigh->nudge(peer, NULL), -EINVAL);
     CHECK_INT(nigh->query(context, NULL, NIGH_QUERY_CONTEXT, NULL, &bytes), -EINVAL);
     CHECK_INT(nigh->query(context, NULL, NIGH_QUERY_CONTEXT, &done, NULL), -EINVAL);
     CHECK(!made && !endpoint && !region && !place && fd == -1 && key == 0 && bytes == sizeof(done));
@@ -506,6 +526,7 @@ static void other_major(struct pair *pair)
     CHECK_INT(nigh->abi, NIGH_ABI);
     CHECK(strcmp(nigh->name, "nigh") == 0 && strlen(nigh->description) > 10);
     CHECK(strstr(nigh->config_help, "NIGH_RING=") != NULL);
+    CHECK(NIGH_HAS(nigh, note) && NIGH_HAS(nigh, nudge));
     CHECK(NIGH_HAS(nigh, query) && nigh->size >= offsetof(struct nigh_ops, query) + sizeof(nigh->query));
     dlclose(object);
 }

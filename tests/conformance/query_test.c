@@ -195,7 +195,7 @@ static void rooms(struct pair *pair)
     }
     bytes = sizeof(part);
     CHECK_INT(nigh->query(end->context, NULL, 0, part, &bytes), -EINVAL);
-    CHECK_INT(nigh->query(end->context, NULL, 6, part, &bytes), -EINVAL);
+    CHECK_INT(nigh->query(end->context, NULL, 9, part, &bytes), -EINVAL);
     CHECK_INT(nigh->query(end->context, NULL, UINT32_MAX, part, &bytes), -EINVAL);
     CHECK_INT(nigh->query(end->context, NULL, NIGH_QUERY_ENDPOINT, part, &bytes), -EINVAL);
     CHECK_INT(nigh->query(end->context, NULL, NIGH_QUERY_PATHS, part, &bytes), -EINVAL);

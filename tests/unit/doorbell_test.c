@@ -125,6 +125,23 @@ static void a_peer_rings_and_hints_through_its_own_mapping(void **state)
     nigh_bell_close(&bell);
 }
 
+/* A nudge is seen by whoever looks at what the hint made it look at. */
+static void a_nudge_comes_with_a_hint(void **state)
+{
+    struct nigh_bell bell = create(128, false);
+
+    (void)state;
+    assert_int_equal(nigh_bell_nudges(&bell), 0);
+    assert_int_equal(nigh_bell_nudge(&bell, 64), 1);
+    assert_int_equal(nigh_bell_nudges(&bell), 1);
+    assert_int_equal(bell.shared->summary, 2);
+    assert_int_equal(bell.shared->hints[1], 1);
+    assert_int_equal(nigh_bell_nudge(&bell, UINT32_MAX), 2);
+    assert_int_equal(nigh_bell_nudges(&bell), 2);
+    assert_int_equal(nigh_bell_read(&bell), 0);
+    nigh_bell_close(&bell);
+}
+
 static void hints_out_of_range_are_nothing(void **state)
 {
     struct nigh_bell bell = create(64, false);
@@ -664,6 +681,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sizes_follow_the_peers),
         cmocka_unit_test(a_peer_rings_and_hints_through_its_own_mapping),
+        cmocka_unit_test(a_nudge_comes_with_a_hint),
         cmocka_unit_test(hints_out_of_range_are_nothing),
         cmocka_unit_test(the_summary_is_shared_by_words_64_apart),
         cmocka_unit_test(hostile_descriptors_are_refused),

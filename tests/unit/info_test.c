@@ -92,7 +92,7 @@ static void bytes_are_short_and_true(void **state)
 
 static void the_module_is_named(void **state)
 {
-    static const char *const parts[] = {"nigh 9.8.7, ABI 1.0: /somewhere/nigh.so\n",
+    static const char *const parts[] = {"nigh 9.8.7, ABI 1.1: /somewhere/nigh.so\n",
                                         "  a module that is none\n", NULL};
 
     (void)state;

@@ -1,0 +1,642 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The status line and the nudge: what one side writes the other reads; who waits answers wherever it waits; and what a
+ * detector of deadlocks concludes from two readings is never wrong. */
+#include "tests/support/data.h"
+#include "tests/support/pair.h"
+#include <signal.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define MS UINT64_C(1000000)
+
+static const struct nigh_ops *nigh;
+
+static uint64_t now_ns(void)
+{
+    struct timespec time;
+
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (uint64_t)time.tv_sec * 1000 * MS + (uint64_t)time.tv_nsec;
+}
+
+static void sleep_ms(unsigned ms)
+{
+    struct timespec time = {.tv_nsec = ms * (long)MS};
+
+    nanosleep(&time, NULL);
+}
+
+static int read_note(struct pair_end *end, struct nigh_endpoint *of, struct nigh_note *out)
+{
+    uint64_t bytes = sizeof(*out);
+    int rc = nigh->query(end->context, of, NIGH_QUERY_NOTE, out, &bytes);
+
+    if (!rc)
+        CHECK_INT(bytes, sizeof(*out));
+    return rc;
+}
+
+static struct nigh_note note_of(struct pair_end *end, struct nigh_endpoint *of)
+{
+    struct nigh_note note;
+    int rc = -EAGAIN;
+
+    /* A reader gives up on a writer that was interrupted. */
+    for (unsigned i = 0; rc == -EAGAIN && i < 1000; i++) {
+        rc = read_note(end, of, &note);
+        if (rc == -EAGAIN)
+            sleep_ms(1);
+    }
+    CHECK_INT(rc, 0);
+    return note;
+}
+
+static void write_note(struct pair_end *end, uint32_t state)
+{
+    struct nigh_note note = {.size = sizeof(note),
+                             .state = state,
+                             .op = NIGH_NOTE_OP_RECV,
+                             .peer = 1 - end->side,
+                             .requests = 1,
+                             .since_ns = now_ns()};
+
+    CHECK_INT(nigh->note(end->context, &note), 0);
+}
+
+static void both_ready(struct pair *pair)
+{
+    for (unsigned i = 0; i < 2; i++)
+        if (pair->end[i])
+            pair_state(pair->end[i], NIGH_READY);
+    pair_meet();
+}
+
+/* ---- the line ------------------------------------------------------------------------------------------------- */
+
+static const struct nigh_note all_fields = {
+    .size = sizeof(struct nigh_note),
+    .state = NIGH_NOTE_BLOCKED,
+    .op = NIGH_NOTE_OP_HOST + 7,
+    .group = 0x89abcdef,
+    .peer = 0xfffffffe,
+    .requests = 0xf0f1f2f3,
+    .members = UINT64_C(0x8000000000000001),
+    .tag = UINT64_C(0x1122334455667788),
+    .bytes = UINT64_C(0xffffffffffffffff),
+    .since_ns = 12345678901,
+    .site = "program.c:123",
+};
+
+static void check_fields(const struct nigh_note *note)
+{
+    CHECK_INT(note->size, sizeof(*note));
+    CHECK_INT(note->state, NIGH_NOTE_BLOCKED);
+    CHECK_INT(note->op, NIGH_NOTE_OP_HOST + 7);
+    CHECK_INT(note->group, 0x89abcdef);
+    CHECK_INT(note->peer, 0xfffffffe);
+    CHECK_INT(note->requests, 0xf0f1f2f3);
+    CHECK(note->members == all_fields.members && note->tag == all_fields.tag);
+    CHECK(note->bytes == all_fields.bytes && note->since_ns == all_fields.since_ns);
+    CHECK(strcmp(note->site, "program.c:123") == 0);
+    CHECK_INT(note->checked, 0);
+}
+
+static void line(struct pair *pair)
+{
+    struct pair_end *writes = pair->end[0], *reads = pair->end[1];
+    struct nigh_note note = all_fields, first, second;
+
+    both_ready(pair);
+    if (reads) {
+        first = note_of(reads, reads->peer);
+        CHECK_INT(first.state, NIGH_NOTE_NONE);
+        CHECK_INT(first.serial, 0);
+    }
+    pair_meet();
+    if (writes) {
+        /* What nigh fills in is not looked at. */
+        note.serial = note.checked = 99;
+        CHECK_INT(nigh->note(writes->context, &note), 0);
+        first = note_of(writes, NULL);
+        check_fields(&first);
+        /* Attaching may not be over on this side yet: it counts, too. */
+        CHECK(first.serial >= 1 && first.serial < 99);
+    }
+    pair_meet();
+    if (reads) {
+        second = note_of(reads, reads->peer);
+        check_fields(&second);
+        CHECK(second.serial >= 1);
+        pair->shared[0] = second.serial;
+    }
+    pair_meet();
+    if (writes) {
+        memset(note.site, 'x', sizeof(note.site));
+        note.site[3] = '\033';
+        CHECK_INT(nigh->note(writes->context, &note), 0);
+    }
+    pair_meet();
+    if (reads) {
+        second = note_of(reads, reads->peer);
+        CHECK(second.serial > pair->shared[0]);
+        CHECK_INT(strlen(second.site), sizeof(second.site) - 1);
+        CHECK(second.site[3] == '?' && second.site[38] == 'x');
+    }
+    pair_meet();
+}
+
+static void states(struct pair *pair)
+{
+    static const uint32_t bad[] = {NIGH_NOTE_NONE, 4, UINT32_MAX};
+    struct nigh_note note = all_fields;
+    uint64_t serial;
+
+    (void)pair;
+    serial = note_of(pair->end[0], NULL).serial;
+    for (unsigned i = 0; i < 3; i++) {
+        note.state = bad[i];
+        CHECK_INT(nigh->note(pair->end[0]->context, &note), -EINVAL);
+    }
+    CHECK_INT(note_of(pair->end[0], NULL).serial, serial);
+}
+
+/* Never torn: every field of what is read is of one writing. */
+static void torn(struct pair *pair)
+{
+    struct pair_end *writes = pair->end[0], *reads = pair->end[1];
+    uint32_t seen = 0;
+
+    both_ready(pair);
+    for (uint64_t i = 1; writes && i <= 300000 && !pair->shared[0]; i++) {
+        struct nigh_note note = {.size = sizeof(note),
+                                 .state = NIGH_NOTE_RUNNING,
+                                 .op = (uint32_t)i,
+                                 .group = (uint32_t)i,
+                                 .peer = (uint32_t)i,
+                                 .requests = (uint32_t)i,
+                                 .members = i,
+                                 .tag = i,
+                                 .bytes = i,
+                                 .since_ns = i};
+
+        memset(note.site, 'a' + (int)(i % 26), 39);
+        CHECK_INT(nigh->note(writes->context, &note), 0);
+    }
+    for (uint64_t last = 0; reads && seen < 20000 && last < 300000;) {
+        struct nigh_note note;
+
+        if (read_note(reads, reads->peer, &note) || note.state == NIGH_NOTE_NONE)
+            continue;
+        CHECK(note.tag >= last);
+        last = note.tag;
+        seen++;
+        CHECK(note.serial == last && note.members == last && note.bytes == last && note.since_ns == last);
+        CHECK(note.op == last && note.group == last && note.peer == last && note.requests == last);
+        for (unsigned i = 0; i < 39; i++)
+            CHECK_INT(note.site[i], 'a' + (int)(last % 26));
+    }
+    if (reads)
+        pair->shared[0] = 1;
+    pair_meet();
+}
+
+static void not_there(struct pair *pair)
+{
+    struct pair_end *end = pair->end[0];
+    struct nigh_note note;
+    uint64_t number = 99;
+
+    pair_open(end);
+    pair_connect(end);
+    CHECK_INT(read_note(end, end->peer, &note), -EAGAIN);
+    CHECK_INT(nigh->nudge(end->peer, &number), -EAGAIN);
+    CHECK_INT(number, 99);
+    pair_disconnect(end);
+    pair_close(end);
+}
+
+/* The line of one that has ended can still be read; it cannot be nudged. number: 1 it closes, 2 it is killed. */
+static void ended(struct pair *pair)
+{
+    struct pair_end *stays = pair->end[0], *ends = pair->end[1];
+
+    both_ready(pair);
+    if (ends) {
+        CHECK_INT(nigh->note(ends->context, &all_fields), 0);
+        if (pair->of->number == 2)
+            kill(getpid(), SIGKILL);
+        pair_close(ends);
+    }
+    if (stays) {
+        struct nigh_note note;
+        uint64_t number;
+
+        pair_state(stays, pair->of->number == 2 ? NIGH_PEER_DEAD : NIGH_PEER_CLOSED);
+        note = note_of(stays, stays->peer);
+        check_fields(&note);
+        CHECK_INT(nigh->nudge(stays->peer, &number), -ECONNRESET);
+    }
+    if (pair->of->number != 2)
+        pair_meet();
+}
+
+/* ---- the nudge ------------------------------------------------------------------------------------------------ */
+
+static uint64_t nudge(struct nigh_endpoint *endpoint)
+{
+    uint64_t number = 0;
+
+    CHECK_INT(nigh->nudge(endpoint, &number), 0);
+    CHECK(number > 0);
+    return number;
+}
+
+/* Whether the peer's line tells of a check after nudge `number` within `ms`. */
+static bool is_checked(struct pair_end *end, uint64_t number, unsigned ms)
+{
+    uint64_t until = now_ns() + ms * MS;
+
+    while (now_ns() < until) {
+        if (note_of(end, end->peer).checked >= number)
+            return true;
+        sleep_ms(1);
+    }
+    return false;
+}
+
+/* The second side blocks in wait(), number: its spinning; the first nudges it twenty times. */
+static void answers(struct pair *pair)
+{
+    struct pair_end *asks = pair->end[0], *waits = pair->end[1];
+    struct nigh_note before;
+
+    both_ready(pair);
+    if (waits) {
+        write_note(waits, NIGH_NOTE_BLOCKED);
+        pair->shared[0] = 1;
+        for (unsigned i = 0; i < 20; i++)
+            CHECK_INT(nigh->wait(waits->context, 20000 * MS), -EINTR);
+        CHECK_INT(pair_stats(waits).rescues, 0);
+    }
+    if (asks) {
+        while (!pair->shared[0])
+            sleep_ms(1);
+        sleep_ms(5);
+        for (unsigned i = 0; i < 20; i++) {
+            before = note_of(asks, asks->peer);
+            CHECK_INT(before.state, NIGH_NOTE_BLOCKED);
+            if (!is_checked(asks, nudge(asks->peer), i ? 5000 : 100))
+                CHECK(!i && note_of(asks, asks->peer).serial != before.serial);
+            /* Its host is back in wait(): the one who is to be told is there. */
+            sleep_ms(2);
+        }
+    }
+    pair_meet();
+}
+
+/* One that polls answers in a poll, and one that computes when it comes back. */
+static void answers_late(struct pair *pair)
+{
+    struct pair_end *asks = pair->end[0], *late = pair->end[1];
+    struct nigh_completion done;
+
+    both_ready(pair);
+    if (late) {
+        write_note(late, NIGH_NOTE_BLOCKED);
+        pair->shared[0] = 1;
+        while (pair->shared[0] == 1)
+            sleep_ms(1);
+        while (pair->shared[0] == 2)
+            CHECK_INT(nigh->poll_completions(late->context, &done, 1), 0);
+        write_note(late, NIGH_NOTE_RUNNING);
+    }
+    if (asks) {
+        while (!pair->shared[0])
+            sleep_ms(1);
+        CHECK(!is_checked(asks, nudge(asks->peer), 30));
+        pair->shared[0] = 2;
+        /* The first pass may have found the end of attaching, which is not nothing. */
+        for (unsigned i = 0; !is_checked(asks, nudge(asks->peer), 100); i++)
+            CHECK(i < 50);
+        pair->shared[0] = 3;
+    }
+    pair_meet();
+    if (asks) {
+        /* Who does not say that it is blocked makes the pass and does not count it. */
+        struct nigh_note before = note_of(asks, asks->peer);
+
+        CHECK_INT(before.state, NIGH_NOTE_RUNNING);
+        pair->shared[1] = before.serial;
+        pair->shared[2] = nudge(asks->peer);
+    }
+    pair_meet();
+    pair_pump_ms(20);
+    pair_meet();
+    if (asks) {
+        CHECK(note_of(asks, asks->peer).checked < pair->shared[2]);
+        CHECK_INT(note_of(asks, asks->peer).serial, pair->shared[1]);
+    }
+    pair_meet();
+}
+
+/* A descriptor that is watched becomes readable, and is quiet again once it was looked at. */
+static void by_descriptor(struct pair *pair)
+{
+    struct pair_end *asks = pair->end[0], *waits = pair->end[1];
+    struct nigh_completion done;
+    int fd = -1, rc;
+
+    both_ready(pair);
+    if (waits) {
+        write_note(waits, NIGH_NOTE_BLOCKED);
+        while ((rc = nigh->wait_fd(waits->context, &fd)) == -EAGAIN)
+            pair_pump();
+        CHECK_INT(rc, 0);
+    }
+    pair_meet();
+    /* Again and again: the first may find the end of attaching, which is not nothing. */
+    for (unsigned i = 0; asks && !pair->shared[0]; i++) {
+        CHECK(i < 5000);
+        nudge(asks->peer);
+        sleep_ms(2);
+    }
+    if (waits) {
+        while (note_of(waits, NULL).checked == 0)
+            CHECK_INT(nigh->poll_completions(waits->context, &done, 1), 0);
+        pair->shared[0] = 1;
+        while ((rc = nigh->wait_fd(waits->context, &fd)) == -EAGAIN)
+            CHECK_INT(nigh->poll_completions(waits->context, &done, 1), 0);
+        CHECK_INT(rc, 0);
+    }
+    pair_meet();
+}
+
+/* What comes while the note stands changes its serial; what waits in the host's queue keeps the count where it is. */
+static void moves(struct pair *pair)
+{
+    struct pair_end *tx = pair->end[0], *rx = pair->end[1];
+    struct nigh_note before, after;
+    uint64_t value = 1, number, got;
+
+    both_ready(pair);
+    write_note(rx, NIGH_NOTE_BLOCKED);
+    before = note_of(rx, NULL);
+    pair_send(tx, &value, 8, 1, NIGH_INJECT | NIGH_SILENT, 0);
+    pair_unexpected(rx, 1);
+    after = note_of(rx, NULL);
+    CHECK(after.serial > before.serial);
+    /* It completes at once, and is not polled. */
+    pair_recv(rx, &got, 8, 1, 7);
+    nudge(tx->peer);
+    CHECK_INT(nigh->wait(rx->context, 0), 0);
+    CHECK_INT(note_of(rx, NULL).checked, 0);
+    (void)pair_await(rx, NIGH_OP_RECV, 7);
+    number = nudge(tx->peer);
+    CHECK_INT(nigh->wait(rx->context, 0), -EINTR);
+    CHECK_INT(note_of(rx, NULL).checked, number);
+    /* Told once. */
+    CHECK_INT(nigh->wait(rx->context, 0), -ETIMEDOUT);
+}
+
+/* One that waits for a rank which has not come lets the count be; `wanted` decides whether it waits for that. */
+static void waits_for_a_connection(struct pair *pair)
+{
+    struct pair_end *end = pair->end[0];
+    struct nigh_connect to = {.size = sizeof(to), .rank = 1, .source = NIGH_SOURCE_NONE};
+    struct nigh_endpoint *missing, *self;
+    uint64_t number;
+    struct nigh_note note = {.size = sizeof(note), .state = NIGH_NOTE_BLOCKED, .op = NIGH_NOTE_OP_RECV};
+
+    pair_open(end);
+    CHECK_INT(nigh->connect(end->context, &to, &missing), 0);
+    to.rank = 0;
+    CHECK_INT(nigh->connect(end->context, &to, &self), 0);
+    for (unsigned i = 0; i < 5; i++) {
+        static const struct {
+            uint32_t peer;
+            uint64_t members;
+            bool counted;
+        } waits[] = {{0, 0, true},
+                     {1, 0, false},
+                     {NIGH_RANK_NONE, 2, false},
+                     {NIGH_RANK_NONE, 1, true},
+                     {NIGH_RANK_NONE, UINT64_MAX, false}};
+
+        note.peer = waits[i].peer;
+        note.members = waits[i].members;
+        CHECK_INT(nigh->note(end->context, &note), 0);
+        number = nudge(self);
+        CHECK_INT(nigh->wait(end->context, 0), -EINTR);
+        CHECK_INT(note_of(end, NULL).checked == number, waits[i].counted);
+    }
+    CHECK_INT(nigh->disconnect(self), 0);
+    CHECK_INT(nigh->disconnect(missing), 0);
+    pair_close(end);
+}
+
+/* ---- two readings --------------------------------------------------------------------------------------------- */
+
+struct reading {
+    struct nigh_note own, peer;
+};
+
+static bool take(struct pair_end *end, struct reading *out)
+{
+    return read_note(end, NULL, &out->own) == 0 && read_note(end, end->peer, &out->peer) == 0 &&
+           out->own.state == NIGH_NOTE_BLOCKED && out->peer.state == NIGH_NOTE_BLOCKED;
+}
+
+/* As a host that blocks in `end` would look, `self` being its connection to itself. Completions go to `done`. */
+static bool is_deadlock(struct pair_end *end, struct nigh_endpoint *self, struct nigh_completion *done,
+                        unsigned *count, unsigned ms)
+{
+    uint64_t until = now_ns() + ms * MS, own = 0, peer = 0;
+    struct reading before, after;
+
+    *count = 0;
+    if (!take(end, &before) || nigh->nudge(self, &own) || nigh->nudge(end->peer, &peer))
+        return false;
+    do {
+        *count = (unsigned)nigh->poll_completions(end->context, done, 1);
+        if (*count || !take(end, &after) || before.own.serial != after.own.serial ||
+            before.peer.serial != after.peer.serial)
+            return false;
+    } while ((after.own.checked < own || after.peer.checked < peer) && now_ns() < until);
+    return after.own.checked >= own && after.peer.checked >= peer;
+}
+
+static struct nigh_endpoint *self_of(struct pair_end *end)
+{
+    struct nigh_connect to = {.size = sizeof(to), .rank = end->side, .source = 77};
+    struct nigh_endpoint *self;
+
+    CHECK_INT(nigh->connect(end->context, &to, &self), 0);
+    return self;
+}
+
+/* Both wait for a message that neither sends: both find that out. */
+static void deadlock(struct pair *pair)
+{
+    uint64_t start = now_ns();
+
+    both_ready(pair);
+    for (unsigned i = 0; i < 2; i++) {
+        struct pair_end *end = pair->end[i];
+        struct nigh_endpoint *self;
+        struct nigh_completion done;
+        uint64_t got;
+        unsigned count;
+
+        if (!end)
+            continue;
+        self = self_of(end);
+        pair_recv(end, &got, 8, 1, 1);
+        write_note(end, NIGH_NOTE_BLOCKED);
+        while (!is_deadlock(end, self, &done, &count, 100)) {
+            CHECK_INT(count, 0);
+            CHECK(now_ns() - start < 20000 * MS);
+        }
+        pair->shared[i] = 1;
+        while (!pair->shared[1 - i])
+            CHECK_INT(nigh->poll_completions(end->context, &done, 1), 0);
+        CHECK_INT(nigh->cancel(end->context, 1), 0);
+        (void)pair_await(end, NIGH_OP_RECV, 1);
+        CHECK_INT(nigh->disconnect(self), 0);
+    }
+    pair_meet();
+}
+
+static uint64_t random_of(uint64_t *seed)
+{
+    *seed ^= *seed << 13;
+    *seed ^= *seed >> 7;
+    *seed ^= *seed << 17;
+    return *seed >> 8;
+}
+
+/* Both look after every message, which is as often as they can, and there is never a deadlock. number: largest message. */
+static void no_deadlock(struct pair *pair)
+{
+    uint64_t most = pair->of->number, seed = 7, rounds = most > 4096 ? 300 : 3000;
+    uint8_t *out = data_room(most), *in = data_room(most);
+
+    both_ready(pair);
+    for (unsigned i = 0; i < 2; i++) {
+        struct pair_end *end = pair->end[i];
+        struct nigh_endpoint *self;
+
+        if (!end)
+            continue;
+        self = self_of(end);
+        for (uint64_t round = 0; round < rounds; round++) {
+            uint64_t bytes = random_of(&seed) % most + 1;
+            bool sends = random_of(&seed) % 2 == i;
+            struct nigh_completion done;
+            unsigned count = 0;
+
+            if (sends)
+                pair_send(end, out, bytes, 1, NIGH_SYNC, round);
+            else
+                pair_recv(end, in, bytes, 1, round);
+            write_note(end, NIGH_NOTE_BLOCKED);
+            while (!count)
+                if (is_deadlock(end, self, &done, &count, 1))
+                    pair_fail(__FILE__, __LINE__, "round %llu: a deadlock that is none",
+                              (unsigned long long)round);
+            CHECK_INT(done.status, 0);
+            CHECK_INT(done.context, round);
+            write_note(end, NIGH_NOTE_RUNNING);
+        }
+        CHECK_INT(nigh->disconnect(self), 0);
+    }
+    pair_meet();
+}
+
+/* ---- lists ---------------------------------------------------------------------------------------------------- */
+
+static uint64_t list_of(struct pair_end *end, uint32_t what, struct nigh_query_message *rows, uint64_t room)
+{
+    uint64_t bytes = room;
+
+    CHECK_INT(nigh->query(end->context, end->peer, what, rows, &bytes), 0);
+    return bytes;
+}
+
+static void lists(struct pair *pair)
+{
+    struct pair_end *tx = pair->end[0], *rx = pair->end[1];
+    struct nigh_query_message rows[8];
+    const uint64_t row = sizeof(rows[0]);
+    uint8_t *big = data_room(300000);
+    uint64_t got[4];
+
+    both_ready(pair);
+    if (tx) {
+        pair_send(tx, &row, 8, 6, NIGH_INJECT | NIGH_SILENT, 0);
+        pair_send(tx, big, 700, 5, 0, 1);
+        pair_send(tx, big, 300000, 7, 0, 2);
+    }
+    if (rx) {
+        pair_unexpected(rx, 3);
+        CHECK_INT(list_of(rx, NIGH_QUERY_UNEXPECTED, rows, sizeof(rows)), 3 * row);
+        CHECK(rows[0].tag == 6 && rows[1].tag == 5 && rows[2].tag == 7);
+        CHECK(rows[0].bytes == 8 && rows[1].bytes == 700 && rows[2].bytes == 300000);
+        for (unsigned i = 0; i < 3; i++)
+            CHECK(rows[i].size == row && rows[i].source == pair_peer_facts(rx).source && !rows[i].tclass);
+        CHECK_INT(list_of(rx, NIGH_QUERY_UNEXPECTED, rows, 2 * row), 2 * row);
+        CHECK(rows[0].tag == 6 && rows[1].tag == 5);
+        CHECK_INT(list_of(rx, NIGH_QUERY_UNEXPECTED, rows, row + 24), row + 24);
+        CHECK_INT(rows[1].tag, 5);
+        CHECK_INT(list_of(rx, NIGH_QUERY_POSTED, rows, sizeof(rows)), 0);
+        for (uint32_t i = 0; i < 3; i++) {
+            struct nigh_recv recv = pair_a_recv(&got[i], 8, 60 + i, i);
+
+            recv.ignore = i == 1 ? 0xff00 : 0;
+            recv.tclass = 2;
+            CHECK_INT(nigh->post_recv(rx->context, i == 2 ? NULL : rx->peer, &recv), 0);
+        }
+        CHECK_INT(list_of(rx, NIGH_QUERY_POSTED, rows, sizeof(rows)), 2 * row);
+        {
+            uint64_t bytes = sizeof(rows);
+
+            CHECK_INT(nigh->query(rx->context, NULL, NIGH_QUERY_POSTED, rows, &bytes), 0);
+            CHECK_INT(bytes, 3 * row);
+        }
+        for (uint32_t i = 0; i < 3; i++)
+            CHECK(rows[i].tag == 60 + i && rows[i].context == i && rows[i].bytes == 8 && rows[i].tclass == 2);
+        CHECK(rows[1].ignore == 0xff00 && rows[2].source == NIGH_SOURCE_NONE &&
+              rows[0].source != NIGH_SOURCE_NONE);
+    }
+    pair_meet();
+}
+
+#define TWO_RANKS (PAIR_FORK | PAIR_THREADS)
+
+static const struct pair_case cases[] = {
+    {.name = "line", .play = line, .forms = PAIR_APART},
+    {.name = "states of a line", .play = states, .forms = PAIR_SELF},
+    {.name = "a line is never torn", .play = torn, .forms = TWO_RANKS},
+    {.name = "no peer yet", .play = not_there, .forms = PAIR_TWO, .how = PAIR_MANUAL},
+    {.name = "the peer has closed", .play = ended, .forms = TWO_RANKS, .number = 1},
+    {.name = "the peer was killed", .play = ended, .forms = PAIR_FORK, .number = 2, .how = PAIR_DEATH},
+    {.name = "a sleeper answers", .play = answers, .forms = TWO_RANKS, .options = {.spin_ns = 1}},
+    {.name = "a spinner answers", .play = answers, .forms = TWO_RANKS, .options = {.spin_ns = 1000000000}},
+    {.name = "answers come late", .play = answers_late, .forms = TWO_RANKS},
+    {.name = "descriptor",
+     .play = by_descriptor,
+     .forms = TWO_RANKS,
+     .options = {.flags = NIGH_OPEN_WAIT_FD}},
+    {.name = "what moves", .play = moves, .forms = PAIR_TWO, .how = PAIR_LOOSE},
+    {.name = "waits for a connection", .play = waits_for_a_connection, .forms = PAIR_TWO, .how = PAIR_MANUAL},
+    {.name = "deadlock", .play = deadlock, .forms = TWO_RANKS},
+    {.name = "no deadlock, small", .play = no_deadlock, .forms = TWO_RANKS, .number = 2000},
+    {.name = "no deadlock, large", .play = no_deadlock, .forms = TWO_RANKS, .number = 600000},
+    {.name = "lists", .play = lists, .forms = PAIR_ALL, .how = PAIR_LOOSE},
+};
+
+int main(int argc, char **argv)
+{
+    nigh = pair_load();
+    return pair_run(argc, argv, cases, sizeof(cases) / sizeof(cases[0]));
+}
