@@ -213,6 +213,7 @@ static int fill_pool(void *data)
     struct nigh_send send = {.size = sizeof(send), .bytes = flow.bytes, .tag = 1};
     struct nigh_recv recv = {.size = sizeof(recv), .bytes = flow.bytes, .tag = 1};
     struct fault_pair pair;
+    unsigned posted = 0;
     uint8_t *in;
     void *spare;
 
@@ -225,21 +226,25 @@ static int fill_pool(void *data)
     send.buffer = memset(malloc(flow.bytes), 0x5a, flow.bytes);
     recv.buffer = in = calloc(1, flow.bytes);
     fault_hush();
-    for (unsigned i = 0; i < MESSAGES; i++) {
+    /* No further than that: what waits takes private memory, which nobody looks after. */
+    while (fault_lines() == 0) {
+        WANT(posted++ < MESSAGES);
         WANT_INT(fault_ops()->post_send(pair.to[0], &send), 0);
         poll_flow(&pair, 0, &flow);
     }
-    WANT(flow.sent < MESSAGES);
-    WANT_INT(fault_lines(), 1);
+    munmap(spare, BALLAST);
+    WANT(flow.sent < posted);
     WANT_SAID("the cgroup memory limit leaves less");
     WANT_SAID("NIGH_POOL");
-    munmap(spare, BALLAST);
-    for (unsigned i = 0; i < MESSAGES; i++)
+    for (unsigned i = 0; i < 100; i++, posted++)
+        WANT_INT(fault_ops()->post_send(pair.to[0], &send), 0);
+    for (unsigned i = 0; i < posted; i++)
         WANT_INT(fault_ops()->post_recv(pair.context[1], pair.to[1], &recv), 0);
-    while (flow.sent < MESSAGES || flow.received < MESSAGES) {
+    while (flow.sent < posted || flow.received < posted) {
         poll_flow(&pair, 0, &flow);
         poll_flow(&pair, 1, &flow);
     }
+    WANT_INT(fault_lines(), 1);
     WANT(memcmp(in, send.buffer, flow.bytes) == 0);
     fault_pair_talk(&pair);
     fault_pair_close(&pair);
