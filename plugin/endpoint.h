@@ -32,11 +32,24 @@ struct nigh_held_chunk {
 /* Large messages that were timed and wait for the receiver's part of the figure, oldest first: plan.c. One without bytes
  * only asks for the handoff. */
 #define NIGH_TIMED_MAX 16u
-#define NIGH_FELT      3u
 struct nigh_timed {
     uint64_t until; /* slots that the peer must have read */
     uint64_t bytes, copy_ns;
     uint32_t strategy;
+};
+
+/* What handing over a line costs now: plan.c. */
+#define NIGH_FELT 3u
+struct nigh_feel {
+    uint64_t opened_ns, opened; /* clock and counter when the endpoint was opened */
+    uint64_t cost;              /* of looking at the counter twice */
+    float tick_ns;              /* 0: not known yet */
+    float felt[NIGH_FELT];      /* what reading a word of the peer's cost lately, ns */
+    uint32_t count;
+    uint32_t waited;   /* short messages since it was asked for */
+    uint32_t watched;  /* looks at what is timed */
+    uint32_t reclaims; /* looks for chunks that have been read */
+    uint64_t at;       /* how far the peer had read at the last look */
 };
 
 struct nigh_endpoint {
@@ -95,11 +108,7 @@ struct nigh_endpoint {
     struct nigh_pace pace;
     struct nigh_timed timed[NIGH_TIMED_MAX]; /* a circular queue */
     uint32_t timed_head, timed_count;
-    uint64_t felt[NIGH_FELT]; /* what reading a word of the peer's cost lately, ns */
-    uint32_t felt_count;
-    uint32_t unfelt;                            /* short messages since it was asked for */
-    uint32_t watched;                           /* looks at what is timed */
-    uint64_t clock_ns;                          /* what timing costs */
+    struct nigh_feel feel;
     uint64_t read_before[NIGH_PACE_STRATEGIES]; /* the peer's read_cost when it was last learned from */
     float read_line_ns[NIGH_PACE_STRATEGIES];   /* and what that was for a line */
 
@@ -157,6 +166,9 @@ void nigh_plan_read(struct nigh_endpoint *endpoint, uint64_t started, uint64_t b
 /* After its last piece; after a message that needed no operation. */
 void nigh_plan_sent(struct nigh_endpoint *endpoint, const struct nigh_send_op *op);
 void nigh_plan_sent_short(struct nigh_endpoint *endpoint);
+/* nigh_ring_consumed(), and feels what it costs to read; the same, now and then. */
+uint64_t nigh_plan_consumed(struct nigh_endpoint *endpoint);
+uint64_t nigh_plan_consumed_for_chunk(struct nigh_endpoint *endpoint);
 /* Learns from timed messages that have been read. */
 void nigh_plan_watch(struct nigh_endpoint *endpoint);
 

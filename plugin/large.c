@@ -37,7 +37,7 @@ static void flow_pop(struct nigh_endpoint *endpoint)
 
 bool nigh_large_reclaim(struct nigh_endpoint *endpoint, bool all)
 {
-    uint64_t consumed = all ? UINT64_MAX : nigh_ring_consumed(&endpoint->tx);
+    uint64_t consumed = all ? UINT64_MAX : nigh_plan_consumed_for_chunk(endpoint);
     struct nigh_pool *pool = &endpoint->context->pool;
     bool moved = false;
 

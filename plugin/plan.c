@@ -12,20 +12,25 @@
 #include <errno.h>
 
 /* A load that takes less than this was no handoff. */
-#define HIT_NS 15u
+#define HIT_NS 12.0F
+/* Time that must have gone by before the rate of the CPU's counter is known. */
+#define RATE_NS 100000u
 /* Short messages from one feeling of the handoff to the next; until the first is felt. */
 #define FEEL_EACH    64u
 #define FEEL_EARLIER 4u
 /* Looks at the credit while something is timed: each costs two looks at the clock, 70 ns in which no message is seen. */
 #define WATCH_EACH 8u
+/* Looks for chunks that have been read, from one that feels the handoff to the next: in a stream nothing else finds the
+ * word new. */
+#define RECLAIM_EACH 8u
 
-/* What looking at the clock twice costs, at the least. */
-static uint64_t clock_cost(void)
+/* What looking at the counter twice costs, at the least. */
+static uint64_t counter_cost(void)
 {
     uint64_t least = UINT64_MAX;
 
-    for (int i = 0; i < 8; i++) {
-        uint64_t before = nigh_clock_ns(), took = nigh_clock_ns() - before;
+    for (int i = 0; i < 16; i++) {
+        uint64_t before = nigh_clock_ticks(), took = nigh_clock_ticks() - before;
 
         least = took < least ? took : least;
     }
@@ -37,8 +42,9 @@ void nigh_plan_open(struct nigh_endpoint *endpoint)
     const struct nigh_tune *tune = &endpoint->context->config.tune;
 
     /* Cannot fail: what the tuning holds was checked when it was read. */
-    endpoint->clock_ns = clock_cost();
     nigh_pace_open(&endpoint->pace, tune->strategy, tune->count, tune->near, tune->far, tune->far_ns);
+    endpoint->feel = (struct nigh_feel){
+        .opened_ns = nigh_clock_ns(), .opened = nigh_clock_ticks(), .cost = counter_cost()};
 }
 
 /* The one that reads knows whether it may, and the one that sends must know before it sends: so it is left where the
@@ -131,10 +137,11 @@ static void wait_for(struct nigh_endpoint *endpoint, struct nigh_timed timed)
 
 void nigh_plan_sent_short(struct nigh_endpoint *endpoint)
 {
-    if (++endpoint->unfelt < (endpoint->felt_count < NIGH_FELT ? FEEL_EARLIER : FEEL_EACH) ||
-        endpoint->timed_count)
+    struct nigh_feel *feel = &endpoint->feel;
+
+    if (++feel->waited < (feel->count < NIGH_FELT ? FEEL_EARLIER : FEEL_EACH) || endpoint->timed_count)
         return;
-    endpoint->unfelt = 0;
+    feel->waited = 0;
     wait_for(endpoint, (struct nigh_timed){0});
 }
 
@@ -184,45 +191,79 @@ static void learn(struct nigh_endpoint *endpoint, const struct nigh_timed *timed
     nigh_count(&endpoint->context->counters->path_changes, endpoint->pace.changes - changes);
 }
 
-static uint64_t middle(const uint64_t v[NIGH_FELT])
+static float middle(const float v[NIGH_FELT])
 {
-    uint64_t low = v[0] < v[1] ? v[0] : v[1], high = v[0] < v[1] ? v[1] : v[0];
+    float low = v[0] < v[1] ? v[0] : v[1], high = v[0] < v[1] ? v[1] : v[0];
 
     return v[2] < low ? low : v[2] < high ? v[2] : high;
 }
 
-/*
- * A word that the peer has just written costs one handoff of a line to read: that is how the pair notices at once, in
- * either direction, that its CPUs have come to lie on one L3 or on two. Figures alone do not show it: non-temporal copies
- * cost the same in both. One sample of three may have been interrupted.
- */
-static void feel(struct nigh_endpoint *endpoint, uint64_t ns)
+/* Nanoseconds of a tick; 0: too early to say. */
+static float tick_ns(struct nigh_feel *feel)
 {
-    uint64_t changes;
+    uint64_t ns, ticks;
 
-    if (ns < endpoint->clock_ns + HIT_NS)
-        return; /* the line was here already */
-    ns -= endpoint->clock_ns;
-    endpoint->felt[endpoint->felt_count++ % NIGH_FELT] = ns;
-    if (endpoint->felt_count % NIGH_FELT)
+    if (feel->tick_ns > 0)
+        return feel->tick_ns;
+    ns = nigh_clock_ns() - feel->opened_ns;
+    ticks = nigh_clock_ticks() - feel->opened;
+    if (ns >= RATE_NS && ticks)
+        feel->tick_ns = (float)ns / (float)ticks;
+    return feel->tick_ns;
+}
+
+/*
+ * A word that the peer has just written costs about half a handoff to read: that is how the pair notices at once, in
+ * either direction, that its CPUs have come to lie on one L3 or on two. Figures alone do not show it: non-temporal copies
+ * cost the same in both. One sample of three may have been interrupted. A line that something else has brought here
+ * meanwhile tells nothing, and takes 5 ns where the nearest handoff takes 25: that is less than the clock can tell apart,
+ * hence the counter.
+ */
+static void feel(struct nigh_endpoint *endpoint, uint64_t ticks)
+{
+    struct nigh_feel *feel = &endpoint->feel;
+    float ns = ticks > feel->cost ? tick_ns(feel) * (float)(ticks - feel->cost) : 0;
+    uint64_t changes = endpoint->pace.changes;
+
+    if (ns < HIT_NS)
         return;
-    changes = endpoint->pace.changes;
-    nigh_pace_handoff(&endpoint->pace, (float)middle(endpoint->felt));
+    feel->felt[feel->count++ % NIGH_FELT] = ns;
+    if (feel->count % NIGH_FELT)
+        return;
+    nigh_pace_handoff(&endpoint->pace, 2 * middle(feel->felt));
     nigh_count(&endpoint->context->counters->path_changes, endpoint->pace.changes - changes);
+}
+
+uint64_t nigh_plan_consumed(struct nigh_endpoint *endpoint)
+{
+    uint64_t before = nigh_clock_ticks(), consumed = nigh_ring_consumed(&endpoint->tx);
+    uint64_t took = nigh_clock_ticks() - before;
+
+    /* What is as it was the last time was not written meanwhile: a slow look at it was an interruption. */
+    if (consumed != UINT64_MAX && consumed != endpoint->feel.at)
+        feel(endpoint, took);
+    endpoint->feel.at = consumed;
+    return consumed;
+}
+
+uint64_t nigh_plan_consumed_for_chunk(struct nigh_endpoint *endpoint)
+{
+    struct nigh_feel *feel = &endpoint->feel;
+
+    if (++feel->reclaims % RECLAIM_EACH == 0)
+        return nigh_plan_consumed(endpoint);
+    return feel->at = nigh_ring_consumed(&endpoint->tx);
 }
 
 void nigh_plan_watch(struct nigh_endpoint *endpoint)
 {
-    uint64_t consumed, before, after;
+    uint64_t consumed;
 
-    if (!endpoint->timed_count || ++endpoint->watched % WATCH_EACH)
+    if (!endpoint->timed_count || ++endpoint->feel.watched % WATCH_EACH)
         return;
-    before = nigh_clock_ns();
-    consumed = nigh_ring_consumed(&endpoint->tx);
-    after = nigh_clock_ns();
-    if (consumed == UINT64_MAX || endpoint->timed[endpoint->timed_head].until > consumed)
+    consumed = nigh_plan_consumed(endpoint);
+    if (consumed == UINT64_MAX)
         return;
-    feel(endpoint, after - before);
     while (endpoint->timed_count && endpoint->timed[endpoint->timed_head].until <= consumed) {
         if (endpoint->timed[endpoint->timed_head].bytes)
             learn(endpoint, &endpoint->timed[endpoint->timed_head]);

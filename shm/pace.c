@@ -37,8 +37,10 @@ static const float clearly_better = 1.5F;
 /* A trial is given up when its first counted message is this much slower; when it is so twice over, with the first
  * message of all. */
 static const float hopeless = 2.0F;
-/* The figure of the current strategy has moved when it is so far from where it was settled. */
-static const float moved = 1.30F;
+/* The current strategy has become so much slower than where it was settled that all alternatives are looked at, whatever
+ * that costs. Less is no reason: figures across L3s wander by a factor of two, and a sweep every 64 messages took a third
+ * of a stream's time. */
+static const float moved = 3.0F;
 static const float weight = 1.0F / 8;
 /* The way back begins lower: a handoff close to far_ns must not have the pair change all the time. */
 static const float back = 0.8F;
@@ -308,7 +310,7 @@ static void learn_current(struct nigh_pace *pace, struct nigh_pace_class *in, fl
     if (in->settled <= 0) {
         start_sweep(pace, in);
         in->patience = SWEEP_PATIENCE;
-    } else if (in->since >= apart && (*now > in->settled * moved || *now * moved < in->settled)) {
+    } else if (in->since >= apart && *now > in->settled * moved) {
         start_sweep(pace, in);
     }
 }
@@ -339,14 +341,17 @@ void nigh_pace_learn(struct nigh_pace *pace, unsigned strategy, size_t bytes, ui
 
 void nigh_pace_handoff(struct nigh_pace *pace, float ns)
 {
-    bool was_far = pace->handoff > 0 && pace->here == pace->far;
+    bool was_far = pace->handoff > 0 && pace->here == pace->far, was_crossed;
     bool is_far = ns > pace->far_ns || (was_far && ns > pace->far_ns * back);
 
     if (ns <= 0)
         return;
     pace->handoff = ns;
-    if (pace->here == (is_far ? pace->far : pace->near))
+    was_crossed = pace->crossed;
+    pace->crossed = pace->here != (is_far ? pace->far : pace->near);
+    if (!pace->crossed || !was_crossed)
         return;
+    pace->crossed = false;
     pace->here = is_far ? pace->far : pace->near;
     pace->changes++;
     begin_all(pace);

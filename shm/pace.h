@@ -63,6 +63,7 @@ struct nigh_pace {
     uint8_t here;      /* of the two, that of the last handoff */
     float far_ns;
     float handoff; /* ns, the last that nigh_pace_handoff was told; 0: none yet */
+    bool crossed;  /* it was on the other side of far_ns than what is here */
     uint64_t bytes, trial_bytes, changes;
     struct nigh_pace_class in[NIGH_PACE_CLASSES];
 };
@@ -92,8 +93,8 @@ static inline unsigned nigh_pace_short(const struct nigh_pace *pace)
  * peer or this side was busy with something else meanwhile, so the time says nothing; it is not learned. */
 void nigh_pace_learn(struct nigh_pace *pace, unsigned strategy, size_t bytes, uint64_t ns, bool stalled);
 
-/* Tells what a handoff of one line costs now. When it crosses far_ns, the pair's CPUs have come to lie on other caches:
- * every size begins anew with what is right there, and looks at its alternatives at once. */
+/* Tells what a handoff of one line costs now. When it crosses far_ns, twice in a row, the pair's CPUs have come to lie on
+ * other caches: every size begins anew with what is right there, and looks at its alternatives at once. */
 void nigh_pace_handoff(struct nigh_pace *pace, float ns);
 
 /* The piece that a message of `bytes` is cut into: an eighth, so that both sides work most of the time, between
