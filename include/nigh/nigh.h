@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * nigh/nigh.h - libnigh, for C programs that run as ranks of a job on one machine.
+ *
+ * Communicators, blocking and non-blocking messages, requests, one-sided windows and collectives, named and ordered as in
+ * MPI, in lower case with nigh_, and with sizes in bytes where MPI has a count and a datatype.
+ *
+ *     int main(void)
+ *     {
+ *         int rank, error = nigh_init(NULL);              // nigh-run -n 2 ./program
+ *         if (error != 0)
+ *             return 1;                                   // the reason is on stderr
+ *         nigh_comm_rank(nigh_world(), &rank);
+ *         if (rank == 0)
+ *             nigh_send("hello", 6, 1, 7, nigh_world());
+ *         else
+ *             nigh_recv(text, sizeof text, 0, 7, nigh_world(), NIGH_STATUS_IGNORE);
+ *         return nigh_finalize() != 0;
+ *     }
+ *
+ * ## Rules that hold for every call
+ *
+ * Result      0 on success, a negative errno otherwise; outputs are written on success, statuses also where a message
+ *             ended with an error. The sentence that goes with an error is logged once and kept: nigh_error_text().
+ * Errors      Each call lists its own. Any call may also return
+ *               -ENOTCONN  before nigh_init() or after nigh_finalize()
+ *               -ECHILD    in a process that was forked from the one that called nigh_init()
+ *               -EINVAL    a NULL where something is needed; a communicator, window, request or matched message that was
+ *                          freed, is of another kind or never was one
+ *               -ENOMEM
+ *             Whatever waits (marked "waits") may also return
+ *               -ECONNRESET  the rank that is waited for has left or was killed
+ *               -EPROTO      its shared memory is not sound any more
+ *               -EDEADLK     this rank is part of a circle of ranks that wait for each other; all of them are told, and the
+ *                            text names ranks, operations, tags and sizes
+ *               -ETIMEDOUT   the communicator's time-out has passed; the text says what did not come. A receive was taken
+ *                            back; a request stays active
+ * Ranks       of a message are ranks in its communicator, 0 .. size-1; NIGH_PROC_NULL: nobody, the call succeeds at once
+ *             with no data; -ERANGE otherwise.
+ * Tags        0 .. NIGH_TAG_MAX; -ERANGE otherwise. Messages of different communicators never match each other.
+ * Buffers     A buffer belongs to nigh from the call to the end of the operation. `bytes` may be 0, the buffer then NULL;
+ *             otherwise NULL is -EFAULT.
+ * Order       Of two messages from one rank that match the same receive, the one sent first is received first.
+ * Threads     One thread at a time, unless nigh_config.threads (or NIGH_THREADS=multiple): then any thread at any time.
+ * Progress    Any call that waits or tests moves everything. With NIGH_PROGRESS=thread messages also move while the program
+ *             computes.
+ * Call sites  Messages name file and line of the call: the macros at the end of this header pass them. (nigh_send)(...), with
+ *             parentheses, is the bare function.
+ *
+ * ## Environment, on top of that of the plugin (nigh-info --help)
+ *
+ *   NIGH_TIMEOUT=SECONDS    time-out of every communicator that has none of its own: 0 = never (default)
+ *   NIGH_STALL=SECONDS      how long a call waits before it looks for a deadlock: 0 = never, default 0.3
+ *   NIGH_STRICT=1           every send is synchronous: programs that only work because small messages are buffered fail
+ *   NIGH_DEBUG=1            checks that buffers of sends are not changed before they complete; fills buffers of receives
+ *                           with a pattern until they do
+ *   NIGH_PROGRESS=thread    a thread that moves messages while the program computes
+ *   NIGH_PLUGIN=FILE        the plugin: default the one that was installed with this library
+ */
+#ifndef NIGH_NIGH_H
+#define NIGH_NIGH_H
+
+#include <nigh/transport.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define NIGH_ANY_SOURCE (-1)
+#define NIGH_ANY_TAG    (-1)
+#define NIGH_PROC_NULL  (-2)
+#define NIGH_UNDEFINED  (-3) /* colour of nigh_comm_split: in no new communicator; index: none */
+#define NIGH_TAG_MAX    2147483647
+
+struct nigh_comm; /* nigh_world, nigh_comm_dup, ... .. nigh_comm_free */
+struct nigh_win;  /* nigh_win_create, nigh_win_allocate .. nigh_win_free */
+
+/* An operation under way. A plain value: copies name the same operation; those that wait for it set it to
+ * NIGH_REQUEST_NULL when it has ended (a persistent one becomes inactive instead). A copy that is used later is found out:
+ * -EINVAL. */
+typedef struct {
+    uint64_t id;
+} nigh_request;
+#define NIGH_REQUEST_NULL ((nigh_request){0})
+
+/* A message that a matched probe took out of the queue: nigh_mprobe .. nigh_mrecv. */
+typedef struct {
+    uint64_t id;
+} nigh_matched;
+#define NIGH_MATCHED_NULL ((nigh_matched){0})
+
+/* How a message ended. */
+struct nigh_status {
+    int32_t
+        source; /* rank in the communicator; NIGH_PROC_NULL of nobody's message, NIGH_ANY_SOURCE if unknown */
+    int32_t tag;       /* NIGH_ANY_TAG of nobody's message */
+    int32_t error;     /* 0 or a negative errno: -EMSGSIZE, -ECANCELED, -ECONNRESET, ... */
+    int32_t reserved0; /* zero */
+    uint64_t bytes;    /* received; with -EMSGSIZE the message's full size */
+    void *data;        /* where the bytes lie: receives in place; NULL otherwise */
+    uint64_t reserved[2];
+};
+#define NIGH_STATUS_IGNORE   ((struct nigh_status *)0)
+#define NIGH_STATUSES_IGNORE ((struct nigh_status *)0)
+
+/* ---- start and end ------------------------------------------------------------------------------------- */
+
+/* How to start. Zero means "from the environment" everywhere. */
+struct nigh_config {
+    uint32_t size; /* sizeof(struct nigh_config) */
+    uint32_t
+        set; /* 1: rank, ranks and job below are taken; 0: the launcher's (nigh-run, mpirun, srun, torchrun) */
+    uint32_t rank;        /* 0 .. ranks-1 */
+    uint32_t ranks;       /* at least 1 */
+    uint64_t job;         /* the same in all processes of the job, different in others' */
+    uint32_t threads;     /* 1: any thread may call at any time */
+    uint32_t progress;    /* 1: with a thread that moves messages */
+    double timeout;       /* seconds, see NIGH_TIMEOUT */
+    const char *plugin;   /* file of the plugin, NULL = NIGH_PLUGIN or the installed one */
+    uint64_t heap_bytes;  /* room of nigh_alloc_mem, 0 = the plugin's default */
+    uint64_t reserved[4]; /* zero */
+};
+
+/* Joins the job. `config` may be NULL. Does not wait for the other ranks. Without a launcher and without `set` the job is
+ * this process alone. Errors: -EALREADY called before (a process can start once more after nigh_finalize); -ENOENT no
+ * plugin (logged with where it was looked for); -EPROTO the plugin is of another version; those of open() in transport.h. */
+int nigh_init(const struct nigh_config *config);
+
+/* Leaves the job. Waits for all ranks of the job to come here, at most the world's time-out (10 s if it has none), so that nobody loses
+ * what was sent to him; ranks that are dead are not waited for. Names what was left over: requests never waited for with
+ * their call sites, messages never received, memory lent and not given back, communicators and windows not freed. Everything
+ * of libnigh is invalid afterwards. Errors: -ETIMEDOUT some rank did not come (named); -EBUSY something was left over (it is
+ * gone all the same). */
+int nigh_finalize(void);
+
+/* Ends all ranks of the job with exit status `code`; does not return. */
+void nigh_abort(int code) __attribute__((noreturn));
+
+/* Has nigh_init been called and nigh_finalize not? 1 or 0. Any thread, any time. */
+int nigh_initialized(void);
+
+/* The communicator of all ranks, and the one of this rank alone. NULL before nigh_init. Not to be freed. */
+struct nigh_comm *nigh_world(void);
+struct nigh_comm *nigh_self(void);
+
+/* The sentence of the last error of this thread, "" if there was none. Valid until this thread's next call. */
+const char *nigh_error_text(void);
+
+/* Seconds since some moment in the past, the same in all ranks. */
+double nigh_wtime(void);
+
+/* The plugin's table and this process's context, endpoint of a rank of the world: for what this library does not have.
+ * Traffic class 0 is the program's own; libnigh uses 5, 6 and 7. */
+const struct nigh_ops *nigh_plugin(void);
+struct nigh_context *nigh_plugin_context(void);
+
+/* ---- communicators ------------------------------------------------------------------------------------- */
+
+int nigh_comm_rank(struct nigh_comm *comm, int *rank);
+int nigh_comm_size(struct nigh_comm *comm, int *size);
+
+/* The rank in the world of `rank` in `comm`. -ERANGE. */
+int nigh_comm_world_rank(struct nigh_comm *comm, int rank, int *world_rank);
+
+/* Collective over `comm` (all its ranks must call), waits. Same ranks, traffic of its own. */
+int nigh_comm_dup(struct nigh_comm *comm, struct nigh_comm **out);
+
+/* Collective over `comm`, waits. Ranks that give the same colour form a communicator, ordered by key and then by rank in
+ * `comm`. NIGH_UNDEFINED: *out becomes NULL. Errors: -ERANGE another negative colour. */
+int nigh_comm_split(struct nigh_comm *comm, int color, int key, struct nigh_comm **out);
+
+/* Collective over the `count` ranks listed, in the same order at each; waits. They become ranks 0 .. count-1. Errors: -ERANGE
+ * a rank outside of `comm`; -EINVAL one listed twice, or the caller not listed. */
+int nigh_comm_create(struct nigh_comm *comm, const int *ranks, int count, struct nigh_comm **out);
+
+/* Local, does not wait; sets *comm to NULL. Requests of it that are active go on to their end. Errors: -EPERM the world. */
+int nigh_comm_free(struct nigh_comm **comm);
+
+/* Every call that waits on `comm` returns -ETIMEDOUT after so many seconds; 0 = never. New communicators inherit it. */
+int nigh_comm_set_timeout(struct nigh_comm *comm, double seconds);
+
+/* A name for diagnoses, at most 31 bytes; copied. */
+int nigh_comm_set_name(struct nigh_comm *comm, const char *name);
+
+/* ---- messages, blocking -------------------------------------------------------------------------------- */
+
+/* Sends; waits until the buffer may be used again: for messages up to 64 KiB (NIGH_EAGER) not for the receiver. */
+int nigh_send(const void *buffer, uint64_t bytes, int dest, int tag, struct nigh_comm *comm);
+
+/* Sends; waits until the message was matched by a receive. */
+int nigh_ssend(const void *buffer, uint64_t bytes, int dest, int tag, struct nigh_comm *comm);
+
+/* Receives; waits. source may be NIGH_ANY_SOURCE, tag NIGH_ANY_TAG. Errors: -EMSGSIZE the message is longer than `bytes`
+ * (the text tells both sizes): the buffer has its beginning, nothing was written beyond. */
+int nigh_recv(void *buffer, uint64_t bytes, int source, int tag, struct nigh_comm *comm,
+              struct nigh_status *status);
+
+/* Both at once, waits for both: cannot deadlock against another sendrecv. Errors: as nigh_recv. */
+int nigh_sendrecv(const void *send, uint64_t send_bytes, int dest, int send_tag, void *recv,
+                  uint64_t recv_bytes, int source, int recv_tag, struct nigh_comm *comm,
+                  struct nigh_status *status);
+
+/* ---- messages, non-blocking ---------------------------------------------------------------------------- */
+
+/* Start and return at once. Errors: -ECONNRESET, -EPROTO the peer is gone. */
+int nigh_isend(const void *buffer, uint64_t bytes, int dest, int tag, struct nigh_comm *comm,
+               nigh_request *request);
+int nigh_issend(const void *buffer, uint64_t bytes, int dest, int tag, struct nigh_comm *comm,
+                nigh_request *request);
+int nigh_irecv(void *buffer, uint64_t bytes, int source, int tag, struct nigh_comm *comm,
+               nigh_request *request);
+
+/* Persistent requests: made inactive, started as often as wanted, each time waited for, freed with nigh_request_free. */
+int nigh_send_init(const void *buffer, uint64_t bytes, int dest, int tag, struct nigh_comm *comm,
+                   nigh_request *request);
+int nigh_ssend_init(const void *buffer, uint64_t bytes, int dest, int tag, struct nigh_comm *comm,
+                    nigh_request *request);
+int nigh_recv_init(void *buffer, uint64_t bytes, int source, int tag, struct nigh_comm *comm,
+                   nigh_request *request);
+
+/* Errors: -EINVAL not persistent; -EBUSY still active. nigh_startall starts in order and stops at the first error. */
+int nigh_start(nigh_request *request);
+int nigh_startall(int count, nigh_request *requests);
+
+/* ---- waiting for requests ------------------------------------------------------------------------------ */
+
+/*
+ * The result of a wait or test is 0 or the error of the operation, which status->error tells, too; for several at once the
+ * result is the first error among them, and the statuses tell which. NIGH_REQUEST_NULL and inactive persistent requests count as ended, with an empty
+ * status (source NIGH_ANY_SOURCE, tag NIGH_ANY_TAG, 0 bytes).
+ */
+int nigh_wait(nigh_request *request, struct nigh_status *status);            /* waits */
+int nigh_test(nigh_request *request, int *flag, struct nigh_status *status); /* *flag: 1 ended, 0 not yet */
+
+/* As nigh_wait, at most `seconds`: -ETIMEDOUT, the request stays active. */
+int nigh_wait_for(nigh_request *request, double seconds, struct nigh_status *status);
+
+int nigh_waitall(int count, nigh_request *requests, struct nigh_status *statuses); /* waits */
+int nigh_testall(int count, nigh_request *requests, int *flag,
+                 struct nigh_status *statuses); /* all or none */
+
+/* One that has ended: its index, or NIGH_UNDEFINED when none is active. nigh_testany: *flag 0 when none has ended yet. */
+int nigh_waitany(int count, nigh_request *requests, int *index, struct nigh_status *status); /* waits */
+int nigh_testany(int count, nigh_request *requests, int *index, int *flag, struct nigh_status *status);
+
+/* All that have ended, at least one for nigh_waitsome: *outcount indices and statuses, packed, each of room `count`;
+ * *outcount is NIGH_UNDEFINED when none is active. */
+int nigh_waitsome(int count, nigh_request *requests, int *outcount, int *indices,
+                  struct nigh_status *statuses); /* waits */
+int nigh_testsome(int count, nigh_request *requests, int *outcount, int *indices,
+                  struct nigh_status *statuses);
+
+/* Has it ended? Leaves it as it is. */
+int nigh_request_get_status(nigh_request request, int *flag, struct nigh_status *status);
+
+/* Asks to take a receive or a send back; returns at once. The request must still be waited for: its error is -ECANCELED, or
+ * it had ended already. */
+int nigh_cancel(nigh_request *request);
+
+/* A persistent one that is inactive; or lets an active send go on by itself: it cannot be waited for any more. Errors: -EBUSY
+ * an active receive, or a persistent request that is active. */
+int nigh_request_free(nigh_request *request);
+
+/* ---- probing ------------------------------------------------------------------------------------------- */
+
+int nigh_probe(int source, int tag, struct nigh_comm *comm, struct nigh_status *status); /* waits */
+int nigh_iprobe(int source, int tag, struct nigh_comm *comm, int *flag, struct nigh_status *status);
+
+/* As these, and takes the message out of the queue for nigh_mrecv or nigh_imrecv. NIGH_PROC_NULL: *message is one that is
+ * received with no data. */
+int nigh_mprobe(int source, int tag, struct nigh_comm *comm, nigh_matched *message,
+                struct nigh_status *status); /* waits */
+int nigh_improbe(int source, int tag, struct nigh_comm *comm, int *flag, nigh_matched *message,
+                 struct nigh_status *status);
+int nigh_mrecv(void *buffer, uint64_t bytes, nigh_matched *message, struct nigh_status *status); /* waits */
+int nigh_imrecv(void *buffer, uint64_t bytes, nigh_matched *message, nigh_request *request);
+
+/* ---- shared heap, messages without a copy -------------------------------------------------------------- */
+
+/* Memory that others can read in place: large messages out of it are copied once, lends not at all. 64-byte aligned, zero.
+ * Errors: -ENOMEM the heap or the machine's memory is full (logged with the limit); nigh_free_mem: -EBUSY lent or being
+ * sent; -EINVAL not from nigh_alloc_mem. */
+int nigh_alloc_mem(uint64_t bytes, void **memory);
+int nigh_free_mem(void *memory);
+
+/* Hands memory from nigh_alloc_mem over without copying it: nobody writes it until the request has ended, which is when the
+ * receiver has released it (or has received it with an ordinary receive). -EINVAL not such memory. */
+int nigh_ilend(const void *buffer, uint64_t bytes, int dest, int tag, struct nigh_comm *comm,
+               nigh_request *request);
+
+/* Receive without a buffer: *data (status->data of the request's status) points at the message where it lies, read-only, until nigh_release(data).
+ * Takes any message of at most `bytes`, lent or not. */
+int nigh_recv_in_place(const void **data, uint64_t bytes, int source, int tag, struct nigh_comm *comm,
+                       struct nigh_status *status); /* waits */
+int nigh_irecv_in_place(uint64_t bytes, int source, int tag, struct nigh_comm *comm, nigh_request *request);
+
+/* Gives it back. -EINVAL nothing of that address is held. */
+int nigh_release(const void *data);
+
+/* ---- one-sided: windows -------------------------------------------------------------------------------- */
+
+/* Collective over `comm`, wait. Each rank shows `bytes` of memory (0: none) to the others. allocate: memory of the shared
+ * heap, *base, freed with the window; create: memory of the caller's. */
+int nigh_win_allocate(uint64_t bytes, struct nigh_comm *comm, void **base, struct nigh_win **out);
+int nigh_win_create(void *base, uint64_t bytes, struct nigh_comm *comm, struct nigh_win **out);
+int nigh_win_free(struct nigh_win **win);
+
+/* Start and return at once; complete at the next nigh_win_fence or nigh_win_flush, which also return their errors. `offset`
+ * is in bytes from the start of the target's memory. Errors: -ERANGE outside of it (with both sizes); accumulate, fetch:
+ * -EOPNOTSUPP the operation is not defined for the type. */
+int nigh_put(const void *origin, uint64_t bytes, int target, uint64_t offset, struct nigh_win *win);
+int nigh_get(void *origin, uint64_t bytes, int target, uint64_t offset, struct nigh_win *win);
+/* Element by element atomic with other accumulates of the same type. type: enum nigh_type, op: enum nigh_atomic_op. */
+int nigh_accumulate(const void *origin, uint64_t count, int type, int target, uint64_t offset, int op,
+                    struct nigh_win *win);
+int nigh_get_accumulate(const void *origin, uint64_t count, int type, void *result, int target,
+                        uint64_t offset, int op, struct nigh_win *win);
+int nigh_compare_and_swap(const void *origin, const void *compare, void *result, int type, int target,
+                          uint64_t offset, struct nigh_win *win);
+
+/* Collective over the window's communicator, waits: all operations of all ranks before it are complete everywhere. */
+int nigh_win_fence(struct nigh_win *win);
+/* Waits until this rank's operations on `target` (NIGH_ANY_SOURCE: on all) are complete there. */
+int nigh_win_flush(int target, struct nigh_win *win);
+
+/* ---- collectives --------------------------------------------------------------------------------------- */
+
+/*
+ * Collective over `comm`: all ranks call them in the same order with fitting arguments; all wait. `count` is in elements of
+ * `type` (enum nigh_type). Reductions combine in rank order, so that results are equal on every rank and in every run. `send` NULL: in place, in `recv`,
+ * as MPI_IN_PLACE. Errors: -EPROTO another rank calls another collective, or the same with another count, type, operation
+ * or root: the text has both calls. -EOPNOTSUPP the operation is not defined for the type.
+ */
+int nigh_barrier(struct nigh_comm *comm);
+int nigh_bcast(void *buffer, uint64_t count, int type, int root, struct nigh_comm *comm);
+int nigh_reduce(const void *send, void *recv, uint64_t count, int type, int op, int root,
+                struct nigh_comm *comm);
+int nigh_allreduce(const void *send, void *recv, uint64_t count, int type, int op, struct nigh_comm *comm);
+int nigh_gather(const void *send, void *recv, uint64_t count, int type, int root, struct nigh_comm *comm);
+int nigh_scatter(const void *send, void *recv, uint64_t count, int type, int root, struct nigh_comm *comm);
+int nigh_allgather(const void *send, void *recv, uint64_t count, int type, struct nigh_comm *comm);
+int nigh_alltoall(const void *send, void *recv, uint64_t count, int type, struct nigh_comm *comm);
+int nigh_reduce_scatter(const void *send, void *recv, uint64_t count, int type, int op,
+                        struct nigh_comm *comm);
+int nigh_scan(const void *send, void *recv, uint64_t count, int type, int op, struct nigh_comm *comm);
+int nigh_exscan(const void *send, void *recv, uint64_t count, int type, int op, struct nigh_comm *comm);
+
+/* ---- call sites ---------------------------------------------------------------------------------------- */
+
+/* Set by the macros below just before the call, taken by the call. */
+extern __thread const char *nigh_site __attribute__((tls_model("initial-exec")));
+
+#define NIGH_LINE_(line) #line
+#define NIGH_LINE(line)  NIGH_LINE_(line)
+#define NIGH_AT(call)    (nigh_site = __FILE__ ":" NIGH_LINE(__LINE__), call)
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
