@@ -149,10 +149,13 @@ const char *nigh_error_text(void);
 /* Seconds since some moment in the past, the same in all ranks. */
 double nigh_wtime(void);
 
-/* The plugin's table and this process's context, endpoint of a rank of the world: for what this library does not have.
- * Traffic class 0 is the program's own; libnigh uses 5, 6 and 7. */
+/* The plugin's table and this process's context: for what this library does not have. Traffic classes 0 to 4 are the
+ * program's own. What completes is not to be polled from the table, which would take this library's completions away:
+ * nigh_plugin_poll() makes progress as poll_completions() does and writes those of the program's own posts, in the order in
+ * which they came. How many, or a negative errno: -EINVAL a negative count. */
 const struct nigh_ops *nigh_plugin(void);
 struct nigh_context *nigh_plugin_context(void);
+int nigh_plugin_poll(struct nigh_completion *out, int count);
 
 /* ---- communicators ------------------------------------------------------------------------------------- */
 
@@ -353,6 +356,79 @@ extern __thread const char *nigh_site __attribute__((tls_model("initial-exec")))
 #define NIGH_LINE_(line) #line
 #define NIGH_LINE(line)  NIGH_LINE_(line)
 #define NIGH_AT(call)    (nigh_site = __FILE__ ":" NIGH_LINE(__LINE__), call)
+
+/* Defining NIGH_NO_SITES before this header leaves the bare functions: for wrappers that have sites of their own. */
+#ifndef NIGH_NO_SITES
+#define nigh_init(...)               NIGH_AT((nigh_init)(__VA_ARGS__))
+#define nigh_finalize(...)           NIGH_AT((nigh_finalize)(__VA_ARGS__))
+#define nigh_abort(...)              NIGH_AT((nigh_abort)(__VA_ARGS__))
+#define nigh_comm_rank(...)          NIGH_AT((nigh_comm_rank)(__VA_ARGS__))
+#define nigh_comm_size(...)          NIGH_AT((nigh_comm_size)(__VA_ARGS__))
+#define nigh_comm_world_rank(...)    NIGH_AT((nigh_comm_world_rank)(__VA_ARGS__))
+#define nigh_comm_dup(...)           NIGH_AT((nigh_comm_dup)(__VA_ARGS__))
+#define nigh_comm_split(...)         NIGH_AT((nigh_comm_split)(__VA_ARGS__))
+#define nigh_comm_create(...)        NIGH_AT((nigh_comm_create)(__VA_ARGS__))
+#define nigh_comm_free(...)          NIGH_AT((nigh_comm_free)(__VA_ARGS__))
+#define nigh_comm_set_timeout(...)   NIGH_AT((nigh_comm_set_timeout)(__VA_ARGS__))
+#define nigh_comm_set_name(...)      NIGH_AT((nigh_comm_set_name)(__VA_ARGS__))
+#define nigh_send(...)               NIGH_AT((nigh_send)(__VA_ARGS__))
+#define nigh_ssend(...)              NIGH_AT((nigh_ssend)(__VA_ARGS__))
+#define nigh_recv(...)               NIGH_AT((nigh_recv)(__VA_ARGS__))
+#define nigh_sendrecv(...)           NIGH_AT((nigh_sendrecv)(__VA_ARGS__))
+#define nigh_isend(...)              NIGH_AT((nigh_isend)(__VA_ARGS__))
+#define nigh_issend(...)             NIGH_AT((nigh_issend)(__VA_ARGS__))
+#define nigh_irecv(...)              NIGH_AT((nigh_irecv)(__VA_ARGS__))
+#define nigh_send_init(...)          NIGH_AT((nigh_send_init)(__VA_ARGS__))
+#define nigh_ssend_init(...)         NIGH_AT((nigh_ssend_init)(__VA_ARGS__))
+#define nigh_recv_init(...)          NIGH_AT((nigh_recv_init)(__VA_ARGS__))
+#define nigh_start(...)              NIGH_AT((nigh_start)(__VA_ARGS__))
+#define nigh_startall(...)           NIGH_AT((nigh_startall)(__VA_ARGS__))
+#define nigh_wait(...)               NIGH_AT((nigh_wait)(__VA_ARGS__))
+#define nigh_test(...)               NIGH_AT((nigh_test)(__VA_ARGS__))
+#define nigh_wait_for(...)           NIGH_AT((nigh_wait_for)(__VA_ARGS__))
+#define nigh_waitall(...)            NIGH_AT((nigh_waitall)(__VA_ARGS__))
+#define nigh_testall(...)            NIGH_AT((nigh_testall)(__VA_ARGS__))
+#define nigh_waitany(...)            NIGH_AT((nigh_waitany)(__VA_ARGS__))
+#define nigh_testany(...)            NIGH_AT((nigh_testany)(__VA_ARGS__))
+#define nigh_waitsome(...)           NIGH_AT((nigh_waitsome)(__VA_ARGS__))
+#define nigh_testsome(...)           NIGH_AT((nigh_testsome)(__VA_ARGS__))
+#define nigh_request_get_status(...) NIGH_AT((nigh_request_get_status)(__VA_ARGS__))
+#define nigh_cancel(...)             NIGH_AT((nigh_cancel)(__VA_ARGS__))
+#define nigh_request_free(...)       NIGH_AT((nigh_request_free)(__VA_ARGS__))
+#define nigh_probe(...)              NIGH_AT((nigh_probe)(__VA_ARGS__))
+#define nigh_iprobe(...)             NIGH_AT((nigh_iprobe)(__VA_ARGS__))
+#define nigh_mprobe(...)             NIGH_AT((nigh_mprobe)(__VA_ARGS__))
+#define nigh_improbe(...)            NIGH_AT((nigh_improbe)(__VA_ARGS__))
+#define nigh_mrecv(...)              NIGH_AT((nigh_mrecv)(__VA_ARGS__))
+#define nigh_imrecv(...)             NIGH_AT((nigh_imrecv)(__VA_ARGS__))
+#define nigh_alloc_mem(...)          NIGH_AT((nigh_alloc_mem)(__VA_ARGS__))
+#define nigh_free_mem(...)           NIGH_AT((nigh_free_mem)(__VA_ARGS__))
+#define nigh_ilend(...)              NIGH_AT((nigh_ilend)(__VA_ARGS__))
+#define nigh_recv_in_place(...)      NIGH_AT((nigh_recv_in_place)(__VA_ARGS__))
+#define nigh_irecv_in_place(...)     NIGH_AT((nigh_irecv_in_place)(__VA_ARGS__))
+#define nigh_release(...)            NIGH_AT((nigh_release)(__VA_ARGS__))
+#define nigh_win_allocate(...)       NIGH_AT((nigh_win_allocate)(__VA_ARGS__))
+#define nigh_win_create(...)         NIGH_AT((nigh_win_create)(__VA_ARGS__))
+#define nigh_win_free(...)           NIGH_AT((nigh_win_free)(__VA_ARGS__))
+#define nigh_put(...)                NIGH_AT((nigh_put)(__VA_ARGS__))
+#define nigh_get(...)                NIGH_AT((nigh_get)(__VA_ARGS__))
+#define nigh_accumulate(...)         NIGH_AT((nigh_accumulate)(__VA_ARGS__))
+#define nigh_get_accumulate(...)     NIGH_AT((nigh_get_accumulate)(__VA_ARGS__))
+#define nigh_compare_and_swap(...)   NIGH_AT((nigh_compare_and_swap)(__VA_ARGS__))
+#define nigh_win_fence(...)          NIGH_AT((nigh_win_fence)(__VA_ARGS__))
+#define nigh_win_flush(...)          NIGH_AT((nigh_win_flush)(__VA_ARGS__))
+#define nigh_barrier(...)            NIGH_AT((nigh_barrier)(__VA_ARGS__))
+#define nigh_bcast(...)              NIGH_AT((nigh_bcast)(__VA_ARGS__))
+#define nigh_reduce(...)             NIGH_AT((nigh_reduce)(__VA_ARGS__))
+#define nigh_allreduce(...)          NIGH_AT((nigh_allreduce)(__VA_ARGS__))
+#define nigh_gather(...)             NIGH_AT((nigh_gather)(__VA_ARGS__))
+#define nigh_scatter(...)            NIGH_AT((nigh_scatter)(__VA_ARGS__))
+#define nigh_allgather(...)          NIGH_AT((nigh_allgather)(__VA_ARGS__))
+#define nigh_alltoall(...)           NIGH_AT((nigh_alltoall)(__VA_ARGS__))
+#define nigh_reduce_scatter(...)     NIGH_AT((nigh_reduce_scatter)(__VA_ARGS__))
+#define nigh_scan(...)               NIGH_AT((nigh_scan)(__VA_ARGS__))
+#define nigh_exscan(...)             NIGH_AT((nigh_exscan)(__VA_ARGS__))
+#endif
 
 #ifdef __cplusplus
 }

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * lib/block.h - a call that waits. It polls for a moment, then sleeps; only from there on it *blocks*: then it can be seen
+ * (nigh_blocked), is asked now and then whether it waits in vain, and has a time-out.
+ */
+#ifndef NIGH_LIB_BLOCK_H
+#define NIGH_LIB_BLOCK_H
+
+#include "lib/core.h"
+
+enum nigh_block_kind {
+    NIGH_BLOCK_ONE = 1, /* until `operation` has ended */
+    NIGH_BLOCK_ALL,     /* until all of `requests` have */
+    NIGH_BLOCK_ANY,     /* until one of `requests` has */
+    NIGH_BLOCK_PROBE,   /* until a message of (comm, peer, tag) is there */
+    NIGH_BLOCK_ROOM,    /* until a send of (comm, peer, tag, bytes) can be posted */
+};
+
+/* What a call waits for: everything that a diagnosis needs. On the stack of the call. */
+struct nigh_block {
+    struct nigh_call call; /* of the program: a collective's, too, while it waits for a message of its own */
+    enum nigh_block_kind kind;
+    const struct nigh_operation *operation;
+    const nigh_request *requests;
+    int count;
+    struct nigh_comm *comm; /* whose time-out holds; PROBE, ROOM: of the message */
+    int peer, tag;
+    uint64_t bytes;
+    bool (*over)(struct nigh_block *block); /* has come what is waited for? Called after each poll */
+    void *data;                             /* of `over` */
+    uint64_t timeout_ns;                    /* 0: never */
+    uint64_t nap_ns; /* longest sleep where nobody wakes the caller for what it waits for; 0: any */
+    /* Set when it blocks. */
+    uint64_t since_ns, look_ns;
+    struct nigh_block *next; /* nigh_blocked: calls of other threads */
+    uint64_t seen[4];        /* of nigh_block_look */
+};
+
+/*
+ * Waits until block->over() says so. Errors: -ETIMEDOUT; what nigh_block_look() says (-EDEADLK). Nothing has been taken back
+ * then, and the sentence is the caller's to say.
+ */
+int nigh_block_until(struct nigh_block *block);
+
+/* Calls of this process that block now; under the lock. */
+extern struct nigh_block *nigh_blocked;
+
+/* Around all of the sleeping of one call, which has found nothing while it polled. */
+void nigh_block_begin(struct nigh_block *block);
+void nigh_block_end(struct nigh_block *block);
+
+/*
+ * Called when block->look_ns has come; sets the next one (UINT64_MAX: never again). 0: goes on waiting; a negative errno ends
+ * the call with it.
+ */
+int nigh_block_look(struct nigh_block *block, uint64_t now_ns);
+
+#endif

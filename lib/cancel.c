@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* lib/cancel.c - taking an operation back, and letting go of one. */
+#include "lib/debug.h"
+#include "lib/error.h"
+#include "lib/post.h"
+#include "lib/wait.h"
+
+#include <errno.h>
+
+#define TAKE_BACK_NS UINT64_C(1000000000)
+
+void nigh_operation_take_back(struct nigh_operation *operation)
+{
+    struct nigh_call none = {"nigh", NULL};
+
+    if (operation->phase == NIGH_PHASE_ACTIVE) {
+        int rc = nigh_core.ops->cancel(nigh_core.context, (uintptr_t)operation);
+
+        /* A send that has left is its receiver's matter now, a receive is being filled this moment. */
+        if (rc == 0 || operation->kind >= NIGH_KIND_RECV)
+            (void)nigh_wait_one(none, operation, TAKE_BACK_NS);
+    }
+    nigh_debug_forget(operation);
+    if (operation->phase == NIGH_PHASE_DONE) {
+        nigh_operation_give(operation);
+        return;
+    }
+    operation->flags |= NIGH_OP_DETACHED | NIGH_OP_RARE;
+    nigh_say(
+        NIGH_LOG_ERROR,
+        "its message has left and cannot be taken back, its buffer stays in use until it has arrived: %s",
+        nigh_operation_text(operation).text);
+}
+
+static int cancel(struct nigh_call call, nigh_request *request)
+{
+    struct nigh_operation *operation = NULL;
+    int rc;
+
+    if (!request)
+        return nigh_fail(call, -EINVAL, "the request is NULL");
+    rc = nigh_request_check(call, *request, &operation);
+    if (rc)
+        return rc;
+    if (!operation || operation->phase == NIGH_PHASE_INACTIVE)
+        return nigh_fail(call, -EINVAL, "the request is not active: there is nothing to take back");
+    /* -ENOENT: it has ended, or is about to; its own result tells. */
+    if (operation->phase == NIGH_PHASE_ACTIVE)
+        (void)nigh_core.ops->cancel(nigh_core.context, (uintptr_t)operation);
+    return 0;
+}
+
+NIGH_PUBLIC int nigh_cancel(nigh_request *request)
+{
+    struct nigh_call call = NIGH_CALL("nigh_cancel");
+    int rc = nigh_enter(call);
+
+    if (rc)
+        return rc;
+    rc = cancel(call, request);
+    nigh_leave();
+    return rc;
+}
+
+static int let_go(struct nigh_call call, nigh_request *request)
+{
+    struct nigh_operation *operation = NULL;
+    int rc;
+
+    if (!request)
+        return nigh_fail(call, -EINVAL, "the request is NULL");
+    rc = nigh_request_check(call, *request, &operation);
+    if (rc)
+        return rc;
+    if (!operation)
+        return nigh_fail(call, -EINVAL, "the request is NIGH_REQUEST_NULL: there is nothing to free");
+    if (operation->phase == NIGH_PHASE_ACTIVE) {
+        if (operation->flags & NIGH_OP_PERSISTENT)
+            return nigh_fail(call, -EBUSY, "still active, wait for it first: %s",
+                             nigh_operation_text(operation).text);
+        if (operation->kind == NIGH_KIND_RECV || operation->kind == NIGH_KIND_RECV_IN_PLACE)
+            return nigh_fail(
+                call, -EBUSY,
+                "still active, and nobody could know when its buffer is filled: wait for it, or take it "
+                "back with nigh_cancel and then wait: %s",
+                nigh_operation_text(operation).text);
+        operation->flags |= NIGH_OP_DETACHED | NIGH_OP_RARE;
+        nigh_debug_forget(operation);
+    } else if (operation->phase == NIGH_PHASE_DONE && operation->flags & NIGH_OP_PERSISTENT) {
+        return nigh_fail(call, -EBUSY, "it was started and not waited for: %s",
+                         nigh_operation_text(operation).text);
+    } else {
+        nigh_debug_forget(operation);
+        nigh_operation_give(operation);
+    }
+    *request = NIGH_REQUEST_NULL;
+    return 0;
+}
+
+NIGH_PUBLIC int nigh_request_free(nigh_request *request)
+{
+    struct nigh_call call = NIGH_CALL("nigh_request_free");
+    int rc = nigh_enter(call);
+
+    if (rc)
+        return rc;
+    rc = let_go(call, request);
+    nigh_leave();
+    return rc;
+}

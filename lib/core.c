@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* lib/core.c - the one struct, and what a call does that may not take the short way into it. */
+#include "lib/core.h"
+#include "lib/error.h"
+
+#include <errno.h>
+#include <time.h>
+
+struct nigh_core nigh_core = {
+    .guard = NIGH_GUARD_CLOSED,
+    .log_level = NIGH_LOG_WARN,
+    .lock = PTHREAD_MUTEX_INITIALIZER,
+};
+
+NIGH_PUBLIC __thread const char *nigh_site __attribute__((tls_model("initial-exec")));
+
+int nigh_enter_guarded(struct nigh_call call)
+{
+    if (nigh_core.guard & NIGH_GUARD_FORKED)
+        return nigh_fail(
+            call, -ECHILD,
+            "this process was forked from the one that called nigh_init and is no rank: leave nigh "
+            "to the parent, or exec a program here");
+    if (nigh_core.guard & NIGH_GUARD_CLOSED)
+        return nigh_fail(call, -ENOTCONN, "%s",
+                         nigh_core.was_open ? "called after nigh_finalize" : "called before nigh_init");
+    if (nigh_core.guard & NIGH_GUARD_THREADS)
+        pthread_mutex_lock(&nigh_core.lock);
+    return 0;
+}
+
+void nigh_leave_guarded(void)
+{
+    if (nigh_core.guard & NIGH_GUARD_THREADS)
+        pthread_mutex_unlock(&nigh_core.lock);
+}
+
+uint64_t nigh_now_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}

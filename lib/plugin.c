@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* lib/plugin.c - the transport is an object of its own, so that a program linked with this library runs with the one that is
+ * installed later, or with another one. */
+#include "lib/plugin.h"
+#include "lib/error.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { PATH_BYTES = 4096, LINES_BYTES = 2048 };
+
+/* What the plugin says while a context is opened for the first time: shown unless it only says that there is no launcher. */
+static char lines[LINES_BYTES];
+
+/* NIGH/nigh.so in the folder of this library, as installed, or of an installation that was moved. */
+static bool beside(char *path)
+{
+    Dl_info info;
+    const char *slash;
+
+    if (!dladdr((const void *)&nigh_core, &info) || !info.dli_fname)
+        return false;
+    slash = strrchr(info.dli_fname, '/');
+    if (!slash || slash - info.dli_fname > PATH_BYTES - 32)
+        return false;
+    snprintf(path, PATH_BYTES, "%.*s/nigh/nigh.so", (int)(slash - info.dli_fname), info.dli_fname);
+    return access(path, F_OK) == 0;
+}
+
+static void *open_object(struct nigh_call call, const struct nigh_config *config)
+{
+    const char *named = config && config->plugin ? config->plugin : getenv("NIGH_PLUGIN");
+    char path[PATH_BYTES] = "";
+    void *object;
+
+    if (named && *named) {
+        object = dlopen(named, RTLD_NOW | RTLD_LOCAL);
+        if (!object)
+            nigh_fail(call, -ENOENT, "the plugin that %s names cannot be loaded: %s",
+                      config && config->plugin ? "nigh_config.plugin" : "NIGH_PLUGIN", dlerror());
+        return object;
+    }
+    object = dlopen(beside(path) ? path : NIGH_PKGLIBDIR "/nigh.so", RTLD_NOW | RTLD_LOCAL);
+    if (!object)
+        nigh_fail(
+            call, -ENOENT,
+            "no plugin: NIGH_PLUGIN is not set, and neither %s (beside this library) nor " NIGH_PKGLIBDIR
+            "/nigh.so can be loaded: %s",
+            path, dlerror());
+    return object;
+}
+
+int nigh_plugin_load(struct nigh_call call, const struct nigh_config *config)
+{
+    void *object = open_object(call, config);
+    nigh_transport_fn entry = NULL;
+    const struct nigh_ops *ops;
+
+    if (!object)
+        return -ENOENT;
+    *(void **)&entry = dlsym(object, NIGH_SYMBOL);
+    if (!entry)
+        return nigh_fail(call, -EPROTO, "the plugin has no symbol %s: it is something else", NIGH_SYMBOL);
+    ops = entry(NIGH_ABI);
+    if (!ops)
+        return nigh_fail(call, -EPROTO, "the plugin is of another major version than %u", NIGH_ABI_MAJOR);
+    if (!NIGH_HAS(ops, query))
+        return nigh_fail(call, -EPROTO, "the plugin \"%s\" %s lacks slots that this library needs", ops->name,
+                         ops->version);
+    /* It is never unloaded: it has handlers of fork, and a next nigh_init takes it again. */
+    nigh_core.ops = ops;
+    return 0;
+}
+
+static void keep_line(void *data, int level, const char *text)
+{
+    size_t used = strlen(lines);
+
+    (void)data;
+    (void)level;
+    snprintf(lines + used, sizeof(lines) - used, "nigh: %s\n", text);
+}
+
+static void show_lines(void)
+{
+    if (lines[0] && write(STDERR_FILENO, lines, strlen(lines)) < 0)
+        lines[0] = '\0'; /* nobody left to tell */
+}
+
+/* A job that nobody else has. */
+static uint64_t lone_job(void)
+{
+    uint64_t job = nigh_now_ns() * 0x9e3779b97f4a7c15u ^ (uint64_t)getpid() << 32;
+
+    return job ? job : 1;
+}
+
+static int open_context(struct nigh_open *options)
+{
+    int rc = nigh_core.ops->open(options, &nigh_core.context);
+
+    if (rc == 0 || rc != -ENOENT || !(options->flags & NIGH_OPEN_DETECT)) {
+        show_lines();
+        return rc;
+    }
+    options->flags &= ~NIGH_OPEN_DETECT;
+    options->log = NULL;
+    options->rank = 0;
+    options->ranks = 1;
+    options->job = lone_job();
+    return nigh_core.ops->open(options, &nigh_core.context);
+}
+
+static void log_line(void *data, int level, const char *text)
+{
+    char line[1100];
+    int bytes = snprintf(line, sizeof(line), "nigh: %s\n", text);
+
+    (void)data;
+    (void)level;
+    if (nigh_core.context == NULL)
+        keep_line(data, level, text);
+    else if (write(STDERR_FILENO, line, (size_t)bytes) < 0)
+        return; /* nobody left to tell */
+}
+
+int nigh_plugin_open(struct nigh_call call, const struct nigh_config *config)
+{
+    struct nigh_open options = {.size = sizeof(options), .flags = NIGH_OPEN_DETECT, .log = log_line};
+    struct nigh_query_context me = {.size = sizeof(me)};
+    uint64_t bytes = sizeof(me);
+    int rc;
+
+    lines[0] = '\0';
+    nigh_core.context = NULL;
+    if (config && config->set) {
+        options.flags = 0;
+        options.rank = config->rank;
+        options.ranks = config->ranks;
+        options.job = config->job;
+    }
+    if (config)
+        options.heap_bytes = config->heap_bytes;
+    if (nigh_core.threads)
+        options.flags |= NIGH_OPEN_THREADS;
+    rc = open_context(&options);
+    if (rc)
+        return nigh_fail(call, rc, "the job cannot be joined: %s", strerror(-rc));
+    rc = nigh_core.ops->query(nigh_core.context, NULL, NIGH_QUERY_CONTEXT, &me, &bytes);
+    if (rc || me.ranks > NIGH_MAX_RANKS) {
+        nigh_core.ops->close(nigh_core.context);
+        nigh_core.context = NULL;
+        return nigh_fail(call, rc ? rc : -ERANGE, "a job of %u ranks: at most %u are possible", me.ranks,
+                         NIGH_MAX_RANKS);
+    }
+    nigh_core.rank = (int32_t)me.rank;
+    nigh_core.ranks = (int32_t)me.ranks;
+    nigh_core.job = me.job;
+    return 0;
+}

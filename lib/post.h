@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* lib/post.h - from an operation to the plugin: the checks that all calls share, and the post itself. */
+#ifndef NIGH_LIB_POST_H
+#define NIGH_LIB_POST_H
+
+#include "lib/comm.h"
+#include "lib/request.h"
+
+/* -ERANGE, -EFAULT, -EINVAL, said. The checks in front of them are inline: nigh_check_send(), nigh_check_recv(). */
+int nigh_refuse_message(struct nigh_call call, const struct nigh_comm *comm, int peer, int tag,
+                        const void *buffer, uint64_t bytes, bool receives);
+
+/* Fits a message to `peer`? NIGH_PROC_NULL does not: nigh_refuse_message() lets it pass. */
+static inline bool nigh_is_plain_send(const struct nigh_comm *comm, int dest, int tag, const void *buffer,
+                                      uint64_t bytes)
+{
+    return nigh_comm_is_good(comm) && (uint32_t)dest < comm->size && tag >= 0 && (buffer || bytes == 0);
+}
+
+static inline int nigh_check_send(struct nigh_call call, const struct nigh_comm *comm, int dest, int tag,
+                                  const void *buffer, uint64_t bytes)
+{
+    return nigh_likely(nigh_is_plain_send(comm, dest, tag, buffer, bytes))
+               ? 0
+               : nigh_refuse_message(call, comm, dest, tag, buffer, bytes, false);
+}
+
+static inline int nigh_check_recv(struct nigh_call call, const struct nigh_comm *comm, int source, int tag,
+                                  const void *buffer, uint64_t bytes)
+{
+    return nigh_likely(nigh_comm_is_good(comm) && (uint32_t)source < comm->size && tag >= 0 &&
+                       (buffer || bytes == 0))
+               ? 0
+               : nigh_refuse_message(call, comm, source, tag, buffer, bytes, true);
+}
+
+/* An operation that is ready to be posted; `flags` NIGH_OP_*. NULL with -ENOMEM said. */
+struct nigh_operation *nigh_operation_new(struct nigh_call call, enum nigh_kind kind, struct nigh_comm *comm,
+                                          int peer, int tag, const void *buffer, uint64_t bytes,
+                                          uint32_t flags);
+
+/*
+ * Post an operation; it is ACTIVE or DONE then. May wait for room where 16384 sends to the same rank are under way. On
+ * failure (said) it is as it was. Errors: -ECONNRESET, -EPROTO, -ENOMEM, -EINVAL; of the waiting -ETIMEDOUT, -EDEADLK.
+ */
+int nigh_operation_post(struct nigh_call call, struct nigh_operation *operation);
+
+/*
+ * Give up an operation that is active: it is cancelled and its slot freed when it has ended. Where it cannot be taken back
+ * any more, because a peer is in the middle of it, this waits for its end, at most for a second; if even that does not
+ * come the buffer stays in use, which is said.
+ */
+void nigh_operation_take_back(struct nigh_operation *operation);
+
+/* The same receive once more, behind all others; nothing is said. */
+int nigh_operation_repost(struct nigh_operation *operation);
+
+/* Says why a post of `operation` was refused by the plugin; returns `error`. */
+int nigh_post_refused(struct nigh_call call, const struct nigh_operation *operation, int error);
+
+/* "rank 2 of the world (process 77) has died", or has left: why rank `rank` of `comm` cannot be reached. */
+struct nigh_sentence nigh_loss_text(const struct nigh_comm *comm, int rank);
+
+/* Bodies of nigh_isend and nigh_irecv, for calls that end in one: under the lock, with all checks. */
+int nigh_isend_general(struct nigh_call call, enum nigh_kind kind, const void *buffer, uint64_t bytes,
+                       int dest, int tag, struct nigh_comm *comm, nigh_request *request);
+int nigh_irecv_general(struct nigh_call call, void *buffer, uint64_t bytes, int source, int tag,
+                       struct nigh_comm *comm, nigh_request *request);
+
+#endif

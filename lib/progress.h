@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * lib/progress.h - the one place that polls the plugin, gives each completion to its operation, and sleeps.
+ *
+ * With threads (NIGH_GUARD_THREADS) whoever is inside holds the lock, except while it sleeps. One thread at a time sleeps in
+ * the plugin (the *waiting* thread), the others on a condition; whoever has polled wakes them all, because what it was given
+ * may be what they wait for.
+ */
+#ifndef NIGH_LIB_PROGRESS_H
+#define NIGH_LIB_PROGRESS_H
+
+#include "lib/comm.h"
+#include "lib/request.h"
+
+#define NIGH_POLL_ROOM 16
+
+/* For nigh_poll() alone. */
+void nigh_complete_rarely(const struct nigh_completion *completion);
+void nigh_progress_tell(void);
+
+static inline void nigh_complete(const struct nigh_completion *completion)
+{
+    struct nigh_operation *operation = (struct nigh_operation *)(uintptr_t)completion->context;
+
+    /* Whatever the program has posted by itself comes here, too. */
+    if (nigh_unlikely((uintptr_t)operation - (uintptr_t)nigh_core.operations >= nigh_core.operations_bytes ||
+                      completion->status != 0 || operation->flags & NIGH_OP_RARE)) {
+        nigh_complete_rarely(completion);
+        return;
+    }
+    if (completion->op == NIGH_OP_RECV) {
+        operation->source = nigh_comm_rank_of(operation->comm, completion->source);
+        operation->done_tag = (int32_t)completion->tag;
+        operation->done_bytes = completion->bytes;
+    }
+    operation->phase = NIGH_PHASE_DONE;
+}
+
+/* Moves everything once. Never sleeps. How many completions there were. */
+static inline int nigh_poll(void)
+{
+    struct nigh_completion done[NIGH_POLL_ROOM];
+    int count = nigh_core.ops->poll_completions(nigh_core.context, done, NIGH_POLL_ROOM);
+
+    for (int i = 0; i < count; i++)
+        nigh_complete(&done[i]);
+    if (nigh_unlikely(nigh_core.watchers != 0) && count > 0)
+        nigh_progress_tell();
+    return count;
+}
+
+/* Sleeps until something has been polled, by this thread or another one, or `ns` have passed; the lock is open meanwhile.
+ * May return early for no reason. */
+void nigh_progress_sleep(uint64_t ns);
+
+#endif

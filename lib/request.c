@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* lib/request.c - the array of operations: address space is reserved once, pages become usable as they are needed. */
+#include "lib/request.h"
+#include "lib/comm.h"
+#include "lib/error.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <sys/mman.h>
+
+enum { STEP = 1024 }; /* slots made usable at a time: 128 KiB */
+
+static uint32_t usable;
+
+int nigh_operations_open(void)
+{
+    /* PROT_NONE is not charged to anybody, so that the limit costs nothing until it is needed. */
+    void *memory = mmap(NULL, (size_t)NIGH_OPERATION_MAX * sizeof(struct nigh_operation), PROT_NONE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+    if (memory == MAP_FAILED)
+        return -ENOMEM;
+    nigh_core.operations = memory;
+    nigh_core.operations_used = 0;
+    nigh_core.operations_bytes = 0;
+    nigh_core.operations_free = NIGH_NO_OPERATION;
+    usable = 0;
+    return 0;
+}
+
+void nigh_operations_close(void)
+{
+    if (nigh_core.operations)
+        munmap(nigh_core.operations, (size_t)NIGH_OPERATION_MAX * sizeof(struct nigh_operation));
+    nigh_core.operations = NULL;
+    nigh_core.operations_used = 0;
+    nigh_core.operations_bytes = 0;
+    nigh_core.operations_free = NIGH_NO_OPERATION;
+}
+
+struct nigh_operation *nigh_operation_more(void)
+{
+    struct nigh_operation *operation = &nigh_core.operations[nigh_core.operations_used];
+
+    if (nigh_core.operations_used == usable) {
+        if (usable == NIGH_OPERATION_MAX ||
+            mprotect(operation, STEP * sizeof(*operation), PROT_READ | PROT_WRITE) != 0)
+            return NULL;
+        usable += STEP;
+        nigh_core.operations_bytes = (uint64_t)usable * sizeof(*operation);
+    }
+    nigh_core.operations_used++;
+    operation->generation = 1;
+    return operation;
+}
+
+int nigh_request_check(struct nigh_call call, nigh_request request, struct nigh_operation **out)
+{
+    struct nigh_operation *operation = NULL;
+
+    if (request.id != 0) {
+        operation = nigh_operation_find(request.id);
+        if (!operation && (uint32_t)request.id < nigh_core.operations_used && request.id >> 32 != 0 &&
+            request.id >> 32 <= nigh_core.operations[(uint32_t)request.id].generation)
+            return nigh_fail(call, -EINVAL,
+                             "this request has ended: it was waited for, tested successfully or freed before "
+                             "(a copy of it was kept?)");
+        if (!operation || operation->flags & (NIGH_OP_INTERNAL | NIGH_OP_WINDOW | NIGH_OP_DETACHED))
+            return nigh_fail(call, -EINVAL,
+                             "0x%llx is no request: it was never started, or its memory was not initialized "
+                             "(use NIGH_REQUEST_NULL)",
+                             (unsigned long long)request.id);
+        if (operation->kind == NIGH_KIND_MATCHED)
+            return nigh_fail(call, -EINVAL,
+                             "this is a message taken by a matched probe, not a request: receive it with "
+                             "nigh_mrecv or nigh_imrecv");
+    }
+    *out = operation;
+    return 0;
+}
+
+static const char *verb(const struct nigh_operation *operation)
+{
+    switch ((enum nigh_kind)operation->kind) {
+    case NIGH_KIND_SEND:
+        return "send";
+    case NIGH_KIND_SSEND:
+        return "synchronous send";
+    case NIGH_KIND_LEND:
+        return "lend";
+    case NIGH_KIND_RECV:
+        return "receive";
+    case NIGH_KIND_RECV_IN_PLACE:
+        return "receive in place";
+    case NIGH_KIND_MATCHED:
+        return "message taken by a matched probe";
+    case NIGH_KIND_OTHER:
+        break;
+    }
+    return "one-sided operation";
+}
+
+struct nigh_sentence nigh_operation_text(const struct nigh_operation *operation)
+{
+    bool sends = operation->kind <= NIGH_KIND_LEND;
+    struct nigh_sentence sentence;
+    char peer[32], tag[32];
+
+    if (operation->peer == NIGH_ANY_SOURCE)
+        snprintf(peer, sizeof(peer), "any rank");
+    else if (operation->peer == NIGH_PROC_NULL)
+        snprintf(peer, sizeof(peer), "nobody");
+    else
+        snprintf(peer, sizeof(peer), "rank %d", operation->peer);
+    if (operation->tag == NIGH_ANY_TAG)
+        snprintf(tag, sizeof(tag), "any tag");
+    else
+        snprintf(tag, sizeof(tag), "tag %d", operation->tag);
+    snprintf(sentence.text, sizeof(sentence.text), "%s of %s%llu bytes %s %s, %s, in %s%s%s", verb(operation),
+             sends || operation->kind == NIGH_KIND_MATCHED ? "" : "at most ",
+             (unsigned long long)operation->bytes, sends ? "to" : "from", peer, tag,
+             nigh_comm_text(operation->comm).text, operation->site ? ", posted" : "",
+             nigh_where(operation->site).text);
+    return sentence;
+}

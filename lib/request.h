@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * lib/request.h - operations: what a request names. They lie in one array that is reserved once and grows in place, so a
+ * handle is an index with the generation of its slot, a stale copy is found out by one comparison, and a message
+ * allocates nothing.
+ */
+#ifndef NIGH_LIB_REQUEST_H
+#define NIGH_LIB_REQUEST_H
+
+#include "lib/core.h"
+
+#define NIGH_NO_OPERATION  UINT32_MAX
+#define NIGH_OPERATION_MAX (1u << 20) /* at one time */
+
+enum nigh_kind {
+    NIGH_KIND_SEND = 1,
+    NIGH_KIND_SSEND,
+    NIGH_KIND_LEND,
+    NIGH_KIND_RECV,
+    NIGH_KIND_RECV_IN_PLACE,
+    NIGH_KIND_MATCHED, /* what nigh_mprobe took out of the queue: waits for nigh_mrecv */
+    NIGH_KIND_OTHER,   /* one-sided and what else has an `ended` of its own */
+};
+
+enum nigh_phase {
+    NIGH_PHASE_FREE = 0,
+    NIGH_PHASE_INACTIVE, /* persistent, not started */
+    NIGH_PHASE_ACTIVE,   /* the plugin has it */
+    NIGH_PHASE_DONE,     /* ended, not waited for yet */
+};
+
+/* flags of an operation */
+#define NIGH_OP_PERSISTENT 1u   /* survives its wait */
+#define NIGH_OP_DETACHED   2u   /* nigh_request_free: frees itself when it ends */
+#define NIGH_OP_INTERNAL   4u   /* traffic class NIGH_CLASS_CONTROL; never a leftover of the program's */
+#define NIGH_OP_NOBODY     8u   /* NIGH_PROC_NULL */
+#define NIGH_OP_WINDOW     16u  /* traffic class NIGH_CLASS_WINDOW; otherwise as INTERNAL */
+#define NIGH_OP_RARE       32u  /* its completion is more than source, tag and bytes: lib/complete.c */
+#define NIGH_OP_TOLD       64u  /* being taken back because a member of its communicator has died */
+#define NIGH_OP_HOOK       128u /* `ended` is called instead of the usual end; with NIGH_OP_RARE */
+
+/*
+ * The first line is all that a plain message touches. Who reads it besides the call that made it: wait and test, what looks
+ * for deadlocks, and the list of leftovers.
+ */
+struct nigh_operation {
+    uint32_t generation; /* upper half of its handle; changes when the slot is freed */
+    uint8_t phase;       /* enum nigh_phase */
+    uint8_t kind;        /* enum nigh_kind */
+    uint16_t flags;      /* NIGH_OP_* */
+    struct nigh_comm *comm;
+    int32_t peer, tag; /* as the call gave them: NIGH_ANY_SOURCE, NIGH_ANY_TAG, NIGH_PROC_NULL are possible */
+    uint64_t bytes;    /* as the call gave it */
+    const char *site;  /* of the call that posted it */
+    /* How it ended: NIGH_PHASE_DONE. */
+    int32_t source, done_tag;
+    uint64_t done_bytes;
+    int32_t error;
+    uint32_t next_free; /* of a free slot */
+
+    void *buffer;                 /* not stored by the short ways of lib/send.c and lib/recv.c */
+    void *data;                   /* in place: where the bytes lie */
+    struct nigh_message *message; /* NIGH_KIND_MATCHED, and the receive of one until it is posted */
+    /* NIGH_OP_HOOK: called with source, bytes and error already set; the phase is its own to change. */
+    void (*ended)(struct nigh_operation *operation, const struct nigh_completion *completion);
+    void *owner; /* of `ended` */
+    void *debug; /* lib/debug.c */
+    uint64_t spare[2];
+};
+
+_Static_assert(sizeof(struct nigh_operation) == 128, "two lines, and a shift to index");
+
+/* Reserve the array, and give it back. -ENOMEM. */
+int nigh_operations_open(void);
+void nigh_operations_close(void);
+
+/* A free slot beyond those that were used before: NULL when there is no memory or NIGH_OPERATION_MAX are in use. */
+struct nigh_operation *nigh_operation_more(void);
+
+/* A slot whose first line the caller fills. NULL: as above. */
+static inline struct nigh_operation *nigh_operation_take(void)
+{
+    uint32_t index = nigh_core.operations_free;
+    struct nigh_operation *operation;
+
+    if (nigh_unlikely(index == NIGH_NO_OPERATION))
+        return nigh_operation_more();
+    operation = &nigh_core.operations[index];
+    nigh_core.operations_free = operation->next_free;
+    return operation;
+}
+
+static inline void nigh_operation_give(struct nigh_operation *operation)
+{
+    operation->phase = NIGH_PHASE_FREE;
+    operation->generation += operation->generation == UINT32_MAX ? 2 : 1; /* never 0 */
+    operation->next_free = nigh_core.operations_free;
+    nigh_core.operations_free = (uint32_t)(operation - nigh_core.operations);
+}
+
+/*
+ * The first line of a plain operation that is, or is about to be, posted; all
+ * that is not stored here is stored by the completion or belongs to operations with NIGH_OP_RARE, NIGH_GUARD_DEBUG.
+ */
+static inline void nigh_operation_start(struct nigh_operation *operation, enum nigh_kind kind,
+                                        enum nigh_phase phase, struct nigh_comm *comm, int peer, int tag,
+                                        uint64_t bytes, const char *site)
+{
+    operation->phase = (uint8_t)phase;
+    operation->kind = (uint8_t)kind;
+    operation->flags = 0;
+    operation->comm = comm;
+    operation->peer = peer;
+    operation->tag = tag;
+    operation->bytes = bytes;
+    operation->site = site;
+    operation->error = 0;
+}
+
+static inline uint64_t nigh_operation_handle(const struct nigh_operation *operation)
+{
+    return (uint64_t)operation->generation << 32 | (uint32_t)(operation - nigh_core.operations);
+}
+
+/* What handle `id` (not 0) names, NULL if that has ended or never was. */
+static inline struct nigh_operation *nigh_operation_find(uint64_t id)
+{
+    struct nigh_operation *operation = &nigh_core.operations[(uint32_t)id];
+
+    if (nigh_unlikely((uint32_t)id >= nigh_core.operations_used || operation->generation != id >> 32 ||
+                      operation->phase == NIGH_PHASE_FREE))
+        return NULL;
+    return operation;
+}
+
+/*
+ * The operation of a request that a program has handed in: NULL for NIGH_REQUEST_NULL. -EINVAL (said) for one that has
+ * ended, was freed, or is no request.
+ */
+int nigh_request_check(struct nigh_call call, nigh_request request, struct nigh_operation **out);
+
+/* "nigh_irecv of 64 bytes from rank 2, tag 7, in world (ring.c:12)": what an operation is, for messages. */
+struct nigh_sentence {
+    char text[448];
+};
+struct nigh_sentence nigh_operation_text(const struct nigh_operation *operation);
+
+#endif

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* lib/split.c - new communicators out of old ones: dup, split, create. */
+#include "lib/agree.h"
+#include "lib/error.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+static struct nigh_members all_of(struct nigh_comm *comm)
+{
+    return (struct nigh_members){.comm = comm, .count = (int)comm->size, .me = comm->rank};
+}
+
+/* `world`: the members' ranks in the world. */
+static int make(struct nigh_call call, struct nigh_comm *parent, uint32_t id, int count, int me,
+                const int32_t *world, struct nigh_comm **out)
+{
+    int rc = nigh_comm_make(id, (uint32_t)count, me, world, NULL, out);
+
+    if (rc == -ENOSPC)
+        return nigh_fail(call, rc,
+                         "%u communicators are there already: free those that are not used any more",
+                         NIGH_COMM_MAX);
+    if (rc)
+        return nigh_fail(call, rc, "no memory for a communicator of %d ranks", count);
+    (*out)->timeout_ns = parent->timeout_ns;
+    (*out)->site = call.site;
+    return 0;
+}
+
+static int dup(struct nigh_call call, struct nigh_comm *comm, struct nigh_comm **out)
+{
+    struct nigh_members members;
+    uint32_t id;
+    int rc = nigh_comm_check(call, comm);
+
+    if (!rc && !out)
+        rc = nigh_fail(call, -EINVAL, "the new communicator has no place: NULL");
+    if (rc)
+        return rc;
+    members = all_of(comm);
+    rc = nigh_agree_id(call, &members, &id);
+    return rc ? rc : make(call, comm, id, (int)comm->size, comm->rank, comm->world, out);
+}
+
+NIGH_PUBLIC int nigh_comm_dup(struct nigh_comm *comm, struct nigh_comm **out)
+{
+    struct nigh_call call = NIGH_CALL("nigh_comm_dup");
+    int rc = nigh_enter(call);
+
+    if (rc)
+        return rc;
+    rc = dup(call, comm, out);
+    nigh_leave();
+    return rc;
+}
+
+struct choice {
+    int color, key, rank;
+};
+
+static int by_key(const void *a, const void *b)
+{
+    const struct choice *x = a, *y = b;
+
+    if (x->key != y->key)
+        return x->key < y->key ? -1 : 1;
+    return x->rank < y->rank ? -1 : x->rank > y->rank;
+}
+
+/* Those of `choices` with my colour, in their order; returns how many. */
+static int choose(struct choice *choices, int count, int color, const struct nigh_comm *comm, int32_t *world,
+                  int *me)
+{
+    int found = 0;
+
+    for (int i = 0; i < count; i++)
+        if (choices[i].color == color)
+            choices[found++] = choices[i];
+    qsort(choices, (size_t)found, sizeof(*choices), by_key);
+    for (int i = 0; i < found; i++) {
+        world[i] = nigh_comm_to_world(comm, choices[i].rank);
+        if (choices[i].rank == comm->rank)
+            *me = i;
+    }
+    return found;
+}
+
+static int split(struct nigh_call call, struct nigh_comm *comm, int color, int key, struct nigh_comm **out)
+{
+    struct choice mine = {.color = color, .key = key, .rank = comm->rank}, *all;
+    struct nigh_members members = all_of(comm);
+    uint32_t id;
+    int32_t *world;
+    int rc = -ENOMEM, me = 0, count;
+
+    all = malloc(comm->size * sizeof(*all));
+    world = malloc(comm->size * sizeof(*world));
+    if (all && world)
+        rc = nigh_agree_gather(call, &members, &mine, all, sizeof(mine));
+    if (!rc)
+        rc = nigh_agree_id(call, &members, &id);
+    if (!rc && color == NIGH_UNDEFINED) {
+        *out = NULL;
+    } else if (!rc) {
+        count = choose(all, (int)comm->size, color, comm, world, &me);
+        rc = make(call, comm, id, count, me, world, out);
+    }
+    free(all);
+    free(world);
+    return rc;
+}
+
+NIGH_PUBLIC int nigh_comm_split(struct nigh_comm *comm, int color, int key, struct nigh_comm **out)
+{
+    struct nigh_call call = NIGH_CALL("nigh_comm_split");
+    int rc = nigh_enter(call);
+
+    if (rc)
+        return rc;
+    rc = nigh_comm_check(call, comm);
+    if (!rc && !out)
+        rc = nigh_fail(call, -EINVAL, "the new communicator has no place: NULL");
+    if (!rc && color < 0 && color != NIGH_UNDEFINED)
+        rc = nigh_fail(call, -ERANGE, "colour %d: colours are 0 or more, or NIGH_UNDEFINED for none", color);
+    if (!rc)
+        rc = split(call, comm, color, key, out);
+    nigh_leave();
+    return rc;
+}
+
+/* Who is listed: checks the list, finds this rank, and makes a number of it that others' lists hardly have. */
+static int read_list(struct nigh_call call, struct nigh_members *members)
+{
+    const struct nigh_comm *comm = members->comm;
+    uint8_t *seen = calloc(comm->size, 1);
+    int rc = seen ? 0 : -ENOMEM;
+
+    members->me = -1;
+    members->number = 2166136261u;
+    for (int i = 0; !rc && i < members->count; i++) {
+        int rank = members->ranks[i];
+
+        members->number = (members->number ^ (uint32_t)rank) * 16777619u;
+        if ((uint32_t)rank >= comm->size)
+            rc = nigh_fail(call, -ERANGE,
+                           "there is no rank %d (entry %d of the list) in %s: its ranks are 0 to %u", rank, i,
+                           nigh_comm_text(comm).text, comm->size - 1);
+        else if (seen[rank]++)
+            rc = nigh_fail(call, -EINVAL, "rank %d is listed twice, the second time as entry %d", rank, i);
+        else if (rank == comm->rank)
+            members->me = i;
+    }
+    if (!rc && members->me < 0)
+        rc = nigh_fail(call, -EINVAL,
+                       "this rank, %d, is not in the list: only those that are call nigh_comm_create",
+                       comm->rank);
+    free(seen);
+    return rc;
+}
+
+static int create(struct nigh_call call, struct nigh_comm *comm, const int *ranks, int count,
+                  struct nigh_comm **out)
+{
+    struct nigh_members members = {.comm = comm, .ranks = ranks, .count = count};
+    int32_t *world;
+    uint32_t id;
+    int rc = read_list(call, &members);
+
+    if (!rc)
+        rc = nigh_agree_id(call, &members, &id);
+    if (rc)
+        return rc;
+    world = malloc((size_t)count * sizeof(*world));
+    if (!world)
+        return nigh_fail(call, -ENOMEM, "no memory for a communicator of %d ranks", count);
+    for (int i = 0; i < count; i++)
+        world[i] = nigh_comm_to_world(comm, ranks[i]);
+    rc = make(call, comm, id, count, members.me, world, out);
+    free(world);
+    return rc;
+}
+
+NIGH_PUBLIC int nigh_comm_create(struct nigh_comm *comm, const int *ranks, int count, struct nigh_comm **out)
+{
+    struct nigh_call call = NIGH_CALL("nigh_comm_create");
+    int rc = nigh_enter(call);
+
+    if (rc)
+        return rc;
+    rc = nigh_comm_check(call, comm);
+    if (!rc && (!out || !ranks || count < 1))
+        rc = nigh_fail(call, -EINVAL, "a list of %d ranks at %p, the new communicator goes to %p", count,
+                       (const void *)ranks, (void *)out);
+    if (!rc)
+        rc = create(call, comm, ranks, count, out);
+    nigh_leave();
+    return rc;
+}

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* lib/thread.h - NIGH_PROGRESS=thread: a thread that waits and polls while the program computes. */
+#ifndef NIGH_LIB_THREAD_H
+#define NIGH_LIB_THREAD_H
+
+#include "lib/core.h"
+
+/* -ENOMEM (said): no thread can be started. */
+int nigh_thread_start(struct nigh_call call);
+
+/* Ends it, if there is one; called with the lock, which is open meanwhile. */
+void nigh_thread_stop(void);
+
+#endif

@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* lib/wait.c - the slow part of waiting, the end of a request, and the calls for one request. */
+#include "lib/wait.h"
+#include "lib/debug.h"
+#include "lib/error.h"
+#include "lib/post.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* A first sleep in the plugin, which spins and yields there by the load of the machine: only then a call blocks. */
+#define FIRST_NS UINT64_C(20000)
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+static int sleep_blocked(struct nigh_block *block)
+{
+    uint64_t now = nigh_now_ns(),
+             deadline = block->timeout_ns ? block->since_ns + block->timeout_ns : UINT64_MAX;
+    int rc = 0;
+
+    while (!rc && !block->over(block)) {
+        if (now >= deadline)
+            return -ETIMEDOUT;
+        nigh_progress_sleep(
+            least(least(deadline, block->look_ns) - now, block->nap_ns ? block->nap_ns : UINT64_MAX));
+        now = nigh_now_ns();
+        if (now >= block->look_ns && !block->over(block))
+            rc = nigh_block_look(block, now);
+    }
+    return rc;
+}
+
+int nigh_block_until(struct nigh_block *block)
+{
+    int rc;
+
+    block->since_ns = nigh_now_ns();
+    nigh_progress_sleep(block->timeout_ns ? least(block->timeout_ns, FIRST_NS) : FIRST_NS);
+    if (block->over(block))
+        return 0;
+    nigh_block_begin(block);
+    rc = sleep_blocked(block);
+    nigh_block_end(block);
+    return rc;
+}
+
+static bool has_ended(struct nigh_block *block)
+{
+    return block->operation->phase == NIGH_PHASE_DONE;
+}
+
+int nigh_wait_slowly(struct nigh_call call, struct nigh_operation *operation, uint64_t timeout_ns)
+{
+    struct nigh_block block = {
+        .call = call,
+        .kind = NIGH_BLOCK_ONE,
+        .operation = operation,
+        .comm = operation->comm,
+        .over = has_ended,
+        .timeout_ns = timeout_ns,
+    };
+
+    return nigh_block_until(&block);
+}
+
+void nigh_status_of(const struct nigh_operation *operation, struct nigh_status *status)
+{
+    if (!status)
+        return;
+    if (operation->flags & NIGH_OP_NOBODY)
+        nigh_status_nobody(status);
+    else if (operation->kind == NIGH_KIND_RECV || operation->kind == NIGH_KIND_RECV_IN_PLACE)
+        nigh_status_set(status, operation->source, operation->done_tag, operation->error,
+                        operation->done_bytes,
+                        operation->kind == NIGH_KIND_RECV_IN_PLACE ? operation->data : NULL);
+    else
+        nigh_status_set(status, NIGH_ANY_SOURCE, NIGH_ANY_TAG, operation->error,
+                        operation->error ? 0 : operation->bytes, NULL);
+}
+
+int nigh_operation_failed(struct nigh_call call, const struct nigh_operation *operation)
+{
+    int error = operation->error;
+    int lost =
+        operation->source >= 0 && operation->kind >= NIGH_KIND_RECV ? operation->source : operation->peer;
+
+    if (error == -ECANCELED)
+        return nigh_fail_quietly(call, error, "taken back by nigh_cancel: %s",
+                                 nigh_operation_text(operation).text);
+    if (error == -EMSGSIZE)
+        return nigh_fail(
+            call, error,
+            "the message from rank %d, tag %d, has %llu bytes, which is longer than the buffer of its "
+            "%s; the buffer has its beginning",
+            operation->source, operation->done_tag, (unsigned long long)operation->done_bytes,
+            nigh_operation_text(operation).text);
+    if ((error == -ECONNRESET || error == -EPROTO) && lost >= 0)
+        return nigh_fail(call, error, "%s: %s will never end", nigh_loss_text(operation->comm, lost).text,
+                         nigh_operation_text(operation).text);
+    if (error == -ECONNRESET)
+        return nigh_fail(call, error,
+                         "a rank of %s was killed or has exited without nigh_finalize, during: %s",
+                         nigh_comm_text(operation->comm).text, nigh_operation_text(operation).text);
+    return nigh_fail(call, error, "%s: %s", strerror(-error), nigh_operation_text(operation).text);
+}
+
+int nigh_operation_late(struct nigh_call call, const struct nigh_operation *operation, int error)
+{
+    if (error != -ETIMEDOUT)
+        return error; /* whoever found the deadlock has said it */
+    return nigh_fail(call, error, "timed out: %s has not ended", nigh_operation_text(operation).text);
+}
+
+int nigh_request_retire(struct nigh_call call, struct nigh_operation *operation, nigh_request *request,
+                        struct nigh_status *status, bool say)
+{
+    int error = operation->error;
+
+    nigh_debug_end(call, operation);
+    nigh_status_of(operation, status);
+    if (nigh_unlikely(error != 0) && say)
+        nigh_operation_failed(call, operation);
+    if (operation->flags & NIGH_OP_PERSISTENT) {
+        operation->phase = NIGH_PHASE_INACTIVE;
+    } else {
+        nigh_operation_give(operation);
+        *request = NIGH_REQUEST_NULL;
+    }
+    return error;
+}
+
+/* Has it nothing to wait for? */
+static bool is_idle(const struct nigh_operation *operation)
+{
+    return !operation || operation->phase == NIGH_PHASE_INACTIVE;
+}
+
+static int find(struct nigh_call call, const nigh_request *request, struct nigh_operation **out)
+{
+    if (!request)
+        return nigh_fail(call, -EINVAL, "the request is NULL");
+    return nigh_request_check(call, *request, out);
+}
+
+static int wait_one(struct nigh_call call, nigh_request *request, uint64_t timeout_ns, bool chosen,
+                    struct nigh_status *status)
+{
+    struct nigh_operation *operation = NULL;
+    int rc = find(call, request, &operation);
+
+    if (rc)
+        return rc;
+    if (is_idle(operation)) {
+        nigh_status_empty(status);
+        return 0;
+    }
+    rc = nigh_wait_one(call, operation, chosen ? timeout_ns : operation->comm->timeout_ns);
+    if (rc == -ETIMEDOUT && chosen)
+        return nigh_fail_quietly(call, rc, "not ended after %.3f s: %s", (double)timeout_ns / 1e9,
+                                 nigh_operation_text(operation).text);
+    if (rc)
+        return nigh_operation_late(call, operation, rc);
+    return nigh_request_retire(call, operation, request, status, true);
+}
+
+NIGH_PUBLIC int nigh_wait(nigh_request *request, struct nigh_status *status)
+{
+    struct nigh_call call = NIGH_CALL("nigh_wait");
+    int rc = nigh_enter(call);
+
+    if (rc)
+        return rc;
+    rc = wait_one(call, request, 0, false, status);
+    nigh_leave();
+    return rc;
+}
+
+NIGH_PUBLIC int nigh_wait_for(nigh_request *request, double seconds, struct nigh_status *status)
+{
+    struct nigh_call call = NIGH_CALL("nigh_wait_for");
+    int rc = nigh_enter(call);
+
+    if (rc)
+        return rc;
+    if (!(seconds >= 0))
+        rc = nigh_fail(call, -EINVAL, "%g is no number of seconds", seconds);
+    else
+        /* Of no time at all one nanosecond is left: 0 is "for ever" further down. */
+        rc = wait_one(call, request, seconds < 1e9 ? (uint64_t)(seconds * 1e9) + 1 : UINT64_C(1) << 60, true,
+                      status);
+    nigh_leave();
+    return rc;
+}
+
+static int test_one(struct nigh_call call, nigh_request *request, int *flag, struct nigh_status *status)
+{
+    struct nigh_operation *operation = NULL;
+    int rc = flag ? find(call, request, &operation) : nigh_fail(call, -EINVAL, "flag is NULL");
+
+    if (rc)
+        return rc;
+    if (is_idle(operation)) {
+        *flag = 1;
+        nigh_status_empty(status);
+        return 0;
+    }
+    if (operation->phase != NIGH_PHASE_DONE)
+        (void)nigh_poll();
+    *flag = operation->phase == NIGH_PHASE_DONE;
+    return *flag ? nigh_request_retire(call, operation, request, status, true) : 0;
+}
+
+NIGH_PUBLIC int nigh_test(nigh_request *request, int *flag, struct nigh_status *status)
+{
+    struct nigh_call call = NIGH_CALL("nigh_test");
+    int rc = nigh_enter(call);
+
+    if (rc)
+        return rc;
+    rc = test_one(call, request, flag, status);
+    nigh_leave();
+    return rc;
+}
+
+NIGH_PUBLIC int nigh_request_get_status(nigh_request request, int *flag, struct nigh_status *status)
+{
+    struct nigh_call call = NIGH_CALL("nigh_request_get_status");
+    struct nigh_operation *operation = NULL;
+    int rc = nigh_enter(call);
+
+    if (rc)
+        return rc;
+    rc = flag ? nigh_request_check(call, request, &operation) : nigh_fail(call, -EINVAL, "flag is NULL");
+    if (!rc && !is_idle(operation) && operation->phase != NIGH_PHASE_DONE)
+        (void)nigh_poll();
+    if (!rc) {
+        *flag = is_idle(operation) || operation->phase == NIGH_PHASE_DONE;
+        if (is_idle(operation))
+            nigh_status_empty(status);
+        else if (*flag)
+            nigh_status_of(operation, status);
+    }
+    nigh_leave();
+    return rc;
+}

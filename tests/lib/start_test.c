@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Starting: alone, from a launcher's variables, with what is wrong refused by name; and ending all at once. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "nigh/nigh.h"
+#include "tests/support/capture.h"
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void clear(void)
+{
+    static const char *const names[] = {"NIGH_RANK",   "NIGH_SIZE",  "NIGH_JOB",      "NIGH_TIMEOUT",
+                                        "NIGH_STRICT", "NIGH_DEBUG", "NIGH_PROGRESS", "NIGH_THREADS",
+                                        "NIGH_STALL",  "NIGH_LOG"};
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        unsetenv(names[i]);
+}
+
+static void test_alone(void **state)
+{
+    int rank = -1, size = -1, out = 5, in = 0;
+
+    (void)state;
+    clear();
+    assert_int_equal(nigh_init(NULL), 0);
+    assert_int_equal(nigh_comm_rank(nigh_world(), &rank), 0);
+    assert_int_equal(nigh_comm_size(nigh_world(), &size), 0);
+    assert_int_equal(rank, 0);
+    assert_int_equal(size, 1);
+    assert_int_equal(nigh_sendrecv(&out, 4, 0, 1, &in, 4, 0, 1, nigh_world(), NULL), 0);
+    assert_int_equal(in, 5);
+    assert_non_null(nigh_plugin());
+    assert_non_null(nigh_plugin_context());
+    assert_string_equal(nigh_plugin()->name, "nigh");
+    assert_int_equal(nigh_finalize(), 0);
+    assert_string_equal(nigh_error_text(), "");
+}
+
+static void test_from_the_environment(void **state)
+{
+    int rank = -1, size = -1;
+
+    (void)state;
+    clear();
+    setenv("NIGH_RANK", "0", 1);
+    setenv("NIGH_SIZE", "1", 1);
+    setenv("NIGH_JOB", "77aa", 1);
+    assert_int_equal(nigh_init(NULL), 0);
+    assert_int_equal(nigh_comm_rank(nigh_world(), &rank), 0);
+    assert_int_equal(nigh_comm_size(nigh_world(), &size), 0);
+    assert_int_equal(rank, 0);
+    assert_int_equal(size, 1);
+    assert_int_equal(nigh_finalize(), 0);
+    clear();
+}
+
+static void refused(struct nigh_config *config, int error, const char *part)
+{
+    assert_int_equal(nigh_init(config), error);
+    if (!strstr(nigh_error_text(), part))
+        fail_msg("\"%s\" does not say \"%s\"", nigh_error_text(), part);
+    assert_int_equal(nigh_initialized(), 0);
+}
+
+static void test_refused(void **state)
+{
+    struct nigh_config config = {.size = 8};
+
+    (void)state;
+    clear();
+    refused(&config, -EINVAL, "nigh_config.size is 8");
+    config = (struct nigh_config){.size = sizeof(config), .reserved = {0, 1}};
+    refused(&config, -EINVAL, "reserved");
+    config = (struct nigh_config){.size = sizeof(config), .set = 1, .rank = 3, .ranks = 3};
+    refused(&config, -EINVAL, "rank 3 of 3");
+    config = (struct nigh_config){.size = sizeof(config), .set = 1};
+    refused(&config, -EINVAL, "rank 0 of 0");
+    config = (struct nigh_config){.size = sizeof(config), .timeout = -1};
+    refused(&config, -EINVAL, "timeout");
+    config = (struct nigh_config){.size = sizeof(config), .plugin = "/nowhere/at/all.so"};
+    refused(&config, -ENOENT, "/nowhere/at/all.so");
+    config = (struct nigh_config){.size = sizeof(config), .plugin = "libc.so.6"};
+    refused(&config, -EPROTO, "no symbol nigh_transport");
+}
+
+static void refused_variable(const char *name, const char *value)
+{
+    clear();
+    setenv(name, value, 1);
+    refused(NULL, -EINVAL, name);
+    clear();
+}
+
+static void test_variables(void **state)
+{
+    (void)state;
+    refused_variable("NIGH_TIMEOUT", "soon");
+    refused_variable("NIGH_TIMEOUT", "-3");
+    refused_variable("NIGH_STALL", "0.3s");
+    refused_variable("NIGH_STRICT", "perhaps");
+    refused_variable("NIGH_DEBUG", "2");
+    refused_variable("NIGH_PROGRESS", "maybe");
+    refused_variable("NIGH_LOG", "loud");
+}
+
+/* The table is there for what the library lacks: its completions and the library's do not get in each other's way. */
+static void test_beside(void **state)
+{
+    struct nigh_completion done[4];
+    struct nigh_connect to = {.size = sizeof(to), .source = NIGH_SOURCE_NONE};
+    struct nigh_recv recv = {.size = sizeof(recv), .tag = 3, .context = 77};
+    struct nigh_send send = {.size = sizeof(send), .tag = 3, .context = 78};
+    struct nigh_endpoint *self;
+    nigh_request request;
+    int out = 5, in = 0, flag = 0, mine = 0;
+
+    (void)state;
+    clear();
+    assert_int_equal(nigh_init(NULL), 0);
+    assert_int_equal(nigh_plugin()->connect(nigh_plugin_context(), &to, &self), 0);
+    assert_int_equal(nigh_plugin()->post_recv(nigh_plugin_context(), NULL, &recv), 0);
+    assert_int_equal(nigh_plugin()->post_send(self, &send), 0);
+    assert_int_equal(nigh_irecv(&in, 4, 0, 1, nigh_world(), &request), 0);
+    assert_int_equal(nigh_send(&out, 4, 0, 1, nigh_world()), 0);
+    assert_int_equal(nigh_wait(&request, NULL), 0);
+    assert_int_equal(in, 5);
+    assert_int_equal(nigh_iprobe(0, NIGH_ANY_TAG, nigh_world(), &flag, NULL), 0);
+    assert_int_equal(flag, 0);
+    while (mine < 2) {
+        int more = nigh_plugin_poll(done + mine, 1);
+
+        assert_in_range(more, 0, 1);
+        mine += more;
+    }
+    assert_int_equal(done[0].context + done[1].context, 77 + 78);
+    assert_int_equal(nigh_plugin_poll(done, 4), 0);
+    assert_int_equal(nigh_plugin_poll(NULL, 4), -EINVAL);
+    assert_int_equal(nigh_plugin()->disconnect(self), 0);
+    assert_int_equal(nigh_finalize(), 0);
+}
+
+/* The variable of the plugin decides; and a rank that is there twice is refused. */
+static void test_twice(void **state)
+{
+    struct nigh_config config = {.size = sizeof(config), .set = 1, .ranks = 1, .job = 0x1234567};
+    struct nigh_open options = {.size = sizeof(options), .ranks = 1, .job = 0x1234567};
+    const struct nigh_ops *ops;
+    struct nigh_context *context;
+
+    (void)state;
+    clear();
+    assert_int_equal(nigh_init(NULL), 0);
+    ops = nigh_plugin();
+    assert_int_equal(ops->open(&options, &context), 0);
+    assert_int_equal(nigh_finalize(), 0);
+    refused(&config, -EADDRINUSE, "cannot be joined");
+    assert_int_equal(ops->close(context), 0);
+    assert_int_equal(nigh_init(&config), 0);
+    assert_int_equal(nigh_finalize(), 0);
+}
+
+/* Under the launcher, and all ended by one. */
+static void test_launched(void **state)
+{
+    struct capture run;
+
+    (void)state;
+    capture_run(&run, "$RUN -n 3 $BIN/ring");
+    if (run.status != 0 || !strstr(run.out, "0 1 2"))
+        fail_msg("status %d: %s%s", run.status, run.out, run.err);
+    capture_free(&run);
+    capture_run(&run, "$RUN -n 3 $BIN/ring abort");
+    if (run.status != 7)
+        fail_msg("status %d: %s%s", run.status, run.out, run.err);
+    assert_true(run.seconds < 20);
+    capture_free(&run);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_alone),    cmocka_unit_test(test_from_the_environment),
+        cmocka_unit_test(test_refused),  cmocka_unit_test(test_variables),
+        cmocka_unit_test(test_twice),    cmocka_unit_test(test_beside),
+        cmocka_unit_test(test_launched),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Any thread at any time: threads that block beside each other, each woken by what is its own; and progress without calls. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "tests/lib/ranks.h"
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { THREADS = 4, ROUNDS = 500 };
+
+static const struct ranks_how threads = {.threads = 1};
+
+struct worker {
+    pthread_t thread;
+    int number, rank, size;
+    struct nigh_comm *comm;
+};
+
+static void *exchange(void *data)
+{
+    struct worker *worker = data;
+    int other = (worker->rank + 1) % worker->size, from = (worker->rank + worker->size - 1) % worker->size;
+
+    for (int i = 0; i < ROUNDS; i++) {
+        int out = worker->rank * 1000000 + worker->number * 10000 + i, in = -1;
+        nigh_request request;
+
+        if (i % 2) {
+            OK(nigh_sendrecv(&out, sizeof(out), other, worker->number, &in, sizeof(in), from, worker->number,
+                             nigh_world(), NULL));
+        } else {
+            OK(nigh_irecv(&in, sizeof(in), from, worker->number, nigh_world(), &request));
+            OK(nigh_send(&out, sizeof(out), other, worker->number, nigh_world()));
+            OK(nigh_wait(&request, NULL));
+        }
+        CHECK_INT(in, from * 1000000 + worker->number * 10000 + i);
+        if (i % 50 == worker->number)
+            ranks_nap(1);
+    }
+    return NULL;
+}
+
+static void run_workers(int rank, int size, void *(*work)(void *), struct nigh_comm **comms)
+{
+    struct worker workers[THREADS];
+
+    for (int i = 0; i < THREADS; i++) {
+        workers[i] =
+            (struct worker){.number = i, .rank = rank, .size = size, .comm = comms ? comms[i] : NULL};
+        CHECK_INT(pthread_create(&workers[i].thread, NULL, work, &workers[i]), 0);
+    }
+    for (int i = 0; i < THREADS; i++)
+        CHECK_INT(pthread_join(workers[i].thread, NULL), 0);
+}
+
+static void side_by_side(int rank, int size)
+{
+    run_workers(rank, size, exchange, NULL);
+}
+
+static void test_side_by_side(void **state)
+{
+    (void)state;
+    ranks_run(2, side_by_side, &threads);
+    ranks_run(3, side_by_side, &threads);
+    ranks_run(2, side_by_side, &(struct ranks_how){.progress = 1});
+}
+
+/* Threads make communicators at the same time: no two get the same identifier. */
+static void *make(void *data)
+{
+    struct worker *worker = data;
+
+    for (int i = 0; i < 50; i++) {
+        struct nigh_comm *comm;
+        int out = worker->rank * 100 + worker->number, in = -1;
+        int other = (worker->rank + 1) % worker->size,
+            from = (worker->rank + worker->size - 1) % worker->size;
+
+        OK(nigh_comm_dup(worker->comm, &comm));
+        OK(nigh_sendrecv(&out, sizeof(out), other, 1, &in, sizeof(in), from, 1, comm, NULL));
+        CHECK_INT(in, from * 100 + worker->number);
+        OK(nigh_comm_free(&comm));
+    }
+    return NULL;
+}
+
+static void make_comms(int rank, int size)
+{
+    struct nigh_comm *comms[THREADS];
+
+    for (int i = 0; i < THREADS; i++)
+        OK(nigh_comm_dup(nigh_world(), &comms[i]));
+    run_workers(rank, size, make, comms);
+    for (int i = 0; i < THREADS; i++)
+        OK(nigh_comm_free(&comms[i]));
+}
+
+static void test_make_comms(void **state)
+{
+    (void)state;
+    ranks_run(2, make_comms, &threads);
+    ranks_run(3, make_comms, &threads);
+}
+
+/* One thread sleeps in a receive while another one tests: the tester must not keep the sleeper's completion to itself. */
+static void *receive_late(void *data)
+{
+    struct worker *worker = data;
+    int value = -1;
+
+    OK(nigh_recv(&value, sizeof(value), 1 - worker->rank, 7, nigh_world(), NULL));
+    CHECK_INT(value, 42);
+    return NULL;
+}
+
+static void polled_away(int rank, int size)
+{
+    struct worker worker = {.rank = rank, .size = size};
+    nigh_request never;
+    int value, flag, answer = 42;
+
+    CHECK_INT(pthread_create(&worker.thread, NULL, receive_late, &worker), 0);
+    OK(nigh_irecv(&value, sizeof(value), 1 - rank, 8, nigh_world(), &never));
+    for (double end = nigh_wtime() + 0.3; nigh_wtime() < end;) {
+        OK(nigh_test(&never, &flag, NULL));
+        CHECK_INT(flag, 0);
+    }
+    OK(nigh_send(&answer, sizeof(answer), 1 - rank, 7, nigh_world()));
+    for (double end = nigh_wtime() + 0.3; nigh_wtime() < end;)
+        OK(nigh_test(&never, &flag, NULL));
+    CHECK_INT(pthread_join(worker.thread, NULL), 0);
+    OK(nigh_cancel(&never));
+    CHECK_INT(nigh_wait(&never, NULL), -ECANCELED);
+}
+
+static void test_polled_away(void **state)
+{
+    (void)state;
+    ranks_run(2, polled_away, &threads);
+}
+
+/* A rank that makes no calls at all still receives, and still sends what does not fit any buffer. */
+static void no_calls(int rank, int size)
+{
+    enum { BYTES = 8 << 20 };
+    uint8_t *buffer = malloc(BYTES);
+    nigh_request request;
+    double start;
+
+    (void)size;
+    ranks_fill(buffer, BYTES, 4);
+    OK(nigh_barrier(nigh_world()));
+    start = nigh_wtime();
+    if (rank == 0) {
+        OK(nigh_isend(buffer, BYTES, 1, 1, nigh_world(), &request));
+        ranks_nap(700);
+        OK(nigh_wait(&request, NULL));
+    } else {
+        memset(buffer, 0, BYTES);
+        OK(nigh_recv(buffer, BYTES, 0, 1, nigh_world(), NULL));
+        CHECK(nigh_wtime() - start < 0.5);
+        CHECK(ranks_is_filled(buffer, BYTES, 4));
+    }
+    free(buffer);
+}
+
+static void test_progress(void **state)
+{
+    (void)state;
+    ranks_run(2, no_calls, &(struct ranks_how){.progress = 1});
+    ranks_run(2, no_calls, &(struct ranks_how){.environment = "NIGH_PROGRESS=thread"});
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_side_by_side),
+        cmocka_unit_test(test_make_comms),
+        cmocka_unit_test(test_polled_away),
+        cmocka_unit_test(test_progress),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
