@@ -653,7 +653,8 @@ struct look {
     uint32_t version;
     uint64_t is;
 };
-static const struct look layout_looks[] = {{1, UINT64_C(0xe52b4a879d5e7577)}};
+static const struct look layout_looks[] = {{1, UINT64_C(0xe52b4a879d5e7577)},
+                                           {2, UINT64_C(0x1db76b6598367b0b)}};
 static const struct look greeting_looks[] = {{1, UINT64_C(0xb2ac7a01926d8468)}};
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
