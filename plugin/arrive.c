@@ -57,10 +57,19 @@ static bool first_ring(struct nigh_endpoint *endpoint)
     return false;
 }
 
+/* Behind a batch: to a peer that we answer not before there is nothing to read, since the answer would stand behind the
+ * store that takes the credit's line back. A stream waits for its credit. */
+static inline bool owes_now(const struct nigh_endpoint *endpoint)
+{
+    return nigh_ring_owes(&endpoint->rx) &&
+           (endpoint->tx.next == endpoint->answered || nigh_ring_owes_much(&endpoint->rx));
+}
+
 static void return_credit(struct nigh_endpoint *endpoint)
 {
     nigh_ring_return(&endpoint->rx);
     endpoint->rx_bytes = 0;
+    endpoint->answered = endpoint->tx.next;
     /* A sender that sleeps for lack of room must hear of it; the cold flag does not matter here. */
     if (endpoint->light)
         nigh_fence_light(SLEEP_CHECK);
@@ -252,7 +261,7 @@ uint32_t nigh_arrive_poll(struct nigh_endpoint *endpoint, uint32_t budget)
         uint64_t tag = nigh_load_relaxed(&rx->at->tag), imm = nigh_load_relaxed(&rx->at->imm);
         enum nigh_verdict verdict;
 
-        if (nigh_head_bytes(head) > NIGH_SLOT_PAYLOAD)
+        if (__builtin_expect(nigh_head_bytes(head) > NIGH_SLOT_PAYLOAD, 0))
             nigh_ring_prefetch_body(rx, nigh_head_bytes(head));
         if (count)
             nigh_ring_prefetch(rx);
@@ -279,7 +288,7 @@ uint32_t nigh_arrive_poll(struct nigh_endpoint *endpoint, uint32_t budget)
     }
     nigh_count(&endpoint->context->counters->received, tally.messages);
     nigh_count(&endpoint->context->counters->received_bytes, tally.bytes);
-    if (nigh_ring_owes_much(rx))
+    if (owes_now(endpoint))
         return_credit(endpoint);
     return count;
 }

@@ -59,6 +59,7 @@ struct nigh_endpoint {
     const uint32_t *peer_closed;
     uint32_t peer_open; /* what *peer_closed says as long as the peer has not left */
     uint32_t rx_bytes;  /* of chunks, read since credit went back */
+    uint64_t answered;  /* tx.next then */
     /* Sending */
     _Alignas(NIGH_LINE) struct nigh_ring_tx tx;
     const uint32_t *peer_asleep;
@@ -67,7 +68,8 @@ struct nigh_endpoint {
     bool can_post; /* READY, nothing queued before: a post may go straight to the ring */
     bool light;    /* the peer's sleep fence covers us: no fence of our own */
 
-    bool drains; /* the last wait for room was worth it */
+    bool drains;           /* the last wait for room was worth it */
+    uint64_t heard_before; /* rx.next at the last body */
 
     struct nigh_context *context;
     struct nigh_pair *pair; /* our lines about this peer */

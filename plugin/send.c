@@ -2,6 +2,7 @@
 /* plugin/send.c - post_send: the short way straight into a slot, and everything that cannot take it. */
 #include "plugin/context.h"
 #include "shm/copy.h"
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
@@ -307,6 +308,17 @@ static void sent(struct nigh_endpoint *endpoint, const struct nigh_send *send, e
         completion_of(endpoint, send->context, NIGH_OP_SEND, send->tclass, 0, send->bytes);
 }
 
+/* Lines of the next message, if it is as long as this one. In a stream of bodies of one line those of the next message but
+ * one are under way by themselves, so asking for them costs more than it gains: 108 ns a message instead of 80. */
+static inline void own_next(struct nigh_endpoint *endpoint, uint32_t slots)
+{
+    bool talks = endpoint->rx.next != endpoint->heard_before;
+
+    endpoint->heard_before = endpoint->rx.next;
+    if (slots > 2 || (slots == 2 && talks))
+        nigh_ring_own(&endpoint->tx, slots);
+}
+
 /* At most a body: consecutive slots. */
 static int post_body(struct nigh_endpoint *endpoint, const struct nigh_send *send)
 {
@@ -324,8 +336,7 @@ static int post_body(struct nigh_endpoint *endpoint, const struct nigh_send *sen
     nigh_ring_commit(&endpoint->tx, nigh_head_make(NIGH_K_MESSAGE, bytes, NIGH_FIELD(send->tclass), 0),
                      slots);
     nigh_link_published(endpoint);
-    if (slots > 1)
-        nigh_ring_own(&endpoint->tx, slots);
+    own_next(endpoint, slots);
     sent(endpoint, send, slots == 1 ? NIGH_PATH_INLINE : NIGH_PATH_EAGER);
     return 0;
 }
@@ -362,12 +373,14 @@ static __attribute__((noinline)) int post_longer(struct nigh_endpoint *endpoint,
                                                               : post_body(endpoint, send);
 }
 
-/* The credit that we know of is used up. */
+/* The credit that we know of is used up, or payload lay here a lap ago. */
 static __attribute__((noinline)) int post_refreshed(struct nigh_endpoint *endpoint,
                                                     const struct nigh_send *send)
 {
     nigh_count_tally(endpoint);
-    return nigh_ring_room(&endpoint->tx, 1) ? nigh_send_post(endpoint, send) : post_body(endpoint, send);
+    if (!nigh_ring_room(&endpoint->tx, 1) || !nigh_ring_takes_one(&endpoint->tx))
+        return post_body(endpoint, send);
+    return nigh_send_post(endpoint, send);
 }
 
 static __attribute__((noinline)) int woken(struct nigh_endpoint *endpoint)
@@ -376,38 +389,39 @@ static __attribute__((noinline)) int woken(struct nigh_endpoint *endpoint)
     return 0;
 }
 
-static inline bool is_plain(const struct nigh_endpoint *endpoint, const struct nigh_send *send)
+/* All in one look: what is not 0 here makes a send not plain. */
+static inline uint32_t oddities(const struct nigh_send *send, uint32_t flags, uint32_t tclass)
 {
-    return NIGH_FIELD(send->size) == sizeof(*send) &&
-           !(NIGH_FIELD(send->flags) & ~(NIGH_INJECT | NIGH_SILENT)) &&
-           NIGH_FIELD(send->tclass) < NIGH_TCLASSES && !NIGH_FIELD(send->reserved0) && send->buffer &&
-           endpoint->can_post;
+    return (NIGH_FIELD(send->size) ^ (uint32_t)sizeof(*send)) | (flags & ~(NIGH_INJECT | NIGH_SILENT)) |
+           (tclass & ~(NIGH_TCLASSES - 1)) | NIGH_FIELD(send->reserved0);
 }
+static_assert((NIGH_TCLASSES & (NIGH_TCLASSES - 1)) == 0, "a class is checked by its bits");
 
 int nigh_send_post(struct nigh_endpoint *endpoint, const struct nigh_send *send)
 {
     struct nigh_ring_tx *tx = &endpoint->tx;
-    struct nigh_context *context = endpoint->context;
-    uint64_t bytes = NIGH_FIELD(send->bytes);
+    uint32_t flags = NIGH_FIELD(send->flags), tclass = NIGH_FIELD(send->tclass);
+    const void *buffer = NIGH_FIELD(send->buffer);
+    uint64_t bytes = NIGH_FIELD(send->bytes), word;
     struct nigh_slot *slot;
-    bool silent = NIGH_FIELD(send->flags) & NIGH_SILENT;
 
-    if (__builtin_expect(!is_plain(endpoint, send), 0))
+    if (__builtin_expect(oddities(send, flags, tclass) || !buffer || !endpoint->can_post, 0))
         return post_general(endpoint, send);
     if (bytes > NIGH_SLOT_PAYLOAD)
         return post_longer(endpoint, send);
-    if (__builtin_expect(!nigh_ring_has_room(tx, 1), 0))
+    if (__builtin_expect(!nigh_ring_takes_one(tx), 0))
         return post_refreshed(endpoint, send);
-    if (__builtin_expect(!silent && !nigh_cq_has_room(&context->cq), 0))
+    if (__builtin_expect(!(flags & NIGH_SILENT) && !nigh_cq_has_room(&endpoint->context->cq), 0))
         return post_general(endpoint, send);
     slot = nigh_ring_at(tx);
+    word = nigh_ring_word(tx, nigh_head_make(NIGH_K_MESSAGE, (uint32_t)bytes, tclass, 0));
     nigh_ring_address(slot, NIGH_FIELD(send->tag), nigh_field_halves(&send->imm));
-    nigh_copy_slot(slot->payload, send->buffer, bytes);
-    nigh_ring_commit(tx, nigh_head_make(NIGH_K_MESSAGE, (uint32_t)bytes, NIGH_FIELD(send->tclass), 0), 1);
+    nigh_copy_slot(slot->payload, buffer, bytes);
+    nigh_ring_commit_one(tx, slot, word);
     tx->messages++;
     tx->bytes += bytes;
-    if (!silent)
-        nigh_completion_fill(nigh_cq_next_unpromised(&context->cq), NIGH_FIELD(send->context), NIGH_OP_SEND,
-                             NIGH_FIELD(send->tclass), bytes, 0, 0, endpoint->source, endpoint);
+    if (!(flags & NIGH_SILENT))
+        nigh_completion_fill(nigh_cq_next_unpromised(&endpoint->context->cq), NIGH_FIELD(send->context),
+                             NIGH_OP_SEND, tclass, bytes, 0, 0, endpoint->source, endpoint);
     return __builtin_expect(nigh_link_must_wake(endpoint), 0) ? woken(endpoint) : 0;
 }

@@ -148,15 +148,33 @@ static inline void nigh_ring_disarm(struct nigh_ring_tx *tx, uint64_t seq)
     nigh_store_relaxed(&nigh_ring_slot(tx, seq)->head, (nigh_ring_lap(tx, seq) - 1) << NIGH_LAP_SHIFT);
 }
 
+/* Can a message of one slot be published with nothing but its own slot written, by the credit that we know of? */
+static inline bool nigh_ring_takes_one(const struct nigh_ring_tx *tx)
+{
+    return tx->next + 1 < tx->limit && tx->next + 1 >= tx->armed;
+}
+
+/* Word 0 of the message at `next`. */
+static inline uint64_t nigh_ring_word(const struct nigh_ring_tx *tx, uint64_t head)
+{
+    return nigh_ring_lap(tx, tx->next) << NIGH_LAP_SHIFT | head;
+}
+
+/* Publishes such a message in `slot`, the one at `next`: everything but word 0 has been written. */
+static inline void nigh_ring_commit_one(struct nigh_ring_tx *tx, struct nigh_slot *slot, uint64_t word)
+{
+    nigh_store_release(&slot->head, word, RING_PUBLISH);
+    tx->next++;
+}
+
 /* Publishes a message of `count` slots at `next`: everything but word 0 has been written. */
 static inline void nigh_ring_commit(struct nigh_ring_tx *tx, uint64_t head, uint32_t count)
 {
     uint64_t behind = tx->next + count;
 
-    if (__builtin_expect(behind < tx->armed, 0))
+    if (behind < tx->armed)
         nigh_ring_disarm(tx, behind);
-    nigh_store_release(&nigh_ring_at(tx)->head, nigh_ring_lap(tx, tx->next) << NIGH_LAP_SHIFT | head,
-                       RING_PUBLISH);
+    nigh_store_release(&nigh_ring_at(tx)->head, nigh_ring_word(tx, head), RING_PUBLISH);
     tx->next = behind;
     if (count > 1)
         tx->armed = behind + tx->mask + 1;
