@@ -35,20 +35,10 @@ struct racers {
     uint32_t count;
 };
 
-void perf_pair_fill(struct perf_pair *pair, uint32_t slot, uint64_t number)
+void perf_pair_wrong(const struct perf_pair *pair, size_t wrong, uint32_t rank, uint64_t number)
 {
-    if (!pair->stale)
-        perf_fill(pair->out + slot * pair->stride, pair->bytes, perf_seed(pair->me->rank, number));
-}
-
-void perf_pair_check(const struct perf_pair *pair, uint32_t slot, uint32_t rank, uint64_t number)
-{
-    uint64_t seed = perf_seed(rank, pair->stale ? slot : number);
-    size_t wrong = perf_check(pair->in + slot * pair->stride, pair->bytes, seed);
-
-    if (wrong != pair->bytes)
-        perf_fail(pair->me, "%s of %zu bytes: byte %zu of message %" PRIu64 " from rank %" PRIu32 " is wrong",
-                  pair->test->name, pair->bytes, wrong, number, rank);
+    perf_fail(pair->me, "%s of %zu bytes: byte %zu of message %" PRIu64 " from rank %" PRIu32 " is wrong",
+              pair->test->name, pair->bytes, wrong, number, rank);
 }
 
 /* ---- floors ---- */

@@ -5,6 +5,7 @@
 #define NIGH_PERF_PAIR_H
 
 #include "tools/perf/node.h"
+#include "tools/perf/pattern.h"
 #include "tools/perf/pipe.h"
 #include "tools/perf/rounds.h"
 #include "tools/perf/run.h"
@@ -55,10 +56,26 @@ struct perf_pair_test {
 int perf_pair_run(struct perf_run *run, const struct perf_pair_test *test);
 
 /* Rewrites message `slot` of the window for sending as number `number` (not when stale: then once). */
-void perf_pair_fill(struct perf_pair *pair, uint32_t slot, uint64_t number);
+static inline void perf_pair_fill(struct perf_pair *pair, uint32_t slot, uint64_t number)
+{
+    if (!pair->stale)
+        perf_fill(pair->out + slot * pair->stride, pair->bytes, perf_seed(pair->me->rank, number));
+}
+
+/* Says that byte `wrong` of the message `number` from `rank` is, and ends this rank. */
+void perf_pair_wrong(const struct perf_pair *pair, size_t wrong, uint32_t rank, uint64_t number)
+    __attribute__((noreturn));
 
 /* Ends the rank when message `slot` of `in` is not what `rank` sent as `number`. */
-void perf_pair_check(const struct perf_pair *pair, uint32_t slot, uint32_t rank, uint64_t number);
+static inline void perf_pair_check(const struct perf_pair *pair, uint32_t slot, uint32_t rank,
+                                   uint64_t number)
+{
+    uint64_t seed = perf_seed(rank, pair->stale ? slot : number);
+    size_t wrong = perf_check(pair->in + slot * pair->stride, pair->bytes, seed);
+
+    if (wrong != pair->bytes)
+        perf_pair_wrong(pair, wrong, rank, number);
+}
 
 static inline uint32_t perf_pair_peer(const struct perf_pair *pair)
 {

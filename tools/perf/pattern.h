@@ -7,13 +7,46 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
+
+/* Both are inline, as the like of them are in the programs of the peers that nigh is compared with: at 8 bytes a call and a
+ * copy of no bytes at the end were a fifth of a message. */
 
 /* Writes `bytes` bytes, any alignment. */
-void perf_fill(void *buffer, size_t bytes, uint64_t seed);
+static inline void perf_fill(void *buffer, size_t bytes, uint64_t seed)
+{
+    uint8_t *out = buffer;
+    size_t words = bytes / 8;
+    uint64_t word;
+
+    for (size_t i = 0; i < words; i++) {
+        word = seed + i;
+        memcpy(out + 8 * i, &word, 8);
+    }
+    word = seed + words;
+    if (bytes % 8)
+        memcpy(out + 8 * words, &word, bytes % 8);
+}
+
+/* For perf_check() alone: looks byte by byte. */
+size_t perf_first_difference(const void *buffer, size_t bytes, uint64_t seed);
 
 /* The offset of the first byte that perf_fill() with this seed would not have written; `bytes` when all are
- * right. */
-size_t perf_check(const void *buffer, size_t bytes, uint64_t seed);
+ * right. One pass without branches, which compilers make wide. */
+static inline size_t perf_check(const void *buffer, size_t bytes, uint64_t seed)
+{
+    const uint8_t *in = buffer;
+    size_t words = bytes / 8;
+    uint64_t found = 0, word;
+
+    for (size_t i = 0; i < words; i++) {
+        memcpy(&word, in + 8 * i, 8);
+        found |= word ^ (seed + i);
+    }
+    if (found != 0 || bytes % 8)
+        return perf_first_difference(buffer, bytes, seed);
+    return bytes;
+}
 
 /* A seed for the message `number` from `rank`; never the same for two of one run. */
 static inline uint64_t perf_seed(uint32_t rank, uint64_t number)
