@@ -27,6 +27,12 @@ int nigh_control_isend(struct nigh_call call, struct nigh_comm *comm, int rank, 
     return start(call, NIGH_KIND_SEND, comm, rank, tag, buffer, bytes, out);
 }
 
+int nigh_control_issend(struct nigh_call call, struct nigh_comm *comm, int rank, int tag, const void *buffer,
+                        uint64_t bytes, struct nigh_operation **out)
+{
+    return start(call, NIGH_KIND_SSEND, comm, rank, tag, buffer, bytes, out);
+}
+
 int nigh_control_irecv(struct nigh_call call, struct nigh_comm *comm, int rank, int tag, void *buffer,
                        uint64_t bytes, struct nigh_operation **out)
 {

@@ -24,11 +24,13 @@ static inline int nigh_control_tag(uint32_t control, uint32_t number)
 }
 
 /*
- * Start a message, to be given to nigh_control_wait(). The buffer is nigh's until then. Errors (said): those of a post;
- * nothing is started then.
+ * Start a message, to be given to nigh_control_wait(). The buffer is nigh's until then. Ended is a send when the buffer may be
+ * reused, an issend when it was matched. Errors (said): those of a post; nothing is started then.
  */
 int nigh_control_isend(struct nigh_call call, struct nigh_comm *comm, int rank, int tag, const void *buffer,
                        uint64_t bytes, struct nigh_operation **out);
+int nigh_control_issend(struct nigh_call call, struct nigh_comm *comm, int rank, int tag, const void *buffer,
+                        uint64_t bytes, struct nigh_operation **out);
 int nigh_control_irecv(struct nigh_call call, struct nigh_comm *comm, int rank, int tag, void *buffer,
                        uint64_t bytes, struct nigh_operation **out);
 

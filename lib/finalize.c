@@ -32,7 +32,8 @@ static void await_step(struct leaving *leaving, struct nigh_operation *operation
 }
 
 /* A barrier in which every rank says everything that the others wait for, whatever it has heard itself: so only ranks that
- * are behind a dead one in it may be left early. */
+ * are behind a dead one in it may be left early. What it says is sent until it is matched: two ranks may meet here for the first
+ * time, and close() drops what still waits for the connection. */
 static void leave_together(struct leaving *leaving)
 {
     struct nigh_call quiet = {"nigh_finalize", NULL};
@@ -44,7 +45,7 @@ static void leave_together(struct leaving *leaving)
         struct nigh_operation *in = NULL, *out = NULL;
 
         (void)nigh_control_irecv(quiet, world, (nigh_core.rank + size - step) % size, tag, NULL, 0, &in);
-        (void)nigh_control_isend(quiet, world, (nigh_core.rank + step) % size, tag, NULL, 0, &out);
+        (void)nigh_control_issend(quiet, world, (nigh_core.rank + step) % size, tag, NULL, 0, &out);
         if (in)
             await_step(leaving, in);
         if (out)
