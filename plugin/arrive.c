@@ -286,6 +286,7 @@ uint32_t nigh_arrive_poll(struct nigh_endpoint *endpoint, uint32_t budget)
             return_credit_late(endpoint);
         return 0;
     }
+    endpoint->in_a_row = 0;
     nigh_count(&endpoint->context->counters->received, tally.messages);
     nigh_count(&endpoint->context->counters->received_bytes, tally.bytes);
     if (owes_now(endpoint))

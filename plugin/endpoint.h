@@ -35,7 +35,7 @@ struct nigh_held_chunk {
 struct nigh_timed {
     uint64_t until; /* slots that the peer must have read */
     uint64_t bytes, copy_ns;
-    uint32_t strategy;
+    uint32_t strategy, piece;
 };
 
 /* What handing over a line costs now: plan.c. */
@@ -59,6 +59,7 @@ struct nigh_endpoint {
     const uint32_t *peer_closed;
     uint32_t peer_open; /* what *peer_closed says as long as the peer has not left */
     uint32_t rx_bytes;  /* of chunks, read since credit went back */
+    uint32_t in_a_row;  /* messages in pieces that we have begun since anything came */
     uint64_t answered;  /* tx.next then */
     /* Sending */
     _Alignas(NIGH_LINE) struct nigh_ring_tx tx;

@@ -123,13 +123,19 @@ static int next_chunk(struct nigh_endpoint *endpoint)
 /*
  * Cuts a piece out of the chunk. The reader's prefetcher runs on past the end of a short piece; what lies there must not
  * be what we write next, or each of those lines costs an invalidation (4 KiB alone: 0.65 us, against 0.3). So short
- * messages are cut downwards. Long ones fill chunks upwards, where running ahead is what the reader wants.
+ * messages are cut downwards. Long ones fill chunks upwards, where running ahead is what the reader wants; so do those
+ * written past the cache, which take no lines from the reader (32 KiB alone across L3s: 3.3 us, against 3.9).
  */
+static bool is_upwards(const struct nigh_endpoint *endpoint, const struct nigh_send_op *op)
+{
+    return op->bytes >= UPWARDS_FROM || endpoint->pace.strategy[op->strategy].sender == NIGH_COPY_NT;
+}
+
 static uint64_t cut(struct nigh_endpoint *endpoint, const struct nigh_send_op *op, uint32_t bytes)
 {
     uint32_t lines = (bytes + NIGH_LINE - 1) / NIGH_LINE * NIGH_LINE;
 
-    if (op->bytes < UPWARDS_FROM) {
+    if (!is_upwards(endpoint, op)) {
         endpoint->chunk_high -= lines;
         return endpoint->chunk + endpoint->chunk_high;
     }

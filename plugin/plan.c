@@ -90,7 +90,7 @@ void nigh_plan_choose(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
     op->copy = nigh_copy_select(strategy->sender);
     op->piece_flags =
         (uint16_t)(strategy->receiver << NIGH_F_KERNEL_SHIFT | op->strategy << NIGH_F_STRATEGY_SHIFT);
-    op->piece = (uint32_t)nigh_pace_piece(strategy, op->bytes);
+    op->piece = (uint32_t)nigh_pace_piece(strategy, op->bytes, endpoint->in_a_row++ > 0);
     op->copy_ns = 0;
     if (is_timed(endpoint, op))
         op->piece_flags |= NIGH_F_TIMED;
@@ -148,7 +148,7 @@ void nigh_plan_sent_short(struct nigh_endpoint *endpoint)
 void nigh_plan_sent(struct nigh_endpoint *endpoint, const struct nigh_send_op *op)
 {
     if (op->piece_flags & NIGH_F_TIMED)
-        wait_for(endpoint, (struct nigh_timed){0, op->bytes, op->copy_ns, op->strategy});
+        wait_for(endpoint, (struct nigh_timed){0, op->bytes, op->copy_ns, op->strategy, op->piece});
     else if (op->bytes < NIGH_PACE_MEASURED)
         nigh_plan_sent_short(endpoint);
 }
@@ -180,14 +180,13 @@ static float read_line_ns(struct nigh_endpoint *endpoint, uint32_t strategy)
 static void learn(struct nigh_endpoint *endpoint, const struct nigh_timed *timed)
 {
     float line_ns = read_line_ns(endpoint, timed->strategy);
-    uint64_t changes = endpoint->pace.changes, read, piece;
+    uint64_t changes = endpoint->pace.changes, read;
 
     if (line_ns <= 0)
         return;
     read = (uint64_t)(line_ns * (float)(timed->bytes / NIGH_LINE));
-    piece = nigh_pace_piece(&endpoint->pace.strategy[timed->strategy], timed->bytes);
     nigh_pace_learn(&endpoint->pace, timed->strategy, timed->bytes,
-                    both(timed->copy_ns, read, timed->bytes / piece + 1), false);
+                    both(timed->copy_ns, read, timed->bytes / timed->piece + 1), false);
     nigh_count(&endpoint->context->counters->path_changes, endpoint->pace.changes - changes);
 }
 

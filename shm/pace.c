@@ -10,6 +10,8 @@ enum {
     NONE = NIGH_PACE_STRATEGIES,
     SMALLEST_CLASS = 16, /* class 0 begins with 2^16 bytes, NIGH_PACE_MEASURED */
     PAGE = 4096,
+    /* Stores past the cache must have drained before each piece is told of, so those pieces are larger. */
+    DRAINED = 32768,
 
     /* A trial is four messages, the first not counted: its chunks still lie where the strategy before it left
      * them, and that is what is being measured. */
@@ -357,10 +359,15 @@ void nigh_pace_handoff(struct nigh_pace *pace, float ns)
     begin_all(pace);
 }
 
-size_t nigh_pace_piece(const struct nigh_strategy *strategy, size_t bytes)
+size_t nigh_pace_piece(const struct nigh_strategy *strategy, size_t bytes, bool stream)
 {
-    size_t piece = bytes / 8 / PAGE * PAGE;
+    size_t piece = bytes / 8;
 
+    if (stream)
+        return strategy->piece;
+    if (strategy->sender == NIGH_COPY_NT && piece < DRAINED)
+        piece = bytes / 2 < DRAINED ? bytes / 2 : DRAINED;
+    piece = piece / PAGE * PAGE;
     if (piece < PAGE)
         piece = PAGE;
     return piece < strategy->piece ? piece : strategy->piece;

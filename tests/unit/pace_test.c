@@ -399,13 +399,22 @@ static void open_refuses_what_cannot_work(void **state)
 
 static void pieces_are_an_eighth_within_bounds(void **state)
 {
+    struct nigh_strategy past = list[0];
+
+    past.sender = NIGH_COPY_NT;
     (void)state;
-    assert_int_equal(nigh_pace_piece(&list[0], 0), 4096);
-    assert_int_equal(nigh_pace_piece(&list[0], 4096), 4096);
-    assert_int_equal(nigh_pace_piece(&list[0], 32768), 4096);
-    assert_int_equal(nigh_pace_piece(&list[0], 262144), 32768);
-    assert_int_equal(nigh_pace_piece(&list[0], 262144 + 40000), 36864);
-    assert_int_equal(nigh_pace_piece(&list[0], 16 * MIB), 65536);
+    assert_int_equal(nigh_pace_piece(&list[0], 0, false), 4096);
+    assert_int_equal(nigh_pace_piece(&list[0], 4096, false), 4096);
+    assert_int_equal(nigh_pace_piece(&list[0], 32768, false), 4096);
+    assert_int_equal(nigh_pace_piece(&list[0], 262144, false), 32768);
+    assert_int_equal(nigh_pace_piece(&list[0], 262144 + 40000, false), 36864);
+    assert_int_equal(nigh_pace_piece(&list[0], 16 * MIB, false), 65536);
+    assert_int_equal(nigh_pace_piece(&list[0], 32768, true), 65536);
+    assert_int_equal(nigh_pace_piece(&past, 4096, false), 4096);
+    assert_int_equal(nigh_pace_piece(&past, 32768, false), 16384);
+    assert_int_equal(nigh_pace_piece(&past, 131072, false), 32768);
+    assert_int_equal(nigh_pace_piece(&past, 400000, false), 49152);
+    assert_int_equal(nigh_pace_piece(&past, 16 * MIB, false), 65536);
 }
 
 static void costs_little(void **state)
