@@ -14,17 +14,6 @@
 /* The peer's chunk bytes read since it got credit: it waits for its chunks, so it hears earlier than for slots. */
 #define RETURN_BYTES 16384u
 
-void nigh_arrive_payload(const struct nigh_endpoint *endpoint, void *out, size_t bytes)
-{
-    const uint64_t *from = (const uint64_t *)(const void *)endpoint->rx.at->payload;
-    uint64_t words[NIGH_SLOT_PAYLOAD / 8];
-
-    /* Relaxed: RING_PEEK came before. Word by word, so that the compiler cannot read anything twice. */
-    for (size_t i = 0; i < (bytes + 7) / 8; i++)
-        words[i] = nigh_load_relaxed(&from[i]);
-    memcpy(out, words, bytes);
-}
-
 /* ---- the ring itself ----------------------------------------------------------------------------------- */
 
 static bool use_ring(struct nigh_endpoint *endpoint, uint64_t word)

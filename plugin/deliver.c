@@ -12,7 +12,7 @@ struct nigh_message *nigh_message_create(struct nigh_endpoint *endpoint)
 
     if (!message)
         return NULL;
-    memset(message, 0, sizeof(*message));
+    nigh_slab_zero(message, sizeof(*message));
     message->endpoint = endpoint;
     message->id = NIGH_NO_ID;
     message->arrived.source = endpoint->index;
@@ -117,11 +117,17 @@ void nigh_recv_lend(struct nigh_endpoint *endpoint, struct nigh_recv_op *op,
                     const struct nigh_wire_refer *refer, uint64_t tag, uint64_t imm)
 {
     void *data = (void *)(uintptr_t)nigh_view_at(&endpoint->view, refer->where, refer->total);
+    struct nigh_context *context = endpoint->context;
+    struct nigh_completion *done = nigh_cq_next(&context->cq);
 
-    nigh_lents_add(&endpoint->context->lents, data, endpoint, refer->id);
+    nigh_completion_fill(done, op->context, NIGH_OP_RECV, op->posted.tclass, refer->total, tag, imm,
+                         endpoint->source, endpoint->gone ? NULL : endpoint);
+    done->flags |= NIGH_DONE_LENT;
+    done->data = data;
+    op_free(context, op);
+    nigh_lents_add(&context->lents, data, endpoint, refer->id);
     endpoint->pins++;
-    count_received(endpoint->context, refer->total, false);
-    complete(endpoint, op, 0, refer->total, tag, imm, data, NIGH_DONE_LENT);
+    count_received(context, refer->total, false);
 }
 
 /* The same for a lend that waited as a message. */

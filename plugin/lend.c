@@ -3,6 +3,37 @@
 #include "plugin/context.h"
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
+
+static bool is_sound(const struct nigh_lend *lend)
+{
+    return (lend->size == sizeof(*lend) || !nigh_check_size(lend, lend->size, sizeof(*lend))) &&
+           !lend->reserved0 && !lend->reserved && !(lend->flags & ~NIGH_SILENT) &&
+           lend->tclass < NIGH_TCLASSES;
+}
+
+/* Nothing waits before it and there is room by the credit that we know of. False: it takes the long way. */
+static bool publish(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
+{
+    struct nigh_ring_tx *tx = &endpoint->tx;
+    struct nigh_wire_refer *refer;
+    struct nigh_slot *slot;
+
+    if (!endpoint->can_post || !nigh_ring_takes_one(tx) || nigh_ids_take(&endpoint->out, op, &op->id))
+        return false;
+    slot = nigh_ring_at(tx);
+    refer = (struct nigh_wire_refer *)(void *)slot->payload;
+    nigh_ring_address(slot, op->tag, op->imm);
+    /* Field by field: a copy of a struct on the stack would wait for the stores that made it. */
+    refer->total = op->bytes;
+    refer->where = op->key;
+    refer->id = op->id;
+    refer->refer = NIGH_REFER_LEND;
+    nigh_ring_commit_one(tx, slot,
+                         nigh_ring_word(tx, nigh_head_make(NIGH_K_REFER, sizeof(*refer), op->tclass, 0)));
+    nigh_link_published(endpoint);
+    return true;
+}
 
 int nigh_lend_post(struct nigh_endpoint *endpoint, const struct nigh_lend *lend)
 {
@@ -11,29 +42,27 @@ int nigh_lend_post(struct nigh_endpoint *endpoint, const struct nigh_lend *lend)
     uint64_t offset;
     int rc;
 
-    if (nigh_check_size(lend, lend->size, sizeof(*lend)) || lend->reserved0 || lend->reserved ||
-        lend->flags & ~NIGH_SILENT || lend->tclass >= NIGH_TCLASSES ||
-        nigh_heap_find(context->heap, lend->buffer, lend->bytes, &offset))
+    if (!is_sound(lend) || nigh_heap_find_and_hold(context->heap, lend->buffer, lend->bytes, &offset))
         return -EINVAL;
     rc = nigh_send_check(endpoint);
-    if (rc)
-        return rc;
-    op = nigh_send_create(context, NIGH_SEND_REFER, NIGH_OP_LEND);
-    if (!op)
-        return -ENOMEM;
+    op = rc ? NULL : nigh_send_create(context, NIGH_SEND_REFER, NIGH_OP_LEND);
+    if (!op) {
+        nigh_heap_unhold(context->heap, lend->buffer);
+        return rc ? rc : -ENOMEM;
+    }
     op->refer = NIGH_REFER_LEND;
     op->path = NIGH_PATH_LEND;
     op->bytes = lend->bytes;
     op->key = offset;
-    op->tag = lend->tag;
-    op->imm = lend->imm;
+    op->tag = NIGH_FIELD(lend->tag);
+    op->imm = nigh_field_halves(&lend->imm);
     op->context = lend->context;
     op->tclass = (uint8_t)lend->tclass;
     op->silent = lend->flags & NIGH_SILENT;
     op->held = lend->buffer;
-    nigh_heap_hold(context->heap, lend->buffer);
+    if (!publish(endpoint, op))
+        nigh_send_begin(endpoint, op);
     nigh_count_sent(context, NIGH_PATH_LEND, 1, lend->bytes);
-    nigh_send_begin(endpoint, op);
     return 0;
 }
 

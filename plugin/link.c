@@ -151,7 +151,7 @@ static int queue_answer(struct nigh_endpoint *endpoint, uint64_t head, uint64_t 
     op = nigh_slab_take(&endpoint->context->send_ops);
     if (!op)
         return -ENOMEM;
-    memset(op, 0, sizeof(*op));
+    nigh_slab_zero(op, sizeof(*op));
     if (bytes) {
         op->owned = malloc(bytes);
         if (!op->owned) {

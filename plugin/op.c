@@ -14,7 +14,7 @@ struct nigh_send_op *nigh_send_create(struct nigh_context *context, enum nigh_se
         nigh_cq_unreserve(&context->cq, 1);
         return NULL;
     }
-    memset(op, 0, sizeof(*op));
+    nigh_slab_zero(op, sizeof(*op));
     op->kind = (uint8_t)kind;
     op->op = (uint16_t)what;
     op->id = NIGH_NO_ID;

@@ -178,7 +178,7 @@ static enum nigh_verdict arrive_get(struct nigh_endpoint *endpoint, uint64_t key
     if (!op)
         return NIGH_STAY;
     status = nigh_region_at(&context->regions, key, offset, get.total, NIGH_REMOTE_READ, &from);
-    memset(op, 0, sizeof(*op));
+    nigh_slab_zero(op, sizeof(*op));
     op->kind = NIGH_SEND_REPLY;
     op->id = NIGH_NO_ID;
     op->buffer = from;

@@ -225,12 +225,11 @@ static void route(struct nigh_endpoint *endpoint, const struct nigh_send *send, 
     if (send->flags & (NIGH_SYNC | NIGH_INJECT) && send->bytes <= context->config.body_bytes)
         return;
     if ((forced == NIGH_PATH_HEAP || (forced < 0 && send->bytes >= context->config.heap_from)) &&
-        nigh_heap_find(context->heap, send->buffer, send->bytes, &offset) == 0) {
+        nigh_heap_find_and_hold(context->heap, send->buffer, send->bytes, &offset) == 0) {
         op->refer = NIGH_REFER_HEAP;
         op->path = NIGH_PATH_HEAP;
         op->key = offset;
         op->held = send->buffer;
-        nigh_heap_hold(context->heap, send->buffer);
     } else if (forced == NIGH_PATH_CMA && nigh_plan_peer_reads(endpoint)) {
         op->refer = NIGH_REFER_CMA;
         op->path = NIGH_PATH_CMA;
@@ -248,12 +247,12 @@ static int post_op(struct nigh_endpoint *endpoint, const struct nigh_send *send)
 
     if (!op)
         return -ENOMEM;
-    memset(op, 0, sizeof(*op));
+    nigh_slab_zero(op, sizeof(*op));
     op->id = NIGH_NO_ID;
     op->buffer = send->buffer;
     op->bytes = send->bytes;
-    op->tag = send->tag;
-    op->imm = send->imm;
+    op->tag = NIGH_FIELD(send->tag);
+    op->imm = nigh_field_halves(&send->imm);
     op->context = send->context;
     op->op = NIGH_OP_SEND;
     op->tclass = (uint8_t)send->tclass;

@@ -384,16 +384,33 @@ int nigh_heap_free(struct nigh_heap *heap, void *memory)
     return 0;
 }
 
+static void hold(const struct block *block)
+{
+    if (block->extent->slab)
+        block->extent->slab->uses[block->object]++;
+    else
+        block->extent->holds++;
+}
+
 int nigh_heap_hold(struct nigh_heap *heap, const void *memory)
 {
     struct block block;
 
     if (!block_at(heap, memory, &block))
         return -EINVAL;
-    if (block.extent->slab)
-        block.extent->slab->uses[block.object]++;
-    else
-        block.extent->holds++;
+    hold(&block);
+    return 0;
+}
+
+int nigh_heap_find_and_hold(struct nigh_heap *heap, const void *memory, uint64_t bytes, uint64_t *offset)
+{
+    uint64_t at = (uintptr_t)memory - (uintptr_t)heap->base;
+    struct block block;
+
+    if (!block_at(heap, memory, &block) || bytes > block.end - at)
+        return -EINVAL;
+    hold(&block);
+    *offset = heap->arena->layout.heap_off + at;
     return 0;
 }
 

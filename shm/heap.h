@@ -36,6 +36,8 @@ int nigh_heap_find(const struct nigh_heap *heap, const void *memory, uint64_t by
 /* Counts a use (a lend or a send in flight) of the block that `memory` lies in; free is refused until
  * unhold. -EINVAL. */
 int nigh_heap_hold(struct nigh_heap *heap, const void *memory);
+/* Both at once, for a block that holds all of [memory, memory + bytes). */
+int nigh_heap_find_and_hold(struct nigh_heap *heap, const void *memory, uint64_t bytes, uint64_t *offset);
 /* Undoes one hold; one that there was not is a bug of the caller and asserted. */
 void nigh_heap_unhold(struct nigh_heap *heap, const void *memory);
 
