@@ -106,7 +106,8 @@ struct nigh_endpoint {
 
     uint64_t chunk;                 /* being filled: its arena offset, 0 = none */
     uint32_t chunk_low, chunk_high; /* what is left of it: long messages take from below, others from above */
-    struct nigh_held_chunk *held;   /* full ones, oldest first: a circular queue of NIGH_CHUNKS_HELD_MAX */
+    uint64_t chunk_until; /* it has been read when the peer has read up to here: behind its last piece */
+    struct nigh_held_chunk *held; /* full ones, oldest first: a circular queue of NIGH_CHUNKS_HELD_MAX */
     uint32_t held_head, held_count;
     struct nigh_pace pace;
     struct nigh_timed timed[NIGH_TIMED_MAX]; /* a circular queue */

@@ -62,7 +62,9 @@ bool nigh_large_reclaim(struct nigh_endpoint *endpoint, bool all)
  * endpoint starves. */
 static void give_begun_chunk(struct nigh_endpoint *endpoint)
 {
-    if (!endpoint->chunk || endpoint->flow.head || nigh_ring_consumed(&endpoint->tx) != endpoint->tx.next)
+    uint64_t consumed = nigh_ring_consumed(&endpoint->tx);
+
+    if (!endpoint->chunk || endpoint->flow.head || consumed == UINT64_MAX || consumed < endpoint->chunk_until)
         return;
     nigh_pool_give(&endpoint->context->pool, endpoint->chunk);
     endpoint->chunk = 0;
@@ -109,7 +111,7 @@ static int next_chunk(struct nigh_endpoint *endpoint)
     }
     if (endpoint->chunk) {
         at = (endpoint->held_head + endpoint->held_count++) % NIGH_CHUNKS_HELD_MAX;
-        endpoint->held[at] = (struct nigh_held_chunk){endpoint->chunk, endpoint->tx.next};
+        endpoint->held[at] = (struct nigh_held_chunk){endpoint->chunk, endpoint->chunk_until};
         endpoint->chunk = 0;
     }
     if (take_chunk(endpoint, &offset))
@@ -117,6 +119,7 @@ static int next_chunk(struct nigh_endpoint *endpoint)
     endpoint->chunk = offset;
     endpoint->chunk_low = 0;
     endpoint->chunk_high = NIGH_CHUNK;
+    endpoint->chunk_until = endpoint->tx.next;
     return 0;
 }
 
@@ -141,6 +144,15 @@ static uint64_t cut(struct nigh_endpoint *endpoint, const struct nigh_send_op *o
     }
     endpoint->chunk_low += lines;
     return endpoint->chunk + endpoint->chunk_low - lines;
+}
+
+/*
+ * A slot that names a piece of the chunk has been published. Messages without one do not count: a reader that has read a
+ * chunk says so as soon as it finds nothing more, but of them only when they have used up a quarter of the ring.
+ */
+static void chunk_named(struct nigh_endpoint *endpoint)
+{
+    endpoint->chunk_until = endpoint->tx.next;
 }
 
 /* Copies the next piece of `op`, at most `want` bytes, into a chunk. Returns its bytes, 0 when no chunk is free. */
@@ -192,6 +204,7 @@ int nigh_large_whole(struct nigh_endpoint *endpoint, const struct nigh_send *sen
         endpoint,
         nigh_head_make(NIGH_K_WHOLE, 0, send->tclass, (uint32_t)strategy->receiver << NIGH_F_KERNEL_SHIFT),
         send->tag, send->imm, &piece, sizeof(piece));
+    chunk_named(endpoint);
     nigh_plan_sent_short(endpoint);
     return 0;
 }
@@ -220,6 +233,7 @@ bool nigh_large_flow(struct nigh_endpoint *endpoint)
             break;
         nigh_link_send(endpoint, nigh_head_make(NIGH_K_PIECE, 0, 0, op->piece_flags), op->id, 0, &piece,
                        sizeof(piece));
+        chunk_named(endpoint);
         visit += piece.bytes;
         if (op->sent < op->allowed)
             continue;
@@ -252,6 +266,8 @@ int nigh_large_start(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
     first.bytes = copy_piece(endpoint, op, op->piece, &first.line);
     nigh_link_send(endpoint, nigh_head_make(wire_kind(op), 0, op->tclass, flags | op->piece_flags),
                    remote ? op->key : op->tag, remote ? op->offset : op->imm, &first, sizeof(first));
+    if (first.bytes)
+        chunk_named(endpoint);
     if (op->sent == op->bytes) {
         all_sent(endpoint, op);
     } else if (op->sent < op->allowed) {

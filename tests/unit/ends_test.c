@@ -171,6 +171,37 @@ static void test_chunks_outlive_the_connection(void **state)
         assert_int_equal(in[i], 0x11);
 }
 
+/* The last chunk that may be used was read, and short messages since, of which the reader keeps quiet for a while: the next
+ * long message must not wait for them. */
+static void test_chunks_do_not_wait_for_short_messages(void **state)
+{
+    enum { LONG = 4000, A_CHUNK = 16, SHORT = 3 };
+    struct nigh_endpoint *to_b, *to_c;
+
+    (void)state;
+    setenv("NIGH_SPAN", "131072", 1);
+    hosted_open(&a, job, 0, 0);
+    unsetenv("NIGH_SPAN");
+    hosted_open(&b, job, 1, 0);
+    hosted_open(&c, job, 2, 0);
+    to_b = hosted_connect(&a, 1);
+    to_c = hosted_connect(&a, 2);
+    while (hosted_state(&a, to_b) != NIGH_READY || hosted_state(&a, to_c) != NIGH_READY) {
+        hosted_turns(&a, &b, 1);
+        hosted_poll(&c);
+    }
+    /* One of the two chunks is the other peer's, who does not read. */
+    assert_int_equal(hosted_send(to_c, 1000, 1, out, LONG, 0), 0);
+    for (unsigned i = 0; i < 4 * (A_CHUNK + SHORT); i++) {
+        unsigned bytes = i % (A_CHUNK + SHORT) < A_CHUNK ? LONG : 8;
+
+        assert_int_equal(hosted_recv(&b, NULL, i, 1, in, LONG, 0), 0);
+        assert_int_equal(hosted_send(to_b, i, 1, out, bytes, 0), 0);
+        assert_int_equal(hosted_until(&b, &a, NIGH_OP_RECV, i)->status, 0);
+        hosted_turns(&a, &b, 3);
+    }
+}
+
 /* The peer leaves while its messages are unread, and connects again before we have looked. */
 static void test_messages_of_an_earlier_connection(void **state)
 {
@@ -270,6 +301,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup_teardown(test_sleeper_and_a_long_copy, start, stop),
     cmocka_unit_test_setup_teardown(test_descriptor_beside_a_sleeper, start, stop),
     cmocka_unit_test_setup_teardown(test_chunks_outlive_the_connection, start, stop),
+    cmocka_unit_test_setup_teardown(test_chunks_do_not_wait_for_short_messages, start, stop),
     cmocka_unit_test_setup_teardown(test_messages_of_an_earlier_connection, start, stop),
     cmocka_unit_test_setup_teardown(test_endpoint_of_a_completion, start, stop),
     cmocka_unit_test_setup_teardown(test_connections_without_end, start, stop),
