@@ -27,6 +27,17 @@ static void sleep_ms(unsigned ms)
     nanosleep(&time, NULL);
 }
 
+/* The words that both sides see. */
+static void tell(struct pair *pair, unsigned word, uint64_t value)
+{
+    __atomic_store_n(&pair->shared[word], value, __ATOMIC_SEQ_CST);
+}
+
+static uint64_t told(struct pair *pair, unsigned word)
+{
+    return __atomic_load_n(&pair->shared[word], __ATOMIC_SEQ_CST);
+}
+
 static int read_note(struct pair_end *end, struct nigh_endpoint *of, struct nigh_note *out)
 {
     uint64_t bytes = sizeof(*out);
@@ -128,7 +139,7 @@ static void line(struct pair *pair)
         second = note_of(reads, reads->peer);
         check_fields(&second);
         CHECK(second.serial >= 1);
-        pair->shared[0] = second.serial;
+        tell(pair, 0, second.serial);
     }
     pair_meet();
     if (writes) {
@@ -139,7 +150,7 @@ static void line(struct pair *pair)
     pair_meet();
     if (reads) {
         second = note_of(reads, reads->peer);
-        CHECK(second.serial > pair->shared[0]);
+        CHECK(second.serial > told(pair, 0));
         CHECK_INT(strlen(second.site), sizeof(second.site) - 1);
         CHECK(second.site[3] == '?' && second.site[38] == 'x');
     }
@@ -168,7 +179,7 @@ static void torn(struct pair *pair)
     uint32_t seen = 0;
 
     both_ready(pair);
-    for (uint64_t i = 1; writes && i <= 300000 && !pair->shared[0]; i++) {
+    for (uint64_t i = 1; writes && i <= 300000 && !told(pair, 0); i++) {
         struct nigh_note note = {.size = sizeof(note),
                                  .state = NIGH_NOTE_RUNNING,
                                  .op = (uint32_t)i,
@@ -197,7 +208,7 @@ static void torn(struct pair *pair)
             CHECK_INT(note.site[i], 'a' + (int)(last % 26));
     }
     if (reads)
-        pair->shared[0] = 1;
+        tell(pair, 0, 1);
     pair_meet();
 }
 
@@ -274,13 +285,13 @@ static void answers(struct pair *pair)
     both_ready(pair);
     if (waits) {
         write_note(waits, NIGH_NOTE_BLOCKED);
-        pair->shared[0] = 1;
+        tell(pair, 0, 1);
         for (unsigned i = 0; i < 20; i++)
             CHECK_INT(nigh->wait(waits->context, 20000 * MS), -EINTR);
         CHECK_INT(pair_stats(waits).rescues, 0);
     }
     if (asks) {
-        while (!pair->shared[0])
+        while (!told(pair, 0))
             sleep_ms(1);
         sleep_ms(5);
         for (unsigned i = 0; i < 20; i++) {
@@ -304,22 +315,22 @@ static void answers_late(struct pair *pair)
     both_ready(pair);
     if (late) {
         write_note(late, NIGH_NOTE_BLOCKED);
-        pair->shared[0] = 1;
-        while (pair->shared[0] == 1)
+        tell(pair, 0, 1);
+        while (told(pair, 0) == 1)
             sleep_ms(1);
-        while (pair->shared[0] == 2)
+        while (told(pair, 0) == 2)
             CHECK_INT(nigh->poll_completions(late->context, &done, 1), 0);
         write_note(late, NIGH_NOTE_RUNNING);
     }
     if (asks) {
-        while (!pair->shared[0])
+        while (!told(pair, 0))
             sleep_ms(1);
         CHECK(!is_checked(asks, nudge(asks->peer), 30));
-        pair->shared[0] = 2;
+        tell(pair, 0, 2);
         /* The first pass may have found the end of attaching, which is not nothing. */
         for (unsigned i = 0; !is_checked(asks, nudge(asks->peer), 100); i++)
             CHECK(i < 50);
-        pair->shared[0] = 3;
+        tell(pair, 0, 3);
     }
     pair_meet();
     if (asks) {
@@ -327,15 +338,15 @@ static void answers_late(struct pair *pair)
         struct nigh_note before = note_of(asks, asks->peer);
 
         CHECK_INT(before.state, NIGH_NOTE_RUNNING);
-        pair->shared[1] = before.serial;
-        pair->shared[2] = nudge(asks->peer);
+        tell(pair, 1, before.serial);
+        tell(pair, 2, nudge(asks->peer));
     }
     pair_meet();
     pair_pump_ms(20);
     pair_meet();
     if (asks) {
-        CHECK(note_of(asks, asks->peer).checked < pair->shared[2]);
-        CHECK_INT(note_of(asks, asks->peer).serial, pair->shared[1]);
+        CHECK(note_of(asks, asks->peer).checked < told(pair, 2));
+        CHECK_INT(note_of(asks, asks->peer).serial, told(pair, 1));
     }
     pair_meet();
 }
@@ -356,7 +367,7 @@ static void by_descriptor(struct pair *pair)
     }
     pair_meet();
     /* Again and again: the first may find the end of attaching, which is not nothing. */
-    for (unsigned i = 0; asks && !pair->shared[0]; i++) {
+    for (unsigned i = 0; asks && !told(pair, 0); i++) {
         CHECK(i < 5000);
         nudge(asks->peer);
         sleep_ms(2);
@@ -364,7 +375,7 @@ static void by_descriptor(struct pair *pair)
     if (waits) {
         while (note_of(waits, NULL).checked == 0)
             CHECK_INT(nigh->poll_completions(waits->context, &done, 1), 0);
-        pair->shared[0] = 1;
+        tell(pair, 0, 1);
         while ((rc = nigh->wait_fd(waits->context, &fd)) == -EAGAIN)
             CHECK_INT(nigh->poll_completions(waits->context, &done, 1), 0);
         CHECK_INT(rc, 0);
@@ -497,8 +508,8 @@ static void deadlock(struct pair *pair)
             CHECK_INT(count, 0);
             CHECK(now_ns() - start < 20000 * MS);
         }
-        pair->shared[i] = 1;
-        while (!pair->shared[1 - i])
+        tell(pair, i, 1);
+        while (!told(pair, 1 - i))
             CHECK_INT(nigh->poll_completions(end->context, &done, 1), 0);
         CHECK_INT(nigh->cancel(end->context, 1), 0);
         (void)pair_await(end, NIGH_OP_RECV, 1);

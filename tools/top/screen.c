@@ -8,11 +8,12 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <term.h>
 #include <unistd.h>
 
 struct window {
     int top, left; /* what of the text is in the corner */
-    int lines;     /* of the text */
+    int rows;      /* of the text */
     bool paused;
 };
 
@@ -59,8 +60,8 @@ static void show(const struct top_job *job, struct window *window)
             show_line(row, line, window, row);
         else if (row >= 2 + window->top && row - window->top < LINES - 1)
             show_line(row - window->top, line, window, row);
-    window->lines = row;
-    last = window->lines - LINES + 1;
+    window->rows = row;
+    last = window->rows - LINES + 1;
     if (window->top > (last > 0 ? last : 0))
         window->top = last > 0 ? last : 0;
     attrset(A_DIM);
@@ -119,8 +120,13 @@ static bool handle(int key, struct window *window)
 
 static int start(void)
 {
-    /* initscr() would end the program by itself where the terminal is not known. */
-    if (!newterm(NULL, stdout, stdin)) {
+    int known = 0;
+    /* Asked first: newterm() keeps memory when it fails, and initscr() would end the program by itself. */
+    bool found = setupterm(NULL, STDOUT_FILENO, &known) == OK;
+
+    if (found)
+        del_curterm(cur_term);
+    if (!found || !newterm(NULL, stdout, stdin)) {
         fprintf(stderr, "nigh-top: the terminal \"%s\" is not known here: set TERM, or use --once\n",
                 getenv("TERM") ? getenv("TERM") : "");
         return 1;
