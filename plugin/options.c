@@ -19,7 +19,7 @@ const char nigh_config_help[] =
     "NIGH_HUGE=0|1                   ask for huge pages (default 0)\n"
     "NIGH_HEAP=BYTES                 space reserved for heap memory (default half of memory; K, M, G, T)\n"
     "NIGH_POOL=BYTES                 space reserved for chunks of large messages (default 256M)\n"
-    "NIGH_SPAN=BYTES                 chunks in rotation (default 2M)\n"
+    "NIGH_SPAN=BYTES                 chunks in rotation (default 2M, or NIGH_TUNE)\n"
     "NIGH_RING=SLOTS                 64-byte slots of a busy pair's ring, 64..65536 (default 128)\n"
     "NIGH_EAGER=BYTES                sends up to this complete before they are matched (default 64K)\n"
     "NIGH_BODY=BYTES                 messages up to this travel inside the ring, 40..2088 (default 1024)\n"
@@ -185,11 +185,21 @@ static void read_tune(struct reader *reader, struct nigh_config *out)
         reader->error = -EINVAL;
 }
 
+#define SPAN_LEAST (1u << 17)
+
 static uint64_t body_default(const struct nigh_config *config)
 {
     uint32_t most = config->tune.ring_max;
 
     return most < NIGH_SLOT_PAYLOAD ? NIGH_SLOT_PAYLOAD : most > NIGH_BODY_MAX ? NIGH_BODY_MAX : most;
+}
+
+/* One pool for all peers and sizes: the span of what pairs begin with. */
+static uint64_t span_default(const struct nigh_config *config)
+{
+    uint32_t span = config->tune.strategy[config->tune.near].span;
+
+    return span > SPAN_LEAST ? span : SPAN_LEAST;
 }
 
 static void read_sizes(struct reader *reader, const struct nigh_open *options, struct nigh_config *out)
@@ -200,7 +210,7 @@ static void read_sizes(struct reader *reader, const struct nigh_open *options, s
     out->heap_bytes = number(reader, "NIGH_HEAP", options->heap_bytes, default_heap(out->ranks), 1 << 16,
                              UINT64_C(1) << 42);
     out->pool_bytes = number(reader, "NIGH_POOL", options->pool_bytes, 256 << 20, 1 << 18, UINT64_C(1) << 37);
-    out->span_bytes = number(reader, "NIGH_SPAN", 0, 2 << 20, 1 << 17, UINT64_C(1) << 37);
+    out->span_bytes = number(reader, "NIGH_SPAN", 0, span_default(out), SPAN_LEAST, UINT64_C(1) << 37);
     out->ring_slots = (uint32_t)number(reader, "NIGH_RING", options->ring_slots, 128, 64, 65536);
     if (!power_of_two(out->ring_slots)) {
         snprintf(shown, sizeof(shown), "%u", out->ring_slots);

@@ -27,7 +27,7 @@ enum {
 struct nigh_strategy {
     uint8_t sender, receiver; /* enum nigh_copy_kernel */
     uint8_t reserved[2];
-    uint32_t span;  /* bytes of chunks in rotation */
+    uint32_t span;  /* bytes of chunks in rotation: one pool serves all, that of tune.near counts */
     uint32_t piece; /* the largest piece; a multiple of 4 KiB */
     /* Only for messages of at least so many bytes: a reader that writes past its cache wins every timing, but its
      * program then finds the data in memory. */

@@ -124,11 +124,3 @@ void nigh_pool_give(struct nigh_pool *pool, uint64_t offset)
     else
         push(pool, (uint32_t)chunk);
 }
-
-void nigh_pool_set_span(struct nigh_pool *pool, uint64_t span_bytes)
-{
-    pool->span = span_of(pool, span_bytes);
-    /* The oldest go: they are the ones that no cache holds any more. */
-    while (pool->count && rotating(pool) > pool->span)
-        pool->parked[pool->parked_count++] = pop(pool);
-}

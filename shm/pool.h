@@ -20,7 +20,7 @@ struct nigh_pool {
     uint32_t span;      /* rotate over this many; over more only while none is free */
     uint32_t *queue;    /* free chunks in rotation, a circular FIFO: oldest freed first */
     uint32_t head, count;
-    uint32_t *parked; /* free chunks that a narrower span has put aside, a stack */
+    uint32_t *parked; /* free chunks beyond the span, put aside, a stack */
     uint32_t parked_count;
     uint8_t *taken; /* a byte for each chunk: in the hands of a caller */
     bool refused;   /* a commit failed while there were other chunks: no more are asked for */
@@ -37,12 +37,8 @@ void nigh_pool_destroy(struct nigh_pool *pool);
  * -ENOMEM (logged by the arena): there is none at all and no memory for one, or the pool has no bytes.
  */
 int nigh_pool_take(struct nigh_pool *pool, uint64_t *offset);
-/* Back into the rotation, or aside while it is wider than the span. `offset` as taken; anything else is a bug
- * of the caller and asserted. */
+/* Back into the rotation, or aside while that is wider than the span: those are the first to be taken beyond it. `offset`
+ * as taken; anything else is a bug of the caller and asserted. */
 void nigh_pool_give(struct nigh_pool *pool, uint64_t offset);
-
-/* Widens or narrows the rotation. Narrowing puts chunks aside, now or when they come back; they keep their
- * memory and are the first to be used when it widens. */
-void nigh_pool_set_span(struct nigh_pool *pool, uint64_t span_bytes);
 
 #endif
