@@ -36,6 +36,7 @@ static int query_context(struct nigh_context *context, void *out, uint64_t *byte
         .atomic_bytes = NIGH_ATOMIC_BYTES,
         .posted = context->matcher.posted_count,
         .unexpected = context->matcher.arrived_count,
+        .crowded = context->crowd.full,
     };
 
     return nigh_query_answer(&facts, sizeof(facts), out, bytes);

@@ -103,13 +103,36 @@ static ssize_t readfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr_t *
     return rc;
 }
 
+static __attribute__((noinline)) ssize_t read_idle(struct nigh_fi_cq *cq, void *buf, size_t count)
+{
+    ssize_t rc = -FI_EAGAIN;
+    uint64_t start;
+
+    if (!nigh_fi_idle_wait(&cq->idle, cq->solo))
+        return rc;
+    start = nigh_fi_now();
+    do
+        for (int i = 0; i < 4 && rc == -FI_EAGAIN; i++)
+            rc = read_solo(cq, cq->solo, buf, count, NULL);
+    while (rc == -FI_EAGAIN && nigh_fi_idle_more(&cq->idle, start));
+    nigh_fi_idle_result(&cq->idle, rc != -FI_EAGAIN);
+    return rc;
+}
+
 static ssize_t cq_read(struct fid_cq *fid, void *buf, size_t count)
 {
     struct nigh_fi_cq *cq = cq_of(fid);
+    ssize_t rc;
 
-    if (NIGH_FI_LIKELY(!cq->domain->locked && cq->solo && cq->head == cq->tail && count))
-        return read_solo(cq, cq->solo, buf, count, NULL);
-    return readfrom(fid, buf, count, NULL);
+    if (NIGH_FI_UNLIKELY(cq->domain->locked || !cq->solo || cq->head != cq->tail || !count))
+        return readfrom(fid, buf, count, NULL);
+    if (NIGH_FI_UNLIKELY(cq->idle.left_ns != 0))
+        nigh_fi_idle_back(&cq->idle);
+    rc = read_solo(cq, cq->solo, buf, count, NULL);
+    if (rc == -FI_EAGAIN)
+        return read_idle(cq, buf, count);
+    cq->idle.empty = cq->idle.missed = 0;
+    return rc;
 }
 
 static ssize_t sreadfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr_t *source, const void *cond,

@@ -64,7 +64,12 @@ struct nigh_endpoint *nigh_fi_peer_connect(struct nigh_fi_ep *ep, fi_addr_t addr
         *rc = -FI_EOPBADSTATE;
     else if (!av || address >= av->count || !av->entries[address].used)
         *rc = -FI_EINVAL;
-    else if (ep->peer_count < av->count)
+    if (*rc) {
+        nigh_fi_log(NIGH_FI_INFO, "no peer %lld: %s", (long long)address,
+                    ep->context ? "the vector has no such address" : "the endpoint is not enabled");
+        return NULL;
+    }
+    if (ep->peer_count < av->count)
         *rc = grow(ep, av->count);
     if (!*rc)
         *rc = connect_to(ep, &av->entries[address].address, address, &ep->peers[address]);

@@ -8,6 +8,7 @@
 #ifndef NIGH_LIBFABRIC_PROVIDER_H
 #define NIGH_LIBFABRIC_PROVIDER_H
 
+#include "hosts/libfabric/idle.h"
 #include "nigh/transport.h"
 
 #include <pthread.h>
@@ -153,6 +154,7 @@ struct nigh_fi_cq {
     struct nigh_fi_ep **eps;
     uint32_t ep_count;
     uint32_t refs; /* endpoints bound, enabled or not */
+    struct nigh_fi_idle idle;
     struct nigh_fi_waiter waiter;
 };
 

@@ -402,7 +402,9 @@ struct nigh_query_context {
     uint64_t heap_bytes, heap_used;
     uint64_t inject_bytes, eager_bytes, atomic_bytes;
     uint32_t posted, unexpected; /* receives waiting, messages waiting */
-    uint64_t reserved[6];
+    uint32_t crowded; /* more ranks than CPUs for them: whoever polls and finds nothing had better yield */
+    uint32_t reserved0;
+    uint64_t reserved[5];
 };
 
 struct nigh_query_endpoint {

@@ -310,7 +310,9 @@ static const struct place abi[] = {
     FIELD(nigh_query_context, atomic_bytes, 80, 8),
     FIELD(nigh_query_context, posted, 88, 4),
     FIELD(nigh_query_context, unexpected, 92, 4),
-    FIELD(nigh_query_context, reserved, 96, 48),
+    FIELD(nigh_query_context, crowded, 96, 4),
+    FIELD(nigh_query_context, reserved0, 100, 4),
+    FIELD(nigh_query_context, reserved, 104, 40),
 
     STRUCT(nigh_query_endpoint, 96),
     FIELD(nigh_query_endpoint, size, 0, 4),

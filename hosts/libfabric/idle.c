@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* hosts/libfabric/idle.c - see idle.h. */
+#include "hosts/libfabric/idle.h"
+#include "hosts/libfabric/provider.h"
+
+#include <sched.h>
+#include <time.h>
+
+#define ASK_EVERY   1024u /* empty looks between two questions whether it is crowded */
+#define YIELD_EVERY 32u   /* empty looks between two questions whether the host ever yields */
+#define TIGHT_NS    250u  /* looks that come faster are of a host that does not */
+#define NOTE_EVERY \
+    16u /* empty looks between two notes of the time, while the host seems to come right back */
+#define VOTES_MAX 8u
+#define VOTES_FOR 4u
+#define SHORT_NS  300u /* whoever is away for less looks often enough */
+#define LONG_NS \
+    3000u /* whoever is away for more computes, or others run meanwhile: looking on would only cost */
+#define MISSES_MAX 16u /* then what is waited for takes longer than any spin */
+
+uint64_t nigh_fi_now(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+void nigh_fi_idle_back(struct nigh_fi_idle *idle)
+{
+    uint64_t away = nigh_fi_now() - idle->left_ns;
+
+    idle->left_ns = 0;
+    if (away < SHORT_NS || away > LONG_NS) {
+        idle->votes -= idle->votes > 0;
+    } else {
+        idle->votes += idle->votes < VOTES_MAX;
+        /* As long as the detour: at worst that doubles what waiting costs. */
+        if (idle->votes >= VOTES_FOR)
+            idle->spin_ns = (uint32_t)away;
+    }
+    if (idle->votes < VOTES_FOR)
+        idle->spin_ns = 0;
+}
+
+static bool ask(const struct nigh_fi_ep *ep)
+{
+    struct nigh_query_context facts = {.size = sizeof(facts)};
+    uint64_t bytes = sizeof(facts);
+
+    return ep->nigh->query(ep->context, NULL, NIGH_QUERY_CONTEXT, &facts, &bytes) == 0 && facts.crowded;
+}
+
+/* Hosts that yield by themselves must not pay twice. */
+static void give_way(struct nigh_fi_idle *idle)
+{
+    uint64_t now;
+
+    if (idle->empty % YIELD_EVERY)
+        return;
+    now = nigh_fi_now();
+    if (now - idle->tight_ns < YIELD_EVERY * TIGHT_NS)
+        sched_yield();
+    idle->tight_ns = nigh_fi_now();
+}
+
+bool nigh_fi_idle_wait(struct nigh_fi_idle *idle, const struct nigh_fi_ep *ep)
+{
+    if (idle->empty++ % ASK_EVERY == 0)
+        idle->crowded = ask(ep);
+    if (idle->crowded) {
+        give_way(idle);
+        return false;
+    }
+    if (idle->spin_ns && idle->missed < MISSES_MAX)
+        return true;
+    if (idle->empty % NOTE_EVERY == 0)
+        idle->left_ns = nigh_fi_now();
+    return false;
+}
+
+void nigh_fi_idle_result(struct nigh_fi_idle *idle, bool found)
+{
+    if (found) {
+        idle->missed = idle->empty = 0;
+        return;
+    }
+    idle->missed++;
+    idle->left_ns = nigh_fi_now();
+}

@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Remote memory through libfabric's calls: reads, writes, atomics, keys, and the counters that tell of them. */
+#include "tests/support/fi.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { ROOM = 1 << 18, KEY = 77 };
+
+static struct fi_lab lab;
+static char near[ROOM], far[ROOM];
+static struct fid_mr *region;
+
+#define TX (&lab.side[0])
+#define RX (&lab.side[1])
+
+static void register_far(void)
+{
+    FI_OK(fi_mr_reg(lab.domain, far, ROOM, FI_REMOTE_READ | FI_REMOTE_WRITE, 0, KEY, 0, &region, NULL));
+    assert_int_equal(fi_mr_key(region), KEY);
+    for (int i = 0; i < ROOM; i++) {
+        near[i] = (char)(i * 3 + 1);
+        far[i] = (char)(i * 5 + 2);
+    }
+}
+
+static int open_all(void **state)
+{
+    (void)state;
+    fi_lab_open(&lab, &(struct fi_wish){0});
+    register_far();
+    return 0;
+}
+
+static int open_counting(void **state)
+{
+    (void)state;
+    fi_lab_open(&lab, &(struct fi_wish){.counters = true, .selective = FI_SELECTIVE_COMPLETION});
+    register_far();
+    return 0;
+}
+
+static int close_all(void **state)
+{
+    (void)state;
+    if (region)
+        FI_OK(fi_close(&region->fid));
+    region = NULL;
+    fi_lab_close(&lab);
+    return 0;
+}
+
+/* ---- reads and writes ---------------------------------------------------------------------------------- */
+
+static void writes_and_reads(void **state)
+{
+    static const size_t sizes[] = {1, 8, 100, 5000, 200000};
+
+    (void)state;
+    for (int i = 0; i < 5; i++) {
+        struct fi_cq_tagged_entry done;
+
+        FI_OK(fi_write(TX->ep, near, sizes[i], NULL, TX->peer, 64, KEY, &near[1]));
+        done = fi_await(&lab, TX->tx);
+        assert_ptr_equal(done.op_context, &near[1]);
+        assert_int_equal(done.flags, FI_RMA | FI_WRITE);
+        assert_memory_equal(far + 64, near, sizes[i]);
+        assert_int_equal(far[63], (char)(63 * 5 + 2));
+        memset(near, 0, sizes[i]);
+        FI_OK(fi_read(TX->ep, near, sizes[i], NULL, TX->peer, 64, KEY, &near[2]));
+        done = fi_await(&lab, TX->tx);
+        assert_int_equal(done.flags, FI_RMA | FI_READ);
+        assert_memory_equal(far + 64, near, sizes[i]);
+    }
+}
+
+static void vectors(void **state)
+{
+    struct iovec parts[3] = {{near, 10}, {near + 100, 5000}, {near + 6000, 1}};
+
+    (void)state;
+    FI_OK(fi_writev(TX->ep, parts, NULL, 3, TX->peer, 0, KEY, NULL));
+    fi_await(&lab, TX->tx);
+    assert_memory_equal(far, near, 10);
+    assert_memory_equal(far + 10, near + 100, 5000);
+    assert_int_equal(far[5010], near[6000]);
+    memset(near, 0, sizeof(near));
+    FI_OK(fi_readv(TX->ep, parts, NULL, 3, TX->peer, 0, KEY, &parts));
+    assert_ptr_equal(fi_await(&lab, TX->tx).op_context, &parts);
+    assert_memory_equal(far, near, 10);
+    assert_memory_equal(far + 10, near + 100, 5000);
+    assert_int_equal(far[5010], near[6000]);
+    assert_int_equal(near[10], 0);
+}
+
+static void injected(void **state)
+{
+    (void)state;
+    FI_OK(fi_inject_write(TX->ep, near, 1000, TX->peer, 0, KEY));
+    memset(near, 0, 1000);
+    FI_OK(fi_read(TX->ep, near, 8, NULL, TX->peer, 4096, KEY, &near[5]));
+    assert_ptr_equal(fi_await(&lab, TX->tx).op_context, &near[5]);
+    fi_quiet(&lab, TX->tx);
+    assert_int_equal(far[999], (char)(999 * 3 + 1));
+    FI_GIVES(fi_inject_write(TX->ep, near, 1025, TX->peer, 0, KEY), -FI_EINVAL);
+}
+
+static void data_is_told(void **state)
+{
+    struct fi_cq_tagged_entry done;
+
+    (void)state;
+    FI_OK(fi_writedata(TX->ep, near, 100, NULL, 0xabcd, TX->peer, 0, KEY, NULL));
+    done = fi_await(&lab, RX->rx);
+    assert_int_equal(done.flags, FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA);
+    assert_int_equal(done.data, 0xabcd);
+    assert_memory_equal(far, near, 100);
+    fi_await(&lab, TX->tx);
+}
+
+static void refused(void **state)
+{
+    struct fid_mr *again;
+
+    (void)state;
+    FI_OK(fi_write(TX->ep, near, 8, NULL, TX->peer, 0, KEY + 1, &near[3]));
+    assert_int_equal(fi_await_error(&lab, TX->tx).err, FI_EACCES);
+    FI_OK(fi_read(TX->ep, near, 8, NULL, TX->peer, ROOM - 7, KEY, &near[3]));
+    assert_int_equal(fi_await_error(&lab, TX->tx).err, ERANGE);
+    FI_GIVES(fi_mr_reg(lab.domain, near, 8, FI_REMOTE_READ, 0, KEY, 0, &again, NULL), -FI_ENOKEY);
+    FI_GIVES(fi_mr_reg(lab.domain, near, 8, FI_REMOTE_READ, 0, UINT64_C(1) << 63, 0, &again, NULL),
+             -FI_EKEYREJECTED);
+    FI_OK(fi_close(&region->fid));
+    region = NULL;
+    FI_OK(fi_write(TX->ep, near, 8, NULL, TX->peer, 0, KEY, &near[3]));
+    assert_int_equal(fi_await_error(&lab, TX->tx).err, FI_EACCES);
+}
+
+/* Memory that was registered before the endpoint came is there for it, too. */
+static void later_endpoint(void **state)
+{
+    struct fi_side late = {0};
+    fi_addr_t address;
+
+    (void)state;
+    fi_side_open(&lab, &(struct fi_wish){0}, &late);
+    address = fi_side_insert(TX, late.name);
+    FI_OK(fi_write(TX->ep, near, 8, NULL, address, 0, KEY, &near[3]));
+    for (int i = 0; i < 100000 && memcmp(near, far, 8) != 0; i++) {
+        fi_cq_read(late.rx, NULL, 0);
+        fi_pump(&lab);
+    }
+    assert_memory_equal(near, far, 8);
+    fi_side_close(&late);
+}
+
+/* ---- atomics ------------------------------------------------------------------------------------------- */
+
+static void sums_and_swaps(void **state)
+{
+    uint64_t *target = (uint64_t *)(void *)far, add[2] = {5, 7}, old[2] = {0, 0}, expect = 15, value = 99;
+    struct fi_cq_tagged_entry done;
+    size_t count = 0;
+
+    (void)state;
+    target[0] = 10;
+    target[1] = 20;
+    FI_OK(fi_atomicvalid(TX->ep, FI_UINT64, FI_SUM, &count));
+    assert_int_equal(count, 128);
+    FI_OK(fi_atomic(TX->ep, add, 2, NULL, TX->peer, 0, KEY, FI_UINT64, FI_SUM, &add));
+    done = fi_await(&lab, TX->tx);
+    assert_int_equal(done.flags, FI_ATOMIC | FI_WRITE);
+    assert_int_equal(target[0], 15);
+    assert_int_equal(target[1], 27);
+    FI_OK(
+        fi_fetch_atomic(TX->ep, NULL, 2, NULL, old, NULL, TX->peer, 0, KEY, FI_UINT64, FI_ATOMIC_READ, &old));
+    done = fi_await(&lab, TX->tx);
+    assert_int_equal(done.flags, FI_ATOMIC | FI_READ);
+    assert_ptr_equal(done.op_context, &old);
+    assert_int_equal(old[1], 27);
+    FI_OK(fi_compare_atomic(TX->ep, &value, 1, NULL, &expect, NULL, old, NULL, TX->peer, 0, KEY, FI_UINT64,
+                            FI_CSWAP, NULL));
+    fi_await(&lab, TX->tx);
+    assert_int_equal(old[0], 15);
+    assert_int_equal(target[0], 99);
+    FI_OK(fi_inject_atomic(TX->ep, add, 1, TX->peer, 8, KEY, FI_UINT64, FI_ATOMIC_WRITE));
+    FI_OK(fi_fetch_atomic(TX->ep, add, 1, NULL, old, NULL, TX->peer, 8, KEY, FI_UINT64, FI_BXOR, NULL));
+    fi_await(&lab, TX->tx);
+    assert_int_equal(old[0], 5);
+    assert_int_equal(target[1], 0);
+}
+
+static void atomics_that_are_none(void **state)
+{
+    size_t count;
+    char one = 1;
+
+    (void)state;
+    FI_GIVES(fi_atomicvalid(TX->ep, FI_DOUBLE_COMPLEX, FI_SUM, &count), -FI_EOPNOTSUPP);
+    FI_GIVES(fi_atomicvalid(TX->ep, FI_DOUBLE, FI_BXOR, &count), -FI_EOPNOTSUPP);
+    FI_GIVES(fi_atomicvalid(TX->ep, FI_INT8, FI_CSWAP, &count), -FI_EOPNOTSUPP);
+    FI_GIVES(fi_compare_atomicvalid(TX->ep, FI_INT8, FI_SUM, &count), -FI_EOPNOTSUPP);
+    FI_OK(fi_compare_atomicvalid(TX->ep, FI_INT8, FI_CSWAP, &count));
+    FI_GIVES(fi_atomic(TX->ep, &one, 2000, NULL, TX->peer, 0, KEY, FI_INT8, FI_SUM, NULL), -FI_EINVAL);
+    FI_GIVES(fi_atomic(TX->ep, &one, 1, NULL, TX->peer, 0, KEY, (enum fi_datatype)99, FI_SUM, NULL),
+             -FI_EOPNOTSUPP);
+}
+
+/* ---- counters ------------------------------------------------------------------------------------------ */
+
+static void await_count(struct fid_cntr *cntr, uint64_t value)
+{
+    for (int i = 0; i < 1000000 && fi_cntr_read(cntr) < value; i++)
+        fi_pump(&lab);
+    assert_int_equal(fi_cntr_read(cntr), value);
+}
+
+/* Without FI_COMPLETION nothing is shown, and everything counted. */
+static void counted(void **state)
+{
+    uint64_t one = 1, old;
+
+    (void)state;
+    for (int i = 0; i < 10; i++) {
+        FI_OK(fi_trecv(RX->ep, far, 8, NULL, FI_ADDR_UNSPEC, 1, 0, NULL));
+        FI_OK(i % 2 ? fi_tsend(TX->ep, near, 8, NULL, TX->peer, 1, NULL)
+                    : fi_tinject(TX->ep, near, 8, TX->peer, 1));
+        FI_OK(fi_write(TX->ep, near, 8, NULL, TX->peer, 0, KEY, NULL));
+        FI_OK(fi_inject_write(TX->ep, near, 8, TX->peer, 0, KEY));
+        FI_OK(fi_read(TX->ep, near, 8, NULL, TX->peer, 0, KEY, NULL));
+        FI_OK(fi_atomic(TX->ep, &one, 1, NULL, TX->peer, 64, KEY, FI_UINT64, FI_SUM, NULL));
+        FI_OK(fi_fetch_atomic(TX->ep, &one, 1, NULL, &old, NULL, TX->peer, 64, KEY, FI_UINT64, FI_SUM, NULL));
+    }
+    await_count(TX->cntr[FI_SENDS], 10);
+    await_count(RX->cntr[FI_RECVS], 10);
+    await_count(TX->cntr[FI_WRITES], 30);
+    await_count(TX->cntr[FI_READS], 20);
+    fi_quiet(&lab, TX->tx);
+    fi_quiet(&lab, RX->rx);
+    FI_OK(fi_cntr_wait(TX->cntr[FI_READS], 20, 0));
+    FI_GIVES(fi_cntr_wait(TX->cntr[FI_READS], 21, 5), -FI_ETIMEDOUT);
+    FI_OK(fi_cntr_add(TX->cntr[FI_READS], 3));
+    FI_OK(fi_cntr_wait(TX->cntr[FI_READS], 23, 0));
+    FI_OK(fi_cntr_set(TX->cntr[FI_READS], 1));
+    assert_int_equal(fi_cntr_read(TX->cntr[FI_READS]), 1);
+}
+
+static void errors_are_counted(void **state)
+{
+    (void)state;
+    FI_OK(fi_write(TX->ep, near, 8, NULL, TX->peer, 0, KEY + 1, &near[3]));
+    for (int i = 0; i < 1000000 && fi_cntr_readerr(TX->cntr[FI_WRITES]) == 0; i++)
+        fi_pump(&lab);
+    assert_int_equal(fi_cntr_readerr(TX->cntr[FI_WRITES]), 1);
+    assert_int_equal(fi_await_error(&lab, TX->tx).err, FI_EACCES);
+}
+
+#define CASE(name) cmocka_unit_test_setup_teardown(name, open_all, close_all)
+#define WITH(name) cmocka_unit_test_setup_teardown(name, open_counting, close_all)
+
+int main(void)
+{
+    static const struct CMUnitTest tests[] = {
+        CASE(writes_and_reads),   CASE(vectors), CASE(injected),
+        CASE(data_is_told),       CASE(refused), CASE(later_endpoint),
+        CASE(sums_and_swaps),     WITH(counted), CASE(atomics_that_are_none),
+        WITH(errors_are_counted),
+    };
+
+    fi_find();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
