@@ -36,13 +36,14 @@ const struct perf_test nigh_perf_tests[] = {
     {NULL, NULL, NULL},
 };
 
-enum { KEY_COMPARE = 256, KEY_CPUS, KEY_JSON, KEY_PATH, KEY_PLOT, KEY_STALE, KEY_TUNE_FILE };
+enum { KEY_COMPARE = 256, KEY_CPUS, KEY_JSON, KEY_LAYER, KEY_PATH, KEY_PLOT, KEY_STALE, KEY_TUNE_FILE };
 
 static const struct argp_option options[] = {
     {"np", 'n', "N", 0, "Ranks (default 2)", 0},
     {"sizes", 's', "LIST", 0, "Message sizes: 8,4K,1M and ranges 64-4K, which double", 0},
     {"seconds", 't', "S", 0, "Time for each test, shared by its sizes (default 5)", 0},
     {"path", KEY_PATH, "NAME", 0, "Force a path: eager, chunked, heap, cma", 0},
+    {"layer", KEY_LAYER, "NAME", 0, "lib: through libnigh, too (latency, rate); plugin: not (default)", 0},
     {"stale", KEY_STALE, NULL, 0, "Send the same untouched buffer for ever, as most benchmarks do", 0},
     {"cpus", KEY_CPUS, "LIST", 0, "CPUs of the ranks: 0,2 or 0-3 (default: one per core)", 0},
     {"compare", KEY_COMPARE, "LIST", 0, "Measure these peers too, by name, or all", 0},
@@ -126,6 +127,13 @@ static void set_seconds(struct perf_options *o, const char *text, struct argp_st
         argp_error(state, "--seconds=%s: not a number from 0.05 to 86400", text);
 }
 
+static void set_layer(struct perf_options *o, const char *name, struct argp_state *state)
+{
+    o->lib = strcmp(name, "lib") == 0;
+    if (!o->lib && strcmp(name, "plugin") != 0)
+        argp_error(state, "--layer=%s: neither plugin nor lib", name);
+}
+
 static void add_peer(struct perf_options *o, const char *name, struct argp_state *state)
 {
     const char *known[PERF_PEERS];
@@ -166,6 +174,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         return 0;
     case KEY_PATH:
         o->path = arg;
+        return 0;
+    case KEY_LAYER:
+        set_layer(o, arg, state);
         return 0;
     case KEY_STALE:
         o->stale = true;

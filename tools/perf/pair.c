@@ -4,6 +4,7 @@
 
 #include "tools/perf/compare.h"
 #include "tools/perf/floors.h"
+#include "tools/perf/lib.h"
 #include "tools/perf/pattern.h"
 #include "tools/perf/plugin.h"
 
@@ -21,6 +22,8 @@ struct task {
     const struct perf_pair_test *test;
     const struct perf_options *options;
     const struct nigh_ops *ops;
+    const char *plugin; /* its file */
+    bool lib;           /* beside it through libnigh */
     struct perf_compare *compare;
     size_t bytes;
     double seconds;
@@ -150,6 +153,8 @@ static void open_pair(struct perf_pair *pair, struct perf_rank *me, const struct
         perf_fail(me, "no memory for %" PRIu32 " messages of %zu bytes", r->load.window, task->bytes);
     perf_node_open(&pair->node, me, task->ops, me->shared->job, task->options->path);
     pair->node.expect = task->bytes;
+    if (task->lib)
+        perf_lib_open(me, task->plugin, task->options->path);
     if (me->rank > 1)
         return; /* looks on: its context must not disturb */
     perf_node_connect(&pair->node, perf_pair_peer(pair));
@@ -163,11 +168,13 @@ static void open_pair(struct perf_pair *pair, struct perf_rank *me, const struct
         task->test->begin(pair);
 }
 
-static void close_pair(struct perf_pair *pair)
+static void close_pair(struct perf_pair *pair, const struct task *task)
 {
     if (pair->me->rank < 2 && pair->test->end)
         pair->test->end(pair);
     perf_node_barrier(&pair->node);
+    if (task->lib)
+        perf_lib_close(pair->me);
     perf_node_close(&pair->node);
     perf_pipe_load_close(&pair->buffers);
 }
@@ -186,8 +193,12 @@ static void race(struct perf_rank *me, const struct task *task, struct perf_pair
     for (uint32_t i = 0; i < r->count; i++)
         piece[1 + i] = r->piece[i];
     plan.pieces = 1 + r->count;
+    if (task->lib)
+        piece[plan.pieces++] =
+            (struct perf_piece){"libnigh", task->test->run_lib, pair, 0, piece[0].messages};
+    plan.peers = plan.pieces;
     plan.pieces += perf_compare_pieces(task->compare, &plan, piece + plan.pieces, PERF_COLUMNS - plan.pieces);
-    plan.peers = plan.pieces - 1 - r->count;
+    plan.peers = plan.pieces - plan.peers;
     perf_node_stats(&pair->node, &before);
     perf_rounds_run(me, &plan);
     perf_node_stats(&pair->node, &after);
@@ -208,17 +219,29 @@ static int pair_rank(struct perf_rank *me, void *arg)
     add_floors(&r, me, task);
     open_pair(&pair, me, task, &r);
     race(me, task, &pair, &r);
-    close_pair(&pair);
+    close_pair(&pair, task);
     perf_pipe_load_close(&r.load);
     return 0;
 }
 
 /* ---- one size, in the launcher ---- */
 
+/* The library's row: its floor is the row of the table. */
+static int emit_lib(struct perf_run *run, const struct perf_job *job, const struct perf_result *plugin)
+{
+    struct perf_result like = *plugin;
+    uint32_t floor = 0;
+
+    snprintf(like.test, sizeof(like.test), "%.35s-lib", plugin->test);
+    snprintf(like.note, sizeof(like.note), "through libnigh; the floor is the row of the plugin");
+    return perf_run_rows(run, job, 1 + job->shared->floors, &floor, 1, &like);
+}
+
 static int emit(struct perf_run *run, const struct perf_job *job, const struct task *task)
 {
     uint32_t floors[FLOORS];
     struct perf_result like;
+    int rc;
 
     perf_result_init(&like, task->test->name, job->shared->path, task->test->unit);
     like.bytes = task->bytes;
@@ -228,7 +251,8 @@ static int emit(struct perf_run *run, const struct perf_job *job, const struct t
         snprintf(like.note, sizeof(like.note), "%s", task->test->note);
     for (uint32_t i = 0; i < job->shared->floors; i++)
         floors[i] = 1 + i;
-    return perf_run_rows(run, job, 0, floors, job->shared->floors, &like);
+    rc = perf_run_rows(run, job, 0, floors, job->shared->floors, &like);
+    return rc == 0 && task->lib ? emit_lib(run, job, &like) : rc;
 }
 
 static int one_size(struct perf_run *run, struct task *task)
@@ -266,6 +290,8 @@ int perf_pair_run(struct perf_run *run, const struct perf_pair_test *test)
 
     if (rc == 0)
         rc = perf_run_transport(run, &task.ops);
+    task.plugin = run->plugin.file;
+    task.lib = run->options->lib && test->run_lib;
     if (rc == 0)
         rc = perf_compare_open(&task.compare, run->options, test->name);
     for (size_t i = 0; rc == 0 && i < sizes->count; i++) {

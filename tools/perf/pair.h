@@ -49,6 +49,7 @@ struct perf_pair_test {
     uint32_t windows;                      /* in one repetition; 0: 1 */
     void (*begin)(struct perf_pair *pair); /* after connecting, in ranks 0 and 1; may be NULL */
     perf_piece_fn run;                     /* its argument is the pair */
+    perf_piece_fn run_lib;                 /* the same through libnigh (tools/perf/lib.h), or NULL */
     void (*end)(struct perf_pair *pair);   /* may be NULL */
 };
 

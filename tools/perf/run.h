@@ -19,6 +19,7 @@ struct perf_options {
     const char *json;        /* file, "-" = stdout, NULL = none */
     const char *plot;        /* SVG file, NULL = none */
     bool stale;
+    bool lib; /* --layer=lib: through libnigh, too */
     int cpus[PERF_RANKS];
     uint32_t cpu_count;
     bool keep_cpus; /* nigh-run has placed the ranks, and --cpus does not say otherwise */

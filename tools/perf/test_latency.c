@@ -2,6 +2,7 @@
 /* One way of a message: half of a round trip through the vtable, tag matching included. */
 #include "tools/perf/clock.h"
 #include "tools/perf/floors.h"
+#include "tools/perf/lib.h"
 #include "tools/perf/pair.h"
 #include "tools/perf/pattern.h"
 #include "tools/perf/tally.h"
@@ -111,6 +112,7 @@ int perf_test_latency(struct perf_run *run_)
         .floor = PERF_FLOOR_ONEWAY,
 
         .run = run,
+        .run_lib = perf_lib_latency,
     };
 
     return perf_pair_run(run_, &test);

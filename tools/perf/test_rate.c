@@ -3,6 +3,7 @@
  * window; an empty message back after every 16th. */
 #include "tools/perf/clock.h"
 #include "tools/perf/floors.h"
+#include "tools/perf/lib.h"
 #include "tools/perf/pair.h"
 
 enum { WINDOW = 64, WINDOWS = 16, TAG = 7, ACK = 8 };
@@ -93,6 +94,7 @@ int perf_test_rate(struct perf_run *run_)
         .window = window,
         .windows = WINDOWS,
         .run = run,
+        .run_lib = perf_lib_rate,
     };
 
     return perf_pair_run(run_, &test);
