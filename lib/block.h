@@ -31,9 +31,14 @@ struct nigh_block {
     uint64_t timeout_ns;                    /* 0: never */
     uint64_t nap_ns; /* longest sleep where nobody wakes the caller for what it waits for; 0: any */
     /* Set when it blocks. */
-    uint64_t since_ns, look_ns;
+    uint64_t since_ns; /* tells this call from the rank's others */
+    uint64_t look_ns;
+    uint64_t look_every_ns; /* grows: a rank that waits for hours looks up a few times */
+    uint32_t tries;         /* looks in a row that found a deadlock and could not prove it */
+    bool warned, begun;
+    int ended;               /* of `requests`: so many at the beginning have */
+    uint64_t shown[3];       /* whom the status line names: lib/line.c */
     struct nigh_block *next; /* nigh_blocked: calls of other threads */
-    uint64_t seen[4];        /* of nigh_block_look */
 };
 
 /*
@@ -51,8 +56,11 @@ void nigh_block_end(struct nigh_block *block);
 
 /*
  * Called when block->look_ns has come; sets the next one (UINT64_MAX: never again). 0: goes on waiting; a negative errno ends
- * the call with it.
+ * the call with it, and has been said. lib/stall.c.
  */
 int nigh_block_look(struct nigh_block *block, uint64_t now_ns);
+
+/* Called when a peer has nudged this rank while it slept: perhaps it has something to say. Results as of nigh_block_look(). */
+int nigh_block_nudged(struct nigh_block *block);
 
 #endif

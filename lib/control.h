@@ -15,6 +15,7 @@ enum nigh_control {
     NIGH_CONTROL_GATHER = 2,
     NIGH_CONTROL_BARRIER = 3,
     NIGH_CONTROL_LEAVE = 4,
+    NIGH_CONTROL_VERDICT = 5,
     NIGH_CONTROL_COLLECTIVES = 16, /* .. 127: lib/collective_*.c and lib/win*.c */
 };
 

@@ -56,6 +56,7 @@ struct nigh_core {
 
     /* Settings. */
     bool strict, debug, threads, progress;
+    bool leaving;           /* in nigh_finalize */
     int log_level;          /* 0 error, 1 warning, 2 information */
     uint64_t stall_ns;      /* 0: never look for deadlocks */
     uint64_t timeout_ns;    /* 0: none */

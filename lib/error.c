@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { TEXT_BYTES = 1024 };
+enum { TEXT_BYTES = 2048 }; /* eight ranks of a deadlock, each with what it waits for */
 
 static __thread char last_error[TEXT_BYTES];
 static __thread char last_logged[TEXT_BYTES];
@@ -43,7 +43,7 @@ __attribute__((format(printf, 2, 0))) static void keep(struct nigh_call call, co
     char text[TEXT_BYTES];
 
     format_text(text, format, arguments);
-    snprintf(last_error, sizeof(last_error), "%.64s%.95s: %.850s", call.name, nigh_where(call.site).text,
+    snprintf(last_error, sizeof(last_error), "%.64s%.95s: %.1800s", call.name, nigh_where(call.site).text,
              text);
 }
 

@@ -4,6 +4,7 @@
 #include "lib/error.h"
 #include "lib/init.h"
 #include "lib/leftover.h"
+#include "lib/line.h"
 #include "lib/peer.h"
 #include "lib/post.h"
 #include "lib/progress.h"
@@ -59,7 +60,7 @@ static int finalize(struct nigh_call call)
     uint64_t timeout = nigh_core.world->timeout_ns;
     int left, late;
 
-    nigh_core.stall_ns = 0;
+    nigh_core.leaving = true;
     left = nigh_leftover_requests();
     leaving.deadline = nigh_now_ns() + (timeout ? timeout : LEAVE_NS);
     leave_together(&leaving);
@@ -81,6 +82,7 @@ NIGH_PUBLIC int nigh_finalize(void)
         return rc;
     nigh_thread_stop();
     rc = finalize(call);
+    nigh_line_leave();
     nigh_leave();
     nigh_core_close();
     return rc;

@@ -4,6 +4,7 @@
 #include "lib/comm.h"
 #include "lib/error.h"
 #include "lib/foreign.h"
+#include "lib/line.h"
 #include "lib/peer.h"
 #include "lib/plugin.h"
 #include "lib/request.h"
@@ -107,6 +108,8 @@ NIGH_PUBLIC int nigh_init(const struct nigh_config *config)
     nigh_core.inject_below = nigh_core.strict || nigh_core.debug ? 0 : NIGH_INJECT_BYTES + 1;
     nigh_core.watchers = 0;
     nigh_core.was_open = 1;
+    nigh_core.leaving = false;
+    nigh_line_begin();
     nigh_core.guard =
         (nigh_core.threads ? NIGH_GUARD_THREADS : 0u) | (nigh_core.debug ? NIGH_GUARD_DEBUG : 0u);
     if (nigh_core.progress && nigh_thread_start(call)) {

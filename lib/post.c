@@ -4,6 +4,7 @@
 #include "lib/block.h"
 #include "lib/debug.h"
 #include "lib/error.h"
+#include "lib/line.h"
 #include "lib/peer.h"
 
 #include <errno.h>
@@ -143,13 +144,31 @@ struct attempt {
     struct nigh_operation *operation;
     struct nigh_endpoint *endpoint;
     int rc;
+    uint64_t serial; /* of this rank's line at the last try */
 };
 
+static uint64_t serial_now(void)
+{
+    struct nigh_note note;
+
+    return nigh_line_read(nigh_core.rank, &note) == 0 ? note.serial : 0;
+}
+
+/* Whoever is seen to be blocked posts nothing without saying so first; and there is no room before something has moved. */
 static bool try_again(struct nigh_block *block)
 {
+    bool seen = block->begun && !(nigh_core.guard & NIGH_GUARD_THREADS);
     struct attempt *attempt = block->data;
 
+    if (seen && attempt->serial == serial_now())
+        return false;
+    if (seen)
+        nigh_line_run(block);
     attempt->rc = try_post(attempt->operation, attempt->endpoint);
+    if (attempt->rc == -EAGAIN && seen) {
+        nigh_line_block(block);
+        attempt->serial = serial_now();
+    }
     return attempt->rc != -EAGAIN;
 }
 

@@ -52,12 +52,14 @@ static void sleep_on_condition(uint64_t ns)
     count_watchers();
 }
 
-static void sleep_in_plugin(uint64_t ns)
+static bool sleep_in_plugin(uint64_t ns)
 {
+    int rc;
+
     waiting = true;
     count_watchers();
     pthread_mutex_unlock(&nigh_core.lock);
-    (void)nigh_core.ops->wait(nigh_core.context, ns);
+    rc = nigh_core.ops->wait(nigh_core.context, ns);
     pthread_mutex_lock(&nigh_core.lock);
     waiting = false;
     count_watchers();
@@ -65,16 +67,20 @@ static void sleep_in_plugin(uint64_t ns)
     /* One of those on the condition must take this one's place, whether anything was polled or not. */
     if (sleepers)
         pthread_cond_broadcast(&nigh_core.changed);
+    return rc == -EINTR;
 }
 
-void nigh_progress_sleep(uint64_t ns)
+bool nigh_progress_sleep(uint64_t ns)
 {
+    int rc;
+
     if (!(nigh_core.guard & NIGH_GUARD_THREADS)) {
-        (void)nigh_core.ops->wait(nigh_core.context, ns);
+        rc = nigh_core.ops->wait(nigh_core.context, ns);
         (void)nigh_poll();
-    } else if (waiting) {
-        sleep_on_condition(ns);
-    } else {
-        sleep_in_plugin(ns);
+        return rc == -EINTR;
     }
+    if (!waiting)
+        return sleep_in_plugin(ns);
+    sleep_on_condition(ns);
+    return false;
 }

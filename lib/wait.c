@@ -3,6 +3,8 @@
 #include "lib/wait.h"
 #include "lib/debug.h"
 #include "lib/error.h"
+#include "lib/line.h"
+#include "lib/near.h"
 #include "lib/post.h"
 
 #include <errno.h>
@@ -20,18 +22,32 @@ static int sleep_blocked(struct nigh_block *block)
 {
     uint64_t now = nigh_now_ns(),
              deadline = block->timeout_ns ? block->since_ns + block->timeout_ns : UINT64_MAX;
-    int rc = 0;
+    int rc;
 
-    while (!rc && !block->over(block)) {
+    /* After each sleep and each look it is asked whether all is over, and never again when it was. */
+    if (block->over(block))
+        return 0;
+    for (;;) {
+        bool nudged;
+
         if (now >= deadline)
             return -ETIMEDOUT;
-        nigh_progress_sleep(
+        nudged = nigh_progress_sleep(
             least(least(deadline, block->look_ns) - now, block->nap_ns ? block->nap_ns : UINT64_MAX));
         now = nigh_now_ns();
-        if (now >= block->look_ns && !block->over(block))
-            rc = nigh_block_look(block, now);
+        if (block->over(block))
+            return 0;
+        nigh_line_refresh(block);
+        if (!nudged && now < block->look_ns)
+            continue;
+        rc = nudged ? nigh_block_nudged(block) : nigh_block_look(block, now);
+        if (block->over(block))
+            return 0;
+        if (rc)
+            return rc;
+        nigh_line_refresh(block);
+        now = nigh_now_ns();
     }
-    return rc;
 }
 
 int nigh_block_until(struct nigh_block *block)
@@ -112,7 +128,9 @@ int nigh_operation_late(struct nigh_call call, const struct nigh_operation *oper
 {
     if (error != -ETIMEDOUT)
         return error; /* whoever found the deadlock has said it */
-    return nigh_fail(call, error, "timed out: %s has not ended", nigh_operation_text(operation).text);
+    return nigh_fail(call, error, "timed out: %s has not ended; %s%s", nigh_operation_text(operation).text,
+                     nigh_missing_text(operation->comm, operation->peer).text,
+                     nigh_near_operation(operation).text);
 }
 
 int nigh_request_retire(struct nigh_call call, struct nigh_operation *operation, nigh_request *request,

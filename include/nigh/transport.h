@@ -506,9 +506,11 @@ enum nigh_note_op {
     NIGH_NOTE_OP_REDUCE_SCATTER,
     NIGH_NOTE_OP_SCAN,
     NIGH_NOTE_OP_EXSCAN,
-    NIGH_NOTE_OP_SPLIT, /* making or freeing a communicator */
-    NIGH_NOTE_OP_OPEN,  /* joining the job */
-    NIGH_NOTE_OP_CLOSE, /* leaving it */
+    NIGH_NOTE_OP_SPLIT,     /* making or freeing a communicator */
+    NIGH_NOTE_OP_OPEN,      /* joining the job */
+    NIGH_NOTE_OP_CLOSE,     /* leaving it */
+    NIGH_NOTE_OP_WAIT_SEND, /* one request, a send's */
+    NIGH_NOTE_OP_WAIT_RECV, /* or a receive's */
     NIGH_NOTE_OP_HOST = 1000,
 };
 

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * lib/line.h - the status line: what a call that blocks writes into shared memory for others to read, what others say in
+ * theirs, and both in words. Ranks in a line are ranks of the world, tags the program's.
+ */
+#ifndef NIGH_LIB_LINE_H
+#define NIGH_LIB_LINE_H
+
+#include "lib/block.h"
+#include "lib/request.h"
+
+#define NIGH_LINE_ANY_TAG UINT64_MAX
+
+/* Says what `block` waits for, or that its call goes on. Written before anything is posted: transport.h, note(). */
+void nigh_line_block(struct nigh_block *block);
+/* The same again if some of what it waits for has ended meanwhile. To be called before anything else is polled. */
+void nigh_line_refresh(struct nigh_block *block);
+void nigh_line_run(const struct nigh_block *block);
+
+/* At nigh_init; at the end of nigh_finalize. */
+void nigh_line_begin(void);
+void nigh_line_leave(void);
+
+/*
+ * Reads the line of a rank of the world, connecting to it if need be. Errors: -EAGAIN it has not answered, or the line is
+ * being written; -ECONNRESET, -EPROTO it has ended without ever saying anything.
+ */
+int nigh_line_read(int world_rank, struct nigh_note *out);
+
+/* What a rank is about, for those who wait for it. */
+enum nigh_doing {
+    NIGH_DOING_UNKNOWN = 0, /* not met: has not come yet, or had ended before */
+    NIGH_DOING_RUNS,
+    NIGH_DOING_WAITS,   /* its line says for whom */
+    NIGH_DOING_LEAVING, /* in nigh_finalize: nothing but leaving will come of it any more */
+    NIGH_DOING_GONE,    /* has left, was killed, is broken */
+};
+enum nigh_doing nigh_line_doing(int world_rank, struct nigh_note *out);
+
+/* Does it wait for all of them (each must come), not for any? */
+bool nigh_line_is_all(const struct nigh_note *note);
+
+/* Does the line of `rank` say that it waits for `other`? */
+bool nigh_line_names(int rank, const struct nigh_note *note, int other);
+
+/* "rank 1 waits in nigh_recv for rank 0, tag 7, at most 8 bytes, in communicator "world" (ring.c:12)" */
+struct nigh_sentence nigh_line_text(int rank, const struct nigh_note *note);
+
+/* The same of a rank in any state: "rank 1 runs the program, since nigh_recv at ring.c:12 ended 2.1 s ago". */
+struct nigh_sentence nigh_doing_text(int world_rank);
+
+/* Of a call that has waited too long for `peer` of `comm`, or (NIGH_ANY_SOURCE) any of it: what they do; a few are named. */
+struct nigh_sentence nigh_missing_text(const struct nigh_comm *comm, int peer);
+
+#endif

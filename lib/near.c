@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* lib/near.c - the queue of messages that nobody has received, searched for what a receive may have meant. */
+#include "lib/near.h"
+#include "lib/comm.h"
+#include "lib/error.h"
+#include "lib/line_ops.h"
+#include "lib/progress.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum {
+    ROWS = 1024, /* messages that are looked at, oldest first */
+    SHOWN = 3,
+};
+
+struct wanted {
+    const struct nigh_comm *comm;
+    int source, tag; /* as in the call */
+};
+
+/* How a message differs from what is wanted: one difference is near, none is no miss. */
+static int differences(const struct wanted *wanted, const struct nigh_query_message *message)
+{
+    bool comm = (uint32_t)(message->tag >> 32) == wanted->comm->id;
+    bool tag = wanted->tag == NIGH_ANY_TAG || (uint32_t)message->tag == (uint32_t)wanted->tag;
+    bool source = wanted->source == NIGH_ANY_SOURCE
+                      ? nigh_comm_rank_of(wanted->comm, message->source) >= 0
+                      : message->source == (uint64_t)nigh_comm_to_world(wanted->comm, wanted->source);
+
+    return !comm + !tag + !source;
+}
+
+static size_t put(char *text, size_t room, const struct wanted *wanted,
+                  const struct nigh_query_message *message)
+{
+    const struct nigh_comm *comm = nigh_comm_by_id((uint32_t)(message->tag >> 32));
+    bool same = comm == wanted->comm;
+    int rank = comm && comm->endpoints ? nigh_comm_rank_of(comm, message->source) : (int)message->source,
+        bytes;
+
+    bytes = snprintf(text, room, "rank %d has sent tag %d, %llu bytes%s%s", rank, (int)(uint32_t)message->tag,
+                     (unsigned long long)message->bytes, same ? "" : ", in ",
+                     same   ? ""
+                     : comm ? nigh_comm_text(comm).text
+                            : "a communicator that this rank does not have");
+    return (size_t)bytes < room ? (size_t)bytes : room - 1;
+}
+
+static uint64_t read_queue(struct nigh_query_message *rows)
+{
+    uint64_t bytes = ROWS * sizeof(*rows);
+
+    if (nigh_core.ops->query(nigh_core.context, NULL, NIGH_QUERY_UNEXPECTED, rows, &bytes))
+        return 0;
+    return bytes / sizeof(*rows) < ROWS ? bytes / sizeof(*rows) : ROWS;
+}
+
+static struct nigh_sentence describe(const struct wanted *wanted)
+{
+    struct nigh_query_message *rows = calloc(ROWS, sizeof(*rows));
+    uint64_t count = rows ? read_queue(rows) : 0;
+    struct nigh_sentence sentence = {""};
+    size_t used = 0;
+    int shown = 0;
+
+    for (int allowed = 1; allowed <= 2; allowed++)
+        for (uint64_t i = 0; i < count && shown < SHOWN; i++) {
+            if (rows[i].tclass != NIGH_CLASS_USER || differences(wanted, &rows[i]) != allowed)
+                continue;
+            used += (size_t)snprintf(sentence.text + used, sizeof(sentence.text) - used, "%s",
+                                     shown++ ? "; " : "; not received so far: ");
+            used += put(sentence.text + used, sizeof(sentence.text) - used, wanted, &rows[i]);
+        }
+    free(rows);
+    return sentence;
+}
+
+static bool want(const struct nigh_operation *operation, struct wanted *out)
+{
+    if (operation->flags & (NIGH_OP_INTERNAL | NIGH_OP_WINDOW) ||
+        (operation->kind != NIGH_KIND_RECV && operation->kind != NIGH_KIND_RECV_IN_PLACE))
+        return false;
+    *out = (struct wanted){operation->comm, operation->peer, operation->tag};
+    return true;
+}
+
+/* The first receive that `block` waits for. */
+static bool wanted_by(const struct nigh_block *block, struct wanted *out)
+{
+    if (block->kind == NIGH_BLOCK_PROBE) {
+        *out = (struct wanted){block->comm, block->peer, block->tag};
+        return true;
+    }
+    if (block->kind == NIGH_BLOCK_ONE)
+        return want(block->operation, out);
+    for (int i = 0; i < block->count; i++) {
+        const struct nigh_operation *operation =
+            block->requests[i].id ? nigh_operation_find(block->requests[i].id) : NULL;
+
+        if (operation && operation->phase == NIGH_PHASE_ACTIVE && want(operation, out))
+            return true;
+    }
+    return false;
+}
+
+struct nigh_sentence nigh_near_operation(const struct nigh_operation *operation)
+{
+    struct wanted wanted;
+
+    return want(operation, &wanted) ? describe(&wanted) : (struct nigh_sentence){""};
+}
+
+struct nigh_sentence nigh_near_receive(const struct nigh_comm *comm, int source, int tag)
+{
+    return describe(&(struct wanted){comm, source, tag});
+}
+
+struct nigh_sentence nigh_near_text(const struct nigh_block *block)
+{
+    struct wanted wanted;
+
+    return wanted_by(block, &wanted) ? describe(&wanted) : (struct nigh_sentence){""};
+}
+
+/* Of those that could still send: is none running? */
+static bool nobody_runs(const struct nigh_graph *graph)
+{
+    for (int i = 1; graph && i < graph->count; i++)
+        if (graph->vertices[i].doing <= NIGH_DOING_RUNS)
+            return false;
+    return graph && graph->count > 1;
+}
+
+bool nigh_near_warn(const struct nigh_block *block, const struct nigh_graph *graph)
+{
+    struct nigh_sentence near;
+    struct wanted wanted;
+    char source[32], tag[32];
+
+    if (!nobody_runs(graph) || !wanted_by(block, &wanted))
+        return false;
+    near = describe(&wanted);
+    if (!near.text[0])
+        return false;
+    snprintf(source, sizeof(source), wanted.source < 0 ? "any rank" : "rank %d", wanted.source);
+    snprintf(tag, sizeof(tag), wanted.tag < 0 ? "any tag" : "tag %d", wanted.tag);
+    nigh_say(NIGH_LOG_WARN, "%s%s: has waited %.1f s for a message from %s, %s, in %s%s", block->call.name,
+             nigh_where(block->call.site).text, (double)(nigh_now_ns() - block->since_ns) / 1e9, source, tag,
+             nigh_comm_text(wanted.comm).text, near.text);
+    return true;
+}

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * lib/stall.c - a call that has waited for long looks whether it waits in vain. The rank that blocks last closes a circle, so
+ * its first look finds it; later looks are for what has changed since, and come ever less often.
+ *
+ * The lines say who is stuck; the nudges prove that nothing is under way (docs/memory-model.md, "What two readings prove").
+ */
+#include "lib/block.h"
+#include "lib/error.h"
+#include "lib/near.h"
+#include "lib/peer.h"
+#include "lib/progress.h"
+#include "lib/verdict.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+
+#define PROOF_NS UINT64_C(100000000) /* for the answers to the nudges: some ranks have no CPU at the moment */
+#define AGAIN_NS UINT64_C(5000000)   /* to the next try, the first time; doubled each time */
+#define YIELDS   50                  /* before a detector that waits for answers sleeps */
+
+enum proof { UNPROVED = 0, PROVED };
+
+/* The line of a witness, unless something has happened to it since it was judged. */
+static bool is_unchanged(const struct nigh_vertex *vertex, struct nigh_note *now)
+{
+    return nigh_line_read(vertex->rank, now) == 0 && now->serial == vertex->note.serial;
+}
+
+static bool nudge_all(const struct nigh_graph *graph, uint64_t *numbers)
+{
+    struct nigh_call none = {"nigh", NULL};
+    struct nigh_endpoint *endpoint;
+
+    for (int i = 0; i < graph->count; i++)
+        if (graph->vertices[i].witness && graph->vertices[i].doing != NIGH_DOING_GONE &&
+            (nigh_peer_connect(none, graph->vertices[i].rank, &endpoint) ||
+             nigh_core.ops->nudge(endpoint, &numbers[i])))
+            return false;
+    return true;
+}
+
+/* 1 all have answered, 0 not yet, -1 something has moved. */
+static int answers(const struct nigh_graph *graph, const uint64_t *numbers)
+{
+    struct nigh_note now;
+    int all = 1;
+
+    for (int i = 0; i < graph->count; i++) {
+        const struct nigh_vertex *vertex = &graph->vertices[i];
+
+        if (!vertex->witness || vertex->doing == NIGH_DOING_GONE)
+            continue;
+        if (!is_unchanged(vertex, &now))
+            return -1;
+        if (now.checked < numbers[i])
+            all = 0;
+    }
+    return all;
+}
+
+static enum proof prove(const struct nigh_graph *graph)
+{
+    uint64_t *numbers = calloc((size_t)graph->count, sizeof(*numbers)), until = nigh_now_ns() + PROOF_NS;
+    int answer = -1;
+
+    if (numbers && nudge_all(graph, numbers))
+        for (int i = 0; (answer = answers(graph, numbers)) == 0 && nigh_now_ns() < until; i++) {
+            if (i < YIELDS) {
+                (void)nigh_poll();
+                sched_yield();
+            } else {
+                (void)nigh_progress_sleep(500000);
+            }
+        }
+    free(numbers);
+    return answer == 1 ? PROVED : UNPROVED;
+}
+
+/* Nobody that `block` waits for can do anything for it any more. */
+static int deserted(struct nigh_block *block, const struct nigh_graph *graph)
+{
+    struct nigh_sentence mine = nigh_line_text(nigh_core.rank, &graph->vertices[0].note);
+    int first = -1, count = 0;
+
+    for (int i = 1; i < graph->count; i++)
+        if (graph->vertices[i].witness) {
+            first = first < 0 ? i : first;
+            count++;
+        }
+    if (first < 0)
+        return 0;
+    nigh_line_run(block);
+    if (count == 1)
+        return nigh_fail(block->call, -ECONNRESET, "%s and takes part in nothing more, but %s%s",
+                         nigh_doing_text(graph->vertices[first].rank).text, mine.text,
+                         nigh_near_text(block).text);
+    return nigh_fail(block->call, -ECONNRESET,
+                     "all %d ranks that could end this have left or are in nigh_finalize, but %s%s", count,
+                     mine.text, nigh_near_text(block).text);
+}
+
+static int circle(struct nigh_block *block, const struct nigh_graph *graph)
+{
+    struct nigh_vertex *members = calloc((size_t)graph->count, sizeof(*members));
+    int count = 0, rc;
+
+    if (!members)
+        return 0;
+    for (int i = 0; i < graph->count; i++)
+        if (graph->vertices[i].reaches)
+            members[count++] = graph->vertices[i];
+    /* Whoever has read this rank's line must not take it for stuck any more: it sends now. */
+    nigh_line_run(block);
+    nigh_verdict_pass(graph);
+    rc = nigh_verdict_say(block, members, count < 8 ? count : 8, count);
+    free(members);
+    return rc;
+}
+
+/* A deadlock that could not be proved is looked at again soon. */
+static void set_next(struct nigh_block *block, bool unproved, bool incomplete)
+{
+    uint64_t now = nigh_now_ns(), again = AGAIN_NS << (block->tries < 8 ? block->tries : 8);
+
+    if (unproved && again < block->look_every_ns) {
+        block->tries++;
+        block->look_ns = now + again;
+        return;
+    }
+    block->tries = 0;
+    /* Those that had not answered a first call when this rank looked do soon. */
+    if (!incomplete || block->look_every_ns > 8 * nigh_core.stall_ns)
+        block->look_every_ns *= 2;
+    block->look_ns = now + block->look_every_ns;
+}
+
+static int look(struct nigh_block *block)
+{
+    struct nigh_graph graph;
+    enum nigh_fate fate = NIGH_FATE_OPEN;
+    bool unproved = false;
+    int rc = 0;
+
+    nigh_line_refresh(block);
+    if (nigh_graph_open(&graph, block) == 0)
+        fate = nigh_graph_judge(&graph);
+    if (fate != NIGH_FATE_OPEN) {
+        unproved = prove(&graph) != PROVED;
+        if (!unproved)
+            rc = fate == NIGH_FATE_CIRCLE ? circle(block, &graph) : deserted(block, &graph);
+    }
+    set_next(block, unproved, graph.incomplete);
+    /* A nudge that came while this rank was looking was taken for an answer to its own. */
+    if (!rc)
+        rc = nigh_verdict_hear(block, &(bool){false});
+    if (!rc && !unproved && !block->warned)
+        block->warned = nigh_near_warn(block, &graph);
+    nigh_graph_close(&graph);
+    return rc;
+}
+
+/* Those that wait for this rank, which does nothing any more but leave, blocked before it came here: they look now. */
+static void ask_waiters(void)
+{
+    struct nigh_note note;
+
+    for (int rank = 0; rank < nigh_core.ranks; rank++)
+        if (rank != nigh_core.rank && (nigh_core.ranks <= 64 || nigh_core.endpoints[rank]) &&
+            nigh_line_doing(rank, &note) == NIGH_DOING_WAITS && nigh_line_names(rank, &note, nigh_core.rank))
+            nigh_verdict_ask(rank);
+}
+
+int nigh_block_look(struct nigh_block *block, uint64_t now_ns)
+{
+    if (nigh_core.leaving) {
+        ask_waiters();
+        block->look_every_ns *= 2;
+        block->look_ns = now_ns + block->look_every_ns;
+        return 0;
+    }
+    if (nigh_core.guard & NIGH_GUARD_THREADS) {
+        if (!block->warned)
+            block->warned = nigh_near_warn(block, NULL);
+        block->look_ns = UINT64_MAX;
+        return 0;
+    }
+    return look(block);
+}
+
+int nigh_block_nudged(struct nigh_block *block)
+{
+    bool asked = false;
+    int rc;
+
+    if (nigh_core.guard & NIGH_GUARD_THREADS)
+        return 0;
+    rc = nigh_verdict_hear(block, &asked);
+    return rc || !asked || nigh_core.leaving ? rc : look(block);
+}
