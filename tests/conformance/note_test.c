@@ -465,8 +465,9 @@ static bool is_deadlock(struct pair_end *end, struct nigh_endpoint *self, struct
     uint64_t until = now_ns() + ms * MS, own = 0, peer = 0;
     struct reading before, after;
 
-    *count = 0;
-    if (!take(end, &before) || nigh->nudge(self, &own) || nigh->nudge(end->peer, &peer))
+    /* Always: the peer may need nothing more, and say nothing more, while there is something left for us. */
+    *count = (unsigned)nigh->poll_completions(end->context, done, 1);
+    if (*count || !take(end, &before) || nigh->nudge(self, &own) || nigh->nudge(end->peer, &peer))
         return false;
     do {
         *count = (unsigned)nigh->poll_completions(end->context, done, 1);
