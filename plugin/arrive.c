@@ -143,8 +143,10 @@ static inline enum nigh_verdict arrive_message(struct nigh_endpoint *endpoint, u
     if (__builtin_expect(bytes > NIGH_BODY_MAX || tclass >= NIGH_TCLASSES, 0))
         return NIGH_BAD;
     op = (struct nigh_recv_op *)(void *)nigh_match_arrive(&context->matcher, endpoint->index, tclass, tag);
+    /* The host first gets what it has received: most often it is about to post the receive of this one, which then need not be
+     * kept in private memory. The next pass begins with it. */
     if (__builtin_expect(!op, 0))
-        return keep_body(endpoint, head, tag, imm);
+        return tally->messages ? NIGH_STAY : keep_body(endpoint, head, tag, imm);
     if (__builtin_expect(deliver_plain(endpoint, op, bytes, tag, imm, tally), 1))
         return NIGH_GO;
     if (!nigh_recv_can_complete(context, &op->posted))
