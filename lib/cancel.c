@@ -91,7 +91,7 @@ static int let_go(struct nigh_call call, nigh_request *request)
                          nigh_operation_text(operation).text);
     } else {
         nigh_debug_forget(operation);
-        nigh_operation_give(operation);
+        nigh_operation_end(operation);
     }
     *request = NIGH_REQUEST_NULL;
     return 0;

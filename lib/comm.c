@@ -128,9 +128,6 @@ int nigh_comm_make(uint32_t id, uint32_t size, int32_t rank, const int32_t *worl
         .size = size,
         .rank = rank,
         .timeout_ns = nigh_core.timeout_ns,
-        .send = {.size = sizeof(struct nigh_send),
-                 .flags = NIGH_INJECT | NIGH_SILENT,
-                 .tclass = NIGH_CLASS_USER},
         .recv = {.size = sizeof(struct nigh_recv), .tclass = NIGH_CLASS_USER},
     };
     if (name)

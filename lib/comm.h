@@ -13,7 +13,7 @@
 #include "lib/error.h"
 
 #define NIGH_COMM_NAME  32
-#define NIGH_COMM_BYTES 384u
+#define NIGH_COMM_BYTES 512u /* a power of two: each call takes the remainder */
 #define NIGH_COMM_MAX   (1u << 16) /* at one time */
 
 enum nigh_comm_state { NIGH_COMM_UNUSED = 0, NIGH_COMM_ALIVE = 1, NIGH_COMM_FREED = 2 };
@@ -27,8 +27,7 @@ struct nigh_comm {
     const int32_t *inverse;           /* rank by rank of the world, -1 not in it; NULL: the same */
     const int32_t *world;             /* rank of the world by rank; NULL: the same */
     uint64_t timeout_ns;              /* 0: never */
-    /* Posts of which only few fields change: the plugin's struct is filled once. With threads under the lock. */
-    struct nigh_send send; /* small messages that are copied out at once */
+    /* Of which only few fields change: the plugin's struct is filled once. With threads under the lock. */
     struct nigh_recv recv; /* plain receives */
     char name[NIGH_COMM_NAME];
     uint32_t

@@ -12,7 +12,7 @@ struct nigh_core nigh_core = {
     .lock = PTHREAD_MUTEX_INITIALIZER,
 };
 
-NIGH_PUBLIC __thread const char *nigh_site __attribute__((tls_model("initial-exec")));
+NIGH_PUBLIC __thread struct nigh_site nigh_site __attribute__((tls_model("initial-exec")));
 
 int nigh_enter_guarded(struct nigh_call call)
 {

@@ -75,9 +75,9 @@ struct nigh_call {
 /* The site that the macro of the call has left. A bare call must not get that of an earlier one. */
 static inline const char *nigh_site_take(void)
 {
-    const char *site = nigh_site;
+    const char *site = nigh_site.at;
 
-    nigh_site = NULL;
+    nigh_site.at = NULL;
     return site;
 }
 

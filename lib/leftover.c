@@ -38,6 +38,14 @@ static int requests(void)
         if (found++ < NAMED)
             nigh_say(NIGH_LOG_WARN, "%s: %s", complaint(operation), nigh_operation_text(operation).text);
     }
+    for (uint32_t i = 0; i < NIGH_LIGHTS; i++) {
+        const struct nigh_light *light = &nigh_lights[i];
+
+        if (light->id && found++ < NAMED)
+            nigh_say(NIGH_LOG_WARN, "request never waited for, though it has ended: send of %u bytes%s%s",
+                     (unsigned)(light->id & NIGH_LIGHT_BYTES), light->site ? ", posted" : "",
+                     nigh_where(light->site).text);
+    }
     count_rest(found, "requests");
     return found;
 }

@@ -15,7 +15,7 @@ static bool has_ended(const struct nigh_operation *operation)
     return !operation || operation->phase != NIGH_PHASE_ACTIVE;
 }
 
-/* Of a request that was checked. */
+/* Of a request that was checked. Valid until the next look, if it stands for one of lib/light.h. */
 static struct nigh_operation *operation_of(nigh_request request)
 {
     return request.id ? nigh_operation_find(request.id) : NULL;
@@ -24,15 +24,18 @@ static struct nigh_operation *operation_of(nigh_request request)
 static int check(struct nigh_call call, int count, const nigh_request *requests, int *active,
                  const struct nigh_operation **first)
 {
-    struct nigh_operation *operation;
-
     if (count < 0 || (count > 0 && !requests))
         return nigh_fail(call, -EINVAL, "%d requests at %p", count, (const void *)requests);
     *active = 0;
     *first = NULL;
     for (int i = 0; i < count; i++) {
+        struct nigh_operation *operation;
         int rc = 0;
 
+        if (nigh_light_find(requests[i].id)) {
+            ++*active;
+            continue;
+        }
         operation = operation_of(requests[i]);
         if (nigh_unlikely(!operation ||
                           operation->flags & (NIGH_OP_INTERNAL | NIGH_OP_WINDOW | NIGH_OP_DETACHED) ||
@@ -40,19 +43,12 @@ static int check(struct nigh_call call, int count, const nigh_request *requests,
             rc = nigh_request_check(call, requests[i], &operation);
         if (rc)
             return rc;
-        if (is_active(operation) && ++*active == 1)
-            *first = operation;
+        if (!is_active(operation))
+            continue;
+        ++*active;
+        *first = *first ? *first : operation;
     }
     return 0;
-}
-
-static bool all_over(struct nigh_block *block)
-{
-    int *at = block->data;
-
-    while (*at < block->count && has_ended(operation_of(block->requests[*at])))
-        ++*at;
-    return *at == block->count;
 }
 
 static bool any_over(struct nigh_block *block)
@@ -98,6 +94,29 @@ static int late(struct nigh_call call, int count, const nigh_request *requests, 
                      count, first ? nigh_operation_text(first).text : "none");
 }
 
+/* The request of a message that needs no more than its status. */
+static inline bool retire_plain(nigh_request *request, struct nigh_status *status)
+{
+    struct nigh_light *light = nigh_light_find(request->id);
+    struct nigh_operation *operation;
+
+    if (light) {
+        nigh_light_give(light);
+        nigh_status_set(status, NIGH_ANY_SOURCE, NIGH_ANY_TAG, 0, request->id & NIGH_LIGHT_BYTES, NULL);
+        *request = NIGH_REQUEST_NULL;
+        return true;
+    }
+    operation = operation_of(*request);
+    if (nigh_unlikely(!operation || operation->phase != NIGH_PHASE_DONE || operation->flags ||
+                      operation->error || operation->kind != NIGH_KIND_RECV ||
+                      nigh_core.guard & NIGH_GUARD_DEBUG))
+        return false;
+    nigh_status_set(status, operation->source, operation->done_tag, 0, operation->done_bytes, NULL);
+    nigh_operation_give(operation);
+    *request = NIGH_REQUEST_NULL;
+    return true;
+}
+
 /* Ends request `i`; a result that is 0 so far takes its error. */
 static void retire(struct nigh_call call, nigh_request *request, struct nigh_status *status, int *result)
 {
@@ -123,33 +142,83 @@ static void retire_all(struct nigh_call call, int count, nigh_request *requests,
                        int *result)
 {
     for (int i = 0; i < count; i++)
-        retire(call, &requests[i], statuses ? &statuses[i] : NULL, result);
+        if (!retire_plain(&requests[i], statuses ? &statuses[i] : NULL))
+            retire(call, &requests[i], statuses ? &statuses[i] : NULL, result);
+}
+
+/* Where a waitall stands: each request is checked when its turn comes and ended as soon as it can be, so that one pass does
+ * for what is there already, which is most of a window. */
+struct all {
+    nigh_request *requests;
+    struct nigh_status *statuses;
+    int count, at, result;
+};
+
+/* The next one, which needs more than its status. False: it is still active. */
+static __attribute__((noinline)) bool end_next(struct nigh_call call, struct all *all)
+{
+    nigh_request *request = &all->requests[all->at];
+    struct nigh_status *status = all->statuses ? &all->statuses[all->at] : NULL;
+    struct nigh_operation *operation;
+    int rc = nigh_request_check(call, *request, &operation);
+
+    if (rc) {
+        all->result = all->result ? all->result : rc;
+        return true;
+    }
+    if (!has_ended(operation))
+        return false;
+    retire(call, request, status, &all->result);
+    return true;
+}
+
+static inline bool end_some(struct nigh_call call, struct all *all)
+{
+    for (; all->at < all->count; all->at++)
+        if (!nigh_likely(
+                retire_plain(&all->requests[all->at], all->statuses ? &all->statuses[all->at] : NULL)) &&
+            !end_next(call, all))
+            return false;
+    return true;
+}
+
+static bool all_over(struct nigh_block *block)
+{
+    return end_some(block->call, block->data);
+}
+
+static __attribute__((noinline)) int block_for_all(struct nigh_call call, struct all *all)
+{
+    const struct nigh_operation *next = operation_of(all->requests[all->at]);
+    struct nigh_block block = {
+        .call = call,
+        .kind = NIGH_BLOCK_ALL,
+        .requests = all->requests,
+        .count = all->count,
+        .comm = next->comm,
+        .over = all_over,
+        .data = all,
+        .timeout_ns = next->comm->timeout_ns,
+    };
+    int rc = nigh_block_until(&block);
+
+    return rc ? late(call, all->count, all->requests, rc) : all->result;
 }
 
 static int waitall(struct nigh_call call, int count, nigh_request *requests, struct nigh_status *statuses)
 {
-    const struct nigh_operation *first;
-    int active, at = 0, rc = check(call, count, requests, &active, &first);
-    struct nigh_block block = {
-        .call = call,
-        .kind = NIGH_BLOCK_ALL,
-        .requests = requests,
-        .count = count,
-        .over = all_over,
-        .data = &at,
-    };
+    struct all all = {.requests = requests, .statuses = statuses, .count = count};
 
-    if (rc)
-        return rc;
-    if (first) {
-        block.comm = first->comm;
-        block.timeout_ns = first->comm->timeout_ns;
+    if (count < 0 || (count > 0 && !requests))
+        return nigh_fail(call, -EINVAL, "%d requests at %p", count, (const void *)requests);
+    for (int i = 0; i < NIGH_SPINS; i++) {
+        if (end_some(call, &all))
+            return all.result;
+        /* As long as something comes it is no waiting. */
+        if (nigh_poll() > 0)
+            i = 0;
     }
-    rc = wait_for(&block);
-    if (rc)
-        return late(call, count, requests, rc);
-    retire_all(call, count, requests, statuses, &rc);
-    return rc;
+    return block_for_all(call, &all);
 }
 
 NIGH_PUBLIC int nigh_waitall(int count, nigh_request *requests, struct nigh_status *statuses)
@@ -234,9 +303,9 @@ static int any(struct nigh_call call, int count, nigh_request *requests, int *in
             .kind = NIGH_BLOCK_ANY,
             .requests = requests,
             .count = count,
-            .comm = first->comm,
+            .comm = first ? first->comm : nigh_core.world,
             .over = any_over,
-            .timeout_ns = first->comm->timeout_ns,
+            .timeout_ns = first ? first->comm->timeout_ns : 0,
         };
 
         rc = wait_for(&block);
@@ -301,9 +370,9 @@ static int some(struct nigh_call call, int count, nigh_request *requests, int *o
             .kind = NIGH_BLOCK_ANY,
             .requests = requests,
             .count = count,
-            .comm = first->comm,
+            .comm = first ? first->comm : nigh_core.world,
             .over = any_over,
-            .timeout_ns = first->comm->timeout_ns,
+            .timeout_ns = first ? first->comm->timeout_ns : 0,
         };
 
         rc = wait_for(&block);

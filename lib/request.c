@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/mman.h>
 
 enum { STEP = 1024 }; /* slots made usable at a time: 128 KiB */
@@ -24,6 +25,7 @@ int nigh_operations_open(void)
     nigh_core.operations_used = 0;
     nigh_core.operations_bytes = 0;
     nigh_core.operations_free = NIGH_NO_OPERATION;
+    memset(nigh_lights, 0, sizeof(nigh_lights));
     usable = 0;
     return 0;
 }
@@ -54,17 +56,47 @@ struct nigh_operation *nigh_operation_more(void)
     return operation;
 }
 
+struct nigh_operation *nigh_operation_of_light(uint64_t id)
+{
+    static struct nigh_operation stand_in;
+    struct nigh_light *light = nigh_light_find(id);
+
+    if (!light)
+        return NULL;
+    stand_in = (struct nigh_operation){
+        .phase = NIGH_PHASE_DONE,
+        .kind = NIGH_KIND_SEND,
+        .flags = NIGH_OP_LIGHT,
+        .comm = nigh_core.world,
+        .peer = NIGH_UNDEFINED,
+        .tag = NIGH_ANY_TAG,
+        .bytes = light->id & NIGH_LIGHT_BYTES,
+        .site = light->site,
+        .owner = light,
+    };
+    return &stand_in;
+}
+
+static bool was_one(uint64_t id)
+{
+    uint64_t above = id >> 32;
+
+    if (id & NIGH_LIGHT)
+        return nigh_hot_is_open(nigh_hot()) && id < nigh_hot()->next;
+    return (uint32_t)id < nigh_core.operations_used && above != 0 &&
+           above <= nigh_core.operations[(uint32_t)id].generation;
+}
+
 int nigh_request_check(struct nigh_call call, nigh_request request, struct nigh_operation **out)
 {
     struct nigh_operation *operation = NULL;
 
     if (request.id != 0) {
         operation = nigh_operation_find(request.id);
-        if (!operation && (uint32_t)request.id < nigh_core.operations_used && request.id >> 32 != 0 &&
-            request.id >> 32 <= nigh_core.operations[(uint32_t)request.id].generation)
+        if (!operation && was_one(request.id))
             return nigh_fail(call, -EINVAL,
                              "this request has ended: it was waited for, tested successfully or freed before "
-                             "(a copy of it was kept?)");
+                             "(was a copy of it kept, or is it listed twice?)");
         if (!operation || operation->flags & (NIGH_OP_INTERNAL | NIGH_OP_WINDOW | NIGH_OP_DETACHED))
             return nigh_fail(call, -EINVAL,
                              "0x%llx is no request: it was never started, or its memory was not initialized "

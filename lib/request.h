@@ -7,7 +7,7 @@
 #ifndef NIGH_LIB_REQUEST_H
 #define NIGH_LIB_REQUEST_H
 
-#include "lib/core.h"
+#include "lib/light.h"
 
 #define NIGH_NO_OPERATION  UINT32_MAX
 #define NIGH_OPERATION_MAX (1u << 20) /* at one time */
@@ -38,6 +38,7 @@ enum nigh_phase {
 #define NIGH_OP_RARE       32u  /* its completion is more than source, tag and bytes: lib/complete.c */
 #define NIGH_OP_TOLD       64u  /* being taken back because a member of its communicator has died */
 #define NIGH_OP_HOOK       128u /* `ended` is called instead of the usual end; with NIGH_OP_RARE */
+#define NIGH_OP_LIGHT      256u /* stands for one of lib/light.h, until the next look for one */
 
 /*
  * The first line is all that a plain message touches. Who reads it besides the call that made it: wait and test, what looks
@@ -93,7 +94,8 @@ static inline struct nigh_operation *nigh_operation_take(void)
 static inline void nigh_operation_give(struct nigh_operation *operation)
 {
     operation->phase = NIGH_PHASE_FREE;
-    operation->generation += operation->generation == UINT32_MAX ? 2 : 1; /* never 0 */
+    operation->generation =
+        operation->generation == INT32_MAX ? 1 : operation->generation + 1; /* 0 and above: no handle */
     operation->next_free = nigh_core.operations_free;
     nigh_core.operations_free = (uint32_t)(operation - nigh_core.operations);
 }
@@ -122,11 +124,25 @@ static inline uint64_t nigh_operation_handle(const struct nigh_operation *operat
     return (uint64_t)operation->generation << 32 | (uint32_t)(operation - nigh_core.operations);
 }
 
+/* An operation that has ended, standing for the request of lib/light.h that `id` names; NULL if there is none such. */
+struct nigh_operation *nigh_operation_of_light(uint64_t id);
+
+/* Frees an operation that has ended, or what it stands for. */
+static inline void nigh_operation_end(struct nigh_operation *operation)
+{
+    if (nigh_unlikely(operation->flags & NIGH_OP_LIGHT))
+        nigh_light_give(operation->owner);
+    else
+        nigh_operation_give(operation);
+}
+
 /* What handle `id` (not 0) names, NULL if that has ended or never was. */
 static inline struct nigh_operation *nigh_operation_find(uint64_t id)
 {
     struct nigh_operation *operation = &nigh_core.operations[(uint32_t)id];
 
+    if (nigh_unlikely(id & NIGH_LIGHT))
+        return nigh_operation_of_light(id);
     if (nigh_unlikely((uint32_t)id >= nigh_core.operations_used || operation->generation != id >> 32 ||
                       operation->phase == NIGH_PHASE_FREE))
         return NULL;

@@ -46,33 +46,42 @@ static __attribute__((noinline)) int send_entered(struct nigh_call call, enum ni
 
     if (rc)
         return rc;
+    if (!nigh_hot_is_open(nigh_hot()))
+        nigh_hot_open(nigh_hot());
     rc = send_general(call, kind, buffer, bytes, dest, tag, comm);
     nigh_leave();
     return rc;
 }
 
-/* The plugin's struct is the communicator's: of four fields that change, three are stored. */
-static inline int inject(struct nigh_comm *comm, int dest, int tag, const void *buffer, uint64_t bytes)
-{
-    comm->send.buffer = buffer;
-    comm->send.bytes = bytes;
-    comm->send.tag = nigh_comm_tag(comm, tag);
-    return nigh_core.ops->post_send(comm->endpoints[dest], &comm->send);
-}
-
-static inline bool can_inject(const struct nigh_comm *comm, int dest, int tag, const void *buffer,
-                              uint64_t bytes)
+static inline bool can_inject(const struct nigh_hot *hot, const struct nigh_comm *comm, int dest, int tag,
+                              const void *buffer, uint64_t bytes)
 {
     return nigh_likely(nigh_core.guard == 0 && nigh_is_plain_send(comm, dest, tag, buffer, bytes) &&
-                       bytes < nigh_core.inject_below && comm->endpoints[dest] != NULL);
+                       bytes < nigh_core.inject_below && comm->endpoints[dest] != NULL &&
+                       nigh_hot_is_open(hot));
+}
+
+/* What is as it was in the last send is not stored again: a window goes to one rank with one tag. */
+static inline int inject(struct nigh_hot *hot, struct nigh_comm *comm, int dest, int tag, const void *buffer,
+                         uint64_t bytes)
+{
+    uint64_t full = nigh_comm_tag(comm, tag);
+
+    hot->send.buffer = buffer;
+    if (hot->send.bytes != bytes)
+        hot->send.bytes = bytes;
+    if (hot->send.tag != full)
+        hot->send.tag = full;
+    return nigh_core.ops->post_send(comm->endpoints[dest], &hot->send);
 }
 
 NIGH_PUBLIC int nigh_send(const void *buffer, uint64_t bytes, int dest, int tag, struct nigh_comm *comm)
 {
     struct nigh_call call = NIGH_CALL("nigh_send");
+    struct nigh_hot *hot = nigh_hot();
 
-    if (can_inject(comm, dest, tag, buffer, bytes) &&
-        nigh_likely(inject(comm, dest, tag, buffer, bytes) == 0))
+    if (can_inject(hot, comm, dest, tag, buffer, bytes) &&
+        nigh_likely(inject(hot, comm, dest, tag, buffer, bytes) == 0))
         return 0;
     return send_entered(call, NIGH_KIND_SEND, buffer, bytes, dest, tag, comm);
 }
@@ -111,27 +120,48 @@ static __attribute__((noinline)) int isend_entered(struct nigh_call call, enum n
 
     if (rc)
         return rc;
+    if (!nigh_hot_is_open(nigh_hot()))
+        nigh_hot_open(nigh_hot());
     rc = nigh_isend_general(call, kind, buffer, bytes, dest, tag, comm, request);
     nigh_leave();
     return rc;
 }
 
-/* A small send is over when it is posted; its request only waits to be waited for. */
+/* The plugin has refused what the short way has prepared; all that it was lies in the hot line, but the request: that is
+ * light, or the call fails. */
+static __attribute__((noinline, cold)) int isend_refused(struct nigh_hot *hot, uint64_t id)
+{
+    struct nigh_light *light = nigh_light_find(id);
+    struct nigh_call call = {.name = "nigh_isend", .site = light->site};
+    int rc = send_entered(call, NIGH_KIND_SEND, hot->send.buffer, hot->send.bytes, hot->dest,
+                          (int)(uint32_t)hot->send.tag, nigh_comm_by_id((uint32_t)(hot->send.tag >> 32)));
+
+    if (rc)
+        nigh_light_give(light);
+    return rc;
+}
+
+/*
+ * A small send is over when it is posted; its request only waits to be waited for. All is written before the post, so that
+ * nothing has to outlast it: saved registers are stores, too.
+ */
 NIGH_PUBLIC int nigh_isend(const void *buffer, uint64_t bytes, int dest, int tag, struct nigh_comm *comm,
                            nigh_request *request)
 {
-    struct nigh_call call = NIGH_CALL("nigh_isend");
+    struct nigh_hot *hot = nigh_hot();
+    uint64_t next = hot->next;
+    struct nigh_light *light = nigh_light_place(next);
 
-    if (request && nigh_core.operations_free != NIGH_NO_OPERATION &&
-        can_inject(comm, dest, tag, buffer, bytes) &&
-        nigh_likely(inject(comm, dest, tag, buffer, bytes) == 0)) {
-        struct nigh_operation *operation = nigh_operation_take();
-
-        nigh_operation_start(operation, NIGH_KIND_SEND, NIGH_PHASE_DONE, comm, dest, tag, bytes, call.site);
-        request->id = nigh_operation_handle(operation);
-        return 0;
-    }
-    return isend_entered(call, NIGH_KIND_SEND, buffer, bytes, dest, tag, comm, request);
+    if (nigh_unlikely(!request || light->id || !can_inject(hot, comm, dest, tag, buffer, bytes)))
+        return isend_entered(NIGH_CALL("nigh_isend"), NIGH_KIND_SEND, buffer, bytes, dest, tag, comm,
+                             request);
+    request->id = next | bytes;
+    nigh_store_two(light, next | bytes, (uintptr_t)hot->site);
+    nigh_store_two(hot, 0, (next + NIGH_LIGHT_STEP) | NIGH_LIGHT);
+    if (hot->dest != dest)
+        hot->dest = dest;
+    return nigh_likely(inject(hot, comm, dest, tag, buffer, bytes) == 0) ? 0
+                                                                         : isend_refused(hot, next | bytes);
 }
 
 NIGH_PUBLIC int nigh_issend(const void *buffer, uint64_t bytes, int dest, int tag, struct nigh_comm *comm,

@@ -145,7 +145,7 @@ int nigh_request_retire(struct nigh_call call, struct nigh_operation *operation,
     if (operation->flags & NIGH_OP_PERSISTENT) {
         operation->phase = NIGH_PHASE_INACTIVE;
     } else {
-        nigh_operation_give(operation);
+        nigh_operation_end(operation);
         *request = NIGH_REQUEST_NULL;
     }
     return error;

@@ -238,6 +238,8 @@ int nigh_test(nigh_request *request, int *flag, struct nigh_status *status); /* 
 /* As nigh_wait, at most `seconds`: -ETIMEDOUT, the request stays active. */
 int nigh_wait_for(nigh_request *request, double seconds, struct nigh_status *status);
 
+/* Ends them in their order as they come. On -ETIMEDOUT and -EDEADLK those that were not reached yet stay as they are; a request
+ * that is none is an error of its own, the others are waited for. */
 int nigh_waitall(int count, nigh_request *requests, struct nigh_status *statuses); /* waits */
 int nigh_testall(int count, nigh_request *requests, int *flag,
                  struct nigh_status *statuses); /* all or none */
@@ -350,12 +352,17 @@ int nigh_exscan(const void *send, void *recv, uint64_t count, int type, int op, 
 
 /* ---- call sites ---------------------------------------------------------------------------------------- */
 
-/* Set by the macros below just before the call, taken by the call. */
-extern __thread const char *nigh_site __attribute__((tls_model("initial-exec")));
+/* Set by the macros below just before the call, taken by the call. The rest is the library's: what a call changes lies in
+ * one line. */
+struct nigh_site {
+    const char *at; /* "file.c:12" */
+    uint64_t library[15];
+} __attribute__((aligned(64)));
+extern __thread struct nigh_site nigh_site __attribute__((tls_model("initial-exec")));
 
 #define NIGH_LINE_(line) #line
 #define NIGH_LINE(line)  NIGH_LINE_(line)
-#define NIGH_AT(call)    (nigh_site = __FILE__ ":" NIGH_LINE(__LINE__), call)
+#define NIGH_AT(call)    (nigh_site.at = __FILE__ ":" NIGH_LINE(__LINE__), call)
 
 /* Defining NIGH_NO_SITES before this header leaves the bare functions: for wrappers that have sites of their own. */
 #ifndef NIGH_NO_SITES
