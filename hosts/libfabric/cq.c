@@ -112,7 +112,7 @@ static __attribute__((noinline)) ssize_t read_idle(struct nigh_fi_cq *cq, void *
         return rc;
     start = nigh_fi_now();
     do
-        for (int i = 0; i < 4 && rc == -FI_EAGAIN; i++)
+        for (int i = 0; i < 16 && rc == -FI_EAGAIN; i++)
             rc = read_solo(cq, cq->solo, buf, count, NULL);
     while (rc == -FI_EAGAIN && nigh_fi_idle_more(&cq->idle, start));
     nigh_fi_idle_result(&cq->idle, rc != -FI_EAGAIN);

@@ -4,7 +4,6 @@
 #include "hosts/libfabric/launcher.h"
 #include "hosts/libfabric/log.h"
 #include "hosts/libfabric/post.h"
-#include "hosts/libfabric/wait.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -69,11 +68,10 @@ static int open_context(struct nigh_fi_ep *ep)
 
 /* ---- those who poll ------------------------------------------------------------------------------------ */
 
-static int add(struct nigh_fi_ep ***list, uint32_t *count, struct nigh_fi_ep *ep, bool *added)
+static int add(struct nigh_fi_ep ***list, uint32_t *count, struct nigh_fi_ep *ep)
 {
     struct nigh_fi_ep **grown;
 
-    *added = false;
     for (uint32_t i = 0; i < *count; i++)
         if ((*list)[i] == ep)
             return 0;
@@ -82,7 +80,6 @@ static int add(struct nigh_fi_ep ***list, uint32_t *count, struct nigh_fi_ep *ep
         return -FI_ENOMEM;
     grown[(*count)++] = ep;
     *list = grown;
-    *added = true;
     return 0;
 }
 
@@ -107,29 +104,16 @@ static void choose_solo(struct nigh_fi_cq *cq)
         cq->solo = NULL;
 }
 
-static int join_cq(struct nigh_fi_cq *cq, struct nigh_fi_ep *ep)
-{
-    bool added = false;
-    int rc = cq ? add(&cq->eps, &cq->ep_count, ep, &added) : 0;
-
-    if (!rc && added)
-        rc = nigh_fi_waiter_add(&cq->waiter, ep);
-    return rc;
-}
-
 static int join(struct nigh_fi_ep *ep)
 {
-    int rc = join_cq(ep->tx_cq, ep);
+    int rc = ep->tx_cq ? add(&ep->tx_cq->eps, &ep->tx_cq->ep_count, ep) : 0;
 
-    if (!rc)
-        rc = join_cq(ep->rx_cq, ep);
+    if (!rc && ep->rx_cq)
+        rc = add(&ep->rx_cq->eps, &ep->rx_cq->ep_count, ep);
     for (int i = 0; i < NIGH_FI_COUNTED && !rc; i++) {
         struct nigh_fi_cntr *cntr = ep->cntr[i];
-        bool added = false;
 
-        rc = cntr ? add(&cntr->eps, &cntr->ep_count, ep, &added) : 0;
-        if (!rc && added)
-            rc = nigh_fi_waiter_add(&cntr->waiter, ep);
+        rc = cntr ? add(&cntr->eps, &cntr->ep_count, ep) : 0;
     }
     choose_solo(ep->tx_cq);
     choose_solo(ep->rx_cq);

@@ -14,6 +14,9 @@
 #define VOTES_MAX 8u
 #define VOTES_FOR 4u
 #define SHORT_NS  300u /* whoever is away for less looks often enough */
+/* Longer than an answer takes to which both sides come back late: with no more than the detour itself (0.8 us) they kept
+ * missing each other. */
+#define SPIN_NS 2000u
 #define LONG_NS \
     3000u /* whoever is away for more computes, or others run meanwhile: looking on would only cost */
 #define MISSES_MAX 16u /* then what is waited for takes longer than any spin */
@@ -35,9 +38,8 @@ void nigh_fi_idle_back(struct nigh_fi_idle *idle)
         idle->votes -= idle->votes > 0;
     } else {
         idle->votes += idle->votes < VOTES_MAX;
-        /* As long as the detour: at worst that doubles what waiting costs. */
         if (idle->votes >= VOTES_FOR)
-            idle->spin_ns = (uint32_t)away;
+            idle->spin_ns = SPIN_NS;
     }
     if (idle->votes < VOTES_FOR)
         idle->spin_ns = 0;

@@ -78,19 +78,6 @@ void nigh_fi_waiter_close(struct nigh_fi_waiter *waiter)
     waiter->epoll_fd = waiter->event_fd = -1;
 }
 
-int nigh_fi_waiter_add(struct nigh_fi_waiter *waiter, struct nigh_fi_ep *ep)
-{
-    int fd, rc;
-
-    if (waiter->object == FI_WAIT_NONE)
-        return 0;
-    /* Nothing has been posted yet: there can be nothing to poll but connections that begin, which end soon. */
-    do
-        rc = ep->nigh->wait_fd(ep->context, &fd);
-    while (rc == -EAGAIN && ep->nigh->poll_completions(ep->context, NULL, 0) >= 0);
-    return rc ? rc : watch(waiter->epoll_fd, fd);
-}
-
 int nigh_fi_waiter_control(const struct nigh_fi_waiter *waiter, int command, void *arg)
 {
     if (!arg)
@@ -118,13 +105,19 @@ void nigh_fi_wake(struct nigh_fi_domain *domain)
         return;
 }
 
-/* Arms the endpoints' descriptors. -FI_EAGAIN: one has something now. The lock is held. */
-static int arm(struct nigh_fi_ep **eps, uint32_t count)
+/*
+ * Arms the endpoints' descriptors. -FI_EAGAIN: one has something now. The lock is held. Not before somebody wants to
+ * sleep: whoever sends to an armed one makes a system call for each message.
+ */
+static int arm(const struct nigh_fi_waiter *waiter, struct nigh_fi_ep **eps, uint32_t count)
 {
     int fd, rc = 0;
 
-    for (uint32_t i = 0; i < count && !rc; i++)
+    for (uint32_t i = 0; i < count && !rc; i++) {
         rc = eps[i]->nigh->wait_fd(eps[i]->context, &fd);
+        if (!rc)
+            rc = watch(waiter->epoll_fd, fd);
+    }
     return rc;
 }
 
@@ -153,12 +146,13 @@ static int block(struct nigh_fi_domain *domain, const struct nigh_fi_waiter *wai
 static bool spin(struct nigh_fi_domain *domain, struct nigh_fi_ep **eps, uint32_t count, uint64_t until)
 {
     do {
-        int rc;
+        int rc = -ETIMEDOUT;
 
         nigh_fi_lock(domain);
-        rc = arm(eps, count);
+        for (uint32_t i = 0; i < count && rc; i++)
+            rc = eps[i]->nigh->wait(eps[i]->context, 0);
         nigh_fi_unlock(domain);
-        if (rc == -EAGAIN)
+        if (!rc)
             return true;
         sched_yield();
     } while (now_ns() < until);
@@ -176,14 +170,19 @@ int nigh_fi_sleep(struct nigh_fi_domain *domain, struct nigh_fi_waiter *waiter, 
     if (spin(domain, eps, count, until))
         return 0;
     nigh_fi_lock(domain);
-    rc = arm(eps, count);
+    rc = arm(waiter, eps, count);
     if (!rc)
         domain->sleepers++;
     nigh_fi_unlock(domain);
     if (rc)
         return rc == -EAGAIN ? 0 : rc;
     now = now_ns();
-    return block(domain, waiter, deadline == NEVER ? NEVER : deadline > now ? deadline - now : 0);
+    rc = block(domain, waiter, deadline == NEVER ? NEVER : deadline > now ? deadline - now : 0);
+    /* Where something has come this takes the arms off again. */
+    nigh_fi_lock(domain);
+    arm(waiter, eps, count);
+    nigh_fi_unlock(domain);
+    return rc;
 }
 
 static int try_cq(struct nigh_fi_cq *cq)
@@ -193,7 +192,7 @@ static int try_cq(struct nigh_fi_cq *cq)
     if (cq->waiter.object == FI_WAIT_NONE)
         return -FI_EINVAL;
     nigh_fi_lock(cq->domain);
-    rc = cq->head != cq->tail ? -FI_EAGAIN : arm(cq->eps, cq->ep_count);
+    rc = cq->head != cq->tail ? -FI_EAGAIN : arm(&cq->waiter, cq->eps, cq->ep_count);
     nigh_fi_unlock(cq->domain);
     return rc;
 }
@@ -205,7 +204,7 @@ static int try_cntr(struct nigh_fi_cntr *cntr)
     if (cntr->waiter.object == FI_WAIT_NONE)
         return -FI_EINVAL;
     nigh_fi_lock(cntr->domain);
-    rc = arm(cntr->eps, cntr->ep_count);
+    rc = arm(&cntr->waiter, cntr->eps, cntr->ep_count);
     nigh_fi_unlock(cntr->domain);
     return rc;
 }

@@ -9,8 +9,6 @@
 int nigh_fi_waiter_open(struct nigh_fi_domain *domain, enum fi_wait_obj object,
                         struct nigh_fi_waiter *waiter);
 void nigh_fi_waiter_close(struct nigh_fi_waiter *waiter);
-/* One more endpoint to wait for; its context was opened with NIGH_OPEN_WAIT_FD. */
-int nigh_fi_waiter_add(struct nigh_fi_waiter *waiter, struct nigh_fi_ep *ep);
 /* FI_GETWAIT and FI_GETWAITOBJ. */
 int nigh_fi_waiter_control(const struct nigh_fi_waiter *waiter, int command, void *arg);
 
