@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* hosts/libfabric/enable.c - an endpoint begins to work: nigh's context is opened, and queues and counters poll it. */
+#include "hosts/libfabric/account.h"
 #include "hosts/libfabric/endpoint.h"
 #include "hosts/libfabric/launcher.h"
 #include "hosts/libfabric/log.h"
@@ -177,6 +178,7 @@ void nigh_fi_ep_disable(struct nigh_fi_ep *ep)
     nigh_fi_mr_detach(ep);
     nigh_fi_unlock(ep->domain);
     nigh_fi_claimed_free(ep);
+    nigh_fi_account(ep);
     ep->nigh->close(ep->context);
     ep->context = NULL;
     free(ep->peers);
