@@ -14,16 +14,17 @@
 
 static int describe(char *line, size_t room, const struct nigh_fi_job *job, const struct nigh_query_stats *s)
 {
-    return snprintf(line, room,
-                    "{\"launcher\": \"%s\", \"rank\": %" PRIu32 ", \"ranks\": %" PRIu32 ", \"pid\": %d, "
-                    "\"sent\": %" PRIu64 ", \"sent_bytes\": %" PRIu64 ", \"received\": %" PRIu64
-                    ", \"received_bytes\": %" PRIu64 ", \"inline\": %" PRIu64 ", \"eager\": %" PRIu64
-                    ", \"chunked\": %" PRIu64 ", \"heap\": %" PRIu64 ", \"cma\": %" PRIu64 ", \"put\": %" PRIu64
-                    ", \"get\": %" PRIu64 ", \"atomic\": %" PRIu64 ", \"unexpected\": %" PRIu64
-                    ", \"truncated\": %" PRIu64 ", \"peers_lost\": %" PRIu64 ", \"rescues\": %" PRIu64 "}\n",
-                    job->launcher, job->rank, job->size, (int)getpid(), s->sent, s->sent_bytes, s->received,
-                    s->received_bytes, s->inline_sent, s->eager_sent, s->chunked_sent, s->heap_sent, s->cma_sent,
-                    s->put, s->get, s->atomic, s->unexpected, s->truncated, s->peers_lost, s->rescues);
+    return snprintf(
+        line, room,
+        "{\"launcher\": \"%s\", \"rank\": %" PRIu32 ", \"ranks\": %" PRIu32 ", \"pid\": %d, "
+        "\"sent\": %" PRIu64 ", \"sent_bytes\": %" PRIu64 ", \"received\": %" PRIu64
+        ", \"received_bytes\": %" PRIu64 ", \"inline\": %" PRIu64 ", \"eager\": %" PRIu64
+        ", \"chunked\": %" PRIu64 ", \"heap\": %" PRIu64 ", \"cma\": %" PRIu64 ", \"put\": %" PRIu64
+        ", \"get\": %" PRIu64 ", \"atomic\": %" PRIu64 ", \"unexpected\": %" PRIu64
+        ", \"truncated\": %" PRIu64 ", \"peers_lost\": %" PRIu64 ", \"rescues\": %" PRIu64 "}\n",
+        job->launcher, job->rank, job->size, (int)getpid(), s->sent, s->sent_bytes, s->received,
+        s->received_bytes, s->inline_sent, s->eager_sent, s->chunked_sent, s->heap_sent, s->cma_sent, s->put,
+        s->get, s->atomic, s->unexpected, s->truncated, s->peers_lost, s->rescues);
 }
 
 /* One write: the lines of ranks that end together must not mix. */

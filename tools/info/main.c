@@ -25,7 +25,8 @@ static const struct section {
 } sections[] = {{"machine", info_machine},
                 {"limits", info_limits},
                 {"environment", info_environment},
-                {"paths", info_paths}};
+                {"paths", info_paths},
+                {"mpi", info_mpis}};
 
 enum { SECTIONS = sizeof(sections) / sizeof(sections[0]) };
 
@@ -43,7 +44,8 @@ static error_t want(struct command *command, const char *name, const struct argp
             return 0;
         }
     }
-    argp_error(state, "there is no section \"%s\"; there are machine, limits, environment and paths", name);
+    argp_error(state, "there is no section \"%s\"; there are machine, limits, environment, paths and mpi",
+               name);
     return EINVAL;
 }
 
@@ -88,7 +90,7 @@ int main(int argc, char **argv)
     static const struct argp argp = {
         .options = options,
         .parser = parse,
-        .args_doc = "[machine|limits|environment|paths...]",
+        .args_doc = "[machine|limits|environment|paths|mpi...]",
         .doc = "Says what this machine and this process can do, how messages travel here, and why not "
                "otherwise.\v"
                "Without a section it prints all. Exit status: 0; 1 the module cannot be loaded, or a section "

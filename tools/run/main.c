@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "tools/run/keeper.h"
+#include "tools/run/mpi.h"
 #include "tools/run/options.h"
 #include "tools/run/orphans.h"
 
@@ -223,6 +224,8 @@ int main(int argc, char **argv)
 
     fill_stdio();
     run_options_read(argc, argv, &options);
+    if (options.mpi)
+        run_mpi(&options);
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     block_signals(&watched, &start);
     front.signal_fd = signalfd(-1, &watched, SFD_CLOEXEC | SFD_NONBLOCK);

