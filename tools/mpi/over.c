@@ -10,7 +10,8 @@
 
 /*
  * Open MPI: messages by the matching layer of libfabric (Debian's configuration file switches it off), one-sided
- * operations by its byte transport. osc/ucx would go round nigh; osc/pt2pt, of 4.x, is slower and its makers gave it up.
+ * operations by its byte transport. osc/ucx would go round nigh. osc/rdma comes last because that of 4.1.4 crashes in
+ * MPI_Compare_and_swap on one's own rank, over shared memory as well; there osc/pt2pt takes its place, and 5 has no other.
  * osc/sm stays: windows that MPI itself allocates are shared memory, which no message beats.
  */
 static const char *const openmpi[] = {
@@ -19,7 +20,8 @@ static const char *const openmpi[] = {
     "OMPI_MCA_mtl_ofi_provider_include=nigh",
     "OMPI_MCA_opal_common_ofi_provider_include=nigh",
     "OMPI_MCA_btl=ofi,self",
-    "OMPI_MCA_osc=^ucx,pt2pt",
+    "OMPI_MCA_osc=^ucx",
+    "OMPI_MCA_osc_rdma_priority=5",
     NULL,
 };
 

@@ -74,7 +74,9 @@ static int find_over(const char *name, struct perf_peer_place *place, char *why,
         place->name = over_nigh[i];
         snprintf(mpi, sizeof mpi, "%.*s", (int)strcspn(name, "+"), name);
         rc = find_mpi(mpi, place, why, room);
-        return rc ? rc : mpi_providers(place->providers, sizeof place->providers, why, room);
+        if (rc == 0 && mpi_providers(place->providers, sizeof place->providers, why, room) != 0)
+            rc = -ENOSYS;
+        return rc;
     }
     snprintf(why, room, "no peer is called '%s'", name);
     return -ENOENT;
