@@ -371,6 +371,9 @@ static void in_flight(struct pair *pair)
         to[0][i] = data_room(sizes[i]);
         to[1][i] = data_room(sizes[i]);
     }
+    /* Who leaves before anybody has met him was never there: the other side would wait for him, as it should. */
+    if (pair->end[1])
+        pair_state(pair->end[1], NIGH_READY);
     for (unsigned i = 0; i < 2; i++)
         if (pair->end[i]) {
             CHECK_INT(nigh->heap_alloc(pair->end[i]->context, 100000, &heap), 0);
@@ -379,8 +382,6 @@ static void in_flight(struct pair *pair)
     for (uint64_t i = 0; i < pair->of->number % 1000; i++)
         pair_pump();
     if (pair->end[1] && pair->of->number >= 1000) {
-        /* Before that the other side has met nobody whose leaving it could see. */
-        pair_state(pair->end[1], NIGH_READY);
         pair_disconnect(pair->end[1]);
         unload(pair->end[1], -ECANCELED);
     } else if (pair->end[1]) {
