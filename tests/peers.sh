@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Installs the transports that `nigh-perf --compare' can compare nigh with: Open MPI, MPICH and UCX as the
 # distribution's packages, and newer Open MPI, MPICH and Intel MPI as Python wheels, one virtual environment
-# each, because they overwrite each other's files in a shared one. What is there already is left alone.
+# each with mpi4py, because they overwrite each other's files in a shared one. What is there already is left alone.
 #     tests/peers.sh          install what is missing
 #     tests/peers.sh --list   say what is there, change nothing
 # Wheels go below $NIGH_PEERS (default: $XDG_CACHE_HOME/nigh/peers). Ends with 0 when all peers are there.
@@ -98,6 +98,19 @@ install_wheel()
     fi
 }
 
+# Beside each MPI, for the tests' Python programs. One wheel serves all of them: it looks which MPI it lies beside.
+install_mpi4py()
+{
+    local dir=$home/$1
+
+    if [ -z "$(wheel_version "$1")" ] || "$dir/bin/python" -c 'import mpi4py' 2>/dev/null; then
+        return
+    fi
+    say "installing wheel mpi4py into $dir"
+    "$dir/bin/pip" install -q --disable-pip-version-check mpi4py >"$log" 2>&1 ||
+        note "wheel mpi4py" "pip: $(grep -m1 '^ERROR' "$log" || tail -n1 "$log")"
+}
+
 # row NAME WHAT VERSION: one line of the final list; an empty version is a peer that is missing
 row()
 {
@@ -152,6 +165,7 @@ if [ "$list" -eq 0 ]; then
     install_packages
     for wheel in $wheels; do
         install_wheel "$wheel"
+        install_mpi4py "$wheel"
     done
 fi
 report

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* One-sided communication on a program's own memory: windows that an MPI allocates may be plain shared memory, and tell
+ * nothing about the transport. */
+#include "tests/hosts/mpi/suite.h"
+
+enum { WORDS = 5000 };
+
+static long *memory;
+static MPI_Win window;
+
+static void open_window(void)
+{
+    memory = suite_memory(WORDS * sizeof(long));
+    MPI_Win_create(memory, WORDS * sizeof(long), sizeof(long), MPI_INFO_NULL, MPI_COMM_WORLD, &window);
+}
+
+static void close_window(void)
+{
+    MPI_Win_free(&window);
+    free(memory);
+}
+
+static void fence(void)
+{
+    static long out[WORDS], back[WORDS];
+
+    open_window();
+    for (int i = 0; i < WORDS; i++)
+        out[i] = suite_rank * 100000 + i;
+    MPI_Win_fence(MPI_MODE_NOPRECEDE, window);
+    MPI_Put(out, WORDS, MPI_LONG, suite_right(), 0, WORDS, MPI_LONG, window);
+    MPI_Win_fence(0, window);
+    for (int i = 0; i < WORDS; i++)
+        EQUAL(memory[i], suite_left() * 100000 + i);
+    MPI_Get(back, WORDS, MPI_LONG, suite_right(), 0, WORDS, MPI_LONG, window);
+    MPI_Win_fence(0, window);
+    for (int i = 0; i < WORDS; i++)
+        EQUAL(back[i], suite_rank * 100000 + i);
+    for (int i = 0; i < WORDS; i++)
+        memory[i] = 0;
+    MPI_Win_fence(0, window);
+    for (int r = 0; r < suite_ranks; r++)
+        MPI_Accumulate(out, 10, MPI_LONG, r, 0, 10, MPI_LONG, MPI_SUM, window);
+    MPI_Win_fence(MPI_MODE_NOSUCCEED, window);
+    for (int i = 0; i < 10; i++)
+        EQUAL(memory[i], suite_ranks * (suite_ranks - 1) / 2 * 100000L + suite_ranks * i);
+    close_window();
+}
+
+/* A counter that everybody counts up: under a lock by get and put, then by one atomic operation. */
+static void counter(void)
+{
+    enum { TURNS = 20 };
+    long one = 1, old, sum = 0;
+
+    open_window();
+    for (int i = 0; i < TURNS; i++) {
+        MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, window);
+        MPI_Get(&old, 1, MPI_LONG, 0, 0, 1, MPI_LONG, window);
+        MPI_Win_flush(0, window);
+        old++;
+        MPI_Put(&old, 1, MPI_LONG, 0, 0, 1, MPI_LONG, window);
+        MPI_Win_unlock(0, window);
+    }
+    MPI_Win_lock_all(0, window);
+    for (int i = 0; i < TURNS; i++) {
+        MPI_Fetch_and_op(&one, &old, MPI_LONG, suite_ranks - 1, 1, MPI_SUM, window);
+        MPI_Win_flush(suite_ranks - 1, window);
+        sum += old;
+    }
+    MPI_Win_unlock_all(window);
+    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Win_lock(MPI_LOCK_SHARED, 0, 0, window);
+    MPI_Get(&old, 1, MPI_LONG, 0, 0, 1, MPI_LONG, window);
+    MPI_Win_unlock(0, window);
+    EQUAL(old, TURNS * suite_ranks);
+    MPI_Allreduce(MPI_IN_PLACE, &sum, 1, MPI_LONG, MPI_SUM, MPI_COMM_WORLD);
+    EQUAL(sum, (long)TURNS * suite_ranks * (TURNS * suite_ranks - 1) / 2); /* each value was given once */
+    close_window();
+}
+
+/* Who finds 0 puts itself there; exactly one does. */
+static void compare_and_swap(void)
+{
+    long me = suite_rank + 1, none = 0, found = -1, won, all = 0;
+
+    open_window();
+    MPI_Win_lock(MPI_LOCK_SHARED, 0, 0, window);
+    MPI_Compare_and_swap(&me, &none, &found, MPI_LONG, 0, 3, window);
+    MPI_Win_unlock(0, window);
+    won = found == 0;
+    MPI_Allreduce(&won, &all, 1, MPI_LONG, MPI_SUM, MPI_COMM_WORLD);
+    EQUAL(all, 1);
+    EQUAL(won || (found > 0 && found <= suite_ranks), 1);
+    close_window();
+}
+
+static void fetched(void)
+{
+    double mine[8], before[8];
+    MPI_Request request;
+
+    open_window();
+    double *values = (double *)(void *)memory;
+    for (int i = 0; i < 8; i++) {
+        values[i] = 1;
+        mine[i] = suite_rank + i;
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Win_lock_all(0, window);
+    MPI_Win_sync(window);
+    MPI_Get_accumulate(mine, 8, MPI_DOUBLE, before, 8, MPI_DOUBLE, suite_right(), 0, 8, MPI_DOUBLE, MPI_MAX,
+                       window);
+    MPI_Win_flush_all(window);
+    for (int i = 0; i < 8; i++)
+        EQUAL(before[i], 1);
+    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Rget(before, 8, MPI_DOUBLE, suite_right(), 0, 8, MPI_DOUBLE, window, &request);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    for (int i = 0; i < 8; i++)
+        EQUAL(before[i], suite_rank + i > 1 ? suite_rank + i : 1);
+    MPI_Win_unlock_all(window);
+    close_window();
+}
+
+/* Only neighbours synchronise: each exposes its memory to the left one and writes into the right one's. */
+static void start_post(void)
+{
+    MPI_Group world, left, right;
+    int to = suite_right(), from = suite_left();
+    long value = suite_rank;
+
+    open_window();
+    MPI_Comm_group(MPI_COMM_WORLD, &world);
+    MPI_Group_incl(world, 1, &from, &left);
+    MPI_Group_incl(world, 1, &to, &right);
+    for (int i = 0; i < 5; i++) {
+        MPI_Win_post(left, 0, window);
+        MPI_Win_start(right, 0, window);
+        MPI_Put(&value, 1, MPI_LONG, to, i, 1, MPI_LONG, window);
+        MPI_Win_complete(window);
+        MPI_Win_wait(window);
+        EQUAL(memory[i], from);
+    }
+    MPI_Group_free(&left);
+    MPI_Group_free(&right);
+    MPI_Group_free(&world);
+    close_window();
+}
+
+/* Every other word of the neighbour's memory. */
+static void strided(void)
+{
+    long out[100];
+    MPI_Datatype every_other;
+
+    open_window();
+    MPI_Type_vector(100, 1, 2, MPI_LONG, &every_other);
+    MPI_Type_commit(&every_other);
+    for (int i = 0; i < 100; i++)
+        out[i] = suite_rank + 1 + i;
+    MPI_Win_fence(0, window);
+    MPI_Put(out, 100, MPI_LONG, suite_right(), 10, 1, every_other, window);
+    MPI_Win_fence(0, window);
+    for (int i = 0; i < 100; i++) {
+        EQUAL(memory[10 + 2 * i], suite_left() + 1 + i);
+        EQUAL(memory[11 + 2 * i], 0);
+    }
+    MPI_Type_free(&every_other);
+    close_window();
+}
+
+const struct suite_case suite_windows[] = {
+    {"windows: put, get and accumulate between fences", fence},
+    {"windows: a counter under locks, and by atomic operations", counter},
+    {"windows: compare and swap", compare_and_swap},
+    {"windows: get_accumulate, rget", fetched},
+    {"windows: post, start, complete, wait", start_post},
+    {"windows: every other word", strided},
+    {0},
+};
