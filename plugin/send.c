@@ -368,6 +368,8 @@ static int post_large(struct nigh_endpoint *endpoint, const struct nigh_send *se
 
 static __attribute__((noinline)) int post_longer(struct nigh_endpoint *endpoint, const struct nigh_send *send)
 {
+    if (__builtin_expect(send->flags & NIGH_INJECT && send->bytes > NIGH_INJECT_BYTES, 0))
+        return -EMSGSIZE;
     return send->bytes > endpoint->context->config.body_bytes ? post_large(endpoint, send)
                                                               : post_body(endpoint, send);
 }

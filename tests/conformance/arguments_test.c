@@ -359,6 +359,27 @@ static void nothing(struct pair *pair)
 
 /* ---- values ---------------------------------------------------------------------------------------------------- */
 
+/* Of a pair that has settled on how to copy, and so takes the shortest way. */
+static void long_injects(struct pair *pair)
+{
+    static uint8_t out[4096], in[4096];
+    struct nigh_send send = pair_a_send(out, 2048, 7, 0);
+
+    for (uint64_t i = 1; i <= 400; i++) {
+        pair_recv(pair->end[1], in, sizeof(in), 7, i);
+        pair_send(pair->end[0], out, 2048, 7, 0, i);
+        pair_sent(pair->end[0], i, 2048);
+        (void)pair_received(pair->end[1], i, 2048);
+    }
+    for (uint64_t bytes = NIGH_INJECT_BYTES + 1; bytes <= sizeof(out); bytes += 1021) {
+        send.bytes = bytes;
+        send.flags = NIGH_INJECT;
+        CHECK_INT(nigh->post_send(pair->end[0]->peer, &send), -EMSGSIZE);
+        send.flags |= NIGH_SILENT;
+        CHECK_INT(nigh->post_send(pair->end[0]->peer, &send), -EMSGSIZE);
+    }
+}
+
 static void messages(struct pair *pair)
 {
     struct pair_end *end = pair->end[0];
@@ -535,6 +556,7 @@ static const struct pair_case cases[] = {
     {.name = "structs", .play = structs, .forms = PAIR_SELF, .how = PAIR_LOOSE},
     {.name = "nothing", .play = nothing, .forms = PAIR_SELF},
     {.name = "messages", .play = messages, .forms = PAIR_SELF | PAIR_TWO},
+    {.name = "long injects", .play = long_injects, .forms = PAIR_TWO},
     {.name = "another context's endpoint", .play = another_contexts, .forms = PAIR_TWO},
     {.name = "remote memory", .play = remote, .forms = PAIR_SELF | PAIR_TWO},
     {.name = "connects", .play = connects, .forms = PAIR_SELF | PAIR_TWO},
