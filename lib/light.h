@@ -48,9 +48,9 @@ static inline void nigh_store_two(void *at, uint64_t first, uint64_t second)
 struct nigh_hot {
     const char *site;
     uint64_t next; /* handle of the next light request, of no bytes yet */
-    uint64_t reserved0;
-    int32_t dest;
-    uint32_t reserved1;
+    /* Of a send that the plugin may refuse. */
+    nigh_request *request;
+    uint64_t dest;
     struct nigh_send send; /* nigh_hot_open() */
 };
 

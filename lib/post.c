@@ -191,11 +191,13 @@ static int wait_for_room(struct nigh_call call, struct nigh_operation *operation
     };
     int rc = nigh_block_until(&block);
 
+    if (rc && rc != -ETIMEDOUT)
+        return rc; /* whoever found out has said it */
     if (rc)
         return nigh_fail(call, rc,
                          "rank %d takes none of the messages that were sent to it, and no more can be queued",
                          operation->peer);
-    return attempt.rc;
+    return attempt.rc ? nigh_post_refused(call, operation, attempt.rc) : 0;
 }
 
 /* A receive from anyone when members have died that it was not told of: only a message that is there already counts. */

@@ -11,6 +11,7 @@
 #define NAP_NS UINT64_C(1000000)
 /* How often it looks whether somebody died, where no receive from anyone is there to be told. */
 #define DEATHS_EVERY 16
+#define TRIES_EVERY  1024 /* all ranks are asked: nothing for each of many calls */
 
 struct look {
     struct nigh_call call;
@@ -23,6 +24,9 @@ struct look {
     uint32_t looks;
 };
 
+/* Of nigh_iprobe, across calls: a program that looks again and again is to hear of it, too. */
+static uint32_t tries;
+
 static void look(struct look *look)
 {
     uint64_t tag = nigh_comm_tag(look->comm, look->tag == NIGH_ANY_TAG ? 0 : look->tag);
@@ -32,7 +36,7 @@ static void look(struct look *look)
                                     look->message);
     if (look->rc != -ENOMSG || look->endpoint)
         return;
-    if (look->comm->deaths_untold == 0 && ++look->looks % DEATHS_EVERY == 0)
+    if (look->comm->deaths_untold == 0 && (++look->looks % DEATHS_EVERY == 0 || ++tries % TRIES_EVERY == 0))
         nigh_peer_died(NIGH_SOURCE_NONE);
     if (look->comm->deaths_untold != 0) {
         look->comm->deaths_untold--;
@@ -73,8 +77,6 @@ static int fail(const struct look *look, int rc)
         return nigh_fail(call, rc,
                          "timed out: no message from rank %d (-1: any), tag %d (-1: any), in %s came",
                          look->source, look->tag, nigh_comm_text(look->comm).text);
-    if (rc == -EDEADLK)
-        return rc;
     if (rc == -ECONNRESET && look->source < 0)
         return nigh_fail(call, rc, "a rank of %s was killed or has exited without nigh_finalize",
                          nigh_comm_text(look->comm).text);
@@ -122,11 +124,11 @@ static int probe(struct look *look, int *flag, struct nigh_status *status)
             return 0;
     } else {
         rc = wait_for(look);
+        if (rc)
+            return rc == -ETIMEDOUT ? fail(look, rc) : rc; /* whoever found another reason has said it */
     }
-    if (!rc)
-        rc = look->rc;
-    if (rc)
-        return fail(look, rc);
+    if (look->rc)
+        return fail(look, look->rc);
     tell(look, status);
     return 0;
 }

@@ -133,11 +133,14 @@ static __attribute__((noinline, cold)) int isend_refused(struct nigh_hot *hot, u
 {
     struct nigh_light *light = nigh_light_find(id);
     struct nigh_call call = {.name = "nigh_isend", .site = light->site};
-    int rc = send_entered(call, NIGH_KIND_SEND, hot->send.buffer, hot->send.bytes, hot->dest,
+    nigh_request *request = hot->request;
+    int rc = send_entered(call, NIGH_KIND_SEND, hot->send.buffer, hot->send.bytes, (int)hot->dest,
                           (int)(uint32_t)hot->send.tag, nigh_comm_by_id((uint32_t)(hot->send.tag >> 32)));
 
-    if (rc)
+    if (rc) {
         nigh_light_give(light);
+        *request = NIGH_REQUEST_NULL;
+    }
     return rc;
 }
 
@@ -158,8 +161,7 @@ NIGH_PUBLIC int nigh_isend(const void *buffer, uint64_t bytes, int dest, int tag
     request->id = next | bytes;
     nigh_store_two(light, next | bytes, (uintptr_t)hot->site);
     nigh_store_two(hot, 0, (next + NIGH_LIGHT_STEP) | NIGH_LIGHT);
-    if (hot->dest != dest)
-        hot->dest = dest;
+    nigh_store_two(&hot->request, (uintptr_t)request, (uint32_t)dest);
     return nigh_likely(inject(hot, comm, dest, tag, buffer, bytes) == 0) ? 0
                                                                          : isend_refused(hot, next | bytes);
 }

@@ -24,7 +24,7 @@ static void meet_and_kill_last(int rank)
 static void named(int rank, int size)
 {
     struct nigh_status status;
-    nigh_request request;
+    nigh_request request = NIGH_REQUEST_NULL;
     int value = 0;
     double start = nigh_wtime();
 
@@ -39,6 +39,8 @@ static void named(int rank, int size)
     CHECK_INT(nigh_ssend(&value, sizeof(value), 2, 1, nigh_world()), -ECONNRESET);
     CHECK_INT(nigh_send(&value, sizeof(value), 2, 1, nigh_world()), -ECONNRESET);
     CHECK_TEXT("rank 2");
+    CHECK_INT(nigh_isend(&value, sizeof(value), 2, 1, nigh_world(), &request), -ECONNRESET);
+    CHECK_INT(request.id, 0);
     CHECK_INT(nigh_irecv(&value, sizeof(value), 2, 1, nigh_world(), &request), -ECONNRESET);
     CHECK_INT(nigh_probe(2, 1, nigh_world(), &status), -ECONNRESET);
     /* The others go on. */
@@ -112,6 +114,26 @@ static void test_while_probing(void **state)
 {
     (void)state;
     ranks_run(3, while_probing, &killed_last);
+}
+
+/* A program that looks again and again hears of it, too. */
+static void while_looking(int rank, int size)
+{
+    double start = nigh_wtime();
+    int rc = 0, flag = 0;
+
+    (void)size;
+    meet_and_kill_last(rank);
+    while (rc == 0 && nigh_wtime() - start < 5)
+        rc = nigh_iprobe(NIGH_ANY_SOURCE, 1, nigh_world(), &flag, NULL);
+    CHECK_INT(rc, -ECONNRESET);
+    OK(nigh_finalize());
+}
+
+static void test_while_looking(void **state)
+{
+    (void)state;
+    ranks_run(3, while_looking, &killed_last);
 }
 
 /* One that waits for all: the request of the dead fails, the others end as they should. */
@@ -193,8 +215,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_named),         cmocka_unit_test(test_anyone),
-        cmocka_unit_test(test_while_probing), cmocka_unit_test(test_among_several),
-        cmocka_unit_test(test_never_comes),   cmocka_unit_test(test_last_words),
+        cmocka_unit_test(test_while_probing), cmocka_unit_test(test_while_looking),
+        cmocka_unit_test(test_among_several), cmocka_unit_test(test_never_comes),
+        cmocka_unit_test(test_last_words),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -150,12 +150,32 @@ static void test_in_vain(void **state)
     ranks_run(2, in_vain, &(struct ranks_how){.timeout = 0.05});
 }
 
+/* The sentence is that of whoever has found that nobody will send any more. */
+static void deserted(int rank, int size)
+{
+    (void)size;
+    OK(nigh_barrier(nigh_world()));
+    if (rank == 0) {
+        CHECK_INT(nigh_probe(1, 1, nigh_world(), NULL), -ECONNRESET);
+        CHECK_TEXT("is in nigh_finalize");
+        CHECK_INT(nigh_probe(NIGH_ANY_SOURCE, 1, nigh_world(), NULL), -ECONNRESET);
+        CHECK_TEXT("is in nigh_finalize");
+    }
+}
+
+static void test_deserted(void **state)
+{
+    (void)state;
+    ranks_run(2, deserted, NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_look),
         cmocka_unit_test(test_take),
         cmocka_unit_test(test_in_vain),
+        cmocka_unit_test(test_deserted),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
