@@ -12,8 +12,8 @@
 
 enum { QUARANTINE = 1024 }; /* freed places that are kept apart, so that late users are told */
 
-static uint32_t used;                                 /* places that were ever taken */
-static uint32_t freed[QUARANTINE], freed_at, freed_n; /* the last ones freed, a ring */
+static uint32_t used;                             /* places that were ever taken */
+static uint32_t freed_first, freed_last, freed_n; /* those freed, in their order, by `next_freed` */
 
 static struct nigh_comm *place(uint32_t index)
 {
@@ -29,7 +29,7 @@ int nigh_comms_open(void)
         return -ENOMEM;
     nigh_core.comms = (uintptr_t)memory;
     nigh_core.comms_bytes = (uint64_t)NIGH_COMM_MAX * NIGH_COMM_BYTES;
-    used = freed_at = freed_n = 0;
+    used = freed_n = 0;
     return 0;
 }
 
@@ -65,20 +65,26 @@ void nigh_comms_close(void)
     nigh_core.comms_bytes = 0;
 }
 
-/* The oldest freed place that nothing refers to any more, NULL if it is too early for any. */
+/* The freed place that is the oldest one, NULL if it is too early for that or something still refers to it. */
 static struct nigh_comm *reuse(void)
 {
-    uint32_t index;
+    struct nigh_comm *oldest = place(freed_first);
 
-    if (freed_n < QUARANTINE)
-        return NULL;
-    index = freed[freed_at];
-    if (in_use(place(index)))
+    if (freed_n <= QUARANTINE || in_use(oldest))
         return NULL;
     freed_n--;
-    freed_at = (freed_at + 1) % QUARANTINE;
-    free_tables(place(index));
-    return place(index);
+    freed_first = oldest->next_freed;
+    free_tables(oldest);
+    return oldest;
+}
+
+static void append_freed(uint32_t index)
+{
+    if (freed_n++ == 0)
+        freed_first = index;
+    else
+        place(freed_last)->next_freed = index;
+    freed_last = index;
 }
 
 static struct nigh_comm *find_place(void)
@@ -134,6 +140,7 @@ int nigh_comm_make(uint32_t id, uint32_t size, int32_t rank, const int32_t *worl
         snprintf(comm->name, sizeof(comm->name), "%s", name);
     if (make_tables(comm, world)) {
         comm->state = NIGH_COMM_FREED;
+        append_freed((uint32_t)(((uintptr_t)comm - nigh_core.comms) / NIGH_COMM_BYTES));
         return -ENOMEM;
     }
     comm->state = NIGH_COMM_ALIVE;
@@ -151,8 +158,7 @@ void nigh_comm_drop(struct nigh_comm *comm)
     comm->state = NIGH_COMM_FREED;
     if (!in_use(comm))
         free_tables(comm);
-    if (freed_n < QUARANTINE)
-        freed[(freed_at + freed_n++) % QUARANTINE] = index;
+    append_freed(index);
 }
 
 int nigh_comm_refuse(struct nigh_call call, const struct nigh_comm *comm)

@@ -13,7 +13,7 @@
 #include "lib/error.h"
 
 #define NIGH_COMM_NAME  32
-#define NIGH_COMM_BYTES 512u /* a power of two: each call takes the remainder */
+#define NIGH_COMM_BYTES 512u       /* a power of two: each call takes the remainder */
 #define NIGH_COMM_MAX   (1u << 16) /* at one time */
 
 enum nigh_comm_state { NIGH_COMM_UNUSED = 0, NIGH_COMM_ALIVE = 1, NIGH_COMM_FREED = 2 };
@@ -31,7 +31,8 @@ struct nigh_comm {
     struct nigh_recv recv; /* plain receives */
     char name[NIGH_COMM_NAME];
     uint32_t
-        deaths_untold; /* members that died while no receive from anyone was posted: the next one is told */
+        deaths_untold;   /* members that died while no receive from anyone was posted: the next one is told */
+    uint32_t next_freed; /* place of the one that was freed next */
     uint32_t collectives;                   /* begun on it; lib/collective_*.c */
     void *extra;                            /* of lib/collective_*.c */
     void (*forget)(struct nigh_comm *comm); /* frees `extra`; NULL: nothing to free */

@@ -264,11 +264,34 @@ static void test_timeouts(void **state)
     ranks_run(2, timeouts, &(struct ranks_how){.finalize = -EBUSY, .threads = 1});
 }
 
+/* Places of communicators that were freed are used again, however many are freed in a row. */
+static void many(int rank, int size)
+{
+    enum { AT_ONCE = 3000 };
+    static struct nigh_comm *comms[AT_ONCE];
+
+    (void)rank;
+    (void)size;
+    for (int round = 0; round < 25; round++) {
+        for (int i = 0; i < AT_ONCE; i++)
+            OK(nigh_comm_dup(nigh_self(), &comms[i]));
+        for (int i = 0; i < AT_ONCE; i++)
+            OK(nigh_comm_free(&comms[i]));
+    }
+}
+
+static void test_many(void **state)
+{
+    (void)state;
+    ranks_run(1, many, NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_all_kinds), cmocka_unit_test(test_apart),      cmocka_unit_test(test_in_turn),
         cmocka_unit_test(test_wrong),     cmocka_unit_test(test_free_early), cmocka_unit_test(test_timeouts),
+        cmocka_unit_test(test_many),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
