@@ -34,7 +34,8 @@
  *               -EDEADLK     this rank is part of a circle of ranks that wait for each other; all of them are told, and the
  *                            text names ranks, operations, tags and sizes
  *               -ETIMEDOUT   the communicator's time-out has passed; the text says what did not come. A receive was taken
- *                            back; a request stays active
+ *                            back, or, if its message is just arriving, waits up to a second longer; a request
+ *                            stays active
  * Ranks       of a message are ranks in its communicator, 0 .. size-1; NIGH_PROC_NULL: nobody, the call succeeds at once
  *             with no data; -ERANGE otherwise.
  * Tags        0 .. NIGH_TAG_MAX; -ERANGE otherwise. Messages of different communicators never match each other.
@@ -81,13 +82,13 @@ struct nigh_win;  /* nigh_win_create, nigh_win_allocate .. nigh_win_free */
 typedef struct {
     uint64_t id;
 } nigh_request;
-#define NIGH_REQUEST_NULL ((nigh_request){0})
+#define NIGH_REQUEST_NULL (__extension__(nigh_request){0})
 
 /* A message that a matched probe took out of the queue: nigh_mprobe .. nigh_mrecv. */
 typedef struct {
     uint64_t id;
 } nigh_matched;
-#define NIGH_MATCHED_NULL ((nigh_matched){0})
+#define NIGH_MATCHED_NULL (__extension__(nigh_matched){0})
 
 /* How a message ended. */
 struct nigh_status {
@@ -205,7 +206,7 @@ int nigh_sendrecv(const void *send, uint64_t send_bytes, int dest, int send_tag,
 
 /* ---- messages, non-blocking ---------------------------------------------------------------------------- */
 
-/* Start and return at once. Errors: -ECONNRESET, -EPROTO the peer is gone. */
+/* Start and return at once. Errors: -ECONNRESET, -EPROTO the peer is gone; *request names nothing then. */
 int nigh_isend(const void *buffer, uint64_t bytes, int dest, int tag, struct nigh_comm *comm,
                nigh_request *request);
 int nigh_issend(const void *buffer, uint64_t bytes, int dest, int tag, struct nigh_comm *comm,
@@ -360,9 +361,15 @@ struct nigh_site {
 } __attribute__((aligned(64)));
 extern __thread struct nigh_site nigh_site __attribute__((tls_model("initial-exec")));
 
+/* A function, so that two calls may stand in one expression. */
+static inline void nigh_site_set(const char *at)
+{
+    nigh_site.at = at;
+}
+
 #define NIGH_LINE_(line) #line
 #define NIGH_LINE(line)  NIGH_LINE_(line)
-#define NIGH_AT(call)    (nigh_site.at = __FILE__ ":" NIGH_LINE(__LINE__), call)
+#define NIGH_AT(call)    (nigh_site_set(__FILE__ ":" NIGH_LINE(__LINE__)), call)
 
 /* Defining NIGH_NO_SITES before this header leaves the bare functions: for wrappers that have sites of their own. */
 #ifndef NIGH_NO_SITES
