@@ -9,7 +9,7 @@
 
 #define TAKE_BACK_NS UINT64_C(1000000000)
 
-void nigh_operation_take_back(struct nigh_operation *operation)
+bool nigh_operation_recall(struct nigh_operation *operation)
 {
     struct nigh_call none = {"nigh", NULL};
 
@@ -20,6 +20,11 @@ void nigh_operation_take_back(struct nigh_operation *operation)
         if (rc == 0 || operation->kind >= NIGH_KIND_RECV)
             (void)nigh_wait_one(none, operation, TAKE_BACK_NS);
     }
+    return operation->phase == NIGH_PHASE_DONE && operation->error != -ECANCELED;
+}
+
+void nigh_operation_abandon(struct nigh_operation *operation)
+{
     nigh_debug_forget(operation);
     if (operation->phase == NIGH_PHASE_DONE) {
         nigh_operation_give(operation);
@@ -30,6 +35,12 @@ void nigh_operation_take_back(struct nigh_operation *operation)
         NIGH_LOG_ERROR,
         "its message has left and cannot be taken back, its buffer stays in use until it has arrived: %s",
         nigh_operation_text(operation).text);
+}
+
+void nigh_operation_take_back(struct nigh_operation *operation)
+{
+    (void)nigh_operation_recall(operation);
+    nigh_operation_abandon(operation);
 }
 
 static int cancel(struct nigh_call call, nigh_request *request)

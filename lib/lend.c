@@ -82,8 +82,7 @@ static int receive(struct nigh_call call, const void **data, uint64_t bytes, int
                    struct nigh_comm *comm, struct nigh_status *status)
 {
     struct nigh_operation *operation = NULL;
-    struct nigh_status found;
-    nigh_request unused;
+    struct nigh_status found = {.error = 1}; /* not written where nothing has ended */
     int rc =
         data ? post(call, bytes, source, tag, comm, &operation) : nigh_fail(call, -EINVAL, "data is NULL");
 
@@ -91,16 +90,11 @@ static int receive(struct nigh_call call, const void **data, uint64_t bytes, int
         nigh_status_set(status, source, tag, rc, 0, NULL);
     if (rc)
         return rc;
-    rc = nigh_wait_one(call, operation, comm->timeout_ns);
-    if (rc) {
-        rc = nigh_operation_late(call, operation, rc);
-        nigh_operation_take_back(operation);
-        return rc;
-    }
-    rc = nigh_request_retire(call, operation, &unused, &found, true);
+    rc = nigh_operation_finish(call, operation, nigh_wait_one(call, operation, comm->timeout_ns), &found,
+                               true);
     if (!rc)
         *data = found.data;
-    if (status)
+    if (status && found.error <= 0)
         *status = found;
     return rc;
 }

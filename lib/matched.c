@@ -56,17 +56,12 @@ static int receive(struct nigh_call call, void *buffer, uint64_t bytes, nigh_mat
                    struct nigh_status *status)
 {
     struct nigh_operation *operation = NULL;
-    nigh_request unused;
     int rc = post(call, buffer, bytes, message, &operation);
 
     if (rc)
         return rc;
     rc = nigh_wait_one(call, operation, operation->comm->timeout_ns);
-    if (rc == 0)
-        return nigh_request_retire(call, operation, &unused, status, true);
-    rc = nigh_operation_late(call, operation, rc);
-    nigh_operation_take_back(operation);
-    return rc;
+    return nigh_operation_finish(call, operation, rc, status, true);
 }
 
 NIGH_PUBLIC int nigh_mrecv(void *buffer, uint64_t bytes, nigh_matched *message, struct nigh_status *status)

@@ -46,10 +46,15 @@ struct nigh_operation *nigh_operation_new(struct nigh_call call, enum nigh_kind 
 int nigh_operation_post(struct nigh_call call, struct nigh_operation *operation);
 
 /*
- * Give up an operation that is active: it is cancelled and its slot freed when it has ended. Where it cannot be taken back
- * any more, because a peer is in the middle of it, this waits for its end, at most for a second; if even that does not
- * come the buffer stays in use, which is said.
+ * Cancel an operation that is active. A receive that cannot be taken back any more, because a peer is in the middle of it, is
+ * waited for, at most for a second. True: it has ended by itself, and what it has brought counts.
  */
+bool nigh_operation_recall(struct nigh_operation *operation);
+
+/* Free the slot of an operation that was recalled. Where it has not ended the buffer stays in use, which is said. */
+void nigh_operation_abandon(struct nigh_operation *operation);
+
+/* Both, where nobody wants the result any more. */
 void nigh_operation_take_back(struct nigh_operation *operation);
 
 /* The same receive once more, behind all others; nothing is said. */

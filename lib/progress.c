@@ -27,12 +27,24 @@ bool nigh_progress_is_wake(uint64_t context)
     return context == (uintptr_t)&wake;
 }
 
-void nigh_progress_tell(void)
+void nigh_progress_wake(void)
 {
     if (sleepers)
         pthread_cond_broadcast(&nigh_core.changed);
     if (waiting)
         end_wait();
+}
+
+/* A wake-up that another thread has polled is sent again. It is not counted: whoever polls as long as something comes would
+ * send and poll it for ever, and the waiting thread would never get the lock. */
+int nigh_progress_tell(const struct nigh_completion *done, int count)
+{
+    int wakes = 0;
+
+    for (int i = 0; i < count; i++)
+        wakes += nigh_progress_is_wake(done[i].context);
+    nigh_progress_wake();
+    return count - wakes;
 }
 
 static void count_watchers(void)

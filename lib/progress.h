@@ -16,7 +16,7 @@
 
 /* For nigh_poll() alone. */
 void nigh_complete_rarely(const struct nigh_completion *completion);
-void nigh_progress_tell(void);
+int nigh_progress_tell(const struct nigh_completion *done, int count);
 
 static inline void nigh_complete(const struct nigh_completion *completion)
 {
@@ -36,7 +36,7 @@ static inline void nigh_complete(const struct nigh_completion *completion)
     operation->phase = NIGH_PHASE_DONE;
 }
 
-/* Moves everything once. Never sleeps. How many completions there were. */
+/* Moves everything once. Never sleeps. How many completions there were, besides those that only wake a thread. */
 static inline int nigh_poll(void)
 {
     struct nigh_completion done[NIGH_POLL_ROOM];
@@ -45,9 +45,12 @@ static inline int nigh_poll(void)
     for (int i = 0; i < count; i++)
         nigh_complete(&done[i]);
     if (nigh_unlikely(nigh_core.watchers != 0) && count > 0)
-        nigh_progress_tell();
+        count = nigh_progress_tell(done, count);
     return count;
 }
+
+/* Ends the sleep of all threads. */
+void nigh_progress_wake(void);
 
 /* Sleeps until something has been polled, by this thread or another one, or `ns` have passed; the lock is open meanwhile.
  * May return early for no reason. True: perhaps a peer has nudged this rank. */

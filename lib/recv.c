@@ -7,18 +7,6 @@
 
 #include <errno.h>
 
-/* What a blocking receive does when it has ended, or has not in time. */
-static int finish(struct nigh_call call, struct nigh_operation *operation, int rc, struct nigh_status *status)
-{
-    nigh_request unused;
-
-    if (rc == 0)
-        return nigh_request_retire(call, operation, &unused, status, true);
-    rc = nigh_operation_late(call, operation, rc);
-    nigh_operation_take_back(operation);
-    return rc;
-}
-
 static __attribute__((noinline)) int recv_general(struct nigh_call call, void *buffer, uint64_t bytes,
                                                   int source, int tag, struct nigh_comm *comm,
                                                   struct nigh_status *status)
@@ -37,7 +25,8 @@ static __attribute__((noinline)) int recv_general(struct nigh_call call, void *b
         return -ENOMEM;
     rc = nigh_operation_post(call, operation);
     if (!rc)
-        return finish(call, operation, nigh_wait_one(call, operation, comm->timeout_ns), status);
+        return nigh_operation_finish(call, operation, nigh_wait_one(call, operation, comm->timeout_ns),
+                                     status, true);
     nigh_operation_give(operation);
     nigh_status_set(status, source, tag, rc, 0, NULL);
     return rc;
@@ -91,7 +80,7 @@ NIGH_PUBLIC int nigh_recv(void *buffer, uint64_t bytes, int source, int tag, str
     }
     rc = nigh_wait_one(call, operation, comm->timeout_ns);
     if (nigh_unlikely(rc != 0 || operation->error != 0))
-        return finish(call, operation, rc, status);
+        return nigh_operation_finish(call, operation, rc, status, true);
     nigh_status_set(status, operation->source, operation->done_tag, 0, operation->done_bytes, NULL);
     nigh_operation_give(operation);
     return 0;
@@ -154,7 +143,6 @@ static int sendrecv(struct nigh_call call, const void *send, uint64_t send_bytes
                     struct nigh_status *status)
 {
     struct nigh_operation *in, *out;
-    nigh_request unused;
     int rc = nigh_check_send(call, comm, dest, send_tag, send, send_bytes), result;
 
     if (!rc)
@@ -183,15 +171,9 @@ static int sendrecv(struct nigh_call call, const void *send, uint64_t send_bytes
         nigh_status_set(status, source, recv_tag, -ECANCELED, 0, NULL);
         return rc;
     }
-    result = finish(call, in, nigh_wait_one(call, in, comm->timeout_ns), status);
+    result = nigh_operation_finish(call, in, nigh_wait_one(call, in, comm->timeout_ns), status, true);
     rc = nigh_wait_one(call, out, comm->timeout_ns);
-    if (rc) {
-        if (!result)
-            result = nigh_operation_late(call, out, rc);
-        nigh_operation_take_back(out);
-        return result;
-    }
-    rc = nigh_request_retire(call, out, &unused, NULL, result == 0);
+    rc = nigh_operation_finish(call, out, rc, NULL, result == 0);
     return result ? result : rc;
 }
 

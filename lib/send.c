@@ -7,18 +7,6 @@
 
 #include <errno.h>
 
-static int wait_and_free(struct nigh_call call, struct nigh_operation *operation)
-{
-    nigh_request unused;
-    int rc = nigh_wait_one(call, operation, operation->comm->timeout_ns);
-
-    if (rc == 0)
-        return nigh_request_retire(call, operation, &unused, NULL, true);
-    rc = nigh_operation_late(call, operation, rc);
-    nigh_operation_take_back(operation);
-    return rc;
-}
-
 static __attribute__((noinline)) int send_general(struct nigh_call call, enum nigh_kind kind,
                                                   const void *buffer, uint64_t bytes, int dest, int tag,
                                                   struct nigh_comm *comm)
@@ -33,7 +21,8 @@ static __attribute__((noinline)) int send_general(struct nigh_call call, enum ni
         return -ENOMEM;
     rc = nigh_operation_post(call, operation);
     if (!rc)
-        return wait_and_free(call, operation);
+        return nigh_operation_finish(call, operation, nigh_wait_one(call, operation, comm->timeout_ns), NULL,
+                                     true);
     nigh_operation_give(operation);
     return rc;
 }

@@ -43,7 +43,7 @@ void nigh_thread_stop(void)
     if (!running)
         return;
     stop = true;
-    nigh_progress_tell();
+    nigh_progress_wake();
     pthread_mutex_unlock(&nigh_core.lock);
     pthread_join(thread, NULL);
     pthread_mutex_lock(&nigh_core.lock);

@@ -28,12 +28,14 @@ static int sleep_blocked(struct nigh_block *block)
     if (block->over(block))
         return 0;
     for (;;) {
+        uint64_t until = least(deadline, block->look_ns);
         bool nudged;
 
         if (now >= deadline)
             return -ETIMEDOUT;
+        /* The moment to look may have passed: whoever had no CPU since, or was asked to look at once. */
         nudged = nigh_progress_sleep(
-            least(least(deadline, block->look_ns) - now, block->nap_ns ? block->nap_ns : UINT64_MAX));
+            least(until > now ? until - now : 0, block->nap_ns ? block->nap_ns : UINT64_MAX));
         now = nigh_now_ns();
         if (block->over(block))
             return 0;
@@ -149,6 +151,19 @@ int nigh_request_retire(struct nigh_call call, struct nigh_operation *operation,
         *request = NIGH_REQUEST_NULL;
     }
     return error;
+}
+
+int nigh_operation_finish(struct nigh_call call, struct nigh_operation *operation, int rc,
+                          struct nigh_status *status, bool say)
+{
+    nigh_request unused;
+
+    if (rc == 0 || nigh_operation_recall(operation))
+        return nigh_request_retire(call, operation, &unused, status, say);
+    if (say)
+        nigh_operation_late(call, operation, rc);
+    nigh_operation_abandon(operation);
+    return rc;
 }
 
 /* Has it nothing to wait for? */

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Time-outs that must come, whatever else goes on, and a message that comes together with one: it is never lost. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "tests/lib/ranks.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { LARGE = 32 << 20 };
+
+static void check_since(double start)
+{
+    CHECK(nigh_wtime() - start < 5);
+}
+
+/* The moment to look for deadlocks has passed before the call sleeps for the first time. */
+static void looks_at_once(int rank, int size)
+{
+    double start = nigh_wtime();
+    int value = 0;
+
+    (void)size;
+    OK(nigh_comm_set_timeout(nigh_world(), 0.2));
+    if (rank == 0) {
+        CHECK_INT(nigh_recv(&value, sizeof(value), 1, 1, nigh_world(), NULL), -ETIMEDOUT);
+        check_since(start);
+    } else {
+        ranks_nap(1000);
+    }
+    OK(nigh_comm_set_timeout(nigh_world(), 0));
+}
+
+static void test_looks_at_once(void **state)
+{
+    (void)state;
+    ranks_run(2, looks_at_once, &(struct ranks_how){.environment = "NIGH_STALL=0.000001"});
+}
+
+/* Whoever waits for several goes on polling as long as something comes: what wakes another thread is nothing of that. */
+static void beside_a_sleeper(int rank, int size)
+{
+    nigh_request requests[2];
+    int in[2] = {0}, index = -1;
+    double start = nigh_wtime();
+
+    (void)size;
+    OK(nigh_comm_set_timeout(nigh_world(), 0.2));
+    ranks_nap(20);
+    OK(nigh_irecv(&in[0], sizeof(in[0]), rank, 1, nigh_world(), &requests[0]));
+    OK(nigh_irecv(&in[1], sizeof(in[1]), rank, 2, nigh_world(), &requests[1]));
+    OK(nigh_send(&rank, sizeof(rank), rank, 1, nigh_world()));
+    CHECK_INT(nigh_waitall(2, requests, NULL), -ETIMEDOUT);
+    check_since(start);
+    CHECK_INT(nigh_waitany(1, &requests[1], &index, NULL), -ETIMEDOUT);
+    check_since(start);
+    OK(nigh_cancel(&requests[1]));
+    CHECK_INT(nigh_wait(&requests[1], NULL), -ECANCELED);
+}
+
+static void test_beside_a_sleeper(void **state)
+{
+    (void)state;
+    ranks_run(1, beside_a_sleeper, NULL);
+    ranks_run(1, beside_a_sleeper, &(struct ranks_how){.progress = 1});
+}
+
+/* The time-out passes while the message is being copied: what cannot be taken back any more is received. */
+static void on_the_way(int rank, int size)
+{
+    uint8_t *buffer = malloc(LARGE);
+    nigh_request request;
+
+    (void)size;
+    ranks_fill(buffer, LARGE, 9);
+    OK(nigh_barrier(nigh_world()));
+    if (rank == 0) {
+        OK(nigh_isend(buffer, LARGE, 1, 1, nigh_world(), &request));
+        ranks_nap(600);
+        OK(nigh_wait(&request, NULL));
+    } else {
+        struct nigh_status status = {.error = 1};
+
+        memset(buffer, 0, LARGE);
+        OK(nigh_comm_set_timeout(nigh_world(), 0.3));
+        OK(nigh_recv(buffer, LARGE, 0, 1, nigh_world(), &status));
+        CHECK_INT(status.bytes, LARGE);
+        CHECK_INT(status.error, 0);
+        CHECK(ranks_is_filled(buffer, LARGE, 9));
+        OK(nigh_comm_set_timeout(nigh_world(), 0));
+    }
+    free(buffer);
+}
+
+static void test_on_the_way(void **state)
+{
+    (void)state;
+    ranks_run(2, on_the_way, NULL);
+    ranks_run(2, on_the_way, &(struct ranks_how){.threads = 1});
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_looks_at_once),
+        cmocka_unit_test(test_beside_a_sleeper),
+        cmocka_unit_test(test_on_the_way),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
