@@ -59,6 +59,8 @@ static void end_all(const int32_t *pids, pid_t me)
 {
     for (int ms = 0; ms < LAST_MS && getppid() == me; ms++)
         nap_ms(1);
+    /* It has given its children away, and tells whoever started it a moment later. */
+    nap_ms(20);
     signal_all(pids, SIGTERM);
     for (int ms = 0; ms < GRACE_MS; ms += 10) {
         nap_ms(10);

@@ -9,6 +9,7 @@
 #include "lib/peer.h"
 #include "lib/post.h"
 #include "lib/progress.h"
+#include "lib/young.h"
 
 #include <errno.h>
 
@@ -88,6 +89,7 @@ void nigh_complete_rarely(const struct nigh_completion *completion)
             operation->source = operation->peer;
         if (completion->flags & NIGH_DONE_LENT)
             nigh_held_add(operation);
+        nigh_young_came(operation, completion->imm);
     }
     if (operation->flags & NIGH_OP_HOOK)
         operation->ended(operation, completion);

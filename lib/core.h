@@ -28,6 +28,7 @@ enum nigh_guard {
     NIGH_GUARD_FORKED = 2,  /* in a child of the process that called nigh_init */
     NIGH_GUARD_THREADS = 4, /* the lock must be held */
     NIGH_GUARD_DEBUG = 8,   /* NIGH_DEBUG: lib/debug.c sees every operation */
+    NIGH_GUARD_YOUNG = 16,  /* among its first messages: lib/young.c sees every operation */
 };
 
 struct nigh_operation;

@@ -54,6 +54,14 @@ static void leave_together(struct leaving *leaving)
     }
 }
 
+/* Who has not come, and what they do instead; if all have by now, the one that was waited for. */
+static struct nigh_sentence absent_text(int late)
+{
+    struct nigh_sentence text = nigh_absent_text(nigh_core.world, NIGH_NOTE_OP_CLOSE);
+
+    return text.text[0] ? text : nigh_doing_text(late);
+}
+
 static int finalize(struct nigh_call call)
 {
     struct leaving leaving = {.call = call, .late = -1};
@@ -68,8 +76,8 @@ static int finalize(struct nigh_call call)
     late = leaving.late;
     if (late >= 0)
         return nigh_fail(call, -ETIMEDOUT,
-                         "rank %d has not come to nigh_finalize within %.3g s; left without it", late,
-                         (double)(timeout ? timeout : LEAVE_NS) / 1e9);
+                         "some ranks have not come to nigh_finalize within %.3g s, left without them: %s",
+                         (double)(timeout ? timeout : LEAVE_NS) / 1e9, absent_text(late).text);
     return left ? nigh_fail_quietly(call, -EBUSY, "%d things were left over, see the lines before", left) : 0;
 }
 

@@ -10,8 +10,10 @@
 #include "lib/request.h"
 #include "lib/settings.h"
 #include "lib/thread.h"
+#include "lib/young.h"
 
 #include <errno.h>
+#include <stdlib.h>
 
 enum { WORLD_ID = 1, SELF_ID = 2 };
 
@@ -21,12 +23,21 @@ static void in_child(void)
         nigh_core.guard |= NIGH_GUARD_FORKED;
 }
 
-static int watch_forks(struct nigh_call call)
+/* Others are told that this rank was killed: it is the one that can say what happened. */
+static void at_exit(void)
+{
+    if (nigh_initialized())
+        nigh_say(NIGH_LOG_ERROR,
+                 "the program ends without nigh_finalize: messages that are under way are lost, and "
+                 "whoever waits for this rank gets -ECONNRESET");
+}
+
+static int watch_ends(struct nigh_call call)
 {
     static bool watched;
 
-    if (!watched && pthread_atfork(NULL, NULL, in_child) != 0)
-        return nigh_fail(call, -ENOMEM, "no memory for a handler of fork");
+    if (!watched && (pthread_atfork(NULL, NULL, in_child) != 0 || atexit(at_exit) != 0))
+        return nigh_fail(call, -ENOMEM, "no memory for handlers of fork and exit");
     watched = true;
     return 0;
 }
@@ -60,6 +71,7 @@ static void make_condition(void)
 
 void nigh_core_close(void)
 {
+    nigh_young_end();
     nigh_core.guard |= NIGH_GUARD_CLOSED;
     nigh_core.ops->close(nigh_core.context);
     nigh_core.context = NULL;
@@ -76,7 +88,7 @@ static int open_all(struct nigh_call call, const struct nigh_config *config)
     int rc = nigh_settings_read(call, config);
 
     if (!rc)
-        rc = watch_forks(call);
+        rc = watch_ends(call);
     if (!rc)
         rc = nigh_plugin_load(call, config);
     if (!rc)
@@ -112,6 +124,7 @@ NIGH_PUBLIC int nigh_init(const struct nigh_config *config)
     nigh_line_begin();
     nigh_core.guard =
         (nigh_core.threads ? NIGH_GUARD_THREADS : 0u) | (nigh_core.debug ? NIGH_GUARD_DEBUG : 0u);
+    nigh_young_begin();
     if (nigh_core.progress && nigh_thread_start(call)) {
         nigh_core_close();
         return -ENOMEM;

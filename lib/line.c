@@ -252,6 +252,14 @@ int nigh_line_read(int world_rank, struct nigh_note *out)
     return rc ? rc : nigh_core.ops->query(nigh_core.context, endpoint, NIGH_QUERY_NOTE, out, &bytes);
 }
 
+bool nigh_line_has_left(int world_rank)
+{
+    struct nigh_note note;
+
+    return nigh_core.endpoints[world_rank] && nigh_line_read(world_rank, &note) == 0 &&
+           note.state == NIGH_NOTE_LEFT;
+}
+
 enum nigh_doing nigh_line_doing(int world_rank, struct nigh_note *out)
 {
     int rc = nigh_line_read(world_rank, out);

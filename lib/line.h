@@ -27,6 +27,9 @@ void nigh_line_leave(void);
  */
 int nigh_line_read(int world_rank, struct nigh_note *out);
 
+/* Has it left in good order? Told even when its process has ended since. */
+bool nigh_line_has_left(int world_rank);
+
 /* What a rank is about, for those who wait for it. */
 enum nigh_doing {
     NIGH_DOING_UNKNOWN = 0, /* not met: has not come yet, or had ended before */
@@ -51,5 +54,8 @@ struct nigh_sentence nigh_doing_text(int world_rank);
 
 /* Of a call that has waited too long for `peer` of `comm`, or (NIGH_ANY_SOURCE) any of it: what they do; a few are named. */
 struct nigh_sentence nigh_missing_text(const struct nigh_comm *comm, int peer);
+
+/* Those of `comm` whose lines do not say that they are in the collective `op` of it: they have not come. "" if all have. */
+struct nigh_sentence nigh_absent_text(const struct nigh_comm *comm, uint32_t op);
 
 #endif

@@ -148,8 +148,9 @@ struct nigh_sentence nigh_doing_text(int world_rank)
         break;
     case NIGH_DOING_GONE:
         put(&text, "rank %d %s", world_rank,
-            nigh_peer_state(world_rank) == NIGH_PEER_DEAD ? "was killed or has exited without nigh_finalize"
-                                                          : "has left the job");
+            nigh_peer_state(world_rank) == NIGH_PEER_DEAD && !nigh_line_has_left(world_rank)
+                ? "was killed or has exited without nigh_finalize"
+                : "has left the job");
         break;
     case NIGH_DOING_UNKNOWN:
         put(&text, "rank %d has not been met: it has not called nigh_init yet, or had ended before",
@@ -176,5 +177,31 @@ struct nigh_sentence nigh_missing_text(const struct nigh_comm *comm, int peer)
     }
     if (named > MISSING)
         put(&text, "; and %u more", comm->size - 1 - MISSING);
+    return sentence;
+}
+
+static bool has_come(const struct nigh_comm *comm, int rank, uint32_t op)
+{
+    struct nigh_note note;
+    enum nigh_doing doing = nigh_line_doing(nigh_comm_to_world(comm, rank), &note);
+
+    if (op == NIGH_NOTE_OP_CLOSE)
+        return doing == NIGH_DOING_GONE || (doing != NIGH_DOING_UNKNOWN && note.op == op);
+    return doing == NIGH_DOING_WAITS && note.op == op && note.group == comm->id;
+}
+
+struct nigh_sentence nigh_absent_text(const struct nigh_comm *comm, uint32_t op)
+{
+    struct nigh_sentence sentence = {""};
+    struct text text = {.sentence = &sentence};
+    int found = 0;
+
+    for (int rank = 0; rank < (int)comm->size; rank++) {
+        if (rank == comm->rank || has_come(comm, rank, op) || found++ >= MISSING)
+            continue;
+        put(&text, "%s%s", found > 1 ? "; " : "", nigh_doing_text(nigh_comm_to_world(comm, rank)).text);
+    }
+    if (found > MISSING)
+        put(&text, "; and %d more", found - MISSING);
     return sentence;
 }

@@ -12,6 +12,7 @@
 enum {
     ROWS = 1024, /* messages that are looked at, oldest first */
     SHOWN = 3,
+    LONG = 8, /* stalls */
 };
 
 struct wanted {
@@ -47,11 +48,11 @@ static size_t put(char *text, size_t room, const struct wanted *wanted,
     return (size_t)bytes < room ? (size_t)bytes : room - 1;
 }
 
-static uint64_t read_queue(struct nigh_query_message *rows)
+static uint64_t read_queue(uint32_t what, struct nigh_query_message *rows)
 {
     uint64_t bytes = ROWS * sizeof(*rows);
 
-    if (nigh_core.ops->query(nigh_core.context, NULL, NIGH_QUERY_UNEXPECTED, rows, &bytes))
+    if (nigh_core.ops->query(nigh_core.context, NULL, what, rows, &bytes))
         return 0;
     return bytes / sizeof(*rows) < ROWS ? bytes / sizeof(*rows) : ROWS;
 }
@@ -59,7 +60,7 @@ static uint64_t read_queue(struct nigh_query_message *rows)
 static struct nigh_sentence describe(const struct wanted *wanted)
 {
     struct nigh_query_message *rows = calloc(ROWS, sizeof(*rows));
-    uint64_t count = rows ? read_queue(rows) : 0;
+    uint64_t count = rows ? read_queue(NIGH_QUERY_UNEXPECTED, rows) : 0;
     struct nigh_sentence sentence = {""};
     size_t used = 0;
     int shown = 0;
@@ -76,10 +77,24 @@ static struct nigh_sentence describe(const struct wanted *wanted)
     return sentence;
 }
 
+/* A receive that has its message, and waits for the rest of it, misses nothing. */
+static bool is_unmatched(const struct nigh_operation *operation)
+{
+    struct nigh_query_message *rows = calloc(ROWS, sizeof(*rows));
+    uint64_t count = rows ? read_queue(NIGH_QUERY_POSTED, rows) : 0;
+    bool found = count == ROWS;
+
+    for (uint64_t i = 0; i < count && !found; i++)
+        found = rows[i].context == (uintptr_t)operation;
+    free(rows);
+    return found;
+}
+
 static bool want(const struct nigh_operation *operation, struct wanted *out)
 {
     if (operation->flags & (NIGH_OP_INTERNAL | NIGH_OP_WINDOW) ||
-        (operation->kind != NIGH_KIND_RECV && operation->kind != NIGH_KIND_RECV_IN_PLACE))
+        (operation->kind != NIGH_KIND_RECV && operation->kind != NIGH_KIND_RECV_IN_PLACE) ||
+        (operation->phase == NIGH_PHASE_ACTIVE && !is_unmatched(operation)))
         return false;
     *out = (struct wanted){operation->comm, operation->peer, operation->tag};
     return true;
@@ -123,30 +138,33 @@ struct nigh_sentence nigh_near_text(const struct nigh_block *block)
     return wanted_by(block, &wanted) ? describe(&wanted) : (struct nigh_sentence){""};
 }
 
-/* Of those that could still send: is none running? */
-static bool nobody_runs(const struct nigh_graph *graph)
+/* A rank that runs may be about to send what is waited for. */
+static bool is_time(const struct nigh_block *block, const struct wanted *wanted)
 {
-    for (int i = 1; graph && i < graph->count; i++)
-        if (graph->vertices[i].doing <= NIGH_DOING_RUNS)
-            return false;
-    return graph && graph->count > 1;
+    struct nigh_note note;
+
+    if (nigh_now_ns() - block->since_ns > LONG * nigh_core.stall_ns)
+        return true;
+    return wanted->source >= 0 &&
+           nigh_line_doing(nigh_comm_to_world(wanted->comm, wanted->source), &note) >= NIGH_DOING_WAITS;
 }
 
-bool nigh_near_warn(const struct nigh_block *block, const struct nigh_graph *graph)
+bool nigh_near_warn(const struct nigh_block *block)
 {
     struct nigh_sentence near;
     struct wanted wanted;
     char source[32], tag[32];
 
-    if (!nobody_runs(graph) || !wanted_by(block, &wanted))
+    if (!wanted_by(block, &wanted) || !is_time(block, &wanted))
         return false;
     near = describe(&wanted);
     if (!near.text[0])
         return false;
     snprintf(source, sizeof(source), wanted.source < 0 ? "any rank" : "rank %d", wanted.source);
     snprintf(tag, sizeof(tag), wanted.tag < 0 ? "any tag" : "tag %d", wanted.tag);
-    nigh_say(NIGH_LOG_WARN, "%s%s: has waited %.1f s for a message from %s, %s, in %s%s", block->call.name,
-             nigh_where(block->call.site).text, (double)(nigh_now_ns() - block->since_ns) / 1e9, source, tag,
-             nigh_comm_text(wanted.comm).text, near.text);
+    nigh_say(NIGH_LOG_WARN, "%s%s: has waited %.1f s for a message from %s, %s, in %s; %s%s",
+             block->call.name, nigh_where(block->call.site).text,
+             (double)(nigh_now_ns() - block->since_ns) / 1e9, source, tag, nigh_comm_text(wanted.comm).text,
+             nigh_missing_text(wanted.comm, wanted.source).text, near.text);
     return true;
 }

@@ -3,7 +3,7 @@
 #ifndef NIGH_LIB_NEAR_H
 #define NIGH_LIB_NEAR_H
 
-#include "lib/graph.h"
+#include "lib/line.h"
 
 /* "; not received so far: rank 1 has sent tag 6, 400 bytes", or "" where nothing is near. */
 struct nigh_sentence nigh_near_text(const struct nigh_block *block);
@@ -13,9 +13,9 @@ struct nigh_sentence nigh_near_operation(const struct nigh_operation *operation)
 struct nigh_sentence nigh_near_receive(const struct nigh_comm *comm, int source, int tag);
 
 /*
- * Warns that a receive seems to wait for the wrong message; true: it has. Only if whoever could still send it waits, too, so
- * that no program is blamed whose ranks just have much to do. `graph` NULL: this rank's view of others is not known.
+ * Warns that a receive seems to wait for the wrong message; true: it has. Only if the rank that it waits for waits, too, or
+ * after a long time: a program whose ranks just have much to do is not to be blamed.
  */
-bool nigh_near_warn(const struct nigh_block *block, const struct nigh_graph *graph);
+bool nigh_near_warn(const struct nigh_block *block);
 
 #endif

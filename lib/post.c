@@ -6,6 +6,7 @@
 #include "lib/error.h"
 #include "lib/line.h"
 #include "lib/peer.h"
+#include "lib/young.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -73,6 +74,7 @@ static int send_it(struct nigh_endpoint *endpoint, struct nigh_operation *operat
         .buffer = operation->buffer,
         .bytes = operation->bytes,
         .tag = nigh_comm_tag(operation->comm, operation->tag),
+        .imm = operation->imm,
         .context = (uintptr_t)operation,
         .tclass = class_of(operation),
     };
@@ -240,6 +242,7 @@ int nigh_operation_post(struct nigh_call call, struct nigh_operation *operation)
         return 0;
     }
     nigh_debug_begin(operation);
+    nigh_young_post(operation);
     rc = try_post(operation, endpoint);
     if (nigh_unlikely(rc == -EAGAIN))
         rc = wait_for_room(call, operation, endpoint);
@@ -259,7 +262,7 @@ struct nigh_sentence nigh_loss_text(const struct nigh_comm *comm, int rank)
 {
     struct nigh_sentence text;
     int world = nigh_comm_to_world(comm, rank);
-    uint32_t state = nigh_peer_state(world);
+    uint32_t state = nigh_line_has_left(world) ? NIGH_PEER_CLOSED : nigh_peer_state(world);
     int32_t pid = nigh_peer_pid(world);
     char process[32] = "";
 

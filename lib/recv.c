@@ -20,7 +20,7 @@ static __attribute__((noinline)) int recv_general(struct nigh_call call, void *b
         nigh_status_nobody(status);
         return 0;
     }
-    operation = nigh_operation_new(call, NIGH_KIND_RECV, comm, source, tag, buffer, bytes, 0);
+    operation = nigh_operation_new(call, NIGH_KIND_RECV, comm, source, tag, buffer, bytes, NIGH_OP_BLOCKING);
     if (!operation)
         return -ENOMEM;
     rc = nigh_operation_post(call, operation);

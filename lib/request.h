@@ -37,6 +37,7 @@ enum nigh_phase {
 #define NIGH_OP_WINDOW     16u  /* traffic class NIGH_CLASS_WINDOW; otherwise as INTERNAL */
 #define NIGH_OP_RARE       32u  /* its completion is more than source, tag and bytes: lib/complete.c */
 #define NIGH_OP_TOLD       64u  /* being taken back because a member of its communicator has died */
+#define NIGH_OP_BLOCKING   512u /* of nigh_send or nigh_recv: lib/young.c */
 #define NIGH_OP_HOOK       128u /* `ended` is called instead of the usual end; with NIGH_OP_RARE */
 #define NIGH_OP_LIGHT      256u /* stands for one of lib/light.h, until the next look for one */
 
@@ -64,9 +65,10 @@ struct nigh_operation {
     struct nigh_message *message; /* NIGH_KIND_MATCHED, and the receive of one until it is posted */
     /* NIGH_OP_HOOK: called with source, bytes and error already set; the phase is its own to change. */
     void (*ended)(struct nigh_operation *operation, const struct nigh_completion *completion);
-    void *owner; /* of `ended` */
-    void *debug; /* lib/debug.c */
-    uint64_t spare[2];
+    void *owner;  /* of `ended` */
+    void *debug;  /* lib/debug.c */
+    uint64_t imm; /* sent along */
+    uint64_t spare;
 };
 
 _Static_assert(sizeof(struct nigh_operation) == 128, "two lines, and a shift to index");

@@ -16,7 +16,7 @@ static __attribute__((noinline)) int send_general(struct nigh_call call, enum ni
 
     if (rc || dest == NIGH_PROC_NULL)
         return rc;
-    operation = nigh_operation_new(call, kind, comm, dest, tag, buffer, bytes, 0);
+    operation = nigh_operation_new(call, kind, comm, dest, tag, buffer, bytes, NIGH_OP_BLOCKING);
     if (!operation)
         return -ENOMEM;
     rc = nigh_operation_post(call, operation);

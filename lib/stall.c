@@ -156,7 +156,7 @@ static int look(struct nigh_block *block)
     if (!rc)
         rc = nigh_verdict_hear(block, &(bool){false});
     if (!rc && !unproved && !block->warned)
-        block->warned = nigh_near_warn(block, &graph);
+        block->warned = nigh_near_warn(block);
     nigh_graph_close(&graph);
     return rc;
 }
@@ -181,9 +181,9 @@ int nigh_block_look(struct nigh_block *block, uint64_t now_ns)
         return 0;
     }
     if (nigh_core.guard & NIGH_GUARD_THREADS) {
-        if (!block->warned)
-            block->warned = nigh_near_warn(block, NULL);
-        block->look_ns = UINT64_MAX;
+        block->warned |= nigh_near_warn(block);
+        block->look_every_ns *= 2;
+        block->look_ns = block->warned ? UINT64_MAX : now_ns + block->look_every_ns;
         return 0;
     }
     return look(block);

@@ -117,8 +117,8 @@ int nigh_operation_failed(struct nigh_call call, const struct nigh_operation *op
             operation->source, operation->done_tag, (unsigned long long)operation->done_bytes,
             nigh_operation_text(operation).text);
     if ((error == -ECONNRESET || error == -EPROTO) && lost >= 0)
-        return nigh_fail(call, error, "%s: %s will never end", nigh_loss_text(operation->comm, lost).text,
-                         nigh_operation_text(operation).text);
+        return nigh_fail(call, error, "%s: %s will never end%s", nigh_loss_text(operation->comm, lost).text,
+                         nigh_operation_text(operation).text, nigh_near_operation(operation).text);
     if (error == -ECONNRESET)
         return nigh_fail(call, error,
                          "a rank of %s was killed or has exited without nigh_finalize, during: %s",

@@ -17,7 +17,9 @@
 
 enum { AT_A_TIME = 4, SECONDS = 20, SAID = 16384 };
 
-static const struct wrong *const kinds[] = {wrong_deadlocks};
+static const struct wrong *const kinds[] = {
+    wrong_deadlocks, wrong_matching, wrong_requests, wrong_memory, wrong_ends, wrong_arguments, wrong_right,
+};
 
 void wrong_told(int rc)
 {
@@ -137,12 +139,12 @@ static bool judge_rank(const struct wrong *program, struct run *run, int rank)
     bool good;
 
     said[bytes > 0 ? bytes : 0] = '\0';
-    good = ended && (!pattern || matches(said, pattern, &where));
-    if (good && pattern && *pattern)
+    good = ended && pattern && matches(said, pattern, &where);
+    if (good && *pattern && where.rm_eo > where.rm_so)
         print_line(rank, said, where.rm_so);
     if (!good)
         printf("    WRONG: rank %d (status 0x%x) should have been told: %s\n    It was told:\n%s", rank,
-               run->status[rank], pattern ? pattern : "(anything)", said);
+               run->status[rank], pattern ? pattern : "(no pattern)", said);
     return good;
 }
 

@@ -9,6 +9,7 @@
 #include "nigh/nigh.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -22,21 +23,24 @@ struct wrong {
     const char *name;
     int ranks;
     void (*body)(int rank, int size);
-    /* Of each rank, an extended regular expression; NULL: whatever it says; "": it must say nothing. Of ranks beyond the last
-     * that is given: as that of rank 0 if only that is given. */
+    /* Of each rank, an extended regular expression; "": it must say nothing. Only one: of all ranks. */
     const char *expect[WRONG_RANKS];
     const char *environment; /* "NAME=VALUE NAME=VALUE" */
     unsigned flags;          /* WRONG_* */
 };
 
 /* Each ends with an entry without a name. */
-extern const struct wrong wrong_deadlocks[];
+extern const struct wrong wrong_deadlocks[], wrong_matching[], wrong_requests[], wrong_memory[], wrong_ends[],
+    wrong_arguments[], wrong_right[];
 
 /* Writes what a call has returned: "returned EDEADLK". */
 void wrong_told(int rc);
 #define TELL(call) wrong_told(call)
 
 void wrong_nap(unsigned ms);
+
+/* A rank that may say anything or nothing. */
+#define WHATEVER "()"
 
 #define WORLD nigh_world()
 

@@ -55,6 +55,8 @@ const char *top_op_word(uint32_t op, char room[TOP_WORDS])
         [NIGH_NOTE_OP_SPLIT] = "split",
         [NIGH_NOTE_OP_OPEN] = "start",
         [NIGH_NOTE_OP_CLOSE] = "end",
+        [NIGH_NOTE_OP_WAIT_SEND] = "wait for a send",
+        [NIGH_NOTE_OP_WAIT_RECV] = "wait for a receive",
     };
 
     if (op < sizeof(words) / sizeof(words[0]))
@@ -92,12 +94,14 @@ static const char *preposition(uint32_t op)
     case NIGH_NOTE_OP_SSEND:
     case NIGH_NOTE_OP_LEND:
     case NIGH_NOTE_OP_PUT:
+    case NIGH_NOTE_OP_WAIT_SEND:
         return " to ";
     case NIGH_NOTE_OP_RECV:
     case NIGH_NOTE_OP_PROBE:
     case NIGH_NOTE_OP_MPROBE:
     case NIGH_NOTE_OP_MRECV:
     case NIGH_NOTE_OP_GET:
+    case NIGH_NOTE_OP_WAIT_RECV:
         return " from ";
     default:
         return " for ";
