@@ -21,13 +21,11 @@ static struct nigh_operation *operation_of(nigh_request request)
     return request.id ? nigh_operation_find(request.id) : NULL;
 }
 
-static int check(struct nigh_call call, int count, const nigh_request *requests, int *active,
-                 const struct nigh_operation **first)
+static int check(struct nigh_call call, int count, const nigh_request *requests, int *active)
 {
     if (count < 0 || (count > 0 && !requests))
         return nigh_fail(call, -EINVAL, "%d requests at %p", count, (const void *)requests);
     *active = 0;
-    *first = NULL;
     for (int i = 0; i < count; i++) {
         struct nigh_operation *operation;
         int rc = 0;
@@ -43,12 +41,24 @@ static int check(struct nigh_call call, int count, const nigh_request *requests,
             rc = nigh_request_check(call, requests[i], &operation);
         if (rc)
             return rc;
-        if (!is_active(operation))
-            continue;
-        ++*active;
-        *first = *first ? *first : operation;
+        *active += is_active(operation);
     }
     return 0;
+}
+
+/* The shortest time-out of all communicators that are waited on; 0: none has one. */
+static uint64_t timeout_of(int count, const nigh_request *requests)
+{
+    uint64_t shortest = 0;
+
+    for (int i = 0; i < count; i++) {
+        const struct nigh_operation *operation = operation_of(requests[i]);
+        uint64_t its = has_ended(operation) ? 0 : operation->comm->timeout_ns;
+
+        if (its && (shortest == 0 || its < shortest))
+            shortest = its;
+    }
+    return shortest;
 }
 
 static bool any_over(struct nigh_block *block)
@@ -60,19 +70,6 @@ static bool any_over(struct nigh_block *block)
             return true;
     }
     return false;
-}
-
-/* Looks, polls for a while, blocks. */
-static int wait_for(struct nigh_block *block)
-{
-    for (int i = 0; i < NIGH_SPINS; i++) {
-        if (block->over(block))
-            return 0;
-        /* As long as something comes it is no waiting. */
-        if (nigh_poll() > 0)
-            i = 0;
-    }
-    return nigh_block_until(block);
 }
 
 static int late(struct nigh_call call, int count, const nigh_request *requests, int error)
@@ -92,6 +89,30 @@ static int late(struct nigh_call call, int count, const nigh_request *requests, 
     }
     return nigh_fail(call, error, "timed out: %d of %d requests have not ended, the first is: %s", missing,
                      count, first ? nigh_operation_text(first).text : "none");
+}
+
+/* Until one of them has ended: looks, polls for a while, blocks. */
+static int wait_for_any(struct nigh_call call, int count, const nigh_request *requests)
+{
+    struct nigh_block block = {
+        .call = call,
+        .kind = NIGH_BLOCK_ANY,
+        .requests = requests,
+        .count = count,
+        .over = any_over,
+    };
+    int rc;
+
+    for (int i = 0; i < NIGH_SPINS; i++) {
+        if (any_over(&block))
+            return 0;
+        /* As long as something comes it is no waiting. */
+        if (nigh_poll() > 0)
+            i = 0;
+    }
+    block.timeout_ns = timeout_of(count, requests);
+    rc = nigh_block_until(&block);
+    return rc ? late(call, count, requests, rc) : 0;
 }
 
 /* The request of a message that needs no more than its status. */
@@ -198,7 +219,7 @@ static __attribute__((noinline)) int block_for_all(struct nigh_call call, struct
         .comm = next->comm,
         .over = all_over,
         .data = all,
-        .timeout_ns = next->comm->timeout_ns,
+        .timeout_ns = timeout_of(all->count, all->requests),
     };
     int rc = nigh_block_until(&block);
 
@@ -236,9 +257,7 @@ NIGH_PUBLIC int nigh_waitall(int count, nigh_request *requests, struct nigh_stat
 static int testall(struct nigh_call call, int count, nigh_request *requests, int *flag,
                    struct nigh_status *statuses)
 {
-    const struct nigh_operation *first;
-    int active,
-        rc = flag ? check(call, count, requests, &active, &first) : nigh_fail(call, -EINVAL, "flag is NULL");
+    int active, rc = flag ? check(call, count, requests, &active) : nigh_fail(call, -EINVAL, "flag is NULL");
     bool all = true;
 
     if (rc)
@@ -280,12 +299,11 @@ static int find_ended(int count, const nigh_request *requests)
 static int any(struct nigh_call call, int count, nigh_request *requests, int *index, int *flag,
                struct nigh_status *status)
 {
-    const struct nigh_operation *first;
     int active, at, rc;
 
     if (!index)
         return nigh_fail(call, -EINVAL, "index is NULL");
-    rc = check(call, count, requests, &active, &first);
+    rc = check(call, count, requests, &active);
     if (rc)
         return rc;
     if (active == 0) {
@@ -298,19 +316,9 @@ static int any(struct nigh_call call, int count, nigh_request *requests, int *in
     if (flag) {
         (void)nigh_poll();
     } else {
-        struct nigh_block block = {
-            .call = call,
-            .kind = NIGH_BLOCK_ANY,
-            .requests = requests,
-            .count = count,
-            .comm = first ? first->comm : nigh_core.world,
-            .over = any_over,
-            .timeout_ns = first ? first->comm->timeout_ns : 0,
-        };
-
-        rc = wait_for(&block);
+        rc = wait_for_any(call, count, requests);
         if (rc)
-            return late(call, count, requests, rc);
+            return rc;
     }
     at = find_ended(count, requests);
     if (flag)
@@ -350,12 +358,11 @@ NIGH_PUBLIC int nigh_testany(int count, nigh_request *requests, int *index, int 
 static int some(struct nigh_call call, int count, nigh_request *requests, int *outcount, int *indices,
                 struct nigh_status *statuses, bool waits)
 {
-    const struct nigh_operation *first;
     int active, found = 0, rc;
 
     if (!outcount || (count > 0 && !indices))
         return nigh_fail(call, -EINVAL, "outcount or indices is NULL");
-    rc = check(call, count, requests, &active, &first);
+    rc = check(call, count, requests, &active);
     if (rc)
         return rc;
     if (active == 0) {
@@ -365,19 +372,9 @@ static int some(struct nigh_call call, int count, nigh_request *requests, int *o
     if (!waits) {
         (void)nigh_poll();
     } else {
-        struct nigh_block block = {
-            .call = call,
-            .kind = NIGH_BLOCK_ANY,
-            .requests = requests,
-            .count = count,
-            .comm = first ? first->comm : nigh_core.world,
-            .over = any_over,
-            .timeout_ns = first ? first->comm->timeout_ns : 0,
-        };
-
-        rc = wait_for(&block);
+        rc = wait_for_any(call, count, requests);
         if (rc)
-            return late(call, count, requests, rc);
+            return rc;
     }
     for (int i = 0; i < count; i++) {
         const struct nigh_operation *operation = operation_of(requests[i]);

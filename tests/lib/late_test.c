@@ -103,12 +103,46 @@ static void test_on_the_way(void **state)
     ranks_run(2, on_the_way, &(struct ranks_how){.threads = 1});
 }
 
+/* Of several requests each keeps the time-out of its communicator, whichever is waited for first. */
+static void of_several(int rank, int size)
+{
+    nigh_request requests[2];
+    struct nigh_comm *comm;
+    int in[2], index;
+
+    (void)size;
+    OK(nigh_comm_dup(nigh_world(), &comm));
+    OK(nigh_comm_set_timeout(comm, 0.2));
+    for (int round = 0; rank == 0 && round < 2; round++) {
+        OK(nigh_irecv(&in[0], sizeof(in[0]), 1, 1, nigh_world(), &requests[0]));
+        OK(nigh_irecv(&in[1], sizeof(in[1]), 1, 1, comm, &requests[1]));
+        if (round == 0)
+            CHECK_INT(nigh_waitall(2, requests, NULL), -ETIMEDOUT);
+        else
+            CHECK_INT(nigh_waitany(2, requests, &index, NULL), -ETIMEDOUT);
+        for (int i = 0; i < 2; i++) {
+            OK(nigh_cancel(&requests[i]));
+            CHECK_INT(nigh_wait(&requests[i], NULL), -ECANCELED);
+        }
+    }
+    if (rank == 1)
+        ranks_nap(1500);
+    OK(nigh_comm_free(&comm));
+}
+
+static void test_of_several(void **state)
+{
+    (void)state;
+    ranks_run(2, of_several, NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_looks_at_once),
         cmocka_unit_test(test_beside_a_sleeper),
         cmocka_unit_test(test_on_the_way),
+        cmocka_unit_test(test_of_several),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
