@@ -111,6 +111,8 @@ static __attribute__((noinline)) int isend_entered(struct nigh_call call, enum n
         return rc;
     if (!nigh_hot_is_open(nigh_hot()))
         nigh_hot_open(nigh_hot());
+    else if (nigh_light_place(nigh_hot()->next)->id)
+        nigh_hot()->next = (nigh_hot()->next + NIGH_LIGHT_STEP) | NIGH_LIGHT; /* one may be kept for long */
     rc = nigh_isend_general(call, kind, buffer, bytes, dest, tag, comm, request);
     nigh_leave();
     return rc;

@@ -354,6 +354,34 @@ static void test_steady(void **state)
     ranks_run(2, steady, NULL);
 }
 
+/* A request that is kept for long does not make all later small sends take the long way (bit 63: the short one). */
+static void kept(int rank, int size)
+{
+    enum { SENDS = 5000 };
+    nigh_request first, request;
+    int value = 1, light = 0;
+
+    (void)size;
+    OK(nigh_send(&value, sizeof(value), rank, 1, nigh_world()));
+    OK(nigh_isend(&value, sizeof(value), rank, 1, nigh_world(), &first));
+    for (int i = 0; i < SENDS; i++) {
+        OK(nigh_isend(&value, sizeof(value), rank, 1, nigh_world(), &request));
+        light += (int)(request.id >> 63);
+        OK(nigh_recv(&value, sizeof(value), rank, 1, nigh_world(), NULL));
+        OK(nigh_wait(&request, NULL));
+    }
+    CHECK(light > SENDS - 10);
+    OK(nigh_wait(&first, NULL));
+    for (int i = 0; i < 2; i++)
+        OK(nigh_recv(&value, sizeof(value), rank, 1, nigh_world(), NULL));
+}
+
+static void test_kept(void **state)
+{
+    (void)state;
+    ranks_run(1, kept, NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest all[] = {
@@ -361,6 +389,7 @@ int main(void)
         cmocka_unit_test(test_tests),          cmocka_unit_test(test_large),
         cmocka_unit_test(test_persistent),     cmocka_unit_test(test_cancel_and_free),
         cmocka_unit_test(test_late_and_wrong), cmocka_unit_test(test_steady),
+        cmocka_unit_test(test_kept),
     };
 
     return cmocka_run_group_tests(all, NULL, NULL);
