@@ -101,7 +101,8 @@ static void wait_until_heard(const struct nigh_vertex *vertices, int count)
     uint64_t until = nigh_now_ns() + HEARD_NS, number;
 
     for (int i = 0; i < count; i++)
-        while (is_other(&vertices[i]) && still_waits(&vertices[i]) && nigh_now_ns() < until) {
+        while (is_other(&vertices[i]) && still_waits(&vertices[i]) && nigh_now_ns() < until &&
+               nigh_core.endpoints[vertices[i].rank]) {
             (void)nigh_core.ops->nudge(nigh_core.endpoints[vertices[i].rank], &number);
             (void)nigh_progress_sleep(500000);
         }
