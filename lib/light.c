@@ -2,15 +2,13 @@
 /* lib/light.c - the table of light requests, and a thread's first send. */
 #include "lib/light.h"
 
-#include <stdatomic.h>
-
 struct nigh_light nigh_lights[NIGH_LIGHTS];
 
 void nigh_hot_open(struct nigh_hot *hot)
 {
-    static atomic_uint threads;
+    static uint32_t threads; /* called between nigh_enter() and nigh_leave(): one thread at a time */
     /* Modulo a million: two threads with one number would have to reach the same serial number, too. */
-    uint64_t thread = atomic_fetch_add_explicit(&threads, 1, memory_order_relaxed) & 0xfffff;
+    uint64_t thread = threads++ & 0xfffff;
 
     hot->next = NIGH_LIGHT | thread * NIGH_LIGHT_THREAD;
     hot->send = (struct nigh_send){
