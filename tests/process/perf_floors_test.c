@@ -82,14 +82,14 @@ static void look_at(json_t *row, struct seen *seen)
     seen->change += strcmp(test, "floor-switch") == 0;
 }
 
-static void floors_are_json_of_possible_figures(void **state)
+static struct seen seen_in(int seconds)
 {
     struct seen seen = {0};
-    char *text, *rest, *line;
+    char command[64], *text, *rest, *line;
     int status;
 
-    (void)state;
-    text = output_of("floors --seconds 1 --sizes 4K,64K --json -", &status);
+    snprintf(command, sizeof(command), "floors --seconds %d --sizes 4K,64K --json -", seconds);
+    text = output_of(command, &status);
     assert_int_equal(status, 0);
     rest = text;
     while ((line = strsep(&rest, "\n")) && *line) {
@@ -101,6 +101,18 @@ static void floors_are_json_of_possible_figures(void **state)
         look_at(row, &seen);
         json_decref(row);
     }
+    free(text);
+    return seen;
+}
+
+static void floors_are_json_of_possible_figures(void **state)
+{
+    struct seen seen = seen_in(1);
+
+    (void)state;
+    /* On a loaded machine L moves in most rounds, and those are dropped: more time, then. */
+    for (int seconds = 4; seen.copy < 2 && seconds <= 16; seconds *= 4)
+        seen = seen_in(seconds);
     assert_true(seen.handoff >= 2);
     assert_true(seen.rate >= 1);
     assert_true(seen.copy >= 2);
@@ -108,7 +120,6 @@ static void floors_are_json_of_possible_figures(void **state)
     assert_true(seen.oneway >= 2);
     assert_true(seen.wake >= 1);
     assert_true(seen.change >= 1);
-    free(text);
 }
 
 static void what_is_asked_wrongly_is_refused(void **state)
