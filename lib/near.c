@@ -20,16 +20,20 @@ struct wanted {
     int source, tag; /* as in the call */
 };
 
+static bool is_source(const struct wanted *wanted, const struct nigh_query_message *message)
+{
+    return wanted->source == NIGH_ANY_SOURCE
+               ? nigh_comm_rank_of(wanted->comm, message->source) >= 0
+               : message->source == (uint64_t)nigh_comm_to_world(wanted->comm, wanted->source);
+}
+
 /* How a message differs from what is wanted: one difference is near, none is no miss. */
 static int differences(const struct wanted *wanted, const struct nigh_query_message *message)
 {
     bool comm = (uint32_t)(message->tag >> 32) == wanted->comm->id;
     bool tag = wanted->tag == NIGH_ANY_TAG || (uint32_t)message->tag == (uint32_t)wanted->tag;
-    bool source = wanted->source == NIGH_ANY_SOURCE
-                      ? nigh_comm_rank_of(wanted->comm, message->source) >= 0
-                      : message->source == (uint64_t)nigh_comm_to_world(wanted->comm, wanted->source);
 
-    return !comm + !tag + !source;
+    return !comm + !tag + !is_source(wanted, message);
 }
 
 static size_t put(char *text, size_t room, const struct wanted *wanted,
@@ -57,7 +61,8 @@ static uint64_t read_queue(uint32_t what, struct nigh_query_message *rows)
     return bytes / sizeof(*rows) < ROWS ? bytes / sizeof(*rows) : ROWS;
 }
 
-static struct nigh_sentence describe(const struct wanted *wanted)
+/* `strict`: only what the rank that is waited for has sent; otherwise all that is near, nearest first. */
+static struct nigh_sentence describe(const struct wanted *wanted, bool strict)
 {
     struct nigh_query_message *rows = calloc(ROWS, sizeof(*rows));
     uint64_t count = rows ? read_queue(NIGH_QUERY_UNEXPECTED, rows) : 0;
@@ -65,9 +70,10 @@ static struct nigh_sentence describe(const struct wanted *wanted)
     size_t used = 0;
     int shown = 0;
 
-    for (int allowed = 1; allowed <= 2; allowed++)
+    for (int allowed = 1; allowed <= (strict ? 1 : 2); allowed++)
         for (uint64_t i = 0; i < count && shown < SHOWN; i++) {
-            if (rows[i].tclass != NIGH_CLASS_USER || differences(wanted, &rows[i]) != allowed)
+            if (rows[i].tclass != NIGH_CLASS_USER || differences(wanted, &rows[i]) != allowed ||
+                (strict && !is_source(wanted, &rows[i])))
                 continue;
             used += (size_t)snprintf(sentence.text + used, sizeof(sentence.text) - used, "%s",
                                      shown++ ? "; " : "; not received so far: ");
@@ -123,19 +129,19 @@ struct nigh_sentence nigh_near_operation(const struct nigh_operation *operation)
 {
     struct wanted wanted;
 
-    return want(operation, &wanted) ? describe(&wanted) : (struct nigh_sentence){""};
+    return want(operation, &wanted) ? describe(&wanted, false) : (struct nigh_sentence){""};
 }
 
 struct nigh_sentence nigh_near_receive(const struct nigh_comm *comm, int source, int tag)
 {
-    return describe(&(struct wanted){comm, source, tag});
+    return describe(&(struct wanted){comm, source, tag}, false);
 }
 
 struct nigh_sentence nigh_near_text(const struct nigh_block *block)
 {
     struct wanted wanted;
 
-    return wanted_by(block, &wanted) ? describe(&wanted) : (struct nigh_sentence){""};
+    return wanted_by(block, &wanted) ? describe(&wanted, false) : (struct nigh_sentence){""};
 }
 
 /* A rank that runs may be about to send what is waited for. */
@@ -157,7 +163,7 @@ bool nigh_near_warn(const struct nigh_block *block)
 
     if (!wanted_by(block, &wanted) || !is_time(block, &wanted))
         return false;
-    near = describe(&wanted);
+    near = describe(&wanted, true);
     if (!near.text[0])
         return false;
     snprintf(source, sizeof(source), wanted.source < 0 ? "any rank" : "rank %d", wanted.source);

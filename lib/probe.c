@@ -7,10 +7,12 @@
 
 #include <errno.h>
 
-/* A message that nobody posted a receive for ends no ops->wait(): so a blocked probe looks by itself, ever less often. */
-#define NAP_NS UINT64_C(1000000)
+/* A message that nobody posted a receive for ends ops->wait() if the status line says that this rank probes. With threads it
+ * never does, so that the probe looks by itself. */
+#define NAP_NS         UINT64_C(50000000)
+#define NAP_THREADS_NS UINT64_C(1000000)
 /* How often it looks whether somebody died, where no receive from anyone is there to be told. */
-#define DEATHS_EVERY 16
+#define DEATHS_EVERY 4
 #define TRIES_EVERY  1024 /* all ranks are asked: nothing for each of many calls */
 
 struct look {
@@ -95,7 +97,7 @@ static int wait_for(struct look *look)
         .over = over,
         .data = look,
         .timeout_ns = look->comm->timeout_ns,
-        .nap_ns = NAP_NS,
+        .nap_ns = nigh_core.guard & NIGH_GUARD_THREADS ? NAP_THREADS_NS : NAP_NS,
     };
 
     for (int i = 0; i < NIGH_SPINS; i++)

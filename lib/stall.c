@@ -6,6 +6,7 @@
  * The lines say who is stuck; the nudges prove that nothing is under way (docs/memory-model.md, "What two readings prove").
  */
 #include "lib/block.h"
+#include "lib/comm.h"
 #include "lib/error.h"
 #include "lib/near.h"
 #include "lib/peer.h"
@@ -136,6 +137,15 @@ static void set_next(struct nigh_block *block, bool unproved, bool incomplete)
     block->look_ns = now + block->look_every_ns;
 }
 
+/* No completion tells a probe from anyone that somebody has died, which ends it as a message would. */
+static bool is_news_of_death(const struct nigh_block *block)
+{
+    if (block->kind != NIGH_BLOCK_PROBE || block->peer != NIGH_ANY_SOURCE)
+        return false;
+    nigh_peer_died(NIGH_SOURCE_NONE);
+    return block->comm->deaths_untold != 0;
+}
+
 static int look(struct nigh_block *block)
 {
     struct nigh_graph graph;
@@ -143,6 +153,8 @@ static int look(struct nigh_block *block)
     bool unproved = false;
     int rc = 0;
 
+    if (is_news_of_death(block))
+        return 0;
     nigh_line_refresh(block);
     if (nigh_graph_open(&graph, block) == 0)
         fate = nigh_graph_judge(&graph);

@@ -49,9 +49,12 @@ struct nigh_context {
     bool fd_armed;              /* somebody may be waiting for the descriptor */
     bool suspects;              /* an endpoint is to be broken */
     bool blocked;               /* so says the host's note: what moves is counted there */
-    bool nudged;                /* a peer has asked for a full pass, and wait() has not told yet */
-    uint64_t nudges_seen;       /* of the doorbell's */
-    uint64_t clock;             /* counts what is heard, for the order of use */
+    bool probing; /* so says the host's note: it waits for messages that nobody has posted a receive for */
+    uint32_t probed_class;
+    uint64_t probed;      /* of the unexpected messages so many had come when probe() found nothing */
+    bool nudged;          /* a peer has asked for a full pass, and wait() has not told yet */
+    uint64_t nudges_seen; /* of the doorbell's */
+    uint64_t clock;       /* counts what is heard, for the order of use */
     struct nigh_cq cq;
     struct nigh_matcher matcher;
     struct nigh_slab send_ops, recv_ops, messages;
@@ -271,6 +274,12 @@ int nigh_query_posted(const struct nigh_context *context, const struct nigh_endp
 static inline void nigh_count(uint64_t *word, uint64_t more)
 {
     nigh_store_relaxed(word, nigh_load_relaxed(word) + more);
+}
+
+/* Has something come that a blocked probe has not looked at? */
+static inline bool nigh_is_unprobed(const struct nigh_context *context)
+{
+    return context->probing && nigh_load_relaxed(&context->counters->unexpected) != context->probed;
 }
 
 static inline void nigh_count_sent(struct nigh_context *context, enum nigh_path path, uint64_t messages,

@@ -15,6 +15,8 @@ int nigh_note_set(struct nigh_context *context, const struct nigh_note *note)
         return -EINVAL;
     nigh_note_write(nigh_arena_note(&context->arena), note);
     context->blocked = note->state == NIGH_NOTE_BLOCKED;
+    context->probing =
+        context->blocked && (note->op == NIGH_NOTE_OP_PROBE || note->op == NIGH_NOTE_OP_MPROBE);
     context->waits_for = (struct nigh_waits_for){.peer = note->peer, .members = note->members};
     return 0;
 }
@@ -64,7 +66,7 @@ bool nigh_note_is_asked(struct nigh_context *context)
 
 /*
  * What moves is shown in the line before the count goes up, so whoever sees the count sees that, too. A host that has
- * completions to take, or is being handed some by this very poll (then something has moved), is not blocked, whatever its
+ * completions to take, or an unexpected message to look at that it may wait for, or is being handed some by this very poll (then something has moved), is not blocked, whatever its
  * note still says.
  */
 bool nigh_note_answer(struct nigh_context *context, bool moved)
@@ -73,7 +75,8 @@ bool nigh_note_answer(struct nigh_context *context, bool moved)
 
     if (more && context->blocked)
         nigh_note_moved(nigh_arena_note(&context->arena));
-    if (!moved && !more && context->blocked && !nigh_cq_count(&context->cq) && !is_connecting(context))
+    if (!moved && !more && context->blocked && !nigh_cq_count(&context->cq) && !nigh_is_unprobed(context) &&
+        !is_connecting(context))
         nigh_note_checked(nigh_arena_note(&context->arena), context->nudges_seen);
     return more;
 }

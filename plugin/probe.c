@@ -13,6 +13,15 @@ static void claim_message(struct nigh_message *message)
     context->claimed = message;
 }
 
+/* Which class a blocked host probes is that of its last look before it said so: other looks see nothing of that. */
+static void note_miss(struct nigh_context *context, uint32_t tclass)
+{
+    if (context->probing && tclass != context->probed_class)
+        return;
+    context->probed_class = tclass;
+    context->probed = nigh_load_relaxed(&context->counters->unexpected);
+}
+
 int nigh_probe(struct nigh_context *context, struct nigh_endpoint *from, uint64_t tag, uint64_t ignore,
                uint32_t tclass, struct nigh_completion *found, struct nigh_message **out)
 {
@@ -25,6 +34,7 @@ int nigh_probe(struct nigh_context *context, struct nigh_endpoint *from, uint64_
     message = (struct nigh_message *)(void *)nigh_match_find(&context->matcher, from ? from->index : NIGH_ANY,
                                                              tclass, tag, ignore, out != NULL);
     if (!message) {
+        note_miss(context, tclass);
         rc = from ? nigh_endpoint_check(from) : 0;
         return rc ? rc : -ENOMSG;
     }

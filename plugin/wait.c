@@ -16,11 +16,11 @@
 /* Last looks that found work but nothing to poll, before the clock is looked at. */
 #define LOOKS 16u
 
-/* Something can be polled, or a peer wants the host to look up. */
+/* Something can be polled or probed, or a peer wants the host to look up. */
 static bool ready(struct nigh_context *context)
 {
     nigh_progress(context);
-    return nigh_cq_count(&context->cq) != 0 || context->nudged;
+    return nigh_cq_count(&context->cq) != 0 || context->nudged || nigh_is_unprobed(context);
 }
 
 static int outcome(struct nigh_context *context)
@@ -128,7 +128,7 @@ int nigh_wait(struct nigh_context *context, uint64_t timeout_ns)
         if (!left)
             return -ETIMEDOUT;
         rc = sleep_once(context, left < bound ? left : bound);
-        if (nigh_cq_count(&context->cq) || context->nudged)
+        if (nigh_cq_count(&context->cq) || context->nudged || nigh_is_unprobed(context))
             return outcome(context);
         if (rc == -EINTR)
             return rc;

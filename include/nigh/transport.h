@@ -692,7 +692,8 @@ struct nigh_ops {
     /*
      * Returns 0 as soon as poll_completions() would return something, -ETIMEDOUT after timeout_ns
      * (UINT64_MAX: no limit; 0: look once), -EINTR when a signal handler ran while it slept, or a peer nudged:
-     * nothing came, but the host may want to look up. Spins, yields, then sleeps; a sleeper is woken by peers, by the
+     * nothing came, but the host may want to look up; or, if its note says that it is blocked in a probe, a message that
+     * probe() may find has come since it found nothing. Spins, yields, then sleeps; a sleeper is woken by peers, by the
      * kernel (a peer's death) and by other threads' posts.
      */
     int (*wait)(struct nigh_context *context, uint64_t timeout_ns);
