@@ -34,6 +34,7 @@ struct nigh_comm {
         deaths_untold;   /* members that died while no receive from anyone was posted: the next one is told */
     uint32_t next_freed; /* place of the one that was freed next */
     uint32_t collectives;                   /* begun on it; lib/collective_*.c */
+    uint64_t lost;                          /* a collective on it has ended by a death: what its abort said */
     void *extra;                            /* of lib/collective_*.c */
     void (*forget)(struct nigh_comm *comm); /* frees `extra`; NULL: nothing to free */
     const char *site;                       /* of the call that made it */

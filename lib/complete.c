@@ -82,6 +82,7 @@ void nigh_complete_rarely(const struct nigh_completion *completion)
     operation->error = error;
     operation->data = completion->data;
     if (completion->op == NIGH_OP_RECV) {
+        operation->imm = completion->imm;
         operation->source = nigh_comm_rank_of(operation->comm, completion->source);
         operation->done_tag = error && error != -EMSGSIZE ? operation->tag : (int32_t)completion->tag;
         operation->done_bytes = error && error != -EMSGSIZE ? 0 : completion->bytes;

@@ -10,6 +10,7 @@
 #include "lib/request.h"
 #include "lib/settings.h"
 #include "lib/thread.h"
+#include "lib/win.h"
 #include "lib/young.h"
 
 #include <errno.h>
@@ -75,6 +76,7 @@ void nigh_core_close(void)
     nigh_core.guard |= NIGH_GUARD_CLOSED;
     nigh_core.ops->close(nigh_core.context);
     nigh_core.context = NULL;
+    nigh_wins_close();
     nigh_comms_close();
     nigh_operations_close();
     nigh_peers_close();

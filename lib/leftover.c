@@ -5,6 +5,7 @@
 #include "lib/error.h"
 #include "lib/held.h"
 #include "lib/progress.h"
+#include "lib/win.h"
 
 /* Of each kind so many are named, the others counted. */
 #define NAMED 10
@@ -66,7 +67,7 @@ int nigh_leftover_requests(void)
 
     nigh_comms_each(comm, &found);
     count_rest(found, "communicators");
-    return left + found + nigh_held_report();
+    return left + found + nigh_held_report() + nigh_win_report();
 }
 
 /* Takes it out of the queue, so that the next look finds the next one. */

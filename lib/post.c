@@ -255,15 +255,24 @@ int nigh_operation_post(struct nigh_call call, struct nigh_operation *operation)
 
 int nigh_operation_repost(struct nigh_operation *operation)
 {
-    return try_post(operation, NULL);
+    return try_post(operation, operation->peer >= 0 ? operation->comm->endpoints[operation->peer] : NULL);
+}
+
+uint32_t nigh_loss_state(const struct nigh_comm *comm, int rank)
+{
+    int world = nigh_comm_to_world(comm, rank);
+
+    return nigh_line_has_left(world) ? NIGH_PEER_CLOSED : nigh_peer_state(world);
 }
 
 struct nigh_sentence nigh_loss_text(const struct nigh_comm *comm, int rank)
 {
+    return nigh_loss_words(rank, nigh_loss_state(comm, rank), nigh_peer_pid(nigh_comm_to_world(comm, rank)));
+}
+
+struct nigh_sentence nigh_loss_words(int rank, uint32_t state, int32_t pid)
+{
     struct nigh_sentence text;
-    int world = nigh_comm_to_world(comm, rank);
-    uint32_t state = nigh_line_has_left(world) ? NIGH_PEER_CLOSED : nigh_peer_state(world);
-    int32_t pid = nigh_peer_pid(world);
     char process[32] = "";
 
     if (pid > 0)

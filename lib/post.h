@@ -65,6 +65,10 @@ int nigh_post_refused(struct nigh_call call, const struct nigh_operation *operat
 
 /* "rank 2 of the world (process 77) has died", or has left: why rank `rank` of `comm` cannot be reached. */
 struct nigh_sentence nigh_loss_text(const struct nigh_comm *comm, int rank);
+/* What it says that of: enum nigh_state. */
+uint32_t nigh_loss_state(const struct nigh_comm *comm, int rank);
+/* The same of a rank that somebody else has found in that state; pid 0: not known. */
+struct nigh_sentence nigh_loss_words(int rank, uint32_t state, int32_t pid);
 
 /* Bodies of nigh_isend and nigh_irecv, for calls that end in one: under the lock, with all checks. */
 int nigh_isend_general(struct nigh_call call, enum nigh_kind kind, const void *buffer, uint64_t bytes,

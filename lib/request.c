@@ -138,6 +138,11 @@ struct nigh_sentence nigh_operation_text(const struct nigh_operation *operation)
     struct nigh_sentence sentence;
     char peer[32], tag[32];
 
+    if (operation->flags & NIGH_OP_INTERNAL) {
+        snprintf(sentence.text, sizeof(sentence.text), "message of the library's own %s rank %d, in %s",
+                 sends ? "to" : "from", operation->peer, nigh_comm_text(operation->comm).text);
+        return sentence;
+    }
     if (operation->peer == NIGH_ANY_SOURCE)
         snprintf(peer, sizeof(peer), "any rank");
     else if (operation->peer == NIGH_PROC_NULL)

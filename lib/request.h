@@ -67,7 +67,7 @@ struct nigh_operation {
     void (*ended)(struct nigh_operation *operation, const struct nigh_completion *completion);
     void *owner;  /* of `ended` */
     void *debug;  /* lib/debug.c */
-    uint64_t imm; /* sent along */
+    uint64_t imm; /* sent along; of a receive with NIGH_OP_RARE: what came */
     uint64_t spare;
 };
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* lib/split.c - new communicators out of old ones: dup, split, create. */
 #include "lib/agree.h"
+#include "lib/collective.h"
 #include "lib/error.h"
 
 #include <errno.h>
@@ -28,18 +29,23 @@ static int make(struct nigh_call call, struct nigh_comm *parent, uint32_t id, in
     return 0;
 }
 
+static int check_place(struct nigh_call call, struct nigh_comm *const *out)
+{
+    return out ? 0 : nigh_fail(call, -EINVAL, "the new communicator has no place: NULL");
+}
+
 static int dup(struct nigh_call call, struct nigh_comm *comm, struct nigh_comm **out)
 {
     struct nigh_members members;
     uint32_t id;
     int rc = nigh_comm_check(call, comm);
 
-    if (!rc && !out)
-        rc = nigh_fail(call, -EINVAL, "the new communicator has no place: NULL");
     if (rc)
         return rc;
     members = all_of(comm);
-    rc = nigh_agree_id(call, &members, &id);
+    rc = nigh_coll_meet(call, comm, NIGH_COLL_DUP, check_place(call, out));
+    if (!rc)
+        rc = nigh_agree_id(call, &members, &id);
     return rc ? rc : make(call, comm, id, (int)comm->size, comm->rank, comm->world, out);
 }
 
@@ -114,15 +120,18 @@ static int split(struct nigh_call call, struct nigh_comm *comm, int color, int k
 NIGH_PUBLIC int nigh_comm_split(struct nigh_comm *comm, int color, int key, struct nigh_comm **out)
 {
     struct nigh_call call = NIGH_CALL("nigh_comm_split");
-    int rc = nigh_enter(call);
+    int rc = nigh_enter(call), refused;
 
     if (rc)
         return rc;
     rc = nigh_comm_check(call, comm);
-    if (!rc && !out)
-        rc = nigh_fail(call, -EINVAL, "the new communicator has no place: NULL");
-    if (!rc && color < 0 && color != NIGH_UNDEFINED)
-        rc = nigh_fail(call, -ERANGE, "colour %d: colours are 0 or more, or NIGH_UNDEFINED for none", color);
+    if (!rc) {
+        refused = check_place(call, out);
+        if (!refused && color < 0 && color != NIGH_UNDEFINED)
+            refused = nigh_fail(call, -ERANGE, "colour %d: colours are 0 or more, or NIGH_UNDEFINED for none",
+                                color);
+        rc = nigh_coll_meet(call, comm, NIGH_COLL_SPLIT, refused);
+    }
     if (!rc)
         rc = split(call, comm, color, key, out);
     nigh_leave();

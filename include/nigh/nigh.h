@@ -305,18 +305,22 @@ int nigh_release(const void *data);
 
 /* ---- one-sided: windows -------------------------------------------------------------------------------- */
 
-/* Collective over `comm`, wait. Each rank shows `bytes` of memory (0: none) to the others. allocate: memory of the shared
- * heap, *base, freed with the window; create: memory of the caller's. */
+/* Collective over `comm`, wait. Each rank shows `bytes` of memory (0: none) to the others, which may be another number at each.
+ * allocate: memory of the shared heap, zero, *base, freed with the window; create: memory of the caller's, which stays valid
+ * until the window is freed. free: as nigh_win_fence, and then the window is gone, also with an error. The communicator may be
+ * freed before. */
 int nigh_win_allocate(uint64_t bytes, struct nigh_comm *comm, void **base, struct nigh_win **out);
 int nigh_win_create(void *base, uint64_t bytes, struct nigh_comm *comm, struct nigh_win **out);
 int nigh_win_free(struct nigh_win **win);
 
-/* Start and return at once; complete at the next nigh_win_fence or nigh_win_flush, which also return their errors. `offset`
- * is in bytes from the start of the target's memory. Errors: -ERANGE outside of it (with both sizes); accumulate, fetch:
- * -EOPNOTSUPP the operation is not defined for the type. */
+/* Start and return at once; complete at the next nigh_win_fence or nigh_win_flush, which also return their errors: until then
+ * the buffers belong to nigh. No order among them. `offset` is in bytes from the start of the target's memory. Errors: -ERANGE
+ * outside of it (with both sizes); -ECONNRESET, -EPROTO the target is gone. */
 int nigh_put(const void *origin, uint64_t bytes, int target, uint64_t offset, struct nigh_win *win);
 int nigh_get(void *origin, uint64_t bytes, int target, uint64_t offset, struct nigh_win *win);
-/* Element by element atomic with other accumulates of the same type. type: enum nigh_type, op: enum nigh_atomic_op. */
+/* Element by element atomic with other accumulates of the same type. type: enum nigh_type, op: NIGH_SUM .. NIGH_BXOR,
+ * NIGH_WRITE; of nigh_get_accumulate also NIGH_READ, `origin` is not looked at then. Errors: -EOPNOTSUPP the operation is not
+ * defined for the type; -EINVAL no such type, or `offset` is not a multiple of its width. */
 int nigh_accumulate(const void *origin, uint64_t count, int type, int target, uint64_t offset, int op,
                     struct nigh_win *win);
 int nigh_get_accumulate(const void *origin, uint64_t count, int type, void *result, int target,
@@ -333,9 +337,24 @@ int nigh_win_flush(int target, struct nigh_win *win);
 
 /*
  * Collective over `comm`: all ranks call them in the same order with fitting arguments; all wait. `count` is in elements of
- * `type` (enum nigh_type). Reductions combine in rank order, so that results are equal on every rank and in every run. `send` NULL: in place, in `recv`,
- * as MPI_IN_PLACE. Errors: -EPROTO another rank calls another collective, or the same with another count, type, operation
- * or root: the text has both calls. -EOPNOTSUPP the operation is not defined for the type.
+ * `type` (enum nigh_type), `op` is NIGH_SUM .. NIGH_BXOR. Reductions combine in rank order, ((x0 op x1) op x2) ..., so that
+ * results are equal on every rank and in every run.
+ *
+ *   count is      bcast, reduce, allreduce, scan, exscan: of the vector. gather, allgather: of each rank's part of recv.
+ *                 scatter, alltoall, reduce_scatter: of each rank's part of send
+ *   in place      `send` NULL, as MPI_IN_PLACE: what is sent lies in `recv`, in gather and allgather at this rank's own part
+ *                 of it. gather: at the root alone. scatter: at the root alone, whose own part stays where it is. reduce:
+ *                 everywhere
+ *   not looked at `recv` of reduce and gather but at the root, `send` of scatter but at the root; exscan leaves `recv` of
+ *                 rank 0 as it is
+ *
+ * Errors: -EPROTO another rank calls another collective (those on communicators and windows are ones, too), or the same with
+ * another count, type, operation or root, or with something that it is refused for: the text has both calls, and nothing was
+ * written. Of this rank's own arguments: -EINVAL no such type; -ERANGE no such root, or too many elements; -EFAULT a buffer is
+ * NULL; -EOPNOTSUPP the operation is not defined for the type: all others are told, too, and the next collective works.
+ *
+ * When a rank has died, or one's time-out has passed, all that wait are told. Who had already got all it needs succeeds, so
+ * not all ranks need fail in the same call. After a death every collective on that communicator fails.
  */
 int nigh_barrier(struct nigh_comm *comm);
 int nigh_bcast(void *buffer, uint64_t count, int type, int root, struct nigh_comm *comm);

@@ -18,7 +18,8 @@
 enum { AT_A_TIME = 4, SECONDS = 20, SAID = 16384 };
 
 static const struct wrong *const kinds[] = {
-    wrong_deadlocks, wrong_matching, wrong_requests, wrong_memory, wrong_ends, wrong_arguments, wrong_right,
+    wrong_collectives, wrong_deadlocks, wrong_matching,  wrong_requests,
+    wrong_memory,      wrong_ends,      wrong_arguments, wrong_right,
 };
 
 void wrong_told(int rc)

@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Ranks that do not call the same: every rank is told, with both calls, nobody's buffer is touched, nobody hangs, and the
+ * next collective works. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "tests/lib/ranks.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { GUARD = 0x77 };
+
+/* Program 32 of the list of programs: the text has both calls in full. */
+static void both_calls(int rank, int size)
+{
+    float vector[100], sum[100];
+    char calls[300];
+    int rc;
+
+    (void)size;
+    memset(vector, GUARD, sizeof(vector));
+    memset(sum, GUARD, sizeof(sum));
+    snprintf(calls, sizeof(calls),
+             "rank 0 calls nigh_bcast(count 100, NIGH_F32, root 0) at %s:%d; rank %d calls "
+             "nigh_allreduce(count 100, NIGH_F32, NIGH_SUM) at %s:%d",
+             __FILE__, __LINE__ + 2, rank ? rank : 1, __FILE__, __LINE__ + 4);
+    if (rank == 0)
+        rc = nigh_bcast(vector, 100, NIGH_F32, 0, nigh_world());
+    else
+        rc = nigh_allreduce(vector, sum, 100, NIGH_F32, NIGH_SUM, nigh_world());
+    CHECK_INT(rc, -EPROTO);
+    CHECK_TEXT(calls);
+    for (size_t i = 0; i < sizeof(sum); i++)
+        CHECK_INT(((uint8_t *)sum)[i] == GUARD && ((uint8_t *)vector)[i] == GUARD, 1);
+    OK(nigh_bcast(vector, 100, NIGH_F32, 0, nigh_world()));
+}
+
+static void test_both_calls(void **state)
+{
+    (void)state;
+    ranks_run(2, both_calls, NULL);
+    ranks_run(5, both_calls, NULL);
+    ranks_run(2, both_calls, &(struct ranks_how){.threads = 1});
+}
+
+/* ---- every call against every other one ---- */
+
+enum { CALLS = 13, ROOM = 8 * 40000 };
+
+static uint8_t *in, *out;
+
+static int call_number(int number, uint64_t count, struct nigh_comm *comm)
+{
+    struct nigh_comm *made;
+
+    switch (number) {
+    case 0:
+        return nigh_barrier(comm);
+    case 1:
+        return nigh_bcast(out, count, NIGH_U8, 1, comm);
+    case 2:
+        return nigh_reduce(in, out, count, NIGH_U8, NIGH_SUM, 1, comm);
+    case 3:
+        return nigh_allreduce(in, out, count, NIGH_U8, NIGH_SUM, comm);
+    case 4:
+        return nigh_gather(in, out, count, NIGH_U8, 1, comm);
+    case 5:
+        return nigh_scatter(in, out, count, NIGH_U8, 1, comm);
+    case 6:
+        return nigh_allgather(in, out, count, NIGH_U8, comm);
+    case 7:
+        return nigh_alltoall(in, out, count, NIGH_U8, comm);
+    case 8:
+        return nigh_reduce_scatter(in, out, count, NIGH_U8, NIGH_SUM, comm);
+    case 9:
+        return nigh_scan(in, out, count, NIGH_U8, NIGH_SUM, comm);
+    case 10:
+        return nigh_exscan(in, out, count, NIGH_U8, NIGH_SUM, comm);
+    case 11:
+        return nigh_comm_dup(comm, &made);
+    default:
+        return nigh_comm_split(comm, 0, 0, &made);
+    }
+}
+
+static const char *const names[CALLS] = {
+    "nigh_barrier()", "nigh_bcast(",     "nigh_reduce(",     "nigh_allreduce(",      "nigh_gather(",
+    "nigh_scatter(",  "nigh_allgather(", "nigh_alltoall(",   "nigh_reduce_scatter(", "nigh_scan(",
+    "nigh_exscan(",   "nigh_comm_dup()", "nigh_comm_split()"};
+
+static void untouched(void)
+{
+    for (unsigned i = 0; i < ROOM; i++)
+        CHECK_INT(out[i], GUARD);
+}
+
+static void every_pair(int rank, int size)
+{
+    static const uint64_t counts[] = {3, 30000};
+
+    in = malloc(ROOM);
+    out = malloc(ROOM);
+    memset(in, 1, ROOM);
+    memset(out, GUARD, ROOM);
+    for (int one = 0; one < CALLS; one++)
+        for (int two = 0; two < CALLS; two++)
+            for (int i = 0; one != two && i < 4; i++) {
+                int odd = (one + two) % size; /* the rank that is wrong */
+
+                CHECK_INT(
+                    call_number(rank == odd ? one : two, counts[rank == odd ? i / 2 : i % 2], nigh_world()),
+                    -EPROTO);
+                CHECK_TEXT(names[one]);
+                CHECK_TEXT(names[two]);
+                untouched();
+            }
+    OK(nigh_barrier(nigh_world()));
+    free(in);
+    free(out);
+}
+
+static void test_every_pair(void **state)
+{
+    (void)state;
+    ranks_run(2, every_pair, NULL);
+    ranks_run(3, every_pair, NULL);
+    ranks_run(8, every_pair, NULL);
+}
+
+/* ---- the same call with another argument ---- */
+
+static void arguments(int rank, int size)
+{
+    struct nigh_comm *world = nigh_world();
+    int odd = size - 1, wrong = rank == odd;
+    uint32_t a[4] = {1, 2, 3, 4}, b[32] = {0};
+
+    CHECK_INT(nigh_bcast(a, wrong ? 3 : 4, NIGH_U32, 0, world), -EPROTO);
+    CHECK_TEXT("rank 0 calls nigh_bcast(count 4, NIGH_U32, root 0)");
+    CHECK_TEXT("calls nigh_bcast(count 3, NIGH_U32, root 0)");
+    CHECK_INT(nigh_bcast(a, 4, wrong ? NIGH_F32 : NIGH_U32, 0, world), -EPROTO);
+    CHECK_TEXT("calls nigh_bcast(count 4, NIGH_F32, root 0)");
+    CHECK_INT(nigh_bcast(a, 4, NIGH_U32, wrong, world), -EPROTO);
+    CHECK_TEXT("calls nigh_bcast(count 4, NIGH_U32, root 1)");
+    CHECK_INT(nigh_allreduce(a, b, 4, NIGH_U32, wrong ? NIGH_MAX : NIGH_MIN, world), -EPROTO);
+    CHECK_TEXT("rank 0 calls nigh_allreduce(count 4, NIGH_U32, NIGH_MIN)");
+    CHECK_TEXT("calls nigh_allreduce(count 4, NIGH_U32, NIGH_MAX)");
+    CHECK_INT(nigh_gather(a, b, 0, NIGH_U32, wrong, world), -EPROTO);
+    CHECK_INT(nigh_allgather(a, b, wrong ? 0 : 1, NIGH_U32, world), -EPROTO);
+    for (size_t i = 0; i < 32; i++)
+        CHECK_INT(b[i], 0);
+    OK(nigh_allreduce(a, b, 4, NIGH_U32, NIGH_SUM, world));
+    CHECK_INT(b[3], 4 * size);
+}
+
+static void test_arguments(void **state)
+{
+    (void)state;
+    ranks_run(2, arguments, NULL);
+    ranks_run(3, arguments, NULL);
+    ranks_run(8, arguments, NULL);
+}
+
+/* Three ranks, three calls: each is told of its own. */
+static void three(int rank, int size)
+{
+    int one = 1, two = 0;
+
+    (void)size;
+    if (rank == 0)
+        CHECK_INT(nigh_barrier(nigh_world()), -EPROTO);
+    else if (rank == 1)
+        CHECK_INT(nigh_scan(&one, &two, 1, NIGH_I32, NIGH_SUM, nigh_world()), -EPROTO);
+    else
+        CHECK_INT(nigh_allgather(&one, &two, 1, NIGH_I32, nigh_world()), -EPROTO);
+    CHECK_TEXT("rank 0 calls nigh_barrier() at");
+    CHECK_TEXT(rank < 2 ? "rank 1 calls nigh_scan(" : "rank 2 calls nigh_allgather(");
+}
+
+static void test_three(void **state)
+{
+    (void)state;
+    ranks_run(3, three, NULL);
+}
+
+/* ---- what one rank finds wrong by itself ---- */
+
+static void check_refused(int rank, int odd, int rc, int error, const char *text, const char *call)
+{
+    if (rank == odd) {
+        CHECK_INT(rc, error);
+        CHECK_TEXT(text);
+    } else {
+        CHECK_INT(rc, -EPROTO);
+        CHECK_TEXT(call);
+        CHECK_TEXT("refused there");
+    }
+}
+
+static void refused(int rank, int size)
+{
+    struct nigh_comm *world = nigh_world(), *made = NULL;
+    int odd = size - 1, wrong = rank == odd;
+    int32_t a[64] = {0}, b[64] = {0};
+    char call[64];
+
+    check_refused(rank, odd, nigh_bcast(a, 1, NIGH_I32, wrong ? size : 0, world), -ERANGE,
+                  "its ranks are 0 to", "root ");
+    check_refused(rank, odd, nigh_bcast(wrong ? NULL : a, 1, NIGH_I32, 0, world), -EFAULT, "NULL",
+                  "nigh_bcast(");
+    check_refused(rank, odd, nigh_bcast(a, 1, wrong ? 99 : NIGH_I32, 0, world), -EINVAL, "99 is no type",
+                  "type 99");
+    check_refused(rank, odd, nigh_allreduce(a, b, 1, NIGH_I32, wrong ? NIGH_CSWAP : NIGH_SUM, world),
+                  -EOPNOTSUPP, "NIGH_CSWAP is not defined for NIGH_I32", "NIGH_CSWAP");
+    check_refused(rank, odd,
+                  nigh_reduce(wrong ? NULL : a, rank == 0 ? b : NULL, 1, NIGH_I32, NIGH_SUM, 0, world),
+                  -EFAULT, "NULL", "nigh_reduce(");
+    check_refused(rank, odd, nigh_gather(wrong ? NULL : a, b, 1, NIGH_I32, 0, world), -EFAULT,
+                  "in place is for the root, rank 0", "nigh_gather(");
+    check_refused(rank, odd, nigh_allgather(a, b, wrong ? UINT64_C(1) << 62 : 1, NIGH_I32, world), -ERANGE,
+                  "more than memory can hold", "nigh_allgather(");
+    check_refused(rank, odd, nigh_alltoall(a, wrong ? NULL : b, 1, NIGH_I32, world), -EFAULT, "NULL",
+                  "nigh_alltoall(");
+    check_refused(rank, odd, nigh_comm_split(world, wrong ? -7 : NIGH_UNDEFINED, 0, &made), -ERANGE,
+                  "colour -7", "nigh_comm_split(");
+    check_refused(rank, odd, nigh_comm_dup(world, wrong ? NULL : &made), -EINVAL, "no place",
+                  "nigh_comm_dup(");
+    snprintf(call, sizeof(call), "rank %d calls nigh_scan(", odd);
+    check_refused(rank, odd, nigh_scan(a, wrong ? NULL : b, 30000, NIGH_I8, NIGH_SUM, world), -EFAULT, "NULL",
+                  call);
+    OK(nigh_barrier(world));
+}
+
+static void test_refused(void **state)
+{
+    (void)state;
+    ranks_run(2, refused, NULL);
+    ranks_run(3, refused, NULL);
+    ranks_run(5, refused, NULL);
+}
+
+/* All make the same mistake: all get its error. Alone, too. */
+static void all_refused(int rank, int size)
+{
+    double a = rank, b;
+
+    CHECK_INT(nigh_allreduce(&a, &b, 1, NIGH_F64, NIGH_BAND, nigh_world()), -EOPNOTSUPP);
+    CHECK_TEXT("NIGH_BAND is not defined for NIGH_F64");
+    CHECK_INT(nigh_bcast(&a, 1, NIGH_F64, size, nigh_world()), -ERANGE);
+    CHECK_INT(nigh_bcast(&a, 1, NIGH_F64, -1, nigh_world()), -ERANGE);
+    CHECK_INT(nigh_barrier(NULL), -EINVAL);
+    CHECK_INT(nigh_bcast(&a, 1, NIGH_F64, 0, NULL), -EINVAL);
+    /* No elements need no buffers. */
+    OK(nigh_allreduce(NULL, NULL, 0, NIGH_F64, NIGH_SUM, nigh_world()));
+    OK(nigh_allreduce(&a, &b, 1, NIGH_F64, NIGH_SUM, nigh_world()));
+    CHECK(b == size * (size - 1) / 2);
+}
+
+static void test_all_refused(void **state)
+{
+    (void)state;
+    ranks_run_all(all_refused, NULL);
+}
+
+/* One rank is in no collective at all, but waits for one that is. When it comes there after all the others are told, or have
+ * what they need. */
+static void elsewhere(int rank, int size)
+{
+    int one = 1, sum = 0, rc;
+
+    OK(nigh_barrier(nigh_world()));
+    OK(nigh_barrier(nigh_world()));
+    if (rank == 1) {
+        CHECK_INT(nigh_recv(&one, sizeof(one), 0, 5, nigh_world(), NIGH_STATUS_IGNORE), -EDEADLK);
+        CHECK_TEXT("rank 0 waits in nigh_allreduce for rank 1");
+    }
+    rc = nigh_allreduce(&one, &sum, 1, NIGH_I32, NIGH_SUM, nigh_world());
+    CHECK(rc == -EDEADLK || (rc == 0 && sum == size));
+    if (rank == 0 && rc)
+        CHECK_TEXT("rank 1 waits in nigh_recv from rank 0");
+    OK(nigh_barrier(nigh_world()));
+}
+
+static void test_elsewhere(void **state)
+{
+    (void)state;
+    ranks_run(2, elsewhere, NULL);
+    ranks_run(4, elsewhere, NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_both_calls), cmocka_unit_test(test_every_pair),
+        cmocka_unit_test(test_arguments),  cmocka_unit_test(test_three),
+        cmocka_unit_test(test_refused),    cmocka_unit_test(test_all_refused),
+        cmocka_unit_test(test_elsewhere),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Ranks that do not call the same collective: user program 32; and windows that are used wrongly. */
+#include "tests/wrong/wrong.h"
+
+static float vector[100], sum[800];
+
+static void bcast_and_allreduce(int rank, int size)
+{
+    (void)size;
+    if (rank == 0)
+        TELL(nigh_bcast(vector, 100, NIGH_F32, 0, WORLD));
+    else
+        TELL(nigh_allreduce(vector, sum, 100, NIGH_F32, NIGH_SUM, WORLD));
+}
+
+static void other_count(int rank, int size)
+{
+    TELL(nigh_allgather(vector, sum, rank == size - 1 ? 99 : 100, NIGH_F32, WORLD));
+}
+
+static void other_type(int rank, int size)
+{
+    TELL(nigh_bcast(vector, 10, rank == size - 1 ? NIGH_I32 : NIGH_F32, 0, WORLD));
+}
+
+static void other_operation(int rank, int size)
+{
+    TELL(nigh_reduce(vector, sum, 10, NIGH_F32, rank == size - 1 ? NIGH_MAX : NIGH_SUM, 0, WORLD));
+}
+
+static void other_root(int rank, int size)
+{
+    (void)size;
+    TELL(nigh_bcast(vector, 10, NIGH_F32, rank, WORLD));
+}
+
+/* One more on one rank: the next one of the others does not fit. */
+static void one_too_many(int rank, int size)
+{
+    TELL(nigh_barrier(WORLD));
+    if (rank == size - 1)
+        TELL(nigh_barrier(WORLD));
+    TELL(nigh_gather(vector, sum, 1, NIGH_F32, 0, WORLD));
+}
+
+static void barrier_and_dup(int rank, int size)
+{
+    struct nigh_comm *copy;
+
+    (void)size;
+    if (rank == 0)
+        TELL(nigh_barrier(WORLD));
+    else
+        TELL(nigh_comm_dup(WORLD, &copy));
+}
+
+static void no_such_root(int rank, int size)
+{
+    TELL(nigh_bcast(vector, 10, NIGH_F32, rank == 0 ? size : 0, WORLD));
+}
+
+static void bits_of_floats(int rank, int size)
+{
+    (void)rank;
+    (void)size;
+    TELL(nigh_allreduce(vector, sum, 10, NIGH_F32, NIGH_BAND, WORLD));
+}
+
+static void collective_and_receive(int rank, int size)
+{
+    (void)size;
+    if (rank == 0)
+        TELL(nigh_barrier(WORLD));
+    else
+        TELL(nigh_recv(vector, 4, 0, 9, WORLD, NIGH_STATUS_IGNORE));
+}
+
+static void beyond_the_window(int rank, int size)
+{
+    struct nigh_win *win;
+    void *base;
+
+    (void)size;
+    if (nigh_win_allocate(rank == 0 ? 40 : 8, WORLD, &base, &win))
+        return;
+    TELL(nigh_put(vector, 40, 1, 0, win));
+    (void)nigh_win_free(&win);
+}
+
+static void two_windows(int rank, int size)
+{
+    struct nigh_win *one, *two;
+    void *base;
+
+    (void)size;
+    if (nigh_win_allocate(8, WORLD, &base, &one) || nigh_win_allocate(8, WORLD, &base, &two))
+        return;
+    TELL(nigh_win_fence(rank == 0 ? one : two));
+    (void)nigh_win_free(&one);
+    (void)nigh_win_free(&two);
+}
+
+#define DIFFER "the ranks of communicator \"world\" do not call the same: "
+
+const struct wrong wrong_collectives[] = {
+    {"bcast-and-allreduce",
+     2,
+     bcast_and_allreduce,
+     {DIFFER
+      "rank 0 calls nigh_bcast\\(count 100, NIGH_F32, root 0\\) at .*collectives.c:[0-9]+; rank 1 calls "
+      "nigh_allreduce\\(count 100, NIGH_F32, NIGH_SUM\\) at .*collectives.c:[0-9]+"},
+     NULL,
+     0},
+    {"another-count",
+     4,
+     other_count,
+     {DIFFER
+      "rank 0 calls nigh_allgather\\(count 100, NIGH_F32\\).*; rank 3 calls nigh_allgather\\(count 99, "
+      "NIGH_F32\\)"},
+     NULL,
+     0},
+    {"another-type",
+     3,
+     other_type,
+     {DIFFER "rank 0 calls nigh_bcast\\(count 10, NIGH_F32, root 0\\).*; rank 2 calls nigh_bcast\\(count 10, "
+             "NIGH_I32, root 0\\)"},
+     NULL,
+     0},
+    {"another-operation",
+     2,
+     other_operation,
+     {DIFFER "rank 0 calls nigh_reduce\\(count 10, NIGH_F32, NIGH_SUM, root 0\\).*; rank 1 calls "
+             "nigh_reduce\\(count 10, NIGH_F32, NIGH_MAX, root 0\\)"},
+     NULL,
+     0},
+    {"another-root",
+     2,
+     other_root,
+     {DIFFER "rank 0 calls nigh_bcast\\(count 10, NIGH_F32, root 0\\).*; rank 1 calls nigh_bcast\\(count 10, "
+             "NIGH_F32, root 1\\)"},
+     NULL,
+     0},
+    {"one-collective-too-many",
+     3,
+     one_too_many,
+     {DIFFER "rank 0 calls nigh_gather\\(count 1, NIGH_F32, root 0\\).*; rank 2 calls nigh_barrier\\(\\)",
+      DIFFER "rank 0 calls nigh_gather\\(count 1, NIGH_F32, root 0\\).*; rank 2 calls nigh_barrier\\(\\)",
+      "rank 2 calls nigh_barrier\\(\\)"},
+     "NIGH_STALL=0 NIGH_TIMEOUT=0.5",
+     0},
+    {"barrier-and-dup",
+     2,
+     barrier_and_dup,
+     {DIFFER "rank 0 calls nigh_barrier\\(\\) at .*; rank 1 calls nigh_comm_dup\\(\\) at "},
+     NULL,
+     0},
+    {"no-such-root",
+     2,
+     no_such_root,
+     {"there is no rank 2 in communicator \"world\": its ranks are 0 to 1",
+      "rank 0 calls nigh_bcast\\(count 10, NIGH_F32, root 2\\).*refused there: there is no rank 2"},
+     NULL,
+     0},
+    {"bits-of-floats", 2, bits_of_floats, {"NIGH_BAND is not defined for NIGH_F32"}, NULL, 0},
+    {"collective-and-receive",
+     2,
+     collective_and_receive,
+     {"deadlock: 2 ranks wait for each other: rank 0 waits in nigh_barrier for rank 1.*rank 1 waits in "
+      "nigh_recv "
+      "from rank 0"},
+     NULL,
+     0},
+    {"beyond-the-window",
+     2,
+     beyond_the_window,
+     {"40 bytes at offset 0 are beyond the memory of rank 1, which shows 8 bytes in window 1"},
+     NULL,
+     0},
+    {"two-windows",
+     2,
+     two_windows,
+     {DIFFER
+      "rank 0 calls nigh_win_fence\\(window 1\\) at .*; rank 1 calls nigh_win_fence\\(window 2\\) at "},
+     NULL,
+     0},
+    {0},
+};
