@@ -68,8 +68,12 @@ static void give_way(struct nigh_fi_idle *idle)
 
 bool nigh_fi_idle_wait(struct nigh_fi_idle *idle, const struct nigh_fi_ep *ep)
 {
-    if (idle->empty++ % ASK_EVERY == 0)
+    idle->empty++;
+    /* counted on through what comes: right behind each message it would be asked most often when it matters most */
+    if (idle->ask_in-- == 0) {
         idle->crowded = ask(ep);
+        idle->ask_in = ASK_EVERY;
+    }
     if (idle->crowded) {
         give_way(idle);
         return false;

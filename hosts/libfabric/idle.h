@@ -18,6 +18,7 @@ struct nigh_fi_idle {
     uint32_t votes;    /* for hosts that make detours: the more, the surer */
     uint32_t spin_ns;  /* how long to look on; 0: not */
     uint32_t missed;   /* spins in a row that found nothing */
+    uint32_t ask_in;   /* empty looks until it is asked again whether it is crowded */
     bool crowded;      /* more ranks than CPUs, when it was last asked */
     uint64_t tight_ns; /* crowded: when it was last looked at how fast the host comes back */
     uint64_t left_ns;  /* when the host was sent away; 0: not noted */
