@@ -129,6 +129,13 @@ static ssize_t cq_read(struct fid_cq *fid, void *buf, size_t count)
     if (NIGH_FI_UNLIKELY(cq->idle.left_ns != 0))
         nigh_fi_idle_back(&cq->idle);
     rc = read_solo(cq, cq->solo, buf, count, NULL);
+    if (rc == -FI_EAGAIN && cq->idle.empty == 0) {
+        /* Hosts that read until there is nothing read once more behind each completion, and hold it back meanwhile. */
+        cq->idle.empty = 1;
+        return rc;
+    }
+    for (int i = 0; rc == -FI_EAGAIN && i < NIGH_FI_LOOKS && nigh_fi_idle_is_awaited(&cq->idle); i++)
+        rc = read_solo(cq, cq->solo, buf, count, NULL);
     if (rc == -FI_EAGAIN)
         return read_idle(cq, buf, count);
     cq->idle.empty = cq->idle.missed = 0;

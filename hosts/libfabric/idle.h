@@ -24,7 +24,23 @@ struct nigh_fi_idle {
     uint64_t left_ns;  /* when the host was sent away; 0: not noted */
 };
 
+/*
+ * Looks more that a read takes when it and the one before found nothing. What a host does between two reads takes as long as
+ * eight looks, and meanwhile nothing is noticed. 8 bytes one way with none, 4 and 12 of them: 132 to 143, 128 to 132, 130 ns
+ * over Open MPI 5; 117, 114, 120 over Intel MPI.
+ */
+#define NIGH_FI_LOOKS 4
+
+/* Reads in a row after which nothing is expected in a queue any more: hosts have queues that they read and never use. */
+#define NIGH_FI_FORLORN 4096u
+
 uint64_t nigh_fi_now(void);
+
+/* Is it worth looking again at once? */
+static inline bool nigh_fi_idle_is_awaited(const struct nigh_fi_idle *idle)
+{
+    return !idle->crowded && idle->empty < NIGH_FI_FORLORN;
+}
 
 /* The host is back: how long was it away? */
 void nigh_fi_idle_back(struct nigh_fi_idle *idle);

@@ -146,10 +146,10 @@ int mpi_find(const char *name, struct mpi_place *place, char *why, size_t room)
 
 /* ---- in PATH ------------------------------------------------------------------------------------------- */
 
-/* What the launcher at `path` says that it is. */
-static bool family_of(const char *path, enum mpi_family *family)
+/* What the launcher at `path` says of itself; false: nothing. */
+static bool ask_version(const char *path, char *text, size_t size)
 {
-    char command[MPI_PATH_BYTES + 64], text[512];
+    char command[MPI_PATH_BYTES + 64];
     size_t got;
     FILE *pipe;
 
@@ -158,11 +158,31 @@ static bool family_of(const char *path, enum mpi_family *family)
     pipe = popen(command, "re");
     if (!pipe)
         return false;
-    got = fread(text, 1, sizeof text - 1, pipe);
+    got = fread(text, 1, size - 1, pipe);
     text[got] = 0;
     while (fgetc(pipe) != EOF)
         ;
     pclose(pipe);
+    return got > 0;
+}
+
+int mpi_version(const struct mpi_place *place)
+{
+    char text[512];
+    const char *number;
+
+    if (!ask_version(place->launcher, text, sizeof text))
+        return 0;
+    number = strpbrk(text, "0123456789");
+    return number ? atoi(number) : 0;
+}
+
+static bool family_of(const char *path, enum mpi_family *family)
+{
+    char text[512];
+
+    if (!ask_version(path, text, sizeof text))
+        return false;
     /* Intel's says that it is a hydra, too */
     if (strstr(text, "Intel(R) MPI"))
         *family = MPI_INTEL;

@@ -33,6 +33,9 @@ int mpi_find(const char *name, struct mpi_place *place, char *why, size_t room);
  * launchers in PATH to ask for their version. */
 size_t mpi_find_like(const char *name, struct mpi_place *places, size_t max);
 
+/* The first number of what the launcher gives as its version; 0: it gives none. Runs it. */
+int mpi_version(const struct mpi_place *place);
+
 /* "$XDG_CACHE_HOME/nigh/NAME" (default ~/.cache). False when neither is set or it is too long. Makes nothing. */
 bool mpi_cache(const char *name, char *path, size_t size);
 

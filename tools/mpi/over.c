@@ -9,19 +9,27 @@
 #include <unistd.h>
 
 /*
- * Open MPI: messages by the matching layer of libfabric (Debian's configuration file switches it off), one-sided
- * operations by its byte transport. osc/ucx would go round nigh. osc/rdma comes last because that of 4.1.4 crashes in
- * MPI_Compare_and_swap on one's own rank, over shared memory as well; there osc/pt2pt takes its place, and 5 has no other.
- * osc/sm stays: windows that MPI itself allocates are shared memory, which no message beats.
+ * Open MPI: messages by the matching layer of libfabric (Debian's configuration file switches it off). osc/ucx would go
+ * round nigh. osc/sm stays: windows that MPI itself allocates are shared memory, which no message beats. Other one-sided
+ * operations go by messages in 4, because osc/rdma of 4.1.4 crashes in MPI_Compare_and_swap on one's own rank, over shared
+ * memory as well; without it btl/ofi is only a second queue that each look for a message looks at, too.
  */
-static const char *const openmpi[] = {
+static const char *const openmpi4[] = {
+    "OMPI_MCA_pml=cm",
+    "OMPI_MCA_mtl=ofi",
+    "OMPI_MCA_mtl_ofi_provider_include=nigh",
+    "OMPI_MCA_opal_common_ofi_provider_include=nigh",
+    "OMPI_MCA_btl=self",
+    "OMPI_MCA_osc=^ucx,rdma",
+    NULL,
+};
+static const char *const openmpi5[] = {
     "OMPI_MCA_pml=cm",
     "OMPI_MCA_mtl=ofi",
     "OMPI_MCA_mtl_ofi_provider_include=nigh",
     "OMPI_MCA_opal_common_ofi_provider_include=nigh",
     "OMPI_MCA_btl=ofi,self",
     "OMPI_MCA_osc=^ucx",
-    "OMPI_MCA_osc_rdma_priority=5",
     NULL,
 };
 
@@ -29,11 +37,17 @@ static const char *const openmpi[] = {
 static const char *const mpich[] = {"MPIR_CVAR_CH4_NETMOD=ofi", "MPIR_CVAR_NOLOCAL=1", NULL};
 static const char *const intel[] = {"I_MPI_FABRICS=ofi", "I_MPI_OFI_PROVIDER=nigh", NULL};
 
-static const char *const *const settings_of[] = {
-    [MPI_OPENMPI] = openmpi,
-    [MPI_MPICH] = mpich,
-    [MPI_INTEL] = intel,
-};
+static const char *const *settings_of(const struct mpi_place *place)
+{
+    switch (place->family) {
+    case MPI_OPENMPI:
+        return mpi_version(place) == 4 ? openmpi4 : openmpi5;
+    case MPI_MPICH:
+        return mpich;
+    default:
+        return intel;
+    }
+}
 
 int mpi_providers(char *path, size_t size, char *why, size_t room)
 {
@@ -79,6 +93,6 @@ void mpi_over_nigh(const struct mpi_place *place, const char *providers, struct 
     snprintf(text, sizeof text, "FI_PROVIDER_PATH=%s%s%s", providers, more ? ":" : "", more ? others : "");
     mpi_words_add(settings, text);
     mpi_words_add(settings, "FI_PROVIDER=nigh");
-    for (const char *const *one = settings_of[place->family]; *one; one++)
+    for (const char *const *one = settings_of(place); *one; one++)
         mpi_words_add(settings, *one);
 }
