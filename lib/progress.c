@@ -64,9 +64,9 @@ static void sleep_on_condition(uint64_t ns)
     count_watchers();
 }
 
-static bool sleep_in_plugin(uint64_t ns)
+static int sleep_in_plugin(uint64_t ns)
 {
-    int rc;
+    int rc, polled;
 
     waiting = true;
     count_watchers();
@@ -75,24 +75,24 @@ static bool sleep_in_plugin(uint64_t ns)
     pthread_mutex_lock(&nigh_core.lock);
     waiting = false;
     count_watchers();
-    (void)nigh_poll();
+    polled = nigh_poll();
     /* One of those on the condition must take this one's place, whether anything was polled or not. */
     if (sleepers)
         pthread_cond_broadcast(&nigh_core.changed);
-    return rc == -EINTR;
+    return rc == -EINTR ? rc : polled;
 }
 
-bool nigh_progress_sleep(uint64_t ns)
+int nigh_progress_sleep(uint64_t ns)
 {
-    int rc;
+    int rc, polled;
 
     if (!(nigh_core.guard & NIGH_GUARD_THREADS)) {
         rc = nigh_core.ops->wait(nigh_core.context, ns);
-        (void)nigh_poll();
-        return rc == -EINTR;
+        polled = nigh_poll();
+        return rc == -EINTR ? rc : polled;
     }
     if (!waiting)
         return sleep_in_plugin(ns);
     sleep_on_condition(ns);
-    return false;
+    return 0;
 }

@@ -53,7 +53,7 @@ static inline int nigh_poll(void)
 void nigh_progress_wake(void);
 
 /* Sleeps until something has been polled, by this thread or another one, or `ns` have passed; the lock is open meanwhile.
- * May return early for no reason. True: perhaps a peer has nudged this rank. */
-bool nigh_progress_sleep(uint64_t ns);
+ * May return early for no reason. How many completions this thread has polled; -EINTR: perhaps a peer has nudged this rank. */
+int nigh_progress_sleep(uint64_t ns);
 
 #endif

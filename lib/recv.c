@@ -53,34 +53,74 @@ static inline bool can_post(const struct nigh_comm *comm, int source, int tag, c
                        nigh_core.operations_free != NIGH_NO_OPERATION);
 }
 
+/* What is as it was in the last receive is not stored again: the plugin loads what was just stored with a delay. */
 static inline int post(struct nigh_operation *operation, struct nigh_comm *comm, void *buffer, uint64_t bytes,
                        int source, int tag)
 {
+    uint64_t full = nigh_comm_tag(comm, tag);
+
     comm->recv.buffer = buffer;
-    comm->recv.bytes = bytes;
-    comm->recv.tag = nigh_comm_tag(comm, tag);
     comm->recv.context = (uintptr_t)operation;
+    if (comm->recv.bytes != bytes)
+        comm->recv.bytes = bytes;
+    if (comm->recv.tag != full)
+        comm->recv.tag = full;
     return nigh_core.ops->post_recv(nigh_core.context, comm->endpoints[source], &comm->recv);
+}
+
+/* An operation whose post the plugin has refused, as a call: its receive is tried again in the general way, which knows what to
+ * say and when to wait. The short ways keep nothing but the operation across the post; saved registers cost as much as all of
+ * their checks. */
+struct refused {
+    struct nigh_comm *comm;
+    void *buffer;
+    uint64_t bytes;
+    int source, tag;
+};
+
+static struct refused undo(struct nigh_operation *operation)
+{
+    struct nigh_comm *comm = operation->comm;
+    struct refused refused = {comm, comm->recv.buffer, operation->bytes, operation->peer, operation->tag};
+
+    nigh_operation_give(operation);
+    return refused;
+}
+
+static __attribute__((noinline, cold)) int recv_refused(struct nigh_operation *operation,
+                                                        struct nigh_status *status)
+{
+    struct nigh_call call = {"nigh_recv", operation->site};
+    struct refused r = undo(operation);
+
+    return recv_entered(call, r.buffer, r.bytes, r.source, r.tag, r.comm, status);
+}
+
+/* It did not come at once, or not as it should. */
+static __attribute__((noinline)) int recv_slowly(struct nigh_operation *operation, struct nigh_status *status)
+{
+    struct nigh_call call = {"nigh_recv", operation->site};
+
+    return nigh_operation_finish(call, operation, nigh_wait_one(call, operation, operation->comm->timeout_ns),
+                                 status, true);
 }
 
 NIGH_PUBLIC int nigh_recv(void *buffer, uint64_t bytes, int source, int tag, struct nigh_comm *comm,
                           struct nigh_status *status)
 {
-    struct nigh_call call = NIGH_CALL("nigh_recv");
     struct nigh_operation *operation;
-    int rc;
 
     if (!can_post(comm, source, tag, buffer))
-        return recv_entered(call, buffer, bytes, source, tag, comm, status);
+        return recv_entered(NIGH_CALL("nigh_recv"), buffer, bytes, source, tag, comm, status);
     operation = nigh_operation_take();
-    nigh_operation_start(operation, NIGH_KIND_RECV, NIGH_PHASE_ACTIVE, comm, source, tag, bytes, call.site);
-    if (nigh_unlikely(post(operation, comm, buffer, bytes, source, tag) != 0)) {
-        nigh_operation_give(operation);
-        return recv_entered(call, buffer, bytes, source, tag, comm, status);
-    }
-    rc = nigh_wait_one(call, operation, comm->timeout_ns);
-    if (nigh_unlikely(rc != 0 || operation->error != 0))
-        return nigh_operation_finish(call, operation, rc, status, true);
+    nigh_operation_start(operation, NIGH_KIND_RECV, NIGH_PHASE_ACTIVE, comm, source, tag, bytes,
+                         nigh_site_take());
+    if (nigh_unlikely(post(operation, comm, buffer, bytes, source, tag) != 0))
+        return recv_refused(operation, status);
+    for (int i = 0; operation->phase != NIGH_PHASE_DONE && i < NIGH_SPINS; i++)
+        (void)nigh_poll();
+    if (nigh_unlikely(operation->phase != NIGH_PHASE_DONE || operation->error != 0))
+        return recv_slowly(operation, status);
     nigh_status_set(status, operation->source, operation->done_tag, 0, operation->done_bytes, NULL);
     nigh_operation_give(operation);
     return 0;
@@ -120,20 +160,27 @@ static __attribute__((noinline)) int irecv_entered(struct nigh_call call, void *
     return rc;
 }
 
+static __attribute__((noinline, cold)) int irecv_refused(struct nigh_operation *operation,
+                                                         nigh_request *request)
+{
+    struct nigh_call call = {"nigh_irecv", operation->site};
+    struct refused r = undo(operation);
+
+    return irecv_entered(call, r.buffer, r.bytes, r.source, r.tag, r.comm, request);
+}
+
 NIGH_PUBLIC int nigh_irecv(void *buffer, uint64_t bytes, int source, int tag, struct nigh_comm *comm,
                            nigh_request *request)
 {
-    struct nigh_call call = NIGH_CALL("nigh_irecv");
     struct nigh_operation *operation;
 
     if (!can_post(comm, source, tag, buffer) || !request)
-        return irecv_entered(call, buffer, bytes, source, tag, comm, request);
+        return irecv_entered(NIGH_CALL("nigh_irecv"), buffer, bytes, source, tag, comm, request);
     operation = nigh_operation_take();
-    nigh_operation_start(operation, NIGH_KIND_RECV, NIGH_PHASE_ACTIVE, comm, source, tag, bytes, call.site);
-    if (nigh_unlikely(post(operation, comm, buffer, bytes, source, tag) != 0)) {
-        nigh_operation_give(operation);
-        return irecv_entered(call, buffer, bytes, source, tag, comm, request);
-    }
+    nigh_operation_start(operation, NIGH_KIND_RECV, NIGH_PHASE_ACTIVE, comm, source, tag, bytes,
+                         nigh_site_take());
+    if (nigh_unlikely(post(operation, comm, buffer, bytes, source, tag) != 0))
+        return irecv_refused(operation, request);
     request->id = nigh_operation_handle(operation);
     return 0;
 }

@@ -18,6 +18,19 @@ static uint64_t least(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
+/* What is waited for may be many messages, one close behind the other: as long as they come, sleeping between two of them
+ * costs more than they do. `came`: completions that the last sleep has ended with. */
+static bool is_over(struct nigh_block *block, int came)
+{
+    for (int i = came > 0 ? 0 : NIGH_SPINS; i < NIGH_SPINS; i++) {
+        if (block->over(block))
+            return true;
+        if (nigh_poll() > 0)
+            i = 0;
+    }
+    return block->over(block);
+}
+
 static int sleep_blocked(struct nigh_block *block)
 {
     uint64_t now = nigh_now_ns(),
@@ -30,15 +43,17 @@ static int sleep_blocked(struct nigh_block *block)
     for (;;) {
         uint64_t until = least(deadline, block->look_ns);
         bool nudged;
+        int came;
 
         if (now >= deadline)
             return -ETIMEDOUT;
         /* The moment to look may have passed: whoever had no CPU since, or was asked to look at once. */
-        nudged = nigh_progress_sleep(
+        came = nigh_progress_sleep(
             least(until > now ? until - now : 0, block->nap_ns ? block->nap_ns : UINT64_MAX));
-        now = nigh_now_ns();
-        if (block->over(block))
+        nudged = came == -EINTR;
+        if (is_over(block, came))
             return 0;
+        now = nigh_now_ns();
         nigh_line_refresh(block);
         if (!nudged && now < block->look_ns)
             continue;
@@ -54,11 +69,11 @@ static int sleep_blocked(struct nigh_block *block)
 
 int nigh_block_until(struct nigh_block *block)
 {
-    int rc;
+    int rc, came;
 
     block->since_ns = nigh_now_ns();
-    nigh_progress_sleep(block->timeout_ns ? least(block->timeout_ns, FIRST_NS) : FIRST_NS);
-    if (block->over(block))
+    came = nigh_progress_sleep(block->timeout_ns ? least(block->timeout_ns, FIRST_NS) : FIRST_NS);
+    if (is_over(block, came))
         return 0;
     nigh_block_begin(block);
     rc = sleep_blocked(block);
