@@ -24,7 +24,7 @@ static int swap(unsigned char *mine, unsigned char *theirs, size_t bytes, int ra
     struct nigh_status status;
 
     memset(mine, 16 * round + rank, bytes);
-    MUST(nigh_sendrecv(mine, bytes, other, round, theirs, MOST, other, round, nigh_world(), &status));
+    MUST(nigh_sendrecv(mine, bytes, other, round, theirs, bytes, other, round, nigh_world(), &status));
     return status.bytes == bytes && is_all(theirs, bytes, (unsigned char)(16 * round + other));
 }
 
