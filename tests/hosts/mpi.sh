@@ -14,7 +14,7 @@ number=0 failed=0 verdict= reason=
 result() {
     number=$((number + 1))
     case $1 in
-    skip) echo "ok $number # SKIP $2: $3" ;;
+    skip) printf '%s\nok %s # SKIP %s\n' "$3" "$number" "$2" ;;
     *) echo "$1 $number - $2${3:+: $3}" ;;
     esac
     [ "$1" != "not ok" ] || failed=1
