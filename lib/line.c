@@ -196,11 +196,27 @@ void nigh_line_block(struct nigh_block *block)
     show(block, &note);
 }
 
-/* Not if nothing has changed: whoever proves a deadlock must find the line as it was. */
+static bool any_has_ended(const struct nigh_block *block)
+{
+    for (int i = 0; i < block->count; i++) {
+        const struct nigh_operation *operation =
+            block->requests[i].id ? nigh_operation_find(block->requests[i].id) : NULL;
+
+        if (operation && operation->phase == NIGH_PHASE_DONE)
+            return true;
+    }
+    return false;
+}
+
+/* Not if nothing has changed: whoever proves a deadlock must find the line as it was. What a probe waits for the plugin
+ * knows by itself, and a send for which there was no room is no member of a circle before it has been tried again. */
 void nigh_line_refresh(struct nigh_block *block)
 {
     struct nigh_note note;
 
+    if (block->kind == NIGH_BLOCK_ONE ? block->operation->phase == NIGH_PHASE_DONE
+                                      : block->kind == NIGH_BLOCK_ANY && any_has_ended(block))
+        nigh_line_run(block);
     if (block->kind != NIGH_BLOCK_ALL)
         return;
     note = note_of(block);

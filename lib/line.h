@@ -13,7 +13,8 @@
 
 /* Says what `block` waits for, or that its call goes on. Written before anything is posted: transport.h, note(). */
 void nigh_line_block(struct nigh_block *block);
-/* The same again if some of what it waits for has ended meanwhile. To be called before anything else is polled. */
+/* The same again if some of what it waits for has ended meanwhile; or that it goes on, if it may. To be called behind each poll
+ * and before anything else is polled: a pass of the plugin answers nudges for a line that stands. */
 void nigh_line_refresh(struct nigh_block *block);
 void nigh_line_run(const struct nigh_block *block);
 

@@ -114,7 +114,7 @@ static bool wanted_by(const struct nigh_block *block, struct wanted *out)
         return true;
     }
     if (block->kind == NIGH_BLOCK_ONE)
-        return want(block->operation, out);
+        return block->operation->phase == NIGH_PHASE_ACTIVE && want(block->operation, out);
     for (int i = 0; i < block->count; i++) {
         const struct nigh_operation *operation =
             block->requests[i].id ? nigh_operation_find(block->requests[i].id) : NULL;

@@ -61,7 +61,7 @@ static int answers(const struct nigh_graph *graph, const uint64_t *numbers)
     return all;
 }
 
-static enum proof prove(const struct nigh_graph *graph)
+static enum proof prove(struct nigh_graph *graph)
 {
     uint64_t *numbers = calloc((size_t)graph->count, sizeof(*numbers)), until = nigh_now_ns() + PROOF_NS;
     int answer = -1;
@@ -74,6 +74,7 @@ static enum proof prove(const struct nigh_graph *graph)
             } else {
                 (void)nigh_progress_sleep(500000);
             }
+            nigh_line_refresh(graph->block);
         }
     free(numbers);
     return answer == 1 ? PROVED : UNPROVED;

@@ -178,9 +178,20 @@ static void test_never_wrongly(void **state)
     ranks_run(8, never_wrongly, &(struct ranks_how){.environment = "NIGH_STALL=0.01"});
 }
 
+static void large_ring(int rank, int size)
+{
+    unsigned long rounds = number_of("NIGH_TEST_ROUNDS", 300);
+
+    for (unsigned long i = 0; i < rounds; i++)
+        OK(nigh_sendrecv(out, sizeof(out), (rank + 1) % size, (int)i, in, sizeof(in),
+                         (rank + size - 1) % size, (int)i, nigh_world(), NIGH_STATUS_IGNORE));
+    CHECK(!strstr(ranks_said(), "deadlock"));
+}
+
 static void test_never_wrongly_at_once(void **state)
 {
     (void)state;
+    ranks_run(4, large_ring, &(struct ranks_how){.environment = "NIGH_STALL=0.0005"});
     ranks_run(4, never_wrongly, &(struct ranks_how){.environment = "NIGH_STALL=0.0005"});
 }
 
