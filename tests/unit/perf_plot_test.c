@@ -90,6 +90,19 @@ static void one_size_makes_no_panel(void **state)
     assert_int_equal(access("none.svg", F_OK), -1);
 }
 
+/* The machine was in another state for each size: a point each, and no gap. */
+static void a_state_for_each_size_makes_a_panel(void **state)
+{
+    struct perf_result rows[] = {row_of("latency", 8, 60, 50, 50), row_of("latency", 64, 310, 260, 246)};
+    struct perf_chart *charts;
+
+    (void)state;
+    assert_int_equal(perf_chart_make(rows, 2, &charts), 1);
+    assert_int_equal(line_named(charts, "nigh (L 50 ns)")->points, 1);
+    assert_int_equal(line_named(charts, "nigh (L 246 ns)")->points, 1);
+    free(charts);
+}
+
 static void places_on_a_logarithmic_axis(void **state)
 {
     struct perf_axis axis;
@@ -170,6 +183,29 @@ static void the_file_is_a_picture_of_the_rows(void **state)
     free(text);
 }
 
+static void rows_without_a_figure_are_named_with_their_reason(void **state)
+{
+    struct perf_result rows[] = {row_of("latency", 8, NAN, NAN, NAN), row_of("latency", 4096, 400, 300, 50),
+                                 row_of("latency", 8192, 600, 500, 50)};
+    char name[] = "plotXXXXXX";
+    int fd = mkstemp(name);
+    char *text;
+
+    (void)state;
+    assert_true(fd >= 0);
+    close(fd);
+    strcpy(rows[0].note, "no figure: it rained");
+    for (size_t count = 1; count <= 3; count++) { /* alone, beside one point, below a panel */
+        assert_int_equal(perf_plot_write(name, rows, count), 0);
+        text = contents(name);
+        assert_int_equal(strncmp(text, "<svg xmlns=", 11), 0);
+        assert_int_equal(count_of(text, ">latency 8: no figure: it rained</text>"), 1);
+        assert_int_equal(count_of(text, "<g "), count == 3);
+        free(text);
+    }
+    unlink(name);
+}
+
 static void a_file_that_cannot_be_made_is_an_error(void **state)
 {
     struct perf_result rows[] = {row_of("latency", 8, 60, 50, 50), row_of("latency", 4096, 400, 300, 50)};
@@ -185,9 +221,11 @@ int main(void)
         cmocka_unit_test(lines_are_sorted_by_size),
         cmocka_unit_test(two_states_are_two_lines),
         cmocka_unit_test(one_size_makes_no_panel),
+        cmocka_unit_test(a_state_for_each_size_makes_a_panel),
         cmocka_unit_test(places_on_a_logarithmic_axis),
         cmocka_unit_test(figures_choose_their_scale),
         cmocka_unit_test(the_file_is_a_picture_of_the_rows),
+        cmocka_unit_test(rows_without_a_figure_are_named_with_their_reason),
         cmocka_unit_test(a_file_that_cannot_be_made_is_an_error),
     };
     return cmocka_run_group_tests_name("perf_plot", tests, NULL, NULL);

@@ -145,11 +145,12 @@ static void add_rows(struct perf_chart *chart, const struct perf_result *rows, s
     }
 }
 
+/* Of all lines together: where each size was measured in another state of the machine, each line has one point. */
 static int has_two_sizes(const struct perf_chart *chart)
 {
     for (size_t i = 0; i < chart->lines; i++)
-        if (chart->line[i].points > 1 &&
-            chart->line[i].bytes[0] < chart->line[i].bytes[chart->line[i].points - 1])
+        if (chart->line[i].bytes[0] != chart->line[0].bytes[0] ||
+            chart->line[i].bytes[chart->line[i].points - 1] != chart->line[0].bytes[0])
             return 1;
     return 0;
 }

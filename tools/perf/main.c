@@ -282,7 +282,12 @@ static int finish(struct perf_run *run)
         perf_report_write(stdout, run->rows, run->count);
     if (o->plot) {
         rc = perf_plot_write(o->plot, run->rows, run->count);
-        if (rc != 0)
+        if (rc == -ENODATA)
+            fprintf(stderr,
+                    "nigh-perf: --plot=%s: nothing to draw over the message size: no test has figures at two "
+                    "sizes (see --sizes)\n",
+                    o->plot);
+        else if (rc != 0)
             fprintf(stderr, "nigh-perf: --plot=%s: %s\n", o->plot, strerror(-rc));
     }
     if (run->json && run->json != stdout && fclose(run->json) != 0 && rc == 0) {

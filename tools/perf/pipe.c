@@ -220,7 +220,8 @@ static void race(struct perf_rank *me, struct perf_pipe *pipe, uint32_t n, perf_
                              .warm = perf_pipe_warm(pipe->load->bytes),
                              .sampled = PERF_COLUMN_NONE,
                              .seconds = seconds,
-                             .least_rounds = TRIAL_ROUNDS};
+                             .least_rounds = TRIAL_ROUNDS,
+                             .hasty = true};
     struct perf_pipe sorted[PERF_PIPE_KINDS];
     uint32_t columns[PERF_PIPE_KINDS], left = n, per = run == perf_pipe_oneway ? 1 : pipe->load->window;
 

@@ -8,6 +8,8 @@
 #include "tools/perf/sizes.h"
 
 #include <errno.h>
+#include <math.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -127,7 +129,7 @@ static void draw_line(struct panel *p, size_t index)
         fprintf(p->out, "%.1f,%.1f ", perf_axis_place(&p->x, line->bytes[i]),
                 perf_axis_place(&p->y, line->value[i]));
     fputs("\"/>\n", p->out);
-    for (size_t i = 0; line->kind != PERF_CHART_FLOOR && i < line->points; i++)
+    for (size_t i = 0; (line->kind != PERF_CHART_FLOOR || line->points == 1) && i < line->points; i++)
         fprintf(p->out, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"%s\" fill=\"%s\"/>\n",
                 perf_axis_place(&p->x, line->bytes[i]), perf_axis_place(&p->y, line->value[i]),
                 line->kind == PERF_CHART_VALUE ? "3.6" : "2.6", colour);
@@ -187,9 +189,40 @@ static void draw_panel(FILE *out, const struct perf_chart *chart, double top)
     fputs("</g>\n", out);
 }
 
-static void draw(FILE *out, const struct perf_chart *charts, size_t count)
+static bool is_missing(const struct perf_result *row)
 {
-    double height = 0, top = 0;
+    return !isfinite(row->value) && *row->note;
+}
+
+static size_t missing(const struct perf_result *rows, size_t count)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < count; i++)
+        n += is_missing(&rows[i]);
+    return n;
+}
+
+/* A line of words for each row without a figure, so that a gap in a picture is not taken for a choice. */
+static void draw_missing(FILE *out, const struct perf_result *rows, size_t count, double top)
+{
+    char words[256], size[24];
+
+    for (size_t i = 0; i < count; i++) {
+        if (!is_missing(&rows[i]))
+            continue;
+        snprintf(words, sizeof(words), "%s %s: %s", rows[i].test,
+                 rows[i].bytes ? perf_size_text(rows[i].bytes, size, sizeof(size)) : rows[i].path,
+                 rows[i].note);
+        text(out, LEGEND_STEP, top += LEGEND_STEP, "legend", words);
+    }
+}
+
+static void draw(FILE *out, const struct perf_chart *charts, size_t count, const struct perf_result *rows,
+                 size_t row_count)
+{
+    size_t without = missing(rows, row_count);
+    double height = without ? (double)(LEGEND_STEP * (without + 1)) : 0, top = 0;
 
     for (size_t i = 0; i < count; i++)
         height += height_of(&charts[i]);
@@ -206,6 +239,7 @@ static void draw(FILE *out, const struct perf_chart *charts, size_t count)
         draw_panel(out, &charts[i], top);
         top += height_of(&charts[i]);
     }
+    draw_missing(out, rows, row_count, top);
     fputs("</svg>\n", out);
 }
 
@@ -217,7 +251,7 @@ int perf_plot_write(const char *file, const struct perf_result *rows, size_t cou
 
     if (n < 0)
         return n;
-    if (n == 0) {
+    if (n == 0 && missing(rows, count) == 0) {
         free(charts);
         return -ENODATA;
     }
@@ -227,7 +261,7 @@ int perf_plot_write(const char *file, const struct perf_result *rows, size_t cou
         free(charts);
         return rc;
     }
-    draw(out, charts, (size_t)n);
+    draw(out, charts, (size_t)n, rows, count);
     if (ferror(out))
         rc = -EIO;
     if (fclose(out) != 0 && rc == 0)

@@ -133,12 +133,23 @@ static void run_piece(struct perf_rank *me, struct perf_plan *plan, uint32_t rou
         me->shared->table.value[column][round] = value;
 }
 
+bool perf_rounds_enough(const struct perf_table *t, const struct perf_plan *plan, double ns)
+{
+    uint32_t least = plan->least_rounds ? plan->least_rounds : LEAST_ROUNDS;
+    double budget_ns = plan->seconds * 1e9;
+
+    if (t->rounds == PERF_ROUNDS)
+        return true;
+    if (t->rounds < least || ns <= budget_ns)
+        return false;
+    return plan->hasty || ns > PERF_PATIENCE * budget_ns || perf_table_has_state(t);
+}
+
 void perf_rounds_run(struct perf_rank *me, struct perf_plan *plan)
 {
     struct perf_table *t = &me->shared->table;
-    uint32_t least = plan->least_rounds ? plan->least_rounds : LEAST_ROUNDS, round = 0;
-    uint64_t start;
-    double budget_ns = plan->seconds * 1e9;
+    uint32_t round = 0;
+    uint64_t start, what;
 
     perf_barrier(me);
     prepare(me, plan);
@@ -153,9 +164,8 @@ void perf_rounds_run(struct perf_rank *me, struct perf_plan *plan)
             t->sample_end[round - 1] = t->samples;
             t->rounds = round;
         }
-        if (decide(me, round == PERF_ROUNDS || (round >= least && perf_ns(start, perf_ticks()) > budget_ns)
-                           ? STOP
-                           : CONTINUE) == STOP)
+        what = me->rank == 0 && perf_rounds_enough(t, plan, perf_ns(start, perf_ticks())) ? STOP : CONTINUE;
+        if (decide(me, what) == STOP)
             return;
     }
 }

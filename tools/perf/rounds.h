@@ -20,6 +20,7 @@ struct perf_piece {
 };
 
 #define PERF_PIECE_NS 400000.0
+#define PERF_PATIENCE 8 /* times the plan's seconds, after which a machine that never rests is left alone */
 
 struct perf_plan {
     struct perf_piece *piece; /* up to PERF_COLUMNS; column i of the table is piece i */
@@ -32,10 +33,15 @@ struct perf_plan {
      * when that is more). 0: each finds its own count. */
     uint64_t warm;
     bool no_handoff; /* ranks 0 and 1 share a core: L means nothing there */
+    bool hasty;      /* a choice between pieces, not a figure: does not wait until L rests */
 };
 
 /* Repetitions that come before the timed ones of a piece in each round. Peers do theirs by themselves. */
 uint32_t perf_rounds_warm(const struct perf_plan *plan, const struct perf_piece *piece);
+
+/* Whether the rounds in `t`, which took `ns`, will do: the plan's seconds and rounds are over and at least one state of
+ * the machine has lasted, or they have taken PERF_PATIENCE times the seconds, or the table is full. */
+bool perf_rounds_enough(const struct perf_table *t, const struct perf_plan *plan, double ns);
 
 /* Runs the plan in all ranks and leaves the rounds in me->shared->table. May be called again; the last run's rounds
  * stay. */

@@ -4,6 +4,7 @@
 
 #include "tools/perf/json.h"
 #include "tools/perf/progress.h"
+#include "tools/perf/rounds.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -40,13 +41,15 @@ int perf_run_emit(struct perf_run *run, const struct perf_result *row)
     return rc;
 }
 
-static int no_state(struct perf_run *run, const struct perf_table *t, const struct perf_result *like)
+int perf_run_restless(struct perf_run *run, const struct perf_table *t, const struct perf_result *like)
 {
     struct perf_result row = *like;
 
     row.dropped = t->rounds;
     snprintf(row.note, sizeof(row.note),
-             "no state of the machine lasted: L moved in all but a few of %" PRIu32 " rounds", t->rounds);
+             "no figure: L moved in nearly all of %" PRIu32
+             " rounds; a quieter machine, other --cpus or more --seconds may help",
+             t->rounds);
     return perf_run_emit(run, &row);
 }
 
@@ -62,7 +65,7 @@ int perf_run_race(struct perf_run *run, const struct perf_job *job, const struct
     if (n < 0)
         return n;
     if (n == 0)
-        return no_state(run, &job->shared->table, like);
+        return perf_run_restless(run, &job->shared->table, like);
     for (int i = 0; rc == 0 && i < n; i++)
         rc = perf_run_emit(run, &rows[i]);
     return rc;
@@ -85,7 +88,7 @@ void perf_run_job(const struct perf_run *run, struct perf_job *job, uint32_t ran
     job->cpu_count = run->options->cpu_count;
     job->keep_cpus = run->options->keep_cpus;
     job->scratch_bytes = (scratch_bytes + 4095) / 4096 * 4096;
-    job->limit_seconds = run->options->seconds * 4 + 60;
+    job->limit_seconds = run->options->seconds * (PERF_PATIENCE + 4) + 60;
     job->what = what;
 }
 

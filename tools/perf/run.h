@@ -49,6 +49,9 @@ extern const struct perf_test nigh_perf_tests[];
 /* Keeps a copy of the row for table and plot and writes it as JSON where that is wanted. 0; -ENOMEM, -EIO (said). */
 int perf_run_emit(struct perf_run *run, const struct perf_result *row);
 
+/* A row without a figure, and why: no state of the machine has lasted (perf_table_rows gave no row). */
+int perf_run_restless(struct perf_run *run, const struct perf_table *t, const struct perf_result *like);
+
 /* One row per state of the machine from the job's table (perf_table_rows); says so when no state had enough rounds. */
 int perf_run_race(struct perf_run *run, const struct perf_job *job, const struct perf_race *race,
                   const struct perf_result *like);

@@ -173,6 +173,15 @@ int perf_table_rows(const struct perf_table *t, const struct perf_race *race, co
     return rc ? rc : (int)n;
 }
 
+bool perf_table_has_state(const struct perf_table *t)
+{
+    struct work w = {0};
+    bool has = prepare(t, &w) == 0 && w.states.count > 0;
+
+    release(&w);
+    return has;
+}
+
 uint32_t perf_table_best(const struct perf_table *t, const uint32_t *columns, uint32_t count, int more)
 {
     struct work w = {0};

@@ -6,6 +6,7 @@
 
 #include "tools/perf/result.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -44,6 +45,9 @@ struct perf_race {
  */
 int perf_table_rows(const struct perf_table *t, const struct perf_race *race, const struct perf_result *like,
                     struct perf_result *rows, uint32_t max);
+
+/* Whether there would be a row: some state has enough rounds, or L could not be probed. Without memory, false. */
+bool perf_table_has_state(const struct perf_table *t);
 
 /* Of `columns` the one whose median is best (`more`: largest, else smallest) in the state with most rounds;
  * PERF_COLUMN_NONE without columns or memory. */

@@ -4,6 +4,7 @@
 #include "tools/perf/floors.h"
 #include "tools/perf/pipe.h"
 #include "tools/perf/run.h"
+#include "tools/perf/state.h"
 
 #include "shm/tune.h"
 
@@ -63,7 +64,8 @@ static int step_rank(struct perf_rank *me, void *arg)
                              .pieces = step->count,
                              .warm = perf_pipe_warm(step->bytes),
                              .sampled = PERF_COLUMN_NONE,
-                             .seconds = step->seconds};
+                             .seconds = step->seconds,
+                             .least_rounds = PERF_STATE_LEAST}; /* of many candidates, each takes long */
     struct perf_pipe_load load;
 
     if (perf_pipe_load_open(&load, step->bytes, step->window, false) != 0)
@@ -116,6 +118,8 @@ static int run_step(struct perf_run *run, struct step *step, double far_ns, stru
     like.bytes = step->bytes;
     like.ranks = 2;
     n = perf_table_rows(&job.shared->table, &race, &like, rows, 4);
+    if (n == 0)
+        rc = perf_run_restless(run, &job.shared->table, &like);
     for (int i = 0; i < n && rc == 0; i++) {
         note_winner(step, &rows[i], far_ns, out);
         rc = perf_run_emit(run, &rows[i]);
