@@ -2,6 +2,7 @@
 /* lib/collective.c - the collective calls: what is checked here alone, and the beginning and the end of all of them. */
 #include "lib/collective.h"
 #include "lib/error.h"
+#include "lib/post.h"
 #include "lib/reduce.h"
 #include "lib/wait.h"
 
@@ -23,31 +24,43 @@ int nigh_coll_begin(struct nigh_coll *coll)
     return nigh_likely(comm->lost == 0) ? 0 : nigh_coll_fail_again(coll);
 }
 
-/* The buffer is the program's again when this returns, so a send that has left is waited for: its receiver has a sink, or is
- * about to have one. Only one that is stopped does not take it. */
-static void take_back_send(struct nigh_operation *sending, uint64_t until_ns)
+/*
+ * The buffer is the program's again when this returns, so a send that has left is waited for: its receiver has a sink, or is
+ * about to have one. Only one that is stopped does not take it: false, said.
+ */
+static bool let_go(struct nigh_operation *operation, uint64_t until_ns)
 {
     uint64_t now = nigh_now_ns();
+    bool ended;
 
-    if (sending && nigh_core.ops->cancel(nigh_core.context, (uintptr_t)sending) != 0)
-        (void)nigh_wait_one((struct nigh_call){"nigh", NULL}, sending, now < until_ns ? until_ns - now : 1);
-    nigh_control_drop(sending);
+    if (!operation)
+        return true;
+    if (operation->phase == NIGH_PHASE_ACTIVE) {
+        (void)nigh_core.ops->cancel(nigh_core.context, (uintptr_t)operation);
+        (void)nigh_wait_one((struct nigh_call){"nigh", NULL}, operation, now < until_ns ? until_ns - now : 1);
+    }
+    ended = operation->phase == NIGH_PHASE_DONE;
+    nigh_operation_abandon(operation);
+    return ended;
 }
 
 /* Receives first, because their buffers are the program's; then sinks take what others still send, and they what we do. */
 static void take_back(struct nigh_coll *coll)
 {
     uint64_t until_ns = nigh_now_ns() + TAKE_BACK_NS;
+    bool all = let_go(coll->round_in, until_ns);
 
-    nigh_control_drop(coll->round_in);
     for (int i = 0; coll->peers && i < coll->size; i++)
-        nigh_control_drop(coll->peers[i].receiving);
+        all &= let_go(coll->peers[i].receiving, until_ns);
     if (coll->posted)
         nigh_coll_sink(coll);
     for (int i = 0; i < NIGH_COLL_ROUNDS; i++)
-        take_back_send(coll->round_out[i], until_ns);
+        all &= let_go(coll->round_out[i], until_ns);
     for (int i = 0; coll->peers && i < coll->size; i++)
-        take_back_send(coll->peers[i].sending, until_ns);
+        all &= let_go(coll->peers[i].sending, until_ns);
+    /* What is still read from or written to can never be freed. */
+    if (!all)
+        coll->room = NULL;
 }
 
 int nigh_coll_end(struct nigh_coll *coll, int rc)
@@ -69,6 +82,8 @@ static void no_memory(struct nigh_coll *coll, uint64_t bytes)
 
 void *nigh_coll_room(struct nigh_coll *coll, uint64_t bytes)
 {
+    if (bytes <= sizeof(coll->near))
+        return coll->near;
     coll->room = aligned_alloc(64, (bytes + 64) / 64 * 64);
     if (!coll->room)
         no_memory(coll, bytes);

@@ -23,6 +23,9 @@
 
 /* Up to so many bytes from all ranks together travel with the agreement: every rank gets them all. */
 #define NIGH_COLL_SMALL 16384u
+/* The same where each rank needs only its own part of every other's: the parts for others go along in vain. With 2 and 3 ranks
+ * the ways are alike at 4 to 8 KiB. */
+#define NIGH_COLL_SMALL_PARTS 4096u
 
 enum { NIGH_COLL_ROUNDS = 16 }; /* log2 of NIGH_MAX_RANKS */
 
@@ -73,7 +76,9 @@ struct nigh_coll {
     bool posted; /* something: others may have seen that this rank takes part */
     struct nigh_operation *round_in, *round_out[NIGH_COLL_ROUNDS];
     struct nigh_coll_peer *peers;
-    void *room;
+    void *room; /* what nigh_coll_room() has allocated */
+    _Alignas(64)
+        uint8_t near[128]; /* and what it gives for little: malloc costs as much as the rest of the call */
 };
 
 /*

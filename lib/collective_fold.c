@@ -304,9 +304,10 @@ static int scan(struct nigh_coll *coll)
 
 int nigh_coll_run_reducing(struct nigh_coll *coll)
 {
-    uint64_t block = coll->what == NIGH_REDUCE_SCATTER ? (unsigned)coll->size * coll->bytes : coll->bytes;
+    bool parts = coll->what == NIGH_REDUCE_SCATTER;
+    uint64_t block = parts ? (unsigned)coll->size * coll->bytes : coll->bytes;
 
-    if ((unsigned)coll->size * block <= NIGH_COLL_SMALL)
+    if ((unsigned)coll->size * block <= (parts ? NIGH_COLL_SMALL_PARTS : NIGH_COLL_SMALL))
         return fold_short(coll, block);
     switch (coll->what) {
     case NIGH_REDUCE_SCATTER:

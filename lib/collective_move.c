@@ -261,7 +261,7 @@ static int alltoall(struct nigh_coll *coll)
     const uint8_t *all;
     int rc;
 
-    if (!is_small(coll, total))
+    if ((unsigned)coll->size * total > NIGH_COLL_SMALL_PARTS)
         return alltoall_long(coll, total);
     rc = nigh_coll_share(coll, coll->send ? coll->send : coll->recv, total, &all);
     for (int i = 0; !rc && i < coll->size; i++)
