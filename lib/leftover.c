@@ -26,6 +26,11 @@ static const char *complaint(const struct nigh_operation *operation)
                                                : "request never waited for, and not ended";
 }
 
+static void say_request(const struct nigh_operation *operation)
+{
+    nigh_say(NIGH_LOG_WARN, "%s: %s", complaint(operation), nigh_operation_text(operation).text);
+}
+
 static int requests(void)
 {
     int found = 0;
@@ -37,15 +42,13 @@ static int requests(void)
             (operation->flags & NIGH_OP_DETACHED && operation->kind != NIGH_KIND_LEND))
             continue;
         if (found++ < NAMED)
-            nigh_say(NIGH_LOG_WARN, "%s: %s", complaint(operation), nigh_operation_text(operation).text);
+            say_request(operation);
     }
     for (uint32_t i = 0; i < NIGH_LIGHTS; i++) {
-        const struct nigh_light *light = &nigh_lights[i];
+        uint64_t id = nigh_lights[i].id;
 
-        if (light->id && found++ < NAMED)
-            nigh_say(NIGH_LOG_WARN, "request never waited for, though it has ended: send of %u bytes%s%s",
-                     (unsigned)(light->id & NIGH_LIGHT_BYTES), light->site ? ", posted" : "",
-                     nigh_where(light->site).text);
+        if (id && found++ < NAMED)
+            say_request(nigh_operation_of_light(id));
     }
     count_rest(found, "requests");
     return found;

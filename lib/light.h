@@ -6,7 +6,7 @@
  * for lines that another CPU holds, so each further line that is stored to costs about 9 ns across two L3s
  * (docs/rationale.md). Hence all that a small send changes lies in the line of its call site.
  *
- * A small send is over when it is posted. Nothing is left to happen to its request, so that is sixteen bytes in a small table
+ * A small send is over when it is posted. Nothing is left to happen to its request, so that is half a line in a small table
  * instead of an operation. Where its place there is still taken, by a request of NIGH_LIGHTS sends ago, it is an ordinary one.
  */
 #ifndef NIGH_LIB_LIGHT_H
@@ -16,7 +16,7 @@
 
 #include <stddef.h>
 
-#define NIGH_LIGHTS 1024u /* 16 KiB: half of a first-level cache */
+#define NIGH_LIGHTS 512u /* 16 KiB: half of a first-level cache */
 
 /*
  * Handle of a light request:   63 | 62 .. 31 | 30 .. 11 | 10 .. 0
@@ -32,9 +32,15 @@
 _Static_assert(NIGH_INJECT_BYTES <= NIGH_LIGHT_BYTES, "a handle says how long its message was");
 
 struct nigh_light {
-    uint64_t id;      /* the handle, 0: free */
-    const char *site; /* of the call that sent it */
-} __attribute__((aligned(16)));
+    uint64_t id;           /* the handle, 0: free */
+    uint64_t who;          /* 63 rank in the communicator 48 | 47 address of the call site 0 */
+    uint64_t tag;          /* as the plugin has it: lib/comm.h */
+    nigh_request *request; /* of the caller, while the plugin may still refuse the send */
+} __attribute__((aligned(32)));
+
+#define NIGH_LIGHT_RANK 48 /* addresses of programs end below */
+
+_Static_assert(NIGH_MAX_RANKS <= UINT64_C(1) << (64 - NIGH_LIGHT_RANK), "any rank fits");
 
 /* Two neighbours at once: an entry of the store queue less. */
 typedef uint64_t nigh_two_words __attribute__((vector_size(16), may_alias));
@@ -48,9 +54,7 @@ static inline void nigh_store_two(void *at, uint64_t first, uint64_t second)
 struct nigh_hot {
     const char *site;
     uint64_t next; /* handle of the next light request, of no bytes yet */
-    /* Of a send that the plugin may refuse. */
-    nigh_request *request;
-    uint64_t dest;
+    uint64_t spare[2];
     struct nigh_send send; /* nigh_hot_open() */
 };
 
@@ -84,6 +88,22 @@ static inline struct nigh_light *nigh_light_find(uint64_t id)
     struct nigh_light *light = nigh_light_place(id);
 
     return id & NIGH_LIGHT && light->id == id ? light : NULL;
+}
+
+static inline uint64_t nigh_light_who(int rank, const char *site)
+{
+    return (uint64_t)(uint32_t)rank << NIGH_LIGHT_RANK |
+           ((uintptr_t)site & ((UINT64_C(1) << NIGH_LIGHT_RANK) - 1));
+}
+
+static inline int nigh_light_rank(const struct nigh_light *light)
+{
+    return (int)(light->who >> NIGH_LIGHT_RANK);
+}
+
+static inline const char *nigh_light_site(const struct nigh_light *light)
+{
+    return (const char *)(uintptr_t)(light->who & ((UINT64_C(1) << NIGH_LIGHT_RANK) - 1));
 }
 
 static inline void nigh_light_give(struct nigh_light *light)

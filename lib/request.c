@@ -67,11 +67,11 @@ struct nigh_operation *nigh_operation_of_light(uint64_t id)
         .phase = NIGH_PHASE_DONE,
         .kind = NIGH_KIND_SEND,
         .flags = NIGH_OP_LIGHT,
-        .comm = nigh_core.world,
-        .peer = NIGH_UNDEFINED,
-        .tag = NIGH_ANY_TAG,
+        .comm = nigh_core.world, /* of none that may have been freed; nigh_operation_text() looks it up */
+        .peer = nigh_light_rank(light),
+        .tag = (int32_t)(uint32_t)light->tag,
         .bytes = light->id & NIGH_LIGHT_BYTES,
-        .site = light->site,
+        .site = nigh_light_site(light),
         .owner = light,
     };
     return &stand_in;
@@ -132,6 +132,16 @@ static const char *verb(const struct nigh_operation *operation)
     return "one-sided operation";
 }
 
+static struct nigh_comm_text comm_of(const struct nigh_operation *operation)
+{
+    const struct nigh_light *light = operation->owner;
+    const struct nigh_comm *comm = operation->comm;
+
+    if (operation->flags & NIGH_OP_LIGHT)
+        comm = nigh_comm_by_id((uint32_t)(light->tag >> 32));
+    return comm ? nigh_comm_text(comm) : (struct nigh_comm_text){"a communicator that was freed"};
+}
+
 struct nigh_sentence nigh_operation_text(const struct nigh_operation *operation)
 {
     bool sends = operation->kind <= NIGH_KIND_LEND;
@@ -155,8 +165,7 @@ struct nigh_sentence nigh_operation_text(const struct nigh_operation *operation)
         snprintf(tag, sizeof(tag), "tag %d", operation->tag);
     snprintf(sentence.text, sizeof(sentence.text), "%s of %s%llu bytes %s %s, %s, in %s%s%s", verb(operation),
              sends || operation->kind == NIGH_KIND_MATCHED ? "" : "at most ",
-             (unsigned long long)operation->bytes, sends ? "to" : "from", peer, tag,
-             nigh_comm_text(operation->comm).text, operation->site ? ", posted" : "",
-             nigh_where(operation->site).text);
+             (unsigned long long)operation->bytes, sends ? "to" : "from", peer, tag, comm_of(operation).text,
+             operation->site ? ", posted" : "", nigh_where(operation->site).text);
     return sentence;
 }

@@ -118,15 +118,15 @@ static __attribute__((noinline)) int isend_entered(struct nigh_call call, enum n
     return rc;
 }
 
-/* The plugin has refused what the short way has prepared; all that it was lies in the hot line, but the request: that is
- * light, or the call fails. */
+/* The plugin has refused what the short way has prepared; all that it was lies in the hot line and in the light request,
+ * which stays one, or the call fails. */
 static __attribute__((noinline, cold)) int isend_refused(struct nigh_hot *hot, uint64_t id)
 {
     struct nigh_light *light = nigh_light_find(id);
-    struct nigh_call call = {.name = "nigh_isend", .site = light->site};
-    nigh_request *request = hot->request;
-    int rc = send_entered(call, NIGH_KIND_SEND, hot->send.buffer, hot->send.bytes, (int)hot->dest,
-                          (int)(uint32_t)hot->send.tag, nigh_comm_by_id((uint32_t)(hot->send.tag >> 32)));
+    struct nigh_call call = {.name = "nigh_isend", .site = nigh_light_site(light)};
+    nigh_request *request = light->request;
+    int rc = send_entered(call, NIGH_KIND_SEND, hot->send.buffer, hot->send.bytes, nigh_light_rank(light),
+                          (int)(uint32_t)light->tag, nigh_comm_by_id((uint32_t)(light->tag >> 32)));
 
     if (rc) {
         nigh_light_give(light);
@@ -150,9 +150,9 @@ NIGH_PUBLIC int nigh_isend(const void *buffer, uint64_t bytes, int dest, int tag
         return isend_entered(NIGH_CALL("nigh_isend"), NIGH_KIND_SEND, buffer, bytes, dest, tag, comm,
                              request);
     request->id = next | bytes;
-    nigh_store_two(light, next | bytes, (uintptr_t)hot->site);
+    nigh_store_two(light, next | bytes, nigh_light_who(dest, hot->site));
+    nigh_store_two(&light->tag, nigh_comm_tag(comm, tag), (uintptr_t)request);
     nigh_store_two(hot, 0, (next + NIGH_LIGHT_STEP) | NIGH_LIGHT);
-    nigh_store_two(&hot->request, (uintptr_t)request, (uint32_t)dest);
     return nigh_likely(inject(hot, comm, dest, tag, buffer, bytes) == 0) ? 0
                                                                          : isend_refused(hot, next | bytes);
 }
