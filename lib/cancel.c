@@ -2,6 +2,7 @@
 /* lib/cancel.c - taking an operation back, and letting go of one. */
 #include "lib/debug.h"
 #include "lib/error.h"
+#include "lib/held.h"
 #include "lib/post.h"
 #include "lib/wait.h"
 
@@ -46,11 +47,8 @@ void nigh_operation_take_back(struct nigh_operation *operation)
 static int cancel(struct nigh_call call, nigh_request *request)
 {
     struct nigh_operation *operation = NULL;
-    int rc;
+    int rc = nigh_request_find(call, request, &operation);
 
-    if (!request)
-        return nigh_fail(call, -EINVAL, "the request is NULL");
-    rc = nigh_request_check(call, *request, &operation);
     if (rc)
         return rc;
     if (!operation || operation->phase == NIGH_PHASE_INACTIVE)
@@ -73,14 +71,20 @@ NIGH_PUBLIC int nigh_cancel(nigh_request *request)
     return rc;
 }
 
+/* A message that lies where it came would have no other name than its address, which only the request knows. */
+static void release_what_came(const struct nigh_operation *operation)
+{
+    if (operation->kind != NIGH_KIND_RECV_IN_PLACE || operation->error || !operation->data)
+        return;
+    if (nigh_core.ops->release(nigh_core.context, operation->data) == 0)
+        nigh_held_remove(operation->data);
+}
+
 static int let_go(struct nigh_call call, nigh_request *request)
 {
     struct nigh_operation *operation = NULL;
-    int rc;
+    int rc = nigh_request_find(call, request, &operation);
 
-    if (!request)
-        return nigh_fail(call, -EINVAL, "the request is NULL");
-    rc = nigh_request_check(call, *request, &operation);
     if (rc)
         return rc;
     if (!operation)
@@ -101,6 +105,8 @@ static int let_go(struct nigh_call call, nigh_request *request)
         return nigh_fail(call, -EBUSY, "it was started and not waited for: %s",
                          nigh_operation_text(operation).text);
     } else {
+        if (operation->phase == NIGH_PHASE_DONE)
+            release_what_came(operation);
         nigh_debug_forget(operation);
         nigh_operation_end(operation);
     }

@@ -58,11 +58,8 @@ NIGH_PUBLIC int nigh_recv_init(void *buffer, uint64_t bytes, int source, int tag
 static int start(struct nigh_call call, nigh_request *request)
 {
     struct nigh_operation *operation = NULL;
-    int rc;
+    int rc = nigh_request_find(call, request, &operation);
 
-    if (!request)
-        return nigh_fail(call, -EINVAL, "the request is NULL");
-    rc = nigh_request_check(call, *request, &operation);
     if (rc)
         return rc;
     if (!operation || !(operation->flags & NIGH_OP_PERSISTENT))

@@ -111,6 +111,12 @@ int nigh_request_check(struct nigh_call call, nigh_request request, struct nigh_
     return 0;
 }
 
+int nigh_request_find(struct nigh_call call, const nigh_request *request, struct nigh_operation **out)
+{
+    return request ? nigh_request_check(call, *request, out)
+                   : nigh_fail(call, -EINVAL, "the request is NULL");
+}
+
 static const char *verb(const struct nigh_operation *operation)
 {
     switch ((enum nigh_kind)operation->kind) {

@@ -156,6 +156,8 @@ static inline struct nigh_operation *nigh_operation_find(uint64_t id)
  * ended, was freed, or is no request.
  */
 int nigh_request_check(struct nigh_call call, nigh_request request, struct nigh_operation **out);
+/* The same of a pointer, which may be NULL: -EINVAL, said. */
+int nigh_request_find(struct nigh_call call, const nigh_request *request, struct nigh_operation **out);
 
 /* "nigh_irecv of 64 bytes from rank 2, tag 7, in world (ring.c:12)": what an operation is, for messages. */
 struct nigh_sentence {

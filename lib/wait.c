@@ -187,18 +187,11 @@ static bool is_idle(const struct nigh_operation *operation)
     return !operation || operation->phase == NIGH_PHASE_INACTIVE;
 }
 
-static int find(struct nigh_call call, const nigh_request *request, struct nigh_operation **out)
-{
-    if (!request)
-        return nigh_fail(call, -EINVAL, "the request is NULL");
-    return nigh_request_check(call, *request, out);
-}
-
 static int wait_one(struct nigh_call call, nigh_request *request, uint64_t timeout_ns, bool chosen,
                     struct nigh_status *status)
 {
     struct nigh_operation *operation = NULL;
-    int rc = find(call, request, &operation);
+    int rc = nigh_request_find(call, request, &operation);
 
     if (rc)
         return rc;
@@ -247,7 +240,7 @@ NIGH_PUBLIC int nigh_wait_for(nigh_request *request, double seconds, struct nigh
 static int test_one(struct nigh_call call, nigh_request *request, int *flag, struct nigh_status *status)
 {
     struct nigh_operation *operation = NULL;
-    int rc = flag ? find(call, request, &operation) : nigh_fail(call, -EINVAL, "flag is NULL");
+    int rc = flag ? nigh_request_find(call, request, &operation) : nigh_fail(call, -EINVAL, "flag is NULL");
 
     if (rc)
         return rc;

@@ -111,12 +111,42 @@ static void test_forget(void **state)
     ranks_run(1, forget, &(struct ranks_how){.loose = true});
 }
 
+/* A receive in place that has ended and is freed without a wait gives the message back: nobody knows where it lies. */
+static void freed(int rank, int size)
+{
+    nigh_request request, receiving;
+    int flag = 0;
+    void *memory;
+
+    (void)size;
+    OK(nigh_alloc_mem(4096, &memory));
+    if (rank == 0) {
+        OK(nigh_ilend(memory, 4096, 1, 1, nigh_world(), &request));
+        OK(nigh_wait_for(&request, 30, NULL));
+    } else {
+        OK(nigh_irecv_in_place(4096, 0, 1, nigh_world(), &receiving));
+        while (!flag)
+            OK(nigh_request_get_status(receiving, &flag, NULL));
+        OK(nigh_request_free(&receiving));
+        CHECK_INT(receiving.id, 0);
+    }
+    OK(nigh_barrier(nigh_world()));
+    OK(nigh_free_mem(memory));
+}
+
+static void test_freed(void **state)
+{
+    (void)state;
+    ranks_run(2, freed, NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_lend),
         cmocka_unit_test(test_wrong),
         cmocka_unit_test(test_forget),
+        cmocka_unit_test(test_freed),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
