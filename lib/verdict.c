@@ -222,29 +222,33 @@ static int read_members(struct verdict *verdict, struct nigh_vertex *members)
     return count;
 }
 
-/* It lies in the ring or beside it: received by the next polls, if it is what it should be. */
-static bool take(struct nigh_block *block, struct nigh_message *message, const struct nigh_completion *found,
-                 struct verdict *verdict)
+/* A receive for what a probe has found, which is nobody else's. NULL: it could not be posted, and the message stays where it
+ * is; one that was claimed would be lost then. */
+static struct nigh_operation *receive(int source, struct verdict *verdict)
 {
     struct nigh_call none = {"nigh", NULL};
-    struct nigh_operation *operation =
-        nigh_operation_new(none, NIGH_KIND_RECV, nigh_core.world, (int)found->source, 0, verdict,
-                           sizeof(*verdict), NIGH_OP_INTERNAL);
+    struct nigh_operation *operation = nigh_operation_new(none, NIGH_KIND_RECV, nigh_core.world, source,
+                                                          nigh_control_tag(NIGH_CONTROL_VERDICT, 0), verdict,
+                                                          sizeof(*verdict), NIGH_OP_INTERNAL);
+
+    if (operation && nigh_operation_post(none, operation)) {
+        nigh_operation_give(operation);
+        return NULL;
+    }
+    return operation;
+}
+
+/* It lies in the ring or beside it, so it is received by the next polls. Is it what it should be? */
+static bool take(struct nigh_block *block, struct nigh_operation *operation)
+{
     bool good;
 
-    if (!operation)
-        return false;
-    operation->message = message;
-    if (nigh_operation_post(none, operation)) {
-        nigh_operation_give(operation);
-        return false;
-    }
     for (int i = 0; i < 1000 && operation->phase != NIGH_PHASE_DONE; i++) {
         (void)nigh_poll();
         nigh_line_refresh(block);
     }
-    good =
-        operation->phase == NIGH_PHASE_DONE && !operation->error && operation->done_bytes == sizeof(*verdict);
+    good = operation->phase == NIGH_PHASE_DONE && !operation->error &&
+           operation->done_bytes == sizeof(struct verdict);
     nigh_operation_take_back(operation);
     return good;
 }
@@ -253,12 +257,15 @@ int nigh_verdict_hear(struct nigh_block *block, bool *asked)
 {
     static struct verdict verdict; /* a message that is not taken back in time may still be written here */
     struct nigh_vertex members[TOLD];
+    struct nigh_operation *operation;
     struct nigh_completion found;
-    struct nigh_message *message;
 
     while (nigh_core.ops->probe(nigh_core.context, NULL, verdict_tag(), 0, NIGH_CLASS_CONTROL, &found,
-                                &message) == 0) {
-        if (!take(block, message, &found, &verdict))
+                                NULL) == 0) {
+        operation = receive((int)found.source, &verdict);
+        if (!operation)
+            break; /* whoever sent it nudges again */
+        if (!take(block, operation))
             continue;
         if (verdict.since_ns == 0) {
             *asked = true;

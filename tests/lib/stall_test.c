@@ -66,6 +66,30 @@ static void test_again(void **state)
     ranks_run(5, again, &(struct ranks_how){.environment = "NIGH_STALL=0.05"});
 }
 
+/* No memory for the receive of the verdict, once: it is not lost, and both are told the same. */
+static void scarce(int rank, int size)
+{
+    int value;
+
+    CHECK_INT(nigh_recv(&value, sizeof(value), (rank + 1) % size, 1, nigh_world(), NIGH_STATUS_IGNORE),
+              -EDEADLK);
+    CHECK_TEXT("2 ranks wait for each other");
+}
+
+static void test_scarce(void **state)
+{
+    const char *real = getenv("NIGH_PLUGIN"), *folder = getenv("NIGH_BUILDDIR");
+    char name[600];
+
+    (void)state;
+    snprintf(name, sizeof(name), "NIGH_PLUGIN=%s/tests/support/.libs/scarceplugin.so", folder ? folder : ".");
+    assert_non_null(real);
+    assert_int_equal(setenv("NIGH_REAL_PLUGIN", real, 1), 0);
+    for (int i = 0; i < 3; i++)
+        ranks_run(2, scarce, &(struct ranks_how){.environment = name});
+    unsetenv("NIGH_REAL_PLUGIN");
+}
+
 /* ---- never wrongly ------------------------------------------------------------------------------------------------ */
 
 static unsigned long next(unsigned long *seed)
@@ -242,7 +266,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_soon),          cmocka_unit_test(test_again),
         cmocka_unit_test(test_never_wrongly), cmocka_unit_test(test_never_wrongly_at_once),
-        cmocka_unit_test(test_at_rest),
+        cmocka_unit_test(test_at_rest),       cmocka_unit_test(test_scarce),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
