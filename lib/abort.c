@@ -6,7 +6,9 @@
 #include "lib/progress.h"
 
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -14,8 +16,47 @@
 #define GRACE_MS 2000                /* between TERM and KILL, as nigh-run has it */
 #define LAST_MS  200                 /* for this rank to be gone */
 
-/* Where every rank is; 0 where one has not answered. */
-static void find_all(int32_t *pids)
+/* A process, and when it was started: another one may get its number. */
+struct process {
+    int32_t pid; /* 0: none, or not seen from here */
+    unsigned long long started;
+};
+
+/* In ticks since boot; 0: not known. */
+static unsigned long long started(int32_t pid)
+{
+    unsigned long long ticks = 0;
+    char name[32], line[1024] = "", *end;
+    FILE *file;
+
+    snprintf(name, sizeof(name), "/proc/%d/stat", pid);
+    file = fopen(name, "re");
+    if (!file)
+        return 0;
+    if (!fgets(line, sizeof(line), file))
+        line[0] = '\0';
+    fclose(file);
+    end = strrchr(line, ')'); /* the program's name may have any characters in it */
+    if (!end ||
+        sscanf(end + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu",
+               &ticks) != 1)
+        return 0;
+    return ticks;
+}
+
+/* Who a rank is, if it has answered and is alive: its state is asked again when its number has been looked up. */
+static void find(int rank, struct process *process)
+{
+    int32_t pid = nigh_peer_pid(rank);
+    struct process found = {.pid = pid, .started = started(pid)};
+
+    (void)nigh_poll();
+    if (nigh_peer_state(rank) == NIGH_READY)
+        *process = found;
+}
+
+/* Where every rank is. */
+static void find_all(struct process *processes)
 {
     struct nigh_call none = {"nigh_abort", NULL};
     uint64_t until = nigh_now_ns() + MEET_NS;
@@ -28,10 +69,11 @@ static void find_all(int32_t *pids)
         for (int rank = 0; rank < nigh_core.ranks; rank++) {
             uint32_t state;
 
-            if (rank == nigh_core.rank || pids[rank] || nigh_peer_connect(none, rank, &endpoint))
+            if (rank == nigh_core.rank || processes[rank].pid || nigh_peer_connect(none, rank, &endpoint))
                 continue;
             state = nigh_peer_state(rank);
-            pids[rank] = state == NIGH_READY ? nigh_peer_pid(rank) : 0;
+            if (state == NIGH_READY)
+                find(rank, &processes[rank]);
             missing += state == NIGH_CONNECTING;
         }
     } while (missing && nigh_now_ns() < until);
@@ -45,46 +87,49 @@ static void nap_ms(long ms)
 }
 
 /* How many of them there still are. */
-static int signal_all(const int32_t *pids, int number)
+static int signal_all(const struct process *processes, int number)
 {
     int left = 0;
 
-    for (int rank = 0; rank < nigh_core.ranks; rank++)
-        if (pids[rank] > 0 && kill(pids[rank], number) == 0)
+    for (int rank = 0; rank < nigh_core.ranks; rank++) {
+        const struct process *process = &processes[rank];
+
+        if (process->pid > 0 && started(process->pid) == process->started && kill(process->pid, number) == 0)
             left++;
+    }
     return left;
 }
 
-static void end_all(const int32_t *pids, pid_t me)
+static void end_all(const struct process *processes, pid_t me)
 {
     for (int ms = 0; ms < LAST_MS && getppid() == me; ms++)
         nap_ms(1);
     /* It has given its children away, and tells whoever started it a moment later. */
     nap_ms(20);
-    signal_all(pids, SIGTERM);
+    signal_all(processes, SIGTERM);
     for (int ms = 0; ms < GRACE_MS; ms += 10) {
         nap_ms(10);
-        if (signal_all(pids, 0) == 0)
+        if (signal_all(processes, 0) == 0)
             return;
     }
-    signal_all(pids, SIGKILL);
+    signal_all(processes, SIGKILL);
 }
 
 NIGH_PUBLIC void nigh_abort(int code)
 {
     struct nigh_call call = NIGH_CALL("nigh_abort");
-    int32_t *pids = NULL;
+    struct process *processes = NULL;
     pid_t me = getpid();
 
     if (nigh_initialized() && nigh_enter(call) == 0) {
         nigh_say(NIGH_LOG_ERROR, "%s%s: ends all ranks with status %d", call.name, nigh_where(call.site).text,
                  code);
-        pids = calloc((size_t)nigh_core.ranks, sizeof(*pids));
+        processes = calloc((size_t)nigh_core.ranks, sizeof(*processes));
     }
-    if (pids) {
-        find_all(pids);
+    if (processes) {
+        find_all(processes);
         if (fork() == 0) {
-            end_all(pids, me);
+            end_all(processes, me);
             code = 0;
         }
     }

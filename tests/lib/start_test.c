@@ -10,9 +10,15 @@
 #include "nigh/nigh.h"
 #include "tests/support/capture.h"
 #include <errno.h>
+#include <linux/sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
 
 static void clear(void)
 {
@@ -184,13 +190,77 @@ static void test_launched(void **state)
     capture_free(&run);
 }
 
+/* ---- a rank that aborts, and what gets the process number of its victim ---- */
+
+static void join(uint32_t rank, uint64_t job)
+{
+    struct nigh_config config = {.size = sizeof(config), .set = 1, .rank = rank, .ranks = 2, .job = job};
+    int value = 0;
+
+    alarm(60);
+    if (nigh_init(&config) || nigh_send(&value, sizeof(value), (int)(1 - rank), 1, nigh_world()) ||
+        nigh_recv(&value, sizeof(value), (int)(1 - rank), 1, nigh_world(), NIGH_STATUS_IGNORE))
+        _exit(1);
+    if (rank == 0)
+        nigh_abort(3);
+    for (;;)
+        pause();
+}
+
+static pid_t start_rank(uint32_t rank, uint64_t job)
+{
+    pid_t pid = fork();
+
+    if (pid == 0)
+        join(rank, job);
+    assert_true(pid > 0);
+    return pid;
+}
+
+/* A process of this number; -errno where that is not allowed. */
+static pid_t fork_as(pid_t pid)
+{
+    pid_t numbers[1] = {pid};
+    struct clone_args arguments = {.exit_signal = SIGCHLD, .set_tid = (uintptr_t)numbers, .set_tid_size = 1};
+    long child = syscall(SYS_clone3, &arguments, sizeof(arguments));
+
+    return child < 0 ? -errno : (pid_t)child;
+}
+
+static void test_number_of_another(void **state)
+{
+    uint64_t job = (uint64_t)getpid() << 32 | 999;
+    pid_t victim = start_rank(1, job), aborts = start_rank(0, job), other;
+    struct timespec nap = {.tv_sec = 4};
+    int status;
+
+    (void)state;
+    assert_int_equal(waitpid(aborts, &status, 0), aborts);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 3);
+    assert_int_equal(waitpid(victim, &status, 0), victim);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
+    other = fork_as(victim);
+    if (other == 0) {
+        nanosleep(&nap, NULL);
+        _exit(0);
+    }
+    if (other == -EPERM || other == -ENOSYS || other == -EINVAL) {
+        print_message("skip: a process may not be given a number of choice here\n");
+        skip();
+    }
+    assert_int_equal(other, victim);
+    assert_int_equal(waitpid(other, &status, 0), other);
+    if (!WIFEXITED(status))
+        fail_msg("the process that got the number %d was ended by signal %d", other, WTERMSIG(status));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_alone),    cmocka_unit_test(test_from_the_environment),
         cmocka_unit_test(test_refused),  cmocka_unit_test(test_variables),
         cmocka_unit_test(test_twice),    cmocka_unit_test(test_beside),
-        cmocka_unit_test(test_launched),
+        cmocka_unit_test(test_launched), cmocka_unit_test(test_number_of_another),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
