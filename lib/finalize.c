@@ -13,7 +13,8 @@
 
 #include <errno.h>
 
-#define LEAVE_NS UINT64_C(10000000000)
+#define LEAVE_NS    UINT64_C(10000000000)
+#define REST_NAP_NS UINT64_C(100000) /* no completion tells that a queue has been sent */
 
 struct leaving {
     struct nigh_call call;
@@ -54,6 +55,64 @@ static void leave_together(struct leaving *leaving)
     }
 }
 
+/* Messages to `rank` that have not left: it has not answered yet, or there is no room in its ring. */
+static uint64_t waiting_for(int rank)
+{
+    struct nigh_query_endpoint answer = {0};
+    uint64_t bytes = sizeof(answer);
+
+    if (!nigh_core.endpoints[rank] || nigh_core.ops->query(nigh_core.context, nigh_core.endpoints[rank],
+                                                           NIGH_QUERY_ENDPOINT, &answer, &bytes))
+        return 0;
+    return answer.state == NIGH_CONNECTING || answer.state == NIGH_READY ? answer.queued : 0;
+}
+
+static bool all_have_left(struct nigh_block *block)
+{
+    return waiting_for(block->peer) == 0;
+}
+
+/*
+ * close() drops what has not left: nobody could name it, and the program may have been told that it was sent. Ahead of the
+ * barrier, behind which the receiver may be gone; and seen to be in nigh_finalize, for others that look for who is not.
+ */
+static void send_the_rest(const struct leaving *leaving, int rank)
+{
+    uint64_t now = nigh_now_ns();
+    struct nigh_operation rest = {
+        .kind = NIGH_KIND_SEND, .flags = NIGH_OP_INTERNAL, .comm = nigh_core.world, .peer = rank};
+    struct nigh_block block = {
+        .call = leaving->call,
+        .kind = NIGH_BLOCK_ROOM,
+        .operation = &rest,
+        .comm = nigh_core.world,
+        .peer = rank,
+        .over = all_have_left,
+        .timeout_ns = now < leaving->deadline ? leaving->deadline - now : 1,
+        .nap_ns = REST_NAP_NS,
+    };
+
+    if (waiting_for(rank))
+        (void)nigh_block_until(&block);
+}
+
+/* What could not be sent in the time there was. */
+static int report_the_rest(void)
+{
+    int found = 0;
+
+    for (int rank = 0; rank < nigh_core.ranks; rank++) {
+        uint64_t count = waiting_for(rank);
+
+        if (count)
+            nigh_say(NIGH_LOG_WARN,
+                     "never sent: %llu messages to rank %d of the world, which has not taken them",
+                     (unsigned long long)count, rank);
+        found += count > 0;
+    }
+    return found;
+}
+
 /* Who has not come, and what they do instead; if all have by now, the one that was waited for. */
 static struct nigh_sentence absent_text(int late)
 {
@@ -71,7 +130,10 @@ static int finalize(struct nigh_call call)
     nigh_core.leaving = true;
     left = nigh_leftover_requests();
     leaving.deadline = nigh_now_ns() + (timeout ? timeout : LEAVE_NS);
+    for (int rank = 0; rank < nigh_core.ranks; rank++)
+        send_the_rest(&leaving, rank);
     leave_together(&leaving);
+    left += report_the_rest();
     left += nigh_leftover_messages();
     late = leaving.late;
     if (late >= 0)
