@@ -83,12 +83,19 @@ typedef struct {
     uint64_t id;
 } nigh_request;
 #define NIGH_REQUEST_NULL (__extension__(nigh_request){0})
+/* The same where a static variable is defined: there NIGH_REQUEST_NULL is an extension that -Wpedantic warns about. */
+/* clang-format off */
+#define NIGH_REQUEST_INITIALIZER {0}
+/* clang-format on */
 
 /* A message that a matched probe took out of the queue: nigh_mprobe .. nigh_mrecv. */
 typedef struct {
     uint64_t id;
 } nigh_matched;
 #define NIGH_MATCHED_NULL (__extension__(nigh_matched){0})
+/* clang-format off */
+#define NIGH_MATCHED_INITIALIZER {0}
+/* clang-format on */
 
 /* How a message ended. */
 struct nigh_status {
@@ -129,8 +136,8 @@ int nigh_init(const struct nigh_config *config);
 
 /* Leaves the job. Waits for all ranks of the job to come here, at most the world's time-out (10 s if it has none), so that nobody loses
  * what was sent to him; ranks that are dead are not waited for. Names what was left over: requests never waited for with
- * their call sites, messages never received, memory lent and not given back, communicators and windows not freed. Everything
- * of libnigh is invalid afterwards. Errors: -ETIMEDOUT some rank did not come (named); -EBUSY something was left over (it is
+ * their call sites, messages never received, messages to a rank that never came, memory lent and not given back,
+ * communicators and windows not freed. Everything of libnigh is invalid afterwards. Errors: -ETIMEDOUT some rank did not come (named); -EBUSY something was left over (it is
  * gone all the same). */
 int nigh_finalize(void);
 
