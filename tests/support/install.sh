@@ -28,3 +28,25 @@ need() {
         return 1
     fi
 }
+
+# unpack ARCHITECTURE FOLDER PACKAGE...: the files of packages for another architecture, in a folder. What is installed on
+# the machine, and what apt knows of it, stay as they are; no right is needed. Prints why not and returns 1.
+unpack() {
+    local architecture=$1 folder=$2 apt package
+    shift 2
+    [ ! -e "$folder/complete" ] || return 0
+    command -v apt-get > /dev/null && command -v dpkg-deb > /dev/null || { echo 'not a Debian machine'; return 1; }
+    rm -rf "$folder"
+    mkdir -p "$folder/apt/lists/partial" "$folder/apt/archives/partial"
+    : > "$folder/apt/status"
+    apt=(apt-get -qq -o "Dir::State=$folder/apt" -o "Dir::State::status=$folder/apt/status" -o "Dir::Cache=$folder/apt"
+        -o "APT::Architecture=$architecture" -o "APT::Architectures=$architecture" -o APT::Sandbox::User=root)
+    if ! { "${apt[@]}" update && cd "$folder/apt" && "${apt[@]}" download "$@"; } > "$folder/apt/log" 2>&1; then
+        echo "$(tail -n 1 "$folder/apt/log") (apt-get download $*, for $architecture)"
+        return 1
+    fi
+    for package in *.deb; do
+        dpkg-deb -x "$package" "$folder" || return 1
+    done
+    : > "$folder/complete"
+}

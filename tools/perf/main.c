@@ -280,7 +280,7 @@ static int finish(struct perf_run *run)
         return 0;
     if (run->json != stdout && run->count > 0)
         perf_report_write(stdout, run->rows, run->count);
-    if (o->plot) {
+    if (o->plot && run->count > 0) {
         rc = perf_plot_write(o->plot, run->rows, run->count);
         if (rc == -ENODATA)
             fprintf(stderr,
