@@ -442,7 +442,8 @@ struct nigh_query_stats {
 
 struct nigh_query_machine {
     uint32_t size;
-    uint32_t cpus, l3_domains, numa_nodes, packages;
+    uint32_t cpus; /* that this process may run on; the next three count what these lie in */
+    uint32_t l3_domains, numa_nodes, packages;
     uint32_t page_bytes;
     uint64_t memory_bytes, memory_limit; /* limit: of the cgroup, 0 = none */
     uint32_t cma;                        /* 1 usable with children, 0 not; reason below */

@@ -2,6 +2,7 @@
 /* What query says is what has been done; answers are cut, or followed by zeros, and ask for what they need. */
 #include "tests/support/data.h"
 #include "tests/support/pair.h"
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -150,11 +151,13 @@ static void machine(struct pair *pair)
 {
     struct nigh_query_machine facts;
     uint64_t bytes = sizeof(facts);
+    cpu_set_t allowed;
 
     (void)pair;
     CHECK_INT(nigh->query(NULL, NULL, NIGH_QUERY_MACHINE, &facts, &bytes), 0);
     CHECK_INT(bytes, sizeof(facts));
-    CHECK_INT(facts.cpus, sysconf(_SC_NPROCESSORS_ONLN));
+    CHECK_INT(sched_getaffinity(0, sizeof(allowed), &allowed), 0);
+    CHECK_INT(facts.cpus, CPU_COUNT(&allowed));
     CHECK_INT(facts.page_bytes, sysconf(_SC_PAGESIZE));
     CHECK(facts.memory_bytes > 1 << 20);
     CHECK(facts.l3_domains >= 1 && facts.numa_nodes >= 1 && facts.packages >= 1);
