@@ -108,30 +108,12 @@ static void the_picture_says_so(void **state)
     unlink(name);
 }
 
-static void tuning_keeps_the_defaults_and_says_so(void **state)
-{
-    char name[] = "restlessXXXXXX", arguments[256];
-    int fd = mkstemp(name);
-    struct capture out;
-
-    (void)state;
-    assert_true(fd >= 0);
-    close(fd);
-    snprintf(arguments, sizeof(arguments), "tune --seconds 0.1 --tune-file %s", name);
-    run(&out, arguments);
-    assert_non_null(strstr(out.out, WHY));
-    assert_non_null(strstr(out.err, "Within an L3: not seen, defaults. Across L3s: not seen, defaults."));
-    capture_free(&out);
-    unlink(name);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(json_has_null_and_the_reason),
         cmocka_unit_test(the_table_says_so),
         cmocka_unit_test(the_picture_says_so),
-        cmocka_unit_test(tuning_keeps_the_defaults_and_says_so),
     };
     cpu_set_t allowed;
 

@@ -71,9 +71,9 @@ static void test_the_rest_of_the_job_is_not_run_on(void **state)
     struct capture run;
 
     (void)state;
-    capture_run(&run, "$RUN -n 1 sleep 100 : -n 1 no-such-program-anywhere");
+    capture_run(&run, "$RUN -n 1 sleep 300 : -n 1 no-such-program-anywhere");
     assert_int_equal(run.status, 127);
-    assert_true(run.seconds < 10);
+    assert_true(run.seconds < 200);
     capture_free(&run);
 }
 
@@ -257,7 +257,7 @@ static void test_many_ranks_in_bounded_time(void **state)
     (void)state;
     capture_run(&run, "$RUN -n 64 /bin/true");
     assert_int_equal(run.status, 0);
-    if (run.seconds > 10)
+    if (run.seconds > 120)
         fail_msg("64 ranks of /bin/true took %.3f s", run.seconds);
     capture_free(&run);
     capture_run(&run, "$RUN --bind none --label -n 64 echo x");

@@ -62,7 +62,7 @@ static void start(struct job *job, unsigned ranks, const char *states)
 static void end(struct job *job)
 {
     kill(job->run.pid, SIGTERM);
-    capture_wait(&job->run, 20);
+    capture_wait(&job->run, 300);
     capture_free(&job->run);
 }
 
@@ -272,7 +272,7 @@ static void who_ends_is_told(void **state)
     if (!strstr(text, "2 ranks, 2 here; it has ended\n"))
         fail_msg("the end is not told:\n%s", text);
     free(text);
-    capture_wait(&job.run, 20);
+    capture_wait(&job.run, 300);
     capture_free(&job.run);
     snprintf(line, sizeof(line), TOP " --once --job %s", job.id);
     has(line, 1, true, "no rank of job ");
@@ -514,7 +514,7 @@ static void the_view_lives(void **state)
     assert_int_equal(write(fd, "q", 1), 1);
     assert_int_equal(status_of(pid), 0);
     close(fd);
-    capture_wait(&job.run, 20);
+    capture_wait(&job.run, 300);
     capture_free(&job.run);
 }
 

@@ -123,7 +123,7 @@ void capture_wait(struct capture *capture, double seconds)
 void capture_run(struct capture *capture, const char *line)
 {
     capture_start(capture, line);
-    capture_wait(capture, 30);
+    capture_wait(capture, 300); /* a hang; how long it takes is the machine's affair */
 }
 
 void capture_free(struct capture *capture)
@@ -136,7 +136,7 @@ void capture_free(struct capture *capture)
 
 bool capture_until(struct capture *capture, const char *text)
 {
-    double limit = now() + 10;
+    double limit = now() + 60;
     bool found = false;
 
     while (!found && now() < limit) {
@@ -196,7 +196,7 @@ int capture_marked(const char *mark)
 
 bool capture_mark_gone(const char *mark)
 {
-    double limit = now() + 5;
+    double limit = now() + 60;
 
     while (capture_marked(mark) > 0) {
         while (waitpid(-1, NULL, WNOHANG) > 0)

@@ -27,12 +27,12 @@ void capture_wait(struct capture *capture, double seconds);
 void capture_run(struct capture *capture, const char *line);
 void capture_free(struct capture *capture);
 
-/* What it has printed so far, until `text` is in it or 10 seconds have passed. */
+/* What it has printed so far, until `text` is in it or a minute has passed. */
 bool capture_until(struct capture *capture, const char *text);
 
 /*
  * A variable for -x that no other process has: "NIGH_TEST_MARK=..."; and how many processes have it in their
- * environment now. mark_gone waits up to 5 seconds for none to.
+ * environment now. mark_gone waits up to a minute for none to.
  */
 const char *capture_mark(void);
 int capture_marked(const char *mark);
