@@ -46,7 +46,7 @@ static void test_exit_statuses(void **state)
     static const struct expected table[] = {
         {"$RUN -n 1 true", 0, "", NULL},
         {"$RUN --bind none -n 3 true", 0, "", NULL},
-        {"$RUN -n 1 sh -c 'exit 3'", 3, "", "sh) exited with status 3 after 0."},
+        {"$RUN -n 1 sh -c 'exit 3'", 3, "", "sh) exited with status 3 after "},
         {"$RUN --bind none -n 4 sh -c 'test $NIGH_RANK != 2 || exit 7; sleep 100'", 7, "",
          "nigh-run: rank 2 (pid "},
         {"$RUN --bind none -n 4 sh -c 'test $NIGH_RANK != 2 || exit 7; sleep 100'", 7, "",
@@ -132,7 +132,7 @@ static void test_environment(void **state)
          0, "1 2 1 2\n", NULL},
         {"$RUN -x A=1 -x 'B=x y' -n 1 sh -c 'echo $A.$B.$#.$1' sh :", 125, NULL, "no program given after"},
         {"$RUN -x A=1 -x 'B=x y' -n 1 sh -c 'echo \"$A.$B.$#.$1\"' sh -n", 0, "1.x y.1.-n\n", NULL},
-        {"$RUN -x A=1 -n 1 sh -c 'test $A = 1' : -n 1 sh -c 'echo \"<$A>\"'", 0, "<>\n", NULL},
+        {"$RUN --bind none -x A=1 -n 1 sh -c 'test $A = 1' : -n 1 sh -c 'echo \"<$A>\"'", 0, "<>\n", NULL},
         {"$RUN --wdir / -n 1 pwd", 0, "/\n", NULL},
         {"env NIGH_OVERSUBSCRIBED=1 $RUN -n 1 sh -c 'echo \"<$NIGH_OVERSUBSCRIBED>\"'", 0, "<>\n", NULL},
         {"$RUN --bind none -n 1000 sh -c 'test $NIGH_RANK != 7 || echo $NIGH_OVERSUBSCRIBED'", 0, "1\n",
