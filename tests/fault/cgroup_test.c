@@ -129,8 +129,8 @@ static int open_pair(struct fault_pair *pair, uint64_t heap, uint64_t pool)
     }
     for (uint32_t rank = 0; rank < 2; rank++)
         pair->to[rank] = fault_connect(pair->context[rank], 1 - rank);
-    WANT(fault_until(pair, 0, NIGH_READY, 5000));
-    WANT(fault_until(pair, 1, NIGH_READY, 5000));
+    WANT(fault_until(pair, 0, NIGH_READY, 100000));
+    WANT(fault_until(pair, 1, NIGH_READY, 100000));
     return 0;
 }
 

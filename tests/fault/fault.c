@@ -18,7 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { FDS = 4096, FAILED = 101, SKIPPED = 102, SECONDS = 30 };
+enum { FDS = 4096, FAILED = 101, SKIPPED = 102, SECONDS = 300 };
 
 static struct verdict {
     bool played; /* to the end: no sanitizer, and nobody else, has ended the process */
@@ -278,8 +278,8 @@ void fault_pair_open(struct fault_pair *pair)
     WANT_INT(fault_open(1, &pair->context[1]), 0);
     pair->to[0] = fault_connect(pair->context[0], 1);
     pair->to[1] = fault_connect(pair->context[1], 0);
-    WANT(fault_until(pair, 0, NIGH_READY, 5000));
-    WANT(fault_until(pair, 1, NIGH_READY, 5000));
+    WANT(fault_until(pair, 0, NIGH_READY, 100000));
+    WANT(fault_until(pair, 1, NIGH_READY, 100000));
 }
 
 void fault_pair_close(struct fault_pair *pair)
@@ -316,7 +316,7 @@ static bool move(struct fault_pair *pair, unsigned from, uint8_t *out, uint8_t *
     struct nigh_send send = {.size = sizeof(send), .buffer = out, .bytes = bytes, .tag = bytes};
     struct nigh_recv recv = {.size = sizeof(recv), .buffer = in, .bytes = bytes, .tag = bytes};
     bool done[2] = {false, false};
-    uint64_t end = now_ms() + 5000;
+    uint64_t end = now_ms() + 100000;
     int rc;
 
     status[0] = status[1] = 1;

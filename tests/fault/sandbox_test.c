@@ -209,7 +209,7 @@ static void play(uint32_t rank, uint64_t job, bool sandboxed)
         forbid(SYS_process_vm_readv, EPERM);
     WANT_INT(fault_ops()->open(&options, &pair.context[0]), 0);
     pair.to[0] = fault_connect(pair.context[0], 1 - rank);
-    WANT(fault_until(&pair, 0, NIGH_READY, 5000));
+    WANT(fault_until(&pair, 0, NIGH_READY, 100000));
     swap(pair.context[0], pair.to[0]);
     /* What we send is read, or not, by the other. */
     if (!sandboxed) {
@@ -230,7 +230,7 @@ static int refused_to_one(void *data)
     child = fork();
     WANT(child >= 0);
     if (child == 0) {
-        alarm(20);
+        alarm(200);
         play(1, job, sandboxed == 1);
         _exit(0);
     }

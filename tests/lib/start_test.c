@@ -197,7 +197,7 @@ static void join(uint32_t rank, uint64_t job)
     struct nigh_config config = {.size = sizeof(config), .set = 1, .rank = rank, .ranks = 2, .job = job};
     int value = 0;
 
-    alarm(60);
+    alarm(300);
     if (nigh_init(&config) || nigh_send(&value, sizeof(value), (int)(1 - rank), 1, nigh_world()) ||
         nigh_recv(&value, sizeof(value), (int)(1 - rank), 1, nigh_world(), NIGH_STATUS_IGNORE))
         _exit(1);

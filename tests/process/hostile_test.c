@@ -271,7 +271,7 @@ static void play(uint32_t turn)
 
 static void lie(uint32_t from)
 {
-    alarm(60);
+    alarm(300);
     for (uint32_t turn = from; turn < from + CASES_A_PROCESS; turn++)
         play(turn);
     _exit(0);
@@ -407,7 +407,7 @@ static int start(void **state)
     struct nigh_region *out;
 
     (void)state;
-    alarm(100);
+    alarm(300);
     script = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_ptr_not_equal(script, MAP_FAILED);
     memory = malloc(2 * GUARD + ROOM);

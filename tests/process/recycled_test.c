@@ -84,7 +84,7 @@ static void send_and_wait(uint64_t job)
     static struct hosted me;
     struct nigh_endpoint *to;
 
-    alarm(30);
+    alarm(300);
     hosted_open(&me, job, 1, 0);
     to = hosted_connect(&me, 0);
     memset(message, 0x11, sizeof(message));

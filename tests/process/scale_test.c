@@ -22,7 +22,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { RANKS_MAX = 256, ROOM = 5000, SECONDS = 60, IDLE_PAIR = 256, TAG = 70 };
+enum { RANKS_MAX = 256, ROOM = 5000, SECONDS = 300, IDLE_PAIR = 256, TAG = 70 };
 
 /* Beside what each peer costs (a pidfd): listener, timer, epoll sets, arena, bell, the service's eventfd, attaches that
  * are closed a moment later. */

@@ -142,12 +142,12 @@ struct nigh_query_stats hosted_stats(struct hosted *hosted)
 const struct nigh_completion *hosted_until(struct hosted *hosted, struct hosted *other, uint16_t op,
                                            uint64_t context)
 {
-    uint64_t until = now_ms() + 5000;
+    uint64_t until = now_ms() + 120000;
     const struct nigh_completion *found;
 
     while (!(found = hosted_find(hosted, op, context))) {
         if (now_ms() > until)
-            fail_msg("operation %u of context %llu has not completed in 5 s", op,
+            fail_msg("operation %u of context %llu has not completed in 120 s", op,
                      (unsigned long long)context);
         hosted_poll(hosted);
         if (other)

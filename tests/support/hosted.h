@@ -39,7 +39,7 @@ uint32_t hosted_state(struct hosted *hosted, struct nigh_endpoint *endpoint);
 struct nigh_query_context hosted_facts(struct hosted *hosted);
 struct nigh_query_stats hosted_stats(struct hosted *hosted);
 
-/* Polls in turn until `context` of `op` is in the list of `hosted`; fails the test after 5 s. */
+/* Polls in turn until `context` of `op` is in the list of `hosted`; fails the test after 120 s. */
 const struct nigh_completion *hosted_until(struct hosted *hosted, struct hosted *other, uint16_t op,
                                            uint64_t context);
 /* Polls both for a while: long enough for sweeps. */

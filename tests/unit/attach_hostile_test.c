@@ -357,6 +357,7 @@ static void silent_ones_are_dropped(void **state)
     struct pollfd look = {.fd = nigh_rendezvous_fd(victim.rendezvous), .events = POLLIN};
     uint64_t began = now_ms(), took;
     struct peer *peer;
+    int said;
 
     (void)state;
     for (unsigned i = 0; i < 70; i++)
@@ -369,10 +370,14 @@ static void silent_ones_are_dropped(void **state)
     assert_int_equal(poll(&look, 1, 0), 0);
     assert_true(party_until(two, 2, 10000, is_attached, peer));
     took = now_ms() - began;
-    assert_in_range(took, 4900, 8000);
+    assert_in_range(took, 4900, 60000);
     logged_assert_has("said nothing for 5 s");
-    for (unsigned i = 0; i < 64; i++)
-        assert_int_equal(verdict(silent[i]), 1);
+    for (unsigned i = 0; i < 64;
+         i++) { /* each 5 s after it has come: the honest one may have got the place of the first */
+        while ((said = verdict(silent[i])) == 2 && now_ms() < began + 60000)
+            party_for(two, 2, 10);
+        assert_int_equal(said, 1);
+    }
     for (unsigned i = 0; i < 70; i++)
         close(silent[i]);
     party_close(&honest);
@@ -561,12 +566,13 @@ static void listener_that_hangs_up(void **state)
 {
     struct peer *peer;
     unsigned dials = 0;
-    uint64_t stop;
+    uint64_t begun, stop;
 
     (void)state;
     set_trap();
     peer = party_dial(&victim, 1, 5);
-    for (stop = now_ms() + 500; now_ms() < stop;) {
+    begun = now_ms();
+    for (stop = begun + 500; now_ms() < stop || (dials < 8 && now_ms() < begun + 60000);) {
         int fd = accept4(trap.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
         dials += fd >= 0;
@@ -574,7 +580,7 @@ static void listener_that_hangs_up(void **state)
             close(fd);
         party_for(us, 1, 1);
     }
-    assert_in_range(dials, 4, 20); /* 1, 2, 4 .. 64, 100, 100 ms */
+    assert_in_range(dials, 8, 12 + (now_ms() - begun) / 100); /* 1, 2, 4 .. 64, 100, 100 ms */
     assert_int_equal(peer->failures, 0);
     nigh_name_close(&trap_name, &trap);
     assert_true(party_until(us, 1, 2000, has_failed, peer));

@@ -25,7 +25,7 @@ static int start(void **state)
     uint64_t job = hosted_job();
 
     (void)state;
-    alarm(30);
+    alarm(300);
     hosted_open(&victim, job, 0, 0);
     hosted_open(&good, job, 2, 0);
     foe_open(&foe, job, 1, 0);

@@ -29,7 +29,7 @@ static int start(void **state)
     uint64_t job = hosted_job();
 
     (void)state;
-    alarm(30);
+    alarm(300);
     hosted_open(&victim, job, 0, 0);
     hosted_open(&good, job, 2, 0);
     foe_open(&foe, job, 1, 0);
@@ -194,7 +194,7 @@ static void put_half_and_stop(uint64_t job)
 {
     static struct foe other;
 
-    alarm(30);
+    alarm(300);
     foe_open(&other, job, 5, 0);
     foe_dial(&other, 0);
     while (!other.attached) {

@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { AT_A_TIME = 4, SECONDS = 20, SAID = 16384 };
+enum { AT_A_TIME = 4, SECONDS = 200, SAID = 16384 };
 
 static const struct wrong *const kinds[] = {
     wrong_collectives, wrong_deadlocks, wrong_matching,  wrong_requests,

@@ -126,7 +126,7 @@ int main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &suite_rank);
     MPI_Comm_size(MPI_COMM_WORLD, &suite_ranks);
-    alarm(argc > 1 ? (unsigned)atoi(argv[1]) : 60); /* a hang ends here rather than in the harness */
+    alarm(argc > 1 ? (unsigned)atoi(argv[1]) : 300); /* a hang ends here rather than in the harness */
     for (size_t i = 0; i < sizeof groups / sizeof *groups; i++)
         for (const struct suite_case *one = groups[i]; one->name; one++)
             failed += run_case(one, ++number);
