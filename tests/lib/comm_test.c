@@ -235,7 +235,7 @@ static void timeouts(int rank, int size)
     OK(nigh_comm_dup(comm, &copy));
     start = nigh_wtime();
     CHECK_INT(nigh_recv(&value, sizeof(value), other, 3, copy, NULL), -ETIMEDOUT);
-    CHECK(nigh_wtime() - start >= 0.1 && nigh_wtime() - start < 5);
+    CHECK(nigh_wtime() - start >= 0.1 && nigh_wtime() - start < 60);
     CHECK_TEXT("tag 3");
     CHECK_INT(nigh_ssend(&value, sizeof(value), rank, 4, comm), -ETIMEDOUT);
     OK(nigh_irecv(&value, sizeof(value), other, 5, comm, &request));

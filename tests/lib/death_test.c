@@ -31,7 +31,7 @@ static void named(int rank, int size)
     (void)size;
     meet_and_kill_last(rank);
     CHECK_INT(nigh_recv(&value, sizeof(value), 2, 1, nigh_world(), &status), -ECONNRESET);
-    CHECK(nigh_wtime() - start < 5);
+    CHECK(nigh_wtime() - start < 60);
     CHECK_INT(status.error, -ECONNRESET);
     CHECK_INT(status.source, 2);
     CHECK_TEXT("rank 2 (process ");
@@ -124,7 +124,7 @@ static void while_looking(int rank, int size)
 
     (void)size;
     meet_and_kill_last(rank);
-    while (rc == 0 && nigh_wtime() - start < 5)
+    while (rc == 0 && nigh_wtime() - start < 60)
         rc = nigh_iprobe(NIGH_ANY_SOURCE, 1, nigh_world(), &flag, NULL);
     CHECK_INT(rc, -ECONNRESET);
     OK(nigh_finalize());
@@ -169,12 +169,13 @@ static void never_comes(int rank, int size)
     OK(nigh_barrier(nigh_world()));
     OK(nigh_comm_set_timeout(nigh_world(), 0.2));
     if (rank == 1) {
-        ranks_nap(1500);
+        ranks_hear(0);
         (void)nigh_finalize();
         return;
     }
     CHECK_INT(nigh_finalize(), -ETIMEDOUT);
     CHECK_TEXT("not come to nigh_finalize within");
+    ranks_tell(0);
 }
 
 static void test_never_comes(void **state)

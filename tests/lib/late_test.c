@@ -15,7 +15,7 @@ enum { LARGE = 32 << 20 };
 
 static void check_since(double start)
 {
-    CHECK(nigh_wtime() - start < 5);
+    CHECK(nigh_wtime() - start < 60);
 }
 
 /* The moment to look for deadlocks has passed before the call sleeps for the first time. */
@@ -29,8 +29,9 @@ static void looks_at_once(int rank, int size)
     if (rank == 0) {
         CHECK_INT(nigh_recv(&value, sizeof(value), 1, 1, nigh_world(), NULL), -ETIMEDOUT);
         check_since(start);
+        ranks_tell(0);
     } else {
-        ranks_nap(1000);
+        ranks_hear(0);
     }
     OK(nigh_comm_set_timeout(nigh_world(), 0));
 }
@@ -80,12 +81,14 @@ static void on_the_way(int rank, int size)
     OK(nigh_barrier(nigh_world()));
     if (rank == 0) {
         OK(nigh_isend(buffer, LARGE, 1, 1, nigh_world(), &request));
+        ranks_tell(0);
         ranks_nap(600);
         OK(nigh_wait(&request, NULL));
     } else {
         struct nigh_status status = {.error = 1};
 
         memset(buffer, 0, LARGE);
+        ranks_hear(0);
         OK(nigh_comm_set_timeout(nigh_world(), 0.3));
         OK(nigh_recv(buffer, LARGE, 0, 1, nigh_world(), &status));
         CHECK_INT(status.bytes, LARGE);
@@ -125,8 +128,10 @@ static void of_several(int rank, int size)
             CHECK_INT(nigh_wait(&requests[i], NULL), -ECANCELED);
         }
     }
-    if (rank == 1)
-        ranks_nap(1500);
+    if (rank == 0)
+        ranks_tell(0);
+    else
+        ranks_hear(0);
     OK(nigh_comm_free(&comm));
 }
 

@@ -12,14 +12,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { RANKS_MAX = 16, SECONDS = 300 };
+enum { RANKS_MAX = 16, NOTES = 16, SECONDS = 300 };
 
-static int said_fd = -1; /* this rank's standard error, a file */
+static _Atomic int *notes; /* shared by all ranks */
+static int said_fd = -1;   /* this rank's standard error, a file */
 static char said[1 << 16];
 
 const char *ranks_said(void)
@@ -83,6 +85,24 @@ void ranks_nap(unsigned ms)
     struct timespec nap = {.tv_sec = ms / 1000, .tv_nsec = (long)(ms % 1000) * 1000000};
 
     nanosleep(&nap, NULL);
+}
+
+void ranks_tell(unsigned note)
+{
+    notes[note] = 1;
+}
+
+bool ranks_told(unsigned note)
+{
+    return notes[note] != 0;
+}
+
+void ranks_hear(unsigned note)
+{
+    for (int i = 0; !ranks_told(note); i++) {
+        CHECK(i < 60000);
+        ranks_nap(1);
+    }
 }
 
 void ranks_poll(void)
@@ -161,6 +181,10 @@ void ranks_run(int ranks, ranks_body *body, const struct ranks_how *how)
     assert_in_range(ranks, 1, RANKS_MAX);
     if (!how)
         how = &plain;
+    if (!notes)
+        notes = mmap(NULL, NOTES * sizeof(*notes), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_true(notes != MAP_FAILED);
+    memset((void *)(uintptr_t)notes, 0, NOTES * sizeof(*notes));
     for (int rank = 0; rank < ranks; rank++) {
         fds[rank] = open_file();
         pids[rank] = start(rank, ranks, job, body, how, fds[rank]);

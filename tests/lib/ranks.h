@@ -46,6 +46,13 @@ const char *ranks_said(void);
 void ranks_fill(void *buffer, uint64_t bytes, uint64_t seed);
 bool ranks_is_filled(const void *buffer, uint64_t bytes, uint64_t seed);
 void ranks_nap(unsigned ms);
+
+/* What has happened, told from rank to rank past the library, so that no test has to guess how long it takes: `note` is
+ * below 16, untold when a job starts. hear waits, without a call of the library, and fails the test after a minute. */
+void ranks_tell(unsigned note);
+bool ranks_told(unsigned note);
+void ranks_hear(unsigned note);
+
 /* Lets the library move everything, a few times. */
 void ranks_poll(void);
 

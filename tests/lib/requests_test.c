@@ -310,7 +310,7 @@ static void late_and_wrong(int rank, int size)
     for (int i = 0; i < 3; i++)
         OK(nigh_irecv(small, sizeof(small), 0, i, nigh_world(), &requests[i]));
     CHECK_INT(nigh_wait_for(&requests[0], 0.05, statuses), -ETIMEDOUT);
-    CHECK(nigh_wtime() - start >= 0.05 && nigh_wtime() - start < 5);
+    CHECK(nigh_wtime() - start >= 0.05 && nigh_wtime() - start < 60);
     CHECK_INT(nigh_wait_for(&requests[0], 0, statuses), -ETIMEDOUT);
     CHECK_INT(nigh_wait_for(&requests[0], -1, statuses), -EINVAL);
     OK(nigh_barrier(nigh_world()));

@@ -400,13 +400,15 @@ static void late(int rank, int size)
     OK(nigh_win_create(mine, 4096, comm, &win));
     OK(nigh_win_fence(win));
     if (rank == 1) {
-        ranks_nap(600);
+        ranks_tell(0);
+        ranks_hear(1);
     } else {
-        ranks_nap(200); /* the other has left the fence by then, in which it would still answer */
+        ranks_hear(0); /* the other has left the fence, in which it would still answer */
         OK(nigh_comm_set_timeout(comm, 0.1));
         OK(nigh_accumulate(&word, 1, NIGH_U64, 1, 8, NIGH_SUM, win));
         CHECK_INT(nigh_win_flush(1, win), -ETIMEDOUT);
         CHECK_TEXT("1 operations on rank 1");
+        ranks_tell(1);
         OK(nigh_comm_set_timeout(comm, 0));
     }
     OK(nigh_win_fence(win));

@@ -268,12 +268,12 @@ static int shared_files(char paths[][PATH_MAX], int max)
     return found;
 }
 
-/* Orphans come to this process, so that none can hide; true when all have ended within 10 s. */
+/* Orphans come to this process, so that none can hide; true when all have ended within a minute. */
 static bool family_ends(void)
 {
     struct member members[FAMILY_MAX];
 
-    for (int i = 0; i < 500; i++) {
+    for (int i = 0; i < 3000; i++) {
         while (waitpid(-1, NULL, WNOHANG) > 0)
             ;
         if (family(members) == 0)

@@ -146,7 +146,7 @@ static void states_are_told_apart(void **state)
 
     (void)state;
     start(&job, 9, "recv:7 spin:2 compute idle sleep stop any talk:8 talk:7");
-    sleep_ms(300);
+    sleep_ms(1000);
     root = look(&job, "-i 1");
     for (unsigned i = 0; i < 9; i++)
         check_state(root, i, expected[i]);
@@ -465,7 +465,7 @@ static bool shows(int fd, const char *part)
     size_t bytes = 0;
     struct pollfd readable = {.fd = fd, .events = POLLIN};
 
-    while (poll(&readable, 1, 10000) > 0 && bytes + 1 < sizeof(text)) {
+    while (poll(&readable, 1, 60000) > 0 && bytes + 1 < sizeof(text)) {
         ssize_t got = read(fd, text + bytes, sizeof(text) - 1 - bytes);
 
         if (got <= 0)
@@ -483,7 +483,7 @@ static int status_of(pid_t pid)
 {
     int status = -1;
 
-    for (unsigned i = 0; i < 1000; i++) {
+    for (unsigned i = 0; i < 6000; i++) {
         if (waitpid(pid, &status, WNOHANG) == pid)
             return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
         sleep_ms(10);
