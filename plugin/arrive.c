@@ -18,16 +18,12 @@
 
 static bool use_ring(struct nigh_endpoint *endpoint, uint64_t word)
 {
-    const struct nigh_arena_header *layout = &endpoint->view.layout;
-    uint64_t offset = (word >> 8) * NIGH_PAGE;
-    uint32_t shift = word & 0xff;
-    uint64_t slots = UINT64_C(1) << (shift & 31);
+    uint32_t slots;
+    const void *memory = nigh_window_ring(&endpoint->theirs, word, &slots);
 
-    if (shift > 16 || slots < NIGH_RING_MIN || word >> 56 || offset < layout->rings_off ||
-        offset - layout->rings_off > layout->rings_bytes ||
-        slots * NIGH_LINE > layout->rings_bytes - (offset - layout->rings_off))
+    if (!memory)
         return false;
-    nigh_ring_rx_use(&endpoint->rx, endpoint->view.base + offset, (uint32_t)slots);
+    nigh_ring_rx_use(&endpoint->rx, memory, slots);
     return true;
 }
 
@@ -42,7 +38,7 @@ static bool first_ring(struct nigh_endpoint *endpoint)
         return false;
     if (use_ring(endpoint, word))
         return true;
-    nigh_endpoint_fail(endpoint, NIGH_BROKEN, -EPROTO, "its ring lies outside of its arena");
+    nigh_endpoint_fail(endpoint, NIGH_BROKEN, -EPROTO, "its ring lies outside of the memory for it");
     return false;
 }
 

@@ -63,6 +63,11 @@ static int create(struct nigh_context *context, const struct nigh_identity *who,
         rc = -ENOMEM;
         goto free_index;
     }
+    rc = nigh_window_create(context->config.ring_slots, &endpoint->window);
+    if (rc) {
+        rc = rc == -EMFILE ? rc : -ENOMEM; /* memfd and seals were to be had when the context was opened */
+        goto free_index;
+    }
     reset_pair(endpoint->pair, context->hot_count == NIGH_HOT_MAX);
     endpoint->context = context;
     endpoint->state = NIGH_CONNECTING;
@@ -105,12 +110,7 @@ void nigh_endpoint_free(struct nigh_endpoint *endpoint)
         endpoint->next_all->link_all = endpoint->link_all;
     nigh_peers_remove(endpoint);
     context->endpoint_count--;
-    /* A free ring keeps its list in its first slot. While the context closes (its service is stopped) nobody needs the
-     * ring, but the peer may still have to read that slot. */
-    if (endpoint->tx.slots && context->service)
-        nigh_arena_ring_free(&context->arena, endpoint->ring_offset, endpoint->tx.mask + 1);
-    if (endpoint->old_ring && context->service)
-        nigh_arena_ring_free(&context->arena, endpoint->old_ring, endpoint->old_ring_slots);
+    nigh_window_close(&endpoint->window, &context->arena); /* the peer may go on reading what it has mapped */
     nigh_count_tally(endpoint);
     free(endpoint->met);
     nigh_ids_destroy(&endpoint->out);
@@ -118,6 +118,7 @@ void nigh_endpoint_free(struct nigh_endpoint *endpoint)
     free(endpoint->held);
     if (endpoint->attached && !endpoint->self) {
         nigh_crowd_remove(&context->crowd);
+        nigh_window_unmap(&endpoint->theirs);
         nigh_bell_close(&endpoint->bell);
         nigh_view_unmap(&endpoint->view);
     }
@@ -162,6 +163,8 @@ static void attach_self(struct nigh_endpoint *endpoint)
     endpoint->view.layout = context->arena.layout;
     endpoint->bell = context->bell;
     endpoint->bell.fd = -1;
+    endpoint->theirs = endpoint->window;
+    endpoint->theirs.fd = -1;
     link_words(endpoint);
     nigh_plan_probe(endpoint);
 }
@@ -170,6 +173,7 @@ static void close_attach(const struct nigh_attach *attach)
 {
     close(attach->arena_fd);
     close(attach->doorbell_fd);
+    close(attach->window_fd);
     if (attach->event_fd >= 0)
         close(attach->event_fd);
 }
@@ -186,9 +190,12 @@ static int attach_peer(struct nigh_endpoint *endpoint, const struct nigh_attach 
         rc = -EPROTO;
         goto unmap;
     }
-    rc = nigh_bell_map(attach->doorbell_fd, attach->event_fd, &endpoint->bell);
+    rc = nigh_window_map(attach->window_fd, &endpoint->theirs);
     if (rc)
         goto unmap;
+    rc = nigh_bell_map(attach->doorbell_fd, attach->event_fd, &endpoint->bell);
+    if (rc)
+        goto unmap_window;
     endpoint->their_index = attach->hello.index;
     endpoint->incarnation = attach->hello.self.incarnation;
     nigh_crowd_add(&endpoint->context->crowd, endpoint->pid);
@@ -198,6 +205,8 @@ static int attach_peer(struct nigh_endpoint *endpoint, const struct nigh_attach 
     nigh_plan_probe(endpoint);
     return 0;
 
+unmap_window:
+    nigh_window_unmap(&endpoint->theirs);
 unmap:
     nigh_view_unmap(&endpoint->view);
     return rc;
@@ -205,7 +214,7 @@ unmap:
 
 /* ---- events of the rendezvous -------------------------------------------------------------------------- */
 
-static int greeted(void *user, const struct nigh_hello *hello, uint32_t *index, void **cookie)
+static int greeted(void *user, const struct nigh_hello *hello, uint32_t *index, int *window_fd, void **cookie)
 {
     struct nigh_context *context = user;
     struct nigh_endpoint *endpoint;
@@ -226,6 +235,7 @@ static int greeted(void *user, const struct nigh_hello *hello, uint32_t *index, 
             return rc;
     }
     *index = endpoint->index;
+    *window_fd = endpoint->window.fd;
     *cookie = endpoint;
     return 0;
 }
@@ -249,6 +259,7 @@ static int attached(void *user, void *cookie, const struct nigh_attach *attach)
     rc = attach_peer(endpoint, attach);
     close(attach->arena_fd);
     close(attach->doorbell_fd);
+    close(attach->window_fd);
     if (!rc)
         return 0;
     if (attach->event_fd >= 0)
@@ -359,7 +370,7 @@ static int begin(struct nigh_context *context, const struct nigh_identity *who, 
         endpoint->incarnation = self.incarnation;
         attach_self(endpoint);
     } else {
-        rc = nigh_rendezvous_dial(context->rendezvous, who, endpoint->index, endpoint);
+        rc = nigh_rendezvous_dial(context->rendezvous, who, endpoint->index, endpoint->window.fd, endpoint);
         if (rc) {
             nigh_endpoint_free(endpoint);
             return rc;

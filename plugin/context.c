@@ -21,7 +21,6 @@ static int open_memory(struct nigh_context *context)
     struct nigh_arena_config arena = {
         .incarnation = context->incarnation,
         .peers_max = context->config.peers_max,
-        .ring_slots_max = context->config.ring_slots,
         .pool_bytes = context->config.pool_bytes,
         .heap_bytes = context->config.heap_bytes,
         .nonce_address = (uintptr_t)&context->incarnation,

@@ -10,6 +10,7 @@
 #include "shm/doorbell.h"
 #include "shm/pace.h"
 #include "shm/ring.h"
+#include "shm/window.h"
 
 struct nigh_context;
 
@@ -83,7 +84,7 @@ struct nigh_endpoint {
     uint64_t job, incarnation; /* incarnation 0: not known yet */
     int pid;
     bool self;
-    bool attached; /* view and bell are valid */
+    bool attached; /* view, bell and theirs are valid */
     bool gone;     /* disconnected: waits for the peer's last look at our ring */
     bool dead;     /* nobody looks at our ring any more, whatever the peer's flag says */
     bool busy;     /* in the context's busy list */
@@ -91,12 +92,11 @@ struct nigh_endpoint {
     const uint32_t *peer_reading; /* may the peer read our private memory? see struct nigh_pair */
     const char *suspect;          /* the peer said what cannot be: progress breaks the endpoint */
 
-    struct nigh_view view; /* the peer's arena */
-    uint64_t *met;         /* a bit for each chunk of its pool that we have read; NULL: not kept */
-    struct nigh_bell bell; /* the peer's doorbell */
-    uint64_t old_ring;     /* our ring before the last move: offset, 0 = none; freed when read up to base */
-    uint32_t old_ring_slots;
-    uint64_t ring_offset;
+    struct nigh_view view;     /* the peer's arena */
+    uint64_t *met;             /* a bit for each chunk of its pool that we have read; NULL: not kept */
+    struct nigh_bell bell;     /* the peer's doorbell */
+    struct nigh_window window; /* of our ring to the peer */
+    struct nigh_window theirs; /* of the peer's ring to us */
 
     struct nigh_send_queue queue; /* nothing of them has been sent */
     struct nigh_send_queue flow;  /* pieces may be sent */

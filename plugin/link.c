@@ -7,11 +7,6 @@
 /* One to two microseconds of looking: a receiver that posts a window of 64 does not look at its ring for about one. */
 #define ROOM_PAUSES 128u
 
-static uint64_t ring_word(uint64_t offset, uint32_t slots)
-{
-    return offset / NIGH_PAGE << 8 | (31 - (uint32_t)__builtin_clz(slots));
-}
-
 static int first_ring(struct nigh_endpoint *endpoint)
 {
     struct nigh_context *context = endpoint->context;
@@ -19,25 +14,17 @@ static int first_ring(struct nigh_endpoint *endpoint)
     uint64_t offset;
     int rc;
 
-    rc = nigh_arena_ring_alloc(&context->arena, slots, &offset);
+    rc = nigh_window_take(&endpoint->window, &context->arena, slots, &offset);
     if (rc)
         return rc;
-    nigh_ring_tx_use(&endpoint->tx, context->arena.base + offset, slots, context->config.ring_slots > slots);
-    endpoint->ring_offset = offset;
-    nigh_store_release(&endpoint->pair->ring, ring_word(offset, slots), DIRECTORY_SET);
+    nigh_ring_tx_use(&endpoint->tx, endpoint->window.base + offset, slots,
+                     context->config.ring_slots > slots);
+    nigh_store_release(&endpoint->pair->ring, nigh_window_word(offset, slots), DIRECTORY_SET);
     endpoint->can_post = endpoint->state == NIGH_READY && !endpoint->queue.head;
     return 0;
 }
 
-static void free_old_ring(struct nigh_endpoint *endpoint)
-{
-    if (!endpoint->old_ring || nigh_ring_consumed(&endpoint->tx) < endpoint->tx.base)
-        return;
-    nigh_arena_ring_free(&endpoint->context->arena, endpoint->old_ring, endpoint->old_ring_slots);
-    endpoint->old_ring = 0;
-}
-
-/* Replaces a ring that was full by one of the size for busy pairs; the slot kept back carries the news. */
+/* Replaces a ring that was full by one of the size for busy pairs, once; the slot kept back carries the news. */
 static int grow(struct nigh_endpoint *endpoint)
 {
     struct nigh_context *context = endpoint->context;
@@ -46,24 +33,19 @@ static int grow(struct nigh_endpoint *endpoint)
     uint64_t offset;
     int rc;
 
-    free_old_ring(endpoint);
-    if (!tx->spare || endpoint->old_ring)
+    if (!tx->spare)
         return -EAGAIN;
-    rc = nigh_arena_ring_alloc(&context->arena, slots, &offset);
+    rc = nigh_window_take(&endpoint->window, &context->arena, slots, &offset);
     if (rc)
         return rc;
     nigh_ring_unspare(tx);
-    if (!nigh_ring_room(tx, 1)) {
-        nigh_arena_ring_free(&context->arena, offset, slots);
+    /* The slot kept back is there: a peer whose credit goes back, so that it is not, loses the larger ring. */
+    if (!nigh_ring_room(tx, 1))
         return -EAGAIN;
-    }
-    endpoint->old_ring = endpoint->ring_offset;
-    endpoint->old_ring_slots = tx->mask + 1;
-    nigh_ring_address(nigh_ring_at(tx), ring_word(offset, slots), 0);
+    nigh_ring_address(nigh_ring_at(tx), nigh_window_word(offset, slots), 0);
     nigh_ring_commit(tx, nigh_head_make(NIGH_K_MOVE, 0, 0, 0), 1);
     nigh_link_published(endpoint);
-    nigh_ring_tx_use(tx, context->arena.base + offset, slots, 0);
-    endpoint->ring_offset = offset;
+    nigh_ring_tx_use(tx, endpoint->window.base + offset, slots, 0);
     nigh_count(&context->counters->ring_grown, 1);
     return 0;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* shm/arena.c - the owner's side of an arena: reserve, commit, seal; rings and pairs in it. Apart from the
+/* shm/arena.c - the owner's side of an arena: reserve, commit, seal; pairs in it. Apart from the
  * reader's side (view.c) because this one trusts what it wrote and that one trusts nothing. */
 #include "shm/arena.h"
 #include "shm/doorbell.h"
@@ -38,11 +38,6 @@ static uint64_t round_up(uint64_t value, uint64_t to)
     return (value + to - 1) & ~(to - 1);
 }
 
-static bool power_of_two(uint32_t value)
-{
-    return value && (value & (value - 1)) == 0;
-}
-
 /* ---- create ---------------------------------------------------------------------------------------------- */
 
 static int check_config(const struct nigh_arena_config *config)
@@ -50,15 +45,10 @@ static int check_config(const struct nigh_arena_config *config)
     uint64_t most = NIGH_ARENA_MAX / 4;
     char pool[NIGH_BYTES_TEXT], heap[NIGH_BYTES_TEXT], limit[NIGH_BYTES_TEXT];
 
-    if (config->incarnation == 0 || config->peers_max == 0 || config->peers_max > NIGH_PEERS_MAX ||
-        !power_of_two(config->ring_slots_max) || config->ring_slots_max < NIGH_RING_SLOTS_MIN ||
-        config->ring_slots_max > NIGH_RING_SLOTS_MAX) {
-        nigh_log(
-            NIGH_LOG_ERROR,
-            "shared memory for %u peers with rings of %u slots cannot be made: peers must be 1 to %u, slots "
-            "a power of two from %u to %u: mend NIGH_PEERS_MAX or NIGH_RING",
-            config->peers_max, config->ring_slots_max, NIGH_PEERS_MAX, NIGH_RING_SLOTS_MIN,
-            NIGH_RING_SLOTS_MAX);
+    if (config->incarnation == 0 || config->peers_max == 0 || config->peers_max > NIGH_PEERS_MAX) {
+        nigh_log(NIGH_LOG_ERROR,
+                 "shared memory for %u peers cannot be made: peers must be 1 to %u: mend NIGH_PEERS_MAX",
+                 config->peers_max, NIGH_PEERS_MAX);
         return -EINVAL;
     }
     if (config->pool_bytes > most || config->heap_bytes > most) {
@@ -85,12 +75,8 @@ static void lay_out(const struct nigh_arena_config *config, struct nigh_arena_he
         .flags = nigh_bell_light() ? NIGH_ARENA_FENCES : 0,
     };
     out->pairs_off = 2 * NIGH_PAGE;
-    out->rings_off = round_up(out->pairs_off + config->peers_max * sizeof(struct nigh_pair), NIGH_PAGE);
-    /* A pair that grows by doubling leaves rings behind that together are smaller than the largest. */
-    out->rings_bytes =
-        (uint64_t)config->peers_max * config->ring_slots_max * sizeof(struct nigh_slot) * UINT64_C(2);
     /* Where huge pages may be used areas begin with one; reserved space costs nothing. */
-    out->pool_off = round_up(out->rings_off + out->rings_bytes, HUGE_PAGE);
+    out->pool_off = round_up(out->pairs_off + config->peers_max * sizeof(struct nigh_pair), HUGE_PAGE);
     out->pool_bytes = round_up(config->pool_bytes, NIGH_CHUNK);
     out->heap_off = round_up(out->pool_off + out->pool_bytes, HUGE_PAGE);
     out->heap_bytes = round_up(config->heap_bytes, NIGH_PAGE);
@@ -242,7 +228,6 @@ int nigh_arena_create(const struct nigh_arena_config *config, struct nigh_arena 
         return error;
     lay_out(config, &arena.layout);
     arena.bytes = arena.layout.bytes;
-    arena.rings_next = arena.layout.rings_off;
     arena.unchecked = UNCHECKED_FIRST;
     arena.backed = nigh_os.calloc(arena.bytes / NIGH_PAGE / 64 + 1, sizeof(*arena.backed));
     if (!arena.backed) {
@@ -305,7 +290,6 @@ static void mark_backed(struct nigh_arena *arena, uint64_t from, uint64_t to)
             arena->backed[page / 64] |= UINT64_C(1) << page % 64;
         }
     }
-    arena->committed += (to - from) * NIGH_PAGE;
 }
 
 static bool fits(uint64_t bytes, uint64_t left)
@@ -334,18 +318,14 @@ static const char *stands_in_the_way(struct nigh_arena *arena, uint64_t bytes)
     return NULL;
 }
 
-static int allocate(const struct nigh_arena *arena, uint64_t offset, uint64_t bytes)
+static int allocate(int fd, uint64_t offset, uint64_t bytes)
 {
     uint64_t piece = PIECE_BYTES;
 
-    /* fallocate alone gives small pages where the policy is "advise"; a failure here is no harm, because
-     * fallocate decides. */
-    if (arena->huge && offset >= arena->layout.pool_off)
-        (void)nigh_os.madvise(arena->base + offset, bytes, NIGH_MADV_POPULATE_WRITE);
     while (bytes) {
         if (piece > bytes)
             piece = bytes;
-        if (nigh_os.fallocate(arena->fd, 0, (off_t)offset, (off_t)piece)) {
+        if (nigh_os.fallocate(fd, 0, (off_t)offset, (off_t)piece)) {
             if (errno != EINTR)
                 return -errno;
             piece = piece > 4 * NIGH_PAGE ? piece / 4 & ~(uint64_t)(NIGH_PAGE - 1) : NIGH_PAGE;
@@ -365,6 +345,29 @@ static int refuse(struct nigh_arena *arena, uint64_t bytes, const char *why)
     return -ENOMEM;
 }
 
+int nigh_arena_back(struct nigh_arena *arena, int fd, uint64_t offset, uint64_t bytes)
+{
+    const char *obstacle = stands_in_the_way(arena, bytes);
+    int error;
+
+    if (obstacle)
+        return refuse(arena, bytes, obstacle);
+    /* fallocate alone gives small pages where the policy is "advise"; a failure here is no harm, because
+     * fallocate decides. */
+    if (fd == arena->fd && arena->huge && offset >= arena->layout.pool_off)
+        (void)nigh_os.madvise(arena->base + offset, bytes, NIGH_MADV_POPULATE_WRITE);
+    error = allocate(fd, offset, bytes);
+    if (error)
+        return refuse(arena, bytes, strerror(-error));
+    arena->committed += bytes;
+    return 0;
+}
+
+void nigh_arena_unback(struct nigh_arena *arena, uint64_t bytes)
+{
+    arena->committed -= bytes;
+}
+
 int nigh_arena_commit(struct nigh_arena *arena, uint64_t offset, uint64_t bytes)
 {
     uint64_t page = offset / NIGH_PAGE, end;
@@ -379,16 +382,23 @@ int nigh_arena_commit(struct nigh_arena *arena, uint64_t offset, uint64_t bytes)
     }
     while ((page = next_page(arena->backed, page, end, false)) < end) {
         uint64_t stop = next_page(arena->backed, page, end, true);
-        uint64_t run = (stop - page) * NIGH_PAGE;
-        const char *obstacle = stands_in_the_way(arena, run);
-        int error = obstacle ? 0 : allocate(arena, page * NIGH_PAGE, run);
+        int error = nigh_arena_back(arena, arena->fd, page * NIGH_PAGE, (stop - page) * NIGH_PAGE);
 
-        if (obstacle || error)
-            return refuse(arena, run, obstacle ? obstacle : strerror(-error));
+        if (error)
+            return error;
         mark_backed(arena, page, stop);
         page = stop;
     }
     return 0;
+}
+
+struct nigh_pair *nigh_arena_pair(struct nigh_arena *arena, uint32_t index)
+{
+    uint64_t offset = arena->layout.pairs_off + (uint64_t)index * sizeof(struct nigh_pair);
+
+    if (index >= arena->layout.peers_max || nigh_arena_commit(arena, offset, sizeof(struct nigh_pair)))
+        return NULL;
+    return (struct nigh_pair *)(void *)(arena->base + offset);
 }
 
 uint64_t nigh_arena_committed(const struct nigh_arena *arena)

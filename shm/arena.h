@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* shm/arena.h - a context's own shared memory: create it, commit it, allocate rings in it; and a peer's,
- * mapped. */
+/* shm/arena.h - a context's own shared memory: create it, commit it; and a peer's, mapped. Rings are in shm/window.h. */
 #ifndef NIGH_SHM_ARENA_H
 #define NIGH_SHM_ARENA_H
 
@@ -13,7 +12,6 @@ struct nigh_arena_config {
     uint64_t job;           /* whose it is, for observers */
     uint32_t rank, ranks;
     uint32_t peers_max;              /* 1 .. NIGH_PEERS_MAX */
-    uint32_t ring_slots_max;         /* largest ring a pair may grow to: a power of two, 64 .. 65536 */
     uint64_t pool_bytes, heap_bytes; /* reserved, not committed; rounded up to chunks and pages; may be 0 */
     bool huge;                       /* ask for huge pages in pool and heap */
 };
@@ -26,12 +24,10 @@ struct nigh_arena {
     const char *huge_reason;         /* static text: why not, "" if so */
     struct nigh_arena_header layout; /* private copy */
 
-    uint64_t rings_next;     /* offset of the first never used byte of the ring area */
-    uint64_t rings_free[17]; /* by log2(slots): offset of the first free ring, 0 = none; see arena.c */
-    uint64_t *backed;        /* private: a bit for each page that has memory */
-    uint64_t committed;      /* bytes */
-    uint64_t unchecked;      /* bytes: may be committed before the limits are looked at again */
-    bool refused;            /* a commit was refused and logged */
+    uint64_t *backed;   /* private: a bit for each page that has memory */
+    uint64_t committed; /* bytes */
+    uint64_t unchecked; /* bytes: may be committed before the limits are looked at again */
+    bool refused;       /* a commit was refused and logged */
 };
 
 /*
@@ -58,12 +54,10 @@ void nigh_arena_destroy(struct nigh_arena *arena);
  */
 int nigh_arena_commit(struct nigh_arena *arena, uint64_t offset, uint64_t bytes);
 
-/* A committed, zeroed ring of `slots` (power of two, 64 .. ring_slots_max). *offset is a multiple of
- * NIGH_PAGE. The ring area holds twice the largest ring of every peer, so a pair that doubles its ring while
- * it holds the one before always finds room. -ENOMEM. */
-int nigh_arena_ring_alloc(struct nigh_arena *arena, uint32_t slots, uint64_t *offset);
-/* Back to the free list; zeroed again before it is handed out. Only when the peer no longer reads it. */
-void nigh_arena_ring_free(struct nigh_arena *arena, uint64_t offset, uint32_t slots);
+/* The same for [offset, offset + bytes) of another file of this context, in whole pages that have none yet: by the same
+ * limits, and counted here, until nigh_arena_unback() says that so many bytes are gone. */
+int nigh_arena_back(struct nigh_arena *arena, int fd, uint64_t offset, uint64_t bytes);
+void nigh_arena_unback(struct nigh_arena *arena, uint64_t bytes);
 
 /* Commits pair `index` and returns it (zeroed unless used before). NULL: -ENOMEM (logged), or index is not
  * below peers_max. */
@@ -72,7 +66,7 @@ struct nigh_pair *nigh_arena_pair(struct nigh_arena *arena, uint32_t index);
 /* Why this machine gives no huge pages to shared memory: static text; "" if it does on request. */
 const char *nigh_arena_huge_policy(void);
 
-/* Bytes of memory that the arena takes now. */
+/* Bytes of memory that the arena, and what was backed with it, takes now. */
 uint64_t nigh_arena_committed(const struct nigh_arena *arena);
 
 static inline struct nigh_arena_state *nigh_arena_state(const struct nigh_arena *arena)

@@ -149,6 +149,8 @@ int nigh_exchange_introduce(struct nigh_exchange *exchange, enum nigh_wire_kind 
                             const struct nigh_identity *to)
 {
     const struct nigh_rendezvous *rendezvous = exchange->rendezvous;
+    const int fds[NIGH_WIRE_FDS] = {rendezvous->arena_fd, rendezvous->doorbell_fd, exchange->window_fd,
+                                    rendezvous->event_fd};
     struct nigh_hello self = rendezvous->self;
     struct nigh_wire message;
 
@@ -161,8 +163,8 @@ int nigh_exchange_introduce(struct nigh_exchange *exchange, enum nigh_wire_kind 
     }
     if (kind == NIGH_WIRE_ANSWER && exchange->rely)
         message.flags = NIGH_WIRE_KEEP;
-    message.fds = rendezvous->fd_count;
-    return nigh_wire_send(exchange->fd, &message, rendezvous->fds);
+    message.fds = rendezvous->event_fd < 0 ? NIGH_WIRE_FDS - 1 : NIGH_WIRE_FDS;
+    return nigh_wire_send(exchange->fd, &message, fds);
 }
 
 void nigh_exchange_close_fds(const int *fds)
@@ -174,8 +176,11 @@ void nigh_exchange_close_fds(const int *fds)
 int nigh_exchange_attach(struct nigh_exchange *exchange, const struct nigh_wire *message, const int *fds)
 {
     struct nigh_rendezvous *rendezvous = exchange->rendezvous;
-    struct nigh_attach attach = {
-        .arena_fd = fds[0], .doorbell_fd = fds[1], .event_fd = fds[2], .pid = (int)exchange->pid};
+    struct nigh_attach attach = {.arena_fd = fds[0],
+                                 .doorbell_fd = fds[1],
+                                 .window_fd = fds[2],
+                                 .event_fd = fds[3],
+                                 .pid = (int)exchange->pid};
     int error;
 
     nigh_wire_hello(message, &attach.hello);
@@ -285,7 +290,7 @@ void nigh_exchange_log_full(struct nigh_rendezvous *rendezvous)
     rendezvous->full_logged = true;
     nigh_os.getrlimit(RLIMIT_NOFILE, &limit);
     nigh_log(NIGH_LOG_ERROR,
-             "no file descriptor is left to attach a peer: the process may have %llu, and a peer takes one, "
-             "while it attaches up to five: raise the limit (ulimit -n, or fs.file-max of the machine)",
+             "no file descriptor is left to attach a peer: the process may have %llu, and a peer takes two, "
+             "while it attaches up to seven: raise the limit (ulimit -n, or fs.file-max of the machine)",
              (unsigned long long)limit.rlim_cur);
 }

@@ -39,6 +39,7 @@ struct nigh_exchange {
     uint64_t pause_ns; /* before the next try */
     struct nigh_identity to;
     uint32_t index; /* under which we know the other */
+    int window_fd;  /* of our ring to it: the cookie's */
     void *cookie;
     struct nigh_watch *watch; /* until it is in the table */
     bool rely;                /* our watch needs the socket's hang-up */
@@ -47,9 +48,8 @@ struct nigh_exchange {
 };
 
 struct nigh_rendezvous {
-    struct nigh_hello self; /* index: filled in for each message */
-    int fds[NIGH_WIRE_FDS];
-    uint32_t fd_count;
+    struct nigh_hello self;              /* index: filled in for each message */
+    int arena_fd, doorbell_fd, event_fd; /* event_fd: -1: none */
     const struct nigh_rendezvous_events *events;
     void *user;
     struct nigh_name name;

@@ -106,7 +106,8 @@ static int find_record(struct nigh_exchange *exchange, const struct nigh_wire *m
     struct nigh_hello hello;
 
     nigh_wire_hello(message, &hello);
-    return rendezvous->events->greeted(rendezvous->user, &hello, &exchange->index, &exchange->cookie);
+    return rendezvous->events->greeted(rendezvous->user, &hello, &exchange->index, &exchange->window_fd,
+                                       &exchange->cookie);
 }
 
 /* A dialler has one dial for a peer: if it comes again, its earlier attempt is over, however that ended. */

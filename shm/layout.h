@@ -14,6 +14,7 @@
  * The arena: one memfd a context, sealed (SHRINK, GROW, FUTURE_WRITE, SEAL) before its descriptor leaves. Its
  * owner alone maps it writable; peers map it read-only. All of it is reserved, pages are committed
  * (fallocate) before they are first written. What is committed stays so: FUTURE_WRITE refuses to punch holes.
+ * It goes to every peer.
  *
  *   0          header  struct nigh_arena_header      written once, before the descriptor leaves
  *   4 KiB      state   struct nigh_arena_state       written when the owner goes to sleep and wakes, and when
@@ -21,9 +22,20 @@
  *   + 128      note    struct nigh_arena_note        what the owner waits for: when its host says so
  *   + 256      counts  struct nigh_arena_counters    what it has done: for observers, nothing depends on it
  *   pairs_off  pairs   struct nigh_pair [peers_max]  one for each peer this context knows, by its own index
- *   rings_off  rings   rings of struct nigh_slot     allocated when a pair first talks
  *   pool_off   pool    chunks for large messages     in rotation among all pairs
  *   heap_off   heap    the program's own buffers     read in place by peers
+ *
+ * The window: one memfd for each directed pair, made by its sender, sealed (SHRINK, GROW, SEAL), handed to that one peer.
+ * Reserved when the endpoint is made, committed as it is used (shm/window.h).
+ *
+ *   0          ring    struct nigh_slot [64]         when the pair first talks
+ *   4 KiB      ring    struct nigh_slot [NIGH_RING]  when the first was full; not there if NIGH_RING is 64
+ *
+ * Its reader maps it writable, too, and never writes it. A line that is read through a read-only mapping stays shared with
+ * its writer, whose next store to it then waits; through a writable one it moves to the reader, and stores to lines that
+ * are elsewhere are fetched side by side (docs/rationale.md, "What a read-only mapping costs"). What the mapping gives away
+ * is little: the sender reads nothing out of the window, and nobody else has it, so a stray store of the reader can damage
+ * only messages on their way to the reader itself.
  *
  * Who may write what:
  *
@@ -33,14 +45,16 @@
  *   pair[i].consumed, .cold,   owner, as receiver from i   peer i, as sender
  *     .read_cost, .reading
  *   pair[i].ring, .closed      owner, as sender to i       peer i, as receiver
- *   ring of pair i, chunks     owner, as sender to i       peer i, as receiver
+ *   chunks                     owner, as sender to i       peer i, as receiver
+ *   window to i                owner, as sender to i;      peer i, as receiver
+ *                              peer i could, and does not
  *   heap                       owner's program             peers that were sent a reference
  *   doorbell (own memfd,       every peer and the owner    the owner
  *     SHRINK, GROW, SEAL)
  */
 
 #define NIGH_ARENA_MAGIC    UINT64_C(0x31616e6572612d6e) /* "n-arena1" */
-#define NIGH_LAYOUT_VERSION 2u
+#define NIGH_LAYOUT_VERSION 3u
 #define NIGH_LINE           64u
 #define NIGH_PAGE           4096u
 
@@ -61,7 +75,6 @@ struct nigh_arena_header {
     uint64_t bytes;       /* of the whole arena; must equal the file's size */
     uint64_t incarnation; /* random, of this context */
     uint64_t pairs_off;
-    uint64_t rings_off, rings_bytes;
     uint64_t pool_off, pool_bytes;
     uint64_t heap_off, heap_bytes;
     uint32_t flags; /* NIGH_ARENA_* */
@@ -71,7 +84,7 @@ struct nigh_arena_header {
     /* Whose it is: for observers. Peers have been told by the greeting, and do not look here. */
     uint64_t job;
     uint32_t rank, ranks;
-    uint64_t reserved;
+    uint64_t reserved[3];
 };
 static_assert(sizeof(struct nigh_arena_header) == 128, "arena header");
 
@@ -152,7 +165,8 @@ struct nigh_pair {
      * ever; both wrap. */
     uint64_t read_cost[6];
 
-    uint64_t ring; /* our ring to the peer: arena offset / NIGH_PAGE << 8 | log2(slots); 0 = none yet */
+    uint64_t
+        ring; /* our ring to the peer: offset in its window / NIGH_PAGE << 8 | log2(slots); 0 = none yet */
     /* odd: we have left this peer; what is in the ring can still be read. Counts on when the index is used again, so
      * that a peer which looks late still sees that its own use is over */
     uint32_t closed;

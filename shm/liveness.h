@@ -27,7 +27,7 @@ bool nigh_liveness_ended(int pidfd);
 bool nigh_liveness_hung_up(int socket);
 
 /* Raises the process's soft limit of descriptors to its hard limit, once a process: a peer takes one for its
- * pidfd. Cannot fail: the limit that remains is logged where it is met. */
+ * pidfd and one for the window of our ring to it. Cannot fail: the limit that remains is logged where it is met. */
 void nigh_liveness_raise_limit(void);
 
 #endif

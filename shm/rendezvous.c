@@ -81,8 +81,9 @@ static void fill_in(struct nigh_rendezvous *rendezvous, const struct nigh_rendez
 {
     *rendezvous = (struct nigh_rendezvous){
         .self = {.self = config->self, .peers_max = config->peers_max, .ranks = config->ranks},
-        .fds = {config->arena_fd, config->doorbell_fd, config->event_fd},
-        .fd_count = config->event_fd < 0 ? 2 : 3,
+        .arena_fd = config->arena_fd,
+        .doorbell_fd = config->doorbell_fd,
+        .event_fd = config->event_fd,
         .events = config->events,
         .user = config->user,
         .listener = {.fd = -1},
@@ -230,7 +231,7 @@ static void settle(struct nigh_rendezvous *rendezvous)
 }
 
 int nigh_rendezvous_dial(struct nigh_rendezvous *rendezvous, const struct nigh_identity *to, uint32_t index,
-                         void *cookie)
+                         int window_fd, void *cookie)
 {
     struct nigh_exchange *exchange = nigh_exchange_create(rendezvous, NIGH_DIALLING);
 
@@ -238,6 +239,7 @@ int nigh_rendezvous_dial(struct nigh_rendezvous *rendezvous, const struct nigh_i
         return -ENOMEM;
     exchange->to = *to;
     exchange->index = index;
+    exchange->window_fd = window_fd;
     exchange->cookie = cookie;
     exchange->pause_ns = NIGH_RETRY_FIRST_NS;
     nigh_dial_try(exchange);

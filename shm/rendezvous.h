@@ -20,7 +20,8 @@ struct nigh_identity {
     uint32_t rank;
 };
 
-/* What one side tells the other: sent with its descriptors arena, doorbell and, if it has one, eventfd. */
+/* What one side tells the other: sent with its descriptors arena, doorbell, the window of
+ * its ring to the listener and, if it has one, eventfd. */
 struct nigh_hello {
     struct nigh_identity self;
     uint32_t index;     /* under which the speaker knows the listener in its own pairs */
@@ -32,16 +33,18 @@ struct nigh_hello {
  * descriptors belong to the callee, which closes or keeps them. */
 struct nigh_attach {
     struct nigh_hello hello;
-    int arena_fd, doorbell_fd, event_fd; /* event_fd: -1 if it has none */
-    int pid;                             /* 0 if not visible from here */
+    int arena_fd, doorbell_fd, window_fd, event_fd; /* event_fd: -1 if it has none */
+    int pid;                                        /* 0 if not visible from here */
 };
 
 /* Called from nigh_rendezvous_progress() only. */
 struct nigh_rendezvous_events {
     /* Somebody greets us. Returns 0 and *index, under which we will know it: a record that exists already
      * (matched by incarnation, or by job and rank if we are dialling it), or a new one; *cookie is the
-     * record. Negative: refuse; -EAGAIN: not now, the dialler tries again by itself. */
-    int (*greeted)(void *user, const struct nigh_hello *hello, uint32_t *index, void **cookie);
+     * record, *window_fd the descriptor that is for this peer alone: it stays the callee's, and open until
+     * forget(). Negative: refuse; -EAGAIN: not now, the dialler tries again by itself. */
+    int (*greeted)(void *user, const struct nigh_hello *hello, uint32_t *index, int *window_fd,
+                   void **cookie);
     /* The exchange with `cookie` is complete; may come twice for one pair when both dialled: the second is
      * dropped by the callee (it closes the descriptors and returns 0). Returns 0 if it took the attach,
      * negative to tell the other side off: it has then closed the descriptors too, and no failed() follows. */
@@ -80,12 +83,13 @@ void nigh_rendezvous_address(const struct nigh_rendezvous *rendezvous, struct ni
 int nigh_rendezvous_parse(const struct nigh_rendezvous *rendezvous, const struct nigh_address *address,
                           struct nigh_identity *out);
 
-/* Starts greeting `to`; we know it as `index`. Ends in attached() or failed(). A name that nobody listens on
+/* Starts greeting `to`; we know it as `index`, and hand it `window_fd`, which stays the caller's and open
+ * until forget(). Ends in attached() or failed(). A name that nobody listens on
  * is tried again (1 ms, doubling to 100 ms) if to->incarnation is 0, else it fails with -ECONNREFUSED: an
  * address names a context that was open when it was written. So does an answer from another incarnation.
  * -ENOMEM, nothing begun then. */
 int nigh_rendezvous_dial(struct nigh_rendezvous *rendezvous, const struct nigh_identity *to, uint32_t index,
-                         void *cookie);
+                         int window_fd, void *cookie);
 /* Forgets dials, exchanges and the watch of `cookie`; no event for it comes any more. The watch of the other
  * process (pidfd; the kept socket's hang-up where pidfd cannot be had; none within one process) begins at
  * attached(). */

@@ -80,9 +80,7 @@ static int check_areas(const struct nigh_arena_header *header)
     pairs = (pairs + NIGH_PAGE - 1) & ~(uint64_t)(NIGH_PAGE - 1);
     if (!area_fits(header->pairs_off, pairs, 2 * NIGH_PAGE, end))
         return broken("its pairs are not where they can be");
-    if (!area_fits(header->rings_off, header->rings_bytes, header->pairs_off + pairs, end))
-        return broken("its rings are not where they can be");
-    if (!area_fits(header->pool_off, header->pool_bytes, header->rings_off + header->rings_bytes, end))
+    if (!area_fits(header->pool_off, header->pool_bytes, header->pairs_off + pairs, end))
         return broken("its pool is not where it can be");
     if (!area_fits(header->heap_off, header->heap_bytes, header->pool_off + header->pool_bytes, end))
         return broken("its heap is not where it can be");
@@ -103,7 +101,8 @@ static int check_header(const struct nigh_arena_header *header, uint64_t bytes, 
     if (header->peers_max == 0 || header->peers_max > NIGH_PEERS_MAX)
         return broken_value("its number of peers is out of range (from 1)", header->peers_max, NIGH_PEERS_MAX,
                             " at most");
-    if (header->flags & ~NIGH_ARENA_FENCES || header->reserved0 || header->reserved)
+    if (header->flags & ~NIGH_ARENA_FENCES || header->reserved0 || header->reserved[0] ||
+        header->reserved[1] || header->reserved[2])
         return broken("reserved fields of its header are not zero");
     return check_areas(header);
 }

@@ -11,8 +11,8 @@ static_assert(sizeof(struct nigh_wire) == 80, "no padding: every byte that is se
 
 #define PEERS_LIMIT 65536u /* of struct nigh_open */
 
-/* A control buffer of CMSG_SPACE() bytes has room for one more descriptor behind an odd number, which the kernel
- * would use; its length is therefore given as CMSG_LEN(). */
+/* A control buffer of CMSG_SPACE() bytes may have room for one more descriptor, which the kernel would use; its length is
+ * therefore given as CMSG_LEN(). */
 union control {
     struct cmsghdr header;
     char bytes[CMSG_SPACE(NIGH_WIRE_FDS * sizeof(int))];
@@ -96,7 +96,8 @@ static unsigned take_fds(struct msghdr *header, int fds[NIGH_WIRE_FDS])
 static bool speaker_is_sound(const struct nigh_wire *m)
 {
     return m->incarnation != 0 && m->peers_max > 0 && m->peers_max <= PEERS_LIMIT &&
-           m->index < m->peers_max && m->ranks > 0 && m->rank < m->ranks && (m->fds == 2 || m->fds == 3);
+           m->index < m->peers_max && m->ranks > 0 && m->rank < m->ranks &&
+           (m->fds == NIGH_WIRE_FDS - 1 || m->fds == NIGH_WIRE_FDS);
 }
 
 static bool no_speaker(const struct nigh_wire *m)

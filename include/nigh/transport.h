@@ -572,10 +572,10 @@ struct nigh_ops {
      * again gives the same endpoint, and as many disconnects are needed; `source` of the first call stays.
      * Never waits. Errors: -ERANGE rank outside of the job; -EINVAL neither or both of rank and address;
      * -EBADMSG the address is not one of nigh's (garbage, another version); -EHOSTUNREACH the address is of
-     * another machine or boot; -EACCES of another user; -ENOSPC more than peers_max (logged); -ENOMEM. A peer
-     * named by rank that never opens stays CONNECTING; one named by the address of a context that was closed
-     * becomes PEER_CLOSED. A peer of another job can be named by that job and its rank there: a service whose
-     * job is a number that all know.
+     * another machine or boot; -EACCES of another user; -ENOSPC more than peers_max (logged); -EMFILE no file
+     * descriptor left (logged); -ENOMEM. A peer named by rank that never opens stays CONNECTING; one named by
+     * the address of a context that was closed becomes PEER_CLOSED. A peer of another job can be named by that
+     * job and its rank there: a service whose job is a number that all know.
      */
     int (*connect)(struct nigh_context *context, const struct nigh_connect *to, struct nigh_endpoint **out);
 

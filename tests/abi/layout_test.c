@@ -447,7 +447,7 @@ static const struct place abi[] = {
 
 static const struct constant layout_constants[] = {
     CONSTANT(NIGH_ARENA_MAGIC, UINT64_C(0x31616e6572612d6e)),
-    CONSTANT(NIGH_LAYOUT_VERSION, 2),
+    CONSTANT(NIGH_LAYOUT_VERSION, 3),
     CONSTANT(NIGH_LINE, 64),
     CONSTANT(NIGH_PAGE, 4096),
     CONSTANT(NIGH_PEERS_MAX, 65536),
@@ -473,19 +473,17 @@ static const struct place layout[] = {
     FIELD(nigh_arena_header, bytes, 16, 8),
     FIELD(nigh_arena_header, incarnation, 24, 8),
     FIELD(nigh_arena_header, pairs_off, 32, 8),
-    FIELD(nigh_arena_header, rings_off, 40, 8),
-    FIELD(nigh_arena_header, rings_bytes, 48, 8),
-    FIELD(nigh_arena_header, pool_off, 56, 8),
-    FIELD(nigh_arena_header, pool_bytes, 64, 8),
-    FIELD(nigh_arena_header, heap_off, 72, 8),
-    FIELD(nigh_arena_header, heap_bytes, 80, 8),
-    FIELD(nigh_arena_header, flags, 88, 4),
-    FIELD(nigh_arena_header, reserved0, 92, 4),
-    FIELD(nigh_arena_header, nonce_address, 96, 8),
-    FIELD(nigh_arena_header, job, 104, 8),
-    FIELD(nigh_arena_header, rank, 112, 4),
-    FIELD(nigh_arena_header, ranks, 116, 4),
-    FIELD(nigh_arena_header, reserved, 120, 8),
+    FIELD(nigh_arena_header, pool_off, 40, 8),
+    FIELD(nigh_arena_header, pool_bytes, 48, 8),
+    FIELD(nigh_arena_header, heap_off, 56, 8),
+    FIELD(nigh_arena_header, heap_bytes, 64, 8),
+    FIELD(nigh_arena_header, flags, 72, 4),
+    FIELD(nigh_arena_header, reserved0, 76, 4),
+    FIELD(nigh_arena_header, nonce_address, 80, 8),
+    FIELD(nigh_arena_header, job, 88, 8),
+    FIELD(nigh_arena_header, rank, 96, 4),
+    FIELD(nigh_arena_header, ranks, 100, 4),
+    FIELD(nigh_arena_header, reserved, 104, 24),
 
     STRUCT(nigh_arena_state, 64),
     FIELD(nigh_arena_state, asleep, 0, 4),
@@ -626,7 +624,7 @@ static const struct constant greeting_constants[] = {
     CONSTANT(NIGH_WIRE_DONE, 4),
     CONSTANT(NIGH_WIRE_BYE, 5),
     CONSTANT(NIGH_WIRE_KEEP, 1),
-    CONSTANT(NIGH_WIRE_FDS, 3),
+    CONSTANT(NIGH_WIRE_FDS, 4),
 };
 
 static const struct place greeting[] = {
@@ -658,8 +656,10 @@ struct look {
     uint64_t is;
 };
 static const struct look layout_looks[] = {{1, UINT64_C(0xe52b4a879d5e7577)},
-                                           {2, UINT64_C(0x1db76b6598367b0b)}};
-static const struct look greeting_looks[] = {{1, UINT64_C(0xb2ac7a01926d8468)}};
+                                           {2, UINT64_C(0x1db76b6598367b0b)},
+                                           {3, UINT64_C(0xa72b58a7f0b09d55)}};
+static const struct look greeting_looks[] = {{1, UINT64_C(0xb2ac7a01926d8468)},
+                                             {2, UINT64_C(0x8b87eb40def88b4f)}};
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 

@@ -85,30 +85,37 @@ static bool ready_or_refused(struct fault_pair *pair, unsigned sides)
     return ready;
 }
 
-/* While they are short a connection waits or is refused; nobody is harmed, and once there are some it is made. */
+/* While they are short a connection waits or is refused, or cannot be begun; nobody is harmed, and once there are some it is
+ * made. */
 static int connect_with_few(void *data)
 {
     unsigned left = *(unsigned *)data;
     struct fault_held before = fault_held();
     struct fault_pair pair;
-    bool ready;
+    const struct nigh_connect to = {.size = sizeof(to), .rank = 1, .source = NIGH_SOURCE_NONE};
+    bool begun, ready;
+    int rc;
 
     limit(RLIMIT_NOFILE, 512);
     WANT_INT(fault_open(0, &pair.context[0]), 0);
     WANT_INT(fault_open(1, &pair.context[1]), 0);
     fault_fds_eat(left);
-    pair.to[0] = fault_connect(pair.context[0], 1);
-    ready = ready_or_refused(&pair, 1);
+    rc = fault_ops()->connect(pair.context[0], &to, &pair.to[0]);
+    WANT(rc == 0 || rc == -EMFILE);
+    begun = rc == 0;
+    ready = begun && ready_or_refused(&pair, 1);
     if (!ready) {
         WANT(fault_lines() >= 1);
         WANT_SAID("descriptor");
         WANT_SAID("ulimit -n");
     }
     fault_fds_give();
-    if (fault_state(pair.context[0], pair.to[0]) > NIGH_READY) {
+    if (begun && fault_state(pair.context[0], pair.to[0]) > NIGH_READY) {
         WANT_INT(fault_ops()->disconnect(pair.to[0]), 0);
-        pair.to[0] = fault_connect(pair.context[0], 1);
+        begun = false;
     }
+    if (!begun)
+        pair.to[0] = fault_connect(pair.context[0], 1);
     pair.to[1] = fault_connect(pair.context[1], 0);
     WANT(fault_until(&pair, 0, NIGH_READY, 100000));
     WANT(fault_until(&pair, 1, NIGH_READY, 100000));

@@ -24,9 +24,9 @@
 
 enum { RANKS_MAX = 256, ROOM = 5000, SECONDS = 300, IDLE_PAIR = 256, TAG = 70 };
 
-/* Beside what each peer costs (a pidfd): listener, timer, epoll sets, arena, bell, the service's eventfd, attaches that
+/* Beside what each peer costs (a pidfd and the window of our ring to it): listener, timer, epoll sets, arena, bell, the service's eventfd, attaches that
  * are closed a moment later. */
-enum { PEER_FDS = 1, OWN_FDS = 16 };
+enum { PEER_FDS = 2, OWN_FDS = 16 };
 
 struct figures {
     uint64_t connected_ms, exchanged_ms, told_ms;
@@ -116,6 +116,20 @@ static uint64_t memory_of_files(void)
     if (folder)
         closedir(folder);
     return bytes;
+}
+
+/* How many mappings of files of that name this process could write through. */
+static uint32_t writable(const char *name)
+{
+    FILE *maps = fopen("/proc/self/maps", "r");
+    char line[512], rights[8];
+    uint32_t count = 0;
+
+    while (maps && fgets(line, sizeof(line), maps))
+        count += strstr(line, name) && sscanf(line, "%*x-%*x %7s", rights) == 1 && rights[1] == 'w';
+    if (maps)
+        fclose(maps);
+    return count;
 }
 
 /* Does the kernel know a socket of this job? */
@@ -314,6 +328,9 @@ static void connect_all(struct rank *me, struct figures *out)
     out->idle = committed(me);
     WANT_AT_MOST(out->idle - out->opened, (long long)(IDLE_PAIR * (scene->ranks - 1)));
     WANT(has_names(me->job), true); /* else their absence in the end says nothing */
+    /* Of the others' memory a rank can write the bells, and the windows of the rings to it: of each pair, besides its own. */
+    WANT(writable("/memfd:nigh-arena"), 1);
+    WANT(writable("/memfd:nigh-ring"), 2 * (scene->ranks - 1));
     out->fds_connected = descriptors();
     WANT_AT_MOST(out->fds_connected - out->fds_before, (long long)(PEER_FDS * (scene->ranks - 1) + OWN_FDS));
 }

@@ -2,6 +2,7 @@
 /* tests/support/foe.c - an arena, a doorbell and a rendezvous, and no transport above them. */
 #include "tests/support/foe.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,10 +18,13 @@ static void must(int rc, const char *what)
     abort();
 }
 
-static int greeted(void *user, const struct nigh_hello *hello, uint32_t *index, void **cookie)
+static int greeted(void *user, const struct nigh_hello *hello, uint32_t *index, int *window_fd, void **cookie)
 {
+    const struct foe *foe = user;
+
     (void)hello;
     *index = 0;
+    *window_fd = foe->window.fd;
     *cookie = user;
     return 0;
 }
@@ -32,6 +36,7 @@ static int attached(void *user, void *cookie, const struct nigh_attach *attach)
     (void)cookie;
     if (!foe->attached) {
         must(nigh_view_map(attach->arena_fd, attach->hello.self.incarnation, &foe->view), "view");
+        must(nigh_window_map(attach->window_fd, &foe->theirs), "window");
         must(nigh_bell_map(attach->doorbell_fd, -1, &foe->victim), "doorbell");
         foe->their_index = attach->hello.index;
         foe->own = (const void *)(foe->view.base + foe->view.layout.pairs_off +
@@ -41,6 +46,7 @@ static int attached(void *user, void *cookie, const struct nigh_attach *attach)
     }
     close(attach->arena_fd);
     close(attach->doorbell_fd);
+    close(attach->window_fd);
     if (attach->event_fd >= 0)
         close(attach->event_fd);
     return 0;
@@ -66,7 +72,6 @@ void foe_open(struct foe *foe, uint64_t job, uint32_t rank, uint64_t incarnation
     struct nigh_arena_config arena = {
         .incarnation = incarnation ? incarnation : UINT64_C(0xf0e) << 32 | rank,
         .peers_max = 64,
-        .ring_slots_max = 4096,
         .pool_bytes = FOE_POOL,
         .heap_bytes = FOE_HEAP,
     };
@@ -85,6 +90,7 @@ void foe_open(struct foe *foe, uint64_t job, uint32_t rank, uint64_t incarnation
     foe->incarnation = arena.incarnation;
     must(nigh_arena_create(&arena, &foe->arena), "arena");
     must(nigh_bell_create(64, false, &foe->bell), "doorbell");
+    must(nigh_window_create(4096, &foe->window), "window");
     foe->pair = nigh_arena_pair(&foe->arena, 0);
     must(nigh_arena_commit(&foe->arena, foe->arena.layout.pool_off, FOE_POOL), "pool");
     must(nigh_arena_commit(&foe->arena, foe->arena.layout.heap_off, FOE_HEAP), "heap");
@@ -98,10 +104,12 @@ void foe_close(struct foe *foe)
 {
     nigh_rendezvous_close(foe->rendezvous);
     if (foe->attached) {
+        nigh_window_unmap(&foe->theirs);
         nigh_view_unmap(&foe->view);
         nigh_bell_close(&foe->victim);
     }
     nigh_bell_close(&foe->bell);
+    nigh_window_close(&foe->window, &foe->arena);
     nigh_arena_destroy(&foe->arena);
 }
 
@@ -109,7 +117,7 @@ void foe_dial(struct foe *foe, uint32_t rank)
 {
     struct nigh_identity to = {.job = foe->job, .rank = rank};
 
-    must(nigh_rendezvous_dial(foe->rendezvous, &to, 0, foe), "dial");
+    must(nigh_rendezvous_dial(foe->rendezvous, &to, 0, foe->window.fd, foe), "dial");
 }
 
 void foe_progress(struct foe *foe)
@@ -121,9 +129,9 @@ void foe_ring(struct foe *foe, uint32_t slots)
 {
     uint64_t offset;
 
-    must(nigh_arena_ring_alloc(&foe->arena, slots, &offset), "ring");
-    nigh_ring_tx_use(&foe->tx, foe->arena.base + offset, slots, 0);
-    foe->ring_word = offset / NIGH_PAGE << 8 | (31 - (uint32_t)__builtin_clz(slots));
+    must(nigh_window_take(&foe->window, &foe->arena, slots, &offset), "ring");
+    nigh_ring_tx_use(&foe->tx, foe->window.base + offset, slots, 0);
+    foe->ring_word = nigh_window_word(offset, slots);
     nigh_store_release(&foe->pair->ring, foe->ring_word, DIRECTORY_SET);
 }
 
@@ -170,6 +178,15 @@ uint64_t foe_heap(struct foe *foe)
     return foe->arena.layout.heap_off;
 }
 
+static void hear(struct foe *foe, uint64_t word)
+{
+    uint32_t slots;
+    const void *memory = nigh_window_ring(&foe->theirs, word, &slots);
+
+    must(memory ? 0 : -EPROTO, "the victim's ring");
+    nigh_ring_rx_use(&foe->rx, memory, slots);
+}
+
 bool foe_receive(struct foe *foe, struct nigh_slot *out)
 {
     uint64_t head, word;
@@ -178,7 +195,7 @@ bool foe_receive(struct foe *foe, struct nigh_slot *out)
         word = nigh_load_acquire(&foe->own->ring, DIRECTORY_GET);
         if (!word)
             return false;
-        nigh_ring_rx_use(&foe->rx, foe->view.base + (word >> 8) * NIGH_PAGE, 1u << (word & 0xff));
+        hear(foe, word);
     }
     head = nigh_ring_peek(&foe->rx);
     if (!head)
@@ -187,6 +204,6 @@ bool foe_receive(struct foe *foe, struct nigh_slot *out)
     nigh_ring_advance(&foe->rx, nigh_slots_for(nigh_head_bytes(head)));
     nigh_ring_return(&foe->rx);
     if (nigh_head_kind(head) == NIGH_K_MOVE)
-        nigh_ring_rx_use(&foe->rx, foe->view.base + (out->tag >> 8) * NIGH_PAGE, 1u << (out->tag & 0xff));
+        hear(foe, out->tag);
     return true;
 }

@@ -8,12 +8,15 @@
 #include "shm/arena.h"
 #include "shm/doorbell.h"
 #include "shm/rendezvous.h"
+#include "shm/window.h"
 
 struct foe {
     struct nigh_arena arena;
     struct nigh_bell bell; /* its own */
     struct nigh_rendezvous *rendezvous;
     struct nigh_view view;       /* the victim's arena */
+    struct nigh_window window;   /* of its ring to the victim */
+    struct nigh_window theirs;   /* of the victim's ring to it */
     struct nigh_bell victim;     /* the victim's doorbell */
     struct nigh_pair *pair;      /* its lines about the victim, index 0 */
     const struct nigh_pair *own; /* the victim's lines about it */

@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-static const char arena_mark[] = "arena", doorbell_mark[] = "doorbell";
+static const char arena_mark[] = "arena", doorbell_mark[] = "doorbell", window_mark[] = "window";
 
 struct mark {
     char what[16];
@@ -44,7 +44,7 @@ static struct peer *new_peer(struct party *party, const struct nigh_identity *wh
 
         if (peer->used)
             continue;
-        *peer = (struct peer){.used = true, .who = *who, .fds = {-1, -1, -1}};
+        *peer = (struct peer){.used = true, .who = *who, .fds = {-1, -1, -1, -1}};
         return peer;
     }
     return NULL;
@@ -63,7 +63,7 @@ static struct peer *known_peer(struct party *party, const struct nigh_identity *
     return NULL;
 }
 
-static int greeted(void *user, const struct nigh_hello *hello, uint32_t *index, void **cookie)
+static int greeted(void *user, const struct nigh_hello *hello, uint32_t *index, int *window_fd, void **cookie)
 {
     struct party *party = user;
     struct peer *peer;
@@ -77,6 +77,7 @@ static int greeted(void *user, const struct nigh_hello *hello, uint32_t *index, 
     if (!peer)
         return -ENOSPC;
     *index = (uint32_t)(peer - party->peers);
+    *window_fd = party->window_fd;
     *cookie = peer;
     return 0;
 }
@@ -85,6 +86,7 @@ static void close_attach(const struct nigh_attach *attach)
 {
     close(attach->arena_fd);
     close(attach->doorbell_fd);
+    close(attach->window_fd);
     if (attach->event_fd >= 0)
         close(attach->event_fd);
 }
@@ -108,15 +110,17 @@ static int attached(void *user, void *cookie, const struct nigh_attach *attach)
     peer->pid = attach->pid;
     peer->fds[0] = attach->arena_fd;
     peer->fds[1] = attach->doorbell_fd;
-    peer->fds[2] = attach->event_fd;
+    peer->fds[2] = attach->window_fd;
+    peer->fds[3] = attach->event_fd;
     peer->fds_are_right = is_marked(peer->fds[0], arena_mark, incarnation) &&
-                          is_marked(peer->fds[1], doorbell_mark, incarnation);
+                          is_marked(peer->fds[1], doorbell_mark, incarnation) &&
+                          is_marked(peer->fds[2], window_mark, incarnation);
     return 0;
 }
 
 static void close_peer(struct peer *peer)
 {
-    for (unsigned i = 0; i < 3; i++) {
+    for (unsigned i = 0; i < 4; i++) {
         if (peer->fds[i] >= 0)
             close(peer->fds[i]);
         peer->fds[i] = -1;
@@ -164,6 +168,7 @@ int party_open(struct party *party, uint64_t job, uint32_t rank, const char *dir
         .events = &events,
         .user = party,
     };
+    party->window_fd = marked_file(window_mark, incarnation);
     error = nigh_rendezvous_open(config, &party->rendezvous);
     if (error) {
         party->rendezvous = NULL;
@@ -180,6 +185,7 @@ static void close_own(struct party *party)
     }
     close(party->config.arena_fd);
     close(party->config.doorbell_fd);
+    close(party->window_fd);
     if (party->config.event_fd >= 0)
         close(party->config.event_fd);
 }
@@ -204,7 +210,8 @@ struct peer *party_dial(struct party *party, uint32_t rank, uint64_t incarnation
     if (!peer)
         abort();
     peer->dialling = true;
-    if (nigh_rendezvous_dial(party->rendezvous, &to, (uint32_t)(peer - party->peers), peer) == 0)
+    if (nigh_rendezvous_dial(party->rendezvous, &to, (uint32_t)(peer - party->peers), party->window_fd,
+                             peer) == 0)
         return peer;
     peer->used = false;
     return NULL;

@@ -16,8 +16,8 @@ struct peer {
     bool attached;
     uint32_t their_index;
     int pid;
-    int fds[3];
-    bool fds_are_right; /* the arena and the doorbell that came are those of who says so */
+    int fds[4];         /* arena, doorbell, window, eventfd */
+    bool fds_are_right; /* the first three that came are those of who says so */
     unsigned attaches, failures, deaths;
     int error; /* of the last failure */
 };
@@ -26,6 +26,7 @@ struct party {
     struct nigh_rendezvous *rendezvous;
     struct nigh_rendezvous_config config;
     struct peer peers[PARTY_PEERS];
+    int window_fd;                      /* for whoever comes: an endpoint layer has one for each peer */
     int refuse_greeting, refuse_attach; /* what the callbacks return instead of 0 */
     bool forget_in_callback;
     unsigned greetings;

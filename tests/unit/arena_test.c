@@ -37,7 +37,6 @@
 static const struct nigh_arena_config small = {
     .incarnation = 0x1234567890abcdef,
     .peers_max = 100,
-    .ring_slots_max = 512,
     .pool_bytes = 4 * MIB,
     .heap_bytes = 64 * MIB,
 };
@@ -96,9 +95,7 @@ static void header_says_what_lies_where(void **state)
     assert_int_equal(header->incarnation, small.incarnation);
     assert_int_equal(header->peers_max, 100);
     assert_int_equal(header->pairs_off, 8192);
-    assert_int_equal(header->rings_off, 8192 + 16384);
-    assert_int_equal(header->rings_bytes, 2 * 100 * 512 * 64);
-    assert_true(header->pool_off >= header->rings_off + header->rings_bytes);
+    assert_true(header->pool_off >= 8192 + 100 * 128);
     assert_int_equal(header->pool_off % (2 * MIB), 0);
     assert_int_equal(header->pool_bytes, 4 * MIB);
     assert_true(header->heap_off >= header->pool_off + header->pool_bytes);
@@ -139,10 +136,9 @@ static void reservation_takes_no_memory(void **state)
 
     (void)state;
     config.peers_max = NIGH_PEERS_MAX;
-    config.ring_slots_max = NIGH_RING_SLOTS_MAX;
     config.heap_bytes = 1024 * GIB;
     arena = create(&config);
-    assert_true(arena.bytes > 1500 * GIB);
+    assert_true(arena.bytes > 1024 * GIB);
     assert_int_equal(memory_of(&arena), 3 * NIGH_PAGE);
     assert_int_equal(nigh_arena_committed(&arena), 3 * NIGH_PAGE);
     nigh_arena_destroy(&arena);
@@ -151,28 +147,23 @@ static void reservation_takes_no_memory(void **state)
 static void bad_configs_are_refused(void **state)
 {
     static const struct {
-        uint32_t peers, slots;
+        uint32_t peers;
         uint64_t incarnation, pool, heap;
         int error;
         const char *logged;
     } bad[] = {
-        {0, 512, 1, 0, 0, -EINVAL, "for 0 peers"},
-        {65537, 512, 1, 0, 0, -EINVAL, "65537 peers"},
-        {4, 0, 1, 0, 0, -EINVAL, "rings of 0 slots"},
-        {4, 32, 1, 0, 0, -EINVAL, "rings of 32 slots"},
-        {4, 100, 1, 0, 0, -EINVAL, "rings of 100 slots"},
-        {4, 131072, 1, 0, 0, -EINVAL, "rings of 131072 slots"},
-        {4, 512, 0, 0, 0, -EINVAL, "cannot be made"},
-        {4, 512, 1, UINT64_MAX, 0, -ENOMEM, "neither may exceed 4.0 TiB"},
-        {4, 512, 1, 0, UINT64_MAX, -ENOMEM, "heap of none"},
-        {4, 512, 1, 0, NIGH_ARENA_MAX / 4 + 1, -ENOMEM, "heap of 4.0 TiB"},
+        {0, 1, 0, 0, -EINVAL, "for 0 peers"},
+        {65537, 1, 0, 0, -EINVAL, "65537 peers"},
+        {4, 0, 0, 0, -EINVAL, "cannot be made"},
+        {4, 1, UINT64_MAX, 0, -ENOMEM, "neither may exceed 4.0 TiB"},
+        {4, 1, 0, UINT64_MAX, -ENOMEM, "heap of none"},
+        {4, 1, 0, NIGH_ARENA_MAX / 4 + 1, -ENOMEM, "heap of 4.0 TiB"},
     };
 
     (void)state;
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         struct nigh_arena_config config = {.incarnation = bad[i].incarnation,
                                            .peers_max = bad[i].peers,
-                                           .ring_slots_max = bad[i].slots,
                                            .pool_bytes = bad[i].pool,
                                            .heap_bytes = bad[i].heap};
         struct nigh_arena out = {.fd = -7};
@@ -587,90 +578,7 @@ static void failures_of_huge_creation_clean_up(void **state)
     logged_end();
 }
 
-/* ---- rings and pairs ------------------------------------------------------------------------------------- */
-
-static void rings_are_zero_and_apart(void **state)
-{
-    struct nigh_arena arena = create(&small);
-    uint64_t end = arena.layout.rings_off, offset;
-
-    (void)state;
-    for (uint32_t slots = 64; slots <= 512; slots *= 2) {
-        assert_int_equal(nigh_arena_ring_alloc(&arena, slots, &offset), 0);
-        assert_int_equal(offset % NIGH_PAGE, 0);
-        assert_true(offset >= end);
-        assert_true(all_zero(arena.base + offset, slots * 64));
-        memset(arena.base + offset, 0xff, slots * 64);
-        end = offset + slots * 64;
-    }
-    assert_true(end <= arena.layout.pool_off);
-    nigh_arena_destroy(&arena);
-}
-
-static void freed_rings_come_back_zeroed(void **state)
-{
-    struct nigh_arena arena = create(&small);
-    uint64_t a, b, c, again;
-
-    (void)state;
-    assert_int_equal(nigh_arena_ring_alloc(&arena, 64, &a), 0);
-    assert_int_equal(nigh_arena_ring_alloc(&arena, 64, &b), 0);
-    assert_int_equal(nigh_arena_ring_alloc(&arena, 128, &c), 0);
-    memset(arena.base + a, 0xee, 4096);
-    memset(arena.base + b, 0xee, 4096);
-    nigh_arena_ring_free(&arena, a, 64);
-    nigh_arena_ring_free(&arena, b, 64);
-    osfail_install();
-    assert_int_equal(nigh_arena_ring_alloc(&arena, 128, &again), 0);
-    assert_true(again > c); /* another size: not from the list */
-    assert_int_equal(nigh_arena_ring_alloc(&arena, 64, &again), 0);
-    assert_int_equal(again, b);
-    assert_true(all_zero(arena.base + b, 4096));
-    assert_int_equal(nigh_arena_ring_alloc(&arena, 64, &again), 0);
-    assert_int_equal(again, a);
-    assert_true(all_zero(arena.base + a, 4096));
-    assert_int_equal(osfail_count(OSFAIL_fallocate), 1);
-    osfail_remove();
-    nigh_arena_destroy(&arena);
-}
-
-/* The promise that a pair which doubles its ring always finds room, for all pairs at once. */
-static void every_pair_can_grow_to_the_largest_ring(void **state)
-{
-    struct nigh_arena_config config = {.incarnation = 1, .peers_max = 3, .ring_slots_max = 1024};
-    struct nigh_arena arena = create(&config);
-    uint64_t ring[3] = {0}, offset;
-
-    (void)state;
-    for (uint32_t slots = 64; slots <= 1024; slots *= 2) {
-        for (unsigned pair = 0; pair < 3; pair++) {
-            assert_int_equal(nigh_arena_ring_alloc(&arena, slots, &offset), 0);
-            ring[pair] = offset;
-        }
-    }
-    assert_int_equal(nigh_arena_ring_alloc(&arena, 1024, &offset), -ENOMEM);
-    assert_int_not_equal(ring[0], ring[1]);
-    nigh_arena_ring_free(&arena, ring[1], 1024);
-    assert_int_equal(nigh_arena_ring_alloc(&arena, 1024, &offset), 0);
-    assert_int_equal(offset, ring[1]);
-    nigh_arena_destroy(&arena);
-}
-
-static void a_ring_without_memory_is_no_ring(void **state)
-{
-    struct nigh_arena arena = create(&small);
-    uint64_t offset = 7, next = arena.rings_next;
-
-    (void)state;
-    logged_begin();
-    osfail_arm(OSFAIL_fallocate, 1, ENOMEM);
-    assert_int_equal(nigh_arena_ring_alloc(&arena, 64, &offset), -ENOMEM);
-    osfail_remove();
-    logged_end();
-    assert_int_equal(offset, 7);
-    assert_int_equal(arena.rings_next, next);
-    nigh_arena_destroy(&arena);
-}
+/* ---- pairs ------------------------------------------------------------------------------------------------ */
 
 static void pairs_are_committed_as_they_are_used(void **state)
 {
@@ -721,10 +629,6 @@ int main(void)
         cmocka_unit_test(old_kernels_without_noexec_are_served),
         cmocka_unit_test(huge_pages_are_asked_for_where_the_kernel_allows),
         cmocka_unit_test(failures_of_huge_creation_clean_up),
-        cmocka_unit_test(rings_are_zero_and_apart),
-        cmocka_unit_test(freed_rings_come_back_zeroed),
-        cmocka_unit_test(every_pair_can_grow_to_the_largest_ring),
-        cmocka_unit_test(a_ring_without_memory_is_no_ring),
         cmocka_unit_test(pairs_are_committed_as_they_are_used),
     };
     return cmocka_run_group_tests_name("arena", tests, NULL, NULL);

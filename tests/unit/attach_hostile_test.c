@@ -77,7 +77,7 @@ static void still_works(void)
     party_forget(&victim, peer);
     party_close(&honest);
     party_for(us, 1, 30);
-    assert_int_equal(osfail_open_fds(), fds_before + 5);
+    assert_int_equal(osfail_open_fds(), fds_before + 6);
 }
 
 static int knock(void)
@@ -97,7 +97,7 @@ static struct nigh_wire greeting(void)
 
     nigh_wire_begin(&message, NIGH_WIRE_HELLO, &self);
     message.to_job = job;
-    message.fds = 2;
+    message.fds = 3;
     return message;
 }
 
@@ -158,7 +158,7 @@ static void welcome_greeting_is_welcome(void **state)
     struct nigh_wire message = greeting();
 
     (void)state; /* else the cases below would prove nothing */
-    assert_int_equal(say(&message, sizeof(message), 2), 0);
+    assert_int_equal(say(&message, sizeof(message), 3), 0);
     party_for(us, 1, 50);
     assert_int_equal(party_peer(&victim, 1)->error, -ECONNREFUSED); /* it closed without DONE */
     still_works();
@@ -173,11 +173,11 @@ static void wrong_lengths(void **state)
     memcpy(bytes, &message, sizeof(message));
     for (size_t length = 1; length <= 200; length++) {
         if (length != sizeof(message))
-            assert_int_equal(say(bytes, length, length % 4), -EPROTO);
+            assert_int_equal(say(bytes, length, length % 5), -EPROTO);
     }
-    assert_int_equal(say(bytes, sizeof(bytes), 2), -EPROTO);
+    assert_int_equal(say(bytes, sizeof(bytes), 3), -EPROTO);
     assert_int_equal(say(bytes, 0, 0), 1); /* nothing is like hanging up */
-    assert_int_equal(say(bytes, 0, 3), 1);
+    assert_int_equal(say(bytes, 0, 4), 1);
     assert_int_equal(victim.greetings, 0);
     still_works();
 }
@@ -214,7 +214,8 @@ static void wrong_fields(void **state)
         WITH(flags, NIGH_WIRE_KEEP),
         WITH(fds, 0),
         WITH(fds, 1),
-        WITH(fds, 3), /* 2 come */
+        WITH(fds, 2),
+        WITH(fds, 4), /* 3 come */
         WITH(fds, UINT32_MAX),
         WITH(to_job, job + 1),
         WITH(to_rank, 5),
@@ -227,29 +228,29 @@ static void wrong_fields(void **state)
 
         bad = good;
         memcpy((uint8_t *)&bad + cases[i].at, &cases[i].value, cases[i].bytes); /* little-endian */
-        result = say(&bad, sizeof(bad), 2);
+        result = say(&bad, sizeof(bad), 3);
         if (result != -EPROTO)
             fail_msg("case %u was answered with %d", i, result);
     }
     bad = good;
     bad.to_incarnation = victim.config.self.incarnation + 1;
-    assert_int_equal(say(&bad, sizeof(bad), 2), -ECONNREFUSED);
+    assert_int_equal(say(&bad, sizeof(bad), 3), -ECONNREFUSED);
     assert_int_equal(victim.greetings, 0);
     still_works();
 }
 
 static void wrong_counts_of_descriptors(void **state)
 {
-    static const unsigned counts[] = {0, 1, 3, 4, 5, 100, 253};
+    static const unsigned counts[] = {0, 1, 2, 4, 5, 6, 100, 253};
     struct nigh_wire message = greeting();
 
     (void)state;
     for (unsigned i = 0; i < sizeof(counts) / sizeof(*counts); i++)
         assert_int_equal(say(&message, sizeof(message), counts[i]), -EPROTO);
-    message.fds = 3;
-    assert_int_equal(say(&message, sizeof(message), 2), -EPROTO);
-    assert_int_equal(say(&message, sizeof(message), 4), -EPROTO);
-    assert_int_equal(say(&message, sizeof(message), 3), 0);
+    message.fds = 4;
+    assert_int_equal(say(&message, sizeof(message), 3), -EPROTO);
+    assert_int_equal(say(&message, sizeof(message), 5), -EPROTO);
+    assert_int_equal(say(&message, sizeof(message), 4), 0);
     party_for(us, 1, 50);
     still_works();
 }
@@ -266,7 +267,7 @@ static void random_messages(void **state)
         message.rank = i % 16;
         for (unsigned changes = (unsigned)random() % 4; changes--;)
             bytes[(unsigned)random() % sizeof(message)] = (uint8_t)random();
-        say(bytes, sizeof(message), (unsigned)random() % 4);
+        say(bytes, sizeof(message), (unsigned)random() % 5);
         for (unsigned peer = 0; peer < PARTY_PEERS; peer++) {
             if (victim.peers[peer].used)
                 party_forget(&victim, &victim.peers[peer]);
@@ -285,7 +286,7 @@ static void nonsense_instead_of_done(void **state)
 
         message = greeting();
         message.incarnation += kind;
-        assert_int_equal(send_raw(fd, &message, sizeof(message), 2), 0);
+        assert_int_equal(send_raw(fd, &message, sizeof(message), 3), 0);
         assert_int_equal(verdict(fd), 0);
         nigh_wire_begin(&message, kind, NULL);
         if (kind == NIGH_WIRE_DONE)
@@ -314,7 +315,7 @@ static void greetings_do_not_pile_up(void **state)
     (void)state;
     for (unsigned i = 0; i < 300; i++) {
         fds[i] = knock();
-        assert_int_equal(send_raw(fds[i], &message, sizeof(message), 2), 0);
+        assert_int_equal(send_raw(fds[i], &message, sizeof(message), 3), 0);
         assert_int_equal(verdict(fds[i]), 0);
         if (i == 0)
             before = osfail_open_fds();
@@ -366,7 +367,7 @@ static void silent_ones_are_dropped(void **state)
     peer = party_dial(&honest, 0, 0);
     party_for(two, 2, 100);
     assert_false(peer->attached);
-    assert_int_equal(osfail_open_fds(), fds_before + 5 + 70 + 64 + 5 + 1);
+    assert_int_equal(osfail_open_fds(), fds_before + 6 + 70 + 64 + 6 + 1);
     assert_int_equal(poll(&look, 1, 0), 0);
     assert_true(party_until(two, 2, 10000, is_attached, peer));
     took = now_ms() - began;
@@ -413,7 +414,7 @@ static void other_user_is_refused(void **state)
 
         if (setgid(65534) || setuid(65534) || nigh_name_connect(&name, &fd))
             _exit(1);
-        send_raw(fd, &message, sizeof(message), 2);
+        send_raw(fd, &message, sizeof(message), 3);
         if (write(done[1], "", 1) != 1 || poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, 5000) != 1)
             _exit(2);
         _exit(nigh_wire_receive(fd, &answer, fds) == 0 && answer.kind == NIGH_WIRE_REFUSE &&
@@ -496,9 +497,10 @@ static int take_dial(void)
     assert_true(fd >= 0);
     assert_int_equal(nigh_wire_receive(fd, &message, fds), 0);
     assert_int_equal(message.kind, NIGH_WIRE_HELLO);
-    assert_int_equal(message.fds, 2);
+    assert_int_equal(message.fds, 3);
     close(fds[0]);
     close(fds[1]);
+    close(fds[2]);
     return fd;
 }
 
@@ -509,7 +511,7 @@ static struct nigh_wire answer(uint32_t rank, uint64_t incarnation)
     struct nigh_wire message;
 
     nigh_wire_begin(&message, NIGH_WIRE_ANSWER, &self);
-    message.fds = 2;
+    message.fds = 3;
     return message;
 }
 
@@ -534,20 +536,20 @@ static void wrong_answers(void **state)
     (void)state;
     set_trap();
     expect_failure(&message, 0, -EPROTO);
-    expect_failure(&message, 1, -EPROTO);
+    expect_failure(&message, 2, -EPROTO);
     expect_failure(&message, 50, -EPROTO);
     message = answer(2, 5);
-    expect_failure(&message, 2, -EPROTO);
+    expect_failure(&message, 3, -EPROTO);
     message = answer(1, 6);
-    expect_failure(&message, 2, -ECONNREFUSED);
+    expect_failure(&message, 3, -ECONNREFUSED);
     message = answer(1, 5);
     message.job++;
-    expect_failure(&message, 2, -EPROTO);
+    expect_failure(&message, 3, -EPROTO);
     message = answer(1, 5);
     message.to_rank = 1;
-    expect_failure(&message, 2, -EPROTO);
+    expect_failure(&message, 3, -EPROTO);
     message = greeting(); /* a greeting is no answer */
-    expect_failure(&message, 2, -EPROTO);
+    expect_failure(&message, 3, -EPROTO);
     nigh_wire_begin(&message, NIGH_WIRE_DONE, NULL);
     expect_failure(&message, 0, -EPROTO);
     nigh_wire_begin(&message, NIGH_WIRE_REFUSE, NULL);
@@ -607,7 +609,7 @@ static void refusal_for_now_is_tried_again(void **state)
     }
     fd = take_dial();
     message = answer(1, 5);
-    assert_int_equal(send_raw(fd, &message, sizeof(message), 2), 0);
+    assert_int_equal(send_raw(fd, &message, sizeof(message), 3), 0);
     assert_true(party_until(us, 1, 2000, is_attached, peer));
     assert_int_equal(nigh_wire_receive(fd, &message, (int[NIGH_WIRE_FDS]){0}), 0);
     assert_int_equal(message.kind, NIGH_WIRE_DONE);

@@ -219,10 +219,10 @@ static void attaches_to_another_process(void **state)
     assert_true(party_until(us, 1, 5000, is_attached, peer));
     assert_int_equal(peer->pid, child);
     assert_true(peer->fds_are_right);
-    assert_true(peer->fds[2] >= 0);
+    assert_true(peer->fds[3] >= 0);
     party_for(us, 1, 50);
-    /* Five of this party and two pipes; the other's arena, doorbell and eventfd, and one to see it end: no socket. */
-    assert_int_equal(osfail_open_fds(), fds_before + 5 + 2 + 3 + 1);
+    /* Six of this party and two pipes; the other's arena, doorbell, window and eventfd, and one to see it end: no socket. */
+    assert_int_equal(osfail_open_fds(), fds_before + 6 + 2 + 4 + 1);
 }
 
 static void killed_peer_is_told_once(void **state)

@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 static struct hosted victim, good;
@@ -245,26 +246,68 @@ static void test_our_own_name(void **state)
     foe_close(&liar);
 }
 
-/* Another version's arena would be read wrongly: it is refused when it comes, and the log says which version it is. */
-static void test_layout_of_another_version(void **state)
+/* One who attaches with memory that is refused. */
+static void assert_refused(struct foe *other)
 {
-    struct foe other;
-    struct nigh_endpoint *to;
+    struct nigh_endpoint *to = hosted_connect(&victim, 3);
 
-    (void)state;
-    foe_open(&other, foe.job, 3, 0);
-    ((struct nigh_arena_header *)(void *)other.arena.base)->version++;
-    to = hosted_connect(&victim, 3);
     assert_int_equal(hosted_send(to, 50, 1, big, 8, 0), 0);
     for (unsigned i = 0; !hosted_find(&victim, NIGH_OP_SEND, 50); i++) {
         assert_true(i < 10000);
-        foe_progress(&other);
+        foe_progress(other);
         hosted_turns(&victim, &good, 10);
         usleep(100);
     }
     assert_int_equal(hosted_find(&victim, NIGH_OP_SEND, 50)->status, -EPROTO);
     assert_int_equal(hosted_state(&victim, to), NIGH_BROKEN);
     assert_int_equal(hosted_stats(&victim).peers_broken, 1);
+    assert_good_is_served();
+    foe_close(other);
+}
+
+/* Another version's arena would be read wrongly: it is refused when it comes, and the log says which version it is. */
+static void test_layout_of_another_version(void **state)
+{
+    struct foe other;
+
+    (void)state;
+    foe_open(&other, foe.job, 3, 0);
+    ((struct nigh_arena_header *)(void *)other.arena.base)->version++;
+    assert_refused(&other);
+}
+
+/* A ring's memory that could be cut off while it is read would be a SIGBUS. */
+static void test_window_that_can_shrink(void **state)
+{
+    struct foe other;
+    int fd = memfd_create("foe", MFD_CLOEXEC | MFD_ALLOW_SEALING), sound;
+
+    (void)state;
+    assert_int_equal(ftruncate(fd, 12288), 0);
+    foe_open(&other, foe.job, 3, 0);
+    sound = other.window.fd;
+    other.window.fd = fd;
+    assert_refused(&other);
+    close(sound);
+}
+
+/* A ring that reaches beyond its memory. */
+static void test_ring_outside_of_its_window(void **state)
+{
+    struct foe other;
+    struct nigh_endpoint *to;
+
+    (void)state;
+    foe_open(&other, foe.job, 3, 0);
+    to = hosted_connect(&victim, 3);
+    nigh_store_release(&other.pair->ring, nigh_window_word(other.window.bytes - NIGH_PAGE, 128),
+                       DIRECTORY_SET);
+    for (unsigned i = 0; hosted_state(&victim, to) != NIGH_BROKEN; i++) {
+        assert_true(i < 10000);
+        foe_progress(&other);
+        hosted_turns(&victim, &good, 10);
+        usleep(100);
+    }
     assert_good_is_served();
     foe_close(&other);
 }
@@ -298,6 +341,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup_teardown(test_ring_without_end, start, stop),
     cmocka_unit_test_setup_teardown(test_answers_that_nobody_reads, start, stop),
     cmocka_unit_test_setup_teardown(test_our_own_name, start, stop),
+    cmocka_unit_test_setup_teardown(test_window_that_can_shrink, start, stop),
+    cmocka_unit_test_setup_teardown(test_ring_outside_of_its_window, start, stop),
     cmocka_unit_test_setup_teardown(test_layout_of_another_version, start, stop),
     cmocka_unit_test_setup_teardown(test_credit_lie_before_sleep, start, stop),
 };

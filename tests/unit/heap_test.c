@@ -28,8 +28,7 @@ static struct nigh_heap *heap;
 
 static void make(uint64_t bytes)
 {
-    struct nigh_arena_config config = {
-        .incarnation = 1, .peers_max = 1, .ring_slots_max = 64, .heap_bytes = bytes};
+    struct nigh_arena_config config = {.incarnation = 1, .peers_max = 1, .heap_bytes = bytes};
 
     assert_int_equal(nigh_arena_create(&config, &arena), 0);
     assert_int_equal(nigh_heap_create(&arena, &heap), 0);

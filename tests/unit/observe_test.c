@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 static const struct nigh_arena_config config = {
-    .incarnation = 77, .job = 0xabc, .rank = 3, .ranks = 5, .peers_max = 4, .ring_slots_max = 64};
+    .incarnation = 77, .job = 0xabc, .rank = 3, .ranks = 5, .peers_max = 4};
 
 /* As nigh-top comes to it: the kernel opens it anew, for reading. */
 static int reopened(int fd)

@@ -24,7 +24,7 @@ static struct nigh_pool pool;
 static void make(uint32_t chunks, uint32_t span)
 {
     struct nigh_arena_config config = {
-        .incarnation = 1, .peers_max = 1, .ring_slots_max = 64, .pool_bytes = (uint64_t)chunks * NIGH_CHUNK};
+        .incarnation = 1, .peers_max = 1, .pool_bytes = (uint64_t)chunks * NIGH_CHUNK};
 
     assert_int_equal(nigh_arena_create(&config, &arena), 0);
     assert_int_equal(nigh_pool_create(&arena, (uint64_t)span * NIGH_CHUNK, &pool), 0);

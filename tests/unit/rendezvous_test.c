@@ -80,8 +80,8 @@ static void dial_attaches_both(void **state)
     assert_int_equal(there->their_index, here - b.peers);
     assert_int_equal(here->their_index, there - a.peers);
     assert_true(there->fds_are_right && here->fds_are_right);
-    assert_true(here->fds[2] >= 0); /* a has an eventfd, b has none */
-    assert_int_equal(there->fds[2], -1);
+    assert_true(here->fds[3] >= 0); /* a has an eventfd, b has none */
+    assert_int_equal(there->fds[3], -1);
     assert_int_equal(here->pid, getpid());
     settle();
     assert_int_equal(there->attaches + here->attaches, 2);
@@ -98,7 +98,7 @@ static void nothing_lingers_after_an_attach(void **state)
     assert_true(party_until(both, 2, 2000, is_attached, there));
     settle();
     /* What came, and nothing else: both are of this process, so no pidfds. */
-    assert_int_equal(osfail_open_fds(), open_before + 2 + 3);
+    assert_int_equal(osfail_open_fds(), open_before + 3 + 4);
 }
 
 static void both_dial_at_once(void **state)
@@ -284,7 +284,7 @@ static void stale_dial_makes_no_second_pair(void **state)
     assert_true(there->attached);
     party_forget(&b, here);
     b.peers[0] =
-        (struct peer){.used = true, .who = {.rank = 99}, .fds = {-1, -1, -1}}; /* another index then */
+        (struct peer){.used = true, .who = {.rank = 99}, .fds = {-1, -1, -1, -1}}; /* another index then */
     nigh_rendezvous_progress(b.rendezvous);
     phantom = party_peer(&b, 0);
     assert_ptr_equal(phantom, &b.peers[1]);
@@ -344,7 +344,7 @@ static void hundred_dials_at_once(void **state)
     for (unsigned i = 0; i < 100; i++)
         assert_int_equal(there[i]->failures, 0);
     assert_int_equal(b.peers[0].attaches, 100);
-    assert_int_equal(osfail_open_fds(), open_before + 100 * 2 + 3);
+    assert_int_equal(osfail_open_fds(), open_before + 100 * 3 + 4);
 }
 
 static void idle_progress_is_one_call(void **state)

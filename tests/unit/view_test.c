@@ -25,7 +25,6 @@
 static const struct nigh_arena_config config = {
     .incarnation = INCARNATION,
     .peers_max = 40,
-    .ring_slots_max = 64,
     .pool_bytes = 65536,
     .heap_bytes = 1 << 20,
 };
@@ -276,24 +275,17 @@ static struct spoilt spoilt[] = {
     {"peers_none", FIELD(peers_max), 0, "number of peers"},
     {"peers_too_many", FIELD(peers_max), NIGH_PEERS_MAX + 1, "number of peers"},
     {"peers_all_ones", FIELD(peers_max), UINT32_MAX, "number of peers"},
-    {"peers_reach_into_rings", FIELD(peers_max), NIGH_PEERS_MAX, "its "},
+    {"peers_reach_into_pool", FIELD(peers_max), NIGH_PEERS_MAX, "its "},
     {"bytes_all_ones", FIELD(bytes), UINT64_MAX, "not the one"},
     {"flags_unknown", FIELD(flags), 2, "reserved"},
     {"reserved0", FIELD(reserved0), 1, "reserved"},
     {"reserved_first", offsetof(struct nigh_arena_header, reserved), 8, 1, "reserved"},
+    {"reserved_middle", offsetof(struct nigh_arena_header, reserved) + 8, 8, 1, "reserved"},
     {"reserved_last", sizeof(struct nigh_arena_header) - 8, 8, UINT64_C(1) << 63, "reserved"},
     {"pairs_on_header", FIELD(pairs_off), 0, "pairs"},
     {"pairs_on_state", FIELD(pairs_off), 4096, "pairs"},
     {"pairs_misaligned", FIELD(pairs_off), 8192 + 64, "pairs"},
     {"pairs_outside", FIELD(pairs_off), HUGE_OFFSET, "pairs"},
-    {"rings_on_pairs", FIELD(rings_off), 8192 + 4096, "rings"},
-    {"rings_on_header", FIELD(rings_off), 0, "rings"},
-    {"rings_misaligned", FIELD(rings_off), 16384 + 8, "rings"},
-    {"rings_outside", FIELD(rings_off), HUGE_OFFSET, "rings"},
-    {"rings_too_long", FIELD(rings_bytes), UINT64_C(1) << 40, "rings"},
-    {"rings_overflow", FIELD(rings_bytes), HUGE_OFFSET, "rings"},
-    {"rings_part_page", FIELD(rings_bytes), 4097, "rings"},
-    {"rings_reach_into_pool", FIELD(rings_bytes), 2 << 20, "pool"},
     {"pool_on_pairs", FIELD(pool_off), 8192, "pool"},
     {"pool_misaligned", FIELD(pool_off), (2 << 20) + 1, "pool"},
     {"pool_outside", FIELD(pool_off), HUGE_OFFSET, "pool"},
@@ -328,7 +320,6 @@ static void the_unspoilt_header_passes(void **state)
     (void)state;
     assert_int_equal(header.pool_off, 2 << 20);
     assert_int_equal(header.heap_off, 4 << 20);
-    assert_int_equal(header.rings_off, 16384);
     assert_int_equal(nigh_view_map(fd, INCARNATION, &view), 0);
     nigh_view_unmap(&view);
     close(fd);
