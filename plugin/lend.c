@@ -12,27 +12,33 @@ static bool is_sound(const struct nigh_lend *lend)
            lend->tclass < NIGH_TCLASSES;
 }
 
-/* Nothing waits before it and there is room by the credit that we know of. False: it takes the long way. */
-static bool publish(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
+/*
+ * Nothing waits before it and there is room by the credit that we know of; else NIGH_NO_ID: it takes the long way. The
+ * operation is filled in behind this: stores leave the CPU in order, and nobody looks at it before the peer answers and we
+ * poll.
+ */
+static uint32_t publish(struct nigh_endpoint *endpoint, struct nigh_send_op *op, const struct nigh_lend *lend,
+                        uint64_t offset)
 {
     struct nigh_ring_tx *tx = &endpoint->tx;
     struct nigh_wire_refer *refer;
     struct nigh_slot *slot;
+    uint32_t id;
 
-    if (!endpoint->can_post || !nigh_ring_takes_one(tx) || nigh_ids_take(&endpoint->out, op, &op->id))
-        return false;
+    if (!endpoint->can_post || !nigh_ring_takes_one(tx) || nigh_ids_take(&endpoint->out, op, &id))
+        return NIGH_NO_ID;
     slot = nigh_ring_at(tx);
     refer = (struct nigh_wire_refer *)(void *)slot->payload;
-    nigh_ring_address(slot, op->tag, op->imm);
+    nigh_ring_address(slot, NIGH_FIELD(lend->tag), nigh_field_halves(&lend->imm));
     /* Field by field: a copy of a struct on the stack would wait for the stores that made it. */
-    refer->total = op->bytes;
-    refer->where = op->key;
-    refer->id = op->id;
+    refer->total = lend->bytes;
+    refer->where = offset;
+    refer->id = id;
     refer->refer = NIGH_REFER_LEND;
     nigh_ring_commit_one(tx, slot,
-                         nigh_ring_word(tx, nigh_head_make(NIGH_K_REFER, sizeof(*refer), op->tclass, 0)));
+                         nigh_ring_word(tx, nigh_head_make(NIGH_K_REFER, sizeof(*refer), lend->tclass, 0)));
     nigh_link_published(endpoint);
-    return true;
+    return id;
 }
 
 int nigh_lend_post(struct nigh_endpoint *endpoint, const struct nigh_lend *lend)
@@ -40,16 +46,20 @@ int nigh_lend_post(struct nigh_endpoint *endpoint, const struct nigh_lend *lend)
     struct nigh_context *context = endpoint->context;
     struct nigh_send_op *op;
     uint64_t offset;
+    uint32_t id;
     int rc;
 
     if (!is_sound(lend) || nigh_heap_find_and_hold(context->heap, lend->buffer, lend->bytes, &offset))
         return -EINVAL;
     rc = nigh_send_check(endpoint);
-    op = rc ? NULL : nigh_send_create(context, NIGH_SEND_REFER, NIGH_OP_LEND);
+    op = rc ? NULL : nigh_send_claim(context);
     if (!op) {
         nigh_heap_unhold(context->heap, lend->buffer);
         return rc ? rc : -ENOMEM;
     }
+    id = publish(endpoint, op, lend, offset);
+    nigh_send_clear(op, NIGH_SEND_REFER, NIGH_OP_LEND);
+    op->id = id;
     op->refer = NIGH_REFER_LEND;
     op->path = NIGH_PATH_LEND;
     op->bytes = lend->bytes;
@@ -60,7 +70,7 @@ int nigh_lend_post(struct nigh_endpoint *endpoint, const struct nigh_lend *lend)
     op->tclass = (uint8_t)lend->tclass;
     op->silent = lend->flags & NIGH_SILENT;
     op->held = lend->buffer;
-    if (!publish(endpoint, op))
+    if (id == NIGH_NO_ID)
         nigh_send_begin(endpoint, op);
     nigh_count_sent(context, NIGH_PATH_LEND, 1, lend->bytes);
     return 0;

@@ -66,6 +66,11 @@ struct nigh_send_op {
     bool pinned;  /* REPLY: the region `key` is */
 };
 
+/* An operation with undefined contents and its room in the completion queue, to be cleared before anything looks at it. NULL:
+ * no memory. */
+struct nigh_send_op *nigh_send_claim(struct nigh_context *context);
+/* Zero but for its kind, what it completes as and NIGH_NO_ID. */
+void nigh_send_clear(struct nigh_send_op *op, enum nigh_send_kind kind, enum nigh_op what);
 /* An operation with its room in the completion queue, zero but for its kind, what it completes as and NIGH_NO_ID.
  * nigh_send_begin() takes it. NULL: no memory. */
 struct nigh_send_op *nigh_send_create(struct nigh_context *context, enum nigh_send_kind kind,
