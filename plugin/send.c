@@ -307,14 +307,15 @@ static void sent(struct nigh_endpoint *endpoint, const struct nigh_send *send, e
         completion_of(endpoint, send->context, NIGH_OP_SEND, send->tclass, 0, send->bytes);
 }
 
-/* Lines of the next message, if it is as long as this one. In a stream of bodies of one line those of the next message but
- * one are under way by themselves, so asking for them costs more than it gains: 108 ns a message instead of 80. */
+/* Lines of the next message, if it is as long as this one, where the two sides talk in turn. In a stream they are under way
+ * by themselves, so asking for them costs more than it gains: 104 ns for 512 bytes instead of 89; and that of a body of one
+ * line is there as soon as its header's. */
 static inline void own_next(struct nigh_endpoint *endpoint, uint32_t slots)
 {
     bool talks = endpoint->rx.next != endpoint->heard_before;
 
     endpoint->heard_before = endpoint->rx.next;
-    if (slots > 2 || (slots == 2 && talks))
+    if (talks && slots > 2)
         nigh_ring_own(&endpoint->tx, slots);
 }
 
