@@ -655,9 +655,8 @@ struct look {
     uint32_t version;
     uint64_t is;
 };
-static const struct look layout_looks[] = {{1, UINT64_C(0xe52b4a879d5e7577)},
-                                           {2, UINT64_C(0x1db76b6598367b0b)},
-                                           {3, UINT64_C(0xa72b58a7f0b09d55)}};
+static const struct look layout_looks[] = {
+    {1, UINT64_C(0xe52b4a879d5e7577)}, {2, UINT64_C(0x1db76b6598367b0b)}, {3, UINT64_C(0xa72b58a7f0b09d55)}};
 static const struct look greeting_looks[] = {{1, UINT64_C(0xb2ac7a01926d8468)},
                                              {2, UINT64_C(0x8b87eb40def88b4f)}};
 
