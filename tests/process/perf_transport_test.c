@@ -198,6 +198,33 @@ static void matching(void **state)
     measure("match --seconds 0.6", 6, A_FLOOR);
 }
 
+/* Of an MPI alone, as nigh has no figures of its own there: without one it says so. */
+static void collectives(void **state)
+{
+    int status;
+    char *text;
+
+    (void)state;
+    text = perf("", "collective 2>&1", &status);
+    assert_int_equal(status, 0);
+    assert_non_null(strstr(text, "say which MPIs"));
+    free(text);
+    setenv("NIGH_PEER_SOURCES", getenv("NIGH_SRCDIR"), 0);
+    text = perf("", "collective --compare openmpi --sizes 8,64K --seconds 0.3 --json - 2>&1", &status);
+    assert_int_equal(status, 0);
+    if (strstr(text, "without openmpi")) {
+        printf("skipped: %s", text);
+        free(text);
+        skip();
+    }
+    if (!strstr(text, "\"peers\":{\"openmpi\":"))
+        fail_msg("no figure of the peer in: %s", text);
+    assert_int_equal(rows_of(text, "barrier"), 1);
+    assert_int_equal(rows_of(text, "allreduce"), 2);
+    assert_int_equal(rows_of(text, "bcast"), 2);
+    free(text);
+}
+
 static void overlap(void **state)
 {
     (void)state;
@@ -317,6 +344,7 @@ int main(void)
         cmocka_unit_test(jobs),
         cmocka_unit_test(matching),
         cmocka_unit_test(overlap),
+        cmocka_unit_test(collectives),
         cmocka_unit_test(more_ranks_than_two_look_on),
         cmocka_unit_test(a_wrong_byte_fails_the_run),
         cmocka_unit_test(without_a_plugin_it_says_which_file_is_missing),

@@ -32,6 +32,7 @@ const struct perf_test nigh_perf_tests[] = {
     {"connect", "from open to all connected", perf_test_connect},
     {"match", "matching past many receives and messages", perf_test_match},
     {"overlap", "computing while a 4 MiB message goes", perf_test_overlap},
+    {"collective", "barrier, allreduce and broadcast of the MPIs of --compare", perf_test_collective},
     {"tune", "races the ways to copy and writes the file that nigh reads", perf_test_tune},
     {NULL, NULL, NULL},
 };

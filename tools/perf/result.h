@@ -31,7 +31,7 @@ struct perf_result {
     double handoff_ns; /* L, the state of the machine in these rounds */
     uint32_t rounds;   /* rounds that count */
     uint32_t dropped;  /* rounds of the whole run in which L moved */
-    char note[160];    /* what a reader must know, e.g. why a value is missing; "" = nothing */
+    char note[240];    /* what a reader must know, e.g. why a value is missing; "" = nothing */
     uint32_t peer_count;
     struct perf_peer_value peers[PERF_PEERS];
 };

@@ -87,6 +87,7 @@ int perf_test_memory(struct perf_run *run);
 int perf_test_connect(struct perf_run *run);
 int perf_test_match(struct perf_run *run);
 int perf_test_overlap(struct perf_run *run);
+int perf_test_collective(struct perf_run *run);
 int perf_test_tune(struct perf_run *run);
 
 #endif
