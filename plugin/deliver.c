@@ -62,17 +62,18 @@ static void complete(struct nigh_endpoint *endpoint, struct nigh_recv_op *op, in
                      uint64_t tag, uint64_t imm, void *data, uint16_t flags)
 {
     struct nigh_context *context = endpoint->context;
+    bool cut = status == -EMSGSIZE && !(op->flags & (NIGH_MULTI | NIGH_IN_PLACE));
     struct nigh_completion done = {
         .context = op->context,
         .status = status,
         .op = NIGH_OP_RECV,
-        .flags = (uint16_t)(flags | nigh_done_class(op->posted.tclass)),
+        .flags = (uint16_t)(flags | (cut ? NIGH_DONE_CUT : 0) | nigh_done_class(op->posted.tclass)),
         .bytes = bytes,
         .tag = tag,
         .imm = imm,
         .source = endpoint->source,
         .endpoint = endpoint->gone ? NULL : endpoint,
-        .data = data,
+        .data = cut ? (void *)(uintptr_t)op->bytes : data,
     };
 
     if (op->flags & NIGH_MULTI) {
@@ -279,28 +280,31 @@ void nigh_recv_deliver(struct nigh_endpoint *endpoint, struct nigh_recv_op *op, 
     struct nigh_context *context = endpoint->context;
     struct nigh_completion *done;
     uint32_t copied;
+    bool cut;
 
     if (__builtin_expect(op->flags != 0, 0)) {
         deliver_special(endpoint, op, bytes, tag, imm);
         return;
     }
     copied = bytes <= op->bytes ? bytes : (uint32_t)op->bytes;
+    cut = copied < bytes;
     if (copied <= NIGH_SLOT_PAYLOAD)
         nigh_copy_small(op->buffer, endpoint->rx.at->payload, copied);
     else
         nigh_ring_read_body(&endpoint->rx, op->buffer, copied);
-    count_received(context, bytes, copied < bytes);
+    count_received(context, bytes, cut);
     done = nigh_cq_next(&context->cq);
     *done = (struct nigh_completion){
         .context = op->context,
-        .status = copied < bytes ? -EMSGSIZE : 0,
+        .status = cut ? -EMSGSIZE : 0,
         .op = NIGH_OP_RECV,
-        .flags = nigh_done_class(op->posted.tclass),
+        .flags = (uint16_t)((cut ? NIGH_DONE_CUT : 0) | nigh_done_class(op->posted.tclass)),
         .bytes = bytes,
         .tag = tag,
         .imm = imm,
         .source = endpoint->source,
         .endpoint = endpoint,
+        .data = cut ? (void *)(uintptr_t)op->bytes : NULL,
     };
     op_free(context, op);
 }

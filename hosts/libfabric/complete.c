@@ -92,19 +92,27 @@ static bool take_record(struct nigh_fi_ep *ep, const struct nigh_completion *don
 {
     struct nigh_fi_op *op = (void *)(uintptr_t)done->context;
     bool show = !op->mute && (done->status || !op->hidden);
-    size_t room = nigh_fi_iov_bytes(op->iov, op->count);
+    size_t room = nigh_fi_iov_bytes(op->iov, op->count); /* the bounce buffer's */
 
     out->entry.op_context = op->context;
     if (op->flags)
         out->entry.flags = op->flags;
     if (op->scatter && (done->status == 0 || done->status == -EMSGSIZE))
         nigh_fi_scatter(op->iov, op->count, op->bounce, done->bytes < room ? done->bytes : room);
-    if (op->scatter && done->status == -EMSGSIZE) {
-        out->olen = done->bytes - room;
-        out->entry.len = room;
-    }
     nigh_fi_op_give(&ep->domain->ops, op);
     return show;
+}
+
+/* What was received, and what did not fit: multi-receive buffers do not tell the one from the other. */
+static void take_error(const struct nigh_completion *done, struct nigh_fi_staged *out)
+{
+    out->err = error_of(done->status);
+    out->prov_errno = -done->status;
+    if (!(done->flags & NIGH_DONE_CUT))
+        return;
+    out->entry.len = (size_t)(uintptr_t)done->data;
+    out->entry.buf = NULL;
+    out->olen = done->bytes - out->entry.len;
 }
 
 static bool is_received(const struct nigh_completion *done)
@@ -120,10 +128,8 @@ void nigh_fi_complete(struct nigh_fi_ep *ep, const struct nigh_completion *done)
     nigh_fi_entry(done, &staged.entry);
     if (done->op == NIGH_OP_RECV && ep->caps & FI_SOURCE)
         staged.source = nigh_fi_source(ep, done);
-    if (done->status) {
-        staged.err = error_of(done->status);
-        staged.prov_errno = -done->status;
-    }
+    if (done->status)
+        take_error(done, &staged);
     if (nigh_fi_op_is(&ep->domain->ops, done->context) && !take_record(ep, done, &staged))
         return;
     if (cq)

@@ -13,6 +13,7 @@ struct nigh_fi_claimed {
     struct nigh_fi_claimed *next;
     struct nigh_message *message;
     const void *context; /* by which the host names it */
+    struct nigh_completion found;
 };
 
 static int take_away(struct nigh_fi_ep *ep, struct nigh_message *message, const struct nigh_fi_what *what,
@@ -72,7 +73,7 @@ static ssize_t peek(struct nigh_fi_ep *ep, const struct nigh_fi_what *what, uint
         if (rc)
             return rc;
     } else if (claimed) {
-        *claimed = (struct nigh_fi_claimed){ep->claimed, message, what->context};
+        *claimed = (struct nigh_fi_claimed){ep->claimed, message, what->context, found};
         ep->claimed = claimed;
     }
     stage_found(ep, what, &found);
@@ -155,10 +156,7 @@ static ssize_t claim(struct nigh_fi_ep *ep, const struct nigh_fi_what *what, con
         return rc;
     }
     if (away)
-        stage_found(ep, what,
-                    &(struct nigh_completion){.op = NIGH_OP_RECV,
-                                              .source = NIGH_SOURCE_NONE,
-                                              .flags = (uint16_t)(what->tclass << 8)});
+        stage_found(ep, what, &claimed->found);
     *link = claimed->next;
     free(claimed);
     return 0;

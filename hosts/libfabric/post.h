@@ -38,6 +38,14 @@ static inline uint64_t nigh_fi_imm(uint64_t data)
     return (data & NIGH_FI_DATA) | NIGH_FI_WITH_DATA;
 }
 
+/* What MPIs send in barriers is no bytes from nowhere; nigh's short way wants an address. */
+static inline void *nigh_fi_place(const void *buf, size_t len)
+{
+    static char nowhere;
+
+    return buf || len ? (void *)(uintptr_t)buf : &nowhere;
+}
+
 /* A send of one buffer with the endpoint's own flags. */
 static inline ssize_t nigh_fi_send_one(struct fid_ep *fid, const void *buf, size_t len,
                                        const struct nigh_fi_what *what)
@@ -47,7 +55,7 @@ static inline ssize_t nigh_fi_send_one(struct fid_ep *fid, const void *buf, size
     struct nigh_send send = {
         .size = sizeof(send),
         .flags = ep->send_flags,
-        .buffer = buf,
+        .buffer = nigh_fi_place(buf, len),
         .bytes = len,
         .tag = what->tag,
         .imm = what->imm,
@@ -75,7 +83,7 @@ static inline ssize_t nigh_fi_inject_one(struct fid_ep *fid, const void *buf, si
     struct nigh_send send = {
         .size = sizeof(send),
         .flags = NIGH_INJECT | NIGH_SILENT,
-        .buffer = buf,
+        .buffer = nigh_fi_place(buf, len),
         .bytes = len,
         .tag = what->tag,
         .imm = what->imm,
@@ -117,7 +125,7 @@ static inline ssize_t nigh_fi_recv_one(struct fid_ep *fid, void *buf, size_t len
     struct nigh_endpoint *from;
     struct nigh_recv recv = {
         .size = sizeof(recv),
-        .buffer = buf,
+        .buffer = nigh_fi_place(buf, len),
         .bytes = len,
         .tag = what->tag,
         .ignore = what->ignore,

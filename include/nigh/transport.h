@@ -223,6 +223,8 @@ enum nigh_op {
 /* flags of struct nigh_completion */
 #define NIGH_DONE_RELEASED (1u << 0) /* this multi-receive buffer is the host's again */
 #define NIGH_DONE_LENT     (1u << 1) /* `data` must be given back by release() */
+/* -EMSGSIZE of a receive with a buffer of its own: `data` is no address but how many bytes the buffer took. */
+#define NIGH_DONE_CUT (1u << 2)
 /* Of sends, lends and receives the traffic class: one context carries several kinds, and hosts must tell them apart. */
 #define NIGH_DONE_CLASS(flags) ((uint32_t)(flags) >> 8)
 
@@ -241,7 +243,7 @@ struct nigh_completion {
     uint64_t source; /* receives: the number given for the peer at connect, its rank if it connected by itself
                         and is of this job, else NIGH_SOURCE_NONE. Others: the peer of the operation */
     struct nigh_endpoint *endpoint; /* of the peer: good for an answer, NULL where there is none */
-    void *data;                     /* where the bytes lie: multi-receive, in place; NULL otherwise */
+    void *data; /* where the bytes lie: multi-receive, in place; see NIGH_DONE_CUT; NULL otherwise */
 };
 
 /* ---- remote memory ------------------------------------------------------------------------------------- */

@@ -77,6 +77,8 @@ static void cut(struct pair *pair, uint64_t sent, uint64_t room, uint64_t id)
         done = pair_await(rx, NIGH_OP_RECV, id);
         CHECK_INT(done.status, -EMSGSIZE);
         CHECK_INT(done.bytes, sent);
+        CHECK_INT(done.flags & NIGH_DONE_CUT, NIGH_DONE_CUT);
+        CHECK_INT((uintptr_t)done.data, room);
         CHECK_INT(done.tag, id);
         data_check(to, room, id, 0);
         data_check_rest(to, room, room + 128);

@@ -234,10 +234,37 @@ static void truncated(void **state)
         assert_ptr_equal(error.op_context, &to[1]);
         assert_int_equal(error.tag, 3);
         assert_int_equal(error.flags, FI_RECV | FI_TAGGED);
+        assert_int_equal(error.len, 16);
+        assert_int_equal(error.olen, sizes[i] - 16);
+        assert_null(error.buf);
         assert_memory_equal(from, to, 16);
         assert_int_equal(to[16], 0x55);
         fi_await(&lab, TX->tx);
     }
+}
+
+/* The same into a vector, and no bytes at all. */
+static void truncated_vectors(void **state)
+{
+    struct iovec in[2] = {{to, 6}, {to + 6, 10}};
+    struct fi_cq_err_entry error;
+
+    (void)state;
+    fill(5000, 2);
+    FI_OK(fi_trecvv(RX->ep, in, NULL, 2, FI_ADDR_UNSPEC, 3, 0, &in));
+    FI_OK(fi_tsend(TX->ep, from, 5000, NULL, TX->peer, 3, NULL));
+    error = fi_await_error(&lab, RX->rx);
+    assert_int_equal(error.err, FI_ETRUNC);
+    assert_int_equal(error.len, 16);
+    assert_int_equal(error.olen, 5000 - 16);
+    assert_memory_equal(from, to, 16);
+    assert_int_equal(to[16], 0x55);
+    fi_await(&lab, TX->tx);
+    FI_OK(fi_trecv(RX->ep, NULL, 0, NULL, FI_ADDR_UNSPEC, 3, 0, &in));
+    FI_OK(fi_tinject(TX->ep, from, 8, TX->peer, 3));
+    error = fi_await_error(&lab, RX->rx);
+    assert_int_equal(error.len, 0);
+    assert_int_equal(error.olen, 8);
 }
 
 static void cancelled(void **state)
@@ -360,6 +387,7 @@ static void discard_drops_it(void **state)
 {
     struct fi_context context;
     struct fi_msg_tagged look = look_for(4, 0, &context);
+    struct fi_cq_tagged_entry dropped;
 
     (void)state;
     arrive(300, 4);
@@ -369,7 +397,11 @@ static void discard_drops_it(void **state)
     FI_OK(fi_trecvmsg(RX->ep, &look, FI_PEEK | FI_CLAIM));
     assert_int_equal(fi_await(&lab, RX->rx).len, 200000);
     FI_OK(fi_trecvmsg(RX->ep, &look, FI_CLAIM | FI_DISCARD));
-    assert_ptr_equal(fi_await(&lab, RX->rx).op_context, &context);
+    dropped = fi_await(&lab, RX->rx);
+    assert_ptr_equal(dropped.op_context, &context);
+    assert_int_equal(dropped.tag, 4);
+    assert_int_equal(dropped.len, 200000);
+    assert_int_equal(dropped.data, 12);
     fi_await(&lab, TX->tx);
     fi_await(&lab, TX->tx);
     FI_OK(fi_trecvmsg(RX->ep, &look, FI_PEEK));
@@ -424,6 +456,7 @@ int main(void)
         CASE(tags_and_masks),
         CASE(directed),
         CASE(truncated),
+        CASE(truncated_vectors),
         CASE(cancelled),
         CASE(peer_closes),
         CASE(peek_nothing),
