@@ -118,6 +118,7 @@ void nigh_endpoint_free(struct nigh_endpoint *endpoint)
     free(endpoint->held);
     if (endpoint->attached && !endpoint->self) {
         nigh_crowd_remove(&context->crowd);
+        nigh_context_crowd(context);
         nigh_window_unmap(&endpoint->theirs);
         nigh_bell_close(&endpoint->bell);
         nigh_view_unmap(&endpoint->view);
@@ -199,6 +200,7 @@ static int attach_peer(struct nigh_endpoint *endpoint, const struct nigh_attach 
     endpoint->their_index = attach->hello.index;
     endpoint->incarnation = attach->hello.self.incarnation;
     nigh_crowd_add(&endpoint->context->crowd, endpoint->pid);
+    nigh_context_crowd(endpoint->context);
     /* Without it nothing is lost but speed. */
     endpoint->met = calloc(endpoint->view.layout.pool_bytes / NIGH_CHUNK / 64 + 1, sizeof(*endpoint->met));
     link_words(endpoint);

@@ -44,6 +44,23 @@ static int open_memory(struct nigh_context *context)
     return nigh_heap_create(&context->arena, &context->heap);
 }
 
+/*
+ * Chunks are as good as their caches. Two ranks with a CPU each do best with a span that the reader's cache has let go of
+ * when it is written again. Where four ranks share one cache that span times four lies in memory: 8 ranks on 2 CPUs,
+ * allreduce of 32 KiB over Open MPI with 2 MiB 76 us, 512 and 256 KiB 62, 128 KiB 64; broadcast of 256 KiB with 256 and
+ * 128 KiB a third slower than with 512.
+ */
+#define CROWDED_SPAN (512u * 1024)
+
+void nigh_context_crowd(struct nigh_context *context)
+{
+    uint64_t span = context->config.span_bytes;
+
+    if (context->config.span_by_load && context->crowd.full && span > CROWDED_SPAN)
+        span = CROWDED_SPAN;
+    nigh_pool_set_span(&context->pool, span);
+}
+
 static int open_queues(struct nigh_context *context)
 {
     int rc = nigh_cq_create(&context->cq, 256);
@@ -91,6 +108,7 @@ static int open_peers(struct nigh_context *context)
     if (rc)
         return rc;
     nigh_crowd_start(&context->crowd, context->config.ranks);
+    nigh_context_crowd(context);
     rc = nigh_service_start(nigh_rendezvous_fd(context->rendezvous), &context->bell,
                             nigh_arena_state(&context->arena), &context->service);
     if (rc)

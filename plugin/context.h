@@ -300,6 +300,9 @@ static inline void nigh_count_tally(struct nigh_endpoint *endpoint)
 int nigh_context_open(const struct nigh_open *options, struct nigh_context **out);
 int nigh_context_close(struct nigh_context *context);
 
+/* The crowd has changed, and what goes by it with it. */
+void nigh_context_crowd(struct nigh_context *context);
+
 /* ---- entry.c ---- */
 /* Lets other threads in while this one sleeps. */
 void nigh_guard_leave(struct nigh_context *context);

@@ -211,6 +211,7 @@ static void read_sizes(struct reader *reader, const struct nigh_open *options, s
                              UINT64_C(1) << 42);
     out->pool_bytes = number(reader, "NIGH_POOL", options->pool_bytes, 256 << 20, 1 << 18, UINT64_C(1) << 37);
     out->span_bytes = number(reader, "NIGH_SPAN", 0, span_default(out), SPAN_LEAST, UINT64_C(1) << 37);
+    out->span_by_load = !get(reader, "NIGH_SPAN");
     out->ring_slots = (uint32_t)number(reader, "NIGH_RING", options->ring_slots, 128, 64, 65536);
     if (!power_of_two(out->ring_slots)) {
         snprintf(shown, sizeof(shown), "%u", out->ring_slots);

@@ -15,6 +15,7 @@ struct nigh_config {
     uint32_t ring_slots, eager_bytes, body_bytes;
     uint64_t heap_from; /* heap sends of at least this go by reference */
     uint64_t spin_ns;
+    bool span_by_load; /* nobody said how wide: less while there are more ranks than CPUs */
     bool spin_by_load; /* nobody said how long: not at all while there are more ranks than CPUs */
     int path;          /* enum nigh_path, or -1: choose */
     bool threads, wait_fd, huge;

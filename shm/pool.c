@@ -92,6 +92,11 @@ static int widen(struct nigh_pool *pool, uint32_t *chunk)
     return 0;
 }
 
+void nigh_pool_set_span(struct nigh_pool *pool, uint64_t span_bytes)
+{
+    pool->span = span_of(pool, span_bytes);
+}
+
 int nigh_pool_take(struct nigh_pool *pool, uint64_t *offset)
 {
     uint32_t chunk;

@@ -150,6 +150,35 @@ static void spans_are_held_within_the_pool(void **state)
     }
 }
 
+/* Narrower, what is given back goes aside until the rotation fits; wider, those are the first to come again. */
+static void the_span_can_change(void **state)
+{
+    uint32_t chunk[4];
+
+    (void)state;
+    make(8, 4);
+    for (uint32_t i = 0; i < 4; i++)
+        chunk[i] = take();
+    nigh_pool_set_span(&pool, 2 * NIGH_CHUNK);
+    assert_int_equal(pool.span, 2);
+    for (uint32_t i = 0; i < 4; i++)
+        give(chunk[i]);
+    assert_int_equal(pool.parked_count, 2);
+    for (uint32_t round = 0; round < 3; round++)
+        for (uint32_t i = 2; i < 4; i++) {
+            assert_int_equal(take(), chunk[i]);
+            give(chunk[i]);
+        }
+    nigh_pool_set_span(&pool, 3 * NIGH_CHUNK);
+    assert_int_equal(take(), chunk[1]);
+    assert_int_equal(pool.committed, 4);
+    give(chunk[1]);
+    assert_int_equal(pool.parked_count, 1);
+    nigh_pool_set_span(&pool, UINT64_MAX);
+    assert_int_equal(pool.span, 8);
+    unmake();
+}
+
 static void an_empty_pool_has_nothing_ever(void **state)
 {
     uint64_t offset;
@@ -283,6 +312,7 @@ int main(void)
         cmocka_unit_test(chunks_can_be_written_to_their_ends),
         cmocka_unit_test(beyond_the_span_only_when_none_is_free),
         cmocka_unit_test(spans_are_held_within_the_pool),
+        cmocka_unit_test(the_span_can_change),
         cmocka_unit_test(an_empty_pool_has_nothing_ever),
         cmocka_unit_test(short_memory_leaves_what_is_there),
         cmocka_unit_test(random_use_agrees_with_a_model),
