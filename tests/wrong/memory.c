@@ -57,7 +57,7 @@ static void lent_changed(int rank, int size)
 
     (void)size;
     if (rank == 1) {
-        wrong_nap(50);
+        nigh_recv(room, 8, 0, 2, WORLD, NIGH_STATUS_IGNORE);
         if (nigh_recv_in_place(&at, 4096, 0, 1, WORLD, NIGH_STATUS_IGNORE) == 0)
             nigh_release(at);
         return;
@@ -66,6 +66,7 @@ static void lent_changed(int rank, int size)
         return;
     nigh_ilend(memory, 4096, 1, 1, WORLD, &request);
     ((char *)memory)[7] = 9;
+    nigh_send(data, 8, 1, 2, WORLD);
     nigh_wait(&request, NIGH_STATUS_IGNORE);
     nigh_free_mem(memory);
 }
@@ -77,7 +78,7 @@ static void read_too_early(int rank, int size)
     (void)size;
     nigh_barrier(WORLD);
     if (rank == 1) {
-        wrong_nap(100);
+        wrong_nap_until(0, "read too early");
         nigh_send(data, 8, 0, 1, WORLD);
         return;
     }

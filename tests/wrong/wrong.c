@@ -42,6 +42,20 @@ void wrong_nap(unsigned ms)
     nanosleep(&nap, NULL);
 }
 
+static FILE *all_said[WRONG_RANKS];
+
+void wrong_nap_until(int rank, const char *text)
+{
+    static char said[SAID];
+    ssize_t bytes;
+
+    do {
+        wrong_nap(10);
+        bytes = pread(fileno(all_said[rank]), said, sizeof(said) - 1, 0);
+        said[bytes > 0 ? bytes : 0] = '\0';
+    } while (!strstr(said, text));
+}
+
 /* ---- one program ----------------------------------------------------------------------------------------- */
 
 static void set_environment(const char *list)
@@ -86,8 +100,9 @@ static void start(struct run *run, const struct wrong *program)
 {
     uint64_t job = (uint64_t)getpid() << 20 | 7;
 
+    for (int rank = 0; rank < program->ranks; rank++)
+        all_said[rank] = run->said[rank] = tmpfile();
     for (int rank = 0; rank < program->ranks; rank++) {
-        run->said[rank] = tmpfile();
         fflush(NULL);
         run->pid[rank] = fork();
         if (run->pid[rank] == 0) {

@@ -39,6 +39,9 @@ void wrong_told(int rc);
 
 void wrong_nap(unsigned ms);
 
+/* Naps until `rank` has written `text`, what it is told included: on a slow machine, too, that comes before whatever follows. */
+void wrong_nap_until(int rank, const char *text);
+
 /* A rank that may say anything or nothing. */
 #define WHATEVER "()"
 
