@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How much of a 4 MiB message from the heap goes on while its sender computes: 100 % when sending and computing together
- * take no longer than the longer of both alone. */
+/* How much of a 4 MiB message from the heap goes on while its sender, or its receiver, computes: 100 % when message and
+ * computing together take no longer than the longer of both alone. Rank 0 computes; a receiver twice as long as the message
+ * takes, because the thread that receives for it must be woken first. */
 #include "tools/perf/clock.h"
 #include "tools/perf/floors.h"
+#include "tools/perf/lib.h"
 #include "tools/perf/pair.h"
 #include "tools/perf/tally.h"
+
+#include "nigh/nigh.h"
 
 enum { TAG = 51 };
 
@@ -30,79 +34,180 @@ static double compute_ns(uint64_t steps)
     return perf_ns(start, perf_ticks());
 }
 
-/* The sender's side of one message with `steps` of work between posting and waiting. */
-static double send_while(struct perf_pair *pair, uint64_t steps)
+/* ---- one message, with `steps` of work between starting and waiting ---- */
+
+typedef void message_fn(struct perf_pair *pair, uint64_t steps);
+
+static void send_plugin(struct perf_pair *pair, uint64_t steps)
 {
     struct nigh_send send = {
         .size = sizeof(send), .flags = NIGH_SYNC, .buffer = pair->out, .bytes = pair->bytes, .tag = TAG};
-    uint64_t sent = pair->node.sent + 1, start;
+    uint64_t sent = pair->node.sent + 1;
 
-    perf_pair_fill(pair, 0, pair->number);
-    perf_pair_sync(pair->me);
-    start = perf_ticks();
-    perf_node_post_send(&pair->node, 1, &send);
+    perf_node_post_send(&pair->node, perf_pair_peer(pair), &send);
     if (steps)
         compute(steps);
     perf_node_await(&pair->node, sent, 0);
-    return perf_ns(start, perf_ticks());
 }
 
-static void receive(struct perf_pair *pair)
+static void receive_plugin(struct perf_pair *pair, uint64_t steps)
 {
     struct nigh_recv recv = {.size = sizeof(recv), .buffer = pair->in, .bytes = pair->bytes, .tag = TAG};
     uint64_t received = pair->node.received + 1;
 
-    perf_node_post_recv(&pair->node, 0, &recv);
-    perf_pair_sync(pair->me);
+    perf_node_post_recv(&pair->node, perf_pair_peer(pair), &recv);
+    if (steps)
+        compute(steps);
     perf_node_await(&pair->node, 0, received);
-    perf_pair_check(pair, 0, 0, pair->number);
 }
 
-/* As much work as one message takes, and the message, alone and together. */
-static double overlap(struct perf_pair *pair)
+static void must(struct perf_pair *pair, int rc)
+{
+    if (rc)
+        perf_fail(pair->me, "libnigh: %s", nigh_error_text());
+}
+
+static void send_lib(struct perf_pair *pair, uint64_t steps)
+{
+    nigh_request request;
+
+    must(pair, nigh_isend(pair->more, pair->bytes, (int)perf_pair_peer(pair), TAG, nigh_world(), &request));
+    if (steps)
+        compute(steps);
+    must(pair, nigh_wait(&request, NIGH_STATUS_IGNORE));
+}
+
+static void receive_lib(struct perf_pair *pair, uint64_t steps)
+{
+    nigh_request request;
+
+    must(pair, nigh_irecv(pair->in, pair->bytes, (int)perf_pair_peer(pair), TAG, nigh_world(), &request));
+    if (steps)
+        compute(steps);
+    must(pair, nigh_wait(&request, NIGH_STATUS_IGNORE));
+}
+
+/* ---- a piece ---- */
+
+struct way {
+    message_fn *send, *receive;
+    bool receives; /* the rank that computes */
+    uint32_t work; /* times what one message takes */
+    bool lib;
+};
+
+/* libnigh has a heap of its own. */
+static void *buffer(struct perf_pair *pair, const struct way *way)
+{
+    if (way->lib && !pair->more)
+        must(pair, nigh_alloc_mem(pair->bytes, &pair->more));
+    return way->lib ? pair->more : pair->out;
+}
+
+static double one(struct perf_pair *pair, const struct way *way, uint64_t steps)
+{
+    bool receives = way->receives == (pair->me->rank == 0);
+    uint64_t number = pair->number++, start;
+    double ns;
+
+    if (!receives)
+        perf_fill(buffer(pair, way), pair->bytes, perf_seed(pair->me->rank, number));
+    perf_pair_sync(pair->me);
+    start = perf_ticks();
+    if (receives)
+        way->receive(pair, steps);
+    else
+        way->send(pair, steps);
+    ns = perf_ns(start, perf_ticks());
+    if (receives) {
+        size_t wrong = perf_check(pair->in, pair->bytes, perf_seed(perf_pair_peer(pair), number));
+
+        if (wrong != pair->bytes)
+            perf_pair_wrong(pair, wrong, perf_pair_peer(pair), number);
+    }
+    return ns;
+}
+
+/* Work and message, alone and together. */
+static double overlap(struct perf_pair *pair, const struct way *way)
 {
     double alone, work, together, ns_per_step = compute_ns(20000) / 20000;
     uint64_t steps;
 
-    alone = send_while(pair, 0);
-    pair->number++;
-    steps = (uint64_t)(alone / ns_per_step);
+    alone = one(pair, way, 0);
+    steps = (uint64_t)(way->work * alone / ns_per_step);
     work = compute_ns(steps);
-    together = send_while(pair, steps);
-    pair->number++;
+    together = one(pair, way, steps);
     return 100 * (alone + work - together) / (alone < work ? alone : work);
 }
 
-static double run(struct perf_rank *me, void *arg, uint32_t count)
+static double run(struct perf_pair *pair, const struct way *way, uint32_t count)
 {
-    struct perf_pair *pair = arg;
     struct perf_tally tally;
 
     perf_tally_start(&tally);
     for (uint32_t i = 0; i < count; i++) {
-        if (me->rank == 0) {
-            perf_tally_add(&tally, overlap(pair));
-        } else if (me->rank == 1) {
-            receive(pair);
-            pair->number++;
-            receive(pair);
-            pair->number++;
+        if (pair->me->rank == 0) {
+            perf_tally_add(&tally, overlap(pair, way));
+        } else if (pair->me->rank == 1) {
+            one(pair, way, 0);
+            one(pair, way, 0);
         }
     }
     return perf_tally_middle(&tally);
 }
 
+static double sending(struct perf_rank *me, void *arg, uint32_t count)
+{
+    static const struct way way = {send_plugin, receive_plugin, false, 1, false};
+
+    (void)me;
+    return run(arg, &way, count);
+}
+
+static double sending_lib(struct perf_rank *me, void *arg, uint32_t count)
+{
+    static const struct way way = {send_lib, receive_lib, false, 1, true};
+
+    (void)me;
+    return run(arg, &way, count);
+}
+
+static double receiving(struct perf_rank *me, void *arg, uint32_t count)
+{
+    static const struct way way = {send_plugin, receive_plugin, true, 2, false};
+
+    (void)me;
+    return run(arg, &way, count);
+}
+
+static double receiving_lib(struct perf_rank *me, void *arg, uint32_t count)
+{
+    static const struct way way = {send_lib, receive_lib, true, 2, true};
+
+    (void)me;
+    return run(arg, &way, count);
+}
+
 int perf_test_overlap(struct perf_run *run_)
 {
-    static const struct perf_pair_test test = {
+    struct perf_pair_test test = {
         .name = "overlap",
         .unit = "%",
         .more_is_better = true,
         .sizes = "4M",
         .out_in_heap = true,
         .floor = PERF_FLOOR_NONE,
-        .run = run,
+        .note = "the sender computes as long as the message takes",
+        .run = sending,
+        .run_lib = sending_lib,
     };
+    int rc = perf_pair_run(run_, &test);
 
-    return perf_pair_run(run_, &test);
+    test.name = "overlap-recv";
+    test.note =
+        "the receiver computes twice as long; its thread copies, with --layer lib and NIGH_PROGRESS=thread";
+    test.run = receiving;
+    test.run_lib = receiving_lib;
+    return rc ? rc : perf_pair_run(run_, &test);
 }
