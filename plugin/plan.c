@@ -74,10 +74,10 @@ void nigh_plan_reading(struct nigh_endpoint *endpoint, int rc)
                  config->rank, (int)endpoint->rank, strerror(-rc));
 }
 
-static bool is_timed(const struct nigh_endpoint *endpoint, const struct nigh_send_op *op)
+static bool is_timed(struct nigh_endpoint *endpoint, const struct nigh_send_op *op)
 {
-    return op->kind == NIGH_SEND_CHUNKED && op->bytes >= NIGH_PACE_MEASURED &&
-           endpoint->timed_count < NIGH_TIMED_MAX;
+    return op->kind == NIGH_SEND_CHUNKED && endpoint->timed_count < NIGH_TIMED_MAX &&
+           nigh_pace_asks(&endpoint->pace, op->strategy, op->bytes);
 }
 
 void nigh_plan_choose(struct nigh_endpoint *endpoint, struct nigh_send_op *op)

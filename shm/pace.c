@@ -4,23 +4,23 @@
 #include "shm/pace.h"
 
 #include <errno.h>
-#include <stdio.h>
 
 enum {
     NONE = NIGH_PACE_STRATEGIES,
-    SMALLEST_CLASS = 16, /* class 0 begins with 2^16 bytes, NIGH_PACE_MEASURED */
     PAGE = 4096,
     /* Stores past the cache must have drained before each piece is told of, so those pieces are larger. */
     DRAINED = 32768,
 
-    /* A trial is four messages, the first not counted: its chunks still lie where the strategy before it left
-     * them, and that is what is being measured. */
-    TRIAL = 4,
+    /* The messages of a trial that count. Before them the span has to be rotated through once (see rotation()). */
     TRIAL_COUNTED = 3,
+    ROTATION_MOST = 64,
     /* A trial whose messages were cancelled is given up after so many others. */
     TRIAL_PATIENCE = 256,
-    /* Messages of the current strategy before anything is compared with it. */
+    /* Messages of the current strategy, behind a rotation, before anything is compared with it. */
     WARM = 4,
+    /* Of the messages of the current strategy one in so many is timed: reading the clock around each piece, on both sides,
+     * took a fifth of a lone 64 KiB. */
+    TIMED_EACH = 8,
     /* So many messages that are all off by more than `clip` are a change of state and no accident. */
     STRAYS = 3,
     SWEEP_PATIENCE = 64,
@@ -100,19 +100,10 @@ int nigh_pace_open(struct nigh_pace *pace, const struct nigh_strategy *list, uns
     return 0;
 }
 
-static unsigned class_of(size_t bytes)
-{
-    unsigned log = bytes ? 63U - (unsigned)__builtin_clzll(bytes) : 0;
-
-    if (log < SMALLEST_CLASS)
-        return 0;
-    return log - SMALLEST_CLASS < NIGH_PACE_CLASSES ? log - SMALLEST_CLASS : NIGH_PACE_CLASSES - 1;
-}
-
 /* Whether a strategy may take every message of a class. */
 static bool fits(const struct nigh_pace *pace, unsigned strategy, unsigned index)
 {
-    size_t least = (size_t)1 << (SMALLEST_CLASS + index);
+    size_t least = (size_t)1 << (NIGH_PACE_SMALLEST + index);
 
     return pace->strategy[strategy].from <= least;
 }
@@ -141,11 +132,46 @@ static void begin(struct nigh_pace *pace, unsigned index)
     in->turn = in->current;
 }
 
-static void send_out(struct nigh_pace_class *in, unsigned strategy)
+/*
+ * Messages until every chunk has been used once: a chunk still lies where the strategy before left it, in a cache or in
+ * memory, and the first to use it pays for that. Trials of four messages found plain copies in one L3 to take 120 ns a KiB
+ * behind non-temporal ones, instead of 40, and pairs stayed with the latter.
+ */
+static unsigned rotation(const struct nigh_pace *pace, unsigned index)
 {
+    unsigned messages = pace->strategy[pace->near].span >> (NIGH_PACE_SMALLEST + index);
+
+    return messages < 1 ? 1 : messages < ROTATION_MOST ? messages : ROTATION_MOST;
+}
+
+static unsigned trial_length(const struct nigh_pace *pace, unsigned index)
+{
+    return rotation(pace, index) + TRIAL_COUNTED;
+}
+
+/* Of a trial the last messages are timed, which count, and a few before them, so that a hopeless one ends early. */
+static bool asks_of_trial(unsigned left)
+{
+    return left < TRIAL_COUNTED || left % TIMED_EACH == 0;
+}
+
+static unsigned asked_of_trial(unsigned length)
+{
+    unsigned asked = 0;
+
+    for (unsigned left = 0; left < length; left++)
+        asked += asks_of_trial(left);
+    return asked;
+}
+
+static void send_out(struct nigh_pace *pace, unsigned index, unsigned strategy)
+{
+    struct nigh_pace_class *in = &pace->in[index];
+
     in->trial = (uint8_t)strategy;
     in->turn = (uint8_t)strategy;
-    in->to_send = in->to_hear = TRIAL;
+    in->to_send = (uint8_t)trial_length(pace, index);
+    in->to_hear = (uint8_t)asked_of_trial(in->to_send);
     in->counted = 0;
     in->waited = 0;
 }
@@ -173,18 +199,24 @@ static void consider_trial(struct nigh_pace *pace, unsigned index, size_t bytes)
      * had in another state of the machine says nothing. The next trial waits until it is paid off. */
     if (in->sweep > 0)
         in->sweep--;
-    else if (in->credit < (float)TRIAL * (float)bytes)
+    else if (in->credit < (float)trial_length(pace, index) * (float)bytes)
         return;
     next = next_alternative(pace, index);
     if (next != NONE)
-        send_out(in, next);
+        send_out(pace, index, next);
+}
+
+/* Whether the current strategy has been heard of often enough. */
+static bool is_warm(const struct nigh_pace *pace, unsigned index)
+{
+    return pace->in[index].heard >= rotation(pace, index) + WARM;
 }
 
 static unsigned choose_slow(struct nigh_pace *pace, unsigned index, size_t bytes)
 {
     struct nigh_pace_class *in = &pace->in[index];
 
-    if (in->trial == NONE && in->heard >= WARM)
+    if (in->trial == NONE && is_warm(pace, index))
         consider_trial(pace, index, bytes);
     if (in->trial == NONE)
         return in->current;
@@ -199,7 +231,7 @@ static unsigned choose_slow(struct nigh_pace *pace, unsigned index, size_t bytes
 
 unsigned nigh_pace_choose(struct nigh_pace *pace, size_t bytes)
 {
-    unsigned index = class_of(bytes);
+    unsigned index = nigh_pace_class_of(bytes);
     struct nigh_pace_class *in = &pace->in[index];
 
     if (bytes < NIGH_PACE_MEASURED)
@@ -207,9 +239,25 @@ unsigned nigh_pace_choose(struct nigh_pace *pace, size_t bytes)
     if (!in->begun)
         begin(pace, index);
     /* The common case: no trial is out and none can be paid for. */
-    if (in->trial == NONE && in->sweep == 0 && in->credit < (float)TRIAL * (float)bytes)
+    if (in->trial == NONE && in->sweep == 0 && in->credit < (float)TRIAL_COUNTED * (float)bytes)
         return in->current;
     return choose_slow(pace, index, bytes);
+}
+
+bool nigh_pace_asks(struct nigh_pace *pace, unsigned strategy, size_t bytes)
+{
+    unsigned index = nigh_pace_class_of(bytes);
+    struct nigh_pace_class *in = &pace->in[index];
+
+    if (bytes < NIGH_PACE_MEASURED || pace->count < 2)
+        return false;
+    pace->bytes += bytes;
+    if (strategy == in->trial) {
+        pace->trial_bytes += bytes;
+        return asks_of_trial(in->to_send);
+    }
+    in->credit += (float)bytes * trial_share;
+    return !is_warm(pace, index) || ++in->untimed % TIMED_EACH == 0;
 }
 
 static void start_sweep(const struct nigh_pace *pace, struct nigh_pace_class *in)
@@ -240,12 +288,14 @@ static float median(const float v[TRIAL_COUNTED])
     return v[2] < low ? low : v[2] < high ? v[2] : high;
 }
 
-static void conclude(struct nigh_pace *pace, struct nigh_pace_class *in)
+static void conclude(struct nigh_pace *pace, unsigned index)
 {
+    struct nigh_pace_class *in = &pace->in[index];
     unsigned tried = in->trial;
     float now = in->figure[in->current];
 
     in->trial = NONE;
+    in->heard = 0;
     if (in->counted == 0)
         return;
     in->figure[tried] = in->counted < TRIAL_COUNTED ? in->sample[0] : median(in->sample);
@@ -256,12 +306,13 @@ static void conclude(struct nigh_pace *pace, struct nigh_pace_class *in)
     if (++in->wins >= 2 || in->figure[tried] * clearly_better <= now)
         change_to(pace, in, tried);
     else
-        send_out(in, tried);
+        send_out(pace, index, tried);
 }
 
-static void learn_trial(struct nigh_pace *pace, struct nigh_pace_class *in, float figure, bool stalled)
+static void learn_trial(struct nigh_pace *pace, unsigned index, float figure, bool stalled)
 {
-    bool first = in->to_hear == TRIAL;
+    struct nigh_pace_class *in = &pace->in[index];
+    bool first = in->to_hear > TRIAL_COUNTED;
     float limit = in->figure[in->current] * hopeless;
 
     in->to_hear--;
@@ -271,7 +322,7 @@ static void learn_trial(struct nigh_pace *pace, struct nigh_pace_class *in, floa
             in->to_hear = in->to_send = 0;
     }
     if (in->to_hear == 0)
-        conclude(pace, in);
+        conclude(pace, index);
 }
 
 /* True once figures are so far off, so often in a row, that the old one means nothing any more. The new one is the
@@ -292,22 +343,25 @@ static bool is_new_state(struct nigh_pace_class *in, float figure)
     return true;
 }
 
-static void learn_current(struct nigh_pace *pace, struct nigh_pace_class *in, float figure)
+static void learn_current(struct nigh_pace *pace, unsigned index, float figure)
 {
+    struct nigh_pace_class *in = &pace->in[index];
     float *now = &in->figure[in->current];
     unsigned apart = in->patience;
 
     in->since++;
     in->heard++;
-    if (*now <= 0) {
-        *now = figure;
+    if (in->heard <= rotation(pace, index)) {
+        /* The first figures of all stand until there are better ones. */
+        if (in->settled <= 0)
+            *now = figure;
     } else if (is_new_state(in, figure)) {
         *now = in->stray;
         apart /= SUDDEN;
     } else if (in->strays == 0) {
         *now += (figure - *now) * weight;
     }
-    if (pace->count < 2 || in->heard < WARM)
+    if (pace->count < 2 || !is_warm(pace, index))
         return;
     if (in->settled <= 0) {
         start_sweep(pace, in);
@@ -317,27 +371,32 @@ static void learn_current(struct nigh_pace *pace, struct nigh_pace_class *in, fl
     }
 }
 
+/* What a message of a trial has cost, and those of it that nobody asks for. */
+static void charge(struct nigh_pace *pace, unsigned index, size_t bytes, float figure)
+{
+    struct nigh_pace_class *in = &pace->in[index];
+    float now = in->figure[in->current], length = (float)trial_length(pace, index);
+    float slower = now > 0 && figure > now ? figure / now : 1;
+
+    in->credit -= (float)bytes * slower * length / (float)asked_of_trial(trial_length(pace, index));
+}
+
 void nigh_pace_learn(struct nigh_pace *pace, unsigned strategy, size_t bytes, uint64_t ns, bool stalled)
 {
-    struct nigh_pace_class *in = &pace->in[class_of(bytes)];
+    unsigned index = nigh_pace_class_of(bytes);
+    struct nigh_pace_class *in = &pace->in[index];
 
-    pace->bytes += bytes;
     if (strategy >= pace->count || bytes < NIGH_PACE_MEASURED || !in->begun)
         return;
 
     float figure = (float)ns * 1024.0F / (float)bytes;
 
-    if (strategy != in->current) {
-        pace->trial_bytes += bytes;
-        in->credit -= (float)bytes * (figure > in->figure[in->current] && in->figure[in->current] > 0
-                                          ? figure / in->figure[in->current]
-                                          : 1);
-    }
+    if (strategy != in->current)
+        charge(pace, index, bytes, figure);
     if (strategy == in->trial && in->to_hear > 0) {
-        learn_trial(pace, in, figure, stalled);
+        learn_trial(pace, index, figure, stalled);
     } else if (strategy == in->current && !stalled) {
-        in->credit += (float)bytes * trial_share;
-        learn_current(pace, in, figure);
+        learn_current(pace, index, figure);
     }
 }
 
@@ -371,61 +430,4 @@ size_t nigh_pace_piece(const struct nigh_strategy *strategy, size_t bytes, bool 
     if (piece < PAGE)
         piece = PAGE;
     return piece < strategy->piece ? piece : strategy->piece;
-}
-
-static unsigned best_other(const struct nigh_pace *pace, const struct nigh_pace_class *in)
-{
-    unsigned best = NONE;
-
-    for (unsigned i = 0; i < pace->count; i++) {
-        if (i != in->current && in->figure[i] > 0 && (best == NONE || in->figure[i] < in->figure[best]))
-            best = i;
-    }
-    return best;
-}
-
-static const char *sender_of(const struct nigh_pace *pace, unsigned i)
-{
-    return nigh_copy_name((enum nigh_copy_kernel)pace->strategy[i].sender);
-}
-
-static const char *receiver_of(const struct nigh_pace *pace, unsigned i)
-{
-    return nigh_copy_name((enum nigh_copy_kernel)pace->strategy[i].receiver);
-}
-
-static void say_measured(const struct nigh_pace *pace, const struct nigh_pace_class *in, char *text,
-                         size_t bytes)
-{
-    unsigned other = best_other(pace, in);
-
-    if (in->figure[in->current] <= 0)
-        snprintf(text, bytes, "default, nothing measured yet");
-    else if (other == NONE)
-        snprintf(text, bytes, "%.1f ns/KiB, nothing else measured", (double)in->figure[in->current]);
-    else
-        snprintf(text, bytes, "measured %.1f ns/KiB, next best %s>%s %.1f", (double)in->figure[in->current],
-                 sender_of(pace, other), receiver_of(pace, other), (double)in->figure[other]);
-}
-
-static void say_handoff(const struct nigh_pace *pace, char *text, size_t bytes)
-{
-    if (pace->handoff > 0)
-        snprintf(text, bytes, "a line takes %.0f ns from core to core", (double)pace->handoff);
-    else
-        snprintf(text, bytes, "default, nothing measured yet");
-}
-
-const char *nigh_pace_reason(const struct nigh_pace *pace, size_t bytes, char text[NIGH_PACE_REASON])
-{
-    const struct nigh_pace_class *in = &pace->in[class_of(bytes)];
-    unsigned current = bytes < NIGH_PACE_MEASURED ? pace->here : in->current;
-    int at = snprintf(text, NIGH_PACE_REASON, "%s>%s span %uK: ", sender_of(pace, current),
-                      receiver_of(pace, current), pace->strategy[current].span / 1024);
-
-    if (bytes < NIGH_PACE_MEASURED)
-        say_handoff(pace, text + at, (size_t)(NIGH_PACE_REASON - at));
-    else
-        say_measured(pace, in, text + at, (size_t)(NIGH_PACE_REASON - at));
-    return text;
 }

@@ -20,7 +20,8 @@ enum {
     /* Bytes. Messages below go by the handoff alone: two looks at the clock, and stores that are still under way when
      * it is read, are as long as their copies (docs/rationale.md). */
     NIGH_PACE_MEASURED = 65536,
-    NIGH_PACE_REASON = 160, /* bytes of a reason, its end included */
+    NIGH_PACE_SMALLEST = 16, /* log2 of it: where class 0 begins */
+    NIGH_PACE_REASON = 160,  /* bytes of a reason, its end included */
 };
 
 /* How a large message is copied: into a chunk by `sender`, out of it by `receiver`. */
@@ -37,11 +38,12 @@ struct nigh_strategy {
 /* What one size class knows. A figure is nanoseconds per KiB, 0 while there is none. */
 struct nigh_pace_class {
     float figure[NIGH_PACE_STRATEGIES];
-    float settled;     /* figure of the current strategy when the alternatives were last looked at */
-    float sample[3];   /* the counted messages of the trial */
-    float stray;       /* the least of the strays in a row */
-    float credit;      /* bytes that trials may still cost */
-    uint32_t heard;    /* messages learned from since the current strategy was chosen; may wrap */
+    float settled;   /* figure of the current strategy when the alternatives were last looked at */
+    float sample[3]; /* the counted messages of the trial */
+    float stray;     /* the least of the strays in a row */
+    float credit;    /* bytes that trials may still cost */
+    uint32_t
+        heard; /* messages learned from since the current strategy was chosen, or the last trial; may wrap */
     uint32_t since;    /* messages since the last sweep of all alternatives */
     uint16_t patience; /* messages that must pass between sweeps; doubles when a sweep was for nothing */
     uint16_t waited;   /* messages chosen since the trial was sent out */
@@ -54,6 +56,7 @@ struct nigh_pace_class {
     uint8_t begun;   /* 1 after the first message of this class */
     uint8_t strays;  /* messages in a row that were far off the figure */
     uint8_t changed; /* 1: the current strategy was chosen by measurement */
+    uint8_t untimed; /* messages that need not be timed: counts, and wraps */
 };
 
 struct nigh_pace {
@@ -68,6 +71,16 @@ struct nigh_pace {
     struct nigh_pace_class in[NIGH_PACE_CLASSES];
 };
 
+/* The class of a message. */
+static inline unsigned nigh_pace_class_of(size_t bytes)
+{
+    unsigned log = bytes ? 63U - (unsigned)__builtin_clzll(bytes) : 0;
+
+    if (log < NIGH_PACE_SMALLEST)
+        return 0;
+    return log - NIGH_PACE_SMALLEST < NIGH_PACE_CLASSES ? log - NIGH_PACE_SMALLEST : NIGH_PACE_CLASSES - 1;
+}
+
 /* The list is copied. Begins with strategy `near`, as nothing is known of the pair yet. 0, or -EINVAL and *pace
  * untouched: count is 0 or above NIGH_PACE_STRATEGIES, near or far is not below count or is not for every size (from),
  * or a strategy is not valid (nigh_strategy_check). */
@@ -81,6 +94,10 @@ int nigh_strategy_check(const struct nigh_strategy *strategy, const char **why);
 /* The index of the strategy that the next message of `bytes` takes. One thread at a time for a pace; no clock is
  * read, nothing is allocated, a few ns. */
 unsigned nigh_pace_choose(struct nigh_pace *pace, size_t bytes);
+
+/* Whether a message for which nigh_pace_choose gave `strategy` should be timed and told of: some of a trial, all while little
+ * is known, of the others one in eight. Behind that call, once for each message; threads and cost as above. */
+bool nigh_pace_asks(struct nigh_pace *pace, unsigned strategy, size_t bytes);
 
 /* The same for messages below NIGH_PACE_MEASURED, which nothing is learned from. */
 static inline unsigned nigh_pace_short(const struct nigh_pace *pace)
