@@ -155,8 +155,10 @@ void nigh_send_complete(struct nigh_endpoint *endpoint, struct nigh_send_op *op,
 void nigh_send_discard(struct nigh_endpoint *endpoint, struct nigh_send_op *op);
 /* First slot of an operation with pieces; then as many pieces as can go. -EAGAIN: nothing sent. */
 int nigh_large_start(struct nigh_endpoint *endpoint, struct nigh_send_op *op);
-/* Sends a message of at most NIGH_WHOLE_MAX in one piece, without an operation. -EAGAIN: it must go the long way. */
-#define NIGH_WHOLE_MAX 4096u
+/* Sends a message of at most NIGH_WHOLE_MAX, and at most what goes without asking, without an operation: in one piece up to
+ * NIGH_ONE_PIECE and in streams, else in several. -EAGAIN: it must go the long way. */
+#define NIGH_WHOLE_MAX 65535u
+#define NIGH_ONE_PIECE 4096u
 int nigh_large_whole(struct nigh_endpoint *endpoint, const struct nigh_send *send);
 /* Sends pieces; true when something moved. */
 bool nigh_large_flow(struct nigh_endpoint *endpoint);

@@ -268,10 +268,17 @@ void nigh_recv_deliver_piece(struct nigh_endpoint *endpoint, struct nigh_recv_op
                              uint32_t bytes, uint64_t tag, uint64_t imm, uint32_t flags)
 {
     uint32_t copied = bytes <= op->bytes ? bytes : (uint32_t)op->bytes;
+    struct nigh_context *context = endpoint->context;
 
     nigh_arrive_copy(op->buffer, from, copied, flags);
-    count_received(endpoint->context, bytes, copied < bytes);
-    complete(endpoint, op, copied < bytes ? -EMSGSIZE : 0, bytes, tag, imm, NULL, 0);
+    count_received(context, bytes, copied < bytes);
+    if (copied < bytes) {
+        complete(endpoint, op, -EMSGSIZE, bytes, tag, imm, NULL, 0);
+        return;
+    }
+    nigh_completion_fill(nigh_cq_next(&context->cq), op->context, NIGH_OP_RECV, op->posted.tclass, bytes, tag,
+                         imm, endpoint->source, endpoint);
+    op_free(context, op);
 }
 
 void nigh_recv_deliver(struct nigh_endpoint *endpoint, struct nigh_recv_op *op, uint32_t bytes, uint64_t tag,

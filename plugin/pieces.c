@@ -10,6 +10,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+/* Lines of a piece that are asked for before anything else is done. */
+#define AHEAD_BYTES 512u
 /* ---- pieces -------------------------------------------------------------------------------------------- */
 
 /* The first look at a chunk brings all its page table entries at once: see populate() in shm/pool.c. */
@@ -28,13 +30,18 @@ static const void *piece_at(const struct nigh_endpoint *endpoint, uint32_t line,
 {
     const struct nigh_arena_header *layout = &endpoint->view.layout;
     uint64_t offset = (uint64_t)line * NIGH_LINE;
+    const uint8_t *from;
 
     if (offset < layout->pool_off || offset - layout->pool_off > layout->pool_bytes ||
         bytes > layout->pool_bytes - (offset - layout->pool_off))
         return NULL;
     if (bytes)
         meet(endpoint, (offset - layout->pool_off) / NIGH_CHUNK);
-    return nigh_view_at(&endpoint->view, offset, bytes);
+    from = nigh_view_at(&endpoint->view, offset, bytes);
+    /* They are on their way while the message is matched. */
+    for (uint32_t at = 0; from && at < bytes && at < AHEAD_BYTES; at += NIGH_LINE)
+        __builtin_prefetch(from + at);
+    return from;
 }
 
 void nigh_arrive_copy(void *to, const void *from, uint64_t bytes, uint32_t flags)

@@ -341,16 +341,26 @@ static int post_body(struct nigh_endpoint *endpoint, const struct nigh_send *sen
     return 0;
 }
 
-/* More than a body: in one piece where that will do, else as an operation. */
+/* Does it lie in the heap, where the receiver can read it by itself? */
+static bool in_heap(const struct nigh_context *context, const struct nigh_send *send)
+{
+    uint64_t offset;
+
+    return send->bytes >= context->config.heap_from &&
+           nigh_heap_find(context->heap, send->buffer, send->bytes, &offset) == 0;
+}
+
+/* More than a body: without an operation where that will do. */
 static int post_large(struct nigh_endpoint *endpoint, const struct nigh_send *send)
 {
-    const struct nigh_config *config = &endpoint->context->config;
+    struct nigh_context *context = endpoint->context;
+    const struct nigh_config *config = &context->config;
 
-    if (send->bytes > NIGH_WHOLE_MAX || send->bytes >= config->heap_from || config->path >= 0 ||
-        nigh_cq_reserve(&endpoint->context->cq, 1))
+    if (send->bytes > NIGH_WHOLE_MAX || send->bytes > config->eager_bytes || config->path >= 0 ||
+        in_heap(context, send) || nigh_cq_reserve(&context->cq, 1))
         return post_general(endpoint, send);
     if (nigh_large_whole(endpoint, send)) {
-        nigh_cq_unreserve(&endpoint->context->cq, 1);
+        nigh_cq_unreserve(&context->cq, 1);
         return post_general(endpoint, send);
     }
     sent(endpoint, send, NIGH_PATH_CHUNKED);

@@ -2,6 +2,7 @@
 /* shm/copy.c - picks the copy kernels: names, the forms that need no particular CPU, and the choice by CPU features.
  * The forms with intrinsics live in copy_x86.c so that this file builds everywhere. */
 #include "shm/copy.h"
+#include "shm/shared.h"
 
 #include <errno.h>
 
@@ -91,11 +92,27 @@ nigh_copy_fn nigh_copy_select_isa(enum nigh_copy_kernel kernel, enum nigh_copy_i
     return fn || isa != NIGH_COPY_PORTABLE ? fn : portable(kernel);
 }
 
-nigh_copy_fn nigh_copy_select(enum nigh_copy_kernel kernel)
+static nigh_copy_fn find(enum nigh_copy_kernel kernel)
 {
     nigh_copy_fn fn = NULL;
 
     for (int isa = (int)nigh_copy_isa(); !fn && isa >= 0; isa--)
         fn = nigh_copy_select_isa(kernel, (enum nigh_copy_isa)isa);
+    return fn;
+}
+
+/* Asked for each piece: what was found is kept. Threads that find nothing kept all find the same, so relaxed is enough. */
+nigh_copy_fn nigh_copy_select(enum nigh_copy_kernel kernel)
+{
+    static nigh_copy_fn kept[NIGH_COPY_KERNELS];
+    nigh_copy_fn fn;
+
+    if ((unsigned)kernel >= NIGH_COPY_KERNELS)
+        return NULL;
+    fn = nigh_load_relaxed(&kept[kernel]);
+    if (!fn) {
+        fn = find(kernel);
+        nigh_store_relaxed(&kept[kernel], fn);
+    }
     return fn;
 }

@@ -420,7 +420,7 @@ void nigh_pace_handoff(struct nigh_pace *pace, float ns)
 
 size_t nigh_pace_piece(const struct nigh_strategy *strategy, size_t bytes, bool stream)
 {
-    size_t piece = bytes / 8;
+    size_t piece = bytes / (bytes < NIGH_PACE_MEASURED ? 4 : 8);
 
     if (stream)
         return strategy->piece;

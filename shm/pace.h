@@ -114,8 +114,10 @@ void nigh_pace_learn(struct nigh_pace *pace, unsigned strategy, size_t bytes, ui
  * other caches: every size begins anew with what is right there, and looks at its alternatives at once. */
 void nigh_pace_handoff(struct nigh_pace *pace, float ns);
 
-/* The piece that a message of `bytes` is cut into: an eighth, so that both sides work most of the time, or half of a
- * short one that is written past the cache, between 4 KiB and the strategy's own. In a stream the other side has the message before to work at: the strategy's own. */
+/* The piece that a message of `bytes` is cut into: an eighth, so that both sides work most of the time, a quarter
+ * below NIGH_PACE_MEASURED, where what each piece costs counts as much, or half of one that is short and written past the
+ * cache; between 4 KiB and the strategy's own. In a stream the other side has the message before to work at: the
+ * strategy's own. */
 size_t nigh_pace_piece(const struct nigh_strategy *strategy, size_t bytes, bool stream);
 
 /* What a message of `bytes` takes now and why, one line, always terminated. Returns `text`. */

@@ -17,8 +17,8 @@
 #define FLAGS(n)  ((uint32_t)(n) >> 8)
 #define WITH(f)   ((uint64_t)(f) << 8)
 
-static const uint64_t sizes[] = {0,    1,    8,     40,    41,    64,      1024,    1025,
-                                 2088, 4096, 65536, 65537, 65600, MIB + 3, 9 * MIB, 7};
+static const uint64_t sizes[] = {0,    1,     8,     40,    41,    64,    1024,  1025,    2088,    4096,
+                                 4097, 20001, 40000, 65535, 65536, 65537, 65600, MIB + 3, 9 * MIB, 7};
 
 static uint8_t *room_at(struct pair_end *end, uint64_t bytes, bool heap)
 {

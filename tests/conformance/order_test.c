@@ -133,7 +133,8 @@ static void classes(struct pair *pair)
 
 static uint64_t size_of(uint32_t i)
 {
-    static const uint64_t sizes[] = {8, 70000, 0, 3000, 40, MOST, 41, 1024, 66000, 1, 2088, 65536};
+    static const uint64_t sizes[] = {8,     70000, 0,     3000, 40,   MOST, 41,
+                                     30000, 1024,  66000, 1,    2088, 5000, 65536};
 
     return sizes[i % (sizeof(sizes) / sizeof(sizes[0]))];
 }

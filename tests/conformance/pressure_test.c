@@ -48,7 +48,8 @@ static void small_behind_large(struct pair *pair)
 }
 
 /* Both sides send and receive all sizes at once. number: messages each way. */
-static const uint64_t sizes[] = {8, 0, 2088, 100000, 40, 700, 4096, 65536, 1, 65537, 1000, 300000};
+static const uint64_t sizes[] = {8,     0, 2088,  100000, 40,   700,   40000, 4096,
+                                 65536, 1, 20001, 65537,  1000, 65535, 300000};
 #define SIZES (sizeof(sizes) / sizeof(sizes[0]))
 
 static uint64_t size_of(uint32_t i)

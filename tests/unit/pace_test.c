@@ -201,12 +201,12 @@ static void short_messages_go_by_the_handoff_alone(void **state)
     assert_int_equal(nigh_pace_short(&run.pace), 0);
 }
 
-/* A machine as it is: what a copy costs depends on where the strategy before has left the chunk, until each of the 2 MiB of
+/* A machine as it is: what a copy costs depends on where the strategy before has left the chunk, until each of the
  * chunks has been used anew. */
 static void what_the_last_strategy_left_is_not_held_against_the_next(void **state)
 {
     static const double clean[] = {40, 95, 80}, behind_another[] = {125, 95, 130};
-    enum { CHUNKS = 32, BYTES = 65536 };
+    enum { BYTES = 65536, CHUNKS = 512 * 1024 / BYTES };
     uint8_t left_by[CHUNKS];
     unsigned row = 0;
     struct run run;
@@ -439,7 +439,9 @@ static void pieces_are_an_eighth_within_bounds(void **state)
     (void)state;
     assert_int_equal(nigh_pace_piece(&list[0], 0, false), 4096);
     assert_int_equal(nigh_pace_piece(&list[0], 4096, false), 4096);
-    assert_int_equal(nigh_pace_piece(&list[0], 32768, false), 4096);
+    assert_int_equal(nigh_pace_piece(&list[0], 8192, false), 4096);
+    assert_int_equal(nigh_pace_piece(&list[0], 32768, false), 8192);
+    assert_int_equal(nigh_pace_piece(&list[0], 65536, false), 8192);
     assert_int_equal(nigh_pace_piece(&list[0], 262144, false), 32768);
     assert_int_equal(nigh_pace_piece(&list[0], 262144 + 40000, false), 36864);
     assert_int_equal(nigh_pace_piece(&list[0], 16 * MIB, false), 65536);
