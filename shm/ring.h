@@ -33,7 +33,7 @@
 #define NIGH_RING_MAX 65536u
 #define NIGH_BODY_MAX \
     2088u /* longest payload in a ring: 33 slots, so a ring of NIGH_RING_MIN always can take one */
-#define NIGH_RING_AHEAD 4u /* 1 to 16 are alike (docs/rationale.md) */
+#define NIGH_RING_AHEAD 8u /* 8 to 24 are alike, 4 is too near (docs/rationale.md) */
 #define NIGH_LAP_SHIFT  48
 
 /* Word 0 of a slot without its lap. */
