@@ -2,10 +2,15 @@
 /* lib/agree.c - dissemination: after round k each member knows what 2^k neighbours knew, so log2(count) rounds do. */
 #include "lib/agree.h"
 #include "lib/control.h"
+#include "lib/progress.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum {
+    NAP_NS = 1000000
+}; /* whoever leaves an agreement wakes the others; this is for a nudge that was lost */
 
 static int rank_of(const struct nigh_members *members, int index)
 {
@@ -54,28 +59,75 @@ int nigh_agree_gather(struct nigh_call call, const struct nigh_members *members,
     return rc;
 }
 
+/* An agreement on an identifier that a thread of this process takes part in, and that all its members have come to. */
+struct agreement {
+    uint32_t comm, number; /* these two order agreements in the same way at all ranks */
+    struct agreement *next;
+};
+
+static struct agreement *running; /* under the lock, on the stacks of those who wait */
+
+static bool goes_first(const struct agreement *me)
+{
+    for (const struct agreement *other = running; other; other = other->next)
+        if (other->comm < me->comm || (other->comm == me->comm && other->number < me->number))
+            return false;
+    return true;
+}
+
+static void leave(const struct agreement *me)
+{
+    struct agreement **at = &running;
+
+    while (*at != me)
+        at = &(*at)->next;
+    *at = me->next;
+    nigh_progress_wake();
+}
+
+/* Ends with `proposal` taken by all members, or -errno. */
+static int take(struct nigh_call call, const struct nigh_members *members, const struct agreement *me,
+                uint32_t *proposal)
+{
+    for (;;) {
+        uint32_t taken;
+        int rc;
+
+        while (!goes_first(me))
+            (void)nigh_progress_sleep(NAP_NS);
+        taken = *proposal < nigh_core.next_comm_id;
+        if (!taken)
+            nigh_core.next_comm_id = *proposal + 1;
+        rc = nigh_agree_max(call, members, &taken);
+        if (rc || !taken)
+            return rc;
+        *proposal = nigh_core.next_comm_id;
+        rc = nigh_agree_max(call, members, proposal);
+        if (rc)
+            return rc;
+    }
+}
+
 /*
  * With one thread per rank the greatest proposal is new to everybody. With several threads another agreement may take the
- * same number in between at some member: whoever sees that says so, and all try again. What they propose then differs by
- * communicator, so that two agreements do not run into each other for ever.
+ * same number in between at some member: whoever sees that says so, and all try again. Of those that all members have come
+ * to, the first in order does not wait for any other, and none behind it takes its number: one gets through, always. One
+ * that a member has not come to holds up nobody. (Proposals that grew with each attempt, by a step of each communicator's
+ * own, overtook each other on one CPU until they had wrapped.)
  */
 int nigh_agree_id(struct nigh_call call, const struct nigh_members *members, uint32_t *id)
 {
-    for (uint32_t attempt = 0;; attempt++) {
-        uint32_t proposal = nigh_core.next_comm_id + attempt * (members->comm->id % 64), taken;
-        int rc = nigh_agree_max(call, members, &proposal);
+    struct agreement me = {members->comm->id, members->number, NULL};
+    uint32_t proposal = nigh_core.next_comm_id;
+    int rc = nigh_agree_max(call, members, &proposal);
 
-        if (rc)
-            return rc;
-        taken = proposal < nigh_core.next_comm_id;
-        if (!taken)
-            nigh_core.next_comm_id = proposal + 1;
-        rc = nigh_agree_max(call, members, &taken);
-        if (rc)
-            return rc;
-        if (!taken) {
-            *id = proposal;
-            return 0;
-        }
-    }
+    if (rc)
+        return rc;
+    me.next = running;
+    running = &me;
+    rc = take(call, members, &me, &proposal);
+    leave(&me);
+    if (!rc)
+        *id = proposal;
+    return rc;
 }

@@ -9,6 +9,7 @@
 
 #include "tests/lib/ranks.h"
 #include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -102,11 +103,27 @@ static void make_comms(int rank, int size)
         OK(nigh_comm_free(&comms[i]));
 }
 
+/* All threads of all ranks on one CPU, where they run in the worst of orders. */
+static void make_comms_in_turn(int rank, int size)
+{
+    cpu_set_t all, one;
+    int cpu = 0;
+
+    CHECK_INT(sched_getaffinity(0, sizeof(all), &all), 0);
+    while (!CPU_ISSET(cpu, &all))
+        cpu++;
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    CHECK_INT(sched_setaffinity(0, sizeof(one), &one), 0);
+    make_comms(rank, size);
+}
+
 static void test_make_comms(void **state)
 {
     (void)state;
     ranks_run(2, make_comms, &threads);
     ranks_run(3, make_comms, &threads);
+    ranks_run(2, make_comms_in_turn, &threads);
 }
 
 /* One thread sleeps in a receive while another one tests: the tester must not keep the sleeper's completion to itself. */
