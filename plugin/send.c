@@ -308,14 +308,13 @@ static void sent(struct nigh_endpoint *endpoint, const struct nigh_send *send, e
 }
 
 /* Lines of the next message, if it is as long as this one, where the two sides talk in turn. In a stream they are under way
- * by themselves, so asking for them costs more than it gains: 104 ns for 512 bytes instead of 89; and that of a body of one
- * line is there as soon as its header's. */
+ * by themselves, so asking for them costs more than it gains: 104 ns for 512 bytes instead of 89. */
 static inline void own_next(struct nigh_endpoint *endpoint, uint32_t slots)
 {
     bool talks = endpoint->rx.next != endpoint->heard_before;
 
     endpoint->heard_before = endpoint->rx.next;
-    if (talks && slots > 2)
+    if (talks && slots > 1)
         nigh_ring_own(&endpoint->tx, slots);
 }
 
