@@ -2,6 +2,7 @@
 /* hosts/libfabric/bind.c - what an endpoint is tied to: queues, counters, an address vector. */
 #include "hosts/libfabric/endpoint.h"
 #include "hosts/libfabric/eq.h"
+#include "hosts/libfabric/log.h"
 
 #include <stddef.h>
 
@@ -44,9 +45,10 @@ static int bind_cntr(struct nigh_fi_ep *ep, struct nigh_fi_cntr *cntr, uint64_t 
     }
     if (!flags || flags & ~known)
         return -FI_EBADFLAGS;
-    /* What others do to this process' memory needs no completion here, so there is nothing to count. */
-    if (flags & (FI_REMOTE_READ | FI_REMOTE_WRITE) && !(ep->caps & FI_RMA_EVENT))
-        return -FI_ENOSYS;
+    /* What others do to this process' memory counts with FI_RMA_EVENT alone, which is not offered and so was not asked
+     * for: hosts bind these for whatever they may need. */
+    if (flags & (FI_REMOTE_READ | FI_REMOTE_WRITE))
+        nigh_fi_log(NIGH_FI_INFO, "a counter of what others read and write here counts writes with data only");
     for (int i = 0; i < NIGH_FI_COUNTED; i++) {
         if (!(flags & counted[i]))
             continue;
