@@ -48,7 +48,8 @@ static int bind_cntr(struct nigh_fi_ep *ep, struct nigh_fi_cntr *cntr, uint64_t 
     /* What others do to this process' memory counts with FI_RMA_EVENT alone, which is not offered and so was not asked
      * for: hosts bind these for whatever they may need. */
     if (flags & (FI_REMOTE_READ | FI_REMOTE_WRITE))
-        nigh_fi_log(NIGH_FI_INFO, "a counter of what others read and write here counts writes with data only");
+        nigh_fi_log(NIGH_FI_INFO,
+                    "a counter of what others read and write here counts writes with data only");
     for (int i = 0; i < NIGH_FI_COUNTED; i++) {
         if (!(flags & counted[i]))
             continue;

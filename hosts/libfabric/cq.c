@@ -126,11 +126,17 @@ static ssize_t cq_read(struct fid_cq *fid, void *buf, size_t count)
 
     if (NIGH_FI_UNLIKELY(cq->domain->locked || !cq->solo || cq->head != cq->tail || !count))
         return readfrom(fid, buf, count, NULL);
+    /* Hosts that read until there is nothing read once more behind each completion, and hold it back meanwhile: what came
+     * in the few nanoseconds since can wait for the next read. */
+    if (cq->idle.drained) {
+        cq->idle.drained = false;
+        cq->idle.empty = 1;
+        return -FI_EAGAIN;
+    }
     if (NIGH_FI_UNLIKELY(cq->idle.left_ns != 0))
         nigh_fi_idle_back(&cq->idle);
     rc = read_solo(cq, cq->solo, buf, count, NULL);
     if (rc == -FI_EAGAIN && cq->idle.empty == 0) {
-        /* Hosts that read until there is nothing read once more behind each completion, and hold it back meanwhile. */
         cq->idle.empty = 1;
         return rc;
     }
@@ -139,6 +145,9 @@ static ssize_t cq_read(struct fid_cq *fid, void *buf, size_t count)
     if (rc == -FI_EAGAIN)
         return read_idle(cq, buf, count);
     cq->idle.empty = cq->idle.missed = 0;
+    /* Whoever sleeps on a descriptor must have looked before. */
+    cq->idle.drained =
+        rc > 0 && (size_t)rc < count && rc < NIGH_FI_BATCH && cq->waiter.object == FI_WAIT_NONE;
     return rc;
 }
 

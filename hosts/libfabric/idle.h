@@ -19,6 +19,7 @@ struct nigh_fi_idle {
     uint32_t spin_ns;  /* how long to look on; 0: not */
     uint32_t missed;   /* spins in a row that found nothing */
     uint32_t ask_in;   /* empty looks until it is asked again whether it is crowded */
+    bool drained;      /* the last read took all that there was, and nothing was asked since */
     bool crowded;      /* more ranks than CPUs, when it was last asked */
     uint64_t tight_ns; /* crowded: when it was last looked at how fast the host comes back */
     uint64_t left_ns;  /* when the host was sent away; 0: not noted */
