@@ -90,7 +90,7 @@ static __attribute__((noinline)) enum nigh_verdict keep_body(struct nigh_endpoin
             return NIGH_STAY;
         }
     }
-    nigh_ring_read_body(&endpoint->rx, message->buffer ? message->buffer : message->small, bytes);
+    nigh_ring_read_body(&endpoint->rx, message->buffer ? message->buffer : message->small, bytes, bytes);
     message->kind = NIGH_MSG_BODY;
     message->total = message->got = message->eager = bytes;
     message->tag = message->arrived.tag = tag;
@@ -120,7 +120,7 @@ static inline bool deliver_plain(struct nigh_endpoint *endpoint, struct nigh_rec
     else if (bytes <= NIGH_SLOT_PAYLOAD)
         nigh_copy_small(op->buffer, endpoint->rx.at->payload, bytes);
     else
-        nigh_ring_read_body(&endpoint->rx, op->buffer, bytes);
+        nigh_ring_read_body(&endpoint->rx, op->buffer, bytes, bytes);
     tally->messages++;
     tally->bytes += bytes;
     nigh_completion_fill(nigh_cq_next(&context->cq), op->context, NIGH_OP_RECV, op->posted.tclass, bytes, tag,

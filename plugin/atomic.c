@@ -253,7 +253,7 @@ enum nigh_verdict nigh_atomic_arrive(struct nigh_endpoint *endpoint, uint64_t he
 
     if (bytes < sizeof(request))
         return NIGH_BAD;
-    nigh_ring_read_body(&endpoint->rx, body, bytes);
+    nigh_ring_read_body(&endpoint->rx, body, bytes, bytes);
     memcpy(&request, body, sizeof(request));
     status = apply_request(endpoint->context, &request, body + sizeof(request), bytes - sizeof(request), key,
                            offset, before);
@@ -272,7 +272,7 @@ enum nigh_verdict nigh_atomic_result(struct nigh_endpoint *endpoint, uint64_t he
     if (!op || op->kind != NIGH_SEND_ATOMIC || nigh_head_bytes(head) != (status ? 0 : op->bytes))
         return NIGH_BAD;
     if (!status && op->result)
-        nigh_ring_read_body(&endpoint->rx, op->result, (uint32_t)op->bytes);
+        nigh_ring_read_body(&endpoint->rx, op->result, (uint32_t)op->bytes, (uint32_t)op->bytes);
     nigh_send_complete(endpoint, op, status, op->bytes);
     return NIGH_GO;
 }

@@ -259,7 +259,7 @@ static void deliver_special(struct nigh_endpoint *endpoint, struct nigh_recv_op 
     }
     copied = bytes < message->room ? bytes : (uint32_t)message->room;
     if (message->to)
-        nigh_ring_read_body(&endpoint->rx, message->to, copied);
+        nigh_ring_read_body(&endpoint->rx, message->to, bytes, copied);
     message->got = bytes;
     nigh_recv_finish(message, message->status);
 }
@@ -298,7 +298,7 @@ void nigh_recv_deliver(struct nigh_endpoint *endpoint, struct nigh_recv_op *op, 
     if (copied <= NIGH_SLOT_PAYLOAD)
         nigh_copy_small(op->buffer, endpoint->rx.at->payload, copied);
     else
-        nigh_ring_read_body(&endpoint->rx, op->buffer, copied);
+        nigh_ring_read_body(&endpoint->rx, op->buffer, bytes, copied);
     count_received(context, bytes, cut);
     done = nigh_cq_next(&context->cq);
     *done = (struct nigh_completion){

@@ -56,22 +56,26 @@ void nigh_ring_own(struct nigh_ring_tx *tx, uint32_t count)
         nigh_store_relaxed((uint64_t *)(void *)&nigh_ring_slot(tx, tx->next + i)->payload[32], 0);
 }
 
-void nigh_ring_read_body(const struct nigh_ring_rx *rx, void *out, uint32_t bytes)
+void nigh_ring_read_body(const struct nigh_ring_rx *rx, void *out, uint32_t bytes, uint32_t wanted)
 {
     struct body body;
     uint8_t *to = out;
-    uint32_t rest;
 
-    if (bytes <= NIGH_SLOT_PAYLOAD) {
-        nigh_copy_small(to, rx->at->payload, bytes);
+    if (wanted <= NIGH_SLOT_PAYLOAD) {
+        nigh_copy_small(to, rx->at->payload, wanted);
         return;
     }
-    rest = bytes - NIGH_SLOT_PAYLOAD;
-    body = body_of((uint64_t)(rx->at - rx->slots), rx->mask, rest);
+    /* Where the body lies goes by the whole of it, whatever is wanted. */
+    body = body_of((uint64_t)(rx->at - rx->slots), rx->mask, bytes - NIGH_SLOT_PAYLOAD);
     nigh_copy_small(to, rx->at->payload, NIGH_SLOT_PAYLOAD);
-    copy_body(rx->copy, to + NIGH_SLOT_PAYLOAD, &rx->slots[body.low], body.first);
-    if (rest > body.first)
-        copy_body(rx->copy, to + NIGH_SLOT_PAYLOAD + body.first, &rx->slots[body.high], rest - body.first);
+    to += NIGH_SLOT_PAYLOAD;
+    wanted -= NIGH_SLOT_PAYLOAD;
+    if (wanted <= body.first) {
+        copy_body(rx->copy, to, &rx->slots[body.low], wanted);
+        return;
+    }
+    copy_body(rx->copy, to, &rx->slots[body.low], body.first);
+    copy_body(rx->copy, to + body.first, &rx->slots[body.high], wanted - body.first);
 }
 
 void nigh_ring_tx_use(struct nigh_ring_tx *tx, void *memory, uint32_t slots, uint32_t spare)

@@ -275,8 +275,9 @@ static inline void nigh_ring_return(struct nigh_ring_rx *rx)
     nigh_store_release(rx->credit, rx->next, CREDIT_RETURN);
 }
 
-/* Copies the payload of the message at the cursor to `out`; `bytes` <= NIGH_BODY_MAX. */
-void nigh_ring_read_body(const struct nigh_ring_rx *rx, void *out, uint32_t bytes);
+/* Copies the first `wanted` bytes of the payload of the message at the cursor, which has `bytes`, to `out`;
+ * wanted <= bytes <= NIGH_BODY_MAX. */
+void nigh_ring_read_body(const struct nigh_ring_rx *rx, void *out, uint32_t bytes, uint32_t wanted);
 
 /* Reads the ring at `memory` from now on. */
 void nigh_ring_rx_use(struct nigh_ring_rx *rx, const void *memory, uint32_t slots);

@@ -83,7 +83,7 @@ static void put(const void *payload, uint32_t bytes, uint64_t tag)
 
 static void get(const void *payload, uint32_t bytes, uint64_t tag)
 {
-    uint8_t found[NIGH_BODY_MAX];
+    uint8_t found[NIGH_BODY_MAX + 1];
     uint64_t head = nigh_ring_peek(&ring.rx);
 
     assert_int_equal(nigh_head_kind(head), KIND);
@@ -91,8 +91,15 @@ static void get(const void *payload, uint32_t bytes, uint64_t tag)
     assert_int_equal(nigh_head_tclass(head), 3);
     assert_int_equal(nigh_head_flags(head), 9);
     assert_int_equal(ring.rx.at->tag, tag);
-    nigh_ring_read_body(&ring.rx, found, bytes);
+    nigh_ring_read_body(&ring.rx, found, bytes, bytes);
     assert_memory_equal(found, payload, bytes);
+    /* Less of it than there is, and nothing behind that. */
+    for (uint32_t wanted = tag % 50; wanted < bytes; wanted += 31) {
+        memset(found, 0xee, sizeof(found));
+        nigh_ring_read_body(&ring.rx, found, bytes, wanted);
+        assert_memory_equal(found, payload, wanted);
+        assert_int_equal(found[wanted], 0xee);
+    }
     nigh_ring_advance(&ring.rx, nigh_slots_for(bytes));
     if (nigh_ring_owes(&ring.rx))
         nigh_ring_return(&ring.rx);
@@ -352,7 +359,7 @@ static void test_two_threads(void **state)
             look_again(&looks);
         assert_int_equal(nigh_head_bytes(head), bytes);
         assert_int_equal(ring.rx.at->tag, i);
-        nigh_ring_read_body(&ring.rx, payload, bytes);
+        nigh_ring_read_body(&ring.rx, payload, bytes, bytes);
         for (uint32_t at = 0; at < bytes / 8; at++)
             assert_int_equal(payload[at], i * 17 + at);
         nigh_ring_advance(&ring.rx, nigh_slots_for(bytes));
