@@ -234,16 +234,68 @@ static void break_peer(struct nigh_endpoint *endpoint, uint64_t head, uint64_t t
     nigh_endpoint_fail(endpoint, NIGH_BROKEN, -EPROTO, why);
 }
 
-uint32_t nigh_arrive_poll(struct nigh_endpoint *endpoint, uint32_t budget)
+/*
+ * Messages of one slot and class for plain receives, which is what a stream consists of: as many as the host has room for.
+ * What it needs stays in registers until the last one. Returns word 0 of the message that it has stopped at, 0 if there is
+ * none or the host has enough to do.
+ */
+static __attribute__((noinline)) uint64_t take_plain(struct nigh_endpoint *endpoint, uint64_t head,
+                                                     uint32_t budget, struct tally *tally)
+{
+    struct nigh_context *context = endpoint->context;
+    struct nigh_matcher *matcher = &context->matcher;
+    struct nigh_ring_rx *rx = &endpoint->rx;
+    uint32_t tclass = nigh_head_tclass(head) % NIGH_TCLASSES, bytes, count;
+    struct nigh_ring_walk walk = nigh_ring_walk_begin(rx, NIGH_K_MESSAGE, tclass);
+    struct nigh_completion *done = context->cq.direct, *end;
+    struct nigh_slab_free *given = context->recv_ops.free;
+    struct nigh_match_run run = {0};
+    nigh_two_fields from = {endpoint->source, (uintptr_t)endpoint};
+    uint64_t total = 0, what = nigh_completion_what(NIGH_OP_RECV, tclass);
+
+    end = done + (matcher->posted_count < budget ? matcher->posted_count : budget);
+    while (nigh_ring_walk_fits(&walk, head, &bytes)) {
+        /* Relaxed: RING_PEEK came before. */
+        uint64_t tag = nigh_load_relaxed(&walk.at->tag), imm = nigh_load_relaxed(&walk.at->imm);
+        struct nigh_recv_op *op;
+
+        nigh_ring_walk_prefetch(&walk, rx);
+        op = (struct nigh_recv_op *)(void *)nigh_match_run_peek(matcher, &run, endpoint->index, tclass, tag);
+        if (__builtin_expect(!op || op->flags || bytes > op->bytes, 0))
+            break;
+        nigh_match_run_take(&run);
+        if (bytes == 8)
+            memcpy(op->buffer, walk.at->payload, 8);
+        else
+            nigh_copy_small(op->buffer, walk.at->payload, bytes);
+        nigh_completion_fill_recv(done, op->context, what, bytes, tag, imm, from);
+        given = nigh_slab_link(&context->recv_ops, op, given);
+        total += bytes;
+        nigh_ring_walk_on(&walk, rx);
+        if (++done == end) {
+            head = 0;
+            break;
+        }
+        head = nigh_ring_walk_peek(&walk);
+    }
+    count = (uint32_t)(done - context->cq.direct);
+    nigh_match_run_end(matcher, &run, count);
+    nigh_slab_give_linked(&context->recv_ops, given, count);
+    nigh_cq_direct_to(&context->cq, done);
+    nigh_ring_walk_end(&walk, rx, count);
+    tally->messages = count;
+    tally->bytes = total;
+    return head && (head ^ rx->lap) >> NIGH_LAP_SHIFT == 0 ? head : 0;
+}
+
+/* Messages of all kinds, at most `budget`, the first of which has word 0 `head`. */
+static inline uint32_t take(struct nigh_endpoint *endpoint, uint64_t head, uint32_t budget,
+                            struct tally *tally)
 {
     struct nigh_ring_rx *rx = &endpoint->rx;
-    struct tally tally = {0};
     uint32_t count = 0;
-    uint64_t head;
 
-    if (__builtin_expect(!rx->slots, 0) && (!endpoint->attached || !first_ring(endpoint)))
-        return 0;
-    while (count < budget && (head = nigh_ring_peek(rx)) != 0) {
+    do {
         /* Relaxed: RING_PEEK came before. */
         uint64_t tag = nigh_load_relaxed(&rx->at->tag), imm = nigh_load_relaxed(&rx->at->imm);
         enum nigh_verdict verdict;
@@ -253,7 +305,7 @@ uint32_t nigh_arrive_poll(struct nigh_endpoint *endpoint, uint32_t budget)
         if (count)
             nigh_ring_prefetch(rx);
         if (__builtin_expect(nigh_head_kind(head) == NIGH_K_MESSAGE, 1))
-            verdict = arrive_message(endpoint, head, tag, imm, &tally);
+            verdict = arrive_message(endpoint, head, tag, imm, tally);
         else
             verdict = nigh_head_bytes(head) <= NIGH_BODY_MAX ? handle(endpoint, head, tag, imm) : NIGH_BAD;
         if (__builtin_expect(verdict != NIGH_GO, 0)) {
@@ -262,20 +314,51 @@ uint32_t nigh_arrive_poll(struct nigh_endpoint *endpoint, uint32_t budget)
             break;
         }
         count++;
-        if (__builtin_expect(nigh_head_kind(head) != NIGH_K_MOVE, 1))
+        if (__builtin_expect(nigh_head_kind(head) == NIGH_K_MOVE, 0))
+            continue; /* the new ring begins where it is */
+        if (nigh_head_bytes(head) > NIGH_SLOT_PAYLOAD)
             nigh_ring_advance(rx, nigh_slots_for(nigh_head_bytes(head)));
+        else
+            nigh_ring_advance_one(rx);
         if (endpoint->rx_bytes >= RETURN_BYTES)
             return_credit(endpoint);
-    }
-    if (!count) {
+    } while (count < budget && (endpoint->context->matcher.posted_count || !tally->messages) &&
+             (head = nigh_ring_peek(rx)) != 0);
+    return count;
+}
+
+uint32_t nigh_arrive_poll(struct nigh_endpoint *endpoint, uint32_t budget)
+{
+    struct nigh_context *context = endpoint->context;
+    struct nigh_ring_rx *rx = &endpoint->rx;
+    uint32_t room = context->cq.direct_left, count = 0;
+    struct tally tally = {0};
+    uint64_t head;
+
+    if (__builtin_expect(!rx->slots, 0) && (!endpoint->attached || !first_ring(endpoint)))
+        return 0;
+    head = nigh_ring_peek(rx);
+    if (!head) {
+        rx->streak = false;
         /* Now, and not behind the batch: the host's answer would wait in the store buffer behind this line. */
         if (__builtin_expect(nigh_ring_owes(rx) || endpoint->rx_bytes, 0))
             return_credit_late(endpoint);
         return 0;
     }
+    if (room && room < budget)
+        budget = room;
+    /* The first message after none goes the way that is shorter for one. */
+    if (rx->streak && room && context->matcher.posted_count && !context->matcher.others)
+        head = take_plain(endpoint, head, budget, &tally);
+    count = (uint32_t)tally.messages;
+    if (head)
+        count += take(endpoint, head, budget - count, &tally);
+    if (!count)
+        return 0;
+    rx->streak = true;
     endpoint->in_a_row = 0;
-    nigh_count(&endpoint->context->counters->received, tally.messages);
-    nigh_count(&endpoint->context->counters->received_bytes, tally.bytes);
+    nigh_count(&context->counters->received, tally.messages);
+    nigh_count(&context->counters->received_bytes, tally.bytes);
     if (owes_now(endpoint))
         return_credit(endpoint);
     return count;

@@ -20,7 +20,7 @@ struct nigh_cq {
     uint64_t tail;                /* completions pushed, ever */
     uint64_t promised; /* tail + reservations that are not used up: a reservation touches nothing else */
     struct nigh_completion *direct; /* where the next goes while the host's array has room: past the ring */
-    uint32_t direct_left;
+    uint32_t direct_left, direct_room;   /* of the host's array: what is left, and all of it */
     struct nigh_completion *direct_from; /* where `direct` began */
     uint64_t direct_tail;                /* `tail` when the host last came with an empty queue */
 };
@@ -112,13 +112,54 @@ static inline void nigh_completion_fill(struct nigh_completion *done, uint64_t c
     done->data = NULL;
 }
 
+/* Words that lie one behind the other as one entry of the store queue. */
+typedef uint64_t nigh_two_fields __attribute__((vector_size(16), aligned(8), may_alias));
+
+typedef uint64_t nigh_word __attribute__((may_alias));
+
+/* Status 0, op and flags in one word. */
+static inline uint64_t nigh_completion_what(uint16_t op, uint32_t tclass)
+{
+    uint64_t flags = nigh_done_class(tclass);
+
+    return __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? flags << 48 | (uint64_t)op << 32
+                                                     : (uint64_t)op << 16 | flags;
+}
+
+/* The same of a receive, in fewer stores. `from` is {source, endpoint}. */
+static inline void nigh_completion_fill_recv(struct nigh_completion *done, uint64_t context, uint64_t what,
+                                             uint64_t bytes, uint64_t tag, uint64_t imm, nigh_two_fields from)
+{
+    /* Words through volatile, or compilers join neighbours by way of the stack. */
+    *(volatile uint64_t *)&done->context = context;
+    *(volatile nigh_word *)(void *)&done->status = what;
+    *(volatile uint64_t *)&done->bytes = bytes;
+    *(volatile uint64_t *)&done->tag = tag;
+    *(volatile uint64_t *)&done->imm = imm;
+    *(nigh_two_fields *)(void *)&done->source = from;
+    done->data = NULL;
+}
+
 /* While the queue is empty completions may go straight into the host's array: one copy less, and the ring's lines stay
  * out of the cache. Begin; then nigh_cq_undirect() tells how many came. The queue must be empty. */
 static inline void nigh_cq_direct(struct nigh_cq *cq, struct nigh_completion *out, uint32_t count)
 {
     cq->direct = cq->direct_from = out;
-    cq->direct_left = count;
+    cq->direct_left = cq->direct_room = count;
     cq->direct_tail = cq->tail;
+}
+
+/* The caller has filled the host's array up to `to` by itself, in order. */
+static inline void nigh_cq_direct_to(struct nigh_cq *cq, struct nigh_completion *to)
+{
+    cq->direct_left -= (uint32_t)(to - cq->direct);
+    cq->direct = to;
+}
+
+/* Has the host got as many as it has asked for? */
+static inline bool nigh_cq_is_full(const struct nigh_cq *cq)
+{
+    return cq->direct_left == 0 && cq->direct_room != 0;
 }
 
 /* Are there completions that the host has not seen, or may be looking at? What they point at must stay. */
@@ -131,7 +172,7 @@ static inline uint32_t nigh_cq_undirect(struct nigh_cq *cq, const struct nigh_co
 {
     uint32_t count = (uint32_t)(cq->direct - out);
 
-    cq->direct_left = 0;
+    cq->direct_left = cq->direct_room = 0;
     cq->promised -= count; /* as if never promised: they did not go through the ring */
     return count;
 }

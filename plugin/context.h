@@ -39,6 +39,7 @@ struct nigh_context {
     uint32_t guard; /* NIGH_GUARD_*: 0 on the fast path */
     uint32_t hot_count;
     struct nigh_endpoint *hot[NIGH_HOT_MAX];
+    uint32_t first_hot; /* of these, where the next pass begins */
     const uint32_t *service_flag;
     const uint64_t *hint_summary;
     struct nigh_endpoint *busy; /* with queued or flowing sends */

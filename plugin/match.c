@@ -65,7 +65,7 @@ static void make_hot(struct nigh_matcher *matcher, uint32_t number)
 }
 
 /* Makes the shape of a receive hot: the one that has its mask, else one without receives. false: there is none. */
-bool nigh_match_choose_shape(struct nigh_matcher *matcher, const struct nigh_posted *posted)
+static bool choose_shape(struct nigh_matcher *matcher, const struct nigh_posted *posted)
 {
     uint32_t any = posted->source == NIGH_ANY ? NIGH_ANY : 0, unused = NIGH_MATCH_LISTED;
 
@@ -87,7 +87,7 @@ bool nigh_match_choose_shape(struct nigh_matcher *matcher, const struct nigh_pos
     return true;
 }
 
-void nigh_match_list(struct nigh_matcher *matcher, struct nigh_posted *posted)
+static void list(struct nigh_matcher *matcher, struct nigh_posted *posted)
 {
     struct nigh_match_node *end = &matcher->listed[posted->tclass];
 
@@ -100,6 +100,16 @@ void nigh_match_list(struct nigh_matcher *matcher, struct nigh_posted *posted)
     end->prev = &posted->node;
 }
 
+void nigh_match_post(struct nigh_matcher *matcher, struct nigh_posted *posted)
+{
+    if (nigh_match_is_hot(matcher, posted) || choose_shape(matcher, posted)) {
+        nigh_match_post_hot(matcher, posted);
+        return;
+    }
+    posted->sequence = matcher->sequence++;
+    list(matcher, posted);
+}
+
 static void unlist(struct nigh_posted *posted)
 {
     posted->node.prev->next = posted->node.next;
@@ -109,6 +119,8 @@ static void unlist(struct nigh_posted *posted)
 void nigh_match_forget(struct nigh_matcher *matcher, const struct nigh_posted *posted)
 {
     matcher->posted_count--;
+    if (matcher->recent == &posted->node)
+        matcher->recent = NULL;
     if (posted->shape == hot(matcher))
         return;
     matcher->others--;

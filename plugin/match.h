@@ -80,6 +80,7 @@ struct nigh_matcher {
     uint64_t hot_key;       /* nigh_match_key(number, any, 0) of the last receive's shape: mostly all's */
     uint64_t hot_ignore;    /* and what it ignores */
     uint64_t sequence;      /* of the receive that is posted next */
+    struct nigh_match_node *recent; /* posted last, if it is in the table: then it ends its queue */
     struct nigh_match_shape shapes[NIGH_MATCH_SHAPES];
     struct nigh_match_node listed[NIGH_TCLASSES]; /* rings of the other receives through next and prev */
     struct nigh_match_table arrived;
@@ -101,8 +102,6 @@ static inline uint64_t nigh_match_key(uint32_t shape, uint32_t source, uint32_t 
 }
 
 /* For match*.c and the inline functions below alone. */
-bool nigh_match_choose_shape(struct nigh_matcher *matcher, const struct nigh_posted *posted);
-void nigh_match_list(struct nigh_matcher *matcher, struct nigh_posted *posted);
 void nigh_match_forget(struct nigh_matcher *matcher,
                        const struct nigh_posted *posted); /* it is out already */
 struct nigh_posted *nigh_match_arrive_mixed(struct nigh_matcher *matcher, uint32_t source, uint32_t tclass,
@@ -110,24 +109,34 @@ struct nigh_posted *nigh_match_arrive_mixed(struct nigh_matcher *matcher, uint32
 struct nigh_arrived *nigh_match_find_any(struct nigh_matcher *matcher, uint32_t source, uint32_t tclass,
                                          uint64_t tag, uint64_t ignore, bool take);
 
-/* Files a receive behind all that are posted. The caller has looked for a message that is there already
- * (nigh_match_find with take). Cannot fail: where memory is short look-ups get longer. */
-static inline void nigh_match_post(struct nigh_matcher *matcher, struct nigh_posted *posted)
+/* Is it of the hot shape? */
+static inline bool nigh_match_is_hot(const struct nigh_matcher *matcher, const struct nigh_posted *posted)
 {
+    return posted->ignore == matcher->hot_ignore &&
+           (posted->source == NIGH_ANY) == ((uint32_t)matcher->hot_key != 0);
+}
+
+/* nigh_match_post() of one that is. */
+static inline void nigh_match_post_hot(struct nigh_matcher *matcher, struct nigh_posted *posted)
+{
+    struct nigh_match_node *recent = matcher->recent;
+
     posted->sequence = matcher->sequence++;
-    if (__builtin_expect(posted->ignore != matcher->hot_ignore ||
-                             (posted->source == NIGH_ANY) != ((uint32_t)matcher->hot_key != 0),
-                         0) &&
-        !nigh_match_choose_shape(matcher, posted)) {
-        nigh_match_list(matcher, posted);
-        return;
-    }
     matcher->posted_count++;
     posted->shape = (uint8_t)(matcher->hot_key >> 48);
     posted->node.key = matcher->hot_key | (uint64_t)posted->tclass << 32 | posted->source;
     posted->node.tag = posted->tag & ~posted->ignore;
-    nigh_match_append(&matcher->posted, &posted->node);
+    matcher->recent = &posted->node;
+    /* A window of receives has one key: its queue need not be looked for. */
+    if (recent && recent->key == posted->node.key && recent->tag == posted->node.tag)
+        nigh_match_append_behind(recent, &posted->node);
+    else
+        nigh_match_append(&matcher->posted, &posted->node);
 }
+
+/* Files a receive behind all that are posted. The caller has looked for a message that is there already
+ * (nigh_match_find with take). Cannot fail: where memory is short look-ups get longer. */
+void nigh_match_post(struct nigh_matcher *matcher, struct nigh_posted *posted);
 
 /* The oldest receive that matches a message from `source`, NULL if there is none. It is out of the matcher,
  * unless its `keep` is set: then it stands where it stood. */
@@ -148,7 +157,75 @@ static inline struct nigh_posted *nigh_match_arrive(struct nigh_matcher *matcher
         return posted;
     nigh_match_shift(&matcher->posted, at);
     matcher->posted_count--;
+    if (matcher->recent == &posted->node)
+        matcher->recent = NULL;
     return posted;
+}
+
+/*
+ * Messages of one peer and class, taken one after the other: those with the same tag take their receives from one queue, which
+ * is looked for once and put in order when the run ends. For receives of the hot shape, while there are no others. Between
+ * the first peek and the end nothing else may be done with the matcher.
+ */
+struct nigh_match_run {
+    struct nigh_match_node *head; /* what the next message with `tag` gets, unless `last` was the tail */
+    struct nigh_match_node *last, *tail; /* taken last; the end of the queue; equal: there is no queue */
+    uint64_t tag;
+    struct nigh_match_node **at, *chain; /* where the queue hangs, and what behind it */
+};
+
+static inline void nigh_match_run_close(struct nigh_matcher *matcher, const struct nigh_match_run *run)
+{
+    if (!run->at)
+        return;
+    if (run->last != run->tail) {
+        run->head->prev = run->tail;
+        run->tail->next = run->head;
+        run->head->chain = run->chain;
+        *run->at = run->head;
+        return;
+    }
+    *run->at = run->chain;
+    matcher->posted.queues--;
+    if (matcher->recent == run->tail)
+        matcher->recent = NULL;
+}
+
+/* The receive that the next message matches, NULL: none. It stays. */
+static inline struct nigh_posted *nigh_match_run_peek(struct nigh_matcher *matcher,
+                                                      struct nigh_match_run *run, uint32_t source,
+                                                      uint32_t tclass, uint64_t tag)
+{
+    if (__builtin_expect(run->last == run->tail || tag != run->tag, 0)) {
+        struct nigh_match_node **at, *head;
+
+        nigh_match_run_close(matcher, run);
+        at = nigh_match_seek(&matcher->posted, matcher->hot_key | (uint64_t)tclass << 32 | source,
+                             tag & ~matcher->hot_ignore);
+        head = *at;
+        *run = (struct nigh_match_run){.head = head, .tag = tag};
+        if (!head)
+            return NULL;
+        run->tail = head->prev;
+        run->at = at;
+        run->chain = head->chain;
+    }
+    return (struct nigh_posted *)(void *)run->head;
+}
+
+/* Takes the receive that was just peeked at. */
+static inline void nigh_match_run_take(struct nigh_match_run *run)
+{
+    run->last = run->head;
+    run->head = run->head->next;
+}
+
+/* `taken` receives in all. */
+static inline void nigh_match_run_end(struct nigh_matcher *matcher, const struct nigh_match_run *run,
+                                      uint32_t taken)
+{
+    nigh_match_run_close(matcher, run);
+    matcher->posted_count -= taken;
 }
 
 /* The oldest message that a receive of (source or NIGH_ANY, class, tag, ignore) matches, NULL if there is none.

@@ -77,6 +77,18 @@ static inline struct nigh_match_node **nigh_match_seek(const struct nigh_match_t
     return at;
 }
 
+/* Appends `node` to the queue that `last` ends. */
+static inline void nigh_match_append_behind(struct nigh_match_node *last, struct nigh_match_node *node)
+{
+    struct nigh_match_node *head = last->next;
+
+    node->chain = node;
+    node->next = head;
+    node->prev = last;
+    last->next = node;
+    head->prev = node;
+}
+
 /* Appends `node`, whose key and tag are set, to its queue. Cannot fail. */
 static inline void nigh_match_append(struct nigh_match_table *table, struct nigh_match_node *node)
 {
@@ -86,11 +98,7 @@ static inline void nigh_match_append(struct nigh_match_table *table, struct nigh
     while (head != NULL && (head->key != node->key || head->tag != node->tag))
         head = head->chain;
     if (head != NULL) {
-        node->chain = node;
-        node->next = head;
-        node->prev = head->prev;
-        head->prev->next = node;
-        head->prev = node;
+        nigh_match_append_behind(head->prev, node);
         return;
     }
     node->chain = *bucket;

@@ -241,20 +241,36 @@ bool nigh_progress_all(struct nigh_context *context)
     return nigh_pull_progress(context) || moved;
 }
 
+/* Until the host's array is full: what is left lies in the rings as well as in our own queue, and is copied once less. Then the
+ * next pass begins with the next peer. */
+static inline bool poll_hot(struct nigh_context *context)
+{
+    uint32_t at = context->first_hot < context->hot_count ? context->first_hot : 0;
+    bool moved = false;
+
+    for (uint32_t i = 0; i < context->hot_count; i++) {
+        struct nigh_endpoint *endpoint = context->hot[at];
+
+        at = at + 1 < context->hot_count ? at + 1 : 0;
+        if (!nigh_arrive_poll(endpoint, TURN))
+            continue;
+        endpoint->heard = ++context->clock;
+        moved = true;
+        if (nigh_cq_is_full(&context->cq)) {
+            context->first_hot = at;
+            break;
+        }
+    }
+    return moved;
+}
+
 bool nigh_progress(struct nigh_context *context)
 {
     bool moved = false, asked = false;
 
     if (__builtin_expect(nigh_load_acquire(context->service_flag, FLAG_SEE) != 0, 0))
         moved = serve(context);
-    for (uint32_t i = 0; i < context->hot_count; i++) {
-        struct nigh_endpoint *endpoint = context->hot[i];
-
-        if (nigh_arrive_poll(endpoint, TURN)) {
-            endpoint->heard = ++context->clock;
-            moved = true;
-        }
-    }
+    moved |= poll_hot(context);
     /* Relaxed: HINT_TAKE follows where there is something. */
     if (__builtin_expect(nigh_load_relaxed(context->hint_summary) != 0, 0)) {
         moved |= take_hints(context);

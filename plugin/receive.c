@@ -89,8 +89,8 @@ int nigh_recv_cannot_wait(struct nigh_context *context, const struct nigh_endpoi
     return -ECONNRESET;
 }
 
-static int post_general(struct nigh_context *context, struct nigh_endpoint *from,
-                        const struct nigh_recv *recv)
+static __attribute__((noinline)) int post_general(struct nigh_context *context, struct nigh_endpoint *from,
+                                                  const struct nigh_recv *recv)
 {
     struct nigh_message *message = NULL;
     struct nigh_recv_op *op;
@@ -128,18 +128,22 @@ static inline bool is_plain(const struct nigh_context *context, const struct nig
            (from ? from->state < NIGH_PEER_CLOSED : !context->deaths_untold);
 }
 
-static inline int post_plain(struct nigh_context *context, struct nigh_endpoint *from,
-                             const struct nigh_recv *recv)
+static __attribute__((noinline)) int post_shaped(struct nigh_matcher *matcher, struct nigh_posted *posted)
+{
+    nigh_match_post(matcher, posted);
+    return 0;
+}
+
+/* Whatever is rare is called as the last thing and not inlined, so that nothing is saved on the stack. */
+int nigh_recv_post(struct nigh_context *context, struct nigh_endpoint *from, const struct nigh_recv *recv)
 {
     struct nigh_recv_op *op;
 
-    if (nigh_cq_reserve(&context->cq, 1))
-        return -ENOMEM;
-    op = nigh_slab_take(&context->recv_ops);
-    if (!op) {
-        nigh_cq_unreserve(&context->cq, 1);
-        return -ENOMEM;
-    }
+    if (__builtin_expect(
+            !is_plain(context, from, recv) || !context->recv_ops.free || !nigh_cq_has_room(&context->cq), 0))
+        return post_general(context, from, recv);
+    context->cq.promised++;
+    op = nigh_slab_take_free(&context->recv_ops);
     op->posted.source = from ? from->index : NIGH_ANY;
     op->posted.tclass = (uint16_t)NIGH_FIELD(recv->tclass);
     op->posted.keep = false;
@@ -149,13 +153,8 @@ static inline int post_plain(struct nigh_context *context, struct nigh_endpoint 
     op->bytes = NIGH_FIELD(recv->bytes);
     op->context = NIGH_FIELD(recv->context);
     op->flags = 0;
-    nigh_match_post(&context->matcher, &op->posted);
+    if (__builtin_expect(!nigh_match_is_hot(&context->matcher, &op->posted), 0))
+        return post_shaped(&context->matcher, &op->posted);
+    nigh_match_post_hot(&context->matcher, &op->posted);
     return 0;
-}
-
-int nigh_recv_post(struct nigh_context *context, struct nigh_endpoint *from, const struct nigh_recv *recv)
-{
-    if (__builtin_expect(is_plain(context, from, recv), 1))
-        return post_plain(context, from, recv);
-    return post_general(context, from, recv);
 }

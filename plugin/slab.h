@@ -52,21 +52,24 @@ int nigh_slab_reserve(struct nigh_slab *slab, uint32_t count);
 /* For nigh_slab_take() alone: as many objects again as there are, or fewer where memory is short. -ENOMEM. */
 int nigh_slab_grow(struct nigh_slab *slab);
 
-/* An object with undefined contents; NULL when none is free and memory is short. Allocates only when more are
- * out than ever before. */
-static inline void *nigh_slab_take(struct nigh_slab *slab)
+/* nigh_slab_take() where slab->free is not NULL. */
+static inline void *nigh_slab_take_free(struct nigh_slab *slab)
 {
     struct nigh_slab_free *object = slab->free;
 
-    if (__builtin_expect(object == NULL, 0)) {
-        if (nigh_slab_grow(slab) != 0)
-            return NULL;
-        object = slab->free;
-    }
     NIGH_SLAB_SHOW(object, slab->bytes);
     slab->free = object->next;
     slab->used++;
     return object;
+}
+
+/* An object with undefined contents; NULL when none is free and memory is short. Allocates only when more are
+ * out than ever before. */
+static inline void *nigh_slab_take(struct nigh_slab *slab)
+{
+    if (__builtin_expect(slab->free == NULL, 0) && nigh_slab_grow(slab) != 0)
+        return NULL;
+    return nigh_slab_take_free(slab);
 }
 
 /* Zeroes an object, whose size is a constant, with stores: what compilers make of memset() here is `rep stos`, which takes as
@@ -90,6 +93,25 @@ static inline void nigh_slab_give(struct nigh_slab *slab, void *object)
     slab->free = given;
     slab->used--;
     NIGH_SLAB_HIDE(object, slab->bytes);
+}
+
+/* Several that are given back one after the other with nothing in between: begin with slab->free, link each before what the
+ * last link has returned, and end with that. */
+static inline struct nigh_slab_free *nigh_slab_link(const struct nigh_slab *slab, void *object,
+                                                    struct nigh_slab_free *first)
+{
+    struct nigh_slab_free *given = object;
+
+    given->next = first;
+    (void)slab;
+    NIGH_SLAB_HIDE(object, slab->bytes);
+    return given;
+}
+
+static inline void nigh_slab_give_linked(struct nigh_slab *slab, struct nigh_slab_free *first, uint32_t count)
+{
+    slab->free = first;
+    slab->used -= count;
 }
 
 #endif

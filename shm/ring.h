@@ -211,7 +211,9 @@ struct nigh_ring_rx {
     uint64_t next;                 /* slots consumed, ever */
     uint64_t returned;             /* of `next`, what the producer knows */
     uint64_t base;                 /* `next` when this ring was taken into use */
-    uint32_t mask, shift;
+    uint32_t mask;
+    uint16_t shift;
+    bool streak;       /* since the reader last found nothing, something has come */
     uint64_t *credit;  /* consumed, in our own arena */
     nigh_copy_fn copy; /* for bodies */
 };
@@ -224,6 +226,18 @@ static inline uint64_t nigh_ring_peek(const struct nigh_ring_rx *rx)
     return (head ^ rx->lap) >> NIGH_LAP_SHIFT == 0 ? head : 0;
 }
 
+/* Goes past a message of one slot. */
+static inline void nigh_ring_advance_one(struct nigh_ring_rx *rx)
+{
+    rx->next++;
+    if (__builtin_expect(rx->at == rx->slots, 0)) {
+        rx->at += rx->mask;
+        rx->lap += UINT64_C(1) << NIGH_LAP_SHIFT;
+    } else {
+        rx->at--;
+    }
+}
+
 /* Goes past a message of `count` slots. */
 static inline void nigh_ring_advance(struct nigh_ring_rx *rx, uint32_t count)
 {
@@ -232,6 +246,61 @@ static inline void nigh_ring_advance(struct nigh_ring_rx *rx, uint32_t count)
     rx->next += count;
     rx->at = rx->slots + (~seq & rx->mask);
     rx->lap = ((seq >> rx->shift) + 1) << NIGH_LAP_SHIFT;
+}
+
+/*
+ * A reader that takes messages of one slot, one kind and class and without flags, one after the other, keeps its place in
+ * registers: begin, then as long as _fits() says so look and go on, then end.
+ */
+struct nigh_ring_walk {
+    const struct nigh_slot *at;
+    uint64_t expect; /* its word 0, but for the bytes */
+};
+
+static inline struct nigh_ring_walk nigh_ring_walk_begin(const struct nigh_ring_rx *rx, uint32_t kind,
+                                                         uint32_t tclass)
+{
+    return (struct nigh_ring_walk){rx->at, rx->lap | nigh_head_make(kind, 0, tclass, 0)};
+}
+
+/* Is `head`, word 0 of the slot, such a message? Then it also tells its bytes. */
+static inline bool nigh_ring_walk_fits(const struct nigh_ring_walk *walk, uint64_t head, uint32_t *bytes)
+{
+    uint64_t differs = head ^ walk->expect;
+
+    *bytes = (uint32_t)(differs >> 32);
+    return (uint32_t)differs == 0 && *bytes <= NIGH_SLOT_PAYLOAD;
+}
+
+static inline uint64_t nigh_ring_walk_peek(const struct nigh_ring_walk *walk)
+{
+    return nigh_load_acquire(&walk->at->head, RING_PEEK);
+}
+
+static inline void nigh_ring_walk_on(struct nigh_ring_walk *walk, const struct nigh_ring_rx *rx)
+{
+    if (__builtin_expect(walk->at == rx->slots, 0)) {
+        walk->at += rx->mask;
+        walk->expect += UINT64_C(1) << NIGH_LAP_SHIFT;
+    } else {
+        walk->at--;
+    }
+}
+
+/* Past `count` messages in all. */
+static inline void nigh_ring_walk_end(const struct nigh_ring_walk *walk, struct nigh_ring_rx *rx,
+                                      uint32_t count)
+{
+    rx->next += count;
+    rx->at = walk->at;
+    rx->lap = walk->expect >> NIGH_LAP_SHIFT << NIGH_LAP_SHIFT;
+}
+
+/* As nigh_ring_prefetch(), but where the ring ends. */
+static inline void nigh_ring_walk_prefetch(const struct nigh_ring_walk *walk, const struct nigh_ring_rx *rx)
+{
+    if (__builtin_expect(walk->at >= rx->slots + NIGH_RING_AHEAD, 1))
+        __builtin_prefetch(walk->at - NIGH_RING_AHEAD);
 }
 
 /* Asks for a slot some messages ahead. Behind the first of a batch alone: where messages come one by one, it would take

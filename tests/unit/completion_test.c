@@ -79,6 +79,49 @@ static void a_slot_filled_in_place_comes_out(void **state)
 }
 
 /* Grows with the ring's end at each possible place, so that a copy that forgets the wrap shows. */
+static void a_receive_in_fewer_stores_is_the_same(void **state)
+{
+    struct nigh_endpoint *endpoint = (void *)&state;
+    struct nigh_completion one, other;
+    nigh_two_fields from = {77, (uintptr_t)endpoint};
+
+    (void)state;
+    for (uint32_t tclass = 0; tclass < NIGH_TCLASSES; tclass++) {
+        memset(&one, 0xee, sizeof(one));
+        memset(&other, 0xdd, sizeof(other));
+        nigh_completion_fill(&one, 5, NIGH_OP_RECV, tclass, 40, ~UINT64_C(1), 9, 77, endpoint);
+        nigh_completion_fill_recv(&other, 5, nigh_completion_what(NIGH_OP_RECV, tclass), 40, ~UINT64_C(1), 9,
+                                  from);
+        assert_memory_equal(&one, &other, sizeof(one));
+    }
+}
+
+static void the_hosts_array_takes_what_it_has_room_for(void **state)
+{
+    struct nigh_completion out[3];
+    struct nigh_cq cq;
+
+    (void)state;
+    assert_int_equal(nigh_cq_create(&cq, 64), 0);
+    assert_int_equal(nigh_cq_reserve(&cq, 4), 0);
+    assert_false(nigh_cq_is_full(&cq));
+    nigh_cq_direct(&cq, out, 3);
+    *nigh_cq_next(&cq) = numbered(1);
+    assert_false(nigh_cq_is_full(&cq));
+    out[1] = numbered(2);
+    out[2] = numbered(3);
+    nigh_cq_direct_to(&cq, out + 3);
+    assert_true(nigh_cq_is_full(&cq));
+    *nigh_cq_next(&cq) = numbered(4);
+    assert_int_equal(nigh_cq_undirect(&cq, out), 3);
+    assert_false(nigh_cq_is_full(&cq));
+    for (uint64_t i = 0; i < 3; i++)
+        assert_int_equal(out[i].bytes, i + 1 + 3);
+    check_pop(&cq, 4);
+    assert_int_equal(cq.promised, cq.head);
+    nigh_cq_destroy(&cq);
+}
+
 static void growth_keeps_order_wherever_the_ring_wraps(void **state)
 {
     (void)state;
@@ -198,6 +241,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_field_comes_out_in_order),
         cmocka_unit_test(a_slot_filled_in_place_comes_out),
+        cmocka_unit_test(a_receive_in_fewer_stores_is_the_same),
+        cmocka_unit_test(the_hosts_array_takes_what_it_has_room_for),
         cmocka_unit_test(growth_keeps_order_wherever_the_ring_wraps),
         cmocka_unit_test(the_steady_state_allocates_nothing),
         cmocka_unit_test(reserved_room_is_there_when_memory_is_not),

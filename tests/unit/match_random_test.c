@@ -23,10 +23,12 @@ struct model {
     uint64_t random;
     uint32_t limit; /* of either array in this phase */
     uint64_t step;
+    bool one_shape;    /* receives name a source and a tag */
     uint64_t one_mask; /* of most receives in this phase, 0: all sorts */
     uint64_t matched, unexpected, kept, masked,
         listed; /* what was seen, so that a run that saw nothing fails */
     uint64_t relearnt;
+    uint64_t ran; /* receives taken in runs of two and more */
 };
 
 static uint32_t draw(struct model *m, uint32_t below)
@@ -99,6 +101,10 @@ static void draw_receive(struct model *m, struct nigh_posted *r)
                               .tag = draw_tag(m),
                               .ignore = draw_ignore(m),
                               .keep = draw(m, 16) == 0};
+    if (m->one_shape && r->source == NIGH_ANY)
+        r->source = 0;
+    if (m->one_shape)
+        r->ignore = 0;
 }
 
 static void step_receive(struct model *m, bool probe)
@@ -154,6 +160,38 @@ static void step_arrive(struct model *m)
         nigh_match_keep(&m->matcher, arrived);
         m->arrived[m->arrivals++] = arrived;
     }
+}
+
+/* Several messages of one source and class at once, mostly with the tag of a receive that stands. */
+static void step_run(struct model *m)
+{
+    const struct nigh_posted *like = m->posted[draw(m, m->posts)];
+    uint32_t source = like->source == NIGH_ANY ? draw(m, 5) : like->source, tclass = like->tclass;
+    uint64_t tag = like->tag;
+    struct nigh_match_run run = {0};
+    uint32_t taken = 0;
+
+    for (uint32_t i = draw(m, 8); i > 0; i--) {
+        struct nigh_posted *found;
+        uint32_t at = 0;
+
+        if (draw(m, 3) == 0)
+            tag = draw_tag(m);
+        found = nigh_match_run_peek(&m->matcher, &run, source, tclass, tag);
+        while (at < m->posts && !fits(m->posted[at]->source, m->posted[at]->tclass, m->posted[at]->tag,
+                                      m->posted[at]->ignore, source, tclass, tag))
+            at++;
+        expect(m, "run", found, at < m->posts ? m->posted[at] : NULL);
+        if (!found || found->keep || draw(m, 16) == 0)
+            break;
+        nigh_match_run_take(&run);
+        remove_posted(m, at);
+        memset(found, 0xee, sizeof(*found)); /* it is its taker's */
+        free(found);
+        taken++;
+    }
+    nigh_match_run_end(&m->matcher, &run, taken);
+    m->ran += taken > 1 ? taken : 0;
 }
 
 static void step_withdraw(struct model *m)
@@ -227,7 +265,9 @@ static void step(struct model *m)
     uint32_t what = draw(m, 1000);
     uint64_t filed_ignore = m->matcher.filed_ignore;
 
-    if (what < 440)
+    if (m->one_shape && what % 8 == 0 && m->posts > 0 && m->matcher.others == 0)
+        step_run(m);
+    else if (what < 440)
         step_receive(m, false);
     else if (what < 880)
         step_arrive(m);
@@ -268,13 +308,20 @@ static void a_million_steps_agree(void **state)
     run(m, 100000);
     m->one_mask = 0;
     run(m, 100000);
+    m->limit = 40;
+    m->one_shape = true;
+    for (uint32_t i = 0; i < 5; i++)
+        step_take_posted(m, i);
+    step_take_posted(m, NIGH_ANY);
+    run(m, 300000);
     print_message("%llu matched (%llu masked, %llu of them listed; %llu kept), %llu unexpected, filed anew "
-                  "%llu times\n",
+                  "%llu times, %llu in runs\n",
                   (unsigned long long)m->matched, (unsigned long long)m->masked,
                   (unsigned long long)m->listed, (unsigned long long)m->kept,
-                  (unsigned long long)m->unexpected, (unsigned long long)m->relearnt);
+                  (unsigned long long)m->unexpected, (unsigned long long)m->relearnt,
+                  (unsigned long long)m->ran);
     assert_true(m->matched > 100000 && m->unexpected > 100000 && m->kept > 10000 && m->masked > 10000);
-    assert_true(m->listed > 1000 && m->relearnt > 100);
+    assert_true(m->listed > 1000 && m->relearnt > 100 && m->ran > 1000);
     for (uint32_t i = 0; i < 5; i++) {
         step_take_posted(m, i);
         step_take_arrived(m, i);

@@ -100,7 +100,10 @@ static void get(const void *payload, uint32_t bytes, uint64_t tag)
         assert_memory_equal(found, payload, wanted);
         assert_int_equal(found[wanted], 0xee);
     }
-    nigh_ring_advance(&ring.rx, nigh_slots_for(bytes));
+    if (bytes <= NIGH_SLOT_PAYLOAD && tag % 2)
+        nigh_ring_advance_one(&ring.rx);
+    else
+        nigh_ring_advance(&ring.rx, nigh_slots_for(bytes));
     if (nigh_ring_owes(&ring.rx))
         nigh_ring_return(&ring.rx);
 }
@@ -184,6 +187,72 @@ static void test_laps_beyond_16_bits(void **state)
     put(payload, 8, 1);
     assert_int_equal(nigh_ring_slot(&ring.tx, ring.tx.next - 1)->head >> NIGH_LAP_SHIFT, 0);
     get(payload, 8, 1);
+}
+
+/* Message i of a walk: one slot, class 3, no flags, but every 13th. */
+static uint64_t walked_head(uint32_t i)
+{
+    switch (i % 13 ? 0 : i / 13 % 4) {
+    case 0:
+        return nigh_head_make(KIND, i % 41, 3, 0);
+    case 1:
+        return nigh_head_make(KIND, 8, 3, 1);
+    case 2:
+        return nigh_head_make(KIND, 8, 4, 0);
+    default:
+        return nigh_head_make(KIND + 1, 41 + i % 60, 3, 0);
+    }
+}
+
+/* One after the other with the place in registers, wherever the ring ends and laps wrap: the same as step by step. */
+static void walk_from(uint64_t begun)
+{
+    uint32_t sent = 0, walked = 0, stepped = 0;
+    uint8_t payload[128] = {0};
+
+    open_at(64, begun, 0);
+    for (uint32_t turn = 0; turn < 60; turn++) {
+        struct nigh_ring_walk walk;
+        uint32_t end = sent + 1 + turn % 20, bytes, count = 0;
+
+        for (; sent < end; sent++) {
+            bytes = nigh_head_bytes(walked_head(sent));
+            assert_true(nigh_ring_room(&ring.tx, nigh_slots_for(bytes)));
+            nigh_ring_at(&ring.tx)->tag = sent;
+            nigh_ring_write_body(&ring.tx, payload, bytes);
+            nigh_ring_commit(&ring.tx, walked_head(sent), nigh_slots_for(bytes));
+        }
+        while (walked + stepped < sent) {
+            walk = nigh_ring_walk_begin(&ring.rx, KIND, 3);
+            for (count = 0; count < 7 && nigh_ring_walk_fits(&walk, nigh_ring_walk_peek(&walk), &bytes);
+                 count++) {
+                assert_int_equal(walk.at->tag, walked + stepped + count);
+                assert_int_equal(bytes, (walked + stepped + count) % 41);
+                nigh_ring_walk_prefetch(&walk, &ring.rx);
+                nigh_ring_walk_on(&walk, &ring.rx);
+            }
+            nigh_ring_walk_end(&walk, &ring.rx, count);
+            walked += count;
+            if (count > 0)
+                continue;
+            assert_int_equal(nigh_ring_peek(&ring.rx) << 16, walked_head(walked + stepped) << 16);
+            nigh_ring_advance(&ring.rx, nigh_slots_for(nigh_head_bytes(walked_head(walked + stepped))));
+            stepped++;
+        }
+        assert_int_equal(nigh_ring_peek(&ring.rx), 0);
+        nigh_ring_return(&ring.rx);
+    }
+    assert_int_equal(ring.rx.next, ring.tx.next);
+    assert_true(walked > 400 && stepped > 20);
+    close_ring(NULL);
+}
+
+static void test_walk(void **state)
+{
+    (void)state;
+    walk_from(0);
+    walk_from(63);
+    walk_from(UINT64_C(65534) * 64 + 5);
 }
 
 /* As many as fit and not one more; the slot behind the last message is never one that has not been read. */
@@ -375,6 +444,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test_teardown(test_every_size_at_every_place, close_ring),
     cmocka_unit_test_teardown(test_payload_that_looks_like_headers, close_ring),
     cmocka_unit_test_teardown(test_laps_beyond_16_bits, close_ring),
+    cmocka_unit_test_teardown(test_walk, close_ring),
     cmocka_unit_test_teardown(test_full, close_ring),
     cmocka_unit_test_teardown(test_credit_kept_back, close_ring),
     cmocka_unit_test_teardown(test_own, close_ring),

@@ -61,6 +61,28 @@ static void the_last_given_is_the_next_taken(void **state)
     nigh_slab_destroy(&slab);
 }
 
+static void several_are_given_back_at_once(void **state)
+{
+    struct nigh_slab_free *first;
+    struct nigh_slab slab;
+    void *objects[5];
+
+    (void)state;
+    assert_int_equal(nigh_slab_create(&slab, 100, 16), 0);
+    for (int i = 0; i < 5; i++)
+        objects[i] = nigh_slab_take(&slab);
+    first = slab.free;
+    for (int i = 0; i < 5; i++)
+        first = nigh_slab_link(&slab, objects[i], first);
+    nigh_slab_give_linked(&slab, first, 5);
+    assert_int_equal(slab.used, 0);
+    for (int i = 4; i >= 0; i--)
+        assert_ptr_equal(nigh_slab_take(&slab), objects[i]);
+    assert_int_equal(slab.used, 5);
+    assert_non_null(nigh_slab_take(&slab));
+    nigh_slab_destroy(&slab);
+}
+
 static void the_steady_state_allocates_nothing(void **state)
 {
     struct nigh_slab slab;
@@ -182,6 +204,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(objects_are_aligned_and_do_not_overlap),
         cmocka_unit_test(the_last_given_is_the_next_taken),
+        cmocka_unit_test(several_are_given_back_at_once),
         cmocka_unit_test(the_steady_state_allocates_nothing),
         cmocka_unit_test(without_memory_a_take_fails_and_nothing_else),
         cmocka_unit_test(where_memory_is_short_fewer_are_added),
