@@ -55,7 +55,7 @@
  *   NIGH_STRICT=1           every send is synchronous: programs that only work because small messages are buffered fail
  *   NIGH_DEBUG=1            checks that buffers of sends are not changed before they complete; fills buffers of receives
  *                           with a pattern until they do
- *   NIGH_PROGRESS=thread    a thread that moves messages while the program computes
+ *   NIGH_PROGRESS=thread    a thread that moves messages while the program computes, given a CPU of its own: nigh-run --bind l3
  *   NIGH_PLUGIN=FILE        the plugin: default the one that was installed with this library
  */
 #ifndef NIGH_NIGH_H
@@ -270,8 +270,9 @@ int nigh_request_get_status(nigh_request request, int *flag, struct nigh_status 
  * it had ended already. */
 int nigh_cancel(nigh_request *request);
 
-/* A persistent one that is inactive; or lets an active send go on by itself: it cannot be waited for any more. Errors: -EBUSY
- * an active receive, or a persistent request that is active. */
+/* A persistent one that is inactive; or lets an active send go on by itself: it cannot be waited for any more; or one that has
+ * ended, and what a receive in place has brought is released. Errors: -EBUSY an active receive, or a persistent request that
+ * is active. */
 int nigh_request_free(nigh_request *request);
 
 /* ---- probing ------------------------------------------------------------------------------------------- */

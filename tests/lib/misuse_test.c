@@ -282,12 +282,95 @@ static void test_light(void **state)
     ranks_run(2, light, &(struct ranks_how){.loose = true});
 }
 
+/* Where a result, a type or a window should be there is none. */
+static void missing(int rank, int size)
+{
+    struct nigh_comm *world = nigh_world();
+    nigh_request request = NIGH_REQUEST_NULL;
+    struct nigh_win *win = NULL;
+    uint64_t word = 0;
+    int flag, index;
+    void *base;
+
+    (void)size;
+    CHECK_INT(nigh_test(&request, NULL, NULL), -EINVAL);
+    CHECK_TEXT("flag is NULL");
+    CHECK_INT(nigh_testall(1, &request, NULL, NULL), -EINVAL);
+    CHECK_TEXT("flag is NULL");
+    CHECK_INT(nigh_request_get_status(request, NULL, NULL), -EINVAL);
+    CHECK_TEXT("flag is NULL");
+    CHECK_INT(nigh_waitany(1, &request, NULL, NULL), -EINVAL);
+    CHECK_TEXT("index is NULL");
+    CHECK_INT(nigh_testany(1, &request, &index, NULL, NULL), -EINVAL);
+    CHECK_INT(nigh_waitsome(1, &request, NULL, &index, NULL), -EINVAL);
+    CHECK_TEXT("outcount or indices is NULL");
+    CHECK_INT(nigh_testsome(1, &request, &flag, NULL, NULL), -EINVAL);
+    CHECK_INT(nigh_wait_for(&request, -1, NULL), -EINVAL);
+    CHECK_TEXT("-1 is no number of seconds");
+    CHECK_INT(nigh_recv_in_place(NULL, 8, rank, 1, world, NULL), -EINVAL);
+    CHECK_TEXT("data is NULL");
+    CHECK_INT(nigh_irecv_in_place(8, rank, 1, world, NULL), -EINVAL);
+    CHECK_INT(nigh_irecv_in_place(8, rank, -9, world, &request), -ERANGE);
+    CHECK_INT(nigh_ilend(&word, 8, rank, 1, world, &request), -EINVAL);
+    CHECK_TEXT("only memory from nigh_alloc_mem can be lent");
+    CHECK_INT(nigh_alloc_mem(0, &base), -EINVAL);
+    CHECK_INT(nigh_alloc_mem(64, NULL), -EINVAL);
+    CHECK_INT(nigh_allreduce(&word, &word, 1, 99, NIGH_SUM, world), -EINVAL);
+    CHECK_TEXT("99 is no type: see enum nigh_type");
+    CHECK_INT(nigh_allgather(NULL, NULL, 1, NIGH_U64, world), -EFAULT);
+    CHECK_INT(nigh_bcast(NULL, 1, NIGH_U64, 0, world), -EFAULT);
+    CHECK_INT(nigh_put(&word, 8, 0, 0, NULL), -EINVAL);
+    CHECK_TEXT("the window is NULL");
+    CHECK_INT(nigh_win_fence(NULL), -EINVAL);
+    CHECK_INT(nigh_win_free(&win), -EINVAL);
+    CHECK_INT(nigh_win_free(NULL), -EINVAL);
+    CHECK_INT(nigh_plugin_poll(NULL, 1), -EINVAL);
+    CHECK_INT(nigh_comm_dup(world, NULL), -EINVAL);
+    CHECK_INT(nigh_comm_split(world, 0, 0, NULL), -EINVAL);
+    CHECK_INT(nigh_comm_free(NULL), -EINVAL);
+    OK(nigh_barrier(world));
+}
+
+static void test_missing(void **state)
+{
+    (void)state;
+    ranks_run(1, missing, NULL);
+    ranks_run(2, missing, NULL);
+}
+
+/* What cannot be started with is refused by name, and nothing is open then. */
+static void configured(int rank, int size)
+{
+    struct nigh_config reserved = {.size = sizeof(reserved), .reserved = {[3] = 1}},
+                       threads = {.size = sizeof(threads), .threads = 2},
+                       crowd = {.size = sizeof(crowd), .set = 1, .ranks = 70000, .job = 5},
+                       none = {.size = sizeof(none), .plugin = "/proc/self/exe"};
+
+    (void)rank, (void)size;
+    OK(nigh_finalize());
+    CHECK_INT(nigh_init(&reserved), -EINVAL);
+    CHECK_TEXT("nigh_config.reserved must be zero");
+    CHECK_INT(nigh_init(&threads), -EINVAL);
+    CHECK_TEXT("are 0 or 1");
+    CHECK_INT(nigh_init(&crowd), -EINVAL);
+    CHECK_TEXT("70000");
+    CHECK_INT(nigh_init(&none), -ENOENT);
+    CHECK_TEXT("/proc/self/exe");
+    CHECK_INT(nigh_initialized(), 0);
+}
+
+static void test_configured(void **state)
+{
+    (void)state;
+    ranks_run(1, configured, &(struct ranks_how){.loose = true});
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_arguments), cmocka_unit_test(test_requests), cmocka_unit_test(test_outside),
         cmocka_unit_test(test_forked),    cmocka_unit_test(test_debug),    cmocka_unit_test(test_forget),
-        cmocka_unit_test(test_light),
+        cmocka_unit_test(test_light),     cmocka_unit_test(test_missing),  cmocka_unit_test(test_configured),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
