@@ -74,25 +74,26 @@ void nigh_plan_reading(struct nigh_endpoint *endpoint, int rc)
                  config->rank, (int)endpoint->rank, strerror(-rc));
 }
 
-static bool is_timed(struct nigh_endpoint *endpoint, const struct nigh_send_op *op)
+static bool is_timed(struct nigh_endpoint *endpoint, const struct nigh_send_op *op, bool stream)
 {
     return op->kind == NIGH_SEND_CHUNKED && endpoint->timed_count < NIGH_TIMED_MAX &&
-           nigh_pace_asks(&endpoint->pace, op->strategy, op->bytes);
+           nigh_pace_asks(&endpoint->pace, op->strategy, op->bytes, stream);
 }
 
 void nigh_plan_choose(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
 {
     struct nigh_pace *pace = &endpoint->pace;
     const struct nigh_strategy *strategy;
+    bool stream = endpoint->in_a_row++ > 0;
 
     op->strategy = (uint8_t)nigh_pace_choose(pace, op->bytes);
     strategy = &pace->strategy[op->strategy];
     op->copy = nigh_copy_select(strategy->sender);
     op->piece_flags =
         (uint16_t)(strategy->receiver << NIGH_F_KERNEL_SHIFT | op->strategy << NIGH_F_STRATEGY_SHIFT);
-    op->piece = (uint32_t)nigh_pace_piece(strategy, op->bytes, endpoint->in_a_row++ > 0);
+    op->piece = (uint32_t)nigh_pace_piece(strategy, op->bytes, stream);
     op->copy_ns = 0;
-    if (is_timed(endpoint, op))
+    if (is_timed(endpoint, op, stream))
         op->piece_flags |= NIGH_F_TIMED;
 }
 

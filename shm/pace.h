@@ -57,6 +57,7 @@ struct nigh_pace_class {
     uint8_t strays;  /* messages in a row that were far off the figure */
     uint8_t changed; /* 1: the current strategy was chosen by measurement */
     uint8_t untimed; /* messages that need not be timed: counts, and wraps */
+    uint8_t stream;  /* 1: the last message followed others without a pause */
 };
 
 struct nigh_pace {
@@ -95,9 +96,9 @@ int nigh_strategy_check(const struct nigh_strategy *strategy, const char **why);
  * read, nothing is allocated, a few ns. */
 unsigned nigh_pace_choose(struct nigh_pace *pace, size_t bytes);
 
-/* Whether a message for which nigh_pace_choose gave `strategy` should be timed and told of: some of a trial, all while little
- * is known, of the others one in eight. Behind that call, once for each message; threads and cost as above. */
-bool nigh_pace_asks(struct nigh_pace *pace, unsigned strategy, size_t bytes);
+/* Whether a message for which nigh_pace_choose gave `strategy` should be timed and told of: some of a trial, all of a
+ * `stream` and while little is known, of the others one in eight. Behind that call, once for each message; threads and cost as above. */
+bool nigh_pace_asks(struct nigh_pace *pace, unsigned strategy, size_t bytes, bool stream);
 
 /* The same for messages below NIGH_PACE_MEASURED, which nothing is learned from. */
 static inline unsigned nigh_pace_short(const struct nigh_pace *pace)

@@ -65,7 +65,7 @@ static unsigned one(struct run *run, int state, size_t bytes)
     uint64_t ns = time_of(run, state, strategy, bytes);
 
     assert_in_range(strategy, 0, 2);
-    if (nigh_pace_asks(&run->pace, strategy, bytes))
+    if (nigh_pace_asks(&run->pace, strategy, bytes, false))
         nigh_pace_learn(&run->pace, strategy, bytes, ns, false);
     return strategy;
 }
@@ -220,7 +220,7 @@ static void what_the_last_strategy_left_is_not_held_against_the_next(void **stat
 
         left_by[i % CHUNKS] = (uint8_t)strategy;
         figure *= 64 * (1 + run.noise * uniform(&run));
-        if (nigh_pace_asks(&run.pace, strategy, BYTES))
+        if (nigh_pace_asks(&run.pace, strategy, BYTES, false))
             nigh_pace_learn(&run.pace, strategy, BYTES, (uint64_t)figure, false);
         row = strategy == 0 ? row + 1 : 0;
     }
@@ -275,7 +275,7 @@ static void interruptions_do_not_start_sweeps(void **state)
         unsigned strategy = nigh_pace_choose(&run.pace, MIB);
         uint64_t ns = time_of(&run, NEAR, strategy, MIB);
 
-        if (nigh_pace_asks(&run.pace, strategy, MIB))
+        if (nigh_pace_asks(&run.pace, strategy, MIB, false))
             nigh_pace_learn(&run.pace, strategy, MIB, i % 50 == 0 ? ns * 20 : ns, false);
     }
     assert_int_equal(run.pace.changes, 0);
@@ -307,7 +307,7 @@ static void messages_that_never_come_back_end_the_trial(void **state)
     for (unsigned i = 0; i < 20000; i++) {
         unsigned strategy = nigh_pace_choose(&run.pace, MIB);
 
-        bool asked = nigh_pace_asks(&run.pace, strategy, MIB);
+        bool asked = nigh_pace_asks(&run.pace, strategy, MIB, false);
 
         if (strategy != 0)
             lost++;
@@ -365,9 +365,9 @@ static void a_strategy_for_large_messages_takes_no_others(void **state)
         unsigned large = nigh_pace_choose(&pace, 16 * MIB), small = nigh_pace_choose(&pace, 8 * MIB - 1);
 
         assert_int_equal(small, 0);
-        if (nigh_pace_asks(&pace, small, 8 * MIB - 1))
+        if (nigh_pace_asks(&pace, small, 8 * MIB - 1, false))
             nigh_pace_learn(&pace, small, 8 * MIB - 1, 400000, false);
-        if (nigh_pace_asks(&pace, large, 16 * MIB))
+        if (nigh_pace_asks(&pace, large, 16 * MIB, false))
             nigh_pace_learn(&pace, large, 16 * MIB, large ? 400000 : 800000, false);
         taken += large;
     }
@@ -471,6 +471,33 @@ static void costs_little(void **state)
     assert_true(ns < 2000); /* loose: the machine that tests is shared, and a sanitizer may be built in */
 }
 
+/* Of a stream every message is timed that is no trial, and a trial is short: it costs the reader's cache less than it
+ * tells. */
+static void a_stream_is_timed_throughout_and_tried_briefly(void **state)
+{
+    unsigned trial = 0, longest = 0, trials = 0;
+    struct run run;
+
+    (void)state;
+    start(&run, 0, 0.05);
+    for (unsigned i = 0; i < 20000; i++) {
+        unsigned strategy = nigh_pace_choose(&run.pace, 65536), current = run.pace.in[0].current;
+        uint64_t ns = time_of(&run, NEAR, strategy, 65536);
+        bool asked = nigh_pace_asks(&run.pace, strategy, 65536, true);
+
+        if (strategy == current)
+            assert_true(asked);
+        trials += strategy != current && trial == 0;
+        trial = strategy != current ? trial + 1 : 0;
+        longest = trial > longest ? trial : longest;
+        if (asked)
+            nigh_pace_learn(&run.pace, strategy, 65536, ns, false);
+    }
+    assert_in_range(trials, 3, 200);
+    assert_in_range(longest, 1, 4);
+    until(&run, FAR, 65536, 1, 400);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -481,6 +508,7 @@ int main(void)
         cmocka_unit_test(a_changed_handoff_makes_it_look_at_once),
         cmocka_unit_test(short_messages_go_by_the_handoff_alone),
         cmocka_unit_test(what_the_last_strategy_left_is_not_held_against_the_next),
+        cmocka_unit_test(a_stream_is_timed_throughout_and_tried_briefly),
         cmocka_unit_test(flips_of_state_are_followed),
         cmocka_unit_test(trials_cost_a_bounded_share_of_bytes_and_time),
         cmocka_unit_test(interruptions_do_not_start_sweeps),
