@@ -268,8 +268,9 @@ static void all_die(const struct kind *kind)
     for (unsigned turn = 0; turn < DEATHS; turn++)
         die(kind, turn, turn & 1);
     stand_still();
-    assert_int_equal(descriptors(), files);
-    assert_int_equal(mappings(), maps);
+    /* Fewer is no leak: on a loaded machine the first count may have met an attach of the start that had not closed yet. */
+    assert_in_range(descriptors(), 1, files);
+    assert_in_range(mappings(), 1, maps);
     assert_int_equal(hosted_stats(&survivor).rescues, 0);
 }
 
