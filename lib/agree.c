@@ -85,16 +85,32 @@ static void leave(const struct agreement *me)
     nigh_progress_wake();
 }
 
+static int wait_turn(struct nigh_call call, const struct nigh_comm *comm, const struct agreement *me)
+{
+    uint64_t since = nigh_now_ns();
+
+    while (!goes_first(me)) {
+        if (comm->timeout_ns && nigh_now_ns() - since > comm->timeout_ns)
+            return nigh_fail(
+                call, -ETIMEDOUT,
+                "%.1f s are over, and another thread of this process, which makes a communicator "
+                "as well, is not done with its part: its ranks may not all have come",
+                (double)comm->timeout_ns / 1e9);
+        (void)nigh_progress_sleep(NAP_NS);
+    }
+    return 0;
+}
+
 /* Ends with `proposal` taken by all members, or -errno. */
 static int take(struct nigh_call call, const struct nigh_members *members, const struct agreement *me,
                 uint32_t *proposal)
 {
     for (;;) {
         uint32_t taken;
-        int rc;
+        int rc = wait_turn(call, members->comm, me);
 
-        while (!goes_first(me))
-            (void)nigh_progress_sleep(NAP_NS);
+        if (rc)
+            return rc;
         taken = *proposal < nigh_core.next_comm_id;
         if (!taken)
             nigh_core.next_comm_id = *proposal + 1;

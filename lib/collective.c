@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #define TAKE_BACK_NS UINT64_C(1000000000)
+#define LITTLE       128u
 
 int nigh_coll_begin(struct nigh_coll *coll)
 {
@@ -60,7 +61,7 @@ static void take_back(struct nigh_coll *coll)
         all &= let_go(coll->peers[i].sending, until_ns);
     /* What is still read from or written to can never be freed. */
     if (!all)
-        coll->room = NULL;
+        coll->room = coll->comm->little = NULL;
 }
 
 int nigh_coll_end(struct nigh_coll *coll, int rc)
@@ -80,10 +81,20 @@ static void no_memory(struct nigh_coll *coll, uint64_t bytes)
         nigh_fail(coll->call, -ENOMEM, "no memory for %llu bytes on the way", (unsigned long long)bytes);
 }
 
+/* For so little malloc costs as much as the rest of the call. Not on the stack: see take_back(). */
+static void *little_room(struct nigh_coll *coll)
+{
+    if (!coll->comm->little)
+        coll->comm->little = aligned_alloc(64, LITTLE);
+    if (!coll->comm->little)
+        no_memory(coll, LITTLE);
+    return coll->comm->little;
+}
+
 void *nigh_coll_room(struct nigh_coll *coll, uint64_t bytes)
 {
-    if (bytes <= sizeof(coll->near))
-        return coll->near;
+    if (bytes <= LITTLE)
+        return little_room(coll);
     coll->room = aligned_alloc(64, (bytes + 64) / 64 * 64);
     if (!coll->room)
         no_memory(coll, bytes);

@@ -77,8 +77,6 @@ struct nigh_coll {
     struct nigh_operation *round_in, *round_out[NIGH_COLL_ROUNDS];
     struct nigh_coll_peer *peers;
     void *room; /* what nigh_coll_room() has allocated */
-    _Alignas(64)
-        uint8_t near[128]; /* and what it gives for little: malloc costs as much as the rest of the call */
 };
 
 /*

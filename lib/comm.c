@@ -43,11 +43,13 @@ static bool in_use(const struct nigh_comm *comm)
 
 static void free_tables(struct nigh_comm *comm)
 {
+    free(comm->little);
     if (comm->endpoints != nigh_core.endpoints)
         free(comm->endpoints);
     free((void *)(uintptr_t)comm->inverse);
     free((void *)(uintptr_t)comm->world);
     comm->endpoints = NULL;
+    comm->little = NULL;
     comm->inverse = comm->world = NULL;
 }
 

@@ -37,6 +37,7 @@ struct nigh_comm {
     uint64_t lost;                          /* a collective on it has ended by a death: what its abort said */
     void *extra;                            /* of lib/collective_*.c */
     void (*forget)(struct nigh_comm *comm); /* frees `extra`; NULL: nothing to free */
+    void *little;                           /* what collectives need for little, kept; NULL: none yet */
     const char *site;                       /* of the call that made it */
 };
 

@@ -126,8 +126,8 @@ static ssize_t cq_read(struct fid_cq *fid, void *buf, size_t count)
 
     if (NIGH_FI_UNLIKELY(cq->domain->locked || !cq->solo || cq->head != cq->tail || !count))
         return readfrom(fid, buf, count, NULL);
-    /* Hosts that read until there is nothing read once more behind each completion, and hold it back meanwhile: what came
-     * in the few nanoseconds since can wait for the next read. */
+    /* Hosts that read until there is nothing read once more behind each completion, and hold it back meanwhile: that
+     * one read, behind a completion, makes no progress. The next one does. */
     if (cq->idle.drained) {
         cq->idle.drained = false;
         cq->idle.empty = 1;

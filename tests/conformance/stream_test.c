@@ -53,7 +53,7 @@ static void post(struct pair_end *rx, uint32_t i, bool mixed, uint8_t *to)
 static void send(struct pair_end *tx, uint32_t i, bool mixed)
 {
     struct message m = message_of(i, mixed);
-    uint8_t bytes[BODY];
+    uint8_t bytes[BODY] = {0};
     struct nigh_send send = pair_a_send(bytes, m.bytes, m.tag | m.ignore, i);
 
     for (uint64_t at = 0; at < m.bytes; at++)
