@@ -71,7 +71,7 @@ struct nigh_endpoint {
     bool light;    /* the peer's sleep fence covers us: no fence of our own */
 
     bool drains;           /* the last wait for room was worth it */
-    uint64_t heard_before; /* rx.next at the last body */
+    uint64_t heard_before; /* rx.next at the last body, in slots or in chunks */
 
     struct nigh_context *context;
     struct nigh_pair *pair; /* our lines about this peer */

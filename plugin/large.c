@@ -75,7 +75,7 @@ static void give_begun_chunk(struct nigh_endpoint *endpoint)
 /* Within the span: beyond it a sender waits for its reader, so that the rotation stays as wide as was measured. */
 static int take_in_span(struct nigh_pool *pool, uint64_t *offset)
 {
-    return pool->count || pool->committed < pool->span ? nigh_pool_take(pool, offset) : -EAGAIN;
+    return pool->count || nigh_pool_rotating(pool) < pool->span ? nigh_pool_take(pool, offset) : -EAGAIN;
 }
 
 /* Chunks that other endpoints need no longer, and one beyond the span for an endpoint that has none at all: peers that
@@ -284,6 +284,7 @@ static int send_chain(struct nigh_endpoint *endpoint, const struct nigh_send *se
         chunk_named(endpoint);
     }
     nigh_ids_give(&endpoint->out, first.id);
+    endpoint->in_a_row++;
     own_next(endpoint, OWN_BYTES, strategy);
     nigh_plan_sent_short(endpoint);
     return 0;
@@ -297,7 +298,7 @@ int nigh_large_whole(struct nigh_endpoint *endpoint, const struct nigh_send *sen
     if (!whole_room(endpoint, lines))
         return -EAGAIN;
     if (bytes > NIGH_ONE_PIECE)
-        piece = (uint32_t)nigh_pace_piece(strategy, bytes, endpoint->in_a_row++ > 0);
+        piece = (uint32_t)nigh_pace_piece(strategy, bytes, endpoint->in_a_row > 0);
     if (piece >= bytes && endpoint->chunk_high - endpoint->chunk_low >= lines)
         return send_whole(endpoint, send, strategy);
     return send_chain(endpoint, send, strategy, piece);

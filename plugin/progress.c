@@ -37,6 +37,9 @@ static void cool(struct nigh_context *context, uint32_t at)
 
     endpoint->hot = false;
     set_cold(endpoint, 1);
+    /* What it published before it could know has asked for no hint, and a pass that ended when the host's array was full has
+     * not looked: the next one does, once. */
+    nigh_bell_hint(&context->bell, endpoint->index);
     context->hot[at] = context->hot[--context->hot_count];
 }
 
@@ -249,9 +252,11 @@ static inline bool poll_hot(struct nigh_context *context)
     bool moved = false;
 
     for (uint32_t i = 0; i < context->hot_count; i++) {
-        struct nigh_endpoint *endpoint = context->hot[at];
+        struct nigh_endpoint *endpoint;
 
-        at = at + 1 < context->hot_count ? at + 1 : 0;
+        if (at >= context->hot_count) /* a poll may have taken one out */
+            at = 0;
+        endpoint = context->hot[at++];
         if (!nigh_arrive_poll(endpoint, TURN))
             continue;
         endpoint->heard = ++context->clock;

@@ -15,11 +15,6 @@ static uint32_t span_of(const struct nigh_pool *pool, uint64_t span_bytes)
     return chunks < pool->chunks ? (uint32_t)chunks : pool->chunks;
 }
 
-static uint32_t rotating(const struct nigh_pool *pool)
-{
-    return pool->committed - pool->parked_count;
-}
-
 int nigh_pool_create(struct nigh_arena *arena, uint64_t span_bytes, struct nigh_pool *out)
 {
     struct nigh_pool pool = {
@@ -102,7 +97,7 @@ int nigh_pool_take(struct nigh_pool *pool, uint64_t *offset)
     uint32_t chunk;
     int error = -EAGAIN;
 
-    if (rotating(pool) < pool->span)
+    if (nigh_pool_rotating(pool) < pool->span)
         error = widen(pool, &chunk);
     if (error && pool->count) {
         chunk = pop(pool);
@@ -124,7 +119,7 @@ void nigh_pool_give(struct nigh_pool *pool, uint64_t offset)
     assert(offset >= pool->arena->layout.pool_off && chunk < pool->committed);
     assert((offset - pool->arena->layout.pool_off) % NIGH_CHUNK == 0 && pool->taken[chunk]);
     pool->taken[chunk] = 0;
-    if (rotating(pool) > pool->span)
+    if (nigh_pool_rotating(pool) > pool->span)
         pool->parked[pool->parked_count++] = (uint32_t)chunk;
     else
         push(pool, (uint32_t)chunk);

@@ -34,6 +34,12 @@ void nigh_pool_destroy(struct nigh_pool *pool);
 /* Another span, rounded as by create. What rotates beyond a narrower one is put aside as it is given back. */
 void nigh_pool_set_span(struct nigh_pool *pool, uint64_t span_bytes);
 
+/* Chunks in rotation: those with memory that are not put aside. */
+static inline uint32_t nigh_pool_rotating(const struct nigh_pool *pool)
+{
+    return pool->committed - pool->parked_count;
+}
+
 /*
  * A chunk, as *offset in the arena: a fresh one while fewer than the span are in rotation, else the one freed
  * longest ago, else, when none is free, one beyond the span. -EAGAIN: all are in use, one will come back.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * shm/ring.h - the ring of 64-byte slots from one context to one peer: single producer, single consumer. The slots lie
- * in the producer's arena, how far the consumer has read (its credit) in the consumer's. Everything here runs for
+ * in the pair's window (shm/window.h), how far the consumer has read (its credit) in the consumer's. Everything here runs for
  * every message, so it is inline.
  *
  *   producer                                  consumer
@@ -207,7 +207,7 @@ static inline void nigh_ring_unspare(struct nigh_ring_tx *tx)
 struct nigh_ring_rx {
     const struct nigh_slot *at;    /* the next slot to look at */
     uint64_t lap;                  /* what it will carry, in its place in word 0 */
-    const struct nigh_slot *slots; /* in the peer's arena; NULL: no ring yet */
+    const struct nigh_slot *slots; /* in the peer's window; NULL: no ring yet */
     uint64_t next;                 /* slots consumed, ever */
     uint64_t returned;             /* of `next`, what the producer knows */
     uint64_t base;                 /* `next` when this ring was taken into use */
