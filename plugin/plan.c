@@ -86,7 +86,9 @@ void nigh_plan_choose(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
     const struct nigh_strategy *strategy;
     bool stream = endpoint->in_a_row++ > 0;
 
-    op->strategy = (uint8_t)nigh_pace_choose(pace, op->bytes);
+    /* Only messages are timed: a put or a reply that took the place of one in a trial would teach nothing. */
+    op->strategy = (uint8_t)(op->kind == NIGH_SEND_CHUNKED ? nigh_pace_choose(pace, op->bytes)
+                                                           : nigh_pace_current(pace, op->bytes));
     strategy = &pace->strategy[op->strategy];
     op->copy = nigh_copy_select(strategy->sender);
     op->piece_flags =

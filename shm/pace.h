@@ -96,6 +96,14 @@ int nigh_strategy_check(const struct nigh_strategy *strategy, const char **why);
  * read, nothing is allocated, a few ns. */
 unsigned nigh_pace_choose(struct nigh_pace *pace, size_t bytes);
 
+/* The same without a trial, for what is not timed; it changes nothing. */
+static inline unsigned nigh_pace_current(const struct nigh_pace *pace, size_t bytes)
+{
+    const struct nigh_pace_class *in = &pace->in[nigh_pace_class_of(bytes)];
+
+    return bytes < NIGH_PACE_MEASURED || !in->begun ? pace->here : in->current;
+}
+
 /* Whether a message for which nigh_pace_choose gave `strategy` should be timed and told of: some of a trial, all of a
  * `stream` and while little is known, of the others one in eight. Behind that call, once for each message; threads and cost as above. */
 bool nigh_pace_asks(struct nigh_pace *pace, unsigned strategy, size_t bytes, bool stream);
