@@ -367,7 +367,7 @@ uint32_t nigh_arrive_poll(struct nigh_endpoint *endpoint, uint32_t budget)
 bool nigh_arrive_rest(struct nigh_endpoint *endpoint)
 {
     /* More than the largest ring, and the small one before it, can hold: one who goes on writing would never let us go. */
-    uint32_t left = 2 * NIGH_RING_MAX, count = 1;
+    uint32_t left = 2 * NIGH_RING_SLOTS_MAX, count = 1;
 
     for (; left && count; left -= count < left ? count : left)
         count = endpoint->state == NIGH_READY && !endpoint->gone ? nigh_arrive_poll(endpoint, 64) : 0;

@@ -10,7 +10,7 @@
 static int first_ring(struct nigh_endpoint *endpoint)
 {
     struct nigh_context *context = endpoint->context;
-    uint32_t slots = NIGH_RING_MIN;
+    uint32_t slots = NIGH_RING_SLOTS_MIN;
     uint64_t offset;
     int rc;
 

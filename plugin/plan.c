@@ -189,7 +189,7 @@ static void learn(struct nigh_endpoint *endpoint, const struct nigh_timed *timed
         return;
     read = (uint64_t)(line_ns * (float)(timed->bytes / NIGH_LINE));
     nigh_pace_learn(&endpoint->pace, timed->strategy, timed->bytes,
-                    both(timed->copy_ns, read, timed->bytes / timed->piece + 1), false);
+                    both(timed->copy_ns, read, timed->bytes / timed->piece + 1));
     nigh_count(&endpoint->context->counters->path_changes, endpoint->pace.changes - changes);
 }
 

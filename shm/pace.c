@@ -256,11 +256,8 @@ bool nigh_pace_asks(struct nigh_pace *pace, unsigned strategy, size_t bytes, boo
     if (bytes < NIGH_PACE_MEASURED || pace->count < 2)
         return false;
     in->stream = stream;
-    pace->bytes += bytes;
-    if (strategy == in->trial) {
-        pace->trial_bytes += bytes;
+    if (strategy == in->trial)
         return asks_of_trial(in->to_send);
-    }
     in->credit += (float)bytes * trial_share;
     return stream || !is_warm(pace, index) || ++in->untimed % TIMED_EACH == 0;
 }
@@ -314,14 +311,14 @@ static void conclude(struct nigh_pace *pace, unsigned index)
         send_out(pace, index, tried);
 }
 
-static void learn_trial(struct nigh_pace *pace, unsigned index, float figure, bool stalled)
+static void learn_trial(struct nigh_pace *pace, unsigned index, float figure)
 {
     struct nigh_pace_class *in = &pace->in[index];
     bool first = in->to_hear > TRIAL_COUNTED;
     float limit = in->figure[in->current] * hopeless;
 
     in->to_hear--;
-    if (!stalled && (!first || figure > limit * hopeless)) {
+    if (!first || figure > limit * hopeless) {
         in->sample[in->counted++] = figure;
         if (in->counted == 1 && figure > limit)
             in->to_hear = in->to_send = 0;
@@ -386,7 +383,7 @@ static void charge(struct nigh_pace *pace, unsigned index, size_t bytes, float f
     in->credit -= (float)bytes * slower * length / (float)asked_of_trial(trial_length(pace, index));
 }
 
-void nigh_pace_learn(struct nigh_pace *pace, unsigned strategy, size_t bytes, uint64_t ns, bool stalled)
+void nigh_pace_learn(struct nigh_pace *pace, unsigned strategy, size_t bytes, uint64_t ns)
 {
     unsigned index = nigh_pace_class_of(bytes);
     struct nigh_pace_class *in = &pace->in[index];
@@ -399,8 +396,8 @@ void nigh_pace_learn(struct nigh_pace *pace, unsigned strategy, size_t bytes, ui
     if (strategy != in->current)
         charge(pace, index, bytes, figure);
     if (strategy == in->trial && in->to_hear > 0) {
-        learn_trial(pace, index, figure, stalled);
-    } else if (strategy == in->current && !stalled) {
+        learn_trial(pace, index, figure);
+    } else if (strategy == in->current) {
         learn_current(pace, index, figure);
     }
 }

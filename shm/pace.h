@@ -68,7 +68,7 @@ struct nigh_pace {
     float far_ns;
     float handoff; /* ns, the last that nigh_pace_handoff was told; 0: none yet */
     bool crossed;  /* it was on the other side of far_ns than what is here */
-    uint64_t bytes, trial_bytes, changes;
+    uint64_t changes;
     struct nigh_pace_class in[NIGH_PACE_CLASSES];
 };
 
@@ -104,20 +104,19 @@ static inline unsigned nigh_pace_current(const struct nigh_pace *pace, size_t by
     return bytes < NIGH_PACE_MEASURED || !in->begun ? pace->here : in->current;
 }
 
-/* Whether a message for which nigh_pace_choose gave `strategy` should be timed and told of: some of a trial, all of a
- * `stream` and while little is known, of the others one in eight. Behind that call, once for each message; threads and cost as above. */
-bool nigh_pace_asks(struct nigh_pace *pace, unsigned strategy, size_t bytes, bool stream);
-
 /* The same for messages below NIGH_PACE_MEASURED, which nothing is learned from. */
 static inline unsigned nigh_pace_short(const struct nigh_pace *pace)
 {
     return pace->here;
 }
 
+/* Whether a message for which nigh_pace_choose gave `strategy` should be timed and told of: some of a trial, all of a
+ * `stream` and while little is known, of the others one in eight. Behind that call, once for each message; threads and cost as above. */
+bool nigh_pace_asks(struct nigh_pace *pace, unsigned strategy, size_t bytes, bool stream);
+
 /* Tells how long a message took, from the first byte copied to the receiver's word that it has all, with the
- * strategy that nigh_pace_choose gave for it. Messages may be told in any order and some never. `stalled`: the
- * peer or this side was busy with something else meanwhile, so the time says nothing; it is not learned. */
-void nigh_pace_learn(struct nigh_pace *pace, unsigned strategy, size_t bytes, uint64_t ns, bool stalled);
+ * strategy that nigh_pace_choose gave for it. Messages may be told in any order and some never. */
+void nigh_pace_learn(struct nigh_pace *pace, unsigned strategy, size_t bytes, uint64_t ns);
 
 /* Tells what a handoff of one line costs now. When it crosses far_ns, twice in a row, the pair's CPUs have come to lie on
  * other caches: every size begins anew with what is right there, and looks at its alternatives at once. */

@@ -29,10 +29,8 @@
 #include <stdbool.h>
 #include <string.h>
 
-#define NIGH_RING_MIN 64u
-#define NIGH_RING_MAX 65536u
 #define NIGH_BODY_MAX \
-    2088u /* longest payload in a ring: 33 slots, so a ring of NIGH_RING_MIN always can take one */
+    2088u /* longest payload in a ring: 33 slots, so a ring of NIGH_RING_SLOTS_MIN always can take one */
 #define NIGH_RING_AHEAD 8u /* 8 to 24 are alike, 4 is too near (docs/rationale.md) */
 #define NIGH_LAP_SHIFT  48
 

@@ -36,16 +36,17 @@ static int broken(const char *what)
     return -EPROTO;
 }
 
+/* 0 or errno: what to say of it is the caller's. */
 static int map(int fd, uint64_t bytes, struct nigh_window *window)
 {
     void *base = nigh_os.mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 
     if (base == MAP_FAILED)
-        return failed("mmap");
+        return errno;
     window->base = base;
     window->bytes = bytes;
     if (nigh_os.madvise(base, bytes, MADV_DONTFORK))
-        return failed("madvise(MADV_DONTFORK)");
+        return errno;
     return 0;
 }
 
@@ -73,8 +74,8 @@ int nigh_window_create(uint32_t slots_max, struct nigh_window *out)
     if (slots_max > NIGH_RING_SLOTS_MIN)
         slots += slots_max;
     error = create_file(slots * NIGH_LINE, &window);
-    if (!error)
-        error = map(window.fd, slots * NIGH_LINE, &window);
+    if (!error && map(window.fd, slots * NIGH_LINE, &window) != 0)
+        error = failed("mmap or madvise");
     if (error) {
         nigh_os_close(window.fd);
         nigh_window_unmap(&window);
@@ -144,8 +145,10 @@ int nigh_window_map(int fd, struct nigh_window *out)
         return error;
     error = map(fd, bytes, &window);
     if (error) {
+        error = error == EACCES || error == EPERM ? broken("it cannot be mapped for writing")
+                                                  : failed("mmap or madvise");
         nigh_window_unmap(&window);
-        return error == -ENOMEM ? -ENOMEM : broken("it cannot be mapped for writing");
+        return error;
     }
     *out = window;
     return 0;
