@@ -288,10 +288,12 @@ static __attribute__((noinline)) uint64_t take_plain(struct nigh_endpoint *endpo
     return head && (head ^ rx->lap) >> NIGH_LAP_SHIFT == 0 ? head : 0;
 }
 
-/* Messages of all kinds, at most `budget`, the first of which has word 0 `head`. */
+/* Messages of all kinds, at most `budget` slots or headers, the first of which has word 0 `head`: until the host has got as
+ * many completions as it has asked for, which not every slot makes. */
 static inline uint32_t take(struct nigh_endpoint *endpoint, uint64_t head, uint32_t budget,
                             struct tally *tally)
 {
+    const struct nigh_cq *cq = &endpoint->context->cq;
     struct nigh_ring_rx *rx = &endpoint->rx;
     uint32_t count = 0;
 
@@ -322,7 +324,8 @@ static inline uint32_t take(struct nigh_endpoint *endpoint, uint64_t head, uint3
             nigh_ring_advance_one(rx);
         if (endpoint->rx_bytes >= RETURN_BYTES)
             return_credit(endpoint);
-    } while (count < budget && (endpoint->context->matcher.posted_count || !tally->messages) &&
+    } while (count < budget && !nigh_cq_is_full(cq) &&
+             (endpoint->context->matcher.posted_count || !tally->messages) &&
              (head = nigh_ring_peek(rx)) != 0);
     return count;
 }
@@ -345,11 +348,9 @@ uint32_t nigh_arrive_poll(struct nigh_endpoint *endpoint, uint32_t budget)
             return_credit_late(endpoint);
         return 0;
     }
-    if (room && room < budget)
-        budget = room;
     /* The first message after none goes the way that is shorter for one. */
     if (rx->streak && room && context->matcher.posted_count && !context->matcher.others)
-        head = take_plain(endpoint, head, budget, &tally);
+        head = take_plain(endpoint, head, room < budget ? room : budget, &tally);
     count = (uint32_t)tally.messages;
     if (head)
         count += take(endpoint, head, budget - count, &tally);

@@ -181,18 +181,20 @@ static uint32_t copy_piece(struct nigh_endpoint *endpoint, struct nigh_send_op *
 
 /* ---- messages that need no operation ------------------------------------------------------------------- */
 
-/* Chunks for all of a message: what is left of the one that was begun and another one, or a new one alone. */
+/* Chunks for all of a message: what is left of the one that was begun and another one, or a new one. What is left is never
+ * given up: where there is no other chunk the message goes the long way, which begins with it. */
 static bool whole_room(struct nigh_endpoint *endpoint, uint32_t bytes)
 {
     uint32_t left = endpoint->chunk ? endpoint->chunk_high - endpoint->chunk_low : 0;
+    struct nigh_pool *pool = &endpoint->context->pool;
 
     if (left >= bytes)
         return true;
-    if (!endpoint->context->pool.count || endpoint->held_count == NIGH_CHUNKS_HELD_MAX)
+    if (!left)
+        return next_chunk(endpoint) == 0;
+    if (!pool->count || endpoint->held_count == NIGH_CHUNKS_HELD_MAX)
         nigh_large_reclaim(endpoint, false);
-    if (left && endpoint->context->pool.count && endpoint->held_count < NIGH_CHUNKS_HELD_MAX)
-        return true;
-    return next_chunk(endpoint) == 0;
+    return endpoint->held_count < NIGH_CHUNKS_HELD_MAX && nigh_pool_ready(pool);
 }
 
 /*

@@ -112,6 +112,15 @@ int nigh_pool_take(struct nigh_pool *pool, uint64_t *offset)
     return 0;
 }
 
+bool nigh_pool_ready(struct nigh_pool *pool)
+{
+    uint32_t chunk;
+
+    if (!pool->count && nigh_pool_rotating(pool) < pool->span && widen(pool, &chunk) == 0)
+        push(pool, chunk);
+    return pool->count != 0;
+}
+
 void nigh_pool_give(struct nigh_pool *pool, uint64_t offset)
 {
     uint64_t chunk = (offset - pool->arena->layout.pool_off) / NIGH_CHUNK;

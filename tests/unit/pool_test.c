@@ -102,6 +102,25 @@ static void chunks_can_be_written_to_their_ends(void **state)
     unmake();
 }
 
+/* Ready: the next one is there, within the span; asking again and again takes no more memory. */
+static void one_is_made_ready_within_the_span(void **state)
+{
+    (void)state;
+    make(6, 2);
+    for (uint32_t i = 0; i < 2; i++) {
+        for (uint32_t k = 0; k < 3; k++)
+            assert_true(nigh_pool_ready(&pool));
+        take();
+        assert_int_equal(pool.committed, 2);
+    }
+    assert_false(nigh_pool_ready(&pool));
+    assert_int_equal(pool.committed, 2);
+    give(1);
+    assert_true(nigh_pool_ready(&pool));
+    assert_int_equal(take(), 1);
+    unmake();
+}
+
 static void beyond_the_span_only_when_none_is_free(void **state)
 {
     uint64_t offset = 7;
@@ -310,6 +329,7 @@ int main(void)
         cmocka_unit_test(nothing_is_committed_before_use),
         cmocka_unit_test(rotation_is_first_in_first_out),
         cmocka_unit_test(chunks_can_be_written_to_their_ends),
+        cmocka_unit_test(one_is_made_ready_within_the_span),
         cmocka_unit_test(beyond_the_span_only_when_none_is_free),
         cmocka_unit_test(spans_are_held_within_the_pool),
         cmocka_unit_test(the_span_can_change),
