@@ -6,7 +6,7 @@
  * gives up in between. A pass over the ring is several steps, as are two loads.
  *
  * Memory is sequentially consistent here: who sees what of a line is the labels' matter, and that of sleep.pml. Asserted is
- * that whoever calls it a deadlock is right. Mutations, each of which must fail, are chosen by -D; tests/model/run names them.
+ * that whoever calls it a deadlock is right. Mutations, each of which must fail, are chosen by -D; tests/model/nudge_fails names them.
  */
 #ifndef ROUNDS
 #define ROUNDS 2

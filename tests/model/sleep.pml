@@ -7,7 +7,7 @@
  *
  * What is modelled of the labels of shm/shared.h: RING_PUBLISH, RING_PEEK, CREDIT_RETURN, CREDIT_TAKE, SLEEP_ENTER,
  * SLEEP_CHECK (light: nothing at all; FULL: a fence), BELL_RING, BELL_READ, FLAG_RAISE, FLAG_SEE. Loads of one process
- * are taken in program order. Mutations, each of which must fail, are chosen by -D; tests/model/run names them.
+ * are taken in program order. Mutations, each of which must fail, are chosen by -D; tests/model/sleep_fails names them.
  */
 #ifndef COUNT
 #define COUNT 4
