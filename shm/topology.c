@@ -150,6 +150,7 @@ static void read_hwloc(struct draft *draft, hwloc_topology_t hwloc)
 
 static void read_machine(struct draft *draft)
 {
+    const char *file = getenv("HWLOC_XMLFILE");
     hwloc_topology_t hwloc;
     int failed = hwloc_topology_init(&hwloc);
 
@@ -162,6 +163,9 @@ static void read_machine(struct draft *draft)
     }
     if (failed == 0)
         return;
+    /* Without its plugin for libxml2 hwloc finds out so late that a file holds nothing. */
+    if (file != NULL)
+        explain(draft, "HWLOC_XMLFILE=%.50s describes no machine: taken from /sys/devices/system", file);
     explain(draft, "hwloc does not know this machine: taken from /sys/devices/system");
     list_affinity(draft);
     nigh_topology_read_sysfs(draft->numbers, draft->cpus, draft->facts);
