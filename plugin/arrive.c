@@ -337,17 +337,21 @@ uint32_t nigh_arrive_poll(struct nigh_endpoint *endpoint, uint32_t budget)
     uint32_t room = context->cq.direct_left, count = 0;
     struct tally tally = {0};
     uint64_t head;
+    uint8_t expect;
 
     if (__builtin_expect(!rx->slots, 0) && (!endpoint->attached || !first_ring(endpoint)))
         return 0;
     head = nigh_ring_peek(rx);
     if (!head) {
         rx->streak = false;
+        if (rx->expect && endpoint->tx.next != endpoint->sent_before)
+            nigh_ring_expect(rx);
         /* Now, and not behind the batch: the host's answer would wait in the store buffer behind this line. */
         if (__builtin_expect(nigh_ring_owes(rx) || endpoint->rx_bytes, 0))
             return_credit_late(endpoint);
         return 0;
     }
+    expect = nigh_ring_expected(head);
     /* The first message after none goes the way that is shorter for one. */
     if (rx->streak && room && context->matcher.posted_count && !context->matcher.others)
         head = take_plain(endpoint, head, room < budget ? room : budget, &tally);
@@ -357,6 +361,8 @@ uint32_t nigh_arrive_poll(struct nigh_endpoint *endpoint, uint32_t budget)
     if (!count)
         return 0;
     rx->streak = true;
+    rx->expect = expect;
+    endpoint->sent_before = endpoint->tx.next;
     endpoint->in_a_row = 0;
     nigh_count(&context->counters->received, tally.messages);
     nigh_count(&context->counters->received_bytes, tally.bytes);

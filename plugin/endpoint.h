@@ -58,10 +58,11 @@ struct nigh_endpoint {
     struct nigh_ring_rx rx;
     const uint64_t *ring_word; /* where the peer says its ring to us lies */
     const uint32_t *peer_closed;
-    uint32_t peer_open; /* what *peer_closed says as long as the peer has not left */
-    uint32_t rx_bytes;  /* of chunks, read since credit went back */
-    uint32_t in_a_row;  /* messages in pieces that we have begun since anything came */
-    uint64_t answered;  /* tx.next then */
+    uint32_t peer_open;   /* what *peer_closed says as long as the peer has not left */
+    uint32_t rx_bytes;    /* of chunks, read since credit went back */
+    uint32_t in_a_row;    /* messages in pieces that we have begun since anything came */
+    uint64_t answered;    /* tx.next then */
+    uint64_t sent_before; /* tx.next when the peer was heard last */
     /* Sending */
     _Alignas(NIGH_LINE) struct nigh_ring_tx tx;
     const uint32_t *peer_asleep;
