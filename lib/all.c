@@ -8,11 +8,9 @@
 /* The request of a message that needs no more than its status. */
 static inline bool retire_plain(nigh_request *request, struct nigh_status *status)
 {
-    struct nigh_light *light = nigh_light_find(request->id);
     struct nigh_operation *operation;
 
-    if (light) {
-        nigh_light_give(light);
+    if (nigh_light_end(request->id)) {
         nigh_status_set(status, NIGH_ANY_SOURCE, NIGH_ANY_TAG, 0, request->id & NIGH_LIGHT_BYTES, NULL);
         *request = NIGH_REQUEST_NULL;
         return true;
@@ -62,13 +60,38 @@ static __attribute__((noinline)) bool end_next(struct nigh_call call, struct all
     return true;
 }
 
+/* As many light ones as lie one behind the other. */
+static inline int end_lights(struct all *all)
+{
+    struct nigh_light_walk walk = nigh_light_walk_begin();
+    int at = all->at;
+
+    for (; at < all->count && nigh_light_walk_on(&walk, all->requests[at].id); at++) {
+        nigh_status_set(all->statuses ? &all->statuses[at] : NULL, NIGH_ANY_SOURCE, NIGH_ANY_TAG, 0,
+                        all->requests[at].id & NIGH_LIGHT_BYTES, NULL);
+        all->requests[at] = NIGH_REQUEST_NULL;
+    }
+    nigh_light_walk_end(&walk);
+    return at;
+}
+
 static inline bool end_some(struct nigh_call call, struct all *all)
 {
-    for (; all->at < all->count; all->at++)
-        if (!nigh_likely(
-                retire_plain(&all->requests[all->at], all->statuses ? &all->statuses[all->at] : NULL)) &&
+    for (; all->at < all->count; all->at++) {
+        nigh_request *request = &all->requests[all->at];
+
+        if (request->id & NIGH_LIGHT) {
+            int at = end_lights(all);
+
+            if (at > all->at) {
+                all->at = at - 1;
+                continue;
+            }
+        }
+        if (!nigh_likely(retire_plain(request, all->statuses ? &all->statuses[all->at] : NULL)) &&
             !end_next(call, all))
             return false;
+    }
     return true;
 }
 

@@ -2,7 +2,7 @@
 /* lib/comm.c - the places of communicators: made, found, freed and, much later, used again. */
 #include "lib/comm.h"
 #include "lib/peer.h"
-#include "lib/request.h"
+#include "lib/post.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -136,7 +136,6 @@ int nigh_comm_make(uint32_t id, uint32_t size, int32_t rank, const int32_t *worl
         .size = size,
         .rank = rank,
         .timeout_ns = nigh_core.timeout_ns,
-        .recv = {.size = sizeof(struct nigh_recv), .tclass = NIGH_CLASS_USER},
     };
     if (name)
         snprintf(comm->name, sizeof(comm->name), "%s", name);
@@ -158,6 +157,8 @@ void nigh_comm_drop(struct nigh_comm *comm)
         comm->forget(comm);
     comm->forget = NULL;
     comm->state = NIGH_COMM_FREED;
+    nigh_alike_forget(&nigh_lights.last);
+    nigh_alike_forget(&nigh_last_recv);
     if (!in_use(comm))
         free_tables(comm);
     append_freed(index);

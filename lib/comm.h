@@ -27,8 +27,6 @@ struct nigh_comm {
     const int32_t *inverse;           /* rank by rank of the world, -1 not in it; NULL: the same */
     const int32_t *world;             /* rank of the world by rank; NULL: the same */
     uint64_t timeout_ns;              /* 0: never */
-    /* Of which only few fields change: the plugin's struct is filled once. With threads under the lock. */
-    struct nigh_recv recv; /* plain receives */
     char name[NIGH_COMM_NAME];
     uint32_t
         deaths_untold;   /* members that died while no receive from anyone was posted: the next one is told */

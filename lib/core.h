@@ -31,6 +31,10 @@ enum nigh_guard {
     NIGH_GUARD_YOUNG = 16,  /* among its first messages: lib/young.c sees every operation */
 };
 
+/* What nigh/nigh.h packs with NIGH_WITH(). */
+#define NIGH_RANK_OF(with) ((int32_t)(uint32_t)(with))
+#define NIGH_TAG_OF(with)  ((int32_t)((with) >> 32))
+
 struct nigh_operation;
 
 struct nigh_core {
@@ -47,6 +51,12 @@ struct nigh_core {
     uint32_t operations_used;          /* slots that were ever handed out */
     uint32_t operations_free;          /* the first free one, NIGH_NO_OPERATION */
     uint32_t watchers;                 /* threads asleep that must hear of completions others have polled */
+
+    /* ops->inject and ops->expect, or what stands for them where the plugin has none. */
+    int (*inject)(struct nigh_endpoint *endpoint, const void *buffer, uint64_t shape, uint64_t tag,
+                  uint64_t context, nigh_refused_fn refused);
+    int (*expect)(struct nigh_endpoint *from, void *buffer, uint64_t shape, uint64_t tag, uint64_t context,
+                  nigh_refused_fn refused);
 
     uint32_t was_open; /* nigh_init has succeeded before */
     int32_t rank, ranks;

@@ -31,6 +31,14 @@ static void say_request(const struct nigh_operation *operation)
     nigh_say(NIGH_LOG_WARN, "%s: %s", complaint(operation), nigh_operation_text(operation).text);
 }
 
+static void say_light(uint64_t id, void *data)
+{
+    int *found = data;
+
+    if ((*found)++ < NAMED)
+        say_request(nigh_operation_of_light(id));
+}
+
 static int requests(void)
 {
     int found = 0;
@@ -44,12 +52,7 @@ static int requests(void)
         if (found++ < NAMED)
             say_request(operation);
     }
-    for (uint32_t i = 0; i < NIGH_LIGHTS; i++) {
-        uint64_t id = nigh_lights[i].id;
-
-        if (id && found++ < NAMED)
-            say_request(nigh_operation_of_light(id));
-    }
+    nigh_lights_each(say_light, &found);
     count_rest(found, "requests");
     return found;
 }

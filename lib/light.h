@@ -1,114 +1,183 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * lib/light.h - the short way of small sends: the one line that it writes, and requests that need no operation.
- *
- * What a sender stores between two messages bounds its rate: stores leave the CPU in order, and those to the ring wait
- * for lines that another CPU holds, so each further line that is stored to costs about 9 ns across two L3s
- * (docs/rationale.md). Hence all that a small send changes lies in the line of its call site.
- *
- * A small send is over when it is posted. Nothing is left to happen to its request, so that is half a line in a small table
- * instead of an operation. Where its place there is still taken, by a request of NIGH_LIGHTS sends ago, it is an ordinary one.
+ * lib/light.h - requests of small sends, which need no operation: such a send is over when it is posted, so a request is
+ * little more than its number. What a sender stores between two messages bounds its rate: stores leave the CPU in order,
+ * and those to the ring wait for lines that another CPU holds (docs/rationale.md). So a send stores one word here, and
+ * more only if it is not like the one before it.
  */
 #ifndef NIGH_LIB_LIGHT_H
 #define NIGH_LIB_LIGHT_H
 
-#include "lib/core.h"
+#include "lib/alike.h"
 
 #include <stddef.h>
 
-#define NIGH_LIGHTS 512u /* 16 KiB: half of a first-level cache */
+#define NIGH_LIGHTS      512u  /* the youngest: those that have ended are known by a bit each */
+#define NIGH_LIGHTS_KEPT 4096u /* older ones that have not ended */
+#define NIGH_LIGHT_WORDS (NIGH_LIGHTS / 64)
 
 /*
- * Handle of a light request:   63 | 62 .. 31 | 30 .. 11 | 10 .. 0
- *                               1 |  serial  |  thread  |  bytes
- * The low bits of the serial number are its place. Threads number for themselves: a counter in common would be one more
- * line to store to.
+ * Handle of a light request:   63 | 62 .. 11 | 10 .. 0
+ *                               1 |  serial  |  bytes
  */
-#define NIGH_LIGHT        (UINT64_C(1) << 63)
-#define NIGH_LIGHT_BYTES  UINT64_C(0x7ff)
-#define NIGH_LIGHT_THREAD (UINT64_C(1) << 11)
-#define NIGH_LIGHT_STEP   (UINT64_C(1) << 31)
+#define NIGH_LIGHT       (UINT64_C(1) << 63)
+#define NIGH_LIGHT_BYTES UINT64_C(0x7ff)
+#define NIGH_LIGHT_SHIFT 11
 
 _Static_assert(NIGH_INJECT_BYTES <= NIGH_LIGHT_BYTES, "a handle says how long its message was");
 
-struct nigh_light {
-    uint64_t id;           /* the handle, 0: free */
-    uint64_t who;          /* 63 rank in the communicator 48 | 47 address of the call site 0 */
-    uint64_t tag;          /* as the plugin has it: lib/comm.h */
-    nigh_request *request; /* of the caller, while the plugin may still refuse the send */
-} __attribute__((aligned(32)));
-
-#define NIGH_LIGHT_RANK 48 /* addresses of programs end below */
-
-_Static_assert(NIGH_MAX_RANKS <= UINT64_C(1) << (64 - NIGH_LIGHT_RANK), "any rank fits");
-
-/* Two neighbours at once: an entry of the store queue less. */
-typedef uint64_t nigh_two_words __attribute__((vector_size(16), may_alias));
-
-static inline void nigh_store_two(void *at, uint64_t first, uint64_t second)
-{
-    *(nigh_two_words *)at = (nigh_two_words){first, second};
-}
-
-/* What is in nigh_site. The first line is written by each send, the second by none. */
-struct nigh_hot {
-    const char *site;
-    uint64_t next; /* handle of the next light request, of no bytes yet */
-    uint64_t spare[2];
-    struct nigh_send send; /* nigh_hot_open() */
+/* What sends that follow each other have in common: from one call site to one rank, alike. */
+struct nigh_run {
+    uint64_t first; /* serial number of the first of them */
+    uint64_t who;   /* 63 rank in the communicator 48 | 47 address of the call site 0 */
+    uint64_t tag;   /* as the plugin has it: lib/comm.h */
+    uint64_t bytes;
 };
 
-_Static_assert(offsetof(struct nigh_hot, send.tag) + 8 == 64, "buffer, bytes and tag end with the line");
-_Static_assert(sizeof(struct nigh_hot) <= sizeof(struct nigh_site), "it lies in there");
+#define NIGH_RUN_RANK 48 /* addresses of programs end below */
 
-extern struct nigh_light nigh_lights[NIGH_LIGHTS];
+_Static_assert(NIGH_MAX_RANKS <= UINT64_C(1) << (64 - NIGH_RUN_RANK), "any rank fits");
 
-/* Of this thread. */
-static inline struct nigh_hot *nigh_hot(void)
-{
-    return (struct nigh_hot *)(void *)&nigh_site;
-}
+/*
+ * A serial number is never given twice. Those in [limit - NIGH_LIGHTS, next) are young: the bit of each says whether it has
+ * ended. When `next` comes to `limit`, 64 are too old to be, and what has not ended of them is kept elsewhere.
+ */
+struct nigh_lights {
+    uint64_t next;  /* the next one's */
+    uint64_t limit; /* a multiple of 64 */
+    struct nigh_alike last;
+    uint64_t ended[NIGH_LIGHT_WORDS]; /* by serial number, modulo NIGH_LIGHTS */
+} __attribute__((aligned(64)));
 
-void nigh_hot_open(struct nigh_hot *hot);
+_Static_assert(offsetof(struct nigh_lights, ended) == 64, "a send like the last one looks at one line");
 
-/* Has this thread sent before? */
-static inline bool nigh_hot_is_open(const struct nigh_hot *hot)
-{
-    return (hot->next & NIGH_LIGHT) != 0;
-}
+extern struct nigh_lights nigh_lights;
 
-static inline struct nigh_light *nigh_light_place(uint64_t id)
-{
-    return &nigh_lights[id / NIGH_LIGHT_STEP % NIGH_LIGHTS];
-}
+void nigh_lights_open(void);
 
-/* What `id` names, NULL if it is of another kind or was waited for. Inline: id of a request that is light, mostly. */
-static inline struct nigh_light *nigh_light_find(uint64_t id)
-{
-    struct nigh_light *light = nigh_light_place(id);
+/* Ends that all of `next` up to `limit` are given: the next send may have one if there is room. False: the place of one
+ * that must be kept is taken. */
+bool nigh_lights_more(void);
 
-    return id & NIGH_LIGHT && light->id == id ? light : NULL;
-}
+/* The next ones are such sends: all has been checked. */
+void nigh_lights_turn(const struct nigh_comm *comm, uint64_t with, uint64_t bytes, const char *site);
+
+/* Who and where the last send was. */
+uint64_t nigh_lights_who(void);
+
+/* What is known of one that has not ended. False: it has ended, or never was. */
+bool nigh_light_know(uint64_t id, struct nigh_run *known);
+
+/* Ends one that is not young. False: as above. */
+bool nigh_light_end_old(uint64_t serial);
+
+/* Calls `visit` with the handle of each that has not ended, oldest first. */
+void nigh_lights_each(void (*visit)(uint64_t id, void *data), void *data);
 
 static inline uint64_t nigh_light_who(int rank, const char *site)
 {
-    return (uint64_t)(uint32_t)rank << NIGH_LIGHT_RANK |
-           ((uintptr_t)site & ((UINT64_C(1) << NIGH_LIGHT_RANK) - 1));
+    return (uint64_t)(uint32_t)rank << NIGH_RUN_RANK |
+           ((uintptr_t)site & ((UINT64_C(1) << NIGH_RUN_RANK) - 1));
 }
 
-static inline int nigh_light_rank(const struct nigh_light *light)
+static inline int nigh_who_rank(uint64_t who)
 {
-    return (int)(light->who >> NIGH_LIGHT_RANK);
+    return (int)(who >> NIGH_RUN_RANK);
 }
 
-static inline const char *nigh_light_site(const struct nigh_light *light)
+static inline const char *nigh_who_site(uint64_t who)
 {
-    return (const char *)(uintptr_t)(light->who & ((UINT64_C(1) << NIGH_LIGHT_RANK) - 1));
+    return (const char *)(uintptr_t)(who & ((UINT64_C(1) << NIGH_RUN_RANK) - 1));
 }
 
-static inline void nigh_light_give(struct nigh_light *light)
+/* Is this send like the last, and has a place? */
+static inline bool nigh_light_goes_on(const struct nigh_comm *comm, uint64_t with, uint64_t bytes,
+                                      const char *site)
 {
-    light->id = 0;
+    return nigh_is_alike(&nigh_lights.last, comm, with, bytes, site) &&
+           nigh_likely(nigh_lights.next != nigh_lights.limit);
+}
+
+/* Its handle. */
+static inline uint64_t nigh_light_take(uint64_t bytes)
+{
+    return NIGH_LIGHT | nigh_lights.next++ << NIGH_LIGHT_SHIFT | bytes;
+}
+
+static inline uint64_t nigh_light_serial(uint64_t id)
+{
+    return (id & ~NIGH_LIGHT) >> NIGH_LIGHT_SHIFT;
+}
+
+static inline bool nigh_light_is_young(uint64_t serial)
+{
+    return serial - (nigh_lights.limit - NIGH_LIGHTS) < nigh_lights.next - (nigh_lights.limit - NIGH_LIGHTS);
+}
+
+static inline uint64_t *nigh_light_word(uint64_t serial)
+{
+    return &nigh_lights.ended[serial / 64 % NIGH_LIGHT_WORDS];
+}
+
+/* Has the one that `id` names not ended? */
+static inline bool nigh_light_stands(uint64_t id)
+{
+    uint64_t serial = nigh_light_serial(id);
+    struct nigh_run known;
+
+    if (nigh_likely(!(id & NIGH_LIGHT)))
+        return false;
+    return nigh_light_is_young(serial) ? !(*nigh_light_word(serial) >> serial % 64 & 1)
+                                       : nigh_light_know(id, &known);
+}
+
+/* Ends the one that `id` names. False: it has ended, or is none. */
+static inline bool nigh_light_end(uint64_t id)
+{
+    uint64_t serial = nigh_light_serial(id), bit = UINT64_C(1) << serial % 64;
+    uint64_t *word = nigh_light_word(serial);
+
+    if (!(id & NIGH_LIGHT))
+        return false;
+    if (nigh_unlikely(!nigh_light_is_young(serial)))
+        return nigh_light_end_old(serial);
+    if (*word & bit)
+        return false;
+    *word |= bit;
+    return true;
+}
+
+/* The same of one after the other: the word of the last stays in a register. */
+struct nigh_light_walk {
+    uint64_t *word;
+    uint64_t ended;
+};
+
+static inline struct nigh_light_walk nigh_light_walk_begin(void)
+{
+    return (struct nigh_light_walk){nigh_lights.ended, nigh_lights.ended[0]};
+}
+
+static inline void nigh_light_walk_end(const struct nigh_light_walk *walk)
+{
+    *walk->word = walk->ended;
+}
+
+static inline bool nigh_light_walk_on(struct nigh_light_walk *walk, uint64_t id)
+{
+    uint64_t serial = nigh_light_serial(id), bit = UINT64_C(1) << serial % 64;
+    uint64_t *word = nigh_light_word(serial);
+
+    if (!(id & NIGH_LIGHT) || !nigh_light_is_young(serial))
+        return false;
+    if (word != walk->word) {
+        nigh_light_walk_end(walk);
+        *walk = (struct nigh_light_walk){word, *word};
+    }
+    if (walk->ended & bit)
+        return false;
+    walk->ended |= bit;
+    return true;
 }
 
 #endif

@@ -70,6 +70,9 @@ uint32_t nigh_loss_state(const struct nigh_comm *comm, int rank);
 /* The same of a rank that somebody else has found in that state; pid 0: not known. */
 struct nigh_sentence nigh_loss_words(int rank, uint32_t state, int32_t pid);
 
+/* The last nigh_recv or nigh_irecv. */
+extern struct nigh_alike nigh_last_recv;
+
 /* Bodies of nigh_isend and nigh_irecv, for calls that end in one: under the lock, with all checks. */
 int nigh_isend_general(struct nigh_call call, enum nigh_kind kind, const void *buffer, uint64_t bytes,
                        int dest, int tag, struct nigh_comm *comm, nigh_request *request);

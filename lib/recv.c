@@ -45,55 +45,64 @@ static __attribute__((noinline)) int recv_entered(struct nigh_call call, void *b
     return rc;
 }
 
-/* A receive from one rank, any tag or not, with nothing out of the ordinary. */
-static inline bool can_post(const struct nigh_comm *comm, int source, int tag, const void *buffer)
+struct nigh_alike nigh_last_recv;
+
+/* A receive from one rank with one tag, with nothing out of the ordinary: then the next one may be like it. */
+static bool is_plain(struct nigh_comm *comm, uint64_t with, const void *buffer, uint64_t bytes,
+                     const char *site)
 {
-    return nigh_likely(nigh_core.guard == 0 && nigh_comm_is_good(comm) && (uint32_t)source < comm->size &&
-                       tag >= 0 && buffer && comm->endpoints[source] != NULL &&
-                       nigh_core.operations_free != NIGH_NO_OPERATION);
+    int source = NIGH_RANK_OF(with);
+
+    if (nigh_core.guard != 0 || !nigh_comm_is_good(comm) || (uint32_t)source >= comm->size ||
+        NIGH_TAG_OF(with) < 0 || !buffer || bytes > UINT32_MAX || !comm->endpoints[source])
+        return false;
+    nigh_alike_set(&nigh_last_recv, comm, with, bytes, site);
+    return true;
 }
 
-/* What is as it was in the last receive is not stored again: the plugin loads what was just stored with a delay. */
-static inline int post(struct nigh_operation *operation, struct nigh_comm *comm, void *buffer, uint64_t bytes,
-                       int source, int tag)
+static inline bool can_expect(struct nigh_comm *comm, uint64_t with, const void *buffer, uint64_t bytes,
+                              const char *site)
 {
-    uint64_t full = nigh_comm_tag(comm, tag);
-
-    comm->recv.buffer = buffer;
-    comm->recv.context = (uintptr_t)operation;
-    if (comm->recv.bytes != bytes)
-        comm->recv.bytes = bytes;
-    if (comm->recv.tag != full)
-        comm->recv.tag = full;
-    return nigh_core.ops->post_recv(nigh_core.context, comm->endpoints[source], &comm->recv);
+    return nigh_likely(nigh_core.guard == 0 && buffer && nigh_core.operations_free != NIGH_NO_OPERATION &&
+                       nigh_is_alike(&nigh_last_recv, comm, with, bytes, site));
 }
 
-/* An operation whose post the plugin has refused, as a call: its receive is tried again in the general way, which knows what to
- * say and when to wait. The short ways keep nothing but the operation across the post; saved registers cost as much as all of
- * their checks. */
-struct refused {
-    struct nigh_comm *comm;
-    void *buffer;
-    uint64_t bytes;
-    int source, tag;
-};
-
-static struct refused undo(struct nigh_operation *operation)
+static inline struct nigh_operation *start(struct nigh_comm *comm, uint64_t with, uint64_t bytes,
+                                           const char *site)
 {
-    struct nigh_comm *comm = operation->comm;
-    struct refused refused = {comm, comm->recv.buffer, operation->bytes, operation->peer, operation->tag};
+    struct nigh_operation *operation = nigh_operation_take();
+
+    nigh_operation_start(operation, NIGH_KIND_RECV, NIGH_PHASE_ACTIVE, comm, NIGH_RANK_OF(with),
+                         NIGH_TAG_OF(with), bytes, site);
+    return operation;
+}
+
+static inline int expect(struct nigh_operation *operation, void *buffer, uint64_t bytes,
+                         nigh_refused_fn refused)
+{
+    return nigh_core.expect(nigh_last_recv.endpoint, buffer, NIGH_SHAPE(bytes, NIGH_CLASS_USER),
+                            nigh_last_recv.tag, (uintptr_t)operation, refused);
+}
+
+/* What the plugin refuses is tried again in the general way, which knows what to say and when to wait. */
+static int recv_refused(struct nigh_endpoint *endpoint, const void *buffer, uint64_t shape, uint64_t tag,
+                        uint64_t context, int error)
+{
+    (void)endpoint;
+    (void)shape;
+    (void)tag;
+    ((struct nigh_operation *)(uintptr_t)context)->buffer = (void *)(uintptr_t)buffer;
+    return error;
+}
+
+static __attribute__((noinline, cold)) int recv_again(struct nigh_operation *operation,
+                                                      struct nigh_status *status)
+{
+    struct nigh_operation was = *operation;
 
     nigh_operation_give(operation);
-    return refused;
-}
-
-static __attribute__((noinline, cold)) int recv_refused(struct nigh_operation *operation,
-                                                        struct nigh_status *status)
-{
-    struct nigh_call call = {"nigh_recv", operation->site};
-    struct refused r = undo(operation);
-
-    return recv_entered(call, r.buffer, r.bytes, r.source, r.tag, r.comm, status);
+    return recv_entered((struct nigh_call){"nigh_recv", was.site}, was.buffer, was.bytes, was.peer, was.tag,
+                        was.comm, status);
 }
 
 /* It did not come at once, or not as it should. */
@@ -105,18 +114,18 @@ static __attribute__((noinline)) int recv_slowly(struct nigh_operation *operatio
                                  status, true);
 }
 
-NIGH_PUBLIC int nigh_recv(void *buffer, uint64_t bytes, int source, int tag, struct nigh_comm *comm,
-                          struct nigh_status *status)
+NIGH_PUBLIC int nigh_recv_at(void *buffer, uint64_t bytes, uint64_t with, struct nigh_comm *comm,
+                             struct nigh_status *status, const char *site)
 {
     struct nigh_operation *operation;
 
-    if (!can_post(comm, source, tag, buffer))
-        return recv_entered(NIGH_CALL("nigh_recv"), buffer, bytes, source, tag, comm, status);
-    operation = nigh_operation_take();
-    nigh_operation_start(operation, NIGH_KIND_RECV, NIGH_PHASE_ACTIVE, comm, source, tag, bytes,
-                         nigh_site_take());
-    if (nigh_unlikely(post(operation, comm, buffer, bytes, source, tag) != 0))
-        return recv_refused(operation, status);
+    if (nigh_unlikely(!can_expect(comm, with, buffer, bytes, site)) &&
+        (!is_plain(comm, with, buffer, bytes, site) || nigh_core.operations_free == NIGH_NO_OPERATION))
+        return recv_entered((struct nigh_call){"nigh_recv", site}, buffer, bytes, NIGH_RANK_OF(with),
+                            NIGH_TAG_OF(with), comm, status);
+    operation = start(comm, with, bytes, site);
+    if (nigh_unlikely(expect(operation, buffer, bytes, recv_refused) != 0))
+        return recv_again(operation, status);
     for (int i = 0; operation->phase != NIGH_PHASE_DONE && i < NIGH_SPINS; i++)
         (void)nigh_poll();
     if (nigh_unlikely(operation->phase != NIGH_PHASE_DONE || operation->error != 0))
@@ -124,6 +133,12 @@ NIGH_PUBLIC int nigh_recv(void *buffer, uint64_t bytes, int source, int tag, str
     nigh_status_set(status, operation->source, operation->done_tag, 0, operation->done_bytes, NULL);
     nigh_operation_give(operation);
     return 0;
+}
+
+NIGH_PUBLIC int nigh_recv(void *buffer, uint64_t bytes, int source, int tag, struct nigh_comm *comm,
+                          struct nigh_status *status)
+{
+    return nigh_recv_at(buffer, bytes, NIGH_WITH(source, tag), comm, status, NULL);
 }
 
 int nigh_irecv_general(struct nigh_call call, void *buffer, uint64_t bytes, int source, int tag,
@@ -160,29 +175,58 @@ static __attribute__((noinline)) int irecv_entered(struct nigh_call call, void *
     return rc;
 }
 
-static __attribute__((noinline, cold)) int irecv_refused(struct nigh_operation *operation,
-                                                         nigh_request *request)
+static int irecv_refused(struct nigh_endpoint *endpoint, const void *buffer, uint64_t shape, uint64_t tag,
+                         uint64_t context, int error)
 {
-    struct nigh_call call = {"nigh_irecv", operation->site};
-    struct refused r = undo(operation);
+    struct nigh_operation was = *(struct nigh_operation *)(uintptr_t)context;
+    int rc;
 
-    return irecv_entered(call, r.buffer, r.bytes, r.source, r.tag, r.comm, request);
+    (void)endpoint;
+    (void)shape;
+    (void)tag;
+    (void)error;
+    nigh_operation_give((struct nigh_operation *)(uintptr_t)context);
+    rc = irecv_entered((struct nigh_call){"nigh_irecv", was.site}, (void *)(uintptr_t)buffer, was.bytes,
+                       was.peer, was.tag, was.comm, was.request);
+    if (rc)
+        *was.request = NIGH_REQUEST_NULL;
+    return rc;
+}
+
+/* All is written before the post, so that nothing has to outlast it. */
+static inline int irecv_like_last(void *buffer, uint64_t bytes, uint64_t with, struct nigh_comm *comm,
+                                  nigh_request *request, const char *site)
+{
+    struct nigh_operation *operation = start(comm, with, bytes, site);
+
+    operation->request = request;
+    request->id = nigh_operation_handle(operation);
+    return expect(operation, buffer, bytes, irecv_refused);
+}
+
+static __attribute__((noinline)) int irecv_unlike(void *buffer, uint64_t bytes, uint64_t with,
+                                                  struct nigh_comm *comm, nigh_request *request,
+                                                  const char *site)
+{
+    if (!request || !is_plain(comm, with, buffer, bytes, site) ||
+        nigh_core.operations_free == NIGH_NO_OPERATION)
+        return irecv_entered((struct nigh_call){"nigh_irecv", site}, buffer, bytes, NIGH_RANK_OF(with),
+                             NIGH_TAG_OF(with), comm, request);
+    return irecv_like_last(buffer, bytes, with, comm, request, site);
+}
+
+NIGH_PUBLIC int nigh_irecv_at(void *buffer, uint64_t bytes, uint64_t with, struct nigh_comm *comm,
+                              nigh_request *request, const char *site)
+{
+    if (nigh_unlikely(!request || !can_expect(comm, with, buffer, bytes, site)))
+        return irecv_unlike(buffer, bytes, with, comm, request, site);
+    return irecv_like_last(buffer, bytes, with, comm, request, site);
 }
 
 NIGH_PUBLIC int nigh_irecv(void *buffer, uint64_t bytes, int source, int tag, struct nigh_comm *comm,
                            nigh_request *request)
 {
-    struct nigh_operation *operation;
-
-    if (!can_post(comm, source, tag, buffer) || !request)
-        return irecv_entered(NIGH_CALL("nigh_irecv"), buffer, bytes, source, tag, comm, request);
-    operation = nigh_operation_take();
-    nigh_operation_start(operation, NIGH_KIND_RECV, NIGH_PHASE_ACTIVE, comm, source, tag, bytes,
-                         nigh_site_take());
-    if (nigh_unlikely(post(operation, comm, buffer, bytes, source, tag) != 0))
-        return irecv_refused(operation, request);
-    request->id = nigh_operation_handle(operation);
-    return 0;
+    return nigh_irecv_at(buffer, bytes, NIGH_WITH(source, tag), comm, request, NULL);
 }
 
 static int sendrecv(struct nigh_call call, const void *send, uint64_t send_bytes, int dest, int send_tag,

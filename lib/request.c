@@ -25,7 +25,7 @@ int nigh_operations_open(void)
     nigh_core.operations_used = 0;
     nigh_core.operations_bytes = 0;
     nigh_core.operations_free = NIGH_NO_OPERATION;
-    memset(nigh_lights, 0, sizeof(nigh_lights));
+    nigh_lights_open();
     usable = 0;
     return 0;
 }
@@ -59,20 +59,21 @@ struct nigh_operation *nigh_operation_more(void)
 struct nigh_operation *nigh_operation_of_light(uint64_t id)
 {
     static struct nigh_operation stand_in;
-    struct nigh_light *light = nigh_light_find(id);
+    struct nigh_run run;
 
-    if (!light)
+    if (!nigh_light_know(id, &run))
         return NULL;
     stand_in = (struct nigh_operation){
         .phase = NIGH_PHASE_DONE,
         .kind = NIGH_KIND_SEND,
         .flags = NIGH_OP_LIGHT,
         .comm = nigh_core.world, /* of none that may have been freed; nigh_operation_text() looks it up */
-        .peer = nigh_light_rank(light),
-        .tag = (int32_t)(uint32_t)light->tag,
-        .bytes = light->id & NIGH_LIGHT_BYTES,
-        .site = nigh_light_site(light),
-        .owner = light,
+        .peer = nigh_who_rank(run.who),
+        .tag = (int32_t)(uint32_t)run.tag,
+        .bytes = run.bytes,
+        .site = nigh_who_site(run.who),
+        .light = id,
+        .light_comm = (uint32_t)(run.tag >> 32),
     };
     return &stand_in;
 }
@@ -82,7 +83,7 @@ static bool was_one(uint64_t id)
     uint64_t above = id >> 32;
 
     if (id & NIGH_LIGHT)
-        return nigh_hot_is_open(nigh_hot()) && id < nigh_hot()->next;
+        return nigh_light_serial(id) < nigh_lights.next;
     return (uint32_t)id < nigh_core.operations_used && above != 0 &&
            above <= nigh_core.operations[(uint32_t)id].generation;
 }
@@ -140,11 +141,10 @@ static const char *verb(const struct nigh_operation *operation)
 
 static struct nigh_comm_text comm_of(const struct nigh_operation *operation)
 {
-    const struct nigh_light *light = operation->owner;
     const struct nigh_comm *comm = operation->comm;
 
     if (operation->flags & NIGH_OP_LIGHT)
-        comm = nigh_comm_by_id((uint32_t)(light->tag >> 32));
+        comm = nigh_comm_by_id(operation->light_comm);
     return comm ? nigh_comm_text(comm) : (struct nigh_comm_text){"a communicator that was freed"};
 }
 

@@ -56,7 +56,10 @@ struct nigh_operation {
     const char *site;  /* of the call that posted it */
     /* How it ended: NIGH_PHASE_DONE. */
     int32_t source, done_tag;
-    uint64_t done_bytes;
+    union {
+        uint64_t done_bytes;
+        nigh_request *request; /* of nigh_irecv, until it is posted */
+    };
     int32_t error;
     uint32_t next_free; /* of a free slot */
 
@@ -65,10 +68,14 @@ struct nigh_operation {
     struct nigh_message *message; /* NIGH_KIND_MATCHED, and the receive of one until it is posted */
     /* NIGH_OP_HOOK: called with source, bytes and error already set; the phase is its own to change. */
     void (*ended)(struct nigh_operation *operation, const struct nigh_completion *completion);
-    void *owner;  /* of `ended` */
-    void *debug;  /* lib/debug.c */
-    uint64_t imm; /* sent along; of a receive with NIGH_OP_RARE: what came */
-    uint64_t spare;
+    void *owner; /* of `ended` */
+    void *debug; /* lib/debug.c */
+    union {
+        uint64_t imm;   /* sent along; of a receive with NIGH_OP_RARE: what came */
+        uint64_t light; /* NIGH_OP_LIGHT: the handle */
+    };
+    uint32_t light_comm; /* and its communicator's identifier */
+    uint32_t spare;
 };
 
 _Static_assert(sizeof(struct nigh_operation) == 128, "two lines, and a shift to index");
@@ -133,7 +140,7 @@ struct nigh_operation *nigh_operation_of_light(uint64_t id);
 static inline void nigh_operation_end(struct nigh_operation *operation)
 {
     if (nigh_unlikely(operation->flags & NIGH_OP_LIGHT))
-        nigh_light_give(operation->owner);
+        nigh_light_end(operation->light);
     else
         nigh_operation_give(operation);
 }

@@ -35,44 +35,57 @@ static __attribute__((noinline)) int send_entered(struct nigh_call call, enum ni
 
     if (rc)
         return rc;
-    if (!nigh_hot_is_open(nigh_hot()))
-        nigh_hot_open(nigh_hot());
     rc = send_general(call, kind, buffer, bytes, dest, tag, comm);
     nigh_leave();
     return rc;
 }
 
-static inline bool can_inject(const struct nigh_hot *hot, const struct nigh_comm *comm, int dest, int tag,
-                              const void *buffer, uint64_t bytes)
+static inline bool can_inject(const struct nigh_comm *comm, int dest, int tag, const void *buffer,
+                              uint64_t bytes)
 {
     return nigh_likely(nigh_core.guard == 0 && nigh_is_plain_send(comm, dest, tag, buffer, bytes) &&
-                       bytes < nigh_core.inject_below && comm->endpoints[dest] != NULL &&
-                       nigh_hot_is_open(hot));
+                       bytes < nigh_core.inject_below && comm->endpoints[dest] != NULL);
 }
 
-/* What is as it was in the last send is not stored again: a window goes to one rank with one tag. */
-static inline int inject(struct nigh_hot *hot, struct nigh_comm *comm, int dest, int tag, const void *buffer,
-                         uint64_t bytes)
+/* The last thing that a call does, so that nothing has to outlast it: saved registers are stores, too. */
+static inline int inject(struct nigh_comm *comm, int dest, const void *buffer, uint64_t bytes, uint64_t full,
+                         uint64_t context, nigh_refused_fn refused)
 {
-    uint64_t full = nigh_comm_tag(comm, tag);
+    return nigh_core.inject(comm->endpoints[dest], buffer, NIGH_SHAPE(bytes, NIGH_CLASS_USER), full, context,
+                            refused);
+}
 
-    hot->send.buffer = buffer;
-    if (hot->send.bytes != bytes)
-        hot->send.bytes = bytes;
-    if (hot->send.tag != full)
-        hot->send.tag = full;
-    return nigh_core.ops->post_send(comm->endpoints[dest], &hot->send);
+/* What the plugin has refused is tried again in the general way, which knows what to say and when to wait. */
+static int try_again(const char *name, uint64_t who, const void *buffer, uint64_t shape, uint64_t full)
+{
+    return send_entered((struct nigh_call){name, nigh_who_site(who)}, NIGH_KIND_SEND, buffer,
+                        NIGH_SHAPE_BYTES(shape), nigh_who_rank(who), (int)(uint32_t)full,
+                        nigh_comm_by_id((uint32_t)(full >> 32)));
+}
+
+static int send_refused(struct nigh_endpoint *endpoint, const void *buffer, uint64_t shape, uint64_t full,
+                        uint64_t who, int error)
+{
+    (void)endpoint;
+    (void)error; /* the next try finds it */
+    return try_again("nigh_send", who, buffer, shape, full);
+}
+
+NIGH_PUBLIC int nigh_send_at(const void *buffer, uint64_t bytes, uint64_t with, struct nigh_comm *comm,
+                             const char *site)
+{
+    int dest = NIGH_RANK_OF(with), tag = NIGH_TAG_OF(with);
+
+    if (!can_inject(comm, dest, tag, buffer, bytes))
+        return send_entered((struct nigh_call){"nigh_send", site}, NIGH_KIND_SEND, buffer, bytes, dest, tag,
+                            comm);
+    return inject(comm, dest, buffer, bytes, nigh_comm_tag(comm, tag), nigh_light_who(dest, site),
+                  send_refused);
 }
 
 NIGH_PUBLIC int nigh_send(const void *buffer, uint64_t bytes, int dest, int tag, struct nigh_comm *comm)
 {
-    struct nigh_call call = NIGH_CALL("nigh_send");
-    struct nigh_hot *hot = nigh_hot();
-
-    if (can_inject(hot, comm, dest, tag, buffer, bytes) &&
-        nigh_likely(inject(hot, comm, dest, tag, buffer, bytes) == 0))
-        return 0;
-    return send_entered(call, NIGH_KIND_SEND, buffer, bytes, dest, tag, comm);
+    return nigh_send_at(buffer, bytes, NIGH_WITH(dest, tag), comm, NULL);
 }
 
 NIGH_PUBLIC int nigh_ssend(const void *buffer, uint64_t bytes, int dest, int tag, struct nigh_comm *comm)
@@ -109,52 +122,66 @@ static __attribute__((noinline)) int isend_entered(struct nigh_call call, enum n
 
     if (rc)
         return rc;
-    if (!nigh_hot_is_open(nigh_hot()))
-        nigh_hot_open(nigh_hot());
-    else if (nigh_light_place(nigh_hot()->next)->id)
-        nigh_hot()->next = (nigh_hot()->next + NIGH_LIGHT_STEP) | NIGH_LIGHT; /* one may be kept for long */
     rc = nigh_isend_general(call, kind, buffer, bytes, dest, tag, comm, request);
     nigh_leave();
     return rc;
 }
 
-/* The plugin has refused what the short way has prepared; all that it was lies in the hot line and in the light request,
- * which stays one, or the call fails. */
-static __attribute__((noinline, cold)) int isend_refused(struct nigh_hot *hot, uint64_t id)
+/* Its request stays a light one, or the call fails. */
+static int isend_refused(struct nigh_endpoint *endpoint, const void *buffer, uint64_t shape, uint64_t full,
+                         uint64_t context, int error)
 {
-    struct nigh_light *light = nigh_light_find(id);
-    struct nigh_call call = {.name = "nigh_isend", .site = nigh_light_site(light)};
-    nigh_request *request = light->request;
-    int rc = send_entered(call, NIGH_KIND_SEND, hot->send.buffer, hot->send.bytes, nigh_light_rank(light),
-                          (int)(uint32_t)light->tag, nigh_comm_by_id((uint32_t)(light->tag >> 32)));
+    nigh_request *request = (nigh_request *)(uintptr_t)context;
+    uint64_t id = request->id;
+    int rc;
 
+    (void)endpoint;
+    (void)error; /* the next try finds it */
+    rc = try_again("nigh_isend", nigh_lights_who(), buffer, shape, full);
     if (rc) {
-        nigh_light_give(light);
+        nigh_light_end(id);
         *request = NIGH_REQUEST_NULL;
     }
     return rc;
 }
 
-/*
- * A small send is over when it is posted; its request only waits to be waited for. All is written before the post, so that
- * nothing has to outlast it: saved registers are stores, too.
- */
+static inline int isend_like_last(const void *buffer, nigh_request *request)
+{
+    uint64_t bytes = nigh_lights.last.bytes;
+
+    request->id = nigh_light_take(bytes);
+    return nigh_core.inject(nigh_lights.last.endpoint, buffer, NIGH_SHAPE(bytes, NIGH_CLASS_USER),
+                            nigh_lights.last.tag, (uintptr_t)request, isend_refused);
+}
+
+/* It is unlike the one before it, or some of those have grown old, or it cannot be light. */
+static __attribute__((noinline)) int isend_unlike(const void *buffer, uint64_t bytes, uint64_t with,
+                                                  struct nigh_comm *comm, nigh_request *request,
+                                                  const char *site)
+{
+    int dest = NIGH_RANK_OF(with), tag = NIGH_TAG_OF(with);
+
+    if (nigh_unlikely(!request || !can_inject(comm, dest, tag, buffer, bytes) || !nigh_lights_more()))
+        return isend_entered((struct nigh_call){"nigh_isend", site}, NIGH_KIND_SEND, buffer, bytes, dest, tag,
+                             comm, request);
+    nigh_lights_turn(comm, with, bytes, site);
+    return isend_like_last(buffer, request);
+}
+
+/* A small send is over when it is posted; its request only waits to be waited for. */
+NIGH_PUBLIC int nigh_isend_at(const void *buffer, uint64_t bytes, uint64_t with, struct nigh_comm *comm,
+                              nigh_request *request, const char *site)
+{
+    if (nigh_unlikely(nigh_core.guard != 0 || !buffer || !request ||
+                      !nigh_light_goes_on(comm, with, bytes, site)))
+        return isend_unlike(buffer, bytes, with, comm, request, site);
+    return isend_like_last(buffer, request);
+}
+
 NIGH_PUBLIC int nigh_isend(const void *buffer, uint64_t bytes, int dest, int tag, struct nigh_comm *comm,
                            nigh_request *request)
 {
-    struct nigh_hot *hot = nigh_hot();
-    uint64_t next = hot->next;
-    struct nigh_light *light = nigh_light_place(next);
-
-    if (nigh_unlikely(!request || light->id || !can_inject(hot, comm, dest, tag, buffer, bytes)))
-        return isend_entered(NIGH_CALL("nigh_isend"), NIGH_KIND_SEND, buffer, bytes, dest, tag, comm,
-                             request);
-    request->id = next | bytes;
-    nigh_store_two(light, next | bytes, nigh_light_who(dest, hot->site));
-    nigh_store_two(&light->tag, nigh_comm_tag(comm, tag), (uintptr_t)request);
-    nigh_store_two(hot, 0, (next + NIGH_LIGHT_STEP) | NIGH_LIGHT);
-    return nigh_likely(inject(hot, comm, dest, tag, buffer, bytes) == 0) ? 0
-                                                                         : isend_refused(hot, next | bytes);
+    return nigh_isend_at(buffer, bytes, NIGH_WITH(dest, tag), comm, request, NULL);
 }
 
 NIGH_PUBLIC int nigh_issend(const void *buffer, uint64_t bytes, int dest, int tag, struct nigh_comm *comm,

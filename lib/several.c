@@ -14,7 +14,7 @@ int nigh_several_check(struct nigh_call call, int count, const nigh_request *req
         struct nigh_operation *operation;
         int rc = 0;
 
-        if (nigh_light_find(requests[i].id)) {
+        if (nigh_light_stands(requests[i].id)) {
             ++*active;
             continue;
         }

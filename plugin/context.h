@@ -144,6 +144,13 @@ void nigh_arrive_copy(void *to, const void *from, uint64_t bytes, uint32_t flags
 
 /* ---- send.c, large.c ---- */
 int nigh_send_post(struct nigh_endpoint *endpoint, const struct nigh_send *send);
+/* The same under the context's guard; entry.c. */
+int nigh_guarded_send(struct nigh_endpoint *endpoint, const struct nigh_send *send);
+/* The slots of the table themselves: whatever is called before them would save registers; inject.c, expect.c. */
+int nigh_expect(struct nigh_endpoint *endpoint, void *buffer, uint64_t shape, uint64_t tag, uint64_t context,
+                nigh_refused_fn refused);
+int nigh_inject(struct nigh_endpoint *endpoint, const void *buffer, uint64_t shape, uint64_t tag,
+                uint64_t context, nigh_refused_fn refused);
 /* May one more be posted? 0; -ECONNRESET, -EPROTO by the state; -EAGAIN: as many are queued as one endpoint may have. */
 int nigh_send_check(const struct nigh_endpoint *endpoint);
 /* Posts an operation that is filled in: starts it or queues it. The CQ entry is reserved. */
@@ -170,6 +177,8 @@ bool nigh_large_reclaim(struct nigh_endpoint *endpoint, bool all);
 
 /* ---- receive.c ---- */
 int nigh_recv_post(struct nigh_context *context, struct nigh_endpoint *from, const struct nigh_recv *recv);
+/* The same under the context's guard; entry.c. */
+int nigh_guarded_recv(struct nigh_context *context, struct nigh_endpoint *from, const struct nigh_recv *recv);
 /* Why a receive that found no message cannot wait for one: its peer has ended, or somebody died while nobody waited
  * for anyone, which is told to the first who does. 0: it can. */
 int nigh_recv_cannot_wait(struct nigh_context *context, const struct nigh_endpoint *from);
@@ -295,8 +304,8 @@ static inline void nigh_count_sent(struct nigh_context *context, enum nigh_path 
 /* Takes over what the short way has counted in the ring's own line. */
 static inline void nigh_count_tally(struct nigh_endpoint *endpoint)
 {
-    nigh_count_sent(endpoint->context, NIGH_PATH_INLINE, endpoint->tx.messages, endpoint->tx.bytes);
-    endpoint->tx.messages = endpoint->tx.bytes = 0;
+    nigh_count_sent(endpoint->context, NIGH_PATH_INLINE, nigh_ring_ones(&endpoint->tx), endpoint->tx.bytes);
+    nigh_ring_tallied(&endpoint->tx);
 }
 
 /* ---- context.c ---- */

@@ -98,8 +98,7 @@ static int entry_disconnect(struct nigh_endpoint *endpoint)
 }
 
 /* The two hottest slots end in a call, so that where there is no guard nothing is saved on the stack. */
-static __attribute__((noinline)) int guarded_send(struct nigh_endpoint *endpoint,
-                                                  const struct nigh_send *send)
+__attribute__((noinline)) int nigh_guarded_send(struct nigh_endpoint *endpoint, const struct nigh_send *send)
 {
     return GUARDED(endpoint->context, nigh_send_post(endpoint, send));
 }
@@ -109,12 +108,12 @@ static int entry_post_send(struct nigh_endpoint *endpoint, const struct nigh_sen
     if (__builtin_expect(!endpoint || !send, 0))
         return -EINVAL;
     if (__builtin_expect(endpoint->context->guard != 0, 0))
-        return guarded_send(endpoint, send);
+        return nigh_guarded_send(endpoint, send);
     return nigh_send_post(endpoint, send);
 }
 
-static __attribute__((noinline)) int guarded_recv(struct nigh_context *context, struct nigh_endpoint *from,
-                                                  const struct nigh_recv *recv)
+__attribute__((noinline)) int nigh_guarded_recv(struct nigh_context *context, struct nigh_endpoint *from,
+                                                const struct nigh_recv *recv)
 {
     return GUARDED(context, nigh_recv_post(context, from, recv));
 }
@@ -125,7 +124,7 @@ static int entry_post_recv(struct nigh_context *context, struct nigh_endpoint *f
     if (__builtin_expect(!context || !recv || (from && from->context != context), 0))
         return -EINVAL;
     if (__builtin_expect(context->guard != 0, 0))
-        return guarded_recv(context, from, recv);
+        return nigh_guarded_recv(context, from, recv);
     return nigh_recv_post(context, from, recv);
 }
 
@@ -364,6 +363,8 @@ static const struct nigh_ops table = {
     .check_address = entry_check_address,
     .note = entry_note,
     .nudge = entry_nudge,
+    .inject = nigh_inject,
+    .expect = nigh_expect,
 };
 
 __attribute__((visibility("default"))) const struct nigh_ops *nigh_transport(uint32_t abi)

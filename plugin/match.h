@@ -134,6 +134,35 @@ static inline void nigh_match_post_hot(struct nigh_matcher *matcher, struct nigh
         nigh_match_append(&matcher->posted, &posted->node);
 }
 
+/* Is the hot shape that of receives from one peer with exactly one tag? */
+static inline bool nigh_match_hot_is_plain(const struct nigh_matcher *matcher)
+{
+    return matcher->hot_ignore == 0 && (uint32_t)matcher->hot_key == 0;
+}
+
+/* nigh_match_post() of such a receive, of which nothing is set. */
+static inline void nigh_match_post_plain(struct nigh_matcher *matcher, struct nigh_posted *posted,
+                                         uint32_t source, uint32_t tclass, uint64_t tag)
+{
+    struct nigh_match_node *recent = matcher->recent;
+    uint64_t key = matcher->hot_key | (uint64_t)tclass << 32 | source;
+
+    posted->source = source;
+    posted->tclass = (uint16_t)tclass;
+    posted->keep = false;
+    posted->shape = (uint8_t)(matcher->hot_key >> 48);
+    posted->tag = posted->node.tag = tag;
+    posted->ignore = 0;
+    posted->sequence = matcher->sequence++;
+    posted->node.key = key;
+    matcher->posted_count++;
+    matcher->recent = &posted->node;
+    if (recent && recent->key == key && recent->tag == tag)
+        nigh_match_append_behind(recent, &posted->node);
+    else
+        nigh_match_append(&matcher->posted, &posted->node);
+}
+
 /* Files a receive behind all that are posted. The caller has looked for a message that is there already
  * (nigh_match_find with take). Cannot fail: where memory is short look-ups get longer. */
 void nigh_match_post(struct nigh_matcher *matcher, struct nigh_posted *posted);

@@ -186,7 +186,7 @@ bool nigh_progress_sweep(struct nigh_context *context)
     for (struct nigh_endpoint *endpoint = context->all, *next; endpoint; endpoint = next) {
         next = endpoint->next_all;
         moved |= look(endpoint);
-        if (endpoint->tx.messages)
+        if (nigh_ring_ones(&endpoint->tx))
             nigh_count_tally(endpoint);
         queued += endpoint->queue.count + endpoint->flow.count;
         if (is_left_over(endpoint))

@@ -91,8 +91,8 @@ static int query_stats(const struct nigh_context *context, void *out, uint64_t *
         facts.sent_bytes += nigh_load_relaxed(&counters->sent_bytes[path]);
     }
     for (const struct nigh_endpoint *endpoint = context->all; endpoint; endpoint = endpoint->next_all) {
-        facts.sent += endpoint->tx.messages;
-        facts.inline_sent += endpoint->tx.messages;
+        facts.sent += nigh_ring_ones(&endpoint->tx);
+        facts.inline_sent += nigh_ring_ones(&endpoint->tx);
         facts.sent_bytes += endpoint->tx.bytes;
     }
     return nigh_query_answer(&facts, sizeof(facts), out, bytes);

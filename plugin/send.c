@@ -428,9 +428,7 @@ int nigh_send_post(struct nigh_endpoint *endpoint, const struct nigh_send *send)
     word = nigh_ring_word(tx, nigh_head_make(NIGH_K_MESSAGE, (uint32_t)bytes, tclass, 0));
     nigh_ring_address(slot, NIGH_FIELD(send->tag), nigh_field_halves(&send->imm));
     nigh_copy_slot(slot->payload, buffer, bytes);
-    nigh_ring_commit_one(tx, slot, word);
-    tx->messages++;
-    tx->bytes += bytes;
+    nigh_ring_commit_one(tx, slot, word, bytes);
     if (!(flags & NIGH_SILENT))
         nigh_completion_fill(nigh_cq_next_unpromised(&endpoint->context->cq), NIGH_FIELD(send->context),
                              NIGH_OP_SEND, tclass, bytes, 0, 0, endpoint->source, endpoint);

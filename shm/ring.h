@@ -72,14 +72,14 @@ static inline uint32_t nigh_slots_for(uint32_t bytes)
 struct nigh_ring_tx {
     /* What a post of one slot reads and writes: one line, if the struct begins on one. */
     struct nigh_slot *slots; /* NULL: no ring yet */
-    uint64_t next;           /* slots produced, ever, over all rings of this pair */
     uint64_t limit;          /* `next` may come up to here without asking for credit */
+    uint64_t next;           /* slots produced, ever, over all rings of this pair */
+    uint64_t bytes;          /* payload of messages posted by nigh_ring_commit_one(): one store with `next` */
+    uint64_t others;         /* so much of `next` are not those; the caller takes both over now and then */
     uint64_t base;           /* `next` when this ring was taken into use */
     uint64_t armed;          /* slots from this one on were no payload when last used */
-    uint64_t messages;       /* the caller's: of one slot, posted by the short way, and their payload */
-    uint64_t bytes;
-    uint32_t mask;  /* slots - 1 */
-    uint32_t shift; /* log2 of slots */
+    uint32_t mask;           /* slots - 1 */
+    uint32_t shift;          /* log2 of slots */
 
     uint32_t spare; /* slots kept back, so that a full ring has room for the message that replaces it */
     const uint64_t *credit; /* consumed, in the peer's arena */
@@ -159,11 +159,25 @@ static inline uint64_t nigh_ring_word(const struct nigh_ring_tx *tx, uint64_t he
     return nigh_ring_lap(tx, tx->next) << NIGH_LAP_SHIFT | head;
 }
 
-/* Publishes such a message in `slot`, the one at `next`: everything but word 0 has been written. */
-static inline void nigh_ring_commit_one(struct nigh_ring_tx *tx, struct nigh_slot *slot, uint64_t word)
+/* Publishes such a message in `slot`, the one at `next`: everything but word 0 has been written. It has `bytes`. */
+static inline void nigh_ring_commit_one(struct nigh_ring_tx *tx, struct nigh_slot *slot, uint64_t word,
+                                        uint64_t bytes)
 {
     nigh_store_release(&slot->head, word, RING_PUBLISH);
     tx->next++;
+    tx->bytes += bytes;
+}
+
+/* Messages that were published so since nigh_ring_tallied(). */
+static inline uint64_t nigh_ring_ones(const struct nigh_ring_tx *tx)
+{
+    return tx->next - tx->others;
+}
+
+static inline void nigh_ring_tallied(struct nigh_ring_tx *tx)
+{
+    tx->others = tx->next;
+    tx->bytes = 0;
 }
 
 /* Publishes a message of `count` slots at `next`: everything but word 0 has been written. */
@@ -175,6 +189,7 @@ static inline void nigh_ring_commit(struct nigh_ring_tx *tx, uint64_t head, uint
         nigh_ring_disarm(tx, behind);
     nigh_store_release(&nigh_ring_at(tx)->head, nigh_ring_word(tx, head), RING_PUBLISH);
     tx->next = behind;
+    tx->others += count;
     if (count > 1)
         tx->armed = behind + tx->mask + 1;
 }

@@ -380,12 +380,10 @@ int nigh_exscan(const void *send, void *recv, uint64_t count, int type, int op, 
 
 /* ---- call sites ---------------------------------------------------------------------------------------- */
 
-/* Set by the macros below just before the call, taken by the call. The rest is the library's: what a call changes lies in
- * one line. */
+/* Set by the macros below just before the call, taken by the call. */
 struct nigh_site {
     const char *at; /* "file.c:12" */
-    uint64_t library[15];
-} __attribute__((aligned(64)));
+};
 extern __thread struct nigh_site nigh_site __attribute__((tls_model("initial-exec")));
 
 /* A function, so that two calls may stand in one expression. */
@@ -396,7 +394,45 @@ static inline void nigh_site_set(const char *at)
 
 #define NIGH_LINE_(line) #line
 #define NIGH_LINE(line)  NIGH_LINE_(line)
-#define NIGH_AT(call)    (nigh_site_set(__FILE__ ":" NIGH_LINE(__LINE__)), call)
+#define NIGH_HERE        __FILE__ ":" NIGH_LINE(__LINE__)
+#define NIGH_AT(call)    (nigh_site_set(NIGH_HERE), call)
+
+/*
+ * The four calls that carry most messages are given their place instead, and rank and tag in one, so that all that a send
+ * is fits into registers: what it stores bounds how many there are in a second. For the macros alone.
+ */
+#define NIGH_WITH(rank, tag) ((uint64_t)(uint32_t)(tag) << 32 | (uint32_t)(rank))
+int nigh_send_at(const void *buffer, uint64_t bytes, uint64_t with, struct nigh_comm *comm, const char *site);
+int nigh_recv_at(void *buffer, uint64_t bytes, uint64_t with, struct nigh_comm *comm,
+                 struct nigh_status *status, const char *site);
+int nigh_isend_at(const void *buffer, uint64_t bytes, uint64_t with, struct nigh_comm *comm,
+                  nigh_request *request, const char *site);
+int nigh_irecv_at(void *buffer, uint64_t bytes, uint64_t with, struct nigh_comm *comm, nigh_request *request,
+                  const char *site);
+
+static inline int nigh_send_here(const void *buffer, uint64_t bytes, int dest, int tag,
+                                 struct nigh_comm *comm, const char *site)
+{
+    return nigh_send_at(buffer, bytes, NIGH_WITH(dest, tag), comm, site);
+}
+
+static inline int nigh_recv_here(void *buffer, uint64_t bytes, int source, int tag, struct nigh_comm *comm,
+                                 struct nigh_status *status, const char *site)
+{
+    return nigh_recv_at(buffer, bytes, NIGH_WITH(source, tag), comm, status, site);
+}
+
+static inline int nigh_isend_here(const void *buffer, uint64_t bytes, int dest, int tag,
+                                  struct nigh_comm *comm, nigh_request *request, const char *site)
+{
+    return nigh_isend_at(buffer, bytes, NIGH_WITH(dest, tag), comm, request, site);
+}
+
+static inline int nigh_irecv_here(void *buffer, uint64_t bytes, int source, int tag, struct nigh_comm *comm,
+                                  nigh_request *request, const char *site)
+{
+    return nigh_irecv_at(buffer, bytes, NIGH_WITH(source, tag), comm, request, site);
+}
 
 /* Defining NIGH_NO_SITES before this header leaves the bare functions: for wrappers that have sites of their own. */
 #ifndef NIGH_NO_SITES
@@ -412,13 +448,13 @@ static inline void nigh_site_set(const char *at)
 #define nigh_comm_free(...)          NIGH_AT((nigh_comm_free)(__VA_ARGS__))
 #define nigh_comm_set_timeout(...)   NIGH_AT((nigh_comm_set_timeout)(__VA_ARGS__))
 #define nigh_comm_set_name(...)      NIGH_AT((nigh_comm_set_name)(__VA_ARGS__))
-#define nigh_send(...)               NIGH_AT((nigh_send)(__VA_ARGS__))
+#define nigh_send(...)               nigh_send_here(__VA_ARGS__, NIGH_HERE)
 #define nigh_ssend(...)              NIGH_AT((nigh_ssend)(__VA_ARGS__))
-#define nigh_recv(...)               NIGH_AT((nigh_recv)(__VA_ARGS__))
+#define nigh_recv(...)               nigh_recv_here(__VA_ARGS__, NIGH_HERE)
 #define nigh_sendrecv(...)           NIGH_AT((nigh_sendrecv)(__VA_ARGS__))
-#define nigh_isend(...)              NIGH_AT((nigh_isend)(__VA_ARGS__))
+#define nigh_isend(...)              nigh_isend_here(__VA_ARGS__, NIGH_HERE)
 #define nigh_issend(...)             NIGH_AT((nigh_issend)(__VA_ARGS__))
-#define nigh_irecv(...)              NIGH_AT((nigh_irecv)(__VA_ARGS__))
+#define nigh_irecv(...)              nigh_irecv_here(__VA_ARGS__, NIGH_HERE)
 #define nigh_send_init(...)          NIGH_AT((nigh_send_init)(__VA_ARGS__))
 #define nigh_ssend_init(...)         NIGH_AT((nigh_ssend_init)(__VA_ARGS__))
 #define nigh_recv_init(...)          NIGH_AT((nigh_recv_init)(__VA_ARGS__))

@@ -184,6 +184,16 @@ struct nigh_send {
     struct nigh_region *region; /* the buffer's registration; NULL: nigh finds heap memory by itself */
 };
 
+/* What inject() and expect() take in one register: how many bytes, and the traffic class. */
+#define NIGH_SHAPE(bytes, tclass) ((uint64_t)(tclass) << 32 | (uint32_t)(bytes))
+#define NIGH_SHAPE_BYTES(shape)   ((uint32_t)(shape))
+#define NIGH_SHAPE_TCLASS(shape)  ((uint32_t)((shape) >> 32))
+
+/* The host's, called by inject() and expect() in place of their return, with the arguments of that and the error: its
+ * result becomes theirs. It may call any slot. */
+typedef int (*nigh_refused_fn)(struct nigh_endpoint *endpoint, const void *buffer, uint64_t shape,
+                               uint64_t tag, uint64_t context, int error);
+
 /* flags of struct nigh_recv */
 /* The buffer takes message after message until fewer than `min_free` bytes are left; each has a completion with
  * `data` pointing into the buffer, the last of the buffer carries NIGH_DONE_RELEASED. */
@@ -747,6 +757,23 @@ struct nigh_ops {
      * -EAGAIN CONNECTING; -ECONNRESET, -EPROTO by the endpoint's state.
      */
     int (*nudge)(struct nigh_endpoint *endpoint, uint64_t *number);
+
+    /*
+     * post_send() with NIGH_INJECT and NIGH_SILENT and an immediate of 0, of a message of shape NIGH_SHAPE(bytes, class).
+     * Everything comes in registers: for hosts that send small messages close behind each other, where each word that is
+     * stored between two of them costs 4 ns if the peer is far. For the same reason a host need not keep anything across
+     * the call: if the message is refused, and `refused` is not NULL, refused() is called with all of it and with `context`,
+     * of which nigh makes no other use. Errors, returned or given to refused(): those of post_send().
+     */
+    int (*inject)(struct nigh_endpoint *endpoint, const void *buffer, uint64_t shape, uint64_t tag,
+                  uint64_t context, nigh_refused_fn refused);
+
+    /*
+     * post_recv() without flags, from one peer, of at most the bytes of `shape`, its class and exactly this tag; the
+     * completion carries `context`. refused() as above. Errors: those of post_recv(); -EINVAL NULL endpoint.
+     */
+    int (*expect)(struct nigh_endpoint *from, void *buffer, uint64_t shape, uint64_t tag, uint64_t context,
+                  nigh_refused_fn refused);
 };
 
 typedef const struct nigh_ops *(*nigh_transport_fn)(uint32_t abi);

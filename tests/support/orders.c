@@ -16,7 +16,7 @@ uint32_t orders_add(uint32_t *word);
 
 void orders_publish(struct nigh_ring_tx *tx, struct nigh_slot *slot, uint64_t word)
 {
-    nigh_ring_commit_one(tx, slot, word);
+    nigh_ring_commit_one(tx, slot, word, 8);
 }
 
 void orders_publish_many(struct nigh_ring_tx *tx, uint64_t head, uint32_t count)

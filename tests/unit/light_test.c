@@ -1,19 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Light requests: handles that are found while they stand, and not when they were given back, are stale or of another kind. */
+/* Light requests: handles that stand until they are ended, once, however old they get; what is known of each; and places that
+ * are all taken. */
 #include "lib/request.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
 
+static struct nigh_endpoint *endpoints[8];
+static struct nigh_comm comm = {.id = 9, .size = 8, .endpoints = endpoints};
+
 static int open_all(void **state)
 {
     (void)state;
-    memset(nigh_lights, 0, sizeof(nigh_lights));
-    nigh_hot_open(nigh_hot());
     return nigh_operations_open();
 }
 
@@ -24,18 +27,48 @@ static int close_all(void **state)
     return 0;
 }
 
-/* As nigh_isend does. */
-static uint64_t take(uint64_t bytes)
+/* As nigh_isend does. 0: there is no place. */
+static uint64_t take_like(int rank, int tag, uint64_t bytes, const char *site)
 {
-    struct nigh_hot *hot = nigh_hot();
-    uint64_t id = hot->next | bytes;
+    uint64_t with = NIGH_WITH(rank, tag);
 
-    nigh_store_two(nigh_light_place(id), id, (uintptr_t) "here.c:1");
-    nigh_store_two(hot, 0, (hot->next + NIGH_LIGHT_STEP) | NIGH_LIGHT);
-    return id;
+    if (!nigh_light_goes_on(&comm, with, bytes, site)) {
+        if (!nigh_lights_more())
+            return 0;
+        nigh_lights_turn(&comm, with, bytes, site);
+    }
+    assert_true(nigh_light_goes_on(&comm, with, bytes, site));
+    return nigh_light_take(bytes);
 }
 
-static void test_found_until_given_back(void **state)
+static uint64_t take(uint64_t bytes)
+{
+    return take_like(1, 2, bytes, "here.c:1");
+}
+
+static void assert_knows(uint64_t id, int rank, int tag, uint64_t bytes, const char *site)
+{
+    struct nigh_run run = {0};
+
+    assert_true(nigh_light_stands(id));
+    assert_true(nigh_light_know(id, &run));
+    assert_int_equal(nigh_who_rank(run.who), rank);
+    assert_string_equal(nigh_who_site(run.who), site);
+    assert_int_equal(run.tag, UINT64_C(9) << 32 | (uint32_t)tag);
+    assert_int_equal(run.bytes, bytes);
+}
+
+static void assert_is_over(uint64_t id)
+{
+    struct nigh_run run;
+
+    assert_false(nigh_light_stands(id));
+    assert_false(nigh_light_know(id, &run));
+    assert_false(nigh_light_end(id));
+    assert_null(nigh_operation_find(id));
+}
+
+static void test_found_until_ended(void **state)
 {
     uint64_t id = take(8);
     struct nigh_operation *operation = nigh_operation_find(id);
@@ -44,10 +77,11 @@ static void test_found_until_given_back(void **state)
     assert_non_null(operation);
     assert_int_equal(operation->phase, NIGH_PHASE_DONE);
     assert_int_equal(operation->bytes, 8);
+    assert_int_equal(operation->peer, 1);
+    assert_int_equal(operation->tag, 2);
     assert_string_equal(operation->site, "here.c:1");
     nigh_operation_end(operation);
-    assert_null(nigh_operation_find(id));
-    assert_null(nigh_light_find(id));
+    assert_is_over(id);
 }
 
 static void test_no_other_handle_finds_it(void **state)
@@ -56,55 +90,139 @@ static void test_no_other_handle_finds_it(void **state)
 
     (void)state;
     for (int bit = 0; bit < 64; bit++)
-        assert_null(nigh_light_find(id ^ UINT64_C(1) << bit));
-    assert_null(nigh_light_find(0));
-    assert_ptr_equal(nigh_light_find(id), nigh_light_place(id));
+        assert_null(nigh_operation_find(id ^ UINT64_C(1) << bit));
+    assert_false(nigh_light_stands(0));
+    assert_knows(id, 1, 2, NIGH_INJECT_BYTES, "here.c:1");
 }
 
-static void test_places_in_turn(void **state)
+/* What is known of each is its own, however often that changes. */
+static void test_each_keeps_its_own(void **state)
 {
-    uint64_t first = take(1), id = 0;
+    static const char *const sites[] = {"a.c:1", "b.c:2", "c.c:3"};
+    uint64_t ids[NIGH_LIGHTS];
 
     (void)state;
-    for (uint32_t i = 1; i < NIGH_LIGHTS; i++) {
-        assert_int_equal(nigh_light_place(nigh_hot()->next)->id, 0);
-        id = take(1);
+    for (int i = 0; i < (int)NIGH_LIGHTS; i++)
+        ids[i] = take_like(i / 3 % 8, i / 2, (uint64_t)(i / 5 % 100), sites[i / 7 % 3]);
+    for (int i = 0; i < (int)NIGH_LIGHTS; i++) {
+        assert_knows(ids[i], i / 3 % 8, i / 2, (uint64_t)(i / 5 % 100), sites[i / 7 % 3]);
+        assert_true(nigh_light_end(ids[i]));
+        assert_is_over(ids[i]);
     }
-    assert_ptr_equal(nigh_light_place(nigh_hot()->next), nigh_light_place(first));
-    assert_int_equal(nigh_light_place(nigh_hot()->next)->id, first);
-    assert_non_null(nigh_light_find(id));
 }
 
-static void test_serial_wraps(void **state)
+/* Of a stream of sends that are waited for at once a few are kept for long: no send is without a place for that. */
+static void test_kept_for_long(void **state)
 {
-    uint64_t before = nigh_hot()->next & ~(UINT64_C(0xffffffff) << 31), last;
+    uint64_t kept[64] = {0};
 
     (void)state;
-    nigh_hot()->next |= UINT64_C(0xffffffff) << 31;
-    last = take(3);
-    assert_non_null(nigh_light_find(last));
-    assert_int_equal(nigh_hot()->next, before);
-    assert_true(nigh_hot_is_open(nigh_hot()));
+    for (int i = 0; i < 40000; i++) {
+        uint64_t id = take_like(i % 8, i, (uint64_t)(i % 41), "here.c:1");
+
+        assert_int_not_equal(id, 0);
+        if (i % 625 == 0)
+            kept[i / 625] = id;
+        else
+            assert_true(nigh_light_end(id));
+    }
+    for (int k = 0; k < 64; k++) {
+        int i = k * 625;
+
+        assert_knows(kept[k], i % 8, i, (uint64_t)(i % 41), "here.c:1");
+        assert_true(nigh_light_end(kept[k]));
+        assert_is_over(kept[k]);
+    }
 }
 
-static void test_threads_differ(void **state)
+static void count(uint64_t id, void *data)
 {
-    uint64_t id = take(0);
+    assert_true(nigh_light_stands(id));
+    ++*(uint32_t *)data;
+}
+
+/* None is waited for: sooner or later there is no place. All are still known, and when they have ended there is again. */
+static void test_none_ended(void **state)
+{
+    static uint64_t ids[NIGH_LIGHTS + NIGH_LIGHTS_KEPT + 64];
+    uint32_t taken = 0, found = 0;
 
     (void)state;
-    nigh_hot_open(nigh_hot());
-    assert_int_not_equal(nigh_hot()->next, id);
-    assert_null(nigh_light_find(nigh_hot()->next));
+    for (uint64_t id = take(1); id; id = take(1)) {
+        assert_true(taken < sizeof(ids) / sizeof(ids[0]));
+        ids[taken++] = id;
+    }
+    assert_true(taken >= NIGH_LIGHTS_KEPT);
+    assert_int_equal(take(1), 0);
+    nigh_lights_each(count, &found);
+    assert_int_equal(found, taken);
+    for (uint32_t i = 0; i < taken; i++)
+        assert_true(nigh_light_end(ids[i]));
+    found = 0;
+    nigh_lights_each(count, &found);
+    assert_int_equal(found, 0);
+    assert_int_not_equal(take(1), 0);
+}
+
+/* As nigh_waitall does, of a list with all in it, some twice, in no order, and what is no light request. */
+static void test_walk(void **state)
+{
+    struct nigh_light_walk walk;
+    uint64_t ids[300];
+    uint32_t done = 0;
+
+    (void)state;
+    for (uint32_t i = 0; i < 300; i++)
+        ids[i] = take(8);
+    assert_true(nigh_light_end(ids[123]));
+    walk = nigh_light_walk_begin();
+    for (uint32_t i = 0; i < 300; i++)
+        done += nigh_light_walk_on(&walk, ids[i * 7 % 300]);
+    assert_false(nigh_light_walk_on(&walk, ids[5]));
+    assert_false(nigh_light_walk_on(&walk, 0));
+    assert_false(nigh_light_walk_on(&walk, UINT64_C(1) << 32));
+    nigh_light_walk_end(&walk);
+    assert_int_equal(done, 299);
+    for (uint32_t i = 0; i < 300; i++)
+        assert_is_over(ids[i]);
+    assert_int_not_equal(take(8), 0);
+}
+
+/* A communicator that is freed, and made again in its place, is another. */
+static void test_forgotten(void **state)
+{
+    (void)state;
+    assert_int_not_equal(take(8), 0);
+    assert_true(nigh_light_goes_on(&comm, NIGH_WITH(1, 2), 8, "here.c:1"));
+    nigh_alike_forget(&nigh_lights.last);
+    assert_false(nigh_light_goes_on(&comm, NIGH_WITH(1, 2), 8, "here.c:1"));
+}
+
+/* nigh_init after nigh_finalize. */
+static void test_of_an_earlier_time(void **state)
+{
+    uint64_t before = take(8), after;
+
+    (void)state;
+    nigh_lights_open();
+    assert_is_over(before);
+    after = take(8);
+    assert_int_not_equal(after, before);
+    assert_knows(after, 1, 2, 8, "here.c:1");
+    assert_is_over(before);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_found_until_given_back, open_all, close_all),
+        cmocka_unit_test_setup_teardown(test_found_until_ended, open_all, close_all),
         cmocka_unit_test_setup_teardown(test_no_other_handle_finds_it, open_all, close_all),
-        cmocka_unit_test_setup_teardown(test_places_in_turn, open_all, close_all),
-        cmocka_unit_test_setup_teardown(test_serial_wraps, open_all, close_all),
-        cmocka_unit_test_setup_teardown(test_threads_differ, open_all, close_all),
+        cmocka_unit_test_setup_teardown(test_each_keeps_its_own, open_all, close_all),
+        cmocka_unit_test_setup_teardown(test_kept_for_long, open_all, close_all),
+        cmocka_unit_test_setup_teardown(test_none_ended, open_all, close_all),
+        cmocka_unit_test_setup_teardown(test_walk, open_all, close_all),
+        cmocka_unit_test_setup_teardown(test_forgotten, open_all, close_all),
+        cmocka_unit_test_setup_teardown(test_of_an_earlier_time, open_all, close_all),
     };
 
     return cmocka_run_group_tests_name("light", tests, NULL, NULL);

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* plugin/inject.c - post_send without a struct: what a small message is comes in registers, and nothing is stored but its
+ * slot and the ring's own line. */
+#include "plugin/context.h"
+#include <assert.h>
+#include <errno.h>
+
+static_assert(NIGH_SHAPE_TCLASS(NIGH_SHAPE(7, 5)) == 5 && NIGH_SHAPE_BYTES(NIGH_SHAPE(7, 5)) == 7,
+              "size and class come apart again");
+
+/* As a post_send. */
+static __attribute__((noinline)) int inject_generally(struct nigh_endpoint *endpoint, const void *buffer,
+                                                      uint64_t shape, uint64_t tag, uint64_t context,
+                                                      nigh_refused_fn refused)
+{
+    struct nigh_send send = {
+        .size = sizeof(send),
+        .flags = NIGH_INJECT | NIGH_SILENT,
+        .buffer = buffer,
+        .bytes = NIGH_SHAPE_BYTES(shape),
+        .tag = tag,
+        .tclass = NIGH_SHAPE_TCLASS(shape),
+    };
+    int rc = endpoint ? nigh_guarded_send(endpoint, &send) : -EINVAL;
+
+    return rc && refused ? refused(endpoint, buffer, shape, tag, context, rc) : rc;
+}
+
+static __attribute__((noinline)) int woken(struct nigh_endpoint *endpoint)
+{
+    nigh_link_wake(endpoint);
+    return 0;
+}
+
+/* It goes into the next slot. Apart from the checks, whose refusal needs two registers more: both fit the registers that need
+ * not be saved. */
+static __attribute__((noinline)) int inject_now(struct nigh_endpoint *endpoint, const void *buffer,
+                                                uint64_t shape, uint64_t tag)
+{
+    struct nigh_ring_tx *tx = &endpoint->tx;
+    uint64_t bytes = NIGH_SHAPE_BYTES(shape), word;
+    struct nigh_slot *slot = nigh_ring_at(tx);
+
+    if (bytes > NIGH_SLOT_PAYLOAD)
+        __builtin_unreachable();
+    word = nigh_ring_word(tx, nigh_head_make(NIGH_K_MESSAGE, (uint32_t)bytes, NIGH_SHAPE_TCLASS(shape), 0));
+    nigh_ring_address(slot, tag, 0);
+    nigh_copy_slot(slot->payload, buffer, bytes);
+    nigh_ring_commit_one(tx, slot, word, bytes);
+    return __builtin_expect(nigh_link_must_wake(endpoint), 0) ? woken(endpoint) : 0;
+}
+
+/* As nigh_send_post(), see there: what is rare is called last and not inlined. */
+int nigh_inject(struct nigh_endpoint *endpoint, const void *buffer, uint64_t shape, uint64_t tag,
+                uint64_t context, nigh_refused_fn refused)
+{
+    if (__builtin_expect(!endpoint || !buffer || NIGH_SHAPE_TCLASS(shape) >= NIGH_TCLASSES ||
+                             NIGH_SHAPE_BYTES(shape) > NIGH_SLOT_PAYLOAD || endpoint->context->guard != 0 ||
+                             !endpoint->can_post || !nigh_ring_takes_one(&endpoint->tx),
+                         0))
+        return inject_generally(endpoint, buffer, shape, tag, context, refused);
+    return inject_now(endpoint, buffer, shape, tag);
+}

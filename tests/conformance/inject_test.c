@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Messages and receives that come in registers: they are the same as those of post_send and post_recv, and what is refused
+ * is given back with all that it was. */
+#include "tests/support/data.h"
+#include "tests/support/pair.h"
+
+static const struct nigh_ops *nigh;
+
+/* What refused() was called with, and what it answers. */
+static struct {
+    struct nigh_endpoint *endpoint;
+    const void *buffer;
+    uint64_t shape, tag, context;
+    int error, calls, answer;
+} refusal;
+
+static int refused(struct nigh_endpoint *endpoint, const void *buffer, uint64_t shape, uint64_t tag,
+                   uint64_t context, int error)
+{
+    refusal.endpoint = endpoint;
+    refusal.buffer = buffer;
+    refusal.shape = shape;
+    refusal.tag = tag;
+    refusal.context = context;
+    refusal.error = error;
+    refusal.calls++;
+    return refusal.answer;
+}
+
+static int unwanted(struct nigh_endpoint *endpoint, const void *buffer, uint64_t shape, uint64_t tag,
+                    uint64_t context, int error)
+{
+    (void)endpoint;
+    (void)buffer;
+    (void)tag;
+    pair_fail(__FILE__, __LINE__, "context %llu of shape %#llx refused: %d", (unsigned long long)context,
+              (unsigned long long)shape, error);
+}
+
+static void inject(struct pair_end *tx, const void *from, uint64_t bytes, uint32_t tclass, uint64_t tag)
+{
+    CHECK_INT(nigh->inject(tx->peer, from, NIGH_SHAPE(bytes, tclass), tag, 77, unwanted), 0);
+}
+
+static void expect(struct pair_end *rx, void *to, uint64_t bytes, uint32_t tclass, uint64_t tag,
+                   uint64_t context)
+{
+    CHECK_INT(nigh->expect(rx->peer, to, NIGH_SHAPE(bytes, tclass), tag, context, unwanted), 0);
+}
+
+/* ---- messages ------------------------------------------------------------------------------------------------- */
+
+static void one(struct pair *pair, uint64_t bytes, uint32_t tclass, uint64_t tag)
+{
+    struct pair_end *tx = pair->end[0], *rx = pair->end[1];
+    uint8_t *from = data_filled(bytes + 1, bytes), *to = data_room(bytes + 1);
+    bool late = pair->of->number;
+    struct nigh_completion done;
+
+    if (rx && !late)
+        expect(rx, to, bytes + 1, tclass, tag, bytes);
+    if (tx)
+        inject(tx, bytes || late ? from : NULL, bytes, tclass, tag);
+    if (rx && late) {
+        pair_unexpected(rx, 1);
+        expect(rx, to, bytes + 1, tclass, tag, bytes);
+    }
+    if (!rx)
+        return;
+    done = pair_received(rx, bytes, bytes);
+    CHECK(done.tag == tag && done.imm == 0);
+    CHECK_INT(NIGH_DONE_CLASS(done.flags), tclass);
+    CHECK(done.endpoint == rx->peer);
+    data_check(to, bytes, bytes, 0);
+    data_check_rest(to, bytes, bytes + 1);
+}
+
+/* Every size there is; what is sent at once may be changed at once. */
+static void sizes(struct pair *pair)
+{
+    for (uint64_t bytes = 0; bytes <= NIGH_INJECT_BYTES; bytes += bytes < 140 ? 1 : 13)
+        one(pair, bytes, (uint32_t)bytes % NIGH_TCLASSES, bytes % 3 ? UINT64_MAX - bytes : bytes);
+    one(pair, NIGH_INJECT_BYTES, 0, 0);
+    pair_meet();
+    for (unsigned side = 0; side < 2; side++)
+        if (pair->end[side])
+            CHECK_INT(pair_left(pair->end[side]), 0); /* sends complete silently */
+}
+
+/* In turn with those of the other slots, and receives with a mask and from anyone, all in order. */
+static void in_turn(struct pair *pair)
+{
+    struct pair_end *tx = pair->end[0], *rx = pair->end[1];
+    enum { COUNT = 2000 };
+    static uint64_t to[COUNT];
+
+    for (uint64_t i = 0; rx && i < COUNT; i++) {
+        struct nigh_recv recv = pair_a_recv(&to[i], 8, 5, i);
+
+        recv.ignore = i % 5 == 0 ? 0xff : 0;
+        if (i % 3)
+            expect(rx, &to[i], 8, 0, 5, i);
+        else
+            CHECK_INT(nigh->post_recv(rx->context, i % 2 ? NULL : rx->peer, &recv), 0);
+    }
+    pair_meet();
+    for (uint64_t i = 0; tx && i < COUNT; i++) {
+        uint64_t value = i * i;
+
+        if (i % 4)
+            inject(tx, &value, 8, 0, 5);
+        else
+            pair_send(tx, &value, 8, 5, NIGH_INJECT | NIGH_SILENT, 0);
+    }
+    for (uint64_t i = 0; rx && i < COUNT; i++) {
+        pair_received(rx, i, 8);
+        CHECK_INT(to[i], i * i);
+    }
+    pair_meet();
+}
+
+static void truncated(struct pair *pair)
+{
+    struct pair_end *tx = pair->end[0], *rx = pair->end[1];
+    uint8_t *from = data_filled(40, 3), *to = data_room(16);
+    struct nigh_completion done;
+
+    if (rx)
+        expect(rx, to, 16, 2, 9, 4);
+    if (tx)
+        inject(tx, from, 40, 2, 9);
+    if (!rx)
+        return;
+    done = pair_await(rx, NIGH_OP_RECV, 4);
+    CHECK_INT(done.status, -EMSGSIZE);
+    CHECK_INT(done.bytes, 40);
+    data_check(to, 16, 3, 0);
+}
+
+static void canceled(struct pair *pair)
+{
+    struct pair_end *end = pair->end[0];
+    uint64_t to;
+
+    expect(end, &to, 8, 0, 1, 10);
+    CHECK_INT(nigh->cancel(end->context, 10), 0);
+    CHECK_INT(pair_await(end, NIGH_OP_RECV, 10).status, -ECANCELED);
+}
+
+/* Counted like any other, whenever somebody asks. */
+static void counted(struct pair *pair)
+{
+    struct pair_end *tx = pair->end[0], *rx = pair->end[1];
+    uint64_t sent = pair_stats(tx).sent, bytes = pair_stats(tx).sent_bytes, value = 1;
+
+    for (uint32_t i = 1; i <= 300; i++) {
+        expect(rx, &value, 8, 0, 1, i);
+        inject(tx, &i, 4, 0, 1);
+        if (i % 7 == 0)
+            pair_send(tx, data_filled(100, i), 100, 2, NIGH_INJECT | NIGH_SILENT, 0);
+        CHECK_INT(pair_stats(tx).sent, sent + i + i / 7);
+        CHECK_INT(pair_stats(tx).sent_bytes, bytes + 4 * i + 100 * (i / 7));
+        pair_received(rx, i, 4);
+    }
+}
+
+/* ---- what is refused ------------------------------------------------------------------------------------------ */
+
+static void check_refusal(const struct nigh_endpoint *endpoint, const void *buffer, uint64_t shape, int error)
+{
+    CHECK_INT(refusal.calls, 1);
+    CHECK(refusal.endpoint == endpoint && refusal.buffer == buffer && refusal.shape == shape);
+    CHECK(refusal.tag == 11 && refusal.context == 12);
+    CHECK_INT(refusal.error, error);
+    refusal.calls = 0;
+}
+
+/* Either way: with somebody to tell and without. */
+static void check_inject(struct nigh_endpoint *endpoint, const void *buffer, uint64_t shape, int error)
+{
+    CHECK_INT(nigh->inject(endpoint, buffer, shape, 11, 12, refused), refusal.answer);
+    check_refusal(endpoint, buffer, shape, error);
+    CHECK_INT(nigh->inject(endpoint, buffer, shape, 11, 12, NULL), error);
+}
+
+static void check_expect(struct nigh_endpoint *endpoint, void *buffer, uint64_t shape, int error)
+{
+    CHECK_INT(nigh->expect(endpoint, buffer, shape, 11, 12, refused), refusal.answer);
+    check_refusal(endpoint, buffer, shape, error);
+    CHECK_INT(nigh->expect(endpoint, buffer, shape, 11, 12, NULL), error);
+}
+
+static void arguments(struct pair *pair)
+{
+    struct pair_end *end = pair->end[0];
+    char data[2000] = "";
+
+    pair_state(end, NIGH_READY);
+    refusal.answer = 4711;
+    check_inject(NULL, data, NIGH_SHAPE(8, 0), -EINVAL);
+    check_inject(end->peer, data, NIGH_SHAPE(8, NIGH_TCLASSES), -EINVAL);
+    check_inject(end->peer, data, NIGH_SHAPE(8, UINT32_MAX), -EINVAL);
+    check_inject(end->peer, NULL, NIGH_SHAPE(8, 0), -EFAULT);
+    check_inject(end->peer, data, NIGH_SHAPE(NIGH_INJECT_BYTES + 1, 0), -EMSGSIZE);
+    check_inject(end->peer, data, NIGH_SHAPE(UINT32_MAX, 0), -EMSGSIZE);
+    check_expect(NULL, data, NIGH_SHAPE(8, 0), -EINVAL);
+    check_expect(end->peer, data, NIGH_SHAPE(8, NIGH_TCLASSES), -EINVAL);
+    check_expect(end->peer, NULL, NIGH_SHAPE(8, 0), -EFAULT);
+    refusal.answer = 0;
+    CHECK_INT(nigh->inject(end->peer, NULL, NIGH_SHAPE(8, 0), 11, 12, refused), 0);
+    check_refusal(end->peer, NULL, NIGH_SHAPE(8, 0), -EFAULT);
+    CHECK_INT(nigh->cancel(end->context, 12), -ENOENT);
+}
+
+/* It may call any slot. */
+static int refused_and_again(struct nigh_endpoint *endpoint, const void *buffer, uint64_t shape, uint64_t tag,
+                             uint64_t context, int error)
+{
+    CHECK_INT(error, -EINVAL);
+    return nigh->inject(endpoint, buffer, NIGH_SHAPE(NIGH_SHAPE_BYTES(shape), 1), tag, context, unwanted);
+}
+
+static void again(struct pair *pair)
+{
+    struct pair_end *tx = pair->end[0], *rx = pair->end[1];
+    uint64_t value = 99, to = 0;
+
+    if (tx)
+        CHECK_INT(nigh->inject(tx->peer, &value, NIGH_SHAPE(8, 100), 1, 2, refused_and_again), 0);
+    if (!rx)
+        return;
+    expect(rx, &to, 8, 1, 1, 3);
+    pair_received(rx, 3, 8);
+    CHECK_INT(to, 99);
+}
+
+/* A peer that does not read: what does not fit is queued, and at last refused. Nothing is lost. */
+static void full(struct pair *pair)
+{
+    struct pair_end *tx = pair->end[0], *rx = pair->end[1];
+    uint64_t to = 0, count = 0;
+    int rc;
+
+    pair_state(tx, NIGH_READY);
+    while ((rc = nigh->inject(tx->peer, &count, NIGH_SHAPE(8, 0), 1, 2, NULL)) == 0 && count < 100000)
+        count++;
+    CHECK_INT(rc, -EAGAIN);
+    CHECK(count >= 16384);
+    for (uint64_t i = 0; i < count; i++) {
+        expect(rx, &to, 8, 0, 1, 3);
+        pair_received(rx, 3, 8);
+        CHECK_INT(to, i);
+    }
+    inject(tx, &count, 8, 0, 1);
+    expect(rx, &to, 8, 0, 1, 3);
+    pair_received(rx, 3, 8);
+    CHECK_INT(to, count);
+}
+
+/* number: 1 connecting, 2 the peer has closed. */
+static void states(struct pair *pair)
+{
+    struct pair_end *end = pair->end[0], *peer = pair->end[1];
+    uint64_t value = 5, to;
+
+    refusal.answer = 1;
+    if (pair->of->number == 1) {
+        pair_open(end);
+        pair_connect(end);
+        inject(end, &value, 8, 0, 1);
+        expect(end, &to, 8, 0, 1, 2);
+        pair_disconnect(end);
+        CHECK_INT(pair_await(end, NIGH_OP_RECV, 2).status, -ECANCELED);
+        pair_close(end);
+        return;
+    }
+    for (unsigned i = 0; i < 2; i++)
+        if (pair->end[i])
+            pair_state(pair->end[i], NIGH_READY);
+    pair_meet();
+    if (peer)
+        pair_close(peer);
+    if (end) {
+        pair_state(end, NIGH_PEER_CLOSED);
+        check_inject(end->peer, &value, NIGH_SHAPE(8, 0), -ECONNRESET);
+        check_expect(end->peer, &to, NIGH_SHAPE(8, 0), -ECONNRESET);
+    }
+    pair_meet();
+}
+
+static void has(struct pair *pair)
+{
+    (void)pair;
+    CHECK(NIGH_HAS(nigh, inject) && NIGH_HAS(nigh, expect));
+}
+
+static const struct pair_case cases[] = {
+    {.name = "the table has them", .play = has, .forms = PAIR_SELF},
+    {.name = "sizes, receives first", .play = sizes},
+    {.name = "sizes, receives later", .play = sizes, .number = 1},
+    {.name = "sizes, with threads", .play = sizes, .options = {.flags = NIGH_OPEN_THREADS}},
+    {.name = "in turn with the others", .play = in_turn},
+    {.name = "truncated", .play = truncated},
+    {.name = "canceled", .play = canceled, .forms = PAIR_SELF | PAIR_TWO},
+    {.name = "counted", .play = counted, .forms = PAIR_SELF | PAIR_TWO, .how = PAIR_LOOSE},
+    {.name = "arguments", .play = arguments, .forms = PAIR_SELF | PAIR_TWO},
+    {.name = "arguments, with threads",
+     .play = arguments,
+     .forms = PAIR_SELF | PAIR_TWO,
+     .options = {.flags = NIGH_OPEN_THREADS}},
+    {.name = "refused and sent again", .play = again},
+    {.name = "refused and sent again, with threads", .play = again, .options = {.flags = NIGH_OPEN_THREADS}},
+    {.name = "full", .play = full, .forms = PAIR_TWO},
+    {.name = "connecting", .play = states, .forms = PAIR_TWO, .how = PAIR_MANUAL, .number = 1},
+    {.name = "the peer has closed", .play = states, .forms = PAIR_APART, .how = PAIR_LOOSE, .number = 2},
+};
+
+int main(int argc, char **argv)
+{
+    nigh = pair_load();
+    return pair_run(argc, argv, cases, sizeof(cases) / sizeof(cases[0]));
+}
