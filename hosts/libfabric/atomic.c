@@ -3,9 +3,7 @@
 #include "hosts/libfabric/op.h"
 #include "hosts/libfabric/peer.h"
 #include "hosts/libfabric/refuse.h"
-
-#include <stdlib.h>
-#include <string.h>
+#include "hosts/libfabric/stage.h"
 
 static const struct {
     uint16_t type; /* enum nigh_type */
@@ -61,6 +59,7 @@ static int valid(enum fi_datatype type, enum fi_op op, enum way way, size_t *cou
 /* One operation, however it was called. */
 struct call {
     const struct fi_ioc *from, *compare, *result;
+    void *const *from_desc, *const *compare_desc, *const *result_desc;
     size_t from_count, compare_count, result_count;
     fi_addr_t peer;
     uint64_t offset, key;
@@ -81,32 +80,47 @@ static size_t elements(const struct fi_ioc *ioc, size_t count)
     return sum;
 }
 
-static void gather(void *to, const struct fi_ioc *ioc, size_t count, size_t width)
+/* The elements as parts in bytes, which lie in `iov`. */
+static int find_parts(struct nigh_fi_ep *ep, const struct fi_ioc *ioc, void *const *desc, size_t count,
+                      size_t width, struct iovec *iov, struct nigh_fi_parts *out)
 {
-    char *at = to;
-
-    for (size_t i = 0; i < count; i++) {
-        memcpy(at, ioc[i].addr, ioc[i].count * width);
-        at += ioc[i].count * width;
-    }
+    for (size_t i = 0; i < count; i++)
+        iov[i] = (struct iovec){ioc[i].addr, ioc[i].count * width};
+    return nigh_fi_parts_find(ep, iov, desc, count, out);
 }
 
-/* Operands are copied by nigh when they are posted; results of a vector need a place until they are complete. */
-static int place_result(struct nigh_fi_op *op, const struct call *call, size_t width,
+static int gather(struct nigh_fi_ep *ep, void *to, const struct fi_ioc *ioc, void *const *desc, size_t count,
+                  size_t width)
+{
+    struct iovec iov[NIGH_FI_IOV];
+    struct nigh_fi_parts parts;
+    int rc = find_parts(ep, ioc, desc, count, width, iov, &parts);
+
+    return rc ? rc : nigh_fi_gather(to, &parts);
+}
+
+/* Operands are copied by nigh when they are posted; results of a vector, or for a device, need a place until they are
+ * complete. */
+static int place_result(struct nigh_fi_ep *ep, struct nigh_fi_op *op, const struct call *call, size_t width,
                         struct nigh_atomic *atomic)
 {
+    struct iovec iov[NIGH_FI_IOV];
+    struct nigh_fi_parts parts;
+    int rc;
+
     if (call->way == WRITE)
         return 0;
-    if (call->result_count == 1) {
+    rc = find_parts(ep, call->result, call->result_desc, call->result_count, width, iov, &parts);
+    if (rc)
+        return rc;
+    if (call->result_count == 1 && !parts.on_device) {
         atomic->result = call->result->addr;
         return 0;
     }
-    atomic->result = op->bounce = malloc(NIGH_ATOMIC_BYTES);
-    op->scatter = true;
-    op->count = (uint8_t)call->result_count;
-    for (size_t i = 0; i < call->result_count; i++)
-        op->iov[i] = (struct iovec){call->result[i].addr, call->result[i].count * width};
-    return op->bounce ? 0 : -FI_EAGAIN;
+    rc = nigh_fi_copy_room(ep, op, &parts, NIGH_ATOMIC_BYTES);
+    nigh_fi_copy_for(op, &parts);
+    atomic->result = op->copy;
+    return rc;
 }
 
 static int post(struct nigh_fi_ep *ep, const struct call *call, struct nigh_fi_op *op, size_t count,
@@ -127,14 +141,14 @@ static int post(struct nigh_fi_ep *ep, const struct call *call, struct nigh_fi_o
         .context = op ? (uintptr_t)op : (uintptr_t)call->context,
     };
     struct nigh_endpoint *peer;
-    int rc = place_result(op, call, width, &atomic);
+    int rc = place_result(ep, op, call, width, &atomic);
 
+    if (!rc && atomic.operand)
+        rc = gather(ep, operand, call->from, call->from_desc, call->from_count, width);
+    if (!rc && atomic.compare)
+        rc = gather(ep, compare, call->compare, call->compare_desc, call->compare_count, width);
     if (rc)
         return rc;
-    if (atomic.operand)
-        gather(operand, call->from, call->from_count, width);
-    if (atomic.compare)
-        gather(compare, call->compare, call->compare_count, width);
     peer = nigh_fi_peer_or(ep, call->peer, &rc);
     return peer ? ep->nigh->post_atomic(peer, &atomic) : rc;
 }
@@ -188,8 +202,8 @@ static ssize_t run(struct fid_ep *fid, const struct call *call)
 static ssize_t writev_(struct fid_ep *ep, const struct fi_ioc *iov, void **desc, size_t count, fi_addr_t dest,
                        uint64_t addr, uint64_t key, enum fi_datatype type, enum fi_op op, void *context)
 {
-    (void)desc;
     return run(ep, &(struct call){.from = iov,
+                                  .from_desc = desc,
                                   .from_count = count,
                                   .peer = dest,
                                   .offset = addr,
@@ -212,6 +226,7 @@ static ssize_t writemsg(struct fid_ep *ep, const struct fi_msg_atomic *msg, uint
     if (msg->rma_iov_count != 1)
         return -FI_EINVAL;
     return run(ep, &(struct call){.from = msg->msg_iov,
+                                  .from_desc = msg->desc,
                                   .from_count = msg->iov_count,
                                   .peer = msg->addr,
                                   .offset = msg->rma_iov->addr,
@@ -241,10 +256,11 @@ static ssize_t readwritev(struct fid_ep *ep, const struct fi_ioc *iov, void **de
                           struct fi_ioc *resultv, void **result_desc, size_t result_count, fi_addr_t dest,
                           uint64_t addr, uint64_t key, enum fi_datatype type, enum fi_op op, void *context)
 {
-    (void)desc, (void)result_desc;
     return run(ep, &(struct call){.from = iov,
+                                  .from_desc = desc,
                                   .from_count = count,
                                   .result = resultv,
+                                  .result_desc = result_desc,
                                   .result_count = result_count,
                                   .peer = dest,
                                   .offset = addr,
@@ -267,12 +283,13 @@ static ssize_t readwrite(struct fid_ep *ep, const void *buf, size_t count, void 
 static ssize_t readwritemsg(struct fid_ep *ep, const struct fi_msg_atomic *msg, struct fi_ioc *resultv,
                             void **result_desc, size_t result_count, uint64_t flags)
 {
-    (void)result_desc;
     if (msg->rma_iov_count != 1)
         return -FI_EINVAL;
     return run(ep, &(struct call){.from = msg->msg_iov,
+                                  .from_desc = msg->desc,
                                   .from_count = msg->iov_count,
                                   .result = resultv,
+                                  .result_desc = result_desc,
                                   .result_count = result_count,
                                   .peer = msg->addr,
                                   .offset = msg->rma_iov->addr,
@@ -289,12 +306,14 @@ static ssize_t compwritev(struct fid_ep *ep, const struct fi_ioc *iov, void **de
                           struct fi_ioc *resultv, void **result_desc, size_t result_count, fi_addr_t dest,
                           uint64_t addr, uint64_t key, enum fi_datatype type, enum fi_op op, void *context)
 {
-    (void)desc, (void)compare_desc, (void)result_desc;
     return run(ep, &(struct call){.from = iov,
+                                  .from_desc = desc,
                                   .from_count = count,
                                   .compare = comparev,
+                                  .compare_desc = compare_desc,
                                   .compare_count = compare_count,
                                   .result = resultv,
+                                  .result_desc = result_desc,
                                   .result_count = result_count,
                                   .peer = dest,
                                   .offset = addr,
@@ -318,14 +337,16 @@ static ssize_t compwritemsg(struct fid_ep *ep, const struct fi_msg_atomic *msg, 
                             void **compare_desc, size_t compare_count, struct fi_ioc *resultv,
                             void **result_desc, size_t result_count, uint64_t flags)
 {
-    (void)compare_desc, (void)result_desc;
     if (msg->rma_iov_count != 1)
         return -FI_EINVAL;
     return run(ep, &(struct call){.from = msg->msg_iov,
+                                  .from_desc = msg->desc,
                                   .from_count = msg->iov_count,
                                   .compare = comparev,
+                                  .compare_desc = compare_desc,
                                   .compare_count = compare_count,
                                   .result = resultv,
+                                  .result_desc = result_desc,
                                   .result_count = result_count,
                                   .peer = msg->addr,
                                   .offset = msg->rma_iov->addr,

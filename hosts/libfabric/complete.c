@@ -2,6 +2,7 @@
 /* hosts/libfabric/complete.c - see complete.h. */
 #include "hosts/libfabric/complete.h"
 #include "hosts/libfabric/peer.h"
+#include "hosts/libfabric/stage.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -15,6 +16,7 @@ const uint64_t nigh_fi_kinds[2][16] = {
         {
             [NIGH_OP_SEND] = FI_SEND | FI_MSG,
             [NIGH_OP_RECV] = FI_RECV | FI_MSG,
+            [NIGH_OP_LEND] = FI_SEND | FI_MSG,
             [NIGH_OP_PUT] = FI_WRITE | FI_RMA,
             [NIGH_OP_GET] = FI_READ | FI_RMA,
             [NIGH_OP_ATOMIC] = FI_WRITE | FI_ATOMIC,
@@ -24,6 +26,7 @@ const uint64_t nigh_fi_kinds[2][16] = {
         {
             [NIGH_OP_SEND] = FI_SEND | FI_TAGGED,
             [NIGH_OP_RECV] = FI_RECV | FI_TAGGED,
+            [NIGH_OP_LEND] = FI_SEND | FI_TAGGED,
         },
 };
 
@@ -55,6 +58,7 @@ static enum nigh_fi_counted counted(const struct nigh_fi_ep *ep, const struct ni
 
     switch (done->op) {
     case NIGH_OP_SEND:
+    case NIGH_OP_LEND:
         return NIGH_FI_SENDS;
     case NIGH_OP_RECV:
         return NIGH_FI_RECVS;
@@ -68,16 +72,22 @@ static enum nigh_fi_counted counted(const struct nigh_fi_ep *ep, const struct ni
     }
 }
 
+static void count_as(struct nigh_fi_cntr *cntr, bool failed)
+{
+    if (cntr && failed)
+        cntr->errors++;
+    else if (cntr)
+        cntr->value++;
+}
+
 void nigh_fi_count(struct nigh_fi_ep *ep, const struct nigh_completion *done)
 {
-    struct nigh_fi_cntr *cntr = ep->cntr[counted(ep, done)];
+    const struct nigh_fi_op *op = (const void *)(uintptr_t)done->context;
 
-    if (!cntr)
+    /* What is for a device counts when it is there: take_record(). */
+    if (nigh_fi_op_is(&ep->domain->ops, done->context) && op->on_device)
         return;
-    if (done->status)
-        cntr->errors++;
-    else
-        cntr->value++;
+    count_as(ep->cntr[counted(ep, done)], done->status != 0);
 }
 
 /* ---- odd ones ------------------------------------------------------------------------------------------ */
@@ -87,20 +97,68 @@ static int error_of(int status)
     return status == -EMSGSIZE ? FI_ETRUNC : -status;
 }
 
+static bool is_there(const struct nigh_completion *done)
+{
+    return done->status == 0 || done->status == -EMSGSIZE;
+}
+
+/* A message in the copy of a multi-receive buffer, to the same place of the buffer. */
+static int land_multi(const struct nigh_fi_op *op, const struct nigh_completion *done,
+                      struct nigh_fi_staged *out)
+{
+    size_t at = done->data ? (size_t)((char *)done->data - (char *)op->copy) : 0,
+           room = op->iov->iov_len - at;
+    char *to = (char *)op->iov->iov_base + at;
+
+    if (!done->data || !is_there(done))
+        return 0;
+    out->entry.buf = to;
+    return nigh_fi_device_write(*op->on, to, done->data, done->bytes < room ? done->bytes : room);
+}
+
+/* What has come goes where the host wants it: out of our copy, or from where nigh has it. */
+static int land(struct nigh_fi_ep *ep, const struct nigh_fi_op *op, const struct nigh_completion *done,
+                struct nigh_fi_staged *out)
+{
+    size_t room = nigh_fi_iov_bytes(op->iov, op->count);
+    const void *from = op->copy ? op->copy : done->data;
+    int rc = 0;
+
+    if (!op->copy) {
+        out->entry.buf = NULL;
+        if (done->status == -EMSGSIZE) { /* nothing is kept of a message that is too long for its place */
+            out->entry.len = 0;
+            out->olen = done->bytes;
+        }
+    }
+    if (is_there(done) && from)
+        rc = nigh_fi_scatter(op, from, done->bytes < room ? done->bytes : room);
+    if (done->flags & NIGH_DONE_LENT)
+        ep->nigh->release(ep->context, done->data);
+    return rc;
+}
+
 /* What the record knows better. False: nothing is to be shown. */
 static bool take_record(struct nigh_fi_ep *ep, const struct nigh_completion *done, struct nigh_fi_staged *out)
 {
     struct nigh_fi_op *op = (void *)(uintptr_t)done->context;
-    bool show = !op->mute && (done->status || !op->hidden);
-    size_t room = nigh_fi_iov_bytes(op->iov, op->count); /* the bounce buffer's */
+    bool multi = op->on_device && op->copy && done->op == NIGH_OP_RECV, mute = op->mute, hidden = op->hidden;
+    int rc = 0;
 
     out->entry.op_context = op->context;
     if (op->flags)
         out->entry.flags = op->flags;
-    if (op->scatter && (done->status == 0 || done->status == -EMSGSIZE))
-        nigh_fi_scatter(op->iov, op->count, op->bounce, done->bytes < room ? done->bytes : room);
-    nigh_fi_op_give(&ep->domain->ops, op);
-    return show;
+    if (op->scatter)
+        rc = multi ? land_multi(op, done, out) : land(ep, op, done, out);
+    if (rc && !out->err) {
+        out->err = -rc;
+        out->prov_errno = -rc;
+    }
+    if (op->on_device)
+        count_as(ep->cntr[counted(ep, done)], out->err != 0);
+    if (!multi || done->flags & NIGH_DONE_RELEASED)
+        nigh_fi_op_give(&ep->domain->ops, op);
+    return !mute && (out->err || !hidden);
 }
 
 /* What was received, and what did not fit: multi-receive buffers do not tell the one from the other. */

@@ -30,6 +30,7 @@ static int close_domain(struct fid *fid)
     if (domain->refs)
         return -FI_EBUSY;
     nigh_fi_ops_destroy(&domain->ops);
+    nigh_fi_devices_close(domain);
     if (domain->wake_fd >= 0)
         close(domain->wake_fd);
     pthread_mutex_destroy(&domain->lock);
@@ -114,6 +115,21 @@ static struct fi_ops_domain domain_ops = {
     .endpoint2 = endpoint2,
 };
 
+/* An info of ours says FI_HMEM only where there is a driver; one that a host made up may not. */
+static int open_devices(struct nigh_fi_domain *domain, const struct fi_info *info)
+{
+    const char *why;
+
+    if (!(info->caps & FI_HMEM))
+        return 0;
+    domain->cuda = nigh_cuda_open(&why);
+    domain->detects = !info->domain_attr || !(info->domain_attr->mr_mode & FI_MR_HMEM);
+    if (domain->cuda)
+        return 0;
+    nigh_fi_log(NIGH_FI_WARN, "a domain for device memory cannot be opened: %s", why);
+    return -FI_ENODEV;
+}
+
 int nigh_fi_domain_open(struct fid_fabric *fid, struct fi_info *info, struct fid_domain **out, void *context)
 {
     struct nigh_fi_fabric *fabric = (struct nigh_fi_fabric *)(void *)fid;
@@ -127,7 +143,9 @@ int nigh_fi_domain_open(struct fid_fabric *fid, struct fi_info *info, struct fid
         free(domain);
         return -FI_ENODEV;
     }
-    rc = nigh_fi_ops_create(&domain->ops);
+    rc = open_devices(domain, info);
+    if (!rc)
+        rc = nigh_fi_ops_create(&domain->ops);
     if (rc) {
         free(domain);
         return rc;

@@ -5,6 +5,7 @@
 #include "hosts/libfabric/launcher.h"
 #include "hosts/libfabric/log.h"
 #include "hosts/libfabric/post.h"
+#include "hosts/libfabric/stage.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -30,8 +31,9 @@ static void settle(struct nigh_fi_ep *ep)
 
     ep->send_flags = (tx_hidden ? NIGH_SILENT : 0) | (ep->tx_op_flags & FI_MATCH_COMPLETE ? NIGH_SYNC : 0) |
                      (ep->tx_op_flags & FI_INJECT ? NIGH_INJECT : 0);
-    ep->tx_record = tx_hidden && ep->tx_counted;
-    ep->rx_record = !ep->rx_cq || (ep->rx_selective && !(ep->rx_op_flags & FI_COMPLETION));
+    ep->tx_record = (tx_hidden && ep->tx_counted) || ep->hmem;
+    ep->rx_record = !ep->rx_cq || (ep->rx_selective && !(ep->rx_op_flags & FI_COMPLETION)) || ep->hmem;
+    ep->inject_record = ep->tx_counted || (ep->hmem && ep->domain->detects);
 }
 
 static bool sleeps(const struct nigh_fi_ep *ep)
@@ -41,6 +43,14 @@ static bool sleeps(const struct nigh_fi_ep *ep)
     for (int i = 0; i < NIGH_FI_COUNTED; i++)
         any |= ep->cntr[i] && ep->cntr[i]->waiter.object;
     return any;
+}
+
+static uint64_t eager_of(const struct nigh_fi_ep *ep)
+{
+    struct nigh_query_context facts = {.size = sizeof(facts)};
+    uint64_t bytes = sizeof(facts);
+
+    return ep->nigh->query(ep->context, NULL, NIGH_QUERY_CONTEXT, &facts, &bytes) ? 0 : facts.eager_bytes;
 }
 
 /* A job of its own for each endpoint, unless it has a name: peers connect by address. Rank and size are those of the
@@ -64,6 +74,8 @@ static int open_context(struct nigh_fi_ep *ep)
     rc = ep->nigh->open(&options, &ep->context);
     if (rc)
         nigh_fi_log(NIGH_FI_WARN, "endpoint cannot be enabled: nigh's open fails with error %d", -rc);
+    else if (ep->hmem)
+        ep->eager_bytes = eager_of(ep);
     return rc;
 }
 
@@ -179,6 +191,7 @@ void nigh_fi_ep_disable(struct nigh_fi_ep *ep)
     nigh_fi_unlock(ep->domain);
     nigh_fi_claimed_free(ep);
     nigh_fi_account(ep);
+    nigh_fi_blocks_close(ep);
     ep->nigh->close(ep->context);
     ep->context = NULL;
     free(ep->peers);

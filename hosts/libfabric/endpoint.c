@@ -64,15 +64,43 @@ static int getopt(fid_t fid, int level, int name, void *value, size_t *bytes)
         *(size_t *)value = 0;
         *bytes = sizeof(size_t);
         return 0;
+    case FI_OPT_FI_HMEM_P2P:
+        if (!ep->hmem)
+            return -FI_ENOPROTOOPT;
+        if (*bytes < sizeof(int))
+            return -FI_ETOOSMALL;
+        *(int *)value = ep->p2p;
+        *bytes = sizeof(int);
+        return 0;
     default:
         return -FI_ENOPROTOOPT;
     }
+}
+
+#define CUDA_API_PERMITTED 10 /* FI_OPT_CUDA_API_PERMITTED, since 1.18 */
+
+/* Device memory is copied by the driver and goes through memory of the host: no device reads another's, and without the
+ * driver there is no way. */
+static int setopt_device(struct nigh_fi_ep *ep, int name, const void *value, size_t bytes)
+{
+    if (!ep->hmem)
+        return -FI_ENOPROTOOPT;
+    if (name == CUDA_API_PERMITTED)
+        return bytes != sizeof(bool) ? -FI_EINVAL : *(const bool *)value ? 0 : -FI_EOPNOTSUPP;
+    if (bytes != sizeof(int) || *(const int *)value < 0 || *(const int *)value > FI_HMEM_P2P_DISABLED)
+        return -FI_EINVAL;
+    if (*(const int *)value == FI_HMEM_P2P_REQUIRED)
+        return -FI_EOPNOTSUPP;
+    ep->p2p = *(const int *)value;
+    return 0;
 }
 
 static int setopt(fid_t fid, int level, int name, const void *value, size_t bytes)
 {
     struct nigh_fi_ep *ep = (struct nigh_fi_ep *)(void *)fid;
 
+    if (level == FI_OPT_ENDPOINT && (name == CUDA_API_PERMITTED || name == FI_OPT_FI_HMEM_P2P))
+        return setopt_device(ep, name, value, bytes);
     if (level != FI_OPT_ENDPOINT || name != FI_OPT_MIN_MULTI_RECV)
         return -FI_ENOPROTOOPT;
     if (bytes != sizeof(size_t) || !*(const size_t *)value || *(const size_t *)value > UINT32_MAX)
@@ -226,6 +254,8 @@ int nigh_fi_ep_open(struct fid_domain *fid, struct fi_info *info, struct fid_ep 
     struct nigh_fi_domain *domain = (struct nigh_fi_domain *)(void *)fid;
     struct nigh_fi_ep *ep;
 
+    if (info && info->caps & FI_HMEM && !domain->cuda)
+        return -FI_EINVAL; /* the domain was opened without */
     if (!info || (info->ep_attr && info->ep_attr->type != FI_EP_UNSPEC && info->ep_attr->type != FI_EP_RDM))
         return -FI_EINVAL;
     ep = calloc(1, sizeof(*ep));
@@ -234,6 +264,7 @@ int nigh_fi_ep_open(struct fid_domain *fid, struct fi_info *info, struct fid_ep 
     ep->domain = domain;
     ep->nigh = domain->nigh;
     ep->caps = info->caps;
+    ep->hmem = info->caps & FI_HMEM;
     ep->directed = info->caps & FI_DIRECTED_RECV;
     ep->tx_op_flags = info->tx_attr ? info->tx_attr->op_flags : 0;
     ep->rx_op_flags = info->rx_attr ? info->rx_attr->op_flags : 0;

@@ -214,7 +214,8 @@ static uint64_t narrow(uint64_t asked, uint64_t have)
     return (caps | ~(uint64_t)PRIMARY) & have;
 }
 
-static void apply_domain(const struct fi_domain_attr *asked, struct fi_domain_attr *domain, uint32_t version)
+static void apply_domain(const struct fi_domain_attr *asked, struct fi_domain_attr *domain, uint32_t version,
+                         bool hmem)
 {
     if (asked->threading)
         domain->threading = asked->threading;
@@ -223,6 +224,9 @@ static void apply_domain(const struct fi_domain_attr *asked, struct fi_domain_at
     if (asked->resource_mgmt)
         domain->resource_mgmt = asked->resource_mgmt;
     domain->mr_mode = asked->mr_mode & FI_MR_SCALABLE || version < FI_VERSION(1, 5) ? FI_MR_SCALABLE : 0;
+    /* Who gives a descriptor with all device memory saves the driver a question for each of the host's. */
+    if (hmem)
+        domain->mr_mode |= asked->mr_mode & FI_MR_HMEM;
 }
 
 void nigh_fi_hints_apply(const struct fi_info *hints, struct fi_info *info, uint32_t version)
@@ -236,7 +240,7 @@ void nigh_fi_hints_apply(const struct fi_info *hints, struct fi_info *info, uint
     info->tx_attr->caps &= narrow(hints->tx_attr ? hints->tx_attr->caps : 0, info->caps);
     info->rx_attr->caps &= narrow(hints->rx_attr ? hints->rx_attr->caps : 0, info->caps);
     if (hints->domain_attr)
-        apply_domain(hints->domain_attr, info->domain_attr, version);
+        apply_domain(hints->domain_attr, info->domain_attr, version, info->caps & FI_HMEM);
     if (hints->tx_attr) {
         info->tx_attr->op_flags = hints->tx_attr->op_flags;
         if (hints->tx_attr->size)

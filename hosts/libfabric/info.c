@@ -179,6 +179,20 @@ static int set_addresses(const char *node, const char *service, uint64_t flags, 
     return rc;
 }
 
+/* Only where it is asked for: the driver is not to be started in processes that do not want it. */
+static void offer_devices(struct fi_info *info)
+{
+    const char *why;
+
+    if (!nigh_cuda_open(&why)) {
+        nigh_fi_log(NIGH_FI_INFO, "FI_HMEM is not offered: %s", why);
+        return;
+    }
+    info->caps |= FI_HMEM;
+    info->tx_attr->caps |= FI_HMEM;
+    info->rx_attr->caps |= FI_HMEM;
+}
+
 int nigh_fi_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags,
                     const struct fi_info *hints, struct fi_info **out)
 {
@@ -191,6 +205,8 @@ int nigh_fi_getinfo(uint32_t version, const char *node, const char *service, uin
     if (!info)
         return -FI_ENOMEM;
     info->fabric_attr->api_version = version;
+    if (hints && hints->caps & FI_HMEM)
+        offer_devices(info);
     rc = nigh_fi_hints_check(hints, info, version);
     if (!rc) {
         nigh_fi_hints_apply(hints, info, version);

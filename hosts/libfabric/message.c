@@ -7,24 +7,22 @@
 
 static ssize_t recv(struct fid_ep *ep, void *buf, size_t len, void *desc, fi_addr_t src, void *context)
 {
-    (void)desc;
     if (NIGH_FI_UNLIKELY(NIGH_FI_EP(ep)->rx_op_flags & FI_MULTI_RECV))
-        return nigh_fi_recv_any(NIGH_FI_EP(ep), WHAT(.peer = src, .context = context),
+        return nigh_fi_recv_any(NIGH_FI_EP(ep), WHAT(.peer = src, .context = context, .desc = &desc),
                                 &(struct iovec){buf, len}, 1, NIGH_FI_EP(ep)->rx_op_flags);
-    return nigh_fi_recv_one(ep, buf, len, WHAT(.peer = src, .context = context));
+    return nigh_fi_recv_one(ep, buf, len, WHAT(.peer = src, .context = context, .desc = &desc));
 }
 
 static ssize_t recvv(struct fid_ep *ep, const struct iovec *iov, void **desc, size_t count, fi_addr_t src,
                      void *context)
 {
-    (void)desc;
-    return nigh_fi_recv_any(NIGH_FI_EP(ep), WHAT(.peer = src, .context = context), iov, count,
+    return nigh_fi_recv_any(NIGH_FI_EP(ep), WHAT(.peer = src, .context = context, .desc = desc), iov, count,
                             NIGH_FI_EP(ep)->rx_op_flags);
 }
 
 static ssize_t recvmsg(struct fid_ep *ep, const struct fi_msg *msg, uint64_t flags)
 {
-    const struct nigh_fi_what *what = WHAT(.peer = msg->addr, .context = msg->context);
+    const struct nigh_fi_what *what = WHAT(.peer = msg->addr, .context = msg->context, .desc = msg->desc);
 
     if (flags & FI_PEEK)
         return nigh_fi_peek(NIGH_FI_EP(ep), what, flags);
@@ -35,15 +33,13 @@ static ssize_t recvmsg(struct fid_ep *ep, const struct fi_msg *msg, uint64_t fla
 
 static ssize_t send(struct fid_ep *ep, const void *buf, size_t len, void *desc, fi_addr_t dest, void *context)
 {
-    (void)desc;
-    return nigh_fi_send_one(ep, buf, len, WHAT(.peer = dest, .context = context));
+    return nigh_fi_send_one(ep, buf, len, WHAT(.peer = dest, .context = context, .desc = &desc));
 }
 
 static ssize_t sendv(struct fid_ep *ep, const struct iovec *iov, void **desc, size_t count, fi_addr_t dest,
                      void *context)
 {
-    (void)desc;
-    return nigh_fi_send_any(NIGH_FI_EP(ep), WHAT(.peer = dest, .context = context), iov, count,
+    return nigh_fi_send_any(NIGH_FI_EP(ep), WHAT(.peer = dest, .context = context, .desc = desc), iov, count,
                             NIGH_FI_EP(ep)->tx_op_flags);
 }
 
@@ -51,7 +47,8 @@ static ssize_t sendmsg(struct fid_ep *ep, const struct fi_msg *msg, uint64_t fla
 {
     uint64_t imm = flags & FI_REMOTE_CQ_DATA ? nigh_fi_imm(msg->data) : 0;
 
-    return nigh_fi_send_any(NIGH_FI_EP(ep), WHAT(.peer = msg->addr, .imm = imm, .context = msg->context),
+    return nigh_fi_send_any(NIGH_FI_EP(ep),
+                            WHAT(.peer = msg->addr, .imm = imm, .context = msg->context, .desc = msg->desc),
                             msg->msg_iov, msg->iov_count, flags);
 }
 
@@ -63,8 +60,8 @@ static ssize_t inject(struct fid_ep *ep, const void *buf, size_t len, fi_addr_t 
 static ssize_t senddata(struct fid_ep *ep, const void *buf, size_t len, void *desc, uint64_t data,
                         fi_addr_t dest, void *context)
 {
-    (void)desc;
-    return nigh_fi_send_one(ep, buf, len, WHAT(.peer = dest, .imm = nigh_fi_imm(data), .context = context));
+    return nigh_fi_send_one(ep, buf, len,
+                            WHAT(.peer = dest, .imm = nigh_fi_imm(data), .context = context, .desc = &desc));
 }
 
 static ssize_t injectdata(struct fid_ep *ep, const void *buf, size_t len, uint64_t data, fi_addr_t dest)

@@ -156,6 +156,27 @@ static int insert(struct nigh_fi_mr *mr)
     return 0;
 }
 
+/* Device memory, as the host says or, where it need not, as the driver does. */
+static int find_device(struct nigh_fi_mr *mr, const struct fi_mr_attr *attr)
+{
+    bool told = attr->iface == FI_HMEM_CUDA;
+    int rc = told || mr->domain->detects ? nigh_fi_device_of(mr->domain, mr->base, &mr->device) : 0;
+
+    if (rc || !mr->device)
+        return rc;
+    if (told && mr->device->ordinal != attr->device.cuda) {
+        nigh_fi_log(NIGH_FI_INFO, "memory at %p was registered as of CUDA device %d and is of device %d",
+                    mr->base, attr->device.cuda, mr->device->ordinal);
+        return -FI_EINVAL;
+    }
+    if (!mr->flags)
+        return 0;
+    nigh_fi_log(NIGH_FI_INFO,
+                "device memory cannot be registered for remote access: peers write and read what the "
+                "CPU can reach");
+    return -FI_EOPNOTSUPP;
+}
+
 static int regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t flags, struct fid_mr **out)
 {
     struct nigh_fi_domain *domain = (struct nigh_fi_domain *)(void *)fid;
@@ -166,7 +187,7 @@ static int regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t flag
         return -FI_EINVAL;
     if (flags & ~(uint64_t)(FI_RMA_EVENT | FI_HMEM_HOST_ALLOC | FI_HMEM_DEVICE_ONLY))
         return -FI_EBADFLAGS;
-    if (attr->iface != FI_HMEM_SYSTEM)
+    if (attr->iface != FI_HMEM_SYSTEM && (attr->iface != FI_HMEM_CUDA || !domain->cuda))
         return -FI_ENOSYS;
     if (attr->requested_key & NIGH_KEY_CHOSEN)
         return -FI_EKEYREJECTED;
@@ -184,7 +205,9 @@ static int regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t flag
     mr->fid.mem_desc = mr;
     mr->fid.key = attr->requested_key;
     nigh_fi_lock(domain);
-    rc = insert(mr);
+    rc = find_device(mr, attr);
+    if (!rc)
+        rc = insert(mr);
     nigh_fi_unlock(domain);
     if (rc) {
         free(mr);

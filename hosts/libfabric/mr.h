@@ -20,6 +20,7 @@ struct nigh_fi_mr {
     size_t bytes;
     uint32_t flags; /* NIGH_REMOTE_*; 0: for this process only, and nigh is not told */
     struct nigh_fi_mr_part *parts;
+    struct nigh_fi_device *device; /* NULL: memory of the host */
 };
 
 #endif

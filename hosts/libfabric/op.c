@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* hosts/libfabric/op.c - see op.h. */
-#include "hosts/libfabric/op.h"
+#include "hosts/libfabric/stage.h"
 
 #include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 
 int nigh_fi_ops_create(struct nigh_fi_ops *ops)
@@ -20,7 +19,9 @@ int nigh_fi_ops_create(struct nigh_fi_ops *ops)
 void nigh_fi_ops_destroy(struct nigh_fi_ops *ops)
 {
     for (size_t at = 0; at < ops->used; at += sizeof(struct nigh_fi_op))
-        free(((struct nigh_fi_op *)(void *)(ops->base + at))->bounce);
+        /* Blocks have gone with their endpoint. */
+        if (!((struct nigh_fi_op *)(void *)(ops->base + at))->block)
+            free(((struct nigh_fi_op *)(void *)(ops->base + at))->copy);
     munmap(ops->base, ops->span);
 }
 
@@ -42,8 +43,12 @@ struct nigh_fi_op *nigh_fi_op_take(struct nigh_fi_ops *ops, void *context)
 
 void nigh_fi_op_give(struct nigh_fi_ops *ops, struct nigh_fi_op *op)
 {
-    free(op->bounce);
-    op->bounce = NULL;
+    if (op->block)
+        nigh_fi_block_put(op->block);
+    else
+        free(op->copy);
+    op->copy = NULL;
+    op->block = NULL;
     op->live = false;
     op->next = ops->free;
     ops->free = op;
@@ -69,29 +74,4 @@ size_t nigh_fi_iov_bytes(const struct iovec *iov, size_t count)
     for (size_t i = 0; i < count; i++)
         bytes += iov[i].iov_len;
     return bytes;
-}
-
-void nigh_fi_gather(void *to, const struct iovec *iov, size_t count)
-{
-    char *at = to;
-
-    for (size_t i = 0; i < count; i++) {
-        if (iov[i].iov_len)
-            memcpy(at, iov[i].iov_base, iov[i].iov_len);
-        at += iov[i].iov_len;
-    }
-}
-
-void nigh_fi_scatter(const struct iovec *iov, size_t count, const void *from, size_t bytes)
-{
-    const char *at = from;
-
-    for (size_t i = 0; i < count && bytes; i++) {
-        size_t take = iov[i].iov_len < bytes ? iov[i].iov_len : bytes;
-
-        if (take)
-            memcpy(iov[i].iov_base, at, take);
-        at += take;
-        bytes -= take;
-    }
 }

@@ -18,10 +18,13 @@ struct nigh_fi_op {
     bool hidden;             /* no completion in the queue unless it fails */
     bool mute;               /* not even then */
     bool live;
-    bool scatter;  /* `bounce` goes to `iov` when it is there */
-    uint8_t count; /* of `iov` */
-    void *bounce;  /* freed with the record */
+    bool scatter; /* what comes goes on to `iov` */
+    bool on_device;
+    uint8_t count;               /* of `iov` */
+    void *copy;                  /* staging memory, freed with the record: see stage.h */
+    struct nigh_fi_block *block; /* that `copy` is of; NULL: of malloc() */
     struct iovec iov[NIGH_FI_IOV];
+    struct nigh_fi_device *on[NIGH_FI_IOV]; /* NULL: memory of the host */
 };
 
 /* The table's address space is reserved, its memory taken as used. -FI_ENOMEM. */
@@ -42,7 +45,5 @@ static inline bool nigh_fi_op_is(const struct nigh_fi_ops *ops, uint64_t context
 }
 
 size_t nigh_fi_iov_bytes(const struct iovec *iov, size_t count);
-void nigh_fi_gather(void *to, const struct iovec *iov, size_t count);
-void nigh_fi_scatter(const struct iovec *iov, size_t count, const void *from, size_t bytes);
 
 #endif

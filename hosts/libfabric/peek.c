@@ -4,6 +4,7 @@
 #include "hosts/libfabric/complete.h"
 #include "hosts/libfabric/peer.h"
 #include "hosts/libfabric/post.h"
+#include "hosts/libfabric/stage.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -121,33 +122,25 @@ static ssize_t claim(struct nigh_fi_ep *ep, const struct nigh_fi_what *what, con
     struct nigh_fi_claimed **link = find(ep, what->context), *claimed = *link;
     bool away = flags & FI_DISCARD;
     struct nigh_fi_op *op = NULL;
+    struct nigh_fi_parts parts;
     struct nigh_recv recv = {
-        .size = sizeof(recv),
-        .buffer = count && !away ? iov->iov_base : NULL,
-        .bytes = count && !away ? nigh_fi_iov_bytes(iov, count) : 0,
-        .context = (uintptr_t)what->context,
-        .tclass = what->tclass,
-    };
+        .size = sizeof(recv), .context = (uintptr_t)what->context, .tclass = what->tclass};
     int rc;
 
     if (!claimed)
         return -FI_EINVAL;
-    if (away || count > 1) {
+    rc = nigh_fi_parts_find(ep, iov, what->desc, away ? 0 : count, &parts);
+    if (rc)
+        return rc;
+    if (away || parts.count > 1 || parts.on_device) {
         op = nigh_fi_op_take(&ep->domain->ops, what->context);
         if (!op)
             return -FI_EAGAIN;
         recv.context = (uintptr_t)op;
     }
-    if (op && !away) {
-        recv.buffer = op->bounce = malloc(recv.bytes ? recv.bytes : 1);
-        op->scatter = true;
-        op->count = (uint8_t)count;
-        for (size_t i = 0; i < count; i++)
-            op->iov[i] = iov[i];
-    }
-    if (op && !away && !op->bounce)
-        rc = -FI_EAGAIN;
-    else
+    if (!away)
+        rc = nigh_fi_recv_place(ep, op, &parts, &recv);
+    if (!rc)
         rc = away ? take_away(ep, claimed->message, what, op)
                   : ep->nigh->claim(ep->context, claimed->message, &recv);
     if (rc) {

@@ -2,9 +2,7 @@
 /* hosts/libfabric/post.c - sends and receives that are not of the common kind: vectors, flags, results that are counted
  * but not shown. */
 #include "hosts/libfabric/post.h"
-#include "hosts/libfabric/op.h"
-
-#include <stdlib.h>
+#include "hosts/libfabric/stage.h"
 
 /* ---- sends --------------------------------------------------------------------------------------------- */
 
@@ -22,41 +20,62 @@ static ssize_t post_send(struct nigh_fi_ep *ep, const struct nigh_fi_what *what,
     return peer ? ep->nigh->post_send(peer, send) : rc;
 }
 
-/* A vector is copied together; small ones need no memory that outlives the call. */
-static ssize_t send_vector(struct nigh_fi_ep *ep, const struct nigh_fi_what *what, const struct iovec *iov,
-                           size_t count, struct nigh_send *send, struct nigh_fi_op *op)
+/* What has to wait for its receiver anyway is read where it lies, if that is for a device, too. */
+static ssize_t post_lend(struct nigh_fi_ep *ep, const struct nigh_fi_what *what, const struct nigh_send *send)
 {
-    char small[NIGH_INJECT_BYTES];
-    ssize_t rc;
+    struct nigh_lend lend = {
+        .size = sizeof(lend),
+        .buffer = send->buffer,
+        .bytes = send->bytes,
+        .tag = send->tag,
+        .imm = send->imm,
+        .context = send->context,
+        .tclass = send->tclass,
+    };
+    int rc;
+    struct nigh_endpoint *peer = nigh_fi_peer_or(ep, what->peer, &rc);
 
-    if (send->bytes <= sizeof(small)) {
-        nigh_fi_gather(small, iov, count);
-        send->buffer = small;
-        send->flags |= NIGH_INJECT;
-        return post_send(ep, what, send);
-    }
-    op->bounce = malloc(send->bytes);
-    if (!op->bounce)
-        return -FI_EAGAIN;
-    nigh_fi_gather(op->bounce, iov, count);
-    send->buffer = op->bounce;
-    send->flags &= ~NIGH_SILENT; /* the copy is freed when it completes */
-    rc = post_send(ep, what, send);
-    return rc;
+    return peer ? ep->nigh->post_lend(peer, &lend) : rc;
 }
 
-static ssize_t send_locked(struct nigh_fi_ep *ep, const struct nigh_fi_what *what, const struct iovec *iov,
-                           size_t count, uint64_t flags)
+/* What nigh cannot take as it lies is copied together; a little of it needs no memory that outlives the call. */
+static ssize_t send_copy(struct nigh_fi_ep *ep, const struct nigh_fi_what *what,
+                         const struct nigh_fi_parts *parts, struct nigh_send *send, struct nigh_fi_op *op)
+{
+    char small[NIGH_INJECT_BYTES];
+    int rc;
+
+    if (send->bytes <= sizeof(small)) {
+        rc = nigh_fi_gather(small, parts);
+        send->buffer = small;
+        send->flags |= NIGH_INJECT;
+        return rc ? rc : post_send(ep, what, send);
+    }
+    if (send->flags & NIGH_INJECT)
+        return -FI_EMSGSIZE;
+    rc = nigh_fi_copy_room(ep, op, parts, send->bytes);
+    if (!rc)
+        rc = nigh_fi_gather(op->copy, parts);
+    if (rc)
+        return rc;
+    send->buffer = op->copy;
+    send->flags &= ~NIGH_SILENT; /* the copy is freed when it completes */
+    return op->block ? post_lend(ep, what, send) : post_send(ep, what, send);
+}
+
+static ssize_t send_locked(struct nigh_fi_ep *ep, const struct nigh_fi_what *what,
+                           const struct nigh_fi_parts *parts, uint64_t flags)
 {
     bool hidden = what->bare || is_hidden(ep->tx_selective, flags) || !ep->tx_cq;
-    uint64_t bytes = nigh_fi_iov_bytes(iov, count);
-    bool big = count > 1 && bytes > NIGH_INJECT_BYTES, recorded = big || (hidden && ep->tx_counted);
+    uint64_t bytes = nigh_fi_iov_bytes(parts->iov, parts->count);
+    bool copied = parts->count > 1 || parts->on_device;
+    bool recorded = (copied && bytes > NIGH_INJECT_BYTES) || (hidden && ep->tx_counted);
     struct nigh_fi_op *op = recorded ? nigh_fi_op_take(&ep->domain->ops, what->context) : NULL;
     struct nigh_send send = {
         .size = sizeof(send),
         .flags = (hidden && !recorded ? NIGH_SILENT : 0) | (flags & FI_MATCH_COMPLETE ? NIGH_SYNC : 0) |
                  (flags & FI_INJECT ? NIGH_INJECT : 0),
-        .buffer = count == 1 ? iov->iov_base : NULL,
+        .buffer = parts->count == 1 ? parts->iov->iov_base : NULL,
         .bytes = bytes,
         .tag = what->tag,
         .imm = what->imm,
@@ -69,7 +88,7 @@ static ssize_t send_locked(struct nigh_fi_ep *ep, const struct nigh_fi_what *wha
         return -FI_EAGAIN;
     if (op)
         op->hidden = hidden;
-    rc = count > 1 ? send_vector(ep, what, iov, count, &send, op) : post_send(ep, what, &send);
+    rc = copied ? send_copy(ep, what, parts, &send, op) : post_send(ep, what, &send);
     if (rc && op)
         nigh_fi_op_give(&ep->domain->ops, op);
     return rc;
@@ -78,20 +97,44 @@ static ssize_t send_locked(struct nigh_fi_ep *ep, const struct nigh_fi_what *wha
 ssize_t nigh_fi_send_any(struct nigh_fi_ep *ep, const struct nigh_fi_what *what, const struct iovec *iov,
                          size_t count, uint64_t flags)
 {
+    struct nigh_fi_parts parts;
     ssize_t rc;
 
     if (count > NIGH_FI_IOV)
         return -FI_EINVAL;
     nigh_fi_lock(ep->domain);
-    rc = send_locked(ep, what, iov, count, flags);
+    rc = nigh_fi_parts_find(ep, iov, what->desc, count, &parts);
+    if (!rc)
+        rc = send_locked(ep, what, &parts, flags);
     nigh_fi_unlock(ep->domain);
     return rc;
 }
 
 /* ---- receives ------------------------------------------------------------------------------------------ */
 
-static ssize_t recv_locked(struct nigh_fi_ep *ep, const struct nigh_fi_what *what, const struct iovec *iov,
-                           size_t count, uint64_t flags)
+int nigh_fi_recv_place(struct nigh_fi_ep *ep, struct nigh_fi_op *op, const struct nigh_fi_parts *parts,
+                       struct nigh_recv *recv)
+{
+    bool multi = recv->flags & NIGH_MULTI;
+    int rc = 0;
+
+    recv->bytes = nigh_fi_iov_bytes(parts->iov, parts->count);
+    recv->buffer = parts->count ? parts->iov->iov_base : NULL;
+    if (parts->count < 2 && !parts->on_device)
+        return 0;
+    nigh_fi_copy_for(op, parts);
+    if (parts->on_device && !multi) {
+        recv->flags |= NIGH_IN_PLACE;
+        recv->buffer = NULL;
+        return 0;
+    }
+    rc = nigh_fi_copy_room(ep, op, parts, recv->bytes);
+    recv->buffer = op->copy;
+    return rc;
+}
+
+static ssize_t recv_locked(struct nigh_fi_ep *ep, const struct nigh_fi_what *what,
+                           const struct nigh_fi_parts *parts, uint64_t flags)
 {
     bool hidden = is_hidden(ep->rx_selective, flags), multi = flags & FI_MULTI_RECV;
     struct nigh_fi_op *op = NULL;
@@ -99,8 +142,6 @@ static ssize_t recv_locked(struct nigh_fi_ep *ep, const struct nigh_fi_what *wha
     struct nigh_recv recv = {
         .size = sizeof(recv),
         .flags = multi ? NIGH_MULTI : 0,
-        .buffer = count ? iov->iov_base : NULL,
-        .bytes = nigh_fi_iov_bytes(iov, count),
         .tag = what->tag,
         .ignore = what->ignore,
         .context = (uintptr_t)what->context,
@@ -111,23 +152,18 @@ static ssize_t recv_locked(struct nigh_fi_ep *ep, const struct nigh_fi_what *wha
 
     if (rc)
         return rc;
-    if (multi && (hidden || count != 1))
+    if (multi && (hidden || parts->count != 1))
         return -FI_EINVAL;
-    if (hidden || count > 1) {
+    if (hidden || parts->count > 1 || parts->on_device) {
         op = nigh_fi_op_take(&ep->domain->ops, what->context);
         if (!op)
             return -FI_EAGAIN;
         op->hidden = hidden;
         recv.context = (uintptr_t)op;
     }
-    if (count > 1) {
-        recv.buffer = op->bounce = malloc(recv.bytes ? recv.bytes : 1);
-        op->scatter = true;
-        op->count = (uint8_t)count;
-        for (size_t i = 0; i < count; i++)
-            op->iov[i] = iov[i];
-    }
-    rc = count > 1 && !op->bounce ? -FI_EAGAIN : ep->nigh->post_recv(ep->context, from, &recv);
+    rc = nigh_fi_recv_place(ep, op, parts, &recv);
+    if (!rc)
+        rc = ep->nigh->post_recv(ep->context, from, &recv);
     if (rc && op)
         nigh_fi_op_give(&ep->domain->ops, op);
     return rc;
@@ -136,12 +172,15 @@ static ssize_t recv_locked(struct nigh_fi_ep *ep, const struct nigh_fi_what *wha
 ssize_t nigh_fi_recv_any(struct nigh_fi_ep *ep, const struct nigh_fi_what *what, const struct iovec *iov,
                          size_t count, uint64_t flags)
 {
+    struct nigh_fi_parts parts;
     ssize_t rc;
 
     if (count > NIGH_FI_IOV)
         return -FI_EINVAL;
     nigh_fi_lock(ep->domain);
-    rc = recv_locked(ep, what, iov, count, flags);
+    rc = nigh_fi_parts_find(ep, iov, what->desc, count, &parts);
+    if (!rc)
+        rc = recv_locked(ep, what, &parts, flags);
     nigh_fi_unlock(ep->domain);
     return rc;
 }

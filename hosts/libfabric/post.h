@@ -15,6 +15,7 @@ struct nigh_fi_what {
     uint64_t tag, ignore; /* receives: bits not compared */
     uint64_t imm;
     void *context;
+    void *const *desc; /* of the memory, one a part; or NULL */
     uint32_t tclass;
     bool bare; /* fi_inject() and its kin: nobody hears of it unless it fails */
 };
@@ -93,7 +94,7 @@ static inline ssize_t nigh_fi_inject_one(struct fid_ep *fid, const void *buf, si
 
     if (NIGH_FI_UNLIKELY(len > NIGH_INJECT_BYTES))
         return -FI_EMSGSIZE;
-    if (NIGH_FI_UNLIKELY(ep->tx_counted))
+    if (NIGH_FI_UNLIKELY(ep->inject_record))
         return nigh_fi_send_any(
             ep,
             &(struct nigh_fi_what){

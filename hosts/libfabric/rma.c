@@ -4,13 +4,12 @@
 #include "hosts/libfabric/op.h"
 #include "hosts/libfabric/peer.h"
 #include "hosts/libfabric/refuse.h"
-
-#include <stdlib.h>
-#include <string.h>
+#include "hosts/libfabric/stage.h"
 
 /* One operation, however it was called. */
 struct call {
     const struct iovec *iov;
+    void *const *desc;
     size_t count;
     fi_addr_t peer;
     uint64_t offset, key;
@@ -31,25 +30,24 @@ static int post(struct nigh_fi_ep *ep, const struct call *call, const struct nig
     return call->read ? ep->nigh->post_get(peer, rma) : ep->nigh->post_put(peer, rma);
 }
 
-/* Memory of our own that stands for the host's: of vectors, and where the host may reuse its own at once. */
-static int use_copy(struct nigh_fi_op *op, const struct call *call, struct nigh_rma *rma)
+/* Memory of our own that stands for the host's: of vectors, of devices, and where the host may reuse its own at once. */
+static int use_copy(struct nigh_fi_ep *ep, struct nigh_fi_op *op, const struct call *call,
+                    const struct nigh_fi_parts *parts, struct nigh_rma *rma)
 {
-    rma->buffer = op->bounce = malloc(rma->bytes ? rma->bytes : 1);
-    if (!op->bounce)
-        return -FI_EAGAIN;
-    if (!call->read) {
-        nigh_fi_gather(op->bounce, call->iov, call->count);
-        return 0;
-    }
-    op->scatter = true;
-    op->count = (uint8_t)call->count;
-    memcpy(op->iov, call->iov, call->count * sizeof(*call->iov));
+    int rc = nigh_fi_copy_room(ep, op, parts, rma->bytes);
+
+    rma->buffer = op->copy;
+    if (rc)
+        return rc;
+    if (!call->read)
+        return nigh_fi_gather(op->copy, parts);
+    nigh_fi_copy_for(op, parts);
     return 0;
 }
 
-static int issue(struct nigh_fi_ep *ep, const struct call *call)
+static int issue(struct nigh_fi_ep *ep, const struct call *call, const struct nigh_fi_parts *parts)
 {
-    bool copied = call->count > 1 || call->flags & FI_INJECT;
+    bool copied = call->count > 1 || call->flags & FI_INJECT || parts->on_device;
     bool hidden = call->bare || !ep->tx_cq || (ep->tx_selective && !(call->flags & FI_COMPLETION));
     bool counted = ep->cntr[call->read ? NIGH_FI_READS : NIGH_FI_WRITES] != NULL;
     bool recorded = copied || (hidden && counted), noted = call->flags & FI_REMOTE_CQ_DATA;
@@ -69,7 +67,7 @@ static int issue(struct nigh_fi_ep *ep, const struct call *call)
     if (op)
         op->hidden = hidden;
     if (!rc && copied)
-        rc = use_copy(op, call, &rma);
+        rc = use_copy(ep, op, call, parts, &rma);
     if (!rc)
         rc = post(ep, call, &rma);
     if (rc && op)
@@ -80,6 +78,7 @@ static int issue(struct nigh_fi_ep *ep, const struct call *call)
 static ssize_t run(struct fid_ep *fid, const struct call *call)
 {
     struct nigh_fi_ep *ep = NIGH_FI_EP(fid);
+    struct nigh_fi_parts parts;
     int rc;
 
     if (call->count > NIGH_FI_IOV)
@@ -87,7 +86,9 @@ static ssize_t run(struct fid_ep *fid, const struct call *call)
     if (call->flags & FI_INJECT && nigh_fi_iov_bytes(call->iov, call->count) > NIGH_INJECT_BYTES)
         return -FI_EINVAL;
     nigh_fi_lock(ep->domain);
-    rc = issue(ep, call);
+    rc = nigh_fi_parts_find(ep, call->iov, call->desc, call->count, &parts);
+    if (!rc)
+        rc = issue(ep, call, &parts);
     nigh_fi_unlock(ep->domain);
     return rc;
 }
@@ -97,8 +98,7 @@ static ssize_t run(struct fid_ep *fid, const struct call *call)
 static ssize_t readv_(struct fid_ep *ep, const struct iovec *iov, void **desc, size_t count, fi_addr_t src,
                       uint64_t addr, uint64_t key, void *context)
 {
-    (void)desc;
-    return run(ep, &(struct call){iov, count, src, addr, key, 0, context,
+    return run(ep, &(struct call){iov, desc, count, src, addr, key, 0, context,
                                   NIGH_FI_EP(ep)->tx_op_flags & ~FI_INJECT, true, false});
 }
 
@@ -112,17 +112,16 @@ static ssize_t readmsg(struct fid_ep *ep, const struct fi_msg_rma *msg, uint64_t
 {
     if (msg->rma_iov_count != 1)
         return -FI_EINVAL;
-    return run(ep,
-               &(struct call){msg->msg_iov, msg->iov_count, msg->addr, msg->rma_iov->addr, msg->rma_iov->key,
-                              0, msg->context, flags & ~(FI_INJECT | FI_REMOTE_CQ_DATA), true, false});
+    return run(ep, &(struct call){msg->msg_iov, msg->desc, msg->iov_count, msg->addr, msg->rma_iov->addr,
+                                  msg->rma_iov->key, 0, msg->context,
+                                  flags & ~(FI_INJECT | FI_REMOTE_CQ_DATA), true, false});
 }
 
 static ssize_t writev_(struct fid_ep *ep, const struct iovec *iov, void **desc, size_t count, fi_addr_t dest,
                        uint64_t addr, uint64_t key, void *context)
 {
-    (void)desc;
-    return run(ep, &(struct call){iov, count, dest, addr, key, 0, context, NIGH_FI_EP(ep)->tx_op_flags, false,
-                                  false});
+    return run(ep, &(struct call){iov, desc, count, dest, addr, key, 0, context, NIGH_FI_EP(ep)->tx_op_flags,
+                                  false, false});
 }
 
 static ssize_t write_(struct fid_ep *ep, const void *buf, size_t len, void *desc, fi_addr_t dest,
@@ -135,28 +134,27 @@ static ssize_t writemsg(struct fid_ep *ep, const struct fi_msg_rma *msg, uint64_
 {
     if (msg->rma_iov_count != 1)
         return -FI_EINVAL;
-    return run(ep, &(struct call){msg->msg_iov, msg->iov_count, msg->addr, msg->rma_iov->addr,
+    return run(ep, &(struct call){msg->msg_iov, msg->desc, msg->iov_count, msg->addr, msg->rma_iov->addr,
                                   msg->rma_iov->key, msg->data, msg->context, flags, false, false});
 }
 
 static ssize_t inject(struct fid_ep *ep, const void *buf, size_t len, fi_addr_t dest, uint64_t addr,
                       uint64_t key)
 {
-    return run(ep, &(struct call){ONE(buf, len), 1, dest, addr, key, 0, NULL, FI_INJECT, false, true});
+    return run(ep, &(struct call){ONE(buf, len), NULL, 1, dest, addr, key, 0, NULL, FI_INJECT, false, true});
 }
 
 static ssize_t writedata(struct fid_ep *ep, const void *buf, size_t len, void *desc, uint64_t data,
                          fi_addr_t dest, uint64_t addr, uint64_t key, void *context)
 {
-    (void)desc;
-    return run(ep, &(struct call){ONE(buf, len), 1, dest, addr, key, data, context,
+    return run(ep, &(struct call){ONE(buf, len), &desc, 1, dest, addr, key, data, context,
                                   NIGH_FI_EP(ep)->tx_op_flags | FI_REMOTE_CQ_DATA, false, false});
 }
 
 static ssize_t injectdata(struct fid_ep *fid, const void *buf, size_t len, uint64_t data, fi_addr_t dest,
                           uint64_t addr, uint64_t key)
 {
-    return run(fid, &(struct call){ONE(buf, len), 1, dest, addr, key, data, NULL,
+    return run(fid, &(struct call){ONE(buf, len), NULL, 1, dest, addr, key, data, NULL,
                                    FI_INJECT | FI_REMOTE_CQ_DATA, false, true});
 }
 

@@ -8,24 +8,22 @@
 static ssize_t recv(struct fid_ep *ep, void *buf, size_t len, void *desc, fi_addr_t src, uint64_t tag,
                     uint64_t ignore, void *context)
 {
-    (void)desc;
-    return nigh_fi_recv_one(ep, buf, len,
-                            WHAT(.peer = src, .tag = tag, .ignore = ignore, .context = context));
+    return nigh_fi_recv_one(
+        ep, buf, len, WHAT(.peer = src, .tag = tag, .ignore = ignore, .context = context, .desc = &desc));
 }
 
 static ssize_t recvv(struct fid_ep *ep, const struct iovec *iov, void **desc, size_t count, fi_addr_t src,
                      uint64_t tag, uint64_t ignore, void *context)
 {
-    (void)desc;
     return nigh_fi_recv_any(NIGH_FI_EP(ep),
-                            WHAT(.peer = src, .tag = tag, .ignore = ignore, .context = context), iov, count,
-                            NIGH_FI_EP(ep)->rx_op_flags);
+                            WHAT(.peer = src, .tag = tag, .ignore = ignore, .context = context, .desc = desc),
+                            iov, count, NIGH_FI_EP(ep)->rx_op_flags);
 }
 
 static ssize_t recvmsg(struct fid_ep *ep, const struct fi_msg_tagged *msg, uint64_t flags)
 {
-    const struct nigh_fi_what *what =
-        WHAT(.peer = msg->addr, .tag = msg->tag, .ignore = msg->ignore, .context = msg->context);
+    const struct nigh_fi_what *what = WHAT(.peer = msg->addr, .tag = msg->tag, .ignore = msg->ignore,
+                                           .context = msg->context, .desc = msg->desc);
 
     if (flags & FI_PEEK)
         return nigh_fi_peek(NIGH_FI_EP(ep), what, flags);
@@ -37,25 +35,24 @@ static ssize_t recvmsg(struct fid_ep *ep, const struct fi_msg_tagged *msg, uint6
 static ssize_t send(struct fid_ep *ep, const void *buf, size_t len, void *desc, fi_addr_t dest, uint64_t tag,
                     void *context)
 {
-    (void)desc;
-    return nigh_fi_send_one(ep, buf, len, WHAT(.peer = dest, .tag = tag, .context = context));
+    return nigh_fi_send_one(ep, buf, len, WHAT(.peer = dest, .tag = tag, .context = context, .desc = &desc));
 }
 
 static ssize_t sendv(struct fid_ep *ep, const struct iovec *iov, void **desc, size_t count, fi_addr_t dest,
                      uint64_t tag, void *context)
 {
-    (void)desc;
-    return nigh_fi_send_any(NIGH_FI_EP(ep), WHAT(.peer = dest, .tag = tag, .context = context), iov, count,
-                            NIGH_FI_EP(ep)->tx_op_flags);
+    return nigh_fi_send_any(NIGH_FI_EP(ep), WHAT(.peer = dest, .tag = tag, .context = context, .desc = desc),
+                            iov, count, NIGH_FI_EP(ep)->tx_op_flags);
 }
 
 static ssize_t sendmsg(struct fid_ep *ep, const struct fi_msg_tagged *msg, uint64_t flags)
 {
     uint64_t imm = flags & FI_REMOTE_CQ_DATA ? nigh_fi_imm(msg->data) : 0;
 
-    return nigh_fi_send_any(NIGH_FI_EP(ep),
-                            WHAT(.peer = msg->addr, .tag = msg->tag, .imm = imm, .context = msg->context),
-                            msg->msg_iov, msg->iov_count, flags);
+    return nigh_fi_send_any(
+        NIGH_FI_EP(ep),
+        WHAT(.peer = msg->addr, .tag = msg->tag, .imm = imm, .context = msg->context, .desc = msg->desc),
+        msg->msg_iov, msg->iov_count, flags);
 }
 
 static ssize_t inject(struct fid_ep *ep, const void *buf, size_t len, fi_addr_t dest, uint64_t tag)
@@ -66,9 +63,9 @@ static ssize_t inject(struct fid_ep *ep, const void *buf, size_t len, fi_addr_t 
 static ssize_t senddata(struct fid_ep *ep, const void *buf, size_t len, void *desc, uint64_t data,
                         fi_addr_t dest, uint64_t tag, void *context)
 {
-    (void)desc;
-    return nigh_fi_send_one(ep, buf, len,
-                            WHAT(.peer = dest, .tag = tag, .imm = nigh_fi_imm(data), .context = context));
+    return nigh_fi_send_one(
+        ep, buf, len,
+        WHAT(.peer = dest, .tag = tag, .imm = nigh_fi_imm(data), .context = context, .desc = &desc));
 }
 
 static ssize_t injectdata(struct fid_ep *ep, const void *buf, size_t len, uint64_t data, fi_addr_t dest,

@@ -119,6 +119,7 @@ static void ask(struct fi_lab *lab, const struct fi_wish *wish)
     hints->caps = wish->caps;
     hints->fabric_attr->prov_name = strdup("nigh");
     hints->domain_attr->threading = wish->threading ? wish->threading : FI_THREAD_DOMAIN;
+    hints->domain_attr->mr_mode = wish->mr_mode;
     hints->tx_attr->op_flags = wish->tx_op_flags;
     hints->rx_attr->op_flags = wish->rx_op_flags;
     FI_OK(fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, hints, &lab->info));

@@ -29,6 +29,7 @@ struct fi_wish {
     enum fi_threading threading;
     uint64_t selective; /* FI_SELECTIVE_COMPLETION */
     uint64_t tx_op_flags, rx_op_flags;
+    int mr_mode;
     bool apart;    /* sends and receives have a queue each */
     bool shared;   /* both endpoints have the same queue */
     bool counters; /* one for each kind */

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* hosts/libfabric/cuda.c - see cuda.h. */
+#include "hosts/libfabric/cuda.h"
+#include "hosts/libfabric/log.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <rdma/fi_errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+static struct nigh_cuda table;
+static bool usable;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static const struct {
+    const char *name;
+    size_t slot;
+} symbols[] = {
+    {"cuInit", offsetof(struct nigh_cuda, init)},
+    {"cuDeviceGetCount", offsetof(struct nigh_cuda, device_count)},
+    {"cuGetErrorName", offsetof(struct nigh_cuda, error_name)},
+    {"cuPointerGetAttributes", offsetof(struct nigh_cuda, pointer_attributes)},
+    {"cuPointerSetAttribute", offsetof(struct nigh_cuda, pointer_set)},
+    {"cuDevicePrimaryCtxRetain", offsetof(struct nigh_cuda, primary_retain)},
+    {"cuDevicePrimaryCtxRelease_v2", offsetof(struct nigh_cuda, primary_release)},
+    {"cuCtxPushCurrent_v2", offsetof(struct nigh_cuda, push)},
+    {"cuCtxPopCurrent_v2", offsetof(struct nigh_cuda, pop)},
+    {"cuStreamCreate", offsetof(struct nigh_cuda, stream_create)},
+    {"cuStreamDestroy_v2", offsetof(struct nigh_cuda, stream_destroy)},
+    {"cuStreamSynchronize", offsetof(struct nigh_cuda, stream_wait)},
+    {"cuMemcpyDtoHAsync_v2", offsetof(struct nigh_cuda, to_host)},
+    {"cuMemcpyHtoDAsync_v2", offsetof(struct nigh_cuda, to_device)},
+    {"cuMemHostRegister_v2", offsetof(struct nigh_cuda, pin)},
+    {"cuMemHostUnregister", offsetof(struct nigh_cuda, unpin)},
+};
+
+/* NULL, or what is wrong. */
+static const char *load(void)
+{
+    static char missing[96];
+    void *object = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+
+    if (!object)
+        return "there is no libcuda.so.1: no CUDA driver is installed";
+    for (size_t i = 0; i < sizeof(symbols) / sizeof(symbols[0]); i++) {
+        void *symbol = dlsym(object, symbols[i].name);
+
+        if (!symbol) {
+            snprintf(missing, sizeof(missing), "libcuda.so.1 has no %s: it is older than CUDA 11",
+                     symbols[i].name);
+            dlclose(object);
+            return missing;
+        }
+        memcpy((char *)&table + symbols[i].slot, &symbol, sizeof(symbol));
+    }
+    return NULL;
+}
+
+static const char *name_of(const struct nigh_cuda *cuda, int result)
+{
+    const char *name = NULL;
+
+    return cuda->error_name(result, &name) == 0 && name ? name : "unknown";
+}
+
+static const char *start(void)
+{
+    static char failed[96];
+    int count = 0, result = table.init(0);
+
+    if (!result)
+        result = table.device_count(&count);
+    if (result) {
+        snprintf(failed, sizeof(failed), "the CUDA driver does not start: %s (%d)", name_of(&table, result),
+                 result);
+        return failed;
+    }
+    return count > 0 ? NULL : "the CUDA driver has no device";
+}
+
+const struct nigh_cuda *nigh_cuda_open(const char **why)
+{
+    const char *wrong = NULL;
+
+    pthread_mutex_lock(&lock);
+    if (!usable) {
+        wrong = load();
+        if (!wrong)
+            wrong = start();
+        usable = !wrong;
+    }
+    pthread_mutex_unlock(&lock);
+    *why = wrong;
+    return wrong ? NULL : &table;
+}
+
+int nigh_cuda_check(const struct nigh_cuda *cuda, const char *call, int result)
+{
+    if (!result)
+        return 0;
+    nigh_fi_log(NIGH_FI_WARN, "CUDA: %s fails: %s (%d)", call, name_of(cuda, result), result);
+    return -FI_EIO;
+}

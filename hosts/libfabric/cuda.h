@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* hosts/libfabric/cuda.h - the CUDA driver's calls that are used here, taken from libcuda.so.1 when a host first asks for
+ * device memory. Nothing of CUDA is linked or included: these few types and numbers are its binary interface. */
+#ifndef NIGH_LIBFABRIC_CUDA_H
+#define NIGH_LIBFABRIC_CUDA_H
+
+#include <stddef.h>
+
+/* CUpointer_attribute, CUmemorytype, flags */
+#define NIGH_CUDA_CONTEXT      1
+#define NIGH_CUDA_MEMORY_TYPE  2
+#define NIGH_CUDA_SYNC_MEMOPS  6
+#define NIGH_CUDA_ORDINAL      9
+#define NIGH_CUDA_TYPE_HOST    1u
+#define NIGH_CUDA_TYPE_DEVICE  2u
+#define NIGH_CUDA_NON_BLOCKING 1u /* of a stream: it waits for no other */
+#define NIGH_CUDA_PORTABLE     1u /* of pinned memory: for all contexts */
+
+typedef unsigned long long nigh_cuda_ptr;
+
+/* All return a CUresult, 0 for success. */
+struct nigh_cuda {
+    int (*init)(unsigned flags);
+    int (*device_count)(int *count);
+    int (*error_name)(int error, const char **name);
+    int (*pointer_attributes)(unsigned count, int *attributes, void **values, nigh_cuda_ptr pointer);
+    int (*pointer_set)(const void *value, int attribute, nigh_cuda_ptr pointer);
+    int (*primary_retain)(void **context, int device);
+    int (*primary_release)(int device);
+    int (*push)(void *context);
+    int (*pop)(void **context);
+    int (*stream_create)(void **stream, unsigned flags);
+    int (*stream_destroy)(void *stream);
+    int (*stream_wait)(void *stream);
+    int (*to_host)(void *to, nigh_cuda_ptr from, size_t bytes, void *stream);
+    int (*to_device)(nigh_cuda_ptr to, const void *from, size_t bytes, void *stream);
+    int (*pin)(void *memory, size_t bytes, unsigned flags);
+    int (*unpin)(void *memory);
+};
+
+/* The driver's table, once it was found to be usable; it stays. NULL: *why says what is missing, and the next call looks
+ * again. Any thread. Calls into CUDA: not before a host asks for its memory. */
+const struct nigh_cuda *nigh_cuda_open(const char **why);
+
+/* Logs that `call` has failed and returns -FI_EIO; 0 for 0. */
+int nigh_cuda_check(const struct nigh_cuda *cuda, const char *call, int result);
+
+#endif

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* hosts/libfabric/device.h - memory of CUDA devices: whose a pointer is, and copies to and from it. */
+#ifndef NIGH_LIBFABRIC_DEVICE_H
+#define NIGH_LIBFABRIC_DEVICE_H
+
+#include "hosts/libfabric/cuda.h"
+
+#include <stdbool.h>
+
+/* A CUDA context of this process and a stream of ours in it, of a domain. */
+struct nigh_fi_device {
+    struct nigh_fi_device *next;
+    const struct nigh_cuda *cuda;
+    void *context, *stream;
+    int ordinal;  /* of the CUDA device */
+    bool primary; /* the context is the device's own, and held by us */
+};
+
+struct nigh_fi_domain;
+
+/* Where `memory` lies: *out, NULL if the CPU may touch it. -FI_EIO: the driver fails, which was logged. The lock is held. */
+int nigh_fi_device_of(struct nigh_fi_domain *domain, const void *memory, struct nigh_fi_device **out);
+void nigh_fi_devices_close(struct nigh_fi_domain *domain);
+
+/*
+ * Copies, done on return. They run on a stream that waits for none of the host's: a kernel that waits for a message does
+ * not hold up its arrival, and what a host has its device write it must have finished before it sends, as ever.
+ * -FI_EIO: the driver fails, which was logged.
+ */
+int nigh_fi_device_read(struct nigh_fi_device *device, void *to, const void *from, size_t bytes);
+int nigh_fi_device_write(struct nigh_fi_device *device, void *to, const void *from, size_t bytes);
+
+/* Memory of the host that the device copies from and to at full speed. */
+int nigh_fi_device_pin(struct nigh_fi_device *device, void *memory, size_t bytes);
+void nigh_fi_device_unpin(struct nigh_fi_device *device, void *memory);
+
+#endif

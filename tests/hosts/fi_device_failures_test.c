@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Device memory where something is missing or fails: no driver, what is not asked for, each call of the driver once. */
+#include "tests/support/fi_device.h"
+
+#include <dlfcn.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { ROOM = 1 << 18 };
+
+static struct fi_lab lab;
+static struct device_buffer from, to;
+static char near[ROOM];
+
+#define TX (&lab.side[0])
+#define RX (&lab.side[1])
+
+static void open_lab(void)
+{
+    fi_lab_open(&lab, &(struct fi_wish){.caps = DEVICE_CAPS, .mr_mode = FI_MR_HMEM});
+}
+
+static void close_lab(void)
+{
+    device_close(&from);
+    device_close(&to);
+    fi_lab_close(&lab);
+    if (cuda->leaks())
+        fail_msg("%s", cuda->leaks());
+}
+
+static void open_buffers(void)
+{
+    device_open(&lab, &from, FAKE_PLAIN, ROOM, true);
+    device_open(&lab, &to, FAKE_PLAIN, ROOM, true);
+}
+
+/* ---- what is offered ----------------------------------------------------------------------------------- */
+
+/* What asking for `caps` gives; the capabilities, if it is granted. */
+static int ask(uint64_t caps, uint64_t *granted)
+{
+    struct fi_info *hints = fi_allocinfo(), *info = NULL;
+    int rc;
+
+    hints->caps = caps;
+    hints->domain_attr->mr_mode = FI_MR_HMEM;
+    rc = fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, hints, &info);
+    if (!rc)
+        *granted = info->caps;
+    fi_freeinfo(info);
+    fi_freeinfo(hints);
+    return rc;
+}
+
+static int alone = -1; /* how the process without a driver ended */
+static char alone_log[1 << 18];
+
+/* In a process of its own, and before this one has the fake. */
+static void run_alone(void)
+{
+    size_t used = 0;
+    int pipes[2];
+    ssize_t got;
+    pid_t child;
+
+    if (pipe(pipes))
+        abort();
+    child = fork();
+    if (!child) {
+        uint64_t granted = 0;
+
+        if (dlopen("libcuda.so.1", RTLD_NOW))
+            _exit(77);
+        dup2(pipes[1], STDERR_FILENO);
+        setenv("FI_LOG_LEVEL", "info", 1);
+        _exit(ask(FI_MSG | FI_HMEM, &granted) == -FI_ENODATA && ask(FI_MSG, &granted) == 0 ? 0 : 1);
+    }
+    close(pipes[1]);
+    while ((got = read(pipes[0], alone_log + used, sizeof(alone_log) - 1 - used)) > 0)
+        used += (size_t)got;
+    close(pipes[0]);
+    waitpid(child, &alone, 0);
+}
+
+/* Its log says why. */
+static void without_a_driver(void **state)
+{
+    (void)state;
+    if (WIFEXITED(alone) && WEXITSTATUS(alone) == 77) {
+        print_message("skipped: this machine has a CUDA driver\n");
+        skip();
+    }
+    assert_int_equal(alone, 0);
+    if (!strstr(alone_log, "FI_HMEM is not offered: there is no libcuda.so.1"))
+        fail_msg("the log does not say why: %s", alone_log);
+}
+
+/* Who does not ask for device memory never meets the driver. */
+static void not_asked_for(void **state)
+{
+    uint64_t granted;
+    struct fid_mr *mr;
+    struct iovec iov = {near, 64};
+    struct fi_mr_attr attr = {.mr_iov = &iov, .iov_count = 1, .access = FI_SEND, .iface = FI_HMEM_CUDA};
+    int value = FI_HMEM_P2P_ENABLED;
+
+    (void)state;
+    FI_OK(ask(FI_MSG | FI_TAGGED, &granted));
+    assert_false(granted & FI_HMEM);
+    FI_OK(ask(0, &granted));
+    assert_false(granted & FI_HMEM);
+    fi_lab_open(&lab, &(struct fi_wish){0});
+    FI_GIVES(fi_mr_regattr(lab.domain, &attr, 0, &mr), -FI_ENOSYS);
+    FI_GIVES(fi_setopt(&TX->ep->fid, FI_OPT_ENDPOINT, FI_OPT_FI_HMEM_P2P, &value, sizeof(value)),
+             -FI_ENOPROTOOPT);
+    fi_lab_close(&lab);
+    assert_int_equal(cuda->calls(NULL), 0);
+}
+
+/* A driver that does not work is none, until it does. */
+static void driver_does_not_start(void **state)
+{
+    uint64_t granted;
+
+    (void)state;
+    cuda->set_broken(true);
+    FI_GIVES(ask(FI_MSG | FI_HMEM, &granted), -FI_ENODATA);
+    cuda->set_broken(false);
+    cuda->set_devices(0);
+    FI_GIVES(ask(FI_MSG | FI_HMEM, &granted), -FI_ENODATA);
+    cuda->set_devices(2);
+    FI_OK(ask(FI_MSG | FI_HMEM, &granted));
+    assert_true(granted & FI_HMEM);
+}
+
+static void options(void **state)
+{
+    enum { CUDA_API_PERMITTED = 10 }; /* FI_OPT_CUDA_API_PERMITTED, since libfabric 1.18 */
+    int value = FI_HMEM_P2P_REQUIRED;
+    size_t bytes = sizeof(value);
+    struct fid *ep;
+    bool yes = true, no = false;
+
+    (void)state;
+    open_lab();
+    ep = &TX->ep->fid;
+    FI_GIVES(fi_setopt(ep, FI_OPT_ENDPOINT, FI_OPT_FI_HMEM_P2P, &value, bytes), -FI_EOPNOTSUPP);
+    FI_OK(fi_getopt(ep, FI_OPT_ENDPOINT, FI_OPT_FI_HMEM_P2P, &value, &bytes));
+    assert_int_equal(value, FI_HMEM_P2P_ENABLED);
+    value = FI_HMEM_P2P_DISABLED;
+    FI_OK(fi_setopt(ep, FI_OPT_ENDPOINT, FI_OPT_FI_HMEM_P2P, &value, bytes));
+    value = 9;
+    FI_GIVES(fi_setopt(ep, FI_OPT_ENDPOINT, FI_OPT_FI_HMEM_P2P, &value, bytes), -FI_EINVAL);
+    FI_OK(fi_setopt(ep, FI_OPT_ENDPOINT, CUDA_API_PERMITTED, &yes, sizeof(yes)));
+    FI_GIVES(fi_setopt(ep, FI_OPT_ENDPOINT, CUDA_API_PERMITTED, &no, sizeof(no)), -FI_EOPNOTSUPP);
+    close_lab();
+}
+
+static int register_as(enum fi_hmem_iface iface, int device, uint64_t access)
+{
+    struct iovec iov = {from.at, 64};
+    struct fi_mr_attr attr = {.mr_iov = &iov,
+                              .iov_count = 1,
+                              .access = access,
+                              .iface = iface,
+                              .requested_key = 5,
+                              .device.cuda = device};
+    struct fid_mr *mr = NULL;
+    int rc = fi_mr_regattr(lab.domain, &attr, 0, &mr);
+
+    if (!rc)
+        FI_OK(fi_close(&mr->fid));
+    return rc;
+}
+
+static void registration(void **state)
+{
+    (void)state;
+    open_lab();
+    open_buffers();
+    FI_OK(register_as(FI_HMEM_CUDA, 1, FI_SEND));
+    FI_GIVES(register_as(FI_HMEM_CUDA, 0, FI_SEND), -FI_EINVAL);
+    FI_GIVES(register_as(FI_HMEM_CUDA, 1, FI_SEND | FI_REMOTE_READ), -FI_EOPNOTSUPP);
+    FI_GIVES(register_as(FI_HMEM_ROCR, 1, FI_SEND), -FI_ENOSYS);
+    close_lab();
+}
+
+/* ---- the heap is full ---------------------------------------------------------------------------------- */
+
+/* No more can be staged until others have gone; what can never be is told. */
+static void heap_is_full(void **state)
+{
+    int sent = 0;
+    ssize_t rc;
+
+    (void)state;
+    setenv("NIGH_HEAP", "4M", 1);
+    open_lab();
+    unsetenv("NIGH_HEAP");
+    device_open(&lab, &from, FAKE_PLAIN, 16 << 20, true);
+    device_open(&lab, &to, FAKE_PLAIN, ROOM, true);
+    FI_GIVES(fi_tsend(TX->ep, from.at, 16 << 20, from.desc, TX->peer, 1, &from), -FI_ENOMEM);
+    while ((rc = fi_tsend(TX->ep, from.at, ROOM, from.desc, TX->peer, 1, &from)) == 0 && sent < 100)
+        sent++;
+    FI_GIVES(rc, -FI_EAGAIN);
+    assert_in_range(sent, 4, 16);
+    FI_OK(fi_trecv(RX->ep, to.at, ROOM, to.desc, RX->peer, 1, 0, &to));
+    fi_await(&lab, RX->rx);
+    fi_await(&lab, TX->tx);
+    FI_OK(fi_tsend(TX->ep, from.at, ROOM, from.desc, TX->peer, 1, &from));
+    for (int i = 0; i < sent; i++) {
+        FI_OK(fi_trecv(RX->ep, to.at, ROOM, to.desc, RX->peer, 1, 0, &to));
+        fi_await(&lab, RX->rx);
+        fi_await(&lab, TX->tx);
+    }
+    close_lab();
+}
+
+/* ---- each call fails once ------------------------------------------------------------------------------ */
+
+/* A message there, one back, a read: 0, or what the first that failed said. The peer's half is undone. */
+static int exchange(void)
+{
+    static char region[ROOM];
+    struct fi_cq_tagged_entry entry;
+    struct fi_cq_err_entry error = {0};
+    struct fid_mr *mr;
+    ssize_t rc;
+
+    device_fill(&from, 0, ROOM, 5);
+    rc = fi_tsend(TX->ep, from.at, ROOM, from.desc, TX->peer, 1, &from);
+    if (rc)
+        return (int)-rc;
+    FI_OK(fi_trecv(RX->ep, to.at, ROOM, to.desc, RX->peer, 1, 0, &to));
+    fi_await(&lab, TX->tx);
+    while ((rc = fi_cq_read(RX->rx, &entry, 1)) == -FI_EAGAIN)
+        fi_pump(&lab);
+    if (rc == 1)
+        device_holds(&to, 0, ROOM, 5);
+    if (rc == -FI_EAVAIL && fi_cq_readerr(RX->rx, &error, 0) == 1) {
+        assert_ptr_equal(error.op_context, &to);
+        return error.err;
+    }
+    FI_OK(fi_mr_reg(lab.domain, region, ROOM, FI_REMOTE_READ, 0, 5, 0, &mr, NULL));
+    rc = -fi_read(TX->ep, to.at, ROOM, to.desc, TX->peer, 0, 5, &to);
+    while (!rc && (rc = fi_cq_read(TX->tx, &entry, 1)) == -FI_EAGAIN) {
+        fi_pump(&lab);
+        rc = 0;
+    }
+    if (rc == -FI_EAVAIL && fi_cq_readerr(TX->tx, &error, 0) == 1)
+        rc = error.err;
+    else if (rc == 1)
+        rc = 0;
+    FI_OK(fi_close(&mr->fid));
+    return (int)rc;
+}
+
+static int open_one(void)
+{
+    struct iovec iov;
+    struct fi_mr_attr attr = {.mr_iov = &iov,
+                              .iov_count = 1,
+                              .access = FI_SEND,
+                              .requested_key = 9,
+                              .iface = FI_HMEM_CUDA,
+                              .device.cuda = 1};
+    int rc;
+
+    from = (struct device_buffer){.at = cuda->alloc(FAKE_MAPPED, 1, ROOM), .bytes = ROOM};
+    iov = (struct iovec){from.at, ROOM};
+    rc = fi_mr_regattr(lab.domain, &attr, 0, &from.mr);
+    if (!rc)
+        from.desc = fi_mr_desc(from.mr);
+    return rc;
+}
+
+/* Registration either fails and leaves nothing, or does without. */
+static void registering_fails(void **state)
+{
+    static const char *const calls[] = {"cuPointerGetAttributes", "cuDevicePrimaryCtxRetain",
+                                        "cuCtxPushCurrent_v2", "cuStreamCreate", "cuCtxPopCurrent_v2"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+        open_lab();
+        cuda->fail_once(calls[i], 0);
+        FI_GIVES(open_one(), -FI_EIO);
+        device_close(&from);
+        FI_OK(open_one());
+        close_lab();
+    }
+    open_lab();
+    cuda->fail_once("cuPointerSetAttribute", 0);
+    FI_OK(open_one());
+    close_lab();
+}
+
+/* Whatever copies: the failure is told once, as an error of that operation, and the next one works. */
+static void copying_fails(void **state)
+{
+    static const struct {
+        const char *call;
+        unsigned after;
+    } points[] = {
+        {"cuCtxPushCurrent_v2", 1},  {"cuCtxPushCurrent_v2", 2},  {"cuCtxPopCurrent_v2", 1},
+        {"cuCtxPopCurrent_v2", 2},   {"cuMemcpyDtoHAsync_v2", 0}, {"cuMemcpyHtoDAsync_v2", 0},
+        {"cuMemcpyHtoDAsync_v2", 1}, {"cuStreamSynchronize", 0},  {"cuStreamSynchronize", 1},
+        {"cuStreamSynchronize", 2},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(points) / sizeof(points[0]); i++) {
+        open_lab();
+        open_buffers();
+        cuda->fail_once(points[i].call, points[i].after);
+        if (exchange() != FI_EIO)
+            fail_msg("%s fails after %u, and nobody is told", points[i].call, points[i].after);
+        assert_int_equal(exchange(), 0);
+        close_lab();
+    }
+}
+
+/* Without it copies are slower, not wrong; and whatever cannot be let go of cannot be helped. */
+static void pinning_fails(void **state)
+{
+    static const char *const calls[] = {"cuMemHostRegister_v2", "cuMemHostUnregister", "cuStreamDestroy_v2"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+        open_lab();
+        open_buffers();
+        cuda->fail_once(calls[i], 0);
+        assert_int_equal(exchange(), 0);
+        close_lab();
+    }
+}
+
+int main(void)
+{
+    static const struct CMUnitTest tests[] = {
+        cmocka_unit_test(without_a_driver),      cmocka_unit_test(not_asked_for),
+        cmocka_unit_test(driver_does_not_start), cmocka_unit_test(options),
+        cmocka_unit_test(registration),          cmocka_unit_test(heap_is_full),
+        cmocka_unit_test(registering_fails),     cmocka_unit_test(copying_fails),
+        cmocka_unit_test(pinning_fails),
+    };
+
+    fi_find();
+    run_alone();
+    device_find();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
