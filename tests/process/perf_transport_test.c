@@ -199,6 +199,32 @@ static void matching(void **state)
     measure("match --seconds 0.6", 6, A_FLOOR);
 }
 
+/* Circles of 2 and of 3, beside other work, and ranks that wait rightly: not one of those may be told otherwise. */
+static void deadlocks(void **state)
+{
+    int status;
+    char *text;
+
+    (void)state;
+    text = perf("NIGH_STALL=0.05", "deadlock --np 3 --seconds 0.3 --beside 2 --json -", &status);
+    assert_int_equal(status, 0);
+    assert_int_equal(rows_of(text, "deadlock"), 2);
+    assert_int_equal(rows_of(text, "deadlock-false"), 1);
+    assert_non_null(strstr(text, "\"ranks\":3"));
+    if (!strstr(text, "verdicts in ") || strstr(text, "verdicts in 0 ") || !strstr(text, "\"value\":0.0,"))
+        fail_msg("a false alarm, or nothing that could have been one, in: %s", text);
+    assert_int_equal(rows_in(text, NO_FLOOR), 3);
+    free(text);
+    text = perf("NIGH_STALL=0", "deadlock 2>&1", &status);
+    assert_int_equal(status, 1);
+    assert_non_null(strstr(text, "NIGH_STALL=0 libnigh looks for none"));
+    free(text);
+    text = perf("", "deadlock --beside -1 2>&1", &status);
+    assert_int_equal(status, 64);
+    assert_non_null(strstr(text, "not a number from 0"));
+    free(text);
+}
+
 /* Of an MPI alone, as nigh has no figures of its own there: without one it says so. */
 static void collectives(void **state)
 {
@@ -349,6 +375,7 @@ int main(void)
         cmocka_unit_test(jobs),
         cmocka_unit_test(matching),
         cmocka_unit_test(overlap),
+        cmocka_unit_test(deadlocks),
         cmocka_unit_test(collectives),
         cmocka_unit_test(more_ranks_than_two_look_on),
         cmocka_unit_test(a_wrong_byte_fails_the_run),

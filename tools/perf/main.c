@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* nigh-perf: how fast nigh is on this machine, next to what the machine allows and what others reach. */
+#include "tools/perf/beside.h"
 #include "tools/perf/clock.h"
 #include "tools/perf/cpus.h"
 #include "tools/perf/peers.h"
@@ -32,12 +33,23 @@ const struct perf_test nigh_perf_tests[] = {
     {"connect", "from open to all connected", perf_test_connect},
     {"match", "matching past many receives and messages", perf_test_match},
     {"overlap", "computing while a 4 MiB message goes", perf_test_overlap},
+    {"deadlock", "naming ranks that wait for each other; false alarms", perf_test_deadlock},
     {"collective", "barrier, allreduce and broadcast of the MPIs of --compare", perf_test_collective},
     {"tune", "races the ways to copy and writes the file that nigh reads", perf_test_tune},
     {NULL, NULL, NULL},
 };
 
-enum { KEY_COMPARE = 256, KEY_CPUS, KEY_JSON, KEY_LAYER, KEY_PATH, KEY_PLOT, KEY_STALE, KEY_TUNE_FILE };
+enum {
+    KEY_BESIDE = 256,
+    KEY_COMPARE,
+    KEY_CPUS,
+    KEY_JSON,
+    KEY_LAYER,
+    KEY_PATH,
+    KEY_PLOT,
+    KEY_STALE,
+    KEY_TUNE_FILE
+};
 
 static const struct argp_option options[] = {
     {"np", 'n', "N", 0, "Ranks (default 2)", 0},
@@ -48,6 +60,7 @@ static const struct argp_option options[] = {
      "lib: through libnigh, too (latency, rate, overlap); plugin: not (default)", 0},
     {"stale", KEY_STALE, NULL, 0, "Send the same untouched buffer for ever, as most benchmarks do", 0},
     {"cpus", KEY_CPUS, "LIST", 0, "CPUs of the ranks: 0,2 or 0-3 (default: one per core)", 0},
+    {"beside", KEY_BESIDE, "N", 0, "Run N busy loops beside the tests", 0},
     {"compare", KEY_COMPARE, "LIST", 0, "Measure these peers too, by name, or all", 0},
     {"json", KEY_JSON, "FILE", 0, "Write a JSON object a line (- is stdout, then without the table)", 0},
     {"plot", KEY_PLOT, "FILE.svg", 0, "Draw the rows over the message size", 0},
@@ -120,6 +133,16 @@ static void set_ranks(struct perf_options *o, const char *text, struct argp_stat
     o->ranks_given = true;
 }
 
+static void set_beside(struct perf_options *o, const char *text, struct argp_state *state)
+{
+    char *end;
+    long n = strtol(text, &end, 10);
+
+    if (*text == '\0' || *end != '\0' || n < 0 || n > PERF_BESIDE)
+        argp_error(state, "--beside=%s: not a number from 0 to %d", text, PERF_BESIDE);
+    o->beside = (uint32_t)n;
+}
+
 static void set_seconds(struct perf_options *o, const char *text, struct argp_state *state)
 {
     char *end;
@@ -185,6 +208,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         return 0;
     case KEY_CPUS:
         set_cpus(o, arg, state);
+        return 0;
+    case KEY_BESIDE:
+        set_beside(o, arg, state);
         return 0;
     case KEY_COMPARE:
         set_peers(o, arg, state);
@@ -314,8 +340,11 @@ int main(int argc, char **argv)
         rc = -EINVAL;
     }
     perf_clock_init();
+    if (rc == 0 && perf_job_reports())
+        rc = perf_beside_start(command.options.beside);
     for (size_t i = 0; rc == 0 && i < command.tests; i++)
         rc = command.test[i]->run(&run);
+    perf_beside_stop();
     wrote = finish(&run);
     free(run.rows);
     return rc == 0 && wrote == 0 ? 0 : 1;

@@ -25,6 +25,7 @@ struct perf_options {
     bool keep_cpus; /* nigh-run has placed the ranks, and --cpus does not say otherwise */
     const char *peers[PERF_PEERS];
     uint32_t peer_count;
+    uint32_t beside;       /* busy loops */
     const char *tune_file; /* where `tune` writes; NULL: where nigh looks */
 };
 
@@ -87,6 +88,7 @@ int perf_test_memory(struct perf_run *run);
 int perf_test_connect(struct perf_run *run);
 int perf_test_match(struct perf_run *run);
 int perf_test_overlap(struct perf_run *run);
+int perf_test_deadlock(struct perf_run *run);
 int perf_test_collective(struct perf_run *run);
 int perf_test_tune(struct perf_run *run);
 
