@@ -17,9 +17,11 @@
 #include <sched.h>
 #include <stdlib.h>
 
-#define PROOF_NS UINT64_C(100000000) /* for the answers to the nudges: some ranks have no CPU at the moment */
+#define PROOF_NS UINT64_C(400000000) /* for the answers to the nudges: some ranks have no CPU at the moment */
 #define AGAIN_NS UINT64_C(5000000)   /* to the next try, the first time; doubled each time */
-#define YIELDS   50                  /* before a detector that waits for answers sleeps */
+#define YIELD_NS UINT64_C(1000000)   /* that a detector that waits for answers yields before it sleeps */
+#define NAP_NS   UINT64_C(500000)    /* then: nobody wakes it. Longer each time, up to the last */
+#define LAST_NS  UINT64_C(8000000)
 
 enum proof { UNPROVED = 0, PROVED };
 
@@ -63,16 +65,18 @@ static int answers(const struct nigh_graph *graph, const uint64_t *numbers)
 
 static enum proof prove(struct nigh_graph *graph)
 {
-    uint64_t *numbers = calloc((size_t)graph->count, sizeof(*numbers)), until = nigh_now_ns() + PROOF_NS;
+    uint64_t *numbers = calloc((size_t)graph->count, sizeof(*numbers)), start = nigh_now_ns(), now = start;
+    uint64_t nap = NAP_NS;
     int answer = -1;
 
     if (numbers && nudge_all(graph, numbers))
-        for (int i = 0; (answer = answers(graph, numbers)) == 0 && nigh_now_ns() < until; i++) {
-            if (i < YIELDS) {
+        for (; (answer = answers(graph, numbers)) == 0 && now - start < PROOF_NS; now = nigh_now_ns()) {
+            if (now - start < YIELD_NS) {
                 (void)nigh_poll();
                 sched_yield();
             } else {
-                (void)nigh_progress_sleep(500000);
+                (void)nigh_progress_sleep(nap);
+                nap = 2 * nap < LAST_NS ? 2 * nap : LAST_NS;
             }
             nigh_line_refresh(graph->block);
         }

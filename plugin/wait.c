@@ -11,8 +11,10 @@
 
 #define FIRST_SLEEP_NS UINT64_C(100000000)
 #define LAST_SLEEP_NS  UINT64_C(60000000000)
-/* Yields before sleeping: with several ranks on a CPU the one that is waited for runs within these. */
-#define YIELDS 64u
+/* Yields before sleeping: with several ranks on a CPU the one that is waited for runs within these. Where others compute each
+ * yield costs a time slice of theirs, 64 of them a second and more, hence the bound. */
+#define YIELDS   64u
+#define YIELD_NS UINT64_C(2000000)
 /* Last looks that found work but nothing to poll, before the clock is looked at. */
 #define LOOKS 16u
 
@@ -42,14 +44,17 @@ static bool spin(struct nigh_context *context, uint64_t until)
     return false;
 }
 
-static bool yield(struct nigh_context *context)
+static bool yield(struct nigh_context *context, uint64_t deadline)
 {
-    for (uint32_t i = 0; i < YIELDS; i++) {
+    uint64_t now = nigh_clock_ns(), until = now + YIELD_NS < deadline ? now + YIELD_NS : deadline;
+
+    for (uint32_t i = 0; i < YIELDS && now < until; i++) {
         nigh_guard_leave(context);
         sched_yield();
         nigh_guard_enter(context);
         if (ready(context))
             return true;
+        now = nigh_clock_ns();
     }
     return false;
 }
@@ -119,7 +124,7 @@ int nigh_wait(struct nigh_context *context, uint64_t timeout_ns)
         if (spin(context, until < deadline ? until : deadline))
             return outcome(context);
     }
-    if (yield(context))
+    if (yield(context, deadline))
         return outcome(context);
     for (;;) {
         uint64_t now = nigh_clock_ns(), left = now < deadline ? deadline - now : 0;
