@@ -49,13 +49,14 @@ static double figure(json_t *row, const char *key)
 }
 
 struct seen {
-    unsigned handoff, rate, copy, stream, oneway, wake, change, vm;
+    unsigned handoff, rate, ring, copy, stream, oneway, wake, change, vm;
 };
 
 static void count(const char *test, struct seen *seen)
 {
     seen->handoff += strcmp(test, "floor-handoff") == 0;
     seen->rate += strcmp(test, "floor-line-rate") == 0;
+    seen->ring += strcmp(test, "floor-ring") == 0;
     seen->copy += strcmp(test, "floor-copy") == 0;
     seen->stream += strcmp(test, "floor-stream") == 0;
     seen->oneway += strcmp(test, "floor-oneway") == 0;
@@ -109,6 +110,7 @@ static void floors_are_json_of_possible_figures(void **state)
     free(text);
     assert_true(seen.handoff >= 2);
     assert_true(seen.rate >= 1);
+    assert_true(seen.ring >= 4);
     assert_true(seen.copy >= 2);
     assert_true(seen.stream >= 2);
     assert_true(seen.oneway >= 2);

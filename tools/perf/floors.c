@@ -98,6 +98,63 @@ static int lines(struct perf_run *run, double seconds)
     return rc;
 }
 
+/* ---- short messages through a bare ring ---- */
+
+static const size_t ring_sizes[] = {8, 64, 512, PERF_RING_BYTES};
+enum { RING_SIZES = sizeof(ring_sizes) / sizeof(ring_sizes[0]) };
+
+static int rings_rank(struct perf_rank *me, void *arg)
+{
+    const struct task *task = arg;
+    struct perf_ring_kind kind[RING_SIZES * PERF_RING_KINDS];
+    struct perf_piece piece[RING_SIZES * PERF_RING_KINDS];
+    struct perf_plan plan = {.piece = piece, .sampled = PERF_COLUMN_NONE, .seconds = task->seconds};
+
+    for (uint32_t i = 0, n; i < RING_SIZES; i++) {
+        n = perf_ring_kinds(ring_sizes[i], kind + plan.pieces);
+        for (; n; n--, plan.pieces++)
+            piece[plan.pieces] =
+                (struct perf_piece){kind[plan.pieces].name, perf_ring_oneway, &kind[plan.pieces], 0, 0};
+    }
+    perf_rounds_run(me, &plan);
+    return 0;
+}
+
+static int emit_rings(struct perf_run *run, const struct perf_job *job)
+{
+    uint32_t columns[PERF_RING_KINDS], at = 0;
+    struct perf_ring_kind kind[PERF_RING_KINDS];
+    struct perf_result like;
+    int rc = 0;
+
+    for (uint32_t i = 0; rc == 0 && i < RING_SIZES; i++) {
+        uint32_t n = perf_ring_kinds(ring_sizes[i], kind);
+
+        for (uint32_t k = 0; k < n; k++)
+            columns[k] = at++;
+        perf_result_init(&like, "floor-ring", n == 1 ? kind[0].name : "", "ns");
+        like.ranks = 2;
+        like.bytes = ring_sizes[i];
+        rc = emit_best(run, job, &like, columns, n);
+    }
+    return rc;
+}
+
+static int rings(struct perf_run *run, double seconds)
+{
+    struct task task = {.seconds = seconds};
+    struct perf_job job;
+    int rc;
+
+    perf_run_job(run, &job, 2, PERF_SCRATCH(0), "floors: rings");
+    rc = perf_job_run(&job, rings_rank, &task);
+    if (rc != 0)
+        return rc;
+    rc = emit_rings(run, &job);
+    perf_job_end(&job);
+    return rc;
+}
+
 /* ---- S ---- */
 
 static int yield_rank(struct perf_rank *me, void *arg)
@@ -261,7 +318,9 @@ int perf_test_floors(struct perf_run *run)
     int rc = perf_run_need_cpus(run, "floors", 2);
 
     if (rc == 0)
-        rc = lines(run, share * 0.8);
+        rc = lines(run, share * 0.5);
+    if (rc == 0)
+        rc = rings(run, share * 0.3);
     if (rc == 0)
         rc = yields(run, share * 0.2);
     for (size_t i = 0; rc == 0 && i < sizes->count; i++)

@@ -47,6 +47,22 @@ struct perf_rate_kind {
 };
 double perf_line_rate(struct perf_rank *me, void *kind, uint32_t count);
 
+/* ---- messages through a bare ring of slots, one way, ns ---- */
+
+#define PERF_RING_BYTES 1024u
+#define PERF_RING_KINDS 3u
+
+struct perf_ring_kind {
+    const char *name;
+    size_t bytes; /* of payload, written before and checked behind each way; at most PERF_RING_BYTES */
+    bool ahead;   /* who waits asks for the body before it comes */
+    bool own;     /* who has sent takes the lines of the next body */
+};
+double perf_ring_oneway(struct perf_rank *me, void *kind, uint32_t count);
+
+/* The kinds that are worth a try for messages of `bytes`. Returns how many; 0: too long for a ring. */
+uint32_t perf_ring_kinds(size_t bytes, struct perf_ring_kind out[PERF_RING_KINDS]);
+
 /* ---- copies, GB/s; messages of `bytes` ---- */
 
 struct perf_copy_kind {

@@ -13,7 +13,7 @@
 #include <string.h>
 
 enum {
-    FLOORS = 6,      /* columns at most */
+    FLOORS = PERF_PIPE_BEST + PERF_RING_KINDS, /* columns at most */
     LINE_BYTES = 40, /* of payload that fit into one line beside tag and immediate */
 };
 
@@ -34,6 +34,7 @@ struct racers {
     struct perf_pipe_load load;
     struct perf_pipe pipe[PERF_PIPE_BEST];
     struct perf_rate_kind rate[2];
+    struct perf_ring_kind ring[PERF_RING_KINDS];
     struct perf_piece piece[FLOORS];
     uint32_t count;
 };
@@ -82,6 +83,14 @@ static void add_pipes(struct racers *r, struct perf_rank *me, const struct task 
         add_floor(r, r->pipe[i].kind.name, run, &r->pipe[i], run == perf_pipe_oneway ? 1 : r->load.window);
 }
 
+static void add_rings(struct racers *r, size_t bytes)
+{
+    uint32_t n = perf_ring_kinds(bytes, r->ring);
+
+    for (uint32_t i = 0; i < n; i++)
+        add_floor(r, r->ring[i].name, perf_ring_oneway, &r->ring[i], 1);
+}
+
 static void add_in_place(struct racers *r)
 {
     uint32_t n = perf_pipe_in_place(&r->load, r->pipe);
@@ -110,6 +119,7 @@ static void add_floors(struct racers *r, struct perf_rank *me, const struct task
         break;
     case PERF_FLOOR_ONEWAY:
         add_pipes(r, me, task, perf_pipe_oneway);
+        add_rings(r, task->bytes);
         break;
     case PERF_FLOOR_STREAM:
         add_pipes(r, me, task, perf_pipe_stream);

@@ -15,11 +15,11 @@ enum perf_floor {
     PERF_FLOOR_NONE,
     PERF_FLOOR_HANDOFF,   /* L */
     PERF_FLOOR_ROUNDTRIP, /* 2 L: there and back */
-    PERF_FLOOR_ONEWAY,    /* L for what fits into a line beside a header, else the pipeline's one way */
-    PERF_FLOOR_STREAM,    /* the pipeline's stream */
-    PERF_FLOOR_RATE,      /* lines a second */
-    PERF_FLOOR_IN_PLACE,  /* the receiver copies straight out of the sender's shared memory: stream */
-    PERF_FLOOR_ACKED,     /* one message through the pipeline and one line back, ns */
+    PERF_FLOOR_ONEWAY, /* L for what fits into a line beside a header, else the pipeline's one way or a bare ring's */
+    PERF_FLOOR_STREAM,   /* the pipeline's stream */
+    PERF_FLOOR_RATE,     /* lines a second */
+    PERF_FLOOR_IN_PLACE, /* the receiver copies straight out of the sender's shared memory: stream */
+    PERF_FLOOR_ACKED,    /* one message through the pipeline and one line back, ns */
 };
 
 /* One rank's state while one size is measured. */
