@@ -6,10 +6,13 @@
 #include <errno.h>
 #include <time.h>
 
+#define SPINS 10000 /* about 200 us */
+
 struct nigh_core nigh_core = {
     .guard = NIGH_GUARD_CLOSED,
     .log_level = NIGH_LOG_WARN,
     .lock = PTHREAD_MUTEX_INITIALIZER,
+    .door = PTHREAD_MUTEX_INITIALIZER,
 };
 
 NIGH_PUBLIC __thread struct nigh_site nigh_site __attribute__((tls_model("initial-exec")));
@@ -25,8 +28,30 @@ int nigh_enter_guarded(struct nigh_call call)
         return nigh_fail(call, -ENOTCONN, "%s",
                          nigh_core.was_open ? "called after nigh_finalize" : "called before nigh_init");
     if (nigh_core.guard & NIGH_GUARD_THREADS)
-        pthread_mutex_lock(&nigh_core.lock);
+        nigh_lock();
     return 0;
+}
+
+/* nigh's own thread has a lock while it copies half a MiB; to sleep for it, and be woken, would take longer. */
+static void take(pthread_mutex_t *lock)
+{
+    for (int i = 0; i < SPINS; i++) {
+        if (pthread_mutex_trylock(lock) == 0)
+            return;
+        nigh_pause();
+    }
+    pthread_mutex_lock(lock);
+}
+
+void nigh_lock(void)
+{
+    if (!nigh_core.spare) {
+        pthread_mutex_lock(&nigh_core.lock);
+        return;
+    }
+    take(&nigh_core.door);
+    take(&nigh_core.lock);
+    pthread_mutex_unlock(&nigh_core.door);
 }
 
 void nigh_leave_guarded(void)

@@ -67,11 +67,14 @@ struct nigh_core {
 
     /* Settings. */
     bool strict, debug, threads, progress;
-    bool leaving;           /* in nigh_finalize */
-    int log_level;          /* 0 error, 1 warning, 2 information */
-    uint64_t stall_ns;      /* 0: never look for deadlocks */
-    uint64_t timeout_ns;    /* 0: none */
-    pthread_mutex_t lock;   /* NIGH_GUARD_THREADS: held by whoever is inside, except asleep */
+    bool spare;           /* the thread of NIGH_PROGRESS=thread has a CPU that no rank needs */
+    bool leaving;         /* in nigh_finalize */
+    int log_level;        /* 0 error, 1 warning, 2 information */
+    uint64_t stall_ns;    /* 0: never look for deadlocks */
+    uint64_t timeout_ns;  /* 0: none */
+    pthread_mutex_t lock; /* NIGH_GUARD_THREADS: held by whoever is inside, except asleep */
+    pthread_mutex_t
+        door; /* held by a call that waits for the lock: `spare` alone, whose thread lets it pass */
     pthread_cond_t changed; /* somebody has polled, or the waiting thread has left: lib/progress.c */
 };
 
@@ -107,6 +110,18 @@ static inline void nigh_leave(void)
 {
     if (nigh_unlikely(nigh_core.guard != 0))
         nigh_leave_guarded();
+}
+
+/* The lock, where there is one. A thread of the program does not sleep for it at once when nigh's own has it for a moment. */
+void nigh_lock(void);
+
+static inline void nigh_pause(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("isb" : : : "memory");
+#endif
 }
 
 /* Of CLOCK_MONOTONIC. */

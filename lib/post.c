@@ -6,12 +6,14 @@
 #include "lib/error.h"
 #include "lib/line.h"
 #include "lib/peer.h"
+#include "lib/thread.h"
 #include "lib/young.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
+#define LARGE_BYTES 65536u           /* takes as long as a wake-up does, or a few times as long */
 #define ROOM_NAP_NS UINT64_C(100000) /* no completion tells of room in a peer's queue */
 
 int nigh_refuse_message(struct nigh_call call, const struct nigh_comm *comm, int peer, int tag,
@@ -244,6 +246,8 @@ int nigh_operation_post(struct nigh_call call, struct nigh_operation *operation)
     nigh_debug_begin(operation);
     nigh_young_post(operation);
     rc = try_post(operation, endpoint);
+    if (nigh_core.spare && operation->bytes >= LARGE_BYTES && operation->phase == NIGH_PHASE_ACTIVE)
+        nigh_thread_expect();
     if (nigh_unlikely(rc == -EAGAIN))
         rc = wait_for_room(call, operation, endpoint);
     else if (rc)

@@ -35,6 +35,11 @@ void nigh_progress_wake(void)
         end_wait();
 }
 
+bool nigh_progress_is_waiting(void)
+{
+    return waiting;
+}
+
 /* A wake-up that another thread has polled is sent again. It is not counted: whoever polls as long as something comes would
  * send and poll it for ever, and the waiting thread would never get the lock. */
 int nigh_progress_tell(const struct nigh_completion *done, int count)
@@ -72,7 +77,7 @@ static int sleep_in_plugin(uint64_t ns)
     count_watchers();
     pthread_mutex_unlock(&nigh_core.lock);
     rc = nigh_core.ops->wait(nigh_core.context, ns);
-    pthread_mutex_lock(&nigh_core.lock);
+    nigh_lock();
     waiting = false;
     count_watchers();
     polled = nigh_poll();

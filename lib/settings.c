@@ -2,6 +2,7 @@
 /* lib/settings.c - reads the library's own variables; those of the plugin are its own business. Nothing wrong is ignored. */
 #include "lib/settings.h"
 #include "lib/error.h"
+#include "lib/thread.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -114,5 +115,7 @@ int nigh_settings_read(struct nigh_call call, const struct nigh_config *config)
     nigh_core.progress = choice(&reader, "NIGH_PROGRESS", "none", "thread") || config->progress;
     nigh_core.threads =
         choice(&reader, "NIGH_THREADS", "single", "multiple") || config->threads || nigh_core.progress;
+    if (nigh_thread_cpus(get("NIGH_PROGRESS_CPUS")) != 0)
+        complain(&reader, "NIGH_PROGRESS_CPUS", get("NIGH_PROGRESS_CPUS"), "a list of CPUs such as 0-3,7");
     return reader.rc;
 }

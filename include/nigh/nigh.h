@@ -55,7 +55,8 @@
  *   NIGH_STRICT=1           every send is synchronous: programs that only work because small messages are buffered fail
  *   NIGH_DEBUG=1            checks that buffers of sends are not changed before they complete; fills buffers of receives
  *                           with a pattern until they do
- *   NIGH_PROGRESS=thread    a thread that moves messages while the program computes, given a CPU of its own: nigh-run --bind l3
+ *   NIGH_PROGRESS=thread    a thread that moves messages while the program computes, given a CPU that no rank needs
+ *   NIGH_PROGRESS_CPUS=LIST that CPU, or several, such as 0-3,7; nigh-run sets it
  *   NIGH_PLUGIN=FILE        the plugin: default the one that was installed with this library
  */
 #ifndef NIGH_NIGH_H

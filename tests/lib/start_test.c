@@ -22,9 +22,9 @@
 
 static void clear(void)
 {
-    static const char *const names[] = {"NIGH_RANK",   "NIGH_SIZE",  "NIGH_JOB",      "NIGH_TIMEOUT",
-                                        "NIGH_STRICT", "NIGH_DEBUG", "NIGH_PROGRESS", "NIGH_THREADS",
-                                        "NIGH_STALL",  "NIGH_LOG"};
+    static const char *const names[] = {"NIGH_RANK",   "NIGH_SIZE",  "NIGH_JOB",          "NIGH_TIMEOUT",
+                                        "NIGH_STRICT", "NIGH_DEBUG", "NIGH_PROGRESS",     "NIGH_THREADS",
+                                        "NIGH_STALL",  "NIGH_LOG",   "NIGH_PROGRESS_CPUS"};
 
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         unsetenv(names[i]);
@@ -114,6 +114,11 @@ static void test_variables(void **state)
     refused_variable("NIGH_STRICT", "perhaps");
     refused_variable("NIGH_DEBUG", "2");
     refused_variable("NIGH_PROGRESS", "maybe");
+    refused_variable("NIGH_PROGRESS_CPUS", "near");
+    refused_variable("NIGH_PROGRESS_CPUS", "1-");
+    refused_variable("NIGH_PROGRESS_CPUS", "3-2");
+    refused_variable("NIGH_PROGRESS_CPUS", "0,4096");
+    refused_variable("NIGH_PROGRESS_CPUS", "0;1");
     refused_variable("NIGH_LOG", "loud");
 }
 

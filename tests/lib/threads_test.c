@@ -8,8 +8,10 @@
 #include <cmocka.h>
 
 #include "tests/lib/ranks.h"
+#include <dirent.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -193,12 +195,79 @@ static void test_progress(void **state)
     ranks_run(2, no_calls, &(struct ranks_how){.environment = "NIGH_PROGRESS=thread"});
 }
 
+static int place; /* of nigh's thread */
+
+/* How many threads of this process may run on that CPU alone. */
+static int bound_to(int cpu)
+{
+    DIR *tasks = opendir("/proc/self/task");
+    int found = 0;
+
+    CHECK(tasks != NULL);
+    for (struct dirent *task = readdir(tasks); task; task = readdir(tasks)) {
+        cpu_set_t cpus;
+
+        if (sched_getaffinity(atoi(task->d_name), sizeof(cpus), &cpus) == 0 && task->d_name[0] != '.')
+            found += CPU_COUNT(&cpus) == 1 && CPU_ISSET((size_t)cpu, &cpus);
+    }
+    closedir(tasks);
+    return found;
+}
+
+/* Large messages both ways, posted close behind each other, of which each side computes for a moment: whoever finds them, the
+ * thread or the call, they are right. */
+static void in_between(int rank, int size)
+{
+    enum { ROUNDS = 300, BYTES = 1 << 20 };
+    uint8_t *out = malloc(BYTES), *in = malloc(BYTES);
+    int peer = 1 - rank;
+
+    (void)size;
+    while (bound_to(place) == 0) /* it binds itself */
+        ranks_nap(1);
+    CHECK_INT(bound_to(place), 1);
+    for (unsigned i = 0; i < ROUNDS; i++) {
+        uint64_t bytes = (uint64_t)i * i * 7919 % BYTES + 1;
+        nigh_request requests[2];
+        struct nigh_status statuses[2];
+        int done = 0;
+
+        ranks_fill(out, bytes, i * 2 + (unsigned)rank);
+        OK(nigh_irecv(in, BYTES, peer, (int)i, nigh_world(), &requests[0]));
+        OK(nigh_isend(out, bytes, peer, (int)i, nigh_world(), &requests[1]));
+        for (volatile unsigned x = 0; x < i * 100; x++)
+            continue;
+        if (i % 3 == 0)
+            OK(nigh_testall(2, requests, &done, statuses));
+        if (!done)
+            OK(nigh_waitall(2, requests, statuses));
+        CHECK(statuses[0].bytes == bytes && ranks_is_filled(in, bytes, i * 2 + (unsigned)peer));
+    }
+    free(out);
+    free(in);
+}
+
+static void test_placed(void **state)
+{
+    char variable[64];
+    cpu_set_t own;
+
+    (void)state;
+    if (sched_getaffinity(0, sizeof(own), &own) != 0 || CPU_COUNT(&own) < 2) {
+        print_message("skipped: a thread of its own place takes two CPUs\n");
+        skip();
+    }
+    for (place = 0; !CPU_ISSET((size_t)place, &own);)
+        place++;
+    snprintf(variable, sizeof(variable), "NIGH_PROGRESS_CPUS=%d", place);
+    ranks_run(2, in_between, &(struct ranks_how){.progress = 1, .environment = variable});
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_side_by_side),
-        cmocka_unit_test(test_make_comms),
-        cmocka_unit_test(test_polled_away),
+        cmocka_unit_test(test_side_by_side), cmocka_unit_test(test_placed),
+        cmocka_unit_test(test_make_comms),   cmocka_unit_test(test_polled_away),
         cmocka_unit_test(test_progress),
     };
 

@@ -135,6 +135,10 @@ static void test_environment(void **state)
         {"$RUN --bind none -x A=1 -n 1 sh -c 'test $A = 1' : -n 1 sh -c 'echo \"<$A>\"'", 0, "<>\n", NULL},
         {"$RUN --wdir / -n 1 pwd", 0, "/\n", NULL},
         {"env NIGH_OVERSUBSCRIBED=1 $RUN -n 1 sh -c 'echo \"<$NIGH_OVERSUBSCRIBED>\"'", 0, "<>\n", NULL},
+        {"$RUN --bind none -n 1 sh -c 'echo \"<$NIGH_PROGRESS_CPUS>\"'", 0, "<>\n", NULL},
+        {"$RUN --bind core -n 1 sh -c 'own=$(sed -n \"s/^Cpus_allowed_list:.//p\" /proc/self/status); "
+         "test \"$own\" = \"$NIGH_PROGRESS_CPUS\" || echo apart'",
+         0, "apart\n", NULL},
         {"$RUN --bind none -n 1000 sh -c 'test $NIGH_RANK != 7 || echo $NIGH_OVERSUBSCRIBED'", 0, "1\n",
          NULL},
     };

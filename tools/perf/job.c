@@ -87,6 +87,8 @@ static int enter(const struct perf_job *job, uint32_t rank, struct perf_rank *me
     me->scratch_bytes = job->scratch_bytes;
     me->crowded = job->ranks > job->cpu_count;
     me->cpu = job->cpus[rank % job->cpu_count];
+    me->cpus = job->cpus;
+    me->cpu_count = job->cpu_count;
     me->shared->pid[rank] = (uint32_t)getpid();
     if (job->keep_cpus) {
         me->cpu = -1;

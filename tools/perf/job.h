@@ -33,7 +33,9 @@ struct perf_shared {
 /* What a rank knows of itself. */
 struct perf_rank {
     uint32_t rank, ranks;
-    int cpu;           /* pinned there, -1: not pinned */
+    int cpu;         /* pinned there, -1: not pinned */
+    const int *cpus; /* of all ranks: struct perf_job */
+    uint32_t cpu_count;
     bool crowded;      /* ranks share cores: waits must yield */
     uint64_t barriers; /* how many it has been through */
     bool in_barrier;   /* between two calls of perf_barrier_poll() */

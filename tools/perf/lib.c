@@ -9,6 +9,7 @@
 
 #include <inttypes.h>
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -24,25 +25,25 @@ static void fail(const struct perf_rank *me)
     perf_fail(me, "libnigh: %s", nigh_error_text());
 }
 
-/*
- * The thread of NIGH_PROGRESS=thread is of no use on the CPU where its rank computes, and inherits that from it: it gets those
- * that no rank has, where there are any.
- */
-static bool give_way(const struct perf_rank *me)
+/* The thread of NIGH_PROGRESS=thread is of no use on the CPU where its rank computes: it gets those that no rank has, where
+ * there are any and nigh-run has not given it some. */
+static void place_thread(const struct perf_rank *me)
 {
     const char *progress = getenv("NIGH_PROGRESS");
-    cpu_set_t spare, others;
+    char list[CPU_SETSIZE * 5] = "";
+    size_t used = 0;
+    cpu_set_t spare;
 
     if (me->cpu < 0 || !progress || strcmp(progress, "thread") != 0 ||
         sched_getaffinity(getppid(), sizeof(spare), &spare) != 0)
-        return false;
-    for (uint32_t rank = 0; rank < me->ranks; rank++)
-        if (sched_getaffinity((pid_t)me->shared->pid[rank], sizeof(others), &others) == 0 &&
-            CPU_COUNT(&others) == 1)
-            for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
-                if (CPU_ISSET(cpu, &others))
-                    CPU_CLR(cpu, &spare);
-    return CPU_COUNT(&spare) > 0 && sched_setaffinity(0, sizeof(spare), &spare) == 0;
+        return;
+    for (uint32_t i = 0; i < me->cpu_count; i++)
+        CPU_CLR((size_t)me->cpus[i], &spare);
+    for (size_t cpu = 0; cpu < CPU_SETSIZE; cpu++)
+        if (CPU_ISSET(cpu, &spare))
+            used += (size_t)snprintf(list + used, sizeof(list) - used, "%s%zu", used ? "," : "", cpu);
+    if (used && setenv("NIGH_PROGRESS_CPUS", list, 0) != 0)
+        perf_fail(me, "no memory for NIGH_PROGRESS_CPUS=%s", list);
 }
 
 void perf_lib_open(struct perf_rank *me, const char *plugin, const char *path)
@@ -54,14 +55,11 @@ void perf_lib_open(struct perf_rank *me, const char *plugin, const char *path)
                                  .ranks = me->ranks,
                                  .job = me->shared->job ^ 1,
                                  .plugin = plugin};
-    bool gave_way;
 
     if (path && setenv("NIGH_PATH", path, 1) != 0)
         perf_fail(me, "no memory for NIGH_PATH=%s", path);
-    gave_way = give_way(me);
+    place_thread(me);
     MUST(nigh_init(&config));
-    if (gave_way && perf_pin(me->cpu) != 0)
-        perf_fail(me, "cannot run on CPU %d any more", me->cpu);
     world = nigh_world();
 }
 

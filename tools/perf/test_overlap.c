@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* How much of a 4 MiB message from the heap goes on while its sender, or its receiver, computes: 100 % when message and
- * computing together take no longer than the longer of both alone. Rank 0 computes; a receiver twice as long as the message
- * takes, because the thread that receives for it must be woken first. */
+ * computing together take no longer than the longer of both alone. Rank 0 computes; a receiver as long as the message takes and
+ * twice as long. */
 #include "tools/perf/clock.h"
 #include "tools/perf/floors.h"
 #include "tools/perf/lib.h"
@@ -173,6 +173,22 @@ static double sending_lib(struct perf_rank *me, void *arg, uint32_t count)
     return run(arg, &way, count);
 }
 
+static double receiving_as_long(struct perf_rank *me, void *arg, uint32_t count)
+{
+    static const struct way way = {send_plugin, receive_plugin, true, 1, false};
+
+    (void)me;
+    return run(arg, &way, count);
+}
+
+static double receiving_as_long_lib(struct perf_rank *me, void *arg, uint32_t count)
+{
+    static const struct way way = {send_lib, receive_lib, true, 1, true};
+
+    (void)me;
+    return run(arg, &way, count);
+}
+
 static double receiving(struct perf_rank *me, void *arg, uint32_t count)
 {
     static const struct way way = {send_plugin, receive_plugin, true, 2, false};
@@ -209,5 +225,12 @@ int perf_test_overlap(struct perf_run *run_)
         "the receiver computes twice as long; its thread copies, with --layer lib and NIGH_PROGRESS=thread";
     test.run = receiving;
     test.run_lib = receiving_lib;
+    if (rc)
+        return rc;
+    rc = perf_pair_run(run_, &test);
+    test.name = "overlap-recv-as-long";
+    test.note = "the receiver computes as long as the message takes";
+    test.run = receiving_as_long;
+    test.run_lib = receiving_as_long_lib;
     return rc ? rc : perf_pair_run(run_, &test);
 }

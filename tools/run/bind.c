@@ -93,6 +93,23 @@ static int choose(struct run_binding *binding, enum run_bind bind, hwloc_const_c
     return 0;
 }
 
+/* Cores are given out in order; caches and nodes in blocks, so that neighbours in rank share one. */
+static hwloc_const_cpuset_t place_of(const struct run_binding *binding, uint32_t rank)
+{
+    if (binding->ranks <= binding->place_count)
+        return binding->places[rank];
+    return binding->places[(uint64_t)rank * binding->place_count / binding->ranks];
+}
+
+static hwloc_cpuset_t left_over(const struct run_binding *binding, hwloc_const_cpuset_t allowed)
+{
+    hwloc_cpuset_t spare = hwloc_bitmap_dup(allowed);
+
+    for (uint32_t rank = 0; spare != NULL && rank < binding->ranks; rank++)
+        hwloc_bitmap_andnot(spare, spare, place_of(binding, rank));
+    return spare;
+}
+
 int run_binding_open(struct run_binding *binding, enum run_bind bind, uint32_t ranks)
 {
     struct run_binding made = {.ranks = ranks};
@@ -103,6 +120,8 @@ int run_binding_open(struct run_binding *binding, enum run_bind bind, uint32_t r
         return rc;
     allowed = own_cpus(made.topology);
     rc = allowed == NULL ? -ENOMEM : choose(&made, bind, allowed);
+    if (rc == 0 && made.places != NULL)
+        made.spare = left_over(&made, allowed);
     hwloc_bitmap_free(allowed);
     if (rc != 0) {
         hwloc_topology_destroy(made.topology);
@@ -115,20 +134,13 @@ int run_binding_open(struct run_binding *binding, enum run_bind bind, uint32_t r
 void run_binding_close(struct run_binding *binding)
 {
     drop(binding->places, binding->place_count);
+    hwloc_bitmap_free(binding->spare);
     hwloc_topology_destroy(binding->topology);
 }
 
 bool run_binding_oversubscribed(const struct run_binding *binding)
 {
     return binding->ranks > binding->cores;
-}
-
-/* Cores are given out in order; caches and nodes in blocks, so that neighbours in rank share one. */
-static hwloc_const_cpuset_t place_of(const struct run_binding *binding, uint32_t rank)
-{
-    if (binding->ranks <= binding->place_count)
-        return binding->places[rank];
-    return binding->places[(uint64_t)rank * binding->place_count / binding->ranks];
 }
 
 int run_binding_apply(const struct run_binding *binding, uint32_t rank)
@@ -145,4 +157,22 @@ void run_binding_text(const struct run_binding *binding, uint32_t rank, char *te
         snprintf(text, bytes, "any");
     else
         hwloc_bitmap_list_snprintf(text, bytes, place_of(binding, rank));
+}
+
+/* Those of the spare CPUs that lie within the smallest object around rank's place that has any. */
+void run_binding_spare_text(const struct run_binding *binding, uint32_t rank, char *text, size_t bytes)
+{
+    hwloc_obj_t around;
+    hwloc_bitmap_t near;
+
+    text[0] = '\0';
+    if (binding->spare == NULL || hwloc_bitmap_iszero(binding->spare) ||
+        (near = hwloc_bitmap_alloc()) == NULL)
+        return;
+    around = hwloc_get_obj_covering_cpuset(binding->topology, place_of(binding, rank));
+    while (around != NULL && !hwloc_bitmap_intersects(around->cpuset, binding->spare))
+        around = around->parent;
+    if (around != NULL && hwloc_bitmap_and(near, around->cpuset, binding->spare) == 0)
+        hwloc_bitmap_list_snprintf(text, bytes, near);
+    hwloc_bitmap_free(near);
 }

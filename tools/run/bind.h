@@ -14,7 +14,8 @@ struct run_binding {
     hwloc_topology_t topology;
     hwloc_cpuset_t *places; /* NULL: nobody is bound */
     uint32_t place_count, ranks;
-    uint32_t cores; /* that this process may use */
+    uint32_t cores;       /* that this process may use */
+    hwloc_cpuset_t spare; /* of those it may use, the CPUs of no rank */
 };
 
 /*
@@ -33,5 +34,9 @@ int run_binding_apply(const struct run_binding *binding, uint32_t rank);
 
 /* rank's CPUs as text, "any" when it is not bound; `text` gets at most `bytes`. */
 void run_binding_text(const struct run_binding *binding, uint32_t rank, char *text, size_t bytes);
+
+/* CPUs that no rank is bound to as text, for the threads that ranks have: those that share a cache with rank's own where there
+ * are any. Empty when nobody is bound, and when there are none. */
+void run_binding_spare_text(const struct run_binding *binding, uint32_t rank, char *text, size_t bytes);
 
 #endif

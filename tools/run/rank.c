@@ -23,7 +23,7 @@ static void set_number(const char *name, uint32_t value)
 
 static void set_environment(const struct run_rank *rank, uint32_t number, const struct run_start *start)
 {
-    char job[32];
+    char job[32], spare[4096];
 
     snprintf(job, sizeof(job), "0x%016" PRIx64, start->job);
     setenv("NIGH_JOB", job, 1);
@@ -35,6 +35,9 @@ static void set_environment(const struct run_rank *rank, uint32_t number, const 
         setenv("NIGH_OVERSUBSCRIBED", "1", 1);
     else
         unsetenv("NIGH_OVERSUBSCRIBED"); /* an outer job's */
+    run_binding_spare_text(start->binding, number, spare, sizeof(spare));
+    if (spare[0])
+        setenv("NIGH_PROGRESS_CPUS", spare, 1);
     for (uint32_t i = 0; i < rank->program->variable_count; i++)
         putenv((char *)(uintptr_t)rank->program->variables[i]);
 }
