@@ -2,10 +2,10 @@
 /* lib/agree.c - dissemination: after round k each member knows what 2^k neighbours knew, so log2(count) rounds do. */
 #include "lib/agree.h"
 #include "lib/control.h"
+#include "lib/error.h"
 #include "lib/progress.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum {
@@ -20,17 +20,22 @@ static int rank_of(const struct nigh_members *members, int index)
 
 int nigh_agree_max(struct nigh_call call, const struct nigh_members *members, uint32_t *value)
 {
+    struct {
+        uint32_t mine, theirs;
+    } *said = nigh_control_memory(sizeof(*said));
     int rc = 0;
 
+    if (!said)
+        return nigh_fail(call, -ENOMEM, "no memory for a message");
     for (int step = 1; !rc && step < members->count; step *= 2) {
-        uint32_t mine = *value, theirs = 0;
-
-        rc = nigh_control_swap(call, members->comm, rank_of(members, members->me + step), &mine,
-                               rank_of(members, members->me + members->count - step), &theirs, sizeof(mine),
-                               nigh_control_tag(NIGH_CONTROL_AGREE, members->number));
-        if (theirs > *value)
-            *value = theirs;
+        said->mine = *value;
+        rc = nigh_control_swap(call, members->comm, rank_of(members, members->me + step), &said->mine,
+                               rank_of(members, members->me + members->count - step), &said->theirs,
+                               sizeof(said->mine), nigh_control_tag(NIGH_CONTROL_AGREE, members->number));
+        if (!rc && said->theirs > *value)
+            *value = said->theirs;
     }
+    nigh_control_given_back(said, rc);
     return rc;
 }
 
@@ -38,10 +43,10 @@ int nigh_agree_gather(struct nigh_call call, const struct nigh_members *members,
                       uint32_t bytes)
 {
     int count = members->count, known = 1, rc = 0;
-    uint8_t *from_me = malloc((size_t)count * bytes); /* from this member on, around the end */
+    uint8_t *from_me = nigh_control_memory((uint64_t)count * bytes); /* from this member on, around the end */
 
     if (!from_me)
-        return -ENOMEM;
+        return nigh_fail(call, -ENOMEM, "no memory for the messages of %d ranks", count);
     memcpy(from_me, mine, bytes);
     while (!rc && known < count) {
         int more = known < count - known ? known : count - known;
@@ -55,7 +60,7 @@ int nigh_agree_gather(struct nigh_call call, const struct nigh_members *members,
     for (int i = 0; !rc && i < count; i++)
         memcpy((uint8_t *)all + (size_t)((members->me + i) % count) * bytes, from_me + (size_t)i * bytes,
                bytes);
-    free(from_me);
+    nigh_control_given_back(from_me, rc);
     return rc;
 }
 

@@ -6,6 +6,41 @@
 #include "lib/wait.h"
 
 #include <errno.h>
+#include <stdlib.h>
+
+struct memory {
+    struct memory *next;
+    uint8_t bytes[];
+};
+
+static struct memory *given_up;
+
+void *nigh_control_memory(uint64_t bytes)
+{
+    struct memory *memory = malloc(sizeof(*memory) + bytes);
+
+    return memory ? memory->bytes : NULL;
+}
+
+void nigh_control_given_back(void *bytes, int rc)
+{
+    struct memory *memory = (struct memory *)(void *)((uint8_t *)bytes - offsetof(struct memory, bytes));
+
+    if (!rc) {
+        free(memory);
+        return;
+    }
+    memory->next = given_up;
+    given_up = memory;
+}
+
+void nigh_control_close(void)
+{
+    for (struct memory *next; given_up; given_up = next) {
+        next = given_up->next;
+        free(given_up);
+    }
+}
 
 static int start(struct nigh_call call, enum nigh_kind kind, struct nigh_comm *comm, int rank, int tag,
                  const void *buffer, uint64_t bytes, struct nigh_operation **out)

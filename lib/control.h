@@ -41,6 +41,15 @@ int nigh_control_irecv(struct nigh_call call, struct nigh_comm *comm, int rank, 
  */
 int nigh_control_wait(struct nigh_call call, struct nigh_operation *operation, uint64_t *got);
 
+/*
+ * Memory for messages of one call, which may have to give them up: a send that has left reads it, and a receive that cannot be
+ * taken back writes it, when the call is over. NULL: there is none. given_back: with the call's result; after a failure the
+ * memory stays until the library is closed, by nigh_control_close(), when no operation refers to it any more.
+ */
+void *nigh_control_memory(uint64_t bytes);
+void nigh_control_given_back(void *memory, int rc);
+void nigh_control_close(void);
+
 /* Lets go of one that is not wanted any more: taken back or awaited. */
 void nigh_control_drop(struct nigh_operation *operation);
 

@@ -58,6 +58,8 @@ struct nigh_core {
     int (*expect)(struct nigh_endpoint *from, void *buffer, uint64_t shape, uint64_t tag, uint64_t context,
                   nigh_refused_fn refused);
 
+    uint32_t waiters; /* calls of the program that wait, and so move things themselves */
+
     uint32_t was_open; /* nigh_init has succeeded before */
     int32_t rank, ranks;
     uint64_t job;

@@ -2,6 +2,7 @@
 /* lib/init.c - joining the job. What was made is undone in reverse order when a later step fails. */
 #include "lib/init.h"
 #include "lib/comm.h"
+#include "lib/control.h"
 #include "lib/error.h"
 #include "lib/foreign.h"
 #include "lib/line.h"
@@ -76,6 +77,7 @@ void nigh_core_close(void)
     nigh_core.guard |= NIGH_GUARD_CLOSED;
     nigh_core.ops->close(nigh_core.context);
     nigh_core.context = NULL;
+    nigh_control_close();
     nigh_wins_close();
     nigh_comms_close();
     nigh_operations_close();

@@ -35,11 +35,6 @@ void nigh_progress_wake(void)
         end_wait();
 }
 
-bool nigh_progress_is_waiting(void)
-{
-    return waiting;
-}
-
 /* A wake-up that another thread has polled is sent again. It is not counted: whoever polls as long as something comes would
  * send and poll it for ever, and the waiting thread would never get the lock. */
 int nigh_progress_tell(const struct nigh_completion *done, int count)

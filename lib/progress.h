@@ -49,9 +49,6 @@ static inline int nigh_poll(void)
     return count;
 }
 
-/* Is a thread asleep in the plugin, or about to be? Then that is the one that polls. */
-bool nigh_progress_is_waiting(void);
-
 /* Ends the sleep of all threads. */
 void nigh_progress_wake(void);
 

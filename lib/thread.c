@@ -83,7 +83,7 @@ static void look_busily(void)
     busy = true;
     while (!stop && nigh_now_ns() < busy_until) {
         for (int i = 0; i < LOOKS; i++) {
-            if (!nigh_progress_is_waiting()) /* else a call of the program does it */
+            if (nigh_core.waiters == 0) /* else a call does it, on a CPU that may be nearer to the data */
                 (void)nigh_poll();
             give_way();
         }

@@ -69,15 +69,17 @@ static int sleep_blocked(struct nigh_block *block)
 
 int nigh_block_until(struct nigh_block *block)
 {
-    int rc, came;
+    int rc = 0, came;
 
+    nigh_core.waiters++;
     block->since_ns = nigh_now_ns();
     came = nigh_progress_sleep(block->timeout_ns ? least(block->timeout_ns, FIRST_NS) : FIRST_NS);
-    if (is_over(block, came))
-        return 0;
-    nigh_block_begin(block);
-    rc = sleep_blocked(block);
-    nigh_block_end(block);
+    if (!is_over(block, came)) {
+        nigh_block_begin(block);
+        rc = sleep_blocked(block);
+        nigh_block_end(block);
+    }
+    nigh_core.waiters--;
     return rc;
 }
 
