@@ -175,7 +175,8 @@ static int check(const struct nigh_endpoint *endpoint, const struct nigh_atomic 
 static int make_request(struct nigh_send_op *op, const struct nigh_atomic *atomic)
 {
     size_t bytes = (size_t)atomic->count * nigh_type_bytes(atomic->type);
-    struct nigh_wire_atomic request = {.op = atomic->op, .type = atomic->type, .count = atomic->count};
+    struct nigh_wire_atomic request = {
+        .op = atomic->op, .type = atomic->type, .count = atomic->count, .fetches = atomic->result != NULL};
     size_t total =
         sizeof(request) + (atomic->op == NIGH_READ ? 0 : bytes) + (atomic->op == NIGH_CSWAP ? bytes : 0);
     uint8_t *at;
@@ -248,15 +249,25 @@ enum nigh_verdict nigh_atomic_arrive(struct nigh_endpoint *endpoint, uint64_t he
 {
     uint8_t body[NIGH_BODY_MAX], before[NIGH_ATOMIC_BYTES];
     uint32_t bytes = nigh_head_bytes(head);
+    struct nigh_cq *cq = &endpoint->context->cq;
     struct nigh_wire_atomic request;
+    uint64_t told;
+    bool tells = nigh_region_tells(&endpoint->context->regions, key, &told);
     int status;
 
     if (bytes < sizeof(request))
         return NIGH_BAD;
+    if (tells && nigh_cq_reserve(cq, 1))
+        return NIGH_STAY;
     nigh_ring_read_body(&endpoint->rx, body, bytes, bytes);
     memcpy(&request, body, sizeof(request));
     status = apply_request(endpoint->context, &request, body + sizeof(request), bytes - sizeof(request), key,
                            offset, before);
+    if (tells && status)
+        nigh_cq_unreserve(cq, 1);
+    else if (tells)
+        nigh_rma_tell(endpoint, request.fetches ? NIGH_OP_REMOTE_GET : NIGH_OP_REMOTE_PUT, key,
+                      request.count * nigh_type_bytes(request.type), 0);
     if (status == -EPROTO)
         return NIGH_BAD;
     nigh_link_answer(endpoint, NIGH_K_RESULT, 0, request.id, (uint64_t)(int64_t)status, before,

@@ -256,6 +256,9 @@ int nigh_rma_get(struct nigh_endpoint *endpoint, const struct nigh_rma *rma);
 int nigh_atomic_post(struct nigh_endpoint *endpoint, const struct nigh_atomic *atomic);
 /* Requests and answers of peers. */
 enum nigh_verdict nigh_rma_arrive(struct nigh_endpoint *endpoint, uint64_t head, uint64_t tag, uint64_t imm);
+/* An operation of a peer on region `key` is done, and the host wants to hear of it: there is room for that. */
+void nigh_rma_tell(struct nigh_endpoint *endpoint, enum nigh_op op, uint64_t key, uint64_t bytes,
+                   uint64_t imm);
 void nigh_rma_put_done(struct nigh_message *message);
 void nigh_rma_reply_done(struct nigh_message *message);
 int nigh_lend_post(struct nigh_endpoint *endpoint, const struct nigh_lend *lend);

@@ -204,14 +204,15 @@ static int entry_heap_free(struct nigh_context *context, void *memory)
 static int register_memory(struct nigh_context *context, const struct nigh_register *memory, uint64_t *key,
                            struct nigh_region **out)
 {
-    bool chosen = memory->flags & NIGH_REGISTER_KEY;
+    bool chosen = memory->flags & NIGH_REGISTER_KEY, tells = memory->flags & NIGH_REGISTER_EVENTS;
     struct nigh_region *region;
     uint64_t offset;
     int rc;
 
-    if (nigh_check_size(memory, memory->size, sizeof(*memory)) || memory->reserved[0] ||
-        memory->reserved[1] || !memory->bytes || !(memory->flags & (NIGH_REMOTE_READ | NIGH_REMOTE_WRITE)) ||
-        memory->flags & ~(NIGH_REMOTE_READ | NIGH_REMOTE_WRITE | NIGH_REGISTER_KEY) ||
+    if (nigh_check_size(memory, memory->size, sizeof(*memory)) || memory->reserved ||
+        (memory->context && !tells) || !memory->bytes ||
+        !(memory->flags & (NIGH_REMOTE_READ | NIGH_REMOTE_WRITE)) ||
+        memory->flags & ~(NIGH_REMOTE_READ | NIGH_REMOTE_WRITE | NIGH_REGISTER_KEY | NIGH_REGISTER_EVENTS) ||
         (chosen && !(*key & NIGH_KEY_CHOSEN)))
         return -EINVAL;
     if (!memory->buffer)
@@ -221,8 +222,10 @@ static int register_memory(struct nigh_context *context, const struct nigh_regis
                          &region);
     if (rc)
         return rc;
-    /* The table that peers look at is by slot, which a chosen key does not tell: those are asked for. */
-    if (memory->flags & NIGH_REMOTE_READ && !chosen &&
+    region->context = memory->context;
+    /* The table that peers look at is by slot, which a chosen key does not tell: those are asked for. So are those whose
+     * reading is to be told of. */
+    if (memory->flags & NIGH_REMOTE_READ && !chosen && !tells &&
         nigh_heap_find(context->heap, memory->buffer, memory->bytes, &offset) == 0)
         nigh_shown_add(&context->arena, context->heap, region, offset);
     *key = region->key;

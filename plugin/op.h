@@ -64,6 +64,7 @@ struct nigh_send_op {
     bool granted; /* matched at the peer */
     bool flowing; /* in the endpoint's flow list */
     bool pinned;  /* REPLY: the region `key` is */
+    bool tells;   /* REPLY: its host hears of it; there is room for that completion */
 };
 
 /* An operation with undefined contents and its room in the completion queue, to be cleared before anything looks at it. NULL:

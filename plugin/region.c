@@ -81,6 +81,7 @@ int nigh_region_add(struct nigh_regions *regions, void *base, uint64_t bytes, ui
     region->flags = flags;
     region->pins = 0;
     region->shown = false;
+    region->context = 0;
     region->key = key ? key : random_part() | (uint64_t)(region->slot + 1) << NIGH_KEY_SLOT_SHIFT;
     region->next = NULL;
     if (key) {
@@ -130,6 +131,16 @@ int nigh_region_at(const struct nigh_regions *regions, uint64_t key, uint64_t of
         return -ERANGE;
     *at = region->base + offset;
     return 0;
+}
+
+bool nigh_region_tells(const struct nigh_regions *regions, uint64_t key, uint64_t *context)
+{
+    const struct nigh_region *region = find(regions, key);
+
+    if (!region || !(region->flags & NIGH_REGISTER_EVENTS))
+        return false;
+    *context = region->context;
+    return true;
 }
 
 void nigh_regions_destroy(struct nigh_regions *regions)

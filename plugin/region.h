@@ -11,7 +11,8 @@ struct nigh_region {
     uint8_t *base;
     uint64_t bytes;
     uint64_t key;
-    uint32_t flags; /* NIGH_REMOTE_* */
+    uint64_t context; /* the host's, of its events */
+    uint32_t flags;   /* NIGH_REMOTE_*, NIGH_REGISTER_EVENTS */
     uint32_t slot;
     uint32_t pins; /* operations of peers under way on it */
     bool shown;    /* in the table that peers look at */
@@ -55,6 +56,8 @@ void nigh_region_remove(struct nigh_regions *regions, struct nigh_region *region
 /* What a peer may do: 0 and *at, -EACCES unknown key or not allowed, -ERANGE outside. */
 int nigh_region_at(const struct nigh_regions *regions, uint64_t key, uint64_t offset, uint64_t bytes,
                    uint32_t need, uint8_t **at);
+/* Does what peers do to it complete here? Then *context is what that completes with. */
+bool nigh_region_tells(const struct nigh_regions *regions, uint64_t key, uint64_t *context);
 void nigh_regions_destroy(struct nigh_regions *regions);
 
 #endif

@@ -91,17 +91,18 @@ int nigh_rma_get(struct nigh_endpoint *endpoint, const struct nigh_rma *rma)
 
 /* ---- the target ---------------------------------------------------------------------------------------- */
 
-static void tell_host(struct nigh_message *message)
+void nigh_rma_tell(struct nigh_endpoint *endpoint, enum nigh_op op, uint64_t key, uint64_t bytes,
+                   uint64_t imm)
 {
-    struct nigh_endpoint *endpoint = message->endpoint;
     struct nigh_completion done = {
-        .op = NIGH_OP_REMOTE_PUT,
-        .bytes = message->total,
-        .imm = message->imm,
+        .op = (uint16_t)op,
+        .bytes = bytes,
+        .imm = imm,
         .source = endpoint->source,
         .endpoint = endpoint->gone ? NULL : endpoint,
     };
 
+    nigh_region_tells(&endpoint->context->regions, key, &done.context);
     nigh_complete(endpoint->context, &done);
 }
 
@@ -112,7 +113,7 @@ void nigh_rma_put_done(struct nigh_message *message)
     if (message->notify && message->status)
         nigh_cq_unreserve(&endpoint->context->cq, 1);
     else if (message->notify)
-        tell_host(message);
+        nigh_rma_tell(endpoint, NIGH_OP_REMOTE_PUT, message->key, message->total, message->imm);
     nigh_link_answer(endpoint, NIGH_K_FINISH, 0, message->id, (uint64_t)(int64_t)message->status, NULL, 0);
     nigh_message_free(message);
 }
@@ -140,6 +141,7 @@ static enum nigh_verdict arrive_put(struct nigh_endpoint *endpoint, uint64_t hea
     struct nigh_context *context = endpoint->context;
     struct nigh_wire_first first;
     struct nigh_message *message;
+    uint64_t told;
 
     nigh_arrive_payload(endpoint, &first, sizeof(first));
     if (!nigh_arrive_first_is_sound(endpoint, &first))
@@ -147,15 +149,17 @@ static enum nigh_verdict arrive_put(struct nigh_endpoint *endpoint, uint64_t hea
     message = begin(endpoint, &first, NIGH_MSG_PUT);
     if (!message)
         return NIGH_STAY;
+    message->status =
+        nigh_region_at(&context->regions, key, offset, first.total, NIGH_REMOTE_WRITE, &message->to);
     message->notify = nigh_head_flags(head) & NIGH_F_NOTIFY;
-    message->imm = first.imm;
+    message->imm = message->notify ? first.imm : 0;
+    if (!message->status && nigh_region_tells(&context->regions, key, &told))
+        message->notify = true;
     if (message->notify && nigh_cq_reserve(&context->cq, 1)) {
         nigh_message_free(message);
         return NIGH_STAY;
     }
     message->key = key;
-    message->status =
-        nigh_region_at(&context->regions, key, offset, first.total, NIGH_REMOTE_WRITE, &message->to);
     message->pinned = !message->status;
     if (message->pinned)
         nigh_region_pin(&context->regions, key, 1);
@@ -169,15 +173,23 @@ static enum nigh_verdict arrive_get(struct nigh_endpoint *endpoint, uint64_t key
     struct nigh_wire_get get;
     struct nigh_send_op *op;
     uint8_t *from = NULL;
+    uint64_t told;
+    bool tells;
     int status;
 
     nigh_arrive_payload(endpoint, &get, sizeof(get));
     if (endpoint->answers >= NIGH_IDS_MAX)
         return NIGH_BAD;
-    op = nigh_slab_take(&context->send_ops);
-    if (!op)
-        return NIGH_STAY;
     status = nigh_region_at(&context->regions, key, offset, get.total, NIGH_REMOTE_READ, &from);
+    tells = !status && nigh_region_tells(&context->regions, key, &told);
+    if (tells && nigh_cq_reserve(&context->cq, 1))
+        return NIGH_STAY;
+    op = nigh_slab_take(&context->send_ops);
+    if (!op) {
+        if (tells)
+            nigh_cq_unreserve(&context->cq, 1);
+        return NIGH_STAY;
+    }
     nigh_slab_zero(op, sizeof(*op));
     op->kind = NIGH_SEND_REPLY;
     op->id = NIGH_NO_ID;
@@ -187,6 +199,7 @@ static enum nigh_verdict arrive_get(struct nigh_endpoint *endpoint, uint64_t key
     op->imm = (uint64_t)(int64_t)status;
     op->key = key;
     endpoint->answers++;
+    op->tells = tells;
     op->pinned = !status;
     if (op->pinned)
         nigh_region_pin(&context->regions, key, 1);

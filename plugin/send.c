@@ -50,6 +50,8 @@ void nigh_send_discard(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
         nigh_ids_give(&endpoint->out, op->id);
     if (op->held)
         nigh_heap_unhold(endpoint->context->heap, op->held);
+    if (op->tells)
+        nigh_cq_unreserve(&endpoint->context->cq, 1);
     if (op->pinned)
         nigh_region_pin(&endpoint->context->regions, op->key, -1);
     if (op->kind == NIGH_SEND_CONTROL || op->kind == NIGH_SEND_REPLY)

@@ -86,7 +86,7 @@ struct nigh_wire_atomic {
     uint16_t op, type;
     uint32_t count;
     uint32_t id;
-    uint32_t reserved;
+    uint32_t fetches; /* not 0: the initiator wants what was there before */
 };
 
 static_assert(sizeof(struct nigh_wire_first) <= NIGH_SLOT_PAYLOAD, "first fits a slot");

@@ -45,11 +45,12 @@ static int bind_cntr(struct nigh_fi_ep *ep, struct nigh_fi_cntr *cntr, uint64_t 
     }
     if (!flags || flags & ~known)
         return -FI_EBADFLAGS;
-    /* What others do to this process' memory counts with FI_RMA_EVENT alone, which is not offered and so was not asked
-     * for: hosts bind these for whatever they may need. */
-    if (flags & (FI_REMOTE_READ | FI_REMOTE_WRITE))
-        nigh_fi_log(NIGH_FI_INFO,
-                    "a counter of what others read and write here counts writes with data only");
+    /* What others do to this process' memory counts with FI_RMA_EVENT alone: but hosts bind these for whatever they may
+     * need. */
+    if (flags & (FI_REMOTE_READ | FI_REMOTE_WRITE) && !(ep->caps & FI_RMA_EVENT))
+        nigh_fi_log(
+            NIGH_FI_INFO,
+            "without FI_RMA_EVENT a counter of what others read and write here counts writes with data only");
     for (int i = 0; i < NIGH_FI_COUNTED; i++) {
         if (!(flags & counted[i]))
             continue;

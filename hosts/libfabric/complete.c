@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* hosts/libfabric/complete.c - see complete.h. */
 #include "hosts/libfabric/complete.h"
+#include "hosts/libfabric/mr.h"
 #include "hosts/libfabric/peer.h"
 #include "hosts/libfabric/stage.h"
 
@@ -66,6 +67,8 @@ static enum nigh_fi_counted counted(const struct nigh_fi_ep *ep, const struct ni
         return NIGH_FI_READS;
     case NIGH_OP_REMOTE_PUT:
         return NIGH_FI_REMOTE_WRITES;
+    case NIGH_OP_REMOTE_GET:
+        return NIGH_FI_REMOTE_READS;
     default:
         op = nigh_fi_op_is(&ep->domain->ops, done->context) ? (void *)(uintptr_t)done->context : NULL;
         return op && op->flags & FI_READ ? NIGH_FI_READS : NIGH_FI_WRITES;
@@ -138,6 +141,15 @@ static int land(struct nigh_fi_ep *ep, const struct nigh_fi_op *op, const struct
     return rc;
 }
 
+/* What a peer has done counts; only what it sent data with is shown. */
+static bool take_event(const struct nigh_fi_mr *mr, const struct nigh_completion *done,
+                       struct nigh_fi_staged *out)
+{
+    count_as(mr->cntr[done->op == NIGH_OP_REMOTE_GET ? NIGH_FI_MR_READS : NIGH_FI_MR_WRITES], false);
+    out->entry.op_context = NULL;
+    return done->imm & NIGH_FI_WITH_DATA;
+}
+
 /* What the record knows better. False: nothing is to be shown. */
 static bool take_record(struct nigh_fi_ep *ep, const struct nigh_completion *done, struct nigh_fi_staged *out)
 {
@@ -145,6 +157,8 @@ static bool take_record(struct nigh_fi_ep *ep, const struct nigh_completion *don
     bool multi = op->on_device && op->copy && done->op == NIGH_OP_RECV, mute = op->mute, hidden = op->hidden;
     int rc = 0;
 
+    if (op->mr)
+        return take_event(op->mr, done, out);
     out->entry.op_context = op->context;
     if (op->flags)
         out->entry.flags = op->flags;
@@ -175,7 +189,7 @@ static void take_error(const struct nigh_completion *done, struct nigh_fi_staged
 
 static bool is_received(const struct nigh_completion *done)
 {
-    return done->op == NIGH_OP_RECV || done->op == NIGH_OP_REMOTE_PUT;
+    return done->op == NIGH_OP_RECV || done->op == NIGH_OP_REMOTE_PUT || done->op == NIGH_OP_REMOTE_GET;
 }
 
 void nigh_fi_complete(struct nigh_fi_ep *ep, const struct nigh_completion *done)
@@ -194,7 +208,7 @@ void nigh_fi_complete(struct nigh_fi_ep *ep, const struct nigh_completion *done)
         nigh_fi_cq_put(cq, &staged);
 }
 
-void nigh_fi_ep_progress(struct nigh_fi_ep *ep)
+int nigh_fi_ep_progress(struct nigh_fi_ep *ep)
 {
     struct nigh_completion done[NIGH_FI_BATCH];
     uint32_t count = NIGH_FI_BATCH;
@@ -202,13 +216,14 @@ void nigh_fi_ep_progress(struct nigh_fi_ep *ep)
 
     /* Nothing is taken that has no place to go. */
     if ((ep->tx_cq && nigh_fi_cq_room(ep->tx_cq, count)) || (ep->rx_cq && nigh_fi_cq_room(ep->rx_cq, count)))
-        return;
+        return 0;
     n = ep->nigh->poll_completions(ep->context, done, count);
     for (int i = 0; i < n; i++) {
         if (ep->counts)
             nigh_fi_count(ep, &done[i]);
         nigh_fi_complete(ep, &done[i]);
     }
+    return n;
 }
 
 /* ---- sources ------------------------------------------------------------------------------------------- */

@@ -13,6 +13,8 @@
     (FI_MSG | FI_RMA | FI_TAGGED | FI_ATOMIC | FI_MULTICAST | FI_COLLECTIVE | FI_DIRECTED_RECV |             \
      FI_NAMED_RX_CTX | FI_VARIABLE_MSG | FI_HMEM | FI_READ | FI_WRITE | FI_RECV | FI_SEND | FI_REMOTE_READ | \
      FI_REMOTE_WRITE)
+/* Secondary, and yet not had for nothing. */
+#define ASKED          (PRIMARY | FI_RMA_EVENT)
 #define MSG_DIRECTIONS (FI_SEND | FI_RECV)
 #define RMA_DIRECTIONS (FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE)
 
@@ -203,7 +205,7 @@ int nigh_fi_hints_check(const struct fi_info *hints, const struct fi_info *full,
 /* Of `have`: the primary ones that were asked for, in the directions asked for or in all, and whatever costs nothing. */
 static uint64_t narrow(uint64_t asked, uint64_t have)
 {
-    uint64_t caps = asked & PRIMARY;
+    uint64_t caps = asked & ASKED;
 
     if (!asked)
         return have;
@@ -211,7 +213,7 @@ static uint64_t narrow(uint64_t asked, uint64_t have)
         caps |= MSG_DIRECTIONS;
     if (caps & (FI_RMA | FI_ATOMIC) && !(caps & RMA_DIRECTIONS))
         caps |= RMA_DIRECTIONS;
-    return (caps | ~(uint64_t)PRIMARY) & have;
+    return (caps | ~(uint64_t)ASKED) & have;
 }
 
 static void apply_domain(const struct fi_domain_attr *asked, struct fi_domain_attr *domain, uint32_t version,

@@ -8,7 +8,7 @@
 #define NIGH_FI_TX_CAPS (FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC | FI_SEND | FI_READ | FI_WRITE)
 #define NIGH_FI_RX_CAPS                                                                     \
     (FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC | FI_RECV | FI_REMOTE_READ | FI_REMOTE_WRITE | \
-     FI_DIRECTED_RECV | FI_MULTI_RECV | FI_SOURCE)
+     FI_DIRECTED_RECV | FI_MULTI_RECV | FI_SOURCE | FI_RMA_EVENT)
 #define NIGH_FI_DOMAIN_CAPS (FI_LOCAL_COMM | FI_REMOTE_COMM)
 #define NIGH_FI_TX_FLAGS                                                                            \
     (FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE | \

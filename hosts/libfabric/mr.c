@@ -14,6 +14,23 @@
 
 #define BUSY_TRIES 10000 /* an operation of a peer that is under way ends in far fewer polls */
 
+/* Is anybody to hear of what peers do to it through `ep`? */
+static bool tells(const struct nigh_fi_mr *mr, const struct nigh_fi_ep *ep)
+{
+    return ep->caps & FI_RMA_EVENT && (ep->cntr[NIGH_FI_REMOTE_READS] || ep->cntr[NIGH_FI_REMOTE_WRITES] ||
+                                       mr->cntr[NIGH_FI_MR_READS] || mr->cntr[NIGH_FI_MR_WRITES]);
+}
+
+static int make_record(struct nigh_fi_mr *mr)
+{
+    if (!mr->told)
+        mr->told = nigh_fi_op_take(&mr->domain->ops, NULL);
+    if (!mr->told)
+        return -FI_ENOMEM;
+    mr->told->mr = mr;
+    return 0;
+}
+
 static int attach(struct nigh_fi_mr *mr, struct nigh_fi_ep *ep)
 {
     struct nigh_register memory = {
@@ -23,11 +40,18 @@ static int attach(struct nigh_fi_mr *mr, struct nigh_fi_ep *ep)
         .bytes = mr->bytes,
     };
     uint64_t key = mr->fid.key | NIGH_KEY_CHOSEN;
-    struct nigh_fi_mr_part *part = calloc(1, sizeof(*part));
-    int rc;
+    struct nigh_fi_mr_part *part;
+    int rc = tells(mr, ep) ? make_record(mr) : 0;
 
+    if (rc)
+        return rc;
+    part = calloc(1, sizeof(*part));
     if (!part)
         return -FI_ENOMEM;
+    if (tells(mr, ep)) {
+        memory.flags |= NIGH_REGISTER_EVENTS;
+        memory.context = (uintptr_t)mr->told;
+    }
     rc = ep->nigh->register_memory(ep->context, &memory, &key, &part->region);
     if (rc) {
         free(part);
@@ -67,6 +91,27 @@ static int detach_all(struct nigh_fi_mr *mr)
     return 0;
 }
 
+/* Events that nigh has already told of, and nobody has read, have the record. */
+static void free_record(struct nigh_fi_mr *mr)
+{
+    if (!mr->told)
+        return;
+    for (struct nigh_fi_ep *ep = mr->domain->eps; ep; ep = ep->next)
+        while (nigh_fi_ep_progress(ep) == NIGH_FI_BATCH)
+            ;
+    nigh_fi_op_give(&mr->domain->ops, mr->told);
+    mr->told = NULL;
+}
+
+static int attach_all(struct nigh_fi_mr *mr)
+{
+    int rc = 0;
+
+    for (struct nigh_fi_ep *ep = mr->domain->eps; ep && !rc && mr->flags && mr->bytes; ep = ep->next)
+        rc = attach(mr, ep);
+    return rc;
+}
+
 int nigh_fi_mr_attach(struct nigh_fi_ep *ep)
 {
     int rc = 0;
@@ -102,6 +147,8 @@ static int close_mr(struct fid *fid)
 
     nigh_fi_lock(domain);
     rc = detach_all(mr);
+    if (!rc)
+        free_record(mr);
     while (!rc && *link != mr)
         link = &(*link)->next;
     if (!rc)
@@ -109,16 +156,51 @@ static int close_mr(struct fid *fid)
     nigh_fi_unlock(domain);
     if (rc)
         return rc;
+    for (int i = 0; i < 2; i++)
+        if (mr->cntr[i])
+            mr->cntr[i]->refs--;
     nigh_fi_let_go(domain);
     free(mr);
     return 0;
 }
 
+/* From here on what peers do is told of, which nigh wants to know when it registers. */
+static int bind_cntr(struct nigh_fi_mr *mr, struct nigh_fi_cntr *cntr, uint64_t flags)
+{
+    static const uint64_t kinds[] = {FI_REMOTE_READ, FI_REMOTE_WRITE};
+    int rc;
+
+    if (!flags || flags & ~(FI_REMOTE_READ | FI_REMOTE_WRITE))
+        return -FI_EBADFLAGS;
+    for (int i = 0; i < 2; i++)
+        if (flags & kinds[i] && mr->cntr[i])
+            return -FI_EINVAL;
+    rc = detach_all(mr);
+    if (rc)
+        return rc;
+    for (int i = 0; i < 2; i++)
+        if (flags & kinds[i]) {
+            mr->cntr[i] = cntr;
+            cntr->refs++;
+        }
+    cntr->of_memory = true;
+    return attach_all(mr);
+}
+
 /* Registrations hold for all endpoints, so being bound to one changes nothing. */
 static int bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 {
-    (void)fid, (void)flags;
-    return bfid && bfid->fclass == FI_CLASS_EP ? 0 : -FI_EINVAL;
+    struct nigh_fi_mr *mr = (struct nigh_fi_mr *)(void *)fid;
+    int rc;
+
+    if (bfid && bfid->fclass == FI_CLASS_EP)
+        return 0;
+    if (!bfid || bfid->fclass != FI_CLASS_CNTR)
+        return -FI_EINVAL;
+    nigh_fi_lock(mr->domain);
+    rc = bind_cntr(mr, (struct nigh_fi_cntr *)(void *)bfid, flags);
+    nigh_fi_unlock(mr->domain);
+    return rc;
 }
 
 static int control(struct fid *fid, int command, void *arg)
@@ -141,14 +223,14 @@ static bool key_taken(const struct nigh_fi_domain *domain, uint64_t key)
 static int insert(struct nigh_fi_mr *mr)
 {
     struct nigh_fi_domain *domain = mr->domain;
-    int rc = 0;
+    int rc;
 
     if (key_taken(domain, mr->fid.key))
         return -FI_ENOKEY;
-    for (struct nigh_fi_ep *ep = domain->eps; ep && !rc && mr->flags && mr->bytes; ep = ep->next)
-        rc = attach(mr, ep);
+    rc = attach_all(mr);
     if (rc) {
         detach_all(mr);
+        free_record(mr);
         return rc;
     }
     mr->next = domain->mrs;

@@ -5,6 +5,8 @@
 
 #include "hosts/libfabric/provider.h"
 
+enum { NIGH_FI_MR_READS, NIGH_FI_MR_WRITES };
+
 /* The registration in one endpoint's context. */
 struct nigh_fi_mr_part {
     struct nigh_fi_mr_part *next;
@@ -21,6 +23,9 @@ struct nigh_fi_mr {
     uint32_t flags; /* NIGH_REMOTE_*; 0: for this process only, and nigh is not told */
     struct nigh_fi_mr_part *parts;
     struct nigh_fi_device *device; /* NULL: memory of the host */
+    /* What peers do is counted here, FI_REMOTE_READ and FI_REMOTE_WRITE, as in the endpoints. */
+    struct nigh_fi_cntr *cntr[2];
+    struct nigh_fi_op *told; /* the context of its events; NULL: there are none */
 };
 
 #endif

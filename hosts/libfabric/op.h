@@ -11,6 +11,8 @@
 
 #define NIGH_FI_OPS_MAX 65536u /* records of a domain */
 
+struct nigh_fi_mr;
+
 struct nigh_fi_op {
     struct nigh_fi_op *next; /* in the free list */
     void *context;           /* the host's */
@@ -20,6 +22,7 @@ struct nigh_fi_op {
     bool live;
     bool scatter; /* what comes goes on to `iov` */
     bool on_device;
+    struct nigh_fi_mr *mr;       /* not an operation: what peers do to this memory */
     uint8_t count;               /* of `iov` */
     void *copy;                  /* staging memory, freed with the record: see stage.h */
     struct nigh_fi_block *block; /* that `copy` is of; NULL: of malloc() */

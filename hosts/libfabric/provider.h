@@ -173,6 +173,7 @@ struct nigh_fi_cntr {
     struct fid_cntr fid;
     struct nigh_fi_domain *domain;
     uint64_t value, errors;
+    bool of_memory; /* registrations count there: any endpoint may have news */
     struct nigh_fi_ep **eps;
     uint32_t ep_count;
     uint32_t refs;

@@ -227,7 +227,9 @@ enum nigh_op {
     NIGH_OP_GET = 5,
     NIGH_OP_ATOMIC = 6,
     NIGH_OP_COLLECTIVE = 7,
-    NIGH_OP_REMOTE_PUT = 8, /* the target's: a put with NIGH_NOTIFY has arrived */
+    NIGH_OP_REMOTE_PUT =
+        8, /* the target's: a put with NIGH_NOTIFY has arrived; or see NIGH_REGISTER_EVENTS */
+    NIGH_OP_REMOTE_GET = 9, /* the target's: see there */
 };
 
 /* flags of struct nigh_completion */
@@ -261,16 +263,21 @@ struct nigh_completion {
 #define NIGH_REMOTE_READ  (1u << 0)
 #define NIGH_REMOTE_WRITE (1u << 1) /* put and atomics */
 #define NIGH_REGISTER_KEY (1u << 2) /* register_memory: *key says which key it is to be */
+/* What peers do to the region completes here, too, when it is done: puts and atomics that return nothing as
+ * NIGH_OP_REMOTE_PUT (`imm` 0 without NIGH_NOTIFY), gets and atomics that return something as NIGH_OP_REMOTE_GET, `context` as
+ * registered. What fails does not. Gets of heap memory are then no longer without this side's help. */
+#define NIGH_REGISTER_EVENTS (1u << 4)
 
 /* Keys with this bit are chosen by hosts, all others by nigh. */
 #define NIGH_KEY_CHOSEN (UINT64_C(1) << 63)
 
 struct nigh_register {
     uint32_t size;  /* sizeof(struct nigh_register) */
-    uint32_t flags; /* NIGH_REMOTE_READ | NIGH_REMOTE_WRITE; NIGH_REGISTER_KEY */
+    uint32_t flags; /* NIGH_REMOTE_READ | NIGH_REMOTE_WRITE; NIGH_REGISTER_KEY, NIGH_REGISTER_EVENTS */
     void *buffer;
-    uint64_t bytes;       /* at least 1 */
-    uint64_t reserved[2]; /* zero */
+    uint64_t bytes;    /* at least 1 */
+    uint64_t context;  /* NIGH_REGISTER_EVENTS: of its completions; else zero */
+    uint64_t reserved; /* zero */
 };
 
 #define NIGH_NOTIFY (1u << 3) /* post_put: a NIGH_OP_REMOTE_PUT completion with `imm` at the target */

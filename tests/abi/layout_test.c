@@ -78,6 +78,7 @@ static const struct constant abi_constants[] = {
     CONSTANT(NIGH_OP_ATOMIC, 6),
     CONSTANT(NIGH_OP_COLLECTIVE, 7),
     CONSTANT(NIGH_OP_REMOTE_PUT, 8),
+    CONSTANT(NIGH_OP_REMOTE_GET, 9),
     CONSTANT(NIGH_DONE_RELEASED, 1),
     CONSTANT(NIGH_DONE_LENT, 2),
     CONSTANT(NIGH_REMOTE_READ, 1),
@@ -238,7 +239,8 @@ static const struct place abi[] = {
     FIELD(nigh_register, flags, 4, 4),
     FIELD(nigh_register, buffer, 8, 8),
     FIELD(nigh_register, bytes, 16, 8),
-    FIELD(nigh_register, reserved, 24, 16),
+    FIELD(nigh_register, context, 24, 8),
+    FIELD(nigh_register, reserved, 32, 8),
 
     STRUCT(nigh_rma, 64),
     FIELD(nigh_rma, size, 0, 4),
@@ -449,7 +451,7 @@ static const struct place abi[] = {
 
 static const struct constant layout_constants[] = {
     CONSTANT(NIGH_ARENA_MAGIC, UINT64_C(0x31616e6572612d6e)),
-    CONSTANT(NIGH_LAYOUT_VERSION, 3),
+    CONSTANT(NIGH_LAYOUT_VERSION, 4),
     CONSTANT(NIGH_LINE, 64),
     CONSTANT(NIGH_PAGE, 4096),
     CONSTANT(NIGH_PEERS_MAX, 65536),
@@ -614,7 +616,7 @@ static const struct place slots[] = {
     FIELD(nigh_wire_atomic, type, 2, 2),
     FIELD(nigh_wire_atomic, count, 4, 4),
     FIELD(nigh_wire_atomic, id, 8, 4),
-    FIELD(nigh_wire_atomic, reserved, 12, 4),
+    FIELD(nigh_wire_atomic, fetches, 12, 4),
 };
 
 /* What an attach says. */
@@ -657,8 +659,10 @@ struct look {
     uint32_t version;
     uint64_t is;
 };
-static const struct look layout_looks[] = {
-    {1, UINT64_C(0xe52b4a879d5e7577)}, {2, UINT64_C(0x1db76b6598367b0b)}, {3, UINT64_C(0xa72b58a7f0b09d55)}};
+static const struct look layout_looks[] = {{1, UINT64_C(0xe52b4a879d5e7577)},
+                                           {2, UINT64_C(0x1db76b6598367b0b)},
+                                           {3, UINT64_C(0xa72b58a7f0b09d55)},
+                                           {4, UINT64_C(0x02e1cb6891305b23)}};
 static const struct look greeting_looks[] = {{1, UINT64_C(0xb2ac7a01926d8468)},
                                              {2, UINT64_C(0x8b87eb40def88b4f)}};
 

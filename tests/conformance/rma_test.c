@@ -5,8 +5,9 @@
 #include "tests/support/pair.h"
 #include <string.h>
 
-#define HEAP 1u
-#define BOTH (NIGH_REMOTE_READ | NIGH_REMOTE_WRITE)
+#define HEAP  1u
+#define EVENT 41 /* the context of a region's events */
+#define BOTH  (NIGH_REMOTE_READ | NIGH_REMOTE_WRITE)
 
 static const struct nigh_ops *nigh;
 
@@ -21,6 +22,8 @@ static struct nigh_region *registered(struct pair_end *end, void *memory, uint64
                                       uint64_t *key)
 {
     struct nigh_register what = {.size = sizeof(what), .flags = flags, .buffer = memory, .bytes = bytes};
+
+    what.context = flags & NIGH_REGISTER_EVENTS ? EVENT : 0;
     struct nigh_region *region = NULL;
 
     CHECK_INT(nigh->register_memory(end->context, &what, key, &region), 0);
@@ -221,6 +224,84 @@ static void notified(struct pair *pair)
         if (end)
             CHECK_INT(moved(end, NIGH_OP_PUT, 31, bytes), 0);
     }
+    withdraw(pair, &target);
+}
+
+static void told(struct pair_end *end, enum nigh_op op, uint64_t bytes, uint64_t imm)
+{
+    struct nigh_completion done = pair_next(end, op);
+
+    CHECK_INT(done.status, 0);
+    CHECK_INT(done.context, EVENT);
+    CHECK_INT(done.bytes, bytes);
+    CHECK_INT(done.imm, imm);
+    CHECK_INT(done.source, 0);
+}
+
+static void add_one(struct pair_end *end, const struct target *target, uint64_t *before)
+{
+    uint64_t one = 1;
+    struct nigh_atomic atomic = {.size = sizeof(atomic),
+                                 .op = NIGH_SUM,
+                                 .type = NIGH_U64,
+                                 .count = 1,
+                                 .operand = &one,
+                                 .result = before,
+                                 .key = target->key,
+                                 .context = 35};
+
+    CHECK_INT(nigh->post_atomic(end->peer, &atomic), 0);
+    CHECK_INT(moved(end, NIGH_OP_ATOMIC, 35, 8), 0);
+}
+
+/* Whatever peers do to a region with events its owner hears of once, in the end; of what fails it hears nothing. */
+static void events(struct pair *pair)
+{
+    static const uint64_t sizes[] = {0, 8, 5000, 1 << 20};
+    struct pair_end *end = pair->end[0], *owner = pair->end[1];
+    struct target target;
+    uint64_t before;
+
+    offer(pair, &target, 1 << 20, NIGH_REMOTE_READ | NIGH_REMOTE_WRITE | NIGH_REGISTER_EVENTS);
+    for (uint32_t i = 0; i < 8; i++) {
+        uint64_t bytes = sizes[i / 2];
+
+        if (end) {
+            struct nigh_rma rma = rma_of(&target, 0, data_filled(bytes, i), bytes, 31);
+
+            rma.flags = i % 2 ? NIGH_NOTIFY : 0;
+            rma.imm = 7;
+            CHECK_INT(nigh->post_put(end->peer, &rma), 0);
+        }
+        if (owner)
+            told(owner, NIGH_OP_REMOTE_PUT, bytes, i % 2 ? 7 : 0);
+        if (end) {
+            struct nigh_rma rma = rma_of(&target, 0, data_room(bytes), bytes, 32);
+
+            CHECK_INT(moved(end, NIGH_OP_PUT, 31, bytes), 0);
+            CHECK_INT(nigh->post_get(end->peer, &rma), 0);
+        }
+        if (owner)
+            told(owner, NIGH_OP_REMOTE_GET, bytes, 0);
+        if (end)
+            CHECK_INT(moved(end, NIGH_OP_GET, 32, bytes), 0);
+    }
+    if (end) {
+        struct nigh_rma outside = rma_of(&target, 1 << 20, data_room(8), 8, 33);
+
+        CHECK_INT(nigh->post_get(end->peer, &outside), 0);
+        CHECK_INT(moved(end, NIGH_OP_GET, 33, 0), -ERANGE);
+        outside.context = 34;
+        CHECK_INT(nigh->post_put(end->peer, &outside), 0);
+        CHECK_INT(moved(end, NIGH_OP_PUT, 34, 0), -ERANGE);
+        add_one(end, &target, NULL);
+    }
+    if (owner)
+        told(owner, NIGH_OP_REMOTE_PUT, 8, 0);
+    if (end)
+        add_one(end, &target, &before);
+    if (owner)
+        told(owner, NIGH_OP_REMOTE_GET, 8, 0);
     withdraw(pair, &target);
 }
 
@@ -432,6 +513,8 @@ static const struct pair_case cases[] = {
     BOTH_MEMORIES("rights", rights),
     BOTH_MEMORIES("ranges", ranges),
     BOTH_MEMORIES("bad keys", bad_keys),
+    {.name = "events", .play = events},
+    {.name = "events, heap", .play = events, .number = HEAP},
     {.name = "in use", .play = in_use, .forms = PAIR_SELF | PAIR_TWO},
     {.name = "in use, heap", .play = in_use, .forms = PAIR_SELF | PAIR_TWO, .number = HEAP},
     {.name = "withdrawn", .play = withdrawn, .forms = PAIR_SELF | PAIR_TWO, .number = HEAP},

@@ -48,6 +48,15 @@ static int open_counting(void **state)
     return 0;
 }
 
+static int open_without_events(void **state)
+{
+    (void)state;
+    fi_lab_open(&lab,
+                &(struct fi_wish){.caps = FI_MSG | FI_RMA, .counters = true, .tx_op_flags = FI_COMPLETION});
+    register_far();
+    return 0;
+}
+
 static int close_all(void **state)
 {
     (void)state;
@@ -244,6 +253,8 @@ static void counted(void **state)
     await_count(RX->cntr[FI_RECVS], 10);
     await_count(TX->cntr[FI_WRITES], 30);
     await_count(TX->cntr[FI_READS], 20);
+    await_count(RX->cntr[FI_REMOTE_WRITES], 30);
+    await_count(RX->cntr[FI_REMOTE_READS], 20);
     fi_quiet(&lab, TX->tx);
     fi_quiet(&lab, RX->rx);
     FI_OK(fi_cntr_wait(TX->cntr[FI_READS], 20, 0));
@@ -252,6 +263,51 @@ static void counted(void **state)
     FI_OK(fi_cntr_wait(TX->cntr[FI_READS], 23, 0));
     FI_OK(fi_cntr_set(TX->cntr[FI_READS], 1));
     assert_int_equal(fi_cntr_read(TX->cntr[FI_READS]), 1);
+}
+
+/* Not for those who have not asked for it. */
+static void events_are_asked_for(void **state)
+{
+    (void)state;
+    assert_false(lab.info->caps & FI_RMA_EVENT);
+    FI_OK(fi_writedata(TX->ep, near, 8, NULL, 5, TX->peer, 0, KEY, NULL));
+    FI_OK(fi_write(TX->ep, near, 8, NULL, TX->peer, 0, KEY, NULL));
+    await_count(TX->cntr[FI_WRITES], 2);
+    assert_int_equal(fi_await(&lab, RX->rx).data, 5);
+    await_count(RX->cntr[FI_REMOTE_WRITES], 1);
+    fi_quiet(&lab, RX->rx);
+}
+
+/* Counters of one region; what is told of a region that is gone finds nobody. */
+static void memory_counts(void **state)
+{
+    struct fi_cntr_attr attr = {.events = FI_CNTR_EVENTS_COMP, .wait_obj = FI_WAIT_UNSPEC};
+    struct fid_cntr *writes, *reads;
+
+    (void)state;
+    FI_OK(fi_cntr_open(lab.domain, &attr, &writes, NULL));
+    FI_OK(fi_cntr_open(lab.domain, &attr, &reads, NULL));
+    FI_GIVES(fi_mr_bind(region, &writes->fid, FI_SEND), -FI_EBADFLAGS);
+    FI_OK(fi_mr_bind(region, &writes->fid, FI_REMOTE_WRITE));
+    FI_OK(fi_mr_bind(region, &reads->fid, FI_REMOTE_READ));
+    FI_GIVES(fi_mr_bind(region, &reads->fid, FI_REMOTE_READ), -FI_EINVAL);
+    FI_OK(fi_write(TX->ep, near, 5000, NULL, TX->peer, 0, KEY, near));
+    FI_OK(fi_read(TX->ep, near, 5000, NULL, TX->peer, 0, KEY, near));
+    fi_await(&lab, TX->tx);
+    fi_await(&lab, TX->tx);
+    FI_OK(fi_cntr_wait(writes, 1, 10000));
+    FI_OK(fi_cntr_wait(reads, 1, 10000));
+    FI_GIVES(fi_cntr_wait(reads, 2, 5), -FI_ETIMEDOUT);
+    FI_OK(fi_writedata(TX->ep, near, 8, NULL, 77, TX->peer, 0, KEY, near));
+    assert_int_equal(fi_await(&lab, RX->rx).data, 77);
+    await_count(writes, 2);
+    FI_GIVES(fi_close(&writes->fid), -FI_EBUSY);
+    FI_OK(fi_inject_write(TX->ep, near, 8, TX->peer, 0, KEY));
+    FI_OK(fi_close(&region->fid));
+    region = NULL;
+    fi_quiet(&lab, RX->rx);
+    FI_OK(fi_close(&writes->fid));
+    FI_OK(fi_close(&reads->fid));
 }
 
 static void errors_are_counted(void **state)
@@ -271,9 +327,17 @@ static void errors_are_counted(void **state)
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
-        CASE(writes_and_reads),   CASE(vectors), CASE(injected),
-        CASE(data_is_told),       CASE(refused), CASE(later_endpoint),
-        CASE(sums_and_swaps),     WITH(counted), CASE(atomics_that_are_none),
+        CASE(writes_and_reads),
+        CASE(vectors),
+        CASE(injected),
+        CASE(memory_counts),
+        cmocka_unit_test_setup_teardown(events_are_asked_for, open_without_events, close_all),
+        CASE(data_is_told),
+        CASE(refused),
+        CASE(later_endpoint),
+        CASE(sums_and_swaps),
+        WITH(counted),
+        CASE(atomics_that_are_none),
         WITH(errors_are_counted),
     };
 

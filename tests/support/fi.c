@@ -56,7 +56,8 @@ static struct fid_cq *new_cq(struct fi_lab *lab, const struct fi_wish *wish)
 
 static void open_counters(struct fi_lab *lab, struct fi_side *side)
 {
-    static const uint64_t kinds[FI_COUNTERS] = {FI_SEND, FI_RECV, FI_READ, FI_WRITE};
+    static const uint64_t kinds[FI_COUNTERS] = {FI_SEND,  FI_RECV,        FI_READ,
+                                                FI_WRITE, FI_REMOTE_READ, FI_REMOTE_WRITE};
     struct fi_cntr_attr attr = {.events = FI_CNTR_EVENTS_COMP, .wait_obj = FI_WAIT_UNSPEC};
 
     for (int i = 0; i < FI_COUNTERS; i++) {

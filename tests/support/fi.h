@@ -35,7 +35,7 @@ struct fi_wish {
     bool counters; /* one for each kind */
 };
 
-enum { FI_SENDS, FI_RECVS, FI_READS, FI_WRITES, FI_COUNTERS };
+enum { FI_SENDS, FI_RECVS, FI_READS, FI_WRITES, FI_REMOTE_READS, FI_REMOTE_WRITES, FI_COUNTERS };
 
 struct fi_side {
     struct fid_ep *ep;
