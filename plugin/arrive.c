@@ -336,22 +336,20 @@ uint32_t nigh_arrive_poll(struct nigh_endpoint *endpoint, uint32_t budget)
     struct nigh_ring_rx *rx = &endpoint->rx;
     uint32_t room = context->cq.direct_left, count = 0;
     struct tally tally = {0};
-    uint64_t head;
-    uint8_t expect;
+    uint64_t head, first;
 
     if (__builtin_expect(!rx->slots, 0) && (!endpoint->attached || !first_ring(endpoint)))
         return 0;
-    head = nigh_ring_peek(rx);
+    head = first = nigh_ring_peek(rx);
     if (!head) {
         rx->streak = false;
-        if (rx->expect && endpoint->tx.next != endpoint->sent_before)
-            nigh_ring_expect(rx);
+        if (rx->foreseen && endpoint->tx.next != endpoint->sent_before)
+            nigh_ring_ask_body(rx);
         /* Now, and not behind the batch: the host's answer would wait in the store buffer behind this line. */
         if (__builtin_expect(nigh_ring_owes(rx) || endpoint->rx_bytes, 0))
             return_credit_late(endpoint);
         return 0;
     }
-    expect = nigh_ring_expected(head);
     /* The first message after none goes the way that is shorter for one. */
     if (rx->streak && room && context->matcher.posted_count && !context->matcher.others)
         head = take_plain(endpoint, head, room < budget ? room : budget, &tally);
@@ -361,7 +359,7 @@ uint32_t nigh_arrive_poll(struct nigh_endpoint *endpoint, uint32_t budget)
     if (!count)
         return 0;
     rx->streak = true;
-    rx->expect = expect;
+    rx->foreseen = nigh_ring_foreseen(first);
     endpoint->sent_before = endpoint->tx.next;
     endpoint->in_a_row = 0;
     nigh_count(&context->counters->received, tally.messages);

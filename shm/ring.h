@@ -31,9 +31,10 @@
 
 #define NIGH_BODY_MAX \
     2088u /* longest payload in a ring: 33 slots, so a ring of NIGH_RING_SLOTS_MIN always can take one */
-#define NIGH_RING_AHEAD  8u /* 8 to 24 are alike, 4 is too near (docs/rationale.md) */
-#define NIGH_RING_EXPECT 8u /* lines of body that are asked for before they come: more gain nothing (1 KiB) */
-#define NIGH_LAP_SHIFT   48
+#define NIGH_RING_AHEAD 8u /* 8 to 24 are alike, 4 is too near (docs/rationale.md) */
+#define NIGH_RING_FORESEEN \
+    8u /* lines of body that are asked for before they come: more gain nothing (1 KiB) */
+#define NIGH_LAP_SHIFT 48
 
 /* Word 0 of a slot without its lap. */
 static inline uint64_t nigh_head_make(uint32_t kind, uint32_t bytes, uint32_t tclass, uint32_t flags)
@@ -228,7 +229,7 @@ struct nigh_ring_rx {
     uint32_t mask;
     uint16_t shift;
     bool streak;       /* since the reader last found nothing, something has come */
-    uint8_t expect;    /* lines of body that the message to come may have */
+    uint8_t foreseen;  /* lines of body that the message to come may have */
     uint64_t *credit;  /* consumed, in our own arena */
     nigh_copy_fn copy; /* for bodies */
 };
@@ -335,11 +336,11 @@ static inline void nigh_ring_prefetch_body(const struct nigh_ring_rx *rx, uint32
 }
 
 /* Lines of body of the message with word 0 `head`, whatever that says: as many of the next one are asked for. */
-static inline uint8_t nigh_ring_expected(uint64_t head)
+static inline uint8_t nigh_ring_foreseen(uint64_t head)
 {
     uint32_t lines = nigh_slots_for(nigh_head_bytes(head)) - 1;
 
-    return (uint8_t)(lines < NIGH_RING_EXPECT ? lines : NIGH_RING_EXPECT);
+    return (uint8_t)(lines < NIGH_RING_FORESEEN ? lines : NIGH_RING_FORESEEN);
 }
 
 /*
@@ -347,11 +348,11 @@ static inline uint8_t nigh_ring_expected(uint64_t head)
  * then comes while its store to the header, whose line it must take from us, is under way, and not after that. Where it is
  * asked for too early it must be fetched again by both, but side by side with the header.
  */
-static inline void nigh_ring_expect(const struct nigh_ring_rx *rx)
+static inline void nigh_ring_ask_body(const struct nigh_ring_rx *rx)
 {
     uint32_t header = (uint32_t)(rx->at - rx->slots);
 
-    for (uint32_t i = 1; i <= rx->expect && i <= header; i++)
+    for (uint32_t i = 1; i <= rx->foreseen && i <= header; i++)
         __builtin_prefetch(rx->at - i);
 }
 

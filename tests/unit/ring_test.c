@@ -120,15 +120,15 @@ static void test_slots_for(void **state)
 }
 
 /* Whatever a header says, no more is asked for than is worth it. */
-static void test_expected(void **state)
+static void test_foreseen(void **state)
 {
     (void)state;
-    assert_int_equal(nigh_ring_expected(nigh_head_make(1, 8, 0, 0)), 0);
-    assert_int_equal(nigh_ring_expected(nigh_head_make(1, NIGH_SLOT_PAYLOAD, 0, 0)), 0);
-    assert_int_equal(nigh_ring_expected(nigh_head_make(1, NIGH_SLOT_PAYLOAD + 1, 0, 0)), 1);
-    assert_int_equal(nigh_ring_expected(nigh_head_make(1, NIGH_SLOT_PAYLOAD + 2 * NIGH_LINE, 0, 0)), 2);
-    assert_int_equal(nigh_ring_expected(nigh_head_make(1, NIGH_BODY_MAX, 0, 0)), NIGH_RING_EXPECT);
-    assert_int_equal(nigh_ring_expected(UINT64_MAX), NIGH_RING_EXPECT);
+    assert_int_equal(nigh_ring_foreseen(nigh_head_make(1, 8, 0, 0)), 0);
+    assert_int_equal(nigh_ring_foreseen(nigh_head_make(1, NIGH_SLOT_PAYLOAD, 0, 0)), 0);
+    assert_int_equal(nigh_ring_foreseen(nigh_head_make(1, NIGH_SLOT_PAYLOAD + 1, 0, 0)), 1);
+    assert_int_equal(nigh_ring_foreseen(nigh_head_make(1, NIGH_SLOT_PAYLOAD + 2 * NIGH_LINE, 0, 0)), 2);
+    assert_int_equal(nigh_ring_foreseen(nigh_head_make(1, NIGH_BODY_MAX, 0, 0)), NIGH_RING_FORESEEN);
+    assert_int_equal(nigh_ring_foreseen(UINT64_MAX), NIGH_RING_FORESEEN);
 }
 
 static void test_every_size_at_every_place(void **state)
@@ -453,7 +453,7 @@ static void test_two_threads(void **state)
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_slots_for),
-    cmocka_unit_test(test_expected),
+    cmocka_unit_test(test_foreseen),
     cmocka_unit_test_teardown(test_every_size_at_every_place, close_ring),
     cmocka_unit_test_teardown(test_payload_that_looks_like_headers, close_ring),
     cmocka_unit_test_teardown(test_laps_beyond_16_bits, close_ring),
