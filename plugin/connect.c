@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* plugin/connect.c - the life of an endpoint from connect, or from a peer's greeting, to its memory's end. */
 #include "plugin/context.h"
+#include "plugin/shuttle.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -110,6 +111,7 @@ void nigh_endpoint_free(struct nigh_endpoint *endpoint)
         endpoint->next_all->link_all = endpoint->link_all;
     nigh_peers_remove(endpoint);
     context->endpoint_count--;
+    nigh_shuttle_close(endpoint);
     nigh_window_close(&endpoint->window, &context->arena); /* the peer may go on reading what it has mapped */
     nigh_count_tally(endpoint);
     free(endpoint->met);
@@ -201,6 +203,7 @@ static int attach_peer(struct nigh_endpoint *endpoint, const struct nigh_attach 
     endpoint->incarnation = attach->hello.self.incarnation;
     nigh_crowd_add(&endpoint->context->crowd, endpoint->pid);
     nigh_context_crowd(endpoint->context);
+    nigh_shuttle_open(endpoint);
     /* Without it nothing is lost but speed. */
     endpoint->met = calloc(endpoint->view.layout.pool_bytes / NIGH_CHUNK / 64 + 1, sizeof(*endpoint->met));
     link_words(endpoint);

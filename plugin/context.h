@@ -78,6 +78,7 @@ struct nigh_context {
     struct nigh_endpoint *all;
     struct nigh_peers peers;
     uint32_t endpoint_count;
+    uint32_t shuttles; /* bytes of ours that have memory */
     bool has_matcher;
     struct nigh_waits_for waits_for;
     uint32_t deaths_untold; /* peers that died with no wildcard receive posted to tell it */
@@ -126,8 +127,9 @@ static inline __attribute__((always_inline)) void nigh_arrive_payload(const stru
 int nigh_arrive_status(uint64_t imm);
 
 /* ---- pieces.c ---- */
-/* Can a message in pieces begin like this? Its id is unused, its first piece, if any, lies in the peer's pool. */
-bool nigh_arrive_first_is_sound(const struct nigh_endpoint *endpoint, const struct nigh_wire_first *first);
+/* Can a message in pieces begin like this? Its id is unused, its first piece, if any, lies in the peer's pool or in a shuttle. */
+bool nigh_arrive_first_is_sound(struct nigh_endpoint *endpoint, const struct nigh_wire_first *first,
+                                uint32_t flags);
 /* A message in pieces whose place is known and whose beginning is sound: files it and takes its first piece. */
 enum nigh_verdict nigh_arrive_first_piece(struct nigh_message *message, uint32_t line, uint32_t bytes,
                                           uint32_t flags);
@@ -163,8 +165,9 @@ void nigh_send_complete(struct nigh_endpoint *endpoint, struct nigh_send_op *op,
 void nigh_send_discard(struct nigh_endpoint *endpoint, struct nigh_send_op *op);
 /* First slot of an operation with pieces; then as many pieces as can go. -EAGAIN: nothing sent. */
 int nigh_large_start(struct nigh_endpoint *endpoint, struct nigh_send_op *op);
-/* Sends a message of at most NIGH_WHOLE_MAX, and at most what goes without asking, without an operation: in one piece up to
- * NIGH_ONE_PIECE and in streams, else in several. -EAGAIN: it must go the long way. */
+/* Sends a message of at most NIGH_WHOLE_MAX, one that fits a shuttle that we hold, and at most what goes without asking,
+ * without an operation: in one piece up to NIGH_ONE_PIECE and in streams, else in several. -EAGAIN: it must go the long
+ * way. */
 #define NIGH_WHOLE_MAX 65535u
 #define NIGH_ONE_PIECE 4096u
 int nigh_large_whole(struct nigh_endpoint *endpoint, const struct nigh_send *send);

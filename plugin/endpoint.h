@@ -53,6 +53,13 @@ struct nigh_feel {
     uint64_t at;       /* how far the peer had read at the last look */
 };
 
+/* One of the two shuttles of a pair: shuttle.h. */
+struct nigh_shuttle {
+    uint8_t *base;  /* NULL: there is none */
+    uint32_t bytes; /* that have memory, from the beginning */
+    bool held;      /* we may write it */
+};
+
 struct nigh_endpoint {
     /* Receiving */
     struct nigh_ring_rx rx;
@@ -98,6 +105,9 @@ struct nigh_endpoint {
     struct nigh_bell bell;     /* the peer's doorbell */
     struct nigh_window window; /* of our ring to the peer */
     struct nigh_window theirs; /* of the peer's ring to us */
+
+    struct nigh_shuttle shuttle[2]; /* in our window; in theirs */
+    uint8_t shuttle_last;           /* of these, the one that came last */
 
     struct nigh_send_queue queue; /* nothing of them has been sent */
     struct nigh_send_queue flow;  /* pieces may be sent */

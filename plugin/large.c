@@ -5,6 +5,7 @@
  * asking; the rest when the receiver has matched the message, so that what nobody waits for never fills the pool.
  */
 #include "plugin/context.h"
+#include "plugin/shuttle.h"
 #include "shm/copy.h"
 #include <errno.h>
 #include <stdlib.h>
@@ -150,11 +151,24 @@ static uint64_t cut(struct nigh_endpoint *endpoint, bool upwards, uint32_t bytes
 
 /*
  * A slot that names a piece of the chunk has been published. Messages without one do not count: a reader that has read a
- * chunk says so as soon as it finds nothing more, but of them only when they have used up a quarter of the ring.
+ * chunk says so as soon as it finds nothing more, but of them, and of those in a shuttle, only when they have used up a
+ * quarter of the ring.
  */
 static void chunk_named(struct nigh_endpoint *endpoint)
 {
     endpoint->chunk_until = endpoint->tx.next;
+}
+
+/* All of it has room there. */
+static uint32_t copy_to_shuttle(struct nigh_send_op *op, uint32_t want, uint32_t *line)
+{
+    uint64_t left = op->allowed - op->sent;
+    uint32_t bytes = want < left ? want : (uint32_t)left;
+
+    nigh_plan_copy(op, op->shuttle + op->sent, bytes);
+    *line = (uint32_t)(op->sent / NIGH_LINE);
+    op->sent += bytes;
+    return bytes;
 }
 
 /* Copies the next piece of `op`, at most `want` bytes, into a chunk. Returns its bytes, 0 when no chunk is free. */
@@ -166,6 +180,8 @@ static uint32_t copy_piece(struct nigh_endpoint *endpoint, struct nigh_send_op *
 
     if (!left)
         return 0;
+    if (op->shuttle)
+        return copy_to_shuttle(op, want, line);
     if (!endpoint->chunk || endpoint->chunk_low == endpoint->chunk_high)
         if (next_chunk(endpoint))
             return 0;
@@ -219,12 +235,21 @@ static uint32_t lines_of(uint64_t bytes)
     return (uint32_t)((bytes + NIGH_LINE - 1) / NIGH_LINE * NIGH_LINE);
 }
 
+/* The slot of a message that lies in one piece. */
+static void name_whole(struct nigh_endpoint *endpoint, const struct nigh_send *send, uint32_t line,
+                       uint32_t flags)
+{
+    struct nigh_wire_piece piece = {line, (uint32_t)send->bytes};
+
+    nigh_link_send(endpoint, nigh_head_make(NIGH_K_WHOLE, 0, send->tclass, flags), send->tag, send->imm,
+                   &piece, sizeof(piece));
+}
+
 static int send_whole(struct nigh_endpoint *endpoint, const struct nigh_send *send,
                       const struct nigh_strategy *strategy)
 {
     struct nigh_context *context = endpoint->context;
     uint32_t bytes = (uint32_t)send->bytes, lines = lines_of(bytes);
-    struct nigh_wire_piece piece;
     uint64_t offset;
 
     if (nigh_link_room(endpoint, 1))
@@ -232,21 +257,35 @@ static int send_whole(struct nigh_endpoint *endpoint, const struct nigh_send *se
     endpoint->chunk_high -= lines;
     offset = endpoint->chunk + endpoint->chunk_high;
     nigh_copy_select(strategy->sender)(context->arena.base + offset, send->buffer, bytes);
-    piece = (struct nigh_wire_piece){(uint32_t)(offset / NIGH_LINE), bytes};
-    nigh_link_send(
-        endpoint,
-        nigh_head_make(NIGH_K_WHOLE, 0, send->tclass, (uint32_t)strategy->receiver << NIGH_F_KERNEL_SHIFT),
-        send->tag, send->imm, &piece, sizeof(piece));
+    name_whole(endpoint, send, (uint32_t)(offset / NIGH_LINE),
+               (uint32_t)strategy->receiver << NIGH_F_KERNEL_SHIFT);
     chunk_named(endpoint);
     own_next(endpoint, lines < OWN_BYTES ? lines : OWN_BYTES, strategy);
     nigh_plan_sent_short(endpoint);
     return 0;
 }
 
-/* Cuts at most `want` bytes and copies them. There is room: whole_room(). */
-static uint32_t chain_piece(struct nigh_endpoint *endpoint, const uint8_t *from, uint32_t want,
-                            const struct nigh_strategy *strategy, uint32_t *line)
+/* How the pieces of a message travel that all go at once. */
+struct chain {
+    const struct nigh_strategy *strategy; /* of those in chunks */
+    uint8_t *shuttle;                     /* NULL: in chunks */
+    uint32_t piece, flags;
+};
+
+/* Copies what begins at `sent`, at most `want` bytes, there. */
+static uint32_t chain_shuttle(const struct chain *chain, const uint8_t *from, uint32_t sent, uint32_t want,
+                              uint32_t *line)
 {
+    nigh_copy_select(NIGH_COPY_PLAIN)(chain->shuttle + sent, from + sent, want);
+    *line = sent / NIGH_LINE;
+    return want;
+}
+
+/* Cuts at most `want` bytes and copies them. There is room: whole_room(). */
+static uint32_t chain_chunk(struct nigh_endpoint *endpoint, const struct chain *chain, const uint8_t *from,
+                            uint32_t want, uint32_t *line)
+{
+    const struct nigh_strategy *strategy = chain->strategy;
     uint64_t offset;
     uint32_t left;
 
@@ -261,33 +300,82 @@ static uint32_t chain_piece(struct nigh_endpoint *endpoint, const uint8_t *from,
     return want;
 }
 
-/* The slots and their room are those of an operation's, but all of them can be sent at once, so none is needed. */
-static int send_chain(struct nigh_endpoint *endpoint, const struct nigh_send *send,
-                      const struct nigh_strategy *strategy, uint32_t piece)
+static uint32_t chain_piece(struct nigh_endpoint *endpoint, const struct nigh_send *send,
+                            const struct chain *chain, uint32_t sent, uint32_t *line)
 {
-    uint32_t bytes = (uint32_t)send->bytes, flags = (uint32_t)strategy->receiver << NIGH_F_KERNEL_SHIFT;
-    struct nigh_wire_first first = {.total = bytes, .imm = send->imm, .eager = bytes};
-    struct nigh_wire_piece next;
+    uint32_t left = (uint32_t)send->bytes - sent, want = left < chain->piece ? left : chain->piece;
     const uint8_t *from = send->buffer;
 
-    /* One more where a chunk ends in between. */
-    if (nigh_link_room(endpoint, bytes / piece + 2))
-        return -EAGAIN;
-    if (nigh_ids_take(&endpoint->out, endpoint, &first.id))
-        return -EAGAIN;
-    first.bytes = chain_piece(endpoint, from, piece, strategy, &first.line);
-    nigh_link_send(endpoint, nigh_head_make(NIGH_K_FIRST, 0, send->tclass, flags), send->tag, send->imm,
-                   &first, sizeof(first));
-    chunk_named(endpoint);
-    for (uint32_t sent = first.bytes; sent < bytes; sent += next.bytes) {
-        next.bytes = bytes - sent < piece ? bytes - sent : piece;
-        next.bytes = chain_piece(endpoint, from + sent, next.bytes, strategy, &next.line);
-        nigh_link_send(endpoint, nigh_head_make(NIGH_K_PIECE, 0, 0, flags), first.id, 0, &next, sizeof(next));
+    if (chain->shuttle)
+        return chain_shuttle(chain, from, sent, want, line);
+    return chain_chunk(endpoint, chain, from + sent, want, line);
+}
+
+/* The slots and their room are those of an operation's, but all of them can be sent at once, so none is needed. There is
+ * room for them, and `id` is the message's. */
+static void send_chain(struct nigh_endpoint *endpoint, const struct nigh_send *send,
+                       const struct chain *chain, uint32_t id)
+{
+    uint32_t bytes = (uint32_t)send->bytes;
+    struct nigh_wire_first first = {.total = bytes, .imm = send->imm, .eager = bytes, .id = id};
+    struct nigh_wire_piece next;
+
+    first.bytes = chain_piece(endpoint, send, chain, 0, &first.line);
+    nigh_link_send(endpoint, nigh_head_make(NIGH_K_FIRST, 0, send->tclass, chain->flags), send->tag,
+                   send->imm, &first, sizeof(first));
+    if (!chain->shuttle)
         chunk_named(endpoint);
+    for (uint32_t sent = first.bytes; sent < bytes; sent += next.bytes) {
+        next.bytes = chain_piece(endpoint, send, chain, sent, &next.line);
+        nigh_link_send(endpoint, nigh_head_make(NIGH_K_PIECE, 0, 0, chain->flags), id, 0, &next,
+                       sizeof(next));
+        if (!chain->shuttle)
+            chunk_named(endpoint);
     }
-    nigh_ids_give(&endpoint->out, first.id);
+    nigh_ids_give(&endpoint->out, id);
     endpoint->in_a_row++;
+}
+
+static int send_in_chunks(struct nigh_endpoint *endpoint, const struct nigh_send *send,
+                          const struct nigh_strategy *strategy, uint32_t piece)
+{
+    struct chain chain = {
+        .strategy = strategy, .piece = piece, .flags = (uint32_t)strategy->receiver << NIGH_F_KERNEL_SHIFT};
+    uint32_t id;
+
+    /* One more where a chunk ends in between. */
+    if (nigh_link_room(endpoint, (uint32_t)send->bytes / piece + 2) ||
+        nigh_ids_take(&endpoint->out, endpoint, &id))
+        return -EAGAIN;
+    send_chain(endpoint, send, &chain, id);
     own_next(endpoint, OWN_BYTES, strategy);
+    nigh_plan_sent_short(endpoint);
+    return 0;
+}
+
+static int send_in_shuttle(struct nigh_endpoint *endpoint, const struct nigh_send *send)
+{
+    struct chain chain = {.piece = nigh_shuttle_piece(send->bytes)};
+    bool whole = send->bytes <= NIGH_ONE_PIECE;
+    uint32_t id, line;
+
+    if (nigh_link_room(endpoint, (uint32_t)send->bytes / chain.piece + 1) ||
+        (!whole && nigh_ids_take(&endpoint->out, endpoint, &id)))
+        return -EAGAIN;
+    chain.shuttle = nigh_shuttle_take(endpoint, send->bytes, &chain.flags);
+    if (!chain.shuttle) {
+        if (!whole)
+            nigh_ids_give(&endpoint->out, id);
+        return -EAGAIN;
+    }
+    chain.flags |= NIGH_COPY_PLAIN << NIGH_F_KERNEL_SHIFT;
+    if (whole) {
+        chain_shuttle(&chain, send->buffer, 0, (uint32_t)send->bytes, &line);
+        name_whole(endpoint, send, line, chain.flags);
+    } else {
+        send_chain(endpoint, send, &chain, id);
+    }
+    endpoint->heard_before = endpoint->rx.next;
     nigh_plan_sent_short(endpoint);
     return 0;
 }
@@ -297,13 +385,15 @@ int nigh_large_whole(struct nigh_endpoint *endpoint, const struct nigh_send *sen
     const struct nigh_strategy *strategy = &endpoint->pace.strategy[nigh_pace_short(&endpoint->pace)];
     uint32_t bytes = (uint32_t)send->bytes, lines = lines_of(bytes), piece = bytes;
 
-    if (!whole_room(endpoint, lines))
+    if (!endpoint->in_a_row && nigh_shuttle_is_held(endpoint) && send_in_shuttle(endpoint, send) == 0)
+        return 0;
+    if (bytes > NIGH_WHOLE_MAX || !whole_room(endpoint, lines))
         return -EAGAIN;
     if (bytes > NIGH_ONE_PIECE)
         piece = (uint32_t)nigh_pace_piece(strategy, bytes, endpoint->in_a_row > 0);
     if (piece >= bytes && endpoint->chunk_high - endpoint->chunk_low >= lines)
         return send_whole(endpoint, send, strategy);
-    return send_chain(endpoint, send, strategy, piece);
+    return send_in_chunks(endpoint, send, strategy, piece);
 }
 
 /* ---- with one ------------------------------------------------------------------------------------------ */
@@ -335,7 +425,8 @@ bool nigh_large_flow(struct nigh_endpoint *endpoint)
             break;
         nigh_link_send(endpoint, nigh_head_make(NIGH_K_PIECE, 0, 0, op->piece_flags), op->id, 0, &piece,
                        sizeof(piece));
-        chunk_named(endpoint);
+        if (!op->shuttle)
+            chunk_named(endpoint);
         visit += piece.bytes;
         if (op->sent < op->allowed)
             continue;
@@ -353,10 +444,11 @@ static enum nigh_kind wire_kind(const struct nigh_send_op *op)
 
 int nigh_large_start(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
 {
-    uint32_t eager = endpoint->context->config.eager_bytes;
+    /* In whole lines, as a piece begins with one. */
+    uint32_t eager = endpoint->context->config.eager_bytes / NIGH_LINE * NIGH_LINE;
     struct nigh_wire_first first = {.total = op->bytes, .imm = op->imm, .id = op->id};
     uint32_t flags = (op->sync ? NIGH_F_SYNC : 0) | (op->notify ? NIGH_F_NOTIFY : 0);
-    bool ask = op->kind == NIGH_SEND_CHUNKED && op->bytes > eager;
+    bool ask = op->kind == NIGH_SEND_CHUNKED && op->bytes > endpoint->context->config.eager_bytes;
     bool remote = op->kind == NIGH_SEND_PUT;
     int rc = nigh_link_room(endpoint, 1);
 
@@ -368,7 +460,7 @@ int nigh_large_start(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
     first.bytes = copy_piece(endpoint, op, op->piece, &first.line);
     nigh_link_send(endpoint, nigh_head_make(wire_kind(op), 0, op->tclass, flags | op->piece_flags),
                    remote ? op->key : op->tag, remote ? op->offset : op->imm, &first, sizeof(first));
-    if (first.bytes)
+    if (first.bytes && !op->shuttle)
         chunk_named(endpoint);
     if (op->sent == op->bytes) {
         all_sent(endpoint, op);

@@ -60,6 +60,7 @@ struct nigh_send_op {
     uint64_t copy_ns; /* of a timed message: our copies */
     uint32_t piece;   /* bytes of the largest piece */
     void (*copy)(void *to, const void *from, size_t bytes);
+    uint8_t *shuttle; /* where its bytes go; NULL: to chunks */
     bool silent, sync, notify;
     bool granted; /* matched at the peer */
     bool flowing; /* in the endpoint's flow list */

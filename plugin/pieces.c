@@ -5,6 +5,7 @@
  * the sender's arena, numbers against what is under way.
  */
 #include "plugin/context.h"
+#include "plugin/shuttle.h"
 #include "shm/clock.h"
 #include "shm/copy.h"
 #include <errno.h>
@@ -26,22 +27,30 @@ static void meet(const struct nigh_endpoint *endpoint, uint64_t chunk)
     (void)nigh_os.madvise((void *)(uintptr_t)(view->base + offset), NIGH_CHUNK, NIGH_MADV_POPULATE_READ);
 }
 
-static const void *piece_at(const struct nigh_endpoint *endpoint, uint32_t line, uint32_t bytes)
+/* They are on their way while the message is matched. */
+static const uint8_t *ahead(const uint8_t *from, uint32_t bytes)
+{
+    for (uint32_t at = 0; from && at < bytes && at < AHEAD_BYTES; at += NIGH_LINE)
+        __builtin_prefetch(from + at);
+    return from;
+}
+
+/* The pool's, or the shuttle's, bytes. NULL: they lie nowhere. */
+static const void *piece_at(struct nigh_endpoint *endpoint, uint32_t line, uint32_t bytes, uint32_t flags)
 {
     const struct nigh_arena_header *layout = &endpoint->view.layout;
     uint64_t offset = (uint64_t)line * NIGH_LINE;
     const uint8_t *from;
 
+    if (flags & NIGH_F_SHUTTLE)
+        return ahead(nigh_shuttle_at(endpoint, flags, line, bytes), bytes);
     if (offset < layout->pool_off || offset - layout->pool_off > layout->pool_bytes ||
         bytes > layout->pool_bytes - (offset - layout->pool_off))
         return NULL;
     if (bytes)
         meet(endpoint, (offset - layout->pool_off) / NIGH_CHUNK);
     from = nigh_view_at(&endpoint->view, offset, bytes);
-    /* They are on their way while the message is matched. */
-    for (uint32_t at = 0; from && at < bytes && at < AHEAD_BYTES; at += NIGH_LINE)
-        __builtin_prefetch(from + at);
-    return from;
+    return ahead(from, bytes);
 }
 
 void nigh_arrive_copy(void *to, const void *from, uint64_t bytes, uint32_t flags)
@@ -71,7 +80,7 @@ static enum nigh_verdict take_piece(struct nigh_message *message, uint32_t line,
                                     uint32_t flags)
 {
     struct nigh_endpoint *endpoint = message->endpoint;
-    const void *from = piece_at(endpoint, line, bytes);
+    const void *from = piece_at(endpoint, line, bytes, flags);
     /* What nobody has taken yet may come as far as was announced: there is a buffer of that size for it. */
     uint64_t most = message->kind == NIGH_MSG_PIECES && !message->recv ? message->eager : message->total;
     uint64_t fits;
@@ -90,17 +99,22 @@ static enum nigh_verdict take_piece(struct nigh_message *message, uint32_t line,
         }
     }
     message->got += bytes;
-    endpoint->rx_bytes += bytes;
+    if (!(flags & NIGH_F_SHUTTLE))
+        endpoint->rx_bytes += bytes;
+    else if (message->got == message->total)
+        nigh_shuttle_received(endpoint, flags);
     if (message->got == message->total)
         message_done(message);
     return NIGH_GO;
 }
 
-bool nigh_arrive_first_is_sound(const struct nigh_endpoint *endpoint, const struct nigh_wire_first *first)
+bool nigh_arrive_first_is_sound(struct nigh_endpoint *endpoint, const struct nigh_wire_first *first,
+                                uint32_t flags)
 {
     /* It may begin without a piece: it is empty, or the sender's pool was used up. */
     return first->id < NIGH_IDS_MAX && !nigh_ids_get(&endpoint->in, first->id) &&
-           first->bytes <= first->total && (!first->bytes || piece_at(endpoint, first->line, first->bytes));
+           first->bytes <= first->total &&
+           (!first->bytes || piece_at(endpoint, first->line, first->bytes, flags));
 }
 
 enum nigh_verdict nigh_arrive_first_piece(struct nigh_message *message, uint32_t line, uint32_t bytes,
@@ -171,8 +185,8 @@ enum nigh_verdict nigh_arrive_first(struct nigh_endpoint *endpoint, uint64_t hea
     struct nigh_posted *posted;
 
     nigh_arrive_payload(endpoint, &first, sizeof(first));
-    if (!nigh_arrive_first_is_sound(endpoint, &first) || nigh_head_tclass(head) >= NIGH_TCLASSES ||
-        first.bytes > first.eager || first.eager > first.total)
+    if (!nigh_arrive_first_is_sound(endpoint, &first, nigh_head_flags(head)) ||
+        nigh_head_tclass(head) >= NIGH_TCLASSES || first.bytes > first.eager || first.eager > first.total)
         return NIGH_BAD;
     message = message_of(endpoint, head, tag, imm, first.total, first.id);
     if (!message)
@@ -210,7 +224,7 @@ enum nigh_verdict nigh_arrive_whole(struct nigh_endpoint *endpoint, uint64_t hea
     const void *from;
 
     nigh_arrive_payload(endpoint, &piece, sizeof(piece));
-    from = piece_at(endpoint, piece.line, piece.bytes);
+    from = piece_at(endpoint, piece.line, piece.bytes, flags);
     if (!from || !piece.bytes || piece.bytes > NIGH_WHOLE_MAX || tclass >= NIGH_TCLASSES)
         return NIGH_BAD;
     /* What may be needed is had before anything is taken out of the matcher. */
@@ -220,9 +234,12 @@ enum nigh_verdict nigh_arrive_whole(struct nigh_endpoint *endpoint, uint64_t hea
     if (posted && !nigh_recv_can_complete(context, posted))
         return NIGH_STAY;
     if (posted && !((struct nigh_recv_op *)(void *)posted)->flags) {
-        endpoint->rx_bytes += piece.bytes;
         nigh_recv_deliver_piece(endpoint, (struct nigh_recv_op *)(void *)posted, from, piece.bytes, tag, imm,
                                 flags);
+        if (flags & NIGH_F_SHUTTLE)
+            nigh_shuttle_received(endpoint, flags);
+        else
+            endpoint->rx_bytes += piece.bytes;
         return NIGH_GO;
     }
     message = message_of(endpoint, head, tag, imm, piece.bytes, NIGH_NO_ID);

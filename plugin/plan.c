@@ -6,6 +6,7 @@
  * measures the messages that were queued before.
  */
 #include "plugin/context.h"
+#include "plugin/shuttle.h"
 #include "shm/clock.h"
 #include "shm/cma.h"
 #include "shm/copy.h"
@@ -80,12 +81,28 @@ static bool is_timed(struct nigh_endpoint *endpoint, const struct nigh_send_op *
            nigh_pace_asks(&endpoint->pace, op->strategy, op->bytes, stream);
 }
 
+/* A lone message in a shuttle is copied plainly wherever the peer is: there is nothing to choose, and to time. */
+static bool by_shuttle(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
+{
+    uint32_t flags;
+
+    op->shuttle = nigh_shuttle_take(endpoint, op->bytes, &flags);
+    if (!op->shuttle)
+        return false;
+    op->copy = nigh_copy_select(NIGH_COPY_PLAIN);
+    op->piece = nigh_shuttle_piece(op->bytes);
+    op->piece_flags = (uint16_t)(NIGH_COPY_PLAIN << NIGH_F_KERNEL_SHIFT | flags);
+    return true;
+}
+
 void nigh_plan_choose(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
 {
     struct nigh_pace *pace = &endpoint->pace;
     const struct nigh_strategy *strategy;
     bool stream = endpoint->in_a_row++ > 0;
 
+    if (op->kind == NIGH_SEND_CHUNKED && !stream && by_shuttle(endpoint, op))
+        return;
     /* Only messages are timed: a put or a reply that took the place of one in a trial would teach nothing. */
     op->strategy = (uint8_t)(op->kind == NIGH_SEND_CHUNKED ? nigh_pace_choose(pace, op->bytes)
                                                            : nigh_pace_current(pace, op->bytes));

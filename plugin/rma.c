@@ -144,7 +144,7 @@ static enum nigh_verdict arrive_put(struct nigh_endpoint *endpoint, uint64_t hea
     uint64_t told;
 
     nigh_arrive_payload(endpoint, &first, sizeof(first));
-    if (!nigh_arrive_first_is_sound(endpoint, &first))
+    if (!nigh_arrive_first_is_sound(endpoint, &first, nigh_head_flags(head)))
         return NIGH_BAD;
     message = begin(endpoint, &first, NIGH_MSG_PUT);
     if (!message)
@@ -226,7 +226,8 @@ static enum nigh_verdict arrive_reply(struct nigh_endpoint *endpoint, uint64_t h
     struct nigh_message *message;
 
     nigh_arrive_payload(endpoint, &first, sizeof(first));
-    if (!op || op->kind != NIGH_SEND_GET || op->granted || !nigh_arrive_first_is_sound(endpoint, &first) ||
+    if (!op || op->kind != NIGH_SEND_GET || op->granted ||
+        !nigh_arrive_first_is_sound(endpoint, &first, nigh_head_flags(head)) ||
         first.total != (status ? 0 : op->bytes))
         return NIGH_BAD;
     message = begin(endpoint, &first, NIGH_MSG_REPLY);

@@ -357,8 +357,8 @@ static int post_large(struct nigh_endpoint *endpoint, const struct nigh_send *se
     struct nigh_context *context = endpoint->context;
     const struct nigh_config *config = &context->config;
 
-    if (send->bytes > NIGH_WHOLE_MAX || send->bytes > config->eager_bytes || config->path >= 0 ||
-        in_heap(context, send) || nigh_cq_reserve(&context->cq, 1))
+    if (send->bytes > config->eager_bytes || config->path >= 0 || in_heap(context, send) ||
+        nigh_cq_reserve(&context->cq, 1))
         return post_general(endpoint, send);
     if (nigh_large_whole(endpoint, send)) {
         nigh_cq_unreserve(&context->cq, 1);

@@ -52,8 +52,12 @@ enum nigh_kind {
 #define NIGH_F_TIMED          128u /* the reader should add what the copy costs to read_cost[strategy] */
 #define NIGH_F_STRATEGY_SHIFT 8
 #define NIGH_F_STRATEGY_MASK  7u
+/* WHOLE, FIRST, PIECE: it lies in a shuttle, that of its sender's window, or (RETURNS) of its receiver's */
+#define NIGH_F_SHUTTLE 2048u
+#define NIGH_F_RETURNS 4096u
 
-/* Where a piece lies is given in lines from the arena's start: 256 GiB in 32 bits, and the pool lies first. */
+/* Where a piece lies is given in lines from the arena's start: 256 GiB in 32 bits, and the pool lies first. In a shuttle:
+ * from its beginning. */
 struct nigh_wire_first {
     uint64_t total;
     uint64_t imm;   /* PUT: for the target's program */

@@ -30,12 +30,16 @@
  *
  *   0          ring    struct nigh_slot [64]         when the pair first talks
  *   4 KiB      ring    struct nigh_slot [NIGH_RING]  when the first was full; not there if NIGH_RING is 64
+ *   the last 512 KiB: shuttle                        from the first lone message of more than a body on
  *
- * Its reader maps it writable, too, and never writes it. A line that is read through a read-only mapping stays shared with
- * its writer, whose next store to it then waits; through a writable one it moves to the reader, and stores to lines that
- * are elsewhere are fetched side by side (docs/rationale.md, "What a read-only mapping costs"). What the mapping gives away
- * is little: the sender reads nothing out of the window, and nobody else has it, so a stray store of the reader can damage
- * only messages on their way to the reader itself.
+ * The shuttle is written by whoever holds it: its maker at first; a message that lies in it hands it over to the message's
+ * receiver, whose answer may then lie there, too, in lines that reading has brought into its cache (plugin/shuttle.h).
+ *
+ * The reader of a window maps it writable, too, and never writes its rings. A line that is read through a read-only mapping
+ * stays shared with its writer, whose next store to it then waits; through a writable one it moves to the reader, and stores
+ * to lines that are elsewhere are fetched side by side (docs/rationale.md, "What a read-only mapping costs"). What it gives away
+ * is little: the sender reads nothing but answers' bytes out of the window, and nobody else has it, so a stray store of the
+ * reader can damage only messages between the two.
  *
  * Who may write what:
  *
@@ -46,15 +50,16 @@
  *     .read_cost, .reading
  *   pair[i].ring, .closed      owner, as sender to i       peer i, as receiver
  *   chunks                     owner, as sender to i       peer i, as receiver
- *   window to i                owner, as sender to i;      peer i, as receiver
+ *   rings in window to i       owner, as sender to i;      peer i, as receiver
  *                              peer i could, and does not
+ *   shuttle in window to i     who of the two holds it     the other one
  *   heap                       owner's program             peers that were sent a reference
  *   doorbell (own memfd,       every peer and the owner    the owner
  *     SHRINK, GROW, SEAL)
  */
 
 #define NIGH_ARENA_MAGIC    UINT64_C(0x31616e6572612d6e) /* "n-arena1" */
-#define NIGH_LAYOUT_VERSION 4u
+#define NIGH_LAYOUT_VERSION 5u
 #define NIGH_LINE           64u
 #define NIGH_PAGE           4096u
 
@@ -62,7 +67,9 @@
 #define NIGH_PEERS_MAX      65536u
 #define NIGH_RING_SLOTS_MIN 64u
 #define NIGH_RING_SLOTS_MAX 65536u
-#define NIGH_ARENA_MAX      (UINT64_C(1) << 44) /* 16 TiB: a peer must not use up our address space */
+/* The longest message that a shuttle takes: half of an L2 of 1 MiB. At twice that it gains nothing any more. */
+#define NIGH_SHUTTLE_BYTES 524288u
+#define NIGH_ARENA_MAX     (UINT64_C(1) << 44) /* 16 TiB: a peer must not use up our address space */
 
 /* arena_header.flags: the owner runs membarrier before it sleeps, so publishers that are registered for it
  * need no fence of their own. Told, not assumed: a sandbox may refuse membarrier to one side alone. */

@@ -15,8 +15,9 @@
 
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 /* The largest ring, and the smallest one, which it has replaced. */
-#define BYTES_MAX ((uint64_t)(NIGH_RING_SLOTS_MIN + NIGH_RING_SLOTS_MAX) * NIGH_LINE)
+#define BYTES_MAX ((uint64_t)(NIGH_RING_SLOTS_MIN + NIGH_RING_SLOTS_MAX) * NIGH_LINE + NIGH_SHUTTLE_BYTES)
 
+static_assert(NIGH_SHUTTLE_BYTES % NIGH_PAGE == 0, "the shuttle is whole pages");
 static_assert(NIGH_RING_SLOTS_MIN * NIGH_LINE % NIGH_PAGE == 0, "rings are whole pages");
 
 static int failed(const char *call)
@@ -67,14 +68,15 @@ static int create_file(uint64_t bytes, struct nigh_window *window)
 int nigh_window_create(uint32_t slots_max, struct nigh_window *out)
 {
     struct nigh_window window = {.fd = -1};
-    uint64_t slots = NIGH_RING_SLOTS_MIN;
+    uint64_t slots = NIGH_RING_SLOTS_MIN, bytes;
     int error;
 
     assert(slots_max >= NIGH_RING_SLOTS_MIN && slots_max <= NIGH_RING_SLOTS_MAX);
     if (slots_max > NIGH_RING_SLOTS_MIN)
         slots += slots_max;
-    error = create_file(slots * NIGH_LINE, &window);
-    if (!error && map(window.fd, slots * NIGH_LINE, &window) != 0)
+    bytes = slots * NIGH_LINE + NIGH_SHUTTLE_BYTES;
+    error = create_file(bytes, &window);
+    if (!error && map(window.fd, bytes, &window) != 0)
         error = failed("mmap or madvise");
     if (error) {
         nigh_os_close(window.fd);
@@ -91,7 +93,7 @@ int nigh_window_take(struct nigh_window *window, struct nigh_arena *arena, uint3
     int error;
 
     assert((slots & (slots - 1)) == 0 && slots >= NIGH_RING_SLOTS_MIN);
-    if (bytes > window->bytes - window->used)
+    if (bytes > window->bytes - NIGH_SHUTTLE_BYTES - window->used)
         return -ENOMEM;
     error = nigh_arena_back(arena, window->fd, window->used, bytes);
     if (error)
@@ -101,11 +103,29 @@ int nigh_window_take(struct nigh_window *window, struct nigh_arena *arena, uint3
     return 0;
 }
 
+int nigh_window_back_shuttle(struct nigh_window *window, struct nigh_arena *arena, uint64_t bytes)
+{
+    uint64_t from = window->bytes - NIGH_SHUTTLE_BYTES + window->shuttled, more;
+    int error;
+
+    assert(bytes <= NIGH_SHUTTLE_BYTES && bytes % NIGH_PAGE == 0);
+    if (bytes <= window->shuttled)
+        return 0;
+    more = bytes - window->shuttled;
+    error = nigh_arena_back(arena, window->fd, from, more);
+    if (error)
+        return error;
+    /* A kernel before 5.14 refuses, and the faults come one by one. */
+    (void)nigh_os.madvise(window->base + from, more, NIGH_MADV_POPULATE_WRITE);
+    window->shuttled = bytes;
+    return 0;
+}
+
 void nigh_window_close(struct nigh_window *window, struct nigh_arena *arena)
 {
     if (!window->base)
         return;
-    nigh_arena_unback(arena, window->used);
+    nigh_arena_unback(arena, window->used + window->shuttled);
     nigh_os_close(window->fd);
     nigh_window_unmap(window);
 }
@@ -129,7 +149,7 @@ static int check(int fd, uint64_t *bytes)
     if (nigh_os.fstatfs(fd, &system) || nigh_os.fstat(fd, &stat) || system.f_type != TMPFS_MAGIC ||
         !S_ISREG(stat.st_mode))
         return broken("the descriptor is not a memfd of ordinary pages");
-    if (stat.st_size <= 0 || stat.st_size % NIGH_PAGE || (uint64_t)stat.st_size > BYTES_MAX)
+    if (stat.st_size <= NIGH_SHUTTLE_BYTES || stat.st_size % NIGH_PAGE || (uint64_t)stat.st_size > BYTES_MAX)
         return broken("its size is out of range");
     *bytes = (uint64_t)stat.st_size;
     return 0;
@@ -169,7 +189,7 @@ const void *nigh_window_ring(const struct nigh_window *window, uint64_t word, ui
     if (word >> 56 || shift > 16 || 1u << shift < NIGH_RING_SLOTS_MIN)
         return NULL;
     bytes = (uint64_t)NIGH_LINE << shift;
-    if (offset > window->bytes || bytes > window->bytes - offset)
+    if (offset > window->bytes - NIGH_SHUTTLE_BYTES || bytes > window->bytes - NIGH_SHUTTLE_BYTES - offset)
         return NULL;
     /* Else the first lap takes a fault a page. A kernel before 5.14 refuses, and it does. */
     (void)nigh_os.madvise(window->base + offset, bytes, NIGH_MADV_POPULATE_WRITE);

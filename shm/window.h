@@ -11,13 +11,14 @@
 struct nigh_window {
     uint8_t *base; /* NULL: none */
     uint64_t bytes;
-    int fd;        /* the sender's, to be handed to the peer; a reader keeps none: -1 */
-    uint64_t used; /* the sender's: bytes that rings have taken, from the beginning; they have memory */
+    int fd;            /* the sender's, to be handed to the peer; a reader keeps none: -1 */
+    uint64_t used;     /* the sender's: bytes that rings have taken, from the beginning; they have memory */
+    uint64_t shuttled; /* the sender's: bytes of the shuttle that have memory, from its beginning */
 };
 
 /*
- * The sender's: address space for a ring of NIGH_RING_SLOTS_MIN and, if that is more, the one of `slots_max` (a power of
- * two, up to NIGH_RING_SLOTS_MAX) that replaces it. No memory is taken. Logged: -EMFILE no descriptor left, -ENOMEM refused
+ * The sender's: address space for a ring of NIGH_RING_SLOTS_MIN, if that is more the one of `slots_max` (a power of
+ * two, up to NIGH_RING_SLOTS_MAX) that replaces it, and the shuttle. No memory is taken. Logged: -EMFILE no descriptor left, -ENOMEM refused
  * by a limit of address space or mappings, -EPERM, -ENOSYS the system refuses memfd or seals. *out is not written then.
  */
 int nigh_window_create(uint32_t slots_max, struct nigh_window *out);
@@ -26,6 +27,16 @@ int nigh_window_create(uint32_t slots_max, struct nigh_window *out);
  * of `arena`, which counts it. *offset is a multiple of NIGH_PAGE. -ENOMEM: no room, or no memory (logged by the arena).
  * There is no way back but nigh_window_close(). */
 int nigh_window_take(struct nigh_window *window, struct nigh_arena *arena, uint32_t slots, uint64_t *offset);
+
+/* The shuttle, of NIGH_SHUTTLE_BYTES, of either's window. */
+static inline uint8_t *nigh_window_shuttle(const struct nigh_window *window)
+{
+    return window->base + window->bytes - NIGH_SHUTTLE_BYTES;
+}
+
+/* The sender's: gives the first `bytes` of the shuttle (whole pages, at most all of it) memory and page table entries, as
+ * nigh_window_take() does for rings; what has them keeps them. -ENOMEM (logged by the arena): no more than before have. */
+int nigh_window_back_shuttle(struct nigh_window *window, struct nigh_arena *arena, uint64_t bytes);
 
 /* Ends the sender's; `arena` counts its memory no longer. A peer that has mapped it keeps what it holds. Nothing happens if
  * there is none. */

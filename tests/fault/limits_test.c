@@ -234,7 +234,7 @@ static int connect_in_little_space(void *data)
 
 static void test_address_space_at_connect(void **state)
 {
-    static const uint64_t more[] = {256 * KIB, 1 * MIB, 16 * MIB, 24 * MIB, 40 * MIB, 128 * MIB};
+    static const uint64_t more[] = {1280 * KIB, 2 * MIB, 16 * MIB, 24 * MIB, 40 * MIB, 128 * MIB};
     unsigned refused = 0;
 
     (void)state;

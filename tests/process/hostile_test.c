@@ -161,16 +161,21 @@ static void say_soundly(struct foe *foe)
     struct nigh_wire_get get = {.total = below(4096), .id = id % 64};
     struct nigh_wire_atomic atomic = {.op = NIGH_READ, .type = NIGH_U64, .count = 1, .id = id % 64};
     uint64_t begun = id % 64;
+    uint32_t flags = 0;
 
     if (!nigh_ring_room(&foe->tx, 40))
         return;
     id++;
     switch (below(7)) {
     case 0:
-        foe_send(foe, nigh_head_make(NIGH_K_FIRST, 0, 0, (uint32_t)below(2)), below(5), 0, &first,
+        if (below(2)) {
+            first.line = piece.line = (uint32_t)below(16);
+            flags = NIGH_F_SHUTTLE;
+        }
+        foe_send(foe, nigh_head_make(NIGH_K_FIRST, 0, 0, flags | (uint32_t)below(2)), below(5), 0, &first,
                  sizeof(first));
         if (!first.bytes)
-            foe_send(foe, nigh_head_make(NIGH_K_PIECE, 0, 0, 0), begun, 0, &piece, sizeof(piece));
+            foe_send(foe, nigh_head_make(NIGH_K_PIECE, 0, 0, flags), begun, 0, &piece, sizeof(piece));
         break;
     case 1:
         foe_send(foe, nigh_head_make(NIGH_K_REFER, 0, 0, 0), below(5), 0, &refer, sizeof(refer));

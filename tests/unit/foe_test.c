@@ -103,6 +103,73 @@ static void test_more_pieces_than_promised(void **state)
     assert_broken();
 }
 
+/* Places behind a shuttle, over its end, and in our own, which has no memory yet. */
+static void a_place_in_a_shuttle(uint32_t flags, uint32_t line, uint32_t bytes)
+{
+    struct nigh_wire_piece piece = {.line = line, .bytes = bytes};
+
+    foe_send(&foe, head(NIGH_K_WHOLE, NIGH_F_SHUTTLE | flags), 77, 0, &piece, sizeof(piece));
+    assert_broken();
+}
+
+static void test_behind_a_shuttle(void **state)
+{
+    (void)state;
+    a_place_in_a_shuttle(0, NIGH_SHUTTLE_BYTES / NIGH_LINE, 1);
+}
+
+static void test_over_the_end_of_a_shuttle(void **state)
+{
+    (void)state;
+    a_place_in_a_shuttle(0, NIGH_SHUTTLE_BYTES / NIGH_LINE - 1, 65);
+}
+
+static void test_far_from_a_shuttle(void **state)
+{
+    (void)state;
+    a_place_in_a_shuttle(NIGH_F_RETURNS, UINT32_MAX, 65535);
+}
+
+static void test_our_shuttle_without_memory(void **state)
+{
+    (void)state;
+    a_place_in_a_shuttle(NIGH_F_RETURNS, 0, 64);
+}
+
+/* A peer that writes what it does not hold spoils its own messages, and they go on. */
+static void test_a_shuttle_that_it_does_not_hold(void **state)
+{
+    struct nigh_wire_piece piece = {.bytes = 4096};
+    struct nigh_slot slot;
+
+    (void)state;
+    assert_int_equal(nigh_window_back_shuttle(&foe.window, &foe.arena, 65536), 0);
+    memset(nigh_window_shuttle(&foe.window), 0x33, 4096);
+    assert_int_equal(hosted_recv(&victim, NULL, 10, 77, big, 4096, 0), 0);
+    foe_send(&foe, head(NIGH_K_WHOLE, NIGH_F_SHUTTLE), 77, 0, &piece, sizeof(piece));
+    assert_int_equal(hosted_until(&victim, &good, NIGH_OP_RECV, 10)->status, 0);
+    assert_int_equal(big[4095], 0x33);
+    /* The answer lies where the message has lain, as far as that has memory. */
+    memset(big, 0x44, 4096);
+    assert_int_equal(hosted_send(to_foe, 11, 5, big, 4096, 0), 0);
+    for (unsigned i = 0; !foe_receive(&foe, &slot); i++) {
+        assert_true(i < 100000);
+        hosted_turns(&victim, &good, 1);
+    }
+    assert_int_equal(nigh_head_flags(slot.head) & (NIGH_F_SHUTTLE | NIGH_F_RETURNS),
+                     NIGH_F_SHUTTLE | NIGH_F_RETURNS);
+    assert_int_equal(nigh_window_shuttle(&foe.window)[4095], 0x44);
+    /* The same one twice, the second time without holding it. */
+    for (uint64_t i = 0; i < 2; i++)
+        assert_int_equal(hosted_recv(&victim, NULL, 13 + i, 77, big, 4096, 0), 0);
+    for (unsigned i = 0; i < 2; i++)
+        foe_send(&foe, head(NIGH_K_WHOLE, NIGH_F_SHUTTLE), 77, 0, &piece, sizeof(piece));
+    assert_int_equal(hosted_until(&victim, &good, NIGH_OP_RECV, 13)->status, 0);
+    assert_int_equal(hosted_until(&victim, &good, NIGH_OP_RECV, 14)->status, 0);
+    assert_good_is_served();
+    assert_int_equal(hosted_state(&victim, to_foe), NIGH_READY);
+}
+
 /* A total near 2^64 must not wrap the room that a multi-receive buffer gives out: the next message would be put over
  * this one. */
 static void test_enormous_total_in_a_shared_buffer(void **state)
@@ -333,6 +400,11 @@ static void test_credit_lie_before_sleep(void **state)
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup_teardown(test_unasked_pieces, start, stop),
     cmocka_unit_test_setup_teardown(test_more_pieces_than_promised, start, stop),
+    cmocka_unit_test_setup_teardown(test_behind_a_shuttle, start, stop),
+    cmocka_unit_test_setup_teardown(test_over_the_end_of_a_shuttle, start, stop),
+    cmocka_unit_test_setup_teardown(test_far_from_a_shuttle, start, stop),
+    cmocka_unit_test_setup_teardown(test_our_shuttle_without_memory, start, stop),
+    cmocka_unit_test_setup_teardown(test_a_shuttle_that_it_does_not_hold, start, stop),
     cmocka_unit_test_setup_teardown(test_enormous_total_in_a_shared_buffer, start, stop),
     cmocka_unit_test_setup_teardown(test_beginnings_without_a_piece, start, stop),
     cmocka_unit_test_setup_teardown(test_answers_before_the_question, start, stop),

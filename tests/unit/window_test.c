@@ -69,7 +69,7 @@ static void it_has_room_for_the_first_ring_and_the_largest(void **state)
         struct nigh_window window = create(sizes[i].slots), reader;
         uint64_t first, second = 0;
 
-        assert_int_equal(window.bytes, sizes[i].bytes);
+        assert_int_equal(window.bytes, sizes[i].bytes + NIGH_SHUTTLE_BYTES);
         assert_int_equal(memory_of(window.fd), 0);
         assert_true(fcntl(window.fd, F_GETFD) & FD_CLOEXEC);
         assert_int_equal(fcntl(window.fd, F_GET_SEALS) & SEALS, SEALS);
@@ -82,7 +82,7 @@ static void it_has_room_for_the_first_ring_and_the_largest(void **state)
             assert_int_equal(nigh_window_take(&window, &arena, sizes[i].slots, &second), 0);
             assert_int_equal(second, 4096);
         }
-        assert_int_equal(memory_of(window.fd), window.bytes);
+        assert_int_equal(memory_of(window.fd), sizes[i].bytes);
         assert_int_equal(nigh_window_take(&window, &arena, 64, &first), -ENOMEM);
         nigh_window_unmap(&reader);
         nigh_window_close(&window, &arena);
@@ -124,6 +124,51 @@ static void a_ring_without_memory_is_no_ring(void **state)
     assert_int_equal(nigh_arena_committed(&arena), before);
     assert_int_equal(nigh_window_take(&window, &arena, 64, &offset),
                      0); /* what was refused may be had later */
+    nigh_window_close(&window, &arena);
+    arena.refused = false;
+}
+
+/* Behind the rings, the same bytes for both ends, with memory as far as was asked for. */
+static void its_shuttle_is_backed_as_it_is_used(void **state)
+{
+    uint64_t before = nigh_arena_committed(&arena), offset;
+    struct nigh_window window = create(128), reader;
+
+    (void)state;
+    assert_int_equal(nigh_window_map(window.fd, &reader), 0);
+    assert_int_equal(nigh_window_back_shuttle(&window, &arena, 65536), 0);
+    assert_int_equal(memory_of(window.fd), 65536);
+    assert_int_equal(nigh_arena_committed(&arena), before + 65536);
+    memset(nigh_window_shuttle(&window), 0x5a, 65536);
+    assert_memory_equal(nigh_window_shuttle(&window), nigh_window_shuttle(&reader), 65536);
+    assert_int_equal(nigh_window_back_shuttle(&window, &arena, 4096), 0); /* is there */
+    assert_int_equal(nigh_arena_committed(&arena), before + 65536);
+    assert_int_equal(nigh_window_back_shuttle(&window, &arena, NIGH_SHUTTLE_BYTES), 0);
+    assert_int_equal(memory_of(window.fd), NIGH_SHUTTLE_BYTES);
+    nigh_window_shuttle(&reader)[NIGH_SHUTTLE_BYTES - 1] = 7;
+    assert_int_equal(nigh_window_shuttle(&window)[NIGH_SHUTTLE_BYTES - 1], 7);
+    assert_int_equal(nigh_window_take(&window, &arena, 64, &offset), 0); /* and rings have their own room */
+    assert_int_equal(nigh_window_take(&window, &arena, 128, &offset), 0);
+    assert_int_equal(nigh_window_take(&window, &arena, 64, &offset), -ENOMEM);
+    nigh_window_unmap(&reader);
+    nigh_window_close(&window, &arena);
+    assert_int_equal(nigh_arena_committed(&arena), before);
+}
+
+static void a_shuttle_without_memory_stays_as_it_was(void **state)
+{
+    uint64_t before = nigh_arena_committed(&arena);
+    struct nigh_window window = create(64);
+
+    (void)state;
+    logged_begin();
+    osfail_arm(OSFAIL_fallocate, 1, ENOSPC);
+    assert_int_equal(nigh_window_back_shuttle(&window, &arena, 65536), -ENOMEM);
+    osfail_remove();
+    logged_assert_has("committing 64.0 KiB of shared memory failed");
+    logged_end();
+    assert_int_equal(window.shuttled, 0);
+    assert_int_equal(nigh_arena_committed(&arena), before);
     nigh_window_close(&window, &arena);
     arena.refused = false;
 }
@@ -237,7 +282,7 @@ static void refused(int fd, const char *logged)
 
 static void hostile_descriptors_are_refused(void **state)
 {
-    const off_t most = (off_t)(NIGH_RING_SLOTS_MIN + NIGH_RING_SLOTS_MAX) * NIGH_LINE;
+    const off_t most = (off_t)(NIGH_RING_SLOTS_MIN + NIGH_RING_SLOTS_MAX) * NIGH_LINE + NIGH_SHUTTLE_BYTES;
     struct nigh_window window;
     int ends[2], fd;
     char path[64];
@@ -250,6 +295,7 @@ static void hostile_descriptors_are_refused(void **state)
     refused(memfd_of(12288, SEALS | F_SEAL_FUTURE_WRITE), "against writing");
     refused(memfd_of(0, SEALS), "size");
     refused(memfd_of(4097, SEALS), "size");
+    refused(memfd_of(NIGH_SHUTTLE_BYTES, SEALS), "size"); /* no room for a ring */
     refused(memfd_of(most + 4096, SEALS), "size");
     refused(memfd_of((off_t)1 << 50, SEALS), "size");
     refused(open("/", O_RDONLY | O_CLOEXEC), "not a memfd");
@@ -258,7 +304,7 @@ static void hostile_descriptors_are_refused(void **state)
     assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
     refused(ends[0], "not a memfd");
     close(ends[1]);
-    fd = memfd_of(12288, SEALS);
+    fd = memfd_of(12288 + NIGH_SHUTTLE_BYTES, SEALS);
     snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
     refused(open(path, O_RDONLY | O_CLOEXEC), "mapped for writing");
     assert_int_equal(nigh_window_map(fd, &window), 0); /* and the sound one is taken */
@@ -299,8 +345,8 @@ static void a_ring_lies_inside_or_is_none(void **state)
         {1 << 8 | 7, 128},
         {2 << 8 | 6, 64},
         {0 << 8 | 7, 128},
-        {3 << 8 | 6, 0},                        /* begins at the end */
-        {2 << 8 | 7, 0},                        /* ends beyond it */
+        {3 << 8 | 6, 0},                        /* begins where the shuttle does */
+        {2 << 8 | 7, 0},                        /* ends in the shuttle */
         {0 << 8 | 8, 0},                        /* longer than all */
         {0 << 8 | 16, 0},                       /* the same */
         {0 << 8 | 5, 0},                        /* too small */
@@ -356,6 +402,8 @@ int main(void)
         cmocka_unit_test(it_has_room_for_the_first_ring_and_the_largest),
         cmocka_unit_test(its_memory_is_counted_until_it_is_closed),
         cmocka_unit_test(a_ring_without_memory_is_no_ring),
+        cmocka_unit_test(its_shuttle_is_backed_as_it_is_used),
+        cmocka_unit_test(a_shuttle_without_memory_stays_as_it_was),
         cmocka_unit_test(a_forked_child_has_no_mapping),
         cmocka_unit_test(a_message_outlives_its_sender),
         cmocka_unit_test(every_failure_of_create_cleans_up),

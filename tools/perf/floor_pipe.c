@@ -7,14 +7,19 @@
 #include "tools/perf/pattern.h"
 #include "tools/perf/tally.h"
 
-enum { HEAD = 64, SMALL = 1024 }; /* a chunk's flag has a line of its own in front of the chunk */
+enum {
+    HEAD = 64,
+    SMALL = 1024,
+    SHUTTLE_AT = 3 << 20
+}; /* a chunk's flag has a line of its own in front of the chunk */
 
 /* One direction, as one rank sees it. Chunks are numbered through all kinds, so that no stale flag ever matches. */
 struct way {
     const struct perf_pipe *pipe;
     struct perf_line *credits; /* chunks that the receiver is done with */
     uint8_t *arena;
-    uint64_t number; /* of the last chunk; kept in the rank between calls */
+    uint8_t *shuttle; /* NULL: chunks */
+    uint64_t number;  /* of the last chunk; kept in the rank between calls */
     uint64_t credit;
     uint32_t slots;
 };
@@ -25,6 +30,8 @@ static struct way way_open(struct perf_rank *me, const struct perf_pipe *pipe, u
 
     w.credits = &me->shared->line[PERF_LINE_PIPE + from];
     w.arena = me->scratch + PERF_SCRATCH_RING + from * PERF_SCRATCH_ARENA;
+    if (pipe->kind.shuttle)
+        w.shuttle = me->scratch + PERF_SCRATCH_RING + SHUTTLE_AT;
     w.slots = pipe->kind.span / pipe->kind.piece;
     return w;
 }
@@ -33,6 +40,8 @@ static uint64_t *way_slot(const struct way *w)
 {
     uint64_t at = w->number % w->slots;
 
+    if (w->shuttle) /* the flags alone */
+        return (uint64_t *)(w->arena + at * HEAD);
     if (w->pipe->kind.down)
         at = w->slots - 1 - at;
     return (uint64_t *)(w->arena + at * (w->pipe->kind.piece + HEAD));
@@ -46,7 +55,13 @@ static void copy(nigh_copy_fn fn, void *to, const void *from, size_t bytes)
         fn(to, from, bytes);
 }
 
-static void put_piece(struct way *w, const uint8_t *from, size_t bytes)
+/* The bytes of the piece that begins at `at` of its message. */
+static uint8_t *way_bytes(const struct way *w, uint64_t *slot, size_t at)
+{
+    return w->shuttle ? w->shuttle + at : (uint8_t *)slot + HEAD;
+}
+
+static void put_piece(struct way *w, const uint8_t *from, size_t at, size_t bytes)
 {
     uint64_t *slot;
 
@@ -55,11 +70,11 @@ static void put_piece(struct way *w, const uint8_t *from, size_t bytes)
         w->credit = perf_line_take(w->credits);
     slot = way_slot(w);
     __builtin_prefetch(slot, 1);
-    copy(w->pipe->in, (uint8_t *)slot + HEAD, from, bytes);
+    copy(w->pipe->in, way_bytes(w, slot, at), from + at, bytes);
     perf_give(slot, w->number);
 }
 
-static void get_piece(struct way *w, uint8_t *to, size_t bytes)
+static void get_piece(struct way *w, uint8_t *to, size_t at, size_t bytes)
 {
     uint64_t *slot;
 
@@ -67,7 +82,7 @@ static void get_piece(struct way *w, uint8_t *to, size_t bytes)
     slot = way_slot(w);
     while (perf_take(slot) != w->number)
         ;
-    copy(w->pipe->out, to, (uint8_t *)slot + HEAD, bytes);
+    copy(w->pipe->out, to + at, way_bytes(w, slot, at), bytes);
     if (w->slots <= 8 || w->number % (w->slots / 8) == 0)
         perf_line_give(w->credits, w->number);
 }
@@ -77,7 +92,7 @@ static void put(struct way *w, const uint8_t *from, size_t bytes)
     size_t piece = w->pipe->kind.piece;
 
     for (size_t at = 0; at < bytes; at += piece)
-        put_piece(w, from + at, bytes - at < piece ? bytes - at : piece);
+        put_piece(w, from, at, bytes - at < piece ? bytes - at : piece);
 }
 
 static void get(struct way *w, uint8_t *to, size_t bytes)
@@ -85,7 +100,7 @@ static void get(struct way *w, uint8_t *to, size_t bytes)
     size_t piece = w->pipe->kind.piece;
 
     for (size_t at = 0; at < bytes; at += piece)
-        get_piece(w, to + at, bytes - at < piece ? bytes - at : piece);
+        get_piece(w, to, at, bytes - at < piece ? bytes - at : piece);
 }
 
 static void in_place_put(struct way *w)

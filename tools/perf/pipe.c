@@ -15,6 +15,8 @@
 
 enum { WINDOW = 64, WINDOW_BYTES = 16 << 20, WARM_BYTES = 16 << 20, WARM_MESSAGES = 1024 };
 enum { TRIAL_ROUNDS = 5, MEDIUM = 64 << 10, LONG = 8 << 20 };
+/* Its chunks are only those of the flags. */
+enum { SHUTTLED = 512 << 10, SLOTS = 16 };
 
 struct shape {
     uint32_t span;
@@ -75,7 +77,7 @@ static int add(struct perf_pipe_kind *out, uint32_t *n, struct shape s, bool in_
 
     if (*n == PERF_PIPE_KINDS || !nigh_copy_select(s.in) || !nigh_copy_select(s.out))
         return 0;
-    *kind = (struct perf_pipe_kind){s.span, s.piece, s.in, s.out, s.down, in_place, ""};
+    *kind = (struct perf_pipe_kind){s.span, s.piece, s.in, s.out, s.down, in_place, false, ""};
     if (in_place)
         snprintf(kind->name, sizeof(kind->name), "in-place/%s", nigh_copy_name(s.out));
     else
@@ -131,6 +133,28 @@ uint32_t perf_pipe_kinds(size_t bytes, enum perf_pipe_group group, struct perf_p
                    &n);
     else
         add_large(near ? large_near : large_far, near ? COUNT(large_near) : COUNT(large_far), bytes, out, &n);
+    return n;
+}
+
+/* By the whole message down to sixteenths; stores are plain, as the lines are at hand. Above 512 KiB they are not. */
+uint32_t perf_pipe_shuttles(size_t bytes, struct perf_pipe_kind *out)
+{
+    static const uint32_t parts[] = {4, 1, 8};
+    uint32_t n = 0;
+
+    for (size_t i = 0; i < COUNT(parts) && bytes <= SHUTTLED; i++) {
+        uint32_t piece = (uint32_t)(bytes / parts[i] + 63) / 64 * 64;
+        struct shape s = {SLOTS * piece, piece, NIGH_COPY_PLAIN, NIGH_COPY_PLAIN, false};
+        char size[24];
+
+        if (parts[i] > 1 && s.piece < 1024)
+            continue;
+        if (!add(out, &n, s, false))
+            break;
+        out[n - 1].shuttle = true;
+        snprintf(out[n - 1].name, sizeof(out[n - 1].name), "shuttle/%s",
+                 perf_size_text(s.piece, size, sizeof(size)));
+    }
     return n;
 }
 
@@ -198,12 +222,16 @@ static uint32_t agree_on_best(struct perf_rank *me, const uint32_t *columns, uin
     return best;
 }
 
-/* Prepares the kinds of one group in their own order. */
-static uint32_t prepare(const struct perf_pipe_load *load, enum perf_pipe_group group, struct perf_pipe *out)
+/* Prepares the kinds of one group in their own order; those of a message that is answered come first. */
+static uint32_t prepare(const struct perf_pipe_load *load, enum perf_pipe_group group, bool answered,
+                        struct perf_pipe *out)
 {
-    struct perf_pipe_kind kinds[PERF_PIPE_KINDS];
-    uint32_t n = perf_pipe_kinds(load->bytes, group, kinds);
+    struct perf_pipe_kind kinds[2 * PERF_PIPE_KINDS];
+    uint32_t n = answered ? perf_pipe_shuttles(load->bytes, kinds) : 0;
 
+    n += perf_pipe_kinds(load->bytes, group, kinds + n);
+    if (n > PERF_PIPE_KINDS)
+        n = PERF_PIPE_KINDS;
     for (uint32_t i = 0; i < n; i++)
         out[i] =
             (struct perf_pipe){kinds[i], load, nigh_copy_select(kinds[i].in), nigh_copy_select(kinds[i].out)};
@@ -267,7 +295,8 @@ uint32_t perf_pipe_choose(struct perf_rank *me, const struct perf_pipe_load *loa
     uint32_t half = PERF_PIPE_BEST / 2, n = 0;
 
     for (enum perf_pipe_group group = PERF_PIPE_NEAR; group <= PERF_PIPE_FAR; group++) {
-        uint32_t kinds = prepare(load, group, pipe), want = kinds < half ? kinds : half;
+        uint32_t kinds = prepare(load, group, run == perf_pipe_oneway, pipe),
+                 want = kinds < half ? kinds : half;
 
         if (group == now && kinds > half)
             race(me, pipe, kinds, run, seconds, want);
@@ -280,7 +309,7 @@ uint32_t perf_pipe_choose(struct perf_rank *me, const struct perf_pipe_load *loa
 uint32_t perf_pipe_in_place(const struct perf_pipe_load *load, struct perf_pipe best[PERF_PIPE_BEST])
 {
     struct perf_pipe pipe[PERF_PIPE_KINDS];
-    uint32_t n = prepare(load, PERF_PIPE_IN_PLACE, pipe);
+    uint32_t n = prepare(load, PERF_PIPE_IN_PLACE, false, pipe);
 
     memcpy(best, pipe, n * sizeof(*pipe));
     return n;

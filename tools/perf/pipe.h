@@ -18,6 +18,8 @@ struct perf_pipe_kind {
     bool down; /* chunks are used from the highest address down */
     /* No chunks: the message is written in shared memory and the receiver copies it from there. */
     bool in_place;
+    /* Both directions go through the same bytes, in turn: what a rank writes it has just read. One message at a time. */
+    bool shuttle;
     char name[PERF_NAME_BYTES];
 };
 
@@ -43,6 +45,9 @@ enum perf_pipe_group { PERF_PIPE_NEAR, PERF_PIPE_FAR, PERF_PIPE_IN_PLACE };
 /* The kinds of one group that are worth a try for messages of `bytes`, the likely best first; at most PERF_PIPE_KINDS.
  * Returns how many. */
 uint32_t perf_pipe_kinds(size_t bytes, enum perf_pipe_group group, struct perf_pipe_kind *out);
+
+/* The same, for one message at a time that the other rank answers: at most 3. */
+uint32_t perf_pipe_shuttles(size_t bytes, struct perf_pipe_kind *out);
 
 /* Messages in flight that a stream of this size has: 64, as long as they stay within 16 MiB; at least 2. */
 uint32_t perf_pipe_window(size_t bytes);
