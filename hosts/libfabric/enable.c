@@ -31,8 +31,12 @@ static void settle(struct nigh_fi_ep *ep)
 
     ep->send_flags = (tx_hidden ? NIGH_SILENT : 0) | (ep->tx_op_flags & FI_MATCH_COMPLETE ? NIGH_SYNC : 0) |
                      (ep->tx_op_flags & FI_INJECT ? NIGH_INJECT : 0);
-    ep->tx_record = (tx_hidden && ep->tx_counted) || ep->hmem;
-    ep->rx_record = !ep->rx_cq || (ep->rx_selective && !(ep->rx_op_flags & FI_COMPLETION)) || ep->hmem;
+    ep->tx_record = tx_hidden && ep->tx_counted;
+    ep->rx_record = !ep->rx_cq || (ep->rx_selective && !(ep->rx_op_flags & FI_COMPLETION));
+    ep->tx_by_desc = ep->hmem && !ep->tx_record && !ep->domain->detects;
+    ep->rx_by_desc = ep->hmem && !ep->rx_record && !ep->domain->detects;
+    ep->tx_record |= ep->hmem;
+    ep->rx_record |= ep->hmem;
     ep->inject_record = ep->tx_counted || (ep->hmem && ep->domain->detects);
 }
 

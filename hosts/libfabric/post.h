@@ -47,7 +47,7 @@ static inline void *nigh_fi_place(const void *buf, size_t len)
     return buf || len ? (void *)(uintptr_t)buf : &nowhere;
 }
 
-/* A send of one buffer with the endpoint's own flags. */
+/* A send of one buffer with the endpoint's own flags. what->desc is not NULL, what it points to may be. */
 static inline ssize_t nigh_fi_send_one(struct fid_ep *fid, const void *buf, size_t len,
                                        const struct nigh_fi_what *what)
 {
@@ -65,7 +65,7 @@ static inline ssize_t nigh_fi_send_one(struct fid_ep *fid, const void *buf, size
     };
     int rc;
 
-    if (NIGH_FI_UNLIKELY(ep->tx_record))
+    if (NIGH_FI_UNLIKELY(ep->tx_record) && !(ep->tx_by_desc && !*what->desc))
         return nigh_fi_send_any(ep, what, &(struct iovec){(void *)(uintptr_t)buf, len}, 1, ep->tx_op_flags);
     nigh_fi_lock(ep->domain);
     peer = nigh_fi_peer_or(ep, what->peer, &rc);
@@ -135,7 +135,7 @@ static inline ssize_t nigh_fi_recv_one(struct fid_ep *fid, void *buf, size_t len
     };
     int rc;
 
-    if (NIGH_FI_UNLIKELY(ep->rx_record))
+    if (NIGH_FI_UNLIKELY(ep->rx_record) && !(ep->rx_by_desc && !*what->desc))
         return nigh_fi_recv_any(ep, what, &(struct iovec){buf, len}, 1, ep->rx_op_flags);
     nigh_fi_lock(ep->domain);
     rc = nigh_fi_from(ep, what->peer, &from);

@@ -102,11 +102,12 @@ struct nigh_fi_ep {
     bool directed;       /* FI_DIRECTED_RECV: receives name their source */
     bool tx_selective, rx_selective;
     bool tx_record, rx_record; /* calls without flags need a record: a completion to count but not to show */
-    bool tx_counted;           /* a counter of sends is bound */
-    bool inject_record;        /* calls that inject need a look, too */
-    bool hmem;                 /* FI_HMEM: buffers may lie on devices */
-    int p2p;                   /* FI_OPT_FI_HMEM_P2P */
-    uint64_t eager_bytes;      /* nigh's limit: what is longer waits for its receiver */
+    bool tx_by_desc, rx_by_desc; /* of these only such with a descriptor: others are of the host's memory */
+    bool tx_counted;             /* a counter of sends is bound */
+    bool inject_record;          /* calls that inject need a look, too */
+    bool hmem;                   /* FI_HMEM: buffers may lie on devices */
+    int p2p;                     /* FI_OPT_FI_HMEM_P2P */
+    uint64_t eager_bytes;        /* nigh's limit: what is longer waits for its receiver */
     struct nigh_fi_block *blocks, *idle_blocks; /* staging memory: stage.h */
     uint64_t idle_bytes;
     bool counts; /* some counter is bound */
