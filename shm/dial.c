@@ -88,9 +88,25 @@ static int greet(struct nigh_exchange *exchange, int fd)
         nigh_os_close(fd);
         return error;
     }
+    exchange->counted = true;
+    exchange->rendezvous->dials++;
+    exchange->rendezvous->dialled_fd = fd;
     error = nigh_exchange_introduce(exchange, NIGH_WIRE_HELLO, &exchange->to);
     /* If it has closed already, why may be waiting to be read. */
     return error == -EPIPE || error == -ECONNRESET ? 0 : error;
+}
+
+/*
+ * An attach takes up to seven descriptors for a moment, and two for good: a rank that dials hundreds at once may need more than
+ * it is given, where all of them one behind the other fit. Numbers are given from below, so a high one says how many are in
+ * use. Not a limit for all: diallers of peers that do not look for long would keep others waiting.
+ */
+static bool must_wait(const struct nigh_rendezvous *rendezvous)
+{
+    struct rlimit limit;
+
+    return rendezvous->dials >= NIGH_DIALS_MAX && nigh_os.getrlimit(RLIMIT_NOFILE, &limit) == 0 &&
+           (rlim_t)rendezvous->dialled_fd >= limit.rlim_cur / 2;
 }
 
 void nigh_dial_try(struct nigh_exchange *exchange)
@@ -105,6 +121,11 @@ void nigh_dial_try(struct nigh_exchange *exchange)
     }
     name.job = exchange->to.job;
     name.rank = exchange->to.rank;
+    if (must_wait(exchange->rendezvous)) {
+        exchange->state = NIGH_DIALLING;
+        exchange->deadline = nigh_clock_ns() + NIGH_TURN_NS;
+        return;
+    }
     error = nigh_name_connect(&name, &fd);
     if (!error)
         error = greet(exchange, fd);

@@ -33,8 +33,16 @@ int nigh_exchange_hold(struct nigh_exchange *exchange, int fd)
     return 0;
 }
 
+/* A socket that is kept is no dial any more. */
+static void uncount(struct nigh_exchange *exchange)
+{
+    exchange->rendezvous->dials -= exchange->counted;
+    exchange->counted = false;
+}
+
 void nigh_exchange_hang_up(struct nigh_exchange *exchange)
 {
+    uncount(exchange);
     if (exchange->fd < 0)
         return;
     /* Closing alone would not do: a forked child may hold the socket, and with it its place in the set. */
@@ -202,6 +210,7 @@ void nigh_exchange_complete(struct nigh_exchange *exchange)
 
     if (watch)
         watch->confirmed = true;
+    uncount(exchange);
     if (exchange->rely || exchange->keep)
         exchange->state = NIGH_KEPT;
     else

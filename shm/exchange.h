@@ -42,6 +42,7 @@ struct nigh_exchange {
     int window_fd;  /* of our ring to it: the cookie's */
     void *cookie;
     struct nigh_watch *watch; /* until it is in the table */
+    bool counted;             /* in the rendezvous' `dials` */
     bool rely;                /* our watch needs the socket's hang-up */
     bool keep;                /* theirs does */
     int error;
@@ -61,6 +62,8 @@ struct nigh_rendezvous {
     struct nigh_exchange *exchanges;
     struct nigh_watches watches;
     uint32_t half_open;    /* in WAIT_HELLO */
+    uint32_t dials;        /* dialled, with a socket, until both sides are attached */
+    int dialled_fd;        /* of the last of them */
     bool accepting;        /* the listener is armed in the epoll set */
     bool in_progress;      /* events in hand may point at what is dead */
     bool unsettled;        /* the timer could not be set */
@@ -71,6 +74,8 @@ struct nigh_rendezvous {
 };
 
 #define NIGH_HALF_OPEN_MAX   64u
+#define NIGH_DIALS_MAX       32u /* where descriptors are scarce */
+#define NIGH_TURN_NS         UINT64_C(1000000)
 #define NIGH_SILENCE_NS      UINT64_C(5000000000)
 #define NIGH_ENDED_NS        UINT64_C(20000000) /* a process's files close before its pidfd tells: wait for it */
 #define NIGH_RETRY_FIRST_NS  UINT64_C(1000000)

@@ -122,10 +122,10 @@ static void raise_limit(void)
     limit.rlim_cur = limit.rlim_max;
     if (nigh_os.setrlimit(RLIMIT_NOFILE, &limit) < 0)
         nigh_log(NIGH_LOG_INFO,
-                 "the limit of open descriptors stays at %llu (ulimit -n): each peer takes one",
+                 "the limit of open descriptors stays at %llu (ulimit -n): each peer takes two",
                  (unsigned long long)before);
     else
-        nigh_log(NIGH_LOG_INFO, "raised the limit of open descriptors from %llu to %llu: each peer takes one",
+        nigh_log(NIGH_LOG_INFO, "raised the limit of open descriptors from %llu to %llu: each peer takes two",
                  (unsigned long long)before, (unsigned long long)limit.rlim_cur);
 }
 

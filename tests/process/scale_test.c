@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -372,6 +373,27 @@ static void everybody(struct rank *me)
     check_end(me, out);
 }
 
+/* ---- 256 ranks, everybody with everybody, with 1024 descriptors each ------------------------------------------ */
+
+/* They need 510 for good. Attached all at once they would need more than there are. */
+static void few_descriptors(struct rank *me)
+{
+    struct figures *out = &scene->of[me->rank];
+    struct rlimit limit;
+
+    WANT(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    if (limit.rlim_max > 1024)
+        limit.rlim_cur = limit.rlim_max = 1024;
+    WANT(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    out->fds_before = descriptors();
+    open_rank(me);
+    connect_all(me, out);
+    exchange(me, 600, true);
+    meet(me, 1);
+    out->exchanged_ms = now_ms() - me->begun;
+    check_end(me, out);
+}
+
 /* ---- 128 ranks, one of which is killed ------------------------------------------------------------------------ */
 
 enum { VICTIM = 77 };
@@ -538,6 +560,12 @@ static void test_everybody_with_everybody(void **state)
     run(128, everybody);
 }
 
+static void test_few_descriptors(void **state)
+{
+    (void)state;
+    run(256, few_descriptors);
+}
+
 static void test_one_of_many_dies(void **state)
 {
     uint64_t most = 0;
@@ -559,6 +587,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_everybody_with_everybody),
+        cmocka_unit_test(test_few_descriptors),
         cmocka_unit_test(test_one_of_many_dies),
         cmocka_unit_test(test_neighbours),
     };

@@ -478,9 +478,10 @@ static void creation_makes_no_other_calls(void **state)
     assert_int_equal(nigh_arena_create(&small, &arena), 0);
     for (unsigned call = 0; call < OSFAIL_CALLS; call++)
         total += osfail_count((enum osfail_call)call);
-    /* Where there are several NUMA nodes. */
+    /* Where there are several NUMA nodes; and Linux before 6.3 knows no MFD_NOEXEC_SEAL, so it is asked twice. */
     total -=
         osfail_count(OSFAIL_get_mempolicy) + osfail_count(OSFAIL_sched_getcpu) + osfail_count(OSFAIL_mbind);
+    total -= osfail_count(OSFAIL_memfd_create) - 1;
     assert_int_equal(osfail_count(OSFAIL_getrlimit), 1);
     assert_int_equal(total, 8); /* calloc memfd_create getrlimit ftruncate mmap madvise fallocate fcntl */
     osfail_remove();

@@ -31,11 +31,15 @@ struct file {
     uint64_t bytes;
 };
 
-enum { FILES = 64 }; /* of one rank */
+/* Of one rank: arena, doorbell and a ring to each peer; what an attach has not closed yet. */
+static uint32_t files_max(uint32_t ranks)
+{
+    return ranks + 16;
+}
 
 static struct file *files_of(const struct perf_rank *me, uint32_t rank)
 {
-    return (struct file *)me->scratch + (size_t)rank * FILES;
+    return (struct file *)me->scratch + (size_t)rank * files_max(me->ranks);
 }
 
 /* Writes this rank's memfds. Rank 0's list is joined by the others' later. */
@@ -45,18 +49,18 @@ static void list_files(const struct perf_rank *me)
     char name[64], target[64];
     struct dirent *entry;
     DIR *fds = opendir("/proc/self/fd");
-    uint32_t n = 0;
+    uint32_t n = 0, most = files_max(me->ranks);
     struct stat st;
     ssize_t length;
 
-    memset(file, 0, FILES * sizeof(*file));
+    memset(file, 0, most * sizeof(*file));
     while (fds && (entry = readdir(fds))) {
         snprintf(name, sizeof(name), "/proc/self/fd/%.20s", entry->d_name);
         length = readlink(name, target, sizeof(target));
         if (length < 7 || memcmp(target, "/memfd:", 7) != 0 || stat(name, &st) != 0)
             continue;
-        if (n == FILES)
-            perf_fail(me, "memory: more than %d memfds", FILES);
+        if (n == most)
+            perf_fail(me, "memory: more than %" PRIu32 " memfds", most);
         file[n++] = (struct file){st.st_ino, (uint64_t)st.st_blocks * 512};
     }
     if (!fds)
@@ -64,23 +68,23 @@ static void list_files(const struct perf_rank *me)
     closedir(fds);
 }
 
-static bool seen_before(const struct perf_rank *me, uint32_t index)
+static int by_inode(const void *a, const void *b)
 {
-    const struct file *all = files_of(me, 0);
+    const struct file *x = a, *y = b;
 
-    for (uint32_t i = 0; i < index; i++)
-        if (all[i].inode == all[index].inode)
-            return true;
-    return false;
+    return x->inode < y->inode ? -1 : x->inode > y->inode;
 }
 
+/* Ranks of one job may hold the same one. */
 static double sum_of_files(const struct perf_rank *me)
 {
-    const struct file *all = files_of(me, 0);
+    struct file *all = files_of(me, 0);
+    size_t count = (size_t)me->ranks * files_max(me->ranks);
     double sum = 0;
 
-    for (uint32_t i = 0; i < me->ranks * FILES; i++)
-        if (all[i].inode && !seen_before(me, i))
+    qsort(all, count, sizeof(*all), by_inode);
+    for (size_t i = 0; i < count; i++)
+        if (all[i].inode && (i == 0 || all[i].inode != all[i - 1].inode))
             sum += (double)all[i].bytes;
     return sum;
 }
@@ -184,7 +188,7 @@ static int one_job(struct perf_run *run, uint32_t ranks)
 
     if (rc != 0)
         return rc;
-    perf_run_job(run, &job, ranks, ranks * FILES * sizeof(struct file), "memory");
+    perf_run_job(run, &job, ranks, (size_t)ranks * files_max(ranks) * sizeof(struct file), "memory");
     rc = perf_job_run(&job, memory_rank, &m);
     if (rc != 0)
         return rc;
