@@ -17,17 +17,26 @@
 /* A message of 64 MiB takes as long. Nobody pays for it: a rank that is blocked for 10 s has burnt 0.04 % of them. */
 #define BUSY_NS UINT64_C(4000000)
 #define PAUSES  16 /* between two looks, in which a call of the program gets the lock */
-#define LOOKS   8  /* between two looks at the clock, and offers of the CPU */
+#define LOOKS   8  /* between two looks at the clock */
 
 static pthread_t thread;
 static bool running, stop, busy;
 static uint64_t busy_until;
-static cpu_set_t cpus; /* empty: those of the thread that calls nigh_init */
+static int16_t listed[CPU_SETSIZE]; /* NIGH_PROGRESS_CPUS, in its order */
+static int listed_count;
 
-/* "0-3,7": CPUs as in cpuset files and nigh-run's table. */
+static int list(unsigned long first, unsigned long last)
+{
+    if (last < first || last >= CPU_SETSIZE || last - first >= (unsigned long)(CPU_SETSIZE - listed_count))
+        return -EINVAL;
+    for (unsigned long cpu = first; cpu <= last; cpu++)
+        listed[listed_count++] = (int16_t)cpu;
+    return 0;
+}
+
 int nigh_thread_cpus(const char *text)
 {
-    CPU_ZERO(&cpus);
+    listed_count = 0;
     while (text && *text) {
         char *end;
         unsigned long first = strtoul(text, &end, 10), last = first;
@@ -36,16 +45,14 @@ int nigh_thread_cpus(const char *text)
             return -EINVAL;
         if (*end == '-')
             last = strtoul(text = end + 1, &end, 10);
-        if (end == text || (*end && *end != ',') || last < first || last >= CPU_SETSIZE)
+        if (end == text || (*end && *end != ',') || list(first, last) != 0)
             return -EINVAL;
-        for (unsigned long cpu = first; cpu <= last; cpu++)
-            CPU_SET(cpu, &cpus);
         text = *end ? end + 1 : end;
     }
     return 0;
 }
 
-/* Is there a CPU that no rank needs? */
+/* Has it a CPU that no rank needs, and no other thread of this kind? Two that look busily share a CPU by turns of milliseconds. */
 static bool has_room(void)
 {
     struct nigh_query_machine machine = {.size = sizeof(machine)};
@@ -55,8 +62,25 @@ static bool has_room(void)
     if (nigh_core.ops->query(nigh_core.context, NULL, NIGH_QUERY_MACHINE, &machine, &bytes) != 0 ||
         (machine.cpu_quota && machine.cpu_quota < 2000u * (uint32_t)nigh_core.ranks))
         return false;
-    return CPU_COUNT(&cpus) > 0 ||
-           (sched_getaffinity(0, sizeof(own), &own) == 0 && CPU_COUNT(&own) > nigh_core.ranks);
+    if (listed_count > 0)
+        return listed_count >= nigh_core.ranks;
+    return sched_getaffinity(0, sizeof(own), &own) == 0 && CPU_COUNT(&own) >= 2 * nigh_core.ranks;
+}
+
+/* Of a list with one for each rank it takes its own. */
+static void find_place(void)
+{
+    bool own = listed_count >= nigh_core.ranks;
+    cpu_set_t cpus;
+
+    CPU_ZERO(&cpus);
+    for (int i = 0; i < listed_count; i++)
+        if (!own || i == nigh_core.rank)
+            CPU_SET((size_t)listed[i], &cpus);
+    if (listed_count > 0 && sched_setaffinity(0, sizeof(cpus), &cpus) != 0)
+        nigh_say(NIGH_LOG_WARN,
+                 "the thread of NIGH_PROGRESS=thread cannot run on the CPUs of NIGH_PROGRESS_CPUS: %s",
+                 strerror(errno));
 }
 
 /* Never waits for the lock asleep: who has it would have to wake this thread. */
@@ -87,9 +111,6 @@ static void look_busily(void)
                 (void)nigh_poll();
             give_way();
         }
-        pthread_mutex_unlock(&nigh_core.lock);
-        sched_yield(); /* to the thread of another rank */
-        take_lock();
     }
     busy = false;
 }
@@ -97,10 +118,7 @@ static void look_busily(void)
 static void *run(void *unused)
 {
     (void)unused;
-    if (CPU_COUNT(&cpus) > 0 && sched_setaffinity(0, sizeof(cpus), &cpus) != 0)
-        nigh_say(NIGH_LOG_WARN,
-                 "the thread of NIGH_PROGRESS=thread cannot run on the CPUs of NIGH_PROGRESS_CPUS: %s",
-                 strerror(errno));
+    find_place();
     pthread_mutex_lock(&nigh_core.lock);
     while (!stop) {
         look_busily();

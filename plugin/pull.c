@@ -9,7 +9,7 @@
 #include "shm/copy.h"
 #include <errno.h>
 
-/* Copied in one go when it is matched, and then in each pass: long enough to make the pass not count, short enough that
+/* Copied in one go when it is matched (without threads), and then in each pass: long enough to make the pass not count, short enough that
  * other peers are heard every 50 us or so. */
 #define SLICE_BYTES (512u * 1024)
 
@@ -106,7 +106,9 @@ void nigh_pull_begin(struct nigh_message *message)
     message->endpoint->pins++;
     message->next = context->pulls;
     context->pulls = message;
-    advance(message);
+    /* With threads there may be one that does it all, while the one whose post has found the message computes. */
+    if (!(context->guard & NIGH_GUARD_THREADS) || message->total <= SLICE_BYTES)
+        advance(message);
 }
 
 bool nigh_pull_progress(struct nigh_context *context)

@@ -195,7 +195,7 @@ static void test_progress(void **state)
     ranks_run(2, no_calls, &(struct ranks_how){.environment = "NIGH_PROGRESS=thread"});
 }
 
-static int place; /* of nigh's thread */
+static int place[2]; /* of each rank's thread */
 
 /* How many threads of this process may run on that CPU alone. */
 static int bound_to(int cpu)
@@ -223,9 +223,9 @@ static void in_between(int rank, int size)
     int peer = 1 - rank;
 
     (void)size;
-    while (bound_to(place) == 0) /* it binds itself */
+    while (bound_to(place[rank]) == 0) /* it binds itself */
         ranks_nap(1);
-    CHECK_INT(bound_to(place), 1);
+    CHECK_INT(bound_to(place[rank]), 1);
     for (unsigned i = 0; i < ROUNDS; i++) {
         uint64_t bytes = (uint64_t)i * i * 7919 % BYTES + 1;
         nigh_request requests[2];
@@ -254,12 +254,13 @@ static void test_placed(void **state)
 
     (void)state;
     if (sched_getaffinity(0, sizeof(own), &own) != 0 || CPU_COUNT(&own) < 2) {
-        print_message("skipped: a thread of its own place takes two CPUs\n");
+        print_message("skipped: threads of two places take two CPUs\n");
         skip();
     }
-    for (place = 0; !CPU_ISSET((size_t)place, &own);)
-        place++;
-    snprintf(variable, sizeof(variable), "NIGH_PROGRESS_CPUS=%d", place);
+    for (int rank = 0, cpu = 0; rank < 2; cpu++)
+        if (CPU_ISSET((size_t)cpu, &own))
+            place[rank++] = cpu;
+    snprintf(variable, sizeof(variable), "NIGH_PROGRESS_CPUS=%d,%d", place[0], place[1]);
     ranks_run(2, in_between, &(struct ranks_how){.progress = 1, .environment = variable});
 }
 

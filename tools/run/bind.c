@@ -159,20 +159,38 @@ void run_binding_text(const struct run_binding *binding, uint32_t rank, char *te
         hwloc_bitmap_list_snprintf(text, bytes, place_of(binding, rank));
 }
 
-/* Those of the spare CPUs that lie within the smallest object around rank's place that has any. */
-void run_binding_spare_text(const struct run_binding *binding, uint32_t rank, char *text, size_t bytes)
+/* Takes out of `spare` a CPU within the smallest object around rank's place that has any. */
+static int take_near(const struct run_binding *binding, uint32_t rank, hwloc_bitmap_t spare)
 {
-    hwloc_obj_t around;
-    hwloc_bitmap_t near;
+    hwloc_obj_t around = hwloc_get_obj_covering_cpuset(binding->topology, place_of(binding, rank));
+    hwloc_bitmap_t near = hwloc_bitmap_alloc();
+    int cpu;
+
+    while (around != NULL && !hwloc_bitmap_intersects(around->cpuset, spare))
+        around = around->parent;
+    if (near != NULL && around != NULL)
+        hwloc_bitmap_and(near, around->cpuset, spare);
+    cpu = near != NULL ? hwloc_bitmap_first(near) : -1;
+    hwloc_bitmap_free(near);
+    if (cpu >= 0)
+        hwloc_bitmap_clr(spare, (unsigned)cpu);
+    return cpu;
+}
+
+void run_binding_spare_text(const struct run_binding *binding, char *text, size_t bytes)
+{
+    hwloc_bitmap_t spare = binding->spare ? hwloc_bitmap_dup(binding->spare) : NULL;
+    size_t used = 0;
 
     text[0] = '\0';
-    if (binding->spare == NULL || hwloc_bitmap_iszero(binding->spare) ||
-        (near = hwloc_bitmap_alloc()) == NULL)
-        return;
-    around = hwloc_get_obj_covering_cpuset(binding->topology, place_of(binding, rank));
-    while (around != NULL && !hwloc_bitmap_intersects(around->cpuset, binding->spare))
-        around = around->parent;
-    if (around != NULL && hwloc_bitmap_and(near, around->cpuset, binding->spare) == 0)
-        hwloc_bitmap_list_snprintf(text, bytes, near);
-    hwloc_bitmap_free(near);
+    if (spare != NULL && hwloc_bitmap_weight(spare) < (int)binding->ranks) {
+        hwloc_bitmap_list_snprintf(text, bytes, spare);
+    } else if (spare != NULL) {
+        for (uint32_t rank = 0; rank < binding->ranks && used < bytes; rank++)
+            used += (size_t)snprintf(text + used, bytes - used, "%s%d", rank ? "," : "",
+                                     take_near(binding, rank, spare));
+        if (used >= bytes)
+            text[0] = '\0'; /* of thousands of ranks */
+    }
+    hwloc_bitmap_free(spare);
 }

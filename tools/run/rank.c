@@ -35,7 +35,7 @@ static void set_environment(const struct run_rank *rank, uint32_t number, const 
         setenv("NIGH_OVERSUBSCRIBED", "1", 1);
     else
         unsetenv("NIGH_OVERSUBSCRIBED"); /* an outer job's */
-    run_binding_spare_text(start->binding, number, spare, sizeof(spare));
+    run_binding_spare_text(start->binding, spare, sizeof(spare));
     if (spare[0])
         setenv("NIGH_PROGRESS_CPUS", spare, 1);
     for (uint32_t i = 0; i < rank->program->variable_count; i++)
