@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Where shared memory really lies on a machine with several NUMA nodes: asked of the kernel, page by page. With fakes
- * topology_test.c says what is asked for. */
+/* Where shared memory really lies, and in which pages: asked of the kernel, on a machine with several NUMA nodes, or with huge
+ * pages for shared memory. With fakes topology_test.c and arena_test.c say what is asked for. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,6 +13,7 @@
 #include <numa.h>
 #include <numaif.h>
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -171,12 +172,61 @@ static void test_a_policy_of_the_user_holds(void **state)
     hosted_close(&one);
 }
 
+/* KiB of the mapping at `base` that lie in huge pages; -1: it is not listed. */
+static long huge_kib(const void *base)
+{
+    FILE *file = fopen("/proc/self/smaps", "re");
+    char line[256], end[64];
+    unsigned long from, to;
+    bool ours = false;
+    long kib = -1;
+
+    assert_non_null(file);
+    while (fgets(line, sizeof(line), file)) {
+        if (sscanf(line, "%lx-%lx %63s", &from, &to, end) == 3 &&
+            strchr(line, '-') == line + strcspn(line, "- "))
+            ours = (uintptr_t)base >= from && (uintptr_t)base < to;
+        else if (ours)
+            (void)sscanf(line, "ShmemPmdMapped: %ld kB", &kib);
+    }
+    fclose(file);
+    return kib;
+}
+
+/* Where they are allowed and free. */
+static void test_heap_and_chunks_lie_in_huge_pages(void **state)
+{
+    static struct hosted one;
+    const char *refused = nigh_arena_huge_policy();
+    long kib;
+    void *heap;
+
+    (void)state;
+    if (refused[0] != 0) {
+        print_message("%s\n", refused);
+        skip();
+    }
+    hosted_open(&one, hosted_job(), 0, NIGH_OPEN_HUGE);
+    assert_true(one.context->arena.huge);
+    assert_int_equal(hosted_ops->heap_alloc(one.context, 3 << 20, &heap), 0);
+    memset(heap, 1, 3 << 20);
+    kib = huge_kib(heap);
+    print_message("%ld KiB of the heap's mapping in huge pages\n", kib);
+    hosted_close(&one);
+    if (kib == 0) {
+        print_message("the kernel has no huge page free\n");
+        skip();
+    }
+    assert_true(kib >= 2048);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(test_an_arena_lies_on_the_node_of_its_owner, unpin),
         cmocka_unit_test_teardown(test_what_contexts_write_lies_near_them, unpin),
         cmocka_unit_test_teardown(test_a_policy_of_the_user_holds, unpin),
+        cmocka_unit_test(test_heap_and_chunks_lie_in_huge_pages),
     };
 
     return cmocka_run_group_tests_name("place", tests, find_nodes, NULL);
