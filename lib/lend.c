@@ -53,7 +53,7 @@ NIGH_PUBLIC int nigh_ilend(const void *buffer, uint64_t bytes, int dest, int tag
 
     if (rc)
         return rc;
-    rc = nigh_isend_general(call, NIGH_KIND_LEND, buffer, bytes, dest, tag, comm, request);
+    rc = nigh_start_general(call, NIGH_KIND_LEND, buffer, bytes, dest, tag, comm, request);
     nigh_leave();
     return rc;
 }

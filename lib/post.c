@@ -257,6 +257,28 @@ int nigh_operation_post(struct nigh_call call, struct nigh_operation *operation)
     return rc;
 }
 
+int nigh_start_general(struct nigh_call call, enum nigh_kind kind, const void *buffer, uint64_t bytes,
+                       int peer, int tag, struct nigh_comm *comm, nigh_request *request)
+{
+    struct nigh_operation *operation;
+    int rc = kind < NIGH_KIND_RECV ? nigh_check_send(call, comm, peer, tag, buffer, bytes)
+                                   : nigh_check_recv(call, comm, peer, tag, buffer, bytes);
+
+    if (!rc && !request)
+        rc = nigh_fail(call, -EINVAL, "the request is NULL");
+    if (rc)
+        return rc;
+    operation = nigh_operation_new(call, kind, comm, peer, tag, buffer, bytes, 0);
+    if (!operation)
+        return -ENOMEM;
+    rc = nigh_operation_post(call, operation);
+    if (rc)
+        nigh_operation_give(operation);
+    else
+        request->id = nigh_operation_handle(operation);
+    return rc;
+}
+
 int nigh_operation_repost(struct nigh_operation *operation)
 {
     return try_post(operation, operation->peer >= 0 ? operation->comm->endpoints[operation->peer] : NULL);

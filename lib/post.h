@@ -73,10 +73,8 @@ struct nigh_sentence nigh_loss_words(int rank, uint32_t state, int32_t pid);
 /* The last nigh_recv or nigh_irecv. */
 extern struct nigh_alike nigh_last_recv;
 
-/* Bodies of nigh_isend and nigh_irecv, for calls that end in one: under the lock, with all checks. */
-int nigh_isend_general(struct nigh_call call, enum nigh_kind kind, const void *buffer, uint64_t bytes,
-                       int dest, int tag, struct nigh_comm *comm, nigh_request *request);
-int nigh_irecv_general(struct nigh_call call, void *buffer, uint64_t bytes, int source, int tag,
-                       struct nigh_comm *comm, nigh_request *request);
+/* The body of nigh_isend, nigh_irecv and their like, for calls that end in one: under the lock, with all checks. */
+int nigh_start_general(struct nigh_call call, enum nigh_kind kind, const void *buffer, uint64_t bytes,
+                       int peer, int tag, struct nigh_comm *comm, nigh_request *request);
 
 #endif

@@ -141,27 +141,6 @@ NIGH_PUBLIC int nigh_recv(void *buffer, uint64_t bytes, int source, int tag, str
     return nigh_recv_at(buffer, bytes, NIGH_WITH(source, tag), comm, status, NULL);
 }
 
-int nigh_irecv_general(struct nigh_call call, void *buffer, uint64_t bytes, int source, int tag,
-                       struct nigh_comm *comm, nigh_request *request)
-{
-    struct nigh_operation *operation;
-    int rc = nigh_check_recv(call, comm, source, tag, buffer, bytes);
-
-    if (!rc && !request)
-        rc = nigh_fail(call, -EINVAL, "the request is NULL");
-    if (rc)
-        return rc;
-    operation = nigh_operation_new(call, NIGH_KIND_RECV, comm, source, tag, buffer, bytes, 0);
-    if (!operation)
-        return -ENOMEM;
-    rc = nigh_operation_post(call, operation);
-    if (rc)
-        nigh_operation_give(operation);
-    else
-        request->id = nigh_operation_handle(operation);
-    return rc;
-}
-
 static __attribute__((noinline)) int irecv_entered(struct nigh_call call, void *buffer, uint64_t bytes,
                                                    int source, int tag, struct nigh_comm *comm,
                                                    nigh_request *request)
@@ -170,7 +149,7 @@ static __attribute__((noinline)) int irecv_entered(struct nigh_call call, void *
 
     if (rc)
         return rc;
-    rc = nigh_irecv_general(call, buffer, bytes, source, tag, comm, request);
+    rc = nigh_start_general(call, NIGH_KIND_RECV, buffer, bytes, source, tag, comm, request);
     nigh_leave();
     return rc;
 }

@@ -93,27 +93,6 @@ NIGH_PUBLIC int nigh_ssend(const void *buffer, uint64_t bytes, int dest, int tag
     return send_entered(NIGH_CALL("nigh_ssend"), NIGH_KIND_SSEND, buffer, bytes, dest, tag, comm);
 }
 
-int nigh_isend_general(struct nigh_call call, enum nigh_kind kind, const void *buffer, uint64_t bytes,
-                       int dest, int tag, struct nigh_comm *comm, nigh_request *request)
-{
-    struct nigh_operation *operation;
-    int rc = nigh_check_send(call, comm, dest, tag, buffer, bytes);
-
-    if (!rc && !request)
-        rc = nigh_fail(call, -EINVAL, "the request is NULL");
-    if (rc)
-        return rc;
-    operation = nigh_operation_new(call, kind, comm, dest, tag, buffer, bytes, 0);
-    if (!operation)
-        return -ENOMEM;
-    rc = nigh_operation_post(call, operation);
-    if (rc)
-        nigh_operation_give(operation);
-    else
-        request->id = nigh_operation_handle(operation);
-    return rc;
-}
-
 static __attribute__((noinline)) int isend_entered(struct nigh_call call, enum nigh_kind kind,
                                                    const void *buffer, uint64_t bytes, int dest, int tag,
                                                    struct nigh_comm *comm, nigh_request *request)
@@ -122,7 +101,7 @@ static __attribute__((noinline)) int isend_entered(struct nigh_call call, enum n
 
     if (rc)
         return rc;
-    rc = nigh_isend_general(call, kind, buffer, bytes, dest, tag, comm, request);
+    rc = nigh_start_general(call, kind, buffer, bytes, dest, tag, comm, request);
     nigh_leave();
     return rc;
 }
