@@ -124,16 +124,18 @@ static void test_chunks_are_filled_to_their_end(void **state)
 static void test_no_chunk_is_given_up_for_one_that_is_not_there(void **state)
 {
     struct nigh_endpoint *to;
+    unsigned sent = 0;
 
     (void)state;
     setenv("NIGH_SPAN", "131072", 1);
     to = way();
-    send_all(to, 4);
+    for (; sent < COUNT && !to->flow.head; sent++)
+        assert_int_equal(hosted_send(to, 10 + sent, TAG, out[sent], BYTES, 0), 0);
     assert_int_equal(a.context->pool.committed, 2);
     assert_non_null(to->flow.head);
-    assert_int_equal(to->flow.head->sent, 2 * NIGH_CHUNK - 3 * BYTES);
-    post_all(4);
-    all_came(4);
+    assert_in_range(to->flow.head->sent, 1, BYTES - 1);
+    post_all(sent);
+    all_came(sent);
 }
 
 int main(void)
