@@ -3,6 +3,7 @@
 #include "lib/request.h"
 #include "lib/comm.h"
 #include "lib/error.h"
+#include "lib/post.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -26,6 +27,7 @@ int nigh_operations_open(void)
     nigh_core.operations_bytes = 0;
     nigh_core.operations_free = NIGH_NO_OPERATION;
     nigh_lights_open();
+    nigh_alike_forget(&nigh_last_recv);
     usable = 0;
     return 0;
 }
