@@ -64,13 +64,15 @@ bool nigh_lights_more(void)
 
     if (nigh_lights.next != nigh_lights.limit)
         return true;
+    /* All places before any is taken: ended here, and `limit` where it was, one would be known to nobody. */
+    for (uint64_t serial = old; *word != UINT64_MAX && serial < old + 64; serial++)
+        if (!has_ended(serial) && kept[serial % NIGH_LIGHTS_KEPT].first)
+            return false;
     for (uint64_t serial = old; *word != UINT64_MAX && serial < old + 64; serial++) {
         struct nigh_run *place = &kept[serial % NIGH_LIGHTS_KEPT];
 
         if (has_ended(serial))
             continue;
-        if (place->first)
-            return false;
         *place = *run_of(serial);
         place->first = serial;
         *word |= UINT64_C(1) << serial % 64;

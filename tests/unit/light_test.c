@@ -164,6 +164,32 @@ static void test_none_ended(void **state)
     assert_int_not_equal(take(1), 0);
 }
 
+/* The place of one of 64 that grow old is taken, by one that has been kept for NIGH_LIGHTS_KEPT: none of them is lost. */
+static void test_one_place_taken(void **state)
+{
+    uint64_t first, ids[64], id;
+    uint32_t count = 0, since;
+
+    (void)state;
+    while (nigh_light_serial(first = take(8)) % 64 != 60)
+        assert_true(nigh_light_end(first));
+    for (since = 1; since < NIGH_LIGHTS_KEPT - 60; since++)
+        assert_true(nigh_light_end(take(8)));
+    for (; count < 64; count++)
+        assert_int_not_equal(ids[count] = take(8), 0);
+    assert_int_equal(nigh_light_serial(ids[60]), nigh_light_serial(first) + NIGH_LIGHTS_KEPT);
+    while ((id = take(8)))
+        assert_true(nigh_light_end(id));
+    for (uint32_t i = 0; i < 64; i++) {
+        assert_knows(ids[i], 1, 2, 8, "here.c:1");
+        assert_true(nigh_light_end(ids[i]));
+        assert_is_over(ids[i]);
+    }
+    assert_int_not_equal(take(8), 0);
+    assert_knows(first, 1, 2, 8, "here.c:1");
+    assert_true(nigh_light_end(first));
+}
+
 /* As nigh_waitall does, of a list with all in it, some twice, in no order, and what is no light request. */
 static void test_walk(void **state)
 {
@@ -220,6 +246,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_each_keeps_its_own, open_all, close_all),
         cmocka_unit_test_setup_teardown(test_kept_for_long, open_all, close_all),
         cmocka_unit_test_setup_teardown(test_none_ended, open_all, close_all),
+        cmocka_unit_test_setup_teardown(test_one_place_taken, open_all, close_all),
         cmocka_unit_test_setup_teardown(test_walk, open_all, close_all),
         cmocka_unit_test_setup_teardown(test_forgotten, open_all, close_all),
         cmocka_unit_test_setup_teardown(test_of_an_earlier_time, open_all, close_all),
