@@ -158,7 +158,7 @@ static int issue(struct nigh_fi_ep *ep, const struct call *call, size_t count)
     bool hidden = call->bare || !ep->tx_cq || (ep->tx_selective && !(call->flags & FI_COMPLETION));
     bool fetch = call->way != WRITE, counted = ep->cntr[fetch ? NIGH_FI_READS : NIGH_FI_WRITES] != NULL;
     bool recorded = fetch || (hidden && counted);
-    struct nigh_fi_op *op = recorded ? nigh_fi_op_take(&ep->domain->ops, call->context) : NULL;
+    struct nigh_fi_op *op = recorded ? nigh_fi_op_take(&ep->domain->ops, ep, call->context) : NULL;
     int rc;
 
     if (recorded && !op)

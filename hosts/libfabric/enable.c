@@ -198,6 +198,9 @@ void nigh_fi_ep_disable(struct nigh_fi_ep *ep)
     nigh_fi_blocks_close(ep);
     ep->nigh->close(ep->context);
     ep->context = NULL;
+    nigh_fi_lock(ep->domain);
+    nigh_fi_ops_leave(&ep->domain->ops, ep);
+    nigh_fi_unlock(ep->domain);
     free(ep->peers);
     ep->peers = NULL;
     ep->peer_count = 0;

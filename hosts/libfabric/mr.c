@@ -24,7 +24,7 @@ static bool tells(const struct nigh_fi_mr *mr, const struct nigh_fi_ep *ep)
 static int make_record(struct nigh_fi_mr *mr)
 {
     if (!mr->told)
-        mr->told = nigh_fi_op_take(&mr->domain->ops, NULL);
+        mr->told = nigh_fi_op_take(&mr->domain->ops, NULL, NULL);
     if (!mr->told)
         return -FI_ENOMEM;
     mr->told->mr = mr;

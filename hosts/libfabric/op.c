@@ -18,14 +18,10 @@ int nigh_fi_ops_create(struct nigh_fi_ops *ops)
 
 void nigh_fi_ops_destroy(struct nigh_fi_ops *ops)
 {
-    for (size_t at = 0; at < ops->used; at += sizeof(struct nigh_fi_op))
-        /* Blocks have gone with their endpoint. */
-        if (!((struct nigh_fi_op *)(void *)(ops->base + at))->block)
-            free(((struct nigh_fi_op *)(void *)(ops->base + at))->copy);
     munmap(ops->base, ops->span);
 }
 
-struct nigh_fi_op *nigh_fi_op_take(struct nigh_fi_ops *ops, void *context)
+struct nigh_fi_op *nigh_fi_op_take(struct nigh_fi_ops *ops, struct nigh_fi_ep *ep, void *context)
 {
     struct nigh_fi_op *op = ops->free;
 
@@ -37,7 +33,7 @@ struct nigh_fi_op *nigh_fi_op_take(struct nigh_fi_ops *ops, void *context)
     } else {
         return NULL;
     }
-    *op = (struct nigh_fi_op){.context = context, .live = true};
+    *op = (struct nigh_fi_op){.context = context, .live = true, .ep = ep};
     return op;
 }
 
@@ -52,6 +48,20 @@ void nigh_fi_op_give(struct nigh_fi_ops *ops, struct nigh_fi_op *op)
     op->live = false;
     op->next = ops->free;
     ops->free = op;
+}
+
+void nigh_fi_ops_leave(struct nigh_fi_ops *ops, const struct nigh_fi_ep *ep)
+{
+    for (size_t at = 0; at < ops->used; at += sizeof(struct nigh_fi_op)) {
+        struct nigh_fi_op *op = (void *)(ops->base + at);
+
+        if (!op->live || op->ep != ep)
+            continue;
+        if (op->block)
+            op->copy = NULL; /* in the heap that went with the context */
+        op->block = NULL;
+        nigh_fi_op_give(ops, op);
+    }
 }
 
 struct nigh_fi_op *nigh_fi_op_find(struct nigh_fi_ops *ops, const void *context, struct nigh_fi_op *after)

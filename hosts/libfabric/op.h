@@ -22,8 +22,9 @@ struct nigh_fi_op {
     bool live;
     bool scatter; /* what comes goes on to `iov` */
     bool on_device;
-    struct nigh_fi_mr *mr;       /* not an operation: what peers do to this memory */
     uint8_t count;               /* of `iov` */
+    struct nigh_fi_ep *ep;       /* whose operation it is */
+    struct nigh_fi_mr *mr;       /* not an operation: what peers do to this memory */
     void *copy;                  /* staging memory, freed with the record: see stage.h */
     struct nigh_fi_block *block; /* that `copy` is of; NULL: of malloc() */
     struct iovec iov[NIGH_FI_IOV];
@@ -34,9 +35,11 @@ struct nigh_fi_op {
 int nigh_fi_ops_create(struct nigh_fi_ops *ops);
 void nigh_fi_ops_destroy(struct nigh_fi_ops *ops);
 
-/* A record, all else zero. NULL: too many are in use. */
-struct nigh_fi_op *nigh_fi_op_take(struct nigh_fi_ops *ops, void *context);
+/* A record, all else zero; `ep` NULL: of no endpoint. NULL: too many are in use. */
+struct nigh_fi_op *nigh_fi_op_take(struct nigh_fi_ops *ops, struct nigh_fi_ep *ep, void *context);
 void nigh_fi_op_give(struct nigh_fi_ops *ops, struct nigh_fi_op *op);
+/* Gives all that `ep` still has. Its blocks and its context are closed: nothing completes any more. */
+void nigh_fi_ops_leave(struct nigh_fi_ops *ops, const struct nigh_fi_ep *ep);
 
 /* The live record of a host's context: the oldest table entry that has it. NULL: none. */
 struct nigh_fi_op *nigh_fi_op_find(struct nigh_fi_ops *ops, const void *context, struct nigh_fi_op *after);

@@ -91,7 +91,7 @@ ssize_t nigh_fi_peek(struct nigh_fi_ep *ep, const struct nigh_fi_what *what, uin
         return -FI_EOPBADSTATE;
     nigh_fi_lock(ep->domain);
     if (flags & FI_DISCARD)
-        op = nigh_fi_op_take(&ep->domain->ops, what->context);
+        op = nigh_fi_op_take(&ep->domain->ops, ep, what->context);
     else if (flags & FI_CLAIM)
         claimed = malloc(sizeof(*claimed));
     if (nigh_fi_cq_room(ep->rx_cq, 1) == 0 && !op == !(flags & FI_DISCARD) &&
@@ -133,7 +133,7 @@ static ssize_t claim(struct nigh_fi_ep *ep, const struct nigh_fi_what *what, con
     if (rc)
         return rc;
     if (away || parts.count > 1 || parts.on_device) {
-        op = nigh_fi_op_take(&ep->domain->ops, what->context);
+        op = nigh_fi_op_take(&ep->domain->ops, ep, what->context);
         if (!op)
             return -FI_EAGAIN;
         recv.context = (uintptr_t)op;

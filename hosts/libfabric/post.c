@@ -70,7 +70,7 @@ static ssize_t send_locked(struct nigh_fi_ep *ep, const struct nigh_fi_what *wha
     uint64_t bytes = nigh_fi_iov_bytes(parts->iov, parts->count);
     bool copied = parts->count > 1 || parts->on_device;
     bool recorded = (copied && bytes > NIGH_INJECT_BYTES) || (hidden && ep->tx_counted);
-    struct nigh_fi_op *op = recorded ? nigh_fi_op_take(&ep->domain->ops, what->context) : NULL;
+    struct nigh_fi_op *op = recorded ? nigh_fi_op_take(&ep->domain->ops, ep, what->context) : NULL;
     struct nigh_send send = {
         .size = sizeof(send),
         .flags = (hidden && !recorded ? NIGH_SILENT : 0) | (flags & FI_MATCH_COMPLETE ? NIGH_SYNC : 0) |
@@ -155,7 +155,7 @@ static ssize_t recv_locked(struct nigh_fi_ep *ep, const struct nigh_fi_what *wha
     if (multi && (hidden || parts->count != 1))
         return -FI_EINVAL;
     if (hidden || parts->count > 1 || parts->on_device) {
-        op = nigh_fi_op_take(&ep->domain->ops, what->context);
+        op = nigh_fi_op_take(&ep->domain->ops, ep, what->context);
         if (!op)
             return -FI_EAGAIN;
         op->hidden = hidden;

@@ -51,7 +51,7 @@ static int issue(struct nigh_fi_ep *ep, const struct call *call, const struct ni
     bool hidden = call->bare || !ep->tx_cq || (ep->tx_selective && !(call->flags & FI_COMPLETION));
     bool counted = ep->cntr[call->read ? NIGH_FI_READS : NIGH_FI_WRITES] != NULL;
     bool recorded = copied || (hidden && counted), noted = call->flags & FI_REMOTE_CQ_DATA;
-    struct nigh_fi_op *op = recorded ? nigh_fi_op_take(&ep->domain->ops, call->context) : NULL;
+    struct nigh_fi_op *op = recorded ? nigh_fi_op_take(&ep->domain->ops, ep, call->context) : NULL;
     struct nigh_rma rma = {
         .size = sizeof(rma),
         .flags = (hidden && !recorded ? NIGH_SILENT : 0) | (noted ? NIGH_NOTIFY : 0),

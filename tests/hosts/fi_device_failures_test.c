@@ -225,6 +225,35 @@ static void heap_is_full(void **state)
     close_lab();
 }
 
+/* ---- an endpoint is closed before its operations end ---------------------------------------------------- */
+
+/* Staging memory of all kinds is in use, each time by the records of the time before. */
+static void closed_and_opened_again(void **state)
+{
+    struct fi_side side = {0};
+    struct fi_msg multi = {.iov_count = 1, .addr = FI_ADDR_UNSPEC, .context = &to};
+
+    (void)state;
+    open_lab();
+    open_buffers();
+    multi.msg_iov = &(struct iovec){to.at, ROOM};
+    multi.desc = &to.desc;
+    for (int life = 0; life < 3; life++) {
+        fi_side_open(&lab, &(struct fi_wish){0}, &side);
+        side.peer = fi_side_insert(&side, RX->name);
+        FI_OK(fi_recvmsg(side.ep, &multi, FI_MULTI_RECV));
+        for (uint64_t tag = 0; tag < 4; tag++) {
+            FI_OK(fi_trecv(side.ep, to.at, ROOM, to.desc, FI_ADDR_UNSPEC, tag, 0, &to));
+            FI_OK(fi_tsend(side.ep, from.at, ROOM, from.desc, side.peer, 9, &from));
+            FI_OK(fi_tsend(side.ep, from.at, 5000, from.desc, side.peer, 9, &from));
+        }
+        fi_pump(&lab);
+        fi_side_close(&side);
+        assert_int_equal(cuda->pinned(), 0);
+    }
+    close_lab();
+}
+
 /* ---- each call fails once ------------------------------------------------------------------------------ */
 
 /* A message there, one back, a read: 0, or what the first that failed said. The peer's half is undone. */
@@ -347,10 +376,15 @@ static void pinning_fails(void **state)
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(without_a_driver),      cmocka_unit_test(not_asked_for),
-        cmocka_unit_test(driver_does_not_start), cmocka_unit_test(options),
-        cmocka_unit_test(registration),          cmocka_unit_test(heap_is_full),
-        cmocka_unit_test(registering_fails),     cmocka_unit_test(copying_fails),
+        cmocka_unit_test(without_a_driver),
+        cmocka_unit_test(not_asked_for),
+        cmocka_unit_test(driver_does_not_start),
+        cmocka_unit_test(options),
+        cmocka_unit_test(registration),
+        cmocka_unit_test(heap_is_full),
+        cmocka_unit_test(closed_and_opened_again),
+        cmocka_unit_test(registering_fails),
+        cmocka_unit_test(copying_fails),
         cmocka_unit_test(pinning_fails),
     };
 

@@ -482,6 +482,23 @@ static void closing_in_the_wrong_order(void **state)
     FI_OK(fi_close(&ep->fid));
 }
 
+/* Half of the domain's records and more, each time: what is still posted when an endpoint closes goes with it. */
+static void what_is_posted_goes_too(void **state)
+{
+    enum { POSTED = 40000 };
+    static char parts[2][64];
+    struct iovec iov[2] = {{parts[0], 64}, {parts[1], 64}};
+    struct fi_side side = {0};
+
+    (void)state;
+    for (int life = 0; life < 3; life++) {
+        fi_side_open(&lab, &(struct fi_wish){0}, &side);
+        for (uint64_t i = 0; i < POSTED; i++)
+            FI_OK(fi_trecvv(side.ep, iov, NULL, 2, FI_ADDR_UNSPEC, i, 0, &side));
+        fi_side_close(&side);
+    }
+}
+
 #define CASE(name) cmocka_unit_test_setup_teardown(name, open_all, close_all)
 
 int main(void)
@@ -502,6 +519,7 @@ int main(void)
         cmocka_unit_test(threads),
         CASE(events),
         CASE(closing_in_the_wrong_order),
+        CASE(what_is_posted_goes_too),
     };
 
     fi_find();
