@@ -64,8 +64,8 @@ static void return_credit(struct nigh_endpoint *endpoint)
         nigh_bell_ring(&endpoint->bell, nigh_load_relaxed(endpoint->peer_asleep));
 }
 
-/* In a pass that finds nothing. The peer may go on for it, so a status line must tell. */
-static void return_credit_late(struct nigh_endpoint *endpoint)
+/* In a pass that takes nothing. The peer may go on for it, so a status line must tell. */
+static __attribute__((noinline)) void return_credit_late(struct nigh_endpoint *endpoint)
 {
     return_credit(endpoint);
     if (endpoint->context->blocked)
@@ -73,6 +73,21 @@ static void return_credit_late(struct nigh_endpoint *endpoint)
 }
 
 /* ---- whole messages ------------------------------------------------------------------------------------ */
+
+/*
+ * May a message that no receive was there for stay where it is for now? Its receive mostly comes soon, and keeping the message
+ * costs an allocation, four queues and a second copy: a barrier of 8 ranks on 2 CPUs takes 3 % less without it. Not where another
+ * message waits behind it.
+ */
+static bool may_stay(const struct nigh_endpoint *endpoint, uint32_t bytes)
+{
+    struct nigh_ring_rx behind = endpoint->rx;
+
+    if (!endpoint->context->leaves)
+        return false;
+    nigh_ring_advance(&behind, nigh_slots_for(bytes));
+    return nigh_ring_peek(&behind) == 0;
+}
 
 static __attribute__((noinline)) enum nigh_verdict keep_body(struct nigh_endpoint *endpoint, uint64_t head,
                                                              uint64_t tag, uint64_t imm)
@@ -142,7 +157,7 @@ static inline enum nigh_verdict arrive_message(struct nigh_endpoint *endpoint, u
     /* The host first gets what it has received: most often it is about to post the receive of this one, which then need not be
      * kept in private memory. The next pass begins with it. */
     if (__builtin_expect(!op, 0))
-        return tally->messages ? NIGH_STAY : keep_body(endpoint, head, tag, imm);
+        return tally->messages || may_stay(endpoint, bytes) ? NIGH_STAY : keep_body(endpoint, head, tag, imm);
     if (__builtin_expect(deliver_plain(endpoint, op, bytes, tag, imm, tally), 1))
         return NIGH_GO;
     if (!nigh_recv_can_complete(context, &op->posted))
@@ -348,16 +363,21 @@ uint32_t nigh_arrive_poll(struct nigh_endpoint *endpoint, uint32_t budget)
         /* Now, and not behind the batch: the host's answer would wait in the store buffer behind this line. */
         if (__builtin_expect(nigh_ring_owes(rx) || endpoint->rx_bytes, 0))
             return_credit_late(endpoint);
+        rx->quiet = !rx->foreseen;
         return 0;
     }
+    rx->quiet = false;
     /* The first message after none goes the way that is shorter for one. */
     if (rx->streak && room && context->matcher.posted_count && !context->matcher.others)
         head = take_plain(endpoint, head, room < budget ? room : budget, &tally);
     count = (uint32_t)tally.messages;
     if (head)
         count += take(endpoint, head, budget - count, &tally);
-    if (!count)
+    if (!count) {
+        if (__builtin_expect(nigh_ring_owes(rx) || endpoint->rx_bytes, 0))
+            return_credit_late(endpoint);
         return 0;
+    }
     rx->streak = true;
     rx->foreseen = nigh_ring_foreseen(first);
     endpoint->sent_before = endpoint->tx.next;

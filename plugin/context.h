@@ -48,6 +48,8 @@ struct nigh_context {
     uint32_t busy_passes;       /* in which something arrived, since a sweep was made */
     uint32_t sleepers;          /* threads in wait() that are or go to sleep */
     bool fd_armed;              /* somebody may be waiting for the descriptor */
+    bool looks_for;             /* this pass is a probe's, so it leaves none */
+    bool leaves;                /* this pass may leave unexpected messages in the rings: arrive.c */
     bool suspects;              /* an endpoint is to be broken */
     bool blocked;               /* so says the host's note: what moves is counted there */
     bool probing; /* so says the host's note: it waits for messages that nobody has posted a receive for */

@@ -30,7 +30,9 @@ int nigh_probe(struct nigh_context *context, struct nigh_endpoint *from, uint64_
 
     if (!found || tclass >= NIGH_TCLASSES)
         return -EINVAL;
+    context->looks_for = true; /* what lies in a ring is not found */
     nigh_progress(context);
+    context->looks_for = false;
     message = (struct nigh_message *)(void *)nigh_match_find(&context->matcher, from ? from->index : NIGH_ANY,
                                                              tclass, tag, ignore, out != NULL);
     if (!message) {

@@ -230,6 +230,7 @@ struct nigh_ring_rx {
     uint16_t shift;
     bool streak;       /* since the reader last found nothing, something has come */
     uint8_t foreseen;  /* lines of body that the message to come may have */
+    bool quiet;        /* it found nothing, owes and foresees nothing: until something comes it only peeks */
     uint64_t *credit;  /* consumed, in our own arena */
     nigh_copy_fn copy; /* for bodies */
 };

@@ -290,6 +290,66 @@ static void after_disconnect(struct pair *pair)
     pair_meet();
 }
 
+/* A message that was waited for: the passes behind it may leave others in the ring. */
+static void something_comes(struct pair *pair)
+{
+    uint8_t to[8];
+
+    pair_recv(pair->end[1], to, 8, 1, 1);
+    pair_send(pair->end[0], data_filled(8, 1), 8, 1, 0, 2);
+    pair_received(pair->end[1], 1, 8);
+    pair_sent(pair->end[0], 2, 8);
+}
+
+/* What comes unexpected stays in its ring for a moment: then its receive finds it there, a probe finds it at once, and what
+ * waits behind it does not wait for it. */
+static void left_in_the_ring(struct pair *pair)
+{
+    struct pair_end *tx = pair->end[0], *rx = pair->end[1];
+    struct nigh_completion found;
+    uint32_t tries = 0;
+    uint64_t before;
+    uint8_t to[8];
+
+    /* Now and then a pass looks at everything for a reason of its own, and keeps what it finds. */
+    do {
+        CHECK(tries++ < 1000);
+        something_comes(pair);
+        before = pair_stats(rx).unexpected;
+        pair_send(tx, data_filled(8, 2), 8, 5, 0, 3);
+        pair_pump();
+        pair_recv(rx, to, 8, 5, 4);
+        pair_received(rx, 4, 8);
+        pair_sent(tx, 3, 8);
+        CHECK(memcmp(to, data_filled(8, 2), 8) == 0);
+    } while (pair_stats(rx).unexpected != before);
+
+    something_comes(pair);
+    pair_send(tx, data_filled(8, 3), 8, 6, 0, 5);
+    CHECK_INT(look(rx, 6, 0, &found, NULL), 0);
+
+    something_comes(pair);
+    pair_send(tx, data_filled(8, 4), 8, 7, 0, 6);
+    pair_send(tx, data_filled(8, 5), 8, 8, 0, 7);
+    pair_recv(rx, to, 8, 8, 8);
+    pair_pump();
+    CHECK(pair_take(rx, NIGH_OP_RECV, 8, &found));
+
+    pair_recv(rx, to, 8, 6, 9);
+    pair_recv(rx, to, 8, 7, 10);
+    pair_received(rx, 9, 8);
+    pair_received(rx, 10, 8);
+    /* Without end it does not stay. */
+    something_comes(pair);
+    pair_send(tx, data_filled(8, 6), 8, 9, 0, 11);
+    pair_unexpected(rx, 1);
+    pair_recv(rx, to, 8, 9, 12);
+    pair_received(rx, 12, 8);
+    for (uint64_t context = 5; context <= 7; context++)
+        pair_sent(tx, context, 8);
+    pair_sent(tx, 11, 8);
+}
+
 static const struct pair_case cases[] = {
     {.name = "nothing there", .play = nothing_there},
     {.name = "look and claim, 0 bytes", .play = look_and_claim, .number = 0},
@@ -316,6 +376,7 @@ static const struct pair_case cases[] = {
      .play = after_disconnect,
      .forms = PAIR_APART,
      .number = 4 << 20},
+    {.name = "left in the ring", .play = left_in_the_ring, .forms = PAIR_TWO},
 };
 
 int main(int argc, char **argv)
