@@ -3,6 +3,8 @@
 #include "tests/support/data.h"
 #include "tests/support/pair.h"
 
+#include <string.h>
+
 static const struct nigh_ops *nigh;
 
 static int look(struct pair_end *rx, uint64_t tag, uint64_t ignore, struct nigh_completion *found,
