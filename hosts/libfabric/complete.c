@@ -113,9 +113,11 @@ static int land_multi(const struct nigh_fi_op *op, const struct nigh_completion 
            room = op->iov->iov_len - at;
     char *to = (char *)op->iov->iov_base + at;
 
-    if (!done->data || !is_there(done))
+    if (!done->data)
         return 0;
     out->entry.buf = to;
+    if (!is_there(done))
+        return 0;
     return nigh_fi_device_write(*op->on, to, done->data, done->bytes < room ? done->bytes : room);
 }
 

@@ -14,11 +14,11 @@
 
 #include <cmocka.h>
 
-enum { ROOM = 1 << 18 };
+enum { ROOM = 1 << 18, LONG = 16 << 20 };
 
 static struct fi_lab lab;
 static struct device_buffer from, to;
-static char near[ROOM];
+static char near[ROOM], long_one[LONG];
 
 #define TX (&lab.side[0])
 #define RX (&lab.side[1])
@@ -254,6 +254,33 @@ static void closed_and_opened_again(void **state)
     close_lab();
 }
 
+/* A message of which a part has come when its sender closes: an error, of the place in the buffer where it was to go. */
+static void sender_closes_in_between(void **state)
+{
+    struct fi_msg multi = {.iov_count = 1, .addr = FI_ADDR_UNSPEC, .context = &to};
+    struct fi_cq_err_entry error;
+
+    (void)state;
+    setenv("NIGH_PATH", "chunked", 1);
+    open_lab();
+    unsetenv("NIGH_PATH");
+    device_open(&lab, &to, FAKE_PLAIN, LONG, true);
+    multi.msg_iov = &(struct iovec){to.at, LONG};
+    multi.desc = &to.desc;
+    FI_OK(fi_recvmsg(RX->ep, &multi, FI_MULTI_RECV));
+    FI_OK(fi_inject(TX->ep, long_one, 64, TX->peer));
+    assert_ptr_equal(fi_await(&lab, RX->rx).buf, to.at);
+    FI_OK(fi_send(TX->ep, long_one, LONG - 64, NULL, TX->peer, long_one));
+    for (int i = 0; i < 4; i++)
+        fi_pump(&lab);
+    fi_side_close(TX);
+    error = fi_await_error(&lab, RX->rx);
+    assert_ptr_equal(error.op_context, &to);
+    assert_int_equal(error.err, FI_ECONNRESET);
+    assert_ptr_equal(error.buf, to.at + 64);
+    close_lab();
+}
+
 /* ---- each call fails once ------------------------------------------------------------------------------ */
 
 /* A message there, one back, a read: 0, or what the first that failed said. The peer's half is undone. */
@@ -382,6 +409,7 @@ int main(void)
         cmocka_unit_test(options),
         cmocka_unit_test(registration),
         cmocka_unit_test(heap_is_full),
+        cmocka_unit_test(sender_closes_in_between),
         cmocka_unit_test(closed_and_opened_again),
         cmocka_unit_test(registering_fails),
         cmocka_unit_test(copying_fails),
