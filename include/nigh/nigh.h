@@ -109,8 +109,8 @@ struct nigh_status {
     void *data;        /* where the bytes lie: receives in place; NULL otherwise */
     uint64_t reserved[2];
 };
-#define NIGH_STATUS_IGNORE   ((struct nigh_status *)0)
-#define NIGH_STATUSES_IGNORE ((struct nigh_status *)0)
+#define NIGH_STATUS_IGNORE   NIGH_CAST(struct nigh_status *, 0)
+#define NIGH_STATUSES_IGNORE NIGH_CAST(struct nigh_status *, 0)
 
 /* ---- start and end ------------------------------------------------------------------------------------- */
 
@@ -402,7 +402,7 @@ static inline void nigh_site_set(const char *at)
  * The four calls that carry most messages are given their place instead, and rank and tag in one, so that all that a send
  * is fits into registers: what it stores bounds how many there are in a second. For the macros alone.
  */
-#define NIGH_WITH(rank, tag) ((uint64_t)(uint32_t)(tag) << 32 | (uint32_t)(rank))
+#define NIGH_WITH(rank, tag) (NIGH_CAST(uint64_t, NIGH_CAST(uint32_t, tag)) << 32 | NIGH_CAST(uint32_t, rank))
 int nigh_send_at(const void *buffer, uint64_t bytes, uint64_t with, struct nigh_comm *comm, const char *site);
 int nigh_recv_at(void *buffer, uint64_t bytes, uint64_t with, struct nigh_comm *comm,
                  struct nigh_status *status, const char *site);

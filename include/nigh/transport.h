@@ -49,7 +49,10 @@
 #include <stdint.h>
 
 #ifdef __cplusplus
+#define NIGH_CAST(type, value) (static_cast<type>(value)) /* -Wold-style-cast */
 extern "C" {
+#else
+#define NIGH_CAST(type, value) ((type)(value))
 #endif
 
 #define NIGH_ABI_MAJOR     1u
@@ -185,9 +188,9 @@ struct nigh_send {
 };
 
 /* What inject() and expect() take in one register: how many bytes, and the traffic class. */
-#define NIGH_SHAPE(bytes, tclass) ((uint64_t)(tclass) << 32 | (uint32_t)(bytes))
-#define NIGH_SHAPE_BYTES(shape)   ((uint32_t)(shape))
-#define NIGH_SHAPE_TCLASS(shape)  ((uint32_t)((shape) >> 32))
+#define NIGH_SHAPE(bytes, tclass) (NIGH_CAST(uint64_t, tclass) << 32 | NIGH_CAST(uint32_t, bytes))
+#define NIGH_SHAPE_BYTES(shape)   NIGH_CAST(uint32_t, shape)
+#define NIGH_SHAPE_TCLASS(shape)  NIGH_CAST(uint32_t, (shape) >> 32)
 
 /* The host's, called by inject() and expect() in place of their return, with the arguments of that and the error: its
  * result becomes theirs. It may call any slot. */
@@ -238,7 +241,7 @@ enum nigh_op {
 /* -EMSGSIZE of a receive with a buffer of its own: `data` is no address but how many bytes the buffer took. */
 #define NIGH_DONE_CUT (1u << 2)
 /* Of sends, lends and receives the traffic class: one context carries several kinds, and hosts must tell them apart. */
-#define NIGH_DONE_CLASS(flags) ((uint32_t)(flags) >> 8)
+#define NIGH_DONE_CLASS(flags) (NIGH_CAST(uint32_t, flags) >> 8)
 
 struct nigh_completion {
     uint64_t context; /* of the post */
