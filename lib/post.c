@@ -272,10 +272,9 @@ int nigh_start_general(struct nigh_call call, enum nigh_kind kind, const void *b
     if (!operation)
         return -ENOMEM;
     rc = nigh_operation_post(call, operation);
+    request->id = rc ? 0 : nigh_operation_handle(operation);
     if (rc)
         nigh_operation_give(operation);
-    else
-        request->id = nigh_operation_handle(operation);
     return rc;
 }
 

@@ -73,7 +73,8 @@ struct nigh_sentence nigh_loss_words(int rank, uint32_t state, int32_t pid);
 /* The last nigh_recv or nigh_irecv. */
 extern struct nigh_alike nigh_last_recv;
 
-/* The body of nigh_isend, nigh_irecv and their like, for calls that end in one: under the lock, with all checks. */
+/* The body of nigh_isend, nigh_irecv and their like, for calls that end in one: under the lock, with all checks.
+ * *request is NIGH_REQUEST_NULL where the post failed, as with the short ways, which have overwritten it by then. */
 int nigh_start_general(struct nigh_call call, enum nigh_kind kind, const void *buffer, uint64_t bytes,
                        int peer, int tag, struct nigh_comm *comm, nigh_request *request);
 

@@ -214,7 +214,8 @@ int nigh_sendrecv(const void *send, uint64_t send_bytes, int dest, int send_tag,
 
 /* ---- messages, non-blocking ---------------------------------------------------------------------------- */
 
-/* Start and return at once. Errors: -ECONNRESET, -EPROTO the peer is gone; *request names nothing then. */
+/* Start and return at once. Errors: -ECONNRESET, -EPROTO the peer is gone; *request is NIGH_REQUEST_NULL then, which may be
+ * waited for with others. */
 int nigh_isend(const void *buffer, uint64_t bytes, int dest, int tag, struct nigh_comm *comm,
                nigh_request *request);
 int nigh_issend(const void *buffer, uint64_t bytes, int dest, int tag, struct nigh_comm *comm,

@@ -21,6 +21,26 @@ static void meet_and_kill_last(int rank)
         raise(SIGKILL);
 }
 
+typedef int start_fn(const void *buffer, uint64_t bytes, int dest, int tag, struct nigh_comm *comm,
+                     nigh_request *request);
+
+/* What could not be posted can be waited for with others, whatever the request was before. */
+static void starts_nothing(start_fn *start)
+{
+    nigh_request request = {12345};
+    int value = 0;
+
+    CHECK_INT(start(&value, sizeof(value), 2, 1, nigh_world(), &request), -ECONNRESET);
+    CHECK_INT(request.id, 0);
+    OK(nigh_wait(&request, NIGH_STATUS_IGNORE));
+}
+
+static int receive(const void *buffer, uint64_t bytes, int dest, int tag, struct nigh_comm *comm,
+                   nigh_request *request)
+{
+    return nigh_irecv((void *)(uintptr_t)buffer, bytes, dest, tag, comm, request);
+}
+
 static void named(int rank, int size)
 {
     struct nigh_status status;
@@ -42,6 +62,9 @@ static void named(int rank, int size)
     CHECK_INT(nigh_isend(&value, sizeof(value), 2, 1, nigh_world(), &request), -ECONNRESET);
     CHECK_INT(request.id, 0);
     CHECK_INT(nigh_irecv(&value, sizeof(value), 2, 1, nigh_world(), &request), -ECONNRESET);
+    starts_nothing(nigh_isend);
+    starts_nothing(nigh_issend);
+    starts_nothing(receive);
     CHECK_INT(nigh_probe(2, 1, nigh_world(), &status), -ECONNRESET);
     /* The others go on. */
     OK(nigh_sendrecv(&rank, sizeof(rank), 1 - rank, 2, &value, sizeof(value), 1 - rank, 2, nigh_world(),
