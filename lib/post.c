@@ -278,6 +278,8 @@ int nigh_start_general(struct nigh_call call, enum nigh_kind kind, const void *b
     return rc;
 }
 
+/* The short ways of lib/recv.c leave `buffer` and `message` of an earlier user in a slot; what comes here never went one: they
+ * take no wildcards, and hooks belong to the library itself. */
 int nigh_operation_repost(struct nigh_operation *operation)
 {
     return try_post(operation, operation->peer >= 0 ? operation->comm->endpoints[operation->peer] : NULL);

@@ -63,7 +63,8 @@ struct nigh_operation {
     int32_t error;
     uint32_t next_free; /* of a free slot */
 
-    void *buffer;                 /* not stored by the short ways of lib/send.c and lib/recv.c */
+    /* From here on the short ways of lib/send.c and lib/recv.c store nothing: what is there is of an earlier user. */
+    void *buffer;
     void *data;                   /* in place: where the bytes lie */
     struct nigh_message *message; /* NIGH_KIND_MATCHED, and the receive of one until it is posted */
     /* NIGH_OP_HOOK: called with source, bytes and error already set; the phase is its own to change. */
