@@ -168,5 +168,6 @@ void nigh_thread_stop(void)
     pthread_mutex_unlock(&nigh_core.lock);
     pthread_join(thread, NULL);
     pthread_mutex_lock(&nigh_core.lock);
-    running = nigh_core.spare = false;
+    running = false;
+    __atomic_store_n(&nigh_core.spare, false, __ATOMIC_RELAXED); /* nigh_lock() */
 }

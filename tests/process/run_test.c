@@ -136,6 +136,11 @@ static void test_environment(void **state)
         {"$RUN --wdir / -n 1 pwd", 0, "/\n", NULL},
         {"env NIGH_OVERSUBSCRIBED=1 $RUN -n 1 sh -c 'echo \"<$NIGH_OVERSUBSCRIBED>\"'", 0, "<>\n", NULL},
         {"$RUN --bind none -n 1 sh -c 'echo \"<$NIGH_PROGRESS_CPUS>\"'", 0, "<>\n", NULL},
+        {"env NIGH_RANK=0 NIGH_PROGRESS_CPUS=0 $RUN --bind none -n 1 sh -c 'echo \"<$NIGH_PROGRESS_CPUS>\"'",
+         0, "<>\n", NULL},
+        {"env -u NIGH_RANK NIGH_PROGRESS_CPUS=0,0 $RUN --bind core -n 1 sh -c 'echo "
+         "\"<$NIGH_PROGRESS_CPUS>\"'",
+         0, "<0,0>\n", NULL},
         {"$RUN --bind core -n 1 sh -c 'own=$(sed -n \"s/^Cpus_allowed_list:.//p\" /proc/self/status); "
          "test \"$own\" = \"$NIGH_PROGRESS_CPUS\" || echo apart'",
          0, "apart\n", NULL},

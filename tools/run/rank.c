@@ -21,10 +21,23 @@ static void set_number(const char *name, uint32_t value)
         abort();
 }
 
+/* A person's own stays; an outer job's are taken by its ranks, perhaps. */
+static void set_progress_cpus(const struct run_start *start, bool inner)
+{
+    char spare[4096];
+
+    if (inner)
+        unsetenv("NIGH_PROGRESS_CPUS");
+    run_binding_spare_text(start->binding, spare, sizeof(spare));
+    if (spare[0] && setenv("NIGH_PROGRESS_CPUS", spare, 0) != 0)
+        abort();
+}
+
 static void set_environment(const struct run_rank *rank, uint32_t number, const struct run_start *start)
 {
-    char job[32], spare[4096];
+    char job[32];
 
+    set_progress_cpus(start, getenv("NIGH_RANK") != NULL);
     snprintf(job, sizeof(job), "0x%016" PRIx64, start->job);
     setenv("NIGH_JOB", job, 1);
     set_number("NIGH_RANK", number);
@@ -35,9 +48,6 @@ static void set_environment(const struct run_rank *rank, uint32_t number, const 
         setenv("NIGH_OVERSUBSCRIBED", "1", 1);
     else
         unsetenv("NIGH_OVERSUBSCRIBED"); /* an outer job's */
-    run_binding_spare_text(start->binding, spare, sizeof(spare));
-    if (spare[0])
-        setenv("NIGH_PROGRESS_CPUS", spare, 1);
     for (uint32_t i = 0; i < rank->program->variable_count; i++)
         putenv((char *)(uintptr_t)rank->program->variables[i]);
 }
