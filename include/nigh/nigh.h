@@ -131,15 +131,18 @@ struct nigh_config {
 };
 
 /* Joins the job. `config` may be NULL. Does not wait for the other ranks. Without a launcher and without `set` the job is
- * this process alone. Errors: -EALREADY called before (a process can start once more after nigh_finalize); -ENOENT no
- * plugin (logged with where it was looked for); -EPROTO the plugin is of another version; those of open() in transport.h. */
+ * this process alone. Errors: -EALREADY called before (a process can start once more after nigh_finalize, see there);
+ * -ENOENT no plugin (logged with where it was looked for); -EPROTO the plugin is of another version; those of open() in transport.h. */
 int nigh_init(const struct nigh_config *config);
 
 /* Leaves the job. Waits for all ranks of the job to come here, at most the world's time-out (10 s if it has none), so that nobody loses
  * what was sent to him; ranks that are dead are not waited for. Names what was left over: requests never waited for with
  * their call sites, messages never received, messages to a rank that never came, memory lent and not given back,
  * communicators and windows not freed. Everything of libnigh is invalid afterwards. Errors: -ETIMEDOUT some rank did not come (named); -EBUSY something was left over (it is
- * gone all the same). */
+ * gone all the same).
+ * One rank may return a moment before the others. A process that starts once more gives that time a nigh_config.job of its own, or
+ * makes sure that all ranks have returned: what it sends into the same job reaches whoever is still in here as it was, and is
+ * lost, or is refused because that rank has left. */
 int nigh_finalize(void);
 
 /* Ends all ranks of the job with exit status `code`; does not return. */
