@@ -147,7 +147,8 @@ static int land(struct nigh_fi_ep *ep, const struct nigh_fi_op *op, const struct
 static bool take_event(const struct nigh_fi_mr *mr, const struct nigh_completion *done,
                        struct nigh_fi_staged *out)
 {
-    count_as(mr->cntr[done->op == NIGH_OP_REMOTE_GET ? NIGH_FI_MR_READS : NIGH_FI_MR_WRITES], false);
+    if (mr)
+        count_as(mr->cntr[done->op == NIGH_OP_REMOTE_GET ? NIGH_FI_MR_READS : NIGH_FI_MR_WRITES], false);
     out->entry.op_context = NULL;
     return done->imm & NIGH_FI_WITH_DATA;
 }
@@ -159,7 +160,7 @@ static bool take_record(struct nigh_fi_ep *ep, const struct nigh_completion *don
     bool multi = op->on_device && op->copy && done->op == NIGH_OP_RECV, mute = op->mute, hidden = op->hidden;
     int rc = 0;
 
-    if (op->mr)
+    if (op->event)
         return take_event(op->mr, done, out);
     out->entry.op_context = op->context;
     if (op->flags)
@@ -218,7 +219,7 @@ int nigh_fi_ep_progress(struct nigh_fi_ep *ep)
 
     /* Nothing is taken that has no place to go. */
     if ((ep->tx_cq && nigh_fi_cq_room(ep->tx_cq, count)) || (ep->rx_cq && nigh_fi_cq_room(ep->rx_cq, count)))
-        return 0;
+        return -FI_ENOMEM;
     n = ep->nigh->poll_completions(ep->context, done, count);
     for (int i = 0; i < n; i++) {
         if (ep->counts)

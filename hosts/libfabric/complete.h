@@ -57,7 +57,8 @@ void nigh_fi_count(struct nigh_fi_ep *ep, const struct nigh_completion *done);
 /* Any completion, into the queue that it belongs to, which has room. Uses up its record. */
 void nigh_fi_complete(struct nigh_fi_ep *ep, const struct nigh_completion *done);
 
-/* Takes what nigh has for `ep` into its queues, NIGH_FI_BATCH at most. Returns how many. The lock is held. */
+/* Takes what nigh has for `ep` into its queues, NIGH_FI_BATCH at most. Returns how many. -FI_ENOMEM: the queues
+ * have no room, and it stays with nigh. The lock is held. */
 int nigh_fi_ep_progress(struct nigh_fi_ep *ep);
 
 /* The peer of a completion as the host knows it; FI_ADDR_NOTAVAIL: it is not in the vector. The lock is held. */

@@ -27,6 +27,7 @@ static int make_record(struct nigh_fi_mr *mr)
         mr->told = nigh_fi_op_take(&mr->domain->ops, NULL, NULL);
     if (!mr->told)
         return -FI_ENOMEM;
+    mr->told->event = true;
     mr->told->mr = mr;
     return 0;
 }
@@ -91,15 +92,23 @@ static int detach_all(struct nigh_fi_mr *mr)
     return 0;
 }
 
-/* Events that nigh has already told of, and nobody has read, have the record. */
+/* Events that nigh has already told of, and nobody has read, have the record. Where there is no memory to take them it stays
+ * behind for them, until the domain is closed. */
 static void free_record(struct nigh_fi_mr *mr)
 {
+    bool all = true;
+    int n;
+
     if (!mr->told)
         return;
-    for (struct nigh_fi_ep *ep = mr->domain->eps; ep; ep = ep->next)
-        while (nigh_fi_ep_progress(ep) == NIGH_FI_BATCH)
+    for (struct nigh_fi_ep *ep = mr->domain->eps; ep; ep = ep->next) {
+        while ((n = nigh_fi_ep_progress(ep)) == NIGH_FI_BATCH)
             ;
-    nigh_fi_op_give(&mr->domain->ops, mr->told);
+        all &= n >= 0;
+    }
+    mr->told->mr = NULL;
+    if (all)
+        nigh_fi_op_give(&mr->domain->ops, mr->told);
     mr->told = NULL;
 }
 

@@ -20,11 +20,12 @@ struct nigh_fi_op {
     bool hidden;             /* no completion in the queue unless it fails */
     bool mute;               /* not even then */
     bool live;
+    bool event;   /* not an operation: what peers do to `mr` */
     bool scatter; /* what comes goes on to `iov` */
     bool on_device;
     uint8_t count;               /* of `iov` */
     struct nigh_fi_ep *ep;       /* whose operation it is */
-    struct nigh_fi_mr *mr;       /* not an operation: what peers do to this memory */
+    struct nigh_fi_mr *mr;       /* with `event`; NULL: it is closed */
     void *copy;                  /* staging memory, freed with the record: see stage.h */
     struct nigh_fi_block *block; /* that `copy` is of; NULL: of malloc() */
     struct iovec iov[NIGH_FI_IOV];
