@@ -40,7 +40,7 @@ static const struct {
 static const char *load(void)
 {
     static char missing[96];
-    void *object = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    void *object = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL), *found;
 
     if (!object)
         return "there is no libcuda.so.1: no CUDA driver is installed";
@@ -55,6 +55,8 @@ static const char *load(void)
         }
         memcpy((char *)&table + symbols[i].slot, &symbol, sizeof(symbol));
     }
+    found = dlsym(object, "cuCtxGetId");
+    memcpy(&table.context_id, &found, sizeof(found));
     return NULL;
 }
 

@@ -15,6 +15,9 @@
 #define NIGH_CUDA_TYPE_DEVICE  2u
 #define NIGH_CUDA_NON_BLOCKING 1u /* of a stream: it waits for no other */
 #define NIGH_CUDA_PORTABLE     1u /* of pinned memory: for all contexts */
+/* CUresult */
+#define NIGH_CUDA_INVALID_CONTEXT 201
+#define NIGH_CUDA_DESTROYED       709
 
 typedef unsigned long long nigh_cuda_ptr;
 
@@ -36,6 +39,7 @@ struct nigh_cuda {
     int (*to_device)(nigh_cuda_ptr to, const void *from, size_t bytes, void *stream);
     int (*pin)(void *memory, size_t bytes, unsigned flags);
     int (*unpin)(void *memory);
+    int (*context_id)(void *context, unsigned long long *id); /* NULL: older than CUDA 12 */
 };
 
 /* The driver's table, once it was found to be usable; it stays. NULL: *why says what is missing, and the next call looks

@@ -14,9 +14,32 @@ static nigh_cuda_ptr ptr(const void *memory)
 
 /* ---- contexts ------------------------------------------------------------------------------------------ */
 
-static int enter(const struct nigh_fi_device *device)
+static unsigned long long id_of(const struct nigh_cuda *cuda, void *context)
 {
-    return nigh_cuda_check(device->cuda, "cuCtxPushCurrent", device->cuda->push(device->context));
+    unsigned long long id = 0;
+
+    return cuda->context_id && cuda->context_id(context, &id) == 0 ? id + 1 : 0;
+}
+
+/* Our stream went with its context, and must not be touched. */
+static bool is_gone(struct nigh_fi_device *device)
+{
+    device->gone |= device->id && id_of(device->cuda, device->context) != device->id;
+    return device->gone;
+}
+
+static int enter(struct nigh_fi_device *device)
+{
+    int result;
+
+    if (is_gone(device)) {
+        nigh_fi_log(NIGH_FI_WARN, "CUDA: the context that a buffer of device %d lay in was destroyed",
+                    device->ordinal);
+        return -FI_EIO;
+    }
+    result = device->cuda->push(device->context);
+    device->gone = result == NIGH_CUDA_INVALID_CONTEXT || result == NIGH_CUDA_DESTROYED;
+    return nigh_cuda_check(device->cuda, "cuCtxPushCurrent", result);
 }
 
 static int leave(const struct nigh_fi_device *device)
@@ -40,7 +63,7 @@ static int open_stream(struct nigh_fi_device *device)
 
 static void close_device(struct nigh_fi_device *device)
 {
-    if (device->stream && enter(device) == 0) {
+    if (device->stream && !is_gone(device) && enter(device) == 0) {
         nigh_cuda_check(device->cuda, "cuStreamDestroy", device->cuda->stream_destroy(device->stream));
         leave(device);
     }
@@ -66,8 +89,10 @@ static int open_device(struct nigh_fi_domain *domain, void *context, int ordinal
                              domain->cuda->primary_retain(&device->context, ordinal));
         device->primary = !rc;
     }
-    if (!rc)
+    if (!rc) {
+        device->id = id_of(device->cuda, device->context);
         rc = open_stream(device);
+    }
     if (rc) {
         close_device(device);
         return rc;
@@ -81,7 +106,8 @@ static int open_device(struct nigh_fi_domain *domain, void *context, int ordinal
 static int find(struct nigh_fi_domain *domain, void *context, int ordinal, struct nigh_fi_device **out)
 {
     for (struct nigh_fi_device *device = domain->devices; device; device = device->next)
-        if (context ? device->context == context : device->primary && device->ordinal == ordinal) {
+        if ((context ? device->context == context : device->primary && device->ordinal == ordinal) &&
+            !is_gone(device)) {
             *out = device;
             return 0;
         }
@@ -167,7 +193,7 @@ int nigh_fi_device_pin(struct nigh_fi_device *device, void *memory, size_t bytes
 
 void nigh_fi_device_unpin(struct nigh_fi_device *device, void *memory)
 {
-    if (enter(device))
+    if (is_gone(device) || enter(device))
         return;
     nigh_cuda_check(device->cuda, "cuMemHostUnregister", device->cuda->unpin(memory));
     leave(device);

@@ -12,8 +12,10 @@ struct nigh_fi_device {
     struct nigh_fi_device *next;
     const struct nigh_cuda *cuda;
     void *context, *stream;
-    int ordinal;  /* of the CUDA device */
-    bool primary; /* the context is the device's own, and held by us */
+    int ordinal;           /* of the CUDA device */
+    bool primary;          /* the context is the device's own, and held by us */
+    bool gone;             /* the host has destroyed the context; registrations may still name it */
+    unsigned long long id; /* of the context, and 1: another may come to lie in its place. 0: not told */
 };
 
 struct nigh_fi_domain;

@@ -400,6 +400,38 @@ static void pinning_fails(void **state)
     }
 }
 
+/* Whose streams went with it, and the host makes another, in the same place. */
+static void context_is_destroyed(void **state)
+{
+    (void)state;
+    fi_lab_open(&lab, &(struct fi_wish){.caps = DEVICE_CAPS});
+    device_open(&lab, &from, FAKE_PLAIN, ROOM, false);
+    device_open(&lab, &to, FAKE_PLAIN, ROOM, false);
+    assert_int_equal(exchange(), 0);
+    cuda->destroy_context(1);
+    cuda->create_context(1);
+    assert_int_equal(exchange(), 0);
+    close_lab();
+}
+
+/* What was registered in it fails; what is registered anew does not. */
+static void registered_in_it(void **state)
+{
+    (void)state;
+    open_lab();
+    open_buffers();
+    assert_int_equal(exchange(), 0);
+    cuda->destroy_context(1);
+    FI_GIVES(fi_tsend(TX->ep, from.at, ROOM, from.desc, TX->peer, 1, &from), -FI_EIO);
+    cuda->create_context(1);
+    FI_GIVES(fi_tsend(TX->ep, from.at, ROOM, from.desc, TX->peer, 1, &from), -FI_EIO);
+    device_close(&from);
+    device_close(&to);
+    open_buffers();
+    assert_int_equal(exchange(), 0);
+    close_lab();
+}
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
@@ -414,6 +446,8 @@ int main(void)
         cmocka_unit_test(registering_fails),
         cmocka_unit_test(copying_fails),
         cmocka_unit_test(pinning_fails),
+        cmocka_unit_test(context_is_destroyed),
+        cmocka_unit_test(registered_in_it),
     };
 
     fi_find();

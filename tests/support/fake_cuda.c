@@ -14,7 +14,15 @@
 
 typedef unsigned long long address;
 
-enum { SUCCESS = 0, INVALID_VALUE = 1, INVALID_CONTEXT = 201, DEVICES = 4, DEPTH = 16, MANY = 256 };
+enum {
+    SUCCESS = 0,
+    INVALID_VALUE = 1,
+    INVALID_CONTEXT = 201,
+    DESTROYED = 709,
+    DEVICES = 4,
+    DEPTH = 16,
+    MANY = 256
+};
 
 /* Memory of a device: nothing at `at`, its bytes at `bytes_at`. */
 static struct memory {
@@ -26,6 +34,8 @@ static struct memory {
 
 static struct context {
     int device, retained;
+    unsigned lives;
+    bool dead;
 } contexts[DEVICES]; /* [i]: the primary one of device i, and that of FAKE_PLAIN */
 
 struct copy {
@@ -34,19 +44,20 @@ struct copy {
     size_t bytes;
 };
 
-struct stream {
-    struct context *context;
+static struct stream {
+    struct context *context; /* NULL: there is none here */
     struct copy copies[MANY];
     int count;
-};
+} streams[MANY];
 
 static struct pin {
     void *at;
     size_t bytes;
+    struct context *context;
 } pins[MANY];
 
 static struct context *current[DEPTH];
-static int depth, devices = 2, streams, failing_in = -1;
+static int depth, devices = 2, streams_made, failing_in = -1;
 static const char *failing;
 static bool started, broken;
 
@@ -98,6 +109,7 @@ EXPORT int cuPointerSetAttribute(const void *value, int attribute, address point
 EXPORT int cuDevicePrimaryCtxRetain(void **context, int device);
 EXPORT int cuDevicePrimaryCtxRelease_v2(int device);
 EXPORT int cuCtxPushCurrent_v2(void *context);
+EXPORT int cuCtxGetId(void *context, unsigned long long *id);
 EXPORT int cuCtxPopCurrent_v2(void **context);
 EXPORT int cuStreamCreate(void **stream, unsigned flags);
 EXPORT int cuStreamDestroy_v2(void *stream);
@@ -179,8 +191,19 @@ int cuCtxPushCurrent_v2(void *context)
     BEGIN;
     if (!context || depth == DEPTH)
         return INVALID_VALUE;
+    if (((struct context *)context)->dead)
+        return DESTROYED;
     current[depth++] = context;
     return SUCCESS;
+}
+
+int cuCtxGetId(void *context, unsigned long long *id)
+{
+    const struct context *of = context;
+
+    BEGIN;
+    *id = (unsigned long long)(of - contexts) + of->lives * DEVICES;
+    return of->dead ? DESTROYED : SUCCESS;
 }
 
 /* Fails after the fact: what was pushed must not stay. */
@@ -193,7 +216,7 @@ int cuCtxPopCurrent_v2(void **context)
     return SUCCESS;
 }
 
-/* One that waits for the host's work would be a mistake. */
+/* One that waits for the host's work would be a mistake. None lies where another has just gone. */
 int cuStreamCreate(void **stream, unsigned flags)
 {
     struct stream *made;
@@ -201,17 +224,15 @@ int cuStreamCreate(void **stream, unsigned flags)
     BEGIN;
     if (!depth || flags != 1)
         return INVALID_VALUE;
-    made = calloc(1, sizeof(*made));
+    made = &streams[streams_made++ % MANY];
     made->context = current[depth - 1];
     *stream = made;
-    streams++;
     return SUCCESS;
 }
 
 int cuStreamDestroy_v2(void *stream)
 {
-    streams--;
-    free(stream);
+    ((struct stream *)stream)->context = NULL;
     BEGIN;
     return SUCCESS;
 }
@@ -258,7 +279,7 @@ int cuMemHostRegister_v2(void *memory, size_t bytes, unsigned flags)
         i++;
     if (!depth || flags != 1 || i == MANY)
         return INVALID_VALUE;
-    pins[i] = (struct pin){memory, bytes};
+    pins[i] = (struct pin){memory, bytes, current[depth - 1]};
     return SUCCESS;
 }
 
@@ -341,6 +362,23 @@ static void fake_set_devices(int count)
     devices = count;
 }
 
+static void fake_destroy_context(int device)
+{
+    contexts[device].dead = true;
+    for (int i = 0; i < MANY; i++)
+        if (streams[i].context == &contexts[device])
+            streams[i].context = NULL;
+    for (int i = 0; i < MANY; i++)
+        if (pins[i].context == &contexts[device])
+            pins[i].at = NULL;
+}
+
+static void fake_create_context(int device)
+{
+    contexts[device].dead = false;
+    contexts[device].lives++;
+}
+
 static size_t fake_pinned(void)
 {
     size_t bytes = 0;
@@ -354,8 +392,9 @@ static const char *fake_leaks(void)
 {
     if (depth)
         return "a context is still pushed";
-    if (streams)
-        return "a stream was not destroyed";
+    for (int i = 0; i < MANY; i++)
+        if (streams[i].context)
+            return "a stream was not destroyed";
     if (fake_pinned())
         return "memory is still pinned";
     for (int i = 0; i < DEVICES; i++)
@@ -375,6 +414,8 @@ const struct fake_cuda fake_cuda = {
     .set_broken = fake_set_broken,
     .calls = fake_calls,
     .set_devices = fake_set_devices,
+    .destroy_context = fake_destroy_context,
+    .create_context = fake_create_context,
     .pinned = fake_pinned,
     .leaks = fake_leaks,
 };

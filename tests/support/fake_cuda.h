@@ -28,6 +28,9 @@ struct fake_cuda {
     void (*set_broken)(bool broken);     /* cuInit() fails */
     unsigned (*calls)(const char *call); /* how often it was called; NULL: all calls together */
     void (*set_devices)(int count);
+    /* The host destroys the context of FAKE_PLAIN, and its streams with it; and makes one at the same address. */
+    void (*destroy_context)(int device);
+    void (*create_context)(int device);
     size_t (*pinned)(void);     /* bytes */
     const char *(*leaks)(void); /* what was opened and not closed, or NULL */
 };
