@@ -43,10 +43,10 @@ static void take(pthread_mutex_t *lock)
     pthread_mutex_lock(lock);
 }
 
-/* `spare` is only looked at, outside of the lock: by the door or not, a call has the lock in the end. */
+/* `spare` is looked at outside of the lock: nothing changes it while calls are allowed. */
 void nigh_lock(void)
 {
-    if (!__atomic_load_n(&nigh_core.spare, __ATOMIC_RELAXED)) {
+    if (!nigh_core.spare) {
         pthread_mutex_lock(&nigh_core.lock);
         return;
     }

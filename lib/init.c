@@ -123,6 +123,7 @@ NIGH_PUBLIC int nigh_init(const struct nigh_config *config)
     make_condition();
     nigh_core.inject_below = nigh_core.strict || nigh_core.debug ? 0 : NIGH_INJECT_BYTES + 1;
     nigh_core.watchers = 0;
+    nigh_core.spare = false;
     nigh_core.was_open = 1;
     nigh_core.leaving = false;
     nigh_line_begin();

@@ -169,5 +169,4 @@ void nigh_thread_stop(void)
     pthread_join(thread, NULL);
     pthread_mutex_lock(&nigh_core.lock);
     running = false;
-    __atomic_store_n(&nigh_core.spare, false, __ATOMIC_RELAXED); /* nigh_lock() */
 }
