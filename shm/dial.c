@@ -91,6 +91,7 @@ static int greet(struct nigh_exchange *exchange, int fd)
     exchange->counted = true;
     exchange->rendezvous->dials++;
     exchange->rendezvous->dialled_fd = fd;
+    exchange->rendezvous->dials_moved = nigh_clock_ns();
     error = nigh_exchange_introduce(exchange, NIGH_WIRE_HELLO, &exchange->to);
     /* If it has closed already, why may be waiting to be read. */
     return error == -EPIPE || error == -ECONNRESET ? 0 : error;
@@ -104,9 +105,16 @@ static int greet(struct nigh_exchange *exchange, int fd)
 static bool must_wait(const struct nigh_rendezvous *rendezvous)
 {
     struct rlimit limit;
+    uint64_t quiet;
 
-    return rendezvous->dials >= NIGH_DIALS_MAX && nigh_os.getrlimit(RLIMIT_NOFILE, &limit) == 0 &&
-           (rlim_t)rendezvous->dialled_fd >= limit.rlim_cur / 2;
+    if (rendezvous->dials < NIGH_DIALS_MAX || nigh_os.getrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return false;
+    /* Peers that do not look for long must not keep out those that do. With no room in the end the error says so. */
+    quiet = nigh_clock_ns() - rendezvous->dials_moved;
+    if (quiet >= NIGH_SILENCE_NS)
+        return false;
+    return (rlim_t)rendezvous->dialled_fd >=
+           (quiet < NIGH_STUCK_NS ? limit.rlim_cur / 2 : limit.rlim_cur - limit.rlim_cur / 8);
 }
 
 void nigh_dial_try(struct nigh_exchange *exchange)

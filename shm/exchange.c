@@ -36,7 +36,10 @@ int nigh_exchange_hold(struct nigh_exchange *exchange, int fd)
 /* A socket that is kept is no dial any more. */
 static void uncount(struct nigh_exchange *exchange)
 {
-    exchange->rendezvous->dials -= exchange->counted;
+    if (!exchange->counted)
+        return;
+    exchange->rendezvous->dials--;
+    exchange->rendezvous->dials_moved = nigh_clock_ns();
     exchange->counted = false;
 }
 

@@ -64,6 +64,7 @@ struct nigh_rendezvous {
     uint32_t half_open;    /* in WAIT_HELLO */
     uint32_t dials;        /* dialled, with a socket, until both sides are attached */
     int dialled_fd;        /* of the last of them */
+    uint64_t dials_moved;  /* when the last of them began or ended */
     bool accepting;        /* the listener is armed in the epoll set */
     bool in_progress;      /* events in hand may point at what is dead */
     bool unsettled;        /* the timer could not be set */
@@ -76,6 +77,7 @@ struct nigh_rendezvous {
 #define NIGH_HALF_OPEN_MAX   64u
 #define NIGH_DIALS_MAX       32u /* where descriptors are scarce */
 #define NIGH_TURN_NS         UINT64_C(1000000)
+#define NIGH_STUCK_NS        UINT64_C(20000000) /* no dial began or ended: nobody looks */
 #define NIGH_SILENCE_NS      UINT64_C(5000000000)
 #define NIGH_ENDED_NS        UINT64_C(20000000) /* a process's files close before its pidfd tells: wait for it */
 #define NIGH_RETRY_FIRST_NS  UINT64_C(1000000)

@@ -39,6 +39,7 @@ struct scene {
     uint32_t ranks, failed;
     uint32_t arrived[8]; /* at each barrier */
     char why[256];
+    pid_t pids[RANKS_MAX];
     struct figures of[RANKS_MAX];
 };
 
@@ -394,6 +395,88 @@ static void few_descriptors(struct rank *me)
     check_end(me, out);
 }
 
+/* ---- 34 that are stopped, of 36, and 200 descriptors ----------------------------------------------------------- */
+
+enum { DIALLER = 0, READY = 35, STOPPED = 34, REACHED = 2, GONE_ON = 3 };
+
+static uint32_t arrived(unsigned which)
+{
+    return __atomic_load_n(&scene->arrived[which], __ATOMIC_ACQUIRE);
+}
+
+static bool is_over(void)
+{
+    return arrived(REACHED) || __atomic_load_n(&scene->failed, __ATOMIC_ACQUIRE);
+}
+
+static void stop_until_over(void)
+{
+    while (!is_over())
+        raise(SIGSTOP);
+    __atomic_add_fetch(&scene->arrived[GONE_ON], 1, __ATOMIC_ACQ_REL);
+}
+
+static bool is_stopped(pid_t pid)
+{
+    char name[64], state = 0;
+    FILE *file;
+
+    snprintf(name, sizeof(name), "/proc/%d/stat", (int)pid);
+    file = fopen(name, "r");
+    if (!file || fscanf(file, "%*d %*s %c", &state) != 1)
+        state = 0;
+    if (file)
+        fclose(file);
+    return state == 'T';
+}
+
+static void dial_all(struct rank *me)
+{
+    struct rlimit limit = {200, 200};
+
+    WANT(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    for (uint32_t rank = 1; rank <= STOPPED; rank++) {
+        while (!is_stopped(scene->pids[rank]))
+            turn(me, 1000000);
+        dial(me, rank);
+    }
+    dial(me, READY);
+    while (!is_ready(me, READY))
+        turn(me, 2000000);
+    __atomic_store_n(&scene->arrived[REACHED], 1, __ATOMIC_RELEASE);
+}
+
+/* Whatever becomes of the dialler, nobody stays stopped. */
+static void answer_and_wake(struct rank *me)
+{
+    struct nigh_completion done;
+
+    while (!is_over()) {
+        (void)ops->wait(me->context, 2000000);
+        (void)ops->poll_completions(me->context, &done, 1);
+    }
+    while (arrived(GONE_ON) < STOPPED) {
+        for (uint32_t rank = 1; rank <= STOPPED; rank++)
+            kill(scene->pids[rank], SIGCONT);
+        usleep(1000);
+    }
+}
+
+/* Who answers is reached, though more dials than may be under way wait for those who do not. */
+static void most_are_stopped(struct rank *me)
+{
+    scene->pids[me->rank] = getpid();
+    open_rank(me);
+    meet(me, 0);
+    if (me->rank == DIALLER)
+        dial_all(me);
+    else if (me->rank == READY)
+        answer_and_wake(me);
+    else
+        stop_until_over();
+    ops->close(me->context);
+}
+
 /* ---- 128 ranks, one of which is killed ------------------------------------------------------------------------ */
 
 enum { VICTIM = 77 };
@@ -566,6 +649,12 @@ static void test_few_descriptors(void **state)
     run(256, few_descriptors);
 }
 
+static void test_most_are_stopped(void **state)
+{
+    (void)state;
+    run(READY + 1, most_are_stopped);
+}
+
 static void test_one_of_many_dies(void **state)
 {
     uint64_t most = 0;
@@ -588,6 +677,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_everybody_with_everybody),
         cmocka_unit_test(test_few_descriptors),
+        cmocka_unit_test(test_most_are_stopped),
         cmocka_unit_test(test_one_of_many_dies),
         cmocka_unit_test(test_neighbours),
     };
