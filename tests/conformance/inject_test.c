@@ -6,8 +6,8 @@
 
 static const struct nigh_ops *nigh;
 
-/* What refused() was called with, and what it answers. */
-static struct {
+/* What refused() was called with, and what it answers; sides may be threads. */
+static __thread struct {
     struct nigh_endpoint *endpoint;
     const void *buffer;
     uint64_t shape, tag, context;

@@ -196,18 +196,20 @@ static void many_at_once(struct pair *pair)
     withdraw(pair, &target);
 }
 
+/* Each to a place of its own: the next one may be there before the target has looked at this one. */
 static void notified(struct pair *pair)
 {
     struct pair_end *end = pair->end[0];
     struct target target;
     struct nigh_completion done;
 
-    offer(pair, &target, 1 << 20, NIGH_REMOTE_WRITE);
+    offer(pair, &target, 2 << 20, NIGH_REMOTE_WRITE);
     for (uint32_t i = 0; i < 6; i++) {
         uint64_t bytes = i == 5 ? 1 << 20 : i == 0 ? 0 : 100 << i;
+        uint64_t place = i == 5 ? 1 << 20 : 4096 * i;
 
         if (end) {
-            struct nigh_rma rma = rma_of(&target, 0, data_filled(bytes, i), bytes, 31);
+            struct nigh_rma rma = rma_of(&target, place, data_filled(bytes, i), bytes, 31);
 
             rma.flags = NIGH_NOTIFY;
             rma.imm = 900 + i;
@@ -219,7 +221,7 @@ static void notified(struct pair *pair)
             CHECK_INT(done.imm, 900 + i);
             CHECK_INT(done.bytes, bytes);
             CHECK_INT(done.source, 0);
-            data_check(target.memory, bytes, i, 0);
+            data_check(target.memory + place, bytes, i, 0);
         }
         if (end)
             CHECK_INT(moved(end, NIGH_OP_PUT, 31, bytes), 0);
