@@ -54,38 +54,6 @@ static void *open_object(struct nigh_call call, const struct nigh_config *config
     return object;
 }
 
-/* Of a plugin that is older than this library. */
-static int expect_by_post(struct nigh_endpoint *from, void *buffer, uint64_t shape, uint64_t tag,
-                          uint64_t context, nigh_refused_fn refused)
-{
-    struct nigh_recv recv = {.size = sizeof(recv),
-                             .buffer = buffer,
-                             .bytes = NIGH_SHAPE_BYTES(shape),
-                             .tag = tag,
-                             .context = context,
-                             .tclass = NIGH_SHAPE_TCLASS(shape)};
-    int rc = nigh_core.ops->post_recv(nigh_core.context, from, &recv);
-
-    return rc ? refused(from, buffer, shape, tag, context, rc) : 0;
-}
-
-/* The same of sends. */
-static int inject_by_post(struct nigh_endpoint *endpoint, const void *buffer, uint64_t shape, uint64_t tag,
-                          uint64_t context, nigh_refused_fn refused)
-{
-    struct nigh_send send = {
-        .size = sizeof(send),
-        .flags = NIGH_INJECT | NIGH_SILENT,
-        .buffer = buffer,
-        .bytes = NIGH_SHAPE_BYTES(shape),
-        .tag = tag,
-        .tclass = NIGH_SHAPE_TCLASS(shape),
-    };
-    int rc = nigh_core.ops->post_send(endpoint, &send);
-
-    return rc ? refused(endpoint, buffer, shape, tag, context, rc) : 0;
-}
-
 int nigh_plugin_load(struct nigh_call call, const struct nigh_config *config)
 {
     void *object = open_object(call, config);
@@ -100,13 +68,13 @@ int nigh_plugin_load(struct nigh_call call, const struct nigh_config *config)
     ops = entry(NIGH_ABI);
     if (!ops)
         return nigh_fail(call, -EPROTO, "the plugin is of another major version than %u", NIGH_ABI_MAJOR);
-    if (!NIGH_HAS(ops, query))
+    if (!NIGH_HAS(ops, expect)) /* the last of those that it uses, so all */
         return nigh_fail(call, -EPROTO, "the plugin \"%s\" %s lacks slots that this library needs", ops->name,
                          ops->version);
     /* It is never unloaded: it has handlers of fork, and a next nigh_init takes it again. */
     nigh_core.ops = ops;
-    nigh_core.inject = NIGH_HAS(ops, inject) ? ops->inject : inject_by_post;
-    nigh_core.expect = NIGH_HAS(ops, expect) ? ops->expect : expect_by_post;
+    nigh_core.inject = ops->inject;
+    nigh_core.expect = ops->expect;
     return 0;
 }
 

@@ -97,6 +97,26 @@ static void test_refused(void **state)
     refused(&config, -EPROTO, "no symbol nigh_transport");
 }
 
+static void test_older_plugin(void **state)
+{
+    const char *real = getenv("NIGH_PLUGIN"), *folder = getenv("NIGH_BUILDDIR");
+    struct nigh_config config = {.size = sizeof(config)};
+    char file[600];
+
+    (void)state;
+    clear();
+    snprintf(file, sizeof(file), "%s/tests/support/.libs/scarceplugin.so", folder ? folder : ".");
+    config.plugin = file;
+    assert_non_null(real);
+    setenv("NIGH_REAL_PLUGIN", real, 1);
+    setenv("NIGH_SCARCE_SLOTS", "1", 1);
+    refused(&config, -EPROTO, "lacks slots");
+    unsetenv("NIGH_SCARCE_SLOTS");
+    assert_int_equal(nigh_init(&config), 0);
+    assert_int_equal(nigh_finalize(), 0);
+    unsetenv("NIGH_REAL_PLUGIN");
+}
+
 static void refused_variable(const char *name, const char *value)
 {
     clear();
@@ -262,10 +282,15 @@ static void test_number_of_another(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_alone),    cmocka_unit_test(test_from_the_environment),
-        cmocka_unit_test(test_refused),  cmocka_unit_test(test_variables),
-        cmocka_unit_test(test_twice),    cmocka_unit_test(test_beside),
-        cmocka_unit_test(test_launched), cmocka_unit_test(test_number_of_another),
+        cmocka_unit_test(test_alone),
+        cmocka_unit_test(test_from_the_environment),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_older_plugin),
+        cmocka_unit_test(test_variables),
+        cmocka_unit_test(test_twice),
+        cmocka_unit_test(test_beside),
+        cmocka_unit_test(test_launched),
+        cmocka_unit_test(test_number_of_another),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

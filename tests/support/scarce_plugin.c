@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A transport that is short of memory: $NIGH_REAL_PLUGIN, whose first receive of a verdict (traffic class and tag as libnigh
- * has them: lib/core.h, lib/control.h) is refused with -ENOMEM, and its first claim of a message. */
+ * has them: lib/core.h, lib/control.h) is refused with -ENOMEM, and its first claim of a message. With $NIGH_SCARCE_SLOTS it
+ * is of a time before the last slot that libnigh uses. */
 #include "nigh/transport.h"
 
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdlib.h>
 
 enum { CONTROL = 6, VERDICT = 5 };
@@ -48,5 +50,7 @@ __attribute__((visibility("default"))) const struct nigh_ops *nigh_transport(uin
     scarce = *real;
     scarce.post_recv = post_recv;
     scarce.claim = claim;
+    if (getenv("NIGH_SCARCE_SLOTS"))
+        scarce.size = offsetof(struct nigh_ops, expect);
     return &scarce;
 }
