@@ -138,14 +138,15 @@ static void push(struct pair_queue *queue, const struct nigh_completion *done, u
     queue->count += count;
 }
 
-static int poll_end(struct pair_end *end)
+/* `room`: at most so many completions are taken. */
+static int poll_end(struct pair_end *end, uint32_t room)
 {
     struct nigh_completion done[32];
     int count;
 
     if (!end || !end->context)
         return 0;
-    count = pair_now->pair.nigh->poll_completions(end->context, done, 32);
+    count = pair_now->pair.nigh->poll_completions(end->context, room ? done : NULL, room);
     if (count < 0)
         pair_fail(__FILE__, __LINE__, "poll_completions: %d", count);
     if (count)
@@ -153,19 +154,24 @@ static int poll_end(struct pair_end *end)
     return count;
 }
 
-void pair_pump(void)
+static void pump(uint32_t room)
 {
     struct pair *pair = &pair_now->pair;
-    int count = poll_end(pair->end[0]);
+    int count = poll_end(pair->end[0], room);
 
     if (pair->form != PAIR_SELF)
-        count += poll_end(pair->end[1]);
+        count += poll_end(pair->end[1], room);
     /* Ranks may share a CPU here: one that has nothing to do makes room. */
     pair_now->idle = count ? 0 : pair_now->idle + 1;
     if (pair_now->idle > 50 && pair->form & (PAIR_FORK | PAIR_THREADS))
         sched_yield();
     if (__atomic_load_n(&pair_now->shared->verdict, __ATOMIC_ACQUIRE))
         siglongjmp(pair_now->out, 1);
+}
+
+void pair_pump(void)
+{
+    pump(32);
 }
 
 void pair_pump_ms(unsigned ms)
@@ -188,12 +194,12 @@ void pair_meet(void)
     uint32_t count;
 
     if (pair_now->pair.form & (PAIR_SELF | PAIR_TWO)) {
-        pair_pump();
+        pump(0);
         return;
     }
     count = __atomic_add_fetch(&shared->met[mine], 1, __ATOMIC_ACQ_REL);
     while (__atomic_load_n(&shared->met[!mine], __ATOMIC_ACQUIRE) < count) {
-        pair_pump();
+        pump(0);
         if (late())
             pair_fail(__FILE__, __LINE__, "the other side did not come to meeting %u", count);
     }

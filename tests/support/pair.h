@@ -99,7 +99,8 @@ void pair_close(struct pair_end *end);
 void pair_state(struct pair_end *end, enum nigh_state state);
 enum nigh_state pair_state_now(struct pair_end *end);
 
-/* Waits until the other side comes to its call of the same number, polling meanwhile. */
+/* Waits until the other side comes to its call of the same number. What is done meanwhile stays with the context, for a test
+ * that polls by itself: the other side may send what follows before this one has left. */
 void pair_meet(void);
 /* Polls each end that is played here once. */
 void pair_pump(void);
