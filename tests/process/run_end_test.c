@@ -19,8 +19,9 @@
 
 #include "tests/support/capture.h"
 
-/* A rank that is to end when the others are ready: until go(), however slow the machine is. */
-#define UNTIL_GO "while [ ! -e $GO ]; do sleep 0.01; done; "
+/* A rank that is to end when the others are ready: until go(), however slow the machine is; and until go_on(). */
+#define UNTIL_GO    "while [ ! -e $GO ]; do sleep 0.01; done; "
+#define UNTIL_GO_ON "while [ ! -e $GO.on ]; do sleep 0.01; done; "
 
 static char go_name[256];
 
@@ -32,12 +33,34 @@ static void expect_go(void)
     setenv("GO", go_name, 1);
 }
 
-static void go(void)
+static void make_file(const char *name)
 {
-    FILE *file = fopen(go_name, "we");
+    FILE *file = fopen(name, "we");
 
     assert_non_null(file);
     fclose(file);
+}
+
+static void go(void)
+{
+    make_file(go_name);
+}
+
+static void go_on(void)
+{
+    char name[sizeof(go_name) + 4];
+
+    snprintf(name, sizeof(name), "%s.on", go_name);
+    make_file(name);
+}
+
+static void gone(void)
+{
+    char name[sizeof(go_name) + 4];
+
+    snprintf(name, sizeof(name), "%s.on", go_name);
+    unlink(name);
+    unlink(go_name);
 }
 
 /* Start "$RUN -x MARK OPTIONS", and wait until it has printed "ready" `ready` times. */
@@ -69,6 +92,76 @@ static void finish(struct capture *run, const char *mark, int status, const char
     capture_free(run);
 }
 
+/* ---- processes ---- */
+
+static void nap(long ms)
+{
+    struct timespec time = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
+
+    nanosleep(&time, NULL);
+}
+
+static char state_of(pid_t pid)
+{
+    char path[64], line[512] = "", *end;
+    FILE *file;
+
+    snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+    file = fopen(path, "r");
+    if (file == NULL)
+        return '-';
+    if (fgets(line, sizeof(line), file) == NULL)
+        line[0] = '\0';
+    fclose(file);
+    end = strrchr(line, ')');
+    return end != NULL ? end[2] : '-';
+}
+
+static bool becomes(pid_t pid, char wanted)
+{
+    for (int i = 0; i < 12000 && state_of(pid) != wanted; i++)
+        nap(5);
+    return state_of(pid) == wanted;
+}
+
+static pid_t child_of(pid_t parent)
+{
+    char path[64];
+    int child = -1;
+    FILE *file;
+
+    snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)parent, (int)parent);
+    file = fopen(path, "r");
+    if (file == NULL)
+        return -1;
+    if (fscanf(file, "%d", &child) != 1)
+        child = -1;
+    fclose(file);
+    return child;
+}
+
+/* The number in front of `text` in what is printed. */
+static pid_t pid_of(struct capture *run, const char *text)
+{
+    char printed[256] = "", *at;
+
+    assert_true(capture_until(run, text));
+    assert_true(pread(run->out_fd, printed, sizeof(printed) - 1, 0) > 0);
+    at = strstr(printed, text);
+    assert_non_null(at);
+    while (at > printed && at[-1] != '\n')
+        at--;
+    return atoi(at);
+}
+
+static void lists_no_children(struct capture *run)
+{
+    kill(run->pid, SIGKILL);
+    capture_wait(run, 300);
+    print_message("skipped: this kernel does not list children in /proc\n");
+    skip();
+}
+
 /* ---- failing ranks ---- */
 
 static void test_others_get_term(void **state)
@@ -79,7 +172,8 @@ static void test_others_get_term(void **state)
     (void)state;
     expect_go();
     mark = start(&run,
-                 "-n 1 sh -c '" UNTIL_GO "exit 5' : -n 2 sh -c 'trap \"echo term; exit 0\" TERM; "
+                 "--kill-grace 90 -n 1 sh -c '" UNTIL_GO
+                 "exit 5' : -n 2 sh -c 'trap \"echo term; exit 0\" TERM; "
                  "echo ready; while :; do sleep 0.01; done'",
                  2);
     go();
@@ -88,7 +182,7 @@ static void test_others_get_term(void **state)
     assert_string_equal(run.out, "ready\nready\nterm\nterm\n");
     assert_true(capture_mark_gone(mark));
     capture_free(&run);
-    unlink(go_name);
+    gone();
 }
 
 static void test_then_kill_after_the_grace(void **state)
@@ -105,26 +199,59 @@ static void test_then_kill_after_the_grace(void **state)
     go();
     finish(&run, mark, 5, "exited with status 5");
     assert_true(run.seconds > 0.3);
-    unlink(go_name);
+    gone();
+}
+
+/* What a rank that ends does to the others, as nigh_abort() does, is not taken for the cause, however late it is looked at. */
+static void test_the_first_to_fail_is_the_cause(void **state)
+{
+    struct capture run;
+    const char *mark;
+    pid_t keeper, first, victim;
+
+    (void)state;
+    expect_go();
+    mark = start(
+        &run, "-n 2 sh -c 'echo $$ is $NIGH_RANK; test $NIGH_RANK = 0 && exec sleep 300; " UNTIL_GO "exit 7'",
+        0);
+    victim = pid_of(&run, " is 0\n");
+    first = pid_of(&run, " is 1\n");
+    keeper = child_of(run.pid);
+    if (keeper < 0)
+        lists_no_children(&run);
+    kill(keeper, SIGSTOP);
+    assert_true(becomes(keeper, 'T'));
+    go();
+    assert_true(becomes(first, 'Z'));
+    kill(victim, SIGTERM);
+    assert_true(becomes(victim, 'Z'));
+    kill(keeper, SIGCONT);
+    finish(&run, mark, 7, "exited with status 7");
+    gone();
 }
 
 static void test_keep_going(void **state)
 {
     struct capture run;
-    const char *mark =
-        start(&run,
-              "--keep-going -n 3 sh -c 'case $NIGH_RANK in 0) exit 4;; 1) sleep 2; exit 5;; esac; sleep 2.5; "
-              "echo ready'",
-              1);
+    const char *mark;
 
     (void)state;
+    expect_go();
+    mark = start(&run,
+                 "--keep-going -n 3 sh -c 'case $NIGH_RANK in 0) exit 4;; 1) " UNTIL_GO
+                 "exit 5;; esac; " UNTIL_GO_ON "echo ready'",
+                 0);
+    assert_true(capture_until_said(&run, "rank 0 (pid "));
+    go();
+    assert_true(capture_until_said(&run, "exited with status 5"));
+    go_on();
     capture_wait(&run, 300);
     assert_int_equal(run.status, 4);
-    assert_non_null(strstr(run.err, "rank 0 (pid "));
-    assert_non_null(strstr(run.err, "exited with status 5"));
+    assert_string_equal(run.out, "ready\n");
     assert_null(strstr(run.err, "ending the other"));
     assert_true(capture_mark_gone(mark));
     capture_free(&run);
+    gone();
 }
 
 /* ---- signals ---- */
@@ -177,7 +304,7 @@ static void test_a_rank_may_obey_slowly(void **state)
     struct capture run;
     const char *mark = start(
         &run,
-        "-n 1 sh -c 'echo ready; exec sleep 100' : "
+        "--kill-grace 90 -n 1 sh -c 'echo ready; exec sleep 300' : "
         "-n 1 sh -c 'trap \"trap \\\"echo again\\\" TERM; sleep 0.5; echo saved; exit 0\" TERM; echo ready; "
         "while :; do sleep 0.01; done'",
         2);
@@ -189,13 +316,6 @@ static void test_a_rank_may_obey_slowly(void **state)
     assert_string_equal(run.out, "ready\nready\nsaved\n");
     assert_true(capture_mark_gone(mark));
     capture_free(&run);
-}
-
-static void nap(long ms)
-{
-    struct timespec time = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
-
-    nanosleep(&time, NULL);
 }
 
 static void test_a_second_int_ends_the_job(void **state)
@@ -231,76 +351,85 @@ static void test_ignored_signals_stay_ignored(void **state)
     finish(&run, mark, 0, NULL);
 }
 
-static char state_of(pid_t pid)
-{
-    char path[64], line[512] = "", *end;
-    FILE *file;
-
-    snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-    file = fopen(path, "r");
-    if (file == NULL)
-        return '-';
-    if (fgets(line, sizeof(line), file) == NULL)
-        line[0] = '\0';
-    fclose(file);
-    end = strrchr(line, ')');
-    return end != NULL ? end[2] : '-';
-}
-
-static bool becomes(pid_t pid, char wanted)
-{
-    for (int i = 0; i < 12000 && state_of(pid) != wanted; i++)
-        nap(5);
-    return state_of(pid) == wanted;
-}
-
-/* Stopped, the clock of --timeout stands still as well. */
-static void test_stop_and_continue(void **state)
+/* The status of a job that stands still for longer than its time-out, and then ends. */
+static int stopped_for(unsigned seconds)
 {
     struct capture run;
+    char options[256];
+    const char *mark;
+    int status;
     pid_t rank;
-    const char *mark = start(&run, "--timeout 4 -n 1 sh -c 'echo $$; echo ready; exec sleep 0.5'", 0);
 
-    (void)state;
-    assert_true(capture_until(&run, "ready"));
-    {
-        char text[32] = "";
-
-        assert_true(pread(run.out_fd, text, sizeof(text) - 1, 0) > 0);
-        rank = atoi(text);
-    }
+    expect_go();
+    snprintf(options, sizeof(options), "--timeout %u -n 1 sh -c 'echo $$ is ready; " UNTIL_GO "'", seconds);
+    mark = start(&run, options, 0);
+    rank = pid_of(&run, " is ready\n");
     kill(run.pid, SIGTSTP);
     assert_true(becomes(run.pid, 'T'));
     assert_true(becomes(rank, 'T'));
-    nap(4200);
+    nap(seconds * 1000 + 200);
+    go();
     kill(run.pid, SIGCONT);
-    finish(&run, mark, 0, NULL);
+    capture_wait(&run, 300);
+    assert_true(capture_mark_gone(mark));
+    status = run.status;
+    capture_free(&run);
+    gone();
+    return status;
+}
+
+/* Stopped, the clock of --timeout stands still as well. A slow machine needs a longer one for what is left. */
+static void test_stop_and_continue(void **state)
+{
+    int status = 124;
+
+    (void)state;
+    for (unsigned seconds = 3; seconds < 50 && status == 124; seconds *= 4)
+        status = stopped_for(seconds);
+    assert_int_equal(status, 0);
 }
 
 /* ---- time ---- */
 
+/* A job that its time-out ends, a longer one where the machine has not brought all ranks to their "ready" by then, or says
+ * `early`. */
+static void timed_out(const char *options, int ready, const char *err, const char *early)
+{
+    bool late = true;
+
+    for (unsigned seconds = 2; late; seconds *= 4) {
+        struct capture run;
+        char line[1024], text[64] = "";
+        const char *mark;
+
+        snprintf(line, sizeof(line), "--timeout %u %s", seconds, options);
+        for (int i = 0; i < ready; i++)
+            strcat(text, "ready\n");
+        mark = start(&run, line, 0);
+        capture_wait(&run, 300);
+        assert_int_equal(run.status, 124);
+        assert_true(run.seconds >= seconds);
+        assert_true(run.seconds < 200);
+        assert_true(capture_mark_gone(mark));
+        late = seconds < 120 && (!strstr(run.out, text) || strstr(run.err, early));
+        if (!late && (!strstr(run.out, text) || !strstr(run.err, err)))
+            fail_msg("after %u s: %s%s", seconds, run.out, run.err);
+        capture_free(&run);
+    }
+}
+
 static void test_timeout(void **state)
 {
-    struct capture run;
-    const char *mark =
-        start(&run, "--timeout 3 -n 4 sh -c 'echo ready; test $NIGH_RANK = 1 || exec sleep 300'", 4);
-
     (void)state;
-    finish(&run, mark, 124, "(--timeout); ranks 0,2-3 still ran");
-    assert_true(run.seconds >= 3);
-    assert_true(run.seconds < 200);
+    timed_out("-n 4 sh -c 'echo ready; test $NIGH_RANK = 1 || exec sleep 300'", 4,
+              "(--timeout); ranks 0,2-3 still ran", "ranks 0-3 still ran");
 }
 
 static void test_timeout_of_ranks_that_ignore_term(void **state)
 {
-    struct capture run;
-    const char *mark = start(&run,
-                             "--timeout 2 --kill-grace 0.2 -n 2 sh -c 'trap \"\" TERM; echo ready; "
-                             "while :; do sleep 1; done'",
-                             2);
-
     (void)state;
-    finish(&run, mark, 124, "ranks 0-1 still ran");
+    timed_out("--kill-grace 0.2 -n 2 sh -c 'trap \"\" TERM; echo ready; while :; do sleep 1; done'", 2,
+              "ranks 0-1 still ran", "nobody");
 }
 
 static void test_no_timeout_in_time(void **state)
@@ -332,22 +461,6 @@ static void test_killed_front_leaves_nothing(void **state)
     finish(&run, mark, 137, NULL);
 }
 
-static pid_t child_of(pid_t parent)
-{
-    char path[64];
-    int child = -1;
-    FILE *file;
-
-    snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)parent, (int)parent);
-    file = fopen(path, "r");
-    if (file == NULL)
-        return -1;
-    if (fscanf(file, "%d", &child) != 1)
-        child = -1;
-    fclose(file);
-    return child;
-}
-
 static void test_killed_keeper_leaves_nothing(void **state)
 {
     struct capture run;
@@ -355,12 +468,8 @@ static void test_killed_keeper_leaves_nothing(void **state)
     pid_t keeper = child_of(run.pid);
 
     (void)state;
-    if (keeper < 0) {
-        kill(run.pid, SIGKILL);
-        capture_wait(&run, 300);
-        print_message("skipped: this kernel does not list children in /proc\n");
-        skip();
-    }
+    if (keeper < 0)
+        lists_no_children(&run);
     kill(keeper, SIGKILL);
     finish(&run, mark, 125, "was killed by SIGKILL; ending the job");
 }
@@ -396,11 +505,8 @@ static void test_a_group_killed_at_once_leaves_nothing(void **state)
 
 static void test_timeout_leaves_nothing(void **state)
 {
-    struct capture run;
-    const char *mark = start(&run, "--timeout 3 --kill-grace 0.2 -n 2 " FAMILY, 2);
-
     (void)state;
-    finish(&run, mark, 124, NULL);
+    timed_out("--kill-grace 0.2 -n 2 " FAMILY, 2, "ranks 0-1 still ran", "nobody");
 }
 
 static void test_what_ranks_leave_behind_is_ended(void **state)
@@ -432,6 +538,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_others_get_term),
         cmocka_unit_test(test_then_kill_after_the_grace),
+        cmocka_unit_test(test_the_first_to_fail_is_the_cause),
         cmocka_unit_test(test_keep_going),
         cmocka_unit_test(test_signals_reach_all_ranks),
         cmocka_unit_test(test_ranks_that_die_of_a_signal_passed_on),

@@ -134,13 +134,13 @@ void capture_free(struct capture *capture)
     free(capture->err);
 }
 
-bool capture_until(struct capture *capture, const char *text)
+static bool has_until(int fd, const char *text)
 {
     double limit = now() + 60;
     bool found = false;
 
     while (!found && now() < limit) {
-        char *printed = read_file(capture->out_fd);
+        char *printed = read_file(fd);
 
         found = strstr(printed, text) != NULL;
         free(printed);
@@ -148,6 +148,16 @@ bool capture_until(struct capture *capture, const char *text)
             pause_ms(2);
     }
     return found;
+}
+
+bool capture_until(struct capture *capture, const char *text)
+{
+    return has_until(capture->out_fd, text);
+}
+
+bool capture_until_said(struct capture *capture, const char *text)
+{
+    return has_until(capture->err_fd, text);
 }
 
 const char *capture_mark(void)

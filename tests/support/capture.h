@@ -27,8 +27,9 @@ void capture_wait(struct capture *capture, double seconds);
 void capture_run(struct capture *capture, const char *line);
 void capture_free(struct capture *capture);
 
-/* What it has printed so far, until `text` is in it or a minute has passed. */
+/* What it has printed so far, until `text` is in it or a minute has passed; and on stderr. */
 bool capture_until(struct capture *capture, const char *text);
+bool capture_until_said(struct capture *capture, const char *text);
 
 /*
  * A variable for -x that no other process has: "NIGH_TEST_MARK=..."; and how many processes have it in their

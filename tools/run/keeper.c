@@ -24,6 +24,7 @@ struct keeper {
     bool ending;      /* TERM is sent, or was by the front's user */
     bool interrupted; /* a signal that usually ends programs was passed on */
     bool front_gone;
+    pid_t first_dead; /* the child that ended before all others since the last look; 0: not known */
     uint64_t timeout_at, kill_at; /* 0: not set */
     uint64_t stopped_at;          /* 0: not stopped */
 };
@@ -79,10 +80,15 @@ static void report_failure(struct keeper *keeper, uint32_t number, bool ends)
                    (double)(rank->ended_ns - keeper->job.started_ns) / 1e9, rest);
 }
 
-/* Of ranks found dead at one look, one that crashed is the likelier cause than one that gave up. */
-static bool is_better_cause(const struct run_rank *rank, const struct run_rank *than)
+/* Of ranks found dead at one look, the first is the cause: the others may be its victims. Where that is not known, one that
+ * crashed is likelier than one that gave up. */
+static bool is_better_cause(const struct keeper *keeper, const struct run_rank *rank,
+                            const struct run_rank *than)
 {
-    return than == NULL || (WIFSIGNALED(rank->wait_status) && !WIFSIGNALED(than->wait_status));
+    if (than == NULL || rank->pid == keeper->first_dead)
+        return true;
+    return than->pid != keeper->first_dead && WIFSIGNALED(rank->wait_status) &&
+           !WIFSIGNALED(than->wait_status);
 }
 
 static struct run_rank *find_rank(struct keeper *keeper, pid_t pid)
@@ -120,7 +126,7 @@ static void reap(struct keeper *keeper)
         rank->wait_status = status;
         rank->ended_ns = now;
         keeper->job.running--;
-        if (run_rank_failed(rank) && is_better_cause(rank, cause))
+        if (run_rank_failed(rank) && is_better_cause(keeper, rank, cause))
             cause = rank;
     }
     if (cause == NULL)
@@ -237,10 +243,23 @@ static int poll_ms(const struct keeper *keeper)
 
 /* ---- the loop ---- */
 
+/* Of a signal that is pending the kernel keeps what it was sent with first; waitpid goes by the order of birth. */
+static void read_child(struct keeper *keeper)
+{
+    struct signalfd_siginfo info;
+    ssize_t bytes = read(keeper->child_fd, &info, sizeof(info));
+
+    if (bytes < 0 && errno != EAGAIN)
+        abort();
+    if (bytes == sizeof(info) && info.ssi_code != CLD_STOPPED && info.ssi_code != CLD_CONTINUED)
+        keeper->first_dead = (pid_t)info.ssi_pid;
+}
+
 static void step(struct keeper *keeper)
 {
-    struct signalfd_siginfo sink[16];
     size_t count = 2;
+
+    keeper->first_dead = 0;
 
     keeper->polls[0] = (struct pollfd){.fd = keeper->front_gone ? -1 : keeper->control_fd, .events = POLLIN};
     keeper->polls[1] = (struct pollfd){.fd = keeper->child_fd, .events = POLLIN};
@@ -248,9 +267,8 @@ static void step(struct keeper *keeper)
     if (poll(keeper->polls, count, poll_ms(keeper)) > 0) {
         if (keeper->polls[0].revents != 0)
             read_control(keeper);
-        if (keeper->polls[1].revents != 0 && read(keeper->child_fd, sink, sizeof(sink)) < 0 &&
-            errno != EAGAIN)
-            abort();
+        if (keeper->polls[1].revents != 0)
+            read_child(keeper);
         run_output_handle(&keeper->job.output, keeper->polls + 2, count - 2);
     }
     reap(keeper);
