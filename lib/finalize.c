@@ -5,6 +5,7 @@
 #include "lib/init.h"
 #include "lib/leftover.h"
 #include "lib/line.h"
+#include "lib/lives.h"
 #include "lib/peer.h"
 #include "lib/post.h"
 #include "lib/progress.h"
@@ -155,5 +156,6 @@ NIGH_PUBLIC int nigh_finalize(void)
     nigh_line_leave();
     nigh_leave();
     nigh_core_close();
+    nigh_lives_end(nigh_core.job);
     return rc;
 }

@@ -3,6 +3,7 @@
  * installed later, or with another one. */
 #include "lib/plugin.h"
 #include "lib/error.h"
+#include "lib/lives.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -111,6 +112,7 @@ static int open_context(struct nigh_open *options)
     }
     options->flags &= ~NIGH_OPEN_DETECT;
     options->log = NULL;
+    options->life = 0;
     options->rank = 0;
     options->ranks = 1;
     options->job = lone_job();
@@ -130,11 +132,47 @@ static void log_line(void *data, int level, const char *text)
         return; /* nobody left to tell */
 }
 
+static void close_context(void)
+{
+    nigh_core.ops->close(nigh_core.context);
+    nigh_core.context = NULL;
+}
+
+static int open_and_look(struct nigh_open *options, struct nigh_query_context *me)
+{
+    uint64_t bytes = sizeof(*me);
+    int rc = open_context(options);
+
+    if (rc)
+        return rc;
+    rc = nigh_core.ops->query(nigh_core.context, NULL, NIGH_QUERY_CONTEXT, me, &bytes);
+    if (rc)
+        close_context();
+    return rc;
+}
+
+/* Which job the launcher's is only an open context tells. That is the one of last time, unless the environment has changed:
+ * then it is opened once more. Nobody connects to it in between. */
+static int open_in_life(struct nigh_open *options, struct nigh_query_context *me)
+{
+    static uint64_t last;
+    int rc;
+
+    options->life = nigh_lives_of(options->flags & NIGH_OPEN_DETECT ? last : options->job);
+    rc = open_and_look(options, me);
+    if (!rc && nigh_lives_of(me->job) != options->life) {
+        close_context();
+        options->life = nigh_lives_of(me->job);
+        rc = open_and_look(options, me);
+    }
+    last = me->job;
+    return rc;
+}
+
 int nigh_plugin_open(struct nigh_call call, const struct nigh_config *config)
 {
     struct nigh_open options = {.size = sizeof(options), .flags = NIGH_OPEN_DETECT, .log = log_line};
     struct nigh_query_context me = {.size = sizeof(me)};
-    uint64_t bytes = sizeof(me);
     int rc;
 
     lines[0] = '\0';
@@ -149,15 +187,18 @@ int nigh_plugin_open(struct nigh_call call, const struct nigh_config *config)
         options.heap_bytes = config->heap_bytes;
     if (nigh_core.threads)
         options.flags |= NIGH_OPEN_THREADS;
-    rc = open_context(&options);
+    rc = open_in_life(&options, &me);
     if (rc)
         return nigh_fail(call, rc, "the job cannot be joined: %s", strerror(-rc));
-    rc = nigh_core.ops->query(nigh_core.context, NULL, NIGH_QUERY_CONTEXT, &me, &bytes);
-    if (rc || me.ranks > NIGH_MAX_RANKS) {
-        nigh_core.ops->close(nigh_core.context);
-        nigh_core.context = NULL;
-        return nigh_fail(call, rc ? rc : -ERANGE, "a job of %u ranks: at most %u are possible", me.ranks,
+    if (me.ranks > NIGH_MAX_RANKS) {
+        close_context();
+        return nigh_fail(call, -ERANGE, "a job of %u ranks: at most %u are possible", me.ranks,
                          NIGH_MAX_RANKS);
+    }
+    /* Who is alone meets nobody, and often has a new job each time. */
+    if (me.ranks > 1 && nigh_lives_begin(me.job)) {
+        close_context();
+        return nigh_fail(call, -ENOMEM, "no memory to count how often this job is joined");
     }
     nigh_core.rank = (int32_t)me.rank;
     nigh_core.ranks = (int32_t)me.ranks;

@@ -75,7 +75,7 @@ static int create(struct nigh_context *context, const struct nigh_identity *who,
     endpoint->job = who->job;
     endpoint->rank = who->rank;
     endpoint->incarnation = who->incarnation;
-    endpoint->source = who->job == context->config.job ? who->rank : NIGH_SOURCE_NONE;
+    endpoint->source = who->job == context->config.meeting ? who->rank : NIGH_SOURCE_NONE;
     endpoint->queue.tail = &endpoint->queue.head;
     endpoint->flow.tail = &endpoint->flow.head;
     endpoint->rx.credit = &endpoint->pair->consumed;
@@ -353,16 +353,18 @@ static int target_of(struct nigh_context *context, const struct nigh_connect *to
         return -EINVAL;
     if (to->address)
         return to->job ? -EINVAL : nigh_rendezvous_parse(context->rendezvous, to->address, who);
-    *who = (struct nigh_identity){.job = to->job ? to->job : context->config.job, .rank = to->rank};
+    *who = (struct nigh_identity){.job = to->job, .rank = to->rank};
+    if (to->job == 0 || to->job == context->config.job)
+        who->job = context->config.meeting;
     /* How many ranks another job has is not known here. */
-    if (who->job == context->config.job && who->rank >= context->config.ranks)
+    if (who->job == context->config.meeting && who->rank >= context->config.ranks)
         return -ERANGE;
     return 0;
 }
 
 static int begin(struct nigh_context *context, const struct nigh_identity *who, struct nigh_endpoint **out)
 {
-    struct nigh_identity self = {.job = context->config.job, .rank = context->config.rank};
+    struct nigh_identity self = {.job = context->config.meeting, .rank = context->config.rank};
     struct nigh_endpoint *endpoint;
     int rc = create(context, who, &endpoint);
 

@@ -91,7 +91,7 @@ static int open_queues(struct nigh_context *context)
 static int open_peers(struct nigh_context *context)
 {
     struct nigh_rendezvous_config config = {
-        .self = {.job = context->config.job,
+        .self = {.job = context->config.meeting,
                  .incarnation = context->incarnation,
                  .rank = context->config.rank},
         .peers_max = context->config.peers_max,

@@ -141,6 +141,14 @@ static bool power_of_two(uint64_t value)
     return (value & (value - 1)) == 0;
 }
 
+/* Every life of a job is a job of its own for those who look for its ranks. */
+static uint64_t meeting_of(uint64_t job, uint64_t life)
+{
+    uint64_t mixed = (job ^ life * UINT64_C(0x9e3779b97f4a7c15)) * UINT64_C(0xbf58476d1ce4e5b9);
+
+    return life ? mixed ^ mixed >> 29 : job;
+}
+
 static void read_place(struct reader *reader, const struct nigh_open *options, struct nigh_config *out)
 {
     struct nigh_launch launch;
@@ -165,6 +173,7 @@ static void read_place(struct reader *reader, const struct nigh_open *options, s
         out->rank = launch.rank;
         out->ranks = launch.size;
     }
+    out->meeting = meeting_of(out->job, options->life);
     if (out->ranks && out->rank < out->ranks)
         return;
     snprintf(shown, sizeof(shown), "%u of %u", out->rank, out->ranks);

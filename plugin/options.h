@@ -8,7 +8,8 @@
 #include <stdbool.h>
 
 struct nigh_config {
-    uint64_t job;
+    uint64_t job;     /* as host or launcher name it: for people */
+    uint64_t meeting; /* the id under which this life of it meets */
     uint32_t rank, ranks, peers_max;
     uint64_t heap_bytes, pool_bytes;
     uint64_t span_bytes; /* chunks in rotation */

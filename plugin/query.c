@@ -47,7 +47,7 @@ static int query_endpoint(const struct nigh_endpoint *endpoint, void *out, uint6
     struct nigh_query_endpoint facts = {
         .size = sizeof(facts),
         .state = endpoint->state,
-        .rank = endpoint->job == endpoint->context->config.job ? endpoint->rank : NIGH_RANK_NONE,
+        .rank = endpoint->job == endpoint->context->config.meeting ? endpoint->rank : NIGH_RANK_NONE,
         .pid = endpoint->pid,
         .source = endpoint->source,
         .queued = endpoint->queue.count,

@@ -140,9 +140,9 @@ int nigh_init(const struct nigh_config *config);
  * their call sites, messages never received, messages to a rank that never came, memory lent and not given back,
  * communicators and windows not freed. Everything of libnigh is invalid afterwards. Errors: -ETIMEDOUT some rank did not come (named); -EBUSY something was left over (it is
  * gone all the same).
- * One rank may return a moment before the others. A process that starts once more gives that time a nigh_config.job of its own, or
- * makes sure that all ranks have returned: what it sends into the same job reaches whoever is still in here as it was, and is
- * lost, or is refused because that rank has left. */
+ * A process may call nigh_init once more, for the same job or another one, and need not know whether the others have returned:
+ * ranks meet those that have left the job as often as they have, nobody else. So each rank of a job joins it as often as
+ * the others; another process that takes the place of one starts from the beginning, and needs a job of its own. */
 int nigh_finalize(void);
 
 /* Ends all ranks of the job with exit status `code`; does not return. */

@@ -114,7 +114,10 @@ struct nigh_open {
      * stderr. level: 0 error, 1 warning, 2 information (NIGH_LOG=error|warn|info, default warn). */
     void (*log)(void *log_data, int level, const char *text);
     void *log_data;
-    uint64_t reserved[4]; /* zero */
+    /* How often the ranks of this job have all opened and closed contexts before: a context meets only those of its own
+     * life, so one that comes back early never meets who has not left yet. The host counts. */
+    uint64_t life;
+    uint64_t reserved[3]; /* zero */
 };
 
 /* ---- addresses and endpoints --------------------------------------------------------------------------- */
@@ -131,8 +134,8 @@ struct nigh_connect {
     const struct nigh_address *address; /* the peer's address, or NULL to use `rank` */
     uint64_t source;                    /* the number that completions give as this peer's `source`;
                                            NIGH_SOURCE_NONE = its rank */
-    uint64_t job;                       /* the job that `rank` is in; 0 = this context's own */
-    uint64_t reserved;                  /* zero */
+    uint64_t job;      /* the job that `rank` is in, in its first life; 0 = this context's own */
+    uint64_t reserved; /* zero */
 };
 
 /*

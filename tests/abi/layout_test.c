@@ -185,7 +185,8 @@ static const struct place abi[] = {
     FIELD(nigh_open, path, 64, 8),
     FIELD(nigh_open, log, 72, 8),
     FIELD(nigh_open, log_data, 80, 8),
-    FIELD(nigh_open, reserved, 88, 32),
+    FIELD(nigh_open, life, 88, 8),
+    FIELD(nigh_open, reserved, 96, 24),
 
     STRUCT(nigh_address, 64),
     FIELD(nigh_address, bytes, 0, 64),

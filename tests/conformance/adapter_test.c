@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What adapters to other interfaces lean on: classes told apart in completions, keys of the host's own choice, peers named
- * by another job, addresses judged without a connection. */
+ * by another job, lives of a job, addresses judged without a connection. */
 #include "tests/support/data.h"
 #include "tests/support/pair.h"
 #include <string.h>
+#include <unistd.h>
 
 static const struct nigh_ops *nigh;
 
@@ -172,6 +173,56 @@ static void other_job(struct pair *pair)
     CHECK_INT(nigh->close(caller), 0);
 }
 
+static struct nigh_context *open_life(uint64_t job, uint32_t rank, uint64_t life)
+{
+    struct nigh_open options = {.size = sizeof(options), .job = job, .rank = rank, .ranks = 2, .life = life};
+    struct nigh_context *context = NULL;
+
+    options.heap_bytes = 1 << 20;
+    CHECK_INT(nigh->open(&options, &context), 0);
+    return context;
+}
+
+/* Rank 0 is in the job's second life already; rank 1 has yet to leave the first, and then comes, too. */
+static void lives(struct pair *pair)
+{
+    uint64_t word = 78, got = 0, bytes = sizeof(struct nigh_query_context);
+    struct nigh_context *early = open_life(pair->job, 0, 1), *first = open_life(pair->job, 1, 0), *second;
+    struct nigh_connect to = {.size = sizeof(to), .rank = 1, .job = pair->job};
+    struct nigh_query_context facts = {.size = sizeof(facts)};
+    struct nigh_send send = pair_a_send(&word, 8, 1, 1);
+    struct nigh_recv recv = pair_a_recv(&got, 8, 1, 2);
+    struct nigh_endpoint *endpoint;
+    struct nigh_completion done;
+    int n;
+
+    CHECK_INT(nigh->connect(early, &to, &endpoint), 0);
+    CHECK_INT(nigh->post_send(endpoint, &send), 0);
+    CHECK_INT(nigh->post_recv(first, NULL, &recv), 0);
+    for (int i = 0; i < 100; i++) {
+        CHECK(nigh->poll_completions(early, NULL, 0) >= 0);
+        CHECK_INT(nigh->poll_completions(first, &done, 1), 0);
+        usleep(1000);
+    }
+    CHECK_INT(nigh->query(first, NULL, NIGH_QUERY_CONTEXT, &facts, &bytes), 0);
+    CHECK_INT(facts.peers, 0);
+    second = open_life(pair->job, 1, 1);
+    CHECK_INT(nigh->post_recv(second, NULL, &recv), 0);
+    do {
+        CHECK(nigh->poll_completions(early, NULL, 0) >= 0);
+        n = nigh->poll_completions(second, &done, 1);
+    } while (n == 0);
+    CHECK_INT(done.status, 0);
+    CHECK_INT(done.source, 0);
+    CHECK_INT(got, 78);
+    bytes = sizeof(facts);
+    CHECK_INT(nigh->query(second, NULL, NIGH_QUERY_CONTEXT, &facts, &bytes), 0);
+    CHECK_INT(facts.job, pair->job);
+    CHECK_INT(nigh->close(early), 0);
+    CHECK_INT(nigh->close(first), 0);
+    CHECK_INT(nigh->close(second), 0);
+}
+
 static void both_names(struct pair *pair)
 {
     struct nigh_context *context = open_in(pair->job, 0);
@@ -209,6 +260,7 @@ static const struct pair_case cases[] = {
     {.name = "chosen keys", .play = chosen_keys},
     {.name = "atomics in their order", .play = ordered_atomics},
     {.name = "peer of another job", .play = other_job, .forms = PAIR_TWO, .how = PAIR_MANUAL},
+    {.name = "lives of a job", .play = lives, .forms = PAIR_TWO, .how = PAIR_MANUAL},
     {.name = "address and job", .play = both_names, .forms = PAIR_TWO, .how = PAIR_MANUAL},
     {.name = "addresses judged", .play = judged, .forms = PAIR_TWO, .how = PAIR_MANUAL},
 };

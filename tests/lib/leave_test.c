@@ -10,6 +10,7 @@
 
 #include "tests/lib/ranks.h"
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 static void nothing(int rank, int size)
@@ -71,12 +72,13 @@ static void test_to_nobody(void **state)
     ranks_run(1, to_nobody, &(struct ranks_how){.loose = true});
 }
 
-/* Past the library, and what of it a rank has not left yet. */
-static void all_come(int rank, int size, unsigned first)
+static struct nigh_config same_job(int rank, int size)
 {
-    ranks_tell(first + (unsigned)rank);
-    for (int other = 0; other < size; other++)
-        ranks_hear(first + (unsigned)other);
+    return (struct nigh_config){.size = sizeof(struct nigh_config),
+                                .set = 1,
+                                .rank = (uint32_t)rank,
+                                .ranks = (uint32_t)size,
+                                .job = ranks_job()};
 }
 
 enum { OFTEN = 400 }; /* enough to be old acquaintances: then calls like the last one look nothing up */
@@ -106,11 +108,7 @@ static void often_from(int source, int more)
 /* The last receive of a life was from rank 1, who in the next one is met behind rank 2. */
 static void once_more(int rank, int size)
 {
-    struct nigh_config config = {.size = sizeof(config),
-                                 .set = 1,
-                                 .rank = (uint32_t)rank,
-                                 .ranks = (uint32_t)size,
-                                 .job = ~(uint64_t)getppid()};
+    struct nigh_config config = same_job(rank, size);
     int value;
 
     if (rank == 0)
@@ -118,7 +116,6 @@ static void once_more(int rank, int size)
     else if (rank == 1)
         often_to_the_first(1, 1000);
     OK(nigh_finalize());
-    all_come(rank, size, 0);
     OK(nigh_init(&config));
     for (int i = 0; rank == 0 && i < OFTEN; i++)
         OK(nigh_recv(&value, sizeof(value), 2, NIGH_ANY_TAG, nigh_world(), NIGH_STATUS_IGNORE));
@@ -132,6 +129,156 @@ static void test_once_more(void **state)
 {
     (void)state;
     ranks_run(3, once_more, NULL);
+}
+
+/* ---- the same job once more ---------------------------------------------------------------------------------------- */
+
+static void give(int to, int value)
+{
+    OK(nigh_send(&value, sizeof(value), to, 5, nigh_world()));
+}
+
+static int taken_from(int from)
+{
+    int value = -1;
+
+    OK(nigh_recv(&value, sizeof(value), from, 5, nigh_world(), NIGH_STATUS_IGNORE));
+    return value;
+}
+
+/* From each to each, which says who and in which life. Whoever is there takes it, so a wrong one would be seen. */
+static void greet_all(int rank, int size, int life)
+{
+    int64_t sum = 0;
+
+    for (int other = 0; other < size; other++)
+        if (other != rank)
+            give(other, life * 100 + rank);
+    for (int other = 0; other < size; other++) {
+        int value = other == rank ? life * 100 + rank : taken_from(NIGH_ANY_SOURCE);
+
+        CHECK_INT(value / 100, life);
+        sum += value % 100;
+    }
+    CHECK_INT(sum, size * (size - 1) / 2);
+}
+
+/* Nothing may come from rank 0, which has come back before this one has left. */
+static void see_nothing(int times)
+{
+    for (int i = 0; i < times; i++) {
+        int flag = 0;
+
+        OK(nigh_iprobe(NIGH_ANY_SOURCE, NIGH_ANY_TAG, nigh_world(), &flag, NIGH_STATUS_IGNORE));
+        CHECK_INT(flag, 0);
+        ranks_nap(10);
+    }
+}
+
+enum { BACK };
+
+static void comes_back_early(int rank, int size)
+{
+    struct nigh_config config = same_job(rank, size);
+
+    greet_all(rank, size, 1);
+    OK(nigh_comm_set_timeout(nigh_world(), 0.2));
+    if (rank == 0) {
+        CHECK_INT(nigh_finalize(), -ETIMEDOUT);
+    } else {
+        while (!ranks_told(BACK))
+            see_nothing(1);
+        see_nothing(20);
+        (void)nigh_finalize(); /* rank 0 has left, which another one may hear later */
+    }
+    OK(nigh_init(&config));
+    for (int other = 1; rank == 0 && other < size; other++)
+        give(other, 200 + other);
+    if (rank == 0)
+        ranks_tell(BACK);
+    else
+        CHECK_INT(taken_from(0), 200 + rank);
+    greet_all(rank, size, 3);
+}
+
+static void test_comes_back_early(void **state)
+{
+    (void)state;
+    ranks_run(3, comes_back_early, NULL);
+    ranks_run(3, comes_back_early, &(struct ranks_how){.threads = 1});
+}
+
+/* The last rank ends without leaving, so the others leave without it, each at another time. */
+static void without_one(int rank, int size)
+{
+    struct nigh_config config = same_job(rank, size);
+
+    greet_all(rank, size, 1);
+    if (rank == size - 1)
+        _exit(0);
+    for (int life = 2; life < 4; life++) {
+        OK(nigh_comm_set_timeout(nigh_world(), 0.2 * (rank + 1)));
+        (void)nigh_finalize();
+        OK(nigh_init(&config));
+        if (rank == 0) {
+            give(1, life);
+            CHECK_INT(taken_from(1), life);
+        } else if (rank == 1) {
+            CHECK_INT(taken_from(0), life);
+            give(0, life);
+        }
+    }
+    OK(nigh_comm_set_timeout(nigh_world(), 0.2));
+    CHECK_INT(nigh_finalize(), -ETIMEDOUT);
+}
+
+static void test_without_one(void **state)
+{
+    (void)state;
+    ranks_run(4, without_one, &(struct ranks_how){.loose = true});
+}
+
+static void many_lives(int rank, int size)
+{
+    struct nigh_config config = same_job(rank, size);
+
+    for (int life = 0; life < 25; life++) {
+        greet_all(rank, size, life);
+        OK(nigh_finalize());
+        OK(nigh_init(&config));
+    }
+}
+
+static void test_many_lives(void **state)
+{
+    (void)state;
+    ranks_run_all(many_lives, NULL);
+    ranks_run(3, many_lives, &(struct ranks_how){.progress = 1});
+}
+
+/* The launcher's job, which is another one when the environment says so: the lives of each are counted for it. */
+static void launchers_job(int rank, int size)
+{
+    char text[2][32];
+
+    OK(nigh_finalize());
+    snprintf(text[0], sizeof(text[0]), "%d", rank);
+    snprintf(text[1], sizeof(text[1]), "%d", size);
+    setenv("NIGH_RANK", text[0], 1);
+    setenv("NIGH_SIZE", text[1], 1);
+    for (int life = 0; life < 12; life++) {
+        snprintf(text[0], sizeof(text[0]), "%llx", (unsigned long long)ranks_job() + (life % 3 == 1));
+        setenv("NIGH_JOB", text[0], 1);
+        OK(nigh_init(NULL));
+        greet_all(rank, size, life);
+        OK(nigh_finalize());
+    }
+}
+
+static void test_launchers_job(void **state)
+{
+    (void)state;
+    ranks_run(3, launchers_job, &(struct ranks_how){.loose = true});
 }
 
 static void many_times(ranks_body *body)
@@ -158,7 +305,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_strangers),     cmocka_unit_test(test_acquaintances),
         cmocka_unit_test(test_to_a_stranger), cmocka_unit_test(test_to_nobody),
-        cmocka_unit_test(test_once_more),
+        cmocka_unit_test(test_once_more),     cmocka_unit_test(test_comes_back_early),
+        cmocka_unit_test(test_without_one),   cmocka_unit_test(test_many_lives),
+        cmocka_unit_test(test_launchers_job),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

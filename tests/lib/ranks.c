@@ -23,6 +23,7 @@ enum { RANKS_MAX = 16, NOTES = 16, SECONDS = 300 };
 static _Atomic int *notes; /* shared by all ranks */
 static int said_fd = -1;   /* this rank's standard error, a file */
 static char said[1 << 16];
+static uint64_t own_job;
 
 const char *ranks_said(void)
 {
@@ -87,6 +88,11 @@ void ranks_nap(unsigned ms)
     nanosleep(&nap, NULL);
 }
 
+uint64_t ranks_job(void)
+{
+    return own_job;
+}
+
 void ranks_tell(unsigned note)
 {
     notes[note] = 1;
@@ -127,6 +133,7 @@ static void live(int rank, int ranks, uint64_t job, ranks_body *body, const stru
     };
 
     alarm(SECONDS);
+    own_job = job;
     if (how->environment)
         putenv((char *)(uintptr_t)how->environment);
     OK(nigh_init(&config));

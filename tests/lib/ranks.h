@@ -47,6 +47,9 @@ void ranks_fill(void *buffer, uint64_t bytes, uint64_t seed);
 bool ranks_is_filled(const void *buffer, uint64_t bytes, uint64_t seed);
 void ranks_nap(unsigned ms);
 
+/* nigh_config.job of the job that they are in. */
+uint64_t ranks_job(void);
+
 /* What has happened, told from rank to rank past the library, so that no test has to guess how long it takes: `note` is
  * below 16, untold when a job starts. hear waits, without a call of the library, and fails the test after a minute. */
 void ranks_tell(unsigned note);
