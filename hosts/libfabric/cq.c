@@ -126,10 +126,7 @@ static ssize_t cq_read(struct fid_cq *fid, void *buf, size_t count)
 
     if (NIGH_FI_UNLIKELY(cq->domain->locked || !cq->solo || cq->head != cq->tail || !count))
         return readfrom(fid, buf, count, NULL);
-    /* Hosts that read until there is nothing read once more behind each completion, and hold it back meanwhile: that
-     * one read, behind a completion, makes no progress. The next one does. */
-    if (cq->idle.drained) {
-        cq->idle.drained = false;
+    if (cq->idle.drained && nigh_fi_idle_is_drained(&cq->idle, cq->solo->posted)) {
         cq->idle.empty = 1;
         return -FI_EAGAIN;
     }
@@ -148,6 +145,8 @@ static ssize_t cq_read(struct fid_cq *fid, void *buf, size_t count)
     /* Whoever sleeps on a descriptor must have looked before. */
     cq->idle.drained =
         rc > 0 && (size_t)rc < count && rc < NIGH_FI_BATCH && cq->waiter.object == FI_WAIT_NONE;
+    if (cq->idle.drained && cq->solo->posted)
+        cq->solo->posted = false;
     return rc;
 }
 

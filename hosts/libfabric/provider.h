@@ -100,6 +100,7 @@ struct nigh_fi_ep {
     struct nigh_fi_cq *tx_cq, *rx_cq;
     uint32_t send_flags; /* NIGH_*, of calls that carry no flags */
     bool directed;       /* FI_DIRECTED_RECV: receives name their source */
+    bool posted;         /* a message, since a queue last gave something */
     bool tx_selective, rx_selective;
     bool tx_record, rx_record; /* calls without flags need a record: a completion to count but not to show */
     bool tx_by_desc, rx_by_desc; /* of these only such with a descriptor: others are of the host's memory */
@@ -223,6 +224,13 @@ static inline void nigh_fi_unlock(struct nigh_fi_domain *domain)
 /* Opening and closing of objects counts even where the host promises one thread. */
 void nigh_fi_hold(struct nigh_fi_domain *domain);
 void nigh_fi_let_go(struct nigh_fi_domain *domain);
+
+/* A message is sent or awaited. It is read first, so that a window of sends stores it once. */
+static inline void nigh_fi_posted(struct nigh_fi_ep *ep)
+{
+    if (!ep->posted)
+        ep->posted = true;
+}
 
 #define NIGH_FI_EP(ep_fid) ((struct nigh_fi_ep *)(void *)(ep_fid))
 

@@ -216,6 +216,24 @@ static void one_queue_for_two(void **state)
     assert_int_equal(first.flags | second.flags, FI_SEND | FI_RECV | FI_TAGGED);
 }
 
+/* Hosts that yield when a read finds nothing lose the CPU for each that finds nothing though there is something. */
+static void read_once(void **state)
+{
+    struct fi_cq_tagged_entry got[4];
+
+    (void)state;
+    fi_pump(&lab);
+    FI_OK(fi_trecv(RX->ep, to, 8, NULL, FI_ADDR_UNSPEC, 0, 0, &to[0]));
+    FI_OK(fi_tinject(TX->ep, from, 8, TX->peer, 0));
+    assert_ptr_equal(fi_await(&lab, RX->rx).op_context, &to[0]);
+    for (unsigned i = 1; i < 100; i++) {
+        FI_OK(fi_trecv(RX->ep, to, 8, NULL, FI_ADDR_UNSPEC, i, 0, &to[i]));
+        FI_OK(fi_tinject(TX->ep, from, 8, TX->peer, i));
+        FI_GIVES(fi_cq_read(RX->rx, got, 4), 1);
+        assert_ptr_equal(got[0].op_context, &to[i]);
+    }
+}
+
 /* ---- what goes wrong ----------------------------------------------------------------------------------- */
 
 static void truncated(void **state)
@@ -464,6 +482,7 @@ int main(void)
         CASE(claim_takes_it),
         CASE(discard_drops_it),
         CASE(multi_receive),
+        CASE(read_once),
         WITH(undirected, open_directed_msg),
         WITH(one_queue_for_two, open_shared),
         WITH(tagged_sizes, open_directed_msg),
