@@ -368,6 +368,9 @@ int nigh_win_flush(int target, struct nigh_win *win);
  *
  * When a rank has died, or one's time-out has passed, all that wait are told. Who had already got all it needs succeeds, so
  * not all ranks need fail in the same call. After a death every collective on that communicator fails.
+ *
+ * The buffers are the program's again on return, after an error, too: what has left is waited for. Only where a rank that is
+ * alive has not taken it for a second, as one that is stopped, the log says that a buffer stays in use: it may not be freed then.
  */
 int nigh_barrier(struct nigh_comm *comm);
 int nigh_bcast(void *buffer, uint64_t count, int type, int root, struct nigh_comm *comm);

@@ -190,7 +190,8 @@ static void late(int rank, int size)
     } else {
         CHECK_INT(rc, -ETIMEDOUT);
         CHECK_TEXT("rank ");
-        CHECK(nigh_wtime() - start > 0.15);
+        /* Who comes when others have given up already is told so at once. */
+        CHECK(nigh_wtime() - start > 0.15 || strstr(nigh_error_text(), "has given up waiting"));
         CHECK(nigh_wtime() - start < 60);
         ranks_tell((unsigned)rank);
     }
@@ -218,7 +219,8 @@ static void test_late(void **state)
     }
 }
 
-/* A rank that is stopped while all are in the middle of long messages, and goes on when the others have given up. */
+/* A rank that is stopped while all are in the middle of long messages, and goes on when the others have given up. They wait a
+ * second for it to take what it was sent; where it is slower it is said that the buffers stay in use. */
 static void stopped(int rank, int size)
 {
     struct nigh_comm *comm;
@@ -228,8 +230,8 @@ static void stopped(int rank, int size)
     (void)size;
     make_buffers();
     OK(nigh_comm_dup(nigh_world(), &comm));
-    OK(nigh_comm_set_timeout(comm, 0.3));
     OK(nigh_barrier(comm));
+    OK(nigh_comm_set_timeout(comm, 0.3));
     if (rank == DEAD && fork() == 0) {
         usleep(20000);
         kill(parent, SIGSTOP);
@@ -243,8 +245,10 @@ static void stopped(int rank, int size)
     OK(nigh_comm_set_timeout(comm, 100));
     if (rank == DEAD)
         CHECK(wait(&status) > 0 && status == 0);
-    free(in);
-    free(out);
+    if (!strstr(ranks_said(), "stays in use")) {
+        free(in);
+        free(out);
+    }
     make_buffers();
     OK(nigh_barrier(nigh_world()));
     OK(nigh_allreduce(in, out, BYTES, NIGH_U8, NIGH_MAX, nigh_world()));

@@ -70,11 +70,16 @@ static void test_beside_a_sleeper(void **state)
     ranks_run(1, beside_a_sleeper, &(struct ranks_how){.progress = 1});
 }
 
-/* The time-out passes while the message is being copied: what cannot be taken back any more is received. */
+enum { JUDGED = 5 };
+
+/* The time-out passes while the message is being copied: what cannot be taken back any more is received, if the rest of it comes
+ * within a second. Where its sender had no CPU for so long nothing is judged. */
 static void on_the_way(int rank, int size)
 {
     uint8_t *buffer = malloc(LARGE);
     nigh_request request;
+    double start;
+    int rc;
 
     (void)size;
     ranks_fill(buffer, LARGE, 9);
@@ -90,20 +95,32 @@ static void on_the_way(int rank, int size)
         memset(buffer, 0, LARGE);
         ranks_hear(0);
         OK(nigh_comm_set_timeout(nigh_world(), 0.3));
-        OK(nigh_recv(buffer, LARGE, 0, 1, nigh_world(), &status));
+        start = nigh_wtime();
+        rc = nigh_recv(buffer, LARGE, 0, 1, nigh_world(), &status);
+        OK(nigh_comm_set_timeout(nigh_world(), 0));
+        if (rc == -ETIMEDOUT && nigh_wtime() - start > 1.25)
+            return; /* the buffer stays in use */
+        OK(rc);
+        ranks_tell(JUDGED);
         CHECK_INT(status.bytes, LARGE);
         CHECK_INT(status.error, 0);
         CHECK(ranks_is_filled(buffer, LARGE, 9));
-        OK(nigh_comm_set_timeout(nigh_world(), 0));
     }
     free(buffer);
 }
 
 static void test_on_the_way(void **state)
 {
+    bool judged = false;
+
     (void)state;
-    ranks_run(2, on_the_way, NULL);
-    ranks_run(2, on_the_way, &(struct ranks_how){.threads = 1});
+    for (uint32_t threads = 0; threads < 2; threads++, judged = false) {
+        for (int i = 0; i < 20 && !judged; i++) {
+            ranks_run(2, on_the_way, &(struct ranks_how){.threads = threads});
+            judged = ranks_told(JUDGED);
+        }
+        assert_true(judged);
+    }
 }
 
 /* Of several requests each keeps the time-out of its communicator, whichever is waited for first. */
