@@ -28,6 +28,7 @@ static void sleep_ms(unsigned ms)
     nanosleep(&time, NULL);
 }
 
+/* Below 1000 times what was asked for, which another unit would take: a busy machine does not. */
 static void times_out(struct pair *pair)
 {
     uint64_t start;
@@ -41,11 +42,11 @@ static void times_out(struct pair *pair)
         start = now_ns();
         CHECK_INT(nigh->wait(end->context, 0), -ETIMEDOUT);
         CHECK_INT(nigh->wait(end->context, 1), -ETIMEDOUT);
-        CHECK(now_ns() - start < 500 * MS);
+        CHECK(now_ns() - start < 20000 * MS);
         start = now_ns();
         CHECK_INT(nigh->wait(end->context, 30 * MS), -ETIMEDOUT);
         CHECK(now_ns() - start >= 30 * MS);
-        CHECK(now_ns() - start < 2000 * MS);
+        CHECK(now_ns() - start < 20000 * MS);
     }
     pair_meet();
 }
@@ -81,7 +82,7 @@ static struct nigh_completion waited(struct pair_end *end)
     int rc;
 
     for (uint32_t i = 0; i < 1000; i++) {
-        rc = nigh->wait(end->context, 10000 * MS);
+        rc = nigh->wait(end->context, 100000 * MS);
         if (rc)
             pair_fail(__FILE__, __LINE__, "wait: %d", rc);
         rc = nigh->poll_completions(end->context, &done, 1);
@@ -91,45 +92,43 @@ static struct nigh_completion waited(struct pair_end *end)
     pair_fail(__FILE__, __LINE__, "wait returned 1000 times with nothing to poll");
 }
 
-/* The second side sleeps until the first sends, twenty times; number: bytes. No sleep may end by its own time-out. */
+/* The second side sleeps until the first sends, twenty times, and until it has slept; number: bytes. No sleep may end by its
+ * own time-out. */
 static void wakes(struct pair *pair)
 {
     struct pair_end *tx = pair->end[0], *rx = pair->end[1];
     uint64_t bytes = pair->of->number;
     struct nigh_completion done;
-    struct nigh_query_stats stats;
     uint8_t *buffer = tx ? data_filled(bytes, 1) : data_room(bytes);
-    uint64_t start;
 
     if (pair->end[0])
         pair_state(pair->end[0], NIGH_READY);
     if (pair->end[1])
         pair_state(pair->end[1], NIGH_READY);
-    for (uint32_t i = 0; i < 20; i++) {
+    for (uint32_t i = 0; i < 20 || pair->shared[0] < i; i++) {
         if (rx)
             pair_recv(rx, buffer, bytes, i, i);
         pair_meet();
-        start = now_ns();
         if (tx) {
-            sleep_ms(3);
+            /* Where CPUs are short the message may come before the receiver could lie down: it is given longer then. */
+            sleep_ms(i < 20 ? 3 : 3 * (i - 17));
             pair_send(tx, buffer, bytes, i, i % 2 ? NIGH_SYNC : 0, i);
             done = waited(tx);
         }
         if (rx) {
             done = waited(rx);
-            CHECK(now_ns() - start < 3000 * MS);
             data_check(buffer, bytes, 1, 0);
+            if (pair_stats(rx).sleeps > 0)
+                pair->shared[0] = UINT32_MAX;
         }
         CHECK_INT(done.context, i);
         CHECK_INT(done.status, 0);
         CHECK_INT(done.bytes, bytes);
+        CHECK(i < 200);
+        pair_meet();
     }
-    if (rx) {
-        stats = pair_stats(rx);
-        /* Where CPUs are short the message may have come before the receiver could lie down, but not always. */
-        CHECK(stats.sleeps > 0);
-        CHECK_INT(stats.rescues, 0);
-    }
+    if (rx)
+        CHECK_INT(pair_stats(rx).rescues, 0);
     pair_meet();
 }
 
@@ -167,7 +166,7 @@ static void end_wakes(struct pair *pair)
 {
     struct pair_end *waits = pair->end[0], *ends = pair->end[1];
     struct nigh_completion done;
-    uint64_t got, start;
+    uint64_t got;
 
     for (unsigned i = 0; i < 2; i++)
         if (pair->end[i])
@@ -184,11 +183,9 @@ static void end_wakes(struct pair *pair)
     }
     if (waits) {
         pair_recv(waits, &got, 8, 1, 1);
-        start = now_ns();
         done = waited(waits);
         CHECK_INT(done.context, 1);
         CHECK_INT(done.status, -ECONNRESET);
-        CHECK(now_ns() - start < 2000 * MS);
         CHECK_INT(pair_stats(waits).rescues, 0);
     }
     if (pair->of->number != 2)
@@ -203,13 +200,13 @@ static void nothing_to_do(int signal)
 static void interrupted(struct pair *pair)
 {
     struct sigaction action = {.sa_handler = nothing_to_do}, before;
-    struct itimerval timer = {.it_value = {.tv_usec = 30000}};
-    uint64_t start = now_ns();
+    /* It repeats, so that a signal before the sleep begins is not the last one. */
+    struct itimerval timer = {.it_interval.tv_usec = 30000, .it_value.tv_usec = 30000}, off = {0};
 
     CHECK_INT(sigaction(SIGALRM, &action, &before), 0);
     CHECK_INT(setitimer(ITIMER_REAL, &timer, NULL), 0);
-    CHECK_INT(nigh->wait(pair->end[0]->context, 5000 * MS), -EINTR);
-    CHECK(now_ns() - start < 4000 * MS);
+    CHECK_INT(nigh->wait(pair->end[0]->context, 100000 * MS), -EINTR);
+    CHECK_INT(setitimer(ITIMER_REAL, &off, NULL), 0);
     CHECK_INT(sigaction(SIGALRM, &before, NULL), 0);
 }
 
@@ -232,25 +229,25 @@ static uint32_t epoll_until(struct pair_end *end, int set, struct nigh_completio
         CHECK_INT(rc, 0);
         if (epoll_ctl(set, EPOLL_CTL_ADD, fd, &event))
             CHECK_INT(errno, EEXIST);
-        CHECK_INT(epoll_wait(set, &event, 1, 5000), 1);
+        CHECK_INT(epoll_wait(set, &event, 1, 100000), 1);
         wakes++;
     }
     pair_fail(__FILE__, __LINE__, "the descriptor woke 1000 times with nothing to poll");
 }
 
+/* As in `wakes`, at least one of the messages is slept for. */
 static void by_descriptor(struct pair *pair)
 {
     static const uint64_t sizes[] = {8, 1000, 50000, 3000000};
     struct pair_end *tx = pair->end[0], *rx = pair->end[1];
     int set = epoll_create1(EPOLL_CLOEXEC);
     struct nigh_completion done;
-    uint32_t wakes = 0;
     uint8_t *buffer;
 
     for (unsigned i = 0; i < 2; i++)
         if (pair->end[i])
             pair_state(pair->end[i], NIGH_READY);
-    for (uint32_t i = 0; i < 40; i++) {
+    for (uint32_t i = 0; i < 40 || pair->shared[0] < i; i++) {
         uint64_t bytes = sizes[i % 4];
 
         buffer = data_room(bytes);
@@ -259,19 +256,20 @@ static void by_descriptor(struct pair *pair)
         pair_meet();
         if (tx) {
             data_fill(buffer, bytes, i);
-            sleep_ms(2);
+            sleep_ms(i < 40 ? 2 : 2 * (i - 37));
             pair_send(tx, buffer, bytes, i, 0, i);
             epoll_until(tx, set, &done);
         }
         if (rx) {
-            wakes += epoll_until(rx, set, &done);
+            if (epoll_until(rx, set, &done) > 0)
+                pair->shared[0] = UINT32_MAX;
             data_check(buffer, bytes, i, 0);
         }
         CHECK_INT(done.context, i);
         CHECK_INT(done.status, 0);
+        CHECK(i < 200);
+        pair_meet();
     }
-    if (rx)
-        CHECK(wakes > 0);
     close(set);
     pair_meet();
 }

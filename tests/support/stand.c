@@ -5,9 +5,9 @@
  *     recv:PEER  blocked in wait(), by its note for PEER       any    the same, for anyone
  *     spin:PEER  the same, polling                             barrier:PEER  the same, for PEER to come
  *     sleep      in wait(), without a note                     idle   asleep elsewhere
- *     compute    on a CPU                                      left   closes its context after half a second
+ *     compute    on a CPU                                      left   closes its context when it gets SIGUSR1
  *     talk:PEER  sends to PEER and receives from it            late:PEER  as recv, a second after the others
- *     stop       has stopped itself                            end    ends after half a second
+ *     stop       has stopped itself                            end    ends when it gets SIGUSR1
  *     ask:PEER   sends PEER three messages that nobody receives, then as recv
  */
 #include <dlfcn.h>
@@ -123,11 +123,22 @@ static void stay(void)
         pause();
 }
 
+static void close_when_told(void)
+{
+    sigset_t told;
+    int number;
+
+    sigemptyset(&told);
+    sigaddset(&told, SIGUSR1);
+    sigprocmask(SIG_BLOCK, &told, NULL);
+    ready();
+    sigwait(&told, &number);
+    must(nigh->close(context), "close");
+}
+
 static void leave(void)
 {
-    ready();
-    usleep(500000);
-    must(nigh->close(context), "close");
+    close_when_told();
     for (;;)
         pause();
 }
@@ -188,9 +199,7 @@ static void take(const char *state)
         stay();
     if (strcmp(state, "end") != 0)
         must(-22, state);
-    ready();
-    usleep(500000);
-    must(nigh->close(context), "close");
+    close_when_told();
 }
 
 int main(int argc, char **argv)

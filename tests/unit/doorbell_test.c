@@ -509,7 +509,7 @@ static int await(uint64_t round, struct nigh_bell *bell)
         nigh_bell_fence();
         if (nigh_load_acquire(&game->returned, RING_PEEK) < round) {
             slept = 1;
-            error = nigh_bell_sleep(bell, seen, 3000 * MS);
+            error = nigh_bell_sleep(bell, seen, 60000 * MS);
         }
         nigh_store_relaxed(&game->asleep, NIGH_AWAKE);
         if (error == -ETIMEDOUT)
@@ -517,6 +517,12 @@ static int await(uint64_t round, struct nigh_bell *bell)
         if (nigh_load_acquire(&game->returned, RING_PEEK) >= round)
             return slept;
     }
+}
+
+/* What does not test anything yet. */
+static bool is_little(void)
+{
+    return game->rounds < 100 || game->sleeps * 20 < game->rounds;
 }
 
 static int sleep_and_wake(void)
@@ -529,7 +535,7 @@ static int sleep_and_wake(void)
         return 1;
     if (nigh_bell_light() == full_fences)
         return 2;
-    for (uint64_t round = 1; round <= ROUNDS && now_ns() < end; round++) {
+    for (uint64_t round = 1; round <= ROUNDS && (now_ns() < end || is_little()); round++) {
         int slept;
 
         nigh_store_release(&game->served, round, RING_PUBLISH);
@@ -572,8 +578,7 @@ static void play(bool with_full_fences)
     check_status(status);
     assert_int_equal(game->returned, ROUNDS);
     print_message("slept in %lu of %lu rounds\n", (unsigned long)game->sleeps, (unsigned long)game->rounds);
-    assert_in_range(game->sleeps, game->rounds / 20, game->rounds); /* else nothing was tested */
-    assert_in_range(game->rounds, 100, ROUNDS);
+    assert_false(is_little());
     nigh_bell_close(&bell_of_sleeper);
     munmap(game, sizeof(*game));
 }

@@ -72,7 +72,7 @@ static void make_unready(void)
 
 static void await_flag(void)
 {
-    for (unsigned i = 0; i < 2000 && !flag(); i++)
+    for (unsigned i = 0; i < 60000 && !flag(); i++)
         pause_ms(1);
     assert_int_equal(flag(), 1);
 }
@@ -80,7 +80,7 @@ static void await_flag(void)
 /* The next call of poll() is the thread's, and it sleeps in it. */
 static void await_polls(unsigned count)
 {
-    for (unsigned i = 0; i < 2000 && osfail_count(OSFAIL_poll) < count; i++)
+    for (unsigned i = 0; i < 60000 && osfail_count(OSFAIL_poll) < count; i++)
         pause_ms(1);
     assert_int_equal(osfail_count(OSFAIL_poll), count);
 }
@@ -115,16 +115,14 @@ static void flag_rises_again_while_ready(void **test)
 
 static void untaken_flag_costs_nothing(void **test)
 {
-    unsigned waits;
-
     (void)test;
     make_ready();
     await_flag();
-    pause_ms(20);
-    waits = osfail_count(OSFAIL_futex);
+    for (unsigned i = 0; i < 60000 && !osfail_count(OSFAIL_futex); i++)
+        pause_ms(1);
     pause_ms(50);
     assert_int_equal(osfail_count(OSFAIL_poll), 1);
-    assert_int_equal(osfail_count(OSFAIL_futex), waits);
+    assert_int_equal(osfail_count(OSFAIL_futex), 1);
 }
 
 static void awake_owner_is_not_rung(void **test)
@@ -148,7 +146,7 @@ static void sleeper_on_the_bell_is_woken(void **test)
         nigh_bell_fence();
         assert_int_equal(flag(), 0);
         make_ready();
-        assert_int_equal(nigh_bell_sleep(&bell, seen, UINT64_C(5000000000)), 0);
+        assert_int_equal(nigh_bell_sleep(&bell, seen, UINT64_C(60000000000)), 0);
         nigh_store_relaxed(&state.asleep, NIGH_AWAKE);
         assert_int_equal(flag(), 1);
         make_unready();
@@ -165,7 +163,7 @@ static void sleeper_on_the_descriptor_is_woken(void **test)
     nigh_store_relaxed(&state.asleep, NIGH_ASLEEP_FD);
     nigh_bell_fence();
     make_ready();
-    assert_int_equal(poll(&look, 1, 5000), 1);
+    assert_int_equal(poll(&look, 1, 60000), 1);
     assert_int_equal(flag(), 1);
 }
 
