@@ -28,6 +28,7 @@ static int open_memory(struct nigh_context *context)
         .rank = context->config.rank,
         .ranks = context->config.ranks,
         .huge = context->config.huge,
+        .log = &context->log,
     };
     int rc = nigh_arena_create(&arena, &context->arena);
 

@@ -65,14 +65,16 @@ void nigh_plan_reading(struct nigh_endpoint *endpoint, int rc)
 
     /* Relaxed: a peer that sees it late sends the other way. */
     nigh_store_relaxed(&endpoint->pair->reading, 1 + (uint32_t)-rc);
-    if (rc && config->path == NIGH_PATH_CMA)
-        nigh_log(NIGH_LOG_WARN,
-                 "rank %u: what rank %d sends cannot go by NIGH_PATH=cma and goes another way: reading its "
-                 "memory fails "
-                 "(%s): unset NIGH_PATH, or let processes read each other (kernel.yama.ptrace_scope=0, the "
-                 "container's "
-                 "seccomp profile)",
-                 config->rank, (int)endpoint->rank, strerror(-rc));
+    if (!rc || config->path != NIGH_PATH_CMA)
+        return;
+    nigh_log_use(&endpoint->context->log);
+    nigh_log(NIGH_LOG_WARN,
+             "rank %u: what rank %d sends cannot go by NIGH_PATH=cma and goes another way: reading its "
+             "memory fails "
+             "(%s): unset NIGH_PATH, or let processes read each other (kernel.yama.ptrace_scope=0, the "
+             "container's "
+             "seccomp profile)",
+             config->rank, (int)endpoint->rank, strerror(-rc));
 }
 
 static bool is_timed(struct nigh_endpoint *endpoint, const struct nigh_send_op *op, bool stream)

@@ -227,6 +227,7 @@ int nigh_arena_create(const struct nigh_arena_config *config, struct nigh_arena 
     if (error)
         return error;
     lay_out(config, &arena.layout);
+    arena.log = config->log;
     arena.bytes = arena.layout.bytes;
     arena.unchecked = UNCHECKED_FIRST;
     arena.backed = nigh_os.calloc(arena.bytes / NIGH_PAGE / 64 + 1, sizeof(*arena.backed));
@@ -337,30 +338,64 @@ static int allocate(int fd, uint64_t offset, uint64_t bytes)
     return 0;
 }
 
+static const struct nigh_log_sink *begin_log(const struct nigh_arena *arena)
+{
+    const struct nigh_log_sink *before = nigh_log_use(arena->log);
+
+    if (!arena->log)
+        nigh_log_use(before);
+    return before;
+}
+
 static int refuse(struct nigh_arena *arena, uint64_t bytes, const char *why)
 {
+    const struct nigh_log_sink *before = begin_log(arena);
+
     if (!arena->refused)
         log_refusal("committing", bytes, why);
     arena->refused = true;
+    nigh_log_use(before);
     return -ENOMEM;
 }
 
-int nigh_arena_back(struct nigh_arena *arena, int fd, uint64_t offset, uint64_t bytes)
+/* NULL, or why not. */
+static const char *back(struct nigh_arena *arena, int fd, uint64_t offset, uint64_t bytes)
 {
     const char *obstacle = stands_in_the_way(arena, bytes);
     int error;
 
     if (obstacle)
-        return refuse(arena, bytes, obstacle);
+        return obstacle;
     /* fallocate alone gives small pages where the policy is "advise"; a failure here is no harm, because
      * fallocate decides. */
     if (fd == arena->fd && arena->huge && offset >= arena->layout.pool_off)
         (void)nigh_os.madvise(arena->base + offset, bytes, NIGH_MADV_POPULATE_WRITE);
     error = allocate(fd, offset, bytes);
     if (error)
-        return refuse(arena, bytes, strerror(-error));
+        return strerror(-error);
     arena->committed += bytes;
-    return 0;
+    return NULL;
+}
+
+int nigh_arena_back(struct nigh_arena *arena, int fd, uint64_t offset, uint64_t bytes)
+{
+    const char *why = back(arena, fd, offset, bytes);
+
+    return why ? refuse(arena, bytes, why) : 0;
+}
+
+int nigh_arena_back_if(struct nigh_arena *arena, int fd, uint64_t offset, uint64_t bytes)
+{
+    const char *why = back(arena, fd, offset, bytes);
+    const struct nigh_log_sink *before;
+    char size[NIGH_BYTES_TEXT];
+
+    if (!why)
+        return 0;
+    before = begin_log(arena);
+    nigh_log(NIGH_LOG_INFO, "done without %s of shared memory: %s", nigh_bytes_text(bytes, size), why);
+    nigh_log_use(before);
+    return -ENOMEM;
 }
 
 void nigh_arena_unback(struct nigh_arena *arena, uint64_t bytes)

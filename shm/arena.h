@@ -14,6 +14,7 @@ struct nigh_arena_config {
     uint32_t peers_max;              /* 1 .. NIGH_PEERS_MAX */
     uint64_t pool_bytes, heap_bytes; /* reserved, not committed; rounded up to chunks and pages; may be 0 */
     bool huge;                       /* ask for huge pages in pool and heap */
+    const struct nigh_log_sink *log; /* told of what is refused later; NULL: the thread's */
 };
 
 struct nigh_arena {
@@ -28,6 +29,9 @@ struct nigh_arena {
     uint64_t committed; /* bytes */
     uint64_t unchecked; /* bytes: may be committed before the limits are looked at again */
     bool refused;       /* a commit was refused and logged */
+    /* Memory is asked for in posts, which do not say first whose lines the thread's are: another context's, or one's that
+     * another thread has closed. */
+    const struct nigh_log_sink *log;
 };
 
 /*
@@ -57,6 +61,8 @@ int nigh_arena_commit(struct nigh_arena *arena, uint64_t offset, uint64_t bytes)
 /* The same for [offset, offset + bytes) of another file of this context, in whole pages that have none yet: by the same
  * limits, and counted here, until nigh_arena_unback() says that so many bytes are gone. */
 int nigh_arena_back(struct nigh_arena *arena, int fd, uint64_t offset, uint64_t bytes);
+/* The same for what the caller can do without: a refusal is information, and what is needed later has its own line. */
+int nigh_arena_back_if(struct nigh_arena *arena, int fd, uint64_t offset, uint64_t bytes);
 void nigh_arena_unback(struct nigh_arena *arena, uint64_t bytes);
 
 /* Commits pair `index` and returns it (zeroed unless used before). NULL: -ENOMEM (logged), or index is not

@@ -112,7 +112,7 @@ int nigh_window_back_shuttle(struct nigh_window *window, struct nigh_arena *aren
     if (bytes <= window->shuttled)
         return 0;
     more = bytes - window->shuttled;
-    error = nigh_arena_back(arena, window->fd, from, more);
+    error = nigh_arena_back_if(arena, window->fd, from, more);
     if (error)
         return error;
     /* A kernel before 5.14 refuses, and the faults come one by one. */

@@ -35,7 +35,7 @@ static inline uint8_t *nigh_window_shuttle(const struct nigh_window *window)
 }
 
 /* The sender's: gives the first `bytes` of the shuttle (whole pages, at most all of it) memory and page table entries, as
- * nigh_window_take() does for rings; what has them keeps them. -ENOMEM (logged by the arena): no more than before have. */
+ * nigh_window_take() does for rings; what has them keeps them. -ENOMEM: no more than before have, which is information (nigh_arena_back_if). */
 int nigh_window_back_shuttle(struct nigh_window *window, struct nigh_arena *arena, uint64_t bytes);
 
 /* Ends the sender's; `arena` counts its memory no longer. A peer that has mapped it keeps what it holds. Nothing happens if

@@ -133,6 +133,84 @@ static void test_memory_while_talking(void **state)
     }
 }
 
+/* What has another way says nothing, and leaves the line to what has none. */
+static int shuttle_without_memory(void *data)
+{
+    struct fault_pair pair;
+    int sent, received;
+
+    (void)data;
+    fault_pair_open(&pair);
+    for (unsigned i = 0; i < 2; i++) { /* who talks in turn has a shuttle */
+        struct nigh_send send = {.size = sizeof(send), .flags = NIGH_INJECT, .tag = 9};
+        struct nigh_recv recv = {.size = sizeof(recv), .tag = 9};
+        struct posted posted = {1, 1};
+
+        WANT_INT(fault_ops()->post_recv(pair.context[1 - i], pair.to[1 - i], &recv), 0);
+        WANT_INT(fault_ops()->post_send(pair.to[i], &send), 0);
+        pump(&pair, &posted, 100000);
+        WANT_INT(posted.received, 0);
+    }
+    osfail_arm(OSFAIL_fallocate, 1, ENOSPC);
+    WANT(fault_pair_send(&pair, 20000, &sent, &received));
+    WANT(sent == 0 && received == 0 && osfail_hit());
+    WANT_INT(fault_lines(), 0);
+    osfail_arm_all(OSFAIL_fallocate, 1, ENOSPC);
+    (void)fault_pair_send(&pair, 3 << 20, &sent, &received);
+    WANT(fault_lines() > 0);
+    WANT_SAID("committing");
+    osfail_remove();
+    return 0;
+}
+
+static void test_memory_of_a_shuttle(void **state)
+{
+    (void)state;
+    fault_apart(shuttle_without_memory, NULL);
+}
+
+static void count(void *data, int level, const char *text)
+{
+    (void)text;
+    *(unsigned *)data += level == 0;
+}
+
+/* The line goes to the context that was refused, whichever the thread has had to do with last. */
+static int whose_memory(void *data)
+{
+    struct nigh_open options[2] = {fault_options(0), fault_options(1)};
+    uint8_t *bytes = calloc(1, 1 << 20);
+    struct nigh_send send = {.size = sizeof(send), .bytes = 1 << 20, .buffer = bytes};
+    unsigned lines[2] = {0, 0};
+    struct fault_pair pair;
+
+    (void)data;
+    for (unsigned i = 0; i < 2; i++) {
+        options[i].log = count;
+        options[i].log_data = &lines[i];
+        WANT_INT(fault_ops()->open(&options[i], &pair.context[i]), 0);
+    }
+    for (unsigned i = 0; i < 2; i++)
+        pair.to[i] = fault_connect(pair.context[i], 1 - i);
+    WANT(fault_until(&pair, 0, NIGH_READY, 100000) && fault_until(&pair, 1, NIGH_READY, 100000));
+    WANT_INT(fault_ops()->disconnect(fault_connect(pair.context[1], 1)), 0);
+    osfail_arm_all(OSFAIL_fallocate, 1, ENOSPC);
+    (void)fault_ops()->post_send(pair.to[0], &send);
+    WANT(osfail_hit());
+    WANT_INT(lines[0], 1);
+    WANT_INT(lines[1], 0);
+    osfail_remove();
+    fault_pair_close(&pair);
+    free(bytes);
+    return 0;
+}
+
+static void test_memory_of_one_of_two(void **state)
+{
+    (void)state;
+    fault_apart(whose_memory, NULL);
+}
+
 static int heap_without_memory(void *data)
 {
     struct fault_pair pair;
@@ -244,6 +322,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_memory_at_open),
         cmocka_unit_test(test_memory_while_talking),
+        cmocka_unit_test(test_memory_of_a_shuttle),
+        cmocka_unit_test(test_memory_of_one_of_two),
         cmocka_unit_test(test_memory_of_the_heap),
         cmocka_unit_test_setup_teardown(test_a_good_file_system, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(test_a_full_file_system, make_folder, remove_folder),
