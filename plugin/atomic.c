@@ -153,21 +153,41 @@ static bool defined(uint32_t op, uint32_t type)
     return apply && apply(op, zero, other, other) == 0;
 }
 
+static int check_struct(struct nigh_context *context, const struct nigh_atomic *atomic)
+{
+    int rc = nigh_check_struct(context, "post_atomic", atomic, atomic->size, sizeof(*atomic));
+
+    if (rc)
+        return rc;
+    if (atomic->reserved)
+        return nigh_refuse_reserved(context, "post_atomic");
+    if (atomic->flags & ~NIGH_SILENT)
+        return nigh_refuse_flags(context, "post_atomic", atomic->flags, NIGH_SILENT);
+    return 0;
+}
+
 static int check(const struct nigh_endpoint *endpoint, const struct nigh_atomic *atomic)
 {
-    uint32_t width = nigh_type_bytes(atomic->type);
+    struct nigh_context *context = endpoint->context;
+    int rc = check_struct(context, atomic);
+    uint32_t width;
 
-    if (nigh_check_size(atomic, atomic->size, sizeof(*atomic)) || atomic->reserved ||
-        atomic->flags & ~NIGH_SILENT || !atomic->count)
-        return -EINVAL;
+    if (rc)
+        return rc;
+    width = nigh_type_bytes(atomic->type);
     if (!width || !defined(atomic->op, atomic->type))
-        return -EOPNOTSUPP;
-    if (atomic->offset % width)
-        return -EINVAL;
+        return nigh_refuse(context, -EOPNOTSUPP, "post_atomic: operation %u is not defined for type %u",
+                           atomic->op, atomic->type);
+    if (!atomic->count || atomic->offset % width)
+        return nigh_refuse(context, -EINVAL,
+                           "post_atomic: %u elements at offset %llu: at least one, at a multiple of %u",
+                           atomic->count, (unsigned long long)atomic->offset, width);
     if (atomic->count > NIGH_ATOMIC_BYTES / width)
-        return -EMSGSIZE;
+        return nigh_refuse(context, -EMSGSIZE, "post_atomic: %u elements of %u bytes: at most %u bytes",
+                           atomic->count, width, NIGH_ATOMIC_BYTES);
     if ((atomic->op != NIGH_READ && !atomic->operand) || (atomic->op == NIGH_CSWAP && !atomic->compare))
-        return -EFAULT;
+        return nigh_refuse(context, -EFAULT, "post_atomic: operation %u needs %s, which is NULL", atomic->op,
+                           atomic->operand ? "`compare`" : "`operand`");
     return nigh_send_check(endpoint);
 }
 

@@ -345,20 +345,44 @@ int nigh_endpoint_check(const struct nigh_endpoint *endpoint)
     }
 }
 
+static int refuse_address(struct nigh_context *context, int rc)
+{
+    const char *why =
+        rc == -EBADMSG ? "these are no address of nigh's, or one of another version: all processes "
+                         "load the same nigh.so and hand on what address() gives, all of it"
+        : rc == -EACCES
+            ? "it is of another user's process: a job has one user"
+            : "it is of another machine or another boot of it, or (without NIGH_DIR) another network "
+              "namespace: nigh connects the processes of one machine";
+
+    return nigh_refuse(context, rc, "connect: the %u bytes of the address: %s", NIGH_ADDRESS_BYTES, why);
+}
+
 static int target_of(struct nigh_context *context, const struct nigh_connect *to, struct nigh_identity *who)
 {
-    if (nigh_check_size(to, to->size, sizeof(*to)) || to->reserved)
-        return -EINVAL;
-    if ((to->rank == NIGH_RANK_NONE) == (to->address == NULL))
-        return -EINVAL;
-    if (to->address)
-        return to->job ? -EINVAL : nigh_rendezvous_parse(context->rendezvous, to->address, who);
+    int rc = nigh_check_struct(context, "connect", to, to->size, sizeof(*to));
+
+    if (rc)
+        return rc;
+    if (to->reserved)
+        return nigh_refuse_reserved(context, "connect");
+    if ((to->rank == NIGH_RANK_NONE) == (to->address == NULL) || (to->address && to->job))
+        return nigh_refuse(
+            context, -EINVAL,
+            "connect: rank %d, job %llx and an address %s: name the peer by its rank (and job), or "
+            "by its address with rank NIGH_RANK_NONE and job 0",
+            (int)to->rank, (unsigned long long)to->job, to->address ? "given" : "of NULL");
+    if (to->address) {
+        rc = nigh_rendezvous_parse(context->rendezvous, to->address, who);
+        return rc ? refuse_address(context, rc) : 0;
+    }
     *who = (struct nigh_identity){.job = to->job, .rank = to->rank};
     if (to->job == 0 || to->job == context->config.job)
         who->job = context->config.meeting;
     /* How many ranks another job has is not known here. */
     if (who->job == context->config.meeting && who->rank >= context->config.ranks)
-        return -ERANGE;
+        return nigh_refuse(context, -ERANGE, "connect: rank %u: this job has ranks 0 to %u", to->rank,
+                           context->config.ranks - 1);
     return 0;
 }
 
@@ -436,7 +460,9 @@ int nigh_endpoint_disconnect(struct nigh_endpoint *endpoint)
 {
     nigh_log_use(&endpoint->context->log);
     if (endpoint->gone || !endpoint->refs)
-        return -EINVAL;
+        return nigh_refuse(endpoint->context, -EINVAL,
+                           "disconnect: rank %d is not connected by this host, or no longer",
+                           (int)endpoint->rank);
     if (--endpoint->refs == 0)
         nigh_endpoint_retire(endpoint);
     return 0;

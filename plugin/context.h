@@ -10,6 +10,7 @@
 #include "plugin/match.h"
 #include "plugin/options.h"
 #include "plugin/peers.h"
+#include "plugin/refuse.h"
 #include "plugin/region.h"
 #include "plugin/slab.h"
 #include "shm/arena.h"
@@ -85,6 +86,8 @@ struct nigh_context {
     struct nigh_waits_for waits_for;
     uint32_t deaths_untold; /* peers that died with no wildcard receive posted to tell it */
     struct nigh_log_sink log;
+    uint32_t refusals; /* told of; refuse.h */
+    bool refused_child;
 
     pthread_mutex_t lock;                        /* NIGH_GUARD_THREADS */
     struct nigh_context *next_open, **link_open; /* all contexts of the process, for fork */
@@ -187,8 +190,8 @@ int nigh_guarded_recv(struct nigh_context *context, struct nigh_endpoint *from, 
 /* Why a receive that found no message cannot wait for one: its peer has ended, or somebody died while nobody waited
  * for anyone, which is told to the first who does. 0: it can. */
 int nigh_recv_cannot_wait(struct nigh_context *context, const struct nigh_endpoint *from);
-/* 0, -EINVAL, -EFAULT: what the host asks for. */
-int nigh_recv_check(const struct nigh_recv *recv);
+/* 0, -EINVAL, -EFAULT: what the host asks for. Told as `call`'s. */
+int nigh_recv_check(struct nigh_context *context, const char *call, const struct nigh_recv *recv);
 /* An operation with its room in the completion queue. -ENOMEM. */
 int nigh_recv_create(struct nigh_context *context, struct nigh_endpoint *from, const struct nigh_recv *recv,
                      struct nigh_recv_op **out);
@@ -355,8 +358,5 @@ static inline void nigh_complete(struct nigh_context *context, const struct nigh
 {
     nigh_cq_push(&context->cq, completion);
 }
-
-/* Is a public struct sound in size? Its tail beyond what we know must be zero. */
-int nigh_check_size(const void *given, uint32_t size, uint32_t known);
 
 #endif

@@ -10,18 +10,6 @@
 #include "plugin/shown.h"
 #include <errno.h>
 
-int nigh_check_size(const void *given, uint32_t size, uint32_t known)
-{
-    const uint8_t *bytes = given;
-
-    if (size < known)
-        return -EINVAL;
-    for (uint32_t i = known; i < size; i++)
-        if (bytes[i])
-            return -EINVAL;
-    return 0;
-}
-
 void nigh_guard_enter(struct nigh_context *context)
 {
     if (context->guard & NIGH_GUARD_THREADS)
@@ -50,7 +38,7 @@ void nigh_guard_leave(struct nigh_context *context)
         if (__builtin_expect(guarded_->guard == 0, 1)) {  \
             result_ = (call);                             \
         } else if (guarded_->guard & NIGH_GUARD_FORKED) { \
-            result_ = -ECHILD;                            \
+            result_ = nigh_refuse_child(guarded_);        \
         } else {                                          \
             nigh_guard_enter(guarded_);                   \
             result_ = (call);                             \
@@ -62,14 +50,14 @@ void nigh_guard_leave(struct nigh_context *context)
 static int entry_open(const struct nigh_open *options, struct nigh_context **out)
 {
     if (!options || !out)
-        return -EINVAL;
+        return nigh_refuse_missing("open");
     return nigh_context_open(options, out);
 }
 
 static int entry_close(struct nigh_context *context)
 {
     if (!context)
-        return -EINVAL;
+        return nigh_refuse_missing("close");
     if (context->guard & NIGH_GUARD_FORKED)
         return -ECHILD;
     return nigh_context_close(context);
@@ -78,7 +66,7 @@ static int entry_close(struct nigh_context *context)
 static int entry_address(struct nigh_context *context, struct nigh_address *out)
 {
     if (!context || !out)
-        return -EINVAL;
+        return nigh_refuse_missing("address");
     return GUARDED(context, (nigh_rendezvous_address(context->rendezvous, out), 0));
 }
 
@@ -86,14 +74,14 @@ static int entry_connect(struct nigh_context *context, const struct nigh_connect
                          struct nigh_endpoint **out)
 {
     if (!context || !to || !out)
-        return -EINVAL;
+        return nigh_refuse_missing("connect");
     return GUARDED(context, nigh_endpoint_connect(context, to, out));
 }
 
 static int entry_disconnect(struct nigh_endpoint *endpoint)
 {
     if (!endpoint)
-        return -EINVAL;
+        return nigh_refuse_missing("disconnect");
     return GUARDED(endpoint->context, nigh_endpoint_disconnect(endpoint));
 }
 
@@ -106,7 +94,7 @@ __attribute__((noinline)) int nigh_guarded_send(struct nigh_endpoint *endpoint, 
 static int entry_post_send(struct nigh_endpoint *endpoint, const struct nigh_send *send)
 {
     if (__builtin_expect(!endpoint || !send, 0))
-        return -EINVAL;
+        return nigh_refuse_missing("post_send");
     if (__builtin_expect(endpoint->context->guard != 0, 0))
         return nigh_guarded_send(endpoint, send);
     return nigh_send_post(endpoint, send);
@@ -122,7 +110,7 @@ static int entry_post_recv(struct nigh_context *context, struct nigh_endpoint *f
                            const struct nigh_recv *recv)
 {
     if (__builtin_expect(!context || !recv || (from && from->context != context), 0))
-        return -EINVAL;
+        return nigh_refuse_missing("post_recv");
     if (__builtin_expect(context->guard != 0, 0))
         return nigh_guarded_recv(context, from, recv);
     return nigh_recv_post(context, from, recv);
@@ -133,7 +121,7 @@ static int entry_probe(struct nigh_context *context, struct nigh_endpoint *from,
                        struct nigh_message **out)
 {
     if (!context || (from && from->context != context))
-        return -EINVAL;
+        return nigh_refuse_missing("probe");
     return GUARDED(context, nigh_probe(context, from, tag, ignore, tclass, found, out));
 }
 
@@ -141,64 +129,112 @@ static int entry_claim(struct nigh_context *context, struct nigh_message *messag
                        const struct nigh_recv *recv)
 {
     if (!context || !message || !recv)
-        return -EINVAL;
+        return nigh_refuse_missing("claim");
     return GUARDED(context, nigh_recv_claim(context, message, recv));
 }
 
 static int entry_cancel(struct nigh_context *context, uint64_t op_context)
 {
     if (!context)
-        return -EINVAL;
+        return nigh_refuse_missing("cancel");
     return GUARDED(context, nigh_cancel(context, op_context));
 }
 
 static int entry_post_put(struct nigh_endpoint *endpoint, const struct nigh_rma *rma)
 {
     if (!endpoint || !rma)
-        return -EINVAL;
+        return nigh_refuse_missing("post_put");
     return GUARDED(endpoint->context, nigh_rma_put(endpoint, rma));
 }
 
 static int entry_post_get(struct nigh_endpoint *endpoint, const struct nigh_rma *rma)
 {
     if (!endpoint || !rma)
-        return -EINVAL;
+        return nigh_refuse_missing("post_get");
     return GUARDED(endpoint->context, nigh_rma_get(endpoint, rma));
 }
 
 static int entry_post_atomic(struct nigh_endpoint *endpoint, const struct nigh_atomic *atomic)
 {
     if (!endpoint || !atomic)
-        return -EINVAL;
+        return nigh_refuse_missing("post_atomic");
     return GUARDED(endpoint->context, nigh_atomic_post(endpoint, atomic));
 }
 
 static int entry_post_lend(struct nigh_endpoint *endpoint, const struct nigh_lend *lend)
 {
     if (!endpoint || !lend)
-        return -EINVAL;
+        return nigh_refuse_missing("post_lend");
     return GUARDED(endpoint->context, nigh_lend_post(endpoint, lend));
 }
 
 static int entry_release(struct nigh_context *context, void *data)
 {
     if (!context)
-        return -EINVAL;
+        return nigh_refuse_missing("release");
     return GUARDED(context, nigh_lend_release(context, data));
+}
+
+static int heap_alloc(struct nigh_context *context, uint64_t bytes, void **out)
+{
+    if (!bytes)
+        return nigh_refuse(context, -EINVAL, "heap_alloc: 0 bytes: at least 1");
+    nigh_log_use(&context->log);
+    return nigh_heap_alloc(context->heap, bytes, out);
+}
+
+static int heap_free(struct nigh_context *context, void *memory)
+{
+    int rc = nigh_heap_free(context->heap, memory);
+
+    return rc == -EINVAL
+               ? nigh_refuse(context, rc,
+                             "heap_free: %p is not what heap_alloc() of this context gave, or is free",
+                             memory)
+               : rc;
 }
 
 static int entry_heap_alloc(struct nigh_context *context, uint64_t bytes, void **out)
 {
     if (!context || !out)
-        return -EINVAL;
-    return GUARDED(context, (nigh_log_use(&context->log), nigh_heap_alloc(context->heap, bytes, out)));
+        return nigh_refuse_missing("heap_alloc");
+    return GUARDED(context, heap_alloc(context, bytes, out));
 }
 
 static int entry_heap_free(struct nigh_context *context, void *memory)
 {
     if (!context)
-        return -EINVAL;
-    return GUARDED(context, nigh_heap_free(context->heap, memory));
+        return nigh_refuse_missing("heap_free");
+    return GUARDED(context, heap_free(context, memory));
+}
+
+static int check_register(struct nigh_context *context, const struct nigh_register *memory, uint64_t key)
+{
+    static const char call[] = "register_memory";
+    const uint32_t ways = NIGH_REMOTE_READ | NIGH_REMOTE_WRITE;
+    const uint32_t known = ways | NIGH_REGISTER_KEY | NIGH_REGISTER_EVENTS;
+    int rc = nigh_check_struct(context, call, memory, memory->size, sizeof(*memory));
+
+    if (rc)
+        return rc;
+    if (memory->reserved || (memory->context && !(memory->flags & NIGH_REGISTER_EVENTS)))
+        return nigh_refuse_reserved(context, call);
+    if (memory->flags & ~known)
+        return nigh_refuse_flags(context, call, memory->flags, known);
+    if (!(memory->flags & ways))
+        return nigh_refuse(context, -EINVAL,
+                           "%s: flags 0x%x say neither NIGH_REMOTE_READ nor NIGH_REMOTE_WRITE", call,
+                           memory->flags);
+    if (memory->flags & NIGH_REGISTER_KEY && !(key & NIGH_KEY_CHOSEN))
+        return nigh_refuse(context, -EINVAL,
+                           "%s: the key 0x%llx lacks NIGH_KEY_CHOSEN, which all keys of hosts have", call,
+                           (unsigned long long)key);
+    if (!memory->bytes)
+        return nigh_refuse(context, -EINVAL, "%s: 0 bytes: at least 1", call);
+    if (!memory->buffer)
+        return nigh_refuse(context, -EFAULT, "%s: the buffer of %llu bytes is NULL", call,
+                           (unsigned long long)memory->bytes);
+    return 0;
 }
 
 static int register_memory(struct nigh_context *context, const struct nigh_register *memory, uint64_t *key,
@@ -207,19 +243,20 @@ static int register_memory(struct nigh_context *context, const struct nigh_regis
     bool chosen = memory->flags & NIGH_REGISTER_KEY, tells = memory->flags & NIGH_REGISTER_EVENTS;
     struct nigh_region *region;
     uint64_t offset;
-    int rc;
+    int rc = check_register(context, memory, *key);
 
-    if (nigh_check_size(memory, memory->size, sizeof(*memory)) || memory->reserved ||
-        (memory->context && !tells) || !memory->bytes ||
-        !(memory->flags & (NIGH_REMOTE_READ | NIGH_REMOTE_WRITE)) ||
-        memory->flags & ~(NIGH_REMOTE_READ | NIGH_REMOTE_WRITE | NIGH_REGISTER_KEY | NIGH_REGISTER_EVENTS) ||
-        (chosen && !(*key & NIGH_KEY_CHOSEN)))
-        return -EINVAL;
-    if (!memory->buffer)
-        return -EFAULT;
+    if (rc)
+        return rc;
     nigh_log_use(&context->log);
     rc = nigh_region_add(&context->regions, memory->buffer, memory->bytes, memory->flags, chosen ? *key : 0,
                          &region);
+    if (rc == -EEXIST)
+        return nigh_refuse(context, rc,
+                           "register_memory: the key 0x%llx is registered: deregister() it first",
+                           (unsigned long long)*key);
+    if (rc == -ENOSPC)
+        return nigh_refuse(context, rc, "register_memory: %u regions are registered, and no more can be",
+                           NIGH_KEY_SLOTS);
     if (rc)
         return rc;
     region->context = memory->context;
@@ -237,6 +274,9 @@ static int deregister(struct nigh_context *context, struct nigh_region *region)
 {
     int rc = nigh_region_check(&context->regions, region);
 
+    if (rc == -EINVAL)
+        return nigh_refuse(context, rc, "deregister: nothing is registered as %p, or no longer",
+                           (void *)region);
     if (rc)
         return rc;
     nigh_shown_remove(&context->arena, region);
@@ -248,14 +288,14 @@ static int entry_register(struct nigh_context *context, const struct nigh_regist
                           struct nigh_region **out)
 {
     if (!context || !memory || !key || !out)
-        return -EINVAL;
+        return nigh_refuse_missing("register_memory");
     return GUARDED(context, register_memory(context, memory, key, out));
 }
 
 static int entry_deregister(struct nigh_context *context, struct nigh_region *region)
 {
     if (!context || !region)
-        return -EINVAL;
+        return nigh_refuse_missing("deregister");
     return GUARDED(context, deregister(context, region));
 }
 
@@ -275,22 +315,24 @@ static int poll_completions(struct nigh_context *context, struct nigh_completion
 
 static int entry_poll(struct nigh_context *context, struct nigh_completion *out, uint32_t count)
 {
-    if (__builtin_expect(!context || (!out && count) || count > INT32_MAX, 0))
-        return -EINVAL;
+    if (__builtin_expect(!context || (!out && count), 0))
+        return nigh_refuse_missing("poll_completions");
+    if (__builtin_expect(count > INT32_MAX, 0))
+        return nigh_refuse(context, -EINVAL, "poll_completions: room for %u: at most %d", count, INT32_MAX);
     return GUARDED(context, poll_completions(context, out, count));
 }
 
 static int entry_wait(struct nigh_context *context, uint64_t timeout_ns)
 {
     if (!context)
-        return -EINVAL;
+        return nigh_refuse_missing("wait");
     return GUARDED(context, nigh_wait(context, timeout_ns));
 }
 
 static int entry_wait_fd(struct nigh_context *context, int *fd)
 {
     if (!context || !fd)
-        return -EINVAL;
+        return nigh_refuse_missing("wait_fd");
     return GUARDED(context, nigh_wait_fd(context, fd));
 }
 
@@ -298,7 +340,7 @@ static int entry_query(struct nigh_context *context, struct nigh_endpoint *endpo
                        uint64_t *bytes)
 {
     if (!out || !bytes || (endpoint && endpoint->context != context))
-        return -EINVAL;
+        return nigh_refuse_missing("query");
     if (!context)
         return nigh_query(NULL, NULL, what, out, bytes);
     return GUARDED(context, nigh_query(context, endpoint, what, out, bytes));
@@ -314,21 +356,21 @@ static int check_address(struct nigh_context *context, const struct nigh_address
 static int entry_check_address(struct nigh_context *context, const struct nigh_address *address)
 {
     if (!context || !address)
-        return -EINVAL;
+        return nigh_refuse_missing("check_address");
     return GUARDED(context, check_address(context, address));
 }
 
 static int entry_note(struct nigh_context *context, const struct nigh_note *note)
 {
     if (!context || !note)
-        return -EINVAL;
+        return nigh_refuse_missing("note");
     return GUARDED(context, nigh_note_set(context, note));
 }
 
 static int entry_nudge(struct nigh_endpoint *endpoint, uint64_t *number)
 {
     if (!endpoint || !number)
-        return -EINVAL;
+        return nigh_refuse_missing("nudge");
     return GUARDED(endpoint->context, nigh_endpoint_nudge(endpoint, number));
 }
 

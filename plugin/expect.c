@@ -16,7 +16,7 @@ static __attribute__((noinline)) int expect_generally(struct nigh_endpoint *endp
         .context = context,
         .tclass = NIGH_SHAPE_TCLASS(shape),
     };
-    int rc = endpoint ? nigh_guarded_recv(endpoint->context, endpoint, &recv) : -EINVAL;
+    int rc = endpoint ? nigh_guarded_recv(endpoint->context, endpoint, &recv) : nigh_refuse_missing("expect");
 
     return rc && refused ? refused(endpoint, buffer, shape, tag, context, rc) : rc;
 }

@@ -21,7 +21,7 @@ static __attribute__((noinline)) int inject_generally(struct nigh_endpoint *endp
         .tag = tag,
         .tclass = NIGH_SHAPE_TCLASS(shape),
     };
-    int rc = endpoint ? nigh_guarded_send(endpoint, &send) : -EINVAL;
+    int rc = endpoint ? nigh_guarded_send(endpoint, &send) : nigh_refuse_missing("inject");
 
     return rc && refused ? refused(endpoint, buffer, shape, tag, context, rc) : rc;
 }

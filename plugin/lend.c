@@ -7,9 +7,26 @@
 
 static bool is_sound(const struct nigh_lend *lend)
 {
-    return (lend->size == sizeof(*lend) || !nigh_check_size(lend, lend->size, sizeof(*lend))) &&
-           !lend->reserved0 && !lend->reserved && !(lend->flags & ~NIGH_SILENT) &&
-           lend->tclass < NIGH_TCLASSES;
+    return lend->size >= sizeof(*lend) && !lend->reserved0 && !lend->reserved &&
+           !(lend->flags & ~NIGH_SILENT) && lend->tclass < NIGH_TCLASSES;
+}
+
+/* What is_sound() found, or that the memory is not of the heap. */
+static __attribute__((cold, noinline)) int refuse(struct nigh_context *context, const struct nigh_lend *lend)
+{
+    int rc = nigh_check_struct(context, "post_lend", lend, lend->size, sizeof(*lend));
+
+    if (rc)
+        return rc;
+    if (lend->reserved0 || lend->reserved)
+        return nigh_refuse_reserved(context, "post_lend");
+    if (lend->flags & ~NIGH_SILENT)
+        return nigh_refuse_flags(context, "post_lend", lend->flags, NIGH_SILENT);
+    if (lend->tclass >= NIGH_TCLASSES)
+        return nigh_refuse_tclass(context, "post_lend", lend->tclass);
+    return nigh_refuse(context, -EINVAL,
+                       "post_lend: the %llu bytes at %p are not inside of one block from heap_alloc()",
+                       (unsigned long long)lend->bytes, lend->buffer);
 }
 
 /*
@@ -50,8 +67,11 @@ int nigh_lend_post(struct nigh_endpoint *endpoint, const struct nigh_lend *lend)
     uint32_t id;
     int rc;
 
-    if (!is_sound(lend) || nigh_heap_find_and_hold(context->heap, lend->buffer, lend->bytes, &offset))
+    if (__builtin_expect(lend->size != sizeof(*lend), 0) &&
+        nigh_check_struct(context, "post_lend", lend, lend->size, sizeof(*lend)))
         return -EINVAL;
+    if (!is_sound(lend) || nigh_heap_find_and_hold(context->heap, lend->buffer, lend->bytes, &offset))
+        return refuse(context, lend);
     rc = nigh_send_check(endpoint);
     op = rc ? NULL : nigh_send_claim(context);
     if (!op) {
@@ -83,7 +103,7 @@ int nigh_lend_release(struct nigh_context *context, void *data)
     int rc = nigh_lents_take(&context->lents, data, &lent);
 
     if (rc)
-        return rc;
+        return nigh_refuse(context, rc, "release: nothing is held at %p, or it has been given back", data);
     if (lent.id == NIGH_NO_ID) {
         free(data);
     } else {

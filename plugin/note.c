@@ -9,10 +9,15 @@
 
 int nigh_note_set(struct nigh_context *context, const struct nigh_note *note)
 {
-    if (nigh_check_size(note, NIGH_FIELD(note->size), sizeof(*note)) || note->reserved[0] ||
-        note->reserved[1] || note->reserved[2] || note->state < NIGH_NOTE_RUNNING ||
-        note->state > NIGH_NOTE_LEFT)
-        return -EINVAL;
+    int rc = nigh_check_struct(context, "note", note, NIGH_FIELD(note->size), sizeof(*note));
+
+    if (rc)
+        return rc;
+    if (note->reserved[0] || note->reserved[1] || note->reserved[2])
+        return nigh_refuse_reserved(context, "note");
+    if (note->state < NIGH_NOTE_RUNNING || note->state > NIGH_NOTE_LEFT)
+        return nigh_refuse(context, -EINVAL, "note: state %u: %u to %u", note->state, NIGH_NOTE_RUNNING,
+                           NIGH_NOTE_LEFT);
     nigh_note_write(nigh_arena_note(&context->arena), note);
     context->blocked = note->state == NIGH_NOTE_BLOCKED;
     context->probing =

@@ -276,12 +276,15 @@ int nigh_config_read(const struct nigh_open *options, const struct nigh_environm
     struct reader reader = {.environment = environment ? environment : &process};
     struct nigh_config config = {0};
 
-    if (nigh_check_size(options, options->size, sizeof(*options)) ||
-        options->flags & ~(NIGH_OPEN_THREADS | NIGH_OPEN_WAIT_FD | NIGH_OPEN_HUGE | NIGH_OPEN_DETECT))
+    const uint32_t known = NIGH_OPEN_THREADS | NIGH_OPEN_WAIT_FD | NIGH_OPEN_HUGE | NIGH_OPEN_DETECT;
+
+    if (nigh_check_struct(NULL, "open", options, options->size, sizeof(*options)))
         return -EINVAL;
+    if (options->flags & ~known)
+        return nigh_refuse_flags(NULL, "open", options->flags, known);
     for (unsigned i = 0; i < sizeof(options->reserved) / sizeof(options->reserved[0]); i++)
         if (options->reserved[i])
-            return -EINVAL;
+            return nigh_refuse_reserved(NULL, "open");
     read_place(&reader, options, &config);
     if (!reader.error)
         read_tune(&reader, &config);

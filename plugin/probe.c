@@ -28,8 +28,10 @@ int nigh_probe(struct nigh_context *context, struct nigh_endpoint *from, uint64_
     struct nigh_message *message;
     int rc;
 
-    if (!found || tclass >= NIGH_TCLASSES)
-        return -EINVAL;
+    if (!found)
+        return nigh_refuse_missing("probe");
+    if (tclass >= NIGH_TCLASSES)
+        return nigh_refuse_tclass(context, "probe", tclass);
     context->looks_for = true; /* what lies in a ring is not found */
     nigh_progress(context);
     context->looks_for = false;
@@ -74,10 +76,12 @@ int nigh_recv_claim(struct nigh_context *context, struct nigh_message *message, 
     while (*link && *link != message)
         link = &(*link)->next;
     if (!*link)
-        return -EINVAL;
-    rc = nigh_recv_check(recv);
+        return nigh_refuse(context, -EINVAL,
+                           "claim: no probe() has claimed the message %p, or it has been received",
+                           (void *)message);
+    rc = nigh_recv_check(context, "claim", recv);
     if (!rc && recv->flags & NIGH_MULTI)
-        rc = -EINVAL;
+        rc = nigh_refuse(context, -EINVAL, "claim: not with NIGH_MULTI");
     if (!rc)
         rc = nigh_recv_create(context, message->endpoint, recv, &op);
     if (rc)

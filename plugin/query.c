@@ -176,22 +176,28 @@ static int query_note(const struct nigh_context *context, const struct nigh_endp
     return rc ? rc : nigh_query_answer(&note, sizeof(note), out, bytes);
 }
 
+static int refuse(struct nigh_context *context, uint32_t what)
+{
+    return nigh_refuse(context, -EINVAL, "query: kind %u: 1 to %u are there, and %u and %u need an endpoint",
+                       what, NIGH_QUERY_POSTED, NIGH_QUERY_ENDPOINT, NIGH_QUERY_PATHS);
+}
+
 int nigh_query(struct nigh_context *context, struct nigh_endpoint *endpoint, uint32_t what, void *out,
                uint64_t *bytes)
 {
     if (what == NIGH_QUERY_MACHINE)
         return query_machine(out, bytes);
     if (!context)
-        return -EINVAL;
+        return nigh_refuse_missing("query");
     switch (what) {
     case NIGH_QUERY_CONTEXT:
         return query_context(context, out, bytes);
     case NIGH_QUERY_STATS:
         return query_stats(context, out, bytes);
     case NIGH_QUERY_ENDPOINT:
-        return endpoint ? query_endpoint(endpoint, out, bytes) : -EINVAL;
+        return endpoint ? query_endpoint(endpoint, out, bytes) : refuse(context, what);
     case NIGH_QUERY_PATHS:
-        return endpoint ? query_paths(endpoint, out, bytes) : -EINVAL;
+        return endpoint ? query_paths(endpoint, out, bytes) : refuse(context, what);
     case NIGH_QUERY_NOTE:
         return query_note(context, endpoint, out, bytes);
     case NIGH_QUERY_UNEXPECTED:
@@ -199,6 +205,6 @@ int nigh_query(struct nigh_context *context, struct nigh_endpoint *endpoint, uin
     case NIGH_QUERY_POSTED:
         return nigh_query_posted(context, endpoint, out, bytes);
     default:
-        return -EINVAL;
+        return refuse(context, what);
     }
 }

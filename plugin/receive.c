@@ -17,16 +17,23 @@ void nigh_recv_cancel(struct nigh_context *context, struct nigh_recv_op *op, int
     nigh_recv_end(context, op, status, endpoint);
 }
 
-int nigh_recv_check(const struct nigh_recv *recv)
+int nigh_recv_check(struct nigh_context *context, const char *call, const struct nigh_recv *recv)
 {
-    if (nigh_check_size(recv, recv->size, sizeof(*recv)) || recv->flags & ~(NIGH_MULTI | NIGH_IN_PLACE))
-        return -EINVAL;
-    if (recv->tclass >= NIGH_TCLASSES || recv->flags == (NIGH_MULTI | NIGH_IN_PLACE))
-        return -EINVAL;
+    int rc = nigh_check_struct(context, call, recv, recv->size, sizeof(*recv));
+
+    if (rc)
+        return rc;
+    if (recv->flags & ~(NIGH_MULTI | NIGH_IN_PLACE))
+        return nigh_refuse_flags(context, call, recv->flags, NIGH_MULTI | NIGH_IN_PLACE);
+    if (recv->flags == (NIGH_MULTI | NIGH_IN_PLACE))
+        return nigh_refuse(context, -EINVAL, "%s: NIGH_MULTI and NIGH_IN_PLACE exclude each other", call);
+    if (recv->tclass >= NIGH_TCLASSES)
+        return nigh_refuse_tclass(context, call, recv->tclass);
     if (recv->flags & NIGH_MULTI && (!recv->min_free || recv->min_free > recv->bytes))
-        return -EINVAL;
+        return nigh_refuse(context, -EINVAL, "%s: min_free is %u: 1 to the %llu bytes of the buffer", call,
+                           recv->min_free, (unsigned long long)recv->bytes);
     if (!(recv->flags & NIGH_IN_PLACE) && recv->bytes && !recv->buffer)
-        return -EFAULT;
+        return nigh_refuse_null(context, call, recv->bytes);
     return 0;
 }
 
@@ -94,7 +101,7 @@ static __attribute__((noinline)) int post_general(struct nigh_context *context, 
 {
     struct nigh_message *message = NULL;
     struct nigh_recv_op *op;
-    int rc = nigh_recv_check(recv);
+    int rc = nigh_recv_check(context, "post_recv", recv);
 
     if (rc)
         return rc;

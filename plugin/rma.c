@@ -9,12 +9,20 @@
 #include <errno.h>
 #include <stdlib.h>
 
-static int check(const struct nigh_endpoint *endpoint, const struct nigh_rma *rma, uint32_t flags)
+static int check(const struct nigh_endpoint *endpoint, const char *call, const struct nigh_rma *rma,
+                 uint32_t flags)
 {
-    if (nigh_check_size(rma, rma->size, sizeof(*rma)) || rma->reserved || rma->flags & ~flags)
-        return -EINVAL;
+    struct nigh_context *context = endpoint->context;
+    int rc = nigh_check_struct(context, call, rma, rma->size, sizeof(*rma));
+
+    if (rc)
+        return rc;
+    if (rma->reserved)
+        return nigh_refuse_reserved(context, call);
+    if (rma->flags & ~flags)
+        return nigh_refuse_flags(context, call, rma->flags, flags);
     if (rma->bytes && !rma->buffer)
-        return -EFAULT;
+        return nigh_refuse_null(context, call, rma->bytes);
     return nigh_send_check(endpoint);
 }
 
@@ -39,7 +47,7 @@ static int op_create(struct nigh_endpoint *endpoint, const struct nigh_rma *rma,
 int nigh_rma_put(struct nigh_endpoint *endpoint, const struct nigh_rma *rma)
 {
     struct nigh_send_op *op;
-    int rc = check(endpoint, rma, NIGH_SILENT | NIGH_NOTIFY);
+    int rc = check(endpoint, "post_put", rma, NIGH_SILENT | NIGH_NOTIFY);
 
     if (!rc)
         rc = op_create(endpoint, rma, NIGH_SEND_PUT, NIGH_OP_PUT, &op);
@@ -73,7 +81,7 @@ int nigh_rma_get(struct nigh_endpoint *endpoint, const struct nigh_rma *rma)
 {
     struct nigh_send_op *op;
     uint64_t where;
-    int rc = check(endpoint, rma, NIGH_SILENT);
+    int rc = check(endpoint, "post_get", rma, NIGH_SILENT);
 
     if (!rc)
         rc = op_create(endpoint, rma, NIGH_SEND_GET, NIGH_OP_GET, &op);

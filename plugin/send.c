@@ -202,16 +202,31 @@ int nigh_send_check(const struct nigh_endpoint *endpoint)
     return !rc && endpoint->queue.count >= QUEUED_MAX ? -EAGAIN : rc;
 }
 
-static int check(const struct nigh_endpoint *endpoint, const struct nigh_send *send)
+static __attribute__((cold, noinline)) int refuse_inject(struct nigh_endpoint *endpoint,
+                                                         const struct nigh_send *send)
 {
-    if (nigh_check_size(send, send->size, sizeof(*send)) || send->reserved0)
-        return -EINVAL;
-    if (send->flags & ~(NIGH_SYNC | NIGH_INJECT | NIGH_SILENT) || send->tclass >= NIGH_TCLASSES)
-        return -EINVAL;
+    return nigh_refuse(endpoint->context, -EMSGSIZE, "post_send: NIGH_INJECT of %llu bytes: at most %u",
+                       (unsigned long long)send->bytes, NIGH_INJECT_BYTES);
+}
+
+static int check(struct nigh_endpoint *endpoint, const struct nigh_send *send)
+{
+    const uint32_t known = NIGH_SYNC | NIGH_INJECT | NIGH_SILENT;
+    struct nigh_context *context = endpoint->context;
+    int rc = nigh_check_struct(context, "post_send", send, send->size, sizeof(*send));
+
+    if (rc)
+        return rc;
+    if (send->reserved0)
+        return nigh_refuse_reserved(context, "post_send");
+    if (send->flags & ~known)
+        return nigh_refuse_flags(context, "post_send", send->flags, known);
+    if (send->tclass >= NIGH_TCLASSES)
+        return nigh_refuse_tclass(context, "post_send", send->tclass);
     if (send->bytes && !send->buffer)
-        return -EFAULT;
+        return nigh_refuse_null(context, "post_send", send->bytes);
     if (send->flags & NIGH_INJECT && send->bytes > NIGH_INJECT_BYTES)
-        return -EMSGSIZE;
+        return refuse_inject(endpoint, send);
     return nigh_send_check(endpoint);
 }
 
@@ -381,7 +396,7 @@ static int post_large(struct nigh_endpoint *endpoint, const struct nigh_send *se
 static __attribute__((noinline)) int post_longer(struct nigh_endpoint *endpoint, const struct nigh_send *send)
 {
     if (__builtin_expect(send->flags & NIGH_INJECT && send->bytes > NIGH_INJECT_BYTES, 0))
-        return -EMSGSIZE;
+        return refuse_inject(endpoint, send);
     return send->bytes > endpoint->context->config.body_bytes ? post_large(endpoint, send)
                                                               : post_body(endpoint, send);
 }

@@ -146,7 +146,9 @@ int nigh_wait_fd(struct nigh_context *context, int *fd)
     uint64_t drained;
 
     if (context->bell.eventfd < 0)
-        return -ENOTSUP;
+        return nigh_refuse(
+            context, -ENOTSUP,
+            "wait_fd: there is no descriptor: open with NIGH_OPEN_WAIT_FD (or NIGH_WAIT_FD=1)");
     context->fd_armed = context->nudged = false;
     show(context);
     if (ready(context))

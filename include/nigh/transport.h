@@ -26,7 +26,9 @@
  *             on top of them any slot returns -EINVAL for a NULL handle or output, for an endpoint of another
  *             context, and for a struct whose `size` is too small or whose reserved bytes are not zero; and
  *             -ECHILD in a process that was forked from the one that opened the context. A context that was
- *             closed and an endpoint that was disconnected are dead pointers, as after free().
+ *             closed and an endpoint that was disconnected are dead pointers, as after free(). What only a mistake
+ *             of the host's can bring (-EINVAL, -EFAULT, -ERANGE, too many bytes, an address that is none) is also told to
+ *             the log, with the value and what it may be: the first 64 of a context.
  * Threads     By default a context belongs to one thread at a time: no two slots may run on it at once;
  *             different contexts are independent. With NIGH_OPEN_THREADS (or NIGH_THREADS=multiple) every slot
  *             may be called by any thread at any time. wait() then lets other threads in while it sleeps.
