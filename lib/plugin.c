@@ -68,7 +68,11 @@ int nigh_plugin_load(struct nigh_call call, const struct nigh_config *config)
         return nigh_fail(call, -EPROTO, "the plugin has no symbol %s: it is something else", NIGH_SYMBOL);
     ops = entry(NIGH_ABI);
     if (!ops)
-        return nigh_fail(call, -EPROTO, "the plugin is of another major version than %u", NIGH_ABI_MAJOR);
+        return nigh_fail(
+            call, -EPROTO,
+            "the plugin refuses ABI %u.%u, which this library was built for: load the nigh.so of its "
+            "own release (NIGH_PLUGIN)",
+            NIGH_ABI_MAJOR, NIGH_ABI_MINOR);
     if (!NIGH_HAS(ops, expect)) /* the last of those that it uses, so all */
         return nigh_fail(call, -EPROTO, "the plugin \"%s\" %s lacks slots that this library needs", ops->name,
                          ops->version);

@@ -197,10 +197,16 @@ int nigh_fi_getinfo(uint32_t version, const char *node, const char *service, uin
                     const struct fi_info *hints, struct fi_info **out)
 {
     struct fi_info *info;
+    const char *told;
     int rc;
 
     if (!nigh_fi_plugin())
         return -FI_ENODATA;
+    if (!nigh_fi_job_told(&told)) {
+        nigh_fi_log(NIGH_FI_WARN,
+                    "NIGH_REMOTE_COMM=\"%s\" is not valid: expected 0 or 1; nigh is not offered", told);
+        return -FI_EINVAL;
+    }
     info = nigh_fi_info_full();
     if (!info)
         return -FI_ENOMEM;

@@ -48,6 +48,12 @@ void nigh_fi_job_find(struct nigh_fi_job *out)
     }
 }
 
+bool nigh_fi_job_told(const char **told)
+{
+    *told = getenv("NIGH_REMOTE_COMM");
+    return !*told || !**told || strcmp(*told, "0") == 0 || strcmp(*told, "1") == 0;
+}
+
 bool nigh_fi_job_is_local(const struct nigh_fi_job *job, const char **why)
 {
     const char *told = getenv("NIGH_REMOTE_COMM");

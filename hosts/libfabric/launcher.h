@@ -14,8 +14,11 @@ struct nigh_fi_job {
 
 void nigh_fi_job_find(struct nigh_fi_job *out);
 
+/* Whether NIGH_REMOTE_COMM, if it is set, says anything; *told becomes its value. */
+bool nigh_fi_job_told(const char **told);
+
 /* May this process promise to reach every process of its job? Only where the whole job is on this machine, or
- * NIGH_REMOTE_COMM=1 says so (=0: never). *why becomes a reason for people. */
+ * NIGH_REMOTE_COMM=1 says so (0: never). *why becomes a reason for people. */
 bool nigh_fi_job_is_local(const struct nigh_fi_job *job, const char **why);
 
 #endif

@@ -48,7 +48,10 @@ static void load(void)
     if (loaded && !NIGH_HAS(loaded, query))
         loaded = NULL;
     if (!loaded)
-        nigh_fi_log(NIGH_FI_WARN, "%s is of another version than this provider was built for", name);
+        nigh_fi_log(NIGH_FI_WARN,
+                    "%s refuses ABI %u.%u, or lacks slots of it: this provider needs the nigh.so of its own "
+                    "release; set NIGH_PLUGIN",
+                    name, NIGH_ABI_MAJOR, NIGH_ABI_MINOR);
 }
 
 const struct nigh_ops *nigh_fi_plugin(void)

@@ -27,6 +27,7 @@ static int calls(const struct handles *handles)
     struct nigh_atomic atomic = {.size = sizeof(atomic), .op = NIGH_READ, .type = NIGH_U8, .count = 1};
     struct nigh_lend lend = {.size = sizeof(lend), .buffer = handles->heap, .bytes = 1};
     struct nigh_register memory = {.size = sizeof(memory), .flags = 1, .buffer = &lend, .bytes = 8};
+    struct nigh_note note = {.size = sizeof(note), .state = NIGH_NOTE_RUNNING};
     struct nigh_query_context facts;
     struct nigh_completion done;
     struct nigh_address address;
@@ -55,6 +56,11 @@ static int calls(const struct handles *handles)
         nigh->wait(context, 0),
         nigh->wait_fd(context, &fd),
         nigh->query(context, NULL, NIGH_QUERY_CONTEXT, &facts, &bytes),
+        nigh->check_address(context, &address),
+        nigh->note(context, &note),
+        nigh->nudge(peer, &key),
+        nigh->inject(peer, &done, NIGH_SHAPE(8, 0), 0, 0, NULL),
+        nigh->expect(peer, &done, NIGH_SHAPE(8, 0), 0, 0, NULL),
         nigh->disconnect(peer),
         nigh->close(context),
     };

@@ -12,9 +12,11 @@
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -309,12 +311,52 @@ static void test_calls_that_are_refused(void **state)
         fault_apart(refused_at_open, &calls[i]);
 }
 
+/* ---- no /proc, no /sys ---------------------------------------------------------------------------------------------- */
+
+struct hidden {
+    const char *folder, *said; /* NULL: nothing is missed enough to be told */
+};
+
+/* In a mount namespace of its own, which goes with the process. */
+static int without(void *data)
+{
+    const struct hidden *hidden = data;
+    struct fault_held before = fault_held();
+    struct nigh_query_machine facts = {.size = sizeof(facts)};
+    uint64_t bytes = sizeof(facts);
+    struct fault_pair pair;
+
+    if (unshare(CLONE_NEWNS) || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
+        mount("none", hidden->folder, "tmpfs", 0, NULL))
+        fault_skip("%s cannot be hidden here: %s", hidden->folder, strerror(errno));
+    fault_pair_open(&pair);
+    fault_pair_talk(&pair);
+    WANT_INT(fault_ops()->query(pair.context[0], NULL, NIGH_QUERY_MACHINE, &facts, &bytes), 0);
+    WANT(facts.cpus > 0);
+    if (hidden->said)
+        WANT_SAID(hidden->said);
+    else
+        WANT_INT(fault_lines(), 0);
+    fault_pair_close(&pair);
+    WANT_HELD(before);
+    return 0;
+}
+
+static void test_folders_that_are_hidden(void **state)
+{
+    static struct hidden folders[] = {{"/proc", "mount /proc"}, {"/sys", NULL}};
+
+    (void)state;
+    for (unsigned i = 0; i < 2; i++)
+        fault_apart(without, &folders[i]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_reading_is_refused),       cmocka_unit_test(test_reading_oneself_is_refused),
         cmocka_unit_test(test_reading_is_refused_later), cmocka_unit_test(test_reading_is_refused_to_one),
-        cmocka_unit_test(test_calls_that_are_refused),
+        cmocka_unit_test(test_calls_that_are_refused),   cmocka_unit_test(test_folders_that_are_hidden),
     };
 
     unsetenv("NIGH_PATH");

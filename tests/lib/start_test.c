@@ -107,6 +107,7 @@ static void test_older_plugin(void **state)
     clear();
     snprintf(file, sizeof(file), "%s/tests/support/.libs/scarceplugin.so", folder ? folder : ".");
     config.plugin = file;
+    refused(&config, -EPROTO, "refuses ABI 1.");
     assert_non_null(real);
     setenv("NIGH_REAL_PLUGIN", real, 1);
     setenv("NIGH_SCARCE_SLOTS", "1", 1);
