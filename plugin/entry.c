@@ -303,6 +303,8 @@ static int poll_completions(struct nigh_context *context, struct nigh_completion
 {
     struct nigh_cq *cq = &context->cq;
 
+    if (__builtin_expect(count > INT32_MAX, 0))
+        return nigh_refuse(context, -EINVAL, "poll_completions: room for %u: at most %d", count, INT32_MAX);
     if (__builtin_expect(nigh_cq_count(cq) == 0, 1)) {
         nigh_cq_direct(cq, out, count);
         nigh_progress(context);
@@ -317,8 +319,6 @@ static int entry_poll(struct nigh_context *context, struct nigh_completion *out,
 {
     if (__builtin_expect(!context || (!out && count), 0))
         return nigh_refuse_missing("poll_completions");
-    if (__builtin_expect(count > INT32_MAX, 0))
-        return nigh_refuse(context, -EINVAL, "poll_completions: room for %u: at most %d", count, INT32_MAX);
     return GUARDED(context, poll_completions(context, out, count));
 }
 
