@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* hosts/libfabric/idle.c - see idle.h. */
 #include "hosts/libfabric/idle.h"
+#include "hosts/libfabric/pollers.h"
 #include "hosts/libfabric/provider.h"
 
 #include <sched.h>
@@ -71,7 +72,7 @@ bool nigh_fi_idle_wait(struct nigh_fi_idle *idle, const struct nigh_fi_ep *ep)
     idle->empty++;
     /* counted on through what comes: right behind each message it would be asked most often when it matters most */
     if (idle->ask_in-- == 0) {
-        idle->crowded = ask(ep);
+        idle->crowded = ask(ep) || nigh_fi_pollers_crowd();
         idle->ask_in = ASK_EVERY;
     }
     if (idle->crowded) {
