@@ -167,7 +167,7 @@ void fault_want_held(const char *file, int line, struct fault_held before)
     struct fault_held now = fault_held();
 
     /* A thread that was joined stands in the list a moment longer. */
-    for (int i = 0; i < 200 && now.threads != before.threads; i++) {
+    for (int i = 0; i < 60000 && now.threads != before.threads; i++) {
         usleep(1000);
         now = fault_held();
     }

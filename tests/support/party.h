@@ -49,7 +49,7 @@ void party_forget(struct party *party, struct peer *peer);
 /* Polls all parties until done(data), or a multiple of `ms`, which a quiet machine needs at most, has passed. Returns whether it was done. */
 bool party_until(struct party *const *parties, unsigned count, unsigned ms, bool (*done)(void *data),
                  void *data);
-/* Polls them for `ms`, whatever happens. */
+/* Polls them for `ms` in which this process has a CPU, whatever happens, and until nothing is left to do. */
 void party_for(struct party *const *parties, unsigned count, unsigned ms);
 
 #endif

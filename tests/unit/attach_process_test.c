@@ -114,6 +114,13 @@ static bool is_settled(void *data)
     return peer->attached || peer->failures > 0;
 }
 
+static bool is_told(void *data)
+{
+    const struct peer *peer = data;
+
+    return peer->attaches + peer->failures > 0;
+}
+
 static bool has_died(void *data)
 {
     return ((struct peer *)data)->deaths > 0;
@@ -353,7 +360,9 @@ static void listener_dies_before_it_answers(void **state)
     assert_int_equal(any->pid, child);
     known = party_dial(&here, 1, any->who.incarnation);
     kill_child();
-    party_for(us, 1, 100);
+    assert_true(party_until(us, 1, 2000, has_died, any));
+    assert_true(party_until(us, 1, 2000, is_told, known));
+    party_for(us, 1, 50);
     assert_int_equal(any->deaths, 1);
     assert_int_equal(known->attaches + known->failures, 1);
 }

@@ -390,7 +390,7 @@ static void test_credit_lie_before_sleep(void **state)
     nigh_store_release(&foe.pair->consumed, UINT64_MAX, CREDIT_RETURN);
     begun = hosted_stats(&victim).rescues;
     while (!hosted_find(&victim, NIGH_OP_SEND, 40)) {
-        assert_int_equal(hosted_ops->wait(victim.context, UINT64_C(20000000)), 0);
+        assert_int_equal(hosted_ops->wait(victim.context, UINT64_C(60000000000)), 0);
         hosted_poll(&victim);
     }
     assert_int_equal(hosted_find(&victim, NIGH_OP_SEND, 40)->status, -EPROTO);

@@ -45,7 +45,7 @@ static int begin(void **state)
         _exit(1);
     }
     knock = (struct pollfd){.fd = listener.fd, .events = POLLIN};
-    assert_int_equal(poll(&knock, 1, 5000), 1);
+    assert_int_equal(poll(&knock, 1, 60000), 1);
     to_child = accept4(listener.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     assert_true(to_child >= 0);
     return 0;
@@ -91,7 +91,7 @@ static void expect_end(int pidfd)
     assert_int_equal(kill(child, SIGSTOP), 0);
     assert_int_equal(poll(&look, 1, 20), 0); /* stopped is not dead */
     assert_int_equal(kill(child, SIGKILL), 0);
-    assert_int_equal(poll(&look, 1, 2000), 1);
+    assert_int_equal(poll(&look, 1, 60000), 1);
     assert_int_equal(fcntl(pidfd, F_GETFD), FD_CLOEXEC);
     close(pidfd);
 }
