@@ -2,6 +2,7 @@
 /* lib/lend.c - shared heap memory, and messages that nobody copies. */
 #include "lib/error.h"
 #include "lib/held.h"
+#include "lib/plugin.h"
 #include "lib/post.h"
 #include "lib/wait.h"
 
@@ -36,7 +37,7 @@ NIGH_PUBLIC int nigh_free_mem(void *memory)
 
     if (rc)
         return rc;
-    rc = memory ? nigh_core.ops->heap_free(nigh_core.context, memory) : -EINVAL;
+    rc = memory ? NIGH_EXPLAINED(nigh_core.ops->heap_free(nigh_core.context, memory)) : -EINVAL;
     if (rc == -EBUSY)
         nigh_fail(call, rc, "%p is lent or being sent: wait for these requests first", memory);
     else if (rc)
@@ -136,7 +137,7 @@ NIGH_PUBLIC int nigh_release(const void *data)
 
     if (rc)
         return rc;
-    rc = data ? nigh_core.ops->release(nigh_core.context, (void *)(uintptr_t)data) : -EINVAL;
+    rc = data ? NIGH_EXPLAINED(nigh_core.ops->release(nigh_core.context, (void *)(uintptr_t)data)) : -EINVAL;
     if (rc)
         nigh_fail(call, rc,
                   "no message received in place lies at %p: it was released before, or never was one", data);

@@ -123,13 +123,15 @@ static int open_context(struct nigh_open *options)
     return nigh_core.ops->open(options, &nigh_core.context);
 }
 
+__thread bool nigh_plugin_hushed;
+
 static void log_line(void *data, int level, const char *text)
 {
     char line[1100];
     int bytes = snprintf(line, sizeof(line), "nigh: %s\n", text);
 
-    (void)data;
-    (void)level;
+    if (nigh_plugin_hushed)
+        return;
     if (nigh_core.context == NULL)
         keep_line(data, level, text);
     else if (write(STDERR_FILENO, line, (size_t)bytes) < 0)

@@ -6,6 +6,7 @@
 #include "lib/error.h"
 #include "lib/line.h"
 #include "lib/peer.h"
+#include "lib/plugin.h"
 #include "lib/thread.h"
 #include "lib/young.h"
 
@@ -104,7 +105,7 @@ static int lend_it(struct nigh_endpoint *endpoint, struct nigh_operation *operat
         .tclass = NIGH_CLASS_USER,
     };
 
-    return nigh_core.ops->post_lend(endpoint, &lend);
+    return NIGH_EXPLAINED(nigh_core.ops->post_lend(endpoint, &lend));
 }
 
 static int receive_it(struct nigh_endpoint *endpoint, struct nigh_operation *operation)

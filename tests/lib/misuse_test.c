@@ -313,6 +313,13 @@ static void missing(int rank, int size)
     CHECK_INT(nigh_irecv_in_place(8, rank, -9, world, &request), -ERANGE);
     CHECK_INT(nigh_ilend(&word, 8, rank, 1, world, &request), -EINVAL);
     CHECK_TEXT("only memory from nigh_alloc_mem can be lent");
+    CHECK_INT(nigh_free_mem(&word), -EINVAL);
+    CHECK_TEXT("is not memory from nigh_alloc_mem");
+    CHECK_INT(nigh_release(&word), -EINVAL);
+    CHECK_TEXT("no message received in place lies at");
+    /* Each is said once, by the call of the program. */
+    CHECK(!strstr(ranks_said(), "post_lend:") && !strstr(ranks_said(), "heap_free:"));
+    CHECK(!strstr(ranks_said(), "release: ") && strstr(ranks_said(), "nigh_release"));
     CHECK_INT(nigh_alloc_mem(0, &base), -EINVAL);
     CHECK_INT(nigh_alloc_mem(64, NULL), -EINVAL);
     CHECK_INT(nigh_allreduce(&word, &word, 1, 99, NIGH_SUM, world), -EINVAL);

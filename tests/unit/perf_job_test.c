@@ -12,6 +12,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -176,11 +177,42 @@ static int start_clock(void **state)
     return 0;
 }
 
+/* Half a launcher's variables are none, and must not be taken for no launcher. */
+static void the_launchers_variables_make_sense(void **state)
+{
+    static const struct {
+        const char *rank, *size;
+        int rc;
+    } cases[] = {{"0", "1", 0},        {"3", "4", 0},       {"4", "4", -EINVAL},  {"-1", "4", -EINVAL},
+                 {"0", "0", -EINVAL},  {"x", "4", -EINVAL}, {"0", "4x", -EINVAL}, {NULL, "4", -EINVAL},
+                 {"0", NULL, -EINVAL}, {"", "", -EINVAL},   {"1", "1e9", -EINVAL}};
+
+    (void)state;
+    setenv("NIGH_JOB", "5", 1);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        unsetenv("NIGH_RANK");
+        unsetenv("NIGH_SIZE");
+        if (cases[i].rank)
+            setenv("NIGH_RANK", cases[i].rank, 1);
+        if (cases[i].size)
+            setenv("NIGH_SIZE", cases[i].size, 1);
+        if (perf_job_check() != cases[i].rc)
+            fail_msg("rank \"%s\" of \"%s\": not %d", cases[i].rank, cases[i].size, cases[i].rc);
+    }
+    unsetenv("NIGH_JOB");
+    assert_int_equal(perf_job_check(), 0); /* nobody's affair */
+    unsetenv("NIGH_RANK");
+    unsetenv("NIGH_SIZE");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_ranks_run_and_barriers_hold), cmocka_unit_test(ranks_are_pinned_in_turn),
-        cmocka_unit_test(a_rank_that_fails_ends_the_job),  cmocka_unit_test(a_job_that_hangs_is_ended),
+        cmocka_unit_test(all_ranks_run_and_barriers_hold),
+        cmocka_unit_test(ranks_are_pinned_in_turn),
+        cmocka_unit_test(a_rank_that_fails_ends_the_job),
+        cmocka_unit_test(a_job_that_hangs_is_ended),
+        cmocka_unit_test(the_launchers_variables_make_sense),
         cmocka_unit_test(the_clock_runs_like_the_systems),
     };
     return cmocka_run_group_tests_name("perf_job", tests, start_clock, NULL);

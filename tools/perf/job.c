@@ -42,6 +42,23 @@ bool perf_job_launched(void)
     return getenv("NIGH_JOB") && environment_number("NIGH_RANK") >= 0 && environment_number("NIGH_SIZE") > 0;
 }
 
+int perf_job_check(void)
+{
+    static const char *const names[] = {"NIGH_RANK", "NIGH_SIZE"};
+    const char *job = getenv("NIGH_JOB"), *text[2];
+
+    if (!job || (perf_job_launched() && environment_number("NIGH_RANK") < environment_number("NIGH_SIZE")))
+        return 0;
+    for (int i = 0; i < 2; i++)
+        text[i] = getenv(names[i]) ? getenv(names[i]) : "";
+    fprintf(
+        stderr,
+        "nigh-perf: NIGH_JOB is \"%s\", but NIGH_RANK is \"%s\" and NIGH_SIZE \"%s\": expected a rank below "
+        "the number of ranks, as nigh-run sets them; unset NIGH_JOB to measure without a launcher\n",
+        job, text[0], text[1]);
+    return -EINVAL;
+}
+
 uint32_t perf_job_size(void)
 {
     return perf_job_launched() ? (uint32_t)environment_number("NIGH_SIZE") : 0;

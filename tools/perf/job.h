@@ -67,6 +67,9 @@ struct perf_job {
 /* True in a process that nigh-run started. */
 bool perf_job_launched(void);
 
+/* Do NIGH_JOB, NIGH_RANK and NIGH_SIZE make sense together, or is the first not set? 0; -EINVAL, after saying what does not. */
+int perf_job_check(void);
+
 /* Ranks that nigh-run started; 0 when it did not. */
 uint32_t perf_job_size(void);
 

@@ -332,7 +332,9 @@ int main(int argc, char **argv)
     int rc, wrote;
 
     argp_parse(&argp, argc, argv, 0, NULL, &command);
-    rc = default_cpus(&command.options);
+    rc = perf_job_check();
+    if (rc == 0)
+        rc = default_cpus(&command.options);
     if (rc == 0)
         rc = open_json(&run);
     if (rc == 0 && command.options.peer_count > 0 && perf_job_launched()) {
