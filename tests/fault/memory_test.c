@@ -11,6 +11,7 @@
 #include "tests/fault/fault.h"
 #include "tests/support/osfail.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -317,6 +318,36 @@ static void test_a_file_system_for_reading(void **state)
     fault_apart(open_in, &locked);
 }
 
+/* Containers have 64 MiB there, and others' leftovers: nothing of nigh lies in it. */
+static int talk_with_a_full_dev_shm(void *data)
+{
+    struct fault_held before = fault_held();
+    struct fault_pair pair;
+    char page[4096] = "full";
+    int fd;
+
+    (void)data;
+    if (unshare(CLONE_NEWNS) || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
+        mount("none", "/dev/shm", "tmpfs", 0, "size=4096"))
+        fault_skip("a file system cannot be mounted here: %s", strerror(errno));
+    fd = open("/dev/shm/full", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    WANT_INT(write(fd, page, sizeof(page)), sizeof(page));
+    WANT(write(fd, page, 1) < 0 && errno == ENOSPC);
+    close(fd);
+    fault_pair_open(&pair);
+    fault_pair_talk(&pair);
+    fault_pair_close(&pair);
+    WANT_INT(fault_lines(), 0);
+    WANT_HELD(before);
+    return 0;
+}
+
+static void test_a_full_dev_shm(void **state)
+{
+    (void)state;
+    fault_apart(talk_with_a_full_dev_shm, NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -325,6 +356,7 @@ int main(void)
         cmocka_unit_test(test_memory_of_a_shuttle),
         cmocka_unit_test(test_memory_of_one_of_two),
         cmocka_unit_test(test_memory_of_the_heap),
+        cmocka_unit_test(test_a_full_dev_shm),
         cmocka_unit_test_setup_teardown(test_a_good_file_system, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(test_a_full_file_system, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(test_a_file_system_for_reading, make_folder, remove_folder),
