@@ -6,6 +6,7 @@
 #include "nigh/transport.h"
 #include "plugin/completion.h"
 #include "plugin/endpoint.h"
+#include "plugin/far.h"
 #include "plugin/lent.h"
 #include "plugin/match.h"
 #include "plugin/options.h"
@@ -75,6 +76,8 @@ struct nigh_context {
     struct nigh_crowd crowd; /* of all attached processes */
     struct nigh_regions regions;
     struct nigh_lents lents;
+    struct nigh_far far; /* slices that are copied for another thread */
+    uintptr_t inside;    /* NIGH_GUARD_THREADS: the thread that has the lock, as pthread_self() */
     struct nigh_message *claimed;
     struct nigh_endpoint **by_index; /* peers_max entries */
     uint32_t index_next, *index_free, index_free_count;
@@ -185,6 +188,9 @@ bool nigh_large_reclaim(struct nigh_endpoint *endpoint, bool all);
 
 /* ---- receive.c ---- */
 int nigh_recv_post(struct nigh_context *context, struct nigh_endpoint *from, const struct nigh_recv *recv);
+/* The same without the short way of a plain one, which does not tell who has posted it. */
+int nigh_recv_post_generally(struct nigh_context *context, struct nigh_endpoint *from,
+                             const struct nigh_recv *recv);
 /* The same under the context's guard; entry.c. */
 int nigh_guarded_recv(struct nigh_context *context, struct nigh_endpoint *from, const struct nigh_recv *recv);
 /* Why a receive that found no message cannot wait for one: its peer has ended, or somebody died while nobody waited

@@ -12,8 +12,10 @@
 
 void nigh_guard_enter(struct nigh_context *context)
 {
-    if (context->guard & NIGH_GUARD_THREADS)
-        pthread_mutex_lock(&context->lock);
+    if (!(context->guard & NIGH_GUARD_THREADS))
+        return;
+    pthread_mutex_lock(&context->lock);
+    context->inside = (uintptr_t)pthread_self();
 }
 
 /* A thread that sleeps in wait() is woken when another one's call has made something to poll, or to do. */
@@ -103,7 +105,7 @@ static int entry_post_send(struct nigh_endpoint *endpoint, const struct nigh_sen
 __attribute__((noinline)) int nigh_guarded_recv(struct nigh_context *context, struct nigh_endpoint *from,
                                                 const struct nigh_recv *recv)
 {
-    return GUARDED(context, nigh_recv_post(context, from, recv));
+    return GUARDED(context, nigh_recv_post_generally(context, from, recv));
 }
 
 static int entry_post_recv(struct nigh_context *context, struct nigh_endpoint *from,

@@ -92,6 +92,7 @@ struct nigh_recv_op {
     uint32_t busy;              /* messages still arriving */
     int ended;                  /* the error that it ends with once busy is 0; 0 = full */
     bool retired;               /* takes no more; given back when busy is 0 */
+    uintptr_t poster;           /* NIGH_GUARD_THREADS: the thread that has posted it */
 };
 
 enum nigh_message_kind {

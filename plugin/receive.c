@@ -58,6 +58,7 @@ int nigh_recv_create(struct nigh_context *context, struct nigh_endpoint *from, c
     op->bytes = recv->bytes;
     op->context = recv->context;
     op->flags = recv->flags;
+    op->poster = context->inside;
     if (recv->flags & NIGH_MULTI) {
         op->from = from;
         op->min_free = recv->min_free;
@@ -96,8 +97,9 @@ int nigh_recv_cannot_wait(struct nigh_context *context, const struct nigh_endpoi
     return -ECONNRESET;
 }
 
-static __attribute__((noinline)) int post_general(struct nigh_context *context, struct nigh_endpoint *from,
-                                                  const struct nigh_recv *recv)
+__attribute__((noinline)) int nigh_recv_post_generally(struct nigh_context *context,
+                                                       struct nigh_endpoint *from,
+                                                       const struct nigh_recv *recv)
 {
     struct nigh_message *message = NULL;
     struct nigh_recv_op *op;
@@ -148,7 +150,7 @@ int nigh_recv_post(struct nigh_context *context, struct nigh_endpoint *from, con
 
     if (__builtin_expect(
             !is_plain(context, from, recv) || !context->recv_ops.free || !nigh_cq_has_room(&context->cq), 0))
-        return post_general(context, from, recv);
+        return nigh_recv_post_generally(context, from, recv);
     context->cq.promised++;
     op = nigh_slab_take_free(&context->recv_ops);
     op->posted.source = from ? from->index : NIGH_ANY;

@@ -247,6 +247,47 @@ static void in_between(int rank, int size)
     free(in);
 }
 
+/* Out of the sender's heap: what the thread copies while its rank computes, slice by slice and past the cache, begins and ends
+ * anywhere, and nothing around it is touched. */
+static void from_the_heap(int rank, int size)
+{
+    static const uint64_t sizes[] = {524288, 524289, 1048575, 1048577, 3000001};
+    enum { COUNT = sizeof(sizes) / sizeof(sizes[0]), BYTES = 3000001, EDGE = 64 };
+    uint8_t *in = malloc(BYTES + 2 * EDGE);
+    void *out;
+
+    (void)size;
+    OK(nigh_alloc_mem(BYTES + EDGE, &out));
+    for (unsigned i = 0; i < 4 * COUNT; i++) {
+        uint64_t bytes = sizes[i % COUNT];
+        uint8_t *at = in + EDGE / 2 + i * 7 % EDGE / 2;
+        nigh_request request;
+
+        if (rank == 0) {
+            ranks_fill((uint8_t *)out + i, bytes, i);
+            OK(nigh_send((uint8_t *)out + i, bytes, 1, 3, nigh_world()));
+            continue;
+        }
+        memset(in, 0xa5, BYTES + 2 * EDGE);
+        OK(nigh_irecv(at, bytes, 0, 3, nigh_world(), &request));
+        if (i % 4)
+            ranks_nap(i % 4);
+        OK(nigh_wait(&request, NIGH_STATUS_IGNORE));
+        CHECK(ranks_is_filled(at, bytes, i));
+        for (int edge = 1; edge <= EDGE / 4; edge++)
+            CHECK(at[-edge] == 0xa5 && at[bytes + (unsigned)edge - 1] == 0xa5);
+    }
+    free(in);
+    OK(nigh_free_mem(out));
+}
+
+static void test_from_the_heap(void **state)
+{
+    (void)state;
+    ranks_run(2, from_the_heap, &(struct ranks_how){.progress = 1});
+    ranks_run(2, from_the_heap, &(struct ranks_how){.threads = 1});
+}
+
 static void test_placed(void **state)
 {
     char variable[64];
@@ -269,7 +310,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_side_by_side), cmocka_unit_test(test_placed),
         cmocka_unit_test(test_make_comms),   cmocka_unit_test(test_polled_away),
-        cmocka_unit_test(test_progress),
+        cmocka_unit_test(test_progress),     cmocka_unit_test(test_from_the_heap),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

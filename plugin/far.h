@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* plugin/far.h - how slices of large messages are copied into buffers that another CPU's cache has: through the cache, or
+ * past it. Both are timed; what lies in a cache is worth something to whoever reads it next. */
+#ifndef NIGH_PLUGIN_FAR_H
+#define NIGH_PLUGIN_FAR_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define NIGH_FAR_TRIAL 64u /* slices from one look at the other way to the next: eight messages of 4 MiB */
+
+struct nigh_far {
+    uint64_t ns[2]; /* of a slice: through the cache, past it; 0: not known */
+    uint32_t count;
+};
+
+/* Whether the next slice is to go past the cache. */
+static inline bool nigh_far_choose(struct nigh_far *far)
+{
+    bool past = far->ns[0] > far->ns[1] + far->ns[1] / 4;
+
+    if (!far->ns[0] || !far->ns[1])
+        return far->ns[0] != 0;
+    return ++far->count % NIGH_FAR_TRIAL ? past : !past;
+}
+
+/* What one has taken. The way that is taken always is averaged; one that is looked at now and then may have changed since. */
+static inline void nigh_far_learn(struct nigh_far *far, bool past, uint64_t ns)
+{
+    bool trial = far->count % NIGH_FAR_TRIAL == 0;
+
+    far->ns[past] = far->ns[past] && !trial ? (3 * far->ns[past] + ns) / 4 : ns;
+    if (!far->ns[past])
+        far->ns[past] = 1;
+}
+
+#endif

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* plugin/far.h: both ways are tried, the one that pays is taken, and a change of the machine is found. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "plugin/far.h"
+
+/* How many of `slices` went past the cache, where the two ways take so long. */
+static unsigned past_of(struct nigh_far *far, unsigned slices, uint64_t through, uint64_t past)
+{
+    unsigned count = 0;
+
+    for (unsigned i = 0; i < slices; i++) {
+        bool is_past = nigh_far_choose(far);
+
+        nigh_far_learn(far, is_past, is_past ? past : through);
+        count += is_past;
+    }
+    return count;
+}
+
+static void test_both_are_tried(void **state)
+{
+    struct nigh_far far = {0};
+
+    (void)state;
+    assert_false(nigh_far_choose(&far));
+    nigh_far_learn(&far, false, 20000);
+    assert_true(nigh_far_choose(&far));
+    nigh_far_learn(&far, true, 0); /* a clock that stands still is no reason to try for ever */
+    assert_int_equal(far.ns[1], 1);
+}
+
+/* A little faster is not worth what the cache is. */
+static void test_what_pays(void **state)
+{
+    struct nigh_far near = {0}, far = {0};
+
+    (void)state;
+    (void)past_of(&near, 2, 22000, 20000);
+    assert_int_equal(past_of(&near, 20 * NIGH_FAR_TRIAL, 22000, 20000), 20);
+    (void)past_of(&far, 2, 74000, 48000);
+    assert_int_equal(past_of(&far, 20 * NIGH_FAR_TRIAL, 74000, 48000), 20 * NIGH_FAR_TRIAL - 20);
+}
+
+static void test_follows(void **state)
+{
+    struct nigh_far far = {0};
+
+    (void)state;
+    (void)past_of(&far, 1000, 22000, 20000);
+    assert_in_range(past_of(&far, NIGH_FAR_TRIAL, 74000, 48000), NIGH_FAR_TRIAL - 8, NIGH_FAR_TRIAL);
+    (void)past_of(&far, 2 * NIGH_FAR_TRIAL, 22000, 20000);
+    assert_int_equal(past_of(&far, NIGH_FAR_TRIAL, 22000, 20000), 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_both_are_tried),
+        cmocka_unit_test(test_what_pays),
+        cmocka_unit_test(test_follows),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
