@@ -416,6 +416,7 @@ bool nigh_large_flow(struct nigh_endpoint *endpoint)
 
     while (endpoint->flow.head && visit < VISIT_BYTES && endpoint->state == NIGH_READY) {
         struct nigh_send_op *op = endpoint->flow.head;
+        uint32_t flags = nigh_plan_flags(op);
         struct nigh_wire_piece piece;
 
         if (nigh_link_room(endpoint, 1))
@@ -423,8 +424,7 @@ bool nigh_large_flow(struct nigh_endpoint *endpoint)
         piece.bytes = copy_piece(endpoint, op, op->piece, &piece.line);
         if (!piece.bytes)
             break;
-        nigh_link_send(endpoint, nigh_head_make(NIGH_K_PIECE, 0, 0, op->piece_flags), op->id, 0, &piece,
-                       sizeof(piece));
+        nigh_link_send(endpoint, nigh_head_make(NIGH_K_PIECE, 0, 0, flags), op->id, 0, &piece, sizeof(piece));
         if (!op->shuttle)
             chunk_named(endpoint);
         visit += piece.bytes;
@@ -457,9 +457,10 @@ int nigh_large_start(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
     op->allowed = ask ? eager : op->bytes;
     first.eager = ask ? eager : op->bytes > UINT32_MAX ? UINT32_MAX : (uint32_t)op->bytes;
     nigh_plan_choose(endpoint, op);
+    flags |= nigh_plan_flags(op);
     first.bytes = copy_piece(endpoint, op, op->piece, &first.line);
-    nigh_link_send(endpoint, nigh_head_make(wire_kind(op), 0, op->tclass, flags | op->piece_flags),
-                   remote ? op->key : op->tag, remote ? op->offset : op->imm, &first, sizeof(first));
+    nigh_link_send(endpoint, nigh_head_make(wire_kind(op), 0, op->tclass, flags), remote ? op->key : op->tag,
+                   remote ? op->offset : op->imm, &first, sizeof(first));
     if (first.bytes && !op->shuttle)
         chunk_named(endpoint);
     if (op->sent == op->bytes) {

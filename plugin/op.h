@@ -57,8 +57,9 @@ struct nigh_send_op {
     uint8_t refer;    /* enum nigh_refer */
     uint8_t strategy; /* of the pace; what follows from it: */
     uint16_t piece_flags;
-    uint64_t copy_ns; /* of a timed message: our copies */
-    uint32_t piece;   /* bytes of the largest piece */
+    uint64_t copy_ns; /* of a timed message: our copies of `timed` bytes of it */
+    uint64_t timed;
+    uint32_t piece; /* bytes of the largest piece */
     void (*copy)(void *to, const void *from, size_t bytes);
     uint8_t *shuttle; /* where its bytes go; NULL: to chunks */
     bool silent, sync, notify;

@@ -51,6 +51,7 @@ struct nigh_pace_class {
     uint8_t trial; /* NIGH_PACE_STRATEGIES: none */
     uint8_t to_send, to_hear, counted;
     uint8_t sweep;   /* alternatives that are still to be tried without asking the credit */
+    uint8_t kin;     /* 1: they are those with the sender of what is right here */
     uint8_t turn;    /* the alternative tried last */
     uint8_t wins;    /* trials in a row that the same alternative has won */
     uint8_t begun;   /* 1 after the first message of this class */
@@ -119,7 +120,7 @@ bool nigh_pace_asks(struct nigh_pace *pace, unsigned strategy, size_t bytes, boo
 void nigh_pace_learn(struct nigh_pace *pace, unsigned strategy, size_t bytes, uint64_t ns);
 
 /* Tells what a handoff of one line costs now. When it crosses far_ns, twice in a row, the pair's CPUs have come to lie on
- * other caches: every size begins anew with what is right there, and looks at its alternatives at once. */
+ * other caches: every size begins anew with what is right there, and looks at once at the alternatives that have its sender. */
 void nigh_pace_handoff(struct nigh_pace *pace, float ns);
 
 /* The piece that a message of `bytes` is cut into: an eighth, so that both sides work most of the time, a quarter

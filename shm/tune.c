@@ -28,8 +28,8 @@ static const struct nigh_strategy compiled_in[] = {
      .receiver = NIGH_COPY_NT,
      .span = 2 * MIB,
      .piece = NIGH_CHUNK,
-     .from = 8 * MIB},
-    {.sender = NIGH_COPY_NT, .receiver = NIGH_COPY_NT, .span = 2 * MIB, .piece = NIGH_CHUNK, .from = 8 * MIB},
+     .from = 4 * MIB},
+    {.sender = NIGH_COPY_NT, .receiver = NIGH_COPY_NT, .span = 2 * MIB, .piece = NIGH_CHUNK, .from = 4 * MIB},
 };
 
 void nigh_tune_default(struct nigh_tune *out)

@@ -14,7 +14,7 @@
 #define FAR_NS      120 /* a handoff that takes longer crosses between L3s */
 
 enum { WINDOW = 64, WINDOW_BYTES = 16 << 20, WARM_BYTES = 16 << 20, WARM_MESSAGES = 1024 };
-enum { TRIAL_ROUNDS = 5, MEDIUM = 64 << 10, LONG = 8 << 20 };
+enum { TRIAL_ROUNDS = 5, MEDIUM = 64 << 10, LONG = 4 << 20 };
 /* Its chunks are only those of the flags. */
 enum { SHUTTLED = 512 << 10, SLOTS = 16 };
 
@@ -29,21 +29,21 @@ struct shape {
  * was in that state. Within: spans of twice a 1 MiB L2, so that the reader's copy of a chunk is gone when the writer comes
  * again. Across: stores past the caches, or a reader that gives the lines back. */
 static const struct shape large_near[] = {
+    {2 << 20, 32 << 10, NIGH_COPY_PLAIN, NIGH_COPY_NT, false},
     {2 << 20, 32 << 10, NIGH_COPY_PLAIN, NIGH_COPY_PLAIN, false},
     {2 << 20, 64 << 10, NIGH_COPY_PLAIN, NIGH_COPY_PLAIN, false},
-    {2 << 20, 16 << 10, NIGH_COPY_PLAIN, NIGH_COPY_PLAIN, false},
-    {2 << 20, 32 << 10, NIGH_COPY_PLAIN, NIGH_COPY_NT, false},
     {2 << 20, 64 << 10, NIGH_COPY_PLAIN, NIGH_COPY_NT, false},
+    {2 << 20, 16 << 10, NIGH_COPY_PLAIN, NIGH_COPY_PLAIN, false},
     {2 << 20, 32 << 10, NIGH_COPY_PREFETCHW, NIGH_COPY_PLAIN, false},
     {4 << 20, 32 << 10, NIGH_COPY_PLAIN, NIGH_COPY_PLAIN, false},
     {2 << 20, 32 << 10, NIGH_COPY_PLAIN, NIGH_COPY_PLAIN, true},
 };
 
 static const struct shape large_far[] = {
+    {2 << 20, 64 << 10, NIGH_COPY_NT, NIGH_COPY_NT, false},
     {2 << 20, 64 << 10, NIGH_COPY_NT, NIGH_COPY_PLAIN, false},
     {512 << 10, 32 << 10, NIGH_COPY_NT, NIGH_COPY_PLAIN, false},
     {4 << 20, 16 << 10, NIGH_COPY_NT, NIGH_COPY_PLAIN, false},
-    {2 << 20, 64 << 10, NIGH_COPY_NT, NIGH_COPY_NT, false},
     {1 << 20, 32 << 10, NIGH_COPY_PLAIN, NIGH_COPY_FLUSH, false},
 };
 
