@@ -38,7 +38,7 @@ static void give_room(struct pair_end *end, uint8_t *room, bool heap, bool silen
     if (!heap)
         return;
     rc = pair_load()->heap_free(end->context, room);
-    for (unsigned i = 0; silent && rc == -EBUSY && i < 5000; i++) {
+    for (unsigned i = 0; silent && rc == -EBUSY && i < 100000; i++) {
         pair_pump_ms(1);
         rc = pair_load()->heap_free(end->context, room);
     }

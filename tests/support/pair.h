@@ -104,7 +104,7 @@ enum nigh_state pair_state_now(struct pair_end *end);
 void pair_meet(void);
 /* Polls each end that is played here once. */
 void pair_pump(void);
-/* Polls for this long. */
+/* Polls for this long, and so often that all peers are looked at. */
 void pair_pump_ms(unsigned ms);
 /* Until this many messages wait for their receive. */
 void pair_unexpected(struct pair_end *end, uint32_t count);
