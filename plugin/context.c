@@ -159,9 +159,21 @@ static void open_log(struct nigh_context *context, const struct nigh_open *optio
     context->log.level = context->config.log_level;
 }
 
+/* Before the options were looked at: a struct that is too short to have a log has none. */
+static struct nigh_log_sink early_log(const struct nigh_open *options)
+{
+    struct nigh_log_sink sink = {.level = NIGH_LOG_WARN};
+
+    if (options->size < offsetof(struct nigh_open, log_data) + sizeof(options->log_data))
+        return sink;
+    sink.write = options->log;
+    sink.data = options->log_data;
+    return sink;
+}
+
 int nigh_context_open(const struct nigh_open *options, struct nigh_context **out)
 {
-    struct nigh_log_sink early = {.write = options->log, .data = options->log_data, .level = NIGH_LOG_WARN};
+    struct nigh_log_sink early = early_log(options);
     const struct nigh_log_sink *before = nigh_log_use(&early);
     struct nigh_context *context = aligned_alloc(64, (sizeof(*context) + 63) / 64 * 64);
     int rc = -ENOMEM;

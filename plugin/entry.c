@@ -256,9 +256,6 @@ static int register_memory(struct nigh_context *context, const struct nigh_regis
         return nigh_refuse(context, rc,
                            "register_memory: the key 0x%llx is registered: deregister() it first",
                            (unsigned long long)*key);
-    if (rc == -ENOSPC)
-        return nigh_refuse(context, rc, "register_memory: %u regions are registered, and no more can be",
-                           NIGH_KEY_SLOTS);
     if (rc)
         return rc;
     region->context = memory->context;

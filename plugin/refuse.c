@@ -8,44 +8,60 @@
 
 int nigh_refuse(struct nigh_context *context, int error, const char *format, ...)
 {
+    uint32_t told = context ? context->refusals : 0;
+    const struct nigh_log_sink *before;
     char text[512];
     va_list arguments;
-    uint32_t told = context ? context->refusals : 0;
 
     if (told >= NIGH_REFUSALS_TOLD)
         return error;
     va_start(arguments, format);
     vsnprintf(text, sizeof(text), format, arguments);
     va_end(arguments);
-    if (context) {
-        nigh_log_use(&context->log);
-        context->refusals++;
+    if (!context) {
+        nigh_log(NIGH_LOG_ERROR, "%s", text);
+        return error;
     }
+    context->refusals++;
+    /* Not for longer: another thread may close the context before this one calls again. */
+    before = nigh_log_use(&context->log);
     nigh_log(NIGH_LOG_ERROR, "%s%s", text,
              told + 1 == NIGH_REFUSALS_TOLD ? " (no more of these are told)" : "");
+    nigh_log_use(before);
     return error;
 }
 
 int nigh_refuse_missing(const char *call)
 {
-    const struct nigh_log_sink *before = nigh_log_use(NULL);
+    static uint32_t told;
+    /* Relaxed, here and below: threads that count at once tell a line more. */
+    uint32_t count = nigh_load_relaxed(&told);
+    const struct nigh_log_sink *before;
 
-    nigh_log(NIGH_LOG_ERROR, "%s: a handle, struct or output is NULL, or the endpoint is another context's",
-             call);
+    if (count >= NIGH_REFUSALS_TOLD)
+        return -EINVAL;
+    nigh_store_relaxed(&told, count + 1);
+    before = nigh_log_use(NULL);
+    nigh_log(NIGH_LOG_ERROR, "%s: a handle, struct or output is NULL, or the endpoint is another context's%s",
+             call, count + 1 == NIGH_REFUSALS_TOLD ? " (no more of these are told)" : "");
     nigh_log_use(before);
     return -EINVAL;
 }
 
 int nigh_refuse_child(struct nigh_context *context)
 {
+    const struct nigh_log_sink *before;
+
     if (context->refused_child)
         return -ECHILD;
     context->refused_child = true;
-    nigh_log_use(&context->log);
+    /* Not to the host's log: another thread may have held its lock at the fork. */
+    before = nigh_log_use(NULL);
     nigh_log(NIGH_LOG_WARN,
              "rank %u: this process was forked from the one that opened the context and may not use it: "
              "every call says ECHILD; open a context of its own",
              context->config.rank);
+    nigh_log_use(before);
     return -ECHILD;
 }
 

@@ -15,10 +15,11 @@ struct nigh_context;
 int nigh_refuse(struct nigh_context *context, int error, const char *format, ...)
     __attribute__((cold, format(printf, 3, 4)));
 
-/* -EINVAL: a handle or an output is NULL, or of another context. There may be no context to tell: standard error. */
+/* -EINVAL: a handle or an output is NULL, or of another context. There may be no context to tell: standard error, the first
+ * NIGH_REFUSALS_TOLD of the process. */
 int nigh_refuse_missing(const char *call) __attribute__((cold));
 
-/* -ECHILD: the process was forked from the one that opened the context, which is told once. */
+/* -ECHILD: the process was forked from the one that opened the context, which is told once, on standard error. */
 int nigh_refuse_child(struct nigh_context *context) __attribute__((cold));
 
 /* -EINVAL: bits of flags that the call does not know, classes that there are not, reserved members. */

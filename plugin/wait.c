@@ -111,6 +111,7 @@ int nigh_wait(struct nigh_context *context, uint64_t timeout_ns)
 {
     uint64_t start, deadline, bound = FIRST_SLEEP_NS;
 
+    nigh_log_use(&context->log);
     context->nudged = false; /* it was answered in a poll: nobody waited for it */
     if (ready(context))
         return outcome(context);
@@ -145,6 +146,7 @@ int nigh_wait_fd(struct nigh_context *context, int *fd)
 {
     uint64_t drained;
 
+    nigh_log_use(&context->log);
     if (context->bell.eventfd < 0)
         return nigh_refuse(
             context, -ENOTSUP,

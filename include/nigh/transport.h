@@ -28,7 +28,8 @@
  *             -ECHILD in a process that was forked from the one that opened the context. A context that was
  *             closed and an endpoint that was disconnected are dead pointers, as after free(). What only a mistake
  *             of the host's can bring (-EINVAL, -EFAULT, -ERANGE, too many bytes, an address that is none) is also told to
- *             the log, with the value and what it may be: the first 64 of a context.
+ *             the log, with the value and what it may be: the first 64 of a context. A NULL handle or output, and calls in a
+ *             forked child (once), are told on standard error.
  * Threads     By default a context belongs to one thread at a time: no two slots may run on it at once;
  *             different contexts are independent. With NIGH_OPEN_THREADS (or NIGH_THREADS=multiple) every slot
  *             may be called by any thread at any time. wait() then lets other threads in while it sleeps.
@@ -113,7 +114,7 @@ struct nigh_open {
      * "eager" and "chunked", which are one: copied through chunks. NULL = choose by size and measurement */
     const char *path;
     /* Called for each line of diagnosis (no newline at its end), from any slot, on the calling thread. NULL:
-     * stderr. level: 0 error, 1 warning, 2 information (NIGH_LOG=error|warn|info, default warn). */
+     * stderr. level: 0 error, 1 warning, 2 information (NIGH_LOG=error|warn|info, default warn). It calls no slot. */
     void (*log)(void *log_data, int level, const char *text);
     void *log_data;
     /* How often the ranks of this job have all opened and closed contexts before: a context meets only those of its own
@@ -136,7 +137,8 @@ struct nigh_connect {
     const struct nigh_address *address; /* the peer's address, or NULL to use `rank` */
     uint64_t source;                    /* the number that completions give as this peer's `source`;
                                            NIGH_SOURCE_NONE = its rank */
-    uint64_t job;      /* the job that `rank` is in, in its first life; 0 = this context's own */
+    uint64_t job;      /* the job that `rank` is in: 0 or this context's own = this life of it;
+                          another one = its first life */
     uint64_t reserved; /* zero */
 };
 

@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -69,7 +70,7 @@ static int open_short(void)
 {
     struct nigh_open options = options_of(host.job + 1);
 
-    options.size = 16;
+    options.size = 88; /* to behind the log */
     return opened(options);
 }
 
@@ -352,7 +353,7 @@ static const struct refusal {
     int error;
     const char *said[3]; /* the call, the value, what it may be */
 } refusals[] = {
-    {CALL(open_short), -EINVAL, {"open:", " 16,", "sizeof"}},
+    {CALL(open_short), -EINVAL, {"open:", " 88,", "sizeof"}},
     {CALL(open_flags), -EINVAL, {"open:", "0x40000000", "0xf"}},
     {CALL(open_reserved), -EINVAL, {"open:", "reserved", "clear the struct"}},
     {CALL(open_rank), -EINVAL, {"rank", "3 of 3", "below"}},
@@ -458,32 +459,59 @@ static void told_so_often(struct pair *pair)
     end();
 }
 
-/* A child is told by its first call, and no more. */
+/* A struct that ends where its page does: what lies behind its size is nobody's. */
+static void told_of_little(struct pair *pair)
+{
+    struct nigh_context *context;
+    uint32_t bytes[] = {4, 8, 64, 80, 84};
+    char *pages = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    (void)pair;
+    CHECK(pages != MAP_FAILED);
+    CHECK_INT(mprotect(pages + 4096, 4096, PROT_NONE), 0);
+    for (unsigned i = 0; i < sizeof(bytes) / sizeof(bytes[0]); i++) {
+        char *options = pages + 4096 - bytes[i];
+
+        memset(options, 0x41, bytes[i]);
+        memcpy(options, &bytes[i], sizeof(bytes[i]));
+        CHECK_INT(nigh->open((void *)options, &context), -EINVAL);
+    }
+    CHECK_INT(munmap(pages, 8192), 0);
+}
+
+/* A child is told by its first call, and no more: on standard error, since its parent's log may be locked by a thread that is
+ * not there. */
 static void told_to_a_child(struct pair *pair)
 {
-    struct nigh_address address;
-    int status;
+    char text[1024] = "";
+    int status, said[2];
     pid_t child;
 
     begin(pair);
+    CHECK_INT(pipe(said), 0);
     child = fork();
     CHECK(child >= 0);
     if (child == 0) {
-        int failed = nigh->address(host.context, &address) != -ECHILD || host.told.lines != 1 ||
-                     !strstr(host.told.text, "forked") || !strstr(host.told.text, "open a context");
+        struct nigh_address address;
+        int failed = dup2(said[1], STDERR_FILENO) < 0 || nigh->address(host.context, &address) != -ECHILD;
 
         for (unsigned i = 0; i < 3 && !failed; i++)
             failed = nigh->wait(host.context, 0) != -ECHILD || nigh->close(host.context) != -ECHILD;
-        _exit(failed || host.told.lines != 1);
+        _exit(failed || host.told.lines);
     }
     CHECK_INT(waitpid(child, &status, 0), child);
     CHECK_INT(WEXITSTATUS(status), 0);
+    CHECK(read(said[0], text, sizeof(text) - 1) > 0);
+    CHECK(strstr(text, "forked") && strstr(text, "open a context") && strchr(text, '\n')[1] == '\0');
+    CHECK_INT(close(said[0]), 0);
+    CHECK_INT(close(said[1]), 0);
     end();
 }
 
 static const struct pair_case cases[] = {
     {.name = "told", .play = told, .forms = PAIR_SELF},
     {.name = "told so often", .play = told_so_often, .forms = PAIR_SELF},
+    {.name = "told of little", .play = told_of_little, .forms = PAIR_SELF},
     {.name = "told to a child", .play = told_to_a_child, .forms = PAIR_SELF},
 };
 
