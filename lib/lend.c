@@ -37,7 +37,7 @@ NIGH_PUBLIC int nigh_free_mem(void *memory)
 
     if (rc)
         return rc;
-    rc = memory ? NIGH_EXPLAINED(nigh_core.ops->heap_free(nigh_core.context, memory)) : -EINVAL;
+    rc = memory ? NIGH_EXPLAINED(heap_free, nigh_core.context, memory) : -EINVAL;
     if (rc == -EBUSY)
         nigh_fail(call, rc, "%p is lent or being sent: wait for these requests first", memory);
     else if (rc)
@@ -137,7 +137,7 @@ NIGH_PUBLIC int nigh_release(const void *data)
 
     if (rc)
         return rc;
-    rc = data ? NIGH_EXPLAINED(nigh_core.ops->release(nigh_core.context, (void *)(uintptr_t)data)) : -EINVAL;
+    rc = data ? NIGH_EXPLAINED(release, nigh_core.context, (void *)(uintptr_t)data) : -EINVAL;
     if (rc)
         nigh_fail(call, rc,
                   "no message received in place lies at %p: it was released before, or never was one", data);

@@ -123,14 +123,14 @@ static int open_context(struct nigh_open *options)
     return nigh_core.ops->open(options, &nigh_core.context);
 }
 
-__thread bool nigh_plugin_hushed;
+__thread const char *nigh_plugin_hushed;
 
 static void log_line(void *data, int level, const char *text)
 {
     char line[1100];
     int bytes = snprintf(line, sizeof(line), "nigh: %s\n", text);
 
-    if (nigh_plugin_hushed)
+    if (nigh_plugin_hushed && strncmp(text, nigh_plugin_hushed, strlen(nigh_plugin_hushed)) == 0)
         return;
     if (nigh_core.context == NULL)
         keep_line(data, level, text);

@@ -105,7 +105,7 @@ static int lend_it(struct nigh_endpoint *endpoint, struct nigh_operation *operat
         .tclass = NIGH_CLASS_USER,
     };
 
-    return NIGH_EXPLAINED(nigh_core.ops->post_lend(endpoint, &lend));
+    return NIGH_EXPLAINED(post_lend, endpoint, &lend);
 }
 
 static int receive_it(struct nigh_endpoint *endpoint, struct nigh_operation *operation)
