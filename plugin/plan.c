@@ -123,7 +123,7 @@ void nigh_plan_choose(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
 
 uint32_t nigh_plan_flags(const struct nigh_send_op *op)
 {
-    bool timed = op->sent / op->piece % TIMED_PIECES == 0;
+    bool timed = op->piece_flags & NIGH_F_TIMED && op->sent / op->piece % TIMED_PIECES == 0;
 
     return timed ? op->piece_flags : op->piece_flags & ~NIGH_F_TIMED;
 }
@@ -181,8 +181,9 @@ void nigh_plan_sent_short(struct nigh_endpoint *endpoint)
 void nigh_plan_sent(struct nigh_endpoint *endpoint, const struct nigh_send_op *op)
 {
     if (op->timed)
-        wait_for(endpoint, (struct nigh_timed){0, op->bytes, op->copy_ns * op->bytes / op->timed,
-                                               op->strategy, op->piece});
+        wait_for(endpoint,
+                 (struct nigh_timed){0, op->bytes, (uint64_t)((double)op->copy_ns * op->bytes / op->timed),
+                                     op->strategy, op->piece});
     else if (op->bytes < NIGH_PACE_MEASURED)
         nigh_plan_sent_short(endpoint);
 }

@@ -56,11 +56,12 @@ static bool is_anothers(const struct nigh_message *message)
 static void copy_for_another(struct nigh_context *context, uint8_t *to, const void *from, uint64_t bytes)
 {
     nigh_copy_fn kernels[2] = {nigh_copy_select(NIGH_COPY_PLAIN), nigh_copy_select(NIGH_COPY_NT)};
-    bool past = kernels[1] && nigh_far_choose(&context->far);
+    bool full = bytes == SLICE_BYTES; /* others teach nothing, so a trial must not fall on one */
+    bool past = full && kernels[1] && nigh_far_choose(&context->far);
     uint64_t start = nigh_clock_ns();
 
     kernels[past](to, from, bytes);
-    if (bytes == SLICE_BYTES)
+    if (full)
         nigh_far_learn(&context->far, past, nigh_clock_ns() - start);
 }
 

@@ -111,6 +111,8 @@ void nigh_shuttle_received(struct nigh_endpoint *endpoint, uint32_t flags)
 {
     unsigned which = flags & NIGH_F_RETURNS ? OURS : THEIRS;
 
+    if (which == OURS && !endpoint->shuttle[OURS].bytes)
+        return; /* it never left: there is no memory for it, and this was a message of 0 bytes */
     endpoint->shuttle[which].held = true;
     endpoint->shuttle_last = (uint8_t)which;
 }
