@@ -314,11 +314,20 @@ static int poll_completions(struct nigh_context *context, struct nigh_completion
     return (int)nigh_cq_pop(cq, out, count);
 }
 
+/* By itself, as it keeps registers that an empty poll need not save. */
+static __attribute__((noinline)) int guarded_poll(struct nigh_context *context, struct nigh_completion *out,
+                                                  uint32_t count)
+{
+    return GUARDED(context, poll_completions(context, out, count));
+}
+
 static int entry_poll(struct nigh_context *context, struct nigh_completion *out, uint32_t count)
 {
     if (__builtin_expect(!context || (!out && count), 0))
         return nigh_refuse_missing("poll_completions");
-    return GUARDED(context, poll_completions(context, out, count));
+    if (__builtin_expect(context->guard != 0, 0))
+        return guarded_poll(context, out, count);
+    return poll_completions(context, out, count);
 }
 
 static int entry_wait(struct nigh_context *context, uint64_t timeout_ns)
