@@ -22,16 +22,27 @@ static void leave(void *data)
     pthread_mutex_unlock(&lock);
 }
 
-static void make_key(void)
-{
-    has_key = pthread_key_create(&key, leave) == 0;
-}
-
 /* Threads that end when this object is gone must not call into it. */
 __attribute__((destructor)) static void forget_key(void)
 {
     if (has_key)
         pthread_key_delete(key);
+}
+
+/* Of a forked child's threads none is left but the one that forked, and the lock may be another one's. */
+static void forget_threads(void)
+{
+    pthread_mutex_init(&lock, NULL);
+    threads = 0;
+    CPU_ZERO(&cpus);
+    if (counts && has_key)
+        pthread_setspecific(key, NULL);
+    counts = false;
+}
+
+static void make_key(void)
+{
+    has_key = pthread_key_create(&key, leave) == 0 && pthread_atfork(NULL, NULL, forget_threads) == 0;
 }
 
 /* Who cannot be heard of when it ends does not count. */

@@ -102,8 +102,8 @@ ssize_t nigh_fi_send_any(struct nigh_fi_ep *ep, const struct nigh_fi_what *what,
 
     if (count > NIGH_FI_IOV)
         return -FI_EINVAL;
-    nigh_fi_posted(ep);
     nigh_fi_lock(ep->domain);
+    nigh_fi_posted(ep);
     rc = nigh_fi_parts_find(ep, iov, what->desc, count, &parts);
     if (!rc)
         rc = send_locked(ep, what, &parts, flags);
@@ -178,8 +178,8 @@ ssize_t nigh_fi_recv_any(struct nigh_fi_ep *ep, const struct nigh_fi_what *what,
 
     if (count > NIGH_FI_IOV)
         return -FI_EINVAL;
-    nigh_fi_posted(ep);
     nigh_fi_lock(ep->domain);
+    nigh_fi_posted(ep);
     rc = nigh_fi_parts_find(ep, iov, what->desc, count, &parts);
     if (!rc)
         rc = recv_locked(ep, what, &parts, flags);

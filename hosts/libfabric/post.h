@@ -67,8 +67,8 @@ static inline ssize_t nigh_fi_send_one(struct fid_ep *fid, const void *buf, size
 
     if (NIGH_FI_UNLIKELY(ep->tx_record) && !(ep->tx_by_desc && !*what->desc))
         return nigh_fi_send_any(ep, what, &(struct iovec){(void *)(uintptr_t)buf, len}, 1, ep->tx_op_flags);
-    nigh_fi_posted(ep);
     nigh_fi_lock(ep->domain);
+    nigh_fi_posted(ep);
     peer = nigh_fi_peer_or(ep, what->peer, &rc);
     if (NIGH_FI_LIKELY(peer != NULL))
         rc = ep->nigh->post_send(peer, &send);
@@ -101,8 +101,8 @@ static inline ssize_t nigh_fi_inject_one(struct fid_ep *fid, const void *buf, si
             &(struct nigh_fi_what){
                 .peer = what->peer, .tag = what->tag, .imm = what->imm, .tclass = what->tclass, .bare = true},
             &(struct iovec){(void *)(uintptr_t)buf, len}, 1, FI_INJECT);
-    nigh_fi_posted(ep);
     nigh_fi_lock(ep->domain);
+    nigh_fi_posted(ep);
     peer = nigh_fi_peer_or(ep, what->peer, &rc);
     if (NIGH_FI_LIKELY(peer != NULL))
         rc = ep->nigh->post_send(peer, &send);
@@ -139,8 +139,8 @@ static inline ssize_t nigh_fi_recv_one(struct fid_ep *fid, void *buf, size_t len
 
     if (NIGH_FI_UNLIKELY(ep->rx_record) && !(ep->rx_by_desc && !*what->desc))
         return nigh_fi_recv_any(ep, what, &(struct iovec){buf, len}, 1, ep->rx_op_flags);
-    nigh_fi_posted(ep);
     nigh_fi_lock(ep->domain);
+    nigh_fi_posted(ep);
     rc = nigh_fi_from(ep, what->peer, &from);
     if (NIGH_FI_LIKELY(!rc))
         rc = ep->nigh->post_recv(ep->context, from, &recv);

@@ -10,6 +10,8 @@
 #include "hosts/libfabric/pollers.h"
 #include <pthread.h>
 #include <sched.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static cpu_set_t all;
 
@@ -66,6 +68,19 @@ static void end(struct other *other)
     pthread_barrier_destroy(&other->met);
 }
 
+/* A child begins with the one thread that has forked it. */
+static void assert_a_child_is_alone(void)
+{
+    int status;
+    pid_t child = fork();
+
+    assert_true(child >= 0);
+    if (child == 0)
+        _exit(nigh_fi_pollers_crowd());
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
 /* In this order: CPUs that were once counted stay so. */
 static void test_one_cpu(void **state)
 {
@@ -79,6 +94,7 @@ static void test_one_cpu(void **state)
     begin(&others[0], -1);
     assert_true(others[0].crowd);
     assert_true(nigh_fi_pollers_crowd());
+    assert_a_child_is_alone();
     begin(&others[1], -1);
     end(&others[0]);
     assert_true(nigh_fi_pollers_crowd());
