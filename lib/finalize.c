@@ -155,7 +155,7 @@ NIGH_PUBLIC int nigh_finalize(void)
     rc = finalize(call);
     nigh_line_leave();
     nigh_leave();
-    nigh_core_close();
     nigh_lives_end(nigh_core.job);
+    nigh_core_close(); /* from here on another thread may begin the next life */
     return rc;
 }

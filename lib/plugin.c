@@ -94,8 +94,11 @@ static void keep_line(void *data, int level, const char *text)
 
 static void show_lines(void)
 {
-    if (lines[0] && write(STDERR_FILENO, lines, strlen(lines)) < 0)
-        lines[0] = '\0'; /* nobody left to tell */
+    size_t bytes = strlen(lines);
+
+    if (bytes && write(STDERR_FILENO, lines, bytes) < 0)
+        bytes = 0; /* nobody left to tell */
+    lines[0] = '\0';
 }
 
 /* A job that nobody else has. */
@@ -171,7 +174,8 @@ static int open_in_life(struct nigh_open *options, struct nigh_query_context *me
         options->life = nigh_lives_of(me->job);
         rc = open_and_look(options, me);
     }
-    last = me->job;
+    if (!rc)
+        last = me->job;
     return rc;
 }
 
