@@ -71,14 +71,23 @@ int mpi_providers(char *path, size_t size, char *why, size_t room)
 /* The root of an Intel MPI: two levels above its launcher, or one above its library. */
 static bool intel_root(const struct mpi_place *place, char *root, size_t size)
 {
-    const char *set = getenv("I_MPI_ROOT"), *end = strrchr(place->launcher, '/');
+    const char *set = getenv("I_MPI_ROOT");
+    char *file, *end;
+    bool fits;
 
-    while (end && end > place->launcher && *--end != '/')
-        ;
     if (set)
         return (size_t)snprintf(root, size, "%s", set) < size;
-    snprintf(root, size, "%.*s", end ? (int)(end - place->launcher) : 1, end ? place->launcher : ".");
-    return true;
+    file = realpath(place->launcher, NULL); /* it may be a link, or relative to here */
+    if (!file)
+        return false;
+    for (int i = 0; i < 2; i++) {
+        end = strrchr(file, '/');
+        if (end)
+            *end = '\0';
+    }
+    fits = (size_t)snprintf(root, size, "%s", *file ? file : "/") < size;
+    free(file);
+    return fits;
 }
 
 void mpi_at_home(const struct mpi_place *place, struct mpi_words *settings)

@@ -47,15 +47,17 @@ int perf_job_check(void)
     static const char *const names[] = {"NIGH_RANK", "NIGH_SIZE"};
     const char *job = getenv("NIGH_JOB"), *text[2];
 
-    if (!job || (perf_job_launched() && environment_number("NIGH_RANK") < environment_number("NIGH_SIZE")))
-        return 0;
     for (int i = 0; i < 2; i++)
         text[i] = getenv(names[i]) ? getenv(names[i]) : "";
+    if (!job && !*text[0] && !*text[1])
+        return 0;
+    if (perf_job_launched() && environment_number("NIGH_RANK") < environment_number("NIGH_SIZE"))
+        return 0;
     fprintf(
         stderr,
         "nigh-perf: NIGH_JOB is \"%s\", but NIGH_RANK is \"%s\" and NIGH_SIZE \"%s\": expected a rank below "
-        "the number of ranks, as nigh-run sets them; unset NIGH_JOB to measure without a launcher\n",
-        job, text[0], text[1]);
+        "the number of ranks, as nigh-run sets them; unset all three to measure without a launcher\n",
+        job ? job : "", text[0], text[1]);
     return -EINVAL;
 }
 

@@ -260,17 +260,16 @@ static void step(struct keeper *keeper)
     size_t count = 2;
 
     keeper->first_dead = 0;
-
     keeper->polls[0] = (struct pollfd){.fd = keeper->front_gone ? -1 : keeper->control_fd, .events = POLLIN};
     keeper->polls[1] = (struct pollfd){.fd = keeper->child_fd, .events = POLLIN};
     count += run_output_poll_fill(&keeper->job.output, keeper->polls + 2);
     if (poll(keeper->polls, count, poll_ms(keeper)) > 0) {
         if (keeper->polls[0].revents != 0)
             read_control(keeper);
-        if (keeper->polls[1].revents != 0)
-            read_child(keeper);
         run_output_handle(&keeper->job.output, keeper->polls + 2, count - 2);
     }
+    /* Also of what has died since the poll: output may have taken long. */
+    read_child(keeper);
     reap(keeper);
     check_clock(keeper);
 }
