@@ -146,12 +146,12 @@ static void in_a_directory(void **state)
         fail_msg("%s: %s", directory, strerror(errno));
 }
 
-/* The same between processes, where a pidfd is fetched: the failure is in this one, as dialler and as listener. */
 static bool is_gone(void *data)
 {
     return !((const struct peer *)data)->attached;
 }
 
+/* The same between processes, where a pidfd is fetched: the failure is in this one, as dialler and as listener. */
 static void between_processes(void **state)
 {
     static const enum osfail_call calls[] = {

@@ -370,6 +370,7 @@ static void silent_ones_are_dropped(void **state)
     struct pollfd look = {.fd = nigh_rendezvous_fd(victim.rendezvous), .events = POLLIN};
     uint64_t began = now_ms(), took;
     struct peer *peer;
+    bool all_wait;
     int said;
 
     (void)state;
@@ -378,11 +379,13 @@ static void silent_ones_are_dropped(void **state)
     assert_int_equal(party_open(&honest, job, 1, NULL, false), 0);
     peer = party_dial(&honest, 0, 0);
     (void)party_until(two, 2, 100, are_let_in, NULL);
-    assert_int_equal(osfail_open_fds(), fds_with_the_silent());
+    all_wait = osfail_open_fds() == fds_with_the_silent();
     party_for(two, 2, 50);
-    assert_false(peer->attached);
-    assert_int_equal(osfail_open_fds(), fds_with_the_silent());
-    assert_int_equal(poll(&look, 1, 0), 0);
+    all_wait =
+        all_wait && !peer->attached && osfail_open_fds() == fds_with_the_silent() && poll(&look, 1, 0) == 0;
+    /* A machine that has taken so long to come here has dropped some already. */
+    if (now_ms() - began < 4500)
+        assert_true(all_wait);
     assert_true(party_until(two, 2, 10000, is_attached, peer));
     took = now_ms() - began;
     assert_in_range(took, 4900, 60000);
