@@ -463,7 +463,7 @@ static void told_so_often(struct pair *pair)
 static void told_of_little(struct pair *pair)
 {
     struct nigh_context *context;
-    uint32_t bytes[] = {4, 8, 64, 80, 84};
+    uint32_t bytes[] = {8, 64, 72, 80};
     char *pages = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
     (void)pair;
