@@ -14,7 +14,7 @@ uint64_t nigh_lives_of(uint64_t job);
 /* Makes room for counting, so that leaving cannot fail. -ENOMEM. */
 int nigh_lives_begin(uint64_t job);
 
-/* Left once more. Only behind nigh_lives_begin(). */
+/* Left once more. Nothing where nigh_lives_begin() made no room: of jobs of one rank, which meet nobody. */
 void nigh_lives_end(uint64_t job);
 
 #endif

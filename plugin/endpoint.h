@@ -174,9 +174,9 @@ static inline bool nigh_plan_peer_reads(const struct nigh_endpoint *endpoint)
 }
 /* Before the first piece of a large message: how it is cut and copied. */
 void nigh_plan_choose(struct nigh_endpoint *endpoint, struct nigh_send_op *op);
-/* Copies a piece of it. */
 /* The flags of the next piece's slot; asked before it is copied. */
 uint32_t nigh_plan_flags(const struct nigh_send_op *op);
+/* Copies a piece of it. */
 void nigh_plan_copy(struct nigh_send_op *op, void *to, uint32_t bytes);
 /* The receiving side of a timed piece: `started` is nigh_clock_ns() before its copy. */
 void nigh_plan_read(struct nigh_endpoint *endpoint, uint64_t started, uint64_t bytes, uint32_t flags);

@@ -234,8 +234,7 @@ static int check_register(struct nigh_context *context, const struct nigh_regist
     if (!memory->bytes)
         return nigh_refuse(context, -EINVAL, "%s: 0 bytes: at least 1", call);
     if (!memory->buffer)
-        return nigh_refuse(context, -EFAULT, "%s: the buffer of %llu bytes is NULL", call,
-                           (unsigned long long)memory->bytes);
+        return nigh_refuse_null(context, call, memory->bytes);
     return 0;
 }
 

@@ -7,17 +7,13 @@
 
 static bool is_sound(const struct nigh_lend *lend)
 {
-    return lend->size >= sizeof(*lend) && !lend->reserved0 && !lend->reserved &&
-           !(lend->flags & ~NIGH_SILENT) && lend->tclass < NIGH_TCLASSES;
+    return !lend->reserved0 && !lend->reserved && !(lend->flags & ~NIGH_SILENT) &&
+           lend->tclass < NIGH_TCLASSES;
 }
 
 /* What is_sound() found, or that the memory is not of the heap. */
 static __attribute__((cold, noinline)) int refuse(struct nigh_context *context, const struct nigh_lend *lend)
 {
-    int rc = nigh_check_struct(context, "post_lend", lend, lend->size, sizeof(*lend));
-
-    if (rc)
-        return rc;
     if (lend->reserved0 || lend->reserved)
         return nigh_refuse_reserved(context, "post_lend");
     if (lend->flags & ~NIGH_SILENT)

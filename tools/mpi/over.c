@@ -68,7 +68,7 @@ int mpi_providers(char *path, size_t size, char *why, size_t room)
     return -ENOENT;
 }
 
-/* The root of an Intel MPI: two levels above its launcher, or one above its library. */
+/* The root of an Intel MPI: I_MPI_ROOT, or two levels above its launcher. */
 static bool intel_root(const struct mpi_place *place, char *root, size_t size)
 {
     const char *set = getenv("I_MPI_ROOT");
