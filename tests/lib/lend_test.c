@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "tests/lib/ranks.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -91,6 +92,30 @@ static void test_wrong(void **state)
     ranks_run(1, wrong, NULL);
 }
 
+/* What a call explains itself is said once; what else the plugin says in it is said. */
+static void explained(int rank, int size)
+{
+    (void)rank;
+    (void)size;
+    CHECK_INT(nigh_release("nothing"), -EINVAL);
+    CHECK_TEXT("no message received in place");
+    CHECK(!strstr(ranks_said(), "nigh: release:"));
+    CHECK(strstr(ranks_said(), "nigh: there is no memory"));
+}
+
+static void test_explained(void **state)
+{
+    const char *real = getenv("NIGH_PLUGIN"), *folder = getenv("NIGH_BUILDDIR");
+    char name[600];
+
+    (void)state;
+    snprintf(name, sizeof(name), "NIGH_PLUGIN=%s/tests/support/.libs/scarceplugin.so", folder ? folder : ".");
+    assert_non_null(real);
+    assert_int_equal(setenv("NIGH_REAL_PLUGIN", real, 1), 0);
+    ranks_run(1, explained, &(struct ranks_how){.environment = name});
+    unsetenv("NIGH_REAL_PLUGIN");
+}
+
 /* One that is not given back is named when the job ends. */
 static void forget(int rank, int size)
 {
@@ -143,10 +168,8 @@ static void test_freed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_lend),
-        cmocka_unit_test(test_wrong),
-        cmocka_unit_test(test_forget),
-        cmocka_unit_test(test_freed),
+        cmocka_unit_test(test_lend),      cmocka_unit_test(test_wrong), cmocka_unit_test(test_forget),
+        cmocka_unit_test(test_explained), cmocka_unit_test(test_freed),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A transport that is short of memory: $NIGH_REAL_PLUGIN, whose first receive of a verdict (traffic class and tag as libnigh
- * has them: lib/core.h, lib/control.h) is refused with -ENOMEM, and its first claim of a message. With $NIGH_SCARCE_SLOTS it
- * is of a time before the last slot that libnigh uses. */
+ * has them: lib/core.h, lib/control.h) is refused with -ENOMEM, its first claim of a message, and each release. With
+ * $NIGH_SCARCE_SLOTS it is of a time before the last slot that libnigh uses. */
 #include "nigh/transport.h"
 
 #include <dlfcn.h>
@@ -15,6 +15,8 @@ enum { CONTROL = 6, VERDICT = 5 };
 static const struct nigh_ops *real;
 static struct nigh_ops scarce;
 static bool receive_refused, claim_refused;
+static void (*tell)(void *data, int level, const char *text);
+static void *tell_data;
 
 static int post_recv(struct nigh_context *context, struct nigh_endpoint *from, const struct nigh_recv *recv)
 {
@@ -36,6 +38,23 @@ static int claim(struct nigh_context *context, struct nigh_message *message, con
     return real->claim(context, message, recv);
 }
 
+/* Refused with its own line and another one's. */
+static int release(struct nigh_context *context, void *data)
+{
+    (void)context;
+    (void)data;
+    tell(tell_data, 0, "release: nothing is held");
+    tell(tell_data, 0, "there is no memory");
+    return -EINVAL;
+}
+
+static int open_told(const struct nigh_open *options, struct nigh_context **out)
+{
+    tell = options->log;
+    tell_data = options->log_data;
+    return real->open(options, out);
+}
+
 __attribute__((visibility("default"))) const struct nigh_ops *nigh_transport(uint32_t abi)
 {
     const char *file = getenv("NIGH_REAL_PLUGIN");
@@ -50,6 +69,8 @@ __attribute__((visibility("default"))) const struct nigh_ops *nigh_transport(uin
     scarce = *real;
     scarce.post_recv = post_recv;
     scarce.claim = claim;
+    scarce.release = release;
+    scarce.open = open_told;
     if (getenv("NIGH_SCARCE_SLOTS"))
         scarce.size = offsetof(struct nigh_ops, expect);
     return &scarce;

@@ -206,6 +206,27 @@ static void the_launchers_variables_make_sense(void **state)
     assert_int_equal(perf_job_check(), 0);
 }
 
+/* Ranks run on the first CPUs of the list; it is all that there are where nobody names some. */
+static void who_helps_gets_what_no_rank_has(void **state)
+{
+    static const int cpus[] = {4, 1, 2, 7};
+    struct perf_rank me = {.cpus = cpus, .cpu_count = 4, .ranks = 2};
+    cpu_set_t usable;
+    char list[16];
+
+    (void)state;
+    CPU_ZERO(&usable);
+    for (unsigned i = 0; i < 4; i++)
+        CPU_SET((size_t)cpus[i], &usable);
+    perf_job_spare(&me, &usable, list, sizeof(list));
+    assert_string_equal(list, "2,7");
+    perf_job_spare(&me, &usable, list, 3);
+    assert_string_equal(list, "");
+    me.ranks = 8;
+    perf_job_spare(&me, &usable, list, sizeof(list));
+    assert_string_equal(list, "");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -214,6 +235,7 @@ int main(void)
         cmocka_unit_test(a_rank_that_fails_ends_the_job),
         cmocka_unit_test(a_job_that_hangs_is_ended),
         cmocka_unit_test(the_launchers_variables_make_sense),
+        cmocka_unit_test(who_helps_gets_what_no_rank_has),
         cmocka_unit_test(the_clock_runs_like_the_systems),
     };
     return cmocka_run_group_tests_name("perf_job", tests, start_clock, NULL);

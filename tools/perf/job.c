@@ -61,6 +61,22 @@ int perf_job_check(void)
     return -EINVAL;
 }
 
+/* The list of CPUs may be longer than there are ranks: those behind are nobody's. */
+void perf_job_spare(const struct perf_rank *me, const cpu_set_t *usable, char *list, size_t room)
+{
+    cpu_set_t spare = *usable;
+    size_t used = 0;
+
+    list[0] = '\0';
+    for (uint32_t i = 0; i < me->cpu_count && i < me->ranks; i++)
+        CPU_CLR((size_t)me->cpus[i], &spare);
+    for (size_t cpu = 0; cpu < CPU_SETSIZE && used < room; cpu++)
+        if (CPU_ISSET(cpu, &spare))
+            used += (size_t)snprintf(list + used, room - used, "%s%zu", used ? "," : "", cpu);
+    if (used >= room)
+        list[0] = '\0';
+}
+
 uint32_t perf_job_size(void)
 {
     return perf_job_launched() ? (uint32_t)environment_number("NIGH_SIZE") : 0;

@@ -8,6 +8,7 @@
 #include "tools/perf/line.h"
 #include "tools/perf/table.h"
 
+#include <sched.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -67,8 +68,11 @@ struct perf_job {
 /* True in a process that nigh-run started. */
 bool perf_job_launched(void);
 
-/* Do NIGH_JOB, NIGH_RANK and NIGH_SIZE make sense together, or is the first not set? 0; -EINVAL, after saying what does not. */
+/* Do NIGH_JOB, NIGH_RANK and NIGH_SIZE make sense together, or is none of them set? 0; -EINVAL, after saying what does not. */
 int perf_job_check(void);
+
+/* The CPUs of `usable` that no rank of `me`'s job runs on, as "2,3"; empty: none, or no room. */
+void perf_job_spare(const struct perf_rank *me, const cpu_set_t *usable, char *list, size_t room);
 
 /* Ranks that nigh-run started; 0 when it did not. */
 uint32_t perf_job_size(void);

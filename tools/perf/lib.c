@@ -30,19 +30,14 @@ static void fail(const struct perf_rank *me)
 static void place_thread(const struct perf_rank *me)
 {
     const char *progress = getenv("NIGH_PROGRESS");
-    char list[CPU_SETSIZE * 5] = "";
-    size_t used = 0;
-    cpu_set_t spare;
+    char list[CPU_SETSIZE * 5];
+    cpu_set_t usable;
 
     if (me->cpu < 0 || !progress || strcmp(progress, "thread") != 0 ||
-        sched_getaffinity(getppid(), sizeof(spare), &spare) != 0)
+        sched_getaffinity(getppid(), sizeof(usable), &usable) != 0)
         return;
-    for (uint32_t i = 0; i < me->cpu_count; i++)
-        CPU_CLR((size_t)me->cpus[i], &spare);
-    for (size_t cpu = 0; cpu < CPU_SETSIZE; cpu++)
-        if (CPU_ISSET(cpu, &spare))
-            used += (size_t)snprintf(list + used, sizeof(list) - used, "%s%zu", used ? "," : "", cpu);
-    if (used && setenv("NIGH_PROGRESS_CPUS", list, 0) != 0)
+    perf_job_spare(me, &usable, list, sizeof(list));
+    if (*list && setenv("NIGH_PROGRESS_CPUS", list, 0) != 0)
         perf_fail(me, "no memory for NIGH_PROGRESS_CPUS=%s", list);
 }
 
