@@ -150,6 +150,13 @@ static uint32_t window_of(const struct task *task)
     return task->test->window ? task->test->window(task->bytes) : 1;
 }
 
+/* Streams and their floors go from the same memory to the same: where its pages lie in the caches makes a tenth of either, for as
+ * long as the processes live. Not where it is written once. */
+static bool shares(const struct task *task)
+{
+    return task->test->floor == PERF_FLOOR_STREAM && !task->options->stale;
+}
+
 static void open_pair(struct perf_pair *pair, struct perf_rank *me, const struct task *task, struct racers *r)
 {
     *pair = (struct perf_pair){.me = me,
@@ -159,7 +166,10 @@ static void open_pair(struct perf_pair *pair, struct perf_rank *me, const struct
                                .window = r->load.window,
                                .stale = task->options->stale,
                                .number = 1};
-    if (perf_pipe_load_open(&pair->buffers, task->bytes, r->load.window, false) != 0)
+    pair->shares = shares(task);
+    if (pair->shares)
+        pair->buffers = r->load;
+    else if (perf_pipe_load_open(&pair->buffers, task->bytes, r->load.window, false) != 0)
         perf_fail(me, "no memory for %" PRIu32 " messages of %zu bytes", r->load.window, task->bytes);
     perf_node_open(&pair->node, me, task->ops, me->shared->job, task->options->path);
     pair->node.expect = task->bytes;
@@ -186,7 +196,8 @@ static void close_pair(struct perf_pair *pair, const struct task *task)
     if (task->lib)
         perf_lib_close(pair->me);
     perf_node_close(&pair->node);
-    perf_pipe_load_close(&pair->buffers);
+    if (!pair->shares)
+        perf_pipe_load_close(&pair->buffers);
 }
 
 static void race(struct perf_rank *me, const struct task *task, struct perf_pair *pair, struct racers *r)

@@ -30,7 +30,8 @@ struct perf_pair {
     size_t bytes, stride; /* of a message; from one to the next */
     uint32_t window;
     bool stale;
-    struct perf_pipe_load buffers; /* private memory; the floors have their own */
+    struct perf_pipe_load buffers; /* private memory */
+    bool shares;                   /* it is that of the floors */
     uint8_t *out, *in; /* window messages each; in private memory or in the heap, as the test wants */
     uint64_t number;   /* of the next message */
     uint64_t key;      /* of the peer's region: remote memory */
