@@ -169,13 +169,13 @@ static inline enum nigh_verdict arrive_message(struct nigh_endpoint *endpoint, u
 
 /* ---- answers ------------------------------------------------------------------------------------------- */
 
-static enum nigh_verdict arrive_grant(struct nigh_endpoint *endpoint, uint64_t id)
+static enum nigh_verdict arrive_grant(struct nigh_endpoint *endpoint, uint64_t id, uint64_t late)
 {
     struct nigh_send_op *op = nigh_ids_get(&endpoint->out, id);
 
     if (!op || op->kind != NIGH_SEND_CHUNKED || op->granted)
         return NIGH_BAD;
-    nigh_large_granted(endpoint, op);
+    nigh_large_granted(endpoint, op, late != 0);
     return NIGH_GO;
 }
 
@@ -223,7 +223,7 @@ static __attribute__((noinline)) enum nigh_verdict handle(struct nigh_endpoint *
     case NIGH_K_REFER:
         return nigh_arrive_refer(endpoint, head, tag, imm);
     case NIGH_K_GRANT:
-        return arrive_grant(endpoint, tag);
+        return arrive_grant(endpoint, tag, imm);
     case NIGH_K_FINISH:
         return arrive_finish(endpoint, tag, imm);
     case NIGH_K_PUT:

@@ -78,6 +78,7 @@ static int create(struct nigh_context *context, const struct nigh_identity *who,
     endpoint->source = who->job == context->config.meeting ? who->rank : NIGH_SOURCE_NONE;
     endpoint->queue.tail = &endpoint->queue.head;
     endpoint->flow.tail = &endpoint->flow.head;
+    endpoint->waiting.tail = &endpoint->waiting.head;
     endpoint->rx.credit = &endpoint->pair->consumed;
     nigh_plan_open(endpoint);
     context->by_index[endpoint->index] = endpoint;

@@ -181,10 +181,19 @@ int nigh_large_start(struct nigh_endpoint *endpoint, struct nigh_send_op *op);
 int nigh_large_whole(struct nigh_endpoint *endpoint, const struct nigh_send *send);
 /* Sends pieces; true when something moved. */
 bool nigh_large_flow(struct nigh_endpoint *endpoint);
-/* The peer has matched it. */
-void nigh_large_granted(struct nigh_endpoint *endpoint, struct nigh_send_op *op);
+/* The peer has matched it; `late`: its receive came behind it. */
+void nigh_large_granted(struct nigh_endpoint *endpoint, struct nigh_send_op *op, bool late);
 /* Chunks that the peer has read go back to the pool. */
 bool nigh_large_reclaim(struct nigh_endpoint *endpoint, bool all);
+
+/* ---- trust.c: how much of a message longer than NIGH_EAGER goes before it is matched ---- */
+/* Before its first slot. False: NIGH_EAGER bytes. True: all may be announced, and `allowed` is set to what may be sent now, all or
+ * nothing; its GRANT is asked for. */
+bool nigh_trust_whole(struct nigh_endpoint *endpoint, struct nigh_send_op *op);
+/* It is matched. */
+void nigh_trust_granted(struct nigh_endpoint *endpoint, struct nigh_send_op *op, bool late);
+/* One that was announced and may be sent now, all of it; NULL: none. */
+struct nigh_send_op *nigh_trust_next(struct nigh_endpoint *endpoint);
 
 /* ---- receive.c ---- */
 int nigh_recv_post(struct nigh_context *context, struct nigh_endpoint *from, const struct nigh_recv *recv);

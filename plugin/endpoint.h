@@ -109,11 +109,14 @@ struct nigh_endpoint {
     struct nigh_shuttle shuttle[2]; /* in our window; in theirs */
     uint8_t shuttle_last;           /* of these, the one that came last */
 
-    struct nigh_send_queue queue; /* nothing of them has been sent */
-    struct nigh_send_queue flow;  /* pieces may be sent */
-    uint32_t answers;             /* operations that answer the peer's */
-    struct nigh_ids out;          /* ours under way: struct nigh_send_op */
-    struct nigh_ids in;           /* the peer's: struct nigh_message */
+    struct nigh_send_queue queue;   /* nothing of them has been sent */
+    struct nigh_send_queue flow;    /* pieces may be sent */
+    struct nigh_send_queue waiting; /* announced, nothing of them may be sent: trust.c */
+    uint64_t unmatched;             /* bytes sent ahead of their GRANTs, or that may be */
+    uint32_t trusted;               /* messages in a row that found their receives */
+    uint32_t answers;               /* operations that answer the peer's */
+    struct nigh_ids out;            /* ours under way: struct nigh_send_op */
+    struct nigh_ids in;             /* the peer's: struct nigh_message */
 
     uint64_t chunk;                 /* being filled: its arena offset, 0 = none */
     uint32_t chunk_low, chunk_high; /* what is left of it: long messages take from below, others from above */
@@ -176,8 +179,8 @@ static inline bool nigh_plan_peer_reads(const struct nigh_endpoint *endpoint)
 void nigh_plan_choose(struct nigh_endpoint *endpoint, struct nigh_send_op *op);
 /* The flags of the next piece's slot; asked before it is copied. */
 uint32_t nigh_plan_flags(const struct nigh_send_op *op);
-/* Copies a piece of it. */
-void nigh_plan_copy(struct nigh_send_op *op, void *to, uint32_t bytes);
+/* Copies a piece of it, whose flags those are. */
+void nigh_plan_copy(struct nigh_send_op *op, void *to, uint32_t bytes, uint32_t flags);
 /* The receiving side of a timed piece: `started` is nigh_clock_ns() before its copy. */
 void nigh_plan_read(struct nigh_endpoint *endpoint, uint64_t started, uint64_t bytes, uint32_t flags);
 /* After its last piece; after a message that needed no operation. */

@@ -3,7 +3,7 @@
  * plugin/fail.c - the end of an endpoint. Everything that names it completes; what the peer had sent whole can still be
  * received; everything else goes on. The places that hold a reference to an endpoint's operations:
  *
- *   queue, flow, out    our sends              completed with the error
+ *   queue, flow, out    our sends              completed with the error; those in `waiting` are in `out`, too
  *   in                  messages in pieces     their receives fail; unmatched ones can never become whole: dropped
  *   matcher, posted     receives naming it     fail
  *   matcher, arrived    whole messages         stay
@@ -32,6 +32,7 @@ static void fail_sends(struct nigh_endpoint *endpoint, int error)
             nigh_send_complete(endpoint, op, error, 0);
         }
     }
+    endpoint->waiting = (struct nigh_send_queue){.tail = &endpoint->waiting.head};
     for (uint32_t id = 0; id < endpoint->out.size; id++) {
         struct nigh_send_op *op = endpoint->out.at[id];
 

@@ -160,20 +160,21 @@ static void chunk_named(struct nigh_endpoint *endpoint)
 }
 
 /* All of it has room there. */
-static uint32_t copy_to_shuttle(struct nigh_send_op *op, uint32_t want, uint32_t *line)
+static uint32_t copy_to_shuttle(struct nigh_send_op *op, uint32_t want, uint32_t flags, uint32_t *line)
 {
     uint64_t left = op->allowed - op->sent;
     uint32_t bytes = want < left ? want : (uint32_t)left;
 
-    nigh_plan_copy(op, op->shuttle + op->sent, bytes);
+    nigh_plan_copy(op, op->shuttle + op->sent, bytes, flags);
     *line = (uint32_t)(op->sent / NIGH_LINE);
     op->sent += bytes;
     return bytes;
 }
 
-/* Copies the next piece of `op`, at most `want` bytes, into a chunk. Returns its bytes, 0 when no chunk is free. */
+/* Copies the next piece of `op`, at most `want` bytes, into a chunk; `flags` are those of its slot. Returns its bytes, 0 when
+ * no chunk is free. */
 static uint32_t copy_piece(struct nigh_endpoint *endpoint, struct nigh_send_op *op, uint32_t want,
-                           uint32_t *line)
+                           uint32_t flags, uint32_t *line)
 {
     uint64_t left = op->allowed - op->sent, offset;
     uint32_t bytes;
@@ -181,7 +182,7 @@ static uint32_t copy_piece(struct nigh_endpoint *endpoint, struct nigh_send_op *
     if (!left)
         return 0;
     if (op->shuttle)
-        return copy_to_shuttle(op, want, line);
+        return copy_to_shuttle(op, want, flags, line);
     if (!endpoint->chunk || endpoint->chunk_low == endpoint->chunk_high)
         if (next_chunk(endpoint))
             return 0;
@@ -189,7 +190,7 @@ static uint32_t copy_piece(struct nigh_endpoint *endpoint, struct nigh_send_op *
     bytes = want < bytes ? want : bytes;
     bytes = left < bytes ? (uint32_t)left : bytes;
     offset = cut(endpoint, is_upwards(endpoint, op), bytes);
-    nigh_plan_copy(op, endpoint->context->arena.base + offset, bytes);
+    nigh_plan_copy(op, endpoint->context->arena.base + offset, bytes, flags);
     op->sent += bytes;
     *line = (uint32_t)(offset / NIGH_LINE);
     return bytes;
@@ -421,7 +422,7 @@ bool nigh_large_flow(struct nigh_endpoint *endpoint)
 
         if (nigh_link_room(endpoint, 1))
             break;
-        piece.bytes = copy_piece(endpoint, op, op->piece, &piece.line);
+        piece.bytes = copy_piece(endpoint, op, op->piece, flags, &piece.line);
         if (!piece.bytes)
             break;
         nigh_link_send(endpoint, nigh_head_make(NIGH_K_PIECE, 0, 0, flags), op->id, 0, &piece, sizeof(piece));
@@ -447,18 +448,21 @@ int nigh_large_start(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
     /* In whole lines, as a piece begins with one. */
     uint32_t eager = endpoint->context->config.eager_bytes / NIGH_LINE * NIGH_LINE;
     struct nigh_wire_first first = {.total = op->bytes, .imm = op->imm, .id = op->id};
-    uint32_t flags = (op->sync ? NIGH_F_SYNC : 0) | (op->notify ? NIGH_F_NOTIFY : 0);
     bool ask = op->kind == NIGH_SEND_CHUNKED && op->bytes > endpoint->context->config.eager_bytes;
     bool remote = op->kind == NIGH_SEND_PUT;
     int rc = nigh_link_room(endpoint, 1);
+    uint32_t flags;
 
     if (rc)
         return rc;
-    op->allowed = ask ? eager : op->bytes;
-    first.eager = ask ? eager : op->bytes > UINT32_MAX ? UINT32_MAX : (uint32_t)op->bytes;
+    op->allowed = op->bytes;
+    if (ask && !nigh_trust_whole(endpoint, op))
+        op->allowed = first.eager = eager;
+    else
+        first.eager = op->bytes > UINT32_MAX ? UINT32_MAX : (uint32_t)op->bytes;
     nigh_plan_choose(endpoint, op);
-    flags |= nigh_plan_flags(op);
-    first.bytes = copy_piece(endpoint, op, op->piece, &first.line);
+    flags = (op->sync ? NIGH_F_SYNC : 0) | (op->notify ? NIGH_F_NOTIFY : 0) | nigh_plan_flags(op);
+    first.bytes = copy_piece(endpoint, op, op->piece, flags, &first.line);
     nigh_link_send(endpoint, nigh_head_make(wire_kind(op), 0, op->tclass, flags), remote ? op->key : op->tag,
                    remote ? op->offset : op->imm, &first, sizeof(first));
     if (first.bytes && !op->shuttle)
@@ -473,14 +477,15 @@ int nigh_large_start(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
     return 0;
 }
 
-void nigh_large_granted(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
+void nigh_large_granted(struct nigh_endpoint *endpoint, struct nigh_send_op *op, bool late)
 {
+    nigh_trust_granted(endpoint, op, late);
     op->granted = true;
     op->allowed = op->bytes;
-    if (op->flowing)
-        return;
-    if (op->sent == op->bytes)
+    if (!op->flowing && op->sent < op->bytes)
+        flow_push(endpoint, op);
+    else if (!op->flowing)
         nigh_send_complete(endpoint, op, 0, op->bytes);
-    else
+    while ((op = nigh_trust_next(endpoint)) != NULL)
         flow_push(endpoint, op);
 }

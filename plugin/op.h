@@ -38,7 +38,7 @@ enum nigh_send_kind {
 };
 
 struct nigh_send_op {
-    struct nigh_send_op *next; /* in the endpoint's queue or flow */
+    struct nigh_send_op *next; /* in the endpoint's queue, flow or waiting */
     const uint8_t *buffer;
     uint64_t bytes;
     uint64_t sent;    /* of bytes, into chunks */
@@ -65,6 +65,8 @@ struct nigh_send_op {
     bool silent, sync, notify;
     bool granted; /* matched at the peer */
     bool flowing; /* in the endpoint's flow list */
+    bool waiting; /* in its list of those that are announced */
+    bool ahead;   /* all of it may go before it is matched */
     bool pinned;  /* REPLY: the region `key` is */
     bool tells;   /* REPLY: its host hears of it; there is room for that completion */
 };
@@ -124,6 +126,7 @@ struct nigh_message {
     bool sync;    /* wants a GRANT when matched */
     bool claimed; /* by a probe */
     bool notify;
+    bool late; /* it was there before its receive */
     bool lost; /* its endpoint has ended before it was complete */
     bool in_place;
     bool pinned; /* PUT: the region `key` is */

@@ -76,6 +76,17 @@ static void message_done(struct nigh_message *message)
         nigh_recv_finish(message, message->status);
 }
 
+/* Memory for a message that nobody has taken: not before the first of its bytes. */
+static bool ready(struct nigh_message *message)
+{
+    if (message->kind != NIGH_MSG_PIECES || message->recv || message->buffer)
+        return true;
+    message->buffer = malloc(message->eager);
+    message->to = message->buffer;
+    message->room = message->buffer ? message->eager : 0;
+    return message->buffer;
+}
+
 static enum nigh_verdict take_piece(struct nigh_message *message, uint32_t line, uint32_t bytes,
                                     uint32_t flags)
 {
@@ -87,6 +98,8 @@ static enum nigh_verdict take_piece(struct nigh_message *message, uint32_t line,
 
     if (!from || bytes > most - message->got)
         return NIGH_BAD;
+    if (!ready(message))
+        return NIGH_STAY;
     if (message->to && message->got < message->room) {
         fits = message->room - message->got;
         if (flags & NIGH_F_TIMED) {
@@ -159,6 +172,7 @@ static void accept_or_keep(struct nigh_message *message, struct nigh_posted *pos
         return;
     }
     nigh_count(&context->counters->unexpected, 1);
+    message->late = true;
     nigh_match_keep(&context->matcher, &message->arrived);
 }
 
@@ -196,13 +210,8 @@ enum nigh_verdict nigh_arrive_first(struct nigh_endpoint *endpoint, uint64_t hea
     message->sync = nigh_head_flags(head) & NIGH_F_SYNC;
     if (nigh_ids_fit(&endpoint->in, first.id) || !match_message(message, &posted))
         goto stay;
-    if (!posted && first.eager) {
-        message->buffer = malloc(first.eager);
-        if (!message->buffer)
-            goto stay;
-        message->to = message->buffer;
-        message->room = first.eager;
-    }
+    if (!posted && first.bytes && !ready(message))
+        goto stay;
     if (first.total)
         endpoint->in.at[first.id] = message;
     accept_or_keep(message, posted);

@@ -128,11 +128,11 @@ uint32_t nigh_plan_flags(const struct nigh_send_op *op)
     return timed ? op->piece_flags : op->piece_flags & ~NIGH_F_TIMED;
 }
 
-void nigh_plan_copy(struct nigh_send_op *op, void *to, uint32_t bytes)
+void nigh_plan_copy(struct nigh_send_op *op, void *to, uint32_t bytes, uint32_t flags)
 {
     uint64_t started;
 
-    if (!(nigh_plan_flags(op) & NIGH_F_TIMED)) {
+    if (!(flags & NIGH_F_TIMED)) {
         op->copy(to, op->buffer + op->sent, bytes);
         return;
     }

@@ -9,7 +9,7 @@
  *   FIRST     tag      imm      wire_first       a longer message begins; its first piece, if any, lies in a chunk
  *   PIECE     id       -        wire_piece       the next piece of the sender's message `id`
  *   REFER     tag      imm      wire_refer       a message that the receiver reads where it lies: heap, cma, lend
- *   GRANT     id       -        -                to the sender of `id`: it is matched, send the rest
+ *   GRANT     id       late     -                to the sender of `id`: it is matched, send the rest; it waited for its receive (1)
  *   FINISH    id       status   -                to whoever began `id`: the other side is done with it
  *   PUT       key      offset   wire_first       remote write; pieces follow; answered by FINISH
  *   GET       key      offset   wire_get         remote read; answered by REPLY
