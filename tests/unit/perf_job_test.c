@@ -183,9 +183,22 @@ static void the_launchers_variables_make_sense(void **state)
     static const struct {
         const char *rank, *size;
         int rc;
-    } cases[] = {{"0", "1", 0},        {"3", "4", 0},       {"4", "4", -EINVAL},  {"-1", "4", -EINVAL},
-                 {"0", "0", -EINVAL},  {"x", "4", -EINVAL}, {"0", "4x", -EINVAL}, {NULL, "4", -EINVAL},
-                 {"0", NULL, -EINVAL}, {"", "", -EINVAL},   {"1", "1e9", -EINVAL}};
+    } cases[] = {{"0", "1", 0},
+                 {"3", "4", 0},
+                 {"4", "4", -EINVAL},
+                 {"-1", "4", -EINVAL},
+                 {"0", "0", -EINVAL},
+                 {"x", "4", -EINVAL},
+                 {"0", "4x", -EINVAL},
+                 {NULL, "4", -EINVAL},
+                 {"0", NULL, -EINVAL},
+                 {"", "", -EINVAL},
+                 {"1", "1e9", -EINVAL},
+                 {" 1", "4", -EINVAL},
+                 {"+1", "4", -EINVAL},
+                 {"0", "4294967295", -EINVAL},
+                 {"0", "4294967298", -EINVAL},
+                 {"0", "18446744073709551617", -EINVAL}};
 
     (void)state;
     setenv("NIGH_JOB", "5", 1);
@@ -204,6 +217,58 @@ static void the_launchers_variables_make_sense(void **state)
     unsetenv("NIGH_RANK");
     unsetenv("NIGH_SIZE");
     assert_int_equal(perf_job_check(), 0);
+}
+
+/* As the plugin reads it: what is no job there is none here, or ranks measure that are nobody's. */
+static void a_job_is_a_number(void **state)
+{
+    static const char *const jobs[] = {"", "0", "0x", "x", "myjob", "5 ", " 5", "-5", "10000000000000000"};
+    static const char *const good[] = {"5", "0x5", "0XaBc", "FFFFFFFFFFFFFFFF"};
+
+    (void)state;
+    setenv("NIGH_RANK", "0", 1);
+    setenv("NIGH_SIZE", "1", 1);
+    for (size_t i = 0; i < sizeof(jobs) / sizeof(jobs[0]); i++) {
+        setenv("NIGH_JOB", jobs[i], 1);
+        if (perf_job_check() != -EINVAL || perf_job_launched())
+            fail_msg("NIGH_JOB \"%s\" is taken for a job", jobs[i]);
+    }
+    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+        setenv("NIGH_JOB", good[i], 1);
+        if (perf_job_check() != 0 || !perf_job_launched())
+            fail_msg("NIGH_JOB \"%s\" is taken for no job", good[i]);
+    }
+    unsetenv("NIGH_JOB");
+    unsetenv("NIGH_RANK");
+    unsetenv("NIGH_SIZE");
+}
+
+/* One number in two ways of writing it is one job. */
+static void ranks_meet_by_the_number(void **state)
+{
+    struct perf_job job = job_of(2);
+    char text[2][24];
+    pid_t other;
+    int status, rc;
+
+    (void)state;
+    snprintf(text[0], sizeof(text[0]), "0x%x", 0xa0000000u + (unsigned)getpid());
+    snprintf(text[1], sizeof(text[1]), "0%X", 0xa0000000u + (unsigned)getpid());
+    setenv("NIGH_SIZE", "2", 1);
+    other = fork();
+    assert_true(other >= 0);
+    setenv("NIGH_RANK", other ? "0" : "1", 1);
+    setenv("NIGH_JOB", text[other == 0], 1);
+    rc = perf_job_run(&job, adds_in_turn, NULL);
+    if (other == 0)
+        _exit(rc != 0);
+    unsetenv("NIGH_JOB");
+    unsetenv("NIGH_RANK");
+    unsetenv("NIGH_SIZE");
+    assert_int_equal(waitpid(other, &status, 0), other);
+    assert_int_equal(status, 0);
+    assert_int_equal(rc, 0);
+    perf_job_end(&job);
 }
 
 /* Ranks run on the first CPUs of the list; it is all that there are where nobody names some. */
@@ -235,6 +300,8 @@ int main(void)
         cmocka_unit_test(a_rank_that_fails_ends_the_job),
         cmocka_unit_test(a_job_that_hangs_is_ended),
         cmocka_unit_test(the_launchers_variables_make_sense),
+        cmocka_unit_test(a_job_is_a_number),
+        cmocka_unit_test(ranks_meet_by_the_number),
         cmocka_unit_test(who_helps_gets_what_no_rank_has),
         cmocka_unit_test(the_clock_runs_like_the_systems),
     };

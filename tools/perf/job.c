@@ -25,21 +25,36 @@ static size_t shared_bytes(void)
     return (sizeof(struct perf_shared) + PAGE - 1) / PAGE * PAGE;
 }
 
+/* A whole number of digits alone below 2^32, as the plugin reads it; -1: none. */
 static long environment_number(const char *name)
 {
     const char *text = getenv(name);
     char *end;
     long value;
 
-    if (!text || !*text)
+    if (!text || *text < '0' || *text > '9')
         return -1;
     value = strtol(text, &end, 10);
-    return *end == '\0' ? value : -1;
+    return *end == '\0' && value < UINT32_MAX ? value : -1;
+}
+
+/* The number that NIGH_JOB says, whatever its text: ranks meet by it here as they do in the plugin. 0: none. */
+static uint64_t environment_job(void)
+{
+    const char *text = getenv("NIGH_JOB");
+    size_t digits;
+
+    if (!text)
+        return 0;
+    if (text[0] == '0' && (text[1] == 'x' || text[1] == 'X'))
+        text += 2;
+    digits = strspn(text, "0123456789abcdefABCDEF");
+    return digits > 0 && digits <= 16 && !text[digits] ? strtoull(text, NULL, 16) : 0;
 }
 
 bool perf_job_launched(void)
 {
-    return getenv("NIGH_JOB") && environment_number("NIGH_RANK") >= 0 && environment_number("NIGH_SIZE") > 0;
+    return environment_job() && environment_number("NIGH_RANK") >= 0 && environment_number("NIGH_SIZE") > 0;
 }
 
 int perf_job_check(void)
@@ -53,11 +68,19 @@ int perf_job_check(void)
         return 0;
     if (perf_job_launched() && environment_number("NIGH_RANK") < environment_number("NIGH_SIZE"))
         return 0;
-    fprintf(
-        stderr,
-        "nigh-perf: NIGH_JOB is \"%s\", but NIGH_RANK is \"%s\" and NIGH_SIZE \"%s\": expected a rank below "
-        "the number of ranks, as nigh-run sets them; unset all three to measure without a launcher\n",
-        job ? job : "", text[0], text[1]);
+    if (job && !environment_job())
+        fprintf(stderr,
+                "nigh-perf: NIGH_JOB is \"%.60s\": expected 1 to 16 hexadecimal digits, not all zero, as "
+                "nigh-run "
+                "sets it; unset it, NIGH_RANK and NIGH_SIZE to measure without a launcher\n",
+                job);
+    else
+        fprintf(
+            stderr,
+            "nigh-perf: NIGH_JOB is \"%.60s\", but NIGH_RANK is \"%.60s\" and NIGH_SIZE \"%.60s\": expected "
+            "a rank below the number of ranks, as nigh-run sets them; unset all three to measure without a "
+            "launcher\n",
+            job ? job : "", text[0], text[1]);
     return -EINVAL;
 }
 
@@ -311,7 +334,7 @@ static int meet_and_run(struct perf_job *job, perf_rank_fn fn, void *arg)
                     job->what, job->ranks, ranks);
         return -EIO;
     }
-    fd = perf_meet(getenv("NIGH_JOB"), number++, rank, ranks, shared_bytes() + job->scratch_bytes,
+    fd = perf_meet(environment_job(), number++, rank, ranks, shared_bytes() + job->scratch_bytes,
                    job->limit_seconds);
     if (fd < 0) {
         fprintf(stderr, "nigh-perf: rank %" PRIu32 " has not met the others: %s\n", rank, strerror(-fd));

@@ -6,6 +6,7 @@
 #include "tools/perf/clock.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,14 +15,14 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-static socklen_t name_of(const char *job, uint32_t number, struct sockaddr_un *name)
+static socklen_t name_of(uint64_t job, uint32_t number, struct sockaddr_un *name)
 {
     int n;
 
     memset(name, 0, sizeof(*name));
     name->sun_family = AF_UNIX;
-    n = snprintf(name->sun_path + 1, sizeof(name->sun_path) - 1, "nigh-perf.%u.%s.%u", (unsigned)getuid(),
-                 job, (unsigned)number);
+    n = snprintf(name->sun_path + 1, sizeof(name->sun_path) - 1, "nigh-perf.%u.%" PRIx64 ".%u",
+                 (unsigned)getuid(), job, (unsigned)number);
     if (n > (int)sizeof(name->sun_path) - 2)
         n = (int)sizeof(name->sun_path) - 2;
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
@@ -133,7 +134,7 @@ static int fetch(const struct sockaddr_un *name, socklen_t length, uint64_t end)
     return rc;
 }
 
-int perf_meet(const char *job, uint32_t number, uint32_t rank, uint32_t ranks, size_t bytes,
+int perf_meet(uint64_t job, uint32_t number, uint32_t rank, uint32_t ranks, size_t bytes,
               double limit_seconds)
 {
     uint64_t end = perf_clock_system() + (uint64_t)(limit_seconds * 1e9);

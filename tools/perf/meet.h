@@ -9,7 +9,7 @@
 
 /* Returns a descriptor of `bytes` bytes of zeros, the same memory in all ranks; the caller closes it. Blocks until rank
  * 0 has it, at most `limit_seconds`; rank 0 returns when all have it. -ETIMEDOUT; -errno of the socket calls. */
-int perf_meet(const char *job, uint32_t number, uint32_t rank, uint32_t ranks, size_t bytes,
+int perf_meet(uint64_t job, uint32_t number, uint32_t rank, uint32_t ranks, size_t bytes,
               double limit_seconds);
 
 #endif
