@@ -14,21 +14,44 @@
 
 #include <errno.h>
 
-#define LEAVE_NS    UINT64_C(10000000000)
-#define REST_NAP_NS UINT64_C(100000) /* no completion tells that a queue has been sent */
+#define LEAVE_NS    UINT64_C(10000000000) /* where no time-out is set, for ranks that may never come */
+#define REST_NAP_NS UINT64_C(100000)      /* no completion tells that a queue has been sent */
 
 struct leaving {
     struct nigh_call call;
     uint64_t deadline;
-    int late; /* a rank that has not come, -1 */
+    bool limited; /* by the world's time-out */
+    int late;     /* a rank that has not come, -1 */
 };
+
+static uint64_t left_of(const struct leaving *leaving)
+{
+    uint64_t now = nigh_now_ns();
+
+    return now < leaving->deadline ? leaving->deadline - now : 1;
+}
+
+/* Without a time-out a rank that computes is waited for until it comes: leaving without it would fail a sound program for
+ * being uneven. Of one that was never met nobody knows that it will. */
+static bool has_more_time(struct leaving *leaving, int rank)
+{
+    struct nigh_note note;
+    enum nigh_doing doing = nigh_line_doing(rank, &note);
+
+    if (leaving->limited || doing == NIGH_DOING_UNKNOWN || doing == NIGH_DOING_GONE)
+        return false;
+    leaving->deadline = nigh_now_ns() + LEAVE_NS;
+    return true;
+}
 
 /* The message of a step from `rank`. Dead ranks are not waited for. */
 static void await_step(struct leaving *leaving, struct nigh_operation *operation)
 {
-    uint64_t now = nigh_now_ns();
-    int rc = nigh_wait_one(leaving->call, operation, now < leaving->deadline ? leaving->deadline - now : 1);
+    int rc;
 
+    do
+        rc = nigh_wait_one(leaving->call, operation, left_of(leaving));
+    while (rc == -ETIMEDOUT && has_more_time(leaving, operation->peer));
     if (rc && leaving->late < 0)
         leaving->late = operation->peer;
     nigh_control_drop(operation);
@@ -79,7 +102,6 @@ static bool all_have_left(struct nigh_block *block)
  */
 static void send_the_rest(const struct leaving *leaving, int rank)
 {
-    uint64_t now = nigh_now_ns();
     struct nigh_operation rest = {
         .kind = NIGH_KIND_SEND, .flags = NIGH_OP_INTERNAL, .comm = nigh_core.world, .peer = rank};
     struct nigh_block block = {
@@ -89,7 +111,7 @@ static void send_the_rest(const struct leaving *leaving, int rank)
         .comm = nigh_core.world,
         .peer = rank,
         .over = all_have_left,
-        .timeout_ns = now < leaving->deadline ? leaving->deadline - now : 1,
+        .timeout_ns = left_of(leaving),
         .nap_ns = REST_NAP_NS,
     };
 
@@ -124,8 +146,8 @@ static struct nigh_sentence absent_text(int late)
 
 static int finalize(struct nigh_call call)
 {
-    struct leaving leaving = {.call = call, .late = -1};
     uint64_t timeout = nigh_core.world->timeout_ns;
+    struct leaving leaving = {.call = call, .limited = timeout != 0, .late = -1};
     int left, late;
 
     nigh_core.leaving = true;

@@ -135,11 +135,12 @@ struct nigh_config {
  * -ENOENT no plugin (logged with where it was looked for); -EPROTO the plugin is of another version; those of open() in transport.h. */
 int nigh_init(const struct nigh_config *config);
 
-/* Leaves the job. Waits for all ranks of the job to come here, at most the world's time-out (10 s if it has none), so that nobody loses
- * what was sent to him; ranks that are dead are not waited for. Names what was left over: requests never waited for with
- * their call sites, messages never received, messages to a rank that never came, memory lent and not given back,
- * communicators and windows not freed. Everything of libnigh is invalid afterwards. Errors: -ETIMEDOUT some rank did not come (named); -EBUSY something was left over (it is
- * gone all the same).
+/* Leaves the job. Waits for all ranks of the job to come here, so that nobody loses what was sent to him: at most the world's
+ * time-out (NIGH_TIMEOUT, nigh_comm_set_timeout); if it has none, for ranks that live as long as they take, and 10 s for
+ * those that have not called nigh_init by then. Ranks that are dead are not waited for. Names what was left over: requests
+ * never waited for with their call sites, messages never received, messages to a rank that never came, memory lent and not
+ * given back, communicators and windows not freed. Everything of libnigh is invalid afterwards. Errors: -ETIMEDOUT some rank
+ * did not come (named); -EBUSY something was left over (it is gone all the same).
  * A process may call nigh_init once more, for the same job or another one, and need not know whether the others have returned:
  * ranks meet those that have left the job as often as they have, nobody else. So each rank of a job joins it as often as
  * the others; another process that takes the place of one starts from the beginning, and needs a job of its own. */

@@ -72,6 +72,59 @@ static void test_to_nobody(void **state)
     ranks_run(1, to_nobody, &(struct ranks_how){.loose = true});
 }
 
+/* ---- as long as it takes ------------------------------------------------------------------------------------------- */
+
+enum {
+    LONG_MS = 11000,
+    PILE = 1000
+}; /* longer than who was never met is waited for; more than a ring takes */
+
+/* Without a time-out a rank that computes is waited for, and takes what was sent to it when it has done. */
+static void uneven(int rank)
+{
+    int value = -1;
+
+    if (rank == 0) {
+        for (int i = 0; i < PILE; i++)
+            OK(nigh_send(&i, sizeof(i), 1, 7, nigh_world()));
+        return;
+    }
+    OK(nigh_recv(&value, sizeof(value), 0, 7, nigh_world(), NIGH_STATUS_IGNORE));
+    ranks_nap(LONG_MS);
+    for (int i = 1; i < PILE; i++) {
+        OK(nigh_recv(&value, sizeof(value), 0, 7, nigh_world(), NIGH_STATUS_IGNORE));
+        CHECK_INT(value, i);
+    }
+}
+
+/* Side by side, as both take long: ranks 0 and 1 in one job, and rank 2, who waits for somebody who never comes. */
+static void without_a_limit(int rank, int size)
+{
+    struct nigh_config config = {.size = sizeof(config),
+                                 .set = 1,
+                                 .rank = (uint32_t)rank % 2,
+                                 .ranks = 2,
+                                 .job = ranks_job() + 1 + (uint64_t)rank / 2};
+
+    (void)size;
+    OK(nigh_finalize());
+    OK(nigh_init(&config));
+    if (rank < 2) {
+        uneven(rank);
+        OK(nigh_finalize());
+        return;
+    }
+    CHECK_INT(nigh_finalize(), -ETIMEDOUT);
+    ranks_check_text(__FILE__, __LINE__, nigh_error_text(),
+                     "within 10 s, left without them: rank 1 has not been met");
+}
+
+static void test_without_a_limit(void **state)
+{
+    (void)state;
+    ranks_run(3, without_a_limit, &(struct ranks_how){.loose = true});
+}
+
 static struct nigh_config same_job(int rank, int size)
 {
     return (struct nigh_config){.size = sizeof(struct nigh_config),
@@ -315,7 +368,7 @@ int main(void)
         cmocka_unit_test(test_to_a_stranger), cmocka_unit_test(test_to_nobody),
         cmocka_unit_test(test_once_more),     cmocka_unit_test(test_comes_back_early),
         cmocka_unit_test(test_without_one),   cmocka_unit_test(test_many_lives),
-        cmocka_unit_test(test_launchers_job),
+        cmocka_unit_test(test_launchers_job), cmocka_unit_test(test_without_a_limit),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
