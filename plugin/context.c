@@ -95,6 +95,7 @@ static int open_peers(struct nigh_context *context)
         .self = {.job = context->config.meeting,
                  .incarnation = context->incarnation,
                  .rank = context->config.rank},
+        .called = context->config.job,
         .peers_max = context->config.peers_max,
         .ranks = context->config.ranks,
         .arena_fd = context->arena.fd,

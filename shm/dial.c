@@ -62,8 +62,8 @@ static int check_listener(struct nigh_exchange *exchange, int fd)
                  "rank %" PRIu32 " of job %016" PRIx64
                  " is held by a process of user %u (process %d), and this is user %u: not attached; give the "
                  "job an id of its own (NIGH_JOB)",
-                 exchange->to.rank, exchange->to.job, (unsigned)listener.uid, (int)listener.pid,
-                 (unsigned)rendezvous->place.uid);
+                 exchange->to.rank, nigh_name_called(&rendezvous->name, exchange->to.job),
+                 (unsigned)listener.uid, (int)listener.pid, (unsigned)rendezvous->place.uid);
         error = -EACCES;
     }
     exchange->pid = error ? 0 : listener.pid;
@@ -218,7 +218,7 @@ void nigh_dial_ready(struct nigh_exchange *exchange)
         nigh_dial_lost(exchange);
     } else if (error) {
         nigh_log(NIGH_LOG_WARN, "rank %" PRIu32 " of job %016" PRIx64 " (process %d): %s", exchange->to.rank,
-                 exchange->to.job, (int)exchange->pid,
+                 nigh_name_called(&exchange->rendezvous->name, exchange->to.job), (int)exchange->pid,
                  error == -EMFILE
                      ? "no descriptors are left for its memory: raise the limit (ulimit -n)"
                      : "its answer is malformed: all processes of a job must load the same nigh");

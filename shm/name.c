@@ -256,7 +256,7 @@ static void log_in_use(const struct nigh_name *name)
     nigh_log(NIGH_LOG_ERROR,
              "rank %" PRIu32 " of job %016" PRIx64 " is already open on this machine, in process %d (0: not "
              "visible): give each process its own rank and each job its own id",
-             name->rank, name->job, (int)owner.pid);
+             name->rank, nigh_name_called(name, name->job), (int)owner.pid);
 }
 
 static void log_failure(const struct nigh_name *name, int error)

@@ -14,7 +14,14 @@ struct nigh_name {
     uid_t uid;
     uint64_t job;
     uint32_t rank;
+    uint64_t called; /* as which people know the job, 0: as what it is */
 };
+
+/* Under which id `job` is known to people who know `own` by its name. */
+static inline uint64_t nigh_name_called(const struct nigh_name *own, uint64_t job)
+{
+    return own->called && job == own->job ? own->called : job;
+}
 
 /* A listening socket. In a directory also which file it is, so that only that one is removed. */
 struct nigh_listener {

@@ -68,6 +68,7 @@ static int open_name(struct nigh_rendezvous *rendezvous)
         .uid = rendezvous->place.uid,
         .job = rendezvous->self.self.job,
         .rank = rendezvous->self.self.rank,
+        .called = rendezvous->name.called,
     };
     error = nigh_name_listen(&rendezvous->name, &rendezvous->listener);
     if (error)
@@ -80,6 +81,7 @@ static int open_name(struct nigh_rendezvous *rendezvous)
 static void fill_in(struct nigh_rendezvous *rendezvous, const struct nigh_rendezvous_config *config)
 {
     *rendezvous = (struct nigh_rendezvous){
+        .name = {.called = config->called},
         .self = {.self = config->self, .peers_max = config->peers_max, .ranks = config->ranks},
         .arena_fd = config->arena_fd,
         .doorbell_fd = config->doorbell_fd,

@@ -60,6 +60,7 @@ struct nigh_rendezvous_events {
 
 struct nigh_rendezvous_config {
     struct nigh_identity self; /* incarnation set */
+    uint64_t called;           /* self.job as people know it, 0: as it is */
     uint32_t peers_max, ranks;
     int arena_fd, doorbell_fd, event_fd;
     const char *directory; /* NULL: abstract names */

@@ -3,6 +3,7 @@
  * by another job, lives of a job, addresses judged without a connection. */
 #include "tests/support/data.h"
 #include "tests/support/pair.h"
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -183,6 +184,31 @@ static struct nigh_context *open_life(uint64_t job, uint32_t rank, uint64_t life
     return context;
 }
 
+static void keep_line(void *data, int level, const char *text)
+{
+    (void)level;
+    snprintf(data, 300, "%s", text);
+}
+
+/* In whichever life a place is taken, the job is called what it was called when it was opened. */
+static void taken_in_a_later_life(struct pair *pair)
+{
+    for (uint64_t life = 0; life < 3; life++) {
+        struct nigh_context *first = open_life(pair->job, 0, life), *second = NULL;
+        char line[300] = "", wanted[80];
+        struct nigh_open options = {.size = sizeof(options), .job = pair->job, .ranks = 2, .life = life};
+
+        options.log = keep_line;
+        options.log_data = line;
+        CHECK_INT(nigh->open(&options, &second), -EADDRINUSE);
+        snprintf(wanted, sizeof(wanted), "rank 0 of job %016llx is already open",
+                 (unsigned long long)pair->job);
+        if (!strstr(line, wanted))
+            pair_fail(__FILE__, __LINE__, "%s", line);
+        CHECK_INT(nigh->close(first), 0);
+    }
+}
+
 /* Rank 0 is in the job's second life already; rank 1 has yet to leave the first, and then comes, too. */
 static void lives(struct pair *pair)
 {
@@ -260,6 +286,7 @@ static const struct pair_case cases[] = {
     {.name = "chosen keys", .play = chosen_keys},
     {.name = "atomics in their order", .play = ordered_atomics},
     {.name = "peer of another job", .play = other_job, .forms = PAIR_TWO, .how = PAIR_MANUAL},
+    {.name = "taken in a later life", .play = taken_in_a_later_life, .forms = PAIR_TWO, .how = PAIR_MANUAL},
     {.name = "lives of a job", .play = lives, .forms = PAIR_TWO, .how = PAIR_MANUAL},
     {.name = "address and job", .play = both_names, .forms = PAIR_TWO, .how = PAIR_MANUAL},
     {.name = "addresses judged", .play = judged, .forms = PAIR_TWO, .how = PAIR_MANUAL},

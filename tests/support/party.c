@@ -159,6 +159,7 @@ int party_open(struct party *party, uint64_t job, uint32_t rank, const char *dir
     memset(party, 0, sizeof(*party));
     *config = (struct nigh_rendezvous_config){
         .self = {.job = job, .incarnation = incarnation, .rank = rank},
+        .called = PARTY_CALLED,
         .peers_max = PARTY_PEERS,
         .ranks = 1024,
         .arena_fd = marked_file(arena_mark, incarnation),

@@ -484,6 +484,7 @@ static void other_users_name_is_not_trusted(void **state)
     assert_true(party_until(us, 1, 2000, has_failed, peer));
     assert_int_equal(peer->error, -EACCES);
     logged_assert_has("is held by a process of user 65534");
+    logged_assert_has("rank 1 of job 0000000000ca11ed");
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
     close(ready[0]);
