@@ -133,7 +133,34 @@ static void intel_table(const struct mpi_place *place, struct mpi_words *setting
     }
 }
 
-void mpi_over_nigh(const struct mpi_place *place, const char *providers, struct mpi_words *settings)
+static bool in_environment(const char *prefix)
+{
+    for (char **one = environ; *one; one++)
+        if (strncmp(*one, prefix, strlen(prefix)) == 0)
+            return true;
+    return false;
+}
+
+/*
+ * Open MPI chooses its collectives' algorithms as if each rank had a CPU. Where 8 ranks share 2, each step is a change of the
+ * process, and linear ones have the fewest steps: a barrier takes 0.6 to 0.7 of the time.
+ */
+static void openmpi_rules(const struct mpi_place *place, const char *providers, struct mpi_words *settings)
+{
+    static const char name[] = "OMPI_MCA_coll_tuned_dynamic_rules_filename=";
+    char text[2 * MPI_PATH_BYTES];
+
+    if (place->family != MPI_OPENMPI || in_environment("OMPI_MCA_coll"))
+        return;
+    snprintf(text, sizeof text, "%s%s/openmpi-crowded.rules", name, providers);
+    if (access(text + sizeof name - 1, R_OK) != 0)
+        return;
+    mpi_words_add(settings, "OMPI_MCA_coll_tuned_use_dynamic_rules=1");
+    mpi_words_add(settings, text);
+}
+
+void mpi_over_nigh(const struct mpi_place *place, const char *providers, bool crowded,
+                   struct mpi_words *settings)
 {
     const char *others = getenv("FI_PROVIDER_PATH");
     bool more = others && *others && strcmp(others, providers) != 0;
@@ -145,4 +172,6 @@ void mpi_over_nigh(const struct mpi_place *place, const char *providers, struct 
     for (const char *const *one = settings_of(place); *one; one++)
         mpi_words_add(settings, *one);
     intel_table(place, settings);
+    if (crowded)
+        openmpi_rules(place, providers, settings);
 }

@@ -11,9 +11,10 @@
  * where it was looked for. */
 int mpi_providers(char *path, size_t size, char *why, size_t room);
 
-/* Appends "NAME=VALUE" of every variable that this MPI needs. What the environment has in FI_PROVIDER_PATH stays
- * behind ours. */
-void mpi_over_nigh(const struct mpi_place *place, const char *providers, struct mpi_words *settings);
+/* Appends "NAME=VALUE" of every variable that this MPI needs, and of those that make it faster where its ranks are `crowded`:
+ * more than CPUs. What the environment has in FI_PROVIDER_PATH stays behind ours; collectives that it chooses stay its own. */
+void mpi_over_nigh(const struct mpi_place *place, const char *providers, bool crowded,
+                   struct mpi_words *settings);
 
 /* Appends what any program of this MPI needs, over nigh or not, when it was not installed where it looks for itself. */
 void mpi_at_home(const struct mpi_place *place, struct mpi_words *settings);

@@ -164,12 +164,12 @@ static void openmpi_words(const struct perf_peer_place *place, bool yields, stru
 }
 
 /* Variables stand in front of the launcher, so that the command can be copied as it is. */
-static void setting_words(const struct perf_peer_place *place, struct mpi_words *words)
+static void setting_words(const struct perf_peer_place *place, bool yields, struct mpi_words *words)
 {
     mpi_words_add(words, "env");
     mpi_at_home(&place->mpi, words);
     if (*place->providers)
-        mpi_over_nigh(&place->mpi, place->providers, words);
+        mpi_over_nigh(&place->mpi, place->providers, yields, words);
     else if (place->mpi.family == MPI_INTEL)
         mpi_words_add(words, "I_MPI_FABRICS=shm");
     if (place->mpi.family == MPI_INTEL)
@@ -183,7 +183,7 @@ static void launcher_words(const struct perf_peer_place *place, bool yields, str
         mpi_words_add(words, "UCX_TLS=sm,self");
         return;
     }
-    setting_words(place, words);
+    setting_words(place, yields, words);
     if (place->mpi.family == MPI_OPENMPI)
         openmpi_words(place, yields, words);
     else

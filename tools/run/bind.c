@@ -120,6 +120,8 @@ int run_binding_open(struct run_binding *binding, enum run_bind bind, uint32_t r
         return rc;
     allowed = own_cpus(made.topology);
     rc = allowed == NULL ? -ENOMEM : choose(&made, bind, allowed);
+    if (rc == 0)
+        made.cpus = (uint32_t)hwloc_bitmap_weight(allowed);
     if (rc == 0 && made.places != NULL)
         made.spare = left_over(&made, allowed);
     hwloc_bitmap_free(allowed);
@@ -141,6 +143,11 @@ void run_binding_close(struct run_binding *binding)
 bool run_binding_oversubscribed(const struct run_binding *binding)
 {
     return binding->ranks > binding->cores;
+}
+
+bool run_binding_crowded(const struct run_binding *binding)
+{
+    return binding->ranks > binding->cpus;
 }
 
 int run_binding_apply(const struct run_binding *binding, uint32_t rank)

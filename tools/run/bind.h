@@ -14,7 +14,7 @@ struct run_binding {
     hwloc_topology_t topology;
     hwloc_cpuset_t *places; /* NULL: nobody is bound */
     uint32_t place_count, ranks;
-    uint32_t cores;       /* that this process may use */
+    uint32_t cores, cpus; /* that this process may use */
     hwloc_cpuset_t spare; /* of those it may use, the CPUs of no rank */
 };
 
@@ -28,6 +28,9 @@ void run_binding_close(struct run_binding *binding);
 
 /* More ranks than cores? */
 bool run_binding_oversubscribed(const struct run_binding *binding);
+
+/* More ranks than CPUs, of which a core may have several: do they run in turns? */
+bool run_binding_crowded(const struct run_binding *binding);
 
 /* Bind the calling process to rank's place; nothing to do when nobody is bound. 0 or a negative errno. */
 int run_binding_apply(const struct run_binding *binding, uint32_t rank);

@@ -49,6 +49,8 @@ struct line {
     const struct run_options *options;
     const struct mpi_place *place;
     struct mpi_words settings, words;
+    enum run_bind bind;
+    bool crowded; /* more ranks than CPUs */
 };
 
 static void add(struct line *line, const char *word)
@@ -65,19 +67,18 @@ static void add_number(struct line *line, const char *word, uint64_t number)
     add(line, text);
 }
 
-/* As without --mpi: a core for each rank, and none bound when there are too few. */
-static enum run_bind binding(const struct run_options *options)
+/* Binding as without --mpi: a core for each rank, and none bound when there are too few. */
+static void look(struct line *line)
 {
     struct run_binding binding;
-    bool crowded;
 
-    if (options->bind != RUN_BIND_CORE)
-        return options->bind;
-    if (run_binding_open(&binding, RUN_BIND_NONE, options->ranks) != 0)
-        return RUN_BIND_NONE;
-    crowded = run_binding_oversubscribed(&binding);
+    line->bind = line->options->bind == RUN_BIND_CORE ? RUN_BIND_NONE : line->options->bind;
+    if (run_binding_open(&binding, RUN_BIND_NONE, line->options->ranks) != 0)
+        return;
+    if (line->options->bind == RUN_BIND_CORE && !run_binding_oversubscribed(&binding))
+        line->bind = RUN_BIND_CORE;
+    line->crowded = run_binding_crowded(&binding);
     run_binding_close(&binding);
-    return crowded ? RUN_BIND_NONE : RUN_BIND_CORE;
 }
 
 static void openmpi_words(struct line *line)
@@ -85,14 +86,13 @@ static void openmpi_words(struct line *line)
     static const char *const where[] = {"core", "l3cache", "numa", "none"};
     static const char *const maps[] = {"core:OVERSUBSCRIBE", "l3cache:OVERSUBSCRIBE", "numa:OVERSUBSCRIBE",
                                        "slot:OVERSUBSCRIBE"};
-    enum run_bind bind = binding(line->options);
 
     if (geteuid() == 0) /* it refuses root otherwise, and root has asked for it */
         add(line, "--allow-run-as-root");
     add(line, "--map-by");
-    add(line, maps[bind]);
+    add(line, maps[line->bind]);
     add(line, "--bind-to");
-    add(line, where[bind]);
+    add(line, where[line->bind]);
     if (line->options->label)
         add(line, "--tag-output");
     if (line->options->timeout_ns)
@@ -103,14 +103,13 @@ static void hydra_words(struct line *line)
 {
     static const char *const where[] = {"core", "l3", "numa", "none"};
     static const char *const domains[] = {"core", "cache3", "numa", NULL};
-    enum run_bind bind = binding(line->options);
     char text[64];
 
     if (line->place->family == MPI_MPICH) {
         add(line, "-bind-to");
-        add(line, where[bind]);
-    } else if (domains[bind]) {
-        snprintf(text, sizeof text, "I_MPI_PIN_DOMAIN=%s", domains[bind]);
+        add(line, where[line->bind]);
+    } else if (domains[line->bind]) {
+        snprintf(text, sizeof text, "I_MPI_PIN_DOMAIN=%s", domains[line->bind]);
         mpi_words_add(&line->settings, text);
     } else {
         mpi_words_add(&line->settings, "I_MPI_PIN=0");
@@ -157,8 +156,9 @@ static void build(struct line *line, const char *providers)
 {
     mpi_words_init(&line->settings);
     mpi_words_init(&line->words);
+    look(line);
     mpi_at_home(line->place, &line->settings);
-    mpi_over_nigh(line->place, providers, &line->settings);
+    mpi_over_nigh(line->place, providers, line->crowded, &line->settings);
     add(line, line->place->launcher);
     if (line->place->family == MPI_OPENMPI)
         openmpi_words(line);
