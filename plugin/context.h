@@ -45,6 +45,7 @@ struct nigh_context {
     const uint32_t *service_flag;
     const uint64_t *hint_summary;
     struct nigh_endpoint *busy; /* with queued or flowing sends */
+    uint64_t copied_by; /* ns: by then the peer has copied what was last sent as a reference, if it looks */
     struct nigh_message *pulls; /* references being read */
     uint32_t idle_passes;       /* since something arrived or a sweep was made */
     uint32_t busy_passes;       /* in which something arrived, since a sweep was made */

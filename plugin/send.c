@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* plugin/send.c - post_send: the short way straight into a slot, and everything that cannot take it. */
 #include "plugin/context.h"
+#include "shm/clock.h"
 #include "shm/copy.h"
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
+
+/* In which a peer that looks for it has found a message, and copied it: at 2 GB/s, which it does across L3s. */
+#define FIND_NS            UINT64_C(100000)
+#define COPY_NS_OF(bytes_) ((bytes_) / 2)
 
 /* Posts that wait for room on one endpoint; beyond it the host hears -EAGAIN. */
 #define QUEUED_MAX 16384u
@@ -255,6 +260,7 @@ static void route(struct nigh_endpoint *endpoint, const struct nigh_send *send, 
         return;
     }
     op->kind = NIGH_SEND_REFER;
+    context->copied_by = nigh_clock_ns() + FIND_NS + COPY_NS_OF(send->bytes);
 }
 
 static int post_op(struct nigh_endpoint *endpoint, const struct nigh_send *send)
