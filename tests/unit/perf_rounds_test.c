@@ -89,9 +89,48 @@ static void what_is_no_figure_does_not_wait(void **state)
     free(t);
 }
 
+/* How often column `column` comes behind the last peer, or first of all, in so many rounds. */
+static uint32_t times_first(const struct perf_plan *plan, uint32_t rounds, uint32_t column)
+{
+    uint32_t times = 0;
+
+    for (uint32_t round = 0; round < rounds; round++)
+        times += perf_rounds_column(plan, round, 0) == column;
+    return times;
+}
+
+static void all_run_once_in_a_round(void **state)
+{
+    (void)state;
+    for (uint32_t peers = 0; peers < 4; peers++)
+        for (uint32_t round = 0; round < 30; round++) {
+            struct perf_plan plan = {.pieces = 5 + peers, .peers = peers};
+            uint32_t seen = 0;
+
+            for (uint32_t place = 0; place < plan.pieces; place++)
+                seen |= 1u << perf_rounds_column(&plan, round, place);
+            assert_int_equal(seen, (1u << plan.pieces) - 1);
+        }
+}
+
+/* Who follows a peer finds cold caches: the work no more often than its floors. */
+static void the_work_and_its_floors_follow_the_peers_in_turn(void **state)
+{
+    struct perf_plan plan = {.pieces = 5 + 3, .peers = 3};
+
+    (void)state;
+    for (uint32_t column = 0; column < 5; column++)
+        assert_int_equal(times_first(&plan, 20, column), 4);
+    for (uint32_t round = 0; round < 20; round++)
+        for (uint32_t place = 5; place < 8; place++)
+            assert_in_range(perf_rounds_column(&plan, round, place), 5, 7);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(all_run_once_in_a_round),
+        cmocka_unit_test(the_work_and_its_floors_follow_the_peers_in_turn),
         cmocka_unit_test(a_machine_at_rest_takes_the_time_asked_for),
         cmocka_unit_test(a_restless_machine_is_given_more_time),
         cmocka_unit_test(it_ends_as_soon_as_one_state_has_lasted),

@@ -36,6 +36,9 @@ struct perf_plan {
     bool hasty;      /* a choice between pieces, not a figure: does not wait until L rests */
 };
 
+/* Which piece runs in the place `place` of a round: each once. */
+uint32_t perf_rounds_column(const struct perf_plan *plan, uint32_t round, uint32_t place);
+
 /* Repetitions that come before the timed ones of a piece in each round. Peers do theirs by themselves. */
 uint32_t perf_rounds_warm(const struct perf_plan *plan, const struct perf_piece *piece);
 
