@@ -113,9 +113,10 @@ static bool intel_cpu(void)
 /*
  * Intel MPI takes its collectives' algorithms from a table for the fabric, over libfabric one for networks: 4 ranks on 4 CPUs then
  * take 1.59 of what a broadcast of 256 KiB takes over its own shared memory, 0.83 with the table that it has there. That one is
- * named, on CPUs of makers other than Intel; for Intel's it has a table for each model.
+ * named, on CPUs of makers other than Intel; for Intel's it has a table for each model. Small broadcasts go by that table through
+ * shared memory of the MPI's own; 8 ranks on 2 CPUs get them in 0.43 of the time as messages down a binomial tree.
  */
-static void intel_table(const struct mpi_place *place, struct mpi_words *settings)
+static void intel_table(const struct mpi_place *place, bool crowded, struct mpi_words *settings)
 {
     static const char *const places[] = {"opt/mpi/etc", "etc"};
     char root[MPI_PATH_BYTES], text[2 * MPI_PATH_BYTES];
@@ -128,6 +129,8 @@ static void intel_table(const struct mpi_place *place, struct mpi_words *setting
         snprintf(text, sizeof text, "%s%s/%s/tuning_generic_shm.dat", name, root, places[i]);
         if (access(text + sizeof name - 1, R_OK) == 0) {
             mpi_words_add(settings, text);
+            if (crowded && !getenv("I_MPI_ADJUST_BCAST"))
+                mpi_words_add(settings, "I_MPI_ADJUST_BCAST=1:0-4096");
             return;
         }
     }
@@ -171,7 +174,7 @@ void mpi_over_nigh(const struct mpi_place *place, const char *providers, bool cr
     mpi_words_add(settings, "FI_PROVIDER=nigh");
     for (const char *const *one = settings_of(place); *one; one++)
         mpi_words_add(settings, *one);
-    intel_table(place, settings);
+    intel_table(place, crowded, settings);
     if (crowded)
         openmpi_rules(place, providers, settings);
 }
