@@ -134,7 +134,8 @@ static void say(struct foe *foe)
 {
     uint32_t kind = (uint32_t)(below(16) ? 1 + below(NIGH_K_END - 1) : below(256));
     uint32_t bytes = (uint32_t)(below(3) ? below(48) : below(4) ? below(2200) : below(65536));
-    uint64_t head = nigh_head_make(kind, bytes, (uint32_t)(below(8) ? 0 : below(256)), (uint32_t)below(256));
+    uint32_t flags = (uint32_t)below(below(2) ? 256 : 65536);
+    uint64_t head = nigh_head_make(kind, bytes, (uint32_t)(below(8) ? 0 : below(256)), flags);
     uint64_t tag = below(3) ? below(8) : value(foe), imm = below(2) ? below(4) : value(foe);
     uint8_t payload[40];
 
@@ -161,17 +162,17 @@ static void say_soundly(struct foe *foe)
     struct nigh_wire_get get = {.total = below(4096), .id = id % 64};
     struct nigh_wire_atomic atomic = {.op = NIGH_READ, .type = NIGH_U64, .count = 1, .id = id % 64};
     uint64_t begun = id % 64;
-    uint32_t flags = 0;
+    uint32_t flags = 0, kind;
 
     if (!nigh_ring_room(&foe->tx, 40))
         return;
     id++;
-    switch (below(7)) {
+    if (below(2)) {
+        first.line = piece.line = (uint32_t)below(16);
+        flags = NIGH_F_SHUTTLE | (below(4) ? 0 : NIGH_F_RETURNS);
+    }
+    switch (below(9)) {
     case 0:
-        if (below(2)) {
-            first.line = piece.line = (uint32_t)below(16);
-            flags = NIGH_F_SHUTTLE;
-        }
         foe_send(foe, nigh_head_make(NIGH_K_FIRST, 0, 0, flags | (uint32_t)below(2)), below(5), 0, &first,
                  sizeof(first));
         if (!first.bytes)
@@ -189,11 +190,49 @@ static void say_soundly(struct foe *foe)
         break;
     case 4:
         first.id += 64; /* apart from the messages' */
-        foe_send(foe, nigh_head_make(NIGH_K_PUT, 0, 0, 0), key, below(4096), &first, sizeof(first));
+        foe_send(foe, nigh_head_make(NIGH_K_PUT, 0, 0, (uint32_t)below(2) * NIGH_F_NOTIFY), key, below(4096),
+                 &first, sizeof(first));
+        break;
+    case 5:
+        foe_send(foe, nigh_head_make(NIGH_K_WHOLE, 0, 0, flags), below(5), 0, &piece, sizeof(piece));
+        break;
+    case 6: /* to what the victim has begun */
+        kind = below(4) ? NIGH_K_GRANT + (uint32_t)below(2) : below(2) ? NIGH_K_REPLY : NIGH_K_RESULT;
+        foe_send(foe, nigh_head_make(kind, 0, 0, 0), below(12), below(2), &first, sizeof(first));
         break;
     default:
         foe_send(foe, nigh_head_make(NIGH_K_MESSAGE, 0, 0, 0), below(5), 0, foe->arena.base,
                  (uint32_t)below(2000));
+    }
+}
+
+/* All that peers read of an owner now and then, and believe nothing of. */
+static void scribble_apart(struct foe *foe)
+{
+    struct nigh_arena_state *state = nigh_arena_state(&foe->arena);
+    uint64_t *note = (void *)(foe->arena.base + NIGH_PAGE + NIGH_NOTE_OFFSET);
+    uint64_t *table = (void *)(foe->arena.base + foe_heap(foe)), at = below(2) ? foe_heap(foe) : value(foe);
+    uint64_t *shuttles[] = {(void *)nigh_window_shuttle(&foe->window),
+                            (void *)nigh_window_shuttle(&foe->theirs)};
+
+    switch (below(5)) {
+    case 0: /* of costs that wrap, come at any time, and say nonsense */
+        nigh_store_relaxed(&foe->pair->read_cost[below(6)], below(2) ? chance() : value(foe));
+        break;
+    case 1:
+        nigh_store_relaxed(&foe->pair->reading, below(2) ? (uint32_t)below(40) : (uint32_t)chance());
+        break;
+    case 2: /* where memory may be got from that was never registered */
+        for (unsigned i = 0; i < 24; i++)
+            nigh_store_relaxed(&table[i], i < 8 || below(3) ? value(foe) : 7);
+        nigh_store_release(&state->regions, at, REGION_SET);
+        break;
+    case 3:
+        for (unsigned i = 0; i < sizeof(struct nigh_arena_note) / sizeof(uint64_t); i++)
+            nigh_store_relaxed(&note[i], below(4) ? value(foe) : chance());
+        break;
+    default: /* a message that changes while it is read, in memory that either may hold */
+        nigh_store_relaxed(&shuttles[below(2)][below(2000)], chance());
     }
 }
 
@@ -202,7 +241,7 @@ static void scribble(struct foe *foe)
     struct nigh_arena_state *state = nigh_arena_state(&foe->arena);
     uint32_t words = foe->victim.words;
 
-    switch (below(9)) {
+    switch (below(12)) {
     case 0:
         nigh_store_release(&foe->pair->consumed, value(foe), CREDIT_RETURN);
         break;
@@ -229,8 +268,11 @@ static void scribble(struct foe *foe)
     case 7: /* any slot of the ring, at any moment */
         nigh_store_relaxed(&foe->tx.slots[below(foe->tx.mask + 1)].head, chance());
         break;
-    default:
+    case 8:
         nigh_store_relaxed(&foe->pair->ring, below(2) ? value(foe) : chance());
+        break;
+    default:
+        scribble_apart(foe);
     }
 }
 
@@ -349,6 +391,20 @@ static void check_guards(void)
             fail_msg("byte %u outside of the buffer was written", i);
 }
 
+/* What a host looks up about a peer: any answer will do. */
+static void ask_about(struct nigh_endpoint *liar)
+{
+    struct nigh_note note = {.size = sizeof(note)};
+    struct nigh_query_endpoint facts = {.size = sizeof(facts)};
+    uint64_t bytes = sizeof(note), number;
+
+    if (hosted_ops->query(victim.context, liar, NIGH_QUERY_NOTE, &note, &bytes) == 0)
+        assert_int_equal(note.site[sizeof(note.site) - 1], '\0');
+    bytes = sizeof(facts);
+    assert_int_equal(hosted_ops->query(victim.context, liar, NIGH_QUERY_ENDPOINT, &facts, &bytes), 0);
+    (void)hosted_ops->nudge(liar, &number);
+}
+
 static void survive(uint32_t turn, unsigned *broken)
 {
     struct nigh_endpoint *to;
@@ -364,10 +420,13 @@ static void survive(uint32_t turn, unsigned *broken)
         hosted_poll(&victim);
         if (victim.count > HOSTED_DONE / 2)
             victim.count = 0, posted = 0;
+        if (i % 64 == 1)
+            ask_about(to);
         if (i % 64 == 0)
             (void)hosted_ops->wait(victim.context, 20000);
     }
     hosted_turns(&victim, NULL, 50);
+    ask_about(to);
     *broken += hosted_state(&victim, to) == NIGH_BROKEN;
     serve_good(turn);
     assert_int_equal(hosted_ops->disconnect(to), 0);
