@@ -11,6 +11,7 @@
 #include "lib/request.h"
 #include "lib/settings.h"
 #include "lib/thread.h"
+#include "lib/turn.h"
 #include "lib/win.h"
 #include "lib/young.h"
 
@@ -77,6 +78,7 @@ void nigh_core_close(void)
     nigh_core.guard |= NIGH_GUARD_CLOSED;
     nigh_core.ops->close(nigh_core.context);
     nigh_core.context = NULL;
+    nigh_turn_end();
     nigh_control_close();
     nigh_wins_close();
     nigh_comms_close();

@@ -4,6 +4,7 @@
 #include "lib/plugin.h"
 #include "lib/error.h"
 #include "lib/lives.h"
+#include "lib/turn.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -147,6 +148,13 @@ static void close_context(void)
     nigh_core.context = NULL;
 }
 
+/* It was joined, and cannot be used. */
+static void leave_again(void)
+{
+    close_context();
+    nigh_turn_undo();
+}
+
 static int open_and_look(struct nigh_open *options, struct nigh_query_context *me)
 {
     uint64_t bytes = sizeof(*me);
@@ -167,6 +175,12 @@ static int open_in_life(struct nigh_open *options, struct nigh_query_context *me
     static uint64_t last;
     int rc;
 
+    if (nigh_turn_begin(options, &options->life)) {
+        rc = open_and_look(options, me);
+        if (rc)
+            nigh_turn_undo();
+        return rc;
+    }
     options->life = nigh_lives_of(options->flags & NIGH_OPEN_DETECT ? last : options->job);
     rc = open_and_look(options, me);
     if (!rc && nigh_lives_of(me->job) != options->life) {
@@ -201,13 +215,13 @@ int nigh_plugin_open(struct nigh_call call, const struct nigh_config *config)
     if (rc)
         return nigh_fail(call, rc, "the job cannot be joined: %s", strerror(-rc));
     if (me.ranks > NIGH_MAX_RANKS) {
-        close_context();
+        leave_again();
         return nigh_fail(call, -ERANGE, "a job of %u ranks: at most %u are possible", me.ranks,
                          NIGH_MAX_RANKS);
     }
     /* Who is alone meets nobody, and often has a new job each time. */
     if (me.ranks > 1 && nigh_lives_begin(me.job)) {
-        close_context();
+        leave_again();
         return nigh_fail(call, -ENOMEM, "no memory to count how often this job is joined");
     }
     nigh_core.rank = (int32_t)me.rank;

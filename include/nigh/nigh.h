@@ -143,7 +143,9 @@ int nigh_init(const struct nigh_config *config);
  * did not come (named); -EBUSY something was left over (it is gone all the same).
  * A process may call nigh_init once more, for the same job or another one, and need not know whether the others have returned:
  * ranks meet those that have left the job as often as they have, nobody else. So each rank of a job joins it as often as
- * the others; another process that takes the place of one starts from the beginning, and needs a job of its own. */
+ * the others. Under nigh-run its processes count as one: a script may run several programs one behind the other, as many in
+ * each rank. Under other launchers another process in the place of one starts from the beginning, and needs a job of its own
+ * (NIGH_JOB). */
 int nigh_finalize(void);
 
 /* Ends all ranks of the job with exit status `code`; does not return. */

@@ -52,7 +52,9 @@ static const char description[] =
     "\v"
     "Each rank finds NIGH_RANK, NIGH_SIZE, NIGH_LOCAL_RANK, NIGH_LOCAL_SIZE and NIGH_JOB in its environment, "
     "and "
-    "NIGH_OVERSUBSCRIBED=1 when there are more ranks than cores.\n\n"
+    "NIGH_OVERSUBSCRIBED=1 when there are more ranks than cores. PROGRAM may be a script that runs several "
+    "programs of "
+    "nigh one behind the other, as many in each rank.\n\n"
     "When a rank fails, the others get TERM and after --kill-grace KILL. INT, TERM, HUP, QUIT, USR1 and USR2 "
     "are "
     "passed on to all ranks; a second INT or TERM ends the job.\n\n"
@@ -121,7 +123,8 @@ static void read_mpi(struct argp_state *state, const char *text)
 static void read_variable(struct argp_state *state, char *text)
 {
     static const char *const ours[] = {"NIGH_RANK",       "NIGH_SIZE", "NIGH_LOCAL_RANK",
-                                       "NIGH_LOCAL_SIZE", "NIGH_JOB",  "NIGH_OVERSUBSCRIBED"};
+                                       "NIGH_LOCAL_SIZE", "NIGH_JOB",  "NIGH_OVERSUBSCRIBED",
+                                       "NIGH_LIVES"};
     struct run_program *program = ((struct part *)state->input)->program;
     const char *equals = strchr(text, '=');
     size_t length;

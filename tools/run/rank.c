@@ -35,11 +35,16 @@ static void set_progress_cpus(const struct run_start *start, bool inner)
 
 static void set_environment(const struct run_rank *rank, uint32_t number, const struct run_start *start)
 {
-    char job[32];
+    char job[32], lives[32 + sizeof(start->lives)];
 
     set_progress_cpus(start, getenv("NIGH_RANK") != NULL);
     snprintf(job, sizeof(job), "0x%016" PRIx64, start->job);
     setenv("NIGH_JOB", job, 1);
+    snprintf(lives, sizeof(lives), "%s:%s", job, start->lives);
+    if (start->lives[0])
+        setenv("NIGH_LIVES", lives, 1);
+    else
+        unsetenv("NIGH_LIVES"); /* an outer job's */
     set_number("NIGH_RANK", number);
     set_number("NIGH_SIZE", start->ranks);
     set_number("NIGH_LOCAL_RANK", number);

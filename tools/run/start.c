@@ -6,7 +6,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -56,6 +58,24 @@ static int start_ranks(struct run_job *job, const struct run_start *start)
         }
     }
     return 0;
+}
+
+/* Lives as long as this process, and needs no descriptor in the ranks' programs: some close all. */
+static void open_lives(struct run_job *job, struct run_start *start)
+{
+    char name[64];
+    int fd;
+
+    snprintf(name, sizeof(name), "nigh-lives-%016" PRIx64, start->job);
+    fd = memfd_create(name, MFD_CLOEXEC);
+    if (fd >= 0 && ftruncate(fd, (off_t)(start->ranks * sizeof(uint64_t))) == 0)
+        snprintf(start->lives, sizeof(start->lives), "/proc/%d/fd/%d", (int)getpid(), fd);
+    else
+        run_output_say(
+            &job->output,
+            "no memory to count the programs of a rank (%s): start one program a rank, no script of "
+            "several",
+            strerror(errno));
 }
 
 static int look_at_machine(struct run_job *job, struct run_binding *binding)
@@ -114,6 +134,7 @@ int run_start(struct run_job *job, const struct run_keeper_start *from)
     while (start.job == 0)
         if (getrandom(&start.job, sizeof(start.job), 0) != sizeof(start.job))
             start.job = 0;
+    open_lives(job, &start);
     job->started_ns = nigh_clock_ns();
     if (look_at_machine(job, &binding) == 0) {
         start.binding = &binding;
