@@ -32,13 +32,13 @@ static uint64_t left_of(const struct leaving *leaving)
 }
 
 /* Without a time-out a rank that computes is waited for until it comes: leaving without it would fail a sound program for
- * being uneven. Of one that was never met nobody knows that it will. */
+ * being uneven. So does one that has been reached and has not answered; of others nobody knows that they will come. */
 static bool has_more_time(struct leaving *leaving, int rank)
 {
     struct nigh_note note;
     enum nigh_doing doing = nigh_line_doing(rank, &note);
 
-    if (leaving->limited || doing == NIGH_DOING_UNKNOWN || doing == NIGH_DOING_GONE)
+    if (leaving->limited || doing == NIGH_DOING_GONE || (doing == NIGH_DOING_UNKNOWN && !nigh_peer_pid(rank)))
         return false;
     leaving->deadline = nigh_now_ns() + LEAVE_NS;
     return true;

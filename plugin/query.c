@@ -48,7 +48,9 @@ static int query_endpoint(const struct nigh_endpoint *endpoint, void *out, uint6
         .size = sizeof(facts),
         .state = endpoint->state,
         .rank = endpoint->job == endpoint->context->config.meeting ? endpoint->rank : NIGH_RANK_NONE,
-        .pid = endpoint->pid,
+        .pid = endpoint->state == NIGH_CONNECTING && !endpoint->pid
+                   ? nigh_rendezvous_reached(endpoint->context->rendezvous, endpoint)
+                   : endpoint->pid,
         .source = endpoint->source,
         .queued = endpoint->queue.count,
         .ring_slots = endpoint->tx.slots ? endpoint->tx.mask + 1 : 0,

@@ -270,6 +270,14 @@ bool nigh_rendezvous_lives(const struct nigh_rendezvous *rendezvous, const void 
     return false;
 }
 
+pid_t nigh_rendezvous_reached(const struct nigh_rendezvous *rendezvous, const void *cookie)
+{
+    for (const struct nigh_exchange *at = rendezvous->exchanges; at; at = at->next)
+        if (at->cookie == cookie && at->state == NIGH_WAIT_ANSWER && at->fd >= 0)
+            return at->pid;
+    return 0;
+}
+
 static void timer_ready(struct nigh_rendezvous *rendezvous)
 {
     uint64_t now = nigh_clock_ns();

@@ -10,6 +10,7 @@
 #include "nigh/transport.h"
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 struct nigh_rendezvous;
 
@@ -99,6 +100,10 @@ void nigh_rendezvous_forget(struct nigh_rendezvous *rendezvous, void *cookie);
 /* Does the process behind `cookie` live? Asked of the kernel, not of what progress has heard: a system call. While the
  * answer is yes its number has not been given to another process. Not if it cannot be told. */
 bool nigh_rendezvous_lives(const struct nigh_rendezvous *rendezvous, const void *cookie);
+
+/* The process that was reached under the name that is dialled for `cookie`, and has not answered yet; 0: nobody, or it is not
+ * visible. It listens, but may compute for as long as it likes before it answers. */
+pid_t nigh_rendezvous_reached(const struct nigh_rendezvous *rendezvous, const void *cookie);
 
 /* Does what can be done now: accepts, reads, answers, redials, notices deaths. Calls events. Costs system
  * calls. */

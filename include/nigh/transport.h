@@ -440,7 +440,7 @@ struct nigh_query_endpoint {
     uint32_t size;
     uint32_t state; /* enum nigh_state */
     uint32_t rank;  /* NIGH_RANK_NONE for one of another job */
-    int32_t pid;    /* as the kernel told at attach; 0 = not visible from here */
+    int32_t pid;    /* as the kernel told; CONNECTING: of who was reached; 0 = nobody, or not visible */
     uint64_t source;
     uint64_t queued; /* posts waiting for room or for the connection */
     uint64_t ring_slots;
