@@ -113,10 +113,9 @@ static bool intel_cpu(void)
 /*
  * Intel MPI takes its collectives' algorithms from a table for the fabric, over libfabric one for networks: 4 ranks on 4 CPUs then
  * take 1.59 of what a broadcast of 256 KiB takes over its own shared memory, 0.83 with the table that it has there. That one is
- * named, on CPUs of makers other than Intel; for Intel's it has a table for each model. Small broadcasts go by that table through
- * shared memory of the MPI's own; 8 ranks on 2 CPUs get them in 0.43 of the time as messages down a binomial tree.
+ * named, on CPUs of makers other than Intel; for Intel's it has a table for each model. Was it named?
  */
-static void intel_table(const struct mpi_place *place, bool crowded, struct mpi_words *settings)
+static bool intel_table(const struct mpi_place *place, struct mpi_words *settings)
 {
     static const char *const places[] = {"opt/mpi/etc", "etc"};
     char root[MPI_PATH_BYTES], text[2 * MPI_PATH_BYTES];
@@ -124,16 +123,15 @@ static void intel_table(const struct mpi_place *place, bool crowded, struct mpi_
 
     if (place->family != MPI_INTEL || getenv("I_MPI_TUNING_BIN") || getenv("I_MPI_TUNING") || intel_cpu() ||
         !intel_root(place, root, sizeof root))
-        return;
+        return false;
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
         snprintf(text, sizeof text, "%s%s/%s/tuning_generic_shm.dat", name, root, places[i]);
         if (access(text + sizeof name - 1, R_OK) == 0) {
             mpi_words_add(settings, text);
-            if (crowded && !getenv("I_MPI_ADJUST_BCAST"))
-                mpi_words_add(settings, "I_MPI_ADJUST_BCAST=1:0-4096");
-            return;
+            return true;
         }
     }
+    return false;
 }
 
 static bool in_environment(const char *prefix)
@@ -162,7 +160,31 @@ static void openmpi_rules(const struct mpi_place *place, const char *providers, 
     mpi_words_add(settings, text);
 }
 
-void mpi_over_nigh(const struct mpi_place *place, const char *providers, bool crowded,
+/*
+ * That table, too, is for ranks with a CPU each, and a good deal of it is for shared memory without messages. Where ranks run in
+ * turns (docs/rationale.md, "More ranks than CPUs"): broadcasts as a binomial tree (1), Shumilin's (7) and recursive doubling
+ * (2); allreduces in shared memory (18, 12, 10), and by messages as binomial gather and scatter (5), Rabenseifner's (2) and a ring
+ * (8). Ranges of bytes, all sizes: outside of them it is not the table that decides, but what it has where there is no table, and with
+ * 16 ranks that takes 2.4 times as long for a broadcast of 1 MiB. So from 9 ranks on broadcasts stay with the table.
+ */
+static void intel_rules(uint32_t ranks, struct mpi_words *settings)
+{
+    if (ranks >= 6 && ranks <= 8 && !in_environment("I_MPI_ADJUST_BCAST"))
+        mpi_words_add(settings,
+                      "I_MPI_ADJUST_BCAST=1:0-98303;7:98304-786431;2:786432-2097151;1:2097152-2147483647");
+    if (ranks < 8 || in_environment("I_MPI_ADJUST_ALLREDUCE"))
+        return;
+    if (ranks == 8) {
+        mpi_words_add(settings, "I_MPI_ADJUST_ALLREDUCE=18:0-1023;10:1024-6143;5:6144-98303;2:98304-2097151;"
+                                "8:2097152-2147483647");
+        return;
+    }
+    mpi_words_add(settings, "I_MPI_ADJUST_ALLREDUCE=12:0-1023;10:1024-6143;5:6144-98303;2:98304-2097151;"
+                            "8:2097152-2147483647");
+    mpi_words_add(settings, "I_MPI_ADJUST_ALLREDUCE_KN_RADIX=8");
+}
+
+void mpi_over_nigh(const struct mpi_place *place, const char *providers, uint32_t crowd,
                    struct mpi_words *settings)
 {
     const char *others = getenv("FI_PROVIDER_PATH");
@@ -174,7 +196,8 @@ void mpi_over_nigh(const struct mpi_place *place, const char *providers, bool cr
     mpi_words_add(settings, "FI_PROVIDER=nigh");
     for (const char *const *one = settings_of(place); *one; one++)
         mpi_words_add(settings, *one);
-    intel_table(place, crowded, settings);
-    if (crowded)
+    if (intel_table(place, settings) && crowd)
+        intel_rules(crowd, settings);
+    if (crowd)
         openmpi_rules(place, providers, settings);
 }

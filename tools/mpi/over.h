@@ -7,13 +7,16 @@
 #include "tools/mpi/find.h"
 #include "tools/mpi/words.h"
 
+#include <stdint.h>
+
 /* The directory of libnigh-fi.so: $NIGH_PROVIDERS, else where it was installed. 0; -ENOENT there is none, `why` says
  * where it was looked for. */
 int mpi_providers(char *path, size_t size, char *why, size_t room);
 
-/* Appends "NAME=VALUE" of every variable that this MPI needs, and of those that make it faster where its ranks are `crowded`:
- * more than CPUs. What the environment has in FI_PROVIDER_PATH stays behind ours; collectives that it chooses stay its own. */
-void mpi_over_nigh(const struct mpi_place *place, const char *providers, bool crowded,
+/* Appends "NAME=VALUE" of every variable that this MPI needs, and of those that make it faster where its ranks are more than
+ * CPUs: `crowd` of them, else 0. What the environment has in FI_PROVIDER_PATH stays behind ours; collectives that it
+ * chooses stay its own. */
+void mpi_over_nigh(const struct mpi_place *place, const char *providers, uint32_t crowd,
                    struct mpi_words *settings);
 
 /* Appends what any program of this MPI needs, over nigh or not, when it was not installed where it looks for itself. */

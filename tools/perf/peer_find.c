@@ -164,28 +164,28 @@ static void openmpi_words(const struct perf_peer_place *place, bool yields, stru
 }
 
 /* Variables stand in front of the launcher, so that the command can be copied as it is. */
-static void setting_words(const struct perf_peer_place *place, bool yields, struct mpi_words *words)
+static void setting_words(const struct perf_peer_place *place, uint32_t crowd, struct mpi_words *words)
 {
     mpi_words_add(words, "env");
     mpi_at_home(&place->mpi, words);
     if (*place->providers)
-        mpi_over_nigh(&place->mpi, place->providers, yields, words);
+        mpi_over_nigh(&place->mpi, place->providers, crowd, words);
     else if (place->mpi.family == MPI_INTEL)
         mpi_words_add(words, "I_MPI_FABRICS=shm");
     if (place->mpi.family == MPI_INTEL)
         mpi_words_add(words, "I_MPI_PIN=0");
 }
 
-static void launcher_words(const struct perf_peer_place *place, bool yields, struct mpi_words *words)
+static void launcher_words(const struct perf_peer_place *place, uint32_t crowd, struct mpi_words *words)
 {
     if (!*place->mpi.launcher) {
         mpi_words_add(words, "env");
         mpi_words_add(words, "UCX_TLS=sm,self");
         return;
     }
-    setting_words(place, yields, words);
+    setting_words(place, crowd, words);
     if (place->mpi.family == MPI_OPENMPI)
-        openmpi_words(place, yields, words);
+        openmpi_words(place, crowd > 0, words);
     else
         mpi_words_add(words, place->mpi.launcher);
     if (place->mpi.family == MPI_MPICH) {
@@ -209,7 +209,7 @@ void perf_peer_start_words(const struct perf_peer_place *place, const char *bina
     char count[16], list[4096];
 
     mpi_words_init(words);
-    launcher_words(place, crowded(ranks, cpus), words);
+    launcher_words(place, crowded(ranks, cpus) ? ranks : 0, words);
     snprintf(count, sizeof count, "%u", ranks);
     if (*place->mpi.launcher) {
         mpi_words_add(words, "-n");
