@@ -252,10 +252,59 @@ static void collectives(void **state)
     free(text);
 }
 
+/* Rows of a test in the output that have a floor, be it below nothing. */
+static unsigned floors_of(const char *text, const char *test)
+{
+    char *copy = strdup(text), *rest = copy, *line;
+    unsigned floors = 0;
+
+    assert_non_null(copy);
+    while ((line = strsep(&rest, "\n")) && *line) {
+        json_t *row = json_loads(line, 0, NULL);
+
+        assert_non_null(row);
+        floors += strcmp(json_string_value(json_object_get(row, "test")), test) == 0 &&
+                  json_is_number(json_object_get(row, "floor"));
+        json_decref(row);
+    }
+    free(copy);
+    return floors;
+}
+
+/* A bare copy by another core is raced where a CPU is nobody's, and only there. */
+static void a_core_without_a_rank_is_a_floor(void **state)
+{
+    cpu_set_t all, few;
+    int status, cpu = 0;
+    char *text;
+
+    (void)state;
+    assert_int_equal(sched_getaffinity(0, sizeof(all), &all), 0);
+    CPU_ZERO(&few);
+    for (; CPU_COUNT(&few) < 2; cpu++)
+        if (CPU_ISSET((size_t)cpu, &all))
+            CPU_SET((size_t)cpu, &few);
+    assert_int_equal(sched_setaffinity(0, sizeof(few), &few), 0);
+    text = perf("", "overlap --seconds 0.2 --json -", &status);
+    assert_int_equal(sched_setaffinity(0, sizeof(all), &all), 0);
+    assert_int_equal(status, 0);
+    assert_int_equal(floors_of(text, "overlap-recv"), 0);
+    free(text);
+    if (CPU_COUNT(&all) < 3)
+        return;
+    text = perf("", "overlap --seconds 0.2 --json -", &status);
+    assert_int_equal(status, 0);
+    /* A machine that never rests has a row without figures. */
+    if (!floors_of(text, "overlap-recv") && !strstr(text, "no figure"))
+        fail_msg("no floor in: %s", text);
+    assert_int_equal(floors_of(text, "overlap"), 0);
+    free(text);
+}
+
 static void overlap(void **state)
 {
     (void)state;
-    measure("overlap --seconds 0.2", 2, NO_FLOOR);
+    measure("overlap --seconds 0.2", 2, MIXED);
     measure("overlap --layer lib --seconds 0.2", 4, MIXED);
     assert_int_equal(setenv("NIGH_PROGRESS", "thread", 1), 0);
     measure("overlap --layer lib --seconds 0.2", 4, MIXED);
@@ -375,6 +424,7 @@ int main(void)
         cmocka_unit_test(jobs),
         cmocka_unit_test(matching),
         cmocka_unit_test(overlap),
+        cmocka_unit_test(a_core_without_a_rank_is_a_floor),
         cmocka_unit_test(deadlocks),
         cmocka_unit_test(collectives),
         cmocka_unit_test(more_ranks_than_two_look_on),

@@ -4,6 +4,7 @@
 #ifndef NIGH_PERF_FLOORS_H
 #define NIGH_PERF_FLOORS_H
 
+#include "shm/copy.h"
 #include "tools/perf/job.h"
 
 /* Which line of perf_shared does what. */
@@ -75,6 +76,30 @@ double perf_copy_vm(struct perf_rank *me, void *kind, uint32_t count); /* proces
 
 /* 1 when process_vm_readv between two ranks is allowed here; else 0, and *why says so (static storage). */
 int perf_copy_vm_allowed(const char **why);
+
+/* ---- how much of a copy another core hides behind computing, percent ---- */
+
+#define PERF_HIDDEN_KINDS 4u
+
+struct perf_hidden_kind {
+    size_t bytes;      /* of the message */
+    uint32_t work;     /* computing takes so many times as long as rank 0's own copy */
+    int cpu;           /* of the thread that copies */
+    uint8_t *to;       /* rank 0's private memory */
+    const char *name;  /* the rest: by perf_hidden_kinds() */
+    nigh_copy_fn copy; /* of that thread */
+    bool both;         /* rank 0 comes and helps when it has computed */
+};
+
+/* A piece. Counted as the test of the same name counts: the copy, by rank 0 itself, and the work, each alone, and together. */
+double perf_hidden(struct perf_rank *me, void *kind, uint32_t count);
+
+/* Where the thread of NIGH_PROGRESS=thread of rank 0 runs: a CPU that no rank has. -1: there is none. The same in all ranks. */
+int perf_hidden_cpu(const struct perf_rank *me);
+
+/* The kinds that are worth a try, with the bytes, work, cpu and to of `like`. Returns how many. */
+uint32_t perf_hidden_kinds(const struct perf_hidden_kind *like,
+                           struct perf_hidden_kind out[PERF_HIDDEN_KINDS]);
 
 /* ---- between processes on one core, and asleep, ns ---- */
 

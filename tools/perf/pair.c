@@ -13,7 +13,7 @@
 #include <string.h>
 
 enum {
-    FLOORS = PERF_PIPE_BEST + PERF_RING_KINDS, /* columns at most */
+    FLOORS = PERF_PIPE_BEST + PERF_RING_KINDS, /* columns at most, of whatever kind */
     LINE_BYTES = 40, /* of payload that fit into one line beside tag and immediate */
 };
 
@@ -35,6 +35,7 @@ struct racers {
     struct perf_pipe pipe[PERF_PIPE_BEST];
     struct perf_rate_kind rate[2];
     struct perf_ring_kind ring[PERF_RING_KINDS];
+    struct perf_hidden_kind hidden[PERF_HIDDEN_KINDS];
     struct perf_piece piece[FLOORS];
     uint32_t count;
 };
@@ -99,6 +100,16 @@ static void add_in_place(struct racers *r)
         add_floor(r, r->pipe[i].kind.name, perf_pipe_stream, &r->pipe[i], r->load.window);
 }
 
+static void add_hidden(struct racers *r, const struct perf_rank *me, const struct task *task)
+{
+    struct perf_hidden_kind like = {
+        .bytes = task->bytes, .work = task->test->work, .cpu = perf_hidden_cpu(me), .to = r->load.to};
+    uint32_t n = like.cpu < 0 ? 0 : perf_hidden_kinds(&like, r->hidden);
+
+    for (uint32_t i = 0; i < n; i++)
+        add_floor(r, r->hidden[i].name, perf_hidden, &r->hidden[i], 1);
+}
+
 static void add_floors(struct racers *r, struct perf_rank *me, const struct task *task)
 {
     enum perf_floor floor = task->test->floor;
@@ -126,6 +137,9 @@ static void add_floors(struct racers *r, struct perf_rank *me, const struct task
         break;
     case PERF_FLOOR_IN_PLACE:
         add_in_place(r);
+        break;
+    case PERF_FLOOR_HIDDEN:
+        add_hidden(r, me, task);
         break;
     case PERF_FLOOR_ACKED:
         add_pipes(r, me, task, acked);
@@ -247,15 +261,18 @@ static int pair_rank(struct perf_rank *me, void *arg)
 
 /* ---- one size, in the launcher ---- */
 
-/* The library's row: its floor is the row of the table. */
-static int emit_lib(struct perf_run *run, const struct perf_job *job, const struct perf_result *plugin)
+/* The library's row: its floor is the row of the table, or the same. */
+static int emit_lib(struct perf_run *run, const struct perf_job *job, const struct perf_result *plugin,
+                    const uint32_t *floors)
 {
     struct perf_result like = *plugin;
-    uint32_t floor = 0;
+    uint32_t row = 0;
 
     snprintf(like.test, sizeof(like.test), "%.35s-lib", plugin->test);
-    snprintf(like.note, sizeof(like.note), "through libnigh; the floor is the row of the plugin");
-    return perf_run_rows(run, job, 1 + job->shared->floors, &floor, 1, &like);
+    snprintf(like.note, sizeof(like.note), "through libnigh; the floor is %s",
+             floors ? "a bare copy by another core" : "the row of the plugin");
+    return perf_run_rows(run, job, 1 + job->shared->floors, floors ? floors : &row,
+                         floors ? job->shared->floors : 1, &like);
 }
 
 static int emit(struct perf_run *run, const struct perf_job *job, const struct task *task)
@@ -273,7 +290,7 @@ static int emit(struct perf_run *run, const struct perf_job *job, const struct t
     for (uint32_t i = 0; i < job->shared->floors; i++)
         floors[i] = 1 + i;
     rc = perf_run_rows(run, job, 0, floors, job->shared->floors, &like);
-    return rc == 0 && task->lib ? emit_lib(run, job, &like) : rc;
+    return rc == 0 && task->lib ? emit_lib(run, job, &like, task->test->lib_reaches ? floors : NULL) : rc;
 }
 
 static int one_size(struct perf_run *run, struct task *task)

@@ -19,6 +19,7 @@ enum perf_floor {
     PERF_FLOOR_STREAM,   /* the pipeline's stream */
     PERF_FLOOR_RATE,     /* lines a second */
     PERF_FLOOR_IN_PLACE, /* the receiver copies straight out of the sender's shared memory: stream */
+    PERF_FLOOR_HIDDEN,   /* another core copies while rank 0 computes, %: none where each CPU has a rank */
     PERF_FLOOR_ACKED,    /* one message through the pipeline and one line back, ns */
 };
 
@@ -45,6 +46,8 @@ struct perf_pair_test {
     bool more_is_better; /* where the unit does not say it */
     bool sampled;        /* run() samples single messages */
     enum perf_floor floor;
+    uint32_t work;    /* PERF_FLOOR_HIDDEN: see struct perf_hidden_kind */
+    bool lib_reaches; /* libnigh's row has this floor, too, and not the plugin's row */
     const char *note; /* for each row, or NULL */
     uint32_t (*window)(size_t bytes);
     uint32_t windows;                      /* in one repetition; 0: 1 */

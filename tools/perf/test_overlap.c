@@ -3,6 +3,7 @@
  * computing together take no longer than the longer of both alone. Rank 0 computes; a receiver as long as the message takes and
  * twice as long. */
 #include "tools/perf/clock.h"
+#include "tools/perf/compute.h"
 #include "tools/perf/floors.h"
 #include "tools/perf/lib.h"
 #include "tools/perf/pair.h"
@@ -11,28 +12,6 @@
 #include "nigh/nigh.h"
 
 enum { TAG = 51 };
-
-/* Work that the compiler can neither drop nor shorten: each step needs the one before. */
-static uint64_t compute(uint64_t steps)
-{
-    static volatile uint64_t kept;
-    uint64_t x = kept | 1;
-
-    for (uint64_t i = 0; i < steps; i++) {
-        x = x * UINT64_C(6364136223846793005) + 1442695040888963407u;
-        __asm__ volatile("" : "+r"(x));
-    }
-    kept = x;
-    return x;
-}
-
-static double compute_ns(uint64_t steps)
-{
-    uint64_t start = perf_ticks();
-
-    compute(steps);
-    return perf_ns(start, perf_ticks());
-}
 
 /* ---- one message, with `steps` of work between starting and waiting ---- */
 
@@ -46,7 +25,7 @@ static void send_plugin(struct perf_pair *pair, uint64_t steps)
 
     perf_node_post_send(&pair->node, perf_pair_peer(pair), &send);
     if (steps)
-        compute(steps);
+        perf_compute(steps);
     perf_node_await(&pair->node, sent, 0);
 }
 
@@ -57,7 +36,7 @@ static void receive_plugin(struct perf_pair *pair, uint64_t steps)
 
     perf_node_post_recv(&pair->node, perf_pair_peer(pair), &recv);
     if (steps)
-        compute(steps);
+        perf_compute(steps);
     perf_node_await(&pair->node, 0, received);
 }
 
@@ -73,7 +52,7 @@ static void send_lib(struct perf_pair *pair, uint64_t steps)
 
     must(pair, nigh_isend(pair->more, pair->bytes, (int)perf_pair_peer(pair), TAG, nigh_world(), &request));
     if (steps)
-        compute(steps);
+        perf_compute(steps);
     must(pair, nigh_wait(&request, NIGH_STATUS_IGNORE));
 }
 
@@ -83,7 +62,7 @@ static void receive_lib(struct perf_pair *pair, uint64_t steps)
 
     must(pair, nigh_irecv(pair->in, pair->bytes, (int)perf_pair_peer(pair), TAG, nigh_world(), &request));
     if (steps)
-        compute(steps);
+        perf_compute(steps);
     must(pair, nigh_wait(&request, NIGH_STATUS_IGNORE));
 }
 
@@ -131,14 +110,11 @@ static double one(struct perf_pair *pair, const struct way *way, uint64_t steps)
 /* Work and message, alone and together. */
 static double overlap(struct perf_pair *pair, const struct way *way)
 {
-    double alone, work, together, ns_per_step = compute_ns(20000) / 20000;
-    uint64_t steps;
+    double alone = one(pair, way, 0), work;
+    uint64_t steps = perf_compute_steps(way->work * alone);
 
-    alone = one(pair, way, 0);
-    steps = (uint64_t)(way->work * alone / ns_per_step);
-    work = compute_ns(steps);
-    together = one(pair, way, steps);
-    return 100 * (alone + work - together) / (alone < work ? alone : work);
+    work = perf_compute_ns(steps);
+    return perf_hidden_share(alone, work, one(pair, way, steps));
 }
 
 static double run(struct perf_pair *pair, const struct way *way, uint32_t count)
@@ -223,6 +199,9 @@ int perf_test_overlap(struct perf_run *run_)
     test.name = "overlap-recv";
     test.note =
         "the receiver computes twice as long; its thread copies, with --layer lib and NIGH_PROGRESS=thread";
+    test.floor = PERF_FLOOR_HIDDEN;
+    test.lib_reaches = true;
+    test.work = 2;
     test.run = receiving;
     test.run_lib = receiving_lib;
     if (rc)
@@ -230,6 +209,7 @@ int perf_test_overlap(struct perf_run *run_)
     rc = perf_pair_run(run_, &test);
     test.name = "overlap-recv-as-long";
     test.note = "the receiver computes as long as the message takes";
+    test.work = 1;
     test.run = receiving_as_long;
     test.run_lib = receiving_as_long_lib;
     return rc ? rc : perf_pair_run(run_, &test);
