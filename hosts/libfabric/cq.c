@@ -40,9 +40,10 @@ static ssize_t drain(struct nigh_fi_cq *cq, void *buf, size_t count, fi_addr_t *
     return got ? (ssize_t)got : -FI_EAGAIN;
 }
 
-/* The only endpoint's completions, straight into the host's array. */
-static inline ssize_t read_solo(struct nigh_fi_cq *cq, struct nigh_fi_ep *ep, void *buf, size_t count,
-                                fi_addr_t *source)
+/* The only endpoint's completions, straight into the host's array; up to `looks` looks until there are some. */
+static inline __attribute__((always_inline)) ssize_t read_solo(struct nigh_fi_cq *cq, struct nigh_fi_ep *ep,
+                                                               void *buf, size_t count, fi_addr_t *source,
+                                                               uint32_t looks)
 {
     struct nigh_completion done[NIGH_FI_BATCH];
     char *at = buf;
@@ -51,8 +52,10 @@ static inline ssize_t read_solo(struct nigh_fi_cq *cq, struct nigh_fi_ep *ep, vo
 
     if (NIGH_FI_UNLIKELY(nigh_fi_cq_room(cq, NIGH_FI_BATCH)))
         return -FI_EAGAIN;
-    n = ep->nigh->poll_completions(ep->context, done,
-                                   count < NIGH_FI_BATCH ? (uint32_t)count : NIGH_FI_BATCH);
+    do
+        n = ep->nigh->poll_completions(ep->context, done,
+                                       count < NIGH_FI_BATCH ? (uint32_t)count : NIGH_FI_BATCH);
+    while (n <= 0 && --looks > 0);
     if (n <= 0)
         return -FI_EAGAIN;
     for (int i = 0; i < n; i++) {
@@ -84,7 +87,7 @@ static ssize_t read_some(struct nigh_fi_cq *cq, void *buf, size_t count, fi_addr
 
     if (NIGH_FI_LIKELY(cq->head == cq->tail)) {
         if (NIGH_FI_LIKELY(cq->solo && count))
-            return read_solo(cq, cq->solo, buf, count, source);
+            return read_solo(cq, cq->solo, buf, count, source, 1);
         for (uint32_t i = 0; i < cq->ep_count; i++)
             nigh_fi_ep_progress(cq->eps[i]);
     }
@@ -112,8 +115,7 @@ static __attribute__((noinline)) ssize_t read_idle(struct nigh_fi_cq *cq, void *
         return rc;
     start = nigh_fi_now();
     do
-        for (int i = 0; i < 16 && rc == -FI_EAGAIN; i++)
-            rc = read_solo(cq, cq->solo, buf, count, NULL);
+        rc = read_solo(cq, cq->solo, buf, count, NULL, 16);
     while (rc == -FI_EAGAIN && nigh_fi_idle_more(&cq->idle, start));
     nigh_fi_idle_result(&cq->idle, rc != -FI_EAGAIN);
     return rc;
@@ -122,6 +124,7 @@ static __attribute__((noinline)) ssize_t read_idle(struct nigh_fi_cq *cq, void *
 static ssize_t cq_read(struct fid_cq *fid, void *buf, size_t count)
 {
     struct nigh_fi_cq *cq = cq_of(fid);
+    uint32_t looks;
     ssize_t rc;
 
     if (NIGH_FI_UNLIKELY(cq->domain->locked || !cq->solo || cq->head != cq->tail || !count))
@@ -132,13 +135,12 @@ static ssize_t cq_read(struct fid_cq *fid, void *buf, size_t count)
     }
     if (NIGH_FI_UNLIKELY(cq->idle.left_ns != 0))
         nigh_fi_idle_back(&cq->idle);
-    rc = read_solo(cq, cq->solo, buf, count, NULL);
-    if (rc == -FI_EAGAIN && cq->idle.empty == 0) {
+    looks = nigh_fi_idle_looks(&cq->idle);
+    rc = read_solo(cq, cq->solo, buf, count, NULL, looks);
+    if (rc == -FI_EAGAIN && cq->idle.empty == 0 && looks == 1) {
         cq->idle.empty = 1;
         return rc;
     }
-    for (int i = 0; rc == -FI_EAGAIN && i < NIGH_FI_LOOKS && nigh_fi_idle_is_awaited(&cq->idle); i++)
-        rc = read_solo(cq, cq->solo, buf, count, NULL);
     if (rc == -FI_EAGAIN)
         return read_idle(cq, buf, count);
     cq->idle.empty = cq->idle.missed = 0;
