@@ -56,7 +56,8 @@ static void leave(struct nigh_send_queue *waiting, struct nigh_send_op *op)
 
 bool nigh_trust_whole(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
 {
-    if (endpoint->trusted < TRUSTED_FROM || op->bytes > WHOLE_MOST || endpoint->waiting.count == WAITING_MOST)
+    if (endpoint->trusted < TRUSTED_FROM || op->bytes > WHOLE_MOST ||
+        endpoint->waiting.count == WAITING_MOST || op->bytes > unmatched_most(endpoint))
         return false;
     if (!endpoint->waiting.head && is_room(endpoint, op->bytes))
         go_ahead(endpoint, op);

@@ -199,6 +199,29 @@ static void test_what_is_announced_takes_no_memory(void **state)
         came(i);
 }
 
+/* One that never has room there is not announced to wait for it, and does not keep others waiting. */
+static void test_longer_than_the_chunks_is_sent_as_to_a_stranger(void **state)
+{
+    static uint8_t all[SPAN + KIB], there[SPAN + KIB];
+
+    (void)state;
+    meet(MEETINGS);
+    memset(all, 0x5a, sizeof(all));
+    assert_int_equal(hosted_send(to, 7, TAG + 7, all, sizeof(all), 0), 0);
+    hosted_turns(&a, &b, 100);
+    assert_int_equal(sent_in_all(), EAGER);
+    assert_int_equal(to->waiting.count, 0);
+    give(1);
+    hosted_turns(&a, &b, 100);
+    assert_int_equal(sent_in_all(), EAGER + BYTES);
+    receive(1);
+    came(1);
+    assert_int_equal(hosted_recv(&b, NULL, 7, TAG + 7, there, sizeof(there), 0), 0);
+    assert_int_equal(hosted_until(&b, &a, NIGH_OP_RECV, 7)->status, 0);
+    assert_memory_equal(there, all, sizeof(all));
+    assert_int_equal(hosted_until(&a, &b, NIGH_OP_SEND, 7)->status, 0);
+}
+
 /* A receive for the last one is no reason to wait for those of the first. */
 static void test_the_last_may_be_matched_first(void **state)
 {
@@ -262,6 +285,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_who_was_late_is_asked_again, start, stop),
         cmocka_unit_test_setup_teardown(test_no_more_is_unmatched_than_chunks_in_rotation_hold, start, stop),
         cmocka_unit_test_setup_teardown(test_what_is_announced_takes_no_memory, start, stop),
+        cmocka_unit_test_setup_teardown(test_longer_than_the_chunks_is_sent_as_to_a_stranger, start, stop),
         cmocka_unit_test_setup_teardown(test_the_last_may_be_matched_first, start, stop),
         cmocka_unit_test_setup_teardown(test_a_stream_longer_than_the_chunks, start, stop),
         cmocka_unit_test_setup_teardown(test_all_end_with_the_peer, start, stop),
