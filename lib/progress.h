@@ -36,17 +36,23 @@ static inline void nigh_complete(const struct nigh_completion *completion)
     operation->phase = NIGH_PHASE_DONE;
 }
 
-/* Moves everything once. Never sleeps. How many completions there were, besides those that only wake a thread. */
-static inline int nigh_poll(void)
+/* nigh_poll(), with at most so many completions. */
+static inline int nigh_poll_up_to(uint32_t most)
 {
     struct nigh_completion done[NIGH_POLL_ROOM];
-    int count = nigh_core.ops->poll_completions(nigh_core.context, done, NIGH_POLL_ROOM);
+    int count = nigh_core.ops->poll_completions(nigh_core.context, done, most);
 
     for (int i = 0; i < count; i++)
         nigh_complete(&done[i]);
     if (nigh_unlikely(nigh_core.watchers != 0) && count > 0)
         count = nigh_progress_tell(done, count);
     return count;
+}
+
+/* Moves everything once. Never sleeps. How many completions there were, besides those that only wake a thread. */
+static inline int nigh_poll(void)
+{
+    return nigh_poll_up_to(NIGH_POLL_ROOM);
 }
 
 /* Ends the sleep of all threads. */

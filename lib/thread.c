@@ -92,16 +92,22 @@ static void take_lock(void)
         nigh_pause();
 }
 
-/* A call of the program that wants the lock gets it. */
-static void give_way(void)
+/* Without the lock, so that calls of the program come in while this thread copies, and copy with it. Is there something to be
+ * polled? Not while a call waits: it does it, on a CPU that may be nearer to the data. */
+static bool look(bool waits)
 {
+    bool found;
+
     pthread_mutex_unlock(&nigh_core.lock);
     for (int i = 0; i < PAUSES; i++)
         nigh_pause();
+    found = !waits && nigh_core.ops->wait(nigh_core.context, 0) == 0;
+    /* A call of the program that wants the lock gets it. */
     while (pthread_mutex_trylock(&nigh_core.door) != 0)
         nigh_pause();
     take_lock();
     pthread_mutex_unlock(&nigh_core.door);
+    return found;
 }
 
 static void look_busily(void)
@@ -112,11 +118,10 @@ static void look_busily(void)
     for (; !stop && now < busy_until && now - computed < IDLE_NS; now = nigh_now_ns()) {
         if (nigh_core.waiters == 0)
             computed = now;
-        for (int i = 0; i < LOOKS; i++) {
-            if (nigh_core.waiters == 0) /* else a call does it, on a CPU that may be nearer to the data */
-                (void)nigh_poll();
-            give_way();
-        }
+        /* One of what is there: a poll that has room for more would begin a copy, under the lock. */
+        for (int i = 0; i < LOOKS; i++)
+            if (look(nigh_core.waiters != 0))
+                (void)nigh_poll_up_to(1);
     }
     busy = false;
 }

@@ -46,16 +46,18 @@ struct nigh_context {
     const uint64_t *hint_summary;
     struct nigh_endpoint *busy; /* with queued or flowing sends */
     uint64_t copied_by; /* ns: by then the peer has copied what was last sent as a reference, if it looks */
-    struct nigh_message *pulls; /* references being read */
-    uint32_t idle_passes;       /* since something arrived or a sweep was made */
-    uint32_t busy_passes;       /* in which something arrived, since a sweep was made */
-    uint32_t sleepers;          /* threads in wait() that are or go to sleep */
-    bool fd_armed;              /* somebody may be waiting for the descriptor */
-    bool looks_for;             /* this pass is a probe's, so it leaves none */
-    bool leaves;                /* this pass may leave unexpected messages in the rings: arrive.c */
-    bool suspects;              /* an endpoint is to be broken */
-    bool blocked;               /* so says the host's note: what moves is counted there */
-    bool probing; /* so says the host's note: it waits for messages that nobody has posted a receive for */
+    struct nigh_message *pulls;   /* references being read */
+    struct nigh_message *copying; /* of which nothing is left to be taken: threads copy their last slices */
+    uint32_t idle_passes;         /* since something arrived or a sweep was made */
+    uint32_t busy_passes;         /* in which something arrived, since a sweep was made */
+    uint32_t sleepers;            /* threads in wait() that are or go to sleep */
+    bool fd_armed;                /* somebody may be waiting for the descriptor */
+    bool looks_for;               /* this pass is a probe's, so it leaves none */
+    bool apart;    /* copies of large messages are not made in this pass, but behind it: pull.c */
+    bool leaves;   /* this pass may leave unexpected messages in the rings: arrive.c */
+    bool suspects; /* an endpoint is to be broken */
+    bool blocked;  /* so says the host's note: what moves is counted there */
+    bool probing;  /* so says the host's note: it waits for messages that nobody has posted a receive for */
     uint32_t probed_class;
     uint64_t probed;      /* of the unexpected messages so many had come when probe() found nothing */
     bool nudged;          /* a peer has asked for a full pass, and wait() has not told yet */
@@ -271,7 +273,10 @@ int nigh_cancel(struct nigh_context *context, uint64_t op_context);
 void nigh_pull_begin(struct nigh_message *message);
 /* Continues; true when something moved. */
 bool nigh_pull_progress(struct nigh_context *context);
-/* Ends one before its time. */
+/* The same, with the context's lock open while bytes are copied: other threads come in, and may copy the same message. For those
+ * who have nothing half done. */
+bool nigh_pull_apart(struct nigh_context *context);
+/* Ends one before its time; at once, or, where threads are copying it, when they are done. */
 void nigh_pull_fail(struct nigh_message *message, int status);
 
 /* ---- rma.c, lend.c ---- */
@@ -346,6 +351,8 @@ void nigh_context_crowd(struct nigh_context *context);
 /* Lets other threads in while this one sleeps. */
 void nigh_guard_leave(struct nigh_context *context);
 void nigh_guard_enter(struct nigh_context *context);
+/* Only that, for a while in which this thread neither sleeps nor has anything to poll. nigh_guard_enter() ends it. */
+void nigh_guard_open(struct nigh_context *context);
 
 /* Is there something that a sleeping thread must wake for and that nobody else will wake it for? */
 static inline bool nigh_is_restless(const struct nigh_context *context)

@@ -10,11 +10,30 @@
 #include "plugin/shown.h"
 #include <errno.h>
 
+#define GUARD_SPINS 100u /* about 4 us */
+
+/* Who has it holds it for a pass, mostly, and to be woken takes longer. */
+static void take_lock(struct nigh_context *context)
+{
+    for (uint32_t i = 0; i < GUARD_SPINS; i++) {
+        if (pthread_mutex_trylock(&context->lock) == 0)
+            return;
+        nigh_pause();
+    }
+    pthread_mutex_lock(&context->lock);
+}
+
+void nigh_guard_open(struct nigh_context *context)
+{
+    if (context->guard & NIGH_GUARD_THREADS)
+        pthread_mutex_unlock(&context->lock);
+}
+
 void nigh_guard_enter(struct nigh_context *context)
 {
     if (!(context->guard & NIGH_GUARD_THREADS))
         return;
-    pthread_mutex_lock(&context->lock);
+    take_lock(context);
     context->inside = (uintptr_t)pthread_self();
 }
 
@@ -313,11 +332,25 @@ static int poll_completions(struct nigh_context *context, struct nigh_completion
     return (int)nigh_cq_pop(cq, out, count);
 }
 
+/* Large messages are copied behind the pass, when nothing is half done: others come in meanwhile. */
+static int shared_poll(struct nigh_context *context, struct nigh_completion *out, uint32_t count)
+{
+    int polled;
+
+    context->apart = true;
+    polled = poll_completions(context, out, count);
+    context->apart = false;
+    if (polled < 0 || (polled > 0 && (uint32_t)polled == count) || !(context->pulls || context->copying))
+        return polled;
+    nigh_pull_apart(context);
+    return polled + (int)nigh_cq_pop(&context->cq, out + polled, count - (uint32_t)polled);
+}
+
 /* By itself, as it keeps registers that an empty poll need not save. */
 static __attribute__((noinline)) int guarded_poll(struct nigh_context *context, struct nigh_completion *out,
                                                   uint32_t count)
 {
-    return GUARDED(context, poll_completions(context, out, count));
+    return GUARDED(context, shared_poll(context, out, count));
 }
 
 static int entry_poll(struct nigh_context *context, struct nigh_completion *out, uint32_t count)

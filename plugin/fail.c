@@ -10,7 +10,8 @@
  *   matcher, arrived    references             into the heap of a dead peer: stay; else dropped: the memory may be in other
  *                                              use by now
  *   claimed             messages               incomplete ones are marked lost, their claim fails
- *   pulls               copies under way       out of the heap of a dead peer: go on, the mapping stays; else fail
+ *   pulls, copying      copies under way       out of the heap of a dead peer: go on, the mapping stays; else fail, when no
+ *                                              thread writes to the buffer any more
  *   lents               what the host holds    stays valid: the mapping stays until it is released
  */
 #include "plugin/context.h"
@@ -122,15 +123,20 @@ static void tell_death(struct nigh_endpoint *endpoint)
     nigh_recv_cancel(context, (struct nigh_recv_op *)(void *)posted, -ECONNRESET, endpoint);
 }
 
-static void fail_pulls(struct nigh_endpoint *endpoint, int error)
+static void fail_pulls_of(struct nigh_message *message, struct nigh_endpoint *endpoint, int error)
 {
-    struct nigh_message *message = endpoint->context->pulls, *next;
-
-    for (; message; message = next) {
+    for (struct nigh_message *next; message; message = next) {
         next = message->next;
         if (message->endpoint == endpoint)
             nigh_pull_fail(message, error);
     }
+}
+
+/* Those that are copied first: of the others some come to them now. */
+static void fail_pulls(struct nigh_endpoint *endpoint, int error)
+{
+    fail_pulls_of(endpoint->context->copying, endpoint, error);
+    fail_pulls_of(endpoint->context->pulls, endpoint, error);
 }
 
 static void note(const struct nigh_endpoint *endpoint, enum nigh_state state, const char *why)

@@ -115,11 +115,16 @@ struct nigh_message {
     uint64_t room;             /* bytes that fit there */
     uint64_t total, got, eager;
     uint64_t tag, imm;
-    uint64_t where;            /* REFER */
-    uint64_t key;              /* PUT, and REFER of a get */
-    uint8_t *buffer;           /* private memory of an unexpected message; NULL: none */
+    uint64_t where;   /* REFER */
+    uint64_t wanted;  /* REFER: of the bytes; `got` of them are copied, or taken by a thread that copies */
+    uint64_t touched; /* REFER: when the thread that has posted the receive was last at it, ns */
+    uint64_t key;     /* PUT, and REFER of a get */
+    uint8_t *buffer;  /* private memory of an unexpected message; NULL: none */
     struct nigh_message *next; /* in the context's pulls, or all claimed ones */
     int32_t status;
+    int32_t failed;   /* REFER: a copy of a slice has, with this */
+    int32_t ended;    /* REFER: by nigh_pull_fail(), with this, while slices were being copied */
+    uint32_t copiers; /* REFER: slices that are being copied now */
     uint32_t id;
     uint8_t kind; /* enum nigh_message_kind */
     uint8_t refer, tclass;
@@ -129,7 +134,8 @@ struct nigh_message {
     bool late; /* it was there before its receive */
     bool lost; /* its endpoint has ended before it was complete */
     bool in_place;
-    bool pinned; /* PUT: the region `key` is */
+    bool taken_over; /* REFER: by another thread than the receive's */
+    bool pinned;     /* PUT: the region `key` is */
     uint8_t small[40];
 };
 

@@ -290,7 +290,7 @@ bool nigh_progress(struct nigh_context *context)
     }
     if (__builtin_expect(context->busy != NULL, 0))
         moved |= push_sends(context);
-    if (__builtin_expect(context->pulls != NULL, 0))
+    if (__builtin_expect((context->pulls || context->copying) && !context->apart, 0))
         moved |= nigh_pull_progress(context);
     if (moved) {
         context->idle_passes = 0;

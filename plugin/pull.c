@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * plugin/pull.c - messages that lie with the sender: the receiver copies them straight from the sender's heap, or from its
- * process, and then tells it. The sender has no part in the copy, so it computes meanwhile. Also direct gets.
+ * process, and then tells it. The sender has no part in the copy, so it computes meanwhile. With threads several copy one
+ * message together, outside of the context's lock. Also direct gets.
  */
 #include "plugin/context.h"
 #include "plugin/shown.h"
@@ -10,18 +11,59 @@
 #include "shm/copy.h"
 #include <errno.h>
 
-/* Copied in one go when it is matched (without threads), and then in each pass: long enough to make the pass not count, short enough that
- * other peers are heard every 50 us or so. */
-#define SLICE_BYTES (512u * 1024)
+/* Copied in one go when it is matched (without threads), and then in each pass: long enough to make the pass not count, short
+ * enough that other peers are heard every 50 us or so. */
+#define TURN_BYTES (512u * 1024)
+/* What a thread takes at once, so that two end together: the one that has nothing left waits 3 us for the other. */
+#define SLICE_BYTES (64u * 1024)
+/* A thread that waits for its receive is back from a slice within a tenth of this. Behind it another one takes the message
+ * over, with which the poster may come and help. */
+#define AWAY_NS 2000u
 
-static void list_remove(struct nigh_message *message)
+/* What one thread copies, with all that it needs for it outside of the lock. */
+struct slice {
+    struct nigh_message *message; /* stays until the slice is reported */
+    uint8_t *to;
+    const void *at; /* NULL: `from` in the process `pid` */
+    nigh_copy_fn kernel;
+    uint64_t from, bytes, ns; /* ns: what it has taken, where it is timed */
+    int32_t pid;
+    bool posters; /* is copied by the thread that has posted the receive, of several */
+    bool timed, past;
+};
+
+/* ---- the lists: `pulls` have something left to be taken, of `copying` threads copy the last slices ---- */
+
+static bool unlink_from(struct nigh_message **link, const struct nigh_message *message)
 {
-    struct nigh_message **link = &message->endpoint->context->pulls;
-
-    while (*link != message)
+    while (*link && *link != message)
         link = &(*link)->next;
+    if (!*link)
+        return false;
     *link = message->next;
+    return true;
 }
+
+static void all_taken(struct nigh_message *message)
+{
+    struct nigh_context *context = message->endpoint->context;
+
+    unlink_from(&context->pulls, message);
+    message->next = context->copying;
+    context->copying = message;
+}
+
+/* The oldest is the last of the list: nobody is overtaken. */
+static struct nigh_message *oldest(const struct nigh_context *context)
+{
+    struct nigh_message *message = context->pulls;
+
+    while (message && message->next)
+        message = message->next;
+    return message;
+}
+
+/* ---- the end ---- */
 
 static void done(struct nigh_message *message, int status)
 {
@@ -37,58 +79,6 @@ static void done(struct nigh_message *message, int status)
     }
     nigh_link_answer(endpoint, NIGH_K_FINISH, 0, message->id, (uint64_t)(int64_t)status, NULL, 0);
     nigh_recv_finish(message, message->status ? message->status : status);
-}
-
-/*
- * Another thread than the one that has posted the receive runs on another CPU, mostly, and writes a buffer that the poster's
- * cache has. On the same L3 that is as well as any way, and leaves the bytes near; across two the lines are taken away one by one,
- * and to write past the cache takes two thirds of the time (docs/rationale.md, "The thread of NIGH_PROGRESS=thread"). Which it
- * is changes while programs run, so both ways are timed.
- */
-static bool is_anothers(const struct nigh_message *message)
-{
-    const struct nigh_context *context = message->endpoint->context;
-
-    return context->guard & NIGH_GUARD_THREADS && message->total > SLICE_BYTES && message->recv &&
-           message->recv->poster != context->inside;
-}
-
-static void copy_for_another(struct nigh_context *context, uint8_t *to, const void *from, uint64_t bytes)
-{
-    nigh_copy_fn kernels[2] = {nigh_copy_select(NIGH_COPY_PLAIN), nigh_copy_select(NIGH_COPY_NT)};
-    bool full = bytes == SLICE_BYTES; /* others teach nothing, so a trial must not fall on one */
-    bool past = full && kernels[1] && nigh_far_choose(&context->far);
-    uint64_t start = nigh_clock_ns();
-
-    kernels[past](to, from, bytes);
-    if (full)
-        nigh_far_learn(&context->far, past, nigh_clock_ns() - start);
-}
-
-static int copy_slice(struct nigh_message *message, uint64_t bytes)
-{
-    struct nigh_endpoint *endpoint = message->endpoint;
-    uint64_t from = message->where + message->got;
-    const void *at;
-    int rc;
-
-    if (message->refer == NIGH_REFER_CMA) {
-        if (endpoint->state >= NIGH_PEER_CLOSED)
-            return -ECONNRESET;
-        rc = nigh_cma_read(endpoint->pid, message->to + message->got, from, bytes);
-        /* It was allowed when the two met: a sandbox was closed since. What comes next goes another way. */
-        if (rc == -EPERM || rc == -ENOSYS)
-            nigh_plan_reading(endpoint, rc);
-        return rc == -ESRCH ? -ECONNRESET : rc ? -EIO : 0;
-    }
-    at = nigh_view_at(&endpoint->view, from, bytes);
-    if (!at)
-        return -EIO;
-    if (is_anothers(message))
-        copy_for_another(endpoint->context, message->to + message->got, at, bytes);
-    else
-        nigh_copy_select(NIGH_COPY_PLAIN)(message->to + message->got, at, bytes);
-    return 0;
 }
 
 /* A peer that has left may use its heap for something else, so what was copied may not be the message. The shared memory of
@@ -109,53 +99,217 @@ static int still_there(const struct nigh_message *message)
     return 0;
 }
 
-/* One slice; true when the message is complete, and gone. */
-static bool advance(struct nigh_message *message)
+/* What has become of a message that nobody copies any more. */
+static int outcome(const struct nigh_message *message)
 {
-    uint64_t wanted = message->total < message->room ? message->total : message->room;
-    uint64_t left = message->to ? wanted - message->got : 0;
-    uint64_t bytes = left < SLICE_BYTES ? left : SLICE_BYTES;
-    int status = bytes ? copy_slice(message, bytes) : 0;
+    int32_t failed = nigh_load_relaxed(&message->failed);
 
-    message->got += bytes;
-    if (!status && left > bytes)
-        return false;
-    if (bytes && !status)
-        status = still_there(message);
-    list_remove(message);
+    if (message->ended)
+        return message->ended;
+    if (!failed)
+        return message->got ? still_there(message) : 0;
+    if (message->refer != NIGH_REFER_CMA)
+        return failed;
+    /* It was allowed when the two met: a sandbox was closed since. What comes next goes another way. */
+    if (failed == -EPERM || failed == -ENOSYS)
+        nigh_plan_reading(message->endpoint, failed);
+    return failed == -ESRCH || failed == -ECONNRESET ? -ECONNRESET : -EIO;
+}
+
+static bool is_copied(const struct nigh_message *message)
+{
+    return nigh_load_acquire(&message->copiers, SLICE_SEE) == 0;
+}
+
+static bool end_copied(struct nigh_context *context)
+{
+    bool ended = false;
+
+    for (struct nigh_message *message = context->copying, *next; message; message = next) {
+        next = message->next;
+        if (!is_copied(message))
+            continue;
+        unlink_from(&context->copying, message);
+        done(message, outcome(message));
+        ended = true;
+    }
+    return ended;
+}
+
+void nigh_pull_fail(struct nigh_message *message, int status)
+{
+    struct nigh_context *context = message->endpoint->context;
+
+    if (!is_copied(message)) {
+        /* Its buffer is being written to: who is done last ends it, with what has come first. */
+        if (!message->ended)
+            message->ended = status;
+        if (message->got < message->wanted)
+            all_taken(message);
+        message->got = message->wanted;
+        return;
+    }
+    if (!unlink_from(&context->pulls, message))
+        unlink_from(&context->copying, message);
     done(message, status);
+}
+
+/* ---- slices ---- */
+
+/*
+ * Another thread than the one that has posted the receive runs on another CPU, mostly, and writes a buffer that the poster's
+ * cache has. On the same L3 that is as well as any way, and leaves the bytes near; across two the lines are taken away one by one,
+ * and to write past the cache takes two thirds of the time (docs/rationale.md, "The thread of NIGH_PROGRESS=thread"). Which it
+ * is changes while programs run, so both ways are timed.
+ */
+static bool is_anothers(const struct nigh_message *message)
+{
+    const struct nigh_context *context = message->endpoint->context;
+
+    return context->guard & NIGH_GUARD_THREADS && message->recv && message->recv->poster != context->inside;
+}
+
+/* May this thread copy? The poster of a receive that waits for it does it all, as it is near to its buffer. */
+static bool is_ours(struct nigh_message *message)
+{
+    if (!is_anothers(message) || message->taken_over)
+        return true;
+    if (!is_copied(message) || nigh_clock_ns() - nigh_load_relaxed(&message->touched) < AWAY_NS)
+        return false;
+    message->taken_over = true;
     return true;
+}
+
+static void choose_kernel(struct slice *slice)
+{
+    struct nigh_context *context = slice->message->endpoint->context;
+    nigh_copy_fn past = nigh_copy_select(NIGH_COPY_NT);
+
+    /* Others teach nothing, so a trial must not fall on one. */
+    slice->timed = slice->bytes == SLICE_BYTES && is_anothers(slice->message);
+    slice->past = slice->timed && past && nigh_far_choose(&context->far);
+    slice->kernel = slice->past ? past : nigh_copy_select(NIGH_COPY_PLAIN);
+}
+
+static int place(struct slice *slice)
+{
+    struct nigh_message *message = slice->message;
+    struct nigh_endpoint *endpoint = message->endpoint;
+
+    slice->to = message->to + message->got;
+    slice->from = message->where + message->got;
+    if (message->refer == NIGH_REFER_CMA) {
+        slice->pid = endpoint->pid;
+        return endpoint->state >= NIGH_PEER_CLOSED ? -ECONNRESET : 0;
+    }
+    slice->at = nigh_view_at(&endpoint->view, slice->from, slice->bytes);
+    choose_kernel(slice);
+    return slice->at ? 0 : -EIO;
+}
+
+/* Takes the next slice, of at most `most` bytes. False: there is none, and the message is among those that are being copied. */
+static bool take(struct nigh_message *message, uint64_t most, struct slice *slice)
+{
+    uint64_t left = message->wanted - message->got;
+    int rc = nigh_load_relaxed(&message->failed);
+
+    *slice = (struct slice){.message = message, .bytes = left < most ? left : most};
+    slice->posters = message->endpoint->context->guard & NIGH_GUARD_THREADS && !is_anothers(message);
+    if (!rc && left)
+        rc = place(slice);
+    if (rc) {
+        nigh_store_relaxed(&message->failed, rc);
+        message->wanted = message->got;
+        slice->bytes = 0;
+    }
+    message->got += slice->bytes;
+    if (slice->bytes)
+        nigh_fetch_add_release(&message->copiers, 1, SLICE_DONE);
+    if (message->got == message->wanted)
+        all_taken(message);
+    return slice->bytes != 0;
+}
+
+/* With or without the lock. Behind its last line the message may be gone. */
+static void copy(struct slice *slice)
+{
+    struct nigh_message *message = slice->message;
+    uint64_t start = slice->timed ? nigh_clock_ns() : 0;
+    int rc = 0;
+
+    if (slice->at)
+        slice->kernel(slice->to, slice->at, slice->bytes);
+    else
+        rc = nigh_cma_read(slice->pid, slice->to, slice->from, slice->bytes);
+    if (slice->timed)
+        slice->ns = nigh_clock_ns() - start;
+    if (rc)
+        nigh_store_relaxed(&message->failed, rc);
+    if (slice->posters)
+        nigh_store_relaxed(&message->touched, nigh_clock_ns());
+    nigh_fetch_add_release(&message->copiers, UINT32_MAX, SLICE_DONE);
+}
+
+static void learn(struct nigh_context *context, const struct slice *slice)
+{
+    if (slice->timed)
+        nigh_far_learn(&context->far, slice->past, slice->ns);
+}
+
+/* A turn, of the oldest messages. With `apart` other threads are let in while this one copies. */
+static bool advance(struct nigh_context *context, bool apart)
+{
+    uint64_t most = context->guard & NIGH_GUARD_THREADS ? SLICE_BYTES : TURN_BYTES;
+    struct nigh_message *message;
+    struct slice slice;
+    bool moved = false;
+
+    for (uint64_t bytes = 0; bytes < TURN_BYTES; bytes += slice.bytes) {
+        message = oldest(context);
+        if (!message || !is_ours(message))
+            break;
+        moved = true;
+        if (!take(message, most, &slice))
+            break;
+        if (apart)
+            nigh_guard_open(context);
+        copy(&slice);
+        if (apart)
+            nigh_guard_enter(context);
+        learn(context, &slice);
+    }
+    return end_copied(context) || moved;
 }
 
 void nigh_pull_begin(struct nigh_message *message)
 {
     struct nigh_context *context = message->endpoint->context;
+    struct slice slice;
 
     message->got = 0;
+    message->wanted = !message->to ? 0 : message->total < message->room ? message->total : message->room;
     /* A claimed message may outlive its endpoint's last disconnect. */
     message->endpoint->pins++;
     message->next = context->pulls;
     context->pulls = message;
     /* With threads there may be one that does it all, while the one whose post has found the message computes. */
-    if (!(context->guard & NIGH_GUARD_THREADS) || message->total <= SLICE_BYTES)
-        advance(message);
+    if (context->guard & NIGH_GUARD_THREADS && message->wanted > SLICE_BYTES) {
+        nigh_store_relaxed(&message->touched, nigh_clock_ns());
+        return;
+    }
+    if (take(message, TURN_BYTES, &slice)) {
+        copy(&slice);
+        learn(context, &slice);
+    }
+    end_copied(context);
 }
 
 bool nigh_pull_progress(struct nigh_context *context)
 {
-    /* The oldest is the last of the list: nobody is overtaken. */
-    struct nigh_message *message = context->pulls;
-
-    if (!message)
-        return false;
-    while (message->next)
-        message = message->next;
-    advance(message);
-    return true;
+    return advance(context, false);
 }
 
-void nigh_pull_fail(struct nigh_message *message, int status)
+bool nigh_pull_apart(struct nigh_context *context)
 {
-    list_remove(message);
-    done(message, status);
+    return advance(context, true);
 }

@@ -15,14 +15,38 @@
  * yield costs a time slice of theirs, 64 of them a second and more, hence the bound. */
 #define YIELDS   64u
 #define YIELD_NS UINT64_C(2000000)
+/* Of half a MiB, before the clock is looked at. */
+#define TURNS 8u
 /* Last looks that found work but nothing to poll, before the clock is looked at. */
 #define LOOKS 16u
 
 /* Something can be polled or probed, or a peer wants the host to look up. */
+static bool is_over(const struct nigh_context *context)
+{
+    return nigh_cq_count(&context->cq) != 0 || context->nudged || nigh_is_unprobed(context);
+}
+
+/* A thread that is here has nothing else to do: it copies on, while what it copies from and to is in its caches and others have
+ * the lock. Also where it is told of something that is no completion, which may be there for long: one turn. */
+static bool ready_of_several(struct nigh_context *context)
+{
+    for (uint32_t turns = 0; turns < TURNS; turns++) {
+        context->apart = true;
+        nigh_progress(context);
+        context->apart = false;
+        if (nigh_cq_count(&context->cq) || !(context->pulls || context->copying) ||
+            !nigh_pull_apart(context) || is_over(context))
+            break;
+    }
+    return is_over(context);
+}
+
 static bool ready(struct nigh_context *context)
 {
+    if (context->guard & NIGH_GUARD_THREADS)
+        return ready_of_several(context);
     nigh_progress(context);
-    return nigh_cq_count(&context->cq) != 0 || context->nudged || nigh_is_unprobed(context);
+    return is_over(context);
 }
 
 static int outcome(struct nigh_context *context)

@@ -37,6 +37,8 @@
  *   NOTE_GET       an observer's load of each of these
  *   NUDGE_SET      the read-modify-write that asks a peer for a full pass
  *   NUDGE_SEE      the peer's load of it, before that pass
+ *   SLICE_DONE     between threads of one process: the read-modify-write of a message's count of slices that are being copied
+ *   SLICE_SEE      the load of it by the thread that ends the message
  */
 #define NIGH_ORDER_LABELS(LABEL)                 \
     LABEL(RING_PUBLISH, release, RING_PEEK)      \
@@ -62,7 +64,9 @@
     LABEL(NOTE_SET, release, NOTE_GET)           \
     LABEL(NOTE_GET, acquire, NOTE_SET)           \
     LABEL(NUDGE_SET, release, NUDGE_SEE)         \
-    LABEL(NUDGE_SEE, acquire, NUDGE_SET)
+    LABEL(NUDGE_SEE, acquire, NUDGE_SET)         \
+    LABEL(SLICE_DONE, release, SLICE_SEE)        \
+    LABEL(SLICE_SEE, acquire, SLICE_DONE)
 
 #define NIGH_ORDER_ENUM(name, kind, partner) NIGH_##name,
 enum nigh_order_label { NIGH_ORDER_LABELS(NIGH_ORDER_ENUM) NIGH_ORDER_LABEL_COUNT };

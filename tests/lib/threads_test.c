@@ -195,6 +195,38 @@ static void test_progress(void **state)
     ranks_run(2, no_calls, &(struct ranks_how){.environment = "NIGH_PROGRESS=thread"});
 }
 
+/* Left while the thread copies: it is done, or stops between two slices, and nobody writes to the buffer afterwards. */
+static void left_while_it_copies(int rank, int size)
+{
+    enum { BYTES = 32 << 20 };
+    uint8_t *buffer = malloc(BYTES);
+    nigh_request request;
+    void *memory;
+
+    (void)size;
+    OK(nigh_alloc_mem(BYTES, &memory));
+    memset(memory, 1, BYTES);
+    OK(nigh_barrier(nigh_world()));
+    if (rank == 0)
+        OK(nigh_isend(memory, BYTES, 1, 1, nigh_world(), &request));
+    else
+        OK(nigh_irecv(buffer, BYTES, 0, 1, nigh_world(), &request));
+    CHECK_INT(nigh_finalize(), -EBUSY);
+    memset(buffer, 0, BYTES);
+    ranks_nap(5);
+    for (unsigned i = 0; i < BYTES; i++)
+        if (buffer[i])
+            CHECK_INT(i, BYTES);
+    free(buffer);
+}
+
+static void test_left_while_it_copies(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 5; i++)
+        ranks_run(2, left_while_it_copies, &(struct ranks_how){.progress = 1, .loose = true});
+}
+
 static int place[2]; /* of each rank's thread */
 
 /* How many threads of this process may run on that CPU alone. */
@@ -308,9 +340,10 @@ static void test_placed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_side_by_side), cmocka_unit_test(test_placed),
-        cmocka_unit_test(test_make_comms),   cmocka_unit_test(test_polled_away),
-        cmocka_unit_test(test_progress),     cmocka_unit_test(test_from_the_heap),
+        cmocka_unit_test(test_side_by_side),  cmocka_unit_test(test_placed),
+        cmocka_unit_test(test_make_comms),    cmocka_unit_test(test_polled_away),
+        cmocka_unit_test(test_progress),      cmocka_unit_test(test_left_while_it_copies),
+        cmocka_unit_test(test_from_the_heap),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

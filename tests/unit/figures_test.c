@@ -16,7 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { TAG = 3, SLICE = 512 * 1024, PIECE = 65536 };
+enum { TAG = 3, SLICE = 64 * 1024, PIECE = 65536 };
 
 static struct hosted a, b;
 static struct nigh_endpoint *to;

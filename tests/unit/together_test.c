@@ -1,0 +1,422 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Several threads copy one message: who comes helps, who is done last ends it, once, and whatever ends it before its time waits
+ * until nobody writes to its buffer any more. Which slice stands still when is staged in the call that reads memory. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "shm/os.h"
+#include "tests/support/hosted.h"
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { SLICE = 64 * 1024, SLICES = 4, BYTES = SLICES * SLICE, NONE = 1000, THREADS = 3, ROUNDS = 100 };
+
+static struct nigh_os saved;
+static struct hosted a, b;
+static struct nigh_endpoint *to, *from;
+static uint8_t out[BYTES], in[BYTES];
+
+/* ---- the staging --------------------------------------------------------------------------------------------------- */
+
+static unsigned copies, standing; /* slices that were begun; those that stand still */
+static unsigned holds; /* a bit for each slice that is to stand still, by the order in which they begin */
+static unsigned fails; /* the slice that fails */
+static __thread unsigned own; /* slices that this thread has copied */
+
+static unsigned get(unsigned *word)
+{
+    return __atomic_load_n(word, __ATOMIC_ACQUIRE);
+}
+
+static void release(unsigned slices)
+{
+    __atomic_and_fetch(&holds, ~slices, __ATOMIC_ACQ_REL);
+}
+
+static void until_standing(unsigned count)
+{
+    while (get(&standing) != count)
+        sched_yield();
+}
+
+static ssize_t staged_readv(pid_t pid, const struct iovec *local, unsigned long locals,
+                            const struct iovec *remote, unsigned long remotes, unsigned long flags)
+{
+    unsigned slice;
+
+    (void)pid, (void)locals, (void)remotes, (void)flags;
+    if (local->iov_len <= 8) { /* the probe */
+        memcpy(local->iov_base, remote->iov_base, local->iov_len);
+        return (ssize_t)local->iov_len;
+    }
+    slice = __atomic_fetch_add(&copies, 1, __ATOMIC_ACQ_REL);
+    own++;
+    if (slice < SLICES && get(&holds) & 1u << slice) {
+        __atomic_add_fetch(&standing, 1, __ATOMIC_ACQ_REL);
+        while (get(&holds) & 1u << slice)
+            sched_yield();
+        __atomic_sub_fetch(&standing, 1, __ATOMIC_ACQ_REL);
+    }
+    if (slice == fails) {
+        errno = EFAULT;
+        return -1;
+    }
+    memcpy(local->iov_base, remote->iov_base, local->iov_len);
+    return (ssize_t)local->iov_len;
+}
+
+/* ---- threads that poll --------------------------------------------------------------------------------------------- */
+
+struct poller {
+    pthread_t thread;
+    unsigned copied;
+};
+
+static unsigned stopped, ended; /* ended: receives, of any thread */
+static struct nigh_completion last;
+
+/* What this thread has polled of the receiver. */
+static void poll_receiver(void)
+{
+    struct nigh_completion done[4];
+    int count = hosted_ops->poll_completions(b.context, done, 4);
+
+    for (int i = 0; i < count; i++)
+        if (done[i].op == NIGH_OP_RECV) {
+            last = done[i];
+            __atomic_add_fetch(&ended, 1, __ATOMIC_ACQ_REL);
+        }
+}
+
+static void *polls(void *data)
+{
+    struct poller *poller = data;
+
+    while (!get(&stopped)) {
+        poll_receiver();
+        sched_yield();
+    }
+    poller->copied = own;
+    return NULL;
+}
+
+static void begin(struct poller *poller)
+{
+    assert_int_equal(pthread_create(&poller->thread, NULL, polls, poller), 0);
+}
+
+static void end(struct poller *pollers, unsigned count)
+{
+    __atomic_store_n(&stopped, 1, __ATOMIC_RELEASE);
+    for (unsigned i = 0; i < count; i++)
+        assert_int_equal(pthread_join(pollers[i].thread, NULL), 0);
+}
+
+static void until_ended(unsigned count)
+{
+    while (get(&ended) < count) {
+        if (a.context)
+            hosted_poll(&a);
+        sched_yield();
+    }
+}
+
+/* ---- the two sides ------------------------------------------------------------------------------------------------- */
+
+static int start(void **state)
+{
+    uint64_t job = hosted_job();
+
+    (void)state;
+    alarm(300);
+    saved = nigh_os;
+    nigh_os.process_vm_readv = staged_readv;
+    setenv("NIGH_PATH", "cma", 1);
+    copies = standing = holds = stopped = ended = own = 0;
+    fails = NONE;
+    memset(in, 0, sizeof(in));
+    for (unsigned i = 0; i < BYTES; i++)
+        out[i] = (uint8_t)(i * 7 + i / SLICE);
+    hosted_open(&a, job, 0, 0);
+    hosted_open(&b, job, 1, NIGH_OPEN_THREADS);
+    to = hosted_connect(&a, 1);
+    from = hosted_connect(&b, 0);
+    /* The sender has found out by then that it may be read. */
+    assert_int_equal(hosted_recv(&a, to, 2, 2, NULL, 0, 0), 0);
+    assert_int_equal(hosted_send(from, 2, 2, NULL, 0, NIGH_SILENT), 0);
+    hosted_until(&a, &b, NIGH_OP_RECV, 2);
+    return 0;
+}
+
+static int stop(void **state)
+{
+    (void)state;
+    hosted_close(&a);
+    hosted_close(&b);
+    unsetenv("NIGH_PATH");
+    nigh_os = saved;
+    return 0;
+}
+
+static void post(void)
+{
+    assert_int_equal(hosted_recv(&b, from, 1, 1, in, sizeof(in), 0), 0);
+    assert_int_equal(hosted_send(to, 1, 1, out, sizeof(out), 0), 0);
+}
+
+/* A thread copies the first slice, and stands still in it. This one has posted the receive. */
+static void post_and_stand(struct poller *poller, unsigned held)
+{
+    holds = held | 1u;
+    post();
+    begin(poller);
+    until_standing(1);
+}
+
+/* A receive ended so, once, and the sender has heard of it. */
+static void check_ended(int status)
+{
+    assert_int_equal(get(&ended), 1);
+    assert_int_equal(last.context, 1);
+    assert_int_equal(last.status, status);
+    if (status)
+        return;
+    assert_memory_equal(in, out, BYTES);
+    assert_int_equal(get(&copies), SLICES);
+    assert_int_equal(hosted_until(&a, &b, NIGH_OP_SEND, 1)->status, 0);
+}
+
+/* ---- the cases ----------------------------------------------------------------------------------------------------- */
+
+static void test_who_comes_copies_the_rest(void **state)
+{
+    struct poller poller;
+
+    (void)state;
+    post_and_stand(&poller, 0);
+    while (get(&copies) < SLICES)
+        poll_receiver();
+    assert_int_equal(own, SLICES - 1);
+    for (unsigned i = 0; i < 100; i++)
+        poll_receiver();
+    assert_int_equal(get(&ended), 0); /* the first slice is not there yet */
+    release(1);
+    until_ended(1);
+    end(&poller, 1);
+    assert_int_equal(poller.copied, 1);
+    check_ended(0);
+}
+
+/* The thread of NIGH_PROGRESS=thread does not poll: it waits for nothing. */
+static void test_who_waits_copies_the_rest(void **state)
+{
+    struct poller poller;
+
+    (void)state;
+    post_and_stand(&poller, 0);
+    while (get(&copies) < SLICES)
+        assert_int_equal(hosted_ops->wait(b.context, 0), -ETIMEDOUT);
+    assert_int_equal(own, SLICES - 1);
+    assert_int_equal(hosted_ops->wait(b.context, 1000000), -ETIMEDOUT);
+    release(1);
+    until_ended(1);
+    end(&poller, 1);
+    check_ended(0);
+}
+
+/* Two stand in the first and the last slice; `first` goes on, then the other one, or both at once. */
+static void two_end(unsigned first)
+{
+    struct poller pollers[2];
+
+    post_and_stand(&pollers[0], 1u << (SLICES - 1));
+    begin(&pollers[1]);
+    until_standing(2);
+    release(first);
+    if (first == 1u || first == 1u << (SLICES - 1)) {
+        until_standing(1);
+        for (unsigned i = 0; i < 100; i++)
+            poll_receiver();
+        assert_int_equal(get(&ended), 0);
+        release(~0u);
+    }
+    until_ended(1);
+    for (unsigned i = 0; i < 100; i++)
+        poll_receiver();
+    end(pollers, 2);
+    check_ended(0);
+}
+
+static void test_the_first_slice_is_the_last(void **state)
+{
+    (void)state;
+    two_end(1u << (SLICES - 1));
+}
+
+static void test_the_last_slice_is_the_last(void **state)
+{
+    (void)state;
+    two_end(1);
+}
+
+static void test_two_end_together(void **state)
+{
+    (void)state;
+    two_end(1u | 1u << (SLICES - 1));
+}
+
+/* Nobody copies any more of it, and it is not ended while the first slice is being written. */
+static void test_a_slice_fails_beside_another(void **state)
+{
+    struct poller poller;
+
+    (void)state;
+    fails = 1;
+    post_and_stand(&poller, 0);
+    for (unsigned i = 0; i < 100; i++)
+        poll_receiver();
+    assert_int_equal(get(&copies), 2);
+    assert_int_equal(get(&ended), 0);
+    release(1);
+    until_ended(1);
+    end(&poller, 1);
+    assert_int_equal(get(&copies), 2);
+    check_ended(-EIO);
+    assert_int_equal(hosted_until(&a, &b, NIGH_OP_SEND, 1)->status, -EIO);
+}
+
+static void test_the_last_one_fails(void **state)
+{
+    struct poller poller;
+
+    (void)state;
+    fails = 0;
+    post_and_stand(&poller, 0);
+    while (get(&copies) < SLICES)
+        poll_receiver();
+    release(1);
+    until_ended(1);
+    end(&poller, 1);
+    check_ended(-EIO);
+    assert_int_equal(hosted_until(&a, &b, NIGH_OP_SEND, 1)->status, -EIO);
+}
+
+/* A receive that is being copied is not taken back, as any that has met its message. */
+static void test_cancel_comes_too_late(void **state)
+{
+    struct poller poller;
+
+    (void)state;
+    post_and_stand(&poller, 0);
+    assert_int_equal(hosted_ops->cancel(b.context, 1), -ENOENT);
+    release(1);
+    until_ended(1);
+    end(&poller, 1);
+    check_ended(0);
+}
+
+static void test_disconnected_while_it_is_copied(void **state)
+{
+    struct poller poller;
+
+    (void)state;
+    post_and_stand(&poller, 0);
+    assert_int_equal(hosted_ops->disconnect(from), 0);
+    for (unsigned i = 0; i < 20000; i++) /* sweeps, in which endpoints are freed */
+        poll_receiver();
+    assert_int_equal(get(&ended), 0);
+    assert_int_equal(get(&copies), 1);
+    release(1);
+    until_ended(1);
+    end(&poller, 1);
+    check_ended(-ECANCELED);
+    assert_null(last.endpoint);
+}
+
+/* All is taken: it is no longer among those that have something left. */
+static void test_disconnected_while_the_last_is_copied(void **state)
+{
+    struct poller poller;
+
+    (void)state;
+    post_and_stand(&poller, 0);
+    while (get(&copies) < SLICES)
+        poll_receiver();
+    assert_int_equal(hosted_ops->disconnect(from), 0);
+    release(1);
+    until_ended(1);
+    end(&poller, 1);
+    check_ended(-ECANCELED);
+}
+
+/* Its end comes first: that the host then disconnects, too, changes nothing of what the receive says. */
+static void test_the_peer_closes_while_it_is_copied(void **state)
+{
+    struct poller poller;
+
+    (void)state;
+    post_and_stand(&poller, 0);
+    hosted_close(&a);
+    while (hosted_state(&b, from) != NIGH_PEER_CLOSED)
+        poll_receiver();
+    assert_int_equal(get(&ended), 0);
+    assert_int_equal(hosted_ops->disconnect(from), 0);
+    release(1);
+    until_ended(1);
+    end(&poller, 1);
+    check_ended(-ECONNRESET);
+}
+
+/* With nothing staged: whoever comes first. */
+static void test_many_messages(void **state)
+{
+    struct poller pollers[THREADS];
+
+    (void)state;
+    for (unsigned i = 0; i < THREADS; i++)
+        begin(&pollers[i]);
+    for (unsigned round = 0; round < ROUNDS; round++) {
+        memset(in, 0, sizeof(in));
+        memset(out, (int)round + 1, sizeof(out));
+        a.count = 0;
+        post();
+        until_ended(round + 1);
+        assert_int_equal(last.status, 0);
+        assert_memory_equal(in, out, sizeof(in));
+        while (!hosted_find(&a, NIGH_OP_SEND, 1))
+            hosted_poll(&a);
+    }
+    end(pollers, THREADS);
+    assert_int_equal(get(&ended), ROUNDS);
+    assert_int_equal(get(&copies), ROUNDS * SLICES);
+}
+
+#define STAGED(test) cmocka_unit_test_setup_teardown(test, start, stop)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        STAGED(test_who_comes_copies_the_rest),
+        STAGED(test_who_waits_copies_the_rest),
+        STAGED(test_the_first_slice_is_the_last),
+        STAGED(test_the_last_slice_is_the_last),
+        STAGED(test_two_end_together),
+        STAGED(test_a_slice_fails_beside_another),
+        STAGED(test_the_last_one_fails),
+        STAGED(test_cancel_comes_too_late),
+        STAGED(test_disconnected_while_it_is_copied),
+        STAGED(test_disconnected_while_the_last_is_copied),
+        STAGED(test_the_peer_closes_while_it_is_copied),
+        STAGED(test_many_messages),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
