@@ -14,22 +14,23 @@ struct nigh_far {
     uint32_t count;
 };
 
-/* Whether the next slice is to go past the cache. */
-static inline bool nigh_far_choose(struct nigh_far *far)
+/* Whether the next slice is to go past the cache; *trial: that is the other way than what pays. */
+static inline bool nigh_far_choose(struct nigh_far *far, bool *trial)
 {
     bool past = far->ns[0] > far->ns[1] + far->ns[1] / 4;
 
+    *trial = true;
     if (!far->ns[0] || !far->ns[1])
         return far->ns[0] != 0;
-    return ++far->count % NIGH_FAR_TRIAL ? past : !past;
+    *trial = ++far->count % NIGH_FAR_TRIAL == 0;
+    return past != *trial;
 }
 
-/* What one has taken. The way that is taken always is averaged; one that is looked at now and then may have changed since. Of one
+/* What one has taken, of several that may be under way. The way that is taken always is averaged; one that is looked at now and then may have changed since. Of one
  * slice that was held up, by an interrupt of 3 us, nothing must follow for the next eight messages: it counts twice the average at
  * most, and a sixteenth; rounded up, so that it gets away from 1. */
-static inline void nigh_far_learn(struct nigh_far *far, bool past, uint64_t ns)
+static inline void nigh_far_learn(struct nigh_far *far, bool past, bool trial, uint64_t ns)
 {
-    bool trial = far->count % NIGH_FAR_TRIAL == 0;
     uint64_t known = far->ns[past];
 
     far->ns[past] = known && !trial ? (15 * known + (ns < 2 * known ? ns : 2 * known) + 15) / 16 : ns;

@@ -29,7 +29,7 @@ struct slice {
     uint64_t from, bytes, ns; /* ns: what it has taken, where it is timed */
     int32_t pid;
     bool posters; /* is copied by the thread that has posted the receive, of several */
-    bool timed, past;
+    bool timed, past, trial;
 };
 
 /* ---- the lists: `pulls` have something left to be taken, of `copying` threads copy the last slices ---- */
@@ -187,7 +187,7 @@ static void choose_kernel(struct slice *slice)
 
     /* Others teach nothing, so a trial must not fall on one. */
     slice->timed = slice->bytes == SLICE_BYTES && is_anothers(slice->message);
-    slice->past = slice->timed && past && nigh_far_choose(&context->far);
+    slice->past = slice->timed && past && nigh_far_choose(&context->far, &slice->trial);
     slice->kernel = slice->past ? past : nigh_copy_select(NIGH_COPY_PLAIN);
 }
 
@@ -253,7 +253,7 @@ static void copy(struct slice *slice)
 static void learn(struct nigh_context *context, const struct slice *slice)
 {
     if (slice->timed)
-        nigh_far_learn(&context->far, slice->past, slice->ns);
+        nigh_far_learn(&context->far, slice->past, slice->trial, slice->ns);
 }
 
 /* A turn, of the oldest messages. With `apart` other threads are let in while this one copies. */

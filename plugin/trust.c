@@ -21,7 +21,7 @@ static uint64_t unmatched_most(const struct nigh_endpoint *endpoint)
 
 static bool is_room(const struct nigh_endpoint *endpoint, uint64_t bytes)
 {
-    return endpoint->trusted >= TRUSTED_FROM && endpoint->unmatched + bytes <= unmatched_most(endpoint);
+    return endpoint->unmatched + bytes <= unmatched_most(endpoint);
 }
 
 static void go_ahead(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
@@ -82,7 +82,7 @@ struct nigh_send_op *nigh_trust_next(struct nigh_endpoint *endpoint)
 {
     struct nigh_send_op *op = endpoint->waiting.head;
 
-    if (!op || !is_room(endpoint, op->bytes))
+    if (!op || endpoint->trusted < TRUSTED_FROM || !is_room(endpoint, op->bytes))
         return NULL;
     leave(&endpoint->waiting, op);
     go_ahead(endpoint, op);

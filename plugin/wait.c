@@ -68,6 +68,13 @@ static bool spin(struct nigh_context *context, uint64_t until)
     return false;
 }
 
+static void give_way(struct nigh_context *context)
+{
+    nigh_guard_leave(context);
+    sched_yield();
+    nigh_guard_enter(context);
+}
+
 /* Not to sleep while a peer copies what was sent saves more than the wake-up: who falls asleep makes every CPU that runs a rank
  * fence (nigh_bell_fence), which took 20 us of what the receiver computed meanwhile. */
 static bool yield(struct nigh_context *context, uint64_t deadline)
@@ -75,9 +82,7 @@ static bool yield(struct nigh_context *context, uint64_t deadline)
     uint64_t now = nigh_clock_ns(), until = now + YIELD_NS < deadline ? now + YIELD_NS : deadline;
 
     for (uint32_t i = 0; (i < YIELDS || now < context->copied_by) && now < until; i++) {
-        nigh_guard_leave(context);
-        sched_yield();
-        nigh_guard_enter(context);
+        give_way(context);
         if (ready(context))
             return true;
         now = nigh_clock_ns();
@@ -110,6 +115,7 @@ static bool is_quiet(struct nigh_context *context)
     return false;
 }
 
+/* Not where another thread is in the middle of a copy that this one may not go on with: it may need this CPU. */
 static int sleep_once(struct nigh_context *context, uint64_t limit_ns)
 {
     uint32_t seen = nigh_bell_read(&context->bell);
@@ -125,6 +131,8 @@ static int sleep_once(struct nigh_context *context, uint64_t limit_ns)
         nigh_guard_enter(context);
         /* A bell that has changed was rung for us, only too late for the clock. */
         silent = rc == -ETIMEDOUT && nigh_bell_read(&context->bell) == seen;
+    } else if (context->pulls && context->guard & NIGH_GUARD_THREADS) {
+        give_way(context);
     }
     context->sleepers--;
     show(context);

@@ -15,9 +15,9 @@ static unsigned past_of(struct nigh_far *far, unsigned slices, uint64_t through,
     unsigned count = 0;
 
     for (unsigned i = 0; i < slices; i++) {
-        bool is_past = nigh_far_choose(far);
+        bool trial, is_past = nigh_far_choose(far, &trial);
 
-        nigh_far_learn(far, is_past, is_past ? past : through);
+        nigh_far_learn(far, is_past, trial, is_past ? past : through);
         count += is_past;
     }
     return count;
@@ -26,12 +26,13 @@ static unsigned past_of(struct nigh_far *far, unsigned slices, uint64_t through,
 static void test_both_are_tried(void **state)
 {
     struct nigh_far far = {0};
+    bool trial;
 
     (void)state;
-    assert_false(nigh_far_choose(&far));
-    nigh_far_learn(&far, false, 20000);
-    assert_true(nigh_far_choose(&far));
-    nigh_far_learn(&far, true, 0); /* a clock that stands still is no reason to try for ever */
+    assert_false(nigh_far_choose(&far, &trial));
+    nigh_far_learn(&far, false, trial, 20000);
+    assert_true(nigh_far_choose(&far, &trial));
+    nigh_far_learn(&far, true, trial, 0); /* a clock that stands still is no reason to try for ever */
     assert_int_equal(far.ns[1], 1);
 }
 
@@ -65,8 +66,29 @@ static void test_one_that_was_held_up(void **state)
 
     (void)state;
     (void)past_of(&far, 100, 2300, 2200);
-    nigh_far_learn(&far, false, 100000);
+    nigh_far_learn(&far, false, false, 100000);
     assert_int_equal(past_of(&far, 200, 2300, 2200), 0);
+}
+
+/* Another thread chooses before the trial has ended: the trial alone counts whole. */
+static void test_one_chosen_before_a_trial_ends(void **state)
+{
+    struct nigh_far far = {0};
+    bool trial = false, other, past = false;
+    uint64_t known;
+
+    (void)state;
+    (void)past_of(&far, 2, 22000, 20000);
+    while (!trial)
+        past = nigh_far_choose(&far, &trial);
+    assert_true(past);
+    assert_false(nigh_far_choose(&far, &other));
+    assert_false(other);
+    known = far.ns[0];
+    nigh_far_learn(&far, past, trial, 5000);
+    assert_int_equal(far.ns[1], 5000);
+    nigh_far_learn(&far, false, other, 10 * known);
+    assert_in_range(far.ns[0], known, known + known / 8);
 }
 
 int main(void)
@@ -76,6 +98,7 @@ int main(void)
         cmocka_unit_test(test_what_pays),
         cmocka_unit_test(test_follows),
         cmocka_unit_test(test_one_that_was_held_up),
+        cmocka_unit_test(test_one_chosen_before_a_trial_ends),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
