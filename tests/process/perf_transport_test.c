@@ -250,6 +250,22 @@ static void collectives(void **state)
     assert_int_equal(rows_of(text, "allreduce"), 2);
     assert_int_equal(rows_of(text, "bcast"), 2);
     free(text);
+    /* both ways of timing check what came, of each operation */
+    text = perf("",
+                "collective --compare openmpi --np 3 --sizes 8,4K --seconds 0.3 --json - "
+                "--ops reduce,bcast+barrier,gather,allgather,alltoall 2>&1",
+                &status);
+    assert_int_equal(status, 0);
+    assert_int_equal(rows_of(text, "reduce"), 2);
+    assert_int_equal(rows_of(text, "bcast+barrier"), 2);
+    assert_int_equal(rows_of(text, "gather"), 2);
+    assert_int_equal(rows_of(text, "allgather"), 2);
+    assert_int_equal(rows_of(text, "alltoall"), 2);
+    free(text);
+    text = perf("", "collective --ops allreduce,shuffle 2>&1", &status);
+    assert_int_equal(status, 64);
+    assert_non_null(strstr(text, "there is no collective \"shuffle\"; there are barrier allreduce"));
+    free(text);
 }
 
 /* Rows of a test in the output that have a floor, be it below nothing. */

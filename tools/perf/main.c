@@ -34,7 +34,7 @@ const struct perf_test nigh_perf_tests[] = {
     {"match", "matching past many receives and messages", perf_test_match},
     {"overlap", "computing while a 4 MiB message goes", perf_test_overlap},
     {"deadlock", "naming ranks that wait for each other; false alarms", perf_test_deadlock},
-    {"collective", "barrier, allreduce and broadcast of the MPIs of --compare", perf_test_collective},
+    {"collective", "barrier, allreduce, broadcast and more of the MPIs of --compare", perf_test_collective},
     {"tune", "races the ways to copy and writes the file that nigh reads", perf_test_tune},
     {NULL, NULL, NULL},
 };
@@ -45,6 +45,7 @@ enum {
     KEY_CPUS,
     KEY_JSON,
     KEY_LAYER,
+    KEY_OPS,
     KEY_PATH,
     KEY_PLOT,
     KEY_STALE,
@@ -58,6 +59,7 @@ static const struct argp_option options[] = {
     {"path", KEY_PATH, "NAME", 0, "Force a path: eager, chunked, heap, cma", 0},
     {"layer", KEY_LAYER, "NAME", 0,
      "lib: through libnigh, too (latency, rate, overlap); plugin: not (default)", 0},
+    {"ops", KEY_OPS, "LIST", 0, "Of collective: barrier,allreduce,reduce,bcast,...", 0},
     {"stale", KEY_STALE, NULL, 0, "Send the same untouched buffer for ever, as most benchmarks do", 0},
     {"cpus", KEY_CPUS, "LIST", 0, "CPUs of the ranks: 0,2 or 0-3 (default: one per core)", 0},
     {"beside", KEY_BESIDE, "N", 0, "Run N busy loops beside the tests", 0},
@@ -182,6 +184,29 @@ static void set_peers(struct perf_options *o, char *text, struct argp_state *sta
     free(copy);
 }
 
+static void add_op(struct perf_options *o, const char *name, struct argp_state *state)
+{
+    const char *const *known = perf_peer_collectives;
+    char list[256] = "";
+    size_t used = 0;
+
+    for (; *known && strcmp(*known, name) != 0; known++)
+        used += (size_t)snprintf(list + used, sizeof(list) - used, " %s", *known);
+    if (!*known)
+        argp_error(state, "--ops: there is no collective \"%s\"; there are%s", name, list);
+    else if (o->op_count < PERF_OPS)
+        o->ops[o->op_count++] = *known;
+}
+
+static void set_ops(struct perf_options *o, char *text, struct argp_state *state)
+{
+    char *rest = strdup(text), *copy = rest, *name;
+
+    while ((name = strsep(&rest, ",")))
+        add_op(o, name, state);
+    free(copy);
+}
+
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
     struct command *c = state->input;
@@ -202,6 +227,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         return 0;
     case KEY_LAYER:
         set_layer(o, arg, state);
+        return 0;
+    case KEY_OPS:
+        set_ops(o, arg, state);
         return 0;
     case KEY_STALE:
         o->stale = true;

@@ -15,7 +15,7 @@
 struct perf_peer_place {
     const char *name;               /* as --compare knows it */
     const char *program;            /* the source of its rank: "peer_mpi.c" */
-    bool collectives;               /* has barrier, allreduce, bcast */
+    bool collectives;               /* has those of perf_peer_collectives */
     struct mpi_place mpi;           /* UCX: the compiler alone */
     char providers[MPI_PATH_BYTES]; /* directory of libnigh-fi.so when it is to run over nigh, else "" */
 };

@@ -64,6 +64,30 @@ static inline void op_bcast(struct peer_rank *self, void *buffer, size_t bytes)
     MPI_Bcast(buffer, (int)bytes, MPI_BYTE, 0, MPI_COMM_WORLD);
 }
 
+static inline void op_reduce(struct peer_rank *self, const void *in, void *out, size_t bytes)
+{
+    (void)self;
+    MPI_Reduce(in, out, (int)(bytes / sizeof(float)), MPI_FLOAT, MPI_SUM, 0, MPI_COMM_WORLD);
+}
+
+static inline void op_gather(struct peer_rank *self, const void *in, void *out, size_t bytes)
+{
+    (void)self;
+    MPI_Gather(in, (int)bytes, MPI_BYTE, out, (int)bytes, MPI_BYTE, 0, MPI_COMM_WORLD);
+}
+
+static inline void op_allgather(struct peer_rank *self, const void *in, void *out, size_t bytes)
+{
+    (void)self;
+    MPI_Allgather(in, (int)bytes, MPI_BYTE, out, (int)bytes, MPI_BYTE, MPI_COMM_WORLD);
+}
+
+static inline void op_alltoall(struct peer_rank *self, const void *in, void *out, size_t bytes)
+{
+    (void)self;
+    MPI_Alltoall(in, (int)bytes, MPI_BYTE, out, (int)bytes, MPI_BYTE, MPI_COMM_WORLD);
+}
+
 #include "tools/perf/peer_patterns.h"
 
 static void share(struct peer_rank *self, void *bytes, size_t size)

@@ -2,7 +2,7 @@
 /* The patterns that every peer runs, written over the static inline verbs op_* that the including file
  * defines first. They are inlined rather than called through pointers, so that no peer pays for the
  * comparison: op_send op_recv (blocking), op_isend op_irecv op_waitall (window), and where OP_COLLECTIVES is
- * 1 op_barrier op_allreduce op_bcast. */
+ * 1 those of peer_collectives.h. */
 #ifndef NIGH_TOOLS_PERF_PEER_PATTERNS_H
 #define NIGH_TOOLS_PERF_PEER_PATTERNS_H
 
@@ -232,141 +232,15 @@ static int rate(struct peer_rank *self, const struct peer_case *c, double *sampl
 
 #if OP_COLLECTIVES
 
-static int barrier(struct peer_rank *self, const struct peer_case *c, double *samples)
-{
-    uint64_t group = group_size(c, 32), count = c->iterations / group;
-
-    for (uint64_t s = 0; s < count; s++) {
-        uint64_t start = peer_ticks();
-        for (uint64_t i = 0; i < group; i++)
-            op_barrier(self);
-        if (samples)
-            samples[s] = (double)(peer_ticks() - start) * self->tick_ns / (double)group;
-    }
-    return (int)count;
-}
-
-static void write_floats(size_t bytes, float value)
-{
-    float *f = (float *)outgoing;
-    for (size_t i = 0; i < bytes / sizeof *f; i++)
-        f[i] = value;
-}
-
-static uint64_t check_floats(size_t bytes, float value)
-{
-    const float *f = (const float *)incoming;
-    uint64_t wrong = 0;
-    for (size_t i = 0; i < bytes / sizeof *f; i++)
-        wrong |= f[i] != value;
-    return wrong;
-}
-
-/* Small integers, so that the sum is exact in any order. */
-static float allreduce_sum(const struct peer_rank *self, uint64_t seq)
-{
-    int n = self->ranks;
-    return (float)(n * (int)(seq % 997) + n * (n - 1) / 2);
-}
-
-static int allreduce_small(struct peer_rank *self, const struct peer_case *c, double *samples)
-{
-    uint64_t group = group_size(c, 32), count = c->iterations / group, wrong = 0, seq = 1;
-
-    for (uint64_t s = 0; s < count; s++) {
-        uint64_t start = peer_ticks();
-        for (uint64_t i = 0; i < group; i++) {
-            seq++;
-            write_floats(c->bytes, (float)(seq % 997 + (uint64_t)self->rank));
-            op_allreduce(self, outgoing, incoming, c->bytes);
-            wrong |= check_floats(c->bytes, allreduce_sum(self, seq));
-        }
-        if (samples)
-            samples[s] = (double)(peer_ticks() - start) * self->tick_ns / (double)group;
-    }
-    return wrong_data(c, wrong) ? -1 : (int)count;
-}
-
-/* Times of this rank, private while the clock runs: a store to a line that another rank has read would hold up the
- * call behind it. */
-static uint64_t spent[PEER_SAMPLES_MAX];
-
-static void publish_spent(struct peer_rank *self, uint64_t count)
-{
-    memcpy(self->shared->spent[self->rank], spent, count * sizeof *spent);
-}
-
-/* A call is over when the last rank returns: each leaves its own time since the barrier, rank 0 takes the
- * largest. */
-static int slowest(struct peer_rank *self, uint64_t count, double *samples)
-{
-    publish_spent(self, count);
-    op_barrier(self);
-    for (uint64_t s = 0; samples && s < count; s++) {
-        uint64_t worst = 0;
-        for (int r = 0; r < self->ranks; r++)
-            worst = self->shared->spent[r][s] > worst ? self->shared->spent[r][s] : worst;
-        samples[s] = (double)worst * self->tick_ns;
-    }
-    op_barrier(self);
-    return (int)count;
-}
-
-static int allreduce_large(struct peer_rank *self, const struct peer_case *c, double *samples)
-{
-    uint64_t count = min_u64(c->iterations, PEER_SAMPLES_MAX), wrong = 0, seq = 1;
-
-    write_floats(c->bytes, (float)(seq % 997 + (uint64_t)self->rank));
-    for (uint64_t s = 0; s < count; s++) {
-        if (!c->stale) {
-            seq++;
-            write_floats(c->bytes, (float)(seq % 997 + (uint64_t)self->rank));
-        }
-        op_barrier(self);
-        uint64_t start = peer_ticks();
-        op_allreduce(self, outgoing, incoming, c->bytes);
-        spent[s] = peer_ticks() - start;
-        wrong |= check_floats(c->bytes, allreduce_sum(self, seq));
-    }
-    int done = slowest(self, count, samples);
-    return wrong_data(c, wrong) ? -1 : done;
-}
-
-static int bcast(struct peer_rank *self, const struct peer_case *c, double *samples)
-{
-    uint64_t count = min_u64(c->iterations, PEER_SAMPLES_MAX), wrong = 0, seq = 1;
-    unsigned char *buffer = self->rank ? incoming : outgoing;
-
-    write_words(outgoing, c->bytes, seq);
-    for (uint64_t s = 0; s < count; s++) {
-        if (!c->stale) {
-            seq++;
-            if (self->rank == 0)
-                write_words(outgoing, c->bytes, seq);
-        }
-        op_barrier(self);
-        uint64_t start = peer_ticks();
-        op_bcast(self, buffer, c->bytes);
-        spent[s] = peer_ticks() - start;
-        wrong |= check_words(buffer, c->bytes, seq);
-    }
-    int done = slowest(self, count, samples);
-    return wrong_data(c, wrong) ? -1 : done;
-}
-
-static int run_collective(struct peer_rank *self, const struct peer_case *c, double *samples)
-{
-    if (!strcmp(c->test, "barrier"))
-        return barrier(self, c, samples);
-    if (!strcmp(c->test, "allreduce"))
-        return c->bytes <= SMALL_MAX ? allreduce_small(self, c, samples) : allreduce_large(self, c, samples);
-    if (!strcmp(c->test, "bcast"))
-        return bcast(self, c, samples);
-    fprintf(stderr, "peer: no test '%s'\n", c->test);
-    return -1;
-}
+#include "tools/perf/peer_collectives.h"
 
 #else
+
+static size_t collective_blocks(const struct peer_rank *self, const struct peer_case *c)
+{
+    (void)self, (void)c;
+    return 1;
+}
 
 static int run_collective(struct peer_rank *self, const struct peer_case *c, double *samples)
 {
@@ -399,6 +273,8 @@ static int run_pattern(struct peer_rank *self, const struct peer_case *c, double
                 (unsigned long long)c->bytes, window, OP_WINDOW_MAX, (unsigned long long)c->iterations);
         return -1;
     }
+    if (!pair)
+        window = collective_blocks(self, c);
     if (buffers_grow((buffer_step(c->bytes) * window + 8191) / 4096 * 4096))
         return -1;
     return pair ? run_pair(self, c, samples) : run_collective(self, c, samples);

@@ -16,7 +16,7 @@
 
 /* One round: `iterations` operations of one kind, timed in at most PEER_SAMPLES_MAX samples. */
 struct peer_case {
-    char test[16];       /* latency, rate, bandwidth, barrier, allreduce, bcast */
+    char test[16];       /* latency, rate, bandwidth, or a collective (peers.h) */
     uint64_t bytes;      /* of one message, or of the vector of a collective */
     uint32_t window;     /* messages in flight: rate and bandwidth */
     uint32_t stale;      /* 1: the sender's buffers are written once and never again */

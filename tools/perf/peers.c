@@ -150,6 +150,9 @@ static double in_unit(const struct perf_case *c, double ns)
     return ns;
 }
 
+const char *const perf_peer_collectives[] = {"barrier", "allreduce", "reduce",   "bcast", "bcast+barrier",
+                                             "gather",  "allgather", "alltoall", NULL};
+
 static bool in_list(const char *word, const char *const *list)
 {
     while (*list && strcmp(word, *list))
@@ -161,13 +164,12 @@ static bool in_list(const char *word, const char *const *list)
 static int check_case(const struct perf_peer *peer, const struct perf_case *c)
 {
     static const char *const pairs[] = {"latency", "rate", "bandwidth", NULL};
-    static const char *const collectives[] = {"barrier", "allreduce", "bcast", NULL};
     static const char *const units[] = {"ns", "us", "GB/s", "M/s", NULL};
 
     if (c->ranks != peer->ranks || c->bytes % 8 || c->window > WINDOW_MAX ||
         (!c->count && !(c->seconds > 0)) || c->seconds > 600 || (c->unit && !in_list(c->unit, units)))
         return -EINVAL;
-    if (in_list(c->test, pairs) || (peer->place.collectives && in_list(c->test, collectives)))
+    if (in_list(c->test, pairs) || (peer->place.collectives && in_list(c->test, perf_peer_collectives)))
         return 0;
     return -EOPNOTSUPP;
 }

@@ -20,9 +20,10 @@
  *   rate       windows of non-blocking calls back to back, one empty message back after 16 windows.
  *   bandwidth  one window of distinct buffers, all rewritten before the clock starts, all receives posted
  *              before it starts, one empty message back at its end.
- *   barrier, allreduce (float, sum), bcast (from rank 0)
- *              allreduce up to 1 KiB and barrier: 32 calls to a sample. Else each call follows a barrier, and
- *              its time is that of the rank that returns last.
+ *   barrier, allreduce, reduce (float, sum), bcast, bcast+barrier (one behind the other), gather, allgather,
+ *   alltoall   root 0; `bytes` of one rank, in alltoall for one other. Up to 1 KiB 32 calls in a row to a sample, with
+ *              writing and checking, and with a barrier behind those of reduce and gather. Above, and every bcast: each call follows a barrier, and its time is that of the
+ *              rank that returns last.
  */
 struct perf_case {
     const char *test; /* one of the above */
@@ -37,6 +38,9 @@ struct perf_case {
      * `seconds`, an eighth of them before. */
     uint32_t count, warm;
 };
+
+/* The names of the collectives; ends with NULL. */
+extern const char *const perf_peer_collectives[];
 
 /* One round of one peer. */
 struct perf_peer_round {

@@ -10,6 +10,8 @@
 
 #include <stdio.h>
 
+#define PERF_OPS 16
+
 struct perf_options {
     uint32_t ranks;
     bool ranks_given;
@@ -25,6 +27,8 @@ struct perf_options {
     bool keep_cpus; /* nigh-run has placed the ranks, and --cpus does not say otherwise */
     const char *peers[PERF_PEERS];
     uint32_t peer_count;
+    const char *ops[PERF_OPS]; /* collectives, by name; none: the usual ones */
+    uint32_t op_count;
     uint32_t beside;       /* busy loops */
     const char *tune_file; /* where `tune` writes; NULL: where nigh looks */
 };

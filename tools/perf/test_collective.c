@@ -146,23 +146,44 @@ static int measure(struct perf_run *run, struct collective *c, const struct row_
     return emit(run, c, what, rounds);
 }
 
+/* Of each operation every size; a barrier has none. */
+static size_t rows_asked(const struct perf_options *o, struct row_case *row)
+{
+    static const char *const usual[] = {"barrier", "allreduce", "bcast"};
+    const char *const *op = o->op_count ? o->ops : usual;
+    size_t ops = o->op_count ? o->op_count : sizeof(usual) / sizeof(usual[0]), rows = 0;
+
+    for (size_t i = 0; i < ops; i++) {
+        size_t sizes = strcmp(op[i], "barrier") == 0 || o->sizes.count == 0 ? 1 : o->sizes.count;
+
+        for (size_t k = 0; k < sizes; k++)
+            row[rows++] = (struct row_case){
+                op[i], sizes == 1 && o->sizes.count == 0 ? 8 : (o->sizes.bytes[k] + 7) / 8 * 8};
+    }
+    return rows;
+}
+
 static int measure_all(struct perf_run *run, struct collective *c)
 {
-    static const struct row_case usual[] = {{"barrier", 8},         {"allreduce", 8}, {"allreduce", 32768},
-                                            {"allreduce", 1048576}, {"bcast", 8},     {"bcast", 262144}};
-    const struct perf_sizes *sizes = &c->options->sizes;
-    struct row_case asked[1 + 2 * PERF_SIZES] = {{"barrier", 8}};
+    static const struct row_case usual[] = {{"barrier", 8},
+                                            {"allreduce", 8},
+                                            {"allreduce", 32768},
+                                            {"allreduce", 1048576},
+                                            {"bcast", 8},
+                                            {"bcast+barrier", 8},
+                                            {"bcast+barrier", 262144},
+                                            {"reduce", 8},
+                                            {"gather", 8},
+                                            {"allgather", 8},
+                                            {"alltoall", 8}};
+    static struct row_case asked[PERF_OPS * PERF_SIZES];
     const struct row_case *row = usual;
     size_t rows = sizeof(usual) / sizeof(usual[0]);
     int rc = 0;
 
-    if (sizes->count > 0) {
+    if (c->options->sizes.count > 0 || c->options->op_count > 0) {
         row = asked;
-        rows = 1;
-        for (size_t i = 0; i < sizes->count; i++)
-            asked[rows++] = (struct row_case){"allreduce", (sizes->bytes[i] + 7) / 8 * 8};
-        for (size_t i = 0; i < sizes->count; i++)
-            asked[rows++] = (struct row_case){"bcast", (sizes->bytes[i] + 7) / 8 * 8};
+        rows = rows_asked(c->options, asked);
     }
     for (size_t i = 0; rc == 0 && i < rows; i++)
         rc = measure(run, c, &row[i], c->options->seconds / (double)rows);
