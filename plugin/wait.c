@@ -115,11 +115,24 @@ static bool is_quiet(struct nigh_context *context)
     return false;
 }
 
+/* The clock ended a sleep, nobody had rung, and work is there. Whoever has published it sees the flag, which is still up, and
+ * rings next: only where nobody does in the time that others may need our CPU for was a wake-up lost. */
+static bool is_unrung(struct nigh_context *context, uint32_t seen)
+{
+    uint64_t until = nigh_clock_ns() + YIELD_NS;
+
+    while (nigh_bell_read(&context->bell) == seen) {
+        if (nigh_clock_ns() >= until)
+            return true;
+        give_way(context);
+    }
+    return false;
+}
+
 /* Not where another thread is in the middle of a copy that this one may not go on with: it may need this CPU. */
 static int sleep_once(struct nigh_context *context, uint64_t limit_ns)
 {
     uint32_t seen = nigh_bell_read(&context->bell);
-    bool silent = false;
     int rc = 0;
 
     context->sleepers++;
@@ -130,14 +143,15 @@ static int sleep_once(struct nigh_context *context, uint64_t limit_ns)
         rc = nigh_bell_sleep(&context->bell, seen, limit_ns);
         nigh_guard_enter(context);
         /* A bell that has changed was rung for us, only too late for the clock. */
-        silent = rc == -ETIMEDOUT && nigh_bell_read(&context->bell) == seen;
+        if (rc == -ETIMEDOUT && nigh_bell_read(&context->bell) == seen && ready(context) &&
+            is_unrung(context, seen))
+            nigh_count(&context->counters->rescues, 1);
     } else if (context->pulls && context->guard & NIGH_GUARD_THREADS) {
         give_way(context);
     }
     context->sleepers--;
     show(context);
-    if (ready(context) && silent)
-        nigh_count(&context->counters->rescues, 1);
+    (void)ready(context);
     return rc;
 }
 
