@@ -168,6 +168,26 @@ static void the_table_has_a_dash_where_there_is_no_floor(void **state)
     assert_non_null(strstr(text, "800 rounds; 6 dropped because L moved\n"));
 }
 
+/* What several rows have to say is told once, and a path that is the test's own name with it. */
+static void a_note_is_told_once(void **state)
+{
+    struct perf_result rows[4] = {example(), example(), example(), example()};
+    char text[8192];
+
+    (void)state;
+    for (unsigned i = 0; i < 4; i++) {
+        snprintf(rows[i].test, sizeof(rows[i].test), "lend");
+        snprintf(rows[i].path, sizeof(rows[i].path), i < 3 ? "lend" : "heap");
+        snprintf(rows[i].note, sizeof(rows[i].note), "both ends are checked");
+        rows[i].bytes = UINT64_C(8) << (10 * i);
+    }
+    rows[2].bytes = 0;
+    write_table(text, sizeof(text), rows, 4);
+    assert_non_null(strstr(text, "\n  lend 8, 8K: both ends are checked\n"));
+    assert_non_null(strstr(text, "\n  lend heap 8G: both ends are checked\n"));
+    assert_null(strstr(strstr(text, "lend heap 8G: both") + sizeof("lend heap 8G: both"), "both"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -177,6 +197,7 @@ int main(void)
         cmocka_unit_test(a_full_disk_is_an_error),
         cmocka_unit_test(figures_are_scaled_for_people),
         cmocka_unit_test(the_table_has_a_dash_where_there_is_no_floor),
+        cmocka_unit_test(a_note_is_told_once),
     };
     return cmocka_run_group_tests_name("perf_json", tests, NULL, NULL);
 }

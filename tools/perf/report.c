@@ -141,17 +141,41 @@ static void print(FILE *out, const struct table *t)
     }
 }
 
+static bool is_of_one_note(const struct perf_result *a, const struct perf_result *b)
+{
+    return !strcmp(a->test, b->test) && !strcmp(a->path, b->path) && !strcmp(a->note, b->note);
+}
+
+/* Row `first` has a note: told once for all sizes that share it, "lend 8, 4K: ...", and where the first of them is. */
+static void footnote(FILE *out, const struct perf_result *rows, size_t count, size_t first)
+{
+    const struct perf_result *row = &rows[first];
+    const char *before = " ";
+    char size[24];
+
+    for (size_t i = 0; i < first; i++)
+        if (is_of_one_note(&rows[i], row))
+            return;
+    fprintf(out, "  %s", row->test);
+    if (*row->path && strcmp(row->path, row->test) != 0)
+        fprintf(out, " %s", row->path);
+    for (size_t i = first; i < count; i++)
+        if (rows[i].bytes && is_of_one_note(&rows[i], row)) {
+            fprintf(out, "%s%s", before, perf_size_text(rows[i].bytes, size, sizeof(size)));
+            before = ", ";
+        }
+    fprintf(out, ": %s\n", row->note);
+}
+
 static void footnotes(FILE *out, const struct perf_result *rows, size_t count)
 {
     uint32_t dropped = 0, rounds = 0;
-    char size[24];
 
     for (size_t i = 0; i < count; i++) {
         rounds += rows[i].rounds;
         dropped += rows[i].dropped;
         if (*rows[i].note)
-            fprintf(out, "  %s %s %s: %s\n", rows[i].test, rows[i].path,
-                    rows[i].bytes ? perf_size_text(rows[i].bytes, size, sizeof(size)) : "", rows[i].note);
+            footnote(out, rows, count, i);
     }
     fprintf(out, "  %" PRIu32 " rounds; %" PRIu32 " dropped because L moved\n", rounds, dropped);
 }
