@@ -17,11 +17,11 @@ const char nigh_config_help[] =
     "NIGH_THREADS=single|multiple    one thread at a time on a context, or any (default single)\n"
     "NIGH_WAIT_FD=0|1                make the descriptor for epoll (default 0)\n"
     "NIGH_HUGE=0|1                   ask for huge pages (default 0)\n"
-    "NIGH_HEAP=BYTES                 space reserved for heap memory (default half of memory; K, M, G, T)\n"
-    "NIGH_POOL=BYTES                 space reserved for chunks of large messages (default 256M)\n"
-    "NIGH_SPAN=BYTES                 chunks in rotation (default 2M, or NIGH_TUNE)\n"
+    "NIGH_HEAP=BYTES                 space for heap memory, 64K..4T (default half of memory; K, M, G, T)\n"
+    "NIGH_POOL=BYTES                 space for chunks of large messages, 256K..128G (default 256M)\n"
+    "NIGH_SPAN=BYTES                 chunks in rotation, 128K..128G (default 2M, or NIGH_TUNE)\n"
     "NIGH_RING=SLOTS                 64-byte slots of a busy pair's ring, 64..65536 (default 128)\n"
-    "NIGH_EAGER=BYTES                sends up to this complete before they are matched (default 64K)\n"
+    "NIGH_EAGER=BYTES                sends up to this complete before matched, 4K..1G (default 64K)\n"
     "NIGH_BODY=BYTES                 messages up to this travel inside the ring, 40..2088 (default 1024)\n"
     "NIGH_HEAP_FROM=BYTES            heap sends from this size are read in place (default 16K)\n"
     "NIGH_SPIN=NS                    how long wait() spins before it sleeps (default by load)\n"
@@ -51,9 +51,14 @@ static const char *get(struct reader *reader, const char *name)
     return text && *text ? text : NULL;
 }
 
-static void complain(struct reader *reader, const char *name, const char *text, const char *expected)
+/* `field`: the host itself has set it, and nobody is to look for a variable; NULL: the variable `name` says so. */
+static void complain(struct reader *reader, const char *name, const char *field, const char *text,
+                     const char *expected)
 {
-    nigh_log(NIGH_LOG_ERROR, "%s=\"%s\" is not valid: expected %s", name, text, expected);
+    if (field)
+        nigh_log(NIGH_LOG_ERROR, "open: %s=\"%s\" is not valid: expected %s", field, text, expected);
+    else
+        nigh_log(NIGH_LOG_ERROR, "%s=\"%s\" is not valid: expected %s", name, text, expected);
     reader->error = -EINVAL;
 }
 
@@ -81,9 +86,9 @@ static bool parse_number(const char *text, uint64_t *out)
     return true;
 }
 
-/* `given` if the host set it, else the variable, else `standard`; all held to the limits. */
-static uint64_t number(struct reader *reader, const char *name, uint64_t given, uint64_t standard,
-                       uint64_t least, uint64_t most)
+/* `given` if the host set it, in `field`, else the variable, else `standard`; all held to the limits. */
+static uint64_t number(struct reader *reader, const char *name, const char *field, uint64_t given,
+                       uint64_t standard, uint64_t least, uint64_t most)
 {
     const char *text = given ? NULL : get(reader, name);
     uint64_t value = given ? given : standard;
@@ -92,23 +97,21 @@ static uint64_t number(struct reader *reader, const char *name, uint64_t given, 
     snprintf(expected, sizeof(expected), "a number from %llu to %llu", (unsigned long long)least,
              (unsigned long long)most);
     if (text && !parse_number(text, &value)) {
-        complain(reader, name, text, expected);
+        complain(reader, name, NULL, text, expected);
         return standard;
     }
     if (value >= least && value <= most)
         return value;
     snprintf(shown, sizeof(shown), "%llu", (unsigned long long)value);
-    complain(reader, name, text ? text : shown, expected);
+    complain(reader, name, given ? field : NULL, text ? text : shown, expected);
     return standard;
 }
 
-/* One of `words`, separated by '|': its place, or -1 if the variable is not set. */
-static int word(struct reader *reader, const char *name, const char *text, const char *words)
+/* One of `words`, separated by '|': its place, or -1 if neither `given`, the host's path, nor the variable is set. */
+static int word(struct reader *reader, const char *name, const char *given, const char *words)
 {
-    const char *at = words;
+    const char *text = given ? given : get(reader, name), *at = words;
 
-    if (!text)
-        text = get(reader, name);
     if (!text)
         return -1;
     for (int place = 0;; place++) {
@@ -120,7 +123,7 @@ static int word(struct reader *reader, const char *name, const char *text, const
             break;
         at += length + 1;
     }
-    complain(reader, name, text, words);
+    complain(reader, name, given ? "path" : NULL, text, words);
     return -1;
 }
 
@@ -177,7 +180,7 @@ static void read_place(struct reader *reader, const struct nigh_open *options, s
     if (out->ranks && out->rank < out->ranks)
         return;
     snprintf(shown, sizeof(shown), "%u of %u", out->rank, out->ranks);
-    complain(reader, "rank", shown, "a rank below the number of ranks, and at least one rank");
+    complain(reader, "NIGH_RANK", "rank", shown, "a rank below the number of ranks, and at least one rank");
 }
 
 /* What was measured on this machine. A broken file that the user named is an error; one that lies about is reported. */
@@ -216,23 +219,27 @@ static void read_sizes(struct reader *reader, const struct nigh_open *options, s
     uint64_t peers = (uint64_t)(out->ranks > 64 ? out->ranks : 64) + 64;
     char shown[16];
 
-    out->heap_bytes = number(reader, "NIGH_HEAP", options->heap_bytes, default_heap(out->ranks), 1 << 16,
-                             UINT64_C(1) << 42);
-    out->pool_bytes = number(reader, "NIGH_POOL", options->pool_bytes, 256 << 20, 1 << 18, UINT64_C(1) << 37);
-    out->span_bytes = number(reader, "NIGH_SPAN", 0, span_default(out), SPAN_LEAST, UINT64_C(1) << 37);
+    out->heap_bytes = number(reader, "NIGH_HEAP", "heap_bytes", options->heap_bytes, default_heap(out->ranks),
+                             1 << 16, UINT64_C(1) << 42);
+    out->pool_bytes =
+        number(reader, "NIGH_POOL", "pool_bytes", options->pool_bytes, 256 << 20, 1 << 18, UINT64_C(1) << 37);
+    out->span_bytes = number(reader, "NIGH_SPAN", NULL, 0, span_default(out), SPAN_LEAST, UINT64_C(1) << 37);
     out->span_by_load = !get(reader, "NIGH_SPAN");
-    out->ring_slots = (uint32_t)number(reader, "NIGH_RING", options->ring_slots, 128, 64, 65536);
+    out->ring_slots =
+        (uint32_t)number(reader, "NIGH_RING", "ring_slots", options->ring_slots, 128, 64, 65536);
     if (!power_of_two(out->ring_slots)) {
         snprintf(shown, sizeof(shown), "%u", out->ring_slots);
-        complain(reader, "NIGH_RING", shown, "a power of two from 64 to 65536");
+        complain(reader, "NIGH_RING", options->ring_slots ? "ring_slots" : NULL, shown,
+                 "a power of two from 64 to 65536");
     }
-    out->eager_bytes = (uint32_t)number(reader, "NIGH_EAGER", options->eager_bytes, 65536, 4096, 1 << 30);
+    out->eager_bytes =
+        (uint32_t)number(reader, "NIGH_EAGER", "eager_bytes", options->eager_bytes, 65536, 4096, 1 << 30);
     out->body_bytes =
-        (uint32_t)number(reader, "NIGH_BODY", 0, body_default(out), NIGH_SLOT_PAYLOAD, NIGH_BODY_MAX);
-    out->heap_from = number(reader, "NIGH_HEAP_FROM", 0, 16384, 1, UINT64_MAX);
-    out->spin_ns = number(reader, "NIGH_SPIN", options->spin_ns, 20000, 0, UINT32_MAX);
+        (uint32_t)number(reader, "NIGH_BODY", NULL, 0, body_default(out), NIGH_SLOT_PAYLOAD, NIGH_BODY_MAX);
+    out->heap_from = number(reader, "NIGH_HEAP_FROM", NULL, 0, 16384, 1, UINT64_MAX);
+    out->spin_ns = number(reader, "NIGH_SPIN", "spin_ns", options->spin_ns, 20000, 0, UINT32_MAX);
     out->spin_by_load = !options->spin_ns && !get(reader, "NIGH_SPIN");
-    out->peers_max = (uint32_t)number(reader, "NIGH_PEERS_MAX", options->peers_max,
+    out->peers_max = (uint32_t)number(reader, "NIGH_PEERS_MAX", "peers_max", options->peers_max,
                                       peers < 65536 ? peers : 65536, 1, 65536);
 }
 
@@ -259,10 +266,10 @@ static void read_directory(struct reader *reader, const struct nigh_open *option
     if (!directory)
         return;
     if (strlen(directory) >= sizeof(out->directory)) {
-        nigh_log(
-            NIGH_LOG_ERROR,
-            "NIGH_DIR=\"%s\" is %zu bytes long: a socket's path holds at most %zu: name a shorter directory",
-            directory, strlen(directory), sizeof(out->directory) - 1);
+        nigh_log(NIGH_LOG_ERROR,
+                 "%s\"%s\" is %zu bytes long: a socket's path holds at most %zu: name a shorter directory",
+                 options->directory ? "open: directory " : "NIGH_DIR=", directory, strlen(directory),
+                 sizeof(out->directory) - 1);
         reader->error = -ENAMETOOLONG;
         return;
     }
