@@ -50,6 +50,7 @@ struct nigh_feel {
     uint32_t waited;   /* short messages since it was asked for */
     uint32_t watched;  /* looks at what is timed */
     uint32_t reclaims; /* looks for chunks that have been read */
+    uint32_t bytes;    /* of long messages since it was felt behind one of their pieces */
     uint64_t at;       /* how far the peer had read at the last look */
 };
 
@@ -181,6 +182,8 @@ void nigh_plan_choose(struct nigh_endpoint *endpoint, struct nigh_send_op *op);
 uint32_t nigh_plan_flags(const struct nigh_send_op *op);
 /* Copies a piece of it, whose flags those are. */
 void nigh_plan_copy(struct nigh_send_op *op, void *to, uint32_t bytes, uint32_t flags);
+/* Behind the copy of a piece of `bytes`, before its slot is published: feels the handoff now and then. */
+void nigh_plan_copied(struct nigh_endpoint *endpoint, uint32_t bytes);
 /* The receiving side of a timed piece: `started` is nigh_clock_ns() before its copy. */
 void nigh_plan_read(struct nigh_endpoint *endpoint, uint64_t started, uint64_t bytes, uint32_t flags);
 /* After its last piece; after a message that needed no operation. */

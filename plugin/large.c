@@ -191,6 +191,7 @@ static uint32_t copy_piece(struct nigh_endpoint *endpoint, struct nigh_send_op *
     bytes = left < bytes ? (uint32_t)left : bytes;
     offset = cut(endpoint, is_upwards(endpoint, op), bytes);
     nigh_plan_copy(op, endpoint->context->arena.base + offset, bytes, flags);
+    nigh_plan_copied(endpoint, bytes);
     op->sent += bytes;
     *line = (uint32_t)(offset / NIGH_LINE);
     return bytes;

@@ -21,9 +21,12 @@
 #define FEEL_EARLIER 4u
 /* Looks at the credit while something is timed: each costs two looks at the clock, 70 ns in which no message is seen. */
 #define WATCH_EACH 8u
-/* Looks for chunks that have been read, from one that feels the handoff to the next: in a stream nothing else finds the
- * word new. */
+/* Looks for chunks that have been read, from one that feels the handoff to the next. */
 #define RECLAIM_EACH 8u
+/* Bytes of long messages from one feeling to the next, behind a piece; until it is certain which state this is. A look for free
+ * chunks finds the word here already, since it comes behind the look at whether the peer sleeps, in the same line. */
+#define FEEL_BYTES     (1024u * 1024)
+#define FEEL_BYTES_NEW (128u * 1024)
 /* Pieces of a timed message, from one that is timed to the next. Looking at the clock waits for what the CPU has under way,
  * so that the copies before and behind it do not overlap: with each piece timed on both sides a stream lost a twentieth. */
 #define TIMED_PIECES 4u
@@ -287,6 +290,18 @@ uint64_t nigh_plan_consumed_for_chunk(struct nigh_endpoint *endpoint)
     if (++feel->reclaims % RECLAIM_EACH == 0)
         return nigh_plan_consumed(endpoint);
     return feel->at = nigh_ring_consumed(&endpoint->tx);
+}
+
+void nigh_plan_copied(struct nigh_endpoint *endpoint, uint32_t bytes)
+{
+    bool certain = endpoint->pace.handoff > 0 && !endpoint->pace.crossed;
+    struct nigh_feel *feel = &endpoint->feel;
+
+    feel->bytes += bytes;
+    if (feel->bytes < (certain ? FEEL_BYTES : FEEL_BYTES_NEW))
+        return;
+    feel->bytes = 0;
+    nigh_plan_consumed(endpoint);
 }
 
 void nigh_plan_watch(struct nigh_endpoint *endpoint)

@@ -30,8 +30,8 @@ struct nigh_strategy {
     uint8_t reserved[2];
     uint32_t span;  /* bytes of chunks in rotation: one pool serves all, that of tune.near counts */
     uint32_t piece; /* the largest piece; a multiple of 4 KiB */
-    /* Only for messages of at least so many bytes: a reader that writes past its cache wins every timing, but its
-     * program then finds the data in memory. */
+    /* Only for messages of at least so many bytes, which then take none that writes alike and is for shorter ones, too: a reader
+     * that writes past its cache wins every timing, but its program then finds the data in memory. */
     uint32_t from;
 };
 

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* How a pair's choice of copies begins: before anything is known a single figure, or a strategy that was found by figures in
+ * another state, must not decide for long. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "shm/pace.h"
+
+enum { MIB = 1 << 20, FAR_NS = 120 };
+
+/* Two senders, and for each a receiver that is for long messages; 0 is right in one L3, 1 across two. */
+static const struct nigh_strategy four[] = {
+    {.sender = NIGH_COPY_PLAIN, .receiver = NIGH_COPY_PLAIN, .span = 2 * MIB, .piece = 65536},
+    {.sender = NIGH_COPY_PREFETCHW, .receiver = NIGH_COPY_PLAIN, .span = 2 * MIB, .piece = 65536},
+    {.sender = NIGH_COPY_PLAIN,
+     .receiver = NIGH_COPY_PREFETCHW,
+     .span = 2 * MIB,
+     .piece = 65536,
+     .from = 4 * MIB},
+    {.sender = NIGH_COPY_PREFETCHW,
+     .receiver = NIGH_COPY_PREFETCHW,
+     .span = 2 * MIB,
+     .piece = 65536,
+     .from = 4 * MIB},
+};
+
+static void begin(struct nigh_pace *pace, unsigned strategies)
+{
+    assert_int_equal(nigh_pace_open(pace, four, strategies, 0, 1, FAR_NS), 0);
+}
+
+/* One message of a stream, which costs what `ns_per_kib` says of its strategy. */
+static unsigned one(struct nigh_pace *pace, size_t bytes, const double ns_per_kib[4])
+{
+    unsigned strategy = nigh_pace_choose(pace, bytes);
+
+    assert_in_range(strategy, 0, 3);
+    if (nigh_pace_asks(pace, strategy, bytes, true))
+        nigh_pace_learn(pace, strategy, bytes, (uint64_t)(ns_per_kib[strategy] * (double)bytes / 1024));
+    return strategy;
+}
+
+static void what_is_for_long_messages_stands_in_for_its_like(void **state)
+{
+    static const double better[] = {20, 40, 60, 60};
+    unsigned taken[4] = {0};
+    struct nigh_pace pace;
+
+    (void)state;
+    begin(&pace, 4);
+    nigh_pace_handoff(&pace, 50);
+    for (unsigned i = 0; i < 3000; i++)
+        taken[one(&pace, 4 * MIB, better)]++;
+    assert_int_equal(taken[0], 0);
+    assert_int_equal(taken[1], 0);
+    assert_true(taken[3] > 0); /* what writes otherwise is tried, as everywhere */
+    for (unsigned i = 0; i < 100; i++)
+        assert_in_range(one(&pace, 4 * MIB - 1, better), 0, 1);
+}
+
+static void a_cold_first_message_does_not_make_others_look_better(void **state)
+{
+    static const double cold[] = {60, 38, 0, 0}, warm[] = {40, 38, 0, 0};
+    struct nigh_pace pace;
+
+    (void)state;
+    begin(&pace, 2);
+    for (unsigned i = 0; i < 200; i++) {
+        one(&pace, MIB, i == 0 ? cold : warm);
+        assert_int_equal(nigh_pace_current(&pace, MIB), 0);
+    }
+}
+
+static void what_was_found_before_the_handoff_is_known_does_not_stay(void **state)
+{
+    static const double across[] = {400, 60, 400, 60}, within[] = {60, 70, 55, 75};
+    struct nigh_pace pace;
+    unsigned found = 0;
+
+    (void)state;
+    begin(&pace, 4);
+    for (unsigned i = 0; i < 40; i++)
+        found = one(&pace, 4 * MIB, across);
+    assert_int_equal(found, 3);
+    nigh_pace_handoff(&pace, 50);
+    assert_int_equal(one(&pace, 4 * MIB, within), 2);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_for_long_messages_stands_in_for_its_like),
+        cmocka_unit_test(a_cold_first_message_does_not_make_others_look_better),
+        cmocka_unit_test(what_was_found_before_the_handoff_is_known_does_not_stay),
+    };
+
+    return cmocka_run_group_tests_name("pace_begin", tests, NULL, NULL);
+}
