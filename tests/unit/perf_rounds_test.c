@@ -52,6 +52,10 @@ static void a_machine_at_rest_takes_the_time_asked_for(void **state)
     assert_false(enough(15, 0, &plan, 100 * SECOND));
     plan.least_rounds = 5;
     assert_true(enough(15, 0, &plan, 100 * SECOND));
+    plan.least_rounds = 0;
+    /* too few for a figure, as long as there is time */
+    assert_false(enough(30, 0, &plan, (PERF_PATIENCE - 0.1) * SECOND));
+    assert_true(enough(30, 0, &plan, (PERF_PATIENCE + 0.1) * SECOND));
     assert_true(enough(PERF_ROUNDS, 0, &plan, 0.1 * SECOND));
 }
 
@@ -71,8 +75,8 @@ static void it_ends_as_soon_as_one_state_has_lasted(void **state)
     struct perf_plan plan = plan_of(1);
 
     (void)state;
-    assert_false(enough(100, 100 - PERF_STATE_LEAST / 2, &plan, 2 * SECOND));
-    assert_true(enough(100, 100 - 2 * PERF_STATE_LEAST, &plan, 2 * SECOND));
+    assert_false(enough(100, 100 - PERF_STATE_ENOUGH / 2, &plan, 2 * SECOND));
+    assert_true(enough(100, 100 - 3 * PERF_STATE_ENOUGH / 2, &plan, 2 * SECOND));
 }
 
 static void what_is_no_figure_does_not_wait(void **state)
@@ -126,11 +130,31 @@ static void the_work_and_its_floors_follow_the_peers_in_turn(void **state)
             assert_in_range(perf_rounds_column(&plan, round, place), 5, 7);
 }
 
+/* With any number of them, and with the next peer when all have done so with this one. */
+static void each_follows_each_peer_equally_often(void **state)
+{
+    (void)state;
+    for (uint32_t peers = 1; peers <= 10; peers++) {
+        struct perf_plan plan = {.pieces = 5 + peers, .peers = peers};
+        uint32_t times[5][10] = {{0}};
+
+        for (uint32_t round = 0; round < 5 * peers; round++) {
+            uint32_t last = perf_rounds_column(&plan, round, plan.pieces - 1) - 5;
+
+            times[perf_rounds_column(&plan, round + 1, 0)][last]++;
+        }
+        for (uint32_t column = 0; column < 5; column++)
+            for (uint32_t peer = 0; peer < peers; peer++)
+                assert_int_equal(times[column][peer], 1);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_run_once_in_a_round),
         cmocka_unit_test(the_work_and_its_floors_follow_the_peers_in_turn),
+        cmocka_unit_test(each_follows_each_peer_equally_often),
         cmocka_unit_test(a_machine_at_rest_takes_the_time_asked_for),
         cmocka_unit_test(a_restless_machine_is_given_more_time),
         cmocka_unit_test(it_ends_as_soon_as_one_state_has_lasted),

@@ -136,23 +136,26 @@ static void run_piece(struct perf_rank *me, struct perf_plan *plan, uint32_t rou
 bool perf_rounds_enough(const struct perf_table *t, const struct perf_plan *plan, double ns)
 {
     uint32_t least = plan->least_rounds ? plan->least_rounds : LEAST_ROUNDS;
+    uint32_t lasting = plan->least_rounds ? plan->least_rounds : PERF_STATE_ENOUGH;
     double budget_ns = plan->seconds * 1e9;
 
     if (t->rounds == PERF_ROUNDS)
         return true;
     if (t->rounds < least || ns <= budget_ns)
         return false;
-    return plan->hasty || ns > PERF_PATIENCE * budget_ns || perf_table_has_state(t);
+    return plan->hasty || !t->has_handoff || ns > PERF_PATIENCE * budget_ns ||
+           perf_table_state_rounds(t) >= lasting;
 }
 
 /* The order turns, so that no piece always inherits the caches of the same one. The peers come behind the others, which take turns
  * in following them: turned with them, the work was always the one that found its CPUs left by a peer, and a stream of 4 MiB at 0.84 of
- * a floor that never did. */
+ * a floor that never did. Their own circle turns when the other one has come round, so that each piece follows each peer: with
+ * five pieces and ten peers, turned each round, each piece always followed the same two. */
 uint32_t perf_rounds_column(const struct perf_plan *plan, uint32_t round, uint32_t place)
 {
     uint32_t own = plan->pieces - plan->peers;
 
-    return place < own ? (round + place) % own : own + (round + place - own) % plan->peers;
+    return place < own ? (round + place) % own : own + (round / own + place - own) % plan->peers;
 }
 
 void perf_rounds_run(struct perf_rank *me, struct perf_plan *plan)

@@ -173,13 +173,13 @@ int perf_table_rows(const struct perf_table *t, const struct perf_race *race, co
     return rc ? rc : (int)n;
 }
 
-bool perf_table_has_state(const struct perf_table *t)
+uint32_t perf_table_state_rounds(const struct perf_table *t)
 {
     struct work w = {0};
-    bool has = prepare(t, &w) == 0 && w.states.count > 0;
+    uint32_t rounds = prepare(t, &w) == 0 && w.states.count > 0 ? w.states.state[0].count : 0;
 
     release(&w);
-    return has;
+    return rounds;
 }
 
 uint32_t perf_table_best(const struct perf_table *t, const uint32_t *columns, uint32_t count, int more)

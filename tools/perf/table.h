@@ -46,8 +46,8 @@ struct perf_race {
 int perf_table_rows(const struct perf_table *t, const struct perf_race *race, const struct perf_result *like,
                     struct perf_result *rows, uint32_t max);
 
-/* Whether there would be a row: some state has enough rounds, or L could not be probed. Without memory, false. */
-bool perf_table_has_state(const struct perf_table *t);
+/* Of the state with most of them; all, where L could not be probed. 0 without a state, or without memory. */
+uint32_t perf_table_state_rounds(const struct perf_table *t);
 
 /* Of `columns` the one whose median is best (`more`: largest, else smallest) in the state with most rounds;
  * PERF_COLUMN_NONE without columns or memory. */
