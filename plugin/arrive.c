@@ -340,7 +340,7 @@ static inline uint32_t take(struct nigh_endpoint *endpoint, uint64_t head, uint3
             nigh_ring_advance_one(rx);
         if (endpoint->rx_bytes >= RETURN_BYTES)
             return_credit(endpoint);
-    } while (count < budget && !nigh_cq_is_full(cq) &&
+    } while (count < budget && !nigh_cq_is_full(cq) && !endpoint->filling.message &&
              (endpoint->context->matcher.posted_count || !tally->messages) &&
              (head = nigh_ring_peek(rx)) != 0);
     return count;
@@ -357,6 +357,8 @@ uint32_t nigh_arrive_poll(struct nigh_endpoint *endpoint, uint32_t budget)
     if (__builtin_expect(!rx->slots, 0) && (!endpoint->attached || !first_ring(endpoint)))
         return 0;
     head = first = nigh_ring_peek(rx);
+    if (__builtin_expect(endpoint->filling.message != NULL, 0))
+        return nigh_counted_fill(endpoint, head != 0);
     if (!head) {
         rx->streak = false;
         if (rx->foreseen && endpoint->tx.next != endpoint->sent_before)

@@ -61,9 +61,17 @@ struct nigh_shuttle {
     bool held;      /* we may write it */
 };
 
+/* The peer's message that is being filled as a count says: counted.c. */
+struct nigh_filling {
+    struct nigh_message *message; /* NULL: none */
+    const uint64_t *count;
+    uint32_t flags;
+};
+
 struct nigh_endpoint {
     /* Receiving */
     struct nigh_ring_rx rx;
+    struct nigh_filling filling;
     const uint64_t *ring_word; /* where the peer says its ring to us lies */
     const uint32_t *peer_closed;
     uint32_t peer_open;   /* what *peer_closed says as long as the peer has not left */

@@ -374,6 +374,8 @@ static int send_in_shuttle(struct nigh_endpoint *endpoint, const struct nigh_sen
     if (whole) {
         chain_shuttle(&chain, send->buffer, 0, (uint32_t)send->bytes, &line);
         name_whole(endpoint, send, line, chain.flags);
+    } else if (nigh_counted_is_for(send->bytes)) {
+        nigh_counted_send(endpoint, send, chain.shuttle, chain.flags, id);
     } else {
         send_chain(endpoint, send, &chain, id);
     }

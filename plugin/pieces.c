@@ -87,8 +87,8 @@ static bool ready(struct nigh_message *message)
     return message->buffer;
 }
 
-static enum nigh_verdict take_piece(struct nigh_message *message, uint32_t line, uint32_t bytes,
-                                    uint32_t flags)
+enum nigh_verdict nigh_arrive_more(struct nigh_message *message, uint32_t line, uint32_t bytes,
+                                   uint32_t flags)
 {
     struct nigh_endpoint *endpoint = message->endpoint;
     const void *from = piece_at(endpoint, line, bytes, flags);
@@ -138,7 +138,7 @@ enum nigh_verdict nigh_arrive_first_piece(struct nigh_message *message, uint32_t
         return NIGH_GO;
     }
     message->endpoint->in.at[message->id] = message;
-    return bytes ? take_piece(message, line, bytes, flags) : NIGH_GO;
+    return bytes ? nigh_arrive_more(message, line, bytes, flags) : NIGH_GO;
 }
 
 enum nigh_verdict nigh_arrive_piece(struct nigh_endpoint *endpoint, uint64_t head, uint64_t id)
@@ -150,7 +150,7 @@ enum nigh_verdict nigh_arrive_piece(struct nigh_endpoint *endpoint, uint64_t hea
     message = nigh_ids_get(&endpoint->in, id);
     if (!message || !piece.bytes)
         return NIGH_BAD;
-    return take_piece(message, piece.line, piece.bytes, nigh_head_flags(head));
+    return nigh_arrive_more(message, piece.line, piece.bytes, nigh_head_flags(head));
 }
 
 /* The receive that takes a message which does not lie whole in the ring. False: one is there, but its completion has no
@@ -194,20 +194,23 @@ static struct nigh_message *message_of(struct nigh_endpoint *endpoint, uint64_t 
 
 enum nigh_verdict nigh_arrive_first(struct nigh_endpoint *endpoint, uint64_t head, uint64_t tag, uint64_t imm)
 {
+    uint32_t flags = nigh_head_flags(head);
     struct nigh_wire_first first;
     struct nigh_message *message;
     struct nigh_posted *posted;
+    enum nigh_verdict verdict;
 
     nigh_arrive_payload(endpoint, &first, sizeof(first));
-    if (!nigh_arrive_first_is_sound(endpoint, &first, nigh_head_flags(head)) ||
-        nigh_head_tclass(head) >= NIGH_TCLASSES || first.bytes > first.eager || first.eager > first.total)
+    if (!nigh_arrive_first_is_sound(endpoint, &first, flags) || nigh_head_tclass(head) >= NIGH_TCLASSES ||
+        first.bytes > first.eager || first.eager > first.total ||
+        (flags & NIGH_F_COUNTED && !nigh_counted_is_sound(&first, flags)))
         return NIGH_BAD;
     message = message_of(endpoint, head, tag, imm, first.total, first.id);
     if (!message)
         return NIGH_STAY;
     message->kind = NIGH_MSG_PIECES;
     message->eager = first.eager;
-    message->sync = nigh_head_flags(head) & NIGH_F_SYNC;
+    message->sync = flags & NIGH_F_SYNC;
     if (nigh_ids_fit(&endpoint->in, first.id) || !match_message(message, &posted))
         goto stay;
     if (!posted && first.bytes && !ready(message))
@@ -215,7 +218,10 @@ enum nigh_verdict nigh_arrive_first(struct nigh_endpoint *endpoint, uint64_t hea
     if (first.total)
         endpoint->in.at[first.id] = message;
     accept_or_keep(message, posted);
-    return first.bytes ? take_piece(message, first.line, first.bytes, nigh_head_flags(head)) : NIGH_GO;
+    verdict = first.bytes ? nigh_arrive_more(message, first.line, first.bytes, flags) : NIGH_GO;
+    if (verdict == NIGH_GO && flags & NIGH_F_COUNTED)
+        verdict = nigh_counted_begin(message, flags);
+    return verdict;
 
 stay:
     nigh_message_free(message);
@@ -264,7 +270,7 @@ enum nigh_verdict nigh_arrive_whole(struct nigh_endpoint *endpoint, uint64_t hea
         message->room = piece.bytes;
     }
     accept_or_keep(message, posted);
-    return take_piece(message, piece.line, piece.bytes, flags & ~NIGH_F_TIMED);
+    return nigh_arrive_more(message, piece.line, piece.bytes, flags & ~NIGH_F_TIMED);
 }
 
 /* ---- references ---------------------------------------------------------------------------------------- */

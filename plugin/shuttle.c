@@ -7,6 +7,7 @@
 enum { OURS = 0, THEIRS = 1 };
 
 #define STEP 65536u /* bytes that get memory at once */
+static_assert(NIGH_SHUTTLE_COUNT < STEP, "where there is memory for a message there is for its count");
 /* Pieces: a quarter, so that both sides work most of the time; of this size where there are more than four; from sixteen on
  * longer. Bare, in one L3, pieces of 4, 8, 16 and 32 KiB: 64 KiB 2.28, 2.16, 1.98, 2.25 us, 128 KiB 4.29, 4.06, 3.49, 3.70.
  * Across two it does not matter. */

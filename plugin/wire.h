@@ -6,7 +6,8 @@
  *   kind      tag      imm      payload          meaning
  *   MESSAGE   tag      imm      body             a whole message
  *   WHOLE     tag      imm      wire_piece       a whole message in one piece
- *   FIRST     tag      imm      wire_first       a longer message begins; its first piece, if any, lies in a chunk
+ *   FIRST     tag      imm      wire_first       a longer message begins; its first piece, if any, lies in a chunk; one that is
+ *                                               counted has no PIECE: all of it is there before the next slot
  *   PIECE     id       -        wire_piece       the next piece of the sender's message `id`
  *   REFER     tag      imm      wire_refer       a message that the receiver reads where it lies: heap, cma, lend
  *   GRANT     id       late     -                to the sender of `id`: it is matched, send the rest; it waited for its receive (1)
@@ -55,6 +56,8 @@ enum nigh_kind {
 /* WHOLE, FIRST, PIECE: it lies in a shuttle, that of its sender's window, or (RETURNS) of its receiver's */
 #define NIGH_F_SHUTTLE 2048u
 #define NIGH_F_RETURNS 4096u
+/* FIRST in a shuttle: no PIECE follows, the shuttle's count says how much is there */
+#define NIGH_F_COUNTED 8192u
 
 /* Where a piece lies is given in lines from the arena's start: 256 GiB in 32 bits, and the pool lies first. In a shuttle:
  * from its beginning. */

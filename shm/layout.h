@@ -59,7 +59,7 @@
  */
 
 #define NIGH_ARENA_MAGIC    UINT64_C(0x31616e6572612d6e) /* "n-arena1" */
-#define NIGH_LAYOUT_VERSION 5u
+#define NIGH_LAYOUT_VERSION 6u
 #define NIGH_LINE           64u
 #define NIGH_PAGE           4096u
 
@@ -69,6 +69,9 @@
 #define NIGH_RING_SLOTS_MAX 65536u
 /* The longest message that a shuttle takes: half of an L2 of 1 MiB. At twice that it gains nothing any more. */
 #define NIGH_SHUTTLE_BYTES 524288u
+/* Where in it the count of a counted message lies, which is shorter (NIGH_F_COUNTED): a word that says how many bytes of it may
+ * be read. In the last line of what gets memory at once, so that it needs none of its own. */
+#define NIGH_SHUTTLE_COUNT (65536u - NIGH_LINE)
 #define NIGH_ARENA_MAX     (UINT64_C(1) << 44) /* 16 TiB: a peer must not use up our address space */
 
 /* arena_header.flags: the owner runs membarrier before it sleeps, so publishers that are registered for it

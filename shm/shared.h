@@ -14,6 +14,8 @@
  *
  *   RING_PUBLISH   the producer's store of a slot's first word: everything of the message is visible before it
  *   RING_PEEK      the consumer's load of that word
+ *   COUNT_SET      the producer's store of how many bytes of a message lie in a shuttle: they are visible before it
+ *   COUNT_GET      the consumer's load of it
  *   CREDIT_RETURN  the consumer's store of how far it has read: its reads of the slots are done before it
  *   CREDIT_TAKE    the producer's load of it before it overwrites those slots or reuses those chunks
  *   DIRECTORY_SET  the producer's store of where a pair's ring lies
@@ -43,6 +45,8 @@
 #define NIGH_ORDER_LABELS(LABEL)                 \
     LABEL(RING_PUBLISH, release, RING_PEEK)      \
     LABEL(RING_PEEK, acquire, RING_PUBLISH)      \
+    LABEL(COUNT_SET, release, COUNT_GET)         \
+    LABEL(COUNT_GET, acquire, COUNT_SET)         \
     LABEL(CREDIT_RETURN, release, CREDIT_TAKE)   \
     LABEL(CREDIT_TAKE, acquire, CREDIT_RETURN)   \
     LABEL(DIRECTORY_SET, release, DIRECTORY_GET) \
@@ -103,6 +107,17 @@ typedef uint64_t nigh_pair_of_words __attribute__((vector_size(16), aligned(8), 
 #define nigh_store_pair_relaxed(p, first, second) \
     (NIGH_STEP(NIGH_RELAXED),                     \
      (void)(*(volatile nigh_pair_of_words *)(void *)(p) = (nigh_pair_of_words){(first), (second)}))
+
+/* Asks for a line that is stored to soon, while other work is done. */
+static inline void nigh_prefetch_to_write(const void *line)
+{
+#if defined(__x86_64__)
+    /* The built-in is a prefetch for reading where the compiler is told of no later CPU. */
+    __asm__ volatile("prefetchw %0" : : "m"(*(const char *)line));
+#else
+    __builtin_prefetch(line, 1);
+#endif
+}
 
 /* In a spin loop: lets a hyperthread sibling run and keeps the loop from being reordered wildly at its exit. */
 static inline void nigh_pause(void)

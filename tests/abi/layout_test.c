@@ -452,13 +452,14 @@ static const struct place abi[] = {
 
 static const struct constant layout_constants[] = {
     CONSTANT(NIGH_ARENA_MAGIC, UINT64_C(0x31616e6572612d6e)),
-    CONSTANT(NIGH_LAYOUT_VERSION, 5),
+    CONSTANT(NIGH_LAYOUT_VERSION, 6),
     CONSTANT(NIGH_LINE, 64),
     CONSTANT(NIGH_PAGE, 4096),
     CONSTANT(NIGH_PEERS_MAX, 65536),
     CONSTANT(NIGH_RING_SLOTS_MIN, 64),
     CONSTANT(NIGH_RING_SLOTS_MAX, 65536),
     CONSTANT(NIGH_SHUTTLE_BYTES, 524288),
+    CONSTANT(NIGH_SHUTTLE_COUNT, 65472),
     CONSTANT(NIGH_ARENA_MAX, UINT64_C(0x100000000000)),
     CONSTANT(NIGH_ARENA_FENCES, 1),
     CONSTANT(NIGH_AWAKE, 0),
@@ -662,11 +663,9 @@ struct look {
     uint32_t version;
     uint64_t is;
 };
-static const struct look layout_looks[] = {{1, UINT64_C(0xe52b4a879d5e7577)},
-                                           {2, UINT64_C(0x1db76b6598367b0b)},
-                                           {3, UINT64_C(0xa72b58a7f0b09d55)},
-                                           {4, UINT64_C(0x02e1cb6891305b23)},
-                                           {5, UINT64_C(0x66f245bdfbefae93)}};
+static const struct look layout_looks[] = {
+    {1, UINT64_C(0xe52b4a879d5e7577)}, {2, UINT64_C(0x1db76b6598367b0b)}, {3, UINT64_C(0xa72b58a7f0b09d55)},
+    {4, UINT64_C(0x02e1cb6891305b23)}, {5, UINT64_C(0x66f245bdfbefae93)}, {6, UINT64_C(0x9c5f48f334a6c672)}};
 static const struct look greeting_looks[] = {{1, UINT64_C(0xb2ac7a01926d8468)},
                                              {2, UINT64_C(0x8b87eb40def88b4f)}};
 

@@ -147,6 +147,11 @@ static void say(struct foe *foe)
     foe_publish(foe, head, tag, imm, payload, nigh_slots_for(bytes > NIGH_BODY_MAX ? 0 : bytes));
 }
 
+static uint64_t *count_of(const struct foe *foe)
+{
+    return (uint64_t *)(void *)(nigh_window_shuttle(&foe->window) + NIGH_SHUTTLE_COUNT);
+}
+
 /* What a sound peer might say, so that the lies come where something is under way. */
 static void say_soundly(struct foe *foe)
 {
@@ -171,7 +176,15 @@ static void say_soundly(struct foe *foe)
         first.line = piece.line = (uint32_t)below(16);
         flags = NIGH_F_SHUTTLE | (below(4) ? 0 : NIGH_F_RETURNS);
     }
-    switch (below(9)) {
+    switch (below(10)) {
+    case 9: /* a count that may be right, and goes on or not */
+        first = (struct nigh_wire_first){.total = 256, .eager = 256, .id = id % 64, .bytes = 64};
+        nigh_store_release(count_of(foe), below(5) * 64, COUNT_SET);
+        foe_send(foe, nigh_head_make(NIGH_K_FIRST, 0, 0, NIGH_F_SHUTTLE | NIGH_F_COUNTED), below(5), 0,
+                 &first, sizeof(first));
+        if (below(4))
+            nigh_store_release(count_of(foe), below(4) ? 256 : below(300), COUNT_SET);
+        break;
     case 0:
         foe_send(foe, nigh_head_make(NIGH_K_FIRST, 0, 0, flags | (uint32_t)below(2)), below(5), 0, &first,
                  sizeof(first));
@@ -215,7 +228,10 @@ static void scribble_apart(struct foe *foe)
     uint64_t *shuttles[] = {(void *)nigh_window_shuttle(&foe->window),
                             (void *)nigh_window_shuttle(&foe->theirs)};
 
-    switch (below(5)) {
+    switch (below(6)) {
+    case 5:
+        nigh_store_release(count_of(foe), below(2) ? below(257) : chance(), COUNT_SET);
+        break;
     case 0: /* of costs that wrap, come at any time, and say nonsense */
         nigh_store_relaxed(&foe->pair->read_cost[below(6)], below(2) ? chance() : value(foe));
         break;
