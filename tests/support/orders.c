@@ -9,6 +9,8 @@ void orders_publish_many(struct nigh_ring_tx *tx, uint64_t head, uint32_t count)
 uint64_t orders_peek(const struct nigh_ring_rx *rx);
 void orders_return_credit(struct nigh_ring_rx *rx);
 uint64_t orders_take_credit(const struct nigh_ring_tx *tx);
+void orders_set_count(uint64_t *count, uint64_t bytes);
+uint64_t orders_get_count(const uint64_t *count);
 void orders_fence(void);
 uint64_t orders_exchange(uint64_t *word);
 uint64_t orders_or(uint64_t *word);
@@ -37,6 +39,16 @@ void orders_return_credit(struct nigh_ring_rx *rx)
 uint64_t orders_take_credit(const struct nigh_ring_tx *tx)
 {
     return nigh_ring_consumed(tx);
+}
+
+void orders_set_count(uint64_t *count, uint64_t bytes)
+{
+    nigh_store_release(count, bytes, COUNT_SET);
+}
+
+uint64_t orders_get_count(const uint64_t *count)
+{
+    return nigh_load_acquire(count, COUNT_GET);
 }
 
 void orders_fence(void)
