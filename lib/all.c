@@ -4,6 +4,7 @@
 #include "lib/several.h"
 
 #include <errno.h>
+#include <string.h>
 
 /* The request of a message that needs no more than its status. */
 static inline bool retire_plain(nigh_request *request, struct nigh_status *status)
@@ -60,39 +61,73 @@ static __attribute__((noinline)) bool end_next(struct nigh_call call, struct all
     return true;
 }
 
-/* As many light ones as lie one behind the other. */
-static inline int end_lights(struct all *all)
+/* As many light ones as were made one behind the other: 0 to 64. They are forgotten together, since a store each would be one more that
+ * waits behind what they have sent (docs/rationale.md). */
+static inline uint32_t end_lights(const struct all *all)
 {
-    struct nigh_light_walk walk = nigh_light_walk_begin();
-    int at = all->at;
+    nigh_request *requests = &all->requests[all->at];
+    uint64_t first = requests->id;
+    uint32_t most = nigh_lights_standing(first), left = (uint32_t)(all->count - all->at), count = 0;
 
-    for (; at < all->count && nigh_light_walk_on(&walk, all->requests[at].id); at++) {
-        nigh_status_set(all->statuses ? &all->statuses[at] : NULL, NIGH_ANY_SOURCE, NIGH_ANY_TAG, 0,
-                        all->requests[at].id & NIGH_LIGHT_BYTES, NULL);
-        all->requests[at] = NIGH_REQUEST_NULL;
-    }
-    nigh_light_walk_end(&walk);
-    return at;
+    if (!most)
+        return 0;
+    most = most < left ? most : left;
+    while (count < most && requests[count].id == first + count * NIGH_LIGHT_NEXT)
+        count++;
+    nigh_lights_end(first, count);
+    for (uint32_t i = 0; all->statuses && i < count; i++)
+        nigh_status_set(&all->statuses[all->at + (int)i], NIGH_ANY_SOURCE, NIGH_ANY_TAG, 0,
+                        first & NIGH_LIGHT_BYTES, NULL);
+    memset(requests, 0, count * sizeof(*requests));
+    return count;
 }
 
 static inline bool end_some(struct nigh_call call, struct all *all)
 {
-    for (; all->at < all->count; all->at++) {
+    while (all->at < all->count) {
         nigh_request *request = &all->requests[all->at];
+        uint32_t lights = request->id & NIGH_LIGHT ? end_lights(all) : 0;
 
-        if (request->id & NIGH_LIGHT) {
-            int at = end_lights(all);
-
-            if (at > all->at) {
-                all->at = at - 1;
-                continue;
-            }
-        }
-        if (!nigh_likely(retire_plain(request, all->statuses ? &all->statuses[all->at] : NULL)) &&
-            !end_next(call, all))
+        if (lights)
+            all->at += (int)lights;
+        else if (nigh_likely(retire_plain(request, all->statuses ? &all->statuses[all->at] : NULL)) ||
+                 end_next(call, all))
+            all->at++;
+        else
             return false;
     }
     return true;
+}
+
+/*
+ * Mostly what comes next is what is waited for next: then it is not noted in the operation first, to be read from there by the
+ * walk over the requests, but ends at once.
+ */
+static inline bool ends_next(struct all *all, const struct nigh_completion *completion)
+{
+    struct nigh_operation *operation = (struct nigh_operation *)(uintptr_t)completion->context;
+
+    if (all->at == all->count || !nigh_is_operation(operation) ||
+        all->requests[all->at].id != nigh_operation_handle(operation) || completion->status != 0 ||
+        operation->state != NIGH_STATE_PLAIN_RECV)
+        return false;
+    if (all->statuses)
+        nigh_status_set(&all->statuses[all->at], nigh_comm_rank_of(operation->comm, completion->source),
+                        (int32_t)completion->tag, 0, completion->bytes, NULL);
+    nigh_operation_give(operation);
+    all->requests[all->at++] = NIGH_REQUEST_NULL;
+    return true;
+}
+
+static inline int poll_for(struct all *all)
+{
+    struct nigh_completion done[NIGH_POLL_ROOM];
+    int count = nigh_poll_into(done, NIGH_POLL_ROOM);
+
+    for (int i = 0; i < count; i++)
+        if (nigh_unlikely(!ends_next(all, &done[i])))
+            nigh_complete(&done[i]);
+    return nigh_poll_told(done, count);
 }
 
 static bool all_over(struct nigh_block *block)
@@ -128,7 +163,7 @@ static int waitall(struct nigh_call call, int count, nigh_request *requests, str
         if (end_some(call, &all))
             return all.result;
         /* As long as something comes it is no waiting. */
-        if (nigh_poll() > 0)
+        if ((nigh_core.guard & NIGH_GUARD_DEBUG ? nigh_poll() : poll_for(&all)) > 0)
             i = 0;
     }
     return block_for_all(call, &all);

@@ -68,7 +68,7 @@ void nigh_complete_rarely(const struct nigh_completion *completion)
 
     if (nigh_progress_is_wake(completion->context))
         return;
-    if ((uintptr_t)operation - (uintptr_t)nigh_core.operations >= nigh_core.operations_bytes) {
+    if (!nigh_is_operation(operation)) {
         /* Of this library's classes only silent sends have no operation: to a rank that has gone. */
         if (NIGH_DONE_CLASS(completion->flags) < NIGH_CLASS_USER)
             nigh_foreign_add(completion);

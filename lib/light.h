@@ -147,37 +147,29 @@ static inline bool nigh_light_end(uint64_t id)
     return true;
 }
 
-/* The same of one after the other: the word of the last stays in a register. */
-struct nigh_light_walk {
-    uint64_t *word;
-    uint64_t ended;
-};
+#define NIGH_LIGHT_NEXT \
+    (UINT64_C(1) << NIGH_LIGHT_SHIFT) /* from a handle to the next one of the same length */
 
-static inline struct nigh_light_walk nigh_light_walk_begin(void)
+/* How many from the one that `id` names on have not ended, as far as one word tells. 0: that has, or is none, or is old. */
+static inline uint32_t nigh_lights_standing(uint64_t id)
 {
-    return (struct nigh_light_walk){nigh_lights.ended, nigh_lights.ended[0]};
-}
-
-static inline void nigh_light_walk_end(const struct nigh_light_walk *walk)
-{
-    *walk->word = walk->ended;
-}
-
-static inline bool nigh_light_walk_on(struct nigh_light_walk *walk, uint64_t id)
-{
-    uint64_t serial = nigh_light_serial(id), bit = UINT64_C(1) << serial % 64;
-    uint64_t *word = nigh_light_word(serial);
+    uint64_t serial = nigh_light_serial(id), ended, given;
+    uint32_t run;
 
     if (!(id & NIGH_LIGHT) || !nigh_light_is_young(serial))
-        return false;
-    if (word != walk->word) {
-        nigh_light_walk_end(walk);
-        *walk = (struct nigh_light_walk){word, *word};
-    }
-    if (walk->ended & bit)
-        return false;
-    walk->ended |= bit;
-    return true;
+        return 0;
+    ended = *nigh_light_word(serial) >> serial % 64;
+    run = ended ? (uint32_t)__builtin_ctzll(ended) : 64 - (uint32_t)(serial % 64);
+    given = nigh_lights.next - serial;
+    return run < given ? run : (uint32_t)given;
+}
+
+/* Ends the first `count` of these, at least one. */
+static inline void nigh_lights_end(uint64_t id, uint32_t count)
+{
+    uint64_t serial = nigh_light_serial(id);
+
+    *nigh_light_word(serial) |= UINT64_MAX >> (64 - count) << serial % 64;
 }
 
 #endif

@@ -23,8 +23,8 @@ static inline void nigh_complete(const struct nigh_completion *completion)
     struct nigh_operation *operation = (struct nigh_operation *)(uintptr_t)completion->context;
 
     /* Whatever the program has posted by itself comes here, too. */
-    if (nigh_unlikely((uintptr_t)operation - (uintptr_t)nigh_core.operations >= nigh_core.operations_bytes ||
-                      completion->status != 0 || operation->flags & NIGH_OP_RARE)) {
+    if (nigh_unlikely(!nigh_is_operation(operation) || completion->status != 0 ||
+                      operation->flags & NIGH_OP_RARE)) {
         nigh_complete_rarely(completion);
         return;
     }
@@ -36,17 +36,26 @@ static inline void nigh_complete(const struct nigh_completion *completion)
     operation->phase = NIGH_PHASE_DONE;
 }
 
+/* The two halves of nigh_poll_up_to(): the caller gives each completion to its operation in between. */
+static inline int nigh_poll_into(struct nigh_completion *done, uint32_t most)
+{
+    return nigh_core.ops->poll_completions(nigh_core.context, done, most);
+}
+
+static inline int nigh_poll_told(const struct nigh_completion *done, int count)
+{
+    return nigh_unlikely(nigh_core.watchers != 0) && count > 0 ? nigh_progress_tell(done, count) : count;
+}
+
 /* nigh_poll(), with at most so many completions. */
 static inline int nigh_poll_up_to(uint32_t most)
 {
     struct nigh_completion done[NIGH_POLL_ROOM];
-    int count = nigh_core.ops->poll_completions(nigh_core.context, done, most);
+    int count = nigh_poll_into(done, most);
 
     for (int i = 0; i < count; i++)
         nigh_complete(&done[i]);
-    if (nigh_unlikely(nigh_core.watchers != 0) && count > 0)
-        count = nigh_progress_tell(done, count);
-    return count;
+    return nigh_poll_told(done, count);
 }
 
 /* Moves everything once. Never sleeps. How many completions there were, besides those that only wake a thread. */

@@ -47,9 +47,14 @@ enum nigh_phase {
  */
 struct nigh_operation {
     uint32_t generation; /* upper half of its handle; changes when the slot is freed */
-    uint8_t phase;       /* enum nigh_phase */
-    uint8_t kind;        /* enum nigh_kind */
-    uint16_t flags;      /* NIGH_OP_* */
+    union {
+        struct {
+            uint8_t phase;  /* enum nigh_phase */
+            uint8_t kind;   /* enum nigh_kind */
+            uint16_t flags; /* NIGH_OP_* */
+        };
+        uint32_t state; /* all of it */
+    };
     struct nigh_comm *comm;
     int32_t peer, tag; /* as the call gave them: NIGH_ANY_SOURCE, NIGH_ANY_TAG, NIGH_PROC_NULL are possible */
     uint64_t bytes;    /* as the call gave it */
@@ -80,6 +85,13 @@ struct nigh_operation {
 };
 
 _Static_assert(sizeof(struct nigh_operation) == 128, "two lines, and a shift to index");
+
+/* `state` of a receive of the usual kind, active. */
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+#define NIGH_STATE_PLAIN_RECV ((uint32_t)NIGH_KIND_RECV << 8 | NIGH_PHASE_ACTIVE)
+#else
+#define NIGH_STATE_PLAIN_RECV ((uint32_t)NIGH_PHASE_ACTIVE << 24 | (uint32_t)NIGH_KIND_RECV << 16)
+#endif
 
 /* Reserve the array, and give it back. -ENOMEM. */
 int nigh_operations_open(void);
@@ -127,6 +139,12 @@ static inline void nigh_operation_start(struct nigh_operation *operation, enum n
     operation->bytes = bytes;
     operation->site = site;
     operation->error = 0;
+}
+
+/* Does a completion's context mean one? What the program has posted by itself has others. */
+static inline bool nigh_is_operation(const struct nigh_operation *operation)
+{
+    return (uintptr_t)operation - (uintptr_t)nigh_core.operations < nigh_core.operations_bytes;
 }
 
 static inline uint64_t nigh_operation_handle(const struct nigh_operation *operation)

@@ -54,6 +54,90 @@ static void test_waitall(void **state)
     ranks_run(2, waitall, &(struct ranks_how){.environment = "NIGH_DEBUG=1"});
 }
 
+/* What place `i` of a list is: both ranks draw the same. */
+enum place { FITS, FROM_ANYONE, TOO_LONG, SEND, NONE, PLACES };
+
+static void shuffle(int *order, int count, unsigned *seed)
+{
+    for (int i = 0; i < count; i++)
+        order[i] = i;
+    for (int i = count - 1; i > 0; i--) {
+        int other = rand_r(seed) % (i + 1), was = order[i];
+
+        order[i] = order[other];
+        order[other] = was;
+    }
+}
+
+static nigh_request posted(enum place place, int tag, int peer, uint64_t *buffer)
+{
+    nigh_request request = NIGH_REQUEST_NULL;
+
+    if (place == SEND)
+        OK(nigh_isend(buffer, sizeof(*buffer), peer, tag, nigh_world(), &request));
+    else if (place != NONE)
+        OK(nigh_irecv(buffer, place == TOO_LONG ? 4 : 8, place == FROM_ANYONE ? NIGH_ANY_SOURCE : peer, tag,
+                      nigh_world(), &request));
+    return request;
+}
+
+static void check_place(enum place place, int tag, int peer, const struct nigh_status *status)
+{
+    bool receives = place < SEND;
+
+    CHECK_INT(status->source, receives ? peer : NIGH_ANY_SOURCE);
+    CHECK_INT(status->tag, receives ? tag : NIGH_ANY_TAG);
+    CHECK_INT(status->bytes, place == NONE ? 0 : 8);
+    CHECK_INT(status->error, place == TOO_LONG ? -EMSGSIZE : 0);
+}
+
+/* Lists in any order, of receives whose messages come in another one, with sends and nothing in between: each status tells of
+ * its own request. */
+static void in_any_order(int rank, int size)
+{
+    enum place place[MANY];
+    int list[MANY], coming[MANY], peer = (rank + 1) % size;
+    nigh_request requests[MANY];
+    struct nigh_status statuses[MANY];
+    uint64_t buffer[MANY], sent[MANY];
+    unsigned seed = 1;
+
+    for (int round = 0; round < 200; round++) {
+        bool wrong = false;
+
+        for (int i = 0; i < MANY; i++) {
+            place[i] = (enum place)(rand_r(&seed) % PLACES);
+            wrong = wrong || place[i] == TOO_LONG;
+            sent[i] = (uint64_t)(round * MANY + i);
+            buffer[i] = place[i] == SEND ? sent[i] : 0;
+        }
+        shuffle(list, MANY, &seed);
+        shuffle(coming, MANY, &seed);
+        for (int i = 0; i < MANY; i++)
+            requests[list[i]] = posted(place[list[i]], list[i], peer, &buffer[list[i]]);
+        for (int i = 0; i < MANY; i++)
+            if (place[coming[i]] < SEND)
+                OK(nigh_send(&sent[coming[i]], 8, peer, coming[i], nigh_world()));
+        CHECK_INT(nigh_waitall(MANY, requests, statuses), wrong ? -EMSGSIZE : 0);
+        for (int i = 0; i < MANY; i++) {
+            check_place(place[i], i, peer, &statuses[i]);
+            CHECK_INT(requests[i].id, 0);
+            if (place[i] == SEND)
+                OK(nigh_recv(&buffer[i], 8, peer, i, nigh_world(), NULL));
+            CHECK_INT(buffer[i], place[i] == NONE ? 0 : place[i] == TOO_LONG ? (uint32_t)sent[i] : sent[i]);
+        }
+    }
+}
+
+static void test_in_any_order(void **state)
+{
+    (void)state;
+    ranks_run(1, in_any_order, NULL);
+    ranks_run(2, in_any_order, NULL);
+    ranks_run(2, in_any_order, &(struct ranks_how){.environment = "NIGH_DEBUG=1"});
+    ranks_run(2, in_any_order, &(struct ranks_how){.environment = "NIGH_THREADS=multiple"});
+}
+
 /* Each index once, whatever the order; then none is active. */
 static void waitany(int rank, int size)
 {
@@ -390,11 +474,11 @@ static void test_kept(void **state)
 int main(void)
 {
     const struct CMUnitTest all[] = {
-        cmocka_unit_test(test_waitall),        cmocka_unit_test(test_some_and_any),
-        cmocka_unit_test(test_tests),          cmocka_unit_test(test_large),
-        cmocka_unit_test(test_persistent),     cmocka_unit_test(test_cancel_and_free),
-        cmocka_unit_test(test_late_and_wrong), cmocka_unit_test(test_steady),
-        cmocka_unit_test(test_kept),
+        cmocka_unit_test(test_waitall),         cmocka_unit_test(test_some_and_any),
+        cmocka_unit_test(test_in_any_order),    cmocka_unit_test(test_tests),
+        cmocka_unit_test(test_large),           cmocka_unit_test(test_persistent),
+        cmocka_unit_test(test_cancel_and_free), cmocka_unit_test(test_late_and_wrong),
+        cmocka_unit_test(test_steady),          cmocka_unit_test(test_kept),
     };
 
     return cmocka_run_group_tests(all, NULL, NULL);

@@ -190,28 +190,57 @@ static void test_one_place_taken(void **state)
     assert_true(nigh_light_end(first));
 }
 
-/* As nigh_waitall does, of a list with all in it, some twice, in no order, and what is no light request. */
-static void test_walk(void **state)
+/* As nigh_waitall does: as many as stand one behind the other, which is at most a word of them. */
+static void test_together(void **state)
 {
-    struct nigh_light_walk walk;
-    uint64_t ids[300];
-    uint32_t done = 0;
+    uint64_t ids[300], past, done = 0, steps = 0;
 
     (void)state;
     for (uint32_t i = 0; i < 300; i++)
         ids[i] = take(8);
+    past = ids[299] + NIGH_LIGHT_NEXT;
     assert_true(nigh_light_end(ids[123]));
-    walk = nigh_light_walk_begin();
-    for (uint32_t i = 0; i < 300; i++)
-        done += nigh_light_walk_on(&walk, ids[i * 7 % 300]);
-    assert_false(nigh_light_walk_on(&walk, ids[5]));
-    assert_false(nigh_light_walk_on(&walk, 0));
-    assert_false(nigh_light_walk_on(&walk, UINT64_C(1) << 32));
-    nigh_light_walk_end(&walk);
+    assert_int_equal(nigh_lights_standing(ids[123]), 0);
+    assert_int_equal(nigh_lights_standing(past), 0);
+    assert_int_equal(nigh_lights_standing(0), 0);
+    assert_int_equal(nigh_lights_standing(UINT64_C(1) << 32), 0);
+    for (uint32_t i = 0; i < 300; steps++) {
+        uint32_t run = nigh_lights_standing(ids[i]);
+
+        assert_in_range(run, i == 123 ? 0 : 1, i == 123 ? 0 : 64);
+        assert_in_range(i + run, i, i < 123 ? 123 : 300);
+        if (run) {
+            nigh_lights_end(ids[i], run);
+            for (uint32_t k = 0; k < run; k++)
+                assert_is_over(ids[i + k]);
+        }
+        done += run;
+        i += run ? run : 1;
+    }
     assert_int_equal(done, 299);
-    for (uint32_t i = 0; i < 300; i++)
-        assert_is_over(ids[i]);
-    assert_int_not_equal(take(8), 0);
+    assert_in_range(steps, 6, 8);
+    assert_int_equal(take(8), past);
+    assert_int_equal(nigh_lights_standing(past), 1);
+    nigh_lights_end(past, 1);
+    assert_is_over(past);
+}
+
+/* Some of them, and the others stand. */
+static void test_a_part(void **state)
+{
+    uint64_t ids[5];
+
+    (void)state;
+    for (uint32_t i = 0; i < 5; i++)
+        ids[i] = take(8);
+    assert_int_equal(nigh_lights_standing(ids[1]), 4);
+    nigh_lights_end(ids[1], 2);
+    assert_is_over(ids[1]);
+    assert_is_over(ids[2]);
+    for (uint32_t i = 0; i < 5; i++)
+        assert_int_equal(nigh_light_stands(ids[i]), i != 1 && i != 2);
+    assert_int_equal(nigh_lights_standing(ids[0]), 1);
+    assert_int_equal(nigh_lights_standing(ids[3]), 2);
 }
 
 /* A communicator that is freed, and made again in its place, is another. */
@@ -247,7 +276,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_kept_for_long, open_all, close_all),
         cmocka_unit_test_setup_teardown(test_none_ended, open_all, close_all),
         cmocka_unit_test_setup_teardown(test_one_place_taken, open_all, close_all),
-        cmocka_unit_test_setup_teardown(test_walk, open_all, close_all),
+        cmocka_unit_test_setup_teardown(test_together, open_all, close_all),
+        cmocka_unit_test_setup_teardown(test_a_part, open_all, close_all),
         cmocka_unit_test_setup_teardown(test_forgotten, open_all, close_all),
         cmocka_unit_test_setup_teardown(test_of_an_earlier_time, open_all, close_all),
     };
