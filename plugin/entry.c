@@ -450,6 +450,7 @@ static const struct nigh_ops table = {
     .nudge = entry_nudge,
     .inject = nigh_inject,
     .expect = nigh_expect,
+    .inject_imm = nigh_inject_imm,
 };
 
 __attribute__((visibility("default"))) const struct nigh_ops *nigh_transport(uint32_t abi)

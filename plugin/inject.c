@@ -9,9 +9,8 @@ static_assert(NIGH_SHAPE_TCLASS(NIGH_SHAPE(7, 5)) == 5 && NIGH_SHAPE_BYTES(NIGH_
               "size and class come apart again");
 
 /* As a post_send. */
-static __attribute__((noinline)) int inject_generally(struct nigh_endpoint *endpoint, const void *buffer,
-                                                      uint64_t shape, uint64_t tag, uint64_t context,
-                                                      nigh_refused_fn refused)
+static __attribute__((noinline)) int imm_generally(struct nigh_endpoint *endpoint, const void *buffer,
+                                                   uint64_t shape, uint64_t tag, uint64_t imm)
 {
     struct nigh_send send = {
         .size = sizeof(send),
@@ -19,9 +18,18 @@ static __attribute__((noinline)) int inject_generally(struct nigh_endpoint *endp
         .buffer = buffer,
         .bytes = NIGH_SHAPE_BYTES(shape),
         .tag = tag,
+        .imm = imm,
         .tclass = NIGH_SHAPE_TCLASS(shape),
     };
-    int rc = endpoint ? nigh_guarded_send(endpoint, &send) : nigh_refuse_missing("inject");
+
+    return endpoint ? nigh_guarded_send(endpoint, &send) : nigh_refuse_missing("inject");
+}
+
+static __attribute__((noinline)) int inject_generally(struct nigh_endpoint *endpoint, const void *buffer,
+                                                      uint64_t shape, uint64_t tag, uint64_t context,
+                                                      nigh_refused_fn refused)
+{
+    int rc = imm_generally(endpoint, buffer, shape, tag, 0);
 
     return rc && refused ? refused(endpoint, buffer, shape, tag, context, rc) : rc;
 }
@@ -35,7 +43,7 @@ static __attribute__((noinline)) int woken(struct nigh_endpoint *endpoint)
 /* It goes into the next slot. Apart from the checks, whose refusal needs two registers more: both fit the registers that need
  * not be saved. */
 static __attribute__((noinline)) int inject_now(struct nigh_endpoint *endpoint, const void *buffer,
-                                                uint64_t shape, uint64_t tag)
+                                                uint64_t shape, uint64_t tag, uint64_t imm)
 {
     struct nigh_ring_tx *tx = &endpoint->tx;
     uint64_t bytes = NIGH_SHAPE_BYTES(shape), word;
@@ -44,20 +52,32 @@ static __attribute__((noinline)) int inject_now(struct nigh_endpoint *endpoint, 
     if (bytes > NIGH_SLOT_PAYLOAD)
         __builtin_unreachable();
     word = nigh_ring_word(tx, nigh_head_make(NIGH_K_MESSAGE, (uint32_t)bytes, NIGH_SHAPE_TCLASS(shape), 0));
-    nigh_ring_address(slot, tag, 0);
+    nigh_ring_address(slot, tag, imm);
     nigh_copy_slot(slot->payload, buffer, bytes);
     nigh_ring_commit_one(tx, slot, word, bytes);
     return __builtin_expect(nigh_link_must_wake(endpoint), 0) ? woken(endpoint) : 0;
+}
+
+static inline bool is_usual(const struct nigh_endpoint *endpoint, const void *buffer, uint64_t shape)
+{
+    return endpoint && buffer && NIGH_SHAPE_TCLASS(shape) < NIGH_TCLASSES &&
+           NIGH_SHAPE_BYTES(shape) <= NIGH_SLOT_PAYLOAD && endpoint->context->guard == 0 &&
+           endpoint->can_post && nigh_ring_takes_one(&endpoint->tx);
 }
 
 /* As nigh_send_post(), see there: what is rare is called last and not inlined. */
 int nigh_inject(struct nigh_endpoint *endpoint, const void *buffer, uint64_t shape, uint64_t tag,
                 uint64_t context, nigh_refused_fn refused)
 {
-    if (__builtin_expect(!endpoint || !buffer || NIGH_SHAPE_TCLASS(shape) >= NIGH_TCLASSES ||
-                             NIGH_SHAPE_BYTES(shape) > NIGH_SLOT_PAYLOAD || endpoint->context->guard != 0 ||
-                             !endpoint->can_post || !nigh_ring_takes_one(&endpoint->tx),
-                         0))
+    if (__builtin_expect(!is_usual(endpoint, buffer, shape), 0))
         return inject_generally(endpoint, buffer, shape, tag, context, refused);
-    return inject_now(endpoint, buffer, shape, tag);
+    return inject_now(endpoint, buffer, shape, tag, 0);
+}
+
+int nigh_inject_imm(struct nigh_endpoint *endpoint, const void *buffer, uint64_t shape, uint64_t tag,
+                    uint64_t imm)
+{
+    if (__builtin_expect(!is_usual(endpoint, buffer, shape), 0))
+        return imm_generally(endpoint, buffer, shape, tag, imm);
+    return inject_now(endpoint, buffer, shape, tag, imm);
 }

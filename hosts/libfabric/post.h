@@ -82,15 +82,6 @@ static inline ssize_t nigh_fi_inject_one(struct fid_ep *fid, const void *buf, si
 {
     struct nigh_fi_ep *ep = NIGH_FI_EP(fid);
     struct nigh_endpoint *peer;
-    struct nigh_send send = {
-        .size = sizeof(send),
-        .flags = NIGH_INJECT | NIGH_SILENT,
-        .buffer = nigh_fi_place(buf, len),
-        .bytes = len,
-        .tag = what->tag,
-        .imm = what->imm,
-        .tclass = what->tclass,
-    };
     int rc;
 
     if (NIGH_FI_UNLIKELY(len > NIGH_INJECT_BYTES))
@@ -105,7 +96,8 @@ static inline ssize_t nigh_fi_inject_one(struct fid_ep *fid, const void *buf, si
     nigh_fi_posted(ep);
     peer = nigh_fi_peer_or(ep, what->peer, &rc);
     if (NIGH_FI_LIKELY(peer != NULL))
-        rc = ep->nigh->post_send(peer, &send);
+        rc = ep->nigh->inject_imm(peer, nigh_fi_place(buf, len), NIGH_SHAPE(len, what->tclass), what->tag,
+                                  what->imm);
     nigh_fi_unlock(ep->domain);
     return rc;
 }

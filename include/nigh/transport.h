@@ -792,6 +792,13 @@ struct nigh_ops {
      */
     int (*expect)(struct nigh_endpoint *from, void *buffer, uint64_t shape, uint64_t tag, uint64_t context,
                   nigh_refused_fn refused);
+
+    /*
+     * inject() with an immediate, which arrives in the receiver's completion, for hosts that keep what they send
+     * themselves: nobody is called. Errors: those of post_send().
+     */
+    int (*inject_imm)(struct nigh_endpoint *endpoint, const void *buffer, uint64_t shape, uint64_t tag,
+                      uint64_t imm);
 };
 
 typedef const struct nigh_ops *(*nigh_transport_fn)(uint32_t abi);

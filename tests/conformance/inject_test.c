@@ -48,18 +48,30 @@ static void expect(struct pair_end *rx, void *to, uint64_t bytes, uint32_t tclas
     CHECK_INT(nigh->expect(rx->peer, to, NIGH_SHAPE(bytes, tclass), tag, context, unwanted), 0);
 }
 
+static void inject_imm(struct pair_end *tx, const void *from, uint64_t bytes, uint32_t tclass, uint64_t tag,
+                       uint64_t imm)
+{
+    CHECK_INT(nigh->inject_imm(tx->peer, from, NIGH_SHAPE(bytes, tclass), tag, imm), 0);
+}
+
 /* ---- messages ------------------------------------------------------------------------------------------------- */
+
+/* What a case's number says. */
+enum { LATE = 1, WITH_IMM = 2 };
 
 static void one(struct pair *pair, uint64_t bytes, uint32_t tclass, uint64_t tag)
 {
     struct pair_end *tx = pair->end[0], *rx = pair->end[1];
     uint8_t *from = data_filled(bytes + 1, bytes), *to = data_room(bytes + 1);
-    bool late = pair->of->number;
+    bool late = pair->of->number & LATE, with_imm = pair->of->number & WITH_IMM;
+    uint64_t imm = with_imm ? ~bytes * UINT64_C(0x100000001) : 0;
     struct nigh_completion done;
 
     if (rx && !late)
         expect(rx, to, bytes + 1, tclass, tag, bytes);
-    if (tx)
+    if (tx && with_imm)
+        inject_imm(tx, bytes || late ? from : NULL, bytes, tclass, tag, imm);
+    else if (tx)
         inject(tx, bytes || late ? from : NULL, bytes, tclass, tag);
     if (rx && late) {
         pair_unexpected(rx, 1);
@@ -68,7 +80,7 @@ static void one(struct pair *pair, uint64_t bytes, uint32_t tclass, uint64_t tag
     if (!rx)
         return;
     done = pair_received(rx, bytes, bytes);
-    CHECK(done.tag == tag && done.imm == 0);
+    CHECK(done.tag == tag && done.imm == imm);
     CHECK_INT(NIGH_DONE_CLASS(done.flags), tclass);
     CHECK(done.endpoint == rx->peer);
     data_check(to, bytes, bytes, 0);
@@ -107,7 +119,9 @@ static void in_turn(struct pair *pair)
     for (uint64_t i = 0; tx && i < COUNT; i++) {
         uint64_t value = i * i;
 
-        if (i % 4)
+        if (i % 8 == 1)
+            inject_imm(tx, &value, 8, 0, 5, i);
+        else if (i % 4)
             inject(tx, &value, 8, 0, 5);
         else
             pair_send(tx, &value, 8, 5, NIGH_INJECT | NIGH_SILENT, 0);
@@ -181,6 +195,7 @@ static void check_inject(struct nigh_endpoint *endpoint, const void *buffer, uin
     CHECK_INT(nigh->inject(endpoint, buffer, shape, 11, 12, refused), refusal.answer);
     check_refusal(endpoint, buffer, shape, error);
     CHECK_INT(nigh->inject(endpoint, buffer, shape, 11, 12, NULL), error);
+    CHECK_INT(nigh->inject_imm(endpoint, buffer, shape, 11, 12), error);
 }
 
 static void check_expect(struct nigh_endpoint *endpoint, void *buffer, uint64_t shape, int error)
@@ -268,6 +283,7 @@ static void states(struct pair *pair)
         pair_open(end);
         pair_connect(end);
         inject(end, &value, 8, 0, 1);
+        inject_imm(end, &value, 8, 0, 1, 3);
         expect(end, &to, 8, 0, 1, 2);
         pair_disconnect(end);
         CHECK_INT(pair_await(end, NIGH_OP_RECV, 2).status, -ECANCELED);
@@ -291,13 +307,15 @@ static void states(struct pair *pair)
 static void has(struct pair *pair)
 {
     (void)pair;
-    CHECK(NIGH_HAS(nigh, inject) && NIGH_HAS(nigh, expect));
+    CHECK(NIGH_HAS(nigh, inject) && NIGH_HAS(nigh, expect) && NIGH_HAS(nigh, inject_imm));
 }
 
 static const struct pair_case cases[] = {
     {.name = "the table has them", .play = has, .forms = PAIR_SELF},
     {.name = "sizes, receives first", .play = sizes},
-    {.name = "sizes, receives later", .play = sizes, .number = 1},
+    {.name = "sizes, receives later", .play = sizes, .number = LATE},
+    {.name = "sizes, with immediates", .play = sizes, .number = WITH_IMM},
+    {.name = "sizes, with immediates, receives later", .play = sizes, .number = LATE | WITH_IMM},
     {.name = "sizes, with threads", .play = sizes, .options = {.flags = NIGH_OPEN_THREADS}},
     {.name = "in turn with the others", .play = in_turn},
     {.name = "truncated", .play = truncated},
