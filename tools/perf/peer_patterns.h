@@ -168,11 +168,9 @@ static int bandwidth(struct peer_rank *self, const struct peer_case *c, double *
     size_t step = buffer_step(c->bytes);
     int other = 1 - self->rank;
 
-    for (uint32_t w = 0; w < c->window; w++)
-        write_words(outgoing + w * step, c->bytes, seq + w);
     for (uint64_t s = 0; s < count; s++) {
         if (self->rank == 0) {
-            for (uint32_t w = 0; w < c->window && !c->stale; w++)
+            for (uint32_t w = 0; w < c->window && (!c->stale || s == 0); w++)
                 write_words(outgoing + w * step, c->bytes, seq + w);
             op_recv(self, incoming, 0, other, TAG_READY);
             uint64_t start = peer_ticks();
