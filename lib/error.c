@@ -3,15 +3,51 @@
 #include "lib/error.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 enum { TEXT_BYTES = 2048 }; /* eight ranks of a deadlock, each with what it waits for */
 
-static __thread char last_error[TEXT_BYTES];
-static __thread char last_logged[TEXT_BYTES];
+struct texts {
+    char error[TEXT_BYTES], logged[TEXT_BYTES];
+};
+
+/* Not thread-local variables: those of a library with one that programs reach directly, as nigh_site, lie all in one block, of
+ * which dlopen() has some 500 bytes left. The key's destructor outlives a dlclose(). */
+static pthread_key_t key;
+static bool has_key;
+static struct texts of_all; /* where memory is so short that a thread gets none of its own */
+
+static void make_key(void)
+{
+    has_key = pthread_key_create(&key, free) == 0;
+}
+
+/* This thread's; NULL: it has had no error yet. */
+static struct texts *texts(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    pthread_once(&once, make_key);
+    return has_key ? pthread_getspecific(key) : &of_all;
+}
+
+static struct texts *texts_to_write(void)
+{
+    struct texts *mine = texts();
+
+    if (mine)
+        return mine;
+    mine = calloc(1, sizeof(*mine));
+    if (mine && pthread_setspecific(key, mine) == 0)
+        return mine;
+    free(mine);
+    return &of_all;
+}
 
 /* One write, so that the lines of several ranks on one terminal stay whole. */
 static void to_stderr(const char *text)
@@ -37,26 +73,29 @@ __attribute__((format(printf, 2, 0))) static void format_text(char *text, const 
         memcpy(text + TEXT_BYTES - 4, "...", 4);
 }
 
-__attribute__((format(printf, 2, 0))) static void keep(struct nigh_call call, const char *format,
-                                                       va_list arguments)
+__attribute__((format(printf, 2, 0))) static struct texts *keep(struct nigh_call call, const char *format,
+                                                                va_list arguments)
 {
+    struct texts *to = texts_to_write();
     char text[TEXT_BYTES];
 
     format_text(text, format, arguments);
-    snprintf(last_error, sizeof(last_error), "%.64s%.95s: %.1800s", call.name, nigh_where(call.site).text,
+    snprintf(to->error, sizeof(to->error), "%.64s%.95s: %.1800s", call.name, nigh_where(call.site).text,
              text);
+    return to;
 }
 
 int nigh_fail(struct nigh_call call, int error, const char *format, ...)
 {
+    struct texts *kept;
     va_list arguments;
 
     va_start(arguments, format);
-    keep(call, format, arguments);
+    kept = keep(call, format, arguments);
     va_end(arguments);
-    if (strcmp(last_error, last_logged) != 0) {
-        memcpy(last_logged, last_error, sizeof(last_logged));
-        to_stderr(last_error);
+    if (strcmp(kept->error, kept->logged) != 0) {
+        memcpy(kept->logged, kept->error, sizeof(kept->logged));
+        to_stderr(kept->error);
     }
     return error;
 }
@@ -66,7 +105,7 @@ int nigh_fail_quietly(struct nigh_call call, int error, const char *format, ...)
     va_list arguments;
 
     va_start(arguments, format);
-    keep(call, format, arguments);
+    (void)keep(call, format, arguments);
     va_end(arguments);
     return error;
 }
@@ -95,5 +134,7 @@ struct nigh_where nigh_where(const char *site)
 
 NIGH_PUBLIC const char *nigh_error_text(void)
 {
-    return last_error;
+    const struct texts *mine = texts();
+
+    return mine ? mine->error : of_all.error;
 }
