@@ -72,13 +72,13 @@ static void make_condition(void)
     pthread_condattr_destroy(&attributes);
 }
 
-void nigh_core_close(void)
+static void close_all(void (*end_turn)(void))
 {
     nigh_young_end();
     nigh_core.guard |= NIGH_GUARD_CLOSED;
     nigh_core.ops->close(nigh_core.context);
     nigh_core.context = NULL;
-    nigh_turn_end();
+    end_turn();
     nigh_control_close();
     nigh_wins_close();
     nigh_comms_close();
@@ -87,6 +87,11 @@ void nigh_core_close(void)
     nigh_foreign_close();
     nigh_core.world = nigh_core.self = NULL;
     nigh_core.guard = NIGH_GUARD_CLOSED;
+}
+
+void nigh_core_close(void)
+{
+    close_all(nigh_turn_end);
 }
 
 static int open_all(struct nigh_call call, const struct nigh_config *config)
@@ -106,7 +111,7 @@ static int open_all(struct nigh_call call, const struct nigh_config *config)
     if (!rc)
         rc = make_comms(call);
     if (rc)
-        nigh_core_close();
+        close_all(nigh_turn_undo);
     return rc;
 }
 
@@ -133,7 +138,7 @@ NIGH_PUBLIC int nigh_init(const struct nigh_config *config)
         (nigh_core.threads ? NIGH_GUARD_THREADS : 0u) | (nigh_core.debug ? NIGH_GUARD_DEBUG : 0u);
     nigh_young_begin();
     if (nigh_core.progress && nigh_thread_start(call)) {
-        nigh_core_close();
+        close_all(nigh_turn_undo);
         return -ENOMEM;
     }
     return 0;

@@ -15,7 +15,7 @@
  * same: open() says that the place is taken. False: nobody counts for this job here, *life is untouched. */
 bool nigh_turn_begin(const struct nigh_open *options, uint64_t *life);
 
-/* It could not join. */
+/* It could not join, or not stay: the next try is the same turn. */
 void nigh_turn_undo(void);
 
 /* It has left: the next program may begin. */

@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "tests/fault/fault.h"
 #include "tests/support/capture.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -58,6 +59,18 @@ static void test_one_inside_another(void **state)
              "is already open on this machine");
 }
 
+/* One that was in the job for a moment and had no memory for the rest is in the same turn when it tries again. */
+static void test_one_that_stumbles(void **state)
+{
+    (void)state;
+    if (FAULT_SANITIZED) {
+        print_message("[  SKIPPED ] sanitizers end a process that has no address space for them\n");
+        skip();
+    }
+    run_well("env NIGH_TIMEOUT=60 $RUN --bind none -n 3 sh -c '$BIN/turn stumble && $BIN/turn meet'",
+             "no memory for the tables");
+}
+
 /* A script's own ids are its own affair. */
 static void test_a_job_of_its_own(void **state)
 {
@@ -76,7 +89,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_one_that_is_early),      cmocka_unit_test(test_many),
         cmocka_unit_test(test_ones_that_do_not_leave), cmocka_unit_test(test_one_inside_another),
-        cmocka_unit_test(test_a_job_of_its_own),
+        cmocka_unit_test(test_one_that_stumbles),      cmocka_unit_test(test_a_job_of_its_own),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

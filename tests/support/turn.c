@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 static int rank, size;
@@ -100,11 +101,41 @@ static void nest(const char *program)
     MUST(nigh_finalize() == 0);
 }
 
+static uint64_t address_space(void)
+{
+    FILE *file = fopen("/proc/self/statm", "r");
+    unsigned long long pages = 0;
+
+    MUST(file && fscanf(file, "%llu", &pages) == 1);
+    fclose(file);
+    return pages * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+/* Rank 0 has too little address space at first, in the end for nothing but libnigh's own tables: it was in the job then. */
+static void stumble(void)
+{
+    struct rlimit limit, all;
+    int late = 0;
+
+    MUST(getrlimit(RLIMIT_AS, &all) == 0);
+    MUST(setenv("NIGH_HEAP", "4M", 1) == 0 && setenv("NIGH_POOL", "8M", 1) == 0);
+    for (uint64_t more = 8 << 20; !nigh_initialized(); more += 8 << 20) {
+        limit = (struct rlimit){.rlim_cur = address_space() + more, .rlim_max = all.rlim_max};
+        MUST(setrlimit(RLIMIT_AS, &limit) == 0);
+        if (nigh_init(NULL))
+            late += strstr(nigh_error_text(), "no memory for the tables") != NULL;
+        MUST(setrlimit(RLIMIT_AS, &all) == 0);
+    }
+    MUST(late > 0);
+}
+
 int main(int argc, char **argv)
 {
-    const char *mode = argc > 1 ? argv[1] : "", *file = argc > 2 ? argv[2] : "";
+    const char *mode = argc > 1 ? argv[1] : "", *file = argc > 2 ? argv[2] : "", *me = getenv("NIGH_RANK");
 
-    if (nigh_init(NULL))
+    if (strcmp(mode, "stumble") == 0 && me && atoi(me) == 0)
+        stumble();
+    else if (nigh_init(NULL))
         return 1;
     MUST(nigh_comm_rank(nigh_world(), &rank) == 0 && nigh_comm_size(nigh_world(), &size) == 0);
     if (strcmp(mode, "early") == 0)
@@ -115,7 +146,7 @@ int main(int argc, char **argv)
         nest(argv[0]);
     else if (strcmp(mode, "die") == 0)
         die();
-    else if (strcmp(mode, "meet") == 0)
+    else if (strcmp(mode, "meet") == 0 || strcmp(mode, "stumble") == 0)
         MUST(exchange(argc) == argc && nigh_finalize() == 0);
     else
         must(false, "a mode that there is");
