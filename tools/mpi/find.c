@@ -70,7 +70,8 @@ bool mpi_in_path(const char *name, char *path, size_t size)
 
     while (name && at && *at) {
         int length = (int)strcspn(at, ":");
-        if ((size_t)snprintf(path, size, "%.*s/%s", length, at, name) < size && access(path, X_OK) == 0)
+
+        if (join(path, size, "%.*s/%s", length, at, name) && access(path, X_OK) == 0)
             return true;
         at += length + (at[length] == ':');
     }
