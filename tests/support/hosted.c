@@ -67,6 +67,21 @@ struct nigh_endpoint *hosted_connect(struct hosted *hosted, uint32_t rank)
     return endpoint;
 }
 
+struct nigh_endpoint *hosted_open_pair(struct hosted *a, struct hosted *b, uint32_t flags)
+{
+    uint64_t job = hosted_job();
+
+    hosted_open(a, job, 0, 0);
+    hosted_open(b, job, 1, flags);
+    return hosted_connect(a, 1);
+}
+
+void hosted_close_pair(struct hosted *a, struct hosted *b)
+{
+    hosted_close(a);
+    hosted_close(b);
+}
+
 void hosted_poll(struct hosted *hosted)
 {
     unsigned room = HOSTED_DONE - hosted->count;

@@ -25,6 +25,9 @@ uint64_t hosted_job(void);
 void hosted_open(struct hosted *hosted, uint64_t job, uint32_t rank, uint32_t flags);
 void hosted_close(struct hosted *hosted);
 struct nigh_endpoint *hosted_connect(struct hosted *hosted, uint32_t rank);
+/* Ranks 0 and 1 of a job of their own, `b` with `flags`; what a sends to b on. The end of both. */
+struct nigh_endpoint *hosted_open_pair(struct hosted *a, struct hosted *b, uint32_t flags);
+void hosted_close_pair(struct hosted *a, struct hosted *b);
 /* Moves what completed into the list. */
 void hosted_poll(struct hosted *hosted);
 /* The completion of `context` and `op`, NULL if there is none yet; the first where there are several. */

@@ -24,21 +24,16 @@ static uint8_t in[3 * SLICE];
 
 static int start(void **state)
 {
-    uint64_t job = hosted_job();
-
     (void)state;
     alarm(300);
-    hosted_open(&a, job, 0, 0);
-    hosted_open(&b, job, 1, NIGH_OPEN_THREADS);
-    to = hosted_connect(&a, 1);
+    to = hosted_open_pair(&a, &b, NIGH_OPEN_THREADS);
     return 0;
 }
 
 static int stop(void **state)
 {
     (void)state;
-    hosted_close(&a);
-    hosted_close(&b);
+    hosted_close_pair(&a, &b);
     return 0;
 }
 

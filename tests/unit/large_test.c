@@ -33,8 +33,7 @@ static int start(void **state)
 static int stop(void **state)
 {
     (void)state;
-    hosted_close(&a);
-    hosted_close(&b);
+    hosted_close_pair(&a, &b);
     unsetenv("NIGH_SPAN");
     return 0;
 }
@@ -42,12 +41,9 @@ static int stop(void **state)
 /* From a to b, over which a short message has gone already: attached, with a ring, and polled in every pass of b. */
 static struct nigh_endpoint *way(void)
 {
-    uint64_t job = hosted_job(), word = 0;
-    struct nigh_endpoint *to;
+    uint64_t word = 0;
+    struct nigh_endpoint *to = hosted_open_pair(&a, &b, 0);
 
-    hosted_open(&a, job, 0, 0);
-    hosted_open(&b, job, 1, 0);
-    to = hosted_connect(&a, 1);
     assert_int_equal(hosted_recv(&b, NULL, 1, TAG, &word, 8, 0), 0);
     assert_int_equal(hosted_send(to, 1, TAG, &word, 8, 0), 0);
     hosted_until(&b, &a, NIGH_OP_RECV, 1);

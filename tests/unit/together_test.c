@@ -133,8 +133,6 @@ static void until_ended(unsigned count)
 
 static int start(void **state)
 {
-    uint64_t job = hosted_job();
-
     (void)state;
     alarm(300);
     saved = nigh_os;
@@ -145,9 +143,7 @@ static int start(void **state)
     memset(in, 0, sizeof(in));
     for (unsigned i = 0; i < BYTES; i++)
         out[i] = (uint8_t)(i * 7 + i / SLICE);
-    hosted_open(&a, job, 0, 0);
-    hosted_open(&b, job, 1, NIGH_OPEN_THREADS);
-    to = hosted_connect(&a, 1);
+    to = hosted_open_pair(&a, &b, NIGH_OPEN_THREADS);
     from = hosted_connect(&b, 0);
     /* The sender has found out by then that it may be read. */
     assert_int_equal(hosted_recv(&a, to, 2, 2, NULL, 0, 0), 0);
@@ -159,8 +155,7 @@ static int start(void **state)
 static int stop(void **state)
 {
     (void)state;
-    hosted_close(&a);
-    hosted_close(&b);
+    hosted_close_pair(&a, &b);
     unsetenv("NIGH_PATH");
     nigh_os = saved;
     return 0;

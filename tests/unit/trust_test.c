@@ -25,8 +25,6 @@ static uint8_t out[COUNT][BYTES], in[COUNT][BYTES];
 
 static int start(void **state)
 {
-    uint64_t job = hosted_job();
-
     (void)state;
     alarm(300);
     setenv("NIGH_SPAN", "262144", 1);
@@ -34,17 +32,14 @@ static int start(void **state)
         for (unsigned at = 0; at < BYTES; at++)
             out[i][at] = (uint8_t)(i * 31 + at * 7 + at / 256);
     memset(in, 0, sizeof(in));
-    hosted_open(&a, job, 0, 0);
-    hosted_open(&b, job, 1, 0);
-    to = hosted_connect(&a, 1);
+    to = hosted_open_pair(&a, &b, 0);
     return 0;
 }
 
 static int stop(void **state)
 {
     (void)state;
-    hosted_close(&a);
-    hosted_close(&b);
+    hosted_close_pair(&a, &b);
     unsetenv("NIGH_SPAN");
     return 0;
 }
