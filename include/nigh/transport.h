@@ -176,7 +176,8 @@ enum nigh_state {
 
 /*
  * A message to a peer. The order of the messages between two contexts is kept within a class: of two messages
- * that both match a receive, the one posted first is matched first.
+ * that both match a receive, the one posted first is matched first. Completions come as things are done: a long message may
+ * complete behind a short one that was matched after it.
  *
  * The buffer belongs to nigh from the call until the completion (NIGH_INJECT: until the return). `bytes` may
  * be 0, `buffer` then NULL. There is no upper limit to `bytes`.
@@ -783,7 +784,8 @@ struct nigh_ops {
      * Everything comes in registers: for hosts that send small messages close behind each other, where each word that is
      * stored between two of them costs 4 ns if the peer is far. For the same reason a host need not keep anything across
      * the call: if the message is refused, and `refused` is not NULL, refused() is called with all of it and with `context`,
-     * of which nigh makes no other use. Errors, returned or given to refused(): those of post_send().
+     * of which nigh makes no other use: a message that was accepted and fails later, as its peer is gone, completes with a
+     * context of 0. Errors, returned or given to refused(): those of post_send().
      */
     int (*inject)(struct nigh_endpoint *endpoint, const void *buffer, uint64_t shape, uint64_t tag,
                   uint64_t context, nigh_refused_fn refused);
@@ -797,7 +799,7 @@ struct nigh_ops {
 
     /*
      * inject() with an immediate, which arrives in the receiver's completion, for hosts that keep what they send
-     * themselves: nobody is called. Errors: those of post_send().
+     * themselves: nobody is called, and what fails later has a context of 0, too. Errors: those of post_send().
      */
     int (*inject_imm)(struct nigh_endpoint *endpoint, const void *buffer, uint64_t shape, uint64_t tag,
                       uint64_t imm);
