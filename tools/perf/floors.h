@@ -15,8 +15,9 @@ enum perf_line_use {
     PERF_LINE_DONE = 5,
     PERF_LINE_PIPE = 6, /* and the next one: credits of the pipes */
     PERF_LINE_YIELD = 8,
-    PERF_LINE_WAKE = 9,  /* and the next two */
-    PERF_LINE_HEAP = 12, /* and the next one */
+    PERF_LINE_WAKE = 9,   /* and the next two */
+    PERF_LINE_HEAP = 12,  /* and the next one */
+    PERF_LINE_COUNT = 14, /* and the next one: pieces in a shuttle */
 };
 
 /* Parts of the job's scratch memory; a job with floors asks for PERF_SCRATCH(bytes of its messages in flight). */

@@ -77,7 +77,7 @@ static int add(struct perf_pipe_kind *out, uint32_t *n, struct shape s, bool in_
 
     if (*n == PERF_PIPE_KINDS || !nigh_copy_select(s.in) || !nigh_copy_select(s.out))
         return 0;
-    *kind = (struct perf_pipe_kind){s.span, s.piece, s.in, s.out, s.down, in_place, false, ""};
+    *kind = (struct perf_pipe_kind){s.span, s.piece, s.in, s.out, s.down, in_place, false, false, ""};
     if (in_place)
         snprintf(kind->name, sizeof(kind->name), "in-place/%s", nigh_copy_name(s.out));
     else
@@ -136,23 +136,28 @@ uint32_t perf_pipe_kinds(size_t bytes, enum perf_pipe_group group, struct perf_p
     return n;
 }
 
-/* By the whole message down to sixteenths; stores are plain, as the lines are at hand. Above 512 KiB they are not. */
+/* By the whole message down to eighths, each with a flag or all with a count; stores are plain, as the lines are at hand. Above
+ * 512 KiB they are not. */
 uint32_t perf_pipe_shuttles(size_t bytes, struct perf_pipe_kind *out)
 {
-    static const uint32_t parts[] = {4, 1, 8};
+    static const struct {
+        uint32_t parts;
+        bool counted;
+    } ways[] = {{4, true}, {8, true}, {2, true}, {4, false}, {1, false}, {8, false}};
     uint32_t n = 0;
 
-    for (size_t i = 0; i < COUNT(parts) && bytes <= SHUTTLED; i++) {
-        uint32_t piece = (uint32_t)(bytes / parts[i] + 63) / 64 * 64;
+    for (size_t i = 0; i < COUNT(ways) && bytes <= SHUTTLED; i++) {
+        uint32_t piece = (uint32_t)(bytes / ways[i].parts + 63) / 64 * 64;
         struct shape s = {SLOTS * piece, piece, NIGH_COPY_PLAIN, NIGH_COPY_PLAIN, false};
         char size[24];
 
-        if (parts[i] > 1 && s.piece < 1024)
+        if (ways[i].parts > 1 && s.piece < 1024)
             continue;
         if (!add(out, &n, s, false))
             break;
         out[n - 1].shuttle = true;
-        snprintf(out[n - 1].name, sizeof(out[n - 1].name), "shuttle/%s",
+        out[n - 1].counted = ways[i].counted;
+        snprintf(out[n - 1].name, sizeof(out[n - 1].name), "%s/%s", ways[i].counted ? "counted" : "shuttle",
                  perf_size_text(s.piece, size, sizeof(size)));
     }
     return n;

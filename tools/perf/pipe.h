@@ -20,6 +20,8 @@ struct perf_pipe_kind {
     bool in_place;
     /* Both directions go through the same bytes, in turn: what a rank writes it has just read. One message at a time. */
     bool shuttle;
+    /* A shuttle of which one word tells how many pieces are there, in place of a flag for each: the receiver copies all. */
+    bool counted;
     char name[PERF_NAME_BYTES];
 };
 
@@ -46,7 +48,7 @@ enum perf_pipe_group { PERF_PIPE_NEAR, PERF_PIPE_FAR, PERF_PIPE_IN_PLACE };
  * Returns how many. */
 uint32_t perf_pipe_kinds(size_t bytes, enum perf_pipe_group group, struct perf_pipe_kind *out);
 
-/* The same, for one message at a time that the other rank answers: at most 3. */
+/* The same, for one message at a time that the other rank answers: at most 6. */
 uint32_t perf_pipe_shuttles(size_t bytes, struct perf_pipe_kind *out);
 
 /* Messages in flight that a stream of this size has: 64, as long as they stay within 16 MiB; at least 2. */
