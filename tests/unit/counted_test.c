@@ -165,7 +165,7 @@ static void test_it_leaves_in_the_middle(void **state)
     assert_int_equal(counts.in[2 * COUNTS_STEP], 0);
 }
 
-/* Said before it left: it  */
+/* All of it was said before the goodbye, so all of it is told. */
 static void test_it_leaves_at_the_end(void **state)
 {
     (void)state;
