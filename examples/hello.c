@@ -12,6 +12,10 @@
 
 #include "nigh/transport.h"
 
+#ifndef NIGH_PKGLIBDIR /* $(pkg-config --variable=pkglibdir nigh) */
+#define NIGH_PKGLIBDIR "/usr/local/lib/nigh"
+#endif
+
 static const struct nigh_ops *nigh;
 
 static void must(int rc, const char *what)

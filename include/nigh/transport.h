@@ -176,8 +176,7 @@ enum nigh_state {
 
 /*
  * A message to a peer. The order of the messages between two contexts is kept within a class: of two messages
- * that both match a receive, the one posted first is matched first. Completions come as things are done: a long message may
- * complete behind a short one that was matched after it.
+ * that both match a receive, the one posted first is matched first.
  *
  * The buffer belongs to nigh from the call until the completion (NIGH_INJECT: until the return). `bytes` may
  * be 0, `buffer` then NULL. There is no upper limit to `bytes`.
