@@ -61,6 +61,34 @@ static uint64_t read_queue(uint32_t what, struct nigh_query_message *rows)
     return bytes / sizeof(*rows) < ROWS ? bytes / sizeof(*rows) : ROWS;
 }
 
+/* Has it got, from anyone or with any tag, what somebody else waits for, and nobody has looked yet? */
+static bool has_taken(const struct nigh_operation *operation, const struct wanted *wanted)
+{
+    return operation->phase == NIGH_PHASE_DONE &&
+           (operation->kind == NIGH_KIND_RECV || operation->kind == NIGH_KIND_RECV_IN_PLACE) &&
+           !(operation->flags & (NIGH_OP_INTERNAL | NIGH_OP_WINDOW | NIGH_OP_NOBODY)) && !operation->error &&
+           (operation->peer == NIGH_ANY_SOURCE || operation->tag == NIGH_ANY_TAG) &&
+           operation->comm == wanted->comm &&
+           (wanted->source == NIGH_ANY_SOURCE || operation->source == wanted->source) &&
+           (wanted->tag == NIGH_ANY_TAG || operation->done_tag == wanted->tag);
+}
+
+static void put_taken(char *text, size_t room, const struct wanted *wanted)
+{
+    for (uint32_t i = 0; i < nigh_core.operations_used; i++) {
+        const struct nigh_operation *operation = &nigh_core.operations[i];
+
+        if (!has_taken(operation, wanted))
+            continue;
+        snprintf(text, room, "; rank %d has sent tag %d, %llu bytes, taken by the receive from %s, %s%s%s",
+                 operation->source, operation->done_tag, (unsigned long long)operation->done_bytes,
+                 operation->peer == NIGH_ANY_SOURCE ? "any rank" : "that rank",
+                 operation->tag == NIGH_ANY_TAG ? "any tag" : "that tag", operation->site ? "," : "",
+                 nigh_where(operation->site).text);
+        return;
+    }
+}
+
 /* `strict`: only what the rank that is waited for has sent; otherwise all that is near, nearest first. */
 static struct nigh_sentence describe(const struct wanted *wanted, bool strict)
 {
@@ -79,6 +107,8 @@ static struct nigh_sentence describe(const struct wanted *wanted, bool strict)
                                      shown++ ? "; " : "; not received so far: ");
             used += put(sentence.text + used, sizeof(sentence.text) - used, wanted, &rows[i]);
         }
+    if (!strict)
+        put_taken(sentence.text + used, sizeof(sentence.text) - used, wanted);
     free(rows);
     return sentence;
 }

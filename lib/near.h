@@ -5,7 +5,8 @@
 
 #include "lib/line.h"
 
-/* "; not received so far: rank 1 has sent tag 6, 400 bytes", or "" where nothing is near. */
+/* "; not received so far: rank 1 has sent tag 6, 400 bytes", or "" where nothing is near. And what a receive from anyone, or with
+ * any tag, has taken instead. */
 struct nigh_sentence nigh_near_text(const struct nigh_block *block);
 
 /* The same for one operation, which may be no receive, and for a probe. */

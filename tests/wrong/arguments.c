@@ -96,6 +96,20 @@ static void not_listed(int rank, int size)
     TELL(nigh_comm_create(WORLD, (int[]){1 - rank}, 1, &some));
 }
 
+/* A rank of the world where one of the half is meant. */
+static void rank_of_the_world(int rank, int size)
+{
+    struct nigh_comm *half;
+    char byte = 0;
+
+    (void)size;
+    if (nigh_comm_split(WORLD, rank % 2, rank, &half))
+        return;
+    if (rank == 0)
+        TELL(nigh_send(&byte, 1, 2, 1, half));
+    nigh_comm_free(&half);
+}
+
 static void color_negative(int rank, int size)
 {
     struct nigh_comm *some;
@@ -160,6 +174,12 @@ const struct wrong wrong_arguments[] = {
      0},
     {"world-freed", 1, world_freed, {"communicator \"world\" lives until nigh_finalize"}, NULL, 0},
     {"rank-listed-twice", 1, rank_listed_twice, {"rank 0 is listed twice"}, NULL, 0},
+    {"rank-of-the-world",
+     4,
+     rank_of_the_world,
+     {"nigh_send at .*: there is no rank 2 in communicator 3 .*: its ranks are 0 to 1", "", "", ""},
+     NULL,
+     0},
     {"not-listed", 2, not_listed, {"this rank, [01], is not in the list"}, NULL, 0},
     {"colour-negative", 1, color_negative, {"colour -9: colours are 0 or more, or NIGH_UNDEFINED"}, NULL, 0},
     {"time-out-is-no-number", 1, timeout_nan, {"nan is no number of seconds"}, NULL, 0},

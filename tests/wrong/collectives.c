@@ -102,6 +102,44 @@ static void two_windows(int rank, int size)
     (void)nigh_win_free(&two);
 }
 
+static void fence_against_barrier(int rank, int size)
+{
+    struct nigh_win *win;
+    void *base;
+
+    (void)size;
+    if (nigh_win_allocate(8, WORLD, &base, &win))
+        return;
+    TELL(rank == 0 ? nigh_win_fence(win) : nigh_barrier(WORLD));
+    (void)nigh_win_free(&win);
+}
+
+static void between_elements(int rank, int size)
+{
+    struct nigh_win *win;
+    void *base;
+    double one = 1;
+
+    (void)rank, (void)size;
+    if (nigh_win_allocate(64, WORLD, &base, &win))
+        return;
+    TELL(nigh_accumulate(&one, 1, NIGH_F64, 0, 3, NIGH_SUM, win));
+    (void)nigh_win_free(&win);
+}
+
+static void window_after_free(int rank, int size)
+{
+    struct nigh_win *win, *copy;
+    void *base;
+
+    (void)rank, (void)size;
+    if (nigh_win_allocate(8, WORLD, &base, &win))
+        return;
+    copy = win;
+    (void)nigh_win_free(&win);
+    TELL(nigh_put(vector, 4, 0, 0, copy));
+}
+
 #define DIFFER "the ranks of communicator \"world\" do not call the same: "
 
 const struct wrong wrong_collectives[] = {
@@ -183,6 +221,24 @@ const struct wrong wrong_collectives[] = {
      two_windows,
      {DIFFER
       "rank 0 calls nigh_win_fence\\(window 1\\) at .*; rank 1 calls nigh_win_fence\\(window 2\\) at "},
+     NULL,
+     0},
+    {"fence-against-barrier",
+     2,
+     fence_against_barrier,
+     {DIFFER "rank 0 calls nigh_win_fence\\(window 1\\) at .*; rank 1 calls nigh_barrier\\(\\) at "},
+     NULL,
+     0},
+    {"between-elements",
+     1,
+     between_elements,
+     {"nigh_accumulate at .*: offset 3 is not a multiple of the 8 bytes of NIGH_F64"},
+     NULL,
+     0},
+    {"window-after-free",
+     1,
+     window_after_free,
+     {"nigh_put at .*: window 1 at .*collectives.c:[0-9]+ was freed by nigh_win_free before"},
      NULL,
      0},
     {0},

@@ -229,6 +229,22 @@ static void lend_and_wait(int rank, int size)
     nigh_free_mem(memory);
 }
 
+/* The receive from anyone is meant for another message, which comes later. */
+static void taken_by_a_wildcard(int rank, int size)
+{
+    nigh_request request;
+
+    (void)size;
+    if (rank == 1) {
+        nigh_send(big, 8, 0, 5, WORLD);
+        TELL(nigh_recv(room, 8, 0, 9, WORLD, NIGH_STATUS_IGNORE));
+        return;
+    }
+    nigh_irecv(big, 8, NIGH_ANY_SOURCE, NIGH_ANY_TAG, WORLD, &request);
+    TELL(nigh_recv(room, 8, 1, 5, WORLD, NIGH_STATUS_IGNORE));
+    nigh_wait(&request, NIGH_STATUS_IGNORE);
+}
+
 #define CIRCLE(count) "deadlock: " #count " ranks wait for each other: "
 
 const struct wrong wrong_deadlocks[] = {
@@ -372,6 +388,14 @@ const struct wrong wrong_deadlocks[] = {
      2,
      lend_and_wait,
      {CIRCLE(2) "rank 0 waits in nigh_wait for its send to rank 1, 4096 bytes, tag 6"},
+     NULL,
+     0},
+    {"taken-by-a-wildcard",
+     2,
+     taken_by_a_wildcard,
+     {CIRCLE(2) ".*; rank 1 has sent tag 5, 8 bytes, taken by the receive from any rank, any tag, at "
+                ".*deadlocks.c:[0-9]+",
+      CIRCLE(2) "rank 0 waits in nigh_recv from rank 1, at most 8 bytes, tag 5"},
      NULL,
      0},
     {0},
