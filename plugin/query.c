@@ -121,6 +121,9 @@ static void cma_row(const struct nigh_endpoint *endpoint, struct nigh_query_path
                  "refused: the peer cannot read this process's memory (%.50s)", strerror((int)(reading - 1)));
     else if (endpoint->context->config.path == NIGH_PATH_CMA)
         snprintf(row->reason, sizeof(row->reason), "forced by NIGH_PATH");
+    else if (nigh_plan_in_place(endpoint, UINT64_MAX))
+        snprintf(row->reason, sizeof(row->reason),
+                 "allowed, used for long messages: there are more ranks than CPUs");
     else
         snprintf(row->reason, sizeof(row->reason),
                  "allowed, not used: the chunk pipeline is faster on this machine");
@@ -141,10 +144,12 @@ static int query_paths(const struct nigh_endpoint *endpoint, void *out, uint64_t
     for (uint64_t from = config->body_bytes + 1; from <= 16 << 20; from = from < 8192 ? 8192 : from * 2) {
         char text[NIGH_PACE_REASON];
 
-        path_row(&rows[count], from,
-                 config->path == NIGH_PATH_CMA && nigh_plan_peer_reads(endpoint) ? "cma" : "chunked");
+        bool in_place = nigh_plan_in_place(endpoint, from);
+
+        path_row(&rows[count], from, in_place ? "cma" : "chunked");
         snprintf(rows[count++].reason, NIGH_REASON_BYTES, "%.110s",
-                 nigh_pace_reason(&endpoint->pace, from, text));
+                 in_place ? "the receiver reads it where it lies"
+                          : nigh_pace_reason(&endpoint->pace, from, text));
     }
     path_row(&rows[count], config->heap_from, "heap");
     snprintf(rows[count++].reason, NIGH_REASON_BYTES,

@@ -252,7 +252,7 @@ static void route(struct nigh_endpoint *endpoint, const struct nigh_send *send, 
         op->path = NIGH_PATH_HEAP;
         op->key = offset;
         op->held = send->buffer;
-    } else if (forced == NIGH_PATH_CMA && nigh_plan_peer_reads(endpoint)) {
+    } else if (nigh_plan_in_place(endpoint, send->bytes)) {
         op->refer = NIGH_REFER_CMA;
         op->path = NIGH_PATH_CMA;
         op->key = (uintptr_t)send->buffer;

@@ -116,6 +116,69 @@ static void stats(struct pair *pair)
     }
 }
 
+/* What the path report says of messages of so many bytes. */
+static void says(struct pair_end *end, uint64_t size, const char *path)
+{
+    struct nigh_query_path rows[64];
+    uint64_t bytes = sizeof(rows), seen = 0;
+
+    CHECK_INT(nigh->query(end->context, end->peer, NIGH_QUERY_PATHS, rows, &bytes), 0);
+    for (uint64_t i = 0; i < bytes / sizeof(rows[0]); i++) {
+        if (rows[i].bytes_from == size && strcmp(rows[i].path, path) == 0)
+            seen++;
+    }
+    CHECK_INT(seen, 1);
+}
+
+/* Two ranks that share a CPU: long messages are copied once where the receiver may read its peer. */
+static void crowded(struct pair *pair)
+{
+    static const uint64_t sizes[] = {100000, 256 << 10, 1 << 20};
+    struct pair_end *tx = pair->end[0], *rx = pair->end[1], *end = tx ? tx : rx;
+    struct nigh_query_machine machine;
+    struct nigh_query_stats facts;
+    uint64_t bytes = sizeof(machine), in_place;
+    cpu_set_t allowed, one;
+    int cpu = 0;
+
+    CHECK_INT(nigh->query(NULL, NULL, NIGH_QUERY_MACHINE, &machine, &bytes), 0);
+    CHECK_INT(sched_getaffinity(0, sizeof(allowed), &allowed), 0);
+    while (!CPU_ISSET(cpu, &allowed))
+        cpu++;
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    CHECK_INT(sched_setaffinity(0, sizeof(one), &one), 0);
+    pair_meet();
+    pair_open(end);
+    pair_connect(end);
+    pair_state(end, NIGH_READY);
+    CHECK_INT(pair_facts(end).crowded, 1);
+    for (uint32_t i = 0; i < 3; i++) {
+        if (tx) {
+            pair_send(tx, data_filled(sizes[i], i), sizes[i], i, 0, i);
+            pair_sent(tx, i, sizes[i]);
+        } else {
+            uint8_t *to = data_room(sizes[i]);
+
+            pair_recv(rx, to, sizes[i], i, i);
+            CHECK_INT(pair_await(rx, NIGH_OP_RECV, i).status, 0);
+            data_check(to, sizes[i], i, 0);
+        }
+    }
+    if (tx) {
+        in_place = machine.cma ? 2 : 0;
+        facts = pair_stats(tx);
+        CHECK_INT(facts.cma_sent, in_place);
+        CHECK_INT(facts.chunked_sent, 3 - in_place);
+        says(tx, 131072, "chunked");
+        says(tx, 262144, in_place ? "cma" : "chunked");
+    }
+    pair_meet();
+    pair_disconnect(end);
+    pair_close(end);
+    CHECK_INT(sched_setaffinity(0, sizeof(allowed), &allowed), 0);
+}
+
 /* Every class has a path and a reason; the classes rise. */
 static void paths(struct pair *pair)
 {
@@ -236,6 +299,7 @@ static const struct pair_case cases[] = {
     {.name = "endpoint", .play = endpoint_facts, .how = PAIR_LOOSE},
     {.name = "statistics", .play = stats},
     {.name = "paths", .play = paths},
+    {.name = "crowded", .play = crowded, .forms = PAIR_FORK, .how = PAIR_MANUAL},
     {.name = "machine", .play = machine, .forms = PAIR_SELF},
     {.name = "rooms", .play = rooms, .forms = PAIR_SELF | PAIR_TWO},
     {.name = "waiting", .play = waiting},
