@@ -160,28 +160,41 @@ static void openmpi_rules(const struct mpi_place *place, const char *providers, 
     mpi_words_add(settings, text);
 }
 
+static void intel_rule(const char *name, const char *value, struct mpi_words *settings)
+{
+    char text[256];
+
+    if (in_environment(name))
+        return;
+    snprintf(text, sizeof text, "%s=%s", name, value);
+    mpi_words_add(settings, text);
+}
+
 /*
  * That table, too, is for ranks with a CPU each, and a good deal of it is for shared memory without messages. Where ranks run in
- * turns (docs/rationale.md, "More ranks than CPUs"): broadcasts as a binomial tree (1), Shumilin's (7) and recursive doubling
- * (2); allreduces in shared memory (18, 12, 10), and by messages as binomial gather and scatter (5), Rabenseifner's (2) and a ring
- * (8). Ranges of bytes, all sizes: outside of them it is not the table that decides, but what it has where there is no table, and with
- * 16 ranks that takes 2.4 times as long for a broadcast of 1 MiB. So from 9 ranks on broadcasts stay with the table.
+ * turns (docs/rationale.md, "More ranks than CPUs"): as messages what the root need not wait for, a binomial tree (1) for short
+ * broadcasts and (2) for short reductions; in shared memory of Intel MPI's own all else, which nobody's messages come up to
+ * with more than one copy or a step for each rank: broadcasts (10), reductions (9), allreduces (18, 10, 12, 11), up to the threshold
+ * to which there is room for them (it grows as it is used), and where they go on above it; else a ring (8). Ranges of bytes, all
+ * sizes: outside of them it is not the table that decides, but what it has where there is no table.
  */
 static void intel_rules(uint32_t ranks, struct mpi_words *settings)
 {
-    if (ranks >= 6 && ranks <= 8 && !in_environment("I_MPI_ADJUST_BCAST"))
-        mpi_words_add(settings,
-                      "I_MPI_ADJUST_BCAST=1:0-98303;7:98304-786431;2:786432-2097151;1:2097152-2147483647");
-    if (ranks < 8 || in_environment("I_MPI_ADJUST_ALLREDUCE"))
+    bool few = ranks <= 8;
+
+    if (ranks < 6)
         return;
-    if (ranks == 8) {
-        mpi_words_add(settings, "I_MPI_ADJUST_ALLREDUCE=18:0-1023;10:1024-6143;5:6144-98303;2:98304-2097151;"
-                                "8:2097152-2147483647");
-        return;
-    }
-    mpi_words_add(settings, "I_MPI_ADJUST_ALLREDUCE=12:0-1023;10:1024-6143;5:6144-98303;2:98304-2097151;"
-                            "8:2097152-2147483647");
-    mpi_words_add(settings, "I_MPI_ADJUST_ALLREDUCE_KN_RADIX=8");
+    intel_rule("I_MPI_COLL_SHM_THRESHOLD", "4194304", settings);
+    intel_rule("I_MPI_ADJUST_REDUCE", "2:0-1023;9:1024-2147483647", settings);
+    intel_rule("I_MPI_ADJUST_BCAST", few ? "1:0-65535;10:65536-2147483647" : "1:0-4095;10:4096-2147483647",
+               settings);
+    if (!few && !in_environment("I_MPI_ADJUST_ALLREDUCE"))
+        mpi_words_add(settings, "I_MPI_ADJUST_ALLREDUCE_KN_RADIX=8");
+    intel_rule("I_MPI_ADJUST_ALLREDUCE",
+               ranks < 8 ? "18:0-1023;10:1024-393215;11:393216-4194303;8:4194304-2147483647"
+               : few     ? "18:0-1023;12:1024-393215;11:393216-4194303;8:4194304-2147483647"
+                         : "12:0-262143;11:262144-4194303;8:4194304-2147483647",
+               settings);
 }
 
 void mpi_over_nigh(const struct mpi_place *place, const char *providers, uint32_t crowd,

@@ -33,6 +33,7 @@ struct collective {
     int cpus[PERF_RANKS]; /* of each rank */
     double round_seconds;
     double ratio[ROUNDS];
+    double handoff; /* the least between ranks 0 and 1 in this row's rounds: others wake up meanwhile */
 };
 
 struct row_case {
@@ -46,7 +47,7 @@ static void leave(struct rival *rival)
     rival->peer = NULL;
 }
 
-static double one_round(struct rival *rival, const struct perf_case *c)
+static double one_round(struct collective *all, struct rival *rival, const struct perf_case *c)
 {
     struct perf_peer_round round;
     int rc;
@@ -54,8 +55,10 @@ static double one_round(struct rival *rival, const struct perf_case *c)
     if (!rival->peer)
         return NAN;
     rc = perf_peer_round(rival->peer, c, &round);
-    if (rc == 0)
+    if (rc == 0) {
+        all->handoff = fmin(all->handoff, fmin(round.handoff_before, round.handoff_after));
         return round.value;
+    }
     perf_progress_clear();
     fprintf(stderr, "nigh-perf: %s: %s of %llu bytes: %s\n%s\n", rival->name, c->test,
             (unsigned long long)c->bytes, strerror(-rc), perf_peer_said(rival->peer));
@@ -114,6 +117,7 @@ static int emit(struct perf_run *run, struct collective *c, const struct row_cas
     row.bytes = strcmp(what->test, "barrier") == 0 ? 0 : what->bytes;
     row.ranks = c->options->ranks;
     row.rounds = rounds;
+    row.handoff_ns = c->handoff;
     for (uint32_t i = 0; i < c->rivals; i++)
         note_ratio(c, &c->rival[i], rounds, &row);
     for (uint32_t i = 0; i < c->rivals && i < PERF_PEERS; i++) {
@@ -136,10 +140,11 @@ static int measure(struct perf_run *run, struct collective *c, const struct row_
     double end = (double)perf_clock_system() + seconds * 1e9;
     uint32_t rounds = 0;
 
+    c->handoff = NAN;
     do {
         perf_progress("%s, %llu bytes, round %u", what->test, (unsigned long long)what->bytes, rounds + 1);
         for (uint32_t i = 0; i < c->rivals; i++)
-            c->rival[i].value[rounds] = one_round(&c->rival[i], &one);
+            c->rival[i].value[rounds] = one_round(c, &c->rival[i], &one);
         rounds++;
     } while (rounds < ROUNDS && (rounds < 6 || (double)perf_clock_system() < end));
     perf_progress_clear();
