@@ -111,8 +111,9 @@ static inline unsigned nigh_pace_short(const struct nigh_pace *pace)
     return pace->here;
 }
 
-/* Whether a message for which nigh_pace_choose gave `strategy` should be timed and told of: some of a trial, all of a
- * `stream` and while little is known, of the others one in eight. Behind that call, once for each message; threads and cost as above. */
+/* Whether a message for which nigh_pace_choose gave `strategy` should be timed and told of: some of a trial, all while little is
+ * known and of a `stream` of 256 KiB and more, of shorter streams one in four, of the others one in eight. Behind that call, once
+ * for each message; threads and cost as above. */
 bool nigh_pace_asks(struct nigh_pace *pace, unsigned strategy, size_t bytes, bool stream);
 
 /* Tells how long a message took, from the first byte copied to the receiver's word that it has all, with the
