@@ -7,10 +7,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define NIGH_FAR_TRIAL 512u /* slices from one look at the other way to the next: eight messages of 4 MiB */
+#define NIGH_FAR_TRIAL 128u /* slices from one look at the other way to the next: six messages of 4 MiB */
 
 struct nigh_far {
-    uint64_t ns[2]; /* of a slice: through the cache, past it; 0: not known */
+    uint64_t ns[2]; /* of 64 KiB: through the cache, past it; 0: not known */
     uint32_t count;
 };
 

@@ -65,9 +65,9 @@ static void test_one_that_was_held_up(void **state)
     struct nigh_far far = {0};
 
     (void)state;
-    (void)past_of(&far, 100, 2300, 2200);
+    (void)past_of(&far, NIGH_FAR_TRIAL / 4, 2300, 2200);
     nigh_far_learn(&far, false, false, 100000);
-    assert_int_equal(past_of(&far, 200, 2300, 2200), 0);
+    assert_int_equal(past_of(&far, NIGH_FAR_TRIAL / 2, 2300, 2200), 0);
 }
 
 /* Another thread chooses before the trial has ended: the trial alone counts whole. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Several threads copy one message: who comes helps, who is done last ends it, once, and whatever ends it before its time waits
- * until nobody writes to its buffer any more. Which slice stands still when is staged in the call that reads memory. */
+ * until nobody writes to its buffer any more. Which slice stands still when is staged in the call that reads memory; sched_yield()
+ * is the test's own (-Wl,--wrap). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,11 +19,13 @@
 #include <unistd.h>
 
 enum { SLICE = 64 * 1024, SLICES = 4, BYTES = SLICES * SLICE, NONE = 1000, THREADS = 3, ROUNDS = 100 };
+enum { LONG_BYTES = 2 << 20, LONG_SLICES = LONG_BYTES / SLICE };
+enum { YIELDS = 100 }; /* a wait yields 64 times before it would sleep */
 
 static struct nigh_os saved;
 static struct hosted a, b;
 static struct nigh_endpoint *to, *from;
-static uint8_t out[BYTES], in[BYTES];
+static uint8_t out[BYTES], in[BYTES], long_out[LONG_BYTES], long_in[LONG_BYTES];
 
 /* ---- the staging --------------------------------------------------------------------------------------------------- */
 
@@ -30,6 +33,7 @@ static unsigned copies, standing; /* slices that were begun; those that stand st
 static unsigned holds; /* a bit for each slice that is to stand still, by the order in which they begin */
 static unsigned fails; /* the slice that fails */
 static __thread unsigned own; /* slices that this thread has copied */
+static size_t sizes[LONG_SLICES];
 
 static unsigned get(unsigned *word)
 {
@@ -58,6 +62,8 @@ static ssize_t staged_readv(pid_t pid, const struct iovec *local, unsigned long 
         return (ssize_t)local->iov_len;
     }
     slice = __atomic_fetch_add(&copies, 1, __ATOMIC_ACQ_REL);
+    if (slice < LONG_SLICES)
+        sizes[slice] = local->iov_len;
     own++;
     if (slice < SLICES && get(&holds) & 1u << slice) {
         __atomic_add_fetch(&standing, 1, __ATOMIC_ACQ_REL);
@@ -129,6 +135,38 @@ static void until_ended(unsigned count)
     }
 }
 
+/* ---- a thread that gives way ---------------------------------------------------------------------------------------- */
+
+static __thread unsigned yields_left; /* 0: this thread's are not counted */
+static unsigned asked, answered;
+
+/* A call of another thread comes in meanwhile, and only then the first slice ends. */
+static void while_it_yields(void)
+{
+    __atomic_store_n(&asked, 1, __ATOMIC_RELEASE);
+    while (!get(&answered))
+        usleep(100);
+    release(1);
+}
+
+int __real_sched_yield(void);
+int __wrap_sched_yield(void);
+int __wrap_sched_yield(void)
+{
+    if (yields_left && --yields_left == 0)
+        while_it_yields();
+    return __real_sched_yield();
+}
+
+static void *calls_when_asked(void *unused)
+{
+    while (!get(&asked))
+        usleep(100);
+    (void)hosted_stats(&b);
+    __atomic_store_n(&answered, 1, __ATOMIC_RELEASE);
+    return unused;
+}
+
 /* ---- the two sides ------------------------------------------------------------------------------------------------- */
 
 static int start(void **state)
@@ -138,7 +176,7 @@ static int start(void **state)
     saved = nigh_os;
     nigh_os.process_vm_readv = staged_readv;
     setenv("NIGH_PATH", "cma", 1);
-    copies = standing = holds = stopped = ended = own = 0;
+    copies = standing = holds = stopped = ended = own = yields_left = asked = answered = 0;
     fails = NONE;
     memset(in, 0, sizeof(in));
     for (unsigned i = 0; i < BYTES; i++)
@@ -224,6 +262,77 @@ static void test_who_waits_copies_the_rest(void **state)
     release(1);
     until_ended(1);
     end(&poller, 1);
+    check_ended(0);
+}
+
+/* Who has posted the receive is away: the other one does not wait for it. */
+static void *polls_once(void *unused)
+{
+    poll_receiver();
+    return unused;
+}
+
+static void test_who_finds_it_begins(void **state)
+{
+    pthread_t thread;
+
+    (void)state;
+    post();
+    assert_int_equal(pthread_create(&thread, NULL, polls_once, NULL), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_in_range(get(&copies), 1, SLICES);
+    while (!get(&ended))
+        poll_receiver();
+    check_ended(0);
+}
+
+/* Few slices, and small ones in the end, so that two end together. */
+static void test_slices_become_smaller(void **state)
+{
+    size_t left = LONG_BYTES;
+
+    (void)state;
+    for (size_t i = 0; i < LONG_BYTES; i++)
+        long_out[i] = (uint8_t)(i * 7 + i / SLICE);
+    assert_int_equal(hosted_recv(&b, from, 1, 1, long_in, sizeof(long_in), 0), 0);
+    assert_int_equal(hosted_send(to, 1, 1, long_out, sizeof(long_out), 0), 0);
+    while (!get(&ended))
+        poll_receiver();
+    assert_int_equal(last.status, 0);
+    assert_memory_equal(long_in, long_out, LONG_BYTES);
+    assert_in_range(get(&copies), 1, LONG_SLICES - 1);
+    assert_int_equal(sizes[0], LONG_BYTES / 8);
+    for (unsigned i = 0; i < get(&copies); left -= sizes[i++])
+        assert_in_range(sizes[i], SLICE, left / 8 > SLICE ? left / 8 : SLICE);
+    assert_int_equal(left, 0);
+}
+
+/* It may not go on with what the poster is in the middle of, and does not sleep: so it keeps neither the CPU from it nor the lock from
+ * others. */
+static void *posts_and_waits(void *unused)
+{
+    assert_int_equal(hosted_recv(&b, from, 1, 1, in, sizeof(in), 0), 0);
+    while (!get(&asked))
+        (void)hosted_ops->wait(b.context, 0);
+    return unused;
+}
+
+static void test_who_waits_gives_way(void **state)
+{
+    pthread_t poster, caller;
+
+    (void)state;
+    holds = 1;
+    assert_int_equal(pthread_create(&poster, NULL, posts_and_waits, NULL), 0);
+    assert_int_equal(hosted_send(to, 1, 1, out, sizeof(out), 0), 0);
+    until_standing(1);
+    assert_int_equal(pthread_create(&caller, NULL, calls_when_asked, NULL), 0);
+    yields_left = YIELDS;
+    assert_int_equal(hosted_ops->wait(b.context, UINT64_C(120000000000)), 0);
+    assert_int_equal(yields_left, 0);
+    poll_receiver();
+    assert_int_equal(pthread_join(caller, NULL), 0);
+    assert_int_equal(pthread_join(poster, NULL), 0);
     check_ended(0);
 }
 
@@ -401,6 +510,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         STAGED(test_who_comes_copies_the_rest),
         STAGED(test_who_waits_copies_the_rest),
+        STAGED(test_who_finds_it_begins),
+        STAGED(test_slices_become_smaller),
+        STAGED(test_who_waits_gives_way),
         STAGED(test_the_first_slice_is_the_last),
         STAGED(test_the_last_slice_is_the_last),
         STAGED(test_two_end_together),
