@@ -107,14 +107,23 @@ static double one(struct perf_pair *pair, const struct way *way, uint64_t steps)
     return ns;
 }
 
+/* The second of two that go the same way, as in a program that does nothing else: what the first finds in which cache depends on
+ * the way before. Behind a thread that has written past the cache a rank's own copy takes a fifth longer, which would count as
+ * hidden. */
+static double steady(struct perf_pair *pair, const struct way *way, uint64_t steps)
+{
+    one(pair, way, steps);
+    return one(pair, way, steps);
+}
+
 /* Work and message, alone and together. */
 static double overlap(struct perf_pair *pair, const struct way *way)
 {
-    double alone = one(pair, way, 0), work;
+    double alone = steady(pair, way, 0), work;
     uint64_t steps = perf_compute_steps(way->work * alone);
 
     work = perf_compute_ns(steps);
-    return perf_hidden_share(alone, work, one(pair, way, steps));
+    return perf_hidden_share(alone, work, steady(pair, way, steps));
 }
 
 static double run(struct perf_pair *pair, const struct way *way, uint32_t count)
@@ -126,8 +135,8 @@ static double run(struct perf_pair *pair, const struct way *way, uint32_t count)
         if (pair->me->rank == 0) {
             perf_tally_add(&tally, overlap(pair, way));
         } else if (pair->me->rank == 1) {
-            one(pair, way, 0);
-            one(pair, way, 0);
+            steady(pair, way, 0);
+            steady(pair, way, 0);
         }
     }
     return perf_tally_middle(&tally);
