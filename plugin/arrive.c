@@ -173,6 +173,11 @@ static enum nigh_verdict arrive_grant(struct nigh_endpoint *endpoint, uint64_t i
 {
     struct nigh_send_op *op = nigh_ids_get(&endpoint->out, id);
 
+    /* The peer cannot read it. Chosen while it is none in chunks yet: so it is not timed, and goes in no shuttle. */
+    if (op && op->kind == NIGH_SEND_REFER && op->refer == NIGH_REFER_CMA) {
+        nigh_plan_choose(endpoint, op);
+        op->kind = NIGH_SEND_CHUNKED;
+    }
     if (!op || op->kind != NIGH_SEND_CHUNKED || op->granted)
         return NIGH_BAD;
     nigh_large_granted(endpoint, op, late != 0);

@@ -112,10 +112,47 @@ static int outcome(const struct nigh_message *message)
         return message->got ? still_there(message) : 0;
     if (message->refer != NIGH_REFER_CMA)
         return failed;
-    /* It was allowed when the two met: a sandbox was closed since. What comes next goes another way. */
-    if (failed == -EPERM || failed == -ENOSYS)
-        nigh_plan_reading(message->endpoint, failed);
-    return failed == -ESRCH || failed == -ECONNRESET ? -ECONNRESET : -EIO;
+    /* Nobody of that number: a peer whose first thread alone has ended cannot be read, but lives. */
+    if (failed == -ESRCH && !message->endpoint->self &&
+        !nigh_rendezvous_lives(message->endpoint->context->rendezvous, message->endpoint))
+        return -ECONNRESET;
+    return failed == -ECONNRESET ? -ECONNRESET : -EIO;
+}
+
+/*
+ * Reading was allowed when the two met, but a sandbox was closed since, the peer has changed its user or wants nobody to read it
+ * (PR_SET_DUMPABLE); or this memory is of a kind that only its owner can read, a device's. So the sender copies it: from here
+ * on it is a message in pieces. False: it cannot be asked.
+ */
+static bool ask_for_pieces(struct nigh_message *message)
+{
+    struct nigh_endpoint *endpoint = message->endpoint;
+    int32_t failed = nigh_load_relaxed(&message->failed);
+
+    if (endpoint->state != NIGH_READY || endpoint->gone || nigh_ids_fit(&endpoint->in, message->id))
+        return false;
+    if (nigh_ids_get(&endpoint->in, message->id)) {
+        nigh_endpoint_suspect(endpoint, "it gave two messages one number");
+        return false;
+    }
+    /* Of other memory the next message may be. */
+    if (failed != -EFAULT && failed != -ENOMEM && failed != -EIO)
+        nigh_plan_reading(endpoint, failed);
+    endpoint->pins--;
+    endpoint->in.at[message->id] = message;
+    message->kind = NIGH_MSG_PIECES;
+    message->got = 0;
+    nigh_link_answer(endpoint, NIGH_K_GRANT, 0, message->id, message->late, NULL, 0);
+    return true;
+}
+
+static void end(struct nigh_message *message)
+{
+    int status = outcome(message);
+
+    if (status == -EIO && message->refer == NIGH_REFER_CMA && !message->ended && ask_for_pieces(message))
+        return;
+    done(message, status);
 }
 
 static bool is_copied(const struct nigh_message *message)
@@ -132,7 +169,7 @@ static bool end_copied(struct nigh_context *context)
         if (!is_copied(message))
             continue;
         unlink_from(&context->copying, message);
-        done(message, outcome(message));
+        end(message);
         ended = true;
     }
     return ended;

@@ -10,7 +10,8 @@
  *                                               counted has no PIECE: all of it is there before the next slot
  *   PIECE     id       -        wire_piece       the next piece of the sender's message `id`
  *   REFER     tag      imm      wire_refer       a message that the receiver reads where it lies: heap, cma, lend
- *   GRANT     id       late     -                to the sender of `id`: it is matched, send the rest; it waited for its receive (1)
+ *   GRANT     id       late     -                to the sender of `id`: it is matched, send the rest; it waited for its receive (1);
+ *                                               of a REFER to cma: it cannot be read, send all of it as PIECEs; no FINISH follows
  *   FINISH    id       status   -                to whoever began `id`: the other side is done with it
  *   PUT       key      offset   wire_first       remote write; pieces follow; answered by FINISH
  *   GET       key      offset   wire_get         remote read; answered by REPLY

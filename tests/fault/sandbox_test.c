@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "tests/fault/fault.h"
+#include "tests/support/osfail.h"
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -133,28 +134,29 @@ static void test_reading_oneself_is_refused(void **state)
     fault_apart(refused_to_oneself, NULL);
 }
 
-/* A message that was under way by the closed way fails, with a status, and the next go another way. */
+/* The message that was under way by the closed way and the next ones go another way. */
 static int refused_later(void *data)
 {
+    int error = *(int *)data;
     struct fault_held before = fault_held();
     struct fault_pair pair;
     int sent, received;
 
-    (void)data;
     setenv("NIGH_PATH", "cma", 1);
     fault_pair_open(&pair);
     if (!fault_pair_send(&pair, 300000, &sent, &received) || !stats_of(pair.context[0]).cma_sent)
         fault_skip("process_vm_readv is not allowed here");
-    forbid(SYS_process_vm_readv, EPERM);
-    WANT(fault_pair_send(&pair, 300000, &sent, &received));
-    WANT_INT(received, -EIO);
-    WANT_INT(sent, -EIO);
+    forbid(SYS_process_vm_readv, error);
+    for (unsigned i = 0; i < 3; i++) {
+        WANT(fault_pair_send(&pair, 300000 + i, &sent, &received));
+        WANT_INT(received, 0);
+        WANT_INT(sent, 0);
+    }
+    WANT_INT(stats_of(pair.context[0]).cma_sent, 2);
+    WANT_INT(stats_of(pair.context[0]).chunked_sent, 2);
     WANT_SAID("NIGH_PATH=cma");
-    want_reason(&pair, 0, strerror(EPERM));
+    want_reason(&pair, 0, strerror(error));
     WANT_INT(fault_state(pair.context[0], pair.to[0]), NIGH_READY);
-    WANT(fault_pair_send(&pair, 300000, &sent, &received));
-    WANT_INT(received, 0);
-    WANT_INT(sent, 0);
     fault_pair_close(&pair);
     WANT_HELD(before);
     return 0;
@@ -162,13 +164,70 @@ static int refused_later(void *data)
 
 static void test_reading_is_refused_later(void **state)
 {
+    int errors[] = {EPERM, ENOSYS, EACCES, ESRCH};
+
     (void)state;
-    fault_apart(refused_later, NULL);
+    for (unsigned i = 0; i < sizeof(errors) / sizeof(errors[0]); i++)
+        fault_apart(refused_later, &errors[i]);
+}
+
+/* Unasked, since the two share a CPU; a message that comes before its receive, several at a time, and one that is cut. */
+static int refused_to_a_crowd(void *data)
+{
+    enum { COUNT = 6, LONG = 1 << 20 };
+    static uint8_t out[COUNT][LONG], in[COUNT][LONG];
+    struct fault_pair pair;
+    struct nigh_completion done;
+    unsigned each[2] = {0};
+    cpu_set_t one;
+
+    (void)data;
+    CPU_ZERO(&one);
+    CPU_SET(sched_getcpu(), &one);
+    WANT_INT(sched_setaffinity(0, sizeof(one), &one), 0);
+    fault_pair_open(&pair);
+    osfail_arm_all(OSFAIL_process_vm_readv, 1, EPERM);
+    for (unsigned i = 0; i < COUNT; i++) {
+        struct nigh_send send = {
+            .size = sizeof(send), .buffer = out[i], .bytes = LONG, .tag = i, .context = i};
+
+        memset(out[i], (int)i + 1, LONG);
+        WANT_INT(fault_ops()->post_send(pair.to[0], &send), 0);
+    }
+    if (!stats_of(pair.context[0]).cma_sent)
+        fault_skip("process_vm_readv is not allowed here");
+    for (unsigned i = COUNT; i-- > 0;) {
+        struct nigh_recv recv = {
+            .size = sizeof(recv), .buffer = in[i], .bytes = i ? LONG : LONG / 2, .tag = i, .context = i};
+
+        (void)fault_ops()->poll_completions(pair.context[1], &done, 0);
+        WANT_INT(fault_ops()->post_recv(pair.context[1], pair.to[1], &recv), 0);
+    }
+    while (each[0] < COUNT || each[1] < COUNT)
+        for (unsigned side = 0; side < 2; side++) {
+            if (fault_ops()->poll_completions(pair.context[side], &done, 1) != 1)
+                continue;
+            WANT_INT(done.status, side && done.context == 0 ? -EMSGSIZE : 0);
+            each[side]++;
+        }
+    osfail_remove();
+    for (unsigned i = 0; i < COUNT; i++)
+        WANT_INT(memcmp(out[i], in[i], i ? LONG : LONG / 2), 0);
+    WANT_INT(in[0][LONG / 2], 0);
+    WANT_INT(fault_lines(), 0);
+    fault_pair_close(&pair);
+    return 0;
+}
+
+static void test_reading_is_refused_to_a_crowd(void **state)
+{
+    (void)state;
+    fault_apart(refused_to_a_crowd, NULL);
 }
 
 /* ---- the same with one side in a sandbox, the other outside --------------------------------------------------------- */
 
-enum { ROUNDS = 3, BYTES = 300000 };
+enum { ROUNDS = 3, BYTES = 300000, NOBODY = 65534 };
 
 static void await(struct nigh_context *context, unsigned wanted)
 {
@@ -241,6 +300,60 @@ static int refused_to_one(void *data)
     if (status)
         _exit(WIFEXITED(status) ? WEXITSTATUS(status) : 1);
     return 0;
+}
+
+/* Both were there to be read when they met, and wish not to be any more. */
+static void hide(uint32_t rank, uint64_t job)
+{
+    struct nigh_open options = fault_options(rank);
+    struct fault_pair pair = {0};
+    uint64_t before;
+
+    options.job = job;
+    WANT_INT(fault_ops()->open(&options, &pair.context[0]), 0);
+    pair.to[0] = fault_connect(pair.context[0], 1 - rank);
+    WANT(fault_until(&pair, 0, NIGH_READY, 100000));
+    swap(pair.context[0], pair.to[0]);
+    before = stats_of(pair.context[0]).cma_sent;
+    WANT_INT(prctl(PR_SET_DUMPABLE, 0, 0, 0, 0), 0);
+    swap(pair.context[0], pair.to[0]);
+    if (before)
+        WANT_INT(stats_of(pair.context[0]).cma_sent - before, 1);
+    WANT_INT(fault_state(pair.context[0], pair.to[0]), NIGH_READY);
+    fault_close(pair.context[0]);
+}
+
+/* Not as root, who may read whom he likes. */
+static int hidden_later(void *data)
+{
+    uint64_t job = (uint64_t)getpid() << 32 | 0xfc;
+    int status;
+    pid_t child;
+
+    (void)data;
+    if (geteuid() == 0 && (setresgid(NOBODY, NOBODY, NOBODY) || setresuid(NOBODY, NOBODY, NOBODY)))
+        fault_skip("rights cannot be dropped here: %s", strerror(errno));
+    /* A change of the user takes it away. */
+    WANT_INT(prctl(PR_SET_DUMPABLE, 1, 0, 0, 0), 0);
+    setenv("NIGH_PATH", "cma", 1);
+    child = fork();
+    WANT(child >= 0);
+    if (child == 0) {
+        alarm(200);
+        hide(1, job);
+        _exit(0);
+    }
+    hide(0, job);
+    WANT_INT(waitpid(child, &status, 0), child);
+    if (status)
+        _exit(WIFEXITED(status) ? WEXITSTATUS(status) : 1);
+    return 0;
+}
+
+static void test_peers_hide(void **state)
+{
+    (void)state;
+    fault_apart(hidden_later, NULL);
 }
 
 static void test_reading_is_refused_to_one(void **state)
@@ -354,9 +467,14 @@ static void test_folders_that_are_hidden(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_reading_is_refused),       cmocka_unit_test(test_reading_oneself_is_refused),
-        cmocka_unit_test(test_reading_is_refused_later), cmocka_unit_test(test_reading_is_refused_to_one),
-        cmocka_unit_test(test_calls_that_are_refused),   cmocka_unit_test(test_folders_that_are_hidden),
+        cmocka_unit_test(test_reading_is_refused),
+        cmocka_unit_test(test_reading_oneself_is_refused),
+        cmocka_unit_test(test_reading_is_refused_later),
+        cmocka_unit_test(test_reading_is_refused_to_a_crowd),
+        cmocka_unit_test(test_reading_is_refused_to_one),
+        cmocka_unit_test(test_peers_hide),
+        cmocka_unit_test(test_calls_that_are_refused),
+        cmocka_unit_test(test_folders_that_are_hidden),
     };
 
     unsetenv("NIGH_PATH");
