@@ -202,7 +202,7 @@ static void cancelled_in_the_middle(struct pair *pair)
     pair_state(rx, NIGH_READY);
     post_multi(rx, room, 2 * bytes, 1, 1);
     pair_send(tx, data_filled(bytes, 4), bytes, 3, 0, 50);
-    while (pair_facts(rx).posted == 0 || !pair_stats(tx).chunked_sent)
+    while (pair_facts(rx).posted == 0 || !(pair_stats(tx).chunked_sent + pair_stats(tx).cma_sent))
         pair_pump();
     pair_pump();
     CHECK_INT(nigh->cancel(rx->context, 1), 0);
