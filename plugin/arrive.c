@@ -197,11 +197,16 @@ int nigh_arrive_status(uint64_t imm)
 static enum nigh_verdict arrive_finish(struct nigh_endpoint *endpoint, uint64_t id, uint64_t imm)
 {
     struct nigh_send_op *op = nigh_ids_get(&endpoint->out, id);
+    int status;
 
     if (!op || op->flowing || (op->kind != NIGH_SEND_REFER && op->kind != NIGH_SEND_PUT) ||
         (op->kind == NIGH_SEND_PUT && op->sent < op->bytes))
         return NIGH_BAD;
-    nigh_send_complete(endpoint, op, nigh_arrive_status(imm), op->bytes);
+    status = nigh_arrive_status(imm);
+    /* The peer has left in the middle of the copy, and says so before it says goodbye. */
+    if (status == -ECANCELED && op->op == NIGH_OP_SEND)
+        status = -ECONNRESET;
+    nigh_send_complete(endpoint, op, status, op->bytes);
     return NIGH_GO;
 }
 
