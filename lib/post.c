@@ -289,8 +289,12 @@ int nigh_operation_repost(struct nigh_operation *operation)
 uint32_t nigh_loss_state(const struct nigh_comm *comm, int rank)
 {
     int world = nigh_comm_to_world(comm, rank);
+    uint32_t state = nigh_peer_state(world);
 
-    return nigh_line_has_left(world) ? NIGH_PEER_CLOSED : nigh_peer_state(world);
+    if (nigh_line_has_left(world))
+        return NIGH_PEER_CLOSED;
+    /* Its memory could not be read any more, before the kernel has told that it has ended. */
+    return state == NIGH_READY ? NIGH_PEER_DEAD : state;
 }
 
 struct nigh_sentence nigh_loss_text(const struct nigh_comm *comm, int rank)

@@ -52,7 +52,7 @@ static uint64_t tail_bytes(const struct huge *huge)
 static void whole(struct pair *pair)
 {
     struct pair_end *tx = pair->end[0], *rx = pair->end[1];
-    struct huge to, from;
+    struct huge to = {0}, from = {0};
 
     if (rx) {
         to = huge();
