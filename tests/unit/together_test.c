@@ -223,7 +223,8 @@ static void check_ended(int status)
     if (status)
         return;
     assert_memory_equal(in, out, BYTES);
-    assert_int_equal(get(&copies), SLICES);
+    if (fails == NONE)
+        assert_int_equal(get(&copies), SLICES);
     assert_int_equal(hosted_until(&a, &b, NIGH_OP_SEND, 1)->status, 0);
 }
 
@@ -377,7 +378,7 @@ static void test_two_end_together(void **state)
     two_end(1u | 1u << (SLICES - 1));
 }
 
-/* Nobody copies any more of it, and it is not ended while the first slice is being written. */
+/* Nobody copies any more of it, nor is the sender asked for it in pieces while the first slice is being written. */
 static void test_a_slice_fails_beside_another(void **state)
 {
     struct poller poller;
@@ -393,8 +394,7 @@ static void test_a_slice_fails_beside_another(void **state)
     until_ended(1);
     end(&poller, 1);
     assert_int_equal(get(&copies), 2);
-    check_ended(-EIO);
-    assert_int_equal(hosted_until(&a, &b, NIGH_OP_SEND, 1)->status, -EIO);
+    check_ended(0);
 }
 
 static void test_the_last_one_fails(void **state)
@@ -409,8 +409,8 @@ static void test_the_last_one_fails(void **state)
     release(1);
     until_ended(1);
     end(&poller, 1);
-    check_ended(-EIO);
-    assert_int_equal(hosted_until(&a, &b, NIGH_OP_SEND, 1)->status, -EIO);
+    assert_int_equal(get(&copies), SLICES);
+    check_ended(0);
 }
 
 /* A receive that is being copied is not taken back, as any that has met its message. */
