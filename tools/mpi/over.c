@@ -178,12 +178,10 @@ static void intel_rule(const char *name, const char *value, struct mpi_words *se
  * to which there is room for them (it grows as it is used), and where they go on above it; else a ring (8). Ranges of bytes, all
  * sizes: outside of them it is not the table that decides, but what it has where there is no table.
  */
-static void intel_rules(uint32_t ranks, struct mpi_words *settings)
+static void intel_trees(uint32_t ranks, struct mpi_words *settings)
 {
     bool few = ranks <= 8;
 
-    if (ranks < 6)
-        return;
     intel_rule("I_MPI_COLL_SHM_THRESHOLD", "4194304", settings);
     intel_rule("I_MPI_ADJUST_REDUCE", "2:0-1023;9:1024-2147483647", settings);
     intel_rule("I_MPI_ADJUST_BCAST", few ? "1:0-65535;10:65536-2147483647" : "1:0-4095;10:4096-2147483647",
@@ -195,6 +193,33 @@ static void intel_rules(uint32_t ranks, struct mpi_words *settings)
                : few     ? "18:0-1023;12:1024-393215;11:393216-4194303;8:4194304-2147483647"
                          : "12:0-262143;11:262144-4194303;8:4194304-2147483647",
                settings);
+}
+
+/*
+ * What goes as messages whatever the preset is: in as few steps as there are. A step of a ring or of a doubling lets no rank go on
+ * that its neighbours have not served, a change of the process for each. Allgather as a k-nomial (5), of 8 ranks in one step, of
+ * more with radix 4, as one step of that many is as slow as the table's choice; alltoall all at once (14).
+ */
+static void intel_steps(uint32_t ranks, struct mpi_words *settings)
+{
+    bool few = ranks <= 8;
+
+    intel_rule("I_MPI_ADJUST_ALLTOALL", "14", settings);
+    if (in_environment("I_MPI_ADJUST_ALLGATHER"))
+        return;
+    mpi_words_add(settings, "I_MPI_ADJUST_ALLGATHER=5");
+    mpi_words_add(settings, few ? "I_MPI_ADJUST_ALLGATHER_NODE_KNOMIAL_RADIX=8"
+                                : "I_MPI_ADJUST_ALLGATHER_NODE_KNOMIAL_RADIX=4");
+    mpi_words_add(settings, few ? "I_MPI_ADJUST_ALLGATHER_NETWORK_KNOMIAL_RADIX=8"
+                                : "I_MPI_ADJUST_ALLGATHER_NETWORK_KNOMIAL_RADIX=4");
+}
+
+static void intel_rules(uint32_t ranks, struct mpi_words *settings)
+{
+    if (ranks < 6)
+        return;
+    intel_trees(ranks, settings);
+    intel_steps(ranks, settings);
 }
 
 void mpi_over_nigh(const struct mpi_place *place, const char *providers, uint32_t crowd,
