@@ -121,12 +121,13 @@ static bool is_unrung(struct nigh_context *context, uint32_t seen)
 {
     uint64_t until = nigh_clock_ns() + YIELD_NS;
 
-    while (nigh_bell_read(&context->bell) == seen) {
-        if (nigh_clock_ns() >= until)
-            return true;
+    /* Once at least, however long this thread itself was stopped. */
+    do {
         give_way(context);
-    }
-    return false;
+        if (nigh_bell_read(&context->bell) != seen)
+            return false;
+    } while (nigh_clock_ns() < until);
+    return true;
 }
 
 /* Not where another thread is in the middle of a copy that this one may not go on with: it may need this CPU. */
