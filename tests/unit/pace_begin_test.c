@@ -62,6 +62,20 @@ static void what_is_for_long_messages_stands_in_for_its_like(void **state)
         assert_in_range(one(&pace, 4 * MIB - 1, better), 0, 1);
 }
 
+static void long_messages_begin_with_what_is_for_them(void **state)
+{
+    struct nigh_pace pace;
+
+    (void)state;
+    begin(&pace, 4);
+    assert_int_equal(nigh_pace_choose(&pace, 4 * MIB), 2);
+    assert_int_equal(nigh_pace_choose(&pace, 4 * MIB - 1), 0);
+    for (unsigned i = 0; i < 2; i++) /* one that differs says nothing yet */
+        nigh_pace_handoff(&pace, 245);
+    assert_int_equal(nigh_pace_choose(&pace, 4 * MIB), 3);
+    assert_int_equal(nigh_pace_choose(&pace, 4 * MIB - 1), 1);
+}
+
 static void a_cold_first_message_does_not_make_others_look_better(void **state)
 {
     static const double cold[] = {60, 38, 0, 0}, warm[] = {40, 38, 0, 0};
@@ -93,6 +107,7 @@ static void what_was_found_before_the_handoff_is_known_does_not_stay(void **stat
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(long_messages_begin_with_what_is_for_them),
         cmocka_unit_test(what_is_for_long_messages_stands_in_for_its_like),
         cmocka_unit_test(a_cold_first_message_does_not_make_others_look_better),
         cmocka_unit_test(what_was_found_before_the_handoff_is_known_does_not_stay),

@@ -211,34 +211,6 @@ static void what_the_handoff_rules_out_waits_for_credit(void **state)
     assert_true(others_of(&run, FAR, MIB, 1, 5000) > 0);
 }
 
-static void long_messages_begin_with_what_is_for_them(void **state)
-{
-    static const struct nigh_strategy four[] = {
-        {.sender = NIGH_COPY_PLAIN, .receiver = NIGH_COPY_PLAIN, .span = 2 * MIB, .piece = 65536},
-        {.sender = NIGH_COPY_PREFETCHW, .receiver = NIGH_COPY_PLAIN, .span = 2 * MIB, .piece = 65536},
-        {.sender = NIGH_COPY_PLAIN,
-         .receiver = NIGH_COPY_PREFETCHW,
-         .span = 2 * MIB,
-         .piece = 65536,
-         .from = 4 * MIB},
-        {.sender = NIGH_COPY_PREFETCHW,
-         .receiver = NIGH_COPY_PREFETCHW,
-         .span = 2 * MIB,
-         .piece = 65536,
-         .from = 4 * MIB},
-    };
-    struct run run;
-
-    (void)state;
-    memset(&run, 0, sizeof(run));
-    assert_int_equal(nigh_pace_open(&run.pace, four, 4, 0, 1, FAR_NS), 0);
-    assert_int_equal(nigh_pace_choose(&run.pace, 4 * MIB), 2);
-    assert_int_equal(nigh_pace_choose(&run.pace, 4 * MIB - 1), 0);
-    tell_handoff(&run, 245);
-    assert_int_equal(nigh_pace_choose(&run.pace, 4 * MIB), 3);
-    assert_int_equal(nigh_pace_choose(&run.pace, 4 * MIB - 1), 1);
-}
-
 static void short_messages_go_by_the_handoff_alone(void **state)
 {
     struct run run;
@@ -569,7 +541,6 @@ int main(void)
         cmocka_unit_test(sees_another_one_become_fast),
         cmocka_unit_test(a_changed_handoff_makes_it_look_at_once),
         cmocka_unit_test(what_the_handoff_rules_out_waits_for_credit),
-        cmocka_unit_test(long_messages_begin_with_what_is_for_them),
         cmocka_unit_test(short_messages_go_by_the_handoff_alone),
         cmocka_unit_test(what_the_last_strategy_left_is_not_held_against_the_next),
         cmocka_unit_test(a_stream_is_timed_as_much_as_it_bears_and_tried_briefly),
