@@ -22,14 +22,14 @@ static __attribute__((noinline)) int imm_generally(struct nigh_endpoint *endpoin
         .tclass = NIGH_SHAPE_TCLASS(shape),
     };
 
-    return endpoint ? nigh_guarded_send(endpoint, &send) : nigh_refuse_missing("inject");
+    return endpoint ? nigh_guarded_send(endpoint, &send) : nigh_refuse_missing("inject_imm");
 }
 
 static __attribute__((noinline)) int inject_generally(struct nigh_endpoint *endpoint, const void *buffer,
                                                       uint64_t shape, uint64_t tag, uint64_t context,
                                                       nigh_refused_fn refused)
 {
-    int rc = imm_generally(endpoint, buffer, shape, tag, 0);
+    int rc = endpoint ? imm_generally(endpoint, buffer, shape, tag, 0) : nigh_refuse_missing("inject");
 
     return rc && refused ? refused(endpoint, buffer, shape, tag, context, rc) : rc;
 }

@@ -178,6 +178,28 @@ static int expect_class(void)
     return nigh->expect(host.self, where(), NIGH_SHAPE(8, 9), 0, 0, NULL);
 }
 
+static int send_to_nobody(void)
+{
+    struct nigh_send send = {.size = sizeof(send)};
+
+    return nigh->post_send(NULL, &send);
+}
+
+static int inject_to_nobody(void)
+{
+    return nigh->inject(NULL, where(), NIGH_SHAPE(8, 0), 0, 0, NULL);
+}
+
+static int inject_imm_to_nobody(void)
+{
+    return nigh->inject_imm(NULL, where(), NIGH_SHAPE(8, 0), 0, 0);
+}
+
+static int expect_of_nobody(void)
+{
+    return nigh->expect(NULL, where(), NIGH_SHAPE(8, 0), 0, 0, NULL);
+}
+
 static int probe_class(void)
 {
     struct nigh_completion found;
@@ -479,6 +501,36 @@ static void told_of_little(struct pair *pair)
     CHECK_INT(munmap(pages, 8192), 0);
 }
 
+/* Without a handle there is no context whose log it could be: standard error. */
+static void told_of_no_handle(struct pair *pair)
+{
+    static const struct {
+        int (*call)(void);
+        const char *name;
+    } missing[] = {
+        {send_to_nobody, "post_send: "},
+        {inject_to_nobody, "inject: "},
+        {inject_imm_to_nobody, "inject_imm: "},
+        {expect_of_nobody, "expect: "},
+    };
+
+    (void)pair;
+    for (size_t i = 0; i < sizeof(missing) / sizeof(missing[0]); i++) {
+        char text[1024] = "";
+        int stderr_before = dup(STDERR_FILENO), said[2], rc;
+
+        CHECK(stderr_before >= 0 && pipe(said) == 0 && dup2(said[1], STDERR_FILENO) >= 0);
+        rc = missing[i].call();
+        CHECK(dup2(stderr_before, STDERR_FILENO) >= 0);
+        CHECK_INT(rc, -EINVAL);
+        CHECK_INT(close(said[1]) | close(stderr_before), 0);
+        CHECK(read(said[0], text, sizeof(text) - 1) > 0);
+        CHECK_INT(close(said[0]), 0);
+        if (!strstr(text, missing[i].name) || !strstr(text, "handle"))
+            pair_fail(__FILE__, __LINE__, "\"%s\" has no \"%s\"", text, missing[i].name);
+    }
+}
+
 /* A child is told by its first call, and no more: on standard error, since its parent's log may be locked by a thread that is
  * not there. */
 static void told_to_a_child(struct pair *pair)
@@ -512,6 +564,7 @@ static const struct pair_case cases[] = {
     {.name = "told", .play = told, .forms = PAIR_SELF},
     {.name = "told so often", .play = told_so_often, .forms = PAIR_SELF},
     {.name = "told of little", .play = told_of_little, .forms = PAIR_SELF},
+    {.name = "told of no handle", .play = told_of_no_handle, .forms = PAIR_SELF},
     {.name = "told to a child", .play = told_to_a_child, .forms = PAIR_SELF},
 };
 
