@@ -244,7 +244,8 @@ static void route(struct nigh_endpoint *endpoint, const struct nigh_send *send, 
 
     op->kind = NIGH_SEND_CHUNKED;
     op->path = NIGH_PATH_CHUNKED;
-    if (send->flags & (NIGH_SYNC | NIGH_INJECT) && send->bytes <= context->config.body_bytes)
+    /* What is injected is the host's again before anybody reads it. */
+    if (send->flags & NIGH_INJECT || send->bytes <= context->config.body_bytes)
         return;
     if ((forced == NIGH_PATH_HEAP || (forced < 0 && send->bytes >= context->config.heap_from)) &&
         nigh_heap_find_and_hold(context->heap, send->buffer, send->bytes, &offset) == 0) {

@@ -3,6 +3,8 @@
  * is given back with all that it was. */
 #include "tests/support/data.h"
 #include "tests/support/pair.h"
+#include <stdlib.h>
+#include <string.h>
 
 static const struct nigh_ops *nigh;
 
@@ -313,6 +315,44 @@ static void has(struct pair *pair)
     CHECK(NIGH_HAS(nigh, inject) && NIGH_HAS(nigh, expect) && NIGH_HAS(nigh, inject_imm));
 }
 
+/* Longer than what the ring holds, where messages go straight out of the sender's memory: not these, which the sender has
+ * again at once. */
+static void used_again(struct pair *pair)
+{
+    struct pair_end *tx = pair->end[0], *rx = pair->end[1];
+    uint8_t own[500], *from = own, *to = data_room(sizeof(own));
+    void *heap;
+
+    setenv("NIGH_BODY", "40", 1);
+    setenv("NIGH_HEAP_FROM", "100", 1);
+    pair_open(tx);
+    pair_open(rx);
+    unsetenv("NIGH_BODY");
+    unsetenv("NIGH_HEAP_FROM");
+    pair_connect(tx);
+    pair_connect(rx);
+    pair_state(tx, NIGH_READY);
+    pair_state(rx, NIGH_READY);
+    CHECK_INT(nigh->heap_alloc(tx->context, sizeof(own), &heap), 0);
+    for (uint32_t i = 0; i < 4; i++) {
+        if (i == 2)
+            from = heap;
+        memcpy(from, data_filled(sizeof(own), i), sizeof(own));
+        pair_send(tx, from, sizeof(own), i, NIGH_INJECT | (i % 2 ? NIGH_SYNC : 0), i);
+        memset(from, 0xee, sizeof(own));
+        pair_recv(rx, to, sizeof(own), i, i);
+        pair_received(rx, i, sizeof(own));
+        data_check(to, sizeof(own), i, 0);
+        pair_sent(tx, i, sizeof(own));
+    }
+    CHECK_INT(pair_stats(tx).chunked_sent, 4);
+    CHECK_INT(nigh->heap_free(tx->context, heap), 0);
+    pair_disconnect(tx);
+    pair_disconnect(rx);
+    pair_close(tx);
+    pair_close(rx);
+}
+
 static const struct pair_case cases[] = {
     {.name = "the table has them", .play = has, .forms = PAIR_SELF},
     {.name = "sizes, receives first", .play = sizes},
@@ -334,6 +374,12 @@ static const struct pair_case cases[] = {
     {.name = "full", .play = full, .forms = PAIR_TWO},
     {.name = "connecting", .play = states, .forms = PAIR_TWO, .how = PAIR_MANUAL, .number = 1},
     {.name = "the peer has closed", .play = states, .forms = PAIR_APART, .how = PAIR_LOOSE, .number = 2},
+    {.name = "used again", .play = used_again, .forms = PAIR_TWO, .how = PAIR_MANUAL},
+    {.name = "used again, not read in place",
+     .play = used_again,
+     .forms = PAIR_TWO,
+     .how = PAIR_MANUAL,
+     .options = {.path = "cma"}},
 };
 
 int main(int argc, char **argv)
