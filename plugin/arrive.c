@@ -177,6 +177,7 @@ static enum nigh_verdict arrive_grant(struct nigh_endpoint *endpoint, uint64_t i
     if (op && op->kind == NIGH_SEND_REFER && op->refer == NIGH_REFER_CMA) {
         nigh_plan_choose(endpoint, op);
         op->kind = NIGH_SEND_CHUNKED;
+        nigh_count_redirected(endpoint->context, NIGH_PATH_CMA, NIGH_PATH_CHUNKED, op->bytes);
     }
     if (!op || op->kind != NIGH_SEND_CHUNKED || op->granted)
         return NIGH_BAD;

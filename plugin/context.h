@@ -352,6 +352,14 @@ static inline void nigh_count_sent(struct nigh_context *context, enum nigh_path 
     nigh_count(&context->counters->sent_bytes[path], bytes);
 }
 
+/* A message has gone another way than the one it was counted for. In this order nobody sees one less in all. */
+static inline void nigh_count_redirected(struct nigh_context *context, enum nigh_path from, enum nigh_path to,
+                                         uint64_t bytes)
+{
+    nigh_count_sent(context, to, 1, bytes);
+    nigh_count_sent(context, from, -UINT64_C(1), -bytes);
+}
+
 /* Takes over what the short way has counted in the ring's own line. */
 static inline void nigh_count_tally(struct nigh_endpoint *endpoint)
 {

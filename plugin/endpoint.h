@@ -184,7 +184,9 @@ static inline bool nigh_plan_peer_reads(const struct nigh_endpoint *endpoint)
     /* Relaxed: one word that says all. */
     return endpoint->attached && nigh_load_relaxed(endpoint->peer_reading) == 1;
 }
-/* Whether a send of so many bytes of private memory is read by its receiver where it lies: one copy, by process_vm_readv. */
+/* From how many bytes on a send of private memory may be read by its receiver where it lies. */
+uint64_t nigh_plan_place_from(const struct nigh_context *context);
+/* Whether one of so many bytes is: one copy, by process_vm_readv. */
 bool nigh_plan_in_place(const struct nigh_endpoint *endpoint, uint64_t bytes);
 /* Before the first piece of a large message: how it is cut and copied. */
 void nigh_plan_choose(struct nigh_endpoint *endpoint, struct nigh_send_op *op);

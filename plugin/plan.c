@@ -87,18 +87,28 @@ void nigh_plan_reading(struct nigh_endpoint *endpoint, int rc)
  * Where ranks run in turns nobody copies beside another one, so two copies take twice as long, and their chunks the caches
  * of all ranks. 8 ranks on 2 CPUs over Open MPI, in parts of its own, two copies and one: gather of 256 KiB 1.1 and 0.62,
  * broadcast of 1 MiB 1.5 and 0.9, allgather of 256 KiB 1.45 and 0.9. Shorter ones are still in the cache of the CPU that both
- * share, and the sender does not have to wait until it is its turn again.
+ * share, and the sender does not have to wait until it is its turn again. Nor does one of what the host has asked to be
+ * done with before it is matched.
  */
 #define CROWDED_FROM (256u * 1024)
+
+uint64_t nigh_plan_place_from(const struct nigh_context *context)
+{
+    const struct nigh_config *config = &context->config;
+
+    if (config->path == NIGH_PATH_CMA)
+        return config->body_bytes + 1;
+    return config->eager_bytes < CROWDED_FROM ? CROWDED_FROM : (uint64_t)config->eager_bytes + 1;
+}
 
 bool nigh_plan_in_place(const struct nigh_endpoint *endpoint, uint64_t bytes)
 {
     const struct nigh_context *context = endpoint->context;
     int forced = context->config.path;
 
-    if (forced != NIGH_PATH_CMA && (forced >= 0 || !context->crowd.full || bytes < CROWDED_FROM))
+    if (forced != NIGH_PATH_CMA && (forced >= 0 || !context->crowd.full))
         return false;
-    return nigh_plan_peer_reads(endpoint);
+    return bytes >= nigh_plan_place_from(context) && nigh_plan_peer_reads(endpoint);
 }
 
 static bool is_timed(struct nigh_endpoint *endpoint, const struct nigh_send_op *op, bool stream)

@@ -113,7 +113,7 @@ static void cma_row(const struct nigh_endpoint *endpoint, struct nigh_query_path
     /* Relaxed: one word that says all. */
     uint32_t reading = endpoint->attached ? nigh_load_relaxed(endpoint->peer_reading) : 0;
 
-    path_row(row, endpoint->context->config.eager_bytes, "cma");
+    path_row(row, nigh_plan_place_from(endpoint->context), "cma");
     if (!reading)
         snprintf(row->reason, sizeof(row->reason), "not used: not connected yet");
     else if (reading > 1)
@@ -129,6 +129,29 @@ static void cma_row(const struct nigh_endpoint *endpoint, struct nigh_query_path
                  "allowed, not used: the chunk pipeline is faster on this machine");
 }
 
+/* Private memory that does not fit the ring. */
+static void private_row(const struct nigh_endpoint *endpoint, struct nigh_query_path *row, uint64_t from)
+{
+    bool in_place = nigh_plan_in_place(endpoint, from);
+    char text[NIGH_PACE_REASON];
+
+    path_row(row, from, in_place ? "cma" : "chunked");
+    snprintf(row->reason, sizeof(row->reason), "%.110s",
+             in_place ? "the receiver reads it where it lies"
+                      : nigh_pace_reason(&endpoint->pace, from, text));
+}
+
+/* Powers of two, and where the way changes in between. */
+static uint64_t class_after(const struct nigh_endpoint *endpoint, uint64_t from)
+{
+    uint64_t place_from = nigh_plan_place_from(endpoint->context), next = 8192;
+
+    while (next <= from)
+        next *= 2;
+    return from < place_from && place_from < next && nigh_plan_in_place(endpoint, place_from) ? place_from
+                                                                                              : next;
+}
+
 static int query_paths(const struct nigh_endpoint *endpoint, void *out, uint64_t *bytes)
 {
     const struct nigh_config *config = &endpoint->context->config;
@@ -141,16 +164,8 @@ static int query_paths(const struct nigh_endpoint *endpoint, void *out, uint64_t
     path_row(&rows[count], NIGH_SLOT_PAYLOAD + 1, "eager");
     snprintf(rows[count++].reason, NIGH_REASON_BYTES, "up to %u bytes follow their header in the ring",
              config->body_bytes);
-    for (uint64_t from = config->body_bytes + 1; from <= 16 << 20; from = from < 8192 ? 8192 : from * 2) {
-        char text[NIGH_PACE_REASON];
-
-        bool in_place = nigh_plan_in_place(endpoint, from);
-
-        path_row(&rows[count], from, in_place ? "cma" : "chunked");
-        snprintf(rows[count++].reason, NIGH_REASON_BYTES, "%.110s",
-                 in_place ? "the receiver reads it where it lies"
-                          : nigh_pace_reason(&endpoint->pace, from, text));
-    }
+    for (uint64_t from = config->body_bytes + 1; from <= 16 << 20; from = class_after(endpoint, from))
+        private_row(endpoint, &rows[count++], from);
     path_row(&rows[count], config->heap_from, "heap");
     snprintf(rows[count++].reason, NIGH_REASON_BYTES,
              "memory from heap_alloc is read in place by the receiver");

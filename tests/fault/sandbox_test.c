@@ -152,8 +152,9 @@ static int refused_later(void *data)
         WANT_INT(received, 0);
         WANT_INT(sent, 0);
     }
-    WANT_INT(stats_of(pair.context[0]).cma_sent, 2);
-    WANT_INT(stats_of(pair.context[0]).chunked_sent, 2);
+    WANT_INT(stats_of(pair.context[0]).cma_sent, 1);
+    WANT_INT(stats_of(pair.context[0]).chunked_sent, 3);
+    WANT_INT(stats_of(pair.context[0]).sent_bytes, 4 * 300000 + 0 + 1 + 2);
     WANT_SAID("NIGH_PATH=cma");
     want_reason(&pair, 0, strerror(error));
     WANT_INT(fault_state(pair.context[0], pair.to[0]), NIGH_READY);
@@ -178,6 +179,7 @@ static int refused_to_a_crowd(void *data)
     static uint8_t out[COUNT][LONG], in[COUNT][LONG];
     struct fault_pair pair;
     struct nigh_completion done;
+    struct nigh_query_stats stats;
     unsigned each[2] = {0};
     cpu_set_t one;
 
@@ -211,6 +213,9 @@ static int refused_to_a_crowd(void *data)
             each[side]++;
         }
     osfail_remove();
+    stats = stats_of(pair.context[0]);
+    WANT_INT(stats.cma_sent, 0);
+    WANT_INT(stats.chunked_sent, COUNT);
     for (unsigned i = 0; i < COUNT; i++)
         WANT_INT(memcmp(out[i], in[i], i ? LONG : LONG / 2), 0);
     WANT_INT(in[0][LONG / 2], 0);
@@ -318,7 +323,7 @@ static void hide(uint32_t rank, uint64_t job)
     WANT_INT(prctl(PR_SET_DUMPABLE, 0, 0, 0, 0), 0);
     swap(pair.context[0], pair.to[0]);
     if (before)
-        WANT_INT(stats_of(pair.context[0]).cma_sent - before, 1);
+        WANT_INT(stats_of(pair.context[0]).cma_sent, before);
     WANT_INT(fault_state(pair.context[0], pair.to[0]), NIGH_READY);
     fault_close(pair.context[0]);
 }

@@ -146,21 +146,21 @@ const char *perf_node_path(const struct nigh_query_stats *before, const struct n
 {
     const struct {
         const char *name;
-        uint64_t messages;
+        int64_t messages; /* of cma one less than none: it was counted before, and went another way */
     } path[] = {
-        {"inline", after->inline_sent - before->inline_sent},
-        {"eager", after->eager_sent - before->eager_sent},
-        {"chunked", after->chunked_sent - before->chunked_sent},
-        {"heap", after->heap_sent - before->heap_sent},
-        {"cma", after->cma_sent - before->cma_sent},
-        {"lend", after->lend_sent - before->lend_sent},
+        {"inline", (int64_t)(after->inline_sent - before->inline_sent)},
+        {"eager", (int64_t)(after->eager_sent - before->eager_sent)},
+        {"chunked", (int64_t)(after->chunked_sent - before->chunked_sent)},
+        {"heap", (int64_t)(after->heap_sent - before->heap_sent)},
+        {"cma", (int64_t)(after->cma_sent - before->cma_sent)},
+        {"lend", (int64_t)(after->lend_sent - before->lend_sent)},
     };
     size_t most = 0;
 
     for (size_t i = 1; i < sizeof(path) / sizeof(path[0]); i++)
         if (path[i].messages > path[most].messages)
             most = i;
-    return path[most].messages ? path[most].name : "";
+    return path[most].messages > 0 ? path[most].name : "";
 }
 
 void perf_node_idle(const struct perf_node *node)
