@@ -121,7 +121,7 @@ NIGH_PUBLIC void nigh_abort(int code)
     struct process *processes = NULL;
     pid_t me = getpid();
 
-    if (nigh_initialized() && nigh_enter(call) == 0) {
+    if (nigh_initialized() && nigh_enter_beside(call) == 0) {
         nigh_say(NIGH_LOG_ERROR, "%s%s: ends all ranks with status %d", call.name, nigh_where(call.site).text,
                  code);
         processes = calloc((size_t)nigh_core.ranks, sizeof(*processes));

@@ -1,9 +1,28 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* lib/block.c - what happens around the sleep of a call that blocks: it can be seen, by its own process and by others. */
 #include "lib/block.h"
+#include "lib/error.h"
 #include "lib/line.h"
 
+#include <errno.h>
+
 struct nigh_block *nigh_blocked;
+
+/* Of NIGH_GUARD_BLOCKED. Apart from nigh_blocked, which may be over, and its stack gone, while another thread looks. */
+static struct {
+    struct nigh_call call;
+    pthread_t thread;
+} alone;
+
+int nigh_block_alone(struct nigh_call call)
+{
+    if (!(nigh_core.guard & NIGH_GUARD_BLOCKED) || pthread_equal(alone.thread, pthread_self()))
+        return 0;
+    return nigh_fail(call, -EPERM,
+                     "another thread of this rank is in %s%s: one thread at a time may call; for several set "
+                     "NIGH_THREADS=multiple, or nigh_config.threads",
+                     alone.call.name, nigh_where(alone.call.site).text);
+}
 
 void nigh_block_begin(struct nigh_block *block)
 {
@@ -12,6 +31,11 @@ void nigh_block_begin(struct nigh_block *block)
     block->next = nigh_blocked;
     nigh_blocked = block;
     block->begun = true;
+    if (!nigh_core.threads) {
+        alone.call = block->call;
+        alone.thread = pthread_self();
+        nigh_core.guard |= NIGH_GUARD_BLOCKED;
+    }
     nigh_line_block(block);
 }
 
@@ -26,4 +50,6 @@ void nigh_block_end(struct nigh_block *block)
         nigh_line_block(nigh_blocked);
     else
         nigh_line_run(block);
+    if (!nigh_blocked)
+        nigh_core.guard &= ~(uint32_t)NIGH_GUARD_BLOCKED;
 }

@@ -50,6 +50,9 @@ int nigh_block_until(struct nigh_block *block);
 /* Calls of this process that block now; under the lock. */
 extern struct nigh_block *nigh_blocked;
 
+/* Does no other thread block, or may it? -EPERM (said): it does, and may not. */
+int nigh_block_alone(struct nigh_call call);
+
 /* Around all of the sleeping of one call, which has found nothing while it polled. */
 void nigh_block_begin(struct nigh_block *block);
 void nigh_block_end(struct nigh_block *block);

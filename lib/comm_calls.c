@@ -27,7 +27,7 @@ static int check(struct nigh_call call, const struct nigh_comm *comm, const void
 NIGH_PUBLIC int nigh_comm_rank(struct nigh_comm *comm, int *rank)
 {
     struct nigh_call call = NIGH_CALL("nigh_comm_rank");
-    int rc = nigh_enter(call);
+    int rc = nigh_enter_beside(call);
 
     if (rc)
         return rc;
@@ -41,7 +41,7 @@ NIGH_PUBLIC int nigh_comm_rank(struct nigh_comm *comm, int *rank)
 NIGH_PUBLIC int nigh_comm_size(struct nigh_comm *comm, int *size)
 {
     struct nigh_call call = NIGH_CALL("nigh_comm_size");
-    int rc = nigh_enter(call);
+    int rc = nigh_enter_beside(call);
 
     if (rc)
         return rc;
@@ -55,7 +55,7 @@ NIGH_PUBLIC int nigh_comm_size(struct nigh_comm *comm, int *size)
 NIGH_PUBLIC int nigh_comm_world_rank(struct nigh_comm *comm, int rank, int *world_rank)
 {
     struct nigh_call call = NIGH_CALL("nigh_comm_world_rank");
-    int rc = nigh_enter(call);
+    int rc = nigh_enter_beside(call);
 
     if (rc)
         return rc;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* lib/core.c - the one struct, and what a call does that may not take the short way into it. */
 #include "lib/core.h"
+#include "lib/block.h"
 #include "lib/error.h"
 
 #include <errno.h>
@@ -29,7 +30,7 @@ int nigh_enter_guarded(struct nigh_call call)
                          nigh_core.was_open ? "called after nigh_finalize" : "called before nigh_init");
     if (nigh_core.guard & NIGH_GUARD_THREADS)
         nigh_lock();
-    return 0;
+    return nigh_block_alone(call);
 }
 
 /* nigh's own thread has a lock while it copies half a MiB; to sleep for it, and be woken, would take longer. */

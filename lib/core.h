@@ -29,6 +29,8 @@ enum nigh_guard {
     NIGH_GUARD_THREADS = 4, /* the lock must be held */
     NIGH_GUARD_DEBUG = 8,   /* NIGH_DEBUG: lib/debug.c sees every operation */
     NIGH_GUARD_YOUNG = 16,  /* among its first messages: lib/young.c sees every operation */
+    NIGH_GUARD_BLOCKED =
+        32, /* a thread sleeps in a call, and no other may call: without NIGH_GUARD_THREADS */
 };
 
 /* What nigh/nigh.h packs with NIGH_WITH(). */
@@ -99,13 +101,21 @@ static inline const char *nigh_site_take(void)
 
 #define NIGH_CALL(name_) ((struct nigh_call){.name = (name_), .site = nigh_site_take()})
 
-/* Begins a call: 0, with the lock where there is one, or -ENOTCONN, -ECHILD (said). nigh_leave() ends it. */
+/* Begins a call: 0, with the lock where there is one, or -ENOTCONN, -ECHILD, -EPERM (said). nigh_leave() ends it. */
 int nigh_enter_guarded(struct nigh_call call);
 void nigh_leave_guarded(void);
 
 static inline int nigh_enter(struct nigh_call call)
 {
     return nigh_likely(nigh_core.guard == 0) ? 0 : nigh_enter_guarded(call);
+}
+
+/* Of a call that any thread may make beside one that blocks: it changes nothing. */
+static inline int nigh_enter_beside(struct nigh_call call)
+{
+    return nigh_core.guard & (NIGH_GUARD_CLOSED | NIGH_GUARD_FORKED | NIGH_GUARD_THREADS)
+               ? nigh_enter_guarded(call)
+               : 0;
 }
 
 static inline void nigh_leave(void)

@@ -149,7 +149,7 @@ static const char *advice(const struct nigh_vertex *members, int count)
                "a message from a rank that is in one";
     if (alone)
         return "a message to oneself needs a receive that is posted before: nigh_irecv, then the send, then "
-               "nigh_wait";
+               "nigh_wait; of another thread of this rank, NIGH_THREADS=multiple";
     if (sends && receives)
         return "let the receiver's tag, source and communicator be those of the send, or change the order; "
                "nigh_isend and nigh_irecv start a message without waiting for it";

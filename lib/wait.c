@@ -74,7 +74,7 @@ int nigh_block_until(struct nigh_block *block)
     nigh_core.waiters++;
     block->since_ns = nigh_now_ns();
     came = nigh_progress_sleep(block->timeout_ns ? least(block->timeout_ns, FIRST_NS) : FIRST_NS);
-    if (!is_over(block, came)) {
+    if (!is_over(block, came) && (rc = nigh_block_alone(block->call)) == 0) {
         nigh_block_begin(block);
         rc = sleep_blocked(block);
         nigh_block_end(block);

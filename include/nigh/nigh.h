@@ -27,6 +27,7 @@
  *               -ECHILD    in a process that was forked from the one that called nigh_init()
  *               -EINVAL    a NULL where something is needed; a communicator, window, request or matched message that was
  *                          freed, is of another kind or never was one
+ *               -EPERM     another thread of this process waits in a call, and threads were not asked for ("Threads")
  *               -ENOMEM
  *             Whatever waits (marked "waits") may also return
  *               -ECONNRESET  the rank that is waited for has left or was killed
@@ -43,6 +44,7 @@
  *             otherwise NULL is -EFAULT.
  * Order       Of two messages from one rank that match the same receive, the one sent first is received first.
  * Threads     One thread at a time, unless nigh_config.threads (or NIGH_THREADS=multiple): then any thread at any time.
+ *             nigh_abort, nigh_comm_rank, nigh_comm_size and nigh_comm_world_rank may be called beside a call that waits.
  * Progress    Any call that waits or tests moves everything. With NIGH_PROGRESS=thread messages also move while the program
  *             computes.
  * Call sites  Messages name file and line of the call: the macros at the end of this header pass them. (nigh_send)(...), with

@@ -337,13 +337,81 @@ static void test_placed(void **state)
     ranks_run(2, in_between, &(struct ranks_how){.progress = 1, .environment = variable});
 }
 
+/* ---- threads that were not asked for ----------------------------------------------------------------------------- */
+
+/* Calls beside the main thread, which waits in a receive. */
+static void *call_beside(void *data)
+{
+    int value = 1, rank = -1, refused = nigh_comm_free(NULL);
+
+    /* -EINVAL, and nothing else has happened, as long as it does not wait yet. */
+    for (; refused == -EINVAL; refused = nigh_comm_free(NULL))
+        ranks_nap(1);
+    CHECK_INT(refused, -EPERM);
+    CHECK_INT(nigh_send(&value, sizeof(value), 0, 7, nigh_world()), -EPERM);
+    CHECK_TEXT("another thread of this rank is in nigh_recv at ");
+    CHECK_TEXT("threads_test.c:");
+    CHECK_TEXT("NIGH_THREADS=multiple");
+    CHECK_INT(nigh_barrier(nigh_world()), -EPERM);
+    CHECK_INT(nigh_finalize(), -EPERM);
+    OK(nigh_comm_rank(nigh_world(), &rank));
+    CHECK_INT(rank, *(int *)data);
+    ranks_tell(0);
+    return NULL;
+}
+
+static void *call_alone(void *data)
+{
+    OK(nigh_send(data, sizeof(int), 0, 8, nigh_world()));
+    return NULL;
+}
+
+static void one_at_a_time(int rank, int size)
+{
+    pthread_t beside;
+    int value = 0, last = size - 1;
+
+    if (rank == last) {
+        CHECK_INT(pthread_create(&beside, NULL, call_beside, &rank), 0);
+        OK(nigh_recv(&value, sizeof(value), 0, 7, nigh_world(), NULL));
+        CHECK_INT(pthread_join(beside, NULL), 0);
+        /* Another thread, but not beside this one. */
+        CHECK_INT(pthread_create(&beside, NULL, call_alone, &rank), 0);
+        CHECK_INT(pthread_join(beside, NULL), 0);
+    } else {
+        ranks_hear(0);
+        OK(nigh_send(&rank, sizeof(rank), last, 7, nigh_world()));
+    }
+    if (rank == 0)
+        OK(nigh_recv(&value, sizeof(value), last, 8, nigh_world(), NULL));
+    CHECK_INT(value, rank == 0 ? last : 0);
+    OK(nigh_barrier(nigh_world()));
+}
+
+/* The other thread has not called yet. */
+static void nobody_beside(int rank, int size)
+{
+    int value;
+
+    (void)size;
+    CHECK_INT(nigh_recv(&value, sizeof(value), rank, 7, nigh_world(), NULL), -EDEADLK);
+    CHECK_TEXT("of another thread of this rank, NIGH_THREADS=multiple");
+}
+
+static void test_one_at_a_time(void **state)
+{
+    (void)state;
+    ranks_run(1, nobody_beside, NULL);
+    ranks_run(2, one_at_a_time, NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_side_by_side),  cmocka_unit_test(test_placed),
         cmocka_unit_test(test_make_comms),    cmocka_unit_test(test_polled_away),
         cmocka_unit_test(test_progress),      cmocka_unit_test(test_left_while_it_copies),
-        cmocka_unit_test(test_from_the_heap),
+        cmocka_unit_test(test_from_the_heap), cmocka_unit_test(test_one_at_a_time),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
