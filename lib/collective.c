@@ -137,6 +137,41 @@ static bool writes(const struct nigh_coll *coll)
     return !rooted || coll->me == coll->root;
 }
 
+/* Of what is read, or written: one part of all, or a part of each rank. */
+static uint64_t bytes_of(const struct nigh_coll *coll, bool parts)
+{
+    return parts ? coll->bytes * (unsigned)coll->size : coll->bytes;
+}
+
+/* Whole buffers are looked at: a part that nobody touches in between is none that a program means to keep something in. */
+static __attribute__((noinline)) int check_apart(const struct nigh_coll *coll)
+{
+    int what = coll->what;
+    uint64_t sent =
+        bytes_of(coll, what == NIGH_SCATTER || what == NIGH_ALLTOALL || what == NIGH_REDUCE_SCATTER);
+    uint64_t received =
+        bytes_of(coll, what == NIGH_GATHER || what == NIGH_ALLGATHER || what == NIGH_ALLTOALL);
+    uintptr_t send = (uintptr_t)coll->send, recv = (uintptr_t)coll->recv;
+
+    if (!reads(coll) || !writes(coll) || (what == NIGH_EXSCAN && coll->me == 0) || send >= recv + received ||
+        recv >= send + sent)
+        return 0;
+    return nigh_fail(
+        coll->call, -EINVAL,
+        "send, %llu bytes at %p, and recv, %llu at %p, overlap: give each memory of its own, or NULL as "
+        "send: then what is sent is taken from recv, in place",
+        (unsigned long long)sent, coll->send, (unsigned long long)received, coll->recv);
+}
+
+/* As far apart as no buffers of this call are long; else it is looked at which they are. */
+static inline bool is_far_apart(const struct nigh_coll *coll)
+{
+    uintptr_t send = (uintptr_t)coll->send, recv = (uintptr_t)coll->recv;
+
+    return !coll->send || !coll->recv ||
+           (send > recv ? send - recv : recv - send) >= coll->bytes * (unsigned)coll->size;
+}
+
 static int check_buffers(const struct nigh_coll *coll)
 {
     if (coll->bytes == 0)
@@ -149,7 +184,7 @@ static int check_buffers(const struct nigh_coll *coll)
     if (reads(coll) && !coll->send && !coll->recv)
         return nigh_fail(coll->call, -EFAULT, "send and recv are NULL, but there are %llu elements",
                          (unsigned long long)coll->count);
-    return 0;
+    return nigh_likely(is_far_apart(coll)) ? 0 : check_apart(coll);
 }
 
 static int check(struct nigh_coll *coll)

@@ -362,14 +362,15 @@ int nigh_win_flush(int target, struct nigh_win *win);
  *                 scatter, alltoall, reduce_scatter: of each rank's part of send
  *   in place      `send` NULL, as MPI_IN_PLACE: what is sent lies in `recv`, in gather and allgather at this rank's own part
  *                 of it. gather: at the root alone. scatter: at the root alone, whose own part stays where it is. reduce:
- *                 everywhere
+ *                 everywhere. Otherwise send and recv are memory of their own: one may not lie in the other, nor be the other
  *   not looked at `recv` of reduce and gather but at the root, `send` of scatter but at the root; exscan leaves `recv` of
  *                 rank 0 as it is
  *
  * Errors: -EPROTO another rank calls another collective (those on communicators and windows are ones, too), or the same with
  * another count, type, operation or root, or with something that it is refused for: the text has both calls, and nothing was
- * written. Of this rank's own arguments: -EINVAL no such type; -ERANGE no such root, or too many elements; -EFAULT a buffer is
- * NULL; -EOPNOTSUPP the operation is not defined for the type: all others are told, too, and the next collective works.
+ * written. Of this rank's own arguments: -EINVAL no such type, or send and recv overlap; -ERANGE no such root, or too many
+ * elements; -EFAULT a buffer is NULL; -EOPNOTSUPP the operation is not defined for the type: all others are told, too, and the
+ * next collective works.
  *
  * When a rank has died, or one's time-out has passed, all that wait are told. Who had already got all it needs succeeds, so
  * not all ranks need fail in the same call. After a death every collective on that communicator fails.

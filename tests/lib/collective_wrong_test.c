@@ -206,6 +206,7 @@ static void refused(int rank, int size)
 {
     struct nigh_comm *world = nigh_world(), *made = NULL;
     int odd = size - 1, wrong = rank == odd;
+    static int8_t from[30000], to[30000];
     int32_t a[64] = {0}, b[64] = {0};
     char call[64];
 
@@ -231,8 +232,8 @@ static void refused(int rank, int size)
     check_refused(rank, odd, nigh_comm_dup(world, wrong ? NULL : &made), -EINVAL, "no place",
                   "nigh_comm_dup(");
     snprintf(call, sizeof(call), "rank %d calls nigh_scan(", odd);
-    check_refused(rank, odd, nigh_scan(a, wrong ? NULL : b, 30000, NIGH_I8, NIGH_SUM, world), -EFAULT, "NULL",
-                  call);
+    check_refused(rank, odd, nigh_scan(from, wrong ? NULL : to, 30000, NIGH_I8, NIGH_SUM, world), -EFAULT,
+                  "NULL", call);
     OK(nigh_barrier(world));
 }
 
@@ -242,6 +243,99 @@ static void test_refused(void **state)
     ranks_run(2, refused, NULL);
     ranks_run(3, refused, NULL);
     ranks_run(5, refused, NULL);
+}
+
+/* ---- buffers that overlap ---- */
+
+/* The call of this number, with 3 elements a part. */
+static int moved(int number, const int32_t *send, int32_t *recv, struct nigh_comm *comm)
+{
+    switch (number) {
+    case 0:
+        return nigh_allreduce(send, recv, 3, NIGH_I32, NIGH_SUM, comm);
+    case 1:
+        return nigh_reduce(send, recv, 3, NIGH_I32, NIGH_SUM, 0, comm);
+    case 2:
+        return nigh_scan(send, recv, 3, NIGH_I32, NIGH_SUM, comm);
+    case 3:
+        return nigh_exscan(send, recv, 3, NIGH_I32, NIGH_SUM, comm);
+    case 4:
+        return nigh_reduce_scatter(send, recv, 3, NIGH_I32, NIGH_SUM, comm);
+    case 5:
+        return nigh_gather(send, recv, 3, NIGH_I32, 0, comm);
+    case 6:
+        return nigh_scatter(send, recv, 3, NIGH_I32, 0, comm);
+    case 7:
+        return nigh_allgather(send, recv, 3, NIGH_I32, comm);
+    default:
+        return nigh_alltoall(send, recv, 3, NIGH_I32, comm);
+    }
+}
+
+enum { MOVED = 9 };
+
+/* Parts of the sent buffer and of the received one. */
+static int sent_parts(int number, int size)
+{
+    return number == 4 || number == 6 || number == 8 ? size : 1;
+}
+
+static int received_parts(int number, int size)
+{
+    return number == 5 || number == 7 || number == 8 ? size : 1;
+}
+
+static void overlapping(int rank, int size)
+{
+    int32_t room[128] = {0}, before[128], *middle = room + 64;
+
+    for (int number = 0; number < MOVED; number++) {
+        int sent = 3 * sent_parts(number, size), received = 3 * received_parts(number, size);
+        /* The one that looks at both buffers: a root, or for exscan one that has a rank before it. */
+        int odd = number == 1 || number == 5 || number == 6 ? 0 : size - 1;
+        int32_t *wrong[] = {middle, middle - received + 1, middle + sent - 1};
+
+        for (int i = 0; i < 3; i++) {
+            memset(room, GUARD, sizeof(room));
+            memcpy(before, room, sizeof(room));
+            check_refused(rank, odd,
+                          moved(number, middle, rank == odd ? wrong[i] : middle - received, nigh_world()),
+                          -EINVAL, "overlap", "rank ");
+            CHECK(memcmp(room, before, sizeof(room)) == 0);
+        }
+        memset(room, 0, sizeof(room));
+        OK(moved(number, middle, middle - received, nigh_world()));
+        OK(moved(number, middle, middle + sent, nigh_world()));
+        /* What is not looked at may be anything. */
+        if (number == 1 || number == 5 || number == 6)
+            OK(moved(number, middle, rank == 0 ? middle + sent : middle, nigh_world()));
+        if (number == 3)
+            OK(moved(number, middle, rank == 0 ? middle : middle + sent, nigh_world()));
+    }
+}
+
+/* Long ones go another way, behind the same checks. */
+static void overlapping_long(int rank, int size)
+{
+    enum { LONG = 50000 };
+    int32_t *room = calloc(2 * LONG, sizeof(*room));
+
+    CHECK(room != NULL);
+    check_refused(rank, size - 1,
+                  nigh_allreduce(room + (rank == size - 1), room + LONG - (rank == size - 1), LONG, NIGH_I32,
+                                 NIGH_SUM, nigh_world()),
+                  -EINVAL, "NULL as send", "nigh_allreduce(");
+    OK(nigh_allreduce(NULL, room, LONG, NIGH_I32, NIGH_SUM, nigh_world()));
+    free(room);
+}
+
+static void test_overlapping(void **state)
+{
+    (void)state;
+    ranks_run(2, overlapping, NULL);
+    ranks_run(3, overlapping, NULL);
+    ranks_run(5, overlapping, NULL);
+    ranks_run(2, overlapping_long, NULL);
 }
 
 /* All make the same mistake: all get its error. Alone, too. */
@@ -299,7 +393,7 @@ int main(void)
         cmocka_unit_test(test_both_calls), cmocka_unit_test(test_every_pair),
         cmocka_unit_test(test_arguments),  cmocka_unit_test(test_three),
         cmocka_unit_test(test_refused),    cmocka_unit_test(test_all_refused),
-        cmocka_unit_test(test_elsewhere),
+        cmocka_unit_test(test_elsewhere),  cmocka_unit_test(test_overlapping),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
