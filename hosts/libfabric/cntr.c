@@ -12,34 +12,33 @@ static struct nigh_fi_cntr *cntr_of(struct fid_cntr *fid)
     return (struct nigh_fi_cntr *)(void *)fid;
 }
 
-static uint64_t progress(struct nigh_fi_cntr *cntr, uint64_t *errors)
+struct look {
+    uint64_t value, errors, stamp;
+};
+
+static struct look progress(struct nigh_fi_cntr *cntr)
 {
-    uint64_t value;
+    struct look look;
 
     nigh_fi_lock(cntr->domain);
-    for (uint32_t i = 0; i < cntr->ep_count; i++)
-        nigh_fi_ep_progress(cntr->eps[i]);
+    for (uint32_t i = 0; i < cntr->waiter.ep_count; i++)
+        nigh_fi_ep_progress(cntr->waiter.eps[i]);
     for (struct nigh_fi_ep *ep = cntr->of_memory ? cntr->domain->eps : NULL; ep; ep = ep->next)
         nigh_fi_ep_progress(ep);
-    value = cntr->value;
-    *errors = cntr->errors;
+    look = (struct look){cntr->value, cntr->errors, cntr->waiter.stamp};
+    cntr->seen = look.stamp;
     nigh_fi_unlock(cntr->domain);
-    return value;
+    return look;
 }
 
 static uint64_t cntr_read(struct fid_cntr *fid)
 {
-    uint64_t errors;
-
-    return progress(cntr_of(fid), &errors);
+    return progress(cntr_of(fid)).value;
 }
 
 static uint64_t readerr(struct fid_cntr *fid)
 {
-    uint64_t errors;
-
-    progress(cntr_of(fid), &errors);
-    return errors;
+    return progress(cntr_of(fid)).errors;
 }
 
 /* Under the lock, and those who wait for it wake. */
@@ -49,6 +48,7 @@ static int change(struct fid_cntr *fid, uint64_t *field, uint64_t value, bool re
 
     nigh_fi_lock(domain);
     *field = replace ? value : *field + value;
+    nigh_fi_news(domain, &cntr_of(fid)->waiter);
     nigh_fi_unlock(domain);
     return 0;
 }
@@ -80,27 +80,32 @@ static int pass(uint64_t deadline)
     return nigh_fi_now() >= deadline ? -FI_EAGAIN : 0;
 }
 
+/* Errors from before the call are known to the host. */
 static int cntr_wait(struct fid_cntr *fid, uint64_t threshold, int timeout)
 {
     struct nigh_fi_cntr *cntr = cntr_of(fid);
-    uint64_t deadline = nigh_fi_deadline(timeout), errors, before = cntr->errors;
+    uint64_t deadline = nigh_fi_deadline(timeout), before;
+    struct look look;
 
     if (cntr->waiter.object == FI_WAIT_NONE)
         return -FI_EINVAL;
+    nigh_fi_lock(cntr->domain);
+    before = cntr->errors;
+    nigh_fi_unlock(cntr->domain);
     for (;;) {
         int slept;
 
-        if (progress(cntr, &errors) >= threshold)
+        look = progress(cntr);
+        if (look.value >= threshold)
             return 0;
-        if (errors != before)
+        if (look.errors != before)
             return -FI_EAVAIL;
-        slept = cntr->of_memory
-                    ? pass(deadline)
-                    : nigh_fi_sleep(cntr->domain, &cntr->waiter, cntr->eps, cntr->ep_count, deadline);
+        slept = cntr->of_memory ? pass(deadline)
+                                : nigh_fi_sleep(cntr->domain, &cntr->waiter, look.stamp, deadline);
         if (slept && slept != -FI_EAGAIN)
             return slept;
         if (slept)
-            return progress(cntr, &errors) >= threshold ? 0 : -FI_ETIMEDOUT;
+            return progress(cntr).value >= threshold ? 0 : -FI_ETIMEDOUT;
     }
 }
 
@@ -110,9 +115,8 @@ static int close_cntr(struct fid *fid)
 
     if (cntr->refs)
         return -FI_EBUSY;
-    nigh_fi_waiter_close(&cntr->waiter);
+    nigh_fi_waiter_close(cntr->domain, &cntr->waiter);
     nigh_fi_let_go(cntr->domain);
-    free(cntr->eps);
     free(cntr);
     return 0;
 }
@@ -143,8 +147,6 @@ int nigh_fi_cntr_open(struct fid_domain *fid, struct fi_cntr_attr *attr, struct 
 
     if (!attr || attr->flags || attr->events != FI_CNTR_EVENTS_COMP)
         return -FI_EINVAL;
-    if (attr->wait_set)
-        return -FI_ENOSYS;
     cntr = calloc(1, sizeof(*cntr));
     if (!cntr)
         return -FI_ENOMEM;

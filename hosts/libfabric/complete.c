@@ -77,10 +77,13 @@ static enum nigh_fi_counted counted(const struct nigh_fi_ep *ep, const struct ni
 
 static void count_as(struct nigh_fi_cntr *cntr, bool failed)
 {
-    if (cntr && failed)
+    if (!cntr)
+        return;
+    if (failed)
         cntr->errors++;
-    else if (cntr)
+    else
         cntr->value++;
+    nigh_fi_news(cntr->domain, &cntr->waiter);
 }
 
 void nigh_fi_count(struct nigh_fi_ep *ep, const struct nigh_completion *done)

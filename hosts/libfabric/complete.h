@@ -8,6 +8,7 @@
 
 #include "hosts/libfabric/op.h"
 #include "hosts/libfabric/provider.h"
+#include "hosts/libfabric/wait.h"
 
 /* Makes room for `count` more that wait. -FI_ENOMEM. */
 int nigh_fi_cq_grow(struct nigh_fi_cq *cq, uint64_t count);
@@ -23,6 +24,7 @@ static inline int nigh_fi_cq_room(struct nigh_fi_cq *cq, uint64_t count)
 static inline void nigh_fi_cq_put(struct nigh_fi_cq *cq, const struct nigh_fi_staged *staged)
 {
     cq->staged[cq->tail++ & cq->mask] = *staged;
+    nigh_fi_news(cq->domain, &cq->waiter);
 }
 
 /* FI_SEND, FI_RECV and so on of a completion; by what it is, in the operation's own words. */

@@ -88,22 +88,30 @@ static ssize_t read_some(struct nigh_fi_cq *cq, void *buf, size_t count, fi_addr
     if (NIGH_FI_LIKELY(cq->head == cq->tail)) {
         if (NIGH_FI_LIKELY(cq->solo && count))
             return read_solo(cq, cq->solo, buf, count, source, 1);
-        for (uint32_t i = 0; i < cq->ep_count; i++)
-            nigh_fi_ep_progress(cq->eps[i]);
+        for (uint32_t i = 0; i < cq->waiter.ep_count; i++)
+            nigh_fi_ep_progress(cq->waiter.eps[i]);
     }
     rc = drain(cq, buf, count, source);
     return rc == -FI_EAGAIN && !count && cq->head != cq->tail ? 0 : rc;
 }
 
-static ssize_t readfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr_t *source)
+/* *stamp is the waiter's, of what was found. */
+static ssize_t read_locked(struct nigh_fi_cq *cq, void *buf, size_t count, fi_addr_t *source, uint64_t *stamp)
 {
-    struct nigh_fi_cq *cq = cq_of(fid);
     ssize_t rc;
 
     nigh_fi_lock(cq->domain);
     rc = read_some(cq, buf, count, source);
+    *stamp = cq->waiter.stamp;
     nigh_fi_unlock(cq->domain);
     return rc;
+}
+
+static ssize_t readfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr_t *source)
+{
+    uint64_t stamp;
+
+    return read_locked(cq_of(fid), buf, count, source, &stamp);
 }
 
 static __attribute__((noinline)) ssize_t read_idle(struct nigh_fi_cq *cq, void *buf, size_t count)
@@ -156,20 +164,20 @@ static ssize_t sreadfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr_t 
                          int timeout)
 {
     struct nigh_fi_cq *cq = cq_of(fid);
-    uint64_t deadline;
+    uint64_t deadline, stamp;
     ssize_t rc;
 
     (void)cond; /* a threshold is a hint that one may always return below */
     if (cq->waiter.object == FI_WAIT_NONE)
         return -FI_EINVAL;
-    rc = readfrom(fid, buf, count, source);
+    rc = read_locked(cq, buf, count, source, &stamp);
     if (rc != -FI_EAGAIN)
         return rc;
     deadline = nigh_fi_deadline(timeout);
     for (;;) {
-        int slept = nigh_fi_sleep(cq->domain, &cq->waiter, cq->eps, cq->ep_count, deadline);
+        int slept = nigh_fi_sleep(cq->domain, &cq->waiter, stamp, deadline);
 
-        rc = readfrom(fid, buf, count, source);
+        rc = read_locked(cq, buf, count, source, &stamp);
         if (rc != -FI_EAGAIN || slept)
             return rc != -FI_EAGAIN ? rc : slept;
     }
@@ -212,9 +220,9 @@ static int cq_signal(struct fid_cq *fid)
 {
     uint64_t one = 1;
 
-    if (cq_of(fid)->waiter.event_fd < 0)
+    if (cq_of(fid)->waiter.signal_fd < 0)
         return -FI_EINVAL;
-    return write(cq_of(fid)->waiter.event_fd, &one, sizeof(one)) == (ssize_t)sizeof(one) ? 0 : -FI_EAGAIN;
+    return write(cq_of(fid)->waiter.signal_fd, &one, sizeof(one)) == (ssize_t)sizeof(one) ? 0 : -FI_EAGAIN;
 }
 
 static const char *cq_strerror(struct fid_cq *cq, int prov_errno, const void *err_data, char *buf, size_t len)
@@ -235,10 +243,9 @@ static int close_cq(struct fid *fid)
 
     if (cq->refs)
         return -FI_EBUSY;
-    nigh_fi_waiter_close(&cq->waiter);
+    nigh_fi_waiter_close(cq->domain, &cq->waiter);
     nigh_fi_let_go(cq->domain);
     free(cq->staged);
-    free(cq->eps);
     free(cq);
     return 0;
 }
@@ -300,7 +307,7 @@ int nigh_fi_cq_open(struct fid_domain *fid, struct fi_cq_attr *attr, struct fid_
 
     if (!attr || attr->flags & ~(uint64_t)FI_AFFINITY)
         return -FI_EINVAL;
-    if (attr->format > FI_CQ_FORMAT_TAGGED || attr->wait_set)
+    if (attr->format > FI_CQ_FORMAT_TAGGED)
         return -FI_ENOSYS;
     rc = create(domain, attr, &cq);
     if (rc)

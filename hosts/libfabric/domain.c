@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* hosts/libfabric/domain.c - the domain: what its objects share, above all the lock. */
+#include "hosts/libfabric/eq.h"
 #include "hosts/libfabric/log.h"
 #include "hosts/libfabric/op.h"
 #include "hosts/libfabric/plugin.h"
@@ -7,7 +8,6 @@
 #include "hosts/libfabric/refuse.h"
 
 #include <stdlib.h>
-#include <unistd.h>
 
 void nigh_fi_hold(struct nigh_fi_domain *domain)
 {
@@ -31,13 +31,11 @@ static int close_domain(struct fid *fid)
         return -FI_EBUSY;
     nigh_fi_ops_destroy(&domain->ops);
     nigh_fi_devices_close(domain);
-    if (domain->wake_fd >= 0)
-        close(domain->wake_fd);
     pthread_mutex_destroy(&domain->lock);
+    if (domain->eq)
+        nigh_fi_eq_hold(domain->eq, -1);
     pthread_mutex_lock(&domain->fabric->lock);
     domain->fabric->refs--;
-    if (domain->eq)
-        domain->eq->refs--;
     pthread_mutex_unlock(&domain->fabric->lock);
     free(domain);
     return 0;
@@ -50,13 +48,11 @@ static int bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 {
     struct nigh_fi_domain *domain = (struct nigh_fi_domain *)(void *)fid;
 
-    if (bfid->fclass != FI_CLASS_EQ || domain->eq)
+    if (!bfid || bfid->fclass != FI_CLASS_EQ || domain->eq)
         return -FI_EINVAL;
     domain->mr_events = flags & MR_EVENTS;
     domain->eq = (struct nigh_fi_eq *)(void *)bfid;
-    pthread_mutex_lock(&domain->fabric->lock);
-    domain->eq->refs++;
-    pthread_mutex_unlock(&domain->fabric->lock);
+    nigh_fi_eq_hold(domain->eq, 1);
     return 0;
 }
 
@@ -151,7 +147,6 @@ int nigh_fi_domain_open(struct fid_fabric *fid, struct fi_info *info, struct fid
         return rc;
     }
     domain->fabric = fabric;
-    domain->wake_fd = -1;
     domain->locked = !info->domain_attr || info->domain_attr->threading != FI_THREAD_DOMAIN;
     pthread_mutex_init(&domain->lock, NULL);
     domain->fid.fid.fclass = FI_CLASS_DOMAIN;

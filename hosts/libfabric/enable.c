@@ -6,6 +6,7 @@
 #include "hosts/libfabric/log.h"
 #include "hosts/libfabric/post.h"
 #include "hosts/libfabric/stage.h"
+#include "hosts/libfabric/wait.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -85,34 +86,9 @@ static int open_context(struct nigh_fi_ep *ep)
 
 /* ---- those who poll ------------------------------------------------------------------------------------ */
 
-static int add(struct nigh_fi_ep ***list, uint32_t *count, struct nigh_fi_ep *ep)
-{
-    struct nigh_fi_ep **grown;
-
-    for (uint32_t i = 0; i < *count; i++)
-        if ((*list)[i] == ep)
-            return 0;
-    grown = realloc(*list, (*count + 1) * sizeof(*grown));
-    if (!grown)
-        return -FI_ENOMEM;
-    grown[(*count)++] = ep;
-    *list = grown;
-    return 0;
-}
-
-static void drop(struct nigh_fi_ep **list, uint32_t *count, const struct nigh_fi_ep *ep)
-{
-    uint32_t kept = 0;
-
-    for (uint32_t i = 0; i < *count; i++)
-        if (list[i] != ep)
-            list[kept++] = list[i];
-    *count = kept;
-}
-
 static void choose_solo(struct nigh_fi_cq *cq)
 {
-    struct nigh_fi_ep *ep = cq && cq->ep_count == 1 ? cq->eps[0] : NULL;
+    struct nigh_fi_ep *ep = cq && cq->waiter.ep_count == 1 ? *cq->waiter.eps : NULL;
 
     if (cq)
         cq->solo = ep && (!ep->tx_cq || ep->tx_cq == cq) && (!ep->rx_cq || ep->rx_cq == cq) ? ep : NULL;
@@ -123,15 +99,13 @@ static void choose_solo(struct nigh_fi_cq *cq)
 
 static int join(struct nigh_fi_ep *ep)
 {
-    int rc = ep->tx_cq ? add(&ep->tx_cq->eps, &ep->tx_cq->ep_count, ep) : 0;
+    int rc = ep->tx_cq ? nigh_fi_waiter_add(ep->domain, &ep->tx_cq->waiter, ep) : 0;
 
     if (!rc && ep->rx_cq)
-        rc = add(&ep->rx_cq->eps, &ep->rx_cq->ep_count, ep);
-    for (int i = 0; i < NIGH_FI_COUNTED && !rc; i++) {
-        struct nigh_fi_cntr *cntr = ep->cntr[i];
-
-        rc = cntr ? add(&cntr->eps, &cntr->ep_count, ep) : 0;
-    }
+        rc = nigh_fi_waiter_add(ep->domain, &ep->rx_cq->waiter, ep);
+    for (int i = 0; i < NIGH_FI_COUNTED && !rc; i++)
+        if (ep->cntr[i])
+            rc = nigh_fi_waiter_add(ep->domain, &ep->cntr[i]->waiter, ep);
     choose_solo(ep->tx_cq);
     choose_solo(ep->rx_cq);
     return rc;
@@ -140,12 +114,12 @@ static int join(struct nigh_fi_ep *ep)
 static void leave(struct nigh_fi_ep *ep)
 {
     if (ep->tx_cq)
-        drop(ep->tx_cq->eps, &ep->tx_cq->ep_count, ep);
+        nigh_fi_waiter_drop(&ep->tx_cq->waiter, ep);
     if (ep->rx_cq)
-        drop(ep->rx_cq->eps, &ep->rx_cq->ep_count, ep);
+        nigh_fi_waiter_drop(&ep->rx_cq->waiter, ep);
     for (int i = 0; i < NIGH_FI_COUNTED; i++)
         if (ep->cntr[i])
-            drop(ep->cntr[i]->eps, &ep->cntr[i]->ep_count, ep);
+            nigh_fi_waiter_drop(&ep->cntr[i]->waiter, ep);
     choose_solo(ep->tx_cq);
     choose_solo(ep->rx_cq);
 }

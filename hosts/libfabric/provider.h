@@ -67,10 +67,10 @@ struct nigh_fi_domain {
     const struct nigh_ops *nigh;
     bool locked; /* any threading but FI_THREAD_DOMAIN: calls take `lock` */
     pthread_mutex_t lock;
-    uint32_t refs;          /* objects opened from it */
-    uint32_t sleepers;      /* threads that sleep in sread or cntr_wait */
-    int wake_fd;            /* eventfd that wakes them all; -1: no wait object yet */
-    struct nigh_fi_ep *eps; /* enabled */
+    uint32_t refs;                  /* objects opened from it */
+    uint32_t awaited;               /* waiters on which a thread may sleep just now */
+    struct nigh_fi_waiter *waiters; /* of its queues and counters, where one may sleep at all */
+    struct nigh_fi_ep *eps;         /* enabled */
     struct nigh_fi_mr *mrs;
     struct nigh_fi_ops ops;
     struct nigh_fi_eq *eq;
@@ -141,10 +141,18 @@ struct nigh_fi_av {
     struct nigh_fi_eq *eq;
 };
 
-/* What a thread sleeps on: the endpoints' descriptors, the domain's, and one for fi_cq_signal(). */
+/* A queue or counter as something to sleep on: the descriptors of the endpoints that complete there, one for what another
+ * thread has put there, and one for fi_cq_signal(). */
 struct nigh_fi_waiter {
-    enum fi_wait_obj object; /* FI_WAIT_NONE: nobody may sleep */
-    int epoll_fd, event_fd;  /* -1: none */
+    enum fi_wait_obj object;          /* FI_WAIT_NONE: nobody may sleep */
+    int epoll_fd, news_fd, signal_fd; /* -1: none */
+    struct nigh_fi_ep **eps;          /* enabled */
+    uint32_t ep_count;
+    uint32_t sleepers; /* threads in sread or cntr_wait */
+    bool watched;      /* a thread of the host's may sleep on epoll_fd */
+    bool rung;         /* news_fd is readable */
+    uint64_t stamp;    /* changes with what is there */
+    struct nigh_fi_waiter *next;
 };
 
 /* A completion that waits to be read. */
@@ -164,8 +172,6 @@ struct nigh_fi_cq {
     size_t entry_bytes;
     struct nigh_fi_staged *staged; /* a ring */
     uint64_t mask, head, tail;
-    struct nigh_fi_ep **eps;
-    uint32_t ep_count;
     uint32_t refs; /* endpoints bound, enabled or not */
     struct nigh_fi_idle idle;
     struct nigh_fi_waiter waiter;
@@ -175,9 +181,8 @@ struct nigh_fi_cntr {
     struct fid_cntr fid;
     struct nigh_fi_domain *domain;
     uint64_t value, errors;
+    uint64_t seen;  /* the waiter's stamp when it was last read */
     bool of_memory; /* registrations count there: any endpoint may have news */
-    struct nigh_fi_ep **eps;
-    uint32_t ep_count;
     uint32_t refs;
     struct nigh_fi_waiter waiter;
 };
@@ -208,16 +213,16 @@ static inline void nigh_fi_lock(struct nigh_fi_domain *domain)
         pthread_mutex_lock(&domain->lock);
 }
 
-/* Wakes those who sleep for completions of this domain; the lock is held. */
-void nigh_fi_wake(struct nigh_fi_domain *domain);
+/* Puts what nigh has where somebody sleeps for it; the lock is held. */
+void nigh_fi_spread(struct nigh_fi_domain *domain);
 
 /* After a post: what it completed at once is news to whoever sleeps. */
 static inline void nigh_fi_unlock(struct nigh_fi_domain *domain)
 {
     if (NIGH_FI_LIKELY(!domain->locked))
         return;
-    if (domain->sleepers)
-        nigh_fi_wake(domain);
+    if (NIGH_FI_UNLIKELY(domain->awaited))
+        nigh_fi_spread(domain);
     pthread_mutex_unlock(&domain->lock);
 }
 

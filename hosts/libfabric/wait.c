@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* hosts/libfabric/wait.c - see wait.h. */
 #include "hosts/libfabric/wait.h"
+#include "hosts/libfabric/complete.h"
 
 #include <errno.h>
 #include <limits.h>
 #include <poll.h>
 #include <sched.h>
+#include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <time.h>
@@ -41,41 +43,109 @@ static int new_event(int *fd)
     return *fd < 0 ? -errno : 0;
 }
 
-int nigh_fi_waiter_open(struct nigh_fi_domain *domain, enum fi_wait_obj object, struct nigh_fi_waiter *waiter)
+static int open_descriptors(struct nigh_fi_waiter *waiter)
 {
-    int rc = 0;
+    int rc = new_event(&waiter->news_fd);
 
-    *waiter = (struct nigh_fi_waiter){.object = object, .epoll_fd = -1, .event_fd = -1};
-    if (object == FI_WAIT_NONE)
-        return 0;
-    if (object != FI_WAIT_UNSPEC && object != FI_WAIT_FD && object != FI_WAIT_YIELD)
-        return -FI_ENOSYS;
-    nigh_fi_lock(domain);
-    if (domain->wake_fd < 0)
-        rc = new_event(&domain->wake_fd);
-    nigh_fi_unlock(domain);
     if (!rc)
-        rc = new_event(&waiter->event_fd);
+        rc = new_event(&waiter->signal_fd);
     if (!rc)
         waiter->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     if (!rc && waiter->epoll_fd < 0)
         rc = -errno;
     if (!rc)
-        rc = watch(waiter->epoll_fd, waiter->event_fd);
-    if (!rc)
-        rc = watch(waiter->epoll_fd, domain->wake_fd);
-    if (rc)
-        nigh_fi_waiter_close(waiter);
-    return rc;
+        rc = watch(waiter->epoll_fd, waiter->news_fd);
+    return rc ? rc : watch(waiter->epoll_fd, waiter->signal_fd);
 }
 
-void nigh_fi_waiter_close(struct nigh_fi_waiter *waiter)
+static void close_descriptors(struct nigh_fi_waiter *waiter)
 {
-    if (waiter->epoll_fd >= 0)
-        close(waiter->epoll_fd);
-    if (waiter->event_fd >= 0)
-        close(waiter->event_fd);
-    waiter->epoll_fd = waiter->event_fd = -1;
+    int *fds[] = {&waiter->epoll_fd, &waiter->news_fd, &waiter->signal_fd};
+
+    for (int i = 0; i < 3; i++) {
+        if (*fds[i] >= 0)
+            close(*fds[i]);
+        *fds[i] = -1;
+    }
+}
+
+int nigh_fi_waiter_open(struct nigh_fi_domain *domain, enum fi_wait_obj object, struct nigh_fi_waiter *waiter)
+{
+    int rc;
+
+    *waiter = (struct nigh_fi_waiter){.object = object, .epoll_fd = -1, .news_fd = -1, .signal_fd = -1};
+    if (object == FI_WAIT_NONE)
+        return 0;
+    if (object != FI_WAIT_UNSPEC && object != FI_WAIT_FD && object != FI_WAIT_YIELD)
+        return -FI_ENOSYS;
+    rc = open_descriptors(waiter);
+    if (rc) {
+        close_descriptors(waiter);
+        return rc;
+    }
+    nigh_fi_lock(domain);
+    waiter->next = domain->waiters;
+    domain->waiters = waiter;
+    nigh_fi_unlock(domain);
+    return 0;
+}
+
+static bool is_awaited(const struct nigh_fi_waiter *waiter)
+{
+    return waiter->sleepers || waiter->watched;
+}
+
+/* What the two fields become, and the domain's count of it. */
+static void await(struct nigh_fi_domain *domain, struct nigh_fi_waiter *waiter, uint32_t sleepers,
+                  bool watched)
+{
+    bool was = is_awaited(waiter);
+
+    waiter->sleepers = sleepers;
+    waiter->watched = watched;
+    domain->awaited += (uint32_t)is_awaited(waiter) - (uint32_t)was;
+}
+
+void nigh_fi_waiter_close(struct nigh_fi_domain *domain, struct nigh_fi_waiter *waiter)
+{
+    struct nigh_fi_waiter **link = &domain->waiters;
+
+    free(waiter->eps);
+    if (waiter->object == FI_WAIT_NONE)
+        return;
+    nigh_fi_lock(domain);
+    while (*link != waiter)
+        link = &(*link)->next;
+    *link = waiter->next;
+    await(domain, waiter, 0, false);
+    nigh_fi_unlock(domain);
+    close_descriptors(waiter);
+}
+
+int nigh_fi_waiter_add(struct nigh_fi_domain *domain, struct nigh_fi_waiter *waiter, struct nigh_fi_ep *ep)
+{
+    struct nigh_fi_ep **grown;
+
+    for (uint32_t i = 0; i < waiter->ep_count; i++)
+        if (waiter->eps[i] == ep)
+            return 0;
+    grown = realloc(waiter->eps, (waiter->ep_count + 1) * sizeof(struct nigh_fi_ep *));
+    if (!grown)
+        return -FI_ENOMEM;
+    grown[waiter->ep_count++] = ep;
+    waiter->eps = grown;
+    nigh_fi_news(domain, waiter);
+    return 0;
+}
+
+void nigh_fi_waiter_drop(struct nigh_fi_waiter *waiter, const struct nigh_fi_ep *ep)
+{
+    uint32_t kept = 0;
+
+    for (uint32_t i = 0; i < waiter->ep_count; i++)
+        if (waiter->eps[i] != ep)
+            waiter->eps[kept++] = waiter->eps[i];
+    waiter->ep_count = kept;
 }
 
 int nigh_fi_waiter_control(const struct nigh_fi_waiter *waiter, int command, void *arg)
@@ -96,29 +166,16 @@ int nigh_fi_waiter_control(const struct nigh_fi_waiter *waiter, int command, voi
     }
 }
 
-void nigh_fi_wake(struct nigh_fi_domain *domain)
+/* Whoever watches has to arm again anyway, so once is enough. */
+void nigh_fi_ring(struct nigh_fi_domain *domain, struct nigh_fi_waiter *waiter)
 {
     uint64_t one = 1;
 
     /* It can only fail when it is readable already. */
-    if (write(domain->wake_fd, &one, sizeof(one)) < 0)
+    if (!waiter->rung && write(waiter->news_fd, &one, sizeof(one)) < 0)
         return;
-}
-
-/*
- * Arms the endpoints' descriptors. -FI_EAGAIN: one has something now. The lock is held. Not before somebody wants to
- * sleep: whoever sends to an armed one makes a system call for each message.
- */
-static int arm(const struct nigh_fi_waiter *waiter, struct nigh_fi_ep **eps, uint32_t count)
-{
-    int fd, rc = 0;
-
-    for (uint32_t i = 0; i < count && !rc; i++) {
-        rc = eps[i]->nigh->wait_fd(eps[i]->context, &fd);
-        if (!rc)
-            rc = watch(waiter->epoll_fd, fd);
-    }
-    return rc;
+    waiter->rung = true;
+    await(domain, waiter, waiter->sleepers, false);
 }
 
 static bool take(int fd)
@@ -128,60 +185,107 @@ static bool take(int fd)
     return read(fd, &value, sizeof(value)) == (ssize_t)sizeof(value);
 }
 
-static int block(struct nigh_fi_domain *domain, const struct nigh_fi_waiter *waiter, uint64_t left)
+/* While others sleep it stays readable, so that they wake, too. */
+static void take_ring(struct nigh_fi_waiter *waiter)
+{
+    if (waiter->rung && !waiter->sleepers) {
+        take(waiter->news_fd);
+        waiter->rung = false;
+    }
+}
+
+void nigh_fi_spread(struct nigh_fi_domain *domain)
+{
+    for (struct nigh_fi_ep *ep = domain->eps; ep; ep = ep->next)
+        nigh_fi_ep_progress(ep);
+}
+
+/*
+ * Arms the endpoints' descriptors. -FI_EAGAIN: one has something now. The lock is held. Not before somebody wants to
+ * sleep: whoever sends to an armed one makes a system call for each message.
+ */
+static int arm(struct nigh_fi_domain *domain, const struct nigh_fi_waiter *waiter)
+{
+    int fd, rc = 0;
+
+    for (uint32_t i = 0; i < waiter->ep_count && !rc; i++) {
+        rc = waiter->eps[i]->nigh->wait_fd(waiter->eps[i]->context, &fd);
+        if (!rc)
+            rc = watch(waiter->epoll_fd, fd);
+    }
+    if (rc != -FI_EAGAIN || !domain->awaited)
+        return rc;
+    /* It is not armed any more, which others may have counted on. */
+    for (struct nigh_fi_waiter *at = domain->waiters; at; at = at->next)
+        if (is_awaited(at))
+            nigh_fi_ring(domain, at);
+    return rc;
+}
+
+static int block(struct nigh_fi_domain *domain, struct nigh_fi_waiter *waiter, uint64_t left)
 {
     struct pollfd on = {.fd = waiter->epoll_fd, .events = POLLIN};
     uint64_t ms = left == NEVER ? BOUND_MS : (left + 999999) / 1000000;
     int rc = poll(&on, 1, ms < BOUND_MS ? (int)ms : BOUND_MS) < 0 && errno == EINTR ? -FI_EINTR : 0;
 
     nigh_fi_lock(domain);
-    /* While others sleep it stays readable, so that they wake, too. */
-    if (--domain->sleepers == 0)
-        take(domain->wake_fd);
+    await(domain, waiter, waiter->sleepers - 1, waiter->watched);
+    take_ring(waiter);
+    /* Where something has come this takes the arms off again. */
+    arm(domain, waiter);
     nigh_fi_unlock(domain);
     return rc;
 }
 
 /* Spins first; true: something came. */
-static bool spin(struct nigh_fi_domain *domain, struct nigh_fi_ep **eps, uint32_t count, uint64_t until)
+static bool spin(struct nigh_fi_domain *domain, const struct nigh_fi_waiter *waiter, uint64_t stamp,
+                 uint64_t until)
 {
     do {
-        int rc = -ETIMEDOUT;
+        bool came;
 
         nigh_fi_lock(domain);
-        for (uint32_t i = 0; i < count && rc; i++)
-            rc = eps[i]->nigh->wait(eps[i]->context, 0);
+        came = waiter->stamp != stamp;
+        for (uint32_t i = 0; i < waiter->ep_count && !came; i++)
+            came = waiter->eps[i]->nigh->wait(waiter->eps[i]->context, 0) == 0;
         nigh_fi_unlock(domain);
-        if (!rc)
+        if (came)
             return true;
         sched_yield();
     } while (now_ns() < until);
     return false;
 }
 
-int nigh_fi_sleep(struct nigh_fi_domain *domain, struct nigh_fi_waiter *waiter, struct nigh_fi_ep **eps,
-                  uint32_t count, uint64_t deadline)
+int nigh_fi_sleep(struct nigh_fi_domain *domain, struct nigh_fi_waiter *waiter, uint64_t stamp,
+                  uint64_t deadline)
 {
     uint64_t now = now_ns(), until = now + SPIN_NS < deadline ? now + SPIN_NS : deadline;
     int rc;
 
-    if (take(waiter->event_fd) || now >= deadline)
+    if (take(waiter->signal_fd) || now >= deadline)
         return -FI_EAGAIN;
-    if (spin(domain, eps, count, until))
+    if (spin(domain, waiter, stamp, until))
         return 0;
     nigh_fi_lock(domain);
-    rc = arm(waiter, eps, count);
+    rc = waiter->stamp != stamp ? -FI_EAGAIN : arm(domain, waiter);
     if (!rc)
-        domain->sleepers++;
+        await(domain, waiter, waiter->sleepers + 1, waiter->watched);
     nigh_fi_unlock(domain);
     if (rc)
-        return rc == -EAGAIN ? 0 : rc;
+        return rc == -FI_EAGAIN ? 0 : rc;
     now = now_ns();
-    rc = block(domain, waiter, deadline == NEVER ? NEVER : deadline > now ? deadline - now : 0);
-    /* Where something has come this takes the arms off again. */
-    nigh_fi_lock(domain);
-    arm(waiter, eps, count);
-    nigh_fi_unlock(domain);
+    return block(domain, waiter, deadline == NEVER ? NEVER : deadline > now ? deadline - now : 0);
+}
+
+/* `has`: there is something to read, and no reason to sleep. */
+static int try_waiter(struct nigh_fi_domain *domain, struct nigh_fi_waiter *waiter, bool has)
+{
+    int rc;
+
+    take_ring(waiter);
+    rc = take(waiter->signal_fd) || has ? -FI_EAGAIN : arm(domain, waiter);
+    if (!rc && domain->locked)
+        await(domain, waiter, waiter->sleepers, true);
     return rc;
 }
 
@@ -192,19 +296,23 @@ static int try_cq(struct nigh_fi_cq *cq)
     if (cq->waiter.object == FI_WAIT_NONE)
         return -FI_EINVAL;
     nigh_fi_lock(cq->domain);
-    rc = cq->head != cq->tail ? -FI_EAGAIN : arm(&cq->waiter, cq->eps, cq->ep_count);
+    rc = try_waiter(cq->domain, &cq->waiter, cq->head != cq->tail);
     nigh_fi_unlock(cq->domain);
     return rc;
 }
 
+/* A count that the host has not read may be what it waits for; it is told once. */
 static int try_cntr(struct nigh_fi_cntr *cntr)
 {
+    bool has;
     int rc;
 
     if (cntr->waiter.object == FI_WAIT_NONE)
         return -FI_EINVAL;
     nigh_fi_lock(cntr->domain);
-    rc = arm(&cntr->waiter, cntr->eps, cntr->ep_count);
+    has = cntr->seen != cntr->waiter.stamp;
+    cntr->seen = cntr->waiter.stamp;
+    rc = try_waiter(cntr->domain, &cntr->waiter, has);
     nigh_fi_unlock(cntr->domain);
     return rc;
 }

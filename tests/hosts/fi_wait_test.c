@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Sleeping on one queue while other threads use others of the same endpoint. Most cases are what the threads would do, by one
+ * thread in the order in which it goes wrong. */
+#include "tests/support/fi.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static struct fi_lab lab;
+static char from[300000], to[300000];
+
+#define TX (&lab.side[0])
+#define RX (&lab.side[1])
+
+static void open_lab(bool counters)
+{
+    fi_lab_open(&lab,
+                &(struct fi_wish){
+                    .wait = FI_WAIT_FD, .threading = FI_THREAD_SAFE, .apart = true, .counters = counters});
+}
+
+static int try_to_sleep(struct fid *fid)
+{
+    return fi_trywait(lab.fabric, &fid, 1);
+}
+
+/* Until one may sleep on it. */
+static void watch(struct fid *fid)
+{
+    time_t end = time(NULL) + 100;
+
+    while (try_to_sleep(fid) == -FI_EAGAIN && time(NULL) < end)
+        fi_pump(&lab);
+    FI_OK(try_to_sleep(fid));
+}
+
+static bool is_readable(struct fid *fid)
+{
+    struct pollfd on = {.events = POLLIN};
+
+    FI_OK(fi_control(fid, FI_GETWAIT, &on.fd));
+    return poll(&on, 1, 0) == 1;
+}
+
+static void send_one(size_t bytes)
+{
+    FI_OK(fi_tsend(TX->ep, from, bytes, NULL, TX->peer, 5, NULL));
+}
+
+/* The first message makes the connection: afterwards nothing moves by itself. */
+static void meet(void)
+{
+    FI_OK(fi_trecv(RX->ep, to, 8, NULL, FI_ADDR_UNSPEC, 5, 0, NULL));
+    send_one(8);
+    fi_await(&lab, RX->rx);
+    fi_await(&lab, TX->tx);
+}
+
+/* The read of one queue puts something into the other, and takes the endpoint's own descriptor back. */
+static void read_by_another(void **state)
+{
+    struct fi_cq_tagged_entry entry;
+
+    (void)state;
+    open_lab(false);
+    meet();
+    FI_OK(fi_trecv(RX->ep, to, 8, NULL, FI_ADDR_UNSPEC, 5, 0, &to));
+    watch(&RX->rx->fid);
+    assert_false(is_readable(&RX->rx->fid));
+    send_one(8);
+    FI_GIVES(fi_cq_read(RX->tx, &entry, 1), -FI_EAGAIN);
+    watch(&RX->tx->fid);
+    assert_true(is_readable(&RX->rx->fid));
+    FI_GIVES(try_to_sleep(&RX->rx->fid), -FI_EAGAIN);
+    FI_GIVES(fi_cq_read(RX->rx, &entry, 1), 1);
+    assert_ptr_equal(entry.op_context, &to);
+    watch(&RX->rx->fid);
+    assert_false(is_readable(&RX->rx->fid));
+    fi_lab_close(&lab);
+}
+
+/* Both ends of a message from `far`. */
+static void await_both(struct fi_lab *far)
+{
+    struct fi_cq_tagged_entry entry;
+    bool received = false, sent = false;
+    time_t end = time(NULL) + 100;
+
+    while (!(received && sent) && time(NULL) < end) {
+        received |= fi_cq_read(RX->rx, &entry, 1) == 1;
+        sent |= fi_cq_read(far->side[0].tx, &entry, 1) == 1;
+    }
+    assert_true(received && sent);
+}
+
+/* Whoever finds something when it wants to sleep has taken the arms off for all. The sender is of another domain: what it
+ * posts moves nothing in this one. */
+static void disarmed_by_another(void **state)
+{
+    static struct fi_lab far;
+    fi_addr_t peer;
+
+    (void)state;
+    open_lab(false);
+    fi_lab_open(&far, &(struct fi_wish){0});
+    peer = fi_side_insert(&far.side[0], RX->name);
+    for (int i = 0; i < 2; i++) { /* the first makes the connection */
+        FI_OK(fi_trecv(RX->ep, to, 8, NULL, FI_ADDR_UNSPEC, 5, 0, NULL));
+        if (i == 1)
+            watch(&RX->rx->fid);
+        FI_OK(fi_tsend(far.side[0].ep, from, 8, NULL, peer, 5, NULL));
+        if (i == 1)
+            FI_GIVES(try_to_sleep(&RX->tx->fid), -FI_EAGAIN);
+        if (i == 1)
+            assert_true(is_readable(&RX->rx->fid));
+        await_both(&far);
+    }
+    fi_lab_close(&far);
+    fi_lab_close(&lab);
+}
+
+/* What a post completes at once is no news of any peer. */
+static void completed_by_a_post(void **state)
+{
+    (void)state;
+    open_lab(false);
+    meet();
+    send_one(8);
+    for (int i = 0; i < 100; i++)
+        fi_pump(&lab);
+    watch(&RX->rx->fid);
+    FI_OK(fi_trecv(RX->ep, to, 8, NULL, FI_ADDR_UNSPEC, 5, 0, NULL));
+    assert_true(is_readable(&RX->rx->fid));
+    fi_await(&lab, RX->rx);
+    fi_lab_close(&lab);
+}
+
+static void counters(void **state)
+{
+    (void)state;
+    open_lab(true);
+    meet();
+    watch(&RX->cntr[FI_RECVS]->fid);
+    assert_false(is_readable(&RX->cntr[FI_RECVS]->fid));
+    FI_OK(fi_cntr_add(RX->cntr[FI_RECVS], 1));
+    assert_true(is_readable(&RX->cntr[FI_RECVS]->fid));
+    FI_GIVES(try_to_sleep(&RX->cntr[FI_RECVS]->fid), -FI_EAGAIN);
+    FI_GIVES((long)fi_cntr_read(RX->cntr[FI_RECVS]), 2);
+    watch(&RX->cntr[FI_RECVS]->fid);
+    assert_false(is_readable(&RX->cntr[FI_RECVS]->fid));
+    fi_lab_close(&lab);
+}
+
+/* A signal wakes who sleeps on the descriptor, once. */
+static void signalled(void **state)
+{
+    (void)state;
+    open_lab(false);
+    watch(&RX->rx->fid);
+    FI_OK(fi_cq_signal(RX->rx));
+    assert_true(is_readable(&RX->rx->fid));
+    FI_GIVES(try_to_sleep(&RX->rx->fid), -FI_EAGAIN);
+    FI_OK(try_to_sleep(&RX->rx->fid));
+    assert_false(is_readable(&RX->rx->fid));
+    fi_lab_close(&lab);
+}
+
+/* ---- threads ------------------------------------------------------------------------------------------- */
+
+static void *sleep_a_second(void *cq)
+{
+    struct fi_cq_tagged_entry entry;
+
+    return (void *)(intptr_t)fi_cq_sread(cq, &entry, 1, NULL, 1000);
+}
+
+static double cpu_seconds(void)
+{
+    struct timespec spent;
+
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &spent);
+    return (double)spent.tv_sec + (double)spent.tv_nsec / 1e9;
+}
+
+/* Those who find nothing must not wake each other to look again: two of them took 1.2 CPUs. */
+static void asleep_together(void **state)
+{
+    struct fid_cq *queues[3];
+    pthread_t sleepers[3];
+    double began;
+    void *rc;
+
+    (void)state;
+    open_lab(false);
+    queues[0] = RX->tx;
+    queues[1] = queues[2] = RX->rx;
+    began = cpu_seconds();
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(pthread_create(&sleepers[i], NULL, sleep_a_second, queues[i]), 0);
+    for (int i = 0; i < 3; i++) {
+        pthread_join(sleepers[i], &rc);
+        assert_int_equal((intptr_t)rc, -FI_EAGAIN);
+    }
+    if (cpu_seconds() - began > 0.3)
+        fail_msg("three threads asleep for a second took %.2f s of CPU time", cpu_seconds() - began);
+    fi_lab_close(&lab);
+}
+
+static void *await_last(void *cq)
+{
+    struct fi_cq_tagged_entry entry = {0};
+
+    while (fi_cq_sread(cq, &entry, 1, NULL, 100000) == 1 && !entry.op_context)
+        ;
+    return entry.op_context;
+}
+
+/* Endpoints come and go on a queue that somebody sleeps on; what the last one brings is found. */
+static void endpoints_come_and_go(void **state)
+{
+    struct fi_wish wish = {.wait = FI_WAIT_FD};
+    pthread_t sleeper;
+    void *context;
+
+    (void)state;
+    open_lab(false);
+    assert_int_equal(pthread_create(&sleeper, NULL, await_last, RX->rx), 0);
+    for (int i = 0; i < 10; i++) {
+        struct fi_side side = {.tx = RX->rx};
+        fi_addr_t peer;
+
+        fi_side_open(&lab, &wish, &side);
+        peer = fi_side_insert(TX, side.name);
+        usleep(1000);
+        FI_OK(fi_trecv(side.ep, to, 8, NULL, FI_ADDR_UNSPEC, 5, 0, i < 9 ? NULL : &to));
+        FI_OK(fi_tsend(TX->ep, from, 8, NULL, peer, 5, NULL));
+        fi_await(&lab, TX->tx);
+        if (i == 9) {
+            pthread_join(sleeper, &context);
+            assert_ptr_equal(context, &to);
+        }
+        side.tx = side.rx = NULL;
+        fi_side_close(&side);
+    }
+    fi_lab_close(&lab);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(read_by_another),
+        cmocka_unit_test(disarmed_by_another),
+        cmocka_unit_test(completed_by_a_post),
+        cmocka_unit_test(counters),
+        cmocka_unit_test(signalled),
+        cmocka_unit_test(asleep_together),
+        cmocka_unit_test(endpoints_come_and_go),
+    };
+
+    fi_find();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
