@@ -150,10 +150,15 @@ static int lookup(struct fid_av *fid, fi_addr_t fi_addr, void *addr, size_t *add
 {
     struct nigh_fi_av *av = av_of(&fid->fid);
     size_t room = *addrlen;
+    bool known;
 
-    if (fi_addr >= av->count || !av->entries[fi_addr].used)
+    nigh_fi_lock(av->domain);
+    known = fi_addr < av->count && av->entries[fi_addr].used;
+    if (known)
+        memcpy(addr, &av->entries[fi_addr].address, room < NIGH_ADDRESS_BYTES ? room : NIGH_ADDRESS_BYTES);
+    nigh_fi_unlock(av->domain);
+    if (!known)
         return -FI_EINVAL;
-    memcpy(addr, &av->entries[fi_addr].address, room < NIGH_ADDRESS_BYTES ? room : NIGH_ADDRESS_BYTES);
     *addrlen = NIGH_ADDRESS_BYTES;
     return room < NIGH_ADDRESS_BYTES ? -FI_ETOOSMALL : 0;
 }
@@ -198,7 +203,7 @@ static int bind(struct fid *fid, struct fid *bfid, uint64_t flags)
     struct nigh_fi_av *av = av_of(fid);
 
     (void)flags;
-    if (bfid->fclass != FI_CLASS_EQ || av->eq)
+    if (!bfid || bfid->fclass != FI_CLASS_EQ || av->eq)
         return -FI_EINVAL;
     av->eq = (struct nigh_fi_eq *)(void *)bfid;
     nigh_fi_eq_hold(av->eq, 1);

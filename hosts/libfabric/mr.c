@@ -162,12 +162,12 @@ static int close_mr(struct fid *fid)
         link = &(*link)->next;
     if (!rc)
         *link = mr->next;
+    for (int i = 0; i < 2 && !rc; i++)
+        if (mr->cntr[i])
+            mr->cntr[i]->refs--;
     nigh_fi_unlock(domain);
     if (rc)
         return rc;
-    for (int i = 0; i < 2; i++)
-        if (mr->cntr[i])
-            mr->cntr[i]->refs--;
     nigh_fi_let_go(domain);
     free(mr);
     return 0;

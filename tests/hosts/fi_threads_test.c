@@ -157,12 +157,42 @@ static void one_sleeps(void **state)
     post_and_read(&(struct fi_wish){.wait = FI_WAIT_FD}, 1);
 }
 
+static void *look_up(void *data)
+{
+    char name[64];
+    size_t bytes;
+
+    (void)data;
+    while (!ended[0]) {
+        bytes = sizeof(name);
+        wrong += fi_av_lookup(TX->av, TX->peer, name, &bytes) != 0 || memcmp(name, RX->name, sizeof(name));
+    }
+    return NULL;
+}
+
+/* A vector moves when it grows, under the eyes of who reads it. */
+static void vector_grows(void **state)
+{
+    pthread_t reader;
+
+    (void)state;
+    fi_lab_open(&lab, &(struct fi_wish){.threading = FI_THREAD_SAFE});
+    wrong = ended[0] = 0;
+    assert_int_equal(pthread_create(&reader, NULL, look_up, NULL), 0);
+    for (int i = 0; i < 5000; i++)
+        fi_side_insert(TX, RX->name);
+    ended[0] = 1;
+    pthread_join(reader, NULL);
+    assert_int_equal(wrong, 0);
+    fi_lab_close(&lab);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_reads),          cmocka_unit_test(two_read),
         cmocka_unit_test(one_queue_for_both), cmocka_unit_test(a_queue_for_each_kind),
-        cmocka_unit_test(one_sleeps),
+        cmocka_unit_test(one_sleeps),         cmocka_unit_test(vector_grows),
     };
 
     fi_find();
