@@ -2,6 +2,7 @@
 /* plugin/deliver.c - how a message and a receive that have found each other come to an end: where the bytes go, and what
  * the host is told. */
 #include "plugin/context.h"
+#include "plugin/shuttle.h"
 #include "shm/copy.h"
 #include <errno.h>
 #include <stdlib.h>
@@ -185,7 +186,10 @@ static void move_early(struct nigh_message *message, const uint8_t *early)
     uint64_t bytes = message->got < message->room ? message->got : message->room;
 
     if (bytes && message->to)
-        memcpy(message->to, early, bytes);
+        nigh_copy_select(NIGH_COPY_PLAIN)(message->to, early, bytes);
+    if (message->lies && message->got == message->total)
+        nigh_shuttle_received(message->endpoint, message->shuttle);
+    message->lies = NULL;
     free(message->buffer);
     message->buffer = NULL;
 }
@@ -200,7 +204,7 @@ void nigh_recv_refuse(struct nigh_message *message, struct nigh_recv_op *op)
 
 void nigh_recv_accept(struct nigh_message *message, struct nigh_recv_op *op)
 {
-    const uint8_t *early = message->buffer ? message->buffer : message->small;
+    const uint8_t *early = message->lies ? message->lies : message->buffer ? message->buffer : message->small;
 
     if (message->kind == NIGH_MSG_REFER && message->refer == NIGH_REFER_LEND && op->flags & NIGH_IN_PLACE) {
         accept_lend(message, op);

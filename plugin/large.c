@@ -459,11 +459,14 @@ int nigh_large_start(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
     if (rc)
         return rc;
     op->allowed = op->bytes;
-    if (ask && !nigh_trust_whole(endpoint, op))
+    nigh_plan_choose(endpoint, op);
+    /* In a shuttle it is in nobody's way, and is not copied once more when it comes too early. */
+    if (ask && op->shuttle)
+        op->sync = true;
+    if (ask && !op->shuttle && !nigh_trust_whole(endpoint, op))
         op->allowed = first.eager = eager;
     else
         first.eager = op->bytes > UINT32_MAX ? UINT32_MAX : (uint32_t)op->bytes;
-    nigh_plan_choose(endpoint, op);
     flags = (op->sync ? NIGH_F_SYNC : 0) | (op->notify ? NIGH_F_NOTIFY : 0) | nigh_plan_flags(op);
     first.bytes = copy_piece(endpoint, op, op->piece, flags, &first.line);
     nigh_link_send(endpoint, nigh_head_make(wire_kind(op), 0, op->tclass, flags), remote ? op->key : op->tag,

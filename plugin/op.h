@@ -120,13 +120,16 @@ struct nigh_message {
     uint64_t touched; /* REFER: when the thread that has posted the receive was last at it, ns */
     uint64_t key;     /* PUT, and REFER of a get */
     uint8_t *buffer;  /* private memory of an unexpected message; NULL: none */
+    const uint8_t
+        *lies; /* PIECES, unexpected: the shuttle that they lie in until they are matched; NULL: none */
     struct nigh_message *next; /* in the context's pulls, or all claimed ones */
     int32_t status;
     int32_t failed;   /* REFER: a copy of a slice has, with this */
     int32_t ended;    /* REFER: by nigh_pull_fail(), with this, while slices were being copied */
     uint32_t copiers; /* REFER: slices that are being copied now */
     uint32_t id;
-    uint8_t kind; /* enum nigh_message_kind */
+    uint32_t shuttle; /* the flags that name it, of what lies in one */
+    uint8_t kind;     /* enum nigh_message_kind */
     uint8_t refer, tclass;
     bool sync;    /* wants a GRANT when matched */
     bool claimed; /* by a probe */

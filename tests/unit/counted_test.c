@@ -44,7 +44,7 @@ static void test_receive_first(void **state)
     assert_int_equal(hosted_stats(&counts.victim).received, 1);
 }
 
-/* What came is in private memory by then, and the rest goes there too, or to the buffer. */
+/* What came stays where it lies until then, and the rest goes to the buffer. */
 static void test_receive_in_the_middle(void **state)
 {
     (void)state;
