@@ -259,6 +259,7 @@ static int send_whole(struct nigh_endpoint *endpoint, const struct nigh_send *se
     endpoint->chunk_high -= lines;
     offset = endpoint->chunk + endpoint->chunk_high;
     nigh_copy_select(strategy->sender)(context->arena.base + offset, send->buffer, bytes);
+    nigh_plan_copied(endpoint, bytes);
     name_whole(endpoint, send, (uint32_t)(offset / NIGH_LINE),
                (uint32_t)strategy->receiver << NIGH_F_KERNEL_SHIFT);
     chunk_named(endpoint);
@@ -298,6 +299,7 @@ static uint32_t chain_chunk(struct nigh_endpoint *endpoint, const struct chain *
         want = left;
     offset = cut(endpoint, strategy->sender == NIGH_COPY_NT, want);
     nigh_copy_select(strategy->sender)(endpoint->context->arena.base + offset, from, want);
+    nigh_plan_copied(endpoint, want);
     *line = (uint32_t)(offset / NIGH_LINE);
     return want;
 }

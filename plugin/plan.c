@@ -23,7 +23,7 @@
 #define WATCH_EACH 8u
 /* Looks for chunks that have been read, from one that feels the handoff to the next. */
 #define RECLAIM_EACH 8u
-/* Bytes of long messages from one feeling to the next, behind a piece; until it is certain which state this is. A look for free
+/* Bytes in chunks from one feeling to the next, behind a copy; until it is certain which state this is. A look for free
  * chunks finds the word here already, since it comes behind the look at whether the peer sleeps, in the same line. */
 #define FEEL_BYTES     (1024u * 1024)
 #define FEEL_BYTES_NEW (128u * 1024)
