@@ -188,6 +188,8 @@ static inline bool nigh_plan_peer_reads(const struct nigh_endpoint *endpoint)
 uint64_t nigh_plan_place_from(const struct nigh_context *context);
 /* Whether one of so many bytes is: one copy, by process_vm_readv. */
 bool nigh_plan_in_place(const struct nigh_endpoint *endpoint, uint64_t bytes);
+/* May the next message lie in a shuttle? `stream`: it follows another one, and nothing has come from the peer in between. */
+bool nigh_plan_shuttles(const struct nigh_endpoint *endpoint, bool stream);
 /* Before the first piece of a large message: how it is cut and copied. */
 void nigh_plan_choose(struct nigh_endpoint *endpoint, struct nigh_send_op *op);
 /* The flags of the next piece's slot; asked before it is copied. */

@@ -391,7 +391,8 @@ int nigh_large_whole(struct nigh_endpoint *endpoint, const struct nigh_send *sen
     const struct nigh_strategy *strategy = &endpoint->pace.strategy[nigh_pace_short(&endpoint->pace)];
     uint32_t bytes = (uint32_t)send->bytes, lines = lines_of(bytes), piece = bytes;
 
-    if (!endpoint->in_a_row && nigh_shuttle_is_held(endpoint) && send_in_shuttle(endpoint, send) == 0)
+    if (nigh_shuttle_is_held(endpoint) && nigh_plan_shuttles(endpoint, endpoint->in_a_row > 0) &&
+        send_in_shuttle(endpoint, send) == 0)
         return 0;
     if (bytes > NIGH_WHOLE_MAX || !whole_room(endpoint, lines))
         return -EAGAIN;

@@ -178,6 +178,48 @@ static void test_too_long(void **state)
     }
 }
 
+/* The second of two takes a shuttle where ranks run in turns, and chunks else. */
+static void in_a_row(bool crowd, uint32_t bytes)
+{
+    send_early(bytes);
+    assert_came(bytes);
+    forget();
+    /* Whatever this machine has. */
+    b.context->crowd.full = crowd;
+    for (uint64_t i = 0; i < 2; i++)
+        assert_int_equal(hosted_send(back, 10 + i, TAG, out, bytes, 0), 0);
+    for (uint64_t i = 0; i < 2; i++) {
+        assert_int_equal(hosted_recv(&a, NULL, 20 + i, TAG, in, bytes, 0), 0);
+        assert_int_equal(hosted_until(&a, &b, NIGH_OP_RECV, 20 + i)->status, 0);
+        assert_memory_equal(in, out, bytes);
+    }
+    assert_int_equal(to->shuttle[0].held + to->shuttle[1].held, crowd ? 2 : 1);
+}
+
+static void test_in_a_row_of_few(void **state)
+{
+    (void)state;
+    in_a_row(false, 40 * KIB);
+}
+
+static void test_in_a_row_in_a_crowd(void **state)
+{
+    (void)state;
+    in_a_row(true, 40 * KIB);
+}
+
+static void test_long_ones_in_a_row_of_few(void **state)
+{
+    (void)state;
+    in_a_row(false, 200 * KIB);
+}
+
+static void test_long_ones_in_a_row_in_a_crowd(void **state)
+{
+    (void)state;
+    in_a_row(true, 200 * KIB);
+}
+
 /* All of it had come before the goodbye, so it can be received behind it. */
 static void test_its_sender_leaves(void **state)
 {
@@ -228,6 +270,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_nobody_writes_it_meanwhile, start, stop),
         cmocka_unit_test_setup_teardown(test_one_behind_the_other, start, stop),
         cmocka_unit_test_setup_teardown(test_too_long, start, stop),
+        cmocka_unit_test_setup_teardown(test_in_a_row_of_few, start, stop),
+        cmocka_unit_test_setup_teardown(test_in_a_row_in_a_crowd, start, stop),
+        cmocka_unit_test_setup_teardown(test_long_ones_in_a_row_of_few, start, stop),
+        cmocka_unit_test_setup_teardown(test_long_ones_in_a_row_in_a_crowd, start, stop),
         cmocka_unit_test_setup_teardown(test_its_sender_leaves, start, stop),
         cmocka_unit_test_setup_teardown(test_claimed, start, stop),
         cmocka_unit_test_setup_teardown(test_never_received, start, stop),
