@@ -152,6 +152,18 @@ static uint64_t *count_of(const struct foe *foe)
     return (uint64_t *)(void *)(nigh_window_shuttle(&foe->window) + NIGH_SHUTTLE_COUNT);
 }
 
+/* A count that may be right, and goes on or not. */
+static void say_counted(struct foe *foe, uint32_t id)
+{
+    struct nigh_wire_first first = {.total = 256, .eager = 256, .id = id, .bytes = 64};
+
+    nigh_store_release(count_of(foe), below(5) * 64, COUNT_SET);
+    foe_send(foe, nigh_head_make(NIGH_K_FIRST, 0, 0, NIGH_F_SHUTTLE | NIGH_F_COUNTED), below(5), 0, &first,
+             sizeof(first));
+    if (below(4))
+        nigh_store_release(count_of(foe), below(4) ? 256 : below(300), COUNT_SET);
+}
+
 /* What a sound peer might say, so that the lies come where something is under way. */
 static void say_soundly(struct foe *foe)
 {
@@ -177,13 +189,8 @@ static void say_soundly(struct foe *foe)
         flags = NIGH_F_SHUTTLE | (below(4) ? 0 : NIGH_F_RETURNS);
     }
     switch (below(10)) {
-    case 9: /* a count that may be right, and goes on or not */
-        first = (struct nigh_wire_first){.total = 256, .eager = 256, .id = id % 64, .bytes = 64};
-        nigh_store_release(count_of(foe), below(5) * 64, COUNT_SET);
-        foe_send(foe, nigh_head_make(NIGH_K_FIRST, 0, 0, NIGH_F_SHUTTLE | NIGH_F_COUNTED), below(5), 0,
-                 &first, sizeof(first));
-        if (below(4))
-            nigh_store_release(count_of(foe), below(4) ? 256 : below(300), COUNT_SET);
+    case 9:
+        say_counted(foe, id % 64);
         break;
     case 0:
         foe_send(foe, nigh_head_make(NIGH_K_FIRST, 0, 0, flags | (uint32_t)below(2)), below(5), 0, &first,

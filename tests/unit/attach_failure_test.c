@@ -151,6 +151,20 @@ static bool is_gone(void *data)
     return !((const struct peer *)data)->attached;
 }
 
+static void play_other(bool dial, int ready)
+{
+    struct party *const one[] = {&b};
+
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    party_abandon(&a);
+    if (party_open(&b, job, 1, NULL, false) || write(ready, "", 1) != 1)
+        _exit(1);
+    if (!dial)
+        party_dial(&b, 0, a.config.self.incarnation);
+    party_for(one, 1, 10000);
+    _exit(0);
+}
+
 /* The same between processes, where a pidfd is fetched: the failure is in this one, as dialler and as listener. */
 static void between_processes(void **state)
 {
@@ -174,18 +188,8 @@ static void between_processes(void **state)
         assert_int_equal(pipe(ready), 0);
         assert_int_equal(party_open(&a, job, 0, NULL, false), 0);
         child = fork();
-        if (child == 0) {
-            struct party *const one[] = {&b};
-
-            prctl(PR_SET_PDEATHSIG, SIGKILL);
-            party_abandon(&a);
-            if (party_open(&b, job, 1, NULL, false) || write(ready[1], "", 1) != 1)
-                _exit(1);
-            if (!dial)
-                party_dial(&b, 0, a.config.self.incarnation);
-            party_for(one, 1, 10000);
-            _exit(0);
-        }
+        if (child == 0)
+            play_other(dial, ready[1]);
         assert_int_equal(read(ready[0], &(char){0}, 1), 1);
         osfail_arm(call, nth, error);
         if (dial)
