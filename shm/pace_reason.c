@@ -53,8 +53,10 @@ const char *nigh_pace_reason(const struct nigh_pace *pace, size_t bytes, char te
 {
     const struct nigh_pace_class *in = &pace->in[nigh_pace_class_of(bytes)];
     unsigned current = bytes < NIGH_PACE_MEASURED ? pace->here : in->current;
-    int at = snprintf(text, NIGH_PACE_REASON, "%s>%s span %uK: ", sender_of(pace, current),
-                      receiver_of(pace, current), pace->strategy[current].span / 1024);
+    uint32_t span = pace->strategy[current].span / 1024;
+    bool whole = span >= 1024 && span % 1024 == 0;
+    int at = snprintf(text, NIGH_PACE_REASON, "%s>%s span %u %s: ", sender_of(pace, current),
+                      receiver_of(pace, current), whole ? span / 1024 : span, whole ? "MiB" : "KiB");
 
     if (bytes < NIGH_PACE_MEASURED)
         say_handoff(pace, text + at, (size_t)(NIGH_PACE_REASON - at));

@@ -103,7 +103,7 @@ static void the_machine_is_described(void **state)
 {
     static const char *const parts[] = {
         "48 may be used, 2 can run at one time (the control group's quota is 2.50)",
-        "8 L3 caches, 2 NUMA nodes, 1 packages",
+        "8 L3 caches, 2 NUMA nodes, 1 package\n",
         "  a guess\n",
         "64 GiB, limited to 1.5 GiB by the control group; pages of 64 KiB",
         "huge shared pages       no: not here",

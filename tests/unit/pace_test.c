@@ -220,7 +220,7 @@ static void short_messages_go_by_the_handoff_alone(void **state)
     memset(&run, 0, sizeof(run));
     assert_int_equal(nigh_pace_open(&run.pace, list, 2, 0, 1, FAR_NS), 0);
     assert_string_equal(nigh_pace_reason(&run.pace, 4096, text),
-                        "plain>plain span 2048K: default, nothing measured yet");
+                        "plain>plain span 2 MiB: default, nothing measured yet");
     for (unsigned i = 0; i < 5000; i++) {
         assert_int_equal(one(&run, FAR, NIGH_PACE_MEASURED - 1), 0);
         one(&run, FAR, MIB);
@@ -230,7 +230,7 @@ static void short_messages_go_by_the_handoff_alone(void **state)
     assert_int_equal(one(&run, NEAR, 4096), 1);
     assert_int_equal(nigh_pace_short(&run.pace), 1);
     assert_string_equal(nigh_pace_reason(&run.pace, 4096, text),
-                        "prefetchw>plain span 512K: a line takes 245 ns from core to core");
+                        "prefetchw>plain span 512 KiB: a line takes 245 ns from core to core");
     tell_handoff(&run, FAR_NS - 10); /* close to the limit: it stays */
     assert_int_equal(nigh_pace_short(&run.pace), 1);
     tell_handoff(&run, 0); /* no figure at all */
@@ -408,12 +408,12 @@ static void says_why(void **state)
     start(&run, 0, 0);
     one(&run, NEAR, MIB);
     assert_string_equal(nigh_pace_reason(&run.pace, MIB, text),
-                        "plain>plain span 2048K: 30.0 ns/KiB, nothing else measured");
+                        "plain>plain span 2 MiB: 30.0 ns/KiB, nothing else measured");
     until(&run, NEAR, MIB, 0, 60);
     for (unsigned i = 0; i < 100; i++)
         one(&run, NEAR, MIB);
     assert_string_equal(nigh_pace_reason(&run.pace, MIB, text),
-                        "plain>plain span 2048K: measured 30.0 ns/KiB, next best plain>plain 58.0");
+                        "plain>plain span 2 MiB: measured 30.0 ns/KiB, next best plain>plain 58.0");
 }
 
 static void one_strategy_alone_is_never_compared(void **state)

@@ -78,6 +78,11 @@ static void print_memory(FILE *out, const json_t *machine)
     fprintf(out, "; pages of %s\n", info_bytes(number_of(machine, "page_bytes"), text));
 }
 
+static void print_count(FILE *out, json_int_t count, const char *of, const char *behind)
+{
+    fprintf(out, "%lld %s%s%s", (long long)count, of, count == 1 ? "" : "s", behind);
+}
+
 static void print_cpus(FILE *out, const json_t *machine)
 {
     const json_t *quota = json_object_get(machine, "cpu_quota_milli");
@@ -87,9 +92,10 @@ static void print_cpus(FILE *out, const json_t *machine)
             (long long)number_of(machine, "cpus"), (long long)number_of(machine, "cpus_runnable"));
     if (json_is_integer(quota))
         fprintf(out, " (the control group's quota is %.2f)", (double)json_integer_value(quota) / 1000);
-    fprintf(out, "\n  %-24s%lld L3 caches, %lld NUMA nodes, %lld packages\n", "in",
-            (long long)number_of(machine, "l3_domains"), (long long)number_of(machine, "numa_nodes"),
-            (long long)number_of(machine, "packages"));
+    fprintf(out, "\n  %-24s", "in");
+    print_count(out, number_of(machine, "l3_domains"), "L3 cache", ", ");
+    print_count(out, number_of(machine, "numa_nodes"), "NUMA node", ", ");
+    print_count(out, number_of(machine, "packages"), "package", "\n");
     if (reason[0] != 0)
         fprintf(out, "  %-24s%s\n", "", reason);
 }
