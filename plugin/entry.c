@@ -252,7 +252,8 @@ static int check_register(struct nigh_context *context, const struct nigh_regist
                            (unsigned long long)key);
     if (!memory->bytes)
         return nigh_refuse(context, -EINVAL, "%s: 0 bytes: at least 1", call);
-    if (!memory->buffer)
+    /* MPIs open windows on whatever will be attached to them. */
+    if (!memory->buffer && memory->bytes != UINT64_MAX)
         return nigh_refuse_null(context, call, memory->bytes);
     return 0;
 }

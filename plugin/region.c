@@ -129,7 +129,7 @@ int nigh_region_at(const struct nigh_regions *regions, uint64_t key, uint64_t of
         return -EACCES;
     if (offset > region->bytes || bytes > region->bytes - offset)
         return -ERANGE;
-    *at = region->base + offset;
+    *at = (uint8_t *)((uintptr_t)region->base + offset); /* the base may be NULL */
     return 0;
 }
 

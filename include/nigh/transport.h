@@ -284,6 +284,8 @@ struct nigh_completion {
 struct nigh_register {
     uint32_t size;  /* sizeof(struct nigh_register) */
     uint32_t flags; /* NIGH_REMOTE_READ | NIGH_REMOTE_WRITE; NIGH_REGISTER_KEY, NIGH_REGISTER_EVENTS */
+    /* NULL with UINT64_MAX bytes: all that this process has, offsets are its addresses. A peer that names one where nothing is
+     * may end it by SIGSEGV. */
     void *buffer;
     uint64_t bytes;    /* at least 1 */
     uint64_t context;  /* NIGH_REGISTER_EVENTS: of its completions; else zero */
@@ -707,7 +709,7 @@ struct nigh_ops {
      * gets of heap memory that were being copied: what they have read is not the peer's to use. Errors:
      * -EINVAL no bytes, no or unknown flags, NIGH_REGISTER_KEY without NIGH_KEY_CHOSEN in *key, deregister() of
      * something else; -EEXIST that key is registered; -EBUSY deregister() while a put of a peer, or the answer
-     * to its get, is under way on it; -EFAULT NULL; -ENOSPC 8 million are registered; -ENOMEM. A peer that stops
+     * to its get, is under way on it; -EFAULT NULL, less than all; -ENOSPC 8 million are registered; -ENOMEM. A peer that stops
      * in the middle of its put, or does not read what it got, keeps a region busy for as long as it likes; its
      * end, in whatever state, releases it, and so does disconnect() from it.
      */

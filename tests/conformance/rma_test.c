@@ -500,6 +500,36 @@ static void with_messages(struct pair *pair)
     withdraw(pair, &target);
 }
 
+/* All of the process' memory: offsets are its addresses. Of all sizes, so by all paths. */
+static void everything(struct pair *pair)
+{
+    struct pair_end *tx = pair->end[0], *rx = pair->end[1];
+    struct target target;
+    struct nigh_region *part;
+
+    offer(pair, &target, ROOM, BOTH);
+    part = target.region;
+    if (rx) {
+        target.region = registered(rx, NULL, UINT64_MAX, BOTH, &target.key);
+        pair->shared[0] = target.key;
+        pair->shared[1] = (uintptr_t)target.memory;
+    }
+    pair_meet();
+    target.key = pair->shared[0];
+    for (uint32_t i = 0; tx && i < SIZES; i++) {
+        uint8_t *to = data_room(sizes[i]);
+
+        CHECK_INT(get(tx, &target, pair->shared[1] + 8, to, sizes[i]), 0);
+        data_check(to, sizes[i], 1, 8);
+        CHECK_INT(put(tx, &target, pair->shared[1] + 8, to, sizes[i]), 0);
+    }
+    withdraw(pair, &target);
+    if (rx) {
+        data_check(target.memory, ROOM, 1, 0);
+        CHECK_INT(nigh->deregister(rx->context, part), 0);
+    }
+}
+
 #define BOTH_MEMORIES(title, function)                            \
     {.name = title, .play = function},                            \
     {                                                             \
@@ -521,6 +551,7 @@ static const struct pair_case cases[] = {
     {.name = "in use, heap", .play = in_use, .forms = PAIR_SELF | PAIR_TWO, .number = HEAP},
     {.name = "withdrawn", .play = withdrawn, .forms = PAIR_SELF | PAIR_TWO, .number = HEAP},
     BOTH_MEMORIES("many regions", many_regions),
+    BOTH_MEMORIES("everything", everything),
     BOTH_MEMORIES("with messages", with_messages),
 };
 

@@ -162,6 +162,27 @@ static void refused(void **state)
     assert_int_equal(fi_await_error(&lab, TX->tx).err, FI_EACCES);
 }
 
+/* All that the process has: offsets are addresses. */
+static void everything(void **state)
+{
+    struct fid_mr *all;
+
+    (void)state;
+    FI_OK(
+        fi_mr_reg(lab.domain, NULL, UINT64_MAX, FI_REMOTE_READ | FI_REMOTE_WRITE, 0, KEY + 1, 0, &all, NULL));
+    memset(near, 'n', 100);
+    memset(far, 0, ROOM);
+    FI_OK(fi_write(TX->ep, near, 100, NULL, TX->peer, (uintptr_t)far + 5, KEY + 1, &near[3]));
+    fi_await(&lab, TX->tx);
+    assert_memory_equal(far + 5, near, 100);
+    assert_int_equal(far[4] | far[105], 0);
+    far[7] = 'f';
+    FI_OK(fi_read(TX->ep, near, 8, NULL, TX->peer, (uintptr_t)far + 7, KEY + 1, &near[3]));
+    fi_await(&lab, TX->tx);
+    assert_int_equal(near[0], 'f');
+    FI_OK(fi_close(&all->fid));
+}
+
 /* Memory that was registered before the endpoint came is there for it, too. */
 static void later_endpoint(void **state)
 {
@@ -221,6 +242,7 @@ static void atomics_that_are_none(void **state)
 {
     size_t count;
     char one = 1;
+    struct fi_ioc wraps[2] = {{&one, 1000}, {&one, (size_t)-999}};
 
     (void)state;
     FI_GIVES(fi_atomicvalid(TX->ep, FI_DOUBLE_COMPLEX, FI_SUM, &count), -FI_EOPNOTSUPP);
@@ -229,6 +251,7 @@ static void atomics_that_are_none(void **state)
     FI_GIVES(fi_compare_atomicvalid(TX->ep, FI_INT8, FI_SUM, &count), -FI_EOPNOTSUPP);
     FI_OK(fi_compare_atomicvalid(TX->ep, FI_INT8, FI_CSWAP, &count));
     FI_GIVES(fi_atomic(TX->ep, &one, 2000, NULL, TX->peer, 0, KEY, FI_INT8, FI_SUM, NULL), -FI_EINVAL);
+    FI_GIVES(fi_atomicv(TX->ep, wraps, NULL, 2, TX->peer, 0, KEY, FI_INT8, FI_SUM, NULL), -FI_EINVAL);
     FI_GIVES(fi_atomic(TX->ep, &one, 1, NULL, TX->peer, 0, KEY, (enum fi_datatype)99, FI_SUM, NULL),
              -FI_EOPNOTSUPP);
 }
@@ -419,6 +442,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(events_are_asked_for, open_without_events, close_all),
         CASE(data_is_told),
         CASE(refused),
+        CASE(everything),
         CASE(later_endpoint),
         CASE(sums_and_swaps),
         WITH(counted),

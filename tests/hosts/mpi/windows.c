@@ -170,6 +170,34 @@ static void strided(void)
     close_window();
 }
 
+/* Memory that is attached later: some MPIs register all that the process has. */
+static void attached(void)
+{
+    long one = 1, out[WORDS];
+    MPI_Aint at, *all = suite_memory((size_t)suite_ranks * sizeof(*all));
+    int right = suite_right();
+
+    MPI_Win_create_dynamic(MPI_INFO_NULL, MPI_COMM_WORLD, &window);
+    memory = suite_memory(WORDS * sizeof(long));
+    MPI_Win_attach(window, memory, WORDS * sizeof(long));
+    MPI_Get_address(memory, &at);
+    MPI_Allgather(&at, 1, MPI_AINT, all, 1, MPI_AINT, MPI_COMM_WORLD);
+    for (int i = 0; i < WORDS; i++)
+        out[i] = suite_rank * 100000 + i;
+    MPI_Win_fence(0, window);
+    MPI_Put(out + 1, WORDS - 1, MPI_LONG, right, all[right] + (MPI_Aint)sizeof(long), WORDS - 1, MPI_LONG,
+            window);
+    for (int r = 0; r < suite_ranks; r++)
+        MPI_Accumulate(&one, 1, MPI_LONG, r, all[r], 1, MPI_LONG, MPI_SUM, window);
+    MPI_Win_fence(0, window);
+    EQUAL(memory[0], suite_ranks);
+    for (int i = 1; i < WORDS; i++)
+        EQUAL(memory[i], suite_left() * 100000 + i);
+    MPI_Win_detach(window, memory);
+    close_window();
+    free(all);
+}
+
 const struct suite_case suite_windows[] = {
     {"windows: put, get and accumulate between fences", fence},
     {"windows: a counter under locks, and by atomic operations", counter},
@@ -177,5 +205,6 @@ const struct suite_case suite_windows[] = {
     {"windows: get_accumulate, rget", fetched},
     {"windows: post, start, complete, wait", start_post},
     {"windows: every other word", strided},
+    {"windows: memory attached later", attached},
     {0},
 };
