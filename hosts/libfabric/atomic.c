@@ -71,12 +71,13 @@ struct call {
     bool bare; /* fi_inject_atomic(): nobody hears of it */
 };
 
+/* More than any operation may have stays more. */
 static size_t elements(const struct fi_ioc *ioc, size_t count)
 {
     size_t sum = 0;
 
     for (size_t i = 0; i < count; i++)
-        sum += ioc[i].count;
+        sum += ioc[i].count <= NIGH_ATOMIC_BYTES ? ioc[i].count : NIGH_ATOMIC_BYTES + 1;
     return sum;
 }
 
@@ -176,16 +177,16 @@ static int issue(struct nigh_fi_ep *ep, const struct call *call, size_t count)
 static ssize_t run(struct fid_ep *fid, const struct call *call)
 {
     struct nigh_fi_ep *ep = NIGH_FI_EP(fid);
-    bool reads = call->op == FI_ATOMIC_READ;
-    size_t count =
-        reads ? elements(call->result, call->result_count) : elements(call->from, call->from_count);
     int rc = check(call->type, call->op, call->way);
+    size_t count;
 
     if (rc)
         return rc;
     if (call->from_count > NIGH_FI_IOV || call->compare_count > NIGH_FI_IOV ||
         call->result_count > NIGH_FI_IOV)
         return -FI_EINVAL;
+    count = call->op == FI_ATOMIC_READ ? elements(call->result, call->result_count)
+                                       : elements(call->from, call->from_count);
     if (!count || count * types[call->type].width > NIGH_ATOMIC_BYTES ||
         (call->way != WRITE && elements(call->result, call->result_count) != count) ||
         (call->way == COMPARE && elements(call->compare, call->compare_count) != count))

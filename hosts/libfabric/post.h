@@ -108,6 +108,8 @@ static inline int nigh_fi_from(struct nigh_fi_ep *ep, fi_addr_t address, struct 
     int rc = 0;
 
     *from = NULL;
+    if (NIGH_FI_UNLIKELY(!ep->context))
+        return -FI_EOPBADSTATE;
     if (ep->directed && address != FI_ADDR_UNSPEC)
         *from = nigh_fi_peer_or(ep, address, &rc);
     return *from ? 0 : rc;

@@ -482,7 +482,7 @@ static void closing_in_the_wrong_order(void **state)
     FI_OK(fi_ep_bind(ep, &RX->av->fid, 0));
     FI_GIVES(fi_enable(ep), -FI_ENOCQ);
     FI_GIVES(fi_tsend(ep, from, 8, NULL, 0, 1, NULL), -FI_EOPBADSTATE);
-    FI_GIVES(fi_trecv(ep, to, 8, NULL, FI_ADDR_UNSPEC, 1, 0, NULL), -FI_EINVAL);
+    FI_GIVES(fi_trecv(ep, to, 8, NULL, FI_ADDR_UNSPEC, 1, 0, NULL), -FI_EOPBADSTATE);
     FI_OK(fi_close(&ep->fid));
 }
 

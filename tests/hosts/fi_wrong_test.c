@@ -199,6 +199,22 @@ static void options(void **state)
     exchange();
 }
 
+/* An endpoint that is not enabled has nothing to receive with. */
+static void too_early(void **state)
+{
+    struct iovec parts[2] = {{to, 8}, {to + 8, 8}};
+    struct fid_ep *ep;
+
+    (void)state;
+    FI_OK(fi_endpoint(lab.domain, lab.info, &ep, NULL));
+    FI_GIVES(fi_recv(ep, to, 8, NULL, FI_ADDR_UNSPEC, NULL), -FI_EOPBADSTATE);
+    FI_GIVES(fi_trecv(ep, to, 8, NULL, FI_ADDR_UNSPEC, 1, 0, NULL), -FI_EOPBADSTATE);
+    FI_GIVES(fi_recvv(ep, parts, NULL, 2, FI_ADDR_UNSPEC, NULL), -FI_EOPBADSTATE);
+    FI_GIVES(fi_send(ep, from, 8, NULL, 0, NULL), -FI_EOPBADSTATE);
+    FI_OK(fi_close(&ep->fid));
+    exchange();
+}
+
 /* Nothing of them is posted: what completes afterwards is the exchange alone. */
 static void messages(void **state)
 {
@@ -253,6 +269,7 @@ int main(void)
         CASE(queues_and_counters),
         CASE(binding),
         CASE(options),
+        CASE(too_early),
         CASE(messages),
         CASE(remote_memory),
     };
