@@ -199,6 +199,60 @@ static void options(void **state)
     exchange();
 }
 
+/* A table begins with its size. */
+static void filled(const void *table, const char *name)
+{
+    void *slot[32];
+    size_t bytes;
+
+    memcpy(&bytes, table, sizeof(bytes));
+    assert_in_range(bytes, 2 * sizeof(void *), sizeof(slot));
+    memcpy(slot, table, bytes);
+    for (size_t i = 1; i < bytes / sizeof(void *); i++)
+        if (!slot[i])
+            fail_msg("slot %zu of the table of %s is empty", i, name);
+}
+
+/* libfabric calls most slots without a look. */
+static void no_slot_is_empty(void **state)
+{
+    struct fi_eq_attr events = {0};
+    struct fi_cntr_attr counts = {0};
+    struct fid_eq *eq;
+    struct fid_cntr *cntr;
+    struct fid_mr *mr;
+
+    (void)state;
+    FI_OK(fi_eq_open(lab.fabric, &events, &eq, NULL));
+    FI_OK(fi_cntr_open(lab.domain, &counts, &cntr, NULL));
+    FI_OK(fi_mr_reg(lab.domain, to, 8, FI_REMOTE_READ, 0, 1, 0, &mr, NULL));
+    filled(lab.fabric->fid.ops, "fabric, fid");
+    filled(lab.fabric->ops, "fabric");
+    filled(lab.domain->fid.ops, "domain, fid");
+    filled(lab.domain->ops, "domain");
+    filled(lab.domain->mr, "domain, mr");
+    filled(TX->ep->fid.ops, "endpoint, fid");
+    filled(TX->ep->ops, "endpoint");
+    filled(TX->ep->cm, "cm");
+    filled(TX->ep->msg, "msg");
+    filled(TX->ep->tagged, "tagged");
+    filled(TX->ep->rma, "rma");
+    filled(TX->ep->atomic, "atomic");
+    filled(TX->ep->collective, "collective");
+    filled(TX->av->fid.ops, "vector, fid");
+    filled(TX->av->ops, "vector");
+    filled(TX->tx->fid.ops, "queue, fid");
+    filled(TX->tx->ops, "queue");
+    filled(cntr->fid.ops, "counter, fid");
+    filled(cntr->ops, "counter");
+    filled(eq->fid.ops, "event queue, fid");
+    filled(eq->ops, "event queue");
+    filled(mr->fid.ops, "mr, fid");
+    FI_OK(fi_close(&mr->fid));
+    FI_OK(fi_close(&cntr->fid));
+    FI_OK(fi_close(&eq->fid));
+}
+
 /* An endpoint that is not enabled has nothing to receive with. */
 static void too_early(void **state)
 {
@@ -269,6 +323,7 @@ int main(void)
         CASE(queues_and_counters),
         CASE(binding),
         CASE(options),
+        CASE(no_slot_is_empty),
         CASE(too_early),
         CASE(messages),
         CASE(remote_memory),
