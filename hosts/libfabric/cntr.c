@@ -14,6 +14,7 @@ static struct nigh_fi_cntr *cntr_of(struct fid_cntr *fid)
 
 struct look {
     uint64_t value, errors, stamp;
+    bool of_memory;
 };
 
 static struct look progress(struct nigh_fi_cntr *cntr)
@@ -25,7 +26,7 @@ static struct look progress(struct nigh_fi_cntr *cntr)
         nigh_fi_ep_progress(cntr->waiter.eps[i]);
     for (struct nigh_fi_ep *ep = cntr->of_memory ? cntr->domain->eps : NULL; ep; ep = ep->next)
         nigh_fi_ep_progress(ep);
-    look = (struct look){cntr->value, cntr->errors, cntr->waiter.stamp};
+    look = (struct look){cntr->value, cntr->errors, cntr->waiter.stamp, cntr->of_memory};
     cntr->seen = look.stamp;
     nigh_fi_unlock(cntr->domain);
     return look;
@@ -100,8 +101,8 @@ static int cntr_wait(struct fid_cntr *fid, uint64_t threshold, int timeout)
             return 0;
         if (look.errors != before)
             return -FI_EAVAIL;
-        slept = cntr->of_memory ? pass(deadline)
-                                : nigh_fi_sleep(cntr->domain, &cntr->waiter, look.stamp, deadline);
+        slept = look.of_memory ? pass(deadline)
+                               : nigh_fi_sleep(cntr->domain, &cntr->waiter, look.stamp, deadline);
         if (slept && slept != -FI_EAGAIN)
             return slept;
         if (slept)

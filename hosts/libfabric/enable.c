@@ -172,6 +172,7 @@ void nigh_fi_ep_disable(struct nigh_fi_ep *ep)
     nigh_fi_blocks_close(ep);
     ep->nigh->close(ep->context);
     ep->context = NULL;
+    ep->wait_fd = -1;
     nigh_fi_lock(ep->domain);
     nigh_fi_ops_leave(&ep->domain->ops, ep);
     nigh_fi_unlock(ep->domain);

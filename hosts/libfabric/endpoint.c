@@ -263,6 +263,7 @@ int nigh_fi_ep_open(struct fid_domain *fid, struct fi_info *info, struct fid_ep 
         return -FI_ENOMEM;
     ep->domain = domain;
     ep->nigh = domain->nigh;
+    ep->wait_fd = -1;
     ep->caps = info->caps;
     ep->hmem = info->caps & FI_HMEM;
     ep->directed = info->caps & FI_DIRECTED_RECV;

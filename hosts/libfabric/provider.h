@@ -121,6 +121,7 @@ struct nigh_fi_ep {
     struct nigh_fi_ep *next;    /* of the domain's */
     struct nigh_fi_ep *next_av; /* of the address vector's */
     uint64_t named;             /* the job that the name stands for, 0: none */
+    int wait_fd;                /* the context's; -1: nobody has wanted to sleep yet */
 };
 
 /* One address of a vector. */
@@ -151,6 +152,7 @@ struct nigh_fi_waiter {
     uint32_t sleepers; /* threads in sread or cntr_wait */
     bool watched;      /* a thread of the host's may sleep on epoll_fd */
     bool rung;         /* news_fd is readable */
+    bool told;         /* and was when a thread of the host's slept there, which may not know yet */
     uint64_t stamp;    /* changes with what is there */
     struct nigh_fi_waiter *next;
 };
@@ -216,14 +218,16 @@ static inline void nigh_fi_lock(struct nigh_fi_domain *domain)
 /* Puts what nigh has where somebody sleeps for it; the lock is held. */
 void nigh_fi_spread(struct nigh_fi_domain *domain);
 
-/* After a post: what it completed at once is news to whoever sleeps. */
+/* After a post: what it completed at once is news to whoever sleeps. Also where the host calls one at a time: a thread that sleeps
+ * on a descriptor is in no call. */
 static inline void nigh_fi_unlock(struct nigh_fi_domain *domain)
 {
-    if (NIGH_FI_LIKELY(!domain->locked))
+    if (NIGH_FI_LIKELY(!(domain->locked | domain->awaited)))
         return;
-    if (NIGH_FI_UNLIKELY(domain->awaited))
+    if (domain->awaited)
         nigh_fi_spread(domain);
-    pthread_mutex_unlock(&domain->lock);
+    if (domain->locked)
+        pthread_mutex_unlock(&domain->lock);
 }
 
 /* Opening and closing of objects counts even where the host promises one thread. */

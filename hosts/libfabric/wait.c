@@ -142,6 +142,9 @@ void nigh_fi_waiter_drop(struct nigh_fi_waiter *waiter, const struct nigh_fi_ep 
 {
     uint32_t kept = 0;
 
+    /* Closing it is not enough: peers have it, too, and go on ringing. */
+    if (waiter->epoll_fd >= 0 && ep->wait_fd >= 0)
+        epoll_ctl(waiter->epoll_fd, EPOLL_CTL_DEL, ep->wait_fd, NULL);
     for (uint32_t i = 0; i < waiter->ep_count; i++)
         if (waiter->eps[i] != ep)
             waiter->eps[kept++] = waiter->eps[i];
@@ -166,7 +169,7 @@ int nigh_fi_waiter_control(const struct nigh_fi_waiter *waiter, int command, voi
     }
 }
 
-/* Whoever watches has to arm again anyway, so once is enough. */
+/* Whoever watches has to ask again anyway, so once is enough. */
 void nigh_fi_ring(struct nigh_fi_domain *domain, struct nigh_fi_waiter *waiter)
 {
     uint64_t one = 1;
@@ -175,6 +178,7 @@ void nigh_fi_ring(struct nigh_fi_domain *domain, struct nigh_fi_waiter *waiter)
     if (!waiter->rung && write(waiter->news_fd, &one, sizeof(one)) < 0)
         return;
     waiter->rung = true;
+    waiter->told |= waiter->watched;
     await(domain, waiter, waiter->sleepers, false);
 }
 
@@ -185,19 +189,33 @@ static bool take(int fd)
     return read(fd, &value, sizeof(value)) == (ssize_t)sizeof(value);
 }
 
-/* While others sleep it stays readable, so that they wake, too. */
-static void take_ring(struct nigh_fi_waiter *waiter)
+/* While others sleep it stays readable, so that they wake, too. A thread that watches may not have run since it was rung: it
+ * sleeps on, and hears of the next. */
+static void take_ring(struct nigh_fi_domain *domain, struct nigh_fi_waiter *waiter)
 {
-    if (waiter->rung && !waiter->sleepers) {
-        take(waiter->news_fd);
-        waiter->rung = false;
-    }
+    if (!waiter->rung || waiter->sleepers)
+        return;
+    take(waiter->news_fd);
+    await(domain, waiter, 0, waiter->watched || waiter->told);
+    waiter->rung = waiter->told = false;
 }
 
+static void ring_all(struct nigh_fi_domain *domain)
+{
+    for (struct nigh_fi_waiter *at = domain->waiters; at; at = at->next)
+        if (is_awaited(at))
+            nigh_fi_ring(domain, at);
+}
+
+/* Where there may be more, which nothing rings for, those who sleep look themselves: peers could keep us here without end. */
 void nigh_fi_spread(struct nigh_fi_domain *domain)
 {
+    bool more = false;
+
     for (struct nigh_fi_ep *ep = domain->eps; ep; ep = ep->next)
-        nigh_fi_ep_progress(ep);
+        more |= nigh_fi_ep_progress(ep) == (int)NIGH_FI_BATCH;
+    if (more)
+        ring_all(domain);
 }
 
 /*
@@ -209,16 +227,18 @@ static int arm(struct nigh_fi_domain *domain, const struct nigh_fi_waiter *waite
     int fd, rc = 0;
 
     for (uint32_t i = 0; i < waiter->ep_count && !rc; i++) {
-        rc = waiter->eps[i]->nigh->wait_fd(waiter->eps[i]->context, &fd);
-        if (!rc)
-            rc = watch(waiter->epoll_fd, fd);
+        struct nigh_fi_ep *ep = waiter->eps[i];
+
+        rc = ep->nigh->wait_fd(ep->context, &fd);
+        if (rc)
+            break;
+        ep->wait_fd = fd;
+        rc = watch(waiter->epoll_fd, fd);
     }
     if (rc != -FI_EAGAIN || !domain->awaited)
         return rc;
     /* It is not armed any more, which others may have counted on. */
-    for (struct nigh_fi_waiter *at = domain->waiters; at; at = at->next)
-        if (is_awaited(at))
-            nigh_fi_ring(domain, at);
+    ring_all(domain);
     return rc;
 }
 
@@ -230,7 +250,7 @@ static int block(struct nigh_fi_domain *domain, struct nigh_fi_waiter *waiter, u
 
     nigh_fi_lock(domain);
     await(domain, waiter, waiter->sleepers - 1, waiter->watched);
-    take_ring(waiter);
+    take_ring(domain, waiter);
     /* Where something has come this takes the arms off again. */
     arm(domain, waiter);
     nigh_fi_unlock(domain);
@@ -277,16 +297,16 @@ int nigh_fi_sleep(struct nigh_fi_domain *domain, struct nigh_fi_waiter *waiter, 
     return block(domain, waiter, deadline == NEVER ? NEVER : deadline > now ? deadline - now : 0);
 }
 
-/* `has`: there is something to read, and no reason to sleep. */
+/* `has`: there is something to read, and no reason to sleep. Then it stays readable for those who do. */
 static int try_waiter(struct nigh_fi_domain *domain, struct nigh_fi_waiter *waiter, bool has)
 {
-    int rc;
+    int rc = take(waiter->signal_fd) || has ? -FI_EAGAIN : arm(domain, waiter);
 
-    take_ring(waiter);
-    rc = take(waiter->signal_fd) || has ? -FI_EAGAIN : arm(domain, waiter);
-    if (!rc && domain->locked)
-        await(domain, waiter, waiter->sleepers, true);
-    return rc;
+    if (rc)
+        return rc;
+    take_ring(domain, waiter);
+    await(domain, waiter, waiter->sleepers, true);
+    return 0;
 }
 
 static int try_cq(struct nigh_fi_cq *cq)
@@ -301,7 +321,7 @@ static int try_cq(struct nigh_fi_cq *cq)
     return rc;
 }
 
-/* A count that the host has not read may be what it waits for; it is told once. */
+/* A count that the host has not read may be what it waits for; it is told once. Nothing rings for what is done to memory. */
 static int try_cntr(struct nigh_fi_cntr *cntr)
 {
     bool has;
@@ -310,7 +330,7 @@ static int try_cntr(struct nigh_fi_cntr *cntr)
     if (cntr->waiter.object == FI_WAIT_NONE)
         return -FI_EINVAL;
     nigh_fi_lock(cntr->domain);
-    has = cntr->seen != cntr->waiter.stamp;
+    has = cntr->of_memory || cntr->seen != cntr->waiter.stamp;
     cntr->seen = cntr->waiter.stamp;
     rc = try_waiter(cntr->domain, &cntr->waiter, has);
     nigh_fi_unlock(cntr->domain);

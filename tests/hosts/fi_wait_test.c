@@ -142,6 +142,41 @@ static void completed_by_a_post(void **state)
     fi_lab_close(&lab);
 }
 
+/* One thread at a time calls, another one sleeps on the descriptor. */
+static void completed_in_a_domain_without_a_lock(void **state)
+{
+    (void)state;
+    fi_lab_open(&lab, &(struct fi_wish){.wait = FI_WAIT_FD, .apart = true});
+    meet();
+    watch(&TX->tx->fid);
+    send_one(8);
+    assert_true(is_readable(&TX->tx->fid));
+    fi_lab_close(&lab);
+}
+
+/* More than is taken at a time, and what is waited for comes last. The peer is of another domain, and does nothing. */
+static void completed_behind_many(void **state)
+{
+    static struct fi_lab far;
+    fi_addr_t peer;
+
+    (void)state;
+    fi_lab_open(&lab, &(struct fi_wish){.caps = FI_TAGGED | FI_DIRECTED_RECV,
+                                        .wait = FI_WAIT_FD,
+                                        .threading = FI_THREAD_SAFE,
+                                        .apart = true});
+    fi_lab_open(&far, &(struct fi_wish){0});
+    peer = fi_side_insert(RX, far.side[0].name);
+    FI_OK(fi_trecv(RX->ep, to, 8, NULL, peer, 5, 0, NULL));
+    for (int i = 0; i < 40; i++)
+        FI_OK(fi_tsend(RX->ep, from, sizeof(from), NULL, peer, 5, NULL));
+    watch(&RX->rx->fid);
+    FI_OK(fi_av_remove(RX->av, &peer, 1, 0));
+    assert_true(is_readable(&RX->rx->fid));
+    fi_lab_close(&far);
+    fi_lab_close(&lab);
+}
+
 static void counters(void **state)
 {
     (void)state;
@@ -169,6 +204,100 @@ static void signalled(void **state)
     FI_GIVES(try_to_sleep(&RX->rx->fid), -FI_EAGAIN);
     FI_OK(try_to_sleep(&RX->rx->fid));
     assert_false(is_readable(&RX->rx->fid));
+    fi_lab_close(&lab);
+}
+
+/* ---- two at once ---------------------------------------------------------------------------------------- */
+
+/* Two messages that wait for their receives, so that a post alone completes one; and somebody who sleeps. */
+static void be_ready(void)
+{
+    open_lab(false);
+    meet();
+    send_one(8);
+    send_one(8);
+    for (int i = 0; i < 100; i++)
+        fi_pump(&lab);
+    watch(&RX->rx->fid);
+    assert_false(is_readable(&RX->rx->fid));
+}
+
+static void complete_by_a_post(void)
+{
+    FI_OK(fi_trecv(RX->ep, to, 8, NULL, FI_ADDR_UNSPEC, 5, 0, NULL));
+}
+
+/* One sleeps on the descriptor and has not run yet since it became readable; the other one may not sleep and goes on without. */
+static void looked_at_by_another(void **state)
+{
+    struct fi_cq_tagged_entry entry;
+
+    (void)state;
+    be_ready();
+    complete_by_a_post();
+    FI_GIVES(try_to_sleep(&RX->rx->fid), -FI_EAGAIN);
+    FI_GIVES(fi_cq_read(RX->rx, &entry, 1), 1);
+    complete_by_a_post();
+    assert_true(is_readable(&RX->rx->fid));
+    fi_lab_close(&lab);
+}
+
+/* The same beside a thread in sread: what wakes that one is not taken from the other. */
+static void slept_by_another(void **state)
+{
+    struct fi_cq_tagged_entry entry;
+
+    (void)state;
+    be_ready();
+    complete_by_a_post();
+    FI_GIVES(fi_cq_read(RX->rx, &entry, 1), 1);
+    FI_GIVES(fi_cq_sread(RX->rx, &entry, 1, NULL, 50), -FI_EAGAIN);
+    complete_by_a_post();
+    assert_true(is_readable(&RX->rx->fid));
+    fi_lab_close(&lab);
+}
+
+/* Peers keep the descriptor by which they wake an endpoint for longer than it lives. */
+static void endpoint_leaves(void **state)
+{
+    struct fi_wish wish = {.wait = FI_WAIT_FD, .threading = FI_THREAD_SAFE};
+    struct fi_side side;
+    fi_addr_t peer;
+
+    (void)state;
+    open_lab(false);
+    side = (struct fi_side){.tx = RX->rx};
+    fi_side_open(&lab, &wish, &side);
+    peer = fi_side_insert(TX, side.name);
+    FI_OK(fi_trecv(side.ep, to, 8, NULL, FI_ADDR_UNSPEC, 5, 0, NULL));
+    FI_OK(fi_tsend(TX->ep, from, 8, NULL, peer, 5, NULL));
+    fi_await(&lab, RX->rx);
+    fi_await(&lab, TX->tx);
+    watch(&RX->rx->fid);
+    FI_OK(fi_tsend(TX->ep, from, 8, NULL, peer, 5, NULL));
+    side.tx = side.rx = NULL;
+    fi_side_close(&side);
+    watch(&RX->rx->fid);
+    assert_false(is_readable(&RX->rx->fid));
+    fi_lab_close(&lab);
+}
+
+/* Nothing rings for what peers do to memory: there is no sleeping for that. */
+static void counter_of_memory(void **state)
+{
+    struct fi_cntr_attr attr = {.events = FI_CNTR_EVENTS_COMP, .wait_obj = FI_WAIT_FD};
+    struct fid_cntr *cntr;
+    struct fid_mr *mr;
+
+    (void)state;
+    open_lab(false);
+    FI_OK(fi_cntr_open(lab.domain, &attr, &cntr, NULL));
+    FI_OK(fi_mr_reg(lab.domain, to, sizeof(to), FI_REMOTE_WRITE, 0, 7, 0, &mr, NULL));
+    FI_OK(fi_mr_bind(mr, &cntr->fid, FI_REMOTE_WRITE));
+    for (int i = 0; i < 3; i++)
+        FI_GIVES(try_to_sleep(&cntr->fid), -FI_EAGAIN);
+    FI_OK(fi_close(&mr->fid));
+    FI_OK(fi_close(&cntr->fid));
     fi_lab_close(&lab);
 }
 
@@ -258,8 +387,14 @@ int main(void)
         cmocka_unit_test(read_by_another),
         cmocka_unit_test(disarmed_by_another),
         cmocka_unit_test(completed_by_a_post),
+        cmocka_unit_test(completed_in_a_domain_without_a_lock),
+        cmocka_unit_test(completed_behind_many),
         cmocka_unit_test(counters),
         cmocka_unit_test(signalled),
+        cmocka_unit_test(looked_at_by_another),
+        cmocka_unit_test(slept_by_another),
+        cmocka_unit_test(endpoint_leaves),
+        cmocka_unit_test(counter_of_memory),
         cmocka_unit_test(asleep_together),
         cmocka_unit_test(endpoints_come_and_go),
     };
