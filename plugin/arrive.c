@@ -175,6 +175,8 @@ static enum nigh_verdict arrive_grant(struct nigh_endpoint *endpoint, uint64_t i
 
     /* The peer cannot read it. Chosen while it is none in chunks yet: so it is not timed, and goes in no shuttle. */
     if (op && op->kind == NIGH_SEND_REFER && op->refer == NIGH_REFER_CMA) {
+        if (endpoint->help.op == op)
+            nigh_help_forget(endpoint);
         nigh_plan_choose(endpoint, op);
         op->kind = NIGH_SEND_CHUNKED;
         nigh_count_redirected(endpoint->context, NIGH_PATH_CMA, NIGH_PATH_CHUNKED, op->bytes);
@@ -182,6 +184,19 @@ static enum nigh_verdict arrive_grant(struct nigh_endpoint *endpoint, uint64_t i
     if (!op || op->kind != NIGH_SEND_CHUNKED || op->granted)
         return NIGH_BAD;
     nigh_large_granted(endpoint, op, late != 0);
+    return NIGH_GO;
+}
+
+static enum nigh_verdict arrive_help(struct nigh_endpoint *endpoint, uint64_t id, uint64_t offer)
+{
+    struct nigh_send_op *op = nigh_ids_get(&endpoint->out, id);
+    struct nigh_wire_help help;
+
+    nigh_arrive_payload(endpoint, &help, sizeof(help));
+    if (!op || op->kind != NIGH_SEND_REFER || op->refer != NIGH_REFER_CMA || !help.bytes ||
+        help.bytes > op->bytes || help.to > UINTPTR_MAX - help.bytes || !offer || offer > UINT32_MAX)
+        return NIGH_BAD;
+    nigh_help_asked(endpoint, op, (uint32_t)offer, help.to, help.bytes);
     return NIGH_GO;
 }
 
@@ -235,6 +250,8 @@ static __attribute__((noinline)) enum nigh_verdict handle(struct nigh_endpoint *
         return nigh_arrive_refer(endpoint, head, tag, imm);
     case NIGH_K_GRANT:
         return arrive_grant(endpoint, tag, imm);
+    case NIGH_K_HELP:
+        return arrive_help(endpoint, tag, imm);
     case NIGH_K_FINISH:
         return arrive_finish(endpoint, tag, imm);
     case NIGH_K_PUT:

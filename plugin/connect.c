@@ -42,6 +42,9 @@ static void reset_pair(struct nigh_pair *pair, bool cold)
         nigh_store_relaxed(&pair->read_cost[i], 0);
     nigh_store_relaxed(&pair->ring, 0);
     nigh_store_relaxed(&pair->reading, 0);
+    nigh_store_relaxed(&pair->offered, 0);
+    nigh_store_relaxed(&pair->claimed, 0);
+    nigh_store_relaxed(&pair->written, 0);
     nigh_store_relaxed(&pair->closed, (nigh_load_relaxed(&pair->closed) + 1) & ~1u);
     nigh_store_relaxed(&pair->cold, cold);
 }
@@ -143,6 +146,9 @@ static void link_words(struct nigh_endpoint *endpoint)
     endpoint->peer_cold = &theirs->cold;
     endpoint->peer_closed = &theirs->closed;
     endpoint->peer_reading = &theirs->reading;
+    endpoint->peer_offered = &theirs->offered;
+    endpoint->peer_claimed = &theirs->claimed;
+    endpoint->peer_written = &theirs->written;
     endpoint->peer_read_cost = theirs->read_cost;
     endpoint->peer_open = nigh_load_relaxed(&theirs->closed) & ~1u;
     endpoint->ring_word = &theirs->ring;

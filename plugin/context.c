@@ -228,6 +228,7 @@ int nigh_context_close(struct nigh_context *context)
     context->service = NULL;
     for (struct nigh_endpoint *endpoint = context->all; endpoint; endpoint = endpoint->next_all)
         leave(endpoint);
+    nigh_pull_drain(context);
     /* Only now: what is still arriving of them is known to their endpoints until these are left. */
     for (message = context->claimed; message; message = next) {
         next = message->next;

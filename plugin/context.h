@@ -48,16 +48,20 @@ struct nigh_context {
     uint64_t copied_by; /* ns: by then the peer has copied what was last sent as a reference, if it looks */
     struct nigh_message *pulls;   /* references being read */
     struct nigh_message *copying; /* of which nothing is left to be taken: threads copy their last slices */
-    uint32_t idle_passes;         /* since something arrived or a sweep was made */
-    uint32_t busy_passes;         /* in which something arrived, since a sweep was made */
-    uint32_t sleepers;            /* threads in wait() that are or go to sleep */
-    bool fd_armed;                /* somebody may be waiting for the descriptor */
-    bool looks_for;               /* this pass is a probe's, so it leaves none */
-    bool apart;    /* copies of large messages are not made in this pass, but behind it: pull.c */
-    bool leaves;   /* this pass may leave unexpected messages in the rings: arrive.c */
-    bool suspects; /* an endpoint is to be broken */
-    bool blocked;  /* so says the host's note: what moves is counted there */
-    bool probing;  /* so says the host's note: it waits for messages that nobody has posted a receive for */
+    struct nigh_endpoint *asked;  /* whose messages from us we may help to copy: help.h */
+    uint32_t referred;    /* messages of ours that their receivers read out of this process, or will */
+    uint32_t begun;       /* of these pulls, of which nothing is copied yet as it should have been at once */
+    bool helps_not;       /* writing into a process has failed */
+    uint32_t idle_passes; /* since something arrived or a sweep was made */
+    uint32_t busy_passes; /* in which something arrived, since a sweep was made */
+    uint32_t sleepers;    /* threads in wait() that are or go to sleep */
+    bool fd_armed;        /* somebody may be waiting for the descriptor */
+    bool looks_for;       /* this pass is a probe's, so it leaves none */
+    bool apart;           /* copies of large messages are not made in this pass, but behind it: pull.c */
+    bool leaves;          /* this pass may leave unexpected messages in the rings: arrive.c */
+    bool suspects;        /* an endpoint is to be broken */
+    bool blocked;         /* so says the host's note: what moves is counted there */
+    bool probing; /* so says the host's note: it waits for messages that nobody has posted a receive for */
     uint32_t probed_class;
     uint64_t probed;      /* of the unexpected messages so many had come when probe() found nothing */
     bool nudged;          /* a peer has asked for a full pass, and wait() has not told yet */
@@ -295,8 +299,10 @@ bool nigh_pull_progress(struct nigh_context *context);
 /* The same, with the context's lock open while bytes are copied: other threads come in, and may copy the same message. For those
  * who have nothing half done. */
 bool nigh_pull_apart(struct nigh_context *context);
-/* Ends one before its time; at once, or, where threads are copying it, when they are done. */
+/* Ends one before its time; at once, or, where threads or its sender are copying it, when they are done. */
 void nigh_pull_fail(struct nigh_message *message, int status);
+/* Waits for senders that are in the middle of a slice of what has been ended so: not for long, unless one was stopped there. */
+void nigh_pull_drain(struct nigh_context *context);
 
 /* ---- rma.c, lend.c ---- */
 int nigh_rma_put(struct nigh_endpoint *endpoint, const struct nigh_rma *rma);

@@ -4,6 +4,7 @@
 #define NIGH_PLUGIN_ENDPOINT_H
 
 #include "nigh/transport.h"
+#include "plugin/help.h"
 #include "plugin/op.h"
 #include "plugin/wire.h"
 #include "shm/arena.h"
@@ -107,7 +108,8 @@ struct nigh_endpoint {
     bool busy;     /* in the context's busy list */
     bool hot;
     const uint32_t *peer_reading; /* may the peer read our private memory? see struct nigh_pair */
-    const char *suspect;          /* the peer said what cannot be: progress breaks the endpoint */
+    const uint64_t *peer_offered, *peer_claimed, *peer_written; /* help.h */
+    const char *suspect; /* the peer said what cannot be: progress breaks the endpoint */
 
     struct nigh_view view;     /* the peer's arena */
     uint64_t *met;             /* a bit for each chunk of its pool that we have read; NULL: not kept */
@@ -117,6 +119,10 @@ struct nigh_endpoint {
 
     struct nigh_shuttle shuttle[2]; /* in our window; in theirs */
     uint8_t shuttle_last;           /* of these, the one that came last */
+
+    struct nigh_help help;        /* with a message of ours */
+    struct nigh_message *offered; /* a message of the peer's that it is asked to help with; NULL: none */
+    uint32_t offers;              /* there were so many */
 
     struct nigh_send_queue queue;   /* nothing of them has been sent */
     struct nigh_send_queue flow;    /* pieces may be sent */
@@ -139,6 +145,7 @@ struct nigh_endpoint {
     uint64_t read_before[NIGH_PACE_STRATEGIES]; /* the peer's read_cost when it was last learned from */
     float read_line_ns[NIGH_PACE_STRATEGIES];   /* and what that was for a line */
 
+    struct nigh_endpoint *next_asked;
     struct nigh_endpoint *next_busy, *next_all, **link_all;
     struct nigh_endpoint *next_alike, **link_alike; /* peers.c */
     uint64_t heard;                                 /* when, on the context's clock */

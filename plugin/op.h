@@ -63,6 +63,7 @@ struct nigh_send_op {
     void (*copy)(void *to, const void *from, size_t bytes);
     uint8_t *shuttle; /* where its bytes go; NULL: to chunks */
     bool silent, sync, notify;
+    bool counted; /* in the context's `referred` */
     bool granted; /* matched at the peer */
     bool flowing; /* in the endpoint's flow list */
     bool waiting; /* in its list of those that are announced */
@@ -129,13 +130,15 @@ struct nigh_message {
     uint32_t copiers; /* REFER: slices that are being copied now */
     uint32_t id;
     uint32_t shuttle; /* the flags that name it, of what lies in one */
+    uint32_t offer;   /* REFER: its sender is asked to help, by this number: help.h; 0: it is not */
     uint8_t kind;     /* enum nigh_message_kind */
     uint8_t refer, tclass;
     bool sync;    /* wants a GRANT when matched */
     bool claimed; /* by a probe */
     bool notify;
-    bool late; /* it was there before its receive */
-    bool lost; /* its endpoint has ended before it was complete */
+    uint8_t passed; /* REFER: so often another one was copied first */
+    bool late;      /* it was there before its receive */
+    bool lost;      /* its endpoint has ended before it was complete */
     bool in_place;
     bool taken_over; /* REFER: by another thread than the receive's */
     bool pinned;     /* PUT: the region `key` is */

@@ -292,6 +292,8 @@ bool nigh_progress(struct nigh_context *context)
         moved |= push_sends(context);
     if (__builtin_expect((context->pulls || context->copying) && !context->apart, 0))
         moved |= nigh_pull_progress(context);
+    if (__builtin_expect(context->asked != NULL && !moved, 0))
+        moved = nigh_help_progress(context);
     if (moved) {
         context->idle_passes = 0;
         if (__builtin_expect(context->blocked, 0))

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * plugin/pull.c - messages that lie with the sender: the receiver copies them straight from the sender's heap, or from its
- * process, and then tells it. The sender has no part in the copy, so it computes meanwhile. With threads several copy one
- * message together, outside of the context's lock. Also direct gets.
+ * process, and then tells it. The sender has no part in the copy, so it computes meanwhile; one that only waits may help (help.c).
+ * With threads several copy one message together, outside of the context's lock. Also direct gets.
  */
 #include "plugin/context.h"
 #include "plugin/shown.h"
@@ -10,6 +10,7 @@
 #include "shm/cma.h"
 #include "shm/copy.h"
 #include <errno.h>
+#include <sched.h>
 
 /* Copied in one go when it is matched (without threads), and then in each pass: long enough to make the pass not count, short
  * enough that other peers are heard every 50 us or so. */
@@ -18,6 +19,8 @@
  * and few, as each costs 0.12 us; but where the CPUs have moved apart one may take ten times as long. */
 #define SLICE_BYTES     (64u * 1024)
 #define SLICE_BYTES_MAX (256u * 1024)
+/* Slices of others that are copied before a message whose sender has begun to help: it may have been stopped, or compute. */
+#define PASSED_MAX 32u
 /* A thread that waits for its receive is back from a slice within a tenth of this. Behind it another one takes the message
  * over, with which the poster may come and help. */
 #define AWAY_NS 2000u
@@ -50,19 +53,31 @@ static void all_taken(struct nigh_message *message)
 {
     struct nigh_context *context = message->endpoint->context;
 
-    unlink_from(&context->pulls, message);
+    if (!unlink_from(&context->pulls, message))
+        return;
     message->next = context->copying;
     context->copying = message;
 }
 
-/* The oldest is the last of the list: nobody is overtaken. */
+/* With several to choose from two copy two of them, so that neither waits for the other in the end. */
+static bool is_left_to_sender(const struct nigh_message *message)
+{
+    return message->passed < PASSED_MAX && nigh_help_has_begun(message);
+}
+
+/* The oldest is the last of the list: nobody is overtaken, but for a while those that their senders are at. */
 static struct nigh_message *oldest(const struct nigh_context *context)
 {
-    struct nigh_message *message = context->pulls;
+    struct nigh_message *best = NULL, *last = NULL;
 
-    while (message && message->next)
-        message = message->next;
-    return message;
+    for (struct nigh_message *message = context->pulls; message; message = message->next) {
+        last = message;
+        if (!best || !is_left_to_sender(message) || is_left_to_sender(best))
+            best = message;
+    }
+    if (best != last)
+        last->passed++;
+    return best;
 }
 
 /* ---- the end ---- */
@@ -150,6 +165,7 @@ static void end(struct nigh_message *message)
 {
     int status = outcome(message);
 
+    nigh_help_end(message);
     if (status == -EIO && message->refer == NIGH_REFER_CMA && !message->ended && ask_for_pieces(message))
         return;
     done(message, status);
@@ -157,7 +173,32 @@ static void end(struct nigh_message *message)
 
 static bool is_copied(const struct nigh_message *message)
 {
-    return nigh_load_acquire(&message->copiers, SLICE_SEE) == 0;
+    return nigh_load_acquire(&message->copiers, SLICE_SEE) == 0 && !nigh_help_writes(message);
+}
+
+/* Nobody writes to it, but something is left: the sender has put a slice back, or has gone with some. */
+static bool is_to_go_on(struct nigh_message *message)
+{
+    if (!message->offer || message->ended || nigh_load_relaxed(&message->failed) ||
+        nigh_help_is_whole(message))
+        return false;
+    if (message->endpoint->state == NIGH_READY && !nigh_endpoint_left(message->endpoint))
+        return true;
+    nigh_store_relaxed(&message->failed, -ECONNRESET);
+    return false;
+}
+
+static void go_on(struct nigh_message *message)
+{
+    struct nigh_context *context = message->endpoint->context;
+
+    if (nigh_help_lies(message)) {
+        nigh_endpoint_suspect(message->endpoint, "it claims more of a message than there is");
+        return;
+    }
+    unlink_from(&context->copying, message);
+    message->next = context->pulls;
+    context->pulls = message;
 }
 
 static bool end_copied(struct nigh_context *context)
@@ -168,6 +209,10 @@ static bool end_copied(struct nigh_context *context)
         next = message->next;
         if (!is_copied(message))
             continue;
+        if (is_to_go_on(message)) {
+            go_on(message);
+            continue;
+        }
         unlink_from(&context->copying, message);
         end(message);
         ended = true;
@@ -179,17 +224,17 @@ void nigh_pull_fail(struct nigh_message *message, int status)
 {
     struct nigh_context *context = message->endpoint->context;
 
+    nigh_help_withdraw(message);
     if (!is_copied(message)) {
         /* Its buffer is being written to: who is done last ends it, with what has come first. */
         if (!message->ended)
             message->ended = status;
-        if (message->got < message->wanted)
-            all_taken(message);
-        message->got = message->wanted;
+        all_taken(message);
         return;
     }
     if (!unlink_from(&context->pulls, message))
         unlink_from(&context->copying, message);
+    nigh_help_end(message);
     done(message, status);
 }
 
@@ -256,17 +301,19 @@ static bool take(struct nigh_message *message, uint64_t most, struct slice *slic
 
     *slice = (struct slice){.message = message, .bytes = left < most ? left : most};
     slice->posters = message->endpoint->context->guard & NIGH_GUARD_THREADS && !is_anothers(message);
-    if (!rc && left)
+    if (!rc && message->offer)
+        slice->bytes = nigh_help_take(message);
+    if (!rc && slice->bytes)
         rc = place(slice);
     if (rc) {
+        nigh_help_withdraw(message);
         nigh_store_relaxed(&message->failed, rc);
-        message->wanted = message->got;
         slice->bytes = 0;
     }
     message->got += slice->bytes;
     if (slice->bytes)
         nigh_fetch_add_release(&message->copiers, 1, SLICE_DONE);
-    if (message->got == message->wanted)
+    if (message->got == message->wanted || !slice->bytes)
         all_taken(message);
     return slice->bytes != 0;
 }
@@ -312,17 +359,23 @@ static uint64_t most_of(const struct nigh_message *message)
 /* A turn, of the oldest messages. With `apart` other threads are let in while this one copies. */
 static bool advance(struct nigh_context *context, bool apart)
 {
+    uint64_t turn = (1 + (uint64_t)context->begun) * TURN_BYTES;
     struct nigh_message *message;
     struct slice slice;
     bool moved = false;
 
-    for (uint64_t bytes = 0; bytes < TURN_BYTES; bytes += slice.bytes) {
+    context->begun = 0;
+    nigh_help_offer(context);
+    for (uint64_t bytes = 0; bytes < turn; bytes += slice.bytes) {
         message = oldest(context);
         if (!message || !is_ours(message))
             break;
         moved = true;
-        if (!take(message, most_of(message), &slice))
+        if (!take(message, most_of(message), &slice)) {
+            if (message->offer)
+                continue;
             break;
+        }
         if (apart)
             nigh_guard_open(context);
         copy(&slice);
@@ -350,11 +403,23 @@ void nigh_pull_begin(struct nigh_message *message)
         nigh_store_relaxed(&message->touched, is_anothers(message) ? 0 : nigh_clock_ns());
         return;
     }
+    /* Behind the pass it is seen what else has come. */
+    if (nigh_help_may(message)) {
+        context->begun++;
+        return;
+    }
     if (take(message, TURN_BYTES, &slice)) {
         copy(&slice);
         learn(context, &slice);
     }
     end_copied(context);
+}
+
+void nigh_pull_drain(struct nigh_context *context)
+{
+    while (context->copying)
+        if (!end_copied(context))
+            sched_yield();
 }
 
 bool nigh_pull_progress(struct nigh_context *context)

@@ -53,6 +53,9 @@ void nigh_send_discard(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
 {
     if (op->id != NIGH_NO_ID)
         nigh_ids_give(&endpoint->out, op->id);
+    if (endpoint->help.op == op)
+        nigh_help_forget(endpoint);
+    endpoint->context->referred -= op->counted;
     if (op->held)
         nigh_heap_unhold(endpoint->context->heap, op->held);
     if (op->tells)
@@ -257,6 +260,8 @@ static void route(struct nigh_endpoint *endpoint, const struct nigh_send *send, 
         op->refer = NIGH_REFER_CMA;
         op->path = NIGH_PATH_CMA;
         op->key = (uintptr_t)send->buffer;
+        op->counted = true;
+        context->referred++;
     } else {
         return;
     }

@@ -13,6 +13,7 @@
  *   GRANT     id       late     -                to the sender of `id`: it is matched, send the rest; it waited for its receive (1);
  *                                               of a REFER to cma: it cannot be read, send all of it as PIECEs; no FINISH follows
  *   FINISH    id       status   -                to whoever began `id`: the other side is done with it
+ *   HELP      id       number   wire_help        to the sender of a REFER to cma: it may copy, too: plugin/help.h
  *   PUT       key      offset   wire_first       remote write; pieces follow; answered by FINISH
  *   GET       key      offset   wire_get         remote read; answered by REPLY
  *   REPLY     id       status   wire_first       the answer to GET `id`; pieces follow
@@ -42,6 +43,7 @@ enum nigh_kind {
     NIGH_K_RESULT,
     NIGH_K_MOVE,
     NIGH_K_WHOLE,
+    NIGH_K_HELP,
     NIGH_K_END, /* one past the last */
 };
 
@@ -82,6 +84,11 @@ struct nigh_wire_refer {
     uint64_t where; /* arena offset, or for CMA an address in the sender's process */
     uint32_t id;
     uint32_t refer; /* enum nigh_refer */
+};
+
+struct nigh_wire_help {
+    uint64_t to; /* an address in the receiver's process */
+    uint64_t bytes;
 };
 
 struct nigh_wire_get {

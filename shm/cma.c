@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* shm/cma.c - process_vm_readv, in pieces as the kernel gives them. */
+/* shm/cma.c - process_vm_readv and process_vm_writev, in pieces as the kernel gives them. */
 #include "shm/cma.h"
 #include "shm/os.h"
 
 #include <errno.h>
 
-int nigh_cma_read(int pid, void *local, uint64_t remote, uint64_t bytes)
+typedef ssize_t (*move_fn)(pid_t pid, const struct iovec *local, unsigned long locals,
+                           const struct iovec *remote, unsigned long remotes, unsigned long flags);
+
+/* The kernel moves at most 2 GiB a call, and fewer where it meets a page that it cannot reach. */
+static int move(move_fn call, int pid, char *local, uint64_t remote, uint64_t bytes)
 {
     uint64_t done = 0;
 
@@ -13,11 +17,10 @@ int nigh_cma_read(int pid, void *local, uint64_t remote, uint64_t bytes)
         return -ESRCH;
     if (remote > UINTPTR_MAX - bytes)
         return -EFAULT;
-    /* The kernel moves at most 2 GiB a call, and fewer where it meets a page that it cannot read. */
     while (done < bytes) {
-        struct iovec to = {.iov_base = (char *)local + done, .iov_len = bytes - done};
-        struct iovec from = {.iov_base = (void *)(uintptr_t)(remote + done), .iov_len = bytes - done};
-        ssize_t got = nigh_os.process_vm_readv(pid, &to, 1, &from, 1, 0);
+        struct iovec here = {.iov_base = local + done, .iov_len = bytes - done};
+        struct iovec there = {.iov_base = (void *)(uintptr_t)(remote + done), .iov_len = bytes - done};
+        ssize_t got = call(pid, &here, 1, &there, 1, 0);
 
         if (got < 0 && errno == EINTR)
             continue;
@@ -28,6 +31,16 @@ int nigh_cma_read(int pid, void *local, uint64_t remote, uint64_t bytes)
         done += (uint64_t)got;
     }
     return 0;
+}
+
+int nigh_cma_read(int pid, void *local, uint64_t remote, uint64_t bytes)
+{
+    return move(nigh_os.process_vm_readv, pid, local, remote, bytes);
+}
+
+int nigh_cma_write(int pid, uint64_t remote, const void *local, uint64_t bytes)
+{
+    return move(nigh_os.process_vm_writev, pid, (char *)(uintptr_t)local, remote, bytes);
 }
 
 int nigh_cma_probe(int pid, uint64_t remote, uint64_t nonce)

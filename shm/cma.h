@@ -9,6 +9,9 @@
  * (short). */
 int nigh_cma_read(int pid, void *local, uint64_t remote, uint64_t bytes);
 
+/* Copies `bytes` of `local` to `remote` in process `pid`. The same errors; some of it may have been copied then. */
+int nigh_cma_write(int pid, uint64_t remote, const void *local, uint64_t bytes);
+
 /* Whether reading `pid` works: reads a nonce that lies at `remote` in it and compares it with `nonce`. 0, or
  * why not. */
 int nigh_cma_probe(int pid, uint64_t remote, uint64_t nonce);

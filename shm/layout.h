@@ -47,8 +47,10 @@
  *   header, state, note        owner                       every peer, observers
  *   counts                     owner                       observers
  *   pair[i].consumed, .cold,   owner, as receiver from i   peer i, as sender
- *     .read_cost, .reading
- *   pair[i].ring, .closed      owner, as sender to i       peer i, as receiver
+ *     .read_cost, .reading,
+ *     .offered
+ *   pair[i].ring, .closed,     owner, as sender to i       peer i, as receiver
+ *     .claimed, .written
  *   chunks                     owner, as sender to i       peer i, as receiver
  *   rings in window to i       owner, as sender to i;      peer i, as receiver
  *                              peer i could, and does not
@@ -59,7 +61,7 @@
  */
 
 #define NIGH_ARENA_MAGIC    UINT64_C(0x31616e6572612d6e) /* "n-arena1" */
-#define NIGH_LAYOUT_VERSION 6u
+#define NIGH_LAYOUT_VERSION 7u
 #define NIGH_LINE           64u
 #define NIGH_PAGE           4096u
 
@@ -182,7 +184,10 @@ struct nigh_pair {
     uint32_t closed;
     /* Of the peer's private memory by us: 0 not tried yet, 1 allowed, else 1 + why not (errno). */
     uint32_t reading;
-    uint64_t reserved3[6];
+    /* Of a message that both copy (plugin/help.h), by number << 32 | slices: as its receiver, that we have taken from its
+     * beginning; as the sender of one, that we have taken from its end, and of these written. */
+    uint64_t offered, claimed, written;
+    uint64_t reserved3[3];
 };
 static_assert(sizeof(struct nigh_pair) == 2 * NIGH_LINE, "pair");
 static_assert(offsetof(struct nigh_pair, ring) == NIGH_LINE, "pair.ring");

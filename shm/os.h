@@ -85,6 +85,10 @@
          (pid_t pid, const struct iovec *local, unsigned long locals, const struct iovec *remote,            \
           unsigned long remotes, unsigned long flags),                                                       \
          (pid, local, locals, remote, remotes, flags))                                                       \
+    CALL(ssize_t, -1, process_vm_writev,                                                                     \
+         (pid_t pid, const struct iovec *local, unsigned long locals, const struct iovec *remote,            \
+          unsigned long remotes, unsigned long flags),                                                       \
+         (pid, local, locals, remote, remotes, flags))                                                       \
     CALL(int, error, pthread_create,                                                                         \
          (pthread_t * out, const pthread_attr_t *attributes, void *(*run)(void *), void *argument),          \
          (out, attributes, run, argument))                                                                   \

@@ -41,6 +41,10 @@
  *   NUDGE_SEE      the peer's load of it, before that pass
  *   SLICE_DONE     between threads of one process: the read-modify-write of a message's count of slices that are being copied
  *   SLICE_SEE      the load of it by the thread that ends the message
+ *   HELP_TAKE      the receiver's fence between saying which slices of a message it takes, and its look at what the sender has
+ *   HELP_CLAIM     the sender's fence between saying which slices it takes, and its look at what the receiver has
+ *   HELP_DONE      the sender's store of how many it has written into the receiver's buffer
+ *   HELP_SEE       the receiver's load of it
  */
 #define NIGH_ORDER_LABELS(LABEL)                 \
     LABEL(RING_PUBLISH, release, RING_PEEK)      \
@@ -70,7 +74,11 @@
     LABEL(NUDGE_SET, release, NUDGE_SEE)         \
     LABEL(NUDGE_SEE, acquire, NUDGE_SET)         \
     LABEL(SLICE_DONE, release, SLICE_SEE)        \
-    LABEL(SLICE_SEE, acquire, SLICE_DONE)
+    LABEL(SLICE_SEE, acquire, SLICE_DONE)        \
+    LABEL(HELP_TAKE, fence, HELP_CLAIM)          \
+    LABEL(HELP_CLAIM, fence, HELP_TAKE)          \
+    LABEL(HELP_DONE, release, HELP_SEE)          \
+    LABEL(HELP_SEE, acquire, HELP_DONE)
 
 #define NIGH_ORDER_ENUM(name, kind, partner) NIGH_##name,
 enum nigh_order_label { NIGH_ORDER_LABELS(NIGH_ORDER_ENUM) NIGH_ORDER_LABEL_COUNT };

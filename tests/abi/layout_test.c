@@ -453,7 +453,7 @@ static const struct place abi[] = {
 
 static const struct constant layout_constants[] = {
     CONSTANT(NIGH_ARENA_MAGIC, UINT64_C(0x31616e6572612d6e)),
-    CONSTANT(NIGH_LAYOUT_VERSION, 6),
+    CONSTANT(NIGH_LAYOUT_VERSION, 7),
     CONSTANT(NIGH_LINE, 64),
     CONSTANT(NIGH_PAGE, 4096),
     CONSTANT(NIGH_PEERS_MAX, 65536),
@@ -555,7 +555,10 @@ static const struct place layout[] = {
     FIELD(nigh_pair, ring, 64, 8),
     FIELD(nigh_pair, closed, 72, 4),
     FIELD(nigh_pair, reading, 76, 4),
-    FIELD(nigh_pair, reserved3, 80, 48),
+    FIELD(nigh_pair, offered, 80, 8),
+    FIELD(nigh_pair, claimed, 88, 8),
+    FIELD(nigh_pair, written, 96, 8),
+    FIELD(nigh_pair, reserved3, 104, 24),
 
     STRUCT(nigh_slot, 64),
     FIELD(nigh_slot, head, 0, 8),
@@ -574,19 +577,15 @@ static const struct place layout[] = {
 
 /* What slots say: part of the layout, since both ends must agree on it. */
 static const struct constant slot_constants[] = {
-    CONSTANT(NIGH_K_MESSAGE, 1),       CONSTANT(NIGH_K_FIRST, 2),
-    CONSTANT(NIGH_K_PIECE, 3),         CONSTANT(NIGH_K_REFER, 4),
-    CONSTANT(NIGH_K_GRANT, 5),         CONSTANT(NIGH_K_FINISH, 6),
-    CONSTANT(NIGH_K_PUT, 7),           CONSTANT(NIGH_K_GET, 8),
-    CONSTANT(NIGH_K_REPLY, 9),         CONSTANT(NIGH_K_ATOMIC, 10),
-    CONSTANT(NIGH_K_RESULT, 11),       CONSTANT(NIGH_K_MOVE, 12),
-    CONSTANT(NIGH_K_WHOLE, 13),        CONSTANT(NIGH_K_END, 14),
-    CONSTANT(NIGH_F_SYNC, 1),          CONSTANT(NIGH_F_NOTIFY, 2),
-    CONSTANT(NIGH_F_KERNEL_SHIFT, 4),  CONSTANT(NIGH_F_KERNEL_MASK, 7),
-    CONSTANT(NIGH_F_TIMED, 128),       CONSTANT(NIGH_F_STRATEGY_SHIFT, 8),
-    CONSTANT(NIGH_F_STRATEGY_MASK, 7), CONSTANT(NIGH_F_SHUTTLE, 2048),
-    CONSTANT(NIGH_F_RETURNS, 4096),    CONSTANT(NIGH_REFER_HEAP, 1),
-    CONSTANT(NIGH_REFER_CMA, 2),       CONSTANT(NIGH_REFER_LEND, 3),
+    CONSTANT(NIGH_K_MESSAGE, 1),       CONSTANT(NIGH_K_FIRST, 2),      CONSTANT(NIGH_K_PIECE, 3),
+    CONSTANT(NIGH_K_REFER, 4),         CONSTANT(NIGH_K_GRANT, 5),      CONSTANT(NIGH_K_FINISH, 6),
+    CONSTANT(NIGH_K_PUT, 7),           CONSTANT(NIGH_K_GET, 8),        CONSTANT(NIGH_K_REPLY, 9),
+    CONSTANT(NIGH_K_ATOMIC, 10),       CONSTANT(NIGH_K_RESULT, 11),    CONSTANT(NIGH_K_MOVE, 12),
+    CONSTANT(NIGH_K_WHOLE, 13),        CONSTANT(NIGH_K_HELP, 14),      CONSTANT(NIGH_K_END, 15),
+    CONSTANT(NIGH_F_SYNC, 1),          CONSTANT(NIGH_F_NOTIFY, 2),     CONSTANT(NIGH_F_KERNEL_SHIFT, 4),
+    CONSTANT(NIGH_F_KERNEL_MASK, 7),   CONSTANT(NIGH_F_TIMED, 128),    CONSTANT(NIGH_F_STRATEGY_SHIFT, 8),
+    CONSTANT(NIGH_F_STRATEGY_MASK, 7), CONSTANT(NIGH_F_SHUTTLE, 2048), CONSTANT(NIGH_F_RETURNS, 4096),
+    CONSTANT(NIGH_REFER_HEAP, 1),      CONSTANT(NIGH_REFER_CMA, 2),    CONSTANT(NIGH_REFER_LEND, 3),
     CONSTANT(NIGH_LAP_SHIFT, 48),
 };
 
@@ -611,6 +610,9 @@ static const struct place slots[] = {
     FIELD(nigh_wire_refer, id, 16, 4),
     FIELD(nigh_wire_refer, refer, 20, 4),
 
+    STRUCT(nigh_wire_help, 16),
+    FIELD(nigh_wire_help, to, 0, 8),
+    FIELD(nigh_wire_help, bytes, 8, 8),
     STRUCT(nigh_wire_get, 16),
     FIELD(nigh_wire_get, total, 0, 8),
     FIELD(nigh_wire_get, id, 8, 4),
@@ -666,7 +668,8 @@ struct look {
 };
 static const struct look layout_looks[] = {
     {1, UINT64_C(0xe52b4a879d5e7577)}, {2, UINT64_C(0x1db76b6598367b0b)}, {3, UINT64_C(0xa72b58a7f0b09d55)},
-    {4, UINT64_C(0x02e1cb6891305b23)}, {5, UINT64_C(0x66f245bdfbefae93)}, {6, UINT64_C(0x9c5f48f334a6c672)}};
+    {4, UINT64_C(0x02e1cb6891305b23)}, {5, UINT64_C(0x66f245bdfbefae93)}, {6, UINT64_C(0x9c5f48f334a6c672)},
+    {7, UINT64_C(0x57c34a20d5c537a9)}};
 static const struct look greeting_looks[] = {{1, UINT64_C(0xb2ac7a01926d8468)},
                                              {2, UINT64_C(0x8b87eb40def88b4f)}};
 

@@ -217,7 +217,10 @@ static void say_soundly(struct foe *foe)
         foe_send(foe, nigh_head_make(NIGH_K_WHOLE, 0, 0, flags), below(5), 0, &piece, sizeof(piece));
         break;
     case 6: /* to what the victim has begun */
-        kind = below(4) ? NIGH_K_GRANT + (uint32_t)below(2) : below(2) ? NIGH_K_REPLY : NIGH_K_RESULT;
+        kind = below(4)   ? NIGH_K_GRANT + (uint32_t)below(2)
+               : below(2) ? NIGH_K_REPLY
+               : below(2) ? NIGH_K_RESULT
+                          : NIGH_K_HELP;
         foe_send(foe, nigh_head_make(kind, 0, 0, 0), below(12), below(2), &first, sizeof(first));
         break;
     default:
@@ -244,6 +247,7 @@ static void scribble_apart(struct foe *foe)
         break;
     case 1:
         nigh_store_relaxed(&foe->pair->reading, below(2) ? (uint32_t)below(40) : (uint32_t)chance());
+        nigh_store_relaxed(&(&foe->pair->offered)[below(3)], chance());
         break;
     case 2: /* where memory may be got from that was never registered */
         for (unsigned i = 0; i < 24; i++)

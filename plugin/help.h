@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * plugin/help.h - two copy one message: where ranks outnumber CPUs, the sender of one that its receiver reads out of its process
+ * writes slices of it into the receiver's while it has nothing else to do, so that what comes to one rank from many is not
+ * copied on that rank's CPU alone. The receiver takes slices from the first on, the sender from the last.
+ */
+#ifndef NIGH_PLUGIN_HELP_H
+#define NIGH_PLUGIN_HELP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct nigh_context;
+struct nigh_endpoint;
+struct nigh_message;
+struct nigh_send_op;
+
+/* The sender's side of an endpoint: what the peer has asked it to help with. */
+struct nigh_help {
+    struct nigh_send_op *op; /* NULL: nothing */
+    uint64_t to, bytes;      /* an address in the peer's process */
+    uint32_t offer, taken;   /* the peer's number for it; slices that we have taken */
+};
+
+/* ---- the receiver's ---- */
+
+/* May its sender be asked to help? Then it is worth to look first whether other messages wait. */
+bool nigh_help_may(const struct nigh_message *message);
+/* Asks the senders of those that wait to be copied, where one would wait for another: from then on nothing may be written to
+ * the buffer of one that has `offer` but slices that nigh_help_take() has given. */
+void nigh_help_offer(struct nigh_context *context);
+/* The bytes of the next slice of an offered message, which begins at `got`. 0: the sender has the rest, for now. */
+uint64_t nigh_help_take(struct nigh_message *message);
+/* Has the sender taken any? */
+bool nigh_help_has_begun(const struct nigh_message *message);
+/* Does the sender write to its buffer now, or may it? */
+bool nigh_help_writes(const struct nigh_message *message);
+/* Has it claimed more than there is? */
+bool nigh_help_lies(const struct nigh_message *message);
+/* Has all of an offered message been copied? Not while nigh_help_writes(). */
+bool nigh_help_is_whole(const struct nigh_message *message);
+/* No further slice is the sender's; one that it is at is still written. */
+void nigh_help_withdraw(struct nigh_message *message);
+/* The message ends. */
+void nigh_help_end(struct nigh_message *message);
+
+/* ---- the sender's ---- */
+
+/* HELP has come. */
+void nigh_help_asked(struct nigh_endpoint *endpoint, struct nigh_send_op *op, uint32_t offer, uint64_t to,
+                     uint64_t bytes);
+/* One slice. False: there was none. */
+bool nigh_help_progress(struct nigh_context *context);
+/* The operation that we were asked to help with ends. */
+void nigh_help_forget(struct nigh_endpoint *endpoint);
+
+#endif

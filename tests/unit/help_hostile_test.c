@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Lies about slices of a message that both copy: who claims, or asks for, what there is not ends with -EPROTO; who says that it has
+ * written what it has not has spoilt its own message. Everybody else is served. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "tests/support/foe.h"
+#include "tests/support/hosted.h"
+#include <errno.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+enum { BYTES = 1 << 20, LEFT = 2 /* slices, when the foe is asked */ };
+
+static struct hosted victim;
+static struct foe foe;
+static struct nigh_endpoint *to_foe;
+static uint8_t out[BYTES], in[2][BYTES];
+static cpu_set_t allowed;
+
+/* The victim and its foe have one CPU, and the foe says that it may read the victim. */
+static int start(void **state)
+{
+    uint64_t job = hosted_job();
+    cpu_set_t one;
+    int cpu = 0;
+
+    (void)state;
+    alarm(300);
+    hosted_quiet = true;
+    assert_int_equal(sched_getaffinity(0, sizeof(allowed), &allowed), 0);
+    while (!CPU_ISSET(cpu, &allowed))
+        cpu++;
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    assert_int_equal(sched_setaffinity(0, sizeof(one), &one), 0);
+    memset(out, 0x5a, sizeof(out));
+    hosted_open(&victim, job, 0, 0);
+    foe_open(&foe, job, 1, 0);
+    to_foe = hosted_connect(&victim, 1);
+    for (unsigned i = 0; !foe.attached || hosted_state(&victim, to_foe) != NIGH_READY; i++) {
+        assert_true(i < 100000);
+        foe_progress(&foe);
+        hosted_turns(&victim, NULL, 10);
+        usleep(100);
+    }
+    foe_ring(&foe, 512);
+    nigh_store_relaxed(&foe.pair->reading, 1);
+    assert_int_equal(hosted_facts(&victim).crowded, 1);
+    return 0;
+}
+
+static int stop(void **state)
+{
+    (void)state;
+    foe_close(&foe);
+    hosted_close(&victim);
+    return sched_setaffinity(0, sizeof(allowed), &allowed);
+}
+
+static void until_broken(void)
+{
+    for (unsigned i = 0; hosted_state(&victim, to_foe) == NIGH_READY; i++) {
+        assert_true(i < 100000);
+        hosted_turns(&victim, NULL, 10);
+    }
+    assert_int_equal(hosted_state(&victim, to_foe), NIGH_BROKEN);
+}
+
+/* Two messages of the foe's; it is asked to help with the second, by the number that is returned. */
+static uint32_t offered(void)
+{
+    struct nigh_slot slot;
+
+    for (uint32_t id = 0; id < 2; id++) {
+        struct nigh_wire_refer refer = {
+            .total = BYTES, .where = (uintptr_t)out, .id = id, .refer = NIGH_REFER_CMA};
+
+        assert_int_equal(hosted_recv(&victim, to_foe, id, id, in[id], BYTES, 0), 0);
+        foe_send(&foe, nigh_head_make(NIGH_K_REFER, 0, 0, 0), id, 0, &refer, sizeof(refer));
+    }
+    hosted_poll(&victim);
+    while (!foe_receive(&foe, &slot) || nigh_head_kind(slot.head) != NIGH_K_HELP)
+        hosted_poll(&victim);
+    assert_int_equal(slot.tag, 1);
+    return (uint32_t)slot.imm;
+}
+
+static void claim(uint32_t offer, uint32_t claimed, uint32_t written)
+{
+    nigh_store_relaxed(&foe.pair->claimed, (uint64_t)offer << 32 | claimed);
+    nigh_store_release(&foe.pair->written, (uint64_t)offer << 32 | written, HELP_DONE);
+}
+
+static void test_claims_too_many(void **state)
+{
+    uint32_t offer;
+
+    (void)state;
+    offer = offered();
+    claim(offer, LEFT + 2, 0);
+    until_broken();
+    assert_int_equal(hosted_until(&victim, NULL, NIGH_OP_RECV, 1)->status, -EPROTO);
+}
+
+/* One more than there are is what an honest one may claim for a moment. */
+static void test_claims_one_too_many(void **state)
+{
+    uint32_t offer;
+
+    (void)state;
+    offer = offered();
+    claim(offer, LEFT + 1, 0);
+    hosted_turns(&victim, NULL, 1000);
+    assert_null(hosted_find(&victim, NIGH_OP_RECV, 1));
+    claim(offer, 0, 0);
+    assert_int_equal(hosted_until(&victim, NULL, NIGH_OP_RECV, 1)->status, 0);
+    assert_memory_equal(in[1], out, BYTES);
+    assert_int_equal(hosted_state(&victim, to_foe), NIGH_READY);
+}
+
+/* Broken in the middle of a slice, it may still be writing: its receive ends when it says that it is not, or with it. */
+static void test_broken_in_a_slice(void **state)
+{
+    uint32_t offer;
+
+    (void)state;
+    offer = offered();
+    claim(offer, 1, 0);
+    foe_send(&foe, nigh_head_make(NIGH_K_END, 0, 0, 0), 0, 0, NULL, 0);
+    until_broken();
+    hosted_turns(&victim, NULL, 1000);
+    assert_null(hosted_find(&victim, NIGH_OP_RECV, 1));
+    claim(offer, 1, 1);
+    assert_int_equal(hosted_until(&victim, NULL, NIGH_OP_RECV, 1)->status, -EPROTO);
+}
+
+static void test_says_that_it_has_written(void **state)
+{
+    uint32_t offer;
+
+    (void)state;
+    memset(in, 0, sizeof(in));
+    offer = offered();
+    claim(offer, LEFT, LEFT);
+    assert_int_equal(hosted_until(&victim, NULL, NIGH_OP_RECV, 0)->status, 0);
+    assert_int_equal(hosted_until(&victim, NULL, NIGH_OP_RECV, 1)->status, 0);
+    assert_int_equal(hosted_state(&victim, to_foe), NIGH_READY);
+}
+
+static void test_says_that_it_has_written_too_much(void **state)
+{
+    uint32_t offer;
+
+    (void)state;
+    offer = offered();
+    claim(offer, LEFT + 1, LEFT + 1);
+    until_broken();
+    assert_int_equal(hosted_until(&victim, NULL, NIGH_OP_RECV, 1)->status, -EPROTO);
+}
+
+/* Numbers of another offer say nothing of this one. */
+static void test_another_offer(void **state)
+{
+    uint32_t offer;
+
+    (void)state;
+    offer = offered();
+    claim(offer + 1, 2, 2);
+    assert_int_equal(hosted_until(&victim, NULL, NIGH_OP_RECV, 1)->status, 0);
+    assert_memory_equal(in[1], out, BYTES);
+}
+
+/* ---- the victim is asked -------------------------------------------------------------------------------------------- */
+
+/* A message of the victim's, that the foe has been told of; it asks for help with `id`, as if it had a buffer there. */
+static void ask(uint64_t id, uint64_t offer, uint64_t to, uint64_t bytes)
+{
+    struct nigh_wire_help help = {to, bytes};
+    struct nigh_slot slot;
+
+    assert_int_equal(hosted_send(to_foe, 5, 5, out, BYTES, 0), 0);
+    while (!foe_receive(&foe, &slot))
+        hosted_poll(&victim);
+    assert_int_equal(nigh_head_kind(slot.head), NIGH_K_REFER);
+    foe_send(&foe, nigh_head_make(NIGH_K_HELP, 0, 0, 0), id, offer, &help, sizeof(help));
+}
+
+static void refused(uint64_t id, uint64_t offer, uint64_t to, uint64_t bytes)
+{
+    ask(id, offer, to, bytes);
+    until_broken();
+    assert_int_equal(hosted_until(&victim, NULL, NIGH_OP_SEND, 5)->status, -EPROTO);
+}
+
+static void test_help_with_nothing(void **state)
+{
+    (void)state;
+    refused(7, 1, (uintptr_t)in[0], BYTES);
+}
+
+static void test_help_with_more_than_it_is(void **state)
+{
+    (void)state;
+    refused(0, 1, (uintptr_t)in[0], BYTES + 1);
+}
+
+static void test_help_over_the_end_of_memory(void **state)
+{
+    (void)state;
+    refused(0, 1, UINT64_MAX - BYTES / 2, BYTES);
+}
+
+static void test_help_without_a_number(void **state)
+{
+    (void)state;
+    refused(0, 0, (uintptr_t)in[0], BYTES);
+}
+
+/* An offer that does not stand is none, whatever the slot has said: nothing is written. */
+static void test_help_that_is_not_offered(void **state)
+{
+    (void)state;
+    memset(in, 0, sizeof(in));
+    ask(0, 1, (uintptr_t)in[0], BYTES);
+    hosted_turns(&victim, NULL, 1000);
+    assert_int_equal(in[0][BYTES - 1], 0);
+    assert_int_equal(hosted_state(&victim, to_foe), NIGH_READY);
+    assert_null(hosted_find(&victim, NIGH_OP_SEND, 5));
+}
+
+/* As many as it likes have been taken by the foe. */
+static void test_help_of_which_too_much_is_taken(void **state)
+{
+    (void)state;
+    memset(in, 0, sizeof(in));
+    nigh_store_relaxed(&foe.pair->offered, UINT64_C(1) << 32 | UINT32_MAX);
+    ask(0, 1, (uintptr_t)in[0], BYTES);
+    hosted_turns(&victim, NULL, 1000);
+    assert_int_equal(in[0][BYTES - 1], 0);
+    assert_int_equal(hosted_state(&victim, to_foe), NIGH_READY);
+}
+
+/* No memory of the foe's: the victim puts the slice back. */
+static void test_help_into_nothing(void **state)
+{
+    (void)state;
+    nigh_store_relaxed(&foe.pair->offered, UINT64_C(1) << 32);
+    ask(0, 1, 4096, BYTES);
+    hosted_turns(&victim, NULL, 1000);
+    assert_int_equal(hosted_state(&victim, to_foe), NIGH_READY);
+    assert_int_equal(nigh_load_relaxed(&foe.own->claimed), UINT64_C(1) << 32);
+    assert_int_equal((uint32_t)nigh_load_relaxed(&foe.own->written), 0);
+}
+
+static bool is_allowed(void)
+{
+    uint64_t word = 5, seen = 0;
+    struct iovec here = {&seen, sizeof(seen)}, there = {&word, sizeof(word)};
+
+    return process_vm_readv(getpid(), &here, 1, &there, 1, 0) == sizeof(seen) &&
+           process_vm_writev(getpid(), &here, 1, &there, 1, 0) == sizeof(seen);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(test_##name, start, stop)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(claims_too_many),
+        TEST(claims_one_too_many),
+        TEST(broken_in_a_slice),
+        TEST(says_that_it_has_written),
+        TEST(says_that_it_has_written_too_much),
+        TEST(another_offer),
+        TEST(help_with_nothing),
+        TEST(help_with_more_than_it_is),
+        TEST(help_over_the_end_of_memory),
+        TEST(help_without_a_number),
+        TEST(help_that_is_not_offered),
+        TEST(help_of_which_too_much_is_taken),
+        TEST(help_into_nothing),
+    };
+
+    if (!is_allowed()) {
+        printf("SKIP: process_vm_readv is not allowed here\n");
+        return 77;
+    }
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,451 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A sender that only waits copies slices of what its receiver reads out of it, where ranks outnumber CPUs. When it stands still in a
+ * slice, and what happens meanwhile, is staged in the call that writes memory. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "shm/os.h"
+#include "tests/support/hosted.h"
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { SLICE = 256 << 10, BYTES = 1 << 20, NONE = 1000 };
+
+static struct nigh_os saved;
+static struct hosted a, b;
+static struct nigh_endpoint *to, *from;
+static uint8_t out[2][BYTES], in[2][BYTES];
+static cpu_set_t allowed;
+
+/* ---- the staging --------------------------------------------------------------------------------------------------- */
+
+static unsigned writes; /* slices that were begun to be written */
+static uint64_t read_bytes, written_bytes;
+static unsigned fails;         /* the write that fails, */
+static int failure;            /* and with what */
+static bool recycled;          /* the receiver's number is another process' */
+static void (*in_first)(void); /* called in the first write, before it copies */
+
+static ssize_t staged_readv(pid_t pid, const struct iovec *local, unsigned long locals,
+                            const struct iovec *remote, unsigned long remotes, unsigned long flags)
+{
+    (void)pid, (void)locals, (void)remotes, (void)flags;
+    memcpy(local->iov_base, remote->iov_base, local->iov_len);
+    if (local->iov_len <= 8) { /* a probe */
+        if (recycled)
+            memset(local->iov_base, 0xee, local->iov_len);
+    } else {
+        read_bytes += local->iov_len;
+    }
+    return (ssize_t)local->iov_len;
+}
+
+static ssize_t staged_writev(pid_t pid, const struct iovec *local, unsigned long locals,
+                             const struct iovec *remote, unsigned long remotes, unsigned long flags)
+{
+    unsigned write = writes++;
+
+    (void)locals, (void)remotes, (void)flags;
+    assert_int_equal(pid, getpid());
+    assert_int_equal(local->iov_len, remote->iov_len);
+    if (write == 0 && in_first)
+        in_first();
+    if (write == fails) {
+        errno = failure;
+        return -1;
+    }
+    memcpy(remote->iov_base, local->iov_base, local->iov_len);
+    written_bytes += local->iov_len;
+    return (ssize_t)local->iov_len;
+}
+
+/* ---- the two sides ------------------------------------------------------------------------------------------------- */
+
+static int start_as(uint32_t flags)
+{
+    cpu_set_t one;
+    int cpu = 0;
+
+    alarm(300);
+    saved = nigh_os;
+    nigh_os.process_vm_readv = staged_readv;
+    nigh_os.process_vm_writev = staged_writev;
+    writes = 0;
+    read_bytes = written_bytes = 0;
+    fails = NONE;
+    recycled = false;
+    in_first = NULL;
+    memset(in, 0, sizeof(in));
+    for (unsigned i = 0; i < BYTES; i++) {
+        out[0][i] = (uint8_t)(i * 7 + i / 4096);
+        out[1][i] = (uint8_t)(i * 5 + i / 4096);
+    }
+    /* Two contexts on one CPU are a crowd. */
+    assert_int_equal(sched_getaffinity(0, sizeof(allowed), &allowed), 0);
+    while (!CPU_ISSET(cpu, &allowed))
+        cpu++;
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    assert_int_equal(sched_setaffinity(0, sizeof(one), &one), 0);
+    to = hosted_open_pair(&a, &b, flags);
+    from = hosted_connect(&b, 0);
+    /* Both have found out by then that they may read each other. */
+    assert_int_equal(hosted_recv(&a, to, 90, 90, NULL, 0, 0), 0);
+    assert_int_equal(hosted_send(from, 90, 90, NULL, 0, NIGH_SILENT), 0);
+    hosted_until(&a, &b, NIGH_OP_RECV, 90);
+    assert_int_equal(hosted_recv(&b, from, 91, 91, NULL, 0, 0), 0);
+    assert_int_equal(hosted_send(to, 91, 91, NULL, 0, NIGH_SILENT), 0);
+    hosted_until(&b, &a, NIGH_OP_RECV, 91);
+    assert_int_equal(hosted_facts(&b).crowded, 1);
+    return 0;
+}
+
+static int start(void **state)
+{
+    (void)state;
+    return start_as(0);
+}
+
+static int start_threads(void **state)
+{
+    (void)state;
+    return start_as(NIGH_OPEN_THREADS);
+}
+
+static int stop(void **state)
+{
+    (void)state;
+    hosted_close_pair(&a, &b);
+    nigh_os = saved;
+    return sched_setaffinity(0, sizeof(allowed), &allowed);
+}
+
+static void post_one(unsigned message, uint64_t bytes)
+{
+    assert_int_equal(hosted_recv(&b, from, message, message, in[message], bytes, 0), 0);
+    assert_int_equal(hosted_send(to, message, message, out[message], bytes, 0), 0);
+}
+
+/* The first is what the receiver begins with, the second what the sender is asked to help with. */
+static void post_two(void)
+{
+    post_one(0, BYTES);
+    post_one(1, BYTES);
+}
+
+/* The sender is asked, and then helps until there is nothing more to be written or it has had its turn. */
+static void help(void)
+{
+    hosted_poll(&b);
+    hosted_poll(&a);
+    hosted_poll(&a);
+}
+
+static void ends_well(unsigned message, uint64_t bytes)
+{
+    assert_int_equal(hosted_until(&b, &a, NIGH_OP_RECV, message)->status, 0);
+    assert_int_equal(hosted_until(&a, &b, NIGH_OP_SEND, message)->status, 0);
+    assert_memory_equal(in[message], out[message], bytes);
+}
+
+/* ---- two copy ------------------------------------------------------------------------------------------------------ */
+
+/* Of two messages: each byte of both is copied once, and there was something for both to do. */
+static void test_both_copy(void **state)
+{
+    (void)state;
+    post_two();
+    help();
+    assert_int_equal(writes, 2);
+    assert_int_equal(written_bytes, 2 * SLICE);
+    ends_well(0, BYTES);
+    ends_well(1, BYTES);
+    assert_int_equal(read_bytes + written_bytes, 2 * BYTES);
+}
+
+/* What is a whole number of slices, and what is not. */
+static void test_sizes(void **state)
+{
+    static const uint64_t sizes[] = {2 * SLICE + 1, 3 * SLICE - 1, 3 * SLICE, 3 * SLICE + 1, BYTES - 1};
+
+    (void)state;
+    for (unsigned i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        writes = 0;
+        a.count = b.count = 0;
+        memset(in, 0, sizeof(in));
+        post_one(0, BYTES);
+        post_one(1, sizes[i]);
+        help();
+        assert_true(writes > 0);
+        ends_well(0, BYTES);
+        ends_well(1, sizes[i]);
+    }
+}
+
+/* A receive that is shorter than its message: nothing behind its end is written. */
+static void test_cut(void **state)
+{
+    (void)state;
+    memset(in, 0xaa, sizeof(in));
+    assert_int_equal(hosted_recv(&b, from, 0, 0, in[0], BYTES, 0), 0);
+    assert_int_equal(hosted_recv(&b, from, 1, 1, in[1], 3 * SLICE - 5, 0), 0);
+    assert_int_equal(hosted_send(to, 0, 0, out[0], BYTES, 0), 0);
+    assert_int_equal(hosted_send(to, 1, 1, out[1], BYTES, 0), 0);
+    help();
+    assert_true(writes > 0);
+    assert_int_equal(hosted_until(&b, &a, NIGH_OP_RECV, 1)->status, -EMSGSIZE);
+    assert_memory_equal(in[1], out[1], 3 * SLICE - 5);
+    for (unsigned i = 3 * SLICE - 5; i < BYTES; i++)
+        assert_int_equal(in[1][i], 0xaa);
+    ends_well(0, BYTES);
+}
+
+/* ---- who is not asked ----------------------------------------------------------------------------------------------- */
+
+static void test_alone(void **state)
+{
+    (void)state;
+    post_one(0, BYTES);
+    help();
+    ends_well(0, BYTES);
+    assert_int_equal(writes, 0);
+}
+
+/* Who sends such messages itself has CPUs that copy beside it. */
+static void test_who_sends(void **state)
+{
+    (void)state;
+    assert_int_equal(hosted_send(from, 5, 5, out[0], BYTES, 0), 0);
+    post_two();
+    help();
+    ends_well(0, BYTES);
+    ends_well(1, BYTES);
+    assert_int_equal(writes, 0);
+    assert_int_equal(hosted_recv(&a, to, 5, 5, in[0], BYTES, 0), 0);
+    assert_int_equal(hosted_until(&b, &a, NIGH_OP_SEND, 5)->status, 0);
+    post_two();
+    help();
+    assert_true(writes > 0);
+}
+
+static void test_threads(void **state)
+{
+    (void)state;
+    post_two();
+    help();
+    ends_well(0, BYTES);
+    ends_well(1, BYTES);
+    assert_int_equal(writes, 0);
+}
+
+/* ---- what cannot be written ------------------------------------------------------------------------------------------ */
+
+/* The receiver copies what has been put back, and the next message is helped with again, unless it is not allowed. */
+static void fail_once(int error, unsigned before, unsigned after)
+{
+    fails = before;
+    failure = error;
+    post_two();
+    help();
+    assert_int_equal(writes, before + 1);
+    ends_well(0, BYTES);
+    ends_well(1, BYTES);
+    assert_int_equal(read_bytes + written_bytes, 2 * BYTES);
+    a.count = b.count = 0;
+    post_two();
+    help();
+    assert_int_equal(writes, before + 1 + after);
+    ends_well(0, BYTES);
+    ends_well(1, BYTES);
+}
+
+static void test_slice_put_back(void **state)
+{
+    (void)state;
+    fail_once(EFAULT, 0, 2);
+}
+
+static void test_second_put_back(void **state)
+{
+    (void)state;
+    fail_once(EFAULT, 1, 2);
+}
+
+static void test_not_allowed(void **state)
+{
+    (void)state;
+    fail_once(EPERM, 0, 0);
+}
+
+/* Nothing is written into a process that is not the receiver any more. */
+static void test_recycled(void **state)
+{
+    (void)state;
+    post_two();
+    recycled = true;
+    help();
+    assert_int_equal(writes, 0);
+    recycled = false;
+    ends_well(0, BYTES);
+    ends_well(1, BYTES);
+}
+
+/* ---- it stands still ------------------------------------------------------------------------------------------------- */
+
+/* The receiver takes all but that slice, and the message waits for it; the other one does not. */
+static void poll_receiver(void)
+{
+    for (unsigned i = 0; i < 2000; i++)
+        hosted_poll(&b);
+    assert_non_null(hosted_find(&b, NIGH_OP_RECV, 0));
+    assert_null(hosted_find(&b, NIGH_OP_RECV, 1));
+    assert_int_equal(read_bytes, 2 * BYTES - SLICE);
+}
+
+static void test_standing(void **state)
+{
+    (void)state;
+    in_first = poll_receiver;
+    post_two();
+    help();
+    assert_int_equal(writes, 1);
+    ends_well(0, BYTES);
+    ends_well(1, BYTES);
+}
+
+static void poll_then_fail(void)
+{
+    poll_receiver();
+    fails = 0;
+    failure = EFAULT;
+}
+
+static void test_standing_and_put_back(void **state)
+{
+    (void)state;
+    in_first = poll_then_fail;
+    post_two();
+    help();
+    ends_well(0, BYTES);
+    ends_well(1, BYTES);
+    assert_int_equal(read_bytes, 2 * BYTES);
+}
+
+/* It sleeps while it waits for that slice, and is woken by it. */
+static void sleep_a_while(void)
+{
+    poll_receiver();
+    b.count = 0;
+    while (hosted_stats(&b).sleeps == 0) /* on a busy machine the time may be over before */
+        assert_int_equal(hosted_ops->wait(b.context, 30000000), -ETIMEDOUT);
+}
+
+static void test_sleeping(void **state)
+{
+    (void)state;
+    in_first = sleep_a_while;
+    post_two();
+    help();
+    assert_int_equal(hosted_ops->wait(b.context, 1000000000), 0);
+    ends_well(1, BYTES);
+    assert_int_equal(hosted_stats(&b).rescues, 0);
+}
+
+static void disconnect(void)
+{
+    assert_int_equal(hosted_ops->disconnect(from), 0);
+    for (unsigned i = 0; i < 2000; i++)
+        hosted_poll(&b);
+    assert_null(hosted_find(&b, NIGH_OP_RECV, 1));
+}
+
+/* The buffer is the host's again only when nobody writes to it. */
+static void test_disconnect(void **state)
+{
+    (void)state;
+    in_first = disconnect;
+    post_two();
+    help();
+    assert_int_equal(hosted_until(&b, NULL, NIGH_OP_RECV, 1)->status, -ECANCELED);
+    assert_int_equal(hosted_until(&a, &b, NIGH_OP_SEND, 1)->status, -ECONNRESET);
+    assert_int_equal(writes, 1);
+}
+
+static unsigned stands, released, closed;
+
+static unsigned get(unsigned *word)
+{
+    return __atomic_load_n(word, __ATOMIC_ACQUIRE);
+}
+
+static void set(unsigned *word)
+{
+    __atomic_store_n(word, 1, __ATOMIC_RELEASE);
+}
+
+static void stand(void)
+{
+    set(&stands);
+    while (!get(&released))
+        usleep(100);
+}
+
+static void *polls(void *unused)
+{
+    hosted_poll(&a);
+    hosted_poll(&a);
+    return unused;
+}
+
+static void *closes(void *unused)
+{
+    hosted_close(&b);
+    set(&closed);
+    return unused;
+}
+
+/* close() waits for a slice that is being written. */
+static void test_close(void **state)
+{
+    pthread_t poller, closer;
+
+    (void)state;
+    stands = released = closed = 0;
+    in_first = stand;
+    post_two();
+    hosted_poll(&b);
+    assert_int_equal(pthread_create(&poller, NULL, polls, NULL), 0);
+    while (!get(&stands))
+        usleep(100);
+    assert_int_equal(pthread_create(&closer, NULL, closes, NULL), 0);
+    usleep(50000);
+    assert_int_equal(get(&closed), 0);
+    set(&released);
+    assert_int_equal(pthread_join(closer, NULL), 0);
+    assert_int_equal(pthread_join(poller, NULL), 0);
+    assert_int_equal(hosted_until(&a, NULL, NIGH_OP_SEND, 1)->status, -ECONNRESET);
+}
+
+#define TEST(name)         cmocka_unit_test_setup_teardown(test_##name, start, stop)
+#define TEST_THREADS(name) cmocka_unit_test_setup_teardown(test_##name, start_threads, stop)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(both_copy),      TEST(sizes),           TEST(cut),
+        TEST(alone),          TEST(who_sends),       TEST_THREADS(threads),
+        TEST(slice_put_back), TEST(second_put_back), TEST(not_allowed),
+        TEST(recycled),       TEST(standing),        TEST(standing_and_put_back),
+        TEST(sleeping),       TEST(disconnect),      TEST(close),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
