@@ -247,6 +247,18 @@ bool nigh_progress_all(struct nigh_context *context)
     return nigh_pull_progress(context) || moved;
 }
 
+/*
+ * Who has just got the CPU back finds news of several peers, each in a line that another core holds: 50 to 240 ns. Each look goes on
+ * by what it finds, so unless they are asked for before they come one after the other. 8 ranks on 2 CPUs, barrier over Open MPI 4.1 and
+ * 5 in parts of its own, medians of eight runs: 0.75 and 0.82 without, 0.72 and 0.76 with it. Apart, so that a pair of ranks sees
+ * nothing of it.
+ */
+static __attribute__((noinline)) void ask_hot(const struct nigh_context *context)
+{
+    for (uint32_t i = 0; i < context->hot_count; i++)
+        __builtin_prefetch(context->hot[i]->rx.at);
+}
+
 /* Until the host's array is full: what is left lies in the rings as well as in our own queue, and is copied once less. Then the
  * next pass begins with the next peer. */
 static inline bool poll_hot(struct nigh_context *context)
@@ -255,6 +267,8 @@ static inline bool poll_hot(struct nigh_context *context)
     bool moved = false;
 
     context->leaves = context->idle_passes < LEAVING_PASSES && !context->probing && !context->looks_for;
+    if (__builtin_expect(context->hot_count > 2 && context->crowd.full, 0))
+        ask_hot(context);
     for (uint32_t i = 0; i < context->hot_count; i++) {
         struct nigh_endpoint *endpoint;
 
