@@ -155,6 +155,7 @@ static void accept_lend(struct nigh_message *message, struct nigh_recv_op *op)
 static int in_place_buffer(struct nigh_message *message, struct nigh_recv_op *op)
 {
     message->room = op->bytes;
+    message->to = NULL; /* it may be where what came early was kept */
     if (message->total > op->bytes)
         return 0;
     message->room = message->total;

@@ -220,6 +220,34 @@ static void test_long_ones_in_a_row_in_a_crowd(void **state)
     in_a_row(true, 200 * KIB);
 }
 
+static void assert_refused_in_place(uint32_t bytes)
+{
+    const struct nigh_completion *done;
+
+    forget();
+    assert_int_equal(hosted_recv(&b, NULL, 2, TAG, NULL, 4000, NIGH_IN_PLACE), 0);
+    done = hosted_until(&b, &a, NIGH_OP_RECV, 2);
+    assert_int_equal(done->status, -EMSGSIZE);
+    assert_int_equal(done->bytes, bytes);
+    assert_null(done->data);
+}
+
+/* In a shuttle, and behind that in private memory: nothing of it is handed out, nor freed twice. */
+static void test_too_long_for_its_place(void **state)
+{
+    static const uint32_t behind[] = {5000, 40 * KIB, 100 * KIB};
+
+    (void)state;
+    for (unsigned i = 0; i < sizeof(behind) / sizeof(behind[0]); i++) {
+        send_early(100 * KIB);
+        assert_int_equal(hosted_send(to, 5, TAG, out, behind[i], 0), 0);
+        hosted_turns(&a, &b, 100);
+        assert_refused_in_place(100 * KIB);
+        assert_refused_in_place(behind[i]);
+        answer();
+    }
+}
+
 /* All of it had come before the goodbye, so it can be received behind it. */
 static void test_its_sender_leaves(void **state)
 {
@@ -274,6 +302,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_in_a_row_in_a_crowd, start, stop),
         cmocka_unit_test_setup_teardown(test_long_ones_in_a_row_of_few, start, stop),
         cmocka_unit_test_setup_teardown(test_long_ones_in_a_row_in_a_crowd, start, stop),
+        cmocka_unit_test_setup_teardown(test_too_long_for_its_place, start, stop),
         cmocka_unit_test_setup_teardown(test_its_sender_leaves, start, stop),
         cmocka_unit_test_setup_teardown(test_claimed, start, stop),
         cmocka_unit_test_setup_teardown(test_never_received, start, stop),
