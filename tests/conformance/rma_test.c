@@ -511,17 +511,17 @@ static void everything(struct pair *pair)
     part = target.region;
     if (rx) {
         target.region = registered(rx, NULL, UINT64_MAX, BOTH, &target.key);
-        pair->shared[0] = target.key;
-        pair->shared[1] = (uintptr_t)target.memory;
+        pair->shared[1] = target.key;
+        pair->shared[2] = (uintptr_t)target.memory;
     }
     pair_meet();
-    target.key = pair->shared[0];
+    target.key = pair->shared[1];
     for (uint32_t i = 0; tx && i < SIZES; i++) {
         uint8_t *to = data_room(sizes[i]);
 
-        CHECK_INT(get(tx, &target, pair->shared[1] + 8, to, sizes[i]), 0);
+        CHECK_INT(get(tx, &target, pair->shared[2] + 8, to, sizes[i]), 0);
         data_check(to, sizes[i], 1, 8);
-        CHECK_INT(put(tx, &target, pair->shared[1] + 8, to, sizes[i]), 0);
+        CHECK_INT(put(tx, &target, pair->shared[2] + 8, to, sizes[i]), 0);
     }
     withdraw(pair, &target);
     if (rx) {
