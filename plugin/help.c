@@ -56,11 +56,16 @@ static void offer(struct nigh_message *message)
     if (message->wanted - message->got < 2 * SLICE_BYTES || message->got % SLICE_BYTES)
         return;
     endpoint->offers += endpoint->offers == UINT32_MAX ? 2 : 1; /* 0 is none */
+    /* Relaxed: the slot that tells of it is published behind. */
+    nigh_store_relaxed(&endpoint->pair->offered, word_of(endpoint->offers, slices_of(message->got)));
+    /* At once or not: an answer that waits for room may be overtaken by the message's FINISH, behind which nobody knows the number. */
+    if (nigh_link_send(endpoint, nigh_head_make(NIGH_K_HELP, 0, 0, 0), message->id, endpoint->offers, &help,
+                       sizeof(help))) {
+        nigh_store_relaxed(&endpoint->pair->offered, 0);
+        return;
+    }
     endpoint->offered = message;
     message->offer = endpoint->offers;
-    /* Relaxed: the slot that tells of it is published behind. */
-    nigh_store_relaxed(&endpoint->pair->offered, word_of(message->offer, slices_of(message->got)));
-    nigh_link_answer(endpoint, NIGH_K_HELP, 0, message->id, message->offer, &help, sizeof(help));
 }
 
 void nigh_help_offer(struct nigh_context *context)
@@ -75,10 +80,10 @@ void nigh_help_offer(struct nigh_context *context)
             offer(message);
 }
 
-/* Relaxed: what it has written is told by another word. */
+/* HELP_SEE here, too: what is put back may have been written in part, and may be the host's again. */
 static uint32_t claimed(const struct nigh_message *message)
 {
-    return count_of(nigh_load_relaxed(message->endpoint->peer_claimed), message->offer);
+    return count_of(nigh_load_acquire(message->endpoint->peer_claimed, HELP_SEE), message->offer);
 }
 
 static uint32_t written(const struct nigh_message *message)
@@ -183,7 +188,7 @@ void nigh_help_forget(struct nigh_endpoint *endpoint)
 
 static void say_claimed(struct nigh_endpoint *endpoint, uint32_t count)
 {
-    nigh_store_relaxed(&endpoint->pair->claimed, word_of(endpoint->help.offer, count));
+    nigh_store_release(&endpoint->pair->claimed, word_of(endpoint->help.offer, count), HELP_DONE);
 }
 
 /* Claims one more of `all`. */

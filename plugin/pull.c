@@ -25,6 +25,9 @@
  * over, with which the poster may come and help. */
 #define AWAY_NS 2000u
 
+/* A slice takes 40 us; who takes longer was stopped in it, or lies, and close() is not to wait for ever. */
+#define DRAIN_NS UINT64_C(5000000000)
+
 /* What one thread copies, with all that it needs for it outside of the lock. */
 struct slice {
     struct nigh_message *message; /* stays until the slice is reported */
@@ -417,9 +420,22 @@ void nigh_pull_begin(struct nigh_message *message)
 
 void nigh_pull_drain(struct nigh_context *context)
 {
-    while (context->copying)
+    uint64_t until = nigh_clock_ns() + DRAIN_NS;
+
+    if (!context->copying)
+        return;
+    /* Who was stopped before it looks for this in our memory writes nothing when it goes on. */
+    nigh_store_relaxed(&context->incarnation, 0);
+    while (context->copying && nigh_clock_ns() < until)
         if (!end_copied(context))
             sched_yield();
+    if (context->copying)
+        nigh_log(NIGH_LOG_WARN,
+                 "rank %u: closed while rank %d (process %d) says that it is writing to a receive's buffer, "
+                 "for %u s: "
+                 "was it stopped? End it before that memory is used for something else",
+                 context->config.rank, (int)context->copying->endpoint->rank, context->copying->endpoint->pid,
+                 (unsigned)(DRAIN_NS / 1000000000));
 }
 
 bool nigh_pull_progress(struct nigh_context *context)

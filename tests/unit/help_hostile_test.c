@@ -57,12 +57,17 @@ static int start(void **state)
     return 0;
 }
 
-static int stop(void **state)
+static int stop_foe(void **state)
 {
     (void)state;
     foe_close(&foe);
-    hosted_close(&victim);
     return sched_setaffinity(0, sizeof(allowed), &allowed);
+}
+
+static int stop(void **state)
+{
+    hosted_close(&victim);
+    return stop_foe(state);
 }
 
 static void until_broken(void)
@@ -140,6 +145,14 @@ static void test_broken_in_a_slice(void **state)
     assert_null(hosted_find(&victim, NIGH_OP_RECV, 1));
     claim(offer, 1, 1);
     assert_int_equal(hosted_until(&victim, NULL, NIGH_OP_RECV, 1)->status, -EPROTO);
+}
+
+/* close() comes back all the same. */
+static void test_claims_for_ever(void **state)
+{
+    (void)state;
+    claim(offered(), 1, 0);
+    hosted_close(&victim);
 }
 
 static void test_says_that_it_has_written(void **state)
@@ -277,6 +290,7 @@ int main(void)
         TEST(claims_too_many),
         TEST(claims_one_too_many),
         TEST(broken_in_a_slice),
+        cmocka_unit_test_setup_teardown(test_claims_for_ever, start, stop_foe),
         TEST(says_that_it_has_written),
         TEST(says_that_it_has_written_too_much),
         TEST(another_offer),

@@ -17,7 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { SLICE = 256 << 10, BYTES = 1 << 20, NONE = 1000 };
+enum { SLICE = 256 << 10, BYTES = 1 << 20, NONE = 1000, SMALL = 500 /* more than a ring has room for */ };
 
 static struct nigh_os saved;
 static struct hosted a, b;
@@ -33,6 +33,7 @@ static unsigned fails;         /* the write that fails, */
 static int failure;            /* and with what */
 static bool recycled;          /* the receiver's number is another process' */
 static void (*in_first)(void); /* called in the first write, before it copies */
+static void (*in_read)(void);  /* and in each read */
 
 static ssize_t staged_readv(pid_t pid, const struct iovec *local, unsigned long locals,
                             const struct iovec *remote, unsigned long remotes, unsigned long flags)
@@ -44,6 +45,8 @@ static ssize_t staged_readv(pid_t pid, const struct iovec *local, unsigned long 
             memset(local->iov_base, 0xee, local->iov_len);
     } else {
         read_bytes += local->iov_len;
+        if (in_read)
+            in_read();
     }
     return (ssize_t)local->iov_len;
 }
@@ -82,7 +85,7 @@ static int start_as(uint32_t flags)
     read_bytes = written_bytes = 0;
     fails = NONE;
     recycled = false;
-    in_first = NULL;
+    in_first = in_read = NULL;
     memset(in, 0, sizeof(in));
     for (unsigned i = 0; i < BYTES; i++) {
         out[0][i] = (uint8_t)(i * 7 + i / 4096);
@@ -234,6 +237,32 @@ static void test_who_sends(void **state)
     post_two();
     help();
     assert_true(writes > 0);
+}
+
+static void drain_at_last(void)
+{
+    for (unsigned i = 0; i < 10 && read_bytes == 2 * BYTES; i++)
+        hosted_poll(&a);
+}
+
+/* The ring is full when the sender would be asked, and has room again when the messages end: FINISH goes ahead of what waits. */
+static void test_no_room(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < SMALL; i++)
+        assert_int_equal(hosted_recv(&a, to, 100 + i, 70, NULL, 0, 0), 0);
+    for (unsigned i = 0; i < SMALL; i++)
+        assert_int_equal(hosted_send(from, 70, 70, NULL, 0, NIGH_SILENT), 0);
+    post_two();
+    in_read = drain_at_last;
+    for (unsigned i = 0; i < 10; i++)
+        hosted_poll(&b);
+    assert_non_null(hosted_find(&b, NIGH_OP_RECV, 1));
+    in_read = NULL;
+    ends_well(0, BYTES);
+    ends_well(1, BYTES);
+    hosted_until(&a, &b, NIGH_OP_RECV, 100 + SMALL - 1);
+    assert_int_equal(hosted_state(&a, to), NIGH_READY);
 }
 
 static void test_threads(void **state)
@@ -445,6 +474,7 @@ int main(void)
         TEST(slice_put_back), TEST(second_put_back), TEST(not_allowed),
         TEST(recycled),       TEST(standing),        TEST(standing_and_put_back),
         TEST(sleeping),       TEST(disconnect),      TEST(close),
+        TEST(no_room),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
