@@ -169,15 +169,15 @@ static void test_arguments(void **state)
 /* Three ranks, three calls: each is told of its own. */
 static void three(int rank, int size)
 {
-    int one = 1, two = 0;
+    int one = 1, all[3];
 
     (void)size;
     if (rank == 0)
         CHECK_INT(nigh_barrier(nigh_world()), -EPROTO);
     else if (rank == 1)
-        CHECK_INT(nigh_scan(&one, &two, 1, NIGH_I32, NIGH_SUM, nigh_world()), -EPROTO);
+        CHECK_INT(nigh_scan(&one, all, 1, NIGH_I32, NIGH_SUM, nigh_world()), -EPROTO);
     else
-        CHECK_INT(nigh_allgather(&one, &two, 1, NIGH_I32, nigh_world()), -EPROTO);
+        CHECK_INT(nigh_allgather(&one, all, 1, NIGH_I32, nigh_world()), -EPROTO);
     CHECK_TEXT("rank 0 calls nigh_barrier() at");
     CHECK_TEXT(rank < 2 ? "rank 1 calls nigh_scan(" : "rank 2 calls nigh_allgather(");
 }
