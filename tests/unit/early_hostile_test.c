@@ -8,8 +8,7 @@
 
 #include <cmocka.h>
 
-#include "tests/support/foe.h"
-#include "tests/support/hosted.h"
+#include "tests/support/siege.h"
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
@@ -23,24 +22,9 @@ static uint8_t in[TOTAL], out[TOTAL];
 
 static int start(void **state)
 {
-    uint64_t job = hosted_job();
-
     (void)state;
     alarm(300);
-    hosted_open(&victim, job, 0, 0);
-    hosted_open(&good, job, 2, 0);
-    foe_open(&foe, job, 1, 0);
-    to_foe = hosted_connect(&victim, 1);
-    to_good = hosted_connect(&victim, 2);
-    for (unsigned i = 0; !foe.attached || hosted_state(&victim, to_foe) != NIGH_READY ||
-                         hosted_state(&victim, to_good) != NIGH_READY;
-         i++) {
-        assert_true(i < 100000);
-        foe_progress(&foe);
-        hosted_turns(&victim, &good, 10);
-        usleep(100);
-    }
-    foe_ring(&foe, 512);
+    siege_open(&victim, &foe, &good, &to_foe, &to_good);
     assert_int_equal(nigh_window_back_shuttle(&foe.window, &foe.arena, TOTAL), 0);
     for (unsigned at = 0; at < TOTAL; at++)
         out[at] = (uint8_t)(at * 7 + at / 256 * 3);
@@ -52,9 +36,7 @@ static int start(void **state)
 static int stop(void **state)
 {
     (void)state;
-    foe_close(&foe);
-    hosted_close(&victim);
-    hosted_close(&good);
+    siege_close(&victim, &foe, &good);
     return 0;
 }
 
