@@ -2,6 +2,7 @@
 /* hosts/libfabric/wait.c - see wait.h. */
 #include "hosts/libfabric/wait.h"
 #include "hosts/libfabric/complete.h"
+#include "hosts/libfabric/idle.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -10,24 +11,15 @@
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <time.h>
 #include <unistd.h>
 
 #define NEVER    UINT64_MAX
 #define SPIN_NS  20000u /* a wake through a descriptor takes about as long */
 #define BOUND_MS 1000   /* no sleep is longer: the second line of defence */
 
-static uint64_t now_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 uint64_t nigh_fi_deadline(int timeout_ms)
 {
-    return timeout_ms < 0 ? NEVER : now_ns() + (uint64_t)timeout_ms * 1000000u;
+    return timeout_ms < 0 ? NEVER : nigh_fi_now() + (uint64_t)timeout_ms * 1000000u;
 }
 
 static int watch(int epoll_fd, int fd)
@@ -272,14 +264,14 @@ static bool spin(struct nigh_fi_domain *domain, const struct nigh_fi_waiter *wai
         if (came)
             return true;
         sched_yield();
-    } while (now_ns() < until);
+    } while (nigh_fi_now() < until);
     return false;
 }
 
 int nigh_fi_sleep(struct nigh_fi_domain *domain, struct nigh_fi_waiter *waiter, uint64_t stamp,
                   uint64_t deadline)
 {
-    uint64_t now = now_ns(), until = now + SPIN_NS < deadline ? now + SPIN_NS : deadline;
+    uint64_t now = nigh_fi_now(), until = now + SPIN_NS < deadline ? now + SPIN_NS : deadline;
     int rc;
 
     if (take(waiter->signal_fd) || now >= deadline)
@@ -293,7 +285,7 @@ int nigh_fi_sleep(struct nigh_fi_domain *domain, struct nigh_fi_waiter *waiter, 
     nigh_fi_unlock(domain);
     if (rc)
         return rc == -FI_EAGAIN ? 0 : rc;
-    now = now_ns();
+    now = nigh_fi_now();
     return block(domain, waiter, deadline == NEVER ? NEVER : deadline > now ? deadline - now : 0);
 }
 
