@@ -23,6 +23,7 @@ static int open_memory(struct nigh_context *context)
         .peers_max = context->config.peers_max,
         .pool_bytes = context->config.pool_bytes,
         .heap_bytes = context->config.heap_bytes,
+        .share_bytes = NIGH_SHARES_BYTES,
         .nonce_address = (uintptr_t)&context->incarnation,
         .job = context->config.job,
         .rank = context->config.rank,
@@ -42,7 +43,8 @@ static int open_memory(struct nigh_context *context)
     if (rc)
         return rc;
     context->hint_summary = &context->bell.shared->summary;
-    return nigh_heap_create(&context->arena, &context->heap);
+    rc = nigh_heap_create(&context->arena, &context->heap);
+    return rc ? rc : nigh_shares_open(context);
 }
 
 /*
@@ -142,6 +144,7 @@ static void destroy(struct nigh_context *context)
     nigh_lents_destroy(&context->lents);
     nigh_regions_destroy(&context->regions);
     destroy_queues(context);
+    nigh_shares_close(context);
     if (context->heap)
         nigh_heap_destroy(context->heap);
     if (context->pool.arena)

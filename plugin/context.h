@@ -13,6 +13,7 @@
 #include "plugin/peers.h"
 #include "plugin/refuse.h"
 #include "plugin/region.h"
+#include "plugin/share.h"
 #include "plugin/slab.h"
 #include "shm/arena.h"
 #include "shm/crowd.h"
@@ -78,6 +79,7 @@ struct nigh_context {
     struct nigh_bell bell;
     struct nigh_pool pool;
     struct nigh_heap *heap;
+    struct nigh_shares shares;
     struct nigh_rendezvous *rendezvous;
     struct nigh_service *service;
     struct nigh_crowd crowd; /* of all attached processes */

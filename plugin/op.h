@@ -13,6 +13,7 @@
 
 struct nigh_context;
 struct nigh_endpoint;
+struct nigh_share;
 
 /* How the bytes travel: the rows of the path report and of the statistics. */
 enum nigh_path {
@@ -48,11 +49,13 @@ struct nigh_send_op {
     uint8_t *result;      /* GET: where it goes; ATOMIC: values before, or NULL */
     uint8_t *owned;       /* memory to free at the end: inject copies, atomics' operands */
     const void *held;     /* heap block to unhold at the end */
-    uint32_t head;        /* CONTROL: kind << 16 | flags, as in word 0 */
-    uint32_t id;          /* NIGH_NO_ID: none yet */
-    uint16_t op;          /* enum nigh_op of its completion; 0 = none is due */
-    uint8_t kind;         /* enum nigh_send_kind */
-    uint8_t path;         /* enum nigh_path */
+    struct nigh_share
+        *share;    /* whose buffer this is, among those that are sent to several; NULL: none of them */
+    uint32_t head; /* CONTROL: kind << 16 | flags, as in word 0 */
+    uint32_t id;   /* NIGH_NO_ID: none yet */
+    uint16_t op;   /* enum nigh_op of its completion; 0 = none is due */
+    uint8_t kind;  /* enum nigh_send_kind */
+    uint8_t path;  /* enum nigh_path */
     uint8_t tclass;
     uint8_t refer;    /* enum nigh_refer */
     uint8_t strategy; /* of the pace; what follows from it: */

@@ -152,10 +152,24 @@ static uint64_t class_after(const struct nigh_endpoint *endpoint, uint64_t from)
                                                                                               : next;
 }
 
+/* What private memory of these lengths takes where several peers get it at a time. */
+static unsigned share_row(const struct nigh_endpoint *endpoint, struct nigh_query_path *row)
+{
+    uint64_t from = (uint64_t)endpoint->context->config.eager_bytes + 1;
+
+    if (!nigh_share_is_for(endpoint, from))
+        return 0;
+    path_row(row, from, "heap");
+    snprintf(
+        row->reason, sizeof(row->reason),
+        "sent to several peers at a time, up to 4 MiB: one copy in this process, which all of them read");
+    return 1;
+}
+
 static int query_paths(const struct nigh_endpoint *endpoint, void *out, uint64_t *bytes)
 {
     const struct nigh_config *config = &endpoint->context->config;
-    struct nigh_query_path rows[20];
+    struct nigh_query_path rows[24];
     unsigned count = 0;
 
     path_row(&rows[count], 0, "inline");
@@ -169,6 +183,7 @@ static int query_paths(const struct nigh_endpoint *endpoint, void *out, uint64_t
     path_row(&rows[count], config->heap_from, "heap");
     snprintf(rows[count++].reason, NIGH_REASON_BYTES,
              "memory from heap_alloc is read in place by the receiver");
+    count += share_row(endpoint, &rows[count]);
     path_row(&rows[count], 0, "lend");
     snprintf(rows[count++].reason, NIGH_REASON_BYTES,
              "post_lend of memory from heap_alloc: nothing is copied");

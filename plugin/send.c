@@ -58,6 +58,8 @@ void nigh_send_discard(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
     endpoint->context->referred -= op->counted;
     if (op->held)
         nigh_heap_unhold(endpoint->context->heap, op->held);
+    if (op->share)
+        nigh_share_end(endpoint->context, op);
     if (op->tells)
         nigh_cq_unreserve(&endpoint->context->cq, 1);
     if (op->pinned)
@@ -256,6 +258,10 @@ static void route(struct nigh_endpoint *endpoint, const struct nigh_send *send, 
         op->path = NIGH_PATH_HEAP;
         op->key = offset;
         op->held = send->buffer;
+    } else if (nigh_share_is_for(endpoint, send->bytes) && nigh_share_begin(endpoint, send, op, &offset)) {
+        op->refer = NIGH_REFER_HEAP;
+        op->path = NIGH_PATH_HEAP;
+        op->key = offset;
     } else if (nigh_plan_in_place(endpoint, send->bytes)) {
         op->refer = NIGH_REFER_CMA;
         op->path = NIGH_PATH_CMA;

@@ -80,7 +80,7 @@ static void lay_out(const struct nigh_arena_config *config, struct nigh_arena_he
     out->pool_bytes = round_up(config->pool_bytes, NIGH_CHUNK);
     out->heap_off = round_up(out->pool_off + out->pool_bytes, HUGE_PAGE);
     out->heap_bytes = round_up(config->heap_bytes, NIGH_PAGE);
-    out->bytes = out->heap_off + out->heap_bytes;
+    out->bytes = out->heap_off + out->heap_bytes + round_up(config->share_bytes, NIGH_PAGE);
 }
 
 /* Says what could not be had, with all limits: which one it was the kernel rarely tells. */
@@ -403,7 +403,8 @@ void nigh_arena_unback(struct nigh_arena *arena, uint64_t bytes)
     arena->committed -= bytes;
 }
 
-int nigh_arena_commit(struct nigh_arena *arena, uint64_t offset, uint64_t bytes)
+static int commit_by(struct nigh_arena *arena, uint64_t offset, uint64_t bytes,
+                     int (*backs)(struct nigh_arena *arena, int fd, uint64_t offset, uint64_t bytes))
 {
     uint64_t page = offset / NIGH_PAGE, end;
 
@@ -417,7 +418,7 @@ int nigh_arena_commit(struct nigh_arena *arena, uint64_t offset, uint64_t bytes)
     }
     while ((page = next_page(arena->backed, page, end, false)) < end) {
         uint64_t stop = next_page(arena->backed, page, end, true);
-        int error = nigh_arena_back(arena, arena->fd, page * NIGH_PAGE, (stop - page) * NIGH_PAGE);
+        int error = backs(arena, arena->fd, page * NIGH_PAGE, (stop - page) * NIGH_PAGE);
 
         if (error)
             return error;
@@ -425,6 +426,16 @@ int nigh_arena_commit(struct nigh_arena *arena, uint64_t offset, uint64_t bytes)
         page = stop;
     }
     return 0;
+}
+
+int nigh_arena_commit(struct nigh_arena *arena, uint64_t offset, uint64_t bytes)
+{
+    return commit_by(arena, offset, bytes, nigh_arena_back);
+}
+
+int nigh_arena_commit_if(struct nigh_arena *arena, uint64_t offset, uint64_t bytes)
+{
+    return commit_by(arena, offset, bytes, nigh_arena_back_if);
 }
 
 struct nigh_pair *nigh_arena_pair(struct nigh_arena *arena, uint32_t index)

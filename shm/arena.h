@@ -13,7 +13,8 @@ struct nigh_arena_config {
     uint32_t rank, ranks;
     uint32_t peers_max;              /* 1 .. NIGH_PEERS_MAX */
     uint64_t pool_bytes, heap_bytes; /* reserved, not committed; rounded up to chunks and pages; may be 0 */
-    bool huge;                       /* ask for huge pages in pool and heap */
+    uint64_t share_bytes; /* behind the heap, in whole pages: the context's own copies for several peers */
+    bool huge;            /* ask for huge pages in pool and heap */
     const struct nigh_log_sink *log; /* told of what is refused later; NULL: the thread's */
 };
 
@@ -57,6 +58,9 @@ void nigh_arena_destroy(struct nigh_arena *arena);
  * (fallocate and madvise(MADV_REMOVE) are both EPERM), so pool and heap reuse what they have.
  */
 int nigh_arena_commit(struct nigh_arena *arena, uint64_t offset, uint64_t bytes);
+
+/* The same for what the caller can do without: a refusal is information. */
+int nigh_arena_commit_if(struct nigh_arena *arena, uint64_t offset, uint64_t bytes);
 
 /* The same for [offset, offset + bytes) of another file of this context, in whole pages that have none yet: by the same
  * limits, and counted here, until nigh_arena_unback() says that so many bytes are gone. */

@@ -24,6 +24,7 @@
  *   pairs_off  pairs   struct nigh_pair [peers_max]  one for each peer this context knows, by its own index
  *   pool_off   pool    chunks for large messages     in rotation among all pairs
  *   heap_off   heap    the program's own buffers     read in place by peers
+ *   behind it  copies  of what several peers are sent at a time (plugin/share.h), read like these
  *
  * The window: one memfd for each directed pair, made by its sender, sealed (SHRINK, GROW, SEAL), handed to that one peer.
  * Reserved when the endpoint is made, committed as it is used (shm/window.h).

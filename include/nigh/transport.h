@@ -463,7 +463,8 @@ struct nigh_query_stats {
     uint32_t size;
     uint32_t reserved0;
     uint64_t sent, sent_bytes, received, received_bytes;
-    /* Messages by path. One that its receiver finds that it cannot read (cma) goes over to those in chunks. */
+    /* Messages by path; heap: of a copy that several peers read, too. One that its receiver finds that it cannot read
+     * (cma) goes over to those in chunks. */
     uint64_t inline_sent, eager_sent, chunked_sent, heap_sent, cma_sent, lend_sent;
     uint64_t put, get, atomic;
     uint64_t unexpected, truncated, peers_lost, peers_broken;

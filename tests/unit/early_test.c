@@ -178,7 +178,7 @@ static void test_too_long(void **state)
     }
 }
 
-/* The second of two takes a shuttle where ranks run in turns, and chunks else. */
+/* The second of two, of another buffer, takes a shuttle where ranks run in turns, and chunks else. */
 static void in_a_row(bool crowd, uint32_t bytes)
 {
     send_early(bytes);
@@ -187,11 +187,11 @@ static void in_a_row(bool crowd, uint32_t bytes)
     /* Whatever this machine has. */
     b.context->crowd.full = crowd;
     for (uint64_t i = 0; i < 2; i++)
-        assert_int_equal(hosted_send(back, 10 + i, TAG, out, bytes, 0), 0);
+        assert_int_equal(hosted_send(back, 10 + i, TAG, out + 64 * i, bytes, 0), 0);
     for (uint64_t i = 0; i < 2; i++) {
         assert_int_equal(hosted_recv(&a, NULL, 20 + i, TAG, in, bytes, 0), 0);
         assert_int_equal(hosted_until(&a, &b, NIGH_OP_RECV, 20 + i)->status, 0);
-        assert_memory_equal(in, out, bytes);
+        assert_memory_equal(in, out + 64 * i, bytes);
     }
     assert_int_equal(to->shuttle[0].held + to->shuttle[1].held, crowd ? 2 : 1);
 }

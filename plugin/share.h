@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * plugin/share.h - one copy for several receivers. Where ranks run in turns, a buffer that is being sent to several peers at a time,
+ * as by the root of a broadcast, is copied once, to where all of them may read, and each copies it from there: n + 1 copies in
+ * place of 2n, and the lines of one place in place of those of n. On the wire it is a send of heap memory. Behind the heap, so that
+ * the program's own blocks are never short of it.
+ */
+#ifndef NIGH_PLUGIN_SHARE_H
+#define NIGH_PLUGIN_SHARE_H
+
+#include "nigh/transport.h"
+#include "shm/extents.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+struct nigh_context;
+struct nigh_endpoint;
+struct nigh_send_op;
+
+/* The longest message that is shared; of all copies together, as what has had memory once keeps it; buffers that are watched at a
+ * time, and lengths that are remembered. */
+#define NIGH_SHARE_MAX    (UINT64_C(4) << 20)
+#define NIGH_SHARES_BYTES (UINT64_C(8) << 20)
+#define NIGH_SHARES       16u
+#define NIGH_GUESSES      16u
+
+/* A buffer of which a send is not complete, so that the host leaves it as it is. */
+struct nigh_share {
+    const void *buffer;
+    uint64_t bytes;
+    struct nigh_extent *copy; /* NULL: there is none */
+    uint32_t sends, ever;     /* not complete, 0: this is vacant; and with those that are */
+};
+
+/* Of one length: was a buffer sent to one peer alone, or to several? */
+struct nigh_guess {
+    uint64_t bytes;
+    const void *buffer; /* of the last one, and whom it went to; never followed */
+    const struct nigh_endpoint *to;
+    int32_t score; /* more than 0: to several */
+};
+
+struct nigh_shares {
+    struct nigh_extents extents;
+    struct nigh_share at[NIGH_SHARES];
+    struct nigh_guess guess[NIGH_GUESSES];
+    bool open, refused; /* refused: the machine had no memory for a copy, so no more are made */
+};
+
+/* -ENOMEM. */
+int nigh_shares_open(struct nigh_context *context);
+/* All sends have ended. */
+void nigh_shares_close(struct nigh_context *context);
+
+/* May a message of so many bytes of private memory go so, if others of its buffer do? */
+bool nigh_share_is_for(const struct nigh_endpoint *endpoint, uint64_t bytes);
+/* Such a message is posted. True: a copy of it lies at *offset of the arena until nigh_share_end(). Either way the operation is one
+ * of those that keep the host from changing the buffer. */
+bool nigh_share_begin(struct nigh_endpoint *endpoint, const struct nigh_send *send, struct nigh_send_op *op,
+                      uint64_t *offset);
+/* It is complete, or never will be. */
+void nigh_share_end(struct nigh_context *context, struct nigh_send_op *op);
+
+#endif

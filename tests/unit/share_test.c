@@ -1,0 +1,425 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Where ranks outnumber CPUs a buffer that is sent to several peers at a time is copied once. What arrives is what was sent, whatever
+ * becomes of the buffer and of the receivers, and of memory there is no more than was said. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "tests/support/hosted.h"
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* No shuttle takes LONG, and SHORT completes as soon as it lies in one. */
+enum { SHORT = 300000, LONG = 1 << 20, MOST = 4 << 20, SHARES = 8 << 20, PEERS = 2, MANY = 20 };
+
+static struct hosted root, peer[PEERS];
+static struct nigh_endpoint *to[PEERS], *back[PEERS];
+static uint8_t *out, *in[PEERS];
+static cpu_set_t allowed;
+
+static void turns(unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        if (root.context)
+            hosted_poll(&root);
+        for (unsigned p = 0; p < PEERS; p++)
+            if (peer[p].context)
+                hosted_poll(&peer[p]);
+    }
+}
+
+static const struct nigh_completion *until(struct hosted *hosted, uint16_t op, uint64_t context)
+{
+    const struct nigh_completion *done;
+
+    while ((done = hosted_find(hosted, op, context)) == NULL)
+        turns(1);
+    return done;
+}
+
+static int start(void **state)
+{
+    uint64_t job = hosted_job();
+    cpu_set_t one;
+    int cpu = 0;
+
+    (void)state;
+    alarm(300);
+    /* Three contexts on one CPU are a crowd. */
+    assert_int_equal(sched_getaffinity(0, sizeof(allowed), &allowed), 0);
+    while (!CPU_ISSET(cpu, &allowed))
+        cpu++;
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    assert_int_equal(sched_setaffinity(0, sizeof(one), &one), 0);
+    out = calloc(MANY, MOST);
+    hosted_open(&root, job, 0, 0);
+    for (unsigned p = 0; p < PEERS; p++) {
+        in[p] = calloc(MANY, MOST);
+        hosted_open(&peer[p], job, p + 1, 0);
+        to[p] = hosted_connect(&root, p + 1);
+        back[p] = hosted_connect(&peer[p], 0);
+    }
+    /* Both ways, so that all know by then who may read whom. */
+    for (unsigned p = 0; p < PEERS; p++) {
+        assert_int_equal(hosted_recv(&peer[p], back[p], 9000, 9000, NULL, 0, 0), 0);
+        assert_int_equal(hosted_send(to[p], 9000, 9000, NULL, 0, NIGH_SILENT), 0);
+        assert_int_equal(hosted_recv(&root, to[p], 9001 + p, 9001, NULL, 0, 0), 0);
+        assert_int_equal(hosted_send(back[p], 9001, 9001, NULL, 0, NIGH_SILENT), 0);
+        until(&peer[p], NIGH_OP_RECV, 9000);
+        until(&root, NIGH_OP_RECV, 9001 + p);
+    }
+    assert_int_equal(hosted_facts(&root).crowded, 1);
+    return 0;
+}
+
+static int stop(void **state)
+{
+    (void)state;
+    for (unsigned p = 0; p < PEERS; p++) {
+        hosted_close(&peer[p]);
+        free(in[p]);
+    }
+    hosted_close(&root);
+    free(out);
+    return sched_setaffinity(0, sizeof(allowed), &allowed);
+}
+
+/* ---- what goes and what comes ------------------------------------------------------------------------------------- */
+
+static void fill(uint8_t *bytes, uint64_t count, unsigned seed)
+{
+    for (uint64_t i = 0; i < count; i++)
+        bytes[i] = (uint8_t)(i * 7 + i / 4096 + seed * 31);
+}
+
+static void check(const uint8_t *bytes, uint64_t count, unsigned seed)
+{
+    for (uint64_t i = 0; i < count; i++)
+        if (bytes[i] != (uint8_t)(i * 7 + i / 4096 + seed * 31))
+            fail_msg("byte %llu of %llu is wrong", (unsigned long long)i, (unsigned long long)count);
+}
+
+static void post(unsigned p, unsigned tag, const uint8_t *buffer, uint64_t bytes, uint32_t flags)
+{
+    assert_int_equal(hosted_send(to[p], 100 * p + tag, tag, buffer, bytes, flags), 0);
+}
+
+static void take(unsigned p, unsigned tag, uint8_t *room, uint64_t bytes, unsigned seed)
+{
+    assert_int_equal(hosted_recv(&peer[p], back[p], tag, tag, room, bytes, 0), 0);
+    assert_int_equal(until(&peer[p], NIGH_OP_RECV, tag)->status, 0);
+    check(room, bytes, seed);
+}
+
+static void sent(unsigned p, unsigned tag)
+{
+    assert_int_equal(until(&root, NIGH_OP_SEND, 100 * p + tag)->status, 0);
+}
+
+static void forget(void)
+{
+    root.count = peer[0].count = peer[1].count = 0;
+}
+
+/* As the root of a linear broadcast. */
+static void broadcast(uint64_t bytes, unsigned seed)
+{
+    forget();
+    fill(out, bytes, seed);
+    for (unsigned p = 0; p < PEERS; p++)
+        post(p, 1, out, bytes, 0);
+    for (unsigned p = 0; p < PEERS; p++)
+        take(p, 1, in[p], bytes, seed);
+    for (unsigned p = 0; p < PEERS; p++)
+        sent(p, 1);
+    forget();
+}
+
+static uint64_t shared(void)
+{
+    return hosted_stats(&root).heap_sent;
+}
+
+/* ---- tests --------------------------------------------------------------------------------------------------------- */
+
+static void from_the_second_on(void **state)
+{
+    uint64_t before;
+
+    (void)state;
+    broadcast(SHORT, 1);
+    before = shared();
+    for (unsigned i = 0; i < 20; i++)
+        broadcast(SHORT, i);
+    assert_int_equal(shared() - before, 20 * PEERS);
+    assert_int_equal(hosted_stats(&root).sent_bytes, 21u * PEERS * SHORT);
+}
+
+/* The report of paths says so, and from which length on. */
+static void reported(void **state)
+{
+    static struct nigh_query_path rows[32];
+    uint64_t bytes = sizeof(rows);
+    unsigned found = 0;
+
+    (void)state;
+    rows[0].size = sizeof(rows[0]);
+    assert_int_equal(hosted_ops->query(root.context, to[0], NIGH_QUERY_PATHS, rows, &bytes), 0);
+    for (uint64_t i = 0; i < bytes / sizeof(rows[0]); i++)
+        found += strcmp(rows[i].path, "heap") == 0 && rows[i].bytes_from == 65537 &&
+                 strstr(rows[i].reason, "several peers") != NULL;
+    assert_int_equal(found, 1);
+}
+
+/* The first is still being sent when the second is posted, so that one can be copied, and the third. */
+static void behind_one_that_waits(void **state)
+{
+    (void)state;
+    fill(out, LONG, 3);
+    post(0, 1, out, LONG, 0);
+    assert_int_equal(shared(), 0);
+    post(1, 1, out, LONG, 0);
+    post(0, 2, out, LONG, 0);
+    assert_int_equal(shared(), 2);
+    take(1, 1, in[1], LONG, 3);
+    take(0, 1, in[0], LONG, 3);
+    take(0, 2, in[0] + MOST, LONG, 3);
+}
+
+static void changed_when_one_is_complete(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 3; i++)
+        broadcast(LONG, i);
+    for (unsigned i = 0; i < 6; i++) {
+        unsigned p = i % PEERS;
+
+        forget();
+        fill(out, LONG, 50 + i);
+        post(p, 1, out, LONG, 0);
+        take(p, 1, in[p], LONG, 50 + i);
+        sent(p, 1);
+    }
+}
+
+static void alone_again(void **state)
+{
+    uint64_t before;
+
+    (void)state;
+    for (unsigned i = 0; i < 5; i++)
+        broadcast(SHORT, i);
+    before = shared();
+    for (unsigned i = 0; i < 20; i++) {
+        forget();
+        fill(out, SHORT, i);
+        post(0, 1, out, SHORT, 0);
+        take(0, 1, in[0], SHORT, i);
+        sent(0, 1);
+    }
+    assert_in_range(shared() - before, 0, 2);
+    /* And it is learnt anew. */
+    for (unsigned i = 0; i < 12; i++)
+        broadcast(SHORT, i);
+    before = shared();
+    broadcast(SHORT, 99);
+    assert_int_equal(shared() - before, PEERS);
+}
+
+static void complete_when_matched(void **state)
+{
+    (void)state;
+    broadcast(SHORT, 1);
+    broadcast(SHORT, 1);
+    fill(out, SHORT, 2);
+    post(0, 1, out, SHORT, NIGH_SYNC);
+    post(1, 1, out, SHORT, NIGH_SYNC);
+    turns(3000);
+    assert_null(hosted_find(&root, NIGH_OP_SEND, 1));
+    assert_null(hosted_find(&root, NIGH_OP_SEND, 101));
+    take(1, 1, in[1], SHORT, 2);
+    sent(1, 1);
+    assert_null(hosted_find(&root, NIGH_OP_SEND, 1));
+    take(0, 1, in[0], SHORT, 2);
+    sent(0, 1);
+}
+
+static void cut_for_one(void **state)
+{
+    (void)state;
+    broadcast(SHORT, 1);
+    broadcast(SHORT, 1);
+    fill(out, SHORT, 2);
+    assert_int_equal(hosted_recv(&peer[0], back[0], 1, 1, in[0], 1000, 0), 0);
+    post(0, 1, out, SHORT, 0);
+    post(1, 1, out, SHORT, 0);
+    assert_int_equal(until(&peer[0], NIGH_OP_RECV, 1)->status, -EMSGSIZE);
+    check(in[0], 1000, 2);
+    take(1, 1, in[1], SHORT, 2);
+    sent(0, 1);
+    sent(1, 1);
+}
+
+/* One of two is given up: the other one gets all of it, and what is copied next does not disturb that. */
+static void one_is_left(void **state)
+{
+    (void)state;
+    broadcast(LONG, 1);
+    broadcast(LONG, 1);
+    fill(out, LONG, 2);
+    assert_int_equal(hosted_recv(&peer[1], back[1], 1, 1, in[1], LONG, 0), 0);
+    post(0, 1, out, LONG, 0);
+    post(1, 1, out, LONG, 0);
+    assert_int_equal(hosted_ops->disconnect(to[1]), 0);
+    assert_int_equal(until(&root, NIGH_OP_SEND, 101)->status, -ECANCELED);
+    fill(out + MOST, LONG, 3);
+    post(0, 2, out + MOST, LONG, 0);
+    post(0, 3, out + MOST, LONG, 0);
+    assert_int_equal(until(&peer[1], NIGH_OP_RECV, 1)->status, -ECONNRESET);
+    take(0, 1, in[0], LONG, 2);
+    take(0, 2, in[0], LONG, 3);
+    take(0, 3, in[0], LONG, 3);
+    sent(0, 1);
+}
+
+/* The copy of those that were all given up is the next one's. */
+static void all_are_left(void **state)
+{
+    (void)state;
+    broadcast(MOST, 1);
+    broadcast(MOST, 1);
+    for (unsigned i = 0; i < 4; i++)
+        post(1, 1 + i, out + (uint64_t)(i / 2) * MOST, MOST, 0);
+    assert_int_equal(hosted_ops->disconnect(to[1]), 0);
+    turns(100);
+    for (unsigned i = 0; i < 2; i++) {
+        uint64_t before = shared();
+
+        fill(out + (uint64_t)i * MOST, MOST, i);
+        post(0, 1 + i, out + (uint64_t)i * MOST, MOST, 0);
+        post(0, 11 + i, out + (uint64_t)i * MOST, MOST, 0);
+        assert_int_equal(shared() - before, 2);
+    }
+    take(0, 1, in[0], MOST, 0);
+    take(0, 11, in[0], MOST, 0);
+    take(0, 2, in[0], MOST, 1);
+    take(0, 12, in[0], MOST, 1);
+}
+
+/* More than there may be of them goes as it would have, and all of it arrives. The program's heap is not touched. */
+static void within_bounds(void **state)
+{
+    uint64_t heap = hosted_facts(&root).heap_bytes, before, most;
+    void *all;
+
+    (void)state;
+    broadcast(MOST, 1);
+    broadcast(MOST, 1);
+    most = hosted_facts(&root).shared_committed - MOST + SHARES;
+    before = shared();
+    for (unsigned i = 0; i < 4; i++) {
+        fill(out + (uint64_t)i * MOST, MOST, i);
+        post(0, 1 + i, out + (uint64_t)i * MOST, MOST, 0);
+        post(1, 1 + i, out + (uint64_t)i * MOST, MOST, 0);
+    }
+    assert_int_equal(shared() - before, 2 * SHARES / MOST);
+    assert_in_range(hosted_facts(&root).shared_committed, 0, most);
+    assert_int_equal(hosted_facts(&root).heap_used, 0);
+    assert_int_equal(hosted_ops->heap_alloc(root.context, heap, &all), 0);
+    assert_int_equal(hosted_facts(&root).heap_used, heap);
+    memset(all, 0xee, heap);
+    for (unsigned i = 0; i < 4; i++)
+        for (unsigned p = 0; p < PEERS; p++)
+            take(p, 1 + i, in[p], MOST, i);
+    assert_int_equal(hosted_ops->heap_free(root.context, all), 0);
+}
+
+/* More buffers at a time than are watched. */
+static void of_many_buffers(void **state)
+{
+    (void)state;
+    broadcast(SHORT, 1);
+    for (unsigned i = 0; i < MANY; i++)
+        fill(out + (uint64_t)i * MOST, SHORT, i);
+    for (unsigned p = 0; p < PEERS; p++)
+        for (unsigned i = 0; i < MANY; i++)
+            post(p, 1 + i, out + (uint64_t)i * MOST, SHORT, 0);
+    for (unsigned i = 0; i < MANY; i++)
+        for (unsigned p = 0; p < PEERS; p++)
+            take(p, 1 + i, in[p], SHORT, i);
+    for (unsigned i = 0; i < MANY; i++)
+        for (unsigned p = 0; p < PEERS; p++)
+            sent(p, 1 + i);
+}
+
+static void not_these(void **state)
+{
+    uint64_t bytes[] = {65536, MOST + 1};
+    void *block;
+
+    (void)state;
+    for (unsigned i = 0; i < 2; i++)
+        for (unsigned round = 0; round < 4; round++)
+            broadcast(bytes[i], round);
+    assert_int_equal(shared(), 0);
+    /* What lies in the heap is read there. */
+    assert_int_equal(hosted_ops->heap_alloc(root.context, LONG, &block), 0);
+    for (unsigned round = 0; round < 3; round++) {
+        forget();
+        fill(block, LONG, round);
+        for (unsigned p = 0; p < PEERS; p++)
+            post(p, 1, block, LONG, 0);
+        assert_int_equal(hosted_ops->heap_free(root.context, block), -EBUSY);
+        for (unsigned p = 0; p < PEERS; p++)
+            take(p, 1, in[p], LONG, round);
+        for (unsigned p = 0; p < PEERS; p++)
+            sent(p, 1);
+    }
+    assert_int_equal(hosted_ops->heap_free(root.context, block), 0);
+}
+
+static void closed_meanwhile(void **state)
+{
+    (void)state;
+    broadcast(LONG, 1);
+    broadcast(LONG, 1);
+    fill(out, LONG, 2);
+    post(0, 1, out, LONG, 0);
+    post(1, 1, out, LONG, 0);
+    hosted_close(&peer[1]);
+    assert_int_equal(until(&root, NIGH_OP_SEND, 101)->status, -ECONNRESET);
+    take(0, 1, in[0], LONG, 2);
+    sent(0, 1);
+    post(0, 2, out, LONG, 0);
+    hosted_close(&root);
+    assert_int_equal(hosted_recv(&peer[0], back[0], 2, 2, in[0], LONG, 0), 0);
+    assert_int_equal(until(&peer[0], NIGH_OP_RECV, 2)->status, -ECONNRESET);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(from_the_second_on, start, stop),
+        cmocka_unit_test_setup_teardown(reported, start, stop),
+        cmocka_unit_test_setup_teardown(behind_one_that_waits, start, stop),
+        cmocka_unit_test_setup_teardown(changed_when_one_is_complete, start, stop),
+        cmocka_unit_test_setup_teardown(alone_again, start, stop),
+        cmocka_unit_test_setup_teardown(complete_when_matched, start, stop),
+        cmocka_unit_test_setup_teardown(cut_for_one, start, stop),
+        cmocka_unit_test_setup_teardown(one_is_left, start, stop),
+        cmocka_unit_test_setup_teardown(all_are_left, start, stop),
+        cmocka_unit_test_setup_teardown(within_bounds, start, stop),
+        cmocka_unit_test_setup_teardown(of_many_buffers, start, stop),
+        cmocka_unit_test_setup_teardown(not_these, start, stop),
+        cmocka_unit_test_setup_teardown(closed_meanwhile, start, stop),
+    };
+
+    return cmocka_run_group_tests_name("share", tests, NULL, NULL);
+}
