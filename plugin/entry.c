@@ -372,7 +372,7 @@ static int entry_wait(struct nigh_context *context, uint64_t timeout_ns)
 
 static int entry_wait_fd(struct nigh_context *context, int *fd)
 {
-    if (!context || !fd)
+    if (!context)
         return nigh_refuse_missing("wait_fd");
     return GUARDED(context, nigh_wait_fd(context, fd));
 }

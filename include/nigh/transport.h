@@ -740,8 +740,9 @@ struct nigh_ops {
     /*
      * The descriptor that becomes readable when there is something to poll, for epoll, libuv and the like; it
      * belongs to the context. Call it before each sleep: it also arms the descriptor and takes old readiness
-     * off it. Errors: -EAGAIN there is something to poll now (*fd is not written); -ENOTSUP the context was
-     * opened without NIGH_OPEN_WAIT_FD.
+     * off it. While it is armed every message costs its sender a system call: `fd` NULL takes the arms off, for hosts that
+     * do not sleep any more. Errors: -EAGAIN there is something to poll now (*fd is not written, and it is not armed);
+     * -ENOTSUP the context was opened without NIGH_OPEN_WAIT_FD.
      */
     int (*wait_fd)(struct nigh_context *context, int *fd);
 

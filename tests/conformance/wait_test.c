@@ -300,6 +300,33 @@ static void descriptor_alone(struct pair *pair)
     close(set);
 }
 
+/* A message rings an armed descriptor, and one that is armed no more is left alone. */
+static void armed_and_not(struct pair *pair)
+{
+    struct pair_end *tx = pair->end[0], *rx = pair->end[1];
+    struct epoll_event event = {.events = EPOLLIN};
+    uint64_t value = 7, got[2];
+    int set = epoll_create1(EPOLL_CLOEXEC), fd = -1;
+
+    pair_state(tx, NIGH_READY);
+    pair_state(rx, NIGH_READY);
+    for (uint32_t i = 0; i < 2; i++) {
+        pair_recv(rx, &got[i], 8, i, i);
+        pair_pump_ms(20);
+        while (nigh->wait_fd(rx->context, &fd) == -EAGAIN)
+            pair_pump();
+        if (i == 0)
+            CHECK_INT(epoll_ctl(set, EPOLL_CTL_ADD, fd, &event), 0);
+        else
+            CHECK_INT(nigh->wait_fd(rx->context, NULL), 0);
+        pair_send(tx, &value, 8, i, 0, 10 + i);
+        CHECK_INT(epoll_wait(set, &event, 1, 0), i == 0);
+        pair_received(rx, i, 8);
+        pair_sent(tx, 10 + i, 8);
+    }
+    close(set);
+}
+
 #define TWO_RANKS (PAIR_FORK | PAIR_THREADS)
 #define SLEEPY       \
     {                \
@@ -333,6 +360,10 @@ static const struct pair_case cases[] = {
     {.name = "descriptor",
      .play = by_descriptor,
      .forms = TWO_RANKS,
+     .options = {.flags = NIGH_OPEN_WAIT_FD}},
+    {.name = "descriptor armed and not",
+     .play = armed_and_not,
+     .forms = PAIR_TWO,
      .options = {.flags = NIGH_OPEN_WAIT_FD}},
     {.name = "descriptor alone",
      .play = descriptor_alone,

@@ -126,6 +126,42 @@ static void disarmed_by_another(void **state)
     fi_lab_close(&lab);
 }
 
+/* The sender is of another domain here, too. */
+static void send_from_afar(struct fi_lab *far, fi_addr_t peer)
+{
+    FI_OK(fi_trecv(RX->ep, to, 8, NULL, FI_ADDR_UNSPEC, 5, 0, NULL));
+    FI_OK(fi_tsend(far->side[0].ep, from, 8, NULL, peer, 5, NULL));
+}
+
+/* Who has slept and gives up leaves nothing behind that messages ring: each ring is a system call of their sender. */
+static void disarmed_at_last(void **state)
+{
+    static struct fi_lab far;
+    struct fi_cq_tagged_entry entry;
+    fi_addr_t peer;
+
+    (void)state;
+    open_lab(true);
+    fi_lab_open(&far, &(struct fi_wish){0});
+    peer = fi_side_insert(&far.side[0], RX->name);
+    send_from_afar(&far, peer); /* makes the connection */
+    await_both(&far);
+    FI_GIVES(fi_cq_sread(RX->rx, &entry, 1, NULL, 20), -FI_EAGAIN);
+    send_from_afar(&far, peer);
+    assert_false(is_readable(&RX->rx->fid));
+    await_both(&far);
+    FI_GIVES(fi_cntr_wait(RX->cntr[FI_RECVS], 10, 20), -FI_ETIMEDOUT);
+    send_from_afar(&far, peer);
+    assert_false(is_readable(&RX->cntr[FI_RECVS]->fid));
+    await_both(&far);
+    watch(&RX->rx->fid);
+    send_from_afar(&far, peer);
+    assert_true(is_readable(&RX->rx->fid));
+    await_both(&far);
+    fi_lab_close(&far);
+    fi_lab_close(&lab);
+}
+
 /* What a post completes at once is no news of any peer. */
 static void completed_by_a_post(void **state)
 {
@@ -386,6 +422,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(read_by_another),
         cmocka_unit_test(disarmed_by_another),
+        cmocka_unit_test(disarmed_at_last),
         cmocka_unit_test(completed_by_a_post),
         cmocka_unit_test(completed_in_a_domain_without_a_lock),
         cmocka_unit_test(completed_behind_many),
