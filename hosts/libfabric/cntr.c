@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* hosts/libfabric/cntr.c - counters of completed operations. */
 #include "hosts/libfabric/complete.h"
+#include "hosts/libfabric/look.h"
 #include "hosts/libfabric/refuse.h"
 #include "hosts/libfabric/wait.h"
 
@@ -27,7 +28,7 @@ static struct look progress(struct nigh_fi_cntr *cntr)
     for (struct nigh_fi_ep *ep = cntr->of_memory ? cntr->domain->eps : NULL; ep; ep = ep->next)
         nigh_fi_ep_progress(ep);
     look = (struct look){cntr->value, cntr->errors, cntr->waiter.stamp, cntr->of_memory};
-    cntr->seen = look.stamp;
+    nigh_fi_look(&cntr->waiter);
     nigh_fi_unlock(cntr->domain);
     return look;
 }

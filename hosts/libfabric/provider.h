@@ -149,11 +149,13 @@ struct nigh_fi_waiter {
     int epoll_fd, news_fd, signal_fd; /* -1: none */
     struct nigh_fi_ep **eps;          /* enabled */
     uint32_t ep_count;
-    uint32_t sleepers; /* threads in sread or cntr_wait */
-    bool watched;      /* a thread of the host's may sleep on epoll_fd */
-    bool rung;         /* news_fd is readable */
-    bool told;         /* and was when a thread of the host's slept there, which may not know yet */
-    uint64_t stamp;    /* changes with what is there */
+    uint32_t sleepers;          /* threads in sread or cntr_wait */
+    bool watched;               /* a thread of the host's may sleep on epoll_fd */
+    bool rung;                  /* news_fd is readable */
+    bool told;                  /* and was when a thread of the host's slept there, which may not know yet */
+    uint64_t stamp;             /* changes with what is there */
+    struct nigh_fi_look *looks; /* of a counter: which threads have seen it, look.h */
+    uint32_t look_count;
     struct nigh_fi_waiter *next;
 };
 
@@ -183,7 +185,6 @@ struct nigh_fi_cntr {
     struct fid_cntr fid;
     struct nigh_fi_domain *domain;
     uint64_t value, errors;
-    uint64_t seen;  /* the waiter's stamp when it was last read */
     bool of_memory; /* registrations count there: any endpoint may have news */
     uint32_t refs;
     struct nigh_fi_waiter waiter;

@@ -3,6 +3,7 @@
 #include "hosts/libfabric/wait.h"
 #include "hosts/libfabric/complete.h"
 #include "hosts/libfabric/idle.h"
+#include "hosts/libfabric/look.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -103,6 +104,7 @@ void nigh_fi_waiter_close(struct nigh_fi_domain *domain, struct nigh_fi_waiter *
     struct nigh_fi_waiter **link = &domain->waiters;
 
     free(waiter->eps);
+    nigh_fi_looks_free(waiter);
     if (waiter->object == FI_WAIT_NONE)
         return;
     nigh_fi_lock(domain);
@@ -181,11 +183,11 @@ static bool take(int fd)
     return read(fd, &value, sizeof(value)) == (ssize_t)sizeof(value);
 }
 
-/* While others sleep it stays readable, so that they wake, too. A thread that watches may not have run since it was rung: it
- * sleeps on, and hears of the next. */
+/* While others sleep it stays readable, so that they wake, too. A thread that watches a queue may not have run since it was
+ * rung: it sleeps on, and hears of the next. */
 static void take_ring(struct nigh_fi_domain *domain, struct nigh_fi_waiter *waiter)
 {
-    if (!waiter->rung || waiter->sleepers)
+    if (!waiter->rung || waiter->sleepers || nigh_fi_is_unseen(waiter))
         return;
     take(waiter->news_fd);
     await(domain, waiter, 0, waiter->watched || waiter->told);
@@ -323,7 +325,8 @@ static int try_cq(struct nigh_fi_cq *cq)
     return rc;
 }
 
-/* A count that the host has not read may be what it waits for; it is told once. Nothing rings for what is done to memory. */
+/* A count that this thread has not read may be what it waits for; it is told once. While another one has not woken yet, for
+ * which the descriptor stays readable, there is no sleeping. Nothing rings for what is done to memory. */
 static int try_cntr(struct nigh_fi_cntr *cntr)
 {
     bool has;
@@ -332,9 +335,10 @@ static int try_cntr(struct nigh_fi_cntr *cntr)
     if (cntr->waiter.object == FI_WAIT_NONE)
         return -FI_EINVAL;
     nigh_fi_lock(cntr->domain);
-    has = cntr->of_memory || cntr->seen != cntr->waiter.stamp;
-    cntr->seen = cntr->waiter.stamp;
+    has = !nigh_fi_has_looked(&cntr->waiter) || cntr->of_memory || nigh_fi_is_unseen(&cntr->waiter);
     rc = try_waiter(cntr->domain, &cntr->waiter, has);
+    if (!rc)
+        nigh_fi_looks_no_more(&cntr->waiter);
     nigh_fi_unlock(cntr->domain);
     return rc;
 }

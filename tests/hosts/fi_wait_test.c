@@ -3,7 +3,6 @@
  * thread in the order in which it goes wrong. */
 #include "tests/support/fi.h"
 
-#include <poll.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -24,29 +23,6 @@ static void open_lab(bool counters)
     fi_lab_open(&lab,
                 &(struct fi_wish){
                     .wait = FI_WAIT_FD, .threading = FI_THREAD_SAFE, .apart = true, .counters = counters});
-}
-
-static int try_to_sleep(struct fid *fid)
-{
-    return fi_trywait(lab.fabric, &fid, 1);
-}
-
-/* Until one may sleep on it. */
-static void watch(struct fid *fid)
-{
-    time_t end = time(NULL) + 100;
-
-    while (try_to_sleep(fid) == -FI_EAGAIN && time(NULL) < end)
-        fi_pump(&lab);
-    FI_OK(try_to_sleep(fid));
-}
-
-static bool is_readable(struct fid *fid)
-{
-    struct pollfd on = {.events = POLLIN};
-
-    FI_OK(fi_control(fid, FI_GETWAIT, &on.fd));
-    return poll(&on, 1, 0) == 1;
 }
 
 static void send_one(size_t bytes)
@@ -72,17 +48,17 @@ static void read_by_another(void **state)
     open_lab(false);
     meet();
     FI_OK(fi_trecv(RX->ep, to, 8, NULL, FI_ADDR_UNSPEC, 5, 0, &to));
-    watch(&RX->rx->fid);
-    assert_false(is_readable(&RX->rx->fid));
+    fi_watch(&lab, &RX->rx->fid);
+    assert_false(fi_is_readable(&RX->rx->fid));
     send_one(8);
     FI_GIVES(fi_cq_read(RX->tx, &entry, 1), -FI_EAGAIN);
-    watch(&RX->tx->fid);
-    assert_true(is_readable(&RX->rx->fid));
-    FI_GIVES(try_to_sleep(&RX->rx->fid), -FI_EAGAIN);
+    fi_watch(&lab, &RX->tx->fid);
+    assert_true(fi_is_readable(&RX->rx->fid));
+    FI_GIVES(fi_try(&lab, &RX->rx->fid), -FI_EAGAIN);
     FI_GIVES(fi_cq_read(RX->rx, &entry, 1), 1);
     assert_ptr_equal(entry.op_context, &to);
-    watch(&RX->rx->fid);
-    assert_false(is_readable(&RX->rx->fid));
+    fi_watch(&lab, &RX->rx->fid);
+    assert_false(fi_is_readable(&RX->rx->fid));
     fi_lab_close(&lab);
 }
 
@@ -114,12 +90,12 @@ static void disarmed_by_another(void **state)
     for (int i = 0; i < 2; i++) { /* the first makes the connection */
         FI_OK(fi_trecv(RX->ep, to, 8, NULL, FI_ADDR_UNSPEC, 5, 0, NULL));
         if (i == 1)
-            watch(&RX->rx->fid);
+            fi_watch(&lab, &RX->rx->fid);
         FI_OK(fi_tsend(far.side[0].ep, from, 8, NULL, peer, 5, NULL));
         if (i == 1)
-            FI_GIVES(try_to_sleep(&RX->tx->fid), -FI_EAGAIN);
+            FI_GIVES(fi_try(&lab, &RX->tx->fid), -FI_EAGAIN);
         if (i == 1)
-            assert_true(is_readable(&RX->rx->fid));
+            assert_true(fi_is_readable(&RX->rx->fid));
         await_both(&far);
     }
     fi_lab_close(&far);
@@ -148,15 +124,15 @@ static void disarmed_at_last(void **state)
     await_both(&far);
     FI_GIVES(fi_cq_sread(RX->rx, &entry, 1, NULL, 20), -FI_EAGAIN);
     send_from_afar(&far, peer);
-    assert_false(is_readable(&RX->rx->fid));
+    assert_false(fi_is_readable(&RX->rx->fid));
     await_both(&far);
     FI_GIVES(fi_cntr_wait(RX->cntr[FI_RECVS], 10, 20), -FI_ETIMEDOUT);
     send_from_afar(&far, peer);
-    assert_false(is_readable(&RX->cntr[FI_RECVS]->fid));
+    assert_false(fi_is_readable(&RX->cntr[FI_RECVS]->fid));
     await_both(&far);
-    watch(&RX->rx->fid);
+    fi_watch(&lab, &RX->rx->fid);
     send_from_afar(&far, peer);
-    assert_true(is_readable(&RX->rx->fid));
+    assert_true(fi_is_readable(&RX->rx->fid));
     await_both(&far);
     fi_lab_close(&far);
     fi_lab_close(&lab);
@@ -171,9 +147,9 @@ static void completed_by_a_post(void **state)
     send_one(8);
     for (int i = 0; i < 100; i++)
         fi_pump(&lab);
-    watch(&RX->rx->fid);
+    fi_watch(&lab, &RX->rx->fid);
     FI_OK(fi_trecv(RX->ep, to, 8, NULL, FI_ADDR_UNSPEC, 5, 0, NULL));
-    assert_true(is_readable(&RX->rx->fid));
+    assert_true(fi_is_readable(&RX->rx->fid));
     fi_await(&lab, RX->rx);
     fi_lab_close(&lab);
 }
@@ -184,9 +160,9 @@ static void completed_in_a_domain_without_a_lock(void **state)
     (void)state;
     fi_lab_open(&lab, &(struct fi_wish){.wait = FI_WAIT_FD, .apart = true});
     meet();
-    watch(&TX->tx->fid);
+    fi_watch(&lab, &TX->tx->fid);
     send_one(8);
-    assert_true(is_readable(&TX->tx->fid));
+    assert_true(fi_is_readable(&TX->tx->fid));
     fi_lab_close(&lab);
 }
 
@@ -206,26 +182,10 @@ static void completed_behind_many(void **state)
     FI_OK(fi_trecv(RX->ep, to, 8, NULL, peer, 5, 0, NULL));
     for (int i = 0; i < 40; i++)
         FI_OK(fi_tsend(RX->ep, from, sizeof(from), NULL, peer, 5, NULL));
-    watch(&RX->rx->fid);
+    fi_watch(&lab, &RX->rx->fid);
     FI_OK(fi_av_remove(RX->av, &peer, 1, 0));
-    assert_true(is_readable(&RX->rx->fid));
+    assert_true(fi_is_readable(&RX->rx->fid));
     fi_lab_close(&far);
-    fi_lab_close(&lab);
-}
-
-static void counters(void **state)
-{
-    (void)state;
-    open_lab(true);
-    meet();
-    watch(&RX->cntr[FI_RECVS]->fid);
-    assert_false(is_readable(&RX->cntr[FI_RECVS]->fid));
-    FI_OK(fi_cntr_add(RX->cntr[FI_RECVS], 1));
-    assert_true(is_readable(&RX->cntr[FI_RECVS]->fid));
-    FI_GIVES(try_to_sleep(&RX->cntr[FI_RECVS]->fid), -FI_EAGAIN);
-    FI_GIVES((long)fi_cntr_read(RX->cntr[FI_RECVS]), 2);
-    watch(&RX->cntr[FI_RECVS]->fid);
-    assert_false(is_readable(&RX->cntr[FI_RECVS]->fid));
     fi_lab_close(&lab);
 }
 
@@ -234,12 +194,12 @@ static void signalled(void **state)
 {
     (void)state;
     open_lab(false);
-    watch(&RX->rx->fid);
+    fi_watch(&lab, &RX->rx->fid);
     FI_OK(fi_cq_signal(RX->rx));
-    assert_true(is_readable(&RX->rx->fid));
-    FI_GIVES(try_to_sleep(&RX->rx->fid), -FI_EAGAIN);
-    FI_OK(try_to_sleep(&RX->rx->fid));
-    assert_false(is_readable(&RX->rx->fid));
+    assert_true(fi_is_readable(&RX->rx->fid));
+    FI_GIVES(fi_try(&lab, &RX->rx->fid), -FI_EAGAIN);
+    FI_OK(fi_try(&lab, &RX->rx->fid));
+    assert_false(fi_is_readable(&RX->rx->fid));
     fi_lab_close(&lab);
 }
 
@@ -254,8 +214,8 @@ static void be_ready(void)
     send_one(8);
     for (int i = 0; i < 100; i++)
         fi_pump(&lab);
-    watch(&RX->rx->fid);
-    assert_false(is_readable(&RX->rx->fid));
+    fi_watch(&lab, &RX->rx->fid);
+    assert_false(fi_is_readable(&RX->rx->fid));
 }
 
 static void complete_by_a_post(void)
@@ -271,10 +231,10 @@ static void looked_at_by_another(void **state)
     (void)state;
     be_ready();
     complete_by_a_post();
-    FI_GIVES(try_to_sleep(&RX->rx->fid), -FI_EAGAIN);
+    FI_GIVES(fi_try(&lab, &RX->rx->fid), -FI_EAGAIN);
     FI_GIVES(fi_cq_read(RX->rx, &entry, 1), 1);
     complete_by_a_post();
-    assert_true(is_readable(&RX->rx->fid));
+    assert_true(fi_is_readable(&RX->rx->fid));
     fi_lab_close(&lab);
 }
 
@@ -289,7 +249,7 @@ static void slept_by_another(void **state)
     FI_GIVES(fi_cq_read(RX->rx, &entry, 1), 1);
     FI_GIVES(fi_cq_sread(RX->rx, &entry, 1, NULL, 50), -FI_EAGAIN);
     complete_by_a_post();
-    assert_true(is_readable(&RX->rx->fid));
+    assert_true(fi_is_readable(&RX->rx->fid));
     fi_lab_close(&lab);
 }
 
@@ -309,31 +269,12 @@ static void endpoint_leaves(void **state)
     FI_OK(fi_tsend(TX->ep, from, 8, NULL, peer, 5, NULL));
     fi_await(&lab, RX->rx);
     fi_await(&lab, TX->tx);
-    watch(&RX->rx->fid);
+    fi_watch(&lab, &RX->rx->fid);
     FI_OK(fi_tsend(TX->ep, from, 8, NULL, peer, 5, NULL));
     side.tx = side.rx = NULL;
     fi_side_close(&side);
-    watch(&RX->rx->fid);
-    assert_false(is_readable(&RX->rx->fid));
-    fi_lab_close(&lab);
-}
-
-/* Nothing rings for what peers do to memory: there is no sleeping for that. */
-static void counter_of_memory(void **state)
-{
-    struct fi_cntr_attr attr = {.events = FI_CNTR_EVENTS_COMP, .wait_obj = FI_WAIT_FD};
-    struct fid_cntr *cntr;
-    struct fid_mr *mr;
-
-    (void)state;
-    open_lab(false);
-    FI_OK(fi_cntr_open(lab.domain, &attr, &cntr, NULL));
-    FI_OK(fi_mr_reg(lab.domain, to, sizeof(to), FI_REMOTE_WRITE, 0, 7, 0, &mr, NULL));
-    FI_OK(fi_mr_bind(mr, &cntr->fid, FI_REMOTE_WRITE));
-    for (int i = 0; i < 3; i++)
-        FI_GIVES(try_to_sleep(&cntr->fid), -FI_EAGAIN);
-    FI_OK(fi_close(&mr->fid));
-    FI_OK(fi_close(&cntr->fid));
+    fi_watch(&lab, &RX->rx->fid);
+    assert_false(fi_is_readable(&RX->rx->fid));
     fi_lab_close(&lab);
 }
 
@@ -426,12 +367,10 @@ int main(void)
         cmocka_unit_test(completed_by_a_post),
         cmocka_unit_test(completed_in_a_domain_without_a_lock),
         cmocka_unit_test(completed_behind_many),
-        cmocka_unit_test(counters),
         cmocka_unit_test(signalled),
         cmocka_unit_test(looked_at_by_another),
         cmocka_unit_test(slept_by_another),
         cmocka_unit_test(endpoint_leaves),
-        cmocka_unit_test(counter_of_memory),
         cmocka_unit_test(asleep_together),
         cmocka_unit_test(endpoints_come_and_go),
     };

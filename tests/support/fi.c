@@ -2,6 +2,7 @@
 /* tests/support/fi.c - see fi.h. */
 #include "tests/support/fi.h"
 
+#include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -212,4 +213,26 @@ void fi_quiet(struct fi_lab *lab, struct fid_cq *cq)
         fi_pump(lab);
         FI_GIVES(fi_cq_read(cq, &entry, 1), -FI_EAGAIN);
     }
+}
+
+int fi_try(struct fi_lab *lab, struct fid *fid)
+{
+    return fi_trywait(lab->fabric, &fid, 1);
+}
+
+void fi_watch(struct fi_lab *lab, struct fid *fid)
+{
+    time_t end = time(NULL) + LIMIT_S;
+
+    while (fi_try(lab, fid) == -FI_EAGAIN && time(NULL) < end)
+        fi_pump(lab);
+    FI_OK(fi_try(lab, fid));
+}
+
+bool fi_is_readable(struct fid *fid)
+{
+    struct pollfd on = {.events = POLLIN};
+
+    FI_OK(fi_control(fid, FI_GETWAIT, &on.fd));
+    return poll(&on, 1, 0) == 1;
 }

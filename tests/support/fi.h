@@ -70,6 +70,11 @@ void fi_quiet(struct fi_lab *lab, struct fid_cq *cq);
 /* Polls both sides without taking anything. */
 void fi_pump(struct fi_lab *lab);
 
+/* Of queues and counters with a descriptor: may one sleep on it (fi_trywait), then at last, and is it readable? */
+int fi_try(struct fi_lab *lab, struct fid *fid);
+void fi_watch(struct fi_lab *lab, struct fid *fid);
+bool fi_is_readable(struct fid *fid);
+
 #define FI_OK(call)              fi_check((call), 0, #call, __FILE__, __LINE__)
 #define FI_GIVES(call, expected) fi_check((call), (expected), #call, __FILE__, __LINE__)
 void fi_check(long got, long expected, const char *what, const char *file, int line);

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Sleeping on the descriptor of a counter, one thread and several: a count that all have to see is taken by nobody. */
+#include "tests/support/fi.h"
+
+#include <pthread.h>
+#include <semaphore.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+static struct fi_lab lab;
+static char to[64];
+static struct fid_cntr *cntr;
+
+static int open_counter(void **state)
+{
+    (void)state;
+    fi_lab_open(&lab, &(struct fi_wish){.wait = FI_WAIT_FD, .threading = FI_THREAD_SAFE, .counters = true});
+    cntr = lab.side[1].cntr[FI_RECVS];
+    return 0;
+}
+
+static int close_counter(void **state)
+{
+    (void)state;
+    fi_lab_close(&lab);
+    return 0;
+}
+
+static void alone(void **state)
+{
+    (void)state;
+    fi_watch(&lab, &cntr->fid);
+    assert_false(fi_is_readable(&cntr->fid));
+    FI_OK(fi_cntr_add(cntr, 1));
+    assert_true(fi_is_readable(&cntr->fid));
+    FI_GIVES(fi_try(&lab, &cntr->fid), -FI_EAGAIN);
+    FI_GIVES((long)fi_cntr_read(cntr), 1);
+    fi_watch(&lab, &cntr->fid);
+    assert_false(fi_is_readable(&cntr->fid));
+}
+
+/* Nothing rings for what peers do to memory: there is no sleeping for that. */
+static void of_memory(void **state)
+{
+    struct fid_mr *mr;
+
+    (void)state;
+    FI_OK(fi_mr_reg(lab.domain, to, sizeof(to), FI_REMOTE_WRITE, 0, 7, 0, &mr, NULL));
+    FI_OK(fi_mr_bind(mr, &cntr->fid, FI_REMOTE_WRITE));
+    for (int i = 0; i < 3; i++)
+        FI_GIVES(fi_try(&lab, &cntr->fid), -FI_EAGAIN);
+    FI_OK(fi_close(&mr->fid));
+}
+
+/* ---- another thread, that does as it is told ------------------------------------------------------------- */
+
+enum order { TRY, READ, END };
+
+static struct {
+    pthread_t thread;
+    sem_t go, done;
+    enum order order;
+    long result;
+} other;
+
+static void *obey(void *data)
+{
+    enum order order;
+
+    (void)data;
+    do {
+        sem_wait(&other.go);
+        order = other.order;
+        if (order == TRY)
+            other.result = fi_try(&lab, &cntr->fid);
+        else if (order == READ)
+            other.result = (long)fi_cntr_read(cntr);
+        sem_post(&other.done);
+    } while (order != END);
+    return NULL;
+}
+
+static long tell(enum order order)
+{
+    other.order = order;
+    sem_post(&other.go);
+    sem_wait(&other.done);
+    return other.result;
+}
+
+static void begin(void)
+{
+    sem_init(&other.go, 0, 0);
+    sem_init(&other.done, 0, 0);
+    assert_int_equal(pthread_create(&other.thread, NULL, obey, NULL), 0);
+}
+
+static void end(void)
+{
+    tell(END);
+    pthread_join(other.thread, NULL);
+    sem_destroy(&other.go);
+    sem_destroy(&other.done);
+}
+
+static void it_sleeps(void)
+{
+    for (int i = 0; tell(TRY); i++)
+        assert_true(other.result == -FI_EAGAIN && i < 1000);
+}
+
+/* What this thread has seen the other one has not. */
+static void read_by_another(void **state)
+{
+    (void)state;
+    begin();
+    it_sleeps();
+    FI_GIVES(tell(READ), 0);
+    FI_OK(fi_cntr_add(cntr, 1));
+    FI_GIVES((long)fi_cntr_read(cntr), 1);
+    FI_GIVES(tell(TRY), -FI_EAGAIN);
+    FI_GIVES(tell(READ), 1);
+    it_sleeps();
+    end();
+}
+
+/* Neither does it see it because this thread was told. */
+static void told_to_another(void **state)
+{
+    (void)state;
+    begin();
+    it_sleeps();
+    FI_GIVES(tell(READ), 0);
+    FI_OK(fi_cntr_add(cntr, 1));
+    FI_GIVES(fi_try(&lab, &cntr->fid), -FI_EAGAIN);
+    FI_GIVES(tell(TRY), -FI_EAGAIN);
+    end();
+}
+
+/* The other one sleeps, and has not run yet since it was woken. */
+static void not_run_yet(void **state)
+{
+    (void)state;
+    begin();
+    it_sleeps();
+    FI_OK(fi_cntr_add(cntr, 1));
+    FI_GIVES((long)fi_cntr_read(cntr), 1);
+    for (int i = 0; i < 3; i++)
+        FI_GIVES(fi_try(&lab, &cntr->fid), -FI_EAGAIN);
+    FI_GIVES(fi_cntr_wait(cntr, 2, 1), -FI_ETIMEDOUT);
+    assert_true(fi_is_readable(&cntr->fid));
+    FI_GIVES(tell(READ), 1);
+    fi_watch(&lab, &cntr->fid);
+    assert_false(fi_is_readable(&cntr->fid));
+    end();
+}
+
+/* Who was to look and has ended keeps nobody awake for long. */
+static void gone(void **state)
+{
+    (void)state;
+    begin();
+    it_sleeps();
+    end();
+    FI_OK(fi_cntr_add(cntr, 1));
+    fi_watch(&lab, &cntr->fid);
+    assert_false(fi_is_readable(&cntr->fid));
+}
+
+/* More threads than are kept in mind. */
+static void many(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 100; i++) {
+        begin();
+        it_sleeps();
+        FI_GIVES(tell(READ), i);
+        end();
+        FI_OK(fi_cntr_add(cntr, 1));
+    }
+    fi_watch(&lab, &cntr->fid);
+    assert_false(fi_is_readable(&cntr->fid));
+}
+
+#define CASE(name) cmocka_unit_test_setup_teardown(name, open_counter, close_counter)
+
+int main(void)
+{
+    static const struct CMUnitTest tests[] = {
+        CASE(alone), CASE(of_memory), CASE(read_by_another), CASE(told_to_another), CASE(not_run_yet),
+        CASE(gone),  CASE(many),
+    };
+
+    fi_find();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
