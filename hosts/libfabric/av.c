@@ -188,7 +188,7 @@ static int close_av(struct fid *fid)
 {
     struct nigh_fi_av *av = av_of(fid);
 
-    if (av->refs)
+    if (nigh_fi_is_held(av->domain, &av->refs))
         return -FI_EBUSY;
     if (av->eq)
         nigh_fi_eq_hold(av->eq, -1);

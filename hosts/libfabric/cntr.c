@@ -115,7 +115,7 @@ static int close_cntr(struct fid *fid)
 {
     struct nigh_fi_cntr *cntr = (struct nigh_fi_cntr *)(void *)fid;
 
-    if (cntr->refs)
+    if (nigh_fi_is_held(cntr->domain, &cntr->refs))
         return -FI_EBUSY;
     nigh_fi_waiter_close(cntr->domain, &cntr->waiter);
     nigh_fi_let_go(cntr->domain);

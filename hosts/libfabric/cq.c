@@ -241,7 +241,7 @@ static int close_cq(struct fid *fid)
 {
     struct nigh_fi_cq *cq = (struct nigh_fi_cq *)(void *)fid;
 
-    if (cq->refs)
+    if (nigh_fi_is_held(cq->domain, &cq->refs))
         return -FI_EBUSY;
     nigh_fi_waiter_close(cq->domain, &cq->waiter);
     nigh_fi_let_go(cq->domain);

@@ -23,11 +23,25 @@ void nigh_fi_let_go(struct nigh_fi_domain *domain)
     pthread_mutex_unlock(&domain->fabric->lock);
 }
 
+bool nigh_fi_is_held(struct nigh_fi_domain *domain, const uint32_t *refs)
+{
+    bool held;
+
+    nigh_fi_lock(domain);
+    held = *refs != 0;
+    nigh_fi_unlock(domain);
+    return held;
+}
+
 static int close_domain(struct fid *fid)
 {
     struct nigh_fi_domain *domain = (struct nigh_fi_domain *)(void *)fid;
+    uint32_t refs;
 
-    if (domain->refs)
+    pthread_mutex_lock(&domain->fabric->lock);
+    refs = domain->refs;
+    pthread_mutex_unlock(&domain->fabric->lock);
+    if (refs)
         return -FI_EBUSY;
     nigh_fi_ops_destroy(&domain->ops);
     nigh_fi_devices_close(domain);

@@ -64,9 +64,12 @@ static int open_context(struct nigh_fi_ep *ep)
 {
     struct nigh_open options = {.size = sizeof(options), .log = nigh_fi_log_nigh};
     struct nigh_fi_job job;
-    size_t peers = ep->av->count > ep->av->room ? ep->av->count : ep->av->room;
+    size_t peers;
     int rc;
 
+    nigh_fi_lock(ep->domain);
+    peers = ep->av->room;
+    nigh_fi_unlock(ep->domain);
     nigh_fi_job_find(&job);
     options.job = ep->named;
     options.rank = ep->named ? 0 : job.rank;
@@ -166,10 +169,10 @@ void nigh_fi_ep_disable(struct nigh_fi_ep *ep)
             break;
         }
     nigh_fi_mr_detach(ep);
+    nigh_fi_blocks_close(ep); /* devices are the domain's */
     nigh_fi_unlock(ep->domain);
     nigh_fi_claimed_free(ep);
     nigh_fi_account(ep);
-    nigh_fi_blocks_close(ep);
     ep->nigh->close(ep->context);
     ep->context = NULL;
     ep->wait_fd = -1;

@@ -188,8 +188,12 @@ static const char *eq_strerror(struct fid_eq *eq, int prov_errno, const void *er
 static int close_eq(struct fid *fid)
 {
     struct nigh_fi_eq *eq = eq_of(fid);
+    uint32_t refs;
 
-    if (eq->refs)
+    pthread_mutex_lock(&eq->lock);
+    refs = eq->refs;
+    pthread_mutex_unlock(&eq->lock);
+    if (refs)
         return -FI_EBUSY;
     while (eq->head)
         drop_first(eq);

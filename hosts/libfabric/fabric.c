@@ -10,8 +10,12 @@
 static int close_fabric(struct fid *fid)
 {
     struct nigh_fi_fabric *fabric = (struct nigh_fi_fabric *)(void *)fid;
+    uint32_t refs;
 
-    if (fabric->refs)
+    pthread_mutex_lock(&fabric->lock);
+    refs = fabric->refs;
+    pthread_mutex_unlock(&fabric->lock);
+    if (refs)
         return -FI_EBUSY;
     pthread_mutex_destroy(&fabric->lock);
     free(fabric);

@@ -65,10 +65,10 @@ struct nigh_fi_domain {
     struct fid_domain fid;
     struct nigh_fi_fabric *fabric;
     const struct nigh_ops *nigh;
-    bool locked; /* any threading but FI_THREAD_DOMAIN: calls take `lock` */
+    bool locked;      /* any threading but FI_THREAD_DOMAIN: calls take `lock` */
+    uint32_t awaited; /* waiters on which a thread may sleep just now; each call looks at both */
     pthread_mutex_t lock;
-    uint32_t refs;                  /* objects opened from it */
-    uint32_t awaited;               /* waiters on which a thread may sleep just now */
+    uint32_t refs;                  /* objects opened from it; under the fabric's lock */
     struct nigh_fi_waiter *waiters; /* of its queues and counters, where one may sleep at all */
     struct nigh_fi_ep *eps;         /* enabled */
     struct nigh_fi_mr *mrs;
@@ -234,6 +234,9 @@ static inline void nigh_fi_unlock(struct nigh_fi_domain *domain)
 /* Opening and closing of objects counts even where the host promises one thread. */
 void nigh_fi_hold(struct nigh_fi_domain *domain);
 void nigh_fi_let_go(struct nigh_fi_domain *domain);
+
+/* Is one of the domain's objects in use, whose count this is? Another thread may be closing what uses it. */
+bool nigh_fi_is_held(struct nigh_fi_domain *domain, const uint32_t *refs);
 
 /* A message is sent or awaited. It is read first, so that a window of sends stores it once. */
 static inline void nigh_fi_posted(struct nigh_fi_ep *ep)
