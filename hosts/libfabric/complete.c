@@ -98,9 +98,17 @@ void nigh_fi_count(struct nigh_fi_ep *ep, const struct nigh_completion *done)
 
 /* ---- odd ones ------------------------------------------------------------------------------------------ */
 
+/* What libfabric has no code for, in that of its other providers. nigh's own stays in prov_errno. */
 static int error_of(int status)
 {
-    return status == -EMSGSIZE ? FI_ETRUNC : -status;
+    switch (status) {
+    case -EMSGSIZE:
+        return FI_ETRUNC;
+    case -ERANGE: /* outside the registered memory */
+        return FI_EACCES;
+    default:
+        return -status;
+    }
 }
 
 static bool is_there(const struct nigh_completion *done)

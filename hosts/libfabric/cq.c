@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* hosts/libfabric/cq.c - the completion queue: reading, waiting, errors. */
 #include "hosts/libfabric/complete.h"
+#include "hosts/libfabric/log.h"
 #include "hosts/libfabric/refuse.h"
 #include "hosts/libfabric/wait.h"
 
@@ -228,11 +229,7 @@ static int cq_signal(struct fid_cq *fid)
 static const char *cq_strerror(struct fid_cq *cq, int prov_errno, const void *err_data, char *buf, size_t len)
 {
     (void)cq, (void)err_data;
-    if (buf && len) {
-        strncpy(buf, strerror(prov_errno), len);
-        buf[len - 1] = 0;
-    }
-    return strerror(prov_errno);
+    return nigh_fi_strerror(prov_errno, buf, len);
 }
 
 /* ---- the object ---------------------------------------------------------------------------------------- */

@@ -102,9 +102,8 @@ static struct fi_info *allocate(void)
     info->fabric_attr = calloc(1, ROOM);
     if (info->domain_attr)
         info->domain_attr->name = strdup(NIGH_FI_NAME);
-    if (info->fabric_attr) {
+    if (info->fabric_attr)
         info->fabric_attr->name = strdup(NIGH_FI_NAME);
-    }
     if (info->tx_attr && info->rx_attr && info->ep_attr && info->domain_attr && info->domain_attr->name &&
         info->fabric_attr && info->fabric_attr->name)
         return info;

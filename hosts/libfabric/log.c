@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <strings.h>
 #include <unistd.h>
 
@@ -33,6 +34,13 @@ void nigh_fi_log(enum nigh_fi_level level, const char *format, ...)
     vsnprintf(text, sizeof(text), format, list);
     va_end(list);
     fprintf(stderr, "libfabric:%d:nigh:<%s> %s\n", (int)getpid(), names[level], text);
+}
+
+const char *nigh_fi_strerror(int prov_errno, char *buf, size_t len)
+{
+    if (buf && len)
+        snprintf(buf, len, "%s", strerror(prov_errno));
+    return strerror(prov_errno);
 }
 
 void nigh_fi_log_nigh(void *data, int level, const char *text)

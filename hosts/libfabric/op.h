@@ -42,7 +42,7 @@ void nigh_fi_op_give(struct nigh_fi_ops *ops, struct nigh_fi_op *op);
 /* Gives all that `ep` still has. Its blocks and its context are closed: nothing completes any more. */
 void nigh_fi_ops_leave(struct nigh_fi_ops *ops, const struct nigh_fi_ep *ep);
 
-/* The live record of a host's context: the oldest table entry that has it. NULL: none. */
+/* The first live record of a host's context behind `after`, NULL: in the table. NULL: none. */
 struct nigh_fi_op *nigh_fi_op_find(struct nigh_fi_ops *ops, const void *context, struct nigh_fi_op *after);
 
 /* Is `context` a record? */

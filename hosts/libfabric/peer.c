@@ -28,14 +28,19 @@ static const char *reason(int rc)
                "only";
     case -EACCES:
         return "it is of another user";
-    case -EBADMSG:
-    case -EINVAL:
+    case -FI_EADDRNOTAVAIL:
         return "it is not an address of nigh";
     case -ENOSPC:
         return "too many peers: raise NIGH_PEERS_MAX";
     default:
         return strerror(-rc);
     }
+}
+
+/* libfabric's code for what is no address. */
+static int no_address(int rc)
+{
+    return rc == -EBADMSG || rc == -EINVAL ? -FI_EADDRNOTAVAIL : rc;
 }
 
 static int connect_to(struct nigh_fi_ep *ep, const struct nigh_address *address, uint64_t source,
@@ -47,12 +52,12 @@ static int connect_to(struct nigh_fi_ep *ep, const struct nigh_address *address,
 
     if (nigh_fi_name_read(address, &job)) {
         if (!job)
-            return -EINVAL;
+            return -FI_EADDRNOTAVAIL;
         to.rank = 0;
         to.address = NULL;
         to.job = job;
     }
-    return ep->nigh->connect(ep->context, &to, out);
+    return no_address(ep->nigh->connect(ep->context, &to, out));
 }
 
 struct nigh_endpoint *nigh_fi_peer_connect(struct nigh_fi_ep *ep, fi_addr_t address, int *rc)
@@ -94,9 +99,9 @@ int nigh_fi_peer_check(struct nigh_fi_ep *ep, const struct nigh_address *address
     int rc;
 
     if (nigh_fi_name_read(address, &job))
-        rc = job ? 0 : -EINVAL;
+        rc = job ? 0 : -FI_EADDRNOTAVAIL;
     else
-        rc = ep->nigh->check_address(ep->context, address);
+        rc = no_address(ep->nigh->check_address(ep->context, address));
     if (rc)
         nigh_fi_log(NIGH_FI_WARN, "address refused: %s", reason(rc));
     return rc;

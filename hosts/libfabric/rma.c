@@ -84,7 +84,7 @@ static ssize_t run(struct fid_ep *fid, const struct call *call)
     if (call->count > NIGH_FI_IOV)
         return -FI_EINVAL;
     if (call->flags & FI_INJECT && nigh_fi_iov_bytes(call->iov, call->count) > NIGH_INJECT_BYTES)
-        return -FI_EINVAL;
+        return -FI_EMSGSIZE;
     nigh_fi_lock(ep->domain);
     rc = nigh_fi_parts_find(ep, call->iov, call->desc, call->count, &parts);
     if (!rc)

@@ -128,7 +128,7 @@ static void injected(void **state)
     assert_ptr_equal(fi_await(&lab, TX->tx).op_context, &near[5]);
     fi_quiet(&lab, TX->tx);
     assert_int_equal(far[999], (char)(999 * 3 + 1));
-    FI_GIVES(fi_inject_write(TX->ep, near, 1025, TX->peer, 0, KEY), -FI_EINVAL);
+    FI_GIVES(fi_inject_write(TX->ep, near, 1025, TX->peer, 0, KEY), -FI_EMSGSIZE);
 }
 
 static void data_is_told(void **state)
@@ -146,13 +146,16 @@ static void data_is_told(void **state)
 
 static void refused(void **state)
 {
+    struct fi_cq_err_entry error;
     struct fid_mr *again;
 
     (void)state;
     FI_OK(fi_write(TX->ep, near, 8, NULL, TX->peer, 0, KEY + 1, &near[3]));
     assert_int_equal(fi_await_error(&lab, TX->tx).err, FI_EACCES);
     FI_OK(fi_read(TX->ep, near, 8, NULL, TX->peer, ROOM - 7, KEY, &near[3]));
-    assert_int_equal(fi_await_error(&lab, TX->tx).err, ERANGE);
+    error = fi_await_error(&lab, TX->tx);
+    assert_int_equal(error.err, FI_EACCES);
+    assert_string_equal(fi_cq_strerror(TX->tx, error.prov_errno, NULL, NULL, 0), strerror(ERANGE));
     FI_GIVES(fi_mr_reg(lab.domain, near, 8, FI_REMOTE_READ, 0, KEY, 0, &again, NULL), -FI_ENOKEY);
     FI_GIVES(fi_mr_reg(lab.domain, near, 8, FI_REMOTE_READ, 0, UINT64_C(1) << 63, 0, &again, NULL),
              -FI_EKEYREJECTED);

@@ -213,7 +213,7 @@ static void garbage_is_refused(void **state)
     assert_int_equal(addresses[0], FI_ADDR_NOTAVAIL);
     assert_int_equal(addresses[1], 2);
     assert_int_equal(addresses[2], FI_ADDR_NOTAVAIL);
-    assert_int_equal(errors[0], EBADMSG);
+    assert_int_equal(errors[0], FI_EADDRNOTAVAIL);
     assert_int_equal(errors[1], 0);
     FI_OK(fi_av_lookup(TX->av, 2, back, &bytes));
     assert_memory_equal(back, RX->name, 64);
