@@ -3,6 +3,7 @@
 #include "hosts/libfabric/eq.h"
 #include "hosts/libfabric/log.h"
 #include "hosts/libfabric/refuse.h"
+#include "hosts/libfabric/wait.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -161,26 +162,24 @@ static ssize_t sread(struct fid_eq *fid, uint32_t *event, void *buf, size_t len,
 {
     struct nigh_fi_eq *eq = eq_of(&fid->fid);
     struct pollfd on = {.fd = eq->event_fd, .events = POLLIN};
+    uint64_t deadline = nigh_fi_deadline(timeout);
     ssize_t rc;
+    int left;
 
     if (eq->event_fd < 0)
         return -FI_ENOSYS;
-    rc = eq_read(fid, event, buf, len, flags);
-    if (rc != -FI_EAGAIN)
-        return rc;
-    if (poll(&on, 1, timeout) < 0)
-        return -errno;
-    return eq_read(fid, event, buf, len, flags);
+    /* What woke this thread another one may have read. */
+    while ((rc = eq_read(fid, event, buf, len, flags)) == -FI_EAGAIN &&
+           (left = nigh_fi_left_ms(deadline)) != 0)
+        if (poll(&on, 1, left) < 0)
+            return -errno;
+    return rc;
 }
 
 static const char *eq_strerror(struct fid_eq *eq, int prov_errno, const void *err_data, char *buf, size_t len)
 {
     (void)eq, (void)err_data;
-    if (buf && len) {
-        strncpy(buf, strerror(prov_errno), len);
-        buf[len - 1] = 0;
-    }
-    return strerror(prov_errno);
+    return nigh_fi_strerror(prov_errno, buf, len);
 }
 
 /* ---- the object ---------------------------------------------------------------------------------------- */

@@ -23,6 +23,13 @@ uint64_t nigh_fi_deadline(int timeout_ms)
     return timeout_ms < 0 ? NEVER : nigh_fi_now() + (uint64_t)timeout_ms * 1000000u;
 }
 
+int nigh_fi_left_ms(uint64_t deadline)
+{
+    uint64_t now = deadline == NEVER ? 0 : nigh_fi_now(), left = deadline > now ? deadline - now : 0;
+
+    return deadline == NEVER ? -1 : left / 1000000 < INT_MAX ? (int)((left + 999999) / 1000000) : INT_MAX;
+}
+
 static int watch(int epoll_fd, int fd)
 {
     struct epoll_event event = {.events = EPOLLIN};
@@ -243,11 +250,12 @@ static void disarm(const struct nigh_fi_waiter *waiter)
         waiter->eps[i]->nigh->wait_fd(waiter->eps[i]->context, NULL);
 }
 
-static int block(struct nigh_fi_domain *domain, struct nigh_fi_waiter *waiter, uint64_t left)
+static int block(struct nigh_fi_domain *domain, struct nigh_fi_waiter *waiter, uint64_t deadline)
 {
     struct pollfd on = {.fd = waiter->epoll_fd, .events = POLLIN};
-    uint64_t ms = left == NEVER ? BOUND_MS : (left + 999999) / 1000000;
-    int rc = poll(&on, 1, ms < BOUND_MS ? (int)ms : BOUND_MS) < 0 && errno == EINTR ? -FI_EINTR : 0;
+    int left = nigh_fi_left_ms(deadline);
+    int rc =
+        poll(&on, 1, left < 0 || left > BOUND_MS ? BOUND_MS : left) < 0 && errno == EINTR ? -FI_EINTR : 0;
 
     nigh_fi_lock(domain);
     await(domain, waiter, waiter->sleepers - 1, waiter->watched);
@@ -297,8 +305,7 @@ int nigh_fi_sleep(struct nigh_fi_domain *domain, struct nigh_fi_waiter *waiter, 
     nigh_fi_unlock(domain);
     if (rc)
         return rc == -FI_EAGAIN ? 0 : rc;
-    now = nigh_fi_now();
-    return block(domain, waiter, deadline == NEVER ? NEVER : deadline > now ? deadline - now : 0);
+    return block(domain, waiter, deadline);
 }
 
 /* `has`: there is something to read, and no reason to sleep. Then it stays readable for those who do. */

@@ -17,6 +17,8 @@ int nigh_fi_waiter_control(const struct nigh_fi_waiter *waiter, int command, voi
 
 /* A time at which to give up, of a time-out in milliseconds; below 0: never. */
 uint64_t nigh_fi_deadline(int timeout_ms);
+/* What is left until then, as poll() takes it; 0: nothing. */
+int nigh_fi_left_ms(uint64_t deadline);
 
 /* Wakes those who sleep there. The lock is held. */
 void nigh_fi_ring(struct nigh_fi_domain *domain, struct nigh_fi_waiter *waiter);

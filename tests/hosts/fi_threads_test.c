@@ -4,11 +4,13 @@
 #include "tests/support/fi.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -187,12 +189,110 @@ static void vector_grows(void **state)
     fi_lab_close(&lab);
 }
 
+/* ---- closing ------------------------------------------------------------------------------------------- */
+
+/* Objects that use what the others try to close. */
+static void *come_and_go(void *data)
+{
+    struct fi_wish wish = {0};
+    struct fid_domain *domain;
+    char name[64];
+    size_t bytes;
+
+    (void)data;
+    for (int i = 0; i < 30; i++) {
+        struct fi_side side = {.tx = RX->rx};
+
+        fi_side_open(&lab, &wish, &side);
+        bytes = sizeof(name);
+        wrong += fi_getname(&side.ep->fid, name, &bytes) != 0;
+        side.tx = side.rx = NULL;
+        fi_side_close(&side);
+        wrong += fi_domain(lab.fabric, lab.info, &domain, NULL) != 0 || fi_close(&domain->fid) != 0;
+    }
+    ended[0] = 1;
+    return NULL;
+}
+
+static void not_closed_in_use(void **state)
+{
+    struct fi_eq_attr attr = {0};
+    pthread_t thread;
+    struct fid_eq *eq;
+    struct fid_av *av;
+
+    (void)state;
+    fi_lab_open(&lab, &(struct fi_wish){.threading = FI_THREAD_SAFE});
+    wrong = ended[0] = 0;
+    FI_OK(fi_eq_open(lab.fabric, &attr, &eq, NULL));
+    FI_OK(fi_av_open(lab.domain, &(struct fi_av_attr){.type = FI_AV_TABLE}, &av, NULL));
+    FI_OK(fi_av_bind(av, &eq->fid, 0));
+    assert_int_equal(pthread_create(&thread, NULL, come_and_go, NULL), 0);
+    while (!ended[0]) {
+        FI_GIVES(fi_close(&lab.fabric->fid), -FI_EBUSY);
+        FI_GIVES(fi_close(&lab.domain->fid), -FI_EBUSY);
+        FI_GIVES(fi_close(&RX->rx->fid), -FI_EBUSY);
+        FI_GIVES(fi_close(&eq->fid), -FI_EBUSY);
+    }
+    pthread_join(thread, NULL);
+    assert_int_equal(wrong, 0);
+    FI_OK(fi_close(&av->fid));
+    FI_OK(fi_close(&eq->fid));
+    fi_lab_close(&lab);
+}
+
+/* ---- event queues -------------------------------------------------------------------------------------- */
+
+static _Atomic int heard;
+
+static void *await_event(void *eq)
+{
+    struct fi_eq_entry entry;
+    uint32_t event;
+    ssize_t rc = fi_eq_sread(eq, &event, &entry, sizeof(entry), -1, 0);
+
+    heard++;
+    return (void *)rc;
+}
+
+/* Two wake for one event: who finds nothing sleeps on. */
+static void two_await_events(void **state)
+{
+    struct fi_eq_attr attr = {.flags = FI_WRITE, .wait_obj = FI_WAIT_FD};
+    struct fi_eq_entry entry = {0};
+    struct fid_eq *eq;
+    pthread_t threads[2];
+    void *rc;
+
+    (void)state;
+    fi_lab_open(&lab, &(struct fi_wish){0});
+    FI_OK(fi_eq_open(lab.fabric, &attr, &eq, NULL));
+    for (int i = 0; i < 50; i++) {
+        heard = 0;
+        for (int j = 0; j < 2; j++)
+            assert_int_equal(pthread_create(&threads[j], NULL, await_event, eq), 0);
+        usleep(1000);
+        FI_GIVES(fi_eq_write(eq, FI_NOTIFY, &entry, sizeof(entry), 0), sizeof(entry));
+        while (!heard)
+            sched_yield();
+        usleep(1000);
+        FI_GIVES(fi_eq_write(eq, FI_NOTIFY, &entry, sizeof(entry), 0), sizeof(entry));
+        for (int j = 0; j < 2; j++) {
+            pthread_join(threads[j], &rc);
+            assert_int_equal((intptr_t)rc, sizeof(entry));
+        }
+    }
+    FI_OK(fi_close(&eq->fid));
+    fi_lab_close(&lab);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_reads),          cmocka_unit_test(two_read),
         cmocka_unit_test(one_queue_for_both), cmocka_unit_test(a_queue_for_each_kind),
         cmocka_unit_test(one_sleeps),         cmocka_unit_test(vector_grows),
+        cmocka_unit_test(not_closed_in_use),  cmocka_unit_test(two_await_events),
     };
 
     fi_find();
