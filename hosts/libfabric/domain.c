@@ -162,6 +162,7 @@ int nigh_fi_domain_open(struct fid_fabric *fid, struct fi_info *info, struct fid
     }
     domain->fabric = fabric;
     domain->locked = !info->domain_attr || info->domain_attr->threading != FI_THREAD_DOMAIN;
+    domain->pending = domain->locked;
     pthread_mutex_init(&domain->lock, NULL);
     domain->fid.fid.fclass = FI_CLASS_DOMAIN;
     domain->fid.fid.context = context;

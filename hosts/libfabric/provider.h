@@ -65,8 +65,9 @@ struct nigh_fi_domain {
     struct fid_domain fid;
     struct nigh_fi_fabric *fabric;
     const struct nigh_ops *nigh;
-    bool locked;      /* any threading but FI_THREAD_DOMAIN: calls take `lock` */
-    uint32_t awaited; /* waiters on which a thread may sleep just now; each call looks at both */
+    bool locked; /* any threading but FI_THREAD_DOMAIN: calls take `lock` */
+    /* What is to do behind a call: 1 to unlock, and 1 for each waiter on which a thread may sleep just now. */
+    uint32_t pending;
     pthread_mutex_t lock;
     uint32_t refs;                  /* objects opened from it; under the fabric's lock */
     struct nigh_fi_waiter *waiters; /* of its queues and counters, where one may sleep at all */
@@ -216,6 +217,12 @@ static inline void nigh_fi_lock(struct nigh_fi_domain *domain)
         pthread_mutex_lock(&domain->lock);
 }
 
+/* May a thread sleep on some waiter just now? The lock is held. */
+static inline bool nigh_fi_is_awaited(const struct nigh_fi_domain *domain)
+{
+    return domain->pending > domain->locked;
+}
+
 /* Puts what nigh has where somebody sleeps for it; the lock is held. */
 void nigh_fi_spread(struct nigh_fi_domain *domain);
 
@@ -223,9 +230,9 @@ void nigh_fi_spread(struct nigh_fi_domain *domain);
  * on a descriptor is in no call. */
 static inline void nigh_fi_unlock(struct nigh_fi_domain *domain)
 {
-    if (NIGH_FI_LIKELY(!(domain->locked | domain->awaited)))
+    if (NIGH_FI_LIKELY(!domain->pending))
         return;
-    if (domain->awaited)
+    if (nigh_fi_is_awaited(domain))
         nigh_fi_spread(domain);
     if (domain->locked)
         pthread_mutex_unlock(&domain->lock);

@@ -103,7 +103,7 @@ static void await(struct nigh_fi_domain *domain, struct nigh_fi_waiter *waiter, 
 
     waiter->sleepers = sleepers;
     waiter->watched = watched;
-    domain->awaited += (uint32_t)is_awaited(waiter) - (uint32_t)was;
+    domain->pending += (uint32_t)is_awaited(waiter) - (uint32_t)was;
 }
 
 void nigh_fi_waiter_close(struct nigh_fi_domain *domain, struct nigh_fi_waiter *waiter)
@@ -236,7 +236,7 @@ static int arm(struct nigh_fi_domain *domain, const struct nigh_fi_waiter *waite
         ep->wait_fd = fd;
         rc = watch(waiter->epoll_fd, fd);
     }
-    if (rc != -FI_EAGAIN || !domain->awaited)
+    if (rc != -FI_EAGAIN || !nigh_fi_is_awaited(domain))
         return rc;
     /* It is not armed any more, which others may have counted on. */
     ring_all(domain);
@@ -261,7 +261,7 @@ static int block(struct nigh_fi_domain *domain, struct nigh_fi_waiter *waiter, u
     await(domain, waiter, waiter->sleepers - 1, waiter->watched);
     take_ring(domain, waiter);
     /* Others may count on the arms; where something has come they hear of it, and arm by themselves. */
-    if (domain->awaited)
+    if (nigh_fi_is_awaited(domain))
         arm(domain, waiter);
     else
         disarm(waiter);
