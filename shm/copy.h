@@ -19,6 +19,7 @@
  *   nt         past the cache writer: the reader's core is behind another L3; reader: the private buffer is larger
  *                             than the caches; fenced before it returns
  *   movsb      as the CPU likes (microcode)
+ *   quarters   cached         writer of a long private buffer: four quarters of it, a line of each in turn
  *   flush      cached         reader: gives each line of src back to memory behind the copy, so that the next
  *                             writer finds it in nobody's cache */
 enum nigh_copy_kernel {
@@ -27,7 +28,8 @@ enum nigh_copy_kernel {
     NIGH_COPY_NT = 2,
     NIGH_COPY_MOVSB = 3,
     NIGH_COPY_FLUSH = 4,
-    NIGH_COPY_KERNELS = 5,
+    NIGH_COPY_QUARTERS = 5,
+    NIGH_COPY_KERNELS = 6,
 };
 
 enum nigh_copy_isa {
@@ -51,7 +53,7 @@ nigh_copy_fn nigh_copy_select_isa(enum nigh_copy_kernel kernel, enum nigh_copy_i
 /* The widest form that this CPU runs. */
 enum nigh_copy_isa nigh_copy_isa(void);
 
-/* "plain", "prefetchw", "nt", "movsb", "flush"; "?" for a value that is none of the enum. Static storage. */
+/* "plain", "prefetchw", "nt", "movsb", "flush", "quarters"; "?" for a value that is none of the enum. Static storage. */
 const char *nigh_copy_name(enum nigh_copy_kernel kernel);
 
 /* "portable", "avx2", "avx512"; "?" otherwise. Static storage. */

@@ -51,6 +51,33 @@ TARGET static void FORM(prefetchw)(void *to, const void *from, size_t bytes)
     FORM(plain)(dst + at, src + at, bytes - at);
 }
 
+/*
+ * What a CPU fetches ahead of the loads follows each 4 KiB page for itself and ends with it, so of four pages at once four times
+ * as many lines are under way: what lies in the L3 or in memory is read faster, streams gain 7 to 29 %. Two at once gain less,
+ * eight lose (docs/rationale.md).
+ */
+TARGET static void FORM(quarters)(void *to, const void *from, size_t bytes)
+{
+    uint8_t *dst = to;
+    const uint8_t *src = from;
+    size_t at, quarter;
+
+    if (bytes < QUARTERS_FROM) {
+        FORM(plain)(dst, src, bytes);
+        return;
+    }
+    at = FORM(head)(dst, src);
+    quarter = (bytes - at) / (4 * LINE) * LINE;
+    for (size_t end = at + quarter; at < end; at += LINE) {
+        FORM(line)(dst + at, src + at);
+        FORM(line)(dst + at + quarter, src + at + quarter);
+        FORM(line)(dst + at + 2 * quarter, src + at + 2 * quarter);
+        FORM(line)(dst + at + 3 * quarter, src + at + 3 * quarter);
+    }
+    at += 3 * quarter;
+    FORM(plain)(dst + at, src + at, bytes - at);
+}
+
 /* A line is written either past the cache or through it, never both: a mixed line is flushed twice. */
 TARGET static void FORM(nt)(void *to, const void *from, size_t bytes)
 {

@@ -109,6 +109,14 @@ static bool may_take(const struct nigh_pace *pace, unsigned strategy, unsigned i
     return pace->strategy[strategy].from <= (size_t)1 << (NIGH_PACE_SMALLEST + index);
 }
 
+/* In quarters or in order, both write through the cache, and which state of the machine that is right for is the same. */
+static unsigned way_of(const struct nigh_pace *pace, unsigned strategy)
+{
+    unsigned sender = pace->strategy[strategy].sender;
+
+    return sender == NIGH_COPY_QUARTERS ? NIGH_COPY_PLAIN : sender;
+}
+
 /*
  * And whether it is to: of those that write alike, one that is for long messages stands in for the one that is for all. The list
  * has it because it is better there (docs/rationale.md); trials behind it flatter the other, which finds in the L3 what this one
@@ -118,7 +126,7 @@ static bool fits(const struct nigh_pace *pace, unsigned strategy, unsigned index
 {
     for (unsigned i = 0; i < pace->count; i++) {
         if (pace->strategy[i].from > pace->strategy[strategy].from &&
-            pace->strategy[i].sender == pace->strategy[strategy].sender && may_take(pace, i, index))
+            way_of(pace, i) == way_of(pace, strategy) && may_take(pace, i, index))
             return false;
     }
     return may_take(pace, strategy, index);
@@ -137,8 +145,7 @@ static bool begin_like(struct nigh_pace *pace, unsigned index, unsigned other)
 static unsigned beginning(const struct nigh_pace *pace, unsigned index)
 {
     for (unsigned i = 0; i < pace->count; i++) {
-        if (pace->strategy[i].from && fits(pace, i, index) &&
-            pace->strategy[i].sender == pace->strategy[pace->here].sender)
+        if (pace->strategy[i].from && fits(pace, i, index) && way_of(pace, i) == way_of(pace, pace->here))
             return i;
     }
     return pace->here;
@@ -214,7 +221,7 @@ static bool is_alternative(const struct nigh_pace *pace, unsigned index, unsigne
 
     if (strategy == in->current || !fits(pace, strategy, index))
         return false;
-    return !in->sweep || !in->kin || pace->strategy[strategy].sender == pace->strategy[pace->here].sender;
+    return !in->sweep || !in->kin || way_of(pace, strategy) == way_of(pace, pace->here);
 }
 
 /* The next one in turn, NONE when there is no other. */

@@ -22,9 +22,9 @@ enum {
 /* One span for all, because the pool is one for all pairs. Flushing is not in the list: it was second everywhere
  * (docs/rationale.md), and every strategy costs trials. */
 static const struct nigh_strategy compiled_in[] = {
-    {.sender = NIGH_COPY_PLAIN, .receiver = NIGH_COPY_PLAIN, .span = 2 * MIB, .piece = NIGH_CHUNK},
-    {.sender = NIGH_COPY_NT, .receiver = NIGH_COPY_PLAIN, .span = 2 * MIB, .piece = NIGH_CHUNK},
-    {.sender = NIGH_COPY_PLAIN,
+    {.sender = NIGH_COPY_QUARTERS, .receiver = NIGH_COPY_QUARTERS, .span = 2 * MIB, .piece = NIGH_CHUNK},
+    {.sender = NIGH_COPY_NT, .receiver = NIGH_COPY_QUARTERS, .span = 2 * MIB, .piece = NIGH_CHUNK},
+    {.sender = NIGH_COPY_QUARTERS,
      .receiver = NIGH_COPY_NT,
      .span = 2 * MIB,
      .piece = NIGH_CHUNK,
@@ -117,8 +117,8 @@ static int kernel(const struct line *word, uint8_t *out)
     snprintf(name, sizeof(name), "%.*s", length(word), word->at);
     if (nigh_copy_parse(name, &found) != 0) {
         snprintf(word->error, NIGH_TUNE_ERROR,
-                 "'%.*s' is no copy kernel; there are plain, prefetchw, nt, movsb and flush", length(word),
-                 word->at);
+                 "'%.*s' is no copy kernel; there are plain, prefetchw, nt, movsb, flush and quarters",
+                 length(word), word->at);
         return -EINVAL;
     }
     *out = (uint8_t)found;

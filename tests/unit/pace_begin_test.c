@@ -12,11 +12,12 @@
 
 enum { MIB = 1 << 20, FAR_NS = 120 };
 
-/* Two senders, and for each a receiver that is for long messages; 0 is right in one L3, 1 across two. */
+/* Two ways to write, and for each what is for long messages, one of which writes in quarters; 0 is right in one L3, 1 across
+ * two. */
 static const struct nigh_strategy four[] = {
     {.sender = NIGH_COPY_PLAIN, .receiver = NIGH_COPY_PLAIN, .span = 2 * MIB, .piece = 65536},
     {.sender = NIGH_COPY_PREFETCHW, .receiver = NIGH_COPY_PLAIN, .span = 2 * MIB, .piece = 65536},
-    {.sender = NIGH_COPY_PLAIN,
+    {.sender = NIGH_COPY_QUARTERS,
      .receiver = NIGH_COPY_PREFETCHW,
      .span = 2 * MIB,
      .piece = 65536,

@@ -111,7 +111,8 @@ static void a_text_is_read(void **state)
                                      "strategy = plain>plain\nfar=1\nfar_ns=200",
                                      "f", &tune, error),
                      -EINVAL);
-    assert_string_equal(error, "f:4: '' is no copy kernel; there are plain, prefetchw, nt, movsb and flush");
+    assert_string_equal(
+        error, "f:4: '' is no copy kernel; there are plain, prefetchw, nt, movsb, flush and quarters");
     assert_int_equal(nigh_tune_parse("# a comment\n\n  ring_max = 512   # and one behind\r\n"
                                      "strategy=prefetchw>plain\tspan=512K  piece=8K\n"
                                      "strategy = plain>plain\nfar=1\nfar_ns=200",
@@ -157,9 +158,9 @@ static void bad_values_are_named_with_their_line(void **state)
     refused("speed = 11\n", "f:1: 'speed' is no setting; there are ring_max, far_ns, strategy, near and far");
     refused("ring_max\n", "f:1: ring_max: '' is not a number from 0 to 4096");
     refused("strategy = fast>plain\n",
-            "f:1: 'fast' is no copy kernel; there are plain, prefetchw, nt, movsb and flush");
+            "f:1: 'fast' is no copy kernel; there are plain, prefetchw, nt, movsb, flush and quarters");
     refused("strategy = plain\n",
-            "f:1: '' is no copy kernel; there are plain, prefetchw, nt, movsb and flush");
+            "f:1: '' is no copy kernel; there are plain, prefetchw, nt, movsb, flush and quarters");
     refused("strategy = plain>plain span=1K\n", "f:1: span: '1K' is not a number from 32768 to 67108864");
     refused("strategy = plain>plain span=5G\n", "f:1: span: '5G' is not a number from 32768 to 67108864");
     refused("strategy = plain>plain piece=128K\n", "f:1: piece: '128K' is not a number from 4096 to 65536");

@@ -29,6 +29,9 @@ struct shape {
  * was in that state. Within: spans of twice a 1 MiB L2, so that the reader's copy of a chunk is gone when the writer comes
  * again. Across: stores past the caches, or a reader that gives the lines back. */
 static const struct shape large_near[] = {
+    {2 << 20, 64 << 10, NIGH_COPY_QUARTERS, NIGH_COPY_NT, false},
+    {2 << 20, 64 << 10, NIGH_COPY_QUARTERS, NIGH_COPY_QUARTERS, false},
+    {2 << 20, 32 << 10, NIGH_COPY_QUARTERS, NIGH_COPY_QUARTERS, false},
     {2 << 20, 32 << 10, NIGH_COPY_PLAIN, NIGH_COPY_NT, false},
     {2 << 20, 32 << 10, NIGH_COPY_PLAIN, NIGH_COPY_PLAIN, false},
     {2 << 20, 64 << 10, NIGH_COPY_PLAIN, NIGH_COPY_PLAIN, false},
@@ -41,6 +44,7 @@ static const struct shape large_near[] = {
 
 static const struct shape large_far[] = {
     {2 << 20, 64 << 10, NIGH_COPY_NT, NIGH_COPY_NT, false},
+    {2 << 20, 64 << 10, NIGH_COPY_NT, NIGH_COPY_QUARTERS, false},
     {2 << 20, 64 << 10, NIGH_COPY_NT, NIGH_COPY_PLAIN, false},
     {512 << 10, 32 << 10, NIGH_COPY_NT, NIGH_COPY_PLAIN, false},
     {4 << 20, 16 << 10, NIGH_COPY_NT, NIGH_COPY_PLAIN, false},

@@ -15,7 +15,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { KIB = 1024, MIB = 1024 * KIB, LONG = 8 * MIB, MOST = 24 };
+enum { KIB = 1024, MIB = 1024 * KIB, LONG = 8 * MIB, MOST = 30 };
 
 /* A race: messages of one size, one list of candidates. */
 struct step {
@@ -132,10 +132,16 @@ static int run_step(struct perf_run *run, struct step *step, double far_ns, stru
 static void kernels(struct step *step, size_t bytes, uint32_t span, uint32_t from)
 {
     static const uint8_t pairs[][2] = {
-        {NIGH_COPY_PLAIN, NIGH_COPY_PLAIN}, {NIGH_COPY_PREFETCHW, NIGH_COPY_PLAIN},
-        {NIGH_COPY_NT, NIGH_COPY_PLAIN},    {NIGH_COPY_PLAIN, NIGH_COPY_FLUSH},
-        {NIGH_COPY_PLAIN, NIGH_COPY_MOVSB}, {NIGH_COPY_PLAIN, NIGH_COPY_NT},
+        {NIGH_COPY_PLAIN, NIGH_COPY_PLAIN},
+        {NIGH_COPY_PREFETCHW, NIGH_COPY_PLAIN},
+        {NIGH_COPY_NT, NIGH_COPY_PLAIN},
+        {NIGH_COPY_PLAIN, NIGH_COPY_FLUSH},
+        {NIGH_COPY_PLAIN, NIGH_COPY_MOVSB},
+        {NIGH_COPY_PLAIN, NIGH_COPY_NT},
         {NIGH_COPY_NT, NIGH_COPY_NT},
+        {NIGH_COPY_QUARTERS, NIGH_COPY_NT},
+        {NIGH_COPY_QUARTERS, NIGH_COPY_QUARTERS},
+        {NIGH_COPY_NT, NIGH_COPY_QUARTERS},
     };
 
     *step = (struct step){.bytes = bytes, .window = (uint32_t)(16 * MIB / bytes)};
