@@ -39,14 +39,22 @@ int nigh_cq_create(struct nigh_cq *cq, uint32_t slots)
     struct nigh_completion *ring;
     void *memory = make_ring(rounded, &ring);
 
+    struct nigh_cq_sent *sent;
+
     if (memory == NULL)
         return -ENOMEM;
-    *cq = (struct nigh_cq){.ring = ring, .memory = memory, .mask = rounded - 1};
+    sent = nigh_os.calloc(NIGH_CQ_SENT_MAX, sizeof(*sent));
+    if (sent == NULL) {
+        free(memory);
+        return -ENOMEM;
+    }
+    *cq = (struct nigh_cq){.sent = sent, .ring = ring, .memory = memory, .mask = rounded - 1};
     return 0;
 }
 
 void nigh_cq_destroy(struct nigh_cq *cq)
 {
+    free(cq->sent);
     free(cq->memory);
     *cq = (struct nigh_cq){0};
 }

@@ -12,17 +12,32 @@
 #include <stdbool.h>
 #include <string.h>
 
+/* A send that was complete when it was posted, and went well: all that is to be told of it. */
+struct nigh_cq_sent {
+    uint64_t context, source;
+    struct nigh_endpoint *endpoint;
+    uint32_t bytes, tclass;
+};
+
+#define NIGH_CQ_SENT_MAX 64u
+
+/*
+ * Most sends are over when they have been posted. What is told of them waits in half a line each, and in the same few lines
+ * whenever the host has read what there was, ahead of the ring: where ranks share CPUs the ring's lines are cold at each turn.
+ */
 struct nigh_cq {
-    struct nigh_completion *ring; /* aligned to 64 bytes */
-    void *memory;                 /* what it lies in */
-    uint64_t mask;                /* slots - 1 */
-    uint64_t head;                /* completions popped, ever */
-    uint64_t tail;                /* completions pushed, ever */
+    struct nigh_cq_sent *sent;       /* NIGH_CQ_SENT_MAX; all older than what is in the ring */
+    uint32_t sent_taken, sent_count; /* of these: popped, and all */
+    uint64_t mask;                   /* of the ring: slots - 1 */
+    uint64_t head;                   /* completions popped, ever */
+    uint64_t tail;                   /* completions pushed, ever */
     uint64_t promised; /* tail + reservations that are not used up: a reservation touches nothing else */
     struct nigh_completion *direct; /* where the next goes while the host's array has room: past the ring */
     uint32_t direct_left, direct_room;   /* of the host's array: what is left, and all of it */
-    struct nigh_completion *direct_from; /* where `direct` began */
+    struct nigh_completion *direct_from; /* where the host's array begins */
     uint64_t direct_tail;                /* `tail` when the host last came with an empty queue */
+    struct nigh_completion *ring;        /* aligned to 64 bytes */
+    void *memory;                        /* what it lies in */
 };
 
 /* An empty queue with room for `slots` completions (rounded up to a power of two, at least 64). -ENOMEM. */
@@ -35,7 +50,7 @@ int nigh_cq_grow(struct nigh_cq *cq, uint64_t count);
 /* Completions that wait to be popped. */
 static inline uint64_t nigh_cq_count(const struct nigh_cq *cq)
 {
-    return cq->tail - cq->head;
+    return cq->tail - cq->head + (cq->sent_count - cq->sent_taken);
 }
 
 /* Promises room for `count` completions. Each is used up by one nigh_cq_push() or nigh_cq_unreserve(). Memory is
@@ -77,6 +92,25 @@ static inline struct nigh_completion *nigh_cq_next_unpromised(struct nigh_cq *cq
 {
     cq->promised++;
     return nigh_cq_next(cq);
+}
+
+/* May a send that is complete be told of by nigh_cq_push_sent()? */
+static inline bool nigh_cq_takes_sent(const struct nigh_cq *cq)
+{
+    return cq->sent_count < NIGH_CQ_SENT_MAX && cq->tail == cq->head;
+}
+
+/* Without a reservation. */
+static inline void nigh_cq_push_sent(struct nigh_cq *cq, uint64_t context, uint32_t tclass, uint32_t bytes,
+                                     uint64_t source, struct nigh_endpoint *endpoint)
+{
+    struct nigh_cq_sent *sent = &cq->sent[cq->sent_count++];
+
+    sent->context = context;
+    sent->source = source;
+    sent->endpoint = endpoint;
+    sent->bytes = bytes;
+    sent->tclass = tclass;
 }
 
 /* Uses up one reservation. Cannot fail. */
@@ -141,11 +175,14 @@ static inline void nigh_completion_fill_recv(struct nigh_completion *done, uint6
 }
 
 /* While the queue is empty completions may go straight into the host's array: one copy less, and the ring's lines stay
- * out of the cache. Begin; then nigh_cq_undirect() tells how many came. The queue must be empty. */
-static inline void nigh_cq_direct(struct nigh_cq *cq, struct nigh_completion *out, uint32_t count)
+ * out of the cache. Begin, behind the `filled` that were popped into it; then nigh_cq_undirect() tells how many there are in all.
+ * The queue must be empty, or the array full. */
+static inline void nigh_cq_direct(struct nigh_cq *cq, struct nigh_completion *out, uint32_t filled,
+                                  uint32_t count)
 {
-    cq->direct = cq->direct_from = out;
-    cq->direct_left = cq->direct_room = count;
+    cq->direct_from = out;
+    cq->direct = out + filled;
+    cq->direct_left = cq->direct_room = count - filled;
     cq->direct_tail = cq->tail;
 }
 
@@ -165,16 +202,15 @@ static inline bool nigh_cq_is_full(const struct nigh_cq *cq)
 /* Are there completions that the host has not seen, or may be looking at? What they point at must stay. */
 static inline bool nigh_cq_in_use(const struct nigh_cq *cq)
 {
-    return cq->tail != cq->head || cq->tail != cq->direct_tail || cq->direct != cq->direct_from;
+    return nigh_cq_count(cq) || cq->tail != cq->direct_tail || cq->direct != cq->direct_from;
 }
 
-static inline uint32_t nigh_cq_undirect(struct nigh_cq *cq, const struct nigh_completion *out)
+static inline uint32_t nigh_cq_undirect(struct nigh_cq *cq)
 {
-    uint32_t count = (uint32_t)(cq->direct - out);
-
+    cq->promised -=
+        cq->direct_room - cq->direct_left; /* as if never promised: they did not go through the ring */
     cq->direct_left = cq->direct_room = 0;
-    cq->promised -= count; /* as if never promised: they did not go through the ring */
-    return count;
+    return (uint32_t)(cq->direct - cq->direct_from);
 }
 
 /* Most completions are popped right after they were pushed. A vector load of fields that are still in the store
@@ -198,15 +234,29 @@ static inline void nigh_cq_copy(struct nigh_completion *to, const volatile struc
     memcpy(to, joined, sizeof(*to));
 }
 
+/* nigh_cq_pop() of those that are ahead of the ring. */
+static inline uint32_t nigh_cq_pop_sent(struct nigh_cq *cq, struct nigh_completion *out, uint32_t count)
+{
+    const struct nigh_cq_sent *sent = &cq->sent[cq->sent_taken];
+    uint32_t waiting = cq->sent_count - cq->sent_taken, take = waiting < count ? waiting : count;
+
+    for (uint32_t i = 0; i < take; i++)
+        nigh_completion_fill(&out[i], sent[i].context, NIGH_OP_SEND, sent[i].tclass, sent[i].bytes, 0, 0,
+                             sent[i].source, sent[i].endpoint);
+    cq->sent_taken += take;
+    if (take == waiting)
+        cq->sent_taken = cq->sent_count = 0;
+    return take;
+}
+
 /* Moves up to `count` completions, oldest first, to `out`; returns how many. */
 static inline uint32_t nigh_cq_pop(struct nigh_cq *cq, struct nigh_completion *out, uint32_t count)
 {
-    uint64_t waiting = nigh_cq_count(cq);
-    uint32_t take = waiting < count ? (uint32_t)waiting : count;
+    uint32_t taken = nigh_cq_pop_sent(cq, out, count);
 
-    for (uint32_t i = 0; i < take; i++)
-        nigh_cq_copy(&out[i], &cq->ring[cq->head++ & cq->mask]);
-    return take;
+    while (taken < count && cq->head != cq->tail)
+        nigh_cq_copy(&out[taken++], &cq->ring[cq->head++ & cq->mask]);
+    return taken;
 }
 
 #endif

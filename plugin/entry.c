@@ -320,17 +320,17 @@ static int entry_deregister(struct nigh_context *context, struct nigh_region *re
 static int poll_completions(struct nigh_context *context, struct nigh_completion *out, uint32_t count)
 {
     struct nigh_cq *cq = &context->cq;
+    uint32_t popped = 0;
 
     if (__builtin_expect(count > INT32_MAX, 0))
         return nigh_refuse(context, -EINVAL, "poll_completions: room for %u: at most %d", count, INT32_MAX);
-    if (__builtin_expect(nigh_cq_count(cq) == 0, 1)) {
-        nigh_cq_direct(cq, out, count);
+    if (nigh_cq_count(cq) != 0)
+        popped = nigh_cq_pop(cq, out, count);
+    nigh_cq_direct(cq, out, popped, count);
+    /* Who has room for none asks for progress alone. */
+    if (__builtin_expect(popped < count || count == 0, 1))
         nigh_progress(context);
-        return (int)nigh_cq_undirect(cq, out);
-    }
-    if (nigh_cq_count(cq) < count)
-        nigh_progress(context);
-    return (int)nigh_cq_pop(cq, out, count);
+    return (int)nigh_cq_undirect(cq);
 }
 
 /* Large messages are copied behind the pass, when nothing is half done: others come in meanwhile. */

@@ -443,6 +443,18 @@ static inline uint32_t oddities(const struct nigh_send *send, uint32_t flags, ui
 }
 static_assert((NIGH_TCLASSES & (NIGH_TCLASSES - 1)) == 0, "a class is checked by its bits");
 
+static inline void tell_sent(struct nigh_endpoint *endpoint, uint64_t context, uint32_t tclass,
+                             uint32_t bytes)
+{
+    struct nigh_cq *cq = &endpoint->context->cq;
+
+    if (__builtin_expect(nigh_cq_takes_sent(cq), 1))
+        nigh_cq_push_sent(cq, context, tclass, bytes, endpoint->source, endpoint);
+    else
+        nigh_completion_fill(nigh_cq_next_unpromised(cq), context, NIGH_OP_SEND, tclass, bytes, 0, 0,
+                             endpoint->source, endpoint);
+}
+
 int nigh_send_post(struct nigh_endpoint *endpoint, const struct nigh_send *send)
 {
     struct nigh_ring_tx *tx = &endpoint->tx;
@@ -465,7 +477,6 @@ int nigh_send_post(struct nigh_endpoint *endpoint, const struct nigh_send *send)
     nigh_copy_slot(slot->payload, buffer, bytes);
     nigh_ring_commit_one(tx, slot, word, bytes);
     if (!(flags & NIGH_SILENT))
-        nigh_completion_fill(nigh_cq_next_unpromised(&endpoint->context->cq), NIGH_FIELD(send->context),
-                             NIGH_OP_SEND, tclass, bytes, 0, 0, endpoint->source, endpoint);
+        tell_sent(endpoint, NIGH_FIELD(send->context), tclass, (uint32_t)bytes);
     return __builtin_expect(nigh_link_must_wake(endpoint), 0) ? woken(endpoint) : 0;
 }
