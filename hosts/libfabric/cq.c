@@ -82,6 +82,16 @@ static inline __attribute__((always_inline)) ssize_t read_solo(struct nigh_fi_cq
     return got ? (ssize_t)got : drain(cq, buf, count, source);
 }
 
+/* A read of no entries asks for progress, whatever waits to be read. */
+static void push_on(struct nigh_fi_cq *cq)
+{
+    for (uint32_t i = 0; i < cq->waiter.ep_count; i++) {
+        struct nigh_fi_ep *ep = cq->waiter.eps[i];
+
+        (void)ep->nigh->poll_completions(ep->context, NULL, 0);
+    }
+}
+
 static ssize_t read_some(struct nigh_fi_cq *cq, void *buf, size_t count, fi_addr_t *source)
 {
     ssize_t rc;
@@ -91,6 +101,8 @@ static ssize_t read_some(struct nigh_fi_cq *cq, void *buf, size_t count, fi_addr
             return read_solo(cq, cq->solo, buf, count, source, 1);
         for (uint32_t i = 0; i < cq->waiter.ep_count; i++)
             nigh_fi_ep_progress(cq->waiter.eps[i]);
+    } else if (!count) {
+        push_on(cq);
     }
     rc = drain(cq, buf, count, source);
     return rc == -FI_EAGAIN && !count && cq->head != cq->tail ? 0 : rc;

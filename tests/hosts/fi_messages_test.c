@@ -234,6 +234,29 @@ static void read_once(void **state)
     }
 }
 
+/* Hosts that only want progress read no entries, whether there are some or not. */
+static void read_of_nothing_moves_things(void **state)
+{
+    (void)state;
+    fill(16, 5);
+    FI_OK(fi_trecv(RX->ep, to, 8, NULL, FI_ADDR_UNSPEC, 9, 0, &to[0])); /* they meet */
+    FI_OK(fi_tinject(TX->ep, from, 0, TX->peer, 9));
+    assert_ptr_equal(fi_await(&lab, RX->rx).op_context, &to[0]);
+    for (unsigned i = 0; i < 2; i++)
+        FI_OK(fi_trecv(RX->ep, &to[8 * i], 8, NULL, FI_ADDR_UNSPEC, i, 0, &to[8 * i]));
+    for (unsigned i = 0; i < 2; i++) {
+        FI_OK(fi_tinject(TX->ep, &from[8 * i], 8, TX->peer, i));
+        for (unsigned looks = 0; looks < 10000 && to[8 * i] == 0x55; looks++) {
+            fi_cq_read(TX->tx, NULL, 0);
+            fi_cq_read(RX->rx, NULL, 0);
+        }
+        assert_memory_equal(&to[8 * i], &from[8 * i], 8);
+        FI_GIVES(fi_cq_read(RX->rx, NULL, 0), 0);
+    }
+    for (unsigned i = 0; i < 2; i++)
+        assert_ptr_equal(fi_await(&lab, RX->rx).op_context, &to[8 * i]);
+}
+
 /* ---- what goes wrong ----------------------------------------------------------------------------------- */
 
 static void truncated(void **state)
@@ -483,6 +506,8 @@ int main(void)
         CASE(discard_drops_it),
         CASE(multi_receive),
         CASE(read_once),
+        CASE(read_of_nothing_moves_things),
+        WITH(read_of_nothing_moves_things, open_shared),
         WITH(undirected, open_directed_msg),
         WITH(one_queue_for_two, open_shared),
         WITH(tagged_sizes, open_directed_msg),
