@@ -47,14 +47,14 @@ static bool first_ring(struct nigh_endpoint *endpoint)
 static inline bool owes_now(const struct nigh_endpoint *endpoint)
 {
     return nigh_ring_owes(&endpoint->rx) &&
-           (endpoint->tx.next == endpoint->answered || nigh_ring_owes_much(&endpoint->rx));
+           ((uint32_t)endpoint->tx.next == endpoint->answered || nigh_ring_owes_much(&endpoint->rx));
 }
 
 static void return_credit(struct nigh_endpoint *endpoint)
 {
     nigh_ring_return(&endpoint->rx);
     endpoint->rx_bytes = 0;
-    endpoint->answered = endpoint->tx.next;
+    endpoint->answered = (uint32_t)endpoint->tx.next;
     /* A sender that sleeps for lack of room must hear of it; the cold flag does not matter here. */
     if (endpoint->light)
         nigh_fence_light(SLEEP_CHECK);
@@ -368,7 +368,7 @@ static inline uint32_t take(struct nigh_endpoint *endpoint, uint64_t head, uint3
             nigh_ring_advance_one(rx);
         if (endpoint->rx_bytes >= RETURN_BYTES)
             return_credit(endpoint);
-    } while (count < budget && !nigh_cq_is_full(cq) && !endpoint->filling.message &&
+    } while (count < budget && !nigh_cq_is_full(cq) && !endpoint->fills &&
              (endpoint->context->matcher.posted_count || !tally->messages) &&
              (head = nigh_ring_peek(rx)) != 0);
     return count;
@@ -385,11 +385,11 @@ uint32_t nigh_arrive_poll(struct nigh_endpoint *endpoint, uint32_t budget)
     if (__builtin_expect(!rx->slots, 0) && (!endpoint->attached || !first_ring(endpoint)))
         return 0;
     head = first = nigh_ring_peek(rx);
-    if (__builtin_expect(endpoint->filling.message != NULL, 0))
+    if (__builtin_expect(endpoint->fills, 0))
         return nigh_counted_fill(endpoint, head != 0);
     if (!head) {
         rx->streak = false;
-        if (rx->foreseen && endpoint->tx.next != endpoint->sent_before)
+        if (rx->foreseen && (uint32_t)endpoint->tx.next != endpoint->sent_before)
             nigh_ring_ask_body(rx);
         /* Now, and not behind the batch: the host's answer would wait in the store buffer behind this line. */
         if (__builtin_expect(nigh_ring_owes(rx) || endpoint->rx_bytes, 0))
@@ -411,7 +411,7 @@ uint32_t nigh_arrive_poll(struct nigh_endpoint *endpoint, uint32_t budget)
     }
     rx->streak = true;
     rx->foreseen = nigh_ring_foreseen(first);
-    endpoint->sent_before = endpoint->tx.next;
+    endpoint->sent_before = (uint32_t)endpoint->tx.next;
     endpoint->in_a_row = 0;
     nigh_count(&context->counters->received, tally.messages);
     nigh_count(&context->counters->received_bytes, tally.bytes);

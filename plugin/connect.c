@@ -34,7 +34,7 @@ static void give_index(struct nigh_context *context, uint32_t index)
 /* ---- memory -------------------------------------------------------------------------------------------- */
 
 /* The pair's lines may hold what the index' last peer left there. */
-static void reset_pair(struct nigh_pair *pair, bool cold)
+static void reset_pair(struct nigh_context *context, struct nigh_pair *pair, bool cold)
 {
     /* Relaxed: nobody has been told of this index yet; the greeting is a system call. */
     nigh_store_relaxed(&pair->consumed, 0);
@@ -47,6 +47,8 @@ static void reset_pair(struct nigh_pair *pair, bool cold)
     nigh_store_relaxed(&pair->written, 0);
     nigh_store_relaxed(&pair->closed, (nigh_load_relaxed(&pair->closed) + 1) & ~1u);
     nigh_store_relaxed(&pair->cold, cold);
+    if (cold)
+        nigh_store_relaxed(&nigh_arena_state(&context->arena)->cold, 1);
 }
 
 static int create(struct nigh_context *context, const struct nigh_identity *who, struct nigh_endpoint **out)
@@ -62,8 +64,7 @@ static int create(struct nigh_context *context, const struct nigh_identity *who,
     if (rc)
         goto free_memory;
     endpoint->pair = nigh_arena_pair(&context->arena, endpoint->index);
-    endpoint->held = calloc(NIGH_CHUNKS_HELD_MAX, sizeof(*endpoint->held));
-    if (!endpoint->pair || !endpoint->held) {
+    if (!endpoint->pair) {
         rc = -ENOMEM;
         goto free_index;
     }
@@ -72,7 +73,7 @@ static int create(struct nigh_context *context, const struct nigh_identity *who,
         rc = rc == -EMFILE ? rc : -ENOMEM; /* memfd and seals were to be had when the context was opened */
         goto free_index;
     }
-    reset_pair(endpoint->pair, context->hot_count == NIGH_HOT_MAX);
+    reset_pair(context, endpoint->pair, context->hot_count == NIGH_HOT_MAX);
     endpoint->context = context;
     endpoint->state = NIGH_CONNECTING;
     endpoint->job = who->job;
@@ -96,11 +97,17 @@ static int create(struct nigh_context *context, const struct nigh_identity *who,
     return 0;
 
 free_index:
-    free(endpoint->held);
     give_index(context, endpoint->index);
 free_memory:
     free(endpoint);
     return rc;
+}
+
+int nigh_endpoint_hold(struct nigh_endpoint *endpoint)
+{
+    if (!endpoint->held)
+        endpoint->held = calloc(NIGH_CHUNKS_HELD_MAX, sizeof(*endpoint->held));
+    return endpoint->held ? 0 : -ENOMEM;
 }
 
 void nigh_endpoint_free(struct nigh_endpoint *endpoint)

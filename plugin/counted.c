@@ -72,8 +72,10 @@ static void take(struct nigh_filling *filling, uint64_t upto)
     struct nigh_message *message = filling->message;
     uint32_t got = (uint32_t)message->got;
 
-    if (upto == message->total)
+    if (upto == message->total) {
         filling->message = NULL; /* it is gone then */
+        message->endpoint->fills = false;
+    }
     /* All of a counted message lies in what has memory since its first step, and so has its buffer: nothing can be refused. */
     (void)nigh_arrive_more(message, got / NIGH_LINE, (uint32_t)upto - got, filling->flags);
 }
@@ -106,6 +108,7 @@ enum nigh_verdict nigh_counted_begin(struct nigh_message *message, uint32_t flag
     const uint8_t *count = nigh_shuttle_at(endpoint, flags, NIGH_SHUTTLE_COUNT / NIGH_LINE, NIGH_LINE);
     bool moved;
 
+    endpoint->fills = true;
     endpoint->filling = (struct nigh_filling){
         .message = message, .count = (const uint64_t *)(const void *)count, .flags = flags};
     return fill(&endpoint->filling, false, &moved);

@@ -62,6 +62,11 @@ struct nigh_shuttle {
     bool held;      /* we may write it */
 };
 
+/* Two words of struct nigh_arena_state at once: is the peer asleep, has it cold ones? */
+typedef uint64_t nigh_attention __attribute__((may_alias));
+static_assert(offsetof(struct nigh_arena_state, asleep) == 0 && offsetof(struct nigh_arena_state, cold) == 4,
+              "they are one aligned word");
+
 /* The peer's message that is being filled as a count says: counted.c. */
 struct nigh_filling {
     struct nigh_message *message; /* NULL: none */
@@ -69,33 +74,40 @@ struct nigh_filling {
     uint32_t flags;
 };
 
+/*
+ * What a short message needs lies in three lines: this one either way, the ring's own in each direction. Where ranks share CPUs
+ * each turn finds them gone, so they are asked for (progress.c); seven, as there used to be, would be too many for that.
+ */
 struct nigh_endpoint {
-    /* Receiving */
-    struct nigh_ring_rx rx;
+    struct nigh_context *context;
+    uint64_t source;             /* what completions say */
+    const uint32_t *peer_asleep; /* and, behind it, whether the peer has cold ones: nigh_link_must_wake() */
+    uint64_t heard;              /* when, on the context's clock */
+    uint32_t index;
+    uint32_t answered;    /* tx.next, its lower half, when credit went back */
+    uint32_t sent_before; /* the same when the peer was heard last */
+    uint32_t rx_bytes;    /* of chunks, read since credit went back */
+    uint32_t in_a_row;    /* messages in pieces that we have begun since anything came */
+    enum nigh_state state;
+    bool can_post; /* READY, nothing queued before: a post may go straight to the ring */
+    bool light;    /* the peer's sleep fence covers us: no fence of our own */
+    bool fills;    /* filling.message is not NULL */
+
+    _Alignas(NIGH_LINE) struct nigh_ring_rx rx;
+    _Alignas(NIGH_LINE) struct nigh_ring_tx tx;
+
     struct nigh_filling filling;
     const uint64_t *ring_word; /* where the peer says its ring to us lies */
     const uint32_t *peer_closed;
-    uint32_t peer_open;   /* what *peer_closed says as long as the peer has not left */
-    uint32_t rx_bytes;    /* of chunks, read since credit went back */
-    uint32_t in_a_row;    /* messages in pieces that we have begun since anything came */
-    uint64_t answered;    /* tx.next then */
-    uint64_t sent_before; /* tx.next when the peer was heard last */
-    /* Sending */
-    _Alignas(NIGH_LINE) struct nigh_ring_tx tx;
-    const uint32_t *peer_asleep;
+    uint32_t peer_open; /* what *peer_closed says as long as the peer has not left */
     const uint32_t *peer_cold;
     const uint64_t *peer_read_cost;
-    bool can_post; /* READY, nothing queued before: a post may go straight to the ring */
-    bool light;    /* the peer's sleep fence covers us: no fence of our own */
 
     bool drains;           /* the last wait for room was worth it */
     uint64_t heard_before; /* rx.next at the last body, in slots or in chunks */
 
-    struct nigh_context *context;
     struct nigh_pair *pair; /* our lines about this peer */
-    uint32_t index, their_index;
-    uint64_t source; /* what completions say */
-    enum nigh_state state;
+    uint32_t their_index;
     uint32_t refs;             /* connects not yet undone */
     uint32_t pins;             /* claimed messages and lends held: its memory must stay */
     uint32_t rank;             /* NIGH_RANK_NONE: of another job */
@@ -136,7 +148,8 @@ struct nigh_endpoint {
     uint64_t chunk;                 /* being filled: its arena offset, 0 = none */
     uint32_t chunk_low, chunk_high; /* what is left of it: long messages take from below, others from above */
     uint64_t chunk_until; /* it has been read when the peer has read up to here: behind its last piece */
-    struct nigh_held_chunk *held; /* full ones, oldest first: a circular queue of NIGH_CHUNKS_HELD_MAX */
+    struct nigh_held_chunk *
+        held; /* full ones, oldest first: a circular queue of NIGH_CHUNKS_HELD_MAX; NULL: there were none yet */
     uint32_t held_head, held_count;
     struct nigh_pace pace;
     struct nigh_timed timed[NIGH_TIMED_MAX]; /* a circular queue */
@@ -148,8 +161,8 @@ struct nigh_endpoint {
     struct nigh_endpoint *next_asked;
     struct nigh_endpoint *next_busy, *next_all, **link_all;
     struct nigh_endpoint *next_alike, **link_alike; /* peers.c */
-    uint64_t heard;                                 /* when, on the context's clock */
 };
+static_assert(offsetof(struct nigh_endpoint, rx) == NIGH_LINE, "what both directions need is one line");
 
 /* ---- connect.c: life ---- */
 int nigh_endpoint_connect(struct nigh_context *context, const struct nigh_connect *to,
@@ -169,6 +182,9 @@ static inline bool nigh_endpoint_left(const struct nigh_endpoint *endpoint)
 /* The peer said what cannot be, or cannot be answered: progress breaks the endpoint, as no list is being walked there.
  */
 void nigh_endpoint_suspect(struct nigh_endpoint *endpoint, const char *why);
+/* Makes sure that there is a list for chunks that the peer has to read. By itself, as it is two pages, and endpoints
+ * are to lie close together. -ENOMEM. */
+int nigh_endpoint_hold(struct nigh_endpoint *endpoint);
 /* Frees everything; nothing of it may be in a list any more. */
 void nigh_endpoint_free(struct nigh_endpoint *endpoint);
 extern const struct nigh_rendezvous_events nigh_endpoint_events;
@@ -236,7 +252,11 @@ static inline bool nigh_link_must_wake(const struct nigh_endpoint *endpoint)
         nigh_fence_light(SLEEP_CHECK);
     else
         nigh_fence_full(SLEEP_CHECK);
-    /* Relaxed: the words steer only whether to wake; the ring itself carries the data. */
+    /* Relaxed: the words steer only whether to wake; the ring itself carries the data. Both in one load, and the line of the pair
+     * only where the peer has cold ones. */
+    if (__builtin_expect(nigh_load_relaxed((const nigh_attention *)(const void *)endpoint->peer_asleep) == 0,
+                         1))
+        return false;
     return nigh_load_relaxed(endpoint->peer_asleep) | nigh_load_relaxed(endpoint->peer_cold);
 }
 

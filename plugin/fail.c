@@ -67,6 +67,7 @@ static void fail_message(struct nigh_message *message, int error)
 static void fail_incoming(struct nigh_endpoint *endpoint, int error)
 {
     endpoint->filling.message = NULL; /* it is one of these */
+    endpoint->fills = false;
     for (uint32_t id = 0; id < endpoint->in.size; id++) {
         struct nigh_message *message = endpoint->in.at[id];
 

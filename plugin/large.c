@@ -107,11 +107,10 @@ static int next_chunk(struct nigh_endpoint *endpoint)
     uint64_t offset;
     uint32_t at;
 
-    if (endpoint->chunk && endpoint->held_count == NIGH_CHUNKS_HELD_MAX) {
+    if (endpoint->chunk && endpoint->held_count == NIGH_CHUNKS_HELD_MAX)
         nigh_large_reclaim(endpoint, false);
-        if (endpoint->held_count == NIGH_CHUNKS_HELD_MAX)
-            return -EAGAIN;
-    }
+    if (endpoint->chunk && (endpoint->held_count == NIGH_CHUNKS_HELD_MAX || nigh_endpoint_hold(endpoint)))
+        return -EAGAIN;
     if (endpoint->chunk) {
         at = (endpoint->held_head + endpoint->held_count++) % NIGH_CHUNKS_HELD_MAX;
         endpoint->held[at] = (struct nigh_held_chunk){endpoint->chunk, endpoint->chunk_until};

@@ -62,7 +62,7 @@
  */
 
 #define NIGH_ARENA_MAGIC    UINT64_C(0x31616e6572612d6e) /* "n-arena1" */
-#define NIGH_LAYOUT_VERSION 7u
+#define NIGH_LAYOUT_VERSION 8u
 #define NIGH_LINE           64u
 #define NIGH_PAGE           4096u
 
@@ -103,7 +103,8 @@ static_assert(sizeof(struct nigh_arena_header) == 128, "arena header");
 
 struct nigh_arena_state {
     uint32_t asleep; /* enum nigh_asleep: publishers ring the doorbell when not 0 */
-    uint32_t reserved0;
+    /* 0: no pair[i].cold has ever been 1, so publishers need not look there. Beside `asleep`: both are one load. */
+    uint32_t cold;
     uint64_t regions; /* arena offset of struct nigh_region_table, in the heap; 0 = none yet */
     uint32_t reserved[12];
 };

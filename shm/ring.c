@@ -93,9 +93,9 @@ void nigh_ring_tx_use(struct nigh_ring_tx *tx, void *memory, uint32_t slots, uin
 void nigh_ring_rx_use(struct nigh_ring_rx *rx, const void *memory, uint32_t slots)
 {
     rx->slots = memory;
-    rx->base = rx->next;
+    rx->base = (uint32_t)rx->next;
     rx->mask = slots - 1;
-    rx->shift = (uint32_t)__builtin_ctz(slots);
+    rx->shift = (uint8_t)__builtin_ctz(slots);
     rx->copy = nigh_copy_select(NIGH_COPY_PLAIN);
     nigh_ring_advance(rx, 0);
 }

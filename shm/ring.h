@@ -219,21 +219,26 @@ static inline void nigh_ring_unspare(struct nigh_ring_tx *tx)
 
 /* ---- consumer ------------------------------------------------------------------------------------------ */
 
+/* One line: a reader that has not had the CPU for a while fetches each again. */
 struct nigh_ring_rx {
     const struct nigh_slot *at;    /* the next slot to look at */
     uint64_t lap;                  /* what it will carry, in its place in word 0 */
     const struct nigh_slot *slots; /* in the peer's window; NULL: no ring yet */
     uint64_t next;                 /* slots consumed, ever */
-    uint64_t returned;             /* of `next`, what the producer knows */
-    uint64_t base;                 /* `next` when this ring was taken into use */
+    uint32_t returned;             /* of `next`, what the producer knows, its lower half */
+    uint32_t base;                 /* `next` when this ring was taken into use, its lower half */
     uint32_t mask;
-    uint16_t shift;
+    uint8_t shift;
     bool streak;       /* since the reader last found nothing, something has come */
     uint8_t foreseen;  /* lines of body that the message to come may have */
     bool quiet;        /* it found nothing, owes and foresees nothing: until something comes it only peeks */
     uint64_t *credit;  /* consumed, in our own arena */
     nigh_copy_fn copy; /* for bodies */
 };
+static_assert(sizeof(struct nigh_ring_rx) == NIGH_LINE, "what a look needs of the ring is one line");
+/* Laps have 16 bits. */
+static_assert(NIGH_RING_SLOTS_MAX <= 65536,
+              "a slot's number and lap come out of the lower half of what was consumed");
 
 /* The next message's word 0, or 0 if there is none: a word with a lap is never 0 where a kind is set. */
 static inline uint64_t nigh_ring_peek(const struct nigh_ring_rx *rx)
@@ -258,11 +263,11 @@ static inline void nigh_ring_advance_one(struct nigh_ring_rx *rx)
 /* Goes past a message of `count` slots. */
 static inline void nigh_ring_advance(struct nigh_ring_rx *rx, uint32_t count)
 {
-    uint64_t seq = rx->next + count - rx->base;
+    uint32_t seq = (uint32_t)rx->next + count - rx->base;
 
     rx->next += count;
     rx->at = rx->slots + (~seq & rx->mask);
-    rx->lap = ((seq >> rx->shift) + 1) << NIGH_LAP_SHIFT;
+    rx->lap = ((uint64_t)(seq >> rx->shift) + 1) << NIGH_LAP_SHIFT;
 }
 
 /*
@@ -324,7 +329,7 @@ static inline void nigh_ring_walk_prefetch(const struct nigh_ring_walk *walk, co
  * lines from a producer that is about to write them. */
 static inline void nigh_ring_prefetch(const struct nigh_ring_rx *rx)
 {
-    __builtin_prefetch(rx->slots + (~(rx->next - rx->base + NIGH_RING_AHEAD) & rx->mask));
+    __builtin_prefetch(rx->slots + (~((uint32_t)rx->next - rx->base + NIGH_RING_AHEAD) & rx->mask));
 }
 
 /* Asks for the body of the message of `bytes` at the cursor, where it does not wrap. */
@@ -360,7 +365,7 @@ static inline void nigh_ring_ask_body(const struct nigh_ring_rx *rx)
 /* Slots read that the producer has not been told of. */
 static inline uint32_t nigh_ring_owed(const struct nigh_ring_rx *rx)
 {
-    return (uint32_t)(rx->next - rx->returned);
+    return (uint32_t)rx->next - rx->returned;
 }
 
 /* Credit goes back when there is nothing to read and a quarter of the ring is owed: the store takes the line away from the
@@ -378,7 +383,7 @@ static inline bool nigh_ring_owes_much(const struct nigh_ring_rx *rx)
 
 static inline void nigh_ring_return(struct nigh_ring_rx *rx)
 {
-    rx->returned = rx->next;
+    rx->returned = (uint32_t)rx->next;
     nigh_store_release(rx->credit, rx->next, CREDIT_RETURN);
 }
 

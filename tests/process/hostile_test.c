@@ -280,6 +280,7 @@ static void scribble(struct foe *foe)
             nigh_store_relaxed(&foe->pair->closed, (uint32_t)chance());
         break;
     case 3:
+        nigh_store_relaxed(&state->cold, (uint32_t)chance());
         nigh_store_relaxed(&foe->pair->cold, (uint32_t)chance());
         break;
     case 4:
