@@ -5,13 +5,13 @@
  */
 #include "plugin/share.h"
 #include "plugin/context.h"
+#include "plugin/shuttle.h"
 #include "shm/copy.h"
 
 /* A second receiver speaks for several, one that stays alone against it, and that weighs more: two of them, and a length has to show
  * it again; and where it goes to and fro, three of four messages go the way they would have. */
 #define SCORE_MOST  4
 #define SCORE_ALONE 3
-#define SCORE_LEAST (-8)
 
 int nigh_shares_open(struct nigh_context *context)
 {
@@ -55,14 +55,13 @@ static bool expects_others(struct nigh_shares *shares, const struct nigh_send *s
 static void learn(struct nigh_shares *shares, const struct nigh_share *share)
 {
     struct nigh_guess *guess = guess_of(shares, share->bytes);
-    int32_t less = guess->score - SCORE_ALONE;
 
     if (guess->bytes != share->bytes)
         return;
     if (share->ever > 1)
         guess->score = SCORE_MOST;
-    else
-        guess->score = less < SCORE_LEAST ? SCORE_LEAST : less;
+    else if (guess->score > 0)
+        guess->score -= SCORE_ALONE;
 }
 
 /* ---- the copies -------------------------------------------------------------------------------------------- */
@@ -128,6 +127,12 @@ bool nigh_share_is_for(const struct nigh_endpoint *endpoint, uint64_t bytes)
            bytes <= NIGH_SHARE_MAX && endpoint->state == NIGH_READY && !endpoint->self;
 }
 
+/* Ranks that run in turns are slow in chunks, one receiver or several: what nobody answers, as in a gather, finds no shuttle. */
+static bool would_take_chunks(struct nigh_endpoint *endpoint, uint64_t bytes)
+{
+    return !nigh_plan_in_place(endpoint, bytes) && !nigh_shuttle_takes(endpoint, bytes);
+}
+
 bool nigh_share_begin(struct nigh_endpoint *endpoint, const struct nigh_send *send, struct nigh_send_op *op,
                       uint64_t *offset)
 {
@@ -137,7 +142,7 @@ bool nigh_share_begin(struct nigh_endpoint *endpoint, const struct nigh_send *se
 
     if (!share)
         return false;
-    others |= share->sends != 0;
+    others |= share->sends != 0 || would_take_chunks(endpoint, send->bytes);
     share->sends++;
     share->ever++;
     op->share = share;

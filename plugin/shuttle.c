@@ -58,6 +58,11 @@ static bool takes(struct nigh_endpoint *endpoint, unsigned which, uint64_t bytes
     return bytes <= shuttle->bytes || (which == OURS && extend_ours(endpoint, bytes));
 }
 
+bool nigh_shuttle_takes(struct nigh_endpoint *endpoint, uint64_t bytes)
+{
+    return bytes <= NIGH_SHUTTLE_BYTES && (takes(endpoint, OURS, bytes) || takes(endpoint, THEIRS, bytes));
+}
+
 uint8_t *nigh_shuttle_take(struct nigh_endpoint *endpoint, uint64_t bytes, uint32_t *flags)
 {
     unsigned which = endpoint->shuttle_last;

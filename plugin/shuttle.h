@@ -28,6 +28,9 @@ static inline bool nigh_shuttle_is_held(const struct nigh_endpoint *endpoint)
  * holds it. NULL: it goes another way, as it is too long, we hold none, or there is no memory for one. */
 uint8_t *nigh_shuttle_take(struct nigh_endpoint *endpoint, uint64_t bytes, uint32_t *flags);
 
+/* Would it take one? What it asks for is memory that the message needs anyway. */
+bool nigh_shuttle_takes(struct nigh_endpoint *endpoint, uint64_t bytes);
+
 /* What a piece of a message in a shuttle should be, of `bytes`. */
 uint32_t nigh_shuttle_piece(uint64_t bytes);
 

@@ -128,6 +128,17 @@ static void forget(void)
     root.count = peer[0].count = peer[1].count = 0;
 }
 
+/* A shuttle goes back to the root, so that what it sends next to that peer finds one. */
+static void answer(unsigned p)
+{
+    forget();
+    assert_int_equal(hosted_recv(&root, to[p], 800, 800, in[p] + MOST, SHORT, 0), 0);
+    assert_int_equal(hosted_send(back[p], 801, 800, in[p], SHORT, 0), 0);
+    assert_int_equal(until(&root, NIGH_OP_RECV, 800)->status, 0);
+    until(&peer[p], NIGH_OP_SEND, 801);
+    forget();
+}
+
 /* As the root of a linear broadcast. */
 static void broadcast(uint64_t bytes, unsigned seed)
 {
@@ -139,7 +150,8 @@ static void broadcast(uint64_t bytes, unsigned seed)
         take(p, 1, in[p], bytes, seed);
     for (unsigned p = 0; p < PEERS; p++)
         sent(p, 1);
-    forget();
+    for (unsigned p = 0; p < PEERS; p++)
+        answer(p);
 }
 
 static uint64_t shared(void)
@@ -223,6 +235,7 @@ static void alone_again(void **state)
         post(0, 1, out, SHORT, 0);
         take(0, 1, in[0], SHORT, i);
         sent(0, 1);
+        answer(0);
     }
     assert_in_range(shared() - before, 0, 2);
     /* And it is learnt anew. */
@@ -231,6 +244,20 @@ static void alone_again(void **state)
     before = shared();
     broadcast(SHORT, 99);
     assert_int_equal(shared() - before, PEERS);
+}
+
+/* As in a gather: nobody answers, so a shuttle takes the first only, and the others would go in chunks. */
+static void without_an_answer(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 10; i++) {
+        forget();
+        fill(out, SHORT, i);
+        post(0, 1, out, SHORT, 0);
+        take(0, 1, in[0], SHORT, i);
+        sent(0, 1);
+        assert_int_equal(shared(), i);
+    }
 }
 
 static void complete_when_matched(void **state)
@@ -411,6 +438,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(behind_one_that_waits, start, stop),
         cmocka_unit_test_setup_teardown(changed_when_one_is_complete, start, stop),
         cmocka_unit_test_setup_teardown(alone_again, start, stop),
+        cmocka_unit_test_setup_teardown(without_an_answer, start, stop),
         cmocka_unit_test_setup_teardown(complete_when_matched, start, stop),
         cmocka_unit_test_setup_teardown(cut_for_one, start, stop),
         cmocka_unit_test_setup_teardown(one_is_left, start, stop),
