@@ -82,6 +82,12 @@ struct nigh_context {
     struct nigh_shares shares;
     struct nigh_rendezvous *rendezvous;
     struct nigh_service *service;
+    /* In a crowd: receives that look into their peer's ring at once, and those that wait for what lies behind others. */
+    bool at_once;            /* a post has found its message since the last poll */
+    bool wants_any;          /* by `sought` a receive from anyone was posted */
+    uint8_t several;         /* so many receives are yet taken for some of several at a time: receive.c */
+    uint8_t unlooked;        /* polls in a row without a pass, as there was such a message */
+    uint64_t sought;         /* the matcher's sequence when `wanted` of endpoints was found out */
     struct nigh_crowd crowd; /* of all attached processes */
     struct nigh_regions regions;
     struct nigh_lents lents;
@@ -123,6 +129,12 @@ void nigh_progress_forget(struct nigh_endpoint *endpoint);
 /* ---- arrive.c ---- */
 /* Handles what the peer has sent, at most `budget` messages. Returns how many. */
 uint32_t nigh_arrive_poll(struct nigh_endpoint *endpoint, uint32_t budget);
+
+/* A receive from the peer was posted: takes the oldest short message, if there is one. In a crowd, where that is there before its
+ * receive most often, and a pass over all rings costs more. */
+void nigh_arrive_at_once(struct nigh_endpoint *endpoint);
+/* Does a message lie behind the oldest one? */
+bool nigh_arrive_is_behind(const struct nigh_endpoint *endpoint);
 
 /* Handles the rest of what a peer that has left had published. True: there is no more, or it goes on without end. */
 bool nigh_arrive_rest(struct nigh_endpoint *endpoint);

@@ -10,6 +10,9 @@
 #include "plugin/shown.h"
 #include <errno.h>
 
+/* Polls in a row that make no pass. */
+#define UNLOOKED_MAX 16u
+
 #define GUARD_SPINS 100u /* about 4 us */
 
 /* Who has it holds it for a pass, mostly, and to be woken takes longer. */
@@ -317,6 +320,16 @@ static int entry_deregister(struct nigh_context *context, struct nigh_region *re
     return GUARDED(context, deregister(context, region));
 }
 
+/* A host that is given what its post has found posts the next most often: no pass, but now and then. */
+static bool is_found(struct nigh_context *context)
+{
+    bool found = context->at_once && !context->matcher.posted_count && context->unlooked < UNLOOKED_MAX;
+
+    context->at_once = false;
+    context->unlooked = found ? context->unlooked + 1 : 0;
+    return found;
+}
+
 static int poll_completions(struct nigh_context *context, struct nigh_completion *out, uint32_t count)
 {
     struct nigh_cq *cq = &context->cq;
@@ -328,7 +341,7 @@ static int poll_completions(struct nigh_context *context, struct nigh_completion
         popped = nigh_cq_pop(cq, out, count);
     nigh_cq_direct(cq, out, popped, count);
     /* Who has room for none asks for progress alone. */
-    if (__builtin_expect(popped < count || count == 0, 1))
+    if (__builtin_expect((popped < count && !(popped && is_found(context))) || count == 0, 1))
         nigh_progress(context);
     return (int)nigh_cq_undirect(cq);
 }

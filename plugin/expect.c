@@ -24,8 +24,8 @@ static __attribute__((noinline)) int expect_generally(struct nigh_endpoint *endp
 /* Nothing waits to be matched, there is room, and it is of the shape that receives mostly have. */
 static inline bool is_usual(const struct nigh_context *context, const struct nigh_endpoint *endpoint)
 {
-    return context->guard == 0 && !context->matcher.arrived_count && endpoint->state < NIGH_PEER_CLOSED &&
-           context->recv_ops.free && nigh_cq_has_room(&context->cq) &&
+    return context->guard == 0 && !context->crowd.full && !context->matcher.arrived_count &&
+           endpoint->state < NIGH_PEER_CLOSED && context->recv_ops.free && nigh_cq_has_room(&context->cq) &&
            nigh_match_hot_is_plain(&context->matcher);
 }
 

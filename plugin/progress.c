@@ -16,6 +16,8 @@
 /* Passes without news in which an unexpected message may stay in its ring. With 1 nothing was gained where ranks share CPUs,
  * 64 are as good as 8. */
 #define LEAVING_PASSES 8u
+/* Passes with news, in a crowd, before it is looked at what lies behind unexpected messages. */
+#define BUSY_PASSES 16u
 
 void nigh_progress_busy(struct nigh_endpoint *endpoint)
 {
@@ -266,6 +268,49 @@ static __attribute__((noinline)) void ask_hot(const struct nigh_context *context
     }
 }
 
+static void want(struct nigh_posted *posted, void *data)
+{
+    struct nigh_context *context = data;
+
+    if (posted->source == NIGH_ANY)
+        context->wants_any = true;
+    else if (context->by_index[posted->source])
+        context->by_index[posted->source]->wanted = true;
+}
+
+/* Whose messages do receives wait for, or did since that was last asked? A walk over all of them for each that is posted, at most. */
+static void find_wanted(struct nigh_context *context)
+{
+    if (context->sought == context->matcher.sequence)
+        return;
+    context->sought = context->matcher.sequence;
+    context->wants_any = false;
+    for (uint32_t i = 0; i < context->hot_count; i++)
+        context->hot[i]->wanted = false;
+    nigh_match_each_posted(&context->matcher, want, context);
+}
+
+/*
+ * A pass in a crowd has found nothing, or many in a row have found something. A receive may wait for a message that lies behind one
+ * that nobody wants yet: all up to it are kept. Not of peers that no receive waits for, which most are where the root of a reduction
+ * waits for one after the other and they run ahead.
+ */
+static __attribute__((noinline)) bool poll_wanted(struct nigh_context *context)
+{
+    bool moved = false;
+
+    for (uint32_t i = 0; i < context->hot_count; i++) {
+        struct nigh_endpoint *endpoint = context->hot[i];
+
+        if (endpoint->rx.quiet || !nigh_arrive_is_behind(endpoint))
+            continue;
+        find_wanted(context);
+        if (context->wants_any || endpoint->wanted)
+            moved |= nigh_arrive_poll(endpoint, TURN) != 0;
+    }
+    return moved;
+}
+
 /* Until the host's array is full: what is left lies in the rings as well as in our own queue, and is copied once less. Then the
  * next pass begins with the next peer. */
 static inline bool poll_hot(struct nigh_context *context)
@@ -273,7 +318,8 @@ static inline bool poll_hot(struct nigh_context *context)
     uint32_t at = context->first_hot < context->hot_count ? context->first_hot : 0;
     bool moved = false;
 
-    context->leaves = context->idle_passes < LEAVING_PASSES && !context->probing && !context->looks_for;
+    context->leaves = (context->idle_passes < LEAVING_PASSES || context->crowd.full) && !context->probing &&
+                      !context->looks_for;
     if (__builtin_expect(context->hot_count > 2 && context->crowd.full, 0))
         ask_hot(context);
     for (uint32_t i = 0; i < context->hot_count; i++) {
@@ -294,6 +340,9 @@ static inline bool poll_hot(struct nigh_context *context)
         }
     }
     context->leaves = false;
+    if (__builtin_expect(context->crowd.full, 0) && context->matcher.posted_count &&
+        (!moved || context->busy_passes % BUSY_PASSES == 0))
+        moved |= poll_wanted(context);
     return moved;
 }
 

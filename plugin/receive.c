@@ -3,6 +3,9 @@
 #include "plugin/context.h"
 #include <errno.h>
 
+/* Receives that are posted without a look behind one that was not alone. */
+#define SEVERAL_FOR 8u
+
 void nigh_recv_cancel(struct nigh_context *context, struct nigh_recv_op *op, int status,
                       struct nigh_endpoint *endpoint)
 {
@@ -97,6 +100,26 @@ int nigh_recv_cannot_wait(struct nigh_context *context, const struct nigh_endpoi
     return -ECONNRESET;
 }
 
+/* Looks for those that are waited for one by one. Who posts several sends next most often, and to look at their slots before that
+ * holds its peers up: an alltoall of 8 bytes took 3 % longer. */
+static __attribute__((noinline)) int look_at_once(struct nigh_context *context, struct nigh_endpoint *from)
+{
+    if (context->matcher.posted_count > 1)
+        context->several = SEVERAL_FOR;
+    else if (context->several)
+        context->several--;
+    else if (from)
+        nigh_arrive_at_once(from);
+    return 0;
+}
+
+static __attribute__((noinline)) int post_shaped(struct nigh_context *context, struct nigh_endpoint *from,
+                                                 struct nigh_posted *posted)
+{
+    nigh_match_post(&context->matcher, posted);
+    return context->crowd.full ? look_at_once(context, from) : 0;
+}
+
 __attribute__((noinline)) int nigh_recv_post_generally(struct nigh_context *context,
                                                        struct nigh_endpoint *from,
                                                        const struct nigh_recv *recv)
@@ -119,12 +142,12 @@ __attribute__((noinline)) int nigh_recv_post_generally(struct nigh_context *cont
     }
     if (__builtin_expect(context->matcher.arrived_count != 0, 0))
         message = find(context, from, recv->tag, recv->ignore, recv->tclass, true);
+    if (!message && (from || !context->deaths_untold))
+        return post_shaped(context, from, &op->posted);
     if (message)
         nigh_recv_accept(message, op);
-    else if (!from && __builtin_expect(context->deaths_untold != 0, 0))
-        nigh_recv_cancel(context, op, nigh_recv_cannot_wait(context, NULL), NULL);
     else
-        nigh_match_post(&context->matcher, &op->posted);
+        nigh_recv_cancel(context, op, nigh_recv_cannot_wait(context, NULL), NULL);
     return 0;
 }
 
@@ -135,12 +158,6 @@ static inline bool is_plain(const struct nigh_context *context, const struct nig
     return NIGH_FIELD(recv->size) == sizeof(*recv) && !NIGH_FIELD(recv->flags) &&
            NIGH_FIELD(recv->tclass) < NIGH_TCLASSES && recv->buffer && !context->matcher.arrived_count &&
            (from ? from->state < NIGH_PEER_CLOSED : !context->deaths_untold);
-}
-
-static __attribute__((noinline)) int post_shaped(struct nigh_matcher *matcher, struct nigh_posted *posted)
-{
-    nigh_match_post(matcher, posted);
-    return 0;
 }
 
 /* Whatever is rare is called as the last thing and not inlined, so that nothing is saved on the stack. */
@@ -163,7 +180,7 @@ int nigh_recv_post(struct nigh_context *context, struct nigh_endpoint *from, con
     op->context = NIGH_FIELD(recv->context);
     op->flags = 0;
     if (__builtin_expect(!nigh_match_is_hot(&context->matcher, &op->posted), 0))
-        return post_shaped(&context->matcher, &op->posted);
+        return post_shaped(context, from, &op->posted);
     nigh_match_post_hot(&context->matcher, &op->posted);
-    return 0;
+    return __builtin_expect(context->crowd.full, 0) ? look_at_once(context, from) : 0;
 }

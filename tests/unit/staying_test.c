@@ -1,0 +1,386 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Short messages that come before their receives, where there are more ranks than CPUs: they stay in their rings, also where others
+ * lie behind, as long as nobody wants one of these; what a receive can have it gets, in order, and no sender is held up for ever. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "plugin/context.h"
+#include "tests/support/hosted.h"
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Of one ring of 64 slots, fewer than fill three quarters of it; more than any ring holds, and than its sender queues. */
+enum { FEW = 40, MANY = 3000 };
+enum { A = 1, B = 2, LAST = 3 };
+
+/* The root, and two that send to it. */
+static struct hosted root, near, other;
+static struct nigh_endpoint *from, *from_other, *to, *to_other;
+
+static uint64_t received[MANY];
+
+/* A socket's news ends in a sweep, which keeps what it finds: they wait until a test wants them. */
+static const uint32_t no_news;
+static const uint32_t *news;
+
+static uint64_t unexpected(void)
+{
+    return hosted_stats(&root).unexpected;
+}
+
+/* Polls of the root alone, fewer than there are between two sweeps. */
+static void look(unsigned polls)
+{
+    hosted_turns(&root, NULL, polls);
+}
+
+static int start(void **state)
+{
+    uint64_t job = hosted_job();
+
+    (void)state;
+    alarm(300);
+    hosted_open(&root, job, 0, 0);
+    hosted_open(&near, job, 1, 0);
+    hosted_open(&other, job, 2, 0);
+    from = hosted_connect(&root, 1);
+    from_other = hosted_connect(&root, 2);
+    to = hosted_connect(&near, 0);
+    to_other = hosted_connect(&other, 0);
+    for (unsigned i = 0;
+         hosted_state(&near, to) != NIGH_READY || hosted_state(&other, to_other) != NIGH_READY ||
+         hosted_state(&root, from) != NIGH_READY || hosted_state(&root, from_other) != NIGH_READY;
+         i++) {
+        assert_true(i < 100000);
+        hosted_turns(&root, &near, 10);
+        hosted_poll(&other);
+        usleep(100);
+    }
+    news = root.context->service_flag;
+    root.context->service_flag = &no_news;
+    /* The hints of attaching are taken, and the next sweep is 1024 polls away. */
+    look(10);
+    for (unsigned i = 0; root.context->idle_passes; i++) {
+        assert_true(i < 100000);
+        look(1);
+    }
+    /* Whatever this machine has. */
+    root.context->crowd.full = true;
+    memset(received, 0, sizeof(received));
+    return 0;
+}
+
+static int stop(void **state)
+{
+    (void)state;
+    root.context->service_flag = news;
+    hosted_close(&root);
+    hosted_close(&near);
+    hosted_close(&other);
+    return 0;
+}
+
+static void post_send(struct nigh_endpoint *endpoint, uint64_t tag, uint64_t value)
+{
+    assert_int_equal(hosted_send(endpoint, value, tag, &value, sizeof(value), NIGH_INJECT | NIGH_SILENT), 0);
+}
+
+/* Its buffer and its context are `number`. */
+static void post_recv(struct nigh_endpoint *endpoint, uint64_t tag, uint64_t number)
+{
+    assert_int_equal(hosted_recv(&root, endpoint, number, tag, &received[number], sizeof(uint64_t), 0), 0);
+}
+
+static void assert_value(uint64_t number, uint64_t value)
+{
+    const struct nigh_completion *done = hosted_find(&root, NIGH_OP_RECV, number);
+
+    if (!done)
+        fail_msg("receive %llu has got nothing", (unsigned long long)number);
+    assert_int_equal(done->status, 0);
+    assert_int_equal(received[number], value);
+}
+
+/* However often the root looks; and a receive has what is there when it is posted, so that no pass is needed. */
+static void test_they_stay(void **state)
+{
+    (void)state;
+    for (uint64_t i = 0; i < FEW; i++) {
+        post_send(to, A, i);
+        post_send(to_other, A, 100 + i);
+    }
+    look(100);
+    assert_int_equal(unexpected(), 0);
+    for (uint64_t i = 0; i < FEW; i++) {
+        post_recv(from, A, i);
+        assert_int_equal(nigh_cq_count(&root.context->cq), 1);
+        look(1);
+        assert_value(i, i);
+        post_recv(from_other, A, FEW + i);
+        look(1);
+        assert_value(FEW + i, 100 + i);
+    }
+    assert_int_equal(unexpected(), 0);
+}
+
+/* The other one's are in nobody's way. */
+static void test_they_stay_while_others_are_waited_for(void **state)
+{
+    (void)state;
+    for (uint64_t i = 0; i < FEW; i++)
+        post_send(to_other, A, i);
+    post_recv(from, A, 0);
+    look(100);
+    assert_int_equal(unexpected(), 0);
+    post_send(to, A, 7);
+    look(1);
+    assert_value(0, 7);
+    assert_int_equal(unexpected(), 0);
+}
+
+/* By tag, where the receive comes after the messages and where it was there before. */
+static void test_one_behind_an_unwanted_one(void **state)
+{
+    (void)state;
+    post_send(to, A, 10);
+    post_send(to, B, 20);
+    look(10);
+    assert_int_equal(unexpected(), 0);
+    post_recv(from, B, 0);
+    look(1);
+    assert_value(0, 20);
+    assert_int_equal(unexpected(), 1);
+    post_recv(from, B, 1);
+    look(1);
+    post_send(to, A, 11);
+    post_send(to, B, 21);
+    look(1);
+    assert_value(1, 21);
+    post_recv(from, A, 2);
+    post_recv(from, A, 3);
+    look(1);
+    assert_value(2, 10);
+    assert_value(3, 11);
+}
+
+static void test_one_behind_an_unwanted_one_from_anyone(void **state)
+{
+    (void)state;
+    post_recv(NULL, B, 0);
+    look(10);
+    post_send(to, A, 10);
+    post_send(to, B, 20);
+    look(1);
+    assert_value(0, 20);
+    post_send(to_other, A, 11);
+    post_send(to_other, B, 21);
+    look(10);
+    post_recv(NULL, B, 1);
+    look(1);
+    assert_value(1, 21);
+}
+
+/* The one posted first takes it, whoever looks at the ring at once. */
+static void test_the_oldest_receive_takes_it(void **state)
+{
+    (void)state;
+    post_send(to, A, 1);
+    post_send(to, A, 2);
+    post_send(to, A, 3);
+    look(10);
+    assert_int_equal(unexpected(), 0);
+    post_recv(NULL, A, 0);
+    post_recv(from, A, 1);
+    post_recv(from, A, 2);
+    look(1);
+    assert_value(0, 1);
+    assert_value(1, 2);
+    assert_value(2, 3);
+}
+
+/* And the oldest message is taken, also where older ones were kept. */
+static void test_the_oldest_message_is_taken(void **state)
+{
+    struct nigh_completion done;
+
+    (void)state;
+    post_send(to, A, 1);
+    post_send(to, A, 2);
+    assert_int_equal(hosted_ops->probe(root.context, from, A, 0, 0, &done, NULL), 0);
+    assert_int_equal(unexpected(), 2);
+    post_send(to, A, 3);
+    post_send(to, A, 4);
+    look(10);
+    assert_int_equal(unexpected(), 2);
+    for (uint64_t i = 0; i < 4; i++)
+        post_recv(from, A, i);
+    look(1);
+    for (uint64_t i = 0; i < 4; i++)
+        assert_value(i, 1 + i);
+}
+
+/* A probe finds what lies behind. */
+static void test_a_probe_finds_them(void **state)
+{
+    struct nigh_completion done;
+
+    (void)state;
+    for (uint64_t i = 0; i < FEW; i++)
+        post_send(to, A, i);
+    post_send(to, B, FEW);
+    look(10);
+    assert_int_equal(unexpected(), 0);
+    assert_int_equal(hosted_ops->probe(root.context, from, B, 0, 0, &done, NULL), 0);
+    assert_int_equal(done.bytes, sizeof(uint64_t));
+}
+
+/* Who fills its ring with what nobody wants gets on, and so does what it sends then. */
+static void test_a_full_ring(void **state)
+{
+    (void)state;
+    post_recv(from_other, B, MANY - 1);
+    for (uint64_t i = 0; i < MANY - 1; i++)
+        post_send(to, A, i);
+    for (unsigned i = 0; near.context->busy; i++) {
+        assert_true(i < 1000);
+        hosted_turns(&root, &near, 1);
+    }
+    post_recv(from, A, 0);
+    look(1);
+    assert_value(0, 0);
+    post_send(to, LAST, 77);
+    post_recv(from, LAST, 1);
+    for (unsigned i = 0; !hosted_find(&root, NIGH_OP_RECV, 1); i++) {
+        assert_true(i < 100);
+        hosted_turns(&root, &near, 1);
+    }
+    assert_value(1, 77);
+    for (uint64_t i = 2; i < MANY - 1; i++) {
+        post_recv(from, A, i);
+        look(1);
+        assert_value(i, i - 1);
+    }
+}
+
+/* What is always there from one peer does not hide what another one has behind an unwanted one. */
+static void test_a_stream_beside_it(void **state)
+{
+    (void)state;
+    for (uint64_t i = 1; !hosted_find(&root, NIGH_OP_RECV, 0); i++) {
+        assert_true(i < 100);
+        if (i == 3) {
+            post_recv(from_other, B, 0);
+            post_send(to_other, A, 1);
+            post_send(to_other, B, 2);
+        }
+        post_recv(from, A, i);
+        post_send(to, A, i);
+        look(1);
+        assert_value(i, i);
+    }
+    assert_value(0, 2);
+}
+
+/* Nor do posts that find theirs at once hold up what waits for a pass: sends that found no room. */
+static void test_posts_that_find_theirs(void **state)
+{
+    (void)state;
+    /* Its ring is known from a pass on. */
+    post_send(to, A, 0);
+    look(1);
+    post_recv(from, A, MANY - 1);
+    look(20);
+    for (uint64_t i = 0; i < 600; i++)
+        post_send(from_other, A, i);
+    assert_non_null(root.context->busy);
+    for (uint64_t i = 0; root.context->busy; i++) {
+        assert_true(i < 200);
+        hosted_poll(&other);
+        post_send(to, A, i);
+        post_recv(from, A, i);
+        assert_int_equal(nigh_cq_count(&root.context->cq), 1);
+        look(1);
+        assert_value(i, i);
+    }
+}
+
+/* Where no receive can come any more: all had been published before. */
+static void test_the_sender_leaves(void **state)
+{
+    (void)state;
+    for (uint64_t i = 0; i < FEW; i++)
+        post_send(to, A, i);
+    look(10);
+    assert_int_equal(unexpected(), 0);
+    hosted_close(&near);
+    root.context->service_flag = news;
+    for (unsigned i = 0; hosted_state(&root, from) == NIGH_READY; i++) {
+        assert_true(i < 100000);
+        look(10);
+        usleep(100);
+    }
+    for (uint64_t i = 0; i < FEW; i++) {
+        post_recv(from, A, i);
+        look(1);
+        assert_value(i, i);
+    }
+}
+
+/* A slot that cannot be, found by a post, ends the endpoint, and that receive with it. */
+static void test_a_lie_behind_it(void **state)
+{
+    struct nigh_slot *slot;
+
+    (void)state;
+    post_send(to, A, 1);
+    slot = nigh_ring_at(&to->tx);
+    nigh_store_release(&slot->head, nigh_ring_word(&to->tx, nigh_head_make(NIGH_K_MESSAGE, 0xffff, 0, 0)),
+                       RING_PUBLISH);
+    look(10);
+    post_recv(from, A, 0);
+    post_recv(from, A, 1);
+    look(1);
+    assert_value(0, 1);
+    assert_int_equal(hosted_find(&root, NIGH_OP_RECV, 1)->status, -EPROTO);
+    assert_int_equal(hosted_state(&root, from), NIGH_BROKEN);
+}
+
+/* Two ranks with a CPU each: what lies behind is kept at once, as before. */
+static void test_few_ranks(void **state)
+{
+    (void)state;
+    root.context->crowd.full = false;
+    post_send(to, A, 0);
+    look(1);
+    assert_int_equal(unexpected(), 0);
+    post_send(to, A, 1);
+    look(1);
+    assert_int_equal(unexpected(), 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_they_stay, start, stop),
+        cmocka_unit_test_setup_teardown(test_they_stay_while_others_are_waited_for, start, stop),
+        cmocka_unit_test_setup_teardown(test_one_behind_an_unwanted_one, start, stop),
+        cmocka_unit_test_setup_teardown(test_one_behind_an_unwanted_one_from_anyone, start, stop),
+        cmocka_unit_test_setup_teardown(test_the_oldest_receive_takes_it, start, stop),
+        cmocka_unit_test_setup_teardown(test_the_oldest_message_is_taken, start, stop),
+        cmocka_unit_test_setup_teardown(test_a_probe_finds_them, start, stop),
+        cmocka_unit_test_setup_teardown(test_a_full_ring, start, stop),
+        cmocka_unit_test_setup_teardown(test_a_stream_beside_it, start, stop),
+        cmocka_unit_test_setup_teardown(test_posts_that_find_theirs, start, stop),
+        cmocka_unit_test_setup_teardown(test_the_sender_leaves, start, stop),
+        cmocka_unit_test_setup_teardown(test_a_lie_behind_it, start, stop),
+        cmocka_unit_test_setup_teardown(test_few_ranks, start, stop),
+    };
+
+    hosted_quiet = true;
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
