@@ -85,7 +85,6 @@ struct nigh_context {
     /* In a crowd: receives that look into their peer's ring at once, and those that wait for what lies behind others. */
     bool at_once;            /* a post has found its message since the last poll */
     bool wants_any;          /* by `sought` a receive from anyone was posted */
-    uint8_t several;         /* so many receives are yet taken for some of several at a time: receive.c */
     uint8_t unlooked;        /* polls in a row without a pass, as there was such a message */
     uint64_t sought;         /* the matcher's sequence when `wanted` of endpoints was found out */
     struct nigh_crowd crowd; /* of all attached processes */
