@@ -174,7 +174,7 @@ static void intel_rule(const char *name, const char *value, struct mpi_words *se
  * That table, too, is for ranks with a CPU each, and a good deal of it is for shared memory without messages. Where ranks run in
  * turns (docs/rationale.md, "More ranks than CPUs"): as messages what the root need not wait for, a binomial tree (1) for short
  * broadcasts and (2) for short reductions; in shared memory of Intel MPI's own all else, which nobody's messages come up to
- * with more than one copy or a step for each rank: broadcasts (10), reductions (9), allreduces (18, 10, 12, 11), up to the threshold
+ * with more than one copy or a step for each rank: broadcasts (11 and 10), reductions (9), allreduces (18, 10, 12, 11), up to the threshold
  * to which there is room for them (it grows as it is used), and where they go on above it; else a ring (8). Ranges of bytes, all
  * sizes: outside of them it is not the table that decides, but what it has where there is no table.
  */
@@ -184,7 +184,7 @@ static void intel_trees(uint32_t ranks, struct mpi_words *settings)
 
     intel_rule("I_MPI_COLL_SHM_THRESHOLD", "4194304", settings);
     intel_rule("I_MPI_ADJUST_REDUCE", "2:0-1023;9:1024-2147483647", settings);
-    intel_rule("I_MPI_ADJUST_BCAST", few ? "1:0-65535;10:65536-2147483647" : "1:0-4095;10:4096-2147483647",
+    intel_rule("I_MPI_ADJUST_BCAST", few ? "1:0-8191;11:8192-2147483647" : "1:0-4095;10:4096-2147483647",
                settings);
     if (!few && !in_environment("I_MPI_ADJUST_ALLREDUCE"))
         mpi_words_add(settings, "I_MPI_ADJUST_ALLREDUCE_KN_RADIX=8");
@@ -193,6 +193,32 @@ static void intel_trees(uint32_t ranks, struct mpi_words *settings)
                : few     ? "18:0-1023;12:1024-393215;11:393216-4194303;8:4194304-2147483647"
                          : "12:0-262143;11:262144-4194303;8:4194304-2147483647",
                settings);
+}
+
+/*
+ * By what ranks tell each other in that shared memory that they have come and may go: k-ary trees (2) in which all of up to 8 ranks are
+ * children of the root, where Intel MPI's own have more levels, and so turns of the scheduler. Broadcast with barrier of 32 KiB 1.02 of
+ * its own in place of 1.20. Its type 0, called flat, takes what it takes without. Barriers need the preset (9) besides.
+ */
+static void intel_flags(struct mpi_words *settings)
+{
+    static const char *const flags[][2] = {
+        {"I_MPI_ADJUST_BARRIER", "NODE_SHMGR"},
+        {"I_MPI_ADJUST_BCAST", "NODE_SHMGR"},
+        {"I_MPI_ADJUST_REDUCE", "NODE_GATHER_RELEASE_SHM"},
+        {"I_MPI_ADJUST_ALLREDUCE", "NODE_SHM"},
+    };
+    static const char *const rest[] = {"GATHER_TYPE=2", "GATHER_RADIX=7", "RELEASE_TYPE=2",
+                                       "RELEASE_RADIX=7"};
+    char text[128];
+
+    for (size_t i = 0; i < 4 * sizeof flags / sizeof *flags; i++) {
+        if (in_environment(flags[i / 4][0]))
+            continue;
+        snprintf(text, sizeof text, "%s_%s_%s", flags[i / 4][0], flags[i / 4][1], rest[i % 4]);
+        mpi_words_add(settings, text);
+    }
+    intel_rule("I_MPI_ADJUST_BARRIER", "9", settings);
 }
 
 /*
@@ -222,6 +248,8 @@ static void intel_rules(uint32_t ranks, struct mpi_words *settings)
     if (ranks < 6)
         return;
     intel_trees(ranks, settings);
+    if (ranks <= 8)
+        intel_flags(settings);
     intel_steps(ranks, settings);
 }
 
