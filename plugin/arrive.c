@@ -74,49 +74,6 @@ static __attribute__((noinline)) void return_credit_late(struct nigh_endpoint *e
 
 /* ---- whole messages ------------------------------------------------------------------------------------ */
 
-/*
- * In a crowd others may lie behind a message that stays, as senders run ahead there. Not where something else does, which no receive
- * is posted for and somebody waits for all the same (a FINISH, a GRANT, a put), nor where they fill three quarters of the ring, so that
- * their sender may soon have to wait. A slot is looked at once: the next look goes on behind it.
- */
-static __attribute__((noinline)) bool only_messages_behind(struct nigh_endpoint *endpoint, uint32_t slots)
-{
-    const struct nigh_ring_rx *rx = &endpoint->rx;
-    struct nigh_ring_rx *ahead = &endpoint->ahead;
-    uint64_t head;
-
-    if (ahead->slots != rx->slots || ahead->next <= rx->next) {
-        *ahead = *rx;
-        nigh_ring_advance(ahead, slots);
-    }
-    while ((head = nigh_ring_peek(ahead)) != 0) {
-        if (nigh_head_kind(head) != NIGH_K_MESSAGE || nigh_head_bytes(head) > NIGH_BODY_MAX)
-            return false;
-        nigh_ring_advance(ahead, nigh_slots_for(nigh_head_bytes(head)));
-        if (ahead->next - rx->next + nigh_ring_owed(rx) > rx->mask / 4 * 3)
-            return false;
-    }
-    return true;
-}
-
-/*
- * May a message that no receive was there for stay where it is for now? Its receive mostly comes soon, and keeping the message
- * costs an allocation, four queues and a second copy: a barrier of 8 ranks on 2 CPUs takes 3 % less without it. Not where another
- * message waits behind it, or might for want of room; in a crowd until a receive is posted that one of these might match (progress.c).
- */
-static bool may_stay(struct nigh_endpoint *endpoint, uint32_t bytes)
-{
-    struct nigh_ring_rx behind = endpoint->rx;
-    uint32_t slots = nigh_slots_for(bytes);
-
-    if (!endpoint->context->leaves || slots + nigh_ring_owed(&behind) > behind.mask / 2)
-        return false;
-    if (endpoint->context->crowd.full)
-        return only_messages_behind(endpoint, slots);
-    nigh_ring_advance(&behind, slots);
-    return nigh_ring_peek(&behind) == 0;
-}
-
 static __attribute__((noinline)) enum nigh_verdict keep_body(struct nigh_endpoint *endpoint, uint64_t head,
                                                              uint64_t tag, uint64_t imm)
 {
@@ -185,7 +142,8 @@ static inline enum nigh_verdict arrive_message(struct nigh_endpoint *endpoint, u
     /* The host first gets what it has received: most often it is about to post the receive of this one, which then need not be
      * kept in private memory. The next pass begins with it. */
     if (__builtin_expect(!op, 0))
-        return tally->messages || may_stay(endpoint, bytes) ? NIGH_STAY : keep_body(endpoint, head, tag, imm);
+        return tally->messages || nigh_stay_may(endpoint, bytes) ? NIGH_STAY
+                                                                 : keep_body(endpoint, head, tag, imm);
     if (__builtin_expect(deliver_plain(endpoint, op, bytes, tag, imm, tally), 1))
         return NIGH_GO;
     if (!nigh_recv_can_complete(context, &op->posted))
@@ -445,37 +403,6 @@ uint32_t nigh_arrive_poll(struct nigh_endpoint *endpoint, uint32_t budget)
     if (owes_now(endpoint))
         return_credit(endpoint);
     return count;
-}
-
-bool nigh_arrive_is_behind(const struct nigh_endpoint *endpoint)
-{
-    struct nigh_ring_rx behind = endpoint->rx;
-    uint64_t head = behind.slots ? nigh_ring_peek(&behind) : 0;
-
-    if (!head)
-        return false;
-    nigh_ring_advance(&behind, nigh_slots_for(nigh_head_bytes(head)));
-    return nigh_ring_peek(&behind) != 0;
-}
-
-void nigh_arrive_at_once(struct nigh_endpoint *endpoint)
-{
-    struct nigh_context *context = endpoint->context;
-    uint64_t head = endpoint->rx.slots && endpoint->state == NIGH_READY && !endpoint->fills
-                        ? nigh_ring_peek(&endpoint->rx)
-                        : 0;
-
-    if (!head || nigh_head_kind(head) != NIGH_K_MESSAGE)
-        return;
-    context->leaves = !context->probing;
-    if (nigh_arrive_poll(endpoint, 64)) {
-        context->at_once = true;
-        /* Of the next one of this peer, which comes when the others have had their turn. */
-        __builtin_prefetch(endpoint->rx.at);
-        if (context->blocked)
-            nigh_note_moved(nigh_arena_note(&context->arena));
-    }
-    context->leaves = false;
 }
 
 bool nigh_arrive_rest(struct nigh_endpoint *endpoint)

@@ -259,4 +259,11 @@ static inline uint32_t nigh_cq_pop(struct nigh_cq *cq, struct nigh_completion *o
     return taken;
 }
 
+/* Behind nigh_cq_undirect(), into the rest of the same array: nigh_cq_pop(). Returns how many there are in all. */
+static inline uint32_t nigh_cq_more(struct nigh_cq *cq, struct nigh_completion *out, uint32_t count)
+{
+    cq->direct += nigh_cq_pop(cq, out, count);
+    return (uint32_t)(cq->direct - cq->direct_from);
+}
+
 #endif

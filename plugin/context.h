@@ -59,7 +59,7 @@ struct nigh_context {
     bool fd_armed;        /* somebody may be waiting for the descriptor */
     bool looks_for;       /* this pass is a probe's, so it leaves none */
     bool apart;           /* copies of large messages are not made in this pass, but behind it: pull.c */
-    bool leaves;          /* this pass may leave unexpected messages in the rings: arrive.c */
+    bool leaves;          /* this pass may leave unexpected messages in the rings: stay.c */
     bool suspects;        /* an endpoint is to be broken */
     bool blocked;         /* so says the host's note: what moves is counted there */
     bool probing; /* so says the host's note: it waits for messages that nobody has posted a receive for */
@@ -126,14 +126,20 @@ void nigh_progress_admit(struct nigh_endpoint *endpoint);
 void nigh_progress_forget(struct nigh_endpoint *endpoint);
 
 /* ---- arrive.c ---- */
+/* Messages taken from one peer before the next gets its turn. */
+#define NIGH_TURN 64u
+
 /* Handles what the peer has sent, at most `budget` messages. Returns how many. */
 uint32_t nigh_arrive_poll(struct nigh_endpoint *endpoint, uint32_t budget);
 
+/* Of short messages that come before their receives (plugin/stay.c). May this one stay in its ring for now? */
+bool nigh_stay_may(struct nigh_endpoint *endpoint, uint32_t bytes);
 /* A receive from the peer was posted: takes the oldest short message, if there is one. In a crowd, where that is there before its
  * receive most often, and a pass over all rings costs more. */
-void nigh_arrive_at_once(struct nigh_endpoint *endpoint);
-/* Does a message lie behind the oldest one? */
-bool nigh_arrive_is_behind(const struct nigh_endpoint *endpoint);
+void nigh_stay_seek(struct nigh_endpoint *endpoint);
+/* A pass in a crowd has found nothing, or many in a row have found something: keeps what stays before messages that a receive may
+ * wait for. True: something moved. */
+bool nigh_stay_poll_wanted(struct nigh_context *context);
 
 /* Handles the rest of what a peer that has left had published. True: there is no more, or it goes on without end. */
 bool nigh_arrive_rest(struct nigh_endpoint *endpoint);

@@ -92,12 +92,12 @@ struct nigh_endpoint {
     bool can_post; /* READY, nothing queued before: a post may go straight to the ring */
     bool light;    /* the peer's sleep fence covers us: no fence of our own */
     bool fills;    /* filling.message is not NULL */
-    bool wanted;   /* a receive from it was posted; in a crowd, progress.c */
+    bool wanted;   /* a receive from it was posted; in a crowd, stay.c */
 
     _Alignas(NIGH_LINE) struct nigh_ring_rx rx;
     _Alignas(NIGH_LINE) struct nigh_ring_tx tx;
 
-    struct nigh_ring_rx ahead; /* how far behind the oldest message, which stays, was looked: arrive.c */
+    struct nigh_ring_rx ahead; /* how far behind the oldest message, which stays, was looked: stay.c */
     struct nigh_filling filling;
     const uint64_t *ring_word; /* where the peer says its ring to us lies */
     const uint32_t *peer_closed;

@@ -320,14 +320,19 @@ static int entry_deregister(struct nigh_context *context, struct nigh_region *re
     return GUARDED(context, deregister(context, region));
 }
 
-/* A host that is given what its post has found posts the next most often: no pass, but now and then. */
-static bool is_found(struct nigh_context *context)
+/* A host that is given what its post has found posts the next most often: no pass, but now and then, and then also where its array
+ * is full of that, or who polls for one at a time would never make one. */
+static bool needs_pass(struct nigh_context *context, uint32_t popped, uint32_t count)
 {
-    bool found = context->at_once && !context->matcher.posted_count && context->unlooked < UNLOOKED_MAX;
+    bool found = context->at_once && !context->matcher.posted_count;
 
     context->at_once = false;
-    context->unlooked = found ? context->unlooked + 1 : 0;
-    return found;
+    if (found && context->unlooked++ < UNLOOKED_MAX)
+        return false;
+    if (!found && popped == count)
+        return false;
+    context->unlooked = 0;
+    return true;
 }
 
 static int poll_completions(struct nigh_context *context, struct nigh_completion *out, uint32_t count)
@@ -341,7 +346,7 @@ static int poll_completions(struct nigh_context *context, struct nigh_completion
         popped = nigh_cq_pop(cq, out, count);
     nigh_cq_direct(cq, out, popped, count);
     /* Who has room for none asks for progress alone. */
-    if (__builtin_expect((popped < count && !(popped && is_found(context))) || count == 0, 1))
+    if (__builtin_expect(popped == 0, 1) || needs_pass(context, popped, count))
         nigh_progress(context);
     return (int)nigh_cq_undirect(cq);
 }
@@ -357,7 +362,7 @@ static int shared_poll(struct nigh_context *context, struct nigh_completion *out
     if (polled < 0 || (polled > 0 && (uint32_t)polled == count) || !(context->pulls || context->copying))
         return polled;
     nigh_pull_apart(context);
-    return polled + (int)nigh_cq_pop(&context->cq, out + polled, count - (uint32_t)polled);
+    return (int)nigh_cq_more(&context->cq, out + polled, count - (uint32_t)polled);
 }
 
 /* By itself, as it keeps registers that an empty poll need not save. */

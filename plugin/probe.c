@@ -63,8 +63,12 @@ static bool is_withdrawn(const struct nigh_message *message)
 {
     const struct nigh_endpoint *endpoint = message->endpoint;
 
-    return message->kind == NIGH_MSG_REFER && endpoint->state != NIGH_PEER_DEAD &&
-           (endpoint->gone || endpoint->state != NIGH_READY || nigh_endpoint_left(endpoint));
+    if (message->kind != NIGH_MSG_REFER)
+        return false;
+    if (endpoint->gone || nigh_endpoint_left(endpoint))
+        return true;
+    /* What the dead had sent is as they left it, unless we had left them before. */
+    return endpoint->state != NIGH_READY && endpoint->state != NIGH_PEER_DEAD;
 }
 
 int nigh_recv_claim(struct nigh_context *context, struct nigh_message *message, const struct nigh_recv *recv)

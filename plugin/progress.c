@@ -7,8 +7,6 @@
 #include "shm/note.h"
 #include <errno.h>
 
-/* Messages taken from one peer before the next gets its turn. */
-#define TURN 64u
 /* Passes without news before all peers are looked at: about 20 us of polling. With news, whose peers could otherwise
  * keep the others from ever being looked at, about a millisecond. */
 #define SWEEP_PASSES      1024u
@@ -117,7 +115,7 @@ static bool look(struct nigh_endpoint *endpoint)
     /* Nothing is taken from an endpoint that has ended: nobody would end what begins then. */
     if (!endpoint->attached || endpoint->gone || endpoint->state != NIGH_READY)
         return false;
-    count = nigh_arrive_poll(endpoint, TURN);
+    count = nigh_arrive_poll(endpoint, NIGH_TURN);
     check_closed(endpoint);
     if (count && endpoint->state == NIGH_READY)
         nigh_progress_warm(endpoint);
@@ -268,49 +266,6 @@ static __attribute__((noinline)) void ask_hot(const struct nigh_context *context
     }
 }
 
-static void want(struct nigh_posted *posted, void *data)
-{
-    struct nigh_context *context = data;
-
-    if (posted->source == NIGH_ANY)
-        context->wants_any = true;
-    else if (context->by_index[posted->source])
-        context->by_index[posted->source]->wanted = true;
-}
-
-/* Whose messages do receives wait for, or did since that was last asked? A walk over all of them for each that is posted, at most. */
-static void find_wanted(struct nigh_context *context)
-{
-    if (context->sought == context->matcher.sequence)
-        return;
-    context->sought = context->matcher.sequence;
-    context->wants_any = false;
-    for (uint32_t i = 0; i < context->hot_count; i++)
-        context->hot[i]->wanted = false;
-    nigh_match_each_posted(&context->matcher, want, context);
-}
-
-/*
- * A pass in a crowd has found nothing, or many in a row have found something. A receive may wait for a message that lies behind one
- * that nobody wants yet: all up to it are kept. Not of peers that no receive waits for, which most are where the root of a reduction
- * waits for one after the other and they run ahead.
- */
-static __attribute__((noinline)) bool poll_wanted(struct nigh_context *context)
-{
-    bool moved = false;
-
-    for (uint32_t i = 0; i < context->hot_count; i++) {
-        struct nigh_endpoint *endpoint = context->hot[i];
-
-        if (endpoint->rx.quiet || !nigh_arrive_is_behind(endpoint))
-            continue;
-        find_wanted(context);
-        if (context->wants_any || endpoint->wanted)
-            moved |= nigh_arrive_poll(endpoint, TURN) != 0;
-    }
-    return moved;
-}
-
 /* Until the host's array is full: what is left lies in the rings as well as in our own queue, and is copied once less. Then the
  * next pass begins with the next peer. */
 static inline bool poll_hot(struct nigh_context *context)
@@ -330,7 +285,7 @@ static inline bool poll_hot(struct nigh_context *context)
         endpoint = context->hot[at++];
         if (endpoint->rx.quiet && !nigh_ring_peek(&endpoint->rx))
             continue;
-        if (!nigh_arrive_poll(endpoint, TURN))
+        if (!nigh_arrive_poll(endpoint, NIGH_TURN))
             continue;
         endpoint->heard = ++context->clock;
         moved = true;
@@ -342,7 +297,7 @@ static inline bool poll_hot(struct nigh_context *context)
     context->leaves = false;
     if (__builtin_expect(context->crowd.full, 0) && context->matcher.posted_count &&
         (!moved || context->busy_passes % BUSY_PASSES == 0))
-        moved |= poll_wanted(context);
+        moved |= nigh_stay_poll_wanted(context);
     return moved;
 }
 

@@ -102,7 +102,7 @@ int nigh_recv_cannot_wait(struct nigh_context *context, const struct nigh_endpoi
 static __attribute__((noinline)) int look_at_once(struct nigh_context *context, struct nigh_endpoint *from)
 {
     if (from && context->matcher.posted_count == 1)
-        nigh_arrive_at_once(from);
+        nigh_stay_seek(from);
     return 0;
 }
 

@@ -258,7 +258,8 @@ static void route(struct nigh_endpoint *endpoint, const struct nigh_send *send, 
         op->path = NIGH_PATH_HEAP;
         op->key = offset;
         op->held = send->buffer;
-    } else if (nigh_share_is_for(endpoint, send->bytes) && nigh_share_begin(endpoint, send, op, &offset)) {
+    } else if (!op->silent && nigh_share_is_for(endpoint, send->bytes) &&
+               nigh_share_begin(endpoint, send, op, &offset)) {
         op->refer = NIGH_REFER_HEAP;
         op->path = NIGH_PATH_HEAP;
         op->key = offset;

@@ -53,7 +53,8 @@ int nigh_shares_open(struct nigh_context *context);
 /* All sends have ended. */
 void nigh_shares_close(struct nigh_context *context);
 
-/* May a message of so many bytes of private memory go so, if others of its buffer do? */
+/* May a message of so many bytes of private memory go so, if others of its buffer do? No silent one: its host is never told that it is
+ * complete, and may know so by other ways and change the buffer while we do not. */
 bool nigh_share_is_for(const struct nigh_endpoint *endpoint, uint64_t bytes);
 /* Such a message is posted. True: a copy of it lies at *offset of the arena until nigh_share_end(). Either way the operation is one
  * of those that keep the host from changing the buffer. */

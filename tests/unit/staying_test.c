@@ -267,6 +267,46 @@ static void test_a_full_ring(void **state)
     }
 }
 
+/* Nor where the host has room for one completion, which is what the post has found. */
+static void test_posts_and_room_for_one(void **state)
+{
+    struct nigh_completion done;
+
+    (void)state;
+    post_send(to, A, 0);
+    look(1);
+    post_recv(from, A, MANY - 1);
+    look(20);
+    for (uint64_t i = 0; i < 600; i++)
+        post_send(from_other, A, i);
+    assert_non_null(root.context->busy);
+    for (uint64_t i = 0; root.context->busy; i++) {
+        assert_true(i < 500);
+        hosted_poll(&other);
+        post_send(to, A, i);
+        post_recv(from, A, i);
+        assert_int_equal(hosted_ops->poll_completions(root.context, &done, 1), 1);
+        assert_int_equal(done.context, i);
+    }
+}
+
+/* Short ones that leave no room for long ones: as many are kept as these need. */
+static void test_long_ones_behind_short_ones(void **state)
+{
+    static uint8_t body[1024];
+
+    (void)state;
+    post_recv(from_other, B, MANY - 1);
+    for (uint64_t i = 0; i < 80; i++)
+        post_send(to, A, i);
+    for (uint64_t i = 0; i < 8; i++)
+        assert_int_equal(hosted_send(to, 1000 + i, LAST, body, sizeof(body), NIGH_SILENT), 0);
+    for (unsigned i = 0; near.context->busy; i++) {
+        assert_true(i < 100);
+        hosted_turns(&root, &near, 1);
+    }
+}
+
 /* What is always there from one peer does not hide what another one has behind an unwanted one. */
 static void test_a_stream_beside_it(void **state)
 {
@@ -400,6 +440,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_a_full_ring, start, stop),
         cmocka_unit_test_setup_teardown(test_a_stream_beside_it, start, stop),
         cmocka_unit_test_setup_teardown(test_posts_that_find_theirs, start, stop),
+        cmocka_unit_test_setup_teardown(test_posts_and_room_for_one, start, stop),
+        cmocka_unit_test_setup_teardown(test_long_ones_behind_short_ones, start, stop),
         cmocka_unit_test_setup_teardown(test_an_answer_behind_them, start, stop),
         cmocka_unit_test_setup_teardown(test_the_sender_leaves, start, stop),
         cmocka_unit_test_setup_teardown(test_a_lie_behind_it, start, stop),
