@@ -178,8 +178,9 @@ enum nigh_state {
  * A message to a peer. The order of the messages between two contexts is kept within a class: of two messages
  * that both match a receive, the one posted first is matched first.
  *
- * The buffer belongs to nigh from the call until the completion (NIGH_INJECT: until the return). `bytes` may
- * be 0, `buffer` then NULL. There is no upper limit to `bytes`.
+ * The buffer belongs to nigh from the call until the completion (NIGH_INJECT: until the return; NIGH_SILENT without that: until
+ * the host knows otherwise that the message has been received, as by an answer). `bytes` may be 0, `buffer` then NULL. There is
+ * no upper limit to `bytes`.
  */
 struct nigh_send {
     uint32_t size;  /* sizeof(struct nigh_send) */
