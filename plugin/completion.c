@@ -38,7 +38,6 @@ int nigh_cq_create(struct nigh_cq *cq, uint32_t slots)
     uint64_t rounded = round_up(slots);
     struct nigh_completion *ring;
     void *memory = make_ring(rounded, &ring);
-
     struct nigh_cq_sent *sent;
 
     if (memory == NULL)

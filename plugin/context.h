@@ -125,14 +125,8 @@ void nigh_progress_warm(struct nigh_endpoint *endpoint);
 void nigh_progress_admit(struct nigh_endpoint *endpoint);
 void nigh_progress_forget(struct nigh_endpoint *endpoint);
 
-/* ---- arrive.c ---- */
-/* Messages taken from one peer before the next gets its turn. */
-#define NIGH_TURN 64u
-
-/* Handles what the peer has sent, at most `budget` messages. Returns how many. */
-uint32_t nigh_arrive_poll(struct nigh_endpoint *endpoint, uint32_t budget);
-
-/* Of short messages that come before their receives (plugin/stay.c). May this one stay in its ring for now? */
+/* ---- stay.c: short messages that come before their receives ---- */
+/* May this one stay in its ring for now? */
 bool nigh_stay_may(struct nigh_endpoint *endpoint, uint32_t bytes);
 /* A receive from the peer was posted: takes the oldest short message, if there is one. In a crowd, where that is there before its
  * receive most often, and a pass over all rings costs more. */
@@ -140,6 +134,13 @@ void nigh_stay_seek(struct nigh_endpoint *endpoint);
 /* A pass in a crowd has found nothing, or many in a row have found something: keeps what stays before messages that a receive may
  * wait for. True: something moved. */
 bool nigh_stay_poll_wanted(struct nigh_context *context);
+
+/* ---- arrive.c ---- */
+/* Messages taken from one peer before the next gets its turn. */
+#define NIGH_TURN 64u
+
+/* Handles what the peer has sent, at most `budget` messages. Returns how many. */
+uint32_t nigh_arrive_poll(struct nigh_endpoint *endpoint, uint32_t budget);
 
 /* Handles the rest of what a peer that has left had published. True: there is no more, or it goes on without end. */
 bool nigh_arrive_rest(struct nigh_endpoint *endpoint);

@@ -4,7 +4,7 @@
 #include "plugin/shuttle.h"
 #include "plugin/context.h"
 
-enum { OURS = 0, THEIRS = 1 };
+enum { OURS = 0, THEIRS = 1, NONE = 2 };
 
 #define STEP 65536u /* bytes that get memory at once */
 static_assert(NIGH_SHUTTLE_COUNT < STEP, "where there is memory for a message there is for its count");
@@ -58,24 +58,28 @@ static bool takes(struct nigh_endpoint *endpoint, unsigned which, uint64_t bytes
     return bytes <= shuttle->bytes || (which == OURS && extend_ours(endpoint, bytes));
 }
 
+/* Which one the next message takes; NONE. That which came last is the one whose lines are here. */
+static unsigned taken_by(struct nigh_endpoint *endpoint, uint64_t bytes)
+{
+    unsigned last = endpoint->shuttle_last;
+
+    if (bytes > NIGH_SHUTTLE_BYTES)
+        return NONE;
+    return takes(endpoint, last, bytes) ? last : takes(endpoint, last ^ 1, bytes) ? last ^ 1 : NONE;
+}
+
 bool nigh_shuttle_takes(struct nigh_endpoint *endpoint, uint64_t bytes)
 {
-    return bytes <= NIGH_SHUTTLE_BYTES && (takes(endpoint, OURS, bytes) || takes(endpoint, THEIRS, bytes));
+    return taken_by(endpoint, bytes) != NONE;
 }
 
 uint8_t *nigh_shuttle_take(struct nigh_endpoint *endpoint, uint64_t bytes, uint32_t *flags)
 {
-    unsigned which = endpoint->shuttle_last;
-
     /* Who forces a path wants that one. */
-    if (bytes > NIGH_SHUTTLE_BYTES || endpoint->context->config.path >= 0)
+    unsigned which = endpoint->context->config.path >= 0 ? NONE : taken_by(endpoint, bytes);
+
+    if (which == NONE)
         return NULL;
-    /* That which came last is the one whose lines are here. */
-    if (!takes(endpoint, which, bytes)) {
-        which ^= 1;
-        if (!takes(endpoint, which, bytes))
-            return NULL;
-    }
     endpoint->shuttle[which].held = false;
     *flags = NIGH_F_SHUTTLE | (which == THEIRS ? NIGH_F_RETURNS : 0);
     return endpoint->shuttle[which].base;
