@@ -259,11 +259,17 @@ static inline uint32_t nigh_cq_pop(struct nigh_cq *cq, struct nigh_completion *o
     return taken;
 }
 
-/* Behind nigh_cq_undirect(), into the rest of the same array: nigh_cq_pop(). Returns how many there are in all. */
+/* nigh_cq_pop() behind nigh_cq_undirect(), into the rest of the host's array. With threads others may have polled between the two,
+ * so what the queue knows of an array is no longer of this one. */
 static inline uint32_t nigh_cq_more(struct nigh_cq *cq, struct nigh_completion *out, uint32_t count)
 {
-    cq->direct += nigh_cq_pop(cq, out, count);
-    return (uint32_t)(cq->direct - cq->direct_from);
+    uint32_t taken = nigh_cq_pop(cq, out, count);
+
+    if (taken) { /* in use, until the host is back */
+        cq->direct_from = out;
+        cq->direct = out + taken;
+    }
+    return taken;
 }
 
 #endif

@@ -362,7 +362,7 @@ static int shared_poll(struct nigh_context *context, struct nigh_completion *out
     if (polled < 0 || (polled > 0 && (uint32_t)polled == count) || !(context->pulls || context->copying))
         return polled;
     nigh_pull_apart(context);
-    return (int)nigh_cq_more(&context->cq, out + polled, count - (uint32_t)polled);
+    return polled + (int)nigh_cq_more(&context->cq, out + polled, count - (uint32_t)polled);
 }
 
 /* By itself, as it keeps registers that an empty poll need not save. */

@@ -182,7 +182,12 @@ static void behind_what_was_popped_the_array_has_room(void **state)
     assert_int_equal(out[0].context, 7);
     assert_int_equal(out[1].bytes, numbered(1).bytes);
     assert_int_equal(out[2].bytes, numbered(2).bytes);
-    check_pop(&cq, 3);
+    assert_int_equal(nigh_cq_more(&cq, out, 3), 1); /* the last of them, behind the pass */
+    assert_int_equal(out[0].bytes, numbered(3).bytes);
+    assert_int_equal(nigh_cq_more(&cq, out + 1, 2), 0);
+    assert_true(nigh_cq_in_use(&cq));
+    nigh_cq_direct(&cq, out, 0, 3);
+    assert_false(nigh_cq_in_use(&cq));
     assert_int_equal(cq.promised, cq.head);
     nigh_cq_destroy(&cq);
 }

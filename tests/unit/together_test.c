@@ -92,7 +92,7 @@ static struct nigh_completion last;
 /* What this thread has polled of the receiver. */
 static void poll_receiver(void)
 {
-    struct nigh_completion done[4];
+    struct nigh_completion done[4] = {[0 ... 3] = {.op = NIGH_OP_RECV}}; /* so that one too many is seen */
     int count = hosted_ops->poll_completions(b.context, done, 4);
 
     for (int i = 0; i < count; i++)
@@ -246,6 +246,32 @@ static void test_who_comes_copies_the_rest(void **state)
     until_ended(1);
     end(&poller, 1);
     assert_int_equal(poller.copied, 1);
+    check_ended(0);
+}
+
+/* Between the two halves of a poll, of which the second copies, another thread polls into an array of its own. */
+static void test_who_copies_is_told_of_its_own(void **state)
+{
+    struct poller poller;
+
+    (void)state;
+    post_and_stand(&poller, 0);
+    assert_int_equal(hosted_recv(&b, from, 3, 3, NULL, 0, 0), 0);
+    assert_int_equal(hosted_send(to, 3, 3, NULL, 0, NIGH_SILENT), 0);
+    while (!get(&ended))
+        poll_receiver();
+    assert_int_equal(last.context, 3);
+    while (get(&copies) < SLICES)
+        poll_receiver();
+    assert_int_equal(hosted_recv(&b, from, 3, 3, NULL, 0, 0), 0);
+    assert_int_equal(hosted_send(to, 3, 3, NULL, 0, NIGH_SILENT), 0);
+    while (get(&ended) < 2)
+        poll_receiver();
+    __atomic_store_n(&stopped, 1, __ATOMIC_RELEASE);
+    release(1);
+    end(&poller, 1);
+    assert_int_equal(get(&ended), 3);
+    ended -= 2;
     check_ended(0);
 }
 
@@ -509,6 +535,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         STAGED(test_who_comes_copies_the_rest),
+        STAGED(test_who_copies_is_told_of_its_own),
         STAGED(test_who_waits_copies_the_rest),
         STAGED(test_who_finds_it_begins),
         STAGED(test_slices_become_smaller),
