@@ -345,6 +345,93 @@ static void test_orderly_end(void **state)
     assert_int_equal(hosted_facts(&survivor).peers, 1);
 }
 
+/* ---- what was claimed --------------------------------------------------------------------------------------- */
+
+/* Lends what its heap has, leaves when it is told to, and lives on until it is killed. */
+static void lend_and_leave(const volatile unsigned *step)
+{
+    struct nigh_lend lend = {.size = sizeof(lend), .bytes = LARGE, .tag = 98};
+    struct hosted me;
+    struct nigh_endpoint *to;
+    void *heap;
+
+    alarm(300);
+    hosted_open(&me, job, 1, 0);
+    to = hosted_connect(&me, 0);
+    assert_int_equal(hosted_ops->heap_alloc(me.context, LARGE, &heap), 0);
+    lend.buffer = heap;
+    assert_int_equal(hosted_ops->post_lend(to, &lend), 0);
+    while (!*step)
+        hosted_poll(&me);
+    hosted_close(&me);
+    for (;;)
+        pause();
+}
+
+/* Until the endpoint has ended so. */
+static void until_ended(struct nigh_endpoint *to, enum nigh_state state)
+{
+    uint64_t until = now_us() + 120000000;
+
+    while (hosted_state(&survivor, to) != state) {
+        assert_true(now_us() < until);
+        hosted_poll(&survivor);
+    }
+}
+
+/* What the dead have lent stays as they left it, but who has left before takes it back: by the time it was killed its memory may have
+ * been another message's. `we`: it is left, which its peer hears as well. */
+static void claim_of_one_that_left_and_died(bool we)
+{
+    volatile unsigned *step =
+        mmap(NULL, sizeof(*step), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    struct nigh_recv recv = {.size = sizeof(recv), .flags = NIGH_IN_PLACE, .bytes = LARGE, .context = 5};
+    struct nigh_endpoint *to = hosted_connect(&survivor, 1);
+    struct nigh_message *message = NULL;
+    struct nigh_completion found;
+    pid_t child;
+
+    assert_true(step != MAP_FAILED);
+    fflush(NULL);
+    child = fork();
+    if (child == 0)
+        lend_and_leave(step);
+    assert_true(child > 0);
+    while (hosted_ops->probe(survivor.context, to, 98, 0, 0, &found, &message) == -ENOMSG)
+        continue;
+    if (we) {
+        assert_int_equal(hosted_ops->disconnect(to), 0);
+    } else {
+        *step = 1;
+        until_ended(to, NIGH_PEER_CLOSED);
+    }
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+    if (!we)
+        until_ended(to, NIGH_PEER_DEAD);
+    /* Of one that was left nobody can ask whether its end was heard of, but it will have been. */
+    for (uint64_t until = now_us() + 100000; now_us() < until;)
+        hosted_turns(&survivor, &good, 10);
+    survivor.count = 0;
+    assert_int_equal(hosted_ops->claim(survivor.context, message, &recv), 0);
+    assert_int_equal(hosted_until(&survivor, &good, NIGH_OP_RECV, 5)->status, -ECONNRESET);
+    if (!we)
+        assert_int_equal(hosted_ops->disconnect(to), 0);
+    munmap((void *)step, sizeof(*step));
+}
+
+static void test_claimed_of_one_that_left_and_died(void **state)
+{
+    (void)state;
+    claim_of_one_that_left_and_died(false);
+}
+
+static void test_claimed_of_one_that_was_left_and_died(void **state)
+{
+    (void)state;
+    claim_of_one_that_left_and_died(true);
+}
+
 static int start(void **state)
 {
     (void)state;
@@ -379,6 +466,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_heap, start, stop),
         cmocka_unit_test_setup_teardown(test_asleep, start, stop),
         cmocka_unit_test_setup_teardown(test_orderly_end, start, stop),
+        cmocka_unit_test_setup_teardown(test_claimed_of_one_that_left_and_died, start, stop),
+        cmocka_unit_test_setup_teardown(test_claimed_of_one_that_was_left_and_died, start, stop),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
