@@ -123,7 +123,8 @@ struct nigh_endpoint {
     bool hot;
     const uint32_t *peer_reading; /* may the peer read our private memory? see struct nigh_pair */
     const uint64_t *peer_offered, *peer_claimed, *peer_written; /* help.h */
-    const char *suspect; /* the peer said what cannot be: progress breaks the endpoint */
+    uint64_t left_over_ns; /* with threads: when nothing that is to be told named it any more; 0: not yet */
+    const char *suspect;   /* the peer said what cannot be: progress breaks the endpoint */
 
     struct nigh_view view;     /* the peer's arena */
     uint64_t *met;             /* a bit for each chunk of its pool that we have read; NULL: not kept */

@@ -4,6 +4,7 @@
  * those that were heard lately are; the others set a hint, and a sweep now and then makes up for one that got lost.
  */
 #include "plugin/context.h"
+#include "shm/clock.h"
 #include "shm/note.h"
 #include <errno.h>
 
@@ -16,6 +17,8 @@
 #define LEAVING_PASSES 8u
 /* Passes with news, in a crowd, before it is looked at what lies behind unexpected messages. */
 #define BUSY_PASSES 16u
+/* In which a thread that was told of a message answers it, where its peer had connected by itself and left. */
+#define ANSWER_NS UINT64_C(10000000000)
 
 void nigh_progress_busy(struct nigh_endpoint *endpoint)
 {
@@ -173,6 +176,20 @@ static bool is_left_over(const struct nigh_endpoint *endpoint)
     return true;
 }
 
+/* With threads another one may still be at a completion that names it: it has ten seconds to answer, unless room is short. */
+static bool may_be_answered(struct nigh_endpoint *endpoint)
+{
+    const struct nigh_context *context = endpoint->context;
+    uint64_t now;
+
+    if (!(context->guard & NIGH_GUARD_THREADS) || context->endpoint_count > context->config.peers_max / 2)
+        return false;
+    now = nigh_clock_ns();
+    if (!endpoint->left_over_ns)
+        endpoint->left_over_ns = now;
+    return now - endpoint->left_over_ns < ANSWER_NS;
+}
+
 /* What observers read of the queues. */
 static void show_queues(struct nigh_context *context, uint64_t queued)
 {
@@ -194,7 +211,7 @@ bool nigh_progress_sweep(struct nigh_context *context)
         if (nigh_ring_ones(&endpoint->tx))
             nigh_count_tally(endpoint);
         queued += endpoint->queue.count + endpoint->flow.count;
-        if (is_left_over(endpoint))
+        if (is_left_over(endpoint) && !may_be_answered(endpoint))
             nigh_endpoint_retire(endpoint);
         bury(endpoint);
     }

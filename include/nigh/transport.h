@@ -265,7 +265,9 @@ struct nigh_completion {
     uint64_t imm;    /* receives: the sender's immediate */
     uint64_t source; /* receives: the number given for the peer at connect, its rank if it connected by itself
                         and is of this job, else NIGH_SOURCE_NONE. Others: the peer of the operation */
-    struct nigh_endpoint *endpoint; /* of the peer: good for an answer, NULL where there is none */
+    /* Of the peer: good for an answer, NULL where there is none. If the peer connected by itself and ends, until the host polls
+     * again; with threads 10 s, less where more than half of peers_max are in use. */
+    struct nigh_endpoint *endpoint;
     void *data; /* where the bytes lie: multi-receive, in place; see NIGH_DONE_CUT; NULL otherwise */
 };
 
@@ -742,8 +744,9 @@ struct nigh_ops {
      * The descriptor that becomes readable when there is something to poll, for epoll, libuv and the like; it
      * belongs to the context. Call it before each sleep: it also arms the descriptor and takes old readiness
      * off it. While it is armed every message costs its sender a system call: `fd` NULL takes the arms off, for hosts that
-     * do not sleep any more. Errors: -EAGAIN there is something to poll now (*fd is not written, and it is not armed);
-     * -ENOTSUP the context was opened without NIGH_OPEN_WAIT_FD.
+     * do not sleep any more. There is one: with threads, who calls does so for all that sleep on it. Errors: -EAGAIN there
+     * is something to poll now (*fd is not written, and it is not armed); -ENOTSUP the context was opened without
+     * NIGH_OPEN_WAIT_FD.
      */
     int (*wait_fd)(struct nigh_context *context, int *fd);
 

@@ -229,16 +229,14 @@ static void test_messages_of_an_earlier_connection(void **state)
     assert_int_equal(hosted_until(&a, &b, NIGH_OP_RECV, 5)->status, 0);
 }
 
-/* It connected by itself, sent, and left, all before we looked: the completion comes with an endpoint, and the host may
- * still look at it, and answer, until it comes for more. */
-static void test_endpoint_of_a_completion(void **state)
+/* It connected by itself, sent, and left, all before we looked. Returns what the host is told of. */
+static const struct nigh_completion *told_of_one_that_left(uint32_t flags)
 {
+    const struct nigh_completion *done;
     struct nigh_endpoint *to;
     uint64_t word = 4711;
-    const struct nigh_completion *done;
 
-    (void)state;
-    hosted_open(&a, job, 0, 0);
+    hosted_open(&a, job, 0, flags);
     hosted_open(&b, job, 1, 0);
     to = hosted_connect(&b, 0);
     while (hosted_state(&b, to) != NIGH_READY)
@@ -249,10 +247,64 @@ static void test_endpoint_of_a_completion(void **state)
     a.count = 0;
     while (!(done = hosted_find(&a, NIGH_OP_RECV, 1)))
         hosted_poll(&a);
+    return done;
+}
+
+static void check_answer(struct nigh_endpoint *endpoint)
+{
+    uint64_t word = 0;
+
     assert_int_equal(hosted_facts(&a).peers, 1);
-    assert_int_equal(hosted_state(&a, done->endpoint), NIGH_PEER_CLOSED);
-    assert_int_equal(hosted_send(done->endpoint, 3, 1, &word, 8, 0), -ECONNRESET);
+    assert_int_equal(hosted_state(&a, endpoint), NIGH_PEER_CLOSED);
+    assert_int_equal(hosted_send(endpoint, 3, 1, &word, 8, 0), -ECONNRESET);
+}
+
+/* The completion comes with an endpoint, and the host may still look at it, and answer, until it comes for more. */
+static void test_endpoint_of_a_completion(void **state)
+{
+    (void)state;
+    check_answer(told_of_one_that_left(0)->endpoint);
     hosted_turns(&a, NULL, 5000);
+    assert_int_equal(hosted_facts(&a).peers, 0);
+}
+
+static void *polls_on(void *data)
+{
+    struct nigh_completion done;
+
+    (void)data;
+    for (unsigned i = 0; i < 5000; i++)
+        (void)hosted_ops->poll_completions(a.context, &done, 1);
+    return NULL;
+}
+
+static void poll_by_another_thread(void)
+{
+    pthread_t thread;
+
+    assert_int_equal(pthread_create(&thread, NULL, polls_on, NULL), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+}
+
+/* Another thread comes for more meanwhile. */
+static void test_endpoint_of_another_thread(void **state)
+{
+    struct nigh_endpoint *endpoint;
+
+    (void)state;
+    endpoint = told_of_one_that_left(NIGH_OPEN_THREADS)->endpoint;
+    poll_by_another_thread();
+    check_answer(endpoint);
+}
+
+/* Who waits for a place goes first. */
+static void test_endpoint_of_another_thread_with_little_room(void **state)
+{
+    (void)state;
+    setenv("NIGH_PEERS_MAX", "1", 1);
+    (void)told_of_one_that_left(NIGH_OPEN_THREADS);
+    unsetenv("NIGH_PEERS_MAX");
+    poll_by_another_thread();
     assert_int_equal(hosted_facts(&a).peers, 0);
 }
 
@@ -305,6 +357,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup_teardown(test_chunks_do_not_wait_for_short_messages, start, stop),
     cmocka_unit_test_setup_teardown(test_messages_of_an_earlier_connection, start, stop),
     cmocka_unit_test_setup_teardown(test_endpoint_of_a_completion, start, stop),
+    cmocka_unit_test_setup_teardown(test_endpoint_of_another_thread, start, stop),
+    cmocka_unit_test_setup_teardown(test_endpoint_of_another_thread_with_little_room, start, stop),
     cmocka_unit_test_setup_teardown(test_connections_without_end, start, stop),
 };
 
