@@ -154,6 +154,15 @@ struct nigh_query_stats hosted_stats(struct hosted *hosted)
     return answer;
 }
 
+bool hosted_may_read(struct hosted *hosted)
+{
+    struct nigh_query_machine answer = {.size = sizeof(answer)};
+    uint64_t bytes = sizeof(answer);
+
+    assert_int_equal(hosted_ops->query(hosted->context, NULL, NIGH_QUERY_MACHINE, &answer, &bytes), 0);
+    return answer.cma != 0;
+}
+
 const struct nigh_completion *hosted_until(struct hosted *hosted, struct hosted *other, uint16_t op,
                                            uint64_t context)
 {

@@ -41,6 +41,8 @@ int hosted_recv(struct hosted *hosted, struct nigh_endpoint *from, uint64_t cont
 uint32_t hosted_state(struct hosted *hosted, struct nigh_endpoint *endpoint);
 struct nigh_query_context hosted_facts(struct hosted *hosted);
 struct nigh_query_stats hosted_stats(struct hosted *hosted);
+/* May processes read each other here? Where not, long messages go in chunks: both sides have to poll. */
+bool hosted_may_read(struct hosted *hosted);
 
 /* Polls in turn until `context` of `op` is in the list of `hosted`; fails the test after 120 s. */
 const struct nigh_completion *hosted_until(struct hosted *hosted, struct hosted *other, uint16_t op,

@@ -190,16 +190,19 @@ static void reported(void **state)
     assert_int_equal(found, 1);
 }
 
-/* The first is still being sent when the second is posted, so that one can be copied, and the third. */
+/* The first is still being sent when the second is posted, so that one can be copied, and the third. Where it would go in chunks the
+ * first is copied, too. */
 static void behind_one_that_waits(void **state)
 {
+    unsigned first = hosted_may_read(&root) ? 0 : 1;
+
     (void)state;
     fill(out, LONG, 3);
     post(0, 1, out, LONG, 0);
-    assert_int_equal(shared(), 0);
+    assert_int_equal(shared(), first);
     post(1, 1, out, LONG, 0);
     post(0, 2, out, LONG, 0);
-    assert_int_equal(shared(), 2);
+    assert_int_equal(shared(), first + 2);
     take(1, 1, in[1], LONG, 3);
     take(0, 1, in[0], LONG, 3);
     take(0, 2, in[0] + MOST, LONG, 3);
@@ -357,7 +360,9 @@ static void within_bounds(void **state)
         post(1, 1 + i, out + (uint64_t)i * MOST, MOST, 0);
     }
     assert_int_equal(shared() - before, 2 * SHARES / MOST);
-    assert_in_range(hosted_facts(&root).shared_committed, 0, most);
+    /* The others go in chunks where they cannot be read, and those are memory as well. */
+    if (hosted_may_read(&root))
+        assert_in_range(hosted_facts(&root).shared_committed, 0, most);
     assert_int_equal(hosted_facts(&root).heap_used, 0);
     assert_int_equal(hosted_ops->heap_alloc(root.context, heap, &all), 0);
     assert_int_equal(hosted_facts(&root).heap_used, heap);
@@ -430,6 +435,15 @@ static void closed_meanwhile(void **state)
     assert_int_equal(until(&peer[0], NIGH_OP_RECV, 2)->status, -ECONNRESET);
 }
 
+/* The root does not hear of it. In chunks it has to take part. */
+static void by_itself(unsigned p)
+{
+    if (hosted_may_read(&root))
+        hosted_poll(&peer[p]);
+    else
+        turns(1);
+}
+
 /* No completion tells the host that a silent one has ended: it may hear of it from the receiver, before we do, and write there. */
 static void silent_ones(void **state)
 {
@@ -443,7 +457,7 @@ static void silent_ones(void **state)
     for (unsigned p = 0; p < PEERS; p++) {
         assert_int_equal(hosted_recv(&peer[p], back[p], 1, 1, in[p], LONG, 0), 0);
         while (!hosted_find(&peer[p], NIGH_OP_RECV, 1))
-            hosted_poll(&peer[p]);
+            by_itself(p);
         check(in[p], LONG, 2);
     }
     forget();
