@@ -208,7 +208,8 @@ static void describe_thread(const char *what, char *out, size_t room)
             continue;
         snprintf(path, sizeof(path), "/proc/self/task/%.16s/%s", task->d_name, what);
         file = fopen(path, "r");
-        assert_non_null(file);
+        if (!file)
+            continue;
         out[fread(out, 1, room - 1, file)] = 0;
         fclose(file);
     }
@@ -250,7 +251,12 @@ static void stop_ends_it_at_any_moment(void **test)
     }
     nigh_service_stop(service);
     service = NULL;
+    /* A thread that was joined stands in /proc until the kernel has taken it down. */
     describe_thread("status", status, sizeof(status));
+    for (unsigned i = 0; status[0] && i < 10000; i++) {
+        pause_ms(1);
+        describe_thread("status", status, sizeof(status));
+    }
     assert_string_equal(status, "");
 }
 
