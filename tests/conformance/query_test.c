@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What query says is what has been done; answers are cut, or followed by zeros, and ask for what they need. */
+#include "tests/support/cpus.h"
 #include "tests/support/data.h"
 #include "tests/support/pair.h"
 #include <sched.h>
@@ -141,16 +142,10 @@ static void crowded(struct pair *pair)
     struct nigh_query_machine machine;
     struct nigh_query_stats facts;
     uint64_t bytes = sizeof(machine), in_place = 0, copied = 0;
-    cpu_set_t allowed, one;
-    int cpu = 0;
+    cpu_set_t allowed;
 
     CHECK_INT(nigh->query(NULL, NULL, NIGH_QUERY_MACHINE, &machine, &bytes), 0);
-    CHECK_INT(sched_getaffinity(0, sizeof(allowed), &allowed), 0);
-    while (!CPU_ISSET(cpu, &allowed))
-        cpu++;
-    CPU_ZERO(&one);
-    CPU_SET(cpu, &one);
-    CHECK_INT(sched_setaffinity(0, sizeof(one), &one), 0);
+    CHECK_INT(cpus_one(&allowed), 0);
     pair_meet();
     pair_open(end);
     pair_connect(end);
@@ -189,7 +184,7 @@ static void crowded(struct pair *pair)
     pair_meet();
     pair_disconnect(end);
     pair_close(end);
-    CHECK_INT(sched_setaffinity(0, sizeof(allowed), &allowed), 0);
+    CHECK_INT(cpus_all(&allowed), 0);
 }
 
 /* Every class has a path and a reason; the classes rise. */

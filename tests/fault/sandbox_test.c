@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "tests/fault/fault.h"
+#include "tests/support/cpus.h"
 #include "tests/support/osfail.h"
 #include <errno.h>
 #include <linux/filter.h>
@@ -181,12 +182,10 @@ static int refused_to_a_crowd(void *data)
     struct nigh_completion done;
     struct nigh_query_stats stats;
     unsigned each[2] = {0};
-    cpu_set_t one;
+    cpu_set_t all;
 
     (void)data;
-    CPU_ZERO(&one);
-    CPU_SET(sched_getcpu(), &one);
-    WANT_INT(sched_setaffinity(0, sizeof(one), &one), 0);
+    WANT_INT(cpus_one(&all), 0);
     fault_pair_open(&pair);
     osfail_arm_all(OSFAIL_process_vm_readv, 1, EPERM);
     for (unsigned i = 0; i < COUNT; i++) {

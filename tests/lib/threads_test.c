@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "tests/lib/ranks.h"
+#include "tests/support/cpus.h"
 #include <dirent.h>
 #include <pthread.h>
 #include <sched.h>
@@ -108,15 +109,9 @@ static void make_comms(int rank, int size)
 /* All threads of all ranks on one CPU, where they run in the worst of orders. */
 static void make_comms_in_turn(int rank, int size)
 {
-    cpu_set_t all, one;
-    int cpu = 0;
+    cpu_set_t all;
 
-    CHECK_INT(sched_getaffinity(0, sizeof(all), &all), 0);
-    while (!CPU_ISSET(cpu, &all))
-        cpu++;
-    CPU_ZERO(&one);
-    CPU_SET(cpu, &one);
-    CHECK_INT(sched_setaffinity(0, sizeof(one), &one), 0);
+    CHECK_INT(cpus_one(&all), 0);
     make_comms(rank, size);
 }
 

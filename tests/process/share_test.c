@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "tests/support/cpus.h"
 #include "tests/support/hosted.h"
 #include <errno.h>
 #include <sched.h>
@@ -25,23 +26,15 @@ static uint64_t out[BYTES / 8], in[BYTES / 8];
 /* All use one CPU, so they are a crowd. */
 static int crowd(void **state)
 {
-    cpu_set_t one;
-    int cpu = 0;
-
     (void)state;
     alarm(300);
-    assert_int_equal(sched_getaffinity(0, sizeof(allowed), &allowed), 0);
-    while (!CPU_ISSET(cpu, &allowed))
-        cpu++;
-    CPU_ZERO(&one);
-    CPU_SET(cpu, &one);
-    return sched_setaffinity(0, sizeof(one), &one);
+    return cpus_one(&allowed);
 }
 
 static int spread(void **state)
 {
     (void)state;
-    return sched_setaffinity(0, sizeof(allowed), &allowed);
+    return cpus_all(&allowed);
 }
 
 static void fill(uint64_t round)

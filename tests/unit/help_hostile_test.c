@@ -8,10 +8,10 @@
 
 #include <cmocka.h>
 
+#include "tests/support/cpus.h"
 #include "tests/support/foe.h"
 #include "tests/support/hosted.h"
 #include <errno.h>
-#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/uio.h>
@@ -29,18 +29,11 @@ static cpu_set_t allowed;
 static int start(void **state)
 {
     uint64_t job = hosted_job();
-    cpu_set_t one;
-    int cpu = 0;
 
     (void)state;
     alarm(300);
     hosted_quiet = true;
-    assert_int_equal(sched_getaffinity(0, sizeof(allowed), &allowed), 0);
-    while (!CPU_ISSET(cpu, &allowed))
-        cpu++;
-    CPU_ZERO(&one);
-    CPU_SET(cpu, &one);
-    assert_int_equal(sched_setaffinity(0, sizeof(one), &one), 0);
+    assert_int_equal(cpus_one(&allowed), 0);
     memset(out, 0x5a, sizeof(out));
     hosted_open(&victim, job, 0, 0);
     foe_open(&foe, job, 1, 0);
@@ -61,7 +54,7 @@ static int stop_foe(void **state)
 {
     (void)state;
     foe_close(&foe);
-    return sched_setaffinity(0, sizeof(allowed), &allowed);
+    return cpus_all(&allowed);
 }
 
 static int stop(void **state)

@@ -9,10 +9,10 @@
 #include <cmocka.h>
 
 #include "shm/os.h"
+#include "tests/support/cpus.h"
 #include "tests/support/hosted.h"
 #include <errno.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -74,9 +74,6 @@ static ssize_t staged_writev(pid_t pid, const struct iovec *local, unsigned long
 
 static int start_as(uint32_t flags)
 {
-    cpu_set_t one;
-    int cpu = 0;
-
     alarm(300);
     saved = nigh_os;
     nigh_os.process_vm_readv = staged_readv;
@@ -92,12 +89,7 @@ static int start_as(uint32_t flags)
         out[1][i] = (uint8_t)(i * 5 + i / 4096);
     }
     /* Two contexts on one CPU are a crowd. */
-    assert_int_equal(sched_getaffinity(0, sizeof(allowed), &allowed), 0);
-    while (!CPU_ISSET(cpu, &allowed))
-        cpu++;
-    CPU_ZERO(&one);
-    CPU_SET(cpu, &one);
-    assert_int_equal(sched_setaffinity(0, sizeof(one), &one), 0);
+    assert_int_equal(cpus_one(&allowed), 0);
     to = hosted_open_pair(&a, &b, flags);
     from = hosted_connect(&b, 0);
     /* Both have found out by then that they may read each other. */
@@ -128,7 +120,7 @@ static int stop(void **state)
     (void)state;
     hosted_close_pair(&a, &b);
     nigh_os = saved;
-    return sched_setaffinity(0, sizeof(allowed), &allowed);
+    return cpus_all(&allowed);
 }
 
 static void post_one(unsigned message, uint64_t bytes)

@@ -8,9 +8,9 @@
 
 #include <cmocka.h>
 
+#include "tests/support/cpus.h"
 #include "tests/support/hosted.h"
 #include <errno.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -46,18 +46,11 @@ static const struct nigh_completion *until(struct hosted *hosted, uint16_t op, u
 static int start(void **state)
 {
     uint64_t job = hosted_job();
-    cpu_set_t one;
-    int cpu = 0;
 
     (void)state;
     alarm(300);
     /* Three contexts on one CPU are a crowd. */
-    assert_int_equal(sched_getaffinity(0, sizeof(allowed), &allowed), 0);
-    while (!CPU_ISSET(cpu, &allowed))
-        cpu++;
-    CPU_ZERO(&one);
-    CPU_SET(cpu, &one);
-    assert_int_equal(sched_setaffinity(0, sizeof(one), &one), 0);
+    assert_int_equal(cpus_one(&allowed), 0);
     out = calloc(MANY, MOST);
     hosted_open(&root, job, 0, 0);
     for (unsigned p = 0; p < PEERS; p++) {
@@ -88,7 +81,7 @@ static int stop(void **state)
     }
     hosted_close(&root);
     free(out);
-    return sched_setaffinity(0, sizeof(allowed), &allowed);
+    return cpus_all(&allowed);
 }
 
 /* ---- what goes and what comes ------------------------------------------------------------------------------------- */
