@@ -16,11 +16,13 @@ void nigh_fi_look(struct nigh_fi_waiter *waiter);
  * also where that cannot be noted. */
 bool nigh_fi_has_looked(struct nigh_fi_waiter *waiter);
 
-/* It may sleep from here on, until it looks again. */
+/* It may sleep from here on, until it looks again; or it does not sleep, because of something else. */
 void nigh_fi_looks_no_more(struct nigh_fi_waiter *waiter);
+void nigh_fi_looks_again(struct nigh_fi_waiter *waiter);
 
-/* Is some thread that may sleep still to look at what is there? Not for longer than a second: then it has gone. */
-bool nigh_fi_is_unseen(const struct nigh_fi_waiter *waiter);
+/* Is some thread that may sleep still to look at what is there? Not for longer than a second: then it has gone, or it is woken by
+ * the waiter's clock. */
+bool nigh_fi_is_unseen(struct nigh_fi_waiter *waiter);
 
 void nigh_fi_looks_free(struct nigh_fi_waiter *waiter);
 

@@ -149,6 +149,7 @@ struct nigh_fi_av {
 struct nigh_fi_waiter {
     enum fi_wait_obj object;          /* FI_WAIT_NONE: nobody may sleep */
     int epoll_fd, news_fd, signal_fd; /* -1: none */
+    int repeat_fd;                    /* readable each second; -1: no thread was ever given up (look.c) */
     struct nigh_fi_ep **eps;          /* enabled */
     uint32_t ep_count;
     uint32_t sleepers;          /* threads in sread or cntr_wait */

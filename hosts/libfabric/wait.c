@@ -60,9 +60,9 @@ static int open_descriptors(struct nigh_fi_waiter *waiter)
 
 static void close_descriptors(struct nigh_fi_waiter *waiter)
 {
-    int *fds[] = {&waiter->epoll_fd, &waiter->news_fd, &waiter->signal_fd};
+    int *fds[] = {&waiter->epoll_fd, &waiter->news_fd, &waiter->signal_fd, &waiter->repeat_fd};
 
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 4; i++) {
         if (*fds[i] >= 0)
             close(*fds[i]);
         *fds[i] = -1;
@@ -73,7 +73,8 @@ int nigh_fi_waiter_open(struct nigh_fi_domain *domain, enum fi_wait_obj object, 
 {
     int rc;
 
-    *waiter = (struct nigh_fi_waiter){.object = object, .epoll_fd = -1, .news_fd = -1, .signal_fd = -1};
+    *waiter = (struct nigh_fi_waiter){
+        .object = object, .epoll_fd = -1, .news_fd = -1, .signal_fd = -1, .repeat_fd = -1};
     if (object == FI_WAIT_NONE)
         return 0;
     if (object != FI_WAIT_UNSPEC && object != FI_WAIT_FD && object != FI_WAIT_YIELD)
@@ -194,6 +195,8 @@ static bool take(int fd)
  * rung: it sleeps on, and hears of the next. */
 static void take_ring(struct nigh_fi_domain *domain, struct nigh_fi_waiter *waiter)
 {
+    if (waiter->repeat_fd >= 0)
+        take(waiter->repeat_fd);
     if (!waiter->rung || waiter->sleepers || nigh_fi_is_unseen(waiter))
         return;
     take(waiter->news_fd);
@@ -350,6 +353,14 @@ static int try_cntr(struct nigh_fi_cntr *cntr)
     return rc;
 }
 
+/* The thread does not sleep after all. */
+static void untry_cntr(struct nigh_fi_cntr *cntr)
+{
+    nigh_fi_lock(cntr->domain);
+    nigh_fi_looks_again(&cntr->waiter);
+    nigh_fi_unlock(cntr->domain);
+}
+
 static int try_eq(struct nigh_fi_eq *eq)
 {
     int rc;
@@ -362,23 +373,26 @@ static int try_eq(struct nigh_fi_eq *eq)
 
 int nigh_fi_trywait(struct fid_fabric *fabric, struct fid **fids, int count)
 {
-    int rc = 0;
+    int rc = 0, tried;
 
     (void)fabric;
-    for (int i = 0; i < count && !rc; i++) {
-        switch (fids[i]->fclass) {
+    for (tried = 0; tried < count && !rc; tried++) {
+        switch (fids[tried]->fclass) {
         case FI_CLASS_CQ:
-            rc = try_cq((struct nigh_fi_cq *)(void *)fids[i]);
+            rc = try_cq((struct nigh_fi_cq *)(void *)fids[tried]);
             break;
         case FI_CLASS_CNTR:
-            rc = try_cntr((struct nigh_fi_cntr *)(void *)fids[i]);
+            rc = try_cntr((struct nigh_fi_cntr *)(void *)fids[tried]);
             break;
         case FI_CLASS_EQ:
-            rc = try_eq((struct nigh_fi_eq *)(void *)fids[i]);
+            rc = try_eq((struct nigh_fi_eq *)(void *)fids[tried]);
             break;
         default:
             rc = -FI_EINVAL;
         }
     }
+    while (rc && tried-- > 0)
+        if (fids[tried]->fclass == FI_CLASS_CNTR)
+            untry_cntr((struct nigh_fi_cntr *)(void *)fids[tried]);
     return rc;
 }

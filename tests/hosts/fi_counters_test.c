@@ -2,6 +2,7 @@
 /* Sleeping on the descriptor of a counter, one thread and several: a count that all have to see is taken by nobody. */
 #include "tests/support/fi.h"
 
+#include <poll.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <setjmp.h>
@@ -50,7 +51,7 @@ static void of_memory(void **state)
 
 /* ---- another thread, that does as it is told ------------------------------------------------------------- */
 
-enum order { TRY, READ, END };
+enum order { TRY, TRY_TWO, SLEEP, READ, END };
 
 static struct {
     pthread_t thread;
@@ -60,6 +61,21 @@ static struct {
     bool lives;
 } other;
 
+/* One that has nothing to be seen, and one of which this thread has seen nothing. */
+static long try_two(void)
+{
+    struct fid *two[] = {&cntr->fid, &lab.side[1].cntr[FI_SENDS]->fid};
+
+    return fi_trywait(lab.fabric, two, 2);
+}
+
+static long sleep_there(void)
+{
+    struct pollfd on = {.events = POLLIN};
+
+    return fi_control(&cntr->fid, FI_GETWAIT, &on.fd) ? -1 : poll(&on, 1, 100000);
+}
+
 static void *obey(void *data)
 {
     enum order order;
@@ -68,10 +84,11 @@ static void *obey(void *data)
     do {
         sem_wait(&other.go);
         order = other.order;
-        if (order == TRY)
-            other.result = fi_try(&lab, &cntr->fid);
-        else if (order == READ)
-            other.result = (long)fi_cntr_read(cntr);
+        other.result = order == TRY       ? fi_try(&lab, &cntr->fid)
+                       : order == TRY_TWO ? try_two()
+                       : order == SLEEP   ? sleep_there()
+                       : order == READ    ? (long)fi_cntr_read(cntr)
+                                          : 0;
         sem_post(&other.done);
     } while (order != END);
     return NULL;
@@ -164,6 +181,14 @@ static void not_run_yet(void **state)
     end();
 }
 
+/* More than once where a second has passed in between: then it is readable for who was given up. */
+static void sleep_without_it(void)
+{
+    do
+        fi_watch(&lab, &cntr->fid);
+    while (fi_is_readable(&cntr->fid));
+}
+
 /* Who was to look and has ended keeps nobody awake for long. */
 static void gone(void **state)
 {
@@ -172,8 +197,39 @@ static void gone(void **state)
     it_sleeps();
     end();
     FI_OK(fi_cntr_add(cntr, 1));
+    sleep_without_it();
+}
+
+/* Who was stopped before it slept, for longer than others wait for it, is woken all the same: whoever slept meanwhile wakes with
+ * it, for nothing. */
+static void stopped_before_it_slept(void **state)
+{
+    (void)state;
+    begin();
+    it_sleeps();
+    FI_OK(fi_cntr_add(cntr, 1));
+    sleep_without_it();
+    FI_GIVES(tell(SLEEP), 1);
+    FI_GIVES(tell(TRY), -FI_EAGAIN);
+    FI_GIVES(tell(READ), 1);
+    it_sleeps();
+    end();
+}
+
+/* Who does not sleep, because of something else that it would have slept for, keeps nobody awake. */
+static void one_of_two(void **state)
+{
+    (void)state;
+    begin();
     fi_watch(&lab, &cntr->fid);
-    assert_false(fi_is_readable(&cntr->fid));
+    it_sleeps();
+    FI_GIVES(tell(READ), 0);
+    FI_GIVES(tell(TRY_TWO), -FI_EAGAIN);
+    FI_OK(fi_cntr_add(cntr, 1));
+    FI_GIVES((long)fi_cntr_read(cntr), 1);
+    FI_OK(fi_try(&lab, &cntr->fid));
+    FI_GIVES(tell(TRY), -FI_EAGAIN);
+    end();
 }
 
 /* More threads than are kept in mind. */
@@ -196,8 +252,9 @@ static void many(void **state)
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
-        CASE(alone), CASE(of_memory), CASE(read_by_another), CASE(told_to_another), CASE(not_run_yet),
-        CASE(gone),  CASE(many),
+        CASE(alone),       CASE(of_memory), CASE(read_by_another),         CASE(told_to_another),
+        CASE(not_run_yet), CASE(gone),      CASE(stopped_before_it_slept), CASE(one_of_two),
+        CASE(many),
     };
 
     fi_find();
