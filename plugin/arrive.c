@@ -9,7 +9,6 @@
 #include "shm/note.h"
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 /* The peer's chunk bytes read since it got credit: it waits for its chunks, so it hears earlier than for slots. */
 #define RETURN_BYTES 16384u
@@ -84,7 +83,7 @@ static __attribute__((noinline)) enum nigh_verdict keep_body(struct nigh_endpoin
     if (!message)
         return NIGH_STAY;
     if (bytes > sizeof(message->small)) {
-        message->buffer = malloc(bytes);
+        message->buffer = nigh_early_take(&context->early, bytes);
         if (!message->buffer) {
             nigh_message_free(message);
             return NIGH_STAY;

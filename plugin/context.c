@@ -144,6 +144,7 @@ static void destroy(struct nigh_context *context)
     nigh_lents_destroy(&context->lents);
     nigh_regions_destroy(&context->regions);
     destroy_queues(context);
+    nigh_early_clear(&context->early);
     nigh_shares_close(context);
     if (context->heap)
         nigh_heap_destroy(context->heap);

@@ -5,6 +5,7 @@
 
 #include "nigh/transport.h"
 #include "plugin/completion.h"
+#include "plugin/early.h"
 #include "plugin/endpoint.h"
 #include "plugin/far.h"
 #include "plugin/lent.h"
@@ -80,6 +81,7 @@ struct nigh_context {
     struct nigh_pool pool;
     struct nigh_heap *heap;
     struct nigh_shares shares;
+    struct nigh_early early;
     struct nigh_rendezvous *rendezvous;
     struct nigh_service *service;
     /* In a crowd: receives that look into their peer's ring at once, and those that wait for what lies behind others. */

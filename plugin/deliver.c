@@ -20,11 +20,18 @@ struct nigh_message *nigh_message_create(struct nigh_endpoint *endpoint)
     return message;
 }
 
+/* What came before its receive. */
+static void free_early(struct nigh_message *message)
+{
+    nigh_early_give(&message->endpoint->context->early, message->buffer, message->eager);
+    message->buffer = NULL;
+}
+
 void nigh_message_free(struct nigh_message *message)
 {
     if (message->pinned)
         nigh_region_pin(&message->endpoint->context->regions, message->key, -1);
-    free(message->buffer);
+    free_early(message);
     nigh_slab_give(&message->endpoint->context->messages, message);
 }
 
@@ -191,8 +198,7 @@ static void move_early(struct nigh_message *message, const uint8_t *early)
     if (message->lies && message->got == message->total)
         nigh_shuttle_received(message->endpoint, message->shuttle);
     message->lies = NULL;
-    free(message->buffer);
-    message->buffer = NULL;
+    free_early(message);
 }
 
 void nigh_recv_refuse(struct nigh_message *message, struct nigh_recv_op *op)

@@ -9,7 +9,6 @@
 #include "shm/clock.h"
 #include "shm/copy.h"
 #include <errno.h>
-#include <stdlib.h>
 
 /* Lines of a piece that are asked for before anything else is done. */
 #define AHEAD_BYTES 512u
@@ -92,7 +91,7 @@ static bool ready(struct nigh_message *message, uint32_t flags)
         message->shuttle = flags & SHUTTLE_FLAGS;
         return true;
     }
-    message->buffer = malloc(message->eager);
+    message->buffer = nigh_early_take(&message->endpoint->context->early, message->eager);
     message->to = message->buffer;
     message->room = message->buffer ? message->eager : 0;
     return message->buffer;
@@ -286,7 +285,7 @@ enum nigh_verdict nigh_arrive_whole(struct nigh_endpoint *endpoint, uint64_t hea
     message->kind = NIGH_MSG_PIECES;
     message->eager = piece.bytes;
     if (!posted && !(flags & NIGH_F_SHUTTLE)) {
-        message->buffer = malloc(piece.bytes);
+        message->buffer = nigh_early_take(&context->early, piece.bytes);
         if (!message->buffer) {
             nigh_message_free(message);
             return NIGH_STAY;
