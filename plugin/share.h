@@ -20,8 +20,8 @@ struct nigh_send_op;
 
 /* The longest message that is shared; of all copies together, as what has had memory once keeps it; buffers that are watched at a
  * time, and lengths that are remembered. */
-#define NIGH_SHARE_MAX    (UINT64_C(4) << 20)
-#define NIGH_SHARES_BYTES (UINT64_C(8) << 20)
+#define NIGH_SHARE_MAX    (UINT64_C(16) << 20)
+#define NIGH_SHARES_BYTES (UINT64_C(16) << 20)
 #define NIGH_SHARES       16u
 #define NIGH_GUESSES      16u
 

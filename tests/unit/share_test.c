@@ -15,8 +15,9 @@
 #include <string.h>
 #include <unistd.h>
 
-/* No shuttle takes LONG, and SHORT completes as soon as it lies in one. */
-enum { SHORT = 300000, LONG = 1 << 20, MOST = 4 << 20, SHARES = 8 << 20, PEERS = 2, MANY = 20 };
+/* No shuttle takes LONG, and SHORT completes as soon as it lies in one; one of MOST is all that is shared at a time. */
+enum { SHORT = 300000, LONG = 1 << 20, PEERS = 2, MANY = 20 };
+enum { BLOCK = 4 << 20, HALF = 8 << 20, MOST = 16 << 20, SHARES = MOST };
 
 static struct hosted root, peer[PEERS];
 static struct nigh_endpoint *to[PEERS], *back[PEERS];
@@ -51,10 +52,10 @@ static int start(void **state)
     alarm(300);
     /* Three contexts on one CPU are a crowd. */
     assert_int_equal(cpus_one(&allowed), 0);
-    out = calloc(MANY, MOST);
+    out = calloc(MANY, BLOCK);
     hosted_open(&root, job, 0, 0);
     for (unsigned p = 0; p < PEERS; p++) {
-        in[p] = calloc(MANY, MOST);
+        in[p] = calloc(MANY, BLOCK);
         hosted_open(&peer[p], job, p + 1, 0);
         to[p] = hosted_connect(&root, p + 1);
         back[p] = hosted_connect(&peer[p], 0);
@@ -125,7 +126,7 @@ static void forget(void)
 static void answer(unsigned p)
 {
     forget();
-    assert_int_equal(hosted_recv(&root, to[p], 800, 800, in[p] + MOST, SHORT, 0), 0);
+    assert_int_equal(hosted_recv(&root, to[p], 800, 800, in[p] + BLOCK, SHORT, 0), 0);
     assert_int_equal(hosted_send(back[p], 801, 800, in[p], SHORT, 0), 0);
     assert_int_equal(until(&root, NIGH_OP_RECV, 800)->status, 0);
     until(&peer[p], NIGH_OP_SEND, 801);
@@ -167,6 +168,14 @@ static void from_the_second_on(void **state)
     assert_int_equal(hosted_stats(&root).sent_bytes, 21u * PEERS * SHORT);
 }
 
+static void the_longest(void **state)
+{
+    (void)state;
+    broadcast(MOST, 1);
+    broadcast(MOST, 2);
+    assert_in_range(shared(), 2 * PEERS - 1, 2 * PEERS);
+}
+
 /* The report of paths says so, and from which length on. */
 static void reported(void **state)
 {
@@ -198,7 +207,7 @@ static void behind_one_that_waits(void **state)
     assert_int_equal(shared(), first + 2);
     take(1, 1, in[1], LONG, 3);
     take(0, 1, in[0], LONG, 3);
-    take(0, 2, in[0] + MOST, LONG, 3);
+    take(0, 2, in[0] + BLOCK, LONG, 3);
 }
 
 static void changed_when_one_is_complete(void **state)
@@ -302,9 +311,9 @@ static void one_is_left(void **state)
     post(1, 1, out, LONG, 0);
     assert_int_equal(hosted_ops->disconnect(to[1]), 0);
     assert_int_equal(until(&root, NIGH_OP_SEND, 101)->status, -ECANCELED);
-    fill(out + MOST, LONG, 3);
-    post(0, 2, out + MOST, LONG, 0);
-    post(0, 3, out + MOST, LONG, 0);
+    fill(out + BLOCK, LONG, 3);
+    post(0, 2, out + BLOCK, LONG, 0);
+    post(0, 3, out + BLOCK, LONG, 0);
     assert_int_equal(until(&peer[1], NIGH_OP_RECV, 1)->status, -ECONNRESET);
     take(0, 1, in[0], LONG, 2);
     take(0, 2, in[0], LONG, 3);
@@ -316,24 +325,24 @@ static void one_is_left(void **state)
 static void all_are_left(void **state)
 {
     (void)state;
-    broadcast(MOST, 1);
-    broadcast(MOST, 1);
+    broadcast(HALF, 1);
+    broadcast(HALF, 1);
     for (unsigned i = 0; i < 4; i++)
-        post(1, 1 + i, out + (uint64_t)(i / 2) * MOST, MOST, 0);
+        post(1, 1 + i, out + (uint64_t)(i / 2) * HALF, HALF, 0);
     assert_int_equal(hosted_ops->disconnect(to[1]), 0);
     turns(100);
     for (unsigned i = 0; i < 2; i++) {
         uint64_t before = shared();
 
-        fill(out + (uint64_t)i * MOST, MOST, i);
-        post(0, 1 + i, out + (uint64_t)i * MOST, MOST, 0);
-        post(0, 11 + i, out + (uint64_t)i * MOST, MOST, 0);
+        fill(out + (uint64_t)i * HALF, HALF, i);
+        post(0, 1 + i, out + (uint64_t)i * HALF, HALF, 0);
+        post(0, 11 + i, out + (uint64_t)i * HALF, HALF, 0);
         assert_int_equal(shared() - before, 2);
     }
-    take(0, 1, in[0], MOST, 0);
-    take(0, 11, in[0], MOST, 0);
-    take(0, 2, in[0], MOST, 1);
-    take(0, 12, in[0], MOST, 1);
+    take(0, 1, in[0], HALF, 0);
+    take(0, 11, in[0], HALF, 0);
+    take(0, 2, in[0], HALF, 1);
+    take(0, 12, in[0], HALF, 1);
 }
 
 /* More than there may be of them goes as it would have, and all of it arrives. The program's heap is not touched. */
@@ -343,16 +352,16 @@ static void within_bounds(void **state)
     void *all;
 
     (void)state;
-    broadcast(MOST, 1);
-    broadcast(MOST, 1);
-    most = hosted_facts(&root).shared_committed - MOST + SHARES;
+    broadcast(BLOCK, 1);
+    broadcast(BLOCK, 1);
+    most = hosted_facts(&root).shared_committed - BLOCK + SHARES;
     before = shared();
-    for (unsigned i = 0; i < 4; i++) {
-        fill(out + (uint64_t)i * MOST, MOST, i);
-        post(0, 1 + i, out + (uint64_t)i * MOST, MOST, 0);
-        post(1, 1 + i, out + (uint64_t)i * MOST, MOST, 0);
+    for (unsigned i = 0; i < 6; i++) {
+        fill(out + (uint64_t)i * BLOCK, BLOCK, i);
+        post(0, 1 + i, out + (uint64_t)i * BLOCK, BLOCK, 0);
+        post(1, 1 + i, out + (uint64_t)i * BLOCK, BLOCK, 0);
     }
-    assert_int_equal(shared() - before, 2 * SHARES / MOST);
+    assert_int_equal(shared() - before, 2 * SHARES / BLOCK);
     /* The others go in chunks where they cannot be read, and those are memory as well. */
     if (hosted_may_read(&root))
         assert_in_range(hosted_facts(&root).shared_committed, 0, most);
@@ -360,9 +369,9 @@ static void within_bounds(void **state)
     assert_int_equal(hosted_ops->heap_alloc(root.context, heap, &all), 0);
     assert_int_equal(hosted_facts(&root).heap_used, heap);
     memset(all, 0xee, heap);
-    for (unsigned i = 0; i < 4; i++)
+    for (unsigned i = 0; i < 6; i++)
         for (unsigned p = 0; p < PEERS; p++)
-            take(p, 1 + i, in[p], MOST, i);
+            take(p, 1 + i, in[p], BLOCK, i);
     assert_int_equal(hosted_ops->heap_free(root.context, all), 0);
 }
 
@@ -372,10 +381,10 @@ static void of_many_buffers(void **state)
     (void)state;
     broadcast(SHORT, 1);
     for (unsigned i = 0; i < MANY; i++)
-        fill(out + (uint64_t)i * MOST, SHORT, i);
+        fill(out + (uint64_t)i * BLOCK, SHORT, i);
     for (unsigned p = 0; p < PEERS; p++)
         for (unsigned i = 0; i < MANY; i++)
-            post(p, 1 + i, out + (uint64_t)i * MOST, SHORT, 0);
+            post(p, 1 + i, out + (uint64_t)i * BLOCK, SHORT, 0);
     for (unsigned i = 0; i < MANY; i++)
         for (unsigned p = 0; p < PEERS; p++)
             take(p, 1 + i, in[p], SHORT, i);
@@ -463,6 +472,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(from_the_second_on, start, stop),
+        cmocka_unit_test_setup_teardown(the_longest, start, stop),
         cmocka_unit_test_setup_teardown(reported, start, stop),
         cmocka_unit_test_setup_teardown(behind_one_that_waits, start, stop),
         cmocka_unit_test_setup_teardown(changed_when_one_is_complete, start, stop),
