@@ -450,7 +450,7 @@ static inline void tell_sent(struct nigh_endpoint *endpoint, uint64_t context, u
     struct nigh_cq *cq = &endpoint->context->cq;
 
     if (__builtin_expect(nigh_cq_takes_sent(cq), 1))
-        nigh_cq_push_sent(cq, context, tclass, bytes, endpoint->source, endpoint);
+        nigh_cq_push_sent(cq, context, NIGH_SHAPE(bytes, tclass), endpoint->source, endpoint);
     else
         nigh_completion_fill(nigh_cq_next_unpromised(cq), context, NIGH_OP_SEND, tclass, bytes, 0, 0,
                              endpoint->source, endpoint);

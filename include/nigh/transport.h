@@ -727,7 +727,8 @@ struct nigh_ops {
      * Makes progress and writes up to `count` completions. Returns how many, 0 if there is none now. Never
      * sleeps. They come in the order in which operations end, which need be neither that of their posting nor, of
      * receives, that in which messages were matched: a short message that came behind a long one ends before it, and so may
-     * a long one that several threads copy. Errors: -EINVAL NULL `out` with count > 0, count above INT32_MAX.
+     * a long one that several threads copy. Sends that end while they are posted may come before what ended earlier. Errors:
+     * -EINVAL NULL `out` with count > 0, count above INT32_MAX.
      */
     int (*poll_completions)(struct nigh_context *context, struct nigh_completion *out, uint32_t count);
 

@@ -180,8 +180,13 @@ static void thousands(struct pair *pair)
         pair_received(rx, 1, 8);
         CHECK_INT(got, i);
     }
-    for (uint32_t i = 0; tx && i < 10000; i++)
-        CHECK_INT(pair_next(tx, NIGH_OP_SEND).context, i);
+    /* Those that were over at once may be told of before those that were queued. */
+    for (uint32_t i = 0; tx && i < 10000; i++) {
+        struct nigh_completion done = pair_next(tx, NIGH_OP_SEND);
+
+        CHECK(done.context < 10000 && values[done.context] == done.context);
+        values[done.context] = UINT64_MAX;
+    }
 }
 
 /* A heap message, a lend and pieces wait unmatched while others pass them. */
