@@ -209,6 +209,8 @@ int nigh_inject(struct nigh_endpoint *endpoint, const void *buffer, uint64_t sha
                 uint64_t context, nigh_refused_fn refused);
 int nigh_inject_imm(struct nigh_endpoint *endpoint, const void *buffer, uint64_t shape, uint64_t tag,
                     uint64_t imm);
+int nigh_send_imm(struct nigh_endpoint *endpoint, const void *buffer, uint64_t shape, uint64_t tag,
+                  uint64_t imm, uint64_t context);
 /* May one more be posted? 0; -ECONNRESET, -EPROTO by the state; -EAGAIN: as many are queued as one endpoint may have. */
 int nigh_send_check(const struct nigh_endpoint *endpoint);
 /* Posts an operation that is filled in: starts it or queues it. The CQ entry is reserved. */

@@ -470,6 +470,7 @@ static const struct nigh_ops table = {
     .inject = nigh_inject,
     .expect = nigh_expect,
     .inject_imm = nigh_inject_imm,
+    .send_imm = nigh_send_imm,
 };
 
 __attribute__((visibility("default"))) const struct nigh_ops *nigh_transport(uint32_t abi)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* plugin/inject.c - post_send without a struct: what a small message is comes in registers, and nothing is stored but its
- * slot and the ring's own line. */
+ * slot, the ring's own line and, for whom it is told to, half a line. */
 #include "plugin/context.h"
 #include <assert.h>
 #include <errno.h>
@@ -40,10 +40,27 @@ static __attribute__((noinline)) int woken(struct nigh_endpoint *endpoint)
     return 0;
 }
 
-/* It goes into the next slot. Apart from the checks, whose refusal needs two registers more: both fit the registers that need
- * not be saved. */
-static __attribute__((noinline)) int inject_now(struct nigh_endpoint *endpoint, const void *buffer,
-                                                uint64_t shape, uint64_t tag, uint64_t imm)
+/* The same of a send that is told of. */
+static __attribute__((noinline)) int send_generally(struct nigh_endpoint *endpoint, const void *buffer,
+                                                    uint64_t shape, uint64_t tag, uint64_t imm,
+                                                    uint64_t context)
+{
+    struct nigh_send send = {
+        .size = sizeof(send),
+        .buffer = buffer,
+        .bytes = NIGH_SHAPE_BYTES(shape),
+        .tag = tag,
+        .imm = imm,
+        .context = context,
+        .tclass = NIGH_SHAPE_TCLASS(shape),
+    };
+
+    return endpoint ? nigh_guarded_send(endpoint, &send) : nigh_refuse_missing("send_imm");
+}
+
+/* It goes into the next slot. */
+static inline __attribute__((always_inline)) int publish(struct nigh_endpoint *endpoint, const void *buffer,
+                                                         uint64_t shape, uint64_t tag, uint64_t imm)
 {
     struct nigh_ring_tx *tx = &endpoint->tx;
     uint64_t bytes = NIGH_SHAPE_BYTES(shape), word;
@@ -56,6 +73,21 @@ static __attribute__((noinline)) int inject_now(struct nigh_endpoint *endpoint, 
     nigh_copy_slot(slot->payload, buffer, bytes);
     nigh_ring_commit_one(tx, slot, word, bytes);
     return __builtin_expect(nigh_link_must_wake(endpoint), 0) ? woken(endpoint) : 0;
+}
+
+/* Apart from the checks, whose refusal needs two registers more: both fit the registers that need not be saved. */
+static __attribute__((noinline)) int inject_now(struct nigh_endpoint *endpoint, const void *buffer,
+                                                uint64_t shape, uint64_t tag, uint64_t imm)
+{
+    return publish(endpoint, buffer, shape, tag, imm);
+}
+
+/* The same, and told of: before, as what is stored behind a slot waits with it for its line. */
+static __attribute__((noinline)) int send_now(struct nigh_endpoint *endpoint, const void *buffer,
+                                              uint64_t shape, uint64_t tag, uint64_t imm, uint64_t context)
+{
+    nigh_cq_push_sent(&endpoint->context->cq, context, shape, endpoint->source, endpoint);
+    return publish(endpoint, buffer, shape, tag, imm);
 }
 
 static inline bool is_usual(const struct nigh_endpoint *endpoint, const void *buffer, uint64_t shape)
@@ -80,4 +112,13 @@ int nigh_inject_imm(struct nigh_endpoint *endpoint, const void *buffer, uint64_t
     if (__builtin_expect(!is_usual(endpoint, buffer, shape), 0))
         return imm_generally(endpoint, buffer, shape, tag, imm);
     return inject_now(endpoint, buffer, shape, tag, imm);
+}
+
+int nigh_send_imm(struct nigh_endpoint *endpoint, const void *buffer, uint64_t shape, uint64_t tag,
+                  uint64_t imm, uint64_t context)
+{
+    if (__builtin_expect(!is_usual(endpoint, buffer, shape) || !nigh_cq_takes_sent(&endpoint->context->cq),
+                         0))
+        return send_generally(endpoint, buffer, shape, tag, imm, context);
+    return send_now(endpoint, buffer, shape, tag, imm, context);
 }

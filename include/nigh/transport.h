@@ -814,6 +814,13 @@ struct nigh_ops {
      */
     int (*inject_imm)(struct nigh_endpoint *endpoint, const void *buffer, uint64_t shape, uint64_t tag,
                       uint64_t imm);
+
+    /*
+     * post_send() without flags, of a message of shape NIGH_SHAPE(bytes, class), all of it in registers: for hosts that tell of
+     * their sends, too. The completion carries `context`. Errors: those of post_send(); -EINVAL NULL endpoint.
+     */
+    int (*send_imm)(struct nigh_endpoint *endpoint, const void *buffer, uint64_t shape, uint64_t tag,
+                    uint64_t imm, uint64_t context);
 };
 
 typedef const struct nigh_ops *(*nigh_transport_fn)(uint32_t abi);

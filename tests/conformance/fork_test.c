@@ -62,6 +62,7 @@ static int calls(const struct handles *handles)
         nigh->inject(peer, &done, NIGH_SHAPE(8, 0), 0, 0, NULL),
         nigh->expect(peer, &done, NIGH_SHAPE(8, 0), 0, 0, NULL),
         nigh->inject_imm(peer, &done, NIGH_SHAPE(8, 0), 0, 0),
+        nigh->send_imm(peer, &done, NIGH_SHAPE(8, 0), 0, 0, 0),
         nigh->disconnect(peer),
         nigh->close(context),
     };

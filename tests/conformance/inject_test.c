@@ -56,28 +56,42 @@ static void inject_imm(struct pair_end *tx, const void *from, uint64_t bytes, ui
     CHECK_INT(nigh->inject_imm(tx->peer, from, NIGH_SHAPE(bytes, tclass), tag, imm), 0);
 }
 
+static void send_imm(struct pair_end *tx, const void *from, uint64_t bytes, uint32_t tclass, uint64_t tag,
+                     uint64_t imm, uint64_t context)
+{
+    CHECK_INT(nigh->send_imm(tx->peer, from, NIGH_SHAPE(bytes, tclass), tag, imm, context), 0);
+}
+
 /* ---- messages ------------------------------------------------------------------------------------------------- */
 
 /* What a case's number says. */
-enum { LATE = 1, WITH_IMM = 2 };
+enum { LATE = 1, WITH_IMM = 2, TOLD = 4 };
 
 static void one(struct pair *pair, uint64_t bytes, uint32_t tclass, uint64_t tag)
 {
     struct pair_end *tx = pair->end[0], *rx = pair->end[1];
     uint8_t *from = data_filled(bytes + 1, bytes), *to = data_room(bytes + 1);
-    bool late = pair->of->number & LATE, with_imm = pair->of->number & WITH_IMM;
+    bool late = pair->of->number & LATE, with_imm = pair->of->number & WITH_IMM,
+         told = pair->of->number & TOLD;
     uint64_t imm = with_imm ? ~bytes * UINT64_C(0x100000001) : 0;
     struct nigh_completion done;
 
     if (rx && !late)
         expect(rx, to, bytes + 1, tclass, tag, bytes);
-    if (tx && with_imm)
+    if (tx && told)
+        send_imm(tx, bytes || late ? from : NULL, bytes, tclass, tag, imm, 10000 + bytes);
+    else if (tx && with_imm)
         inject_imm(tx, bytes || late ? from : NULL, bytes, tclass, tag, imm);
     else if (tx)
         inject(tx, bytes || late ? from : NULL, bytes, tclass, tag);
     if (rx && late) {
         pair_unexpected(rx, 1);
         expect(rx, to, bytes + 1, tclass, tag, bytes);
+    }
+    if (tx && told) {
+        done = pair_await(tx, NIGH_OP_SEND, 10000 + bytes);
+        CHECK(!done.status && done.bytes == bytes && done.endpoint == tx->peer && !done.data);
+        CHECK_INT(NIGH_DONE_CLASS(done.flags), tclass);
     }
     if (!rx)
         return;
@@ -95,10 +109,47 @@ static void sizes(struct pair *pair)
     for (uint64_t bytes = 0; bytes <= NIGH_INJECT_BYTES; bytes += bytes < 140 ? 1 : 13)
         one(pair, bytes, (uint32_t)bytes % NIGH_TCLASSES, bytes % 3 ? UINT64_MAX - bytes : bytes);
     one(pair, NIGH_INJECT_BYTES, 0, 0);
+    for (uint64_t bytes = 5000; pair->of->number & TOLD && bytes < 2000000; bytes *= 19)
+        one(pair, bytes, 1, bytes); /* sends need not be short */
     pair_meet();
     for (unsigned side = 0; side < 2; side++)
         if (pair->end[side])
-            CHECK_INT(pair_left(pair->end[side]), 0); /* sends complete silently */
+            CHECK_INT(pair_left(pair->end[side]), 0); /* sends complete silently, or were told of once */
+}
+
+/* More than are told of in half a line each, and more than fit the ring, with nobody polling: each is told of once. */
+static void untold(struct pair *pair)
+{
+    struct pair_end *tx = pair->end[0], *rx = pair->end[1];
+    enum { COUNT = 3000 };
+    static uint64_t to[COUNT];
+    static bool told[COUNT];
+
+    pair_state(tx, NIGH_READY);
+    for (uint64_t i = 0; i < COUNT; i++) {
+        expect(rx, &to[i], 8, 0, 1, COUNT + i);
+        told[i] = false;
+    }
+    for (uint64_t i = 0; i < COUNT; i++)
+        if (i % 10 == 3)
+            pair_send(tx, &i, 8, 1, NIGH_INJECT, i);
+        else if (i % 10 == 4)
+            inject(tx, &i, 8, 0, 1);
+        else if (i < 64) /* the buffer of what is queued must stay */
+            send_imm(tx, &i, 8, 0, 1, 0, i);
+        else
+            send_imm(tx, memcpy(data_room(8), &i, 8), 8, 0, 1, 0, i);
+    for (uint64_t i = 0; i < COUNT; i++) {
+        pair_received(rx, COUNT + i, 8);
+        CHECK_INT(to[i], i);
+    }
+    for (uint64_t i = 0; i < COUNT - COUNT / 10; i++) {
+        struct nigh_completion done = pair_next(tx, NIGH_OP_SEND);
+
+        CHECK(done.context < COUNT && done.context % 10 != 4 && !done.status && !told[done.context]);
+        told[done.context] = true;
+    }
+    CHECK_INT(pair_left(tx), 0);
 }
 
 /* In turn with those of the other slots, and receives with a mask and from anyone, all in order. */
@@ -123,7 +174,11 @@ static void in_turn(struct pair *pair)
 
         if (i % 8 == 1)
             inject_imm(tx, &value, 8, 0, 5, i);
-        else if (i % 4)
+        else if (i % 8 == 2) {
+            uint64_t *lasting = memcpy(data_room(8), &value, 8);
+
+            send_imm(tx, lasting, 8, 0, 5, i, i);
+        } else if (i % 4)
             inject(tx, &value, 8, 0, 5);
         else
             pair_send(tx, &value, 8, 5, NIGH_INJECT | NIGH_SILENT, 0);
@@ -132,6 +187,8 @@ static void in_turn(struct pair *pair)
         pair_received(rx, i, 8);
         CHECK_INT(to[i], i * i);
     }
+    for (uint64_t i = 2; tx && i < COUNT; i += 8)
+        pair_await(tx, NIGH_OP_SEND, i);
     pair_meet();
 }
 
@@ -198,6 +255,8 @@ static void check_inject(struct nigh_endpoint *endpoint, const void *buffer, uin
     check_refusal(endpoint, buffer, shape, error);
     CHECK_INT(nigh->inject(endpoint, buffer, shape, 11, 12, NULL), error);
     CHECK_INT(nigh->inject_imm(endpoint, buffer, shape, 11, 12), error);
+    if (error != -EMSGSIZE) /* which is no limit of sends */
+        CHECK_INT(nigh->send_imm(endpoint, buffer, shape, 11, 12, 13), error);
 }
 
 static void check_expect(struct nigh_endpoint *endpoint, void *buffer, uint64_t shape, int error)
@@ -286,12 +345,14 @@ static void states(struct pair *pair)
         pair_connect(end);
         inject(end, &value, 8, 0, 1);
         inject_imm(end, &value, 8, 0, 1, 3);
+        send_imm(end, &value, 8, 0, 1, 3, 4);
         expect(end, &to, 8, 0, 1, 2);
         pair_disconnect(end);
         CHECK_INT(pair_await(end, NIGH_OP_RECV, 2).status, -ECANCELED);
         /* Which is all that is heard of a message without a context. */
         for (unsigned i = 0; i < 2; i++)
             CHECK_INT(pair_await(end, NIGH_OP_SEND, 0).status, -ECANCELED);
+        CHECK_INT(pair_await(end, NIGH_OP_SEND, 4).status, -ECANCELED);
         pair_close(end);
         return;
     }
@@ -312,7 +373,8 @@ static void states(struct pair *pair)
 static void has(struct pair *pair)
 {
     (void)pair;
-    CHECK(NIGH_HAS(nigh, inject) && NIGH_HAS(nigh, expect) && NIGH_HAS(nigh, inject_imm));
+    CHECK(NIGH_HAS(nigh, inject) && NIGH_HAS(nigh, expect) && NIGH_HAS(nigh, inject_imm) &&
+          NIGH_HAS(nigh, send_imm));
 }
 
 /* Longer than what the ring holds, where messages go straight out of the sender's memory: not these, which the sender has
@@ -359,6 +421,13 @@ static const struct pair_case cases[] = {
     {.name = "sizes, receives later", .play = sizes, .number = LATE},
     {.name = "sizes, with immediates", .play = sizes, .number = WITH_IMM},
     {.name = "sizes, with immediates, receives later", .play = sizes, .number = LATE | WITH_IMM},
+    {.name = "sizes, told of", .play = sizes, .number = TOLD | WITH_IMM},
+    {.name = "sizes, told of, receives later", .play = sizes, .number = TOLD | LATE},
+    {.name = "sizes, told of, with threads",
+     .play = sizes,
+     .number = TOLD,
+     .options = {.flags = NIGH_OPEN_THREADS}},
+    {.name = "told of without a poll", .play = untold, .forms = PAIR_SELF | PAIR_TWO},
     {.name = "sizes, with threads", .play = sizes, .options = {.flags = NIGH_OPEN_THREADS}},
     {.name = "in turn with the others", .play = in_turn},
     {.name = "truncated", .play = truncated},

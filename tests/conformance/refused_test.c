@@ -195,6 +195,11 @@ static int inject_imm_to_nobody(void)
     return nigh->inject_imm(NULL, where(), NIGH_SHAPE(8, 0), 0, 0);
 }
 
+static int send_imm_to_nobody(void)
+{
+    return nigh->send_imm(NULL, where(), NIGH_SHAPE(8, 0), 0, 0, 0);
+}
+
 static int expect_of_nobody(void)
 {
     return nigh->expect(NULL, where(), NIGH_SHAPE(8, 0), 0, 0, NULL);
@@ -508,9 +513,8 @@ static void told_of_no_handle(struct pair *pair)
         int (*call)(void);
         const char *name;
     } missing[] = {
-        {send_to_nobody, "post_send: "},
-        {inject_to_nobody, "inject: "},
-        {inject_imm_to_nobody, "inject_imm: "},
+        {send_to_nobody, "post_send: "},        {inject_to_nobody, "inject: "},
+        {inject_imm_to_nobody, "inject_imm: "}, {send_imm_to_nobody, "send_imm: "},
         {expect_of_nobody, "expect: "},
     };
 
