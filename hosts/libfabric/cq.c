@@ -41,14 +41,80 @@ static ssize_t drain(struct nigh_fi_cq *cq, void *buf, size_t count, fi_addr_t *
     return got ? (ssize_t)got : -FI_EAGAIN;
 }
 
-/* The only endpoint's completions, straight into the host's array; up to `looks` looks until there are some. */
-static inline __attribute__((always_inline)) ssize_t read_solo(struct nigh_fi_cq *cq, struct nigh_fi_ep *ep,
-                                                               void *buf, size_t count, fi_addr_t *source,
-                                                               uint32_t looks)
+/* nigh's completions, in any format and whatever they are. */
+static __attribute__((noinline)) ssize_t convert(struct nigh_fi_cq *cq, const struct nigh_completion *done,
+                                                 int n, void *buf, size_t count, fi_addr_t *source)
 {
-    struct nigh_completion done[NIGH_FI_BATCH];
+    struct nigh_fi_ep *ep = cq->solo;
     char *at = buf;
     size_t got = 0;
+
+    for (int i = 0; i < n; i++) {
+        struct fi_cq_tagged_entry entry;
+
+        if (ep->counts)
+            nigh_fi_count(ep, &done[i]);
+        if (!nigh_fi_is_plain(ep, &done[i])) {
+            nigh_fi_complete(ep, &done[i]);
+            continue;
+        }
+        nigh_fi_entry(&done[i], &entry);
+        copy_entry(at, &entry, cq->entry_bytes);
+        if (source)
+            source[got] = nigh_fi_source(ep, &done[i]);
+        at += cq->entry_bytes;
+        got++;
+    }
+    return got ? (ssize_t)got : drain(cq, buf, count, source);
+}
+
+/* The same where the format has all fields and nothing is counted: what is common is known by one comparison. */
+static inline __attribute__((always_inline)) ssize_t convert_tagged(struct nigh_fi_cq *cq,
+                                                                    const struct nigh_completion *done, int n,
+                                                                    void *buf, size_t count)
+{
+    const struct nigh_completion *end = done + n;
+    const struct nigh_fi_ops ops = cq->solo->domain->ops;
+    struct fi_cq_tagged_entry *entry = buf;
+
+    for (; done != end; done++) {
+        uint64_t what = nigh_fi_what_of(done);
+
+        if (NIGH_FI_UNLIKELY(nigh_fi_op_is(&ops, done->context)))
+            goto rare;
+        if (NIGH_FI_LIKELY(what == NIGH_FI_RECEIVED)) {
+            entry->flags = FI_RECV | FI_TAGGED | (done->imm & NIGH_FI_WITH_DATA) >> 15;
+            entry->len = done->bytes;
+            entry->buf = done->data;
+            entry->data = done->imm & NIGH_FI_DATA;
+            entry->tag = done->tag;
+        } else if (NIGH_FI_LIKELY(what == NIGH_FI_SENT)) {
+            entry->flags = FI_SEND | FI_TAGGED;
+            entry->len = done->bytes;
+            entry->buf = NULL;
+            entry->data = 0;
+            entry->tag = 0;
+        } else if (!done->status) {
+            nigh_fi_entry(done, entry);
+        } else {
+        rare:
+            nigh_fi_complete(cq->solo, done);
+            continue;
+        }
+        entry->op_context = (void *)(uintptr_t)done->context;
+        entry++;
+    }
+    if (NIGH_FI_LIKELY(entry != buf))
+        return entry - (struct fi_cq_tagged_entry *)buf;
+    return drain(cq, buf, count, NULL);
+}
+
+/* The only endpoint's completions, straight into the host's array; up to `looks` looks until there are some. */
+static inline __attribute__((always_inline)) ssize_t read_solo(struct nigh_fi_cq *cq, void *buf, size_t count,
+                                                               fi_addr_t *source, uint32_t looks)
+{
+    struct nigh_completion done[NIGH_FI_BATCH];
+    struct nigh_fi_ep *ep = cq->solo;
     int n;
 
     if (NIGH_FI_UNLIKELY(nigh_fi_cq_room(cq, NIGH_FI_BATCH)))
@@ -59,27 +125,9 @@ static inline __attribute__((always_inline)) ssize_t read_solo(struct nigh_fi_cq
     while (n <= 0 && --looks > 0);
     if (n <= 0)
         return -FI_EAGAIN;
-    for (int i = 0; i < n; i++) {
-        if (NIGH_FI_UNLIKELY(ep->counts))
-            nigh_fi_count(ep, &done[i]);
-        if (NIGH_FI_UNLIKELY(!nigh_fi_is_plain(ep, &done[i]))) {
-            nigh_fi_complete(ep, &done[i]);
-            continue;
-        }
-        if (NIGH_FI_LIKELY(cq->format == FI_CQ_FORMAT_TAGGED)) {
-            nigh_fi_entry(&done[i], (struct fi_cq_tagged_entry *)(void *)at);
-        } else {
-            struct fi_cq_tagged_entry entry;
-
-            nigh_fi_entry(&done[i], &entry);
-            memcpy(at, &entry, cq->entry_bytes);
-        }
-        if (NIGH_FI_UNLIKELY(source != NULL))
-            source[got] = nigh_fi_source(ep, &done[i]);
-        at += cq->entry_bytes;
-        got++;
-    }
-    return got ? (ssize_t)got : drain(cq, buf, count, source);
+    if (NIGH_FI_UNLIKELY(source || ep->counts || cq->format != FI_CQ_FORMAT_TAGGED))
+        return convert(cq, done, n, buf, count, source);
+    return convert_tagged(cq, done, n, buf, count);
 }
 
 /* A read of no entries asks for progress, whatever waits to be read. */
@@ -98,7 +146,7 @@ static ssize_t read_some(struct nigh_fi_cq *cq, void *buf, size_t count, fi_addr
 
     if (NIGH_FI_LIKELY(cq->head == cq->tail)) {
         if (NIGH_FI_LIKELY(cq->solo && count))
-            return read_solo(cq, cq->solo, buf, count, source, 1);
+            return read_solo(cq, buf, count, source, 1);
         for (uint32_t i = 0; i < cq->waiter.ep_count; i++)
             nigh_fi_ep_progress(cq->waiter.eps[i]);
     } else if (!count) {
@@ -136,7 +184,7 @@ static __attribute__((noinline)) ssize_t read_idle(struct nigh_fi_cq *cq, void *
         return rc;
     start = nigh_fi_now();
     do
-        rc = read_solo(cq, cq->solo, buf, count, NULL, 16);
+        rc = read_solo(cq, buf, count, NULL, 16);
     while (rc == -FI_EAGAIN && nigh_fi_idle_more(&cq->idle, start));
     nigh_fi_idle_result(&cq->idle, rc != -FI_EAGAIN);
     return rc;
@@ -157,7 +205,7 @@ static ssize_t cq_read(struct fid_cq *fid, void *buf, size_t count)
     if (NIGH_FI_UNLIKELY(cq->idle.left_ns != 0))
         nigh_fi_idle_back(&cq->idle);
     looks = nigh_fi_idle_looks(&cq->idle);
-    rc = read_solo(cq, cq->solo, buf, count, NULL, looks);
+    rc = read_solo(cq, buf, count, NULL, looks);
     if (rc == -FI_EAGAIN && cq->idle.empty == 0 && looks == 1) {
         cq->idle.empty = 1;
         return rc;

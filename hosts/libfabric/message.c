@@ -10,7 +10,7 @@ static ssize_t recv(struct fid_ep *ep, void *buf, size_t len, void *desc, fi_add
     if (NIGH_FI_UNLIKELY(NIGH_FI_EP(ep)->rx_op_flags & FI_MULTI_RECV))
         return nigh_fi_recv_any(NIGH_FI_EP(ep), WHAT(.peer = src, .context = context, .desc = &desc),
                                 &(struct iovec){buf, len}, 1, NIGH_FI_EP(ep)->rx_op_flags);
-    return nigh_fi_recv_one(ep, buf, len, WHAT(.peer = src, .context = context, .desc = &desc));
+    return nigh_fi_recv_one(ep, buf, len, desc, src, 0, 0, context, NIGH_FI_MSG);
 }
 
 static ssize_t recvv(struct fid_ep *ep, const struct iovec *iov, void **desc, size_t count, fi_addr_t src,
@@ -33,7 +33,7 @@ static ssize_t recvmsg(struct fid_ep *ep, const struct fi_msg *msg, uint64_t fla
 
 static ssize_t send(struct fid_ep *ep, const void *buf, size_t len, void *desc, fi_addr_t dest, void *context)
 {
-    return nigh_fi_send_one(ep, buf, len, WHAT(.peer = dest, .context = context, .desc = &desc));
+    return nigh_fi_send_one(ep, buf, len, desc, dest, 0, 0, context, NIGH_FI_MSG);
 }
 
 static ssize_t sendv(struct fid_ep *ep, const struct iovec *iov, void **desc, size_t count, fi_addr_t dest,
@@ -54,19 +54,18 @@ static ssize_t sendmsg(struct fid_ep *ep, const struct fi_msg *msg, uint64_t fla
 
 static ssize_t inject(struct fid_ep *ep, const void *buf, size_t len, fi_addr_t dest)
 {
-    return nigh_fi_inject_one(ep, buf, len, WHAT(.peer = dest));
+    return nigh_fi_inject_one(ep, buf, len, dest, 0, 0, NIGH_FI_MSG);
 }
 
 static ssize_t senddata(struct fid_ep *ep, const void *buf, size_t len, void *desc, uint64_t data,
                         fi_addr_t dest, void *context)
 {
-    return nigh_fi_send_one(ep, buf, len,
-                            WHAT(.peer = dest, .imm = nigh_fi_imm(data), .context = context, .desc = &desc));
+    return nigh_fi_send_one(ep, buf, len, desc, dest, 0, nigh_fi_imm(data), context, NIGH_FI_MSG);
 }
 
 static ssize_t injectdata(struct fid_ep *ep, const void *buf, size_t len, uint64_t data, fi_addr_t dest)
 {
-    return nigh_fi_inject_one(ep, buf, len, WHAT(.peer = dest, .imm = nigh_fi_imm(data)));
+    return nigh_fi_inject_one(ep, buf, len, dest, 0, nigh_fi_imm(data), NIGH_FI_MSG);
 }
 
 struct fi_ops_msg nigh_fi_message = {

@@ -111,6 +111,50 @@ ssize_t nigh_fi_send_any(struct nigh_fi_ep *ep, const struct nigh_fi_what *what,
     return rc;
 }
 
+ssize_t nigh_fi_send_slowly(struct nigh_fi_ep *ep, const struct nigh_fi_what *what, const void *buf,
+                            size_t len)
+{
+    struct nigh_send send = {
+        .size = sizeof(send),
+        .flags = ep->send_flags,
+        .buffer = nigh_fi_place(buf, len),
+        .bytes = len,
+        .tag = what->tag,
+        .imm = what->imm,
+        .context = (uintptr_t)what->context,
+        .tclass = what->tclass,
+    };
+    ssize_t rc;
+
+    if (ep->tx_record && !(ep->tx_by_desc && !*what->desc))
+        return nigh_fi_send_any(ep, what, &(struct iovec){(void *)(uintptr_t)buf, len}, 1, ep->tx_op_flags);
+    nigh_fi_lock(ep->domain);
+    nigh_fi_posted(ep);
+    rc = post_send(ep, what, &send);
+    nigh_fi_unlock(ep->domain);
+    return rc;
+}
+
+ssize_t nigh_fi_inject_slowly(struct nigh_fi_ep *ep, const struct nigh_fi_what *what, const void *buf,
+                              size_t len)
+{
+    struct nigh_endpoint *peer;
+    int rc;
+
+    if (len > NIGH_INJECT_BYTES)
+        return -FI_EMSGSIZE;
+    if (ep->inject_record)
+        return nigh_fi_send_any(ep, what, &(struct iovec){(void *)(uintptr_t)buf, len}, 1, FI_INJECT);
+    nigh_fi_lock(ep->domain);
+    nigh_fi_posted(ep);
+    peer = nigh_fi_peer_or(ep, what->peer, &rc);
+    if (peer)
+        rc = ep->nigh->inject_imm(peer, nigh_fi_place(buf, len), NIGH_SHAPE(len, what->tclass), what->tag,
+                                  what->imm);
+    nigh_fi_unlock(ep->domain);
+    return rc;
+}
+
 /* ---- receives ------------------------------------------------------------------------------------------ */
 
 int nigh_fi_recv_place(struct nigh_fi_ep *ep, struct nigh_fi_op *op, const struct nigh_fi_parts *parts,
@@ -183,6 +227,31 @@ ssize_t nigh_fi_recv_any(struct nigh_fi_ep *ep, const struct nigh_fi_what *what,
     rc = nigh_fi_parts_find(ep, iov, what->desc, count, &parts);
     if (!rc)
         rc = recv_locked(ep, what, &parts, flags);
+    nigh_fi_unlock(ep->domain);
+    return rc;
+}
+
+ssize_t nigh_fi_recv_slowly(struct nigh_fi_ep *ep, const struct nigh_fi_what *what, void *buf, size_t len)
+{
+    struct nigh_endpoint *from;
+    struct nigh_recv recv = {
+        .size = sizeof(recv),
+        .buffer = nigh_fi_place(buf, len),
+        .bytes = len,
+        .tag = what->tag,
+        .ignore = what->ignore,
+        .context = (uintptr_t)what->context,
+        .tclass = what->tclass,
+    };
+    int rc;
+
+    if (ep->rx_record && !(ep->rx_by_desc && !*what->desc))
+        return nigh_fi_recv_any(ep, what, &(struct iovec){buf, len}, 1, ep->rx_op_flags);
+    nigh_fi_lock(ep->domain);
+    nigh_fi_posted(ep);
+    rc = nigh_fi_from(ep, what->peer, &from);
+    if (!rc)
+        rc = ep->nigh->post_recv(ep->context, from, &recv);
     nigh_fi_unlock(ep->domain);
     return rc;
 }

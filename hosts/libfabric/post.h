@@ -9,6 +9,9 @@
 #include "hosts/libfabric/peer.h"
 #include "hosts/libfabric/provider.h"
 
+/* What goes in a slot of nigh's. Longer ones go in a record either way. */
+#define NIGH_FI_SHORT 40u
+
 /* A message without its memory. */
 struct nigh_fi_what {
     fi_addr_t peer;
@@ -47,59 +50,66 @@ static inline void *nigh_fi_place(const void *buf, size_t len)
     return buf || len ? (void *)(uintptr_t)buf : &nowhere;
 }
 
-/* A send of one buffer with the endpoint's own flags. what->desc is not NULL, what it points to may be. */
-static inline ssize_t nigh_fi_send_one(struct fid_ep *fid, const void *buf, size_t len,
-                                       const struct nigh_fi_what *what)
+/* Calls that carry no flags, in whatever shape the endpoint and its buffers are. what->desc is not NULL, what it points to may
+ * be. */
+ssize_t nigh_fi_send_slowly(struct nigh_fi_ep *ep, const struct nigh_fi_what *what, const void *buf,
+                            size_t len);
+ssize_t nigh_fi_recv_slowly(struct nigh_fi_ep *ep, const struct nigh_fi_what *what, void *buf, size_t len);
+ssize_t nigh_fi_inject_slowly(struct nigh_fi_ep *ep, const struct nigh_fi_what *what, const void *buf,
+                              size_t len);
+
+/*
+ * The short way of all three: nothing odd about the endpoint (enable.c), nobody to lock out or to wake, a peer that has been talked
+ * to. Then a call is one of nigh's with everything in registers: a record of the message, stored to be read again in the same
+ * call, was a third of its instructions. NULL: it must go slowly.
+ */
+static inline struct nigh_endpoint *nigh_fi_peer_now(const struct nigh_fi_ep *ep, uint32_t odd,
+                                                     const void *desc, fi_addr_t address)
+{
+    if (NIGH_FI_UNLIKELY(odd) && (odd & NIGH_FI_ODD || desc))
+        return NULL;
+    if (NIGH_FI_UNLIKELY(ep->domain->pending || address >= ep->peer_count))
+        return NULL;
+    return ep->peers[address];
+}
+
+/* A send of one buffer with the endpoint's own flags. */
+static inline ssize_t nigh_fi_send_one(struct fid_ep *fid, const void *buf, size_t len, void *desc,
+                                       fi_addr_t dest, uint64_t tag, uint64_t imm, void *context,
+                                       uint32_t tclass)
 {
     struct nigh_fi_ep *ep = NIGH_FI_EP(fid);
-    struct nigh_endpoint *peer;
-    struct nigh_send send = {
-        .size = sizeof(send),
-        .flags = ep->send_flags,
-        .buffer = nigh_fi_place(buf, len),
-        .bytes = len,
-        .tag = what->tag,
-        .imm = what->imm,
-        .context = (uintptr_t)what->context,
-        .tclass = what->tclass,
-    };
-    int rc;
+    struct nigh_endpoint *peer =
+        NIGH_FI_LIKELY(len <= NIGH_FI_SHORT) ? nigh_fi_peer_now(ep, ep->tx_odd, desc, dest) : NULL;
 
-    if (NIGH_FI_UNLIKELY(ep->tx_record) && !(ep->tx_by_desc && !*what->desc))
-        return nigh_fi_send_any(ep, what, &(struct iovec){(void *)(uintptr_t)buf, len}, 1, ep->tx_op_flags);
-    nigh_fi_lock(ep->domain);
+    if (NIGH_FI_UNLIKELY(!peer))
+        return nigh_fi_send_slowly(ep,
+                                   &(struct nigh_fi_what){.peer = dest,
+                                                          .tag = tag,
+                                                          .imm = imm,
+                                                          .context = context,
+                                                          .desc = (void *const[]){desc},
+                                                          .tclass = tclass},
+                                   buf, len);
     nigh_fi_posted(ep);
-    peer = nigh_fi_peer_or(ep, what->peer, &rc);
-    if (NIGH_FI_LIKELY(peer != NULL))
-        rc = ep->nigh->post_send(peer, &send);
-    nigh_fi_unlock(ep->domain);
-    return rc;
+    return ep->nigh->send_imm(peer, nigh_fi_place(buf, len), NIGH_SHAPE(len, tclass), tag, imm,
+                              (uintptr_t)context);
 }
 
 /* A send whose buffer is free on return, and that nobody hears of unless it fails. */
-static inline ssize_t nigh_fi_inject_one(struct fid_ep *fid, const void *buf, size_t len,
-                                         const struct nigh_fi_what *what)
+static inline ssize_t nigh_fi_inject_one(struct fid_ep *fid, const void *buf, size_t len, fi_addr_t dest,
+                                         uint64_t tag, uint64_t imm, uint32_t tclass)
 {
     struct nigh_fi_ep *ep = NIGH_FI_EP(fid);
-    struct nigh_endpoint *peer;
-    int rc;
+    struct nigh_endpoint *peer =
+        NIGH_FI_LIKELY(len <= NIGH_FI_SHORT) ? nigh_fi_peer_now(ep, ep->inject_odd, NULL, dest) : NULL;
 
-    if (NIGH_FI_UNLIKELY(len > NIGH_INJECT_BYTES))
-        return -FI_EMSGSIZE;
-    if (NIGH_FI_UNLIKELY(ep->inject_record))
-        return nigh_fi_send_any(
-            ep,
-            &(struct nigh_fi_what){
-                .peer = what->peer, .tag = what->tag, .imm = what->imm, .tclass = what->tclass, .bare = true},
-            &(struct iovec){(void *)(uintptr_t)buf, len}, 1, FI_INJECT);
-    nigh_fi_lock(ep->domain);
+    if (NIGH_FI_UNLIKELY(!peer))
+        return nigh_fi_inject_slowly(
+            ep, &(struct nigh_fi_what){.peer = dest, .tag = tag, .imm = imm, .tclass = tclass, .bare = true},
+            buf, len);
     nigh_fi_posted(ep);
-    peer = nigh_fi_peer_or(ep, what->peer, &rc);
-    if (NIGH_FI_LIKELY(peer != NULL))
-        rc = ep->nigh->inject_imm(peer, nigh_fi_place(buf, len), NIGH_SHAPE(len, what->tclass), what->tag,
-                                  what->imm);
-    nigh_fi_unlock(ep->domain);
-    return rc;
+    return ep->nigh->inject_imm(peer, nigh_fi_place(buf, len), NIGH_SHAPE(len, tclass), tag, imm);
 }
 
 /* Whom a receive is from: *from, NULL for anyone. */
@@ -115,31 +125,34 @@ static inline int nigh_fi_from(struct nigh_fi_ep *ep, fi_addr_t address, struct 
     return *from ? 0 : rc;
 }
 
-static inline ssize_t nigh_fi_recv_one(struct fid_ep *fid, void *buf, size_t len,
-                                       const struct nigh_fi_what *what)
+/* A receive that names its peer, if endpoints have receives do so. */
+static inline ssize_t nigh_fi_recv_one(struct fid_ep *fid, void *buf, size_t len, void *desc, fi_addr_t src,
+                                       uint64_t tag, uint64_t ignore, void *context, uint32_t tclass)
 {
     struct nigh_fi_ep *ep = NIGH_FI_EP(fid);
-    struct nigh_endpoint *from;
-    struct nigh_recv recv = {
+    struct nigh_endpoint *from = nigh_fi_peer_now(ep, ep->rx_odd, desc, src);
+    struct nigh_recv recv;
+
+    if (NIGH_FI_UNLIKELY(!from))
+        return nigh_fi_recv_slowly(ep,
+                                   &(struct nigh_fi_what){.peer = src,
+                                                          .tag = tag,
+                                                          .ignore = ignore,
+                                                          .context = context,
+                                                          .desc = (void *const[]){desc},
+                                                          .tclass = tclass},
+                                   buf, len);
+    nigh_fi_posted(ep);
+    recv = (struct nigh_recv){
         .size = sizeof(recv),
         .buffer = nigh_fi_place(buf, len),
         .bytes = len,
-        .tag = what->tag,
-        .ignore = what->ignore,
-        .context = (uintptr_t)what->context,
-        .tclass = what->tclass,
+        .tag = tag,
+        .ignore = ignore,
+        .context = (uintptr_t)context,
+        .tclass = tclass,
     };
-    int rc;
-
-    if (NIGH_FI_UNLIKELY(ep->rx_record) && !(ep->rx_by_desc && !*what->desc))
-        return nigh_fi_recv_any(ep, what, &(struct iovec){buf, len}, 1, ep->rx_op_flags);
-    nigh_fi_lock(ep->domain);
-    nigh_fi_posted(ep);
-    rc = nigh_fi_from(ep, what->peer, &from);
-    if (NIGH_FI_LIKELY(!rc))
-        rc = ep->nigh->post_recv(ep->context, from, &recv);
-    nigh_fi_unlock(ep->domain);
-    return rc;
+    return ep->nigh->post_recv(ep->context, from, &recv);
 }
 
 #endif

@@ -92,6 +92,8 @@ enum nigh_fi_counted {
     NIGH_FI_COUNTED
 };
 
+enum { NIGH_FI_ODD = 1, NIGH_FI_ODD_BY_DESC = 2 /* if it has a descriptor */ };
+
 struct nigh_fi_ep {
     struct fid_ep fid;
     const struct nigh_ops *nigh;
@@ -108,9 +110,11 @@ struct nigh_fi_ep {
     bool tx_by_desc, rx_by_desc; /* of these only such with a descriptor: others are of the host's memory */
     bool tx_counted;             /* a counter of sends is bound */
     bool inject_record;          /* calls that inject need a look, too */
-    bool hmem;                   /* FI_HMEM: buffers may lie on devices */
-    int p2p;                     /* FI_OPT_FI_HMEM_P2P */
-    uint64_t eager_bytes;        /* nigh's limit: what is longer waits for its receiver */
+    uint32_t tx_odd, inject_odd,
+        rx_odd;           /* NIGH_FI_ODD*, 0: nothing keeps calls without flags from the short way: post.h */
+    bool hmem;            /* FI_HMEM: buffers may lie on devices */
+    int p2p;              /* FI_OPT_FI_HMEM_P2P */
+    uint64_t eager_bytes; /* nigh's limit: what is longer waits for its receiver */
     struct nigh_fi_block *blocks, *idle_blocks; /* staging memory: stage.h */
     uint64_t idle_bytes;
     bool counts; /* some counter is bound */

@@ -8,8 +8,7 @@
 static ssize_t recv(struct fid_ep *ep, void *buf, size_t len, void *desc, fi_addr_t src, uint64_t tag,
                     uint64_t ignore, void *context)
 {
-    return nigh_fi_recv_one(
-        ep, buf, len, WHAT(.peer = src, .tag = tag, .ignore = ignore, .context = context, .desc = &desc));
+    return nigh_fi_recv_one(ep, buf, len, desc, src, tag, ignore, context, NIGH_FI_TAGGED);
 }
 
 static ssize_t recvv(struct fid_ep *ep, const struct iovec *iov, void **desc, size_t count, fi_addr_t src,
@@ -35,7 +34,7 @@ static ssize_t recvmsg(struct fid_ep *ep, const struct fi_msg_tagged *msg, uint6
 static ssize_t send(struct fid_ep *ep, const void *buf, size_t len, void *desc, fi_addr_t dest, uint64_t tag,
                     void *context)
 {
-    return nigh_fi_send_one(ep, buf, len, WHAT(.peer = dest, .tag = tag, .context = context, .desc = &desc));
+    return nigh_fi_send_one(ep, buf, len, desc, dest, tag, 0, context, NIGH_FI_TAGGED);
 }
 
 static ssize_t sendv(struct fid_ep *ep, const struct iovec *iov, void **desc, size_t count, fi_addr_t dest,
@@ -57,21 +56,19 @@ static ssize_t sendmsg(struct fid_ep *ep, const struct fi_msg_tagged *msg, uint6
 
 static ssize_t inject(struct fid_ep *ep, const void *buf, size_t len, fi_addr_t dest, uint64_t tag)
 {
-    return nigh_fi_inject_one(ep, buf, len, WHAT(.peer = dest, .tag = tag));
+    return nigh_fi_inject_one(ep, buf, len, dest, tag, 0, NIGH_FI_TAGGED);
 }
 
 static ssize_t senddata(struct fid_ep *ep, const void *buf, size_t len, void *desc, uint64_t data,
                         fi_addr_t dest, uint64_t tag, void *context)
 {
-    return nigh_fi_send_one(
-        ep, buf, len,
-        WHAT(.peer = dest, .tag = tag, .imm = nigh_fi_imm(data), .context = context, .desc = &desc));
+    return nigh_fi_send_one(ep, buf, len, desc, dest, tag, nigh_fi_imm(data), context, NIGH_FI_TAGGED);
 }
 
 static ssize_t injectdata(struct fid_ep *ep, const void *buf, size_t len, uint64_t data, fi_addr_t dest,
                           uint64_t tag)
 {
-    return nigh_fi_inject_one(ep, buf, len, WHAT(.peer = dest, .tag = tag, .imm = nigh_fi_imm(data)));
+    return nigh_fi_inject_one(ep, buf, len, dest, tag, nigh_fi_imm(data), NIGH_FI_TAGGED);
 }
 
 struct fi_ops_tagged nigh_fi_tagged = {
