@@ -117,6 +117,7 @@ void nigh_endpoint_free(struct nigh_endpoint *endpoint)
     nigh_rendezvous_forget(context->rendezvous, endpoint);
     nigh_progress_forget(endpoint);
     nigh_large_reclaim(endpoint, true);
+    nigh_share_reclaim(endpoint);
     *endpoint->link_all = endpoint->next_all;
     if (endpoint->next_all)
         endpoint->next_all->link_all = endpoint->link_all;

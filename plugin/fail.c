@@ -3,22 +3,25 @@
  * plugin/fail.c - the end of an endpoint. Everything that names it completes; what the peer had sent whole can still be
  * received; everything else goes on. The places that hold a reference to an endpoint's operations:
  *
- *   queue, flow, out    our sends              completed with the error; those in `waiting` are in `out`, too
+ *   queue, flow, out    our sends              completed with the error; those in `waiting` are in `out`, too. Copies that were
+ *                                              complete, of an endpoint that we leave: stay until the peer looks no longer
  *   in                  messages in pieces     their receives fail; unmatched ones can never become whole: dropped
  *   matcher, posted     receives naming it     fail
  *   matcher, arrived    whole messages         stay
- *   matcher, arrived    references             into the heap of a dead peer: stay; else dropped: the memory may be in other
- *                                              use by now
- *   claimed             messages               incomplete ones are marked lost, their claim fails
- *   pulls, copying      copies under way       out of the heap of a dead peer: go on, the mapping stays; else fail, when no
- *                                              thread writes to the buffer any more
+ *   matcher, arrived    references             into the heap of a dead peer, or to a copy of the peer's: stay; else dropped: the
+ *                                              memory may be in other use by now
+ *   claimed             messages               incomplete ones are marked lost, their claim fails; references to a copy of a
+ *                                              peer that we leave: taken to private memory
+ *   pulls, copying      copies under way       out of the heap of a dead peer, or of a copy of a peer's that we do not leave: go on,
+ *                                              the mapping stays; else fail, when no thread writes to the buffer any more
  *   lents               what the host holds    stays valid: the mapping stays until it is released
  */
 #include "plugin/context.h"
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
-static void fail_sends(struct nigh_endpoint *endpoint, int error)
+static void fail_sends(struct nigh_endpoint *endpoint, int error, bool left)
 {
     struct nigh_send_queue *queues[] = {&endpoint->queue, &endpoint->flow};
 
@@ -38,8 +41,9 @@ static void fail_sends(struct nigh_endpoint *endpoint, int error)
         struct nigh_send_op *op = endpoint->out.at[id];
 
         /* Answered gets come with their reply, which fails below. */
-        if (op && !(op->kind == NIGH_SEND_GET && op->granted))
-            nigh_send_complete(endpoint, op, error, 0);
+        if (!op || (op->kind == NIGH_SEND_GET && op->granted) || (left && nigh_share_outlives(op)))
+            continue;
+        nigh_send_complete(endpoint, op, error, 0);
     }
 }
 
@@ -91,7 +95,8 @@ static void fail_receives(struct nigh_endpoint *endpoint, int error)
 /* Can a message still be read? The heap of a dead peer stays as it was. */
 static bool is_readable(const struct nigh_message *message, enum nigh_state state)
 {
-    return message->kind != NIGH_MSG_REFER || (message->refer != NIGH_REFER_CMA && state == NIGH_PEER_DEAD);
+    return message->kind != NIGH_MSG_REFER || message->refer == NIGH_REFER_COPY ||
+           (message->refer != NIGH_REFER_CMA && state == NIGH_PEER_DEAD);
 }
 
 /* Drops unmatched messages: with `all`, every one; else those that cannot be read any more. */
@@ -125,20 +130,39 @@ static void tell_death(struct nigh_endpoint *endpoint)
     nigh_recv_cancel(context, (struct nigh_recv_op *)(void *)posted, -ECONNRESET, endpoint);
 }
 
-static void fail_pulls_of(struct nigh_message *message, struct nigh_endpoint *endpoint, int error)
+static void fail_pulls_of(struct nigh_message *message, struct nigh_endpoint *endpoint, int error, bool all)
 {
     for (struct nigh_message *next; message; message = next) {
         next = message->next;
-        if (message->endpoint == endpoint)
+        if (message->endpoint == endpoint && (all || message->refer != NIGH_REFER_COPY))
             nigh_pull_fail(message, error);
     }
 }
 
 /* Those that are copied first: of the others some come to them now. */
-static void fail_pulls(struct nigh_endpoint *endpoint, int error)
+static void fail_pulls(struct nigh_endpoint *endpoint, int error, bool all)
 {
-    fail_pulls_of(endpoint->context->copying, endpoint, error);
-    fail_pulls_of(endpoint->context->pulls, endpoint, error);
+    fail_pulls_of(endpoint->context->copying, endpoint, error, all);
+    fail_pulls_of(endpoint->context->pulls, endpoint, error, all);
+}
+
+/* Behind our goodbye the peer uses the place for something else. Where there is no memory the claim fails. */
+static void keep_claimed(const struct nigh_endpoint *endpoint)
+{
+    for (struct nigh_message *message = endpoint->context->claimed; message; message = message->next) {
+        if (message->endpoint != endpoint || message->kind != NIGH_MSG_REFER ||
+            message->refer != NIGH_REFER_COPY)
+            continue;
+        message->buffer = malloc(message->total);
+        if (!message->buffer)
+            continue;
+        memcpy(message->buffer, nigh_view_at(&endpoint->view, message->where, message->total),
+               message->total);
+        message->kind = NIGH_MSG_BODY;
+        message->eager = (uint32_t)message->total;
+        message->got = message->total;
+        message->id = NIGH_NO_ID;
+    }
 }
 
 static void note(const struct nigh_endpoint *endpoint, enum nigh_state state, const char *why)
@@ -174,12 +198,12 @@ void nigh_endpoint_fail(struct nigh_endpoint *endpoint, enum nigh_state state, i
     endpoint->state = state;
     endpoint->can_post = false;
     endpoint->timed_count = 0;
-    fail_sends(endpoint, error);
+    fail_sends(endpoint, error, false);
     fail_incoming(endpoint, error);
     fail_receives(endpoint, error);
     drop_arrived(endpoint, false);
     if (state != NIGH_PEER_DEAD)
-        fail_pulls(endpoint, error);
+        fail_pulls(endpoint, error, false);
     nigh_large_reclaim(endpoint, true);
     nigh_progress_forget(endpoint);
     if (state == NIGH_PEER_DEAD && !endpoint->gone)
@@ -189,10 +213,11 @@ void nigh_endpoint_fail(struct nigh_endpoint *endpoint, enum nigh_state state, i
 void nigh_endpoint_abandon(struct nigh_endpoint *endpoint)
 {
     endpoint->can_post = false;
-    fail_sends(endpoint, -ECANCELED);
+    fail_sends(endpoint, -ECANCELED, true);
     fail_incoming(endpoint, -ECANCELED);
     fail_receives(endpoint, -ECANCELED);
-    fail_pulls(endpoint, -ECANCELED);
+    fail_pulls(endpoint, -ECANCELED, true);
+    keep_claimed(endpoint);
     drop_arrived(endpoint, true);
     endpoint->timed_count = 0;
     /* Chunks stay with it: the peer may be reading them. */

@@ -307,7 +307,8 @@ static bool refer_is_sound(const struct nigh_endpoint *endpoint, const struct ni
         return false;
     if (refer->refer == NIGH_REFER_CMA)
         return endpoint->pid > 0;
-    return (refer->refer == NIGH_REFER_HEAP || refer->refer == NIGH_REFER_LEND) &&
+    return (refer->refer == NIGH_REFER_HEAP || refer->refer == NIGH_REFER_LEND ||
+            refer->refer == NIGH_REFER_COPY) &&
            refer->where >= layout->heap_off && nigh_view_at(&endpoint->view, refer->where, refer->total);
 }
 

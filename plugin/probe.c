@@ -65,7 +65,11 @@ static bool is_withdrawn(const struct nigh_message *message)
 
     if (message->kind != NIGH_MSG_REFER)
         return false;
-    if (endpoint->gone || nigh_endpoint_left(endpoint))
+    if (endpoint->gone)
+        return true;
+    if (message->refer == NIGH_REFER_COPY)
+        return false;
+    if (nigh_endpoint_left(endpoint))
         return true;
     /* What the dead had sent is as they left it, unless we had left them before. */
     return endpoint->state != NIGH_READY && endpoint->state != NIGH_PEER_DEAD;

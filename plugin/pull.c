@@ -107,6 +107,8 @@ static int still_there(const struct nigh_message *message)
 {
     struct nigh_endpoint *endpoint = message->endpoint;
 
+    if (message->refer == NIGH_REFER_COPY)
+        return 0;
     nigh_fence_full(LEAVE_HEAR);
     if (nigh_endpoint_left(endpoint))
         return -ECONNRESET;

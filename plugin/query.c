@@ -155,14 +155,15 @@ static uint64_t class_after(const struct nigh_endpoint *endpoint, uint64_t from)
 /* What private memory of these lengths takes where several peers get it at a time, and in place of chunks. */
 static unsigned share_row(const struct nigh_endpoint *endpoint, struct nigh_query_path *row)
 {
-    uint64_t from = (uint64_t)endpoint->context->config.eager_bytes + 1;
+    uint64_t from = nigh_share_from(endpoint);
 
-    if (!nigh_share_is_for(endpoint, from))
+    if (!from)
         return 0;
     path_row(row, from, "heap");
-    snprintf(row->reason, sizeof(row->reason),
-             "sent to several peers at a time, or with no shuttle at hand, up to 4 MiB: one copy, which they "
-             "read");
+    snprintf(
+        row->reason, sizeof(row->reason),
+        "sent to several peers at a time, or with no shuttle at hand, up to 16 MiB: one copy, which they "
+        "read");
     return 1;
 }
 

@@ -390,15 +390,18 @@ static int post_large(struct nigh_endpoint *endpoint, const struct nigh_send *se
 {
     struct nigh_context *context = endpoint->context;
     const struct nigh_config *config = &context->config;
+    enum nigh_path path = NIGH_PATH_CHUNKED;
 
     if (send->bytes > config->eager_bytes || config->path >= 0 || in_heap(context, send) ||
         nigh_cq_reserve(&context->cq, 1))
         return post_general(endpoint, send);
-    if (nigh_large_whole(endpoint, send)) {
+    if (context->crowd.full && nigh_share_whole(endpoint, send) == 0) {
+        path = NIGH_PATH_HEAP;
+    } else if (nigh_large_whole(endpoint, send)) {
         nigh_cq_unreserve(&context->cq, 1);
         return post_general(endpoint, send);
     }
-    sent(endpoint, send, NIGH_PATH_CHUNKED);
+    sent(endpoint, send, path);
     return 0;
 }
 

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * plugin/share.c - which buffers are copied once for several receivers, and for how long. A copy is as good as its buffer while a
- * send of that is not complete. That others will follow the first one cannot be known: hosts that have done so do it again.
+ * send of that is not complete, or the host does not know yet that it is. That others will follow the first one cannot be known: hosts that have done so do it again.
  */
 #include "plugin/share.h"
 #include "plugin/context.h"
 #include "plugin/shuttle.h"
 #include "shm/copy.h"
+#include <errno.h>
 
 /* A second receiver speaks for several, one that stays alone against it, and that weighs more: two of them, and a length has to show
  * it again; and where it goes to and fro, three of four messages go the way they would have. */
@@ -101,8 +102,9 @@ static bool copy(struct nigh_context *context, struct nigh_share *share)
 }
 
 /* Of that buffer, or a vacant one made its own. NULL: too many are being sent. */
-static struct nigh_share *share_of(struct nigh_shares *shares, const struct nigh_send *send)
+static struct nigh_share *share_of(struct nigh_context *context, const struct nigh_send *send)
 {
+    struct nigh_shares *shares = &context->shares;
     struct nigh_share *vacant = NULL;
 
     for (uint32_t i = 0; i < NIGH_SHARES; i++) {
@@ -110,21 +112,36 @@ static struct nigh_share *share_of(struct nigh_shares *shares, const struct nigh
 
         if (!share->sends)
             vacant = share;
-        else if (share->buffer == send->buffer && share->bytes == send->bytes)
+        else if (share->buffer == send->buffer && share->bytes == send->bytes &&
+                 context->cq.head < share->until)
             return share;
     }
     if (vacant)
-        *vacant = (struct nigh_share){.buffer = send->buffer, .bytes = send->bytes};
+        *vacant = (struct nigh_share){.buffer = send->buffer, .bytes = send->bytes, .until = UINT64_MAX};
     return vacant;
 }
 
-/* Not what completes unasked, as up to NIGH_EAGER all does; nor what waits for its peer to attach, perhaps for ever. */
-bool nigh_share_is_for(const struct nigh_endpoint *endpoint, uint64_t bytes)
+/* Not for what waits for its peer to attach, perhaps for ever. */
+static bool is_open(const struct nigh_endpoint *endpoint)
 {
     const struct nigh_context *context = endpoint->context;
 
-    return context->crowd.full && context->config.path < 0 && bytes > context->config.eager_bytes &&
-           bytes <= NIGH_SHARE_MAX && endpoint->state == NIGH_READY && !endpoint->self;
+    return context->crowd.full && context->config.path < 0 && endpoint->state == NIGH_READY &&
+           !endpoint->self;
+}
+
+bool nigh_share_is_for(const struct nigh_endpoint *endpoint, uint64_t bytes)
+{
+    return is_open(endpoint) && bytes > endpoint->context->config.eager_bytes && bytes <= NIGH_SHARE_MAX;
+}
+
+uint64_t nigh_share_from(const struct nigh_endpoint *endpoint)
+{
+    uint64_t above = endpoint->context->config.eager_bytes;
+
+    if (above > NIGH_SHARE_ABOVE)
+        above = NIGH_SHARE_ABOVE;
+    return is_open(endpoint) ? above + 1 : 0;
 }
 
 /* Ranks that run in turns are slow in chunks, one receiver or several: what nobody answers, as in a gather, finds no shuttle. */
@@ -138,7 +155,7 @@ bool nigh_share_begin(struct nigh_endpoint *endpoint, const struct nigh_send *se
 {
     struct nigh_context *context = endpoint->context;
     bool others = expects_others(&context->shares, send, endpoint);
-    struct nigh_share *share = share_of(&context->shares, send);
+    struct nigh_share *share = share_of(context, send);
 
     if (!share)
         return false;
@@ -161,4 +178,91 @@ void nigh_share_end(struct nigh_context *context, struct nigh_send_op *op)
         return;
     learn(&context->shares, share);
     drop(context, share);
+}
+
+/* ---- what completes when it is posted ---------------------------------------------------------------------------- */
+
+static struct nigh_send_op *copy_op(struct nigh_endpoint *endpoint, const struct nigh_send *send)
+{
+    struct nigh_context *context = endpoint->context;
+    struct nigh_send_op *op = nigh_slab_take(&context->send_ops);
+
+    if (!op)
+        return NULL;
+    nigh_slab_zero(op, sizeof(*op));
+    op->kind = NIGH_SEND_REFER;
+    op->refer = NIGH_REFER_COPY;
+    op->bytes = send->bytes;
+    if (nigh_ids_take(&endpoint->out, op, &op->id)) {
+        nigh_slab_give(&context->send_ops, op);
+        return NULL;
+    }
+    return op;
+}
+
+/* Its completion is the next one. Of a silent one the host may know otherwise that it is complete, so nothing is shared with it later. */
+static void hold(struct nigh_context *context, struct nigh_share *share, const struct nigh_send *send)
+{
+    if (!(send->flags & NIGH_SILENT))
+        share->until = context->cq.tail + 1;
+    else if (!share->sends)
+        share->until = 0;
+    share->sends++;
+    share->ever++;
+}
+
+/* With a copy of it, which nobody holds yet where it is new. NULL: it goes another way. */
+static struct nigh_share *copy_of(struct nigh_endpoint *endpoint, const struct nigh_send *send)
+{
+    struct nigh_context *context = endpoint->context;
+    bool others = expects_others(&context->shares, send, endpoint);
+    struct nigh_share *share = share_of(context, send);
+
+    if (!share || nigh_link_room(endpoint, 1))
+        return NULL;
+    others |= share->sends != 0;
+    return others && (share->copy || copy(context, share)) ? share : NULL;
+}
+
+int nigh_share_whole(struct nigh_endpoint *endpoint, const struct nigh_send *send)
+{
+    struct nigh_context *context = endpoint->context;
+    struct nigh_wire_refer refer = {.total = send->bytes, .refer = NIGH_REFER_COPY};
+    struct nigh_share *share;
+    struct nigh_send_op *op;
+
+    if (send->bytes <= NIGH_SHARE_ABOVE || send->bytes > NIGH_SHARE_MAX || !is_open(endpoint))
+        return -EAGAIN;
+    share = copy_of(endpoint, send);
+    if (!share)
+        return -EAGAIN;
+    op = copy_op(endpoint, send);
+    if (!op) {
+        if (!share->sends)
+            drop(context, share);
+        return -EAGAIN;
+    }
+    op->share = share;
+    hold(context, share, send);
+    refer.id = op->id;
+    refer.where = place_of(context, share);
+    /* There is room. */
+    nigh_link_send(endpoint, nigh_head_make(NIGH_K_REFER, 0, send->tclass, 0), send->tag, send->imm, &refer,
+                   sizeof(refer));
+    return 0;
+}
+
+bool nigh_share_outlives(const struct nigh_send_op *op)
+{
+    return op->kind == NIGH_SEND_REFER && op->refer == NIGH_REFER_COPY;
+}
+
+void nigh_share_reclaim(struct nigh_endpoint *endpoint)
+{
+    for (uint32_t id = 0; id < endpoint->out.size; id++) {
+        struct nigh_send_op *op = endpoint->out.at[id];
+
+        if (op && nigh_share_outlives(op))
+            nigh_send_discard(endpoint, op);
+    }
 }

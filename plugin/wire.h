@@ -9,7 +9,7 @@
  *   FIRST     tag      imm      wire_first       a longer message begins; its first piece, if any, lies in a chunk; one that is
  *                                               counted has no PIECE: all of it is there before the next slot
  *   PIECE     id       -        wire_piece       the next piece of the sender's message `id`
- *   REFER     tag      imm      wire_refer       a message that the receiver reads where it lies: heap, cma, lend
+ *   REFER     tag      imm      wire_refer       a message that the receiver reads where it lies: heap, cma, lend, copy
  *   GRANT     id       late     -                to the sender of `id`: it is matched, send the rest; it waited for its receive (1);
  *                                               of a REFER to cma: it cannot be read, send all of it as PIECEs; no FINISH follows
  *   FINISH    id       status   -                to whoever began `id`: the other side is done with it
@@ -77,7 +77,8 @@ struct nigh_wire_piece {
     uint32_t line, bytes;
 };
 
-enum nigh_refer { NIGH_REFER_HEAP = 1, NIGH_REFER_CMA = 2, NIGH_REFER_LEND = 3 };
+/* COPY: the sender's own, of a send that is complete. It stays as it is until FINISH or the receiver's goodbye, whatever the sender does. */
+enum nigh_refer { NIGH_REFER_HEAP = 1, NIGH_REFER_CMA = 2, NIGH_REFER_LEND = 3, NIGH_REFER_COPY = 4 };
 
 struct nigh_wire_refer {
     uint64_t total;

@@ -454,7 +454,7 @@ static const struct place abi[] = {
 
 static const struct constant layout_constants[] = {
     CONSTANT(NIGH_ARENA_MAGIC, UINT64_C(0x31616e6572612d6e)),
-    CONSTANT(NIGH_LAYOUT_VERSION, 8),
+    CONSTANT(NIGH_LAYOUT_VERSION, 9),
     CONSTANT(NIGH_LINE, 64),
     CONSTANT(NIGH_PAGE, 4096),
     CONSTANT(NIGH_PEERS_MAX, 65536),
@@ -587,7 +587,7 @@ static const struct constant slot_constants[] = {
     CONSTANT(NIGH_F_KERNEL_MASK, 7),   CONSTANT(NIGH_F_TIMED, 128),    CONSTANT(NIGH_F_STRATEGY_SHIFT, 8),
     CONSTANT(NIGH_F_STRATEGY_MASK, 7), CONSTANT(NIGH_F_SHUTTLE, 2048), CONSTANT(NIGH_F_RETURNS, 4096),
     CONSTANT(NIGH_REFER_HEAP, 1),      CONSTANT(NIGH_REFER_CMA, 2),    CONSTANT(NIGH_REFER_LEND, 3),
-    CONSTANT(NIGH_LAP_SHIFT, 48),
+    CONSTANT(NIGH_REFER_COPY, 4),      CONSTANT(NIGH_LAP_SHIFT, 48),
 };
 
 #define HEAD UINT64_C(0x203010004) /* of kind 1, 2 bytes, class 3, flags 4 */
@@ -670,7 +670,7 @@ struct look {
 static const struct look layout_looks[] = {
     {1, UINT64_C(0xe52b4a879d5e7577)}, {2, UINT64_C(0x1db76b6598367b0b)}, {3, UINT64_C(0xa72b58a7f0b09d55)},
     {4, UINT64_C(0x02e1cb6891305b23)}, {5, UINT64_C(0x66f245bdfbefae93)}, {6, UINT64_C(0x9c5f48f334a6c672)},
-    {7, UINT64_C(0x57c34a20d5c537a9)}, {8, UINT64_C(0xe85f7a97a38cee19)}};
+    {7, UINT64_C(0x57c34a20d5c537a9)}, {8, UINT64_C(0xe85f7a97a38cee19)}, {9, UINT64_C(0xc3d38a539bf4847d)}};
 static const struct look greeting_looks[] = {{1, UINT64_C(0xb2ac7a01926d8468)},
                                              {2, UINT64_C(0x8b87eb40def88b4f)}};
 

@@ -102,7 +102,7 @@ static void fill_payload(struct foe *foe, uint8_t *payload)
     struct nigh_wire_refer refer = {.total = value(foe),
                                     .where = value(foe),
                                     .id = (uint32_t)(below(4) ? below(8) : value(foe)),
-                                    .refer = (uint32_t)below(5)};
+                                    .refer = (uint32_t)below(6)};
     struct nigh_wire_piece piece = {.line = foe_pool_line(foe), .bytes = (uint32_t)value(foe)};
     struct nigh_wire_atomic atomic = {.op = (uint16_t)below(24),
                                       .type = (uint16_t)below(16),
@@ -167,6 +167,7 @@ static void say_counted(struct foe *foe, uint32_t id)
 /* What a sound peer might say, so that the lies come where something is under way. */
 static void say_soundly(struct foe *foe)
 {
+    static const uint32_t kinds[] = {NIGH_REFER_HEAP, NIGH_REFER_LEND, NIGH_REFER_COPY};
     static uint32_t id;
     struct nigh_wire_first first = {.total = 64 + below(3) * 64,
                                     .eager = 64,
@@ -175,7 +176,7 @@ static void say_soundly(struct foe *foe)
                                     .bytes = below(2) ? 64 : 0};
     struct nigh_wire_piece piece = {.line = foe_pool_line(foe), .bytes = 64};
     struct nigh_wire_refer refer = {
-        .total = below(70000), .where = foe_heap(foe), .id = id % 64, .refer = 1 + 2 * (id & 1)};
+        .total = below(70000), .where = foe_heap(foe), .id = id % 64, .refer = kinds[id % 3]};
     struct nigh_wire_get get = {.total = below(4096), .id = id % 64};
     struct nigh_wire_atomic atomic = {.op = NIGH_READ, .type = NIGH_U64, .count = 1, .id = id % 64};
     uint64_t begun = id % 64;

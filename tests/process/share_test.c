@@ -18,10 +18,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { BYTES = 1 << 20, PEERS = 2, DEATHS = 40, ROUNDS = 6 };
+/* Of the shorter ones a send is complete when it is posted. */
+enum { BYTES = 1 << 20, SHORTER = 40000, PEERS = 2, DEATHS = 40, ROUNDS = 6 };
 
 static cpu_set_t allowed;
 static uint64_t out[BYTES / 8], in[BYTES / 8];
+static unsigned bytes = BYTES;
 
 /* All use one CPU, so they are a crowd. */
 static int crowd(void **state)
@@ -31,21 +33,28 @@ static int crowd(void **state)
     return cpus_one(&allowed);
 }
 
+static int crowd_of_shorter(void **state)
+{
+    bytes = SHORTER;
+    return crowd(state);
+}
+
 static int spread(void **state)
 {
     (void)state;
+    bytes = BYTES;
     return cpus_all(&allowed);
 }
 
 static void fill(uint64_t round)
 {
-    for (unsigned i = 0; i < BYTES / 8; i++)
+    for (unsigned i = 0; i < bytes / 8; i++)
         out[i] = round * BYTES + i;
 }
 
 static bool is_whole(void)
 {
-    for (unsigned i = 1; i < BYTES / 8; i++)
+    for (unsigned i = 1; i < bytes / 8; i++)
         if (in[i] != in[0] + i)
             return false;
     return in[0] % BYTES == 0;
@@ -70,7 +79,7 @@ static void play_receiver(uint64_t job, uint32_t rank)
     from = hosted_connect(&me, 0);
     for (;;) {
         me.count = 0;
-        if (hosted_recv(&me, from, 1, 1, in, BYTES, 0))
+        if (hosted_recv(&me, from, 1, 1, in, bytes, 0))
             break;
         wait_for(&me, NIGH_OP_RECV, 1);
         if (me.done[0].status)
@@ -111,7 +120,7 @@ static void broadcast(struct hosted *me, struct nigh_endpoint **to, uint64_t rou
     fill(round);
     for (unsigned p = 0; p < PEERS; p++) {
         has[p] = hosted_recv(me, to[p], 10 + p, 2, NULL, 0, 0) == 0 &&
-                 hosted_send(to[p], p, 1, out, BYTES, 0) == 0;
+                 hosted_send(to[p], p, 1, out, bytes, 0) == 0;
     }
     for (unsigned p = 0; p < PEERS; p++) {
         if (!has[p])
@@ -203,6 +212,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(receiver_killed, crowd, spread),
         cmocka_unit_test_setup_teardown(sender_killed, crowd, spread),
+        cmocka_unit_test_setup_teardown(receiver_killed, crowd_of_shorter, spread),
+        cmocka_unit_test_setup_teardown(sender_killed, crowd_of_shorter, spread),
     };
 
     return cmocka_run_group_tests_name("share", tests, NULL, NULL);

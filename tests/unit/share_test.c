@@ -187,7 +187,7 @@ static void reported(void **state)
     rows[0].size = sizeof(rows[0]);
     assert_int_equal(hosted_ops->query(root.context, to[0], NIGH_QUERY_PATHS, rows, &bytes), 0);
     for (uint64_t i = 0; i < bytes / sizeof(rows[0]); i++)
-        found += strcmp(rows[i].path, "heap") == 0 && rows[i].bytes_from == 65537 &&
+        found += strcmp(rows[i].path, "heap") == 0 && rows[i].bytes_from == 16385 &&
                  strstr(rows[i].reason, "several peers") != NULL;
     assert_int_equal(found, 1);
 }
@@ -395,7 +395,7 @@ static void of_many_buffers(void **state)
 
 static void not_these(void **state)
 {
-    uint64_t bytes[] = {65536, MOST + 1};
+    uint64_t bytes[] = {16384, MOST + 1};
     void *block;
 
     (void)state;

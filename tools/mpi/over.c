@@ -225,8 +225,8 @@ static void intel_flags(struct mpi_words *settings)
  * What goes as messages whatever the preset is: in as few steps as there are. A step of a ring or of a doubling lets no rank go on
  * that its neighbours have not served, a change of the process for each. Allgather as a k-nomial (5), of 8 ranks in one step, of
  * more with radix 4, as one step of that many is as slow as the table's choice; alltoall all at once (14). But 8 ranks double (1)
- * from 8 to 64 KiB, as a pair's messages then answer each other in memory that both have at hand: 0.7 to 1.0 of that step. Longer
- * ones are copied once for all receivers of a step, which takes 0.6 of doubling.
+ * from 8 to 16 KiB, as a pair's messages then answer each other in memory that both have at hand: 0.7 to 1.0 of that step. Longer
+ * ones are copied once for all receivers of a step, which takes 0.6 to 0.9 of doubling.
  */
 static void intel_steps(uint32_t ranks, struct mpi_words *settings)
 {
@@ -235,7 +235,7 @@ static void intel_steps(uint32_t ranks, struct mpi_words *settings)
     intel_rule("I_MPI_ADJUST_ALLTOALL", "14", settings);
     if (in_environment("I_MPI_ADJUST_ALLGATHER"))
         return;
-    mpi_words_add(settings, ranks == 8 ? "I_MPI_ADJUST_ALLGATHER=5:0-8191;1:8192-65536;5:65537-2147483647"
+    mpi_words_add(settings, ranks == 8 ? "I_MPI_ADJUST_ALLGATHER=5:0-8191;1:8192-16384;5:16385-2147483647"
                                        : "I_MPI_ADJUST_ALLGATHER=5");
     mpi_words_add(settings, few ? "I_MPI_ADJUST_ALLGATHER_NODE_KNOMIAL_RADIX=8"
                                 : "I_MPI_ADJUST_ALLGATHER_NODE_KNOMIAL_RADIX=4");
