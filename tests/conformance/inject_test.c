@@ -145,8 +145,9 @@ static void untold(struct pair *pair)
     }
     for (uint64_t i = 0; i < COUNT - COUNT / 10; i++) {
         struct nigh_completion done = pair_next(tx, NIGH_OP_SEND);
+        bool silent = done.context % 10 == 4;
 
-        CHECK(done.context < COUNT && done.context % 10 != 4 && !done.status && !told[done.context]);
+        CHECK(done.context < COUNT && !silent && !done.status && !told[done.context]);
         told[done.context] = true;
     }
     CHECK_INT(pair_left(tx), 0);
