@@ -246,12 +246,14 @@ static void route(struct nigh_endpoint *endpoint, const struct nigh_send *send, 
     struct nigh_context *context = endpoint->context;
     int forced = context->config.path;
     uint64_t offset;
+    bool in_place;
 
     op->kind = NIGH_SEND_CHUNKED;
     op->path = NIGH_PATH_CHUNKED;
     /* What is injected is the host's again before anybody reads it. */
     if (send->flags & NIGH_INJECT || send->bytes <= context->config.body_bytes)
         return;
+    in_place = nigh_plan_in_place(endpoint, send->bytes);
     if ((forced == NIGH_PATH_HEAP || (forced < 0 && send->bytes >= context->config.heap_from)) &&
         nigh_heap_find_and_hold(context->heap, send->buffer, send->bytes, &offset) == 0) {
         op->refer = NIGH_REFER_HEAP;
@@ -259,11 +261,11 @@ static void route(struct nigh_endpoint *endpoint, const struct nigh_send *send, 
         op->key = offset;
         op->held = send->buffer;
     } else if (!op->silent && nigh_share_is_for(endpoint, send->bytes) &&
-               nigh_share_begin(endpoint, send, op, &offset)) {
+               nigh_share_begin(endpoint, send, op, in_place, &offset)) {
         op->refer = NIGH_REFER_HEAP;
         op->path = NIGH_PATH_HEAP;
         op->key = offset;
-    } else if (nigh_plan_in_place(endpoint, send->bytes)) {
+    } else if (in_place) {
         op->refer = NIGH_REFER_CMA;
         op->path = NIGH_PATH_CMA;
         op->key = (uintptr_t)send->buffer;

@@ -145,13 +145,13 @@ uint64_t nigh_share_from(const struct nigh_endpoint *endpoint)
 }
 
 /* Ranks that run in turns are slow in chunks, one receiver or several: what nobody answers, as in a gather, finds no shuttle. */
-static bool would_take_chunks(struct nigh_endpoint *endpoint, uint64_t bytes)
+static bool would_take_chunks(struct nigh_endpoint *endpoint, uint64_t bytes, bool in_place)
 {
-    return !nigh_plan_in_place(endpoint, bytes) && !nigh_shuttle_takes(endpoint, bytes);
+    return !in_place && !nigh_shuttle_takes(endpoint, bytes);
 }
 
 bool nigh_share_begin(struct nigh_endpoint *endpoint, const struct nigh_send *send, struct nigh_send_op *op,
-                      uint64_t *offset)
+                      bool in_place, uint64_t *offset)
 {
     struct nigh_context *context = endpoint->context;
     bool others = expects_others(&context->shares, send, endpoint);
@@ -159,7 +159,7 @@ bool nigh_share_begin(struct nigh_endpoint *endpoint, const struct nigh_send *se
 
     if (!share)
         return false;
-    others |= share->sends != 0 || would_take_chunks(endpoint, send->bytes);
+    others |= share->sends != 0 || would_take_chunks(endpoint, send->bytes, in_place);
     share->sends++;
     share->ever++;
     op->share = share;

@@ -61,10 +61,10 @@ void nigh_shares_close(struct nigh_context *context);
 bool nigh_share_is_for(const struct nigh_endpoint *endpoint, uint64_t bytes);
 /* The shortest that goes so, either way; 0: none to this peer, now. */
 uint64_t nigh_share_from(const struct nigh_endpoint *endpoint);
-/* Such a message is posted. True: a copy of it lies at *offset of the arena until nigh_share_end(). Either way the operation is one
- * of those that keep the host from changing the buffer. */
+/* Such a message is posted; `in_place`: it would be read out of its buffer otherwise. True: a copy of it lies at *offset of the arena
+ * until nigh_share_end(). Either way the operation is one of those that keep the host from changing the buffer. */
 bool nigh_share_begin(struct nigh_endpoint *endpoint, const struct nigh_send *send, struct nigh_send_op *op,
-                      uint64_t *offset);
+                      bool in_place, uint64_t *offset);
 /* It is complete, or never will be. */
 void nigh_share_end(struct nigh_context *context, struct nigh_send_op *op);
 
