@@ -63,6 +63,12 @@ static void return_credit(struct nigh_endpoint *endpoint)
         nigh_bell_ring(&endpoint->bell, nigh_load_relaxed(endpoint->peer_asleep));
 }
 
+void nigh_arrive_owing(struct nigh_endpoint *endpoint)
+{
+    if (owes_now(endpoint))
+        return_credit(endpoint);
+}
+
 /* In a pass that takes nothing. The peer may go on for it, so a status line must tell. */
 static __attribute__((noinline)) void return_credit_late(struct nigh_endpoint *endpoint)
 {
@@ -396,11 +402,10 @@ uint32_t nigh_arrive_poll(struct nigh_endpoint *endpoint, uint32_t budget)
     rx->streak = true;
     rx->foreseen = nigh_ring_foreseen(first);
     endpoint->sent_before = (uint32_t)endpoint->tx.next;
-    endpoint->in_a_row = 0;
+    endpoint->in_a_row = endpoint->stays = 0;
     nigh_count(&context->counters->received, tally.messages);
     nigh_count(&context->counters->received_bytes, tally.bytes);
-    if (owes_now(endpoint))
-        return_credit(endpoint);
+    nigh_arrive_owing(endpoint);
     return count;
 }
 

@@ -87,6 +87,7 @@ struct nigh_context {
     /* In a crowd: receives that look into their peer's ring at once, and those that wait for what lies behind others. */
     bool at_once;            /* a post has found its message since the last poll */
     bool wants_any;          /* by `sought` a receive from anyone was posted */
+    bool stays_anew;         /* since nigh_stay_poll_wanted() looked a message was found to stay */
     uint8_t unlooked;        /* polls in a row without a pass, as there was such a message */
     uint64_t sought;         /* the matcher's sequence when `wanted` of endpoints was found out */
     struct nigh_crowd crowd; /* of all attached processes */
@@ -130,6 +131,17 @@ void nigh_progress_forget(struct nigh_endpoint *endpoint);
 /* ---- stay.c: short messages that come before their receives ---- */
 /* May this one stay in its ring for now? */
 bool nigh_stay_may(struct nigh_endpoint *endpoint, uint32_t bytes);
+/* The same in a crowd, where it may, of one that is no longer than half of the ring with what is owed. */
+bool nigh_stay_may_in_crowd(struct nigh_endpoint *endpoint, uint32_t slots);
+/* The same of what has come behind one that stays. */
+bool nigh_stay_more(struct nigh_endpoint *endpoint);
+/* In a pass that leaves some: the oldest one was found to stay, no receive was posted since, and what has come behind it may stay, too. */
+static inline bool nigh_stay_goes_on(struct nigh_endpoint *endpoint)
+{
+    return endpoint->stays == (uint32_t)endpoint->context->matcher.sequence + 1 &&
+           endpoint->ahead.next > endpoint->rx.next && /* or that number came round again */
+           (!nigh_ring_peek(&endpoint->ahead) || nigh_stay_more(endpoint));
+}
 /* A receive from the peer was posted: takes the oldest short message, if there is one. In a crowd, where that is there before its
  * receive most often, and a pass over all rings costs more. */
 void nigh_stay_seek(struct nigh_endpoint *endpoint);
@@ -143,6 +155,9 @@ bool nigh_stay_poll_wanted(struct nigh_context *context);
 
 /* Handles what the peer has sent, at most `budget` messages. Returns how many. */
 uint32_t nigh_arrive_poll(struct nigh_endpoint *endpoint, uint32_t budget);
+
+/* Slots of its ring were read: the peer gets its credit back if that is due and would not hold our answer up. */
+void nigh_arrive_owing(struct nigh_endpoint *endpoint);
 
 /* Handles the rest of what a peer that has left had published. True: there is no more, or it goes on without end. */
 bool nigh_arrive_rest(struct nigh_endpoint *endpoint);
@@ -162,6 +177,13 @@ static inline __attribute__((always_inline)) void nigh_arrive_payload(const stru
 }
 /* What a peer may report as a status; anything else it says is "it failed". */
 int nigh_arrive_status(uint64_t imm);
+
+/* ---- short.c: a lone message of one slot ---- */
+/* nigh_arrive_poll() of a quiet ring in which there is a message, whose word 0 is `head`. */
+uint32_t nigh_short_poll(struct nigh_endpoint *endpoint, uint64_t head);
+/* A plain receive from the peer is to be posted, of the hot shape and with room for its completion, while no message is kept.
+ * True: the oldest message in the peer's ring, whose word 0 is `head`, was for it, and it is over. */
+bool nigh_short_meet(struct nigh_endpoint *endpoint, uint64_t head, const struct nigh_recv *recv);
 
 /* ---- pieces.c ---- */
 /* Can a message in pieces begin like this? Its id is unused, its first piece, if any, lies in the peer's pool or in a shuttle. */

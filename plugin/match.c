@@ -102,7 +102,7 @@ static void list(struct nigh_matcher *matcher, struct nigh_posted *posted)
 
 void nigh_match_post(struct nigh_matcher *matcher, struct nigh_posted *posted)
 {
-    if (nigh_match_is_hot(matcher, posted) || choose_shape(matcher, posted)) {
+    if (nigh_match_is_hot(matcher, posted->source, posted->ignore) || choose_shape(matcher, posted)) {
         nigh_match_post_hot(matcher, posted);
         return;
     }

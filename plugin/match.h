@@ -109,11 +109,10 @@ struct nigh_posted *nigh_match_arrive_mixed(struct nigh_matcher *matcher, uint32
 struct nigh_arrived *nigh_match_find_any(struct nigh_matcher *matcher, uint32_t source, uint32_t tclass,
                                          uint64_t tag, uint64_t ignore, bool take);
 
-/* Is it of the hot shape? */
-static inline bool nigh_match_is_hot(const struct nigh_matcher *matcher, const struct nigh_posted *posted)
+/* Is a receive from `source`, or NIGH_ANY, of the hot shape? */
+static inline bool nigh_match_is_hot(const struct nigh_matcher *matcher, uint32_t source, uint64_t ignore)
 {
-    return posted->ignore == matcher->hot_ignore &&
-           (posted->source == NIGH_ANY) == ((uint32_t)matcher->hot_key != 0);
+    return ignore == matcher->hot_ignore && (source == NIGH_ANY) == ((uint32_t)matcher->hot_key != 0);
 }
 
 /* nigh_match_post() of one that is. */
@@ -167,6 +166,26 @@ static inline void nigh_match_post_plain(struct nigh_matcher *matcher, struct ni
  * (nigh_match_find with take). Cannot fail: where memory is short look-ups get longer. */
 void nigh_match_post(struct nigh_matcher *matcher, struct nigh_posted *posted);
 
+/* Where the oldest receive of the hot shape hangs that matches a message from `source`; NULL hangs there if none does. While there
+ * are no others it is what nigh_match_arrive() would give. */
+static inline struct nigh_match_node **nigh_match_waiting(const struct nigh_matcher *matcher, uint32_t source,
+                                                          uint32_t tclass, uint64_t tag)
+{
+    return nigh_match_seek(&matcher->posted, matcher->hot_key | (uint64_t)tclass << 32 | source,
+                           tag & ~matcher->hot_ignore);
+}
+
+/* Takes the receive that hangs there out; its `keep` is not set. */
+static inline void nigh_match_take(struct nigh_matcher *matcher, struct nigh_match_node **at)
+{
+    struct nigh_match_node *taken = *at;
+
+    nigh_match_shift(&matcher->posted, at);
+    matcher->posted_count--;
+    if (matcher->recent == taken)
+        matcher->recent = NULL;
+}
+
 /* The oldest receive that matches a message from `source`, NULL if there is none. It is out of the matcher,
  * unless its `keep` is set: then it stands where it stood. */
 static inline struct nigh_posted *nigh_match_arrive(struct nigh_matcher *matcher, uint32_t source,
@@ -179,15 +198,10 @@ static inline struct nigh_posted *nigh_match_arrive(struct nigh_matcher *matcher
         return NULL;
     if (__builtin_expect(matcher->others != 0, 0))
         return nigh_match_arrive_mixed(matcher, source, tclass, tag);
-    at = nigh_match_seek(&matcher->posted, matcher->hot_key | (uint64_t)tclass << 32 | source,
-                         tag & ~matcher->hot_ignore);
+    at = nigh_match_waiting(matcher, source, tclass, tag);
     posted = (struct nigh_posted *)(void *)*at;
-    if (posted == NULL || __builtin_expect(posted->keep, 0))
-        return posted;
-    nigh_match_shift(&matcher->posted, at);
-    matcher->posted_count--;
-    if (matcher->recent == &posted->node)
-        matcher->recent = NULL;
+    if (posted != NULL && __builtin_expect(!posted->keep, 1))
+        nigh_match_take(matcher, at);
     return posted;
 }
 
@@ -229,8 +243,7 @@ static inline struct nigh_posted *nigh_match_run_peek(struct nigh_matcher *match
         struct nigh_match_node **at, *head;
 
         nigh_match_run_close(matcher, run);
-        at = nigh_match_seek(&matcher->posted, matcher->hot_key | (uint64_t)tclass << 32 | source,
-                             tag & ~matcher->hot_ignore);
+        at = nigh_match_waiting(matcher, source, tclass, tag);
         head = *at;
         *run = (struct nigh_match_run){.head = head, .tag = tag};
         if (!head)

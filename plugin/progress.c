@@ -296,13 +296,16 @@ static inline bool poll_hot(struct nigh_context *context)
         ask_hot(context);
     for (uint32_t i = 0; i < context->hot_count; i++) {
         struct nigh_endpoint *endpoint;
+        uint64_t head = 0;
 
         if (at >= context->hot_count) /* a poll may have taken one out */
             at = 0;
         endpoint = context->hot[at++];
-        if (endpoint->rx.quiet && !nigh_ring_peek(&endpoint->rx))
+        if (endpoint->rx.quiet ? !(head = nigh_ring_peek(&endpoint->rx))
+                               : context->leaves && nigh_stay_goes_on(endpoint))
             continue;
-        if (!nigh_arrive_poll(endpoint, NIGH_TURN))
+        if (!(head && context->crowd.full ? nigh_short_poll(endpoint, head)
+                                          : nigh_arrive_poll(endpoint, NIGH_TURN)))
             continue;
         endpoint->heard = ++context->clock;
         moved = true;
@@ -312,7 +315,7 @@ static inline bool poll_hot(struct nigh_context *context)
         }
     }
     context->leaves = false;
-    if (__builtin_expect(context->crowd.full, 0) && context->matcher.posted_count &&
+    if (__builtin_expect(context->stays_anew, 0) && context->matcher.posted_count &&
         (!moved || context->busy_passes % BUSY_PASSES == 0))
         moved |= nigh_stay_poll_wanted(context);
     return moved;

@@ -153,16 +153,14 @@ static inline bool is_plain(const struct nigh_context *context, const struct nig
            (from ? from->state < NIGH_PEER_CLOSED : !context->deaths_untold);
 }
 
-/* Whatever is rare is called as the last thing and not inlined, so that nothing is saved on the stack. */
-int nigh_recv_post(struct nigh_context *context, struct nigh_endpoint *from, const struct nigh_recv *recv)
+/* Of a plain receive, for which there is an operation and room in the completion queue. */
+static inline __attribute__((always_inline)) int file_plain(struct nigh_context *context,
+                                                            struct nigh_endpoint *from,
+                                                            const struct nigh_recv *recv)
 {
-    struct nigh_recv_op *op;
+    struct nigh_recv_op *op = nigh_slab_take_free(&context->recv_ops);
 
-    if (__builtin_expect(
-            !is_plain(context, from, recv) || !context->recv_ops.free || !nigh_cq_has_room(&context->cq), 0))
-        return nigh_recv_post_generally(context, from, recv);
     context->cq.promised++;
-    op = nigh_slab_take_free(&context->recv_ops);
     op->posted.source = from ? from->index : NIGH_ANY;
     op->posted.tclass = (uint16_t)NIGH_FIELD(recv->tclass);
     op->posted.keep = false;
@@ -172,8 +170,34 @@ int nigh_recv_post(struct nigh_context *context, struct nigh_endpoint *from, con
     op->bytes = NIGH_FIELD(recv->bytes);
     op->context = NIGH_FIELD(recv->context);
     op->flags = 0;
-    if (__builtin_expect(!nigh_match_is_hot(&context->matcher, &op->posted), 0))
+    if (__builtin_expect(!nigh_match_is_hot(&context->matcher, op->posted.source, op->posted.ignore), 0))
         return post_shaped(context, from, &op->posted);
     nigh_match_post_hot(&context->matcher, &op->posted);
-    return __builtin_expect(context->crowd.full, 0) ? look_at_once(context, from) : 0;
+    return 0;
+}
+
+/* In a crowd, where something lies in the peer's ring: most often it is what the receive is for. */
+static __attribute__((noinline)) int post_beside(struct nigh_context *context, struct nigh_endpoint *from,
+                                                 const struct nigh_recv *recv, uint64_t head)
+{
+    if (nigh_match_is_hot(&context->matcher, from->index, nigh_field_halves(&recv->ignore)) &&
+        nigh_short_meet(from, head, recv))
+        return 0;
+    file_plain(context, from, recv);
+    return look_at_once(context, from);
+}
+
+/* Whatever is rare is called as the last thing and not inlined, so that nothing is saved on the stack. */
+int nigh_recv_post(struct nigh_context *context, struct nigh_endpoint *from, const struct nigh_recv *recv)
+{
+    if (__builtin_expect(
+            !is_plain(context, from, recv) || !context->recv_ops.free || !nigh_cq_has_room(&context->cq), 0))
+        return nigh_recv_post_generally(context, from, recv);
+    if (__builtin_expect(context->crowd.full, 0) && from && from->rx.slots) {
+        uint64_t head = nigh_ring_peek(&from->rx);
+
+        if (head)
+            return post_beside(context, from, recv, head);
+    }
+    return file_plain(context, from, recv);
 }

@@ -18,28 +18,44 @@ static uint32_t staying_most(const struct nigh_endpoint *endpoint)
 /*
  * In a crowd others may lie behind a message that stays, as senders run ahead there. Not where something else does, which no receive
  * is posted for and somebody waits for all the same (a FINISH, a GRANT, a put), nor where they fill three quarters of the ring, so that
- * their sender may soon have to wait: then until they do not. A slot is looked at once: the next look goes on behind it.
+ * their sender may soon have to wait: then until they do not. A slot is looked at once: the next look goes on behind it. Where the
+ * next one lies is foretold and not computed from what this one says, so that their lines come side by side.
  */
-static __attribute__((noinline)) bool only_messages_behind(struct nigh_endpoint *endpoint, uint32_t slots)
+static bool only_messages_behind(struct nigh_endpoint *endpoint)
 {
     const struct nigh_ring_rx *rx = &endpoint->rx;
-    struct nigh_ring_rx *ahead = &endpoint->ahead;
-    uint32_t most = staying_most(endpoint);
+    struct nigh_ring_rx ahead = endpoint->ahead;
+    uint64_t most = rx->next + staying_most(endpoint) - nigh_ring_owed(rx), head = 1;
 
-    if (ahead->slots != rx->slots || ahead->next <= rx->next) {
-        *ahead = *rx;
-        nigh_ring_advance(ahead, slots);
-    }
-    while (ahead->next - rx->next + nigh_ring_owed(rx) <= most) {
-        uint64_t head = nigh_ring_peek(ahead);
-
-        if (!head)
-            return true;
+    while (ahead.next <= most && (head = nigh_ring_peek(&ahead)) != 0) {
         if (nigh_head_kind(head) != NIGH_K_MESSAGE || nigh_head_bytes(head) > NIGH_BODY_MAX)
-            return false;
-        nigh_ring_advance(ahead, nigh_slots_for(nigh_head_bytes(head)));
+            break;
+        if (__builtin_expect(nigh_head_bytes(head) <= NIGH_SLOT_PAYLOAD, 1))
+            nigh_ring_advance_one(&ahead);
+        else
+            nigh_ring_advance(&ahead, nigh_slots_for(nigh_head_bytes(head)));
     }
-    return false;
+    endpoint->ahead = ahead;
+    return !head;
+}
+
+bool nigh_stay_may_in_crowd(struct nigh_endpoint *endpoint, uint32_t slots)
+{
+    struct nigh_context *context = endpoint->context;
+    struct nigh_ring_rx *ahead = &endpoint->ahead;
+
+    if (ahead->slots != endpoint->rx.slots || ahead->next <= endpoint->rx.next) {
+        *ahead = endpoint->rx;
+        if (slots == 1)
+            nigh_ring_advance_one(ahead);
+        else
+            nigh_ring_advance(ahead, slots);
+    }
+    if (nigh_ring_peek(ahead) && !only_messages_behind(endpoint))
+        return false;
+    endpoint->stays = (uint32_t)context->matcher.sequence + 1;
+    context->stays_anew |= ahead->next - endpoint->rx.next > slots;
+    return true;
 }
 
 /*
@@ -49,15 +65,22 @@ static __attribute__((noinline)) bool only_messages_behind(struct nigh_endpoint 
  */
 bool nigh_stay_may(struct nigh_endpoint *endpoint, uint32_t bytes)
 {
-    struct nigh_ring_rx behind = endpoint->rx;
+    struct nigh_ring_rx behind;
     uint32_t slots = nigh_slots_for(bytes);
 
-    if (!endpoint->context->leaves || slots + nigh_ring_owed(&behind) > behind.mask / 2)
+    if (!endpoint->context->leaves || slots + nigh_ring_owed(&endpoint->rx) > endpoint->rx.mask / 2)
         return false;
     if (endpoint->context->crowd.full)
-        return only_messages_behind(endpoint, slots);
+        return nigh_stay_may_in_crowd(endpoint, slots);
+    behind = endpoint->rx;
     nigh_ring_advance(&behind, slots);
     return nigh_ring_peek(&behind) == 0;
+}
+
+bool nigh_stay_more(struct nigh_endpoint *endpoint)
+{
+    endpoint->context->stays_anew = true;
+    return only_messages_behind(endpoint);
 }
 
 /* ---- receives -------------------------------------------------------------------------------------------- */
@@ -124,6 +147,7 @@ bool nigh_stay_poll_wanted(struct nigh_context *context)
 {
     bool moved = false;
 
+    context->stays_anew = false;
     for (uint32_t i = 0; i < context->hot_count; i++) {
         struct nigh_endpoint *endpoint = context->hot[i];
 

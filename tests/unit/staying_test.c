@@ -203,6 +203,53 @@ static void test_the_oldest_receive_takes_it(void **state)
     assert_value(2, 3);
 }
 
+/* Nor does a post take what one like it waits for, which no pass has seen yet. */
+static void test_the_oldest_of_receives_alike_takes_it(void **state)
+{
+    (void)state;
+    post_send(to, A, 0);
+    post_recv(from, A, 0);
+    look(1);
+    assert_value(0, 0);
+    post_recv(from, B, 1);
+    post_recv(from, A, 2);
+    post_send(to, A, 1);
+    post_send(to, B, 2);
+    post_recv(from, A, 3);
+    post_send(to, A, 3);
+    look(2);
+    assert_value(1, 2);
+    assert_value(2, 1);
+    assert_value(3, 3);
+}
+
+/* While others wait: a post is given what it is for, whatever its bytes; one longer than its buffer is cut. */
+static void test_a_post_beside_others(void **state)
+{
+    static uint8_t out[NIGH_BODY_MAX], in[sizeof(out) + 1];
+    static const uint32_t sizes[] = {0, 5, 8, NIGH_SLOT_PAYLOAD, NIGH_SLOT_PAYLOAD + 1, sizeof(out)};
+
+    (void)state;
+    post_recv(from, B, 0);
+    for (uint32_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        memset(out, (int)i + 1, sizeof(out));
+        memset(in, 0, sizeof(in));
+        assert_int_equal(hosted_send(to, 1, A, out, sizes[i], NIGH_SILENT), 0);
+        assert_int_equal(hosted_recv(&root, from, 10 + i, A, in, sizeof(in), 0), 0);
+        look(1);
+        assert_int_equal(hosted_find(&root, NIGH_OP_RECV, 10 + i)->bytes, sizes[i]);
+        assert_memory_equal(in, out, sizes[i]);
+        assert_int_equal(in[sizes[i]], 0);
+    }
+    assert_int_equal(hosted_send(to, 1, A, out, 16, NIGH_SILENT), 0);
+    assert_int_equal(hosted_recv(&root, from, 20, A, in, 8, 0), 0);
+    look(1);
+    assert_int_equal(hosted_find(&root, NIGH_OP_RECV, 20)->status, -EMSGSIZE);
+    post_send(to, B, 4);
+    look(1);
+    assert_value(0, 4);
+}
+
 /* And the oldest message is taken, also where older ones were kept. */
 static void test_the_oldest_message_is_taken(void **state)
 {
@@ -434,6 +481,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_one_behind_an_unwanted_one, start, stop),
         cmocka_unit_test_setup_teardown(test_one_behind_an_unwanted_one_from_anyone, start, stop),
         cmocka_unit_test_setup_teardown(test_the_oldest_receive_takes_it, start, stop),
+        cmocka_unit_test_setup_teardown(test_the_oldest_of_receives_alike_takes_it, start, stop),
+        cmocka_unit_test_setup_teardown(test_a_post_beside_others, start, stop),
         cmocka_unit_test_setup_teardown(test_the_oldest_message_is_taken, start, stop),
         cmocka_unit_test_setup_teardown(test_a_probe_finds_them, start, stop),
         cmocka_unit_test_setup_teardown(test_a_full_ring, start, stop),
