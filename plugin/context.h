@@ -17,6 +17,7 @@
 #include "plugin/share.h"
 #include "plugin/slab.h"
 #include "shm/arena.h"
+#include "shm/copy.h"
 #include "shm/crowd.h"
 #include "shm/doorbell.h"
 #include "shm/heap.h"
@@ -425,6 +426,13 @@ int nigh_context_close(struct nigh_context *context);
 
 /* The crowd has changed, and what goes by it with it. */
 void nigh_context_crowd(struct nigh_context *context);
+
+/* How copies for several receivers are made and read: ranks that run in turns find nothing of long ones in their caches, so the order
+ * counts. Allgather of 1 MiB over Open MPI, 8 ranks on 2 CPUs: 0.88 and, in quarters, 0.68 of its own; below, nothing that shows. */
+static inline enum nigh_copy_kernel nigh_context_kernel(const struct nigh_context *context, uint64_t bytes)
+{
+    return context->crowd.full && bytes > 512 * 1024 ? NIGH_COPY_QUARTERS : NIGH_COPY_PLAIN;
+}
 
 /* ---- entry.c ---- */
 /* Lets other threads in while this one sleeps. */

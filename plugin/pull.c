@@ -279,7 +279,8 @@ static void choose_kernel(struct slice *slice)
     slice->past = slice->timed && past && nigh_far_choose(&context->far, &slice->trial);
     if (slice->trial) /* the other way may take ten times as long */
         slice->bytes = SLICE_BYTES;
-    slice->kernel = slice->past ? past : nigh_copy_select(NIGH_COPY_PLAIN);
+    slice->kernel =
+        slice->past ? past : nigh_copy_select(nigh_context_kernel(context, slice->message->wanted));
 }
 
 static int place(struct slice *slice)

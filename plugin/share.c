@@ -96,8 +96,8 @@ static bool copy(struct nigh_context *context, struct nigh_share *share)
         drop(context, share);
         return false;
     }
-    nigh_copy_select(NIGH_COPY_PLAIN)(context->arena.base + place_of(context, share), share->buffer,
-                                      share->bytes);
+    nigh_copy_select(nigh_context_kernel(context, share->bytes))(
+        context->arena.base + place_of(context, share), share->buffer, share->bytes);
     return true;
 }
 
