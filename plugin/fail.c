@@ -18,7 +18,6 @@
  */
 #include "plugin/context.h"
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 static void fail_sends(struct nigh_endpoint *endpoint, int error, bool left)
@@ -153,13 +152,13 @@ static void keep_claimed(const struct nigh_endpoint *endpoint)
         if (message->endpoint != endpoint || message->kind != NIGH_MSG_REFER ||
             message->refer != NIGH_REFER_COPY)
             continue;
-        message->buffer = malloc(message->total);
+        message->buffer = nigh_early_take(&endpoint->context->early, message->total);
         if (!message->buffer)
             continue;
         memcpy(message->buffer, nigh_view_at(&endpoint->view, message->where, message->total),
                message->total);
         message->kind = NIGH_MSG_BODY;
-        message->eager = (uint32_t)message->total;
+        message->eager = message->total;
         message->got = message->total;
         message->id = NIGH_NO_ID;
     }

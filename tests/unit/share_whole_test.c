@@ -9,9 +9,11 @@
 
 #include <cmocka.h>
 
+#include "plugin/context.h"
 #include "tests/support/cpus.h"
 #include "tests/support/hosted.h"
 #include <errno.h>
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -345,6 +347,20 @@ static void the_receiver_leaves(void **state)
         post(1, 21, out[i], 0);
 }
 
+/* Whoever is given it next takes it for as long as it is listed. */
+static void check_kept(const struct nigh_early *early)
+{
+    unsigned kept = 0;
+
+    for (unsigned size = 0; size < NIGH_EARLY_SIZES; size++) {
+        void *memory = early->unused[size];
+
+        kept += memory != NULL;
+        assert_true(!memory || malloc_usable_size(memory) >= NIGH_EARLY_MIN << size);
+    }
+    assert_int_equal(kept, 1);
+}
+
 /* What was claimed is the host's, though the sender is left: from then on the sender uses the place again. */
 static void claimed_from_one_that_is_left(void **state)
 {
@@ -366,6 +382,7 @@ static void claimed_from_one_that_is_left(void **state)
     assert_int_equal(hosted_ops->claim(peer[0].context, message, &recv), 0);
     assert_int_equal(until(&peer[0], NIGH_OP_RECV, 5)->status, 0);
     check(in, BYTES, 1);
+    check_kept(&peer[0].context->early);
 }
 
 /* The same where it is the sender that has left, or has closed. */
