@@ -229,12 +229,11 @@ static inline uint32_t nigh_cq_pop_sent(struct nigh_cq *cq, struct nigh_completi
         nigh_completion_fill(out, sent->context, NIGH_OP_SEND, NIGH_SHAPE_TCLASS(sent->shape),
                              NIGH_SHAPE_BYTES(sent->shape), 0, 0, sent->source, sent->endpoint);
     cq->sent_taken += take;
-    if (take == waiting)
-        cq->sent_taken = cq->sent_count = 0;
     return take;
 }
 
-/* Moves up to `count` completions, oldest first, to `out`; returns how many. */
+/* Moves up to `count` completions to `out`; returns how many. The sends begin anew with an empty queue only: a host that posts one for
+ * each that it hears of, one at a time, would never hear of what is in the ring. */
 static inline uint32_t nigh_cq_pop(struct nigh_cq *cq, struct nigh_completion *out, uint32_t count)
 {
     uint32_t taken = nigh_cq_pop_sent(cq, out, count);
@@ -247,6 +246,8 @@ static inline uint32_t nigh_cq_pop(struct nigh_cq *cq, struct nigh_completion *o
         first = first == wrap ? from : first + 1;
     }
     cq->head = at + take;
+    if (nigh_cq_count(cq) == 0)
+        cq->sent_taken = cq->sent_count = 0;
     return taken + (uint32_t)take;
 }
 

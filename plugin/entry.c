@@ -327,9 +327,7 @@ static bool needs_pass(struct nigh_context *context, uint32_t popped, uint32_t c
     bool found = context->at_once && !context->matcher.posted_count;
 
     context->at_once = false;
-    if (found && context->unlooked++ < UNLOOKED_MAX)
-        return false;
-    if (!found && popped == count)
+    if ((found || popped == count) && context->unlooked++ < UNLOOKED_MAX)
         return false;
     context->unlooked = 0;
     return true;

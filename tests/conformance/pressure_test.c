@@ -189,6 +189,37 @@ static void thousands(struct pair *pair)
     }
 }
 
+/* Who sends again for each send that it is told of, one at a time, hears of its receive as well, whose message has come before (number: 1)
+ * or comes meanwhile. */
+static void told_of_all(struct pair *pair)
+{
+    struct pair_end *tx = pair->end[0], *rx = pair->end[1];
+    static uint64_t value, got, into[32];
+    struct nigh_completion done = {.op = NIGH_OP_SEND};
+    unsigned told = 0;
+
+    pair_state(tx, NIGH_READY);
+    if (pair->of->number) {
+        pair_send(rx, &value, 8, 2, NIGH_SILENT, 0);
+        pair_unexpected(tx, 1);
+    }
+    for (; done.op == NIGH_OP_SEND && told < 5000; told++) {
+        if (told % 32 == 0)
+            for (unsigned i = 0; i < 32; i++)
+                CHECK_INT(nigh->expect(rx->peer, &into[i], NIGH_SHAPE(8, 0), 1, i, NULL), 0);
+        pair_send(tx, &value, 8, 1, 0, told);
+        if (told == 0)
+            pair_recv(tx, &got, 8, 2, 7);
+        if (told == 0 && !pair->of->number)
+            pair_send(rx, &value, 8, 2, NIGH_SILENT, 0);
+        while (nigh->poll_completions(rx->context, &done, 1))
+            CHECK_INT(done.op, NIGH_OP_RECV);
+        while (!nigh->poll_completions(tx->context, &done, 1))
+            ;
+    }
+    CHECK(told < 5000);
+}
+
 /* A heap message, a lend and pieces wait unmatched while others pass them. */
 static void passed(struct pair *pair)
 {
@@ -251,6 +282,12 @@ static const struct pair_case cases[] = {
     {.name = "every length, narrow", .play = every_length, .options = NARROW},
     {.name = "thousands", .play = thousands},
     {.name = "thousands, narrow", .play = thousands, .options = NARROW},
+    {.name = "told of all", .play = told_of_all, .forms = PAIR_TWO, .how = PAIR_LOOSE},
+    {.name = "told of all, come before",
+     .play = told_of_all,
+     .forms = PAIR_TWO,
+     .how = PAIR_LOOSE,
+     .number = 1},
     {.name = "passed", .play = passed},
 };
 
