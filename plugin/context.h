@@ -139,8 +139,7 @@ bool nigh_stay_more(struct nigh_endpoint *endpoint);
 /* In a pass that leaves some: the oldest one was found to stay, no receive was posted since, and what has come behind it may stay, too. */
 static inline bool nigh_stay_goes_on(struct nigh_endpoint *endpoint)
 {
-    return endpoint->stays == (uint32_t)endpoint->context->matcher.sequence + 1 &&
-           endpoint->ahead.next > endpoint->rx.next && /* or that number came round again */
+    return endpoint->stays && endpoint->stays == (uint32_t)endpoint->context->matcher.sequence + 1 &&
            (!nigh_ring_peek(&endpoint->ahead) || nigh_stay_more(endpoint));
 }
 /* A receive from the peer was posted: takes the oldest short message, if there is one. In a crowd, where that is there before its

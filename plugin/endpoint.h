@@ -88,7 +88,7 @@ struct nigh_endpoint {
     uint32_t sent_before; /* the same when the peer was heard last */
     uint32_t rx_bytes;    /* of chunks, read since credit went back */
     uint32_t in_a_row;    /* messages in pieces that we have begun since anything came */
-    uint32_t stays;       /* the oldest message stays, and is for no receive below this number: stay.c */
+    uint32_t stays;       /* the oldest message stays, for no receive below this number: stay.c; 0: none */
     enum nigh_state state;
     bool can_post; /* READY, nothing queued before: a post may go straight to the ring */
     bool light;    /* the peer's sleep fence covers us: no fence of our own */

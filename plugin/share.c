@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * plugin/share.c - which buffers are copied once for several receivers, and for how long. A copy is as good as its buffer while a
- * send of that is not complete, or the host does not know yet that it is. That others will follow the first one cannot be known: hosts that have done so do it again.
+ * send of that is not complete, or the host does not know yet that it is. That others will follow the first one cannot be known: hosts
+ * that have done so do it again.
  */
 #include "plugin/share.h"
 #include "plugin/context.h"
@@ -200,7 +201,8 @@ static struct nigh_send_op *copy_op(struct nigh_endpoint *endpoint, const struct
     return op;
 }
 
-/* Its completion is the next one. Of a silent one the host may know otherwise that it is complete, so nothing is shared with it later. */
+/* Its completion is the next one. Of a silent one the host may know otherwise that it is complete, so nothing is shared with it
+ * later. */
 static void hold(struct nigh_context *context, struct nigh_share *share, const struct nigh_send *send)
 {
     if (!(send->flags & NIGH_SILENT))

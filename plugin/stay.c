@@ -6,13 +6,15 @@
 #include "plugin/context.h"
 #include "shm/note.h"
 
-/* How much of a ring may stay there: what is left takes the longest body, unless the sender has a larger ring to move to. */
-static uint32_t staying_most(const struct nigh_endpoint *endpoint)
+/* Up to which slot a ring may be full of what stays, and what its sender has not been told of: what is left takes the longest body,
+ * unless the sender has a larger ring to move to. */
+static uint64_t staying_most(const struct nigh_endpoint *endpoint)
 {
     uint32_t mask = endpoint->rx.mask, least = nigh_slots_for(NIGH_BODY_MAX), most = mask / 4 * 3;
 
-    return mask + 1 < endpoint->context->config.ring_slots || most + least <= mask + 1 ? most
-                                                                                       : mask + 1 - least;
+    if (mask + 1 >= endpoint->context->config.ring_slots && most + least > mask + 1)
+        most = mask + 1 - least;
+    return endpoint->rx.next - nigh_ring_owed(&endpoint->rx) + most;
 }
 
 /*
@@ -23,9 +25,8 @@ static uint32_t staying_most(const struct nigh_endpoint *endpoint)
  */
 static bool only_messages_behind(struct nigh_endpoint *endpoint)
 {
-    const struct nigh_ring_rx *rx = &endpoint->rx;
     struct nigh_ring_rx ahead = endpoint->ahead;
-    uint64_t most = rx->next + staying_most(endpoint) - nigh_ring_owed(rx), head = 1;
+    uint64_t most = staying_most(endpoint), head = 1;
 
     while (ahead.next <= most && (head = nigh_ring_peek(&ahead)) != 0) {
         if (nigh_head_kind(head) != NIGH_K_MESSAGE || nigh_head_bytes(head) > NIGH_BODY_MAX)
@@ -51,7 +52,8 @@ bool nigh_stay_may_in_crowd(struct nigh_endpoint *endpoint, uint32_t slots)
         else
             nigh_ring_advance(ahead, slots);
     }
-    if (nigh_ring_peek(ahead) && !only_messages_behind(endpoint))
+    /* Also where nothing lies behind: the last one, if it is long, may leave its sender no room. */
+    if (ahead->next > staying_most(endpoint) || (nigh_ring_peek(ahead) && !only_messages_behind(endpoint)))
         return false;
     endpoint->stays = (uint32_t)context->matcher.sequence + 1;
     context->stays_anew |= ahead->next - endpoint->rx.next > slots;

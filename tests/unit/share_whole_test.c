@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Messages that complete when they are posted, and go as a copy that their receivers read, where ranks outnumber CPUs: what arrives is
- * what was sent, whatever becomes of the buffer, of the sender and of other
- * receivers. */
+ * what was sent, whatever becomes of the buffer, of the sender and of other receivers. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

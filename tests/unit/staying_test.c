@@ -286,34 +286,6 @@ static void test_a_probe_finds_them(void **state)
     assert_int_equal(done.bytes, sizeof(uint64_t));
 }
 
-/* Who fills its ring with what nobody wants gets on, and so does what it sends then. */
-static void test_a_full_ring(void **state)
-{
-    (void)state;
-    post_recv(from_other, B, MANY - 1);
-    for (uint64_t i = 0; i < MANY - 1; i++)
-        post_send(to, A, i);
-    for (unsigned i = 0; near.context->busy; i++) {
-        assert_true(i < 1000);
-        hosted_turns(&root, &near, 1);
-    }
-    post_recv(from, A, 0);
-    look(1);
-    assert_value(0, 0);
-    post_send(to, LAST, 77);
-    post_recv(from, LAST, 1);
-    for (unsigned i = 0; !hosted_find(&root, NIGH_OP_RECV, 1); i++) {
-        assert_true(i < 100);
-        hosted_turns(&root, &near, 1);
-    }
-    assert_value(1, 77);
-    for (uint64_t i = 2; i < MANY - 1; i++) {
-        post_recv(from, A, i);
-        look(1);
-        assert_value(i, i - 1);
-    }
-}
-
 /* Of the root's own, for room; and the ring from `to` is known, from a pass on. */
 static void sends_that_wait(void)
 {
@@ -324,23 +296,6 @@ static void sends_that_wait(void)
     for (uint64_t i = 0; i < 600; i++)
         post_send(from_other, A, i);
     assert_non_null(root.context->busy);
-}
-
-/* Short ones that leave no room for long ones: as many are kept as these need. */
-static void test_long_ones_behind_short_ones(void **state)
-{
-    static uint8_t body[1024];
-
-    (void)state;
-    post_recv(from_other, B, MANY - 1);
-    for (uint64_t i = 0; i < 80; i++)
-        post_send(to, A, i);
-    for (uint64_t i = 0; i < 8; i++)
-        assert_int_equal(hosted_send(to, 1000 + i, LAST, body, sizeof(body), NIGH_SILENT), 0);
-    for (unsigned i = 0; near.context->busy; i++) {
-        assert_true(i < 100);
-        hosted_turns(&root, &near, 1);
-    }
 }
 
 /* What is always there from one peer does not hide what another one has behind an unwanted one. */
@@ -485,11 +440,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_a_post_beside_others, start, stop),
         cmocka_unit_test_setup_teardown(test_the_oldest_message_is_taken, start, stop),
         cmocka_unit_test_setup_teardown(test_a_probe_finds_them, start, stop),
-        cmocka_unit_test_setup_teardown(test_a_full_ring, start, stop),
         cmocka_unit_test_setup_teardown(test_a_stream_beside_it, start, stop),
         cmocka_unit_test_setup_teardown(test_posts_that_find_theirs, start, stop),
         cmocka_unit_test_setup_teardown(test_posts_and_room_for_one, start, stop),
-        cmocka_unit_test_setup_teardown(test_long_ones_behind_short_ones, start, stop),
         cmocka_unit_test_setup_teardown(test_an_answer_behind_them, start, stop),
         cmocka_unit_test_setup_teardown(test_the_sender_leaves, start, stop),
         cmocka_unit_test_setup_teardown(test_a_lie_behind_it, start, stop),
