@@ -68,7 +68,7 @@ static inline struct nigh_endpoint *nigh_fi_peer_now(const struct nigh_fi_ep *ep
 {
     if (NIGH_FI_UNLIKELY(odd) && (odd & NIGH_FI_ODD || desc))
         return NULL;
-    if (NIGH_FI_UNLIKELY(ep->domain->pending || address >= ep->peer_count))
+    if (NIGH_FI_UNLIKELY(nigh_fi_is_pending(ep->domain) || address >= ep->peer_count))
         return NULL;
     return ep->peers[address];
 }
