@@ -64,6 +64,7 @@ struct nigh_context {
     bool leaves;          /* this pass may leave unexpected messages in the rings: stay.c */
     bool suspects;        /* an endpoint is to be broken */
     bool blocked;         /* so says the host's note: what moves is counted there */
+    bool hands;           /* the poll that makes this pass has had completions for its host before */
     bool probing; /* so says the host's note: it waits for messages that nobody has posted a receive for */
     uint32_t probed_class;
     uint64_t probed;      /* of the unexpected messages so many had come when probe() found nothing */

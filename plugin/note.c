@@ -71,8 +71,8 @@ bool nigh_note_is_asked(struct nigh_context *context)
 
 /*
  * What moves is shown in the line before the count goes up, so whoever sees the count sees that, too. A host that has
- * completions to take, or an unexpected message to look at that it may wait for, or is being handed some by this very poll (then something has moved), is not blocked, whatever its
- * note still says.
+ * completions to take, or an unexpected message to look at that it may wait for, or is being handed some by this very poll (then
+ * something has moved, or had before the pass), is not blocked, whatever its note still says.
  */
 bool nigh_note_answer(struct nigh_context *context, bool moved)
 {
@@ -80,8 +80,8 @@ bool nigh_note_answer(struct nigh_context *context, bool moved)
 
     if (more && context->blocked)
         nigh_note_moved(nigh_arena_note(&context->arena));
-    if (!moved && !more && context->blocked && !nigh_cq_count(&context->cq) && !nigh_is_unprobed(context) &&
-        !is_connecting(context))
+    if (!moved && !more && context->blocked && !context->hands && !nigh_cq_count(&context->cq) &&
+        !nigh_is_unprobed(context) && !is_connecting(context))
         nigh_note_checked(nigh_arena_note(&context->arena), context->nudges_seen);
     return more;
 }

@@ -315,6 +315,34 @@ static void answers(struct pair *pair)
     pair_meet();
 }
 
+/* Whoever is being handed completions goes on in a moment: such a poll answers no nudge, the next one that finds nothing does.
+ * number: room for so many. */
+static void handed(struct pair *pair)
+{
+    struct pair_end *end = pair->end[0];
+    struct nigh_completion done[2];
+    uint64_t number, word = 0;
+
+    for (unsigned i = 0; i < 40; i++) {
+        write_note(end, NIGH_NOTE_RUNNING);
+        pair_send(end, &word, 8, 1, 0, i);
+        for (unsigned pass = 0; pass < 10; pass++)
+            CHECK_INT(nigh->poll_completions(end->context, NULL, 0), 0);
+        write_note(end, NIGH_NOTE_BLOCKED);
+        number = nudge(end->peer);
+        CHECK_INT(nigh->poll_completions(end->context, done, (uint32_t)pair->of->number), 1);
+        CHECK(note_of(end, end->peer).checked < number);
+        number = nudge(end->peer);
+        CHECK_INT(nigh->poll_completions(end->context, done, 1), 0);
+        CHECK(note_of(end, end->peer).checked >= number);
+    }
+    write_note(end, NIGH_NOTE_RUNNING);
+    for (unsigned i = 0; i < 40; i++) {
+        pair_recv(end, &word, 8, 1, 100);
+        (void)pair_await(end, NIGH_OP_RECV, 100);
+    }
+}
+
 /* One that polls answers in a poll, and one that computes when it comes back. */
 static void answers_late(struct pair *pair)
 {
@@ -664,6 +692,8 @@ static const struct pair_case cases[] = {
     {.name = "the peer was killed", .play = ended, .forms = PAIR_FORK, .number = 2, .how = PAIR_DEATH},
     {.name = "a sleeper answers", .play = answers, .forms = TWO_RANKS, .options = {.spin_ns = 1}},
     {.name = "a spinner answers", .play = answers, .forms = TWO_RANKS, .options = {.spin_ns = 1000000000}},
+    {.name = "handed one", .play = handed, .forms = PAIR_SELF, .number = 1},
+    {.name = "handed one of two", .play = handed, .forms = PAIR_SELF, .number = 2},
     {.name = "answers come late", .play = answers_late, .forms = TWO_RANKS},
     {.name = "descriptor",
      .play = by_descriptor,
