@@ -39,6 +39,16 @@ static void meet(void)
     fi_await(&lab, TX->tx);
 }
 
+/* What comes late is read there, and the other queue is left as it is. */
+static void watch_sends(void)
+{
+    time_t end = time(NULL) + 100;
+
+    while (fi_try(&lab, &RX->tx->fid) == -FI_EAGAIN && time(NULL) < end)
+        fi_cq_read(RX->tx, NULL, 0);
+    FI_OK(fi_try(&lab, &RX->tx->fid));
+}
+
 /* The read of one queue puts something into the other, and takes the endpoint's own descriptor back. */
 static void read_by_another(void **state)
 {
@@ -52,7 +62,7 @@ static void read_by_another(void **state)
     assert_false(fi_is_readable(&RX->rx->fid));
     send_one(8);
     FI_GIVES(fi_cq_read(RX->tx, &entry, 1), -FI_EAGAIN);
-    fi_watch(&lab, &RX->tx->fid);
+    watch_sends();
     assert_true(fi_is_readable(&RX->rx->fid));
     FI_GIVES(fi_try(&lab, &RX->rx->fid), -FI_EAGAIN);
     FI_GIVES(fi_cq_read(RX->rx, &entry, 1), 1);
