@@ -50,6 +50,7 @@ void nigh_block_end(struct nigh_block *block)
         nigh_line_block(nigh_blocked);
     else
         nigh_line_run(block);
-    if (!nigh_blocked)
+    /* With threads others read it outside of the lock. */
+    if (!nigh_blocked && !nigh_core.threads)
         nigh_core.guard &= ~(uint32_t)NIGH_GUARD_BLOCKED;
 }
