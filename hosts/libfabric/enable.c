@@ -25,8 +25,11 @@ static int check(const struct nigh_fi_ep *ep)
     return receives && !ep->rx_cq && !ep->cntr[NIGH_FI_RECVS] ? -FI_ENOCQ : 0;
 }
 
-static uint32_t odd(bool record, bool by_desc)
+/* A domain with a lock takes it before anything is looked at. */
+static uint32_t odd(const struct nigh_fi_ep *ep, bool record, bool by_desc)
 {
+    if (ep->domain->locked)
+        return NIGH_FI_ODD;
     return !record ? 0 : by_desc ? NIGH_FI_ODD_BY_DESC : NIGH_FI_ODD;
 }
 
@@ -44,10 +47,10 @@ static void settle(struct nigh_fi_ep *ep)
     ep->tx_record |= ep->hmem;
     ep->rx_record |= ep->hmem;
     ep->inject_record = ep->tx_counted || (ep->hmem && ep->domain->detects);
-    ep->tx_odd = ep->send_flags ? NIGH_FI_ODD : odd(ep->tx_record, ep->tx_by_desc);
-    ep->inject_odd = odd(ep->inject_record, false);
+    ep->tx_odd = ep->send_flags ? NIGH_FI_ODD : odd(ep, ep->tx_record, ep->tx_by_desc);
+    ep->inject_odd = odd(ep, ep->inject_record, false);
     /* Those from anyone name no peer, and are not asked whom they name. */
-    ep->rx_odd = ep->directed ? odd(ep->rx_record, ep->rx_by_desc) : NIGH_FI_ODD;
+    ep->rx_odd = ep->directed ? odd(ep, ep->rx_record, ep->rx_by_desc) : NIGH_FI_ODD;
 }
 
 static bool sleeps(const struct nigh_fi_ep *ep)

@@ -59,7 +59,7 @@ ssize_t nigh_fi_inject_slowly(struct nigh_fi_ep *ep, const struct nigh_fi_what *
                               size_t len);
 
 /*
- * The short way of all three: nothing odd about the endpoint (enable.c), nobody to lock out or to wake, a peer that has been talked
+ * The short way of all three: nothing odd about the endpoint, as a lock is (enable.c), nobody to wake, a peer that has been talked
  * to. Then a call is one of nigh's with everything in registers: a record of the message, stored to be read again in the same
  * call, was a third of its instructions. NULL: it must go slowly.
  */
@@ -68,7 +68,7 @@ static inline struct nigh_endpoint *nigh_fi_peer_now(const struct nigh_fi_ep *ep
 {
     if (NIGH_FI_UNLIKELY(odd) && (odd & NIGH_FI_ODD || desc))
         return NULL;
-    if (NIGH_FI_UNLIKELY(nigh_fi_is_pending(ep->domain) || address >= ep->peer_count))
+    if (NIGH_FI_UNLIKELY(ep->domain->pending || address >= ep->peer_count))
         return NULL;
     return ep->peers[address];
 }

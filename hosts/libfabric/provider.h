@@ -223,13 +223,6 @@ static inline void nigh_fi_lock(struct nigh_fi_domain *domain)
         pthread_mutex_lock(&domain->lock);
 }
 
-/* Is there to lock, or to wake? A look outside of the lock: a domain that has one is never at 0,
- * whoever changes the count meanwhile. */
-static inline bool nigh_fi_is_pending(const struct nigh_fi_domain *domain)
-{
-    return __atomic_load_n(&domain->pending, __ATOMIC_RELAXED) != 0;
-}
-
 /* May a thread sleep on some waiter just now? The lock is held. */
 static inline bool nigh_fi_is_awaited(const struct nigh_fi_domain *domain)
 {

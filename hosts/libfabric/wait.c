@@ -104,8 +104,7 @@ static void await(struct nigh_fi_domain *domain, struct nigh_fi_waiter *waiter, 
 
     waiter->sleepers = sleepers;
     waiter->watched = watched;
-    __atomic_store_n(&domain->pending, domain->pending + (uint32_t)is_awaited(waiter) - (uint32_t)was,
-                     __ATOMIC_RELAXED); /* nigh_fi_is_pending() */
+    domain->pending += (uint32_t)is_awaited(waiter) - (uint32_t)was;
 }
 
 void nigh_fi_waiter_close(struct nigh_fi_domain *domain, struct nigh_fi_waiter *waiter)
