@@ -360,14 +360,12 @@ static void check_kept(const struct nigh_early *early)
     assert_int_equal(kept, 1);
 }
 
-/* What was claimed is the host's, though the sender is left: from then on the sender uses the place again. */
-static void claimed_from_one_that_is_left(void **state)
+/* One of two that were sent the same; the other has it already. */
+static struct nigh_message *claimed(void)
 {
-    struct nigh_recv recv = {.size = sizeof(recv), .buffer = in, .bytes = BYTES, .context = 5};
     struct nigh_completion found;
     struct nigh_message *message;
 
-    (void)state;
     fill(out[0], 1);
     post(0, 1, out[0], 0);
     post(1, 1, out[0], 0);
@@ -375,37 +373,43 @@ static void claimed_from_one_that_is_left(void **state)
     while (hosted_ops->probe(peer[0].context, back[0], 1, 0, 0, &found, &message))
         turns(1);
     assert_int_equal(found.bytes, BYTES);
-    assert_int_equal(hosted_ops->disconnect(back[0]), 0);
-    turns(5000);
-    send_much(1);
+    return message;
+}
+
+static void take_claimed(struct nigh_message *message)
+{
+    struct nigh_recv recv = {.size = sizeof(recv), .buffer = in, .bytes = BYTES, .context = 5};
+
     assert_int_equal(hosted_ops->claim(peer[0].context, message, &recv), 0);
     assert_int_equal(until(&peer[0], NIGH_OP_RECV, 5)->status, 0);
     check(in, BYTES, 1);
+}
+
+/* What was claimed is the host's, though the sender is left: from then on the sender uses the place again. */
+static void claimed_from_one_that_is_left(void **state)
+{
+    struct nigh_message *message = claimed();
+
+    (void)state;
+    assert_int_equal(hosted_ops->disconnect(back[0]), 0);
+    turns(5000);
+    send_much(1);
+    take_claimed(message);
     check_kept(&peer[0].context->early);
 }
 
 /* The same where it is the sender that has left, or has closed. */
 static void claimed_from_one_that_has_left(void **state)
 {
-    struct nigh_recv recv = {.size = sizeof(recv), .buffer = in, .bytes = BYTES, .context = 5};
-    struct nigh_completion found;
-    struct nigh_message *message;
+    struct nigh_message *message = claimed();
 
     (void)state;
-    fill(out[0], 1);
-    post(0, 1, out[0], 0);
-    post(1, 1, out[0], 0);
-    take(1, 1, 1);
-    while (hosted_ops->probe(peer[0].context, back[0], 1, 0, 0, &found, &message))
-        turns(1);
     assert_int_equal(hosted_ops->disconnect(to[0]), 0);
     turns(5000);
     send_much(1);
     hosted_close(&root);
     turns(100);
-    assert_int_equal(hosted_ops->claim(peer[0].context, message, &recv), 0);
-    assert_int_equal(until(&peer[0], NIGH_OP_RECV, 5)->status, 0);
-    check(in, BYTES, 1);
+    take_claimed(message);
 }
 
 int main(void)
