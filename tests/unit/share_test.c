@@ -8,58 +8,25 @@
 
 #include <cmocka.h>
 
-#include "tests/support/cpus.h"
-#include "tests/support/hosted.h"
+#include "tests/support/shares.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 /* No shuttle takes LONG, and SHORT completes as soon as it lies in one; one of MOST is all that is shared at a time. */
-enum { SHORT = 300000, LONG = 1 << 20, PEERS = 2, MANY = 20 };
+enum { SHORT = 300000, LONG = 1 << 20, MANY = 20 };
 enum { BLOCK = 4 << 20, HALF = 8 << 20, MOST = 16 << 20, SHARES = MOST };
 
-static struct hosted root, peer[PEERS];
-static struct nigh_endpoint *to[PEERS], *back[PEERS];
 static uint8_t *out, *in[PEERS];
-static cpu_set_t allowed;
-
-static void turns(unsigned count)
-{
-    for (unsigned i = 0; i < count; i++) {
-        if (root.context)
-            hosted_poll(&root);
-        for (unsigned p = 0; p < PEERS; p++)
-            if (peer[p].context)
-                hosted_poll(&peer[p]);
-    }
-}
-
-static const struct nigh_completion *until(struct hosted *hosted, uint16_t op, uint64_t context)
-{
-    const struct nigh_completion *done;
-
-    while ((done = hosted_find(hosted, op, context)) == NULL)
-        turns(1);
-    return done;
-}
-
 static int start(void **state)
 {
-    uint64_t job = hosted_job();
-
     (void)state;
     alarm(300);
-    /* Three contexts on one CPU are a crowd. */
-    assert_int_equal(cpus_one(&allowed), 0);
+    shares_open();
     out = calloc(MANY, BLOCK);
-    hosted_open(&root, job, 0, 0);
-    for (unsigned p = 0; p < PEERS; p++) {
+    for (unsigned p = 0; p < PEERS; p++)
         in[p] = calloc(MANY, BLOCK);
-        hosted_open(&peer[p], job, p + 1, 0);
-        to[p] = hosted_connect(&root, p + 1);
-        back[p] = hosted_connect(&peer[p], 0);
-    }
     /* Both ways, so that all know by then who may read whom. */
     for (unsigned p = 0; p < PEERS; p++) {
         assert_int_equal(hosted_recv(&peer[p], back[p], 9000, 9000, NULL, 0, 0), 0);
@@ -76,13 +43,10 @@ static int start(void **state)
 static int stop(void **state)
 {
     (void)state;
-    for (unsigned p = 0; p < PEERS; p++) {
-        hosted_close(&peer[p]);
+    for (unsigned p = 0; p < PEERS; p++)
         free(in[p]);
-    }
-    hosted_close(&root);
     free(out);
-    return cpus_all(&allowed);
+    return shares_close();
 }
 
 /* ---- what goes and what comes ------------------------------------------------------------------------------------- */
@@ -146,11 +110,6 @@ static void broadcast(uint64_t bytes, unsigned seed)
         sent(p, 1);
     for (unsigned p = 0; p < PEERS; p++)
         answer(p);
-}
-
-static uint64_t shared(void)
-{
-    return hosted_stats(&root).heap_sent;
 }
 
 /* ---- tests --------------------------------------------------------------------------------------------------------- */

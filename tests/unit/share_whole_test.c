@@ -9,8 +9,7 @@
 #include <cmocka.h>
 
 #include "plugin/context.h"
-#include "tests/support/cpus.h"
-#include "tests/support/hosted.h"
+#include "tests/support/shares.h"
 #include <errno.h>
 #include <malloc.h>
 #include <stdlib.h>
@@ -18,33 +17,9 @@
 #include <unistd.h>
 
 /* All copies of a rank together are 16 MiB, of 16 buffers at a time. */
-enum { BYTES = 40000, MOST = 65536, PEERS = 2, MANY = 40, LASTING = 16, FULL = 2 * (16 << 20) / BYTES };
+enum { BYTES = 40000, MOST = 65536, MANY = 40, LASTING = 16, FULL = 2 * (16 << 20) / BYTES };
 
-static struct hosted root, peer[PEERS];
-static struct nigh_endpoint *to[PEERS], *back[PEERS];
 static uint8_t out[MANY][MOST], in[MOST];
-static cpu_set_t allowed;
-
-static void turns(unsigned count)
-{
-    for (unsigned i = 0; i < count; i++) {
-        if (root.context)
-            hosted_poll(&root);
-        for (unsigned p = 0; p < PEERS; p++)
-            if (peer[p].context)
-                hosted_poll(&peer[p]);
-    }
-}
-
-static const struct nigh_completion *until(struct hosted *hosted, uint16_t op, uint64_t context)
-{
-    const struct nigh_completion *done;
-
-    while ((done = hosted_find(hosted, op, context)) == NULL)
-        turns(1);
-    return done;
-}
-
 static void fill(uint8_t *bytes, unsigned seed)
 {
     for (unsigned i = 0; i < MOST; i++)
@@ -56,11 +31,6 @@ static void check(const uint8_t *bytes, uint64_t count, unsigned seed)
     for (uint64_t i = 0; i < count; i++)
         if (bytes[i] != (uint8_t)(i * 7 + i / 4096 + seed * 31))
             fail_msg("byte %llu of %llu is wrong", (unsigned long long)i, (unsigned long long)count);
-}
-
-static uint64_t shared(void)
-{
-    return hosted_stats(&root).heap_sent;
 }
 
 /* As a copy, or the test is none. */
@@ -110,20 +80,11 @@ static void broadcast(uint64_t bytes)
     root.count = peer[0].count = peer[1].count = 0;
 }
 
-/* All on one CPU: a crowd. */
 static int start(void **state)
 {
-    uint64_t job = hosted_job();
-
     (void)state;
     alarm(300);
-    assert_int_equal(cpus_one(&allowed), 0);
-    hosted_open(&root, job, 0, 0);
-    for (unsigned p = 0; p < PEERS; p++) {
-        hosted_open(&peer[p], job, p + 1, 0);
-        to[p] = hosted_connect(&root, p + 1);
-        back[p] = hosted_connect(&peer[p], 0);
-    }
+    shares_open();
     broadcast(0);
     assert_int_equal(hosted_facts(&root).crowded, 1);
     broadcast(BYTES);
@@ -140,10 +101,7 @@ static int start_eager(void **state)
 static int stop(void **state)
 {
     (void)state;
-    for (unsigned p = 0; p < PEERS; p++)
-        hosted_close(&peer[p]);
-    hosted_close(&root);
-    return cpus_all(&allowed);
+    return shares_close();
 }
 
 /* ---- the buffer ---------------------------------------------------------------------------------------------------- */
