@@ -87,10 +87,11 @@ struct nigh_context {
     struct nigh_rendezvous *rendezvous;
     struct nigh_service *service;
     /* In a crowd: receives that look into their peer's ring at once, and those that wait for what lies behind others. */
-    bool at_once;            /* a post has found its message since the last poll */
-    bool wants_any;          /* by `sought` a receive from anyone was posted */
-    bool stays_anew;         /* since nigh_stay_poll_wanted() looked a message was found to stay */
-    uint8_t unlooked;        /* polls in a row without a pass, as there was such a message */
+    bool at_once;    /* a post has found its message since the last poll */
+    bool wants_any;  /* by `sought` a receive from anyone was posted */
+    bool stays_anew; /* since nigh_stay_poll_wanted() looked a message was found to stay */
+    uint8_t
+        unlooked; /* polls in a row without a pass, as there was such a message or the array was full of what waited */
     uint64_t sought;         /* the matcher's sequence when `wanted` of endpoints was found out */
     struct nigh_crowd crowd; /* of all attached processes */
     struct nigh_regions regions;
