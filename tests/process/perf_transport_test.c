@@ -262,6 +262,21 @@ static void collectives(void **state)
     assert_int_equal(rows_of(text, "allgather"), 2);
     assert_int_equal(rows_of(text, "alltoall"), 2);
     free(text);
+    /* a second job is one of its own, and compared with the first */
+    text = perf("",
+                "collective --compare openmpi,openmpi:again --ops barrier,gather --sizes 8 --seconds 0.2 "
+                "--json - 2>&1",
+                &status);
+    assert_int_equal(status, 0);
+    if (!strstr(text, "\"openmpi:again\":") || !strstr(text, " of the first\""))
+        fail_msg("no second job in: %s", text);
+    assert_int_equal(rows_of(text, "barrier"), 1);
+    assert_int_equal(rows_of(text, "gather"), 1);
+    free(text);
+    text = perf("", "collective --compare shuffle:again 2>&1", &status);
+    assert_int_equal(status, 64);
+    assert_non_null(strstr(text, "there is no peer \"shuffle:again\""));
+    free(text);
     text = perf("", "collective --ops allreduce,shuffle 2>&1", &status);
     assert_int_equal(status, 64);
     assert_non_null(strstr(text, "there is no collective \"shuffle\"; there are barrier allreduce"));

@@ -3,6 +3,7 @@
 #include "tools/perf/peer_find.h"
 
 #include "tools/mpi/over.h"
+#include "tools/perf/peers.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -82,11 +83,17 @@ static int find_over(const char *name, struct perf_peer_place *place, char *why,
     return -ENOENT;
 }
 
-int perf_peer_find(const char *name, struct perf_peer_place *place, char *why, size_t room)
+bool perf_peer_is_again(const char *name)
+{
+    size_t length = strlen(name), suffix = strlen(PERF_PEER_AGAIN);
+
+    return length > suffix && strcmp(name + length - suffix, PERF_PEER_AGAIN) == 0;
+}
+
+static int find_named(const char *name, struct perf_peer_place *place, char *why, size_t room)
 {
     int rc;
 
-    *place = (struct perf_peer_place){.name = NULL};
     if (!strcmp(name, UCX))
         return find_ucx(place, why, room);
     if (strstr(name, OVER))
@@ -96,6 +103,17 @@ int perf_peer_find(const char *name, struct perf_peer_place *place, char *why, s
         snprintf(why, room, "no peer is called '%s'", name);
     place->name = place->mpi.name;
     return rc;
+}
+
+int perf_peer_find(const char *name, struct perf_peer_place *place, char *why, size_t room)
+{
+    char first[32];
+
+    *place = (struct perf_peer_place){.name = NULL};
+    if (!perf_peer_is_again(name))
+        return find_named(name, place, why, room);
+    snprintf(first, sizeof first, "%.*s", (int)(strlen(name) - strlen(PERF_PEER_AGAIN)), name);
+    return find_named(first, place, why, room);
 }
 
 void perf_peer_compile_words(const struct perf_peer_place *place, const char *sources, const char *output,

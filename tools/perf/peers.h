@@ -59,6 +59,10 @@ struct perf_peer;
  * installed. "all" is not among them: it means every name of this list. */
 size_t perf_peer_names(const char **names, size_t max);
 
+/* Behind a name: a second job of the same peer. What the two differ by is noise. */
+#define PERF_PEER_AGAIN ":again"
+bool perf_peer_is_again(const char *name);
+
 /* 0 when the peer is installed; -ENOENT no such name, -ENOSYS not installed. On error `why` (of `room`
  * bytes) holds one line: what is missing and how to install it. */
 int perf_peer_installed(const char *name, char *why, size_t room);

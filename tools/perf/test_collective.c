@@ -2,7 +2,7 @@
 /*
  * Collectives of the peers of --compare beside each other, an MPI over nigh beside the same MPI over its own shared memory.
  * nigh's table has none, so no rank of nigh's runs here: the rows have no value of their own, and their note says how each
- * MPI over nigh does against itself.
+ * MPI over nigh does against itself, and a second job of one against the first.
  */
 #include "tools/perf/clock.h"
 #include "tools/perf/peers.h"
@@ -77,15 +77,19 @@ static size_t numbers(double *v, size_t n)
     return kept;
 }
 
-/* The same MPI over its own shared memory, or NULL. */
+/* The same MPI over its own shared memory, of a second job the first one, or NULL. */
 static const struct rival *own_of(const struct collective *c, const struct rival *over)
 {
-    size_t length = strlen(over->name);
+    const char *end = strpbrk(over->name, "+:");
+    size_t length;
 
-    if (length < 6 || strcmp(over->name + length - 5, "+nigh") != 0)
+    if (!end)
         return NULL;
+    if (perf_peer_is_again(over->name))
+        end = strrchr(over->name, ':');
+    length = (size_t)(end - over->name);
     for (uint32_t i = 0; i < c->rivals; i++)
-        if (strlen(c->rival[i].name) == length - 5 && strncmp(c->rival[i].name, over->name, length - 5) == 0)
+        if (strlen(c->rival[i].name) == length && strncmp(c->rival[i].name, over->name, length) == 0)
             return &c->rival[i];
     return NULL;
 }
@@ -105,8 +109,9 @@ static void note_ratio(struct collective *c, const struct rival *over, uint32_t 
         return;
     perf_sort(c->ratio, n);
     around = perf_median_interval(c->ratio, n);
-    snprintf(row->note + used, sizeof(row->note) - used, "%s%s %.2f (%.2f to %.2f) of its own",
-             used ? "; " : "", over->name, perf_quantile(c->ratio, n, 0.5), around.low, around.high);
+    snprintf(row->note + used, sizeof(row->note) - used, "%s%s %.2f (%.2f to %.2f) of %s", used ? "; " : "",
+             over->name, perf_quantile(c->ratio, n, 0.5), around.low, around.high,
+             perf_peer_is_again(over->name) ? "the first" : "its own");
 }
 
 static int emit(struct perf_run *run, struct collective *c, const struct row_case *what, uint32_t rounds)
