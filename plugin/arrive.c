@@ -23,6 +23,7 @@ static bool use_ring(struct nigh_endpoint *endpoint, uint64_t word)
     if (!memory)
         return false;
     nigh_ring_rx_use(&endpoint->rx, memory, slots);
+    nigh_endpoint_settle(endpoint);
     return true;
 }
 
@@ -63,10 +64,11 @@ static void return_credit(struct nigh_endpoint *endpoint)
         nigh_bell_ring(&endpoint->bell, nigh_load_relaxed(endpoint->peer_asleep));
 }
 
-void nigh_arrive_owing(struct nigh_endpoint *endpoint)
+int nigh_arrive_owing(struct nigh_endpoint *endpoint)
 {
     if (owes_now(endpoint))
         return_credit(endpoint);
+    return 0;
 }
 
 /* In a pass that takes nothing. The peer may go on for it, so a status line must tell. */

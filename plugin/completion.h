@@ -28,9 +28,10 @@ struct nigh_cq_sent {
 struct nigh_cq {
     struct nigh_cq_sent *sent;       /* NIGH_CQ_SENT_MAX; told of before what is in the ring */
     uint32_t sent_taken, sent_count; /* of these: popped, and all */
-    uint64_t mask;                   /* of the ring: slots - 1 */
     uint64_t head;                   /* completions popped, ever */
-    uint64_t tail;                   /* completions pushed, ever */
+    uint64_t
+        tail; /* completions pushed, ever; not beside `promised`, or compilers count both by way of vectors */
+    uint64_t mask;     /* of the ring: slots - 1 */
     uint64_t promised; /* tail + reservations that are not used up: a reservation touches nothing else */
     struct nigh_completion *direct; /* where the next goes while the host's array has room: past the ring */
     uint32_t direct_left, direct_room;   /* of the host's array: what is left, and all of it */
@@ -87,11 +88,11 @@ static inline struct nigh_completion *nigh_cq_next(struct nigh_cq *cq)
     return &cq->ring[cq->tail++ & cq->mask];
 }
 
-/* A slot without a reservation, for a completion that is made at once: nigh_cq_has_room() has said yes. */
+/* A slot without a reservation, for what a post completes at once, so that no poll is under way: nigh_cq_has_room() has said yes. */
 static inline struct nigh_completion *nigh_cq_next_unpromised(struct nigh_cq *cq)
 {
     cq->promised++;
-    return nigh_cq_next(cq);
+    return &cq->ring[cq->tail++ & cq->mask];
 }
 
 /* May a send that is complete be told of by nigh_cq_push_sent()? */

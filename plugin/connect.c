@@ -164,6 +164,7 @@ static void link_words(struct nigh_endpoint *endpoint)
     endpoint->light = nigh_bell_light_to(&view->layout);
     endpoint->attached = true;
     endpoint->state = NIGH_READY;
+    nigh_endpoint_settle(endpoint);
     nigh_progress_admit(endpoint);
     if (endpoint->queue.head)
         nigh_progress_busy(endpoint);

@@ -62,6 +62,7 @@ void nigh_context_crowd(struct nigh_context *context)
     if (context->config.span_by_load && context->crowd.full && span > CROWDED_SPAN)
         span = CROWDED_SPAN;
     nigh_pool_set_span(&context->pool, span);
+    nigh_context_settle(context);
 }
 
 static int open_queues(struct nigh_context *context)
@@ -207,6 +208,7 @@ int nigh_context_open(const struct nigh_open *options, struct nigh_context **out
         goto restore;
     }
     context->guard = context->config.threads ? NIGH_GUARD_THREADS : 0;
+    nigh_context_settle(context);
     *out = context;
 
 restore:

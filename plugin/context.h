@@ -41,7 +41,9 @@ struct nigh_waits_for {
 };
 
 struct nigh_context {
-    uint32_t guard; /* NIGH_GUARD_*: 0 on the fast path */
+    uint16_t guard; /* NIGH_GUARD_*: 0 on the fast path */
+    bool
+        meets; /* a crowd, no guard, no note that says blocked: a receive may take what lies there; short.c */
     uint32_t hot_count;
     struct nigh_endpoint *hot[NIGH_HOT_MAX];
     uint32_t first_hot; /* of these, where the next pass begins */
@@ -70,7 +72,10 @@ struct nigh_context {
     uint64_t probed;      /* of the unexpected messages so many had come when probe() found nothing */
     bool nudged;          /* a peer has asked for a full pass, and wait() has not told yet */
     uint64_t nudges_seen; /* of the doorbell's */
+    uint64_t received;    /* by the short way, for the counters: nigh_count_taken() */
     uint64_t clock;       /* counts what is heard, for the order of use */
+    uint64_t
+        received_bytes; /* as `received`, and not beside it, or compilers add both at once by way of vectors */
     struct nigh_cq cq;
     struct nigh_matcher matcher;
     struct nigh_slab send_ops, recv_ops, messages;
@@ -158,8 +163,8 @@ bool nigh_stay_poll_wanted(struct nigh_context *context);
 /* Handles what the peer has sent, at most `budget` messages. Returns how many. */
 uint32_t nigh_arrive_poll(struct nigh_endpoint *endpoint, uint32_t budget);
 
-/* Slots of its ring were read: the peer gets its credit back if that is due and would not hold our answer up. */
-void nigh_arrive_owing(struct nigh_endpoint *endpoint);
+/* Slots of its ring were read: the peer gets its credit back if that is due and would not hold our answer up. 0. */
+int nigh_arrive_owing(struct nigh_endpoint *endpoint);
 
 /* Handles the rest of what a peer that has left had published. True: there is no more, or it goes on without end. */
 bool nigh_arrive_rest(struct nigh_endpoint *endpoint);
@@ -183,9 +188,9 @@ int nigh_arrive_status(uint64_t imm);
 /* ---- short.c: a lone message of one slot ---- */
 /* nigh_arrive_poll() of a quiet ring in which there is a message, whose word 0 is `head`. */
 uint32_t nigh_short_poll(struct nigh_endpoint *endpoint, uint64_t head);
-/* A plain receive from the peer is to be posted, of the hot shape and with room for its completion, while no message is kept.
- * True: the oldest message in the peer's ring, whose word 0 is `head`, was for it, and it is over. */
-bool nigh_short_meet(struct nigh_endpoint *endpoint, uint64_t head, const struct nigh_recv *recv);
+/* The slot: a plain receive from the peer, which may take a message that is there; nigh_recv_file() the others. */
+int nigh_recv_imm(struct nigh_endpoint *endpoint, void *buffer, uint64_t shape, uint64_t tag, uint64_t ignore,
+                  uint64_t context);
 
 /* ---- pieces.c ---- */
 /* Can a message in pieces begin like this? Its id is unused, its first piece, if any, lies in the peer's pool or in a shuttle. */
@@ -235,6 +240,8 @@ int nigh_inject_imm(struct nigh_endpoint *endpoint, const void *buffer, uint64_t
                     uint64_t imm);
 int nigh_send_imm(struct nigh_endpoint *endpoint, const void *buffer, uint64_t shape, uint64_t tag,
                   uint64_t imm, uint64_t context);
+int nigh_recv_file(struct nigh_endpoint *endpoint, void *buffer, uint64_t shape, uint64_t tag,
+                   uint64_t ignore, uint64_t context);
 /* May one more be posted? 0; -ECONNRESET, -EPROTO by the state; -EAGAIN: as many are queued as one endpoint may have. */
 int nigh_send_check(const struct nigh_endpoint *endpoint);
 /* Posts an operation that is filled in: starts it or queues it. The CQ entry is reserved. */
@@ -276,6 +283,9 @@ int nigh_recv_post_generally(struct nigh_context *context, struct nigh_endpoint 
                              const struct nigh_recv *recv);
 /* The same under the context's guard; entry.c. */
 int nigh_guarded_recv(struct nigh_context *context, struct nigh_endpoint *from, const struct nigh_recv *recv);
+/* In a crowd one was posted: while all before it have found their messages it is looked for at once. Else who has posted one that is
+ * not there yet posts on, sends or waits, and a pass sees to all. 0. */
+int nigh_recv_look(struct nigh_endpoint *from);
 /* Why a receive that found no message cannot wait for one: its peer has ended, or somebody died while nobody waited
  * for anyone, which is told to the first who does. 0: it can. */
 int nigh_recv_cannot_wait(struct nigh_context *context, const struct nigh_endpoint *from);
@@ -421,12 +431,26 @@ static inline void nigh_count_tally(struct nigh_endpoint *endpoint)
     nigh_ring_tallied(&endpoint->tx);
 }
 
+/* The same of what was received. */
+static inline void nigh_count_taken(struct nigh_context *context)
+{
+    nigh_count(&context->counters->received, context->received);
+    nigh_count(&context->counters->received_bytes, context->received_bytes);
+    context->received = context->received_bytes = 0;
+}
+
 /* ---- context.c ---- */
 int nigh_context_open(const struct nigh_open *options, struct nigh_context **out);
 int nigh_context_close(struct nigh_context *context);
 
 /* The crowd has changed, and what goes by it with it. */
 void nigh_context_crowd(struct nigh_context *context);
+
+/* The crowd, the guard or the note has changed. */
+static inline void nigh_context_settle(struct nigh_context *context)
+{
+    context->meets = context->crowd.full && !context->guard && !context->blocked;
+}
 
 /* How copies for several receivers are made and read: ranks that run in turns find nothing of long ones in their caches, so the order
  * counts. Allgather of 1 MiB over Open MPI, 8 ranks on 2 CPUs: 0.88 and, in quarters, 0.68 of its own; below, nothing that shows. */

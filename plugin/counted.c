@@ -75,6 +75,7 @@ static void take(struct nigh_filling *filling, uint64_t upto)
     if (upto == message->total) {
         filling->message = NULL; /* it is gone then */
         message->endpoint->fills = false;
+        nigh_endpoint_settle(message->endpoint);
     }
     /* All of a counted message lies in what has memory since its first step, and so has its buffer: nothing can be refused. */
     (void)nigh_arrive_more(message, got / NIGH_LINE, (uint32_t)upto - got, filling->flags);
@@ -109,6 +110,7 @@ enum nigh_verdict nigh_counted_begin(struct nigh_message *message, uint32_t flag
     bool moved;
 
     endpoint->fills = true;
+    nigh_endpoint_settle(endpoint);
     endpoint->filling = (struct nigh_filling){
         .message = message, .count = (const uint64_t *)(const void *)count, .flags = flags};
     return fill(&endpoint->filling, false, &moved);

@@ -93,7 +93,7 @@ struct nigh_endpoint {
     bool can_post; /* READY, nothing queued before: a post may go straight to the ring */
     bool light;    /* the peer's sleep fence covers us: no fence of our own */
     bool fills;    /* filling.message is not NULL */
-    bool wanted;   /* a receive from it was posted; in a crowd, stay.c */
+    bool meets;    /* READY, there is a ring, nothing fills: a receive may take what lies there; short.c */
 
     _Alignas(NIGH_LINE) struct nigh_ring_rx rx;
     _Alignas(NIGH_LINE) struct nigh_ring_tx tx;
@@ -106,6 +106,7 @@ struct nigh_endpoint {
     const uint32_t *peer_cold;
     const uint64_t *peer_read_cost;
 
+    bool wanted;           /* a receive from it was posted; in a crowd, stay.c */
     bool drains;           /* the last wait for room was worth it */
     uint64_t heard_before; /* rx.next at the last body, in slots or in chunks */
 
@@ -167,6 +168,12 @@ struct nigh_endpoint {
     struct nigh_endpoint *next_alike, **link_alike; /* peers.c */
 };
 static_assert(offsetof(struct nigh_endpoint, rx) == NIGH_LINE, "what both directions need is one line");
+
+/* Its state, its ring or what fills has changed. */
+static inline void nigh_endpoint_settle(struct nigh_endpoint *endpoint)
+{
+    endpoint->meets = endpoint->state == NIGH_READY && endpoint->rx.slots && !endpoint->fills;
+}
 
 /* ---- connect.c: life ---- */
 int nigh_endpoint_connect(struct nigh_context *context, const struct nigh_connect *to,

@@ -479,6 +479,7 @@ static const struct nigh_ops table = {
     .expect = nigh_expect,
     .inject_imm = nigh_inject_imm,
     .send_imm = nigh_send_imm,
+    .recv_imm = nigh_recv_imm,
 };
 
 __attribute__((visibility("default"))) const struct nigh_ops *nigh_transport(uint32_t abi)

@@ -54,3 +54,62 @@ int nigh_expect(struct nigh_endpoint *endpoint, void *buffer, uint64_t shape, ui
         return expect_generally(endpoint, buffer, shape, tag, context, refused);
     return expect_now(endpoint, buffer, shape, tag, context);
 }
+
+/* ---- with a mask ------------------------------------------------------------------------------------------ */
+
+static __attribute__((noinline)) int file_generally(struct nigh_endpoint *endpoint, void *buffer,
+                                                    uint64_t shape, uint64_t tag, uint64_t ignore,
+                                                    uint64_t context)
+{
+    struct nigh_recv recv = {
+        .size = sizeof(recv),
+        .buffer = buffer,
+        .bytes = NIGH_SHAPE_BYTES(shape),
+        .tag = tag,
+        .ignore = ignore,
+        .context = context,
+        .tclass = NIGH_SHAPE_TCLASS(shape),
+    };
+
+    return endpoint ? nigh_guarded_recv(endpoint->context, endpoint, &recv) : nigh_refuse_missing("recv_imm");
+}
+
+static inline bool may_be_filed(const struct nigh_context *context, const struct nigh_endpoint *endpoint,
+                                uint32_t tclass, uint64_t ignore)
+{
+    return context->guard == 0 && !nigh_match_keeps(&context->matcher, endpoint->index, tclass) &&
+           endpoint->state < NIGH_PEER_CLOSED && context->recv_ops.free && nigh_cq_has_room(&context->cq) &&
+           nigh_match_is_hot(&context->matcher, endpoint->index, ignore);
+}
+
+static __attribute__((noinline)) int file_now(struct nigh_endpoint *endpoint, void *buffer, uint64_t shape,
+                                              uint64_t tag, uint64_t ignore, uint64_t word)
+{
+    struct nigh_context *context = endpoint->context;
+    struct nigh_recv_op *op = nigh_slab_take_free(&context->recv_ops);
+
+    context->cq.promised++;
+    op->buffer = buffer;
+    op->bytes = NIGH_SHAPE_BYTES(shape);
+    op->context = word;
+    op->flags = 0;
+    op->posted.source = endpoint->index;
+    op->posted.tclass = (uint16_t)NIGH_SHAPE_TCLASS(shape);
+    op->posted.keep = false;
+    op->posted.tag = tag;
+    op->posted.ignore = ignore;
+    nigh_match_post_hot(&context->matcher, &op->posted);
+    if (__builtin_expect(context->meets && endpoint->meets && nigh_ring_peek(&endpoint->rx), 0))
+        return nigh_recv_look(endpoint);
+    return 0;
+}
+
+int nigh_recv_file(struct nigh_endpoint *endpoint, void *buffer, uint64_t shape, uint64_t tag,
+                   uint64_t ignore, uint64_t context)
+{
+    if (__builtin_expect(!endpoint || !buffer || NIGH_SHAPE_TCLASS(shape) >= NIGH_TCLASSES ||
+                             !may_be_filed(endpoint->context, endpoint, NIGH_SHAPE_TCLASS(shape), ignore),
+                         0))
+        return file_generally(endpoint, buffer, shape, tag, ignore, context);
+    return file_now(endpoint, buffer, shape, tag, ignore, context);
+}

@@ -71,6 +71,7 @@ static void fail_incoming(struct nigh_endpoint *endpoint, int error)
 {
     endpoint->filling.message = NULL; /* it is one of these */
     endpoint->fills = false;
+    nigh_endpoint_settle(endpoint);
     for (uint32_t id = 0; id < endpoint->in.size; id++) {
         struct nigh_message *message = endpoint->in.at[id];
 
@@ -195,7 +196,7 @@ void nigh_endpoint_fail(struct nigh_endpoint *endpoint, enum nigh_state state, i
         return;
     note(endpoint, state, why);
     endpoint->state = state;
-    endpoint->can_post = false;
+    endpoint->can_post = endpoint->meets = false;
     endpoint->timed_count = 0;
     fail_sends(endpoint, error, false);
     fail_incoming(endpoint, error);
@@ -219,6 +220,7 @@ void nigh_endpoint_abandon(struct nigh_endpoint *endpoint)
     keep_claimed(endpoint);
     drop_arrived(endpoint, true);
     endpoint->timed_count = 0;
+    endpoint->meets = false;
     /* Chunks stay with it: the peer may be reading them. */
     nigh_progress_forget(endpoint);
 }

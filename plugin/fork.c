@@ -25,6 +25,7 @@ static void in_child(void)
 {
     for (struct nigh_context *context = open_contexts; context; context = context->next_open) {
         context->guard |= NIGH_GUARD_FORKED;
+        nigh_context_settle(context);
         nigh_rendezvous_abandon(context->rendezvous);
     }
     open_contexts = NULL;

@@ -73,13 +73,18 @@ struct nigh_arrived {
 
 struct nigh_matcher {
     struct nigh_match_table posted;
-    uint32_t posted_count;  /* receives */
-    uint32_t arrived_count; /* messages */
-    uint32_t others;        /* receives that are not of the hot shape */
-    uint32_t active;        /* bit of each shape that may have receives */
-    uint64_t hot_key;       /* nigh_match_key(number, any, 0) of the last receive's shape: mostly all's */
-    uint64_t hot_ignore;    /* and what it ignores */
-    uint64_t sequence;      /* of the receive that is posted next */
+    union {
+        struct {
+            uint32_t posted_count;  /* receives */
+            uint32_t arrived_count; /* messages */
+        };
+        uint64_t waiting; /* 0: neither */
+    };
+    uint32_t others;     /* receives that are not of the hot shape */
+    uint32_t active;     /* bit of each shape that may have receives */
+    uint64_t hot_key;    /* nigh_match_key(number, any, 0) of the last receive's shape: mostly all's */
+    uint64_t hot_ignore; /* and what it ignores */
+    uint64_t sequence;   /* of the receive that is posted next */
     struct nigh_match_node *recent; /* posted last, if it is in the table: then it ends its queue */
     struct nigh_match_shape shapes[NIGH_MATCH_SHAPES];
     struct nigh_match_node listed[NIGH_TCLASSES]; /* rings of the other receives through next and prev */
@@ -278,6 +283,13 @@ static inline struct nigh_arrived *nigh_match_find(struct nigh_matcher *matcher,
     if (matcher->arrived_count == 0)
         return NULL;
     return nigh_match_find_any(matcher, source, tclass, tag, ignore, take);
+}
+
+/* Is there any of this source and class? */
+static inline bool nigh_match_keeps(const struct nigh_matcher *matcher, uint32_t source, uint32_t tclass)
+{
+    return matcher->arrived_count != 0 &&
+           *nigh_match_seek(&matcher->arrived, nigh_match_key(NIGH_MATCH_ANY_TAG, source, tclass), 0) != NULL;
 }
 
 /* Files a message behind all that wait. Cannot fail. */

@@ -20,6 +20,7 @@ int nigh_note_set(struct nigh_context *context, const struct nigh_note *note)
                            NIGH_NOTE_LEFT);
     nigh_note_write(nigh_arena_note(&context->arena), note);
     context->blocked = note->state == NIGH_NOTE_BLOCKED;
+    nigh_context_settle(context);
     context->probing =
         context->blocked && (note->op == NIGH_NOTE_OP_PROBE || note->op == NIGH_NOTE_OP_MPROBE);
     context->waits_for = (struct nigh_waits_for){.peer = note->peer, .members = note->members};

@@ -190,9 +190,10 @@ static bool may_be_answered(struct nigh_endpoint *endpoint)
     return now - endpoint->left_over_ns < ANSWER_NS;
 }
 
-/* What observers read of the queues. */
-static void show_queues(struct nigh_context *context, uint64_t queued)
+/* What observers read. */
+static void show_counts(struct nigh_context *context, uint64_t queued)
 {
+    nigh_count_taken(context);
     nigh_store_relaxed(&context->counters->posted, context->matcher.posted_count);
     nigh_store_relaxed(&context->counters->arrived, context->matcher.arrived_count);
     nigh_store_relaxed(&context->counters->queued, queued);
@@ -215,7 +216,7 @@ bool nigh_progress_sweep(struct nigh_context *context)
             nigh_endpoint_retire(endpoint);
         bury(endpoint);
     }
-    show_queues(context, queued);
+    show_counts(context, queued);
     if (moved && context->blocked)
         nigh_note_moved(nigh_arena_note(&context->arena));
     return moved;

@@ -65,8 +65,8 @@ static int query_stats(const struct nigh_context *context, void *out, uint64_t *
     const struct nigh_arena_counters *counters = context->counters;
     struct nigh_query_stats facts = {
         .size = sizeof(facts),
-        .received = nigh_load_relaxed(&counters->received),
-        .received_bytes = nigh_load_relaxed(&counters->received_bytes),
+        .received = nigh_load_relaxed(&counters->received) + context->received,
+        .received_bytes = nigh_load_relaxed(&counters->received_bytes) + context->received_bytes,
         .inline_sent = nigh_load_relaxed(&counters->sent[NIGH_PATH_INLINE]),
         .eager_sent = nigh_load_relaxed(&counters->sent[NIGH_PATH_EAGER]),
         .chunked_sent = nigh_load_relaxed(&counters->sent[NIGH_PATH_CHUNKED]),

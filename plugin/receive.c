@@ -97,11 +97,9 @@ int nigh_recv_cannot_wait(struct nigh_context *context, const struct nigh_endpoi
     return -ECONNRESET;
 }
 
-/* While all that was posted has found its message: who has posted one that is not there yet posts on, sends or waits, and a pass sees
- * to all. */
-static __attribute__((noinline)) int look_at_once(struct nigh_context *context, struct nigh_endpoint *from)
+int nigh_recv_look(struct nigh_endpoint *from)
 {
-    if (from && context->matcher.posted_count == 1)
+    if (from->context->matcher.posted_count == 1)
         nigh_stay_seek(from);
     return 0;
 }
@@ -110,7 +108,7 @@ static __attribute__((noinline)) int post_shaped(struct nigh_context *context, s
                                                  struct nigh_posted *posted)
 {
     nigh_match_post(&context->matcher, posted);
-    return context->crowd.full ? look_at_once(context, from) : 0;
+    return context->crowd.full && from ? nigh_recv_look(from) : 0;
 }
 
 __attribute__((noinline)) int nigh_recv_post_generally(struct nigh_context *context,
@@ -176,28 +174,15 @@ static inline __attribute__((always_inline)) int file_plain(struct nigh_context 
     return 0;
 }
 
-/* In a crowd, where something lies in the peer's ring: most often it is what the receive is for. */
-static __attribute__((noinline)) int post_beside(struct nigh_context *context, struct nigh_endpoint *from,
-                                                 const struct nigh_recv *recv, uint64_t head)
-{
-    if (nigh_match_is_hot(&context->matcher, from->index, nigh_field_halves(&recv->ignore)) &&
-        nigh_short_meet(from, head, recv))
-        return 0;
-    file_plain(context, from, recv);
-    return look_at_once(context, from);
-}
-
 /* Whatever is rare is called as the last thing and not inlined, so that nothing is saved on the stack. */
 int nigh_recv_post(struct nigh_context *context, struct nigh_endpoint *from, const struct nigh_recv *recv)
 {
     if (__builtin_expect(
             !is_plain(context, from, recv) || !context->recv_ops.free || !nigh_cq_has_room(&context->cq), 0))
         return nigh_recv_post_generally(context, from, recv);
-    if (__builtin_expect(context->crowd.full, 0) && from && from->rx.slots) {
-        uint64_t head = nigh_ring_peek(&from->rx);
-
-        if (head)
-            return post_beside(context, from, recv, head);
-    }
+    if (__builtin_expect(context->crowd.full, 0) && from && NIGH_FIELD(recv->bytes) <= UINT32_MAX)
+        return nigh_recv_imm(
+            from, NIGH_FIELD(recv->buffer), NIGH_SHAPE(NIGH_FIELD(recv->bytes), NIGH_FIELD(recv->tclass)),
+            NIGH_FIELD(recv->tag), nigh_field_halves(&recv->ignore), NIGH_FIELD(recv->context));
     return file_plain(context, from, recv);
 }

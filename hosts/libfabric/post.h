@@ -130,8 +130,8 @@ static inline ssize_t nigh_fi_recv_one(struct fid_ep *fid, void *buf, size_t len
                                        uint64_t tag, uint64_t ignore, void *context, uint32_t tclass)
 {
     struct nigh_fi_ep *ep = NIGH_FI_EP(fid);
-    struct nigh_endpoint *from = nigh_fi_peer_now(ep, ep->rx_odd, desc, src);
-    struct nigh_recv recv;
+    struct nigh_endpoint *from =
+        NIGH_FI_LIKELY(len <= UINT32_MAX) ? nigh_fi_peer_now(ep, ep->rx_odd, desc, src) : NULL;
 
     if (NIGH_FI_UNLIKELY(!from))
         return nigh_fi_recv_slowly(ep,
@@ -143,16 +143,8 @@ static inline ssize_t nigh_fi_recv_one(struct fid_ep *fid, void *buf, size_t len
                                                           .tclass = tclass},
                                    buf, len);
     nigh_fi_posted(ep);
-    recv = (struct nigh_recv){
-        .size = sizeof(recv),
-        .buffer = nigh_fi_place(buf, len),
-        .bytes = len,
-        .tag = tag,
-        .ignore = ignore,
-        .context = (uintptr_t)context,
-        .tclass = tclass,
-    };
-    return ep->nigh->post_recv(ep->context, from, &recv);
+    return ep->nigh->recv_imm(from, nigh_fi_place(buf, len), NIGH_SHAPE(len, tclass), tag, ignore,
+                              (uintptr_t)context);
 }
 
 #endif

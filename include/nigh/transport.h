@@ -821,6 +821,14 @@ struct nigh_ops {
      */
     int (*send_imm)(struct nigh_endpoint *endpoint, const void *buffer, uint64_t shape, uint64_t tag,
                     uint64_t imm, uint64_t context);
+
+    /*
+     * post_recv() without flags, from one peer, of at most the bytes of `shape`, of its class and of tags that are `tag` in all
+     * bits that `ignore` does not have, all of it in registers: expect() for hosts that use masks. Errors: those of
+     * post_recv(); -EINVAL NULL endpoint.
+     */
+    int (*recv_imm)(struct nigh_endpoint *from, void *buffer, uint64_t shape, uint64_t tag, uint64_t ignore,
+                    uint64_t context);
 };
 
 typedef const struct nigh_ops *(*nigh_transport_fn)(uint32_t abi);

@@ -410,7 +410,7 @@ static const struct place abi[] = {
     FIELD(nigh_note, checked, 104, 8),
     FIELD(nigh_note, reserved, 112, 24),
 
-    STRUCT(nigh_ops, 304),
+    STRUCT(nigh_ops, 312),
     FIELD(nigh_ops, abi, 0, 4),
     FIELD(nigh_ops, size, 4, 4),
     FIELD(nigh_ops, name, 8, 8),
@@ -450,6 +450,7 @@ static const struct place abi[] = {
     FIELD(nigh_ops, expect, 280, 8),
     FIELD(nigh_ops, inject_imm, 288, 8),
     FIELD(nigh_ops, send_imm, 296, 8),
+    FIELD(nigh_ops, recv_imm, 304, 8),
 };
 
 static const struct constant layout_constants[] = {

@@ -63,6 +63,7 @@ static int calls(const struct handles *handles)
         nigh->expect(peer, &done, NIGH_SHAPE(8, 0), 0, 0, NULL),
         nigh->inject_imm(peer, &done, NIGH_SHAPE(8, 0), 0, 0),
         nigh->send_imm(peer, &done, NIGH_SHAPE(8, 0), 0, 0, 0),
+        nigh->recv_imm(peer, &done, NIGH_SHAPE(8, 0), 0, 0, 0),
         nigh->disconnect(peer),
         nigh->close(context),
     };

@@ -62,10 +62,28 @@ static void send_imm(struct pair_end *tx, const void *from, uint64_t bytes, uint
     CHECK_INT(nigh->send_imm(tx->peer, from, NIGH_SHAPE(bytes, tclass), tag, imm, context), 0);
 }
 
+/* Bits that it ignores are not those of the message. */
+static void recv_imm(struct pair_end *rx, void *to, uint64_t bytes, uint32_t tclass, uint64_t tag,
+                     uint64_t ignore, uint64_t context)
+{
+    CHECK_INT(nigh->recv_imm(rx->peer, to, NIGH_SHAPE(bytes, tclass), tag ^ ignore, ignore, context), 0);
+}
+
 /* ---- messages ------------------------------------------------------------------------------------------------- */
 
 /* What a case's number says. */
-enum { LATE = 1, WITH_IMM = 2, TOLD = 4 };
+enum { LATE = 1, WITH_IMM = 2, TOLD = 4, MASKED = 8 };
+
+static void receive(struct pair *pair, uint8_t *to, uint64_t bytes, uint32_t tclass, uint64_t tag,
+                    uint64_t context)
+{
+    static const uint64_t ignored[] = {0, UINT64_C(0xff00000000ff), NIGH_IGNORE_ALL};
+
+    if (pair->of->number & MASKED)
+        recv_imm(pair->end[1], to, bytes, tclass, tag, ignored[context % 3], context);
+    else
+        expect(pair->end[1], to, bytes, tclass, tag, context);
+}
 
 static void one(struct pair *pair, uint64_t bytes, uint32_t tclass, uint64_t tag)
 {
@@ -77,7 +95,7 @@ static void one(struct pair *pair, uint64_t bytes, uint32_t tclass, uint64_t tag
     struct nigh_completion done;
 
     if (rx && !late)
-        expect(rx, to, bytes + 1, tclass, tag, bytes);
+        receive(pair, to, bytes + 1, tclass, tag, bytes);
     if (tx && told)
         send_imm(tx, bytes || late ? from : NULL, bytes, tclass, tag, imm, 10000 + bytes);
     else if (tx && with_imm)
@@ -86,7 +104,7 @@ static void one(struct pair *pair, uint64_t bytes, uint32_t tclass, uint64_t tag
         inject(tx, bytes || late ? from : NULL, bytes, tclass, tag);
     if (rx && late) {
         pair_unexpected(rx, 1);
-        expect(rx, to, bytes + 1, tclass, tag, bytes);
+        receive(pair, to, bytes + 1, tclass, tag, bytes);
     }
     if (tx && told) {
         done = pair_await(tx, NIGH_OP_SEND, 10000 + bytes);
@@ -164,8 +182,10 @@ static void in_turn(struct pair *pair)
         struct nigh_recv recv = pair_a_recv(&to[i], 8, 5, i);
 
         recv.ignore = i % 5 == 0 ? 0xff : 0;
-        if (i % 3)
+        if (i % 3 == 1)
             expect(rx, &to[i], 8, 0, 5, i);
+        else if (i % 3)
+            recv_imm(rx, &to[i], 8, 0, 5, i % 2 ? 0xff : 0, i);
         else
             CHECK_INT(nigh->post_recv(rx->context, i % 2 ? NULL : rx->peer, &recv), 0);
     }
@@ -200,7 +220,7 @@ static void truncated(struct pair *pair)
     struct nigh_completion done;
 
     if (rx)
-        expect(rx, to, 16, 2, 9, 4);
+        receive(pair, to, 16, 2, 9, 4);
     if (tx)
         inject(tx, from, 40, 2, 9);
     if (!rx)
@@ -219,6 +239,9 @@ static void canceled(struct pair *pair)
     expect(end, &to, 8, 0, 1, 10);
     CHECK_INT(nigh->cancel(end->context, 10), 0);
     CHECK_INT(pair_await(end, NIGH_OP_RECV, 10).status, -ECANCELED);
+    recv_imm(end, &to, 8, 0, 1, 1, 11);
+    CHECK_INT(nigh->cancel(end->context, 11), 0);
+    CHECK_INT(pair_await(end, NIGH_OP_RECV, 11).status, -ECANCELED);
 }
 
 /* Counted like any other, whenever somebody asks. */
@@ -265,6 +288,8 @@ static void check_expect(struct nigh_endpoint *endpoint, void *buffer, uint64_t 
     CHECK_INT(nigh->expect(endpoint, buffer, shape, 11, 12, refused), refusal.answer);
     check_refusal(endpoint, buffer, shape, error);
     CHECK_INT(nigh->expect(endpoint, buffer, shape, 11, 12, NULL), error);
+    CHECK_INT(nigh->recv_imm(endpoint, buffer, shape, 11, 0, 12), error);
+    CHECK_INT(nigh->recv_imm(endpoint, buffer, shape, 11, 0xff, 12), error);
 }
 
 static void arguments(struct pair *pair)
@@ -282,6 +307,7 @@ static void arguments(struct pair *pair)
     check_inject(end->peer, data, NIGH_SHAPE(UINT32_MAX, 0), -EMSGSIZE);
     check_expect(NULL, data, NIGH_SHAPE(8, 0), -EINVAL);
     check_expect(end->peer, data, NIGH_SHAPE(8, NIGH_TCLASSES), -EINVAL);
+    check_expect(end->peer, data, NIGH_SHAPE(8, UINT32_MAX), -EINVAL);
     check_expect(end->peer, NULL, NIGH_SHAPE(8, 0), -EFAULT);
     refusal.answer = 0;
     CHECK_INT(nigh->inject(end->peer, NULL, NIGH_SHAPE(8, 0), 11, 12, refused), 0);
@@ -348,8 +374,10 @@ static void states(struct pair *pair)
         inject_imm(end, &value, 8, 0, 1, 3);
         send_imm(end, &value, 8, 0, 1, 3, 4);
         expect(end, &to, 8, 0, 1, 2);
+        recv_imm(end, &to, 8, 0, 1, 1, 3);
         pair_disconnect(end);
-        CHECK_INT(pair_await(end, NIGH_OP_RECV, 2).status, -ECANCELED);
+        for (uint64_t i = 2; i < 4; i++)
+            CHECK_INT(pair_await(end, NIGH_OP_RECV, i).status, -ECANCELED);
         /* Which is all that is heard of a message without a context. */
         for (unsigned i = 0; i < 2; i++)
             CHECK_INT(pair_await(end, NIGH_OP_SEND, 0).status, -ECANCELED);
@@ -375,7 +403,7 @@ static void has(struct pair *pair)
 {
     (void)pair;
     CHECK(NIGH_HAS(nigh, inject) && NIGH_HAS(nigh, expect) && NIGH_HAS(nigh, inject_imm) &&
-          NIGH_HAS(nigh, send_imm));
+          NIGH_HAS(nigh, send_imm) && NIGH_HAS(nigh, recv_imm));
 }
 
 /* Longer than what the ring holds, where messages go straight out of the sender's memory: not these, which the sender has
@@ -428,10 +456,17 @@ static const struct pair_case cases[] = {
      .play = sizes,
      .number = TOLD,
      .options = {.flags = NIGH_OPEN_THREADS}},
+    {.name = "sizes, with masks", .play = sizes, .number = MASKED | WITH_IMM},
+    {.name = "sizes, with masks, receives later", .play = sizes, .number = MASKED | LATE},
+    {.name = "sizes, with masks, with threads",
+     .play = sizes,
+     .number = MASKED | LATE,
+     .options = {.flags = NIGH_OPEN_THREADS}},
     {.name = "told of without a poll", .play = untold, .forms = PAIR_SELF | PAIR_TWO},
     {.name = "sizes, with threads", .play = sizes, .options = {.flags = NIGH_OPEN_THREADS}},
     {.name = "in turn with the others", .play = in_turn},
     {.name = "truncated", .play = truncated},
+    {.name = "truncated, with a mask", .play = truncated, .number = MASKED},
     {.name = "canceled", .play = canceled, .forms = PAIR_SELF | PAIR_TWO},
     {.name = "counted", .play = counted, .forms = PAIR_SELF | PAIR_TWO, .how = PAIR_LOOSE},
     {.name = "arguments", .play = arguments, .forms = PAIR_SELF | PAIR_TWO},

@@ -205,6 +205,11 @@ static int expect_of_nobody(void)
     return nigh->expect(NULL, where(), NIGH_SHAPE(8, 0), 0, 0, NULL);
 }
 
+static int recv_imm_of_nobody(void)
+{
+    return nigh->recv_imm(NULL, where(), NIGH_SHAPE(8, 0), 0, 0, 0);
+}
+
 static int probe_class(void)
 {
     struct nigh_completion found;
@@ -515,7 +520,7 @@ static void told_of_no_handle(struct pair *pair)
     } missing[] = {
         {send_to_nobody, "post_send: "},        {inject_to_nobody, "inject: "},
         {inject_imm_to_nobody, "inject_imm: "}, {send_imm_to_nobody, "send_imm: "},
-        {expect_of_nobody, "expect: "},
+        {expect_of_nobody, "expect: "},         {recv_imm_of_nobody, "recv_imm: "},
     };
 
     (void)pair;

@@ -61,6 +61,7 @@ static int start(void **state)
     }
     /* Whatever this machine has. */
     root.context->crowd.full = true;
+    nigh_context_settle(root.context);
     memset(received, 0, sizeof(received));
     return 0;
 }
@@ -75,18 +76,18 @@ static int stop(void **state)
     return 0;
 }
 
-static void post_send(struct nigh_endpoint *endpoint, uint64_t tag, uint64_t value)
+static inline void post_send(struct nigh_endpoint *endpoint, uint64_t tag, uint64_t value)
 {
     assert_int_equal(hosted_send(endpoint, value, tag, &value, sizeof(value), NIGH_INJECT | NIGH_SILENT), 0);
 }
 
 /* Its buffer and its context are `number`. */
-static void post_recv(struct nigh_endpoint *endpoint, uint64_t tag, uint64_t number)
+static inline void post_recv(struct nigh_endpoint *endpoint, uint64_t tag, uint64_t number)
 {
     assert_int_equal(hosted_recv(&root, endpoint, number, tag, &received[number], sizeof(uint64_t), 0), 0);
 }
 
-static void assert_value(uint64_t number, uint64_t value)
+static inline void assert_value(uint64_t number, uint64_t value)
 {
     const struct nigh_completion *done = hosted_find(&root, NIGH_OP_RECV, number);
 

@@ -186,6 +186,7 @@ static void in_a_row(bool crowd, uint32_t bytes)
     forget();
     /* Whatever this machine has. */
     b.context->crowd.full = crowd;
+    nigh_context_settle(b.context);
     for (uint64_t i = 0; i < 2; i++)
         assert_int_equal(hosted_send(back, 10 + i, TAG, out + 64 * i, bytes, 0), 0);
     for (uint64_t i = 0; i < 2; i++) {

@@ -335,6 +335,7 @@ static void test_few_ranks(void **state)
 {
     (void)state;
     root.context->crowd.full = false;
+    nigh_context_settle(root.context);
     post_send(to, A, 0);
     look(1);
     assert_int_equal(unexpected(), 0);
