@@ -92,13 +92,18 @@ struct nigh_context {
     struct nigh_rendezvous *rendezvous;
     struct nigh_service *service;
     /* In a crowd: receives that look into their peer's ring at once, and those that wait for what lies behind others. */
-    bool at_once;    /* a post has found its message since the last poll */
-    bool wants_any;  /* by `sought` a receive from anyone was posted */
-    bool stays_anew; /* since nigh_stay_poll_wanted() looked a message was found to stay */
+    bool at_once;   /* a post has found its message since the last poll */
+    bool wants_any; /* by `sought` a receive from anyone was posted */
+    bool waits;     /* and one that ends with its message */
+    bool stays;     /* a message may have been found to stay */
     uint8_t
         unlooked; /* polls in a row without a pass, as there was such a message or the array was full of what waited */
-    uint64_t sought;         /* the matcher's sequence when `wanted` of endpoints was found out */
-    struct nigh_crowd crowd; /* of all attached processes */
+    uint64_t sought;          /* the matcher's sequence when `wanted` of endpoints was found out, */
+    uint32_t sought_of;       /* and how many were posted */
+    uint32_t met, met_before; /* posts that have found their message; when it was last looked */
+    uint32_t quiet_passes;    /* in a row without news, of a message that stays and others */
+    uint32_t news_passes;     /* with news, since it was looked at what lies behind messages that stay */
+    struct nigh_crowd crowd;  /* of all attached processes */
     struct nigh_regions regions;
     struct nigh_lents lents;
     struct nigh_far far; /* slices that are copied for another thread */
@@ -139,22 +144,27 @@ void nigh_progress_forget(struct nigh_endpoint *endpoint);
 /* ---- stay.c: short messages that come before their receives ---- */
 /* May this one stay in its ring for now? */
 bool nigh_stay_may(struct nigh_endpoint *endpoint, uint32_t bytes);
-/* The same in a crowd, where it may, of one that is no longer than half of the ring with what is owed. */
-bool nigh_stay_may_in_crowd(struct nigh_endpoint *endpoint, uint32_t slots);
-/* The same of what has come behind one that stays. */
-bool nigh_stay_more(struct nigh_endpoint *endpoint);
-/* In a pass that leaves some: the oldest one was found to stay, no receive was posted since, and what has come behind it may stay, too. */
-static inline bool nigh_stay_goes_on(struct nigh_endpoint *endpoint)
+/* The same in a crowd, where it may, of one that is no longer than half of the ring with what is owed: unless its sender was held up, and
+ * nothing that was kept of it has found its receive since. */
+static inline bool nigh_stay_may_in_crowd(struct nigh_endpoint *endpoint)
 {
-    return endpoint->stays && endpoint->stays == (uint32_t)endpoint->context->matcher.sequence + 1 &&
-           (!nigh_ring_peek(&endpoint->ahead) || nigh_stay_more(endpoint));
+    if (__builtin_expect(endpoint->hurried, 0))
+        return false;
+    endpoint->stays = (uint32_t)endpoint->context->matcher.sequence + 1;
+    endpoint->context->stays = true;
+    return true;
+}
+/* In a pass that leaves some: the oldest one was found to stay, and no receive was posted since. */
+static inline bool nigh_stay_goes_on(const struct nigh_endpoint *endpoint)
+{
+    return endpoint->stays && endpoint->stays == (uint32_t)endpoint->context->matcher.sequence + 1;
 }
 /* A receive from the peer was posted: takes the oldest short message, if there is one. In a crowd, where that is there before its
  * receive most often, and a pass over all rings costs more. */
 void nigh_stay_seek(struct nigh_endpoint *endpoint);
-/* A pass in a crowd has found nothing, or many in a row have found something: keeps what stays before messages that a receive may
- * wait for. True: something moved. */
-bool nigh_stay_poll_wanted(struct nigh_context *context);
+/* Behind a pass in a crowd, in which something has `moved` or not, where a message may stay. When it is time it looks behind those, and takes
+ * or keeps them where what lies there is no message, or a receive may wait for it, or their sender is held up. True: something moved. */
+bool nigh_stay_pass(struct nigh_context *context, bool moved);
 
 /* ---- arrive.c ---- */
 /* Messages taken from one peer before the next gets its turn. */

@@ -218,6 +218,9 @@ void nigh_recv_accept(struct nigh_message *message, struct nigh_recv_op *op)
         return;
     }
     message->recv = op;
+    message->endpoint->hurried = false;
+    message->endpoint->full_for = 0;
+    message->endpoint->context->met++;
     if (place(message, op)) {
         /* Taken and dropped: the message is spent, and the host hears why. */
         message->status = -ENOMEM;

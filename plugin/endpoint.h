@@ -90,15 +90,18 @@ struct nigh_endpoint {
     uint32_t in_a_row;    /* messages in pieces that we have begun since anything came */
     uint32_t stays;       /* the oldest message stays, for no receive below this number: stay.c; 0: none */
     enum nigh_state state;
-    bool can_post; /* READY, nothing queued before: a post may go straight to the ring */
-    bool light;    /* the peer's sleep fence covers us: no fence of our own */
-    bool fills;    /* filling.message is not NULL */
-    bool meets;    /* READY, there is a ring, nothing fills: a receive may take what lies there; short.c */
+    bool can_post;    /* READY, nothing queued before: a post may go straight to the ring */
+    bool light : 1;   /* the peer's sleep fence covers us: no fence of our own */
+    bool hurried : 1; /* nothing of it stays: stay.c */
+    bool fills;       /* filling.message is not NULL */
+    bool meets;       /* READY, there is a ring, nothing fills: a receive may take what lies there; short.c */
 
     _Alignas(NIGH_LINE) struct nigh_ring_rx rx;
     _Alignas(NIGH_LINE) struct nigh_ring_tx tx;
 
     struct nigh_ring_rx ahead; /* how far behind the oldest message, which stays, was looked: stay.c */
+    uint64_t full_at;          /* rx.next when messages that stay filled it: stay.c */
+    uint32_t full_for;         /* in so many passes since, while nothing was taken */
     struct nigh_filling filling;
     const uint64_t *ring_word; /* where the peer says its ring to us lies */
     const uint32_t *peer_closed;

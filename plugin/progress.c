@@ -15,8 +15,6 @@
 /* Passes without news in which an unexpected message may stay in its ring. With 1 nothing was gained where ranks share CPUs,
  * 64 are as good as 8. */
 #define LEAVING_PASSES 8u
-/* Passes with news, in a crowd, before it is looked at what lies behind unexpected messages. */
-#define BUSY_PASSES 16u
 /* In which a thread that was told of a message answers it, where its peer had connected by itself and left. */
 #define ANSWER_NS UINT64_C(10000000000)
 
@@ -316,9 +314,8 @@ static inline bool poll_hot(struct nigh_context *context)
         }
     }
     context->leaves = false;
-    if (__builtin_expect(context->stays_anew, 0) && context->matcher.posted_count &&
-        (!moved || context->busy_passes % BUSY_PASSES == 0))
-        moved |= nigh_stay_poll_wanted(context);
+    if (__builtin_expect(context->stays, 0))
+        moved |= nigh_stay_pass(context, moved);
     return moved;
 }
 

@@ -48,7 +48,7 @@ uint32_t nigh_short_poll(struct nigh_endpoint *endpoint, uint64_t head)
     tag = nigh_load_relaxed(&rx->at->tag);
     at = nigh_match_waiting(matcher, endpoint->index, nigh_head_tclass(head), tag);
     op = (struct nigh_recv_op *)(void *)*at;
-    if (!op && context->leaves && context->crowd.full && nigh_stay_may_in_crowd(endpoint, 1)) {
+    if (!op && context->leaves && context->crowd.full && nigh_stay_may_in_crowd(endpoint)) {
         rx->quiet = false;
         return 0;
     }
@@ -93,6 +93,7 @@ static __attribute__((noinline)) int meet(struct nigh_endpoint *endpoint, void *
     /* Of the next one of this peer, which comes when the others have had their turn. */
     __builtin_prefetch(rx->at);
     context->at_once = true;
+    context->met++;
     rx->foreseen = 0;
     rx->quiet = !nigh_ring_owes(rx) && !endpoint->rx_bytes;
     if (__builtin_expect(bytes != 8, 0))

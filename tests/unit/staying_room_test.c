@@ -13,6 +13,154 @@
 #include <string.h>
 #include <unistd.h>
 
+/* Passes without news, in which a full ring is left as it is while a receive waits for somebody else, and behind which it is not: fewer
+ * than there are between two sweeps. */
+enum { PATIENT = 200, PAST = 300 };
+
+static uint64_t unexpected(void)
+{
+    return hosted_stats(&root).unexpected;
+}
+
+/* From then on it is the ring for busy pairs. */
+static void move(void)
+{
+    for (uint64_t i = 0; i < 70; i++)
+        post_send(to, A, i);
+    for (uint64_t i = 0; i < 70; i++)
+        post_recv(from, A, i);
+    look(10);
+    assert_value(69, 69);
+    root.count = 0;
+}
+
+/* More than the ring takes, so that the rest waits in its sender. */
+static void fill(void)
+{
+    for (uint64_t i = 0; to->queue.count < 10; i++)
+        post_send(to, A, i);
+}
+
+static void fill_and_wait(void)
+{
+    move();
+    fill();
+    post_recv(from_other, B, MANY - 1);
+}
+
+/* Takes `count` messages, each by a receive that is posted behind it; their sender goes on meanwhile. */
+static void take(unsigned count)
+{
+    for (uint64_t i = 0; i < count; i++) {
+        post_recv(from, A, i);
+        look(1);
+        assert_non_null(hosted_find(&root, NIGH_OP_RECV, i));
+        root.count = 0;
+        hosted_poll(&near);
+    }
+}
+
+/* While the root waits for another one: receives that come then find all of it there. */
+static void test_a_full_ring_stays(void **state)
+{
+    (void)state;
+    fill_and_wait();
+    look(PATIENT);
+    assert_int_equal(unexpected(), 0);
+    take(100);
+    assert_int_equal(unexpected(), 0);
+}
+
+/* And goes on to, as long as now and then one of it is taken: its sender fills it anew at once. */
+static void test_it_stays_while_it_is_taken(void **state)
+{
+    (void)state;
+    fill_and_wait();
+    for (unsigned i = 0; i < 4; i++) {
+        look(PATIENT);
+        take(40);
+        fill();
+    }
+    assert_int_equal(unexpected(), 0);
+    assert_non_null(near.context->busy);
+}
+
+/* Not for ever: what its sender does next may be what the root waits for. Then what comes is kept at once, until receives come. */
+static void test_patience_ends(void **state)
+{
+    uint64_t kept;
+
+    (void)state;
+    fill_and_wait();
+    look(PAST);
+    assert_true(unexpected() > 0);
+    for (unsigned i = 0; near.context->busy; i++) {
+        assert_true(i < 10);
+        hosted_turns(&root, &near, 1);
+    }
+    look(2);
+    kept = unexpected();
+    assert_true(!nigh_ring_peek(&from->rx));
+    fill();
+    look(2);
+    assert_true(unexpected() > kept);
+    take(1);
+    /* What had been sent until then may be kept. */
+    hosted_poll(&near);
+    look(2);
+    kept = unexpected();
+    fill();
+    look(PATIENT);
+    assert_int_equal(unexpected(), kept);
+}
+
+/* Where no receive waits, the root waits for room, or for nothing: who sends much before it receives is not held up. */
+static void test_no_patience_without_a_receive(void **state)
+{
+    (void)state;
+    move();
+    fill();
+    look(20);
+    assert_true(unexpected() > 0);
+}
+
+/* Unless it is between two receives that find theirs when they are posted. */
+static void test_posts_are_news(void **state)
+{
+    (void)state;
+    move();
+    fill();
+    for (unsigned i = 0; i < 50; i++) {
+        post_send(to_other, A, i);
+        post_recv(from_other, A, 0);
+        look(2);
+        assert_int_equal(received[0], i);
+        root.count = 0;
+    }
+    assert_int_equal(unexpected(), 0);
+}
+
+/* Nor where others send all the time: by passes, and by posts that find theirs. */
+static void test_patience_ends_beside_news(void **state)
+{
+    for (unsigned posts = 0; posts < 2; posts++) {
+        fill_and_wait();
+        for (unsigned i = 0; !unexpected(); i++) {
+            assert_true(i < 10000);
+            if (!posts)
+                post_recv(from_other, A, 0);
+            post_send(to_other, A, i);
+            if (posts)
+                post_recv(from_other, A, 0);
+            look(1);
+            assert_int_equal(received[0], i);
+            root.count = 0;
+        }
+        stop(state);
+        start(state);
+    }
+}
+
 /* Who fills its ring with what nobody wants gets on, and so does what it sends then. */
 static void test_a_full_ring(void **state)
 {
@@ -53,7 +201,7 @@ static void test_long_ones_behind_short_ones(void **state)
     for (uint64_t i = 0; i < 8; i++)
         assert_int_equal(hosted_send(to, 1000 + i, LAST, body, sizeof(body), NIGH_SILENT), 0);
     for (unsigned i = 0; near.context->busy; i++) {
-        assert_true(i < 100);
+        assert_true(i < 100 + PAST);
         hosted_turns(&root, &near, 1);
     }
 }
@@ -65,13 +213,7 @@ static void test_a_long_one_past_the_room(void **state)
 
     (void)state;
     near.context->config.body_bytes = NIGH_BODY_MAX;
-    /* From then on it is the ring for busy pairs. */
-    for (uint64_t i = 0; i < 70; i++)
-        post_send(to, A, i);
-    for (uint64_t i = 0; i < 70; i++)
-        post_recv(from, A, i);
-    look(10);
-    assert_value(69, 69);
+    move();
     post_recv(from_other, B, MANY - 1);
     while (nigh_ring_room(&to->tx, nigh_slots_for(sizeof(body)) + 4))
         post_send(to, A, 0);
@@ -79,7 +221,7 @@ static void test_a_long_one_past_the_room(void **state)
         assert_int_equal(hosted_send(to, 1000 + i, LAST, body, sizeof(body), NIGH_SILENT), 0);
     assert_non_null(near.context->busy);
     for (unsigned i = 0; near.context->busy; i++) {
-        assert_true(i < 100);
+        assert_true(i < 100 + PAST);
         hosted_turns(&root, &near, 1);
     }
 }
@@ -105,6 +247,12 @@ static void test_receives_come_round(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_a_full_ring_stays, start, stop),
+        cmocka_unit_test_setup_teardown(test_it_stays_while_it_is_taken, start, stop),
+        cmocka_unit_test_setup_teardown(test_patience_ends, start, stop),
+        cmocka_unit_test_setup_teardown(test_no_patience_without_a_receive, start, stop),
+        cmocka_unit_test_setup_teardown(test_posts_are_news, start, stop),
+        cmocka_unit_test_setup_teardown(test_patience_ends_beside_news, start, stop),
         cmocka_unit_test_setup_teardown(test_a_full_ring, start, stop),
         cmocka_unit_test_setup_teardown(test_long_ones_behind_short_ones, start, stop),
         cmocka_unit_test_setup_teardown(test_a_long_one_past_the_room, start, stop),

@@ -90,13 +90,13 @@ static void test_one_behind_an_unwanted_one_from_anyone(void **state)
     look(10);
     post_send(to, A, 10);
     post_send(to, B, 20);
-    look(1);
+    look(2);
     assert_value(0, 20);
     post_send(to_other, A, 11);
     post_send(to_other, B, 21);
     look(10);
     post_recv(NULL, B, 1);
-    look(1);
+    look(2);
     assert_value(1, 21);
 }
 
