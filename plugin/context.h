@@ -42,8 +42,7 @@ struct nigh_waits_for {
 
 struct nigh_context {
     uint16_t guard; /* NIGH_GUARD_*: 0 on the fast path */
-    bool
-        meets; /* a crowd, no guard, no note that says blocked: a receive may take what lies there; short.c */
+    bool meets;     /* no guard, a crowd, no note that says blocked: a post may take what lies there */
     uint32_t hot_count;
     struct nigh_endpoint *hot[NIGH_HOT_MAX];
     uint32_t first_hot; /* of these, where the next pass begins */
