@@ -55,6 +55,7 @@ struct nigh_context {
     struct nigh_endpoint *asked;  /* whose messages from us we may help to copy: help.h */
     uint32_t referred;    /* messages of ours that their receivers read out of this process, or will */
     uint32_t begun;       /* of these pulls, of which nothing is copied yet as it should have been at once */
+    uint32_t gave_way;    /* passes since then in which nothing was copied, that others might run: pull.c */
     bool helps_not;       /* writing into a process has failed */
     uint32_t idle_passes; /* since something arrived or a sweep was made */
     uint32_t busy_passes; /* in which something arrived, since a sweep was made */

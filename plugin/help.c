@@ -6,6 +6,7 @@
 #include "plugin/help.h"
 #include "plugin/context.h"
 #include "shm/cma.h"
+#include "shm/os.h"
 #include <errno.h>
 
 /*
@@ -33,6 +34,11 @@ static uint32_t count_of(uint64_t word, uint32_t offer)
     return word >> 32 == offer ? (uint32_t)word : 0;
 }
 
+uint32_t nigh_help_cpu(void)
+{
+    return (uint32_t)(nigh_os.sched_getcpu() + 1);
+}
+
 /* ---- the receiver's ---------------------------------------------------------------------------------------- */
 
 /* Not one that sends messages of this kind itself: where all send to all, all CPUs copy anyway, and who helps keeps its CPU from a
@@ -45,6 +51,11 @@ bool nigh_help_may(const struct nigh_message *message)
     return message->refer == NIGH_REFER_CMA && message->wanted >= 2 * SLICE_BYTES && context->crowd.full &&
            !context->referred && !(context->guard & NIGH_GUARD_THREADS) && !endpoint->self &&
            endpoint->state == NIGH_READY && nigh_plan_peer_reads(endpoint);
+}
+
+bool nigh_help_cannot(const struct nigh_message *message, uint32_t cpu)
+{
+    return message->cpu && message->cpu == cpu;
 }
 
 static void offer(struct nigh_message *message)
@@ -71,12 +82,14 @@ static void offer(struct nigh_message *message)
 void nigh_help_offer(struct nigh_context *context)
 {
     struct nigh_message *message = context->pulls;
+    uint32_t cpu;
 
     /* A message by itself, as in a tree, is best copied where it is used next: a broadcast of 1 MiB 1.1 to 1.25 in place of 1.08. */
     if (!message || !context->crowd.full || (!message->next && !context->matcher.arrived_count))
         return;
+    cpu = nigh_help_cpu();
     for (; message; message = message->next)
-        if (!message->endpoint->offered && nigh_help_may(message))
+        if (!message->endpoint->offered && nigh_help_may(message) && !nigh_help_cannot(message, cpu))
             offer(message);
 }
 

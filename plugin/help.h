@@ -22,7 +22,13 @@ struct nigh_help {
     uint32_t offer, taken;   /* the peer's number for it; slices that we have taken */
 };
 
+/* Where this thread runs, + 1; 0: not known. A message that its receiver copies says so of its sender. */
+uint32_t nigh_help_cpu(void);
+
 /* ---- the receiver's ---- */
+
+/* Did its sender run on `cpu`, which is ours? Then it cannot help, as it runs only while we do not. */
+bool nigh_help_cannot(const struct nigh_message *message, uint32_t cpu);
 
 /* May its sender be asked to help? Then it is worth to look first whether other messages wait. */
 bool nigh_help_may(const struct nigh_message *message);

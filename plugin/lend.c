@@ -48,6 +48,7 @@ static uint32_t publish(struct nigh_endpoint *endpoint, struct nigh_send_op *op,
     refer->where = offset;
     refer->id = id;
     refer->refer = NIGH_REFER_LEND;
+    refer->cpu = refer->reserved = 0;
     nigh_ring_commit_one(
         tx, slot, nigh_ring_word(tx, nigh_head_make(NIGH_K_REFER, sizeof(*refer), lend->tclass, 0)), 0);
     tx->others++; /* counted by its own path */

@@ -133,6 +133,7 @@ struct nigh_message {
     uint32_t copiers; /* REFER: slices that are being copied now */
     uint32_t id;
     uint32_t shuttle; /* the flags that name it, of what lies in one */
+    uint32_t cpu;     /* REFER: where its sender ran, as in the slot */
     uint32_t offer;   /* REFER: its sender is asked to help, by this number: help.h; 0: it is not */
     uint8_t kind;     /* enum nigh_message_kind */
     uint8_t refer, tclass;

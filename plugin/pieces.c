@@ -337,6 +337,7 @@ enum nigh_verdict nigh_arrive_refer(struct nigh_endpoint *endpoint, uint64_t hea
     message->kind = NIGH_MSG_REFER;
     message->refer = (uint8_t)refer.refer;
     message->where = refer.where;
+    message->cpu = refer.cpu;
     accept_or_keep(message, posted);
     return NIGH_GO;
 }

@@ -10,6 +10,7 @@
 #include "shm/cma.h"
 #include "shm/copy.h"
 #include <errno.h>
+#include <limits.h>
 #include <sched.h>
 
 /* Copied in one go when it is matched (without threads), and then in each pass: long enough to make the pass not count, short
@@ -21,6 +22,9 @@
 #define SLICE_BYTES_MAX (256u * 1024)
 /* Slices of others that are copied before a message whose sender has begun to help: it may have been stopped, or compute. */
 #define PASSED_MAX 32u
+/* Passes in which nothing is copied while senders on other CPUs do: those on ours need it for their messages, and run while the host
+ * yields. Two, four and eight are as good. */
+#define WAYS_MAX 4u
 /* A thread that waits for its receive is back from a slice within a tenth of this. Behind it another one takes the message
  * over, with which the poster may come and help. */
 #define AWAY_NS 2000u
@@ -62,21 +66,32 @@ static void all_taken(struct nigh_message *message)
     context->copying = message;
 }
 
-/* With several to choose from two copy two of them, so that neither waits for the other in the end. */
-static bool is_left_to_sender(const struct nigh_message *message)
+/* Which first, the least: what nobody else can copy, what its sender may, what it does. Who has been passed often is not passed any more. */
+static unsigned order_of(const struct nigh_message *message, uint32_t cpu)
 {
-    return message->passed < PASSED_MAX && nigh_help_has_begun(message);
+    if (message->passed >= PASSED_MAX || nigh_help_cannot(message, cpu))
+        return 0;
+    return nigh_help_has_begun(message) ? 2 : 1;
 }
 
-/* The oldest is the last of the list: nobody is overtaken, but for a while those that their senders are at. */
+/* The oldest is the last of the list: nobody is overtaken, but for a while those that their senders are at, or may be. */
 static struct nigh_message *oldest(const struct nigh_context *context)
 {
     struct nigh_message *best = NULL, *last = NULL;
+    unsigned least = UINT_MAX;
+    uint32_t cpu;
 
+    if (!context->pulls || !context->pulls->next)
+        return context->pulls;
+    cpu = nigh_help_cpu();
     for (struct nigh_message *message = context->pulls; message; message = message->next) {
+        unsigned order = order_of(message, cpu);
+
         last = message;
-        if (!best || !is_left_to_sender(message) || is_left_to_sender(best))
-            best = message;
+        if (order > least)
+            continue;
+        best = message;
+        least = order;
     }
     if (best != last)
         last->passed++;
@@ -362,6 +377,21 @@ static uint64_t most_of(const struct nigh_message *message)
     return bytes < SLICE_BYTES ? SLICE_BYTES : bytes < SLICE_BYTES_MAX ? bytes : SLICE_BYTES_MAX;
 }
 
+/* All that is here others are asked to copy, and more is to come: from ranks that have our CPU when we do not, if it is none of theirs. */
+static bool gives_way(struct nigh_context *context)
+{
+    uint32_t cpu;
+
+    if (!context->pulls || context->gave_way == WAYS_MAX || !context->matcher.posted_count)
+        return false;
+    cpu = nigh_help_cpu();
+    for (const struct nigh_message *message = context->pulls; message; message = message->next)
+        if (!message->offer || nigh_help_cannot(message, cpu))
+            return false;
+    context->gave_way++;
+    return true;
+}
+
 /* A turn, of the oldest messages. With `apart` other threads are let in while this one copies. */
 static bool advance(struct nigh_context *context, bool apart)
 {
@@ -370,8 +400,14 @@ static bool advance(struct nigh_context *context, bool apart)
     struct slice slice;
     bool moved = false;
 
+    context->gave_way = context->begun ? 0 : context->gave_way;
     context->begun = 0;
     nigh_help_offer(context);
+    /* Something was done: who is about to sleep is to look again. */
+    if (gives_way(context)) {
+        end_copied(context);
+        return true;
+    }
     for (uint64_t bytes = 0; bytes < turn; bytes += slice.bytes) {
         message = oldest(context);
         if (!message || !is_ours(message))

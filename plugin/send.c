@@ -101,6 +101,8 @@ static int start_refer(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
     if (!take_id(endpoint, op))
         return -EAGAIN;
     refer.id = op->id;
+    if (op->refer == NIGH_REFER_CMA)
+        refer.cpu = nigh_help_cpu();
     return nigh_link_send(endpoint, nigh_head_make(NIGH_K_REFER, 0, op->tclass, 0), op->tag, op->imm, &refer,
                           sizeof(refer));
 }

@@ -85,6 +85,8 @@ struct nigh_wire_refer {
     uint64_t where; /* arena offset, or for CMA an address in the sender's process */
     uint32_t id;
     uint32_t refer; /* enum nigh_refer */
+    uint32_t cpu;   /* CMA: where the sender ran, + 1; 0: not told. A hint */
+    uint32_t reserved;
 };
 
 struct nigh_wire_help {

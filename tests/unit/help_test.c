@@ -32,6 +32,8 @@ static uint64_t read_bytes, written_bytes;
 static unsigned fails;         /* the write that fails, */
 static int failure;            /* and with what */
 static bool recycled;          /* the receiver's number is another process' */
+static int cpu;                /* of who asks next */
+static bool beside;            /* of all */
 static void (*in_first)(void); /* called in the first write, before it copies */
 static void (*in_read)(void);  /* and in each read */
 
@@ -70,6 +72,12 @@ static ssize_t staged_writev(pid_t pid, const struct iovec *local, unsigned long
     return (ssize_t)local->iov_len;
 }
 
+/* Sender and receiver are one thread, but may be told that they are apart. */
+static int staged_getcpu(void)
+{
+    return beside ? 0 : cpu++;
+}
+
 /* ---- the two sides ------------------------------------------------------------------------------------------------- */
 
 static int start_as(uint32_t flags)
@@ -78,6 +86,9 @@ static int start_as(uint32_t flags)
     saved = nigh_os;
     nigh_os.process_vm_readv = staged_readv;
     nigh_os.process_vm_writev = staged_writev;
+    nigh_os.sched_getcpu = staged_getcpu;
+    cpu = 1;
+    beside = false;
     writes = 0;
     read_bytes = written_bytes = 0;
     fails = NONE;
