@@ -199,6 +199,8 @@ static void told_of_all(struct pair *pair)
     unsigned told = 0;
 
     pair_state(tx, NIGH_READY);
+    /* Nobody polls it while the other one waits for room. */
+    pair_state(rx, NIGH_READY);
     if (pair->of->number) {
         pair_send(rx, &value, 8, 2, NIGH_SILENT, 0);
         pair_unexpected(tx, 1);
