@@ -53,10 +53,10 @@ struct nigh_context {
     struct nigh_message *pulls;   /* references being read */
     struct nigh_message *copying; /* of which nothing is left to be taken: threads copy their last slices */
     struct nigh_endpoint *asked;  /* whose messages from us we may help to copy: help.h */
-    uint32_t referred;    /* messages of ours that their receivers read out of this process, or will */
-    uint32_t begun;       /* of these pulls, of which nothing is copied yet as it should have been at once */
-    uint32_t gave_way;    /* passes since then in which nothing was copied, that others might run: pull.c */
-    bool helps_not;       /* writing into a process has failed */
+    uint32_t referred; /* messages of ours that their receivers read out of this process, or will */
+    uint32_t begun;    /* of these pulls, of which nothing is copied yet as it should have been at once */
+    bool helps_not;    /* writing into a process has failed */
+    uint8_t gave_way;  /* passes since `begun` in which nothing was copied, that others might run: pull.c */
     uint32_t idle_passes; /* since something arrived or a sweep was made */
     uint32_t busy_passes; /* in which something arrived, since a sweep was made */
     uint32_t sleepers;    /* threads in wait() that are or go to sleep */
