@@ -10,17 +10,18 @@
 
 enum { SLOTS_MIN = 64 };
 
+static_assert(sizeof(struct nigh_cq_first) % 64 == 0, "lines of their own");
 static_assert(sizeof(struct nigh_completion) == 64, "a completion is one cache line");
 static_assert(offsetof(struct nigh_completion, status) == 8 && offsetof(struct nigh_completion, op) == 12 &&
                   offsetof(struct nigh_completion, flags) == 14 &&
                   offsetof(struct nigh_completion, bytes) == 16,
               "nigh_cq_copy joins the fields in this order");
 
-static void *make_ring(uint64_t slots, struct nigh_completion **ring)
+static void *make_lines(uint64_t bytes, void **lines)
 {
-    void *memory = nigh_os.calloc(slots + 1, sizeof(struct nigh_completion));
+    void *memory = nigh_os.calloc(bytes / 64 + 1, 64);
 
-    *ring = (void *)(((uintptr_t)memory + 63) & ~(uintptr_t)63);
+    *lines = (void *)(((uintptr_t)memory + 63) & ~(uintptr_t)63);
     return memory;
 }
 
@@ -36,24 +37,23 @@ static uint64_t round_up(uint64_t slots)
 int nigh_cq_create(struct nigh_cq *cq, uint32_t slots)
 {
     uint64_t rounded = round_up(slots);
-    struct nigh_completion *ring;
-    void *memory = make_ring(rounded, &ring);
-    struct nigh_cq_sent *sent;
+    void *ring, *memory = make_lines(rounded * sizeof(*cq->ring), &ring), *first,
+                *first_memory = make_lines(sizeof(*cq->first), &first);
 
-    if (memory == NULL)
-        return -ENOMEM;
-    sent = nigh_os.calloc(NIGH_CQ_SENT_MAX, sizeof(*sent));
-    if (sent == NULL) {
+    if (memory == NULL || first_memory == NULL) {
         free(memory);
+        free(first_memory);
         return -ENOMEM;
     }
-    *cq = (struct nigh_cq){.sent = sent, .ring = ring, .memory = memory, .mask = rounded - 1};
+    *cq = (struct nigh_cq){
+        .first = first, .first_memory = first_memory, .ring = ring, .memory = memory, .mask = rounded - 1};
+    nigh_cq_begin_anew(cq);
     return 0;
 }
 
 void nigh_cq_destroy(struct nigh_cq *cq)
 {
-    free(cq->sent);
+    free(cq->first_memory);
     free(cq->memory);
     *cq = (struct nigh_cq){0};
 }
@@ -61,8 +61,8 @@ void nigh_cq_destroy(struct nigh_cq *cq)
 int nigh_cq_grow(struct nigh_cq *cq, uint64_t count)
 {
     uint64_t slots = round_up(cq->promised - cq->head + count);
-    struct nigh_completion *ring;
-    void *memory = make_ring(slots, &ring);
+    void *lines, *memory = make_lines(slots * sizeof(*cq->ring), &lines);
+    struct nigh_completion *ring = lines;
 
     if (memory == NULL)
         return -ENOMEM;

@@ -12,33 +12,35 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* A send that was complete when it was posted, and went well: all that is to be told of it. */
-struct nigh_cq_sent {
-    uint64_t context, shape; /* NIGH_SHAPE() */
-    uint64_t source;
-    struct nigh_endpoint *endpoint;
-};
-
 #define NIGH_CQ_SENT_MAX 64u
+#define NIGH_CQ_LINE_MAX 32u
 
 /*
- * Most sends are over when they have been posted. What is told of them waits in half a line each, and in the same few lines
- * whenever the host has read what there was, ahead of the ring: where ranks share CPUs the ring's lines are cold at each turn.
+ * What goes ahead of the ring, in the same few lines whenever the host has taken all that there was: where ranks share CPUs the
+ * ring's lines are cold at each turn. Most sends are over when they have been posted, so what is told of them takes half a line each.
  */
+struct nigh_cq_first {
+    struct nigh_completion line[NIGH_CQ_LINE_MAX];
+    struct nigh_sent sent[NIGH_CQ_SENT_MAX]; /* told of before what is in `line` */
+};
+
 struct nigh_cq {
-    struct nigh_cq_sent *sent;       /* NIGH_CQ_SENT_MAX; told of before what is in the ring */
-    uint32_t sent_taken, sent_count; /* of these: popped, and all */
-    uint64_t head;                   /* completions popped, ever */
+    struct nigh_cq_first *first;         /* aligned to 64 bytes */
+    uint32_t sent_taken, sent_count;     /* of `sent`: taken, and all */
+    struct nigh_completion *direct;      /* where the next goes: in `line`, or in the host's array */
+    struct nigh_completion *direct_from; /* the first there that is not taken */
+    uint32_t direct_left;                /* so many more go there, 0 while there are some in the ring */
+    uint32_t direct_room; /* what the host has asked for of them in this pass; 0: between polls */
+    uint64_t head;        /* completions taken off the ring, ever */
+    /* Completions put into it, ever; not beside `promised`, or compilers count both by way of vectors. */
+    uint64_t tail;
+    uint64_t mask; /* of the ring: slots - 1 */
     uint64_t
-        tail; /* completions pushed, ever; not beside `promised`, or compilers count both by way of vectors */
-    uint64_t mask;     /* of the ring: slots - 1 */
-    uint64_t promised; /* tail + reservations that are not used up: a reservation touches nothing else */
-    struct nigh_completion *direct; /* where the next goes while the host's array has room: past the ring */
-    uint32_t direct_left, direct_room;   /* of the host's array: what is left, and all of it */
-    struct nigh_completion *direct_from; /* where the host's array begins */
-    uint64_t direct_tail;                /* `tail` when the host last came with an empty queue */
-    struct nigh_completion *ring;        /* aligned to 64 bytes */
-    void *memory;                        /* what it lies in */
+        promised; /* tail, what `line` has, and reservations that are not used up: a reservation touches nothing else */
+    uint64_t told;                /* taken of both, ever */
+    struct nigh_completion *ring; /* aligned to 64 bytes */
+    void *memory, *first_memory;  /* what they lie in */
+    bool shown;                   /* the host has been given some, and has not come back since */
 };
 
 /* An empty queue with room for `slots` completions (rounded up to a power of two, at least 64). -ENOMEM. */
@@ -48,10 +50,22 @@ void nigh_cq_destroy(struct nigh_cq *cq);
 /* For nigh_cq_reserve() alone: a ring with room for `count` more reservations. -ENOMEM, nothing changed. */
 int nigh_cq_grow(struct nigh_cq *cq, uint64_t count);
 
-/* Completions that wait to be popped. */
+/* Completions that wait to be taken. */
 static inline uint64_t nigh_cq_count(const struct nigh_cq *cq)
 {
-    return cq->tail - cq->head + (cq->sent_count - cq->sent_taken);
+    return cq->tail - cq->head + (uint64_t)(cq->direct - cq->direct_from) + (cq->sent_count - cq->sent_taken);
+}
+
+static inline bool nigh_cq_is_empty(const struct nigh_cq *cq)
+{
+    return cq->tail == cq->head && cq->direct == cq->direct_from && cq->sent_count == cq->sent_taken;
+}
+
+/* The number of the completion that is pushed next by a post, but for those of nigh_cq_push_sent(): it is the host's when `told` has
+ * come there. */
+static inline uint64_t nigh_cq_number(const struct nigh_cq *cq)
+{
+    return cq->told + (cq->tail - cq->head) + (uint64_t)(cq->direct - cq->direct_from) + 1;
 }
 
 /* Promises room for `count` completions. Each is used up by one nigh_cq_push() or nigh_cq_unreserve(). Memory is
@@ -105,10 +119,11 @@ static inline bool nigh_cq_takes_sent(const struct nigh_cq *cq)
 static inline void nigh_cq_push_sent(struct nigh_cq *cq, uint64_t context, uint64_t shape, uint64_t source,
                                      struct nigh_endpoint *endpoint)
 {
-    struct nigh_cq_sent *sent = &cq->sent[cq->sent_count++];
+    struct nigh_sent *sent = &cq->first->sent[cq->sent_count++];
 
     sent->context = context;
-    sent->shape = shape;
+    sent->bytes = NIGH_SHAPE_BYTES(shape);
+    sent->tclass = NIGH_SHAPE_TCLASS(shape);
     sent->source = source;
     sent->endpoint = endpoint;
 }
@@ -169,19 +184,26 @@ static inline void nigh_completion_fill_recv(struct nigh_completion *done, uint6
     done->data = NULL;
 }
 
-/* While the queue is empty completions may go straight into the host's array: one copy less, and the ring's lines stay
- * out of the cache. Begin, behind the `filled` that were popped into it; then nigh_cq_undirect() tells how many there are in all.
- * The queue must be empty, or the array full. */
+/* Where the next go when the host has taken all that there was. */
+static inline void nigh_cq_begin_anew(struct nigh_cq *cq)
+{
+    cq->direct = cq->direct_from = cq->first->line;
+    cq->direct_left = NIGH_CQ_LINE_MAX;
+    cq->sent_taken = cq->sent_count = 0;
+}
+
+/* While the queue is empty completions may go straight into the host's array: one copy less. Begin, behind the `filled` that were
+ * popped into it; then nigh_cq_undirect() tells how many there are in all. The queue must be empty. */
 static inline void nigh_cq_direct(struct nigh_cq *cq, struct nigh_completion *out, uint32_t filled,
                                   uint32_t count)
 {
     cq->direct_from = out;
     cq->direct = out + filled;
     cq->direct_left = cq->direct_room = count - filled;
-    cq->direct_tail = cq->tail;
+    cq->shown = false; /* what is there counts as waiting until then */
 }
 
-/* The caller has filled the host's array up to `to` by itself, in order. */
+/* The caller has filled up to `to` by itself, in order. */
 static inline void nigh_cq_direct_to(struct nigh_cq *cq, struct nigh_completion *to)
 {
     cq->direct_left -= (uint32_t)(to - cq->direct);
@@ -197,15 +219,20 @@ static inline bool nigh_cq_is_full(const struct nigh_cq *cq)
 /* Are there completions that the host has not seen, or may be looking at? What they point at must stay. */
 static inline bool nigh_cq_in_use(const struct nigh_cq *cq)
 {
-    return nigh_cq_count(cq) || cq->tail != cq->direct_tail || cq->direct != cq->direct_from;
+    return !nigh_cq_is_empty(cq) || cq->shown;
 }
 
 static inline uint32_t nigh_cq_undirect(struct nigh_cq *cq)
 {
+    uint32_t count = (uint32_t)(cq->direct - cq->direct_from);
+
     cq->promised -=
         cq->direct_room - cq->direct_left; /* as if never promised: they did not go through the ring */
-    cq->direct_left = cq->direct_room = 0;
-    return (uint32_t)(cq->direct - cq->direct_from);
+    cq->direct_room = 0;
+    cq->direct = cq->direct_from = cq->first->line;
+    cq->direct_left = cq->tail == cq->head ? NIGH_CQ_LINE_MAX : 0;
+    cq->shown = count != 0;
+    return count;
 }
 
 /* Most completions are popped right after they were pushed. A vector load of words that are still in the store
@@ -220,49 +247,93 @@ static inline void nigh_cq_copy(struct nigh_completion *to, const struct nigh_co
         out[i] = words[i];
 }
 
-/* nigh_cq_pop() of those that are ahead of the ring. */
+/* nigh_cq_pop() of the sends. */
 static inline uint32_t nigh_cq_pop_sent(struct nigh_cq *cq, struct nigh_completion *out, uint32_t count)
 {
-    const struct nigh_cq_sent *sent = &cq->sent[cq->sent_taken];
+    const struct nigh_sent *sent = &cq->first->sent[cq->sent_taken];
     uint32_t waiting = cq->sent_count - cq->sent_taken, take = waiting < count ? waiting : count;
 
-    for (const struct nigh_cq_sent *end = sent + take; sent != end; sent++, out++)
-        nigh_completion_fill(out, sent->context, NIGH_OP_SEND, NIGH_SHAPE_TCLASS(sent->shape),
-                             NIGH_SHAPE_BYTES(sent->shape), 0, 0, sent->source, sent->endpoint);
+    for (const struct nigh_sent *end = sent + take; sent != end; sent++, out++)
+        nigh_completion_fill(out, sent->context, NIGH_OP_SEND, sent->tclass, sent->bytes, 0, 0, sent->source,
+                             sent->endpoint);
     cq->sent_taken += take;
     return take;
 }
 
-/* Moves up to `count` completions to `out`; returns how many. The sends begin anew with an empty queue only: a host that posts one for
- * each that it hears of, one at a time, would never hear of what is in the ring. */
-static inline uint32_t nigh_cq_pop(struct nigh_cq *cq, struct nigh_completion *out, uint32_t count)
+/* Takes up to `count` that lie behind each other ahead of the ring, or else in it; returns the first. */
+static inline const struct nigh_completion *nigh_cq_take(struct nigh_cq *cq, uint32_t count, uint32_t *taken)
 {
-    uint32_t taken = nigh_cq_pop_sent(cq, out, count);
-    uint64_t at = cq->head, left = cq->tail - at, take = left < count - taken ? left : count - taken;
-    const struct nigh_completion *from = cq->ring, *first = from + (at & cq->mask), *wrap = from + cq->mask;
+    const struct nigh_completion *from = cq->direct_from;
+    uint64_t at = cq->head & cq->mask, left = (uint64_t)(cq->direct - from);
 
-    out += taken;
-    for (const struct nigh_completion *end = out + take; out != end; out++) {
-        nigh_cq_copy(out, first);
-        first = first == wrap ? from : first + 1;
+    if (left) {
+        *taken = left < count ? (uint32_t)left : count;
+        cq->direct_from += *taken;
+        cq->promised -= *taken;
+        cq->told += *taken;
+        return from;
     }
-    cq->head = at + take;
-    if (nigh_cq_count(cq) == 0)
-        cq->sent_taken = cq->sent_count = 0;
-    return taken + (uint32_t)take;
+    left = cq->tail - cq->head;
+    if (left > cq->mask + 1 - at)
+        left = cq->mask + 1 - at;
+    *taken = left < count ? (uint32_t)left : count;
+    cq->head += *taken;
+    cq->told += *taken;
+    return &cq->ring[at];
 }
 
-/* nigh_cq_pop() behind nigh_cq_undirect(), into the rest of the host's array. With threads others may have polled between the two,
- * so what the queue knows of an array is no longer of this one. */
-static inline uint32_t nigh_cq_more(struct nigh_cq *cq, struct nigh_completion *out, uint32_t count)
+/* Copies up to `count` completions to `out`; returns how many. The lines begin anew with an empty queue only: a host that posts a send
+ * for each that it hears of, one at a time, would never hear of what is in the ring. */
+static inline uint32_t nigh_cq_pop(struct nigh_cq *cq, struct nigh_completion *out, uint32_t count)
 {
-    uint32_t taken = nigh_cq_pop(cq, out, count);
+    uint32_t popped = nigh_cq_pop_sent(cq, out, count), taken;
 
-    if (taken) { /* in use, until the host is back */
-        cq->direct_from = out;
-        cq->direct = out + taken;
-    }
-    return taken;
+    do { /* in line, and two pieces of the ring */
+        const struct nigh_completion *from = nigh_cq_take(cq, count - popped, &taken);
+
+        for (const struct nigh_completion *end = from + taken; from != end; from++)
+            nigh_cq_copy(&out[popped++], from);
+    } while (taken && popped < count);
+    if (popped)
+        cq->shown = true;
+    if (nigh_cq_is_empty(cq))
+        nigh_cq_begin_anew(cq);
+    return popped;
+}
+
+/* Takes up to `count` without copying them: what `shown` says stays until the next call on the queue. Fewer than `count` may be not
+ * all. */
+static inline uint32_t nigh_cq_show(struct nigh_cq *cq, struct nigh_taken *shown, uint32_t count)
+{
+    uint32_t waiting = cq->sent_count - cq->sent_taken, sent = waiting < count ? waiting : count, taken;
+
+    shown->sent = &cq->first->sent[cq->sent_taken];
+    shown->sent_count = sent;
+    cq->sent_taken += sent;
+    shown->done = nigh_cq_take(cq, count - sent, &taken);
+    shown->done_count = taken;
+    cq->shown = sent + taken != 0;
+    if (nigh_cq_is_empty(cq))
+        nigh_cq_begin_anew(cq);
+    return sent + taken;
+}
+
+/* The same of all that there are, if they are ahead of the ring and no more than `count`. False: they are not. */
+static inline bool nigh_cq_show_all(struct nigh_cq *cq, struct nigh_taken *shown, uint32_t count)
+{
+    uint32_t sent = cq->sent_count - cq->sent_taken, in_line = (uint32_t)(cq->direct - cq->direct_from);
+
+    if (__builtin_expect(cq->tail != cq->head || sent + in_line > count, 0))
+        return false;
+    shown->sent = &cq->first->sent[cq->sent_taken];
+    shown->done = cq->direct_from;
+    shown->sent_count = sent;
+    shown->done_count = in_line;
+    cq->promised -= in_line;
+    cq->told += in_line;
+    cq->shown = true;
+    nigh_cq_begin_anew(cq);
+    return true;
 }
 
 #endif

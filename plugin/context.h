@@ -469,6 +469,12 @@ static inline enum nigh_copy_kernel nigh_context_kernel(const struct nigh_contex
     return context->crowd.full && bytes > 512 * 1024 ? NIGH_COPY_QUARTERS : NIGH_COPY_PLAIN;
 }
 
+/* ---- poll.c ---- */
+int nigh_poll(struct nigh_context *context, struct nigh_completion *out, uint32_t count);
+/* With threads. */
+int nigh_poll_shared(struct nigh_context *context, struct nigh_completion *out, uint32_t count);
+int nigh_take(struct nigh_context *context, struct nigh_taken *out, uint32_t count);
+
 /* ---- entry.c ---- */
 /* Lets other threads in while this one sleeps. */
 void nigh_guard_leave(struct nigh_context *context);

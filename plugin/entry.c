@@ -10,9 +10,6 @@
 #include "plugin/shown.h"
 #include <errno.h>
 
-/* Polls in a row that make no pass. */
-#define UNLOOKED_MAX 16u
-
 #define GUARD_SPINS 100u /* about 4 us */
 
 /* Who has it holds it for a pass, mostly, and to be woken takes longer. */
@@ -320,64 +317,11 @@ static int entry_deregister(struct nigh_context *context, struct nigh_region *re
     return GUARDED(context, deregister(context, region));
 }
 
-/* A host that is given what its post has found posts the next most often: no pass, but now and then, and then also where its array
- * is full of that, or who polls for one at a time would never make one. */
-static bool needs_pass(struct nigh_context *context, uint32_t popped, uint32_t count)
-{
-    bool found = context->at_once && !context->matcher.posted_count;
-
-    context->at_once = false;
-    if ((found || popped == count) && context->unlooked++ < UNLOOKED_MAX)
-        return false;
-    context->unlooked = 0;
-    return true;
-}
-
-/* In a poll that has something for its host already, which is not blocked then, whatever its note still says. */
-static __attribute__((noinline)) void pass_beside(struct nigh_context *context)
-{
-    context->hands = true;
-    nigh_progress(context);
-    context->hands = false;
-}
-
-static int poll_completions(struct nigh_context *context, struct nigh_completion *out, uint32_t count)
-{
-    struct nigh_cq *cq = &context->cq;
-    uint32_t popped = 0;
-
-    if (__builtin_expect(count > INT32_MAX, 0))
-        return nigh_refuse(context, -EINVAL, "poll_completions: room for %u: at most %d", count, INT32_MAX);
-    if (nigh_cq_count(cq) != 0)
-        popped = nigh_cq_pop(cq, out, count);
-    nigh_cq_direct(cq, out, popped, count);
-    /* Who has room for none asks for progress alone. */
-    if (__builtin_expect(popped == 0, 1))
-        nigh_progress(context);
-    else if (needs_pass(context, popped, count))
-        pass_beside(context);
-    return (int)nigh_cq_undirect(cq);
-}
-
-/* Large messages are copied behind the pass, when nothing is half done: others come in meanwhile. */
-static int shared_poll(struct nigh_context *context, struct nigh_completion *out, uint32_t count)
-{
-    int polled;
-
-    context->apart = true;
-    polled = poll_completions(context, out, count);
-    context->apart = false;
-    if (polled < 0 || (polled > 0 && (uint32_t)polled == count) || !(context->pulls || context->copying))
-        return polled;
-    nigh_pull_apart(context);
-    return polled + (int)nigh_cq_more(&context->cq, out + polled, count - (uint32_t)polled);
-}
-
 /* By itself, as it keeps registers that an empty poll need not save. */
 static __attribute__((noinline)) int guarded_poll(struct nigh_context *context, struct nigh_completion *out,
                                                   uint32_t count)
 {
-    return GUARDED(context, shared_poll(context, out, count));
+    return GUARDED(context, nigh_poll_shared(context, out, count));
 }
 
 static int entry_poll(struct nigh_context *context, struct nigh_completion *out, uint32_t count)
@@ -386,7 +330,16 @@ static int entry_poll(struct nigh_context *context, struct nigh_completion *out,
         return nigh_refuse_missing("poll_completions");
     if (__builtin_expect(context->guard != 0, 0))
         return guarded_poll(context, out, count);
-    return poll_completions(context, out, count);
+    return nigh_poll(context, out, count);
+}
+
+static int entry_take(struct nigh_context *context, struct nigh_taken *out, uint32_t count)
+{
+    if (__builtin_expect(!context || !out, 0))
+        return nigh_refuse_missing("take_completions");
+    if (__builtin_expect(context->guard != 0, 0))
+        return context->guard & NIGH_GUARD_FORKED ? nigh_refuse_child(context) : -ENOTSUP;
+    return nigh_take(context, out, count);
 }
 
 static int entry_wait(struct nigh_context *context, uint64_t timeout_ns)
@@ -480,6 +433,7 @@ static const struct nigh_ops table = {
     .inject_imm = nigh_inject_imm,
     .send_imm = nigh_send_imm,
     .recv_imm = nigh_recv_imm,
+    .take_completions = entry_take,
 };
 
 __attribute__((visibility("default"))) const struct nigh_ops *nigh_transport(uint32_t abi)

@@ -114,7 +114,7 @@ static struct nigh_share *share_of(struct nigh_context *context, const struct ni
         if (!share->sends)
             vacant = share;
         else if (share->buffer == send->buffer && share->bytes == send->bytes &&
-                 context->cq.head < share->until)
+                 context->cq.told < share->until)
             return share;
     }
     if (vacant)
@@ -206,7 +206,7 @@ static struct nigh_send_op *copy_op(struct nigh_endpoint *endpoint, const struct
 static void hold(struct nigh_context *context, struct nigh_share *share, const struct nigh_send *send)
 {
     if (!(send->flags & NIGH_SILENT))
-        share->until = context->cq.tail + 1;
+        share->until = nigh_cq_number(&context->cq);
     else if (!share->sends)
         share->until = 0;
     share->sends++;

@@ -39,7 +39,7 @@ static inline uint64_t nigh_fi_flags(const struct nigh_completion *done)
            (done->imm & NIGH_FI_WITH_DATA) >> 15 | (uint64_t)(done->flags & NIGH_DONE_RELEASED) << 16;
 }
 
-/* Status, op and flags of a completion at once, and of the two that MPIs see most: without an error or a mark, tagged. */
+/* Status, op and flags of a completion at once, and of the one that MPIs see most: without an error or a mark, tagged. */
 static inline uint64_t nigh_fi_what_of(const struct nigh_completion *done)
 {
     uint64_t what;
@@ -48,11 +48,9 @@ static inline uint64_t nigh_fi_what_of(const struct nigh_completion *done)
     return what;
 }
 
-#define NIGH_FI_WHAT(op)                                                                  \
-    (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? UINT64_C(1) << 56 | (uint64_t)(op) << 32 \
-                                               : (uint64_t)(op) << 16 | UINT64_C(1) << 8)
-#define NIGH_FI_SENT     NIGH_FI_WHAT(NIGH_OP_SEND)
-#define NIGH_FI_RECEIVED NIGH_FI_WHAT(NIGH_OP_RECV)
+#define NIGH_FI_RECEIVED                                                                          \
+    (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? UINT64_C(1) << 56 | (uint64_t)NIGH_OP_RECV << 32 \
+                                               : (uint64_t)NIGH_OP_RECV << 16 | UINT64_C(1) << 8)
 
 /* Neither an error nor of a record: what nigh tells is all there is to tell. */
 static inline bool nigh_fi_is_plain(const struct nigh_fi_ep *ep, const struct nigh_completion *done)
@@ -68,6 +66,16 @@ static inline void nigh_fi_entry(const struct nigh_completion *done, struct fi_c
     entry->buf = done->data;
     entry->data = done->imm & NIGH_FI_DATA;
     entry->tag = done->tag;
+}
+
+static inline struct nigh_completion nigh_fi_of_sent(const struct nigh_sent *sent)
+{
+    return (struct nigh_completion){.context = sent->context,
+                                    .op = NIGH_OP_SEND,
+                                    .flags = (uint16_t)(sent->tclass << 8),
+                                    .bytes = sent->bytes,
+                                    .source = sent->source,
+                                    .endpoint = sent->endpoint};
 }
 
 /* Counts it where counters are bound. */

@@ -41,15 +41,15 @@ static ssize_t drain(struct nigh_fi_cq *cq, void *buf, size_t count, fi_addr_t *
     return got ? (ssize_t)got : -FI_EAGAIN;
 }
 
-/* nigh's completions, in any format and whatever they are. */
+/* nigh's completions, in any format and whatever they are, behind the `got` that are in the host's array. */
 static __attribute__((noinline)) ssize_t convert(struct nigh_fi_cq *cq, const struct nigh_completion *done,
-                                                 int n, void *buf, size_t count, fi_addr_t *source)
+                                                 uint32_t n, void *buf, size_t got, size_t count,
+                                                 fi_addr_t *source)
 {
     struct nigh_fi_ep *ep = cq->solo;
-    char *at = buf;
-    size_t got = 0;
+    char *at = (char *)buf + got * cq->entry_bytes;
 
-    for (int i = 0; i < n; i++) {
+    for (uint32_t i = 0; i < n; i++) {
         struct fi_cq_tagged_entry entry;
 
         if (ep->counts)
@@ -68,66 +68,98 @@ static __attribute__((noinline)) ssize_t convert(struct nigh_fi_cq *cq, const st
     return got ? (ssize_t)got : drain(cq, buf, count, source);
 }
 
-/* The same where the format has all fields and nothing is counted: what is common is known by one comparison. */
-static inline __attribute__((always_inline)) ssize_t convert_tagged(struct nigh_fi_cq *cq,
-                                                                    const struct nigh_completion *done, int n,
-                                                                    void *buf, size_t count)
+/* What nigh shows and the host has not got yet: by way of a copy, as what some of it needs are calls of nigh. */
+static __attribute__((noinline)) ssize_t convert_shown(struct nigh_fi_cq *cq, const struct nigh_sent *sent,
+                                                       uint32_t sent_count,
+                                                       const struct nigh_completion *done,
+                                                       uint32_t done_count, void *buf, size_t got,
+                                                       size_t count)
 {
-    const struct nigh_completion *end = done + n;
-    const struct nigh_fi_ops ops = cq->solo->domain->ops;
+    struct nigh_completion copy[NIGH_FI_BATCH];
+
+    for (uint32_t i = 0; i < sent_count; i++)
+        copy[i] = nigh_fi_of_sent(&sent[i]);
+    memcpy(&copy[sent_count], done, done_count * sizeof(*done));
+    return convert(cq, copy, sent_count + done_count, buf, got, count, NULL);
+}
+
+/* The same where the format has all fields and nothing is counted. While no record is in use, what is common is known by one
+ * comparison. */
+static inline __attribute__((always_inline)) ssize_t convert_tagged(struct nigh_fi_cq *cq,
+                                                                    const struct nigh_taken *taken, void *buf,
+                                                                    size_t count)
+{
+    const struct nigh_sent *sent = taken->sent, *sent_end = sent + taken->sent_count;
+    const struct nigh_completion *done = taken->done, *end = done + taken->done_count;
     struct fi_cq_tagged_entry *entry = buf;
 
-    for (; done != end; done++) {
-        uint64_t what = nigh_fi_what_of(done);
-
-        if (NIGH_FI_UNLIKELY(nigh_fi_op_is(&ops, done->context)))
-            goto rare;
-        if (NIGH_FI_LIKELY(what == NIGH_FI_RECEIVED)) {
+    if (NIGH_FI_UNLIKELY(cq->solo->domain->ops.live != 0))
+        goto rare;
+    for (; sent != sent_end; sent++, entry++) {
+        entry->op_context = (void *)(uintptr_t)sent->context;
+        entry->flags = FI_SEND | FI_TAGGED;
+        if (NIGH_FI_UNLIKELY(sent->tclass != NIGH_FI_TAGGED))
+            entry->flags = FI_SEND | FI_MSG;
+        entry->len = sent->bytes;
+        entry->buf = NULL;
+        entry->data = 0;
+        entry->tag = 0;
+    }
+    for (; done != end; done++, entry++) {
+        if (NIGH_FI_LIKELY(nigh_fi_what_of(done) == NIGH_FI_RECEIVED)) {
+            entry->op_context = (void *)(uintptr_t)done->context;
             entry->flags = FI_RECV | FI_TAGGED | (done->imm & NIGH_FI_WITH_DATA) >> 15;
             entry->len = done->bytes;
             entry->buf = done->data;
             entry->data = done->imm & NIGH_FI_DATA;
             entry->tag = done->tag;
-        } else if (NIGH_FI_LIKELY(what == NIGH_FI_SENT)) {
-            entry->flags = FI_SEND | FI_TAGGED;
-            entry->len = done->bytes;
-            entry->buf = NULL;
-            entry->data = 0;
-            entry->tag = 0;
         } else if (!done->status) {
             nigh_fi_entry(done, entry);
         } else {
-        rare:
-            nigh_fi_complete(cq->solo, done);
-            continue;
+            goto rare;
         }
-        entry->op_context = (void *)(uintptr_t)done->context;
-        entry++;
     }
-    if (NIGH_FI_LIKELY(entry != buf))
-        return entry - (struct fi_cq_tagged_entry *)buf;
-    return drain(cq, buf, count, NULL);
+    return (ssize_t)taken->sent_count + taken->done_count;
+rare:
+    return convert_shown(cq, sent, (uint32_t)(sent_end - sent), done, (uint32_t)(end - done), buf,
+                         (size_t)(entry - (struct fi_cq_tagged_entry *)buf), count);
+}
+
+/* The same for who reads what nigh copies. */
+static __attribute__((noinline)) ssize_t read_polled(struct nigh_fi_cq *cq, void *buf, size_t count,
+                                                     fi_addr_t *source, uint32_t looks)
+{
+    struct nigh_completion done[NIGH_FI_BATCH];
+    struct nigh_fi_ep *ep = cq->solo;
+    int n;
+
+    do
+        n = ep->nigh->poll_completions(ep->context, done, (uint32_t)count);
+    while (n <= 0 && --looks > 0);
+    if (n <= 0)
+        return -FI_EAGAIN;
+    if (source || ep->counts || cq->format != FI_CQ_FORMAT_TAGGED)
+        return convert(cq, done, (uint32_t)n, buf, 0, count, source);
+    return convert_tagged(cq, &(struct nigh_taken){.done = done, .done_count = (uint32_t)n}, buf, count);
 }
 
 /* The only endpoint's completions, straight into the host's array; up to `looks` looks until there are some. */
 static inline __attribute__((always_inline)) ssize_t read_solo(struct nigh_fi_cq *cq, void *buf, size_t count,
                                                                fi_addr_t *source, uint32_t looks)
 {
-    struct nigh_completion done[NIGH_FI_BATCH];
+    struct nigh_taken taken;
     struct nigh_fi_ep *ep = cq->solo;
     int n;
 
-    if (NIGH_FI_UNLIKELY(nigh_fi_cq_room(cq, NIGH_FI_BATCH)))
-        return -FI_EAGAIN;
+    if (count > NIGH_FI_BATCH) /* for which an empty queue has room */
+        count = NIGH_FI_BATCH;
+    if (NIGH_FI_UNLIKELY(source || !cq->takes))
+        return read_polled(cq, buf, count, source, looks);
+    taken.size = sizeof(taken);
     do
-        n = ep->nigh->poll_completions(ep->context, done,
-                                       count < NIGH_FI_BATCH ? (uint32_t)count : NIGH_FI_BATCH);
+        n = ep->nigh->take_completions(ep->context, &taken, (uint32_t)count);
     while (n <= 0 && --looks > 0);
-    if (n <= 0)
-        return -FI_EAGAIN;
-    if (NIGH_FI_UNLIKELY(source || ep->counts || cq->format != FI_CQ_FORMAT_TAGGED))
-        return convert(cq, done, n, buf, count, source);
-    return convert_tagged(cq, done, n, buf, count);
+    return n <= 0 ? -FI_EAGAIN : convert_tagged(cq, &taken, buf, count);
 }
 
 /* A read of no entries asks for progress, whatever waits to be read. */
@@ -190,18 +222,21 @@ static __attribute__((noinline)) ssize_t read_idle(struct nigh_fi_cq *cq, void *
     return rc;
 }
 
-static ssize_t cq_read(struct fid_cq *fid, void *buf, size_t count)
+/* A look that finds something. Whoever sleeps on a descriptor must have looked before. */
+static inline void read_on(struct nigh_fi_cq *cq, ssize_t got, size_t count)
 {
-    struct nigh_fi_cq *cq = cq_of(fid);
+    cq->idle.empty = cq->idle.missed = 0;
+    cq->idle.drained =
+        got > 0 && (size_t)got < count && got < NIGH_FI_BATCH && cq->waiter.object == FI_WAIT_NONE;
+    if (cq->idle.drained && cq->solo->posted)
+        cq->solo->posted = false;
+}
+
+static __attribute__((noinline)) ssize_t read_lone(struct nigh_fi_cq *cq, void *buf, size_t count)
+{
     uint32_t looks;
     ssize_t rc;
 
-    if (NIGH_FI_UNLIKELY(cq->domain->locked || !cq->solo || cq->head != cq->tail || !count))
-        return readfrom(fid, buf, count, NULL);
-    if (cq->idle.drained && nigh_fi_idle_is_drained(&cq->idle, cq->solo->posted)) {
-        cq->idle.empty = 1;
-        return -FI_EAGAIN;
-    }
     if (NIGH_FI_UNLIKELY(cq->idle.left_ns != 0))
         nigh_fi_idle_back(&cq->idle);
     looks = nigh_fi_idle_looks(&cq->idle);
@@ -212,13 +247,22 @@ static ssize_t cq_read(struct fid_cq *fid, void *buf, size_t count)
     }
     if (rc == -FI_EAGAIN)
         return read_idle(cq, buf, count);
-    cq->idle.empty = cq->idle.missed = 0;
-    /* Whoever sleeps on a descriptor must have looked before. */
-    cq->idle.drained =
-        rc > 0 && (size_t)rc < count && rc < NIGH_FI_BATCH && cq->waiter.object == FI_WAIT_NONE;
-    if (cq->idle.drained && cq->solo->posted)
-        cq->solo->posted = false;
+    read_on(cq, rc, count);
     return rc;
+}
+
+/* What needs no look is said before any register is saved. */
+static ssize_t cq_read(struct fid_cq *fid, void *buf, size_t count)
+{
+    struct nigh_fi_cq *cq = cq_of(fid);
+
+    if (NIGH_FI_UNLIKELY(!cq->lone || cq->head != cq->tail || !count))
+        return readfrom(fid, buf, count, NULL);
+    if (cq->idle.drained && nigh_fi_idle_is_drained(&cq->idle, cq->solo->posted)) {
+        cq->idle.empty = 1;
+        return -FI_EAGAIN;
+    }
+    return read_lone(cq, buf, count);
 }
 
 static ssize_t sreadfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr_t *source, const void *cond,

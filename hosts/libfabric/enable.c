@@ -70,6 +70,14 @@ static uint64_t eager_of(const struct nigh_fi_ep *ep)
     return ep->nigh->query(ep->context, NULL, NIGH_QUERY_CONTEXT, &facts, &bytes) ? 0 : facts.eager_bytes;
 }
 
+/* Not if NIGH_THREADS says that several threads use it, and not behind a lock that threads which sleep do without. */
+static bool takes(const struct nigh_fi_ep *ep)
+{
+    struct nigh_taken none = {.size = sizeof(none)};
+
+    return !ep->domain->locked && ep->nigh->take_completions(ep->context, &none, 0) == 0;
+}
+
 /* A job of its own for each endpoint, unless it has a name: peers connect by address. Rank and size are those of the
  * launcher, for whoever reads the log and for nigh's judgement of how crowded the machine is. */
 static int open_context(struct nigh_fi_ep *ep)
@@ -92,11 +100,14 @@ static int open_context(struct nigh_fi_ep *ep)
         if (getrandom(&options.job, sizeof(options.job), 0) < 0)
             return -errno;
     rc = ep->nigh->open(&options, &ep->context);
-    if (rc)
+    if (rc) {
         nigh_fi_log(NIGH_FI_WARN, "endpoint cannot be enabled: nigh's open fails with error %d", -rc);
-    else if (ep->hmem)
+        return rc;
+    }
+    ep->takes = takes(ep);
+    if (ep->hmem)
         ep->eager_bytes = eager_of(ep);
-    return rc;
+    return 0;
 }
 
 /* ---- those who poll ------------------------------------------------------------------------------------ */
@@ -105,11 +116,14 @@ static void choose_solo(struct nigh_fi_cq *cq)
 {
     struct nigh_fi_ep *ep = cq && cq->waiter.ep_count == 1 ? *cq->waiter.eps : NULL;
 
-    if (cq)
-        cq->solo = ep && (!ep->tx_cq || ep->tx_cq == cq) && (!ep->rx_cq || ep->rx_cq == cq) ? ep : NULL;
+    if (!cq)
+        return;
+    cq->solo = ep && (!ep->tx_cq || ep->tx_cq == cq) && (!ep->rx_cq || ep->rx_cq == cq) ? ep : NULL;
     /* What neither has a queue for is only counted, and must not be shown by the one there is. */
-    if (cq && cq->solo && (!ep->tx_cq || !ep->rx_cq))
+    if (cq->solo && (!ep->tx_cq || !ep->rx_cq))
         cq->solo = NULL;
+    cq->lone = cq->solo && !cq->domain->locked;
+    cq->takes = cq->solo && ep->takes && !ep->counts && cq->format == FI_CQ_FORMAT_TAGGED;
 }
 
 static int join(struct nigh_fi_ep *ep)

@@ -34,6 +34,7 @@ struct nigh_fi_op *nigh_fi_op_take(struct nigh_fi_ops *ops, struct nigh_fi_ep *e
         return NULL;
     }
     *op = (struct nigh_fi_op){.context = context, .live = true, .ep = ep};
+    ops->live++;
     return op;
 }
 
@@ -46,6 +47,7 @@ void nigh_fi_op_give(struct nigh_fi_ops *ops, struct nigh_fi_op *op)
     op->copy = NULL;
     op->block = NULL;
     op->live = false;
+    ops->live--;
     op->next = ops->free;
     ops->free = op;
 }

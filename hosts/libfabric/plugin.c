@@ -45,7 +45,7 @@ static void load(void)
         return;
     }
     loaded = entry(NIGH_ABI);
-    if (loaded && !NIGH_HAS(loaded, recv_imm)) /* the last of those that it uses, so all */
+    if (loaded && !NIGH_HAS(loaded, take_completions)) /* the last of those that it uses, so all */
         loaded = NULL;
     if (!loaded)
         nigh_fi_log(NIGH_FI_WARN,

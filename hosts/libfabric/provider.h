@@ -58,6 +58,7 @@ struct nigh_fi_ops {
     char *base;
     size_t span; /* bytes of address space */
     size_t used; /* of which handed out once */
+    size_t live; /* records */
     struct nigh_fi_op *free;
 };
 
@@ -105,6 +106,7 @@ struct nigh_fi_ep {
     uint32_t send_flags; /* NIGH_*, of calls that carry no flags */
     bool directed;       /* FI_DIRECTED_RECV: receives name their source */
     bool posted;         /* a message, since a queue last gave something */
+    bool takes;          /* nigh shows its completions where they are */
     bool tx_selective, rx_selective;
     bool tx_record, rx_record; /* calls without flags need a record: a completion to count but not to show */
     bool tx_by_desc, rx_by_desc; /* of these only such with a descriptor: others are of the host's memory */
@@ -179,6 +181,8 @@ struct nigh_fi_cq {
     struct fid_cq fid;
     struct nigh_fi_domain *domain;
     struct nigh_fi_ep *solo; /* the only endpoint, if all its completions come here */
+    bool lone;               /* there is one, and its domain has no lock */
+    bool takes;              /* its completions are read where nigh has them */
     enum fi_cq_format format;
     size_t entry_bytes;
     struct nigh_fi_staged *staged; /* a ring */

@@ -271,6 +271,23 @@ struct nigh_completion {
     void *data; /* where the bytes lie: multi-receive, in place; see NIGH_DONE_CUT; NULL otherwise */
 };
 
+/* Of the completion of a send that was over when it was posted, and went well: all that is not 0 or NIGH_OP_SEND. */
+struct nigh_sent {
+    uint64_t context;
+    uint32_t bytes, tclass;
+    uint64_t source;
+    struct nigh_endpoint *endpoint;
+};
+
+/* What take_completions() shows. `sent` come first. */
+struct nigh_taken {
+    uint32_t size;
+    uint32_t sent_count, done_count;
+    uint32_t reserved0;
+    const struct nigh_sent *sent;
+    const struct nigh_completion *done;
+};
+
 /* ---- remote memory ------------------------------------------------------------------------------------- */
 
 #define NIGH_REMOTE_READ  (1u << 0)
@@ -829,6 +846,14 @@ struct nigh_ops {
      */
     int (*recv_imm)(struct nigh_endpoint *from, void *buffer, uint64_t shape, uint64_t tag, uint64_t ignore,
                     uint64_t context);
+
+    /*
+     * poll_completions() without its copy: up to `count` completions are the host's, as if polled, but lie in nigh's memory, where
+     * they are good until the next call of any slot on this context or its endpoints: who has to call one first copies what is left.
+     * Returns how many, of both kinds; fewer than `count` may be not all that there are. Errors: -EINVAL count above INT32_MAX;
+     * -ENOTSUP (told to nobody: poll) the context may be used by several threads, whose calls would end what one looks at.
+     */
+    int (*take_completions)(struct nigh_context *context, struct nigh_taken *out, uint32_t count);
 };
 
 typedef const struct nigh_ops *(*nigh_transport_fn)(uint32_t abi);

@@ -235,6 +235,21 @@ static const struct place abi[] = {
     FIELD(nigh_completion, endpoint, 48, 8),
     FIELD(nigh_completion, data, 56, 8),
 
+    STRUCT(nigh_sent, 32),
+    FIELD(nigh_sent, context, 0, 8),
+    FIELD(nigh_sent, bytes, 8, 4),
+    FIELD(nigh_sent, tclass, 12, 4),
+    FIELD(nigh_sent, source, 16, 8),
+    FIELD(nigh_sent, endpoint, 24, 8),
+
+    STRUCT(nigh_taken, 32),
+    FIELD(nigh_taken, size, 0, 4),
+    FIELD(nigh_taken, sent_count, 4, 4),
+    FIELD(nigh_taken, done_count, 8, 4),
+    FIELD(nigh_taken, reserved0, 12, 4),
+    FIELD(nigh_taken, sent, 16, 8),
+    FIELD(nigh_taken, done, 24, 8),
+
     STRUCT(nigh_register, 40),
     FIELD(nigh_register, size, 0, 4),
     FIELD(nigh_register, flags, 4, 4),
@@ -410,7 +425,7 @@ static const struct place abi[] = {
     FIELD(nigh_note, checked, 104, 8),
     FIELD(nigh_note, reserved, 112, 24),
 
-    STRUCT(nigh_ops, 312),
+    STRUCT(nigh_ops, 320),
     FIELD(nigh_ops, abi, 0, 4),
     FIELD(nigh_ops, size, 4, 4),
     FIELD(nigh_ops, name, 8, 8),
@@ -451,6 +466,7 @@ static const struct place abi[] = {
     FIELD(nigh_ops, inject_imm, 288, 8),
     FIELD(nigh_ops, send_imm, 296, 8),
     FIELD(nigh_ops, recv_imm, 304, 8),
+    FIELD(nigh_ops, take_completions, 312, 8),
 };
 
 static const struct constant layout_constants[] = {

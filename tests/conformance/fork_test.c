@@ -27,6 +27,7 @@ static int calls(const struct handles *handles)
     struct nigh_atomic atomic = {.size = sizeof(atomic), .op = NIGH_READ, .type = NIGH_U8, .count = 1};
     struct nigh_lend lend = {.size = sizeof(lend), .buffer = handles->heap, .bytes = 1};
     struct nigh_register memory = {.size = sizeof(memory), .flags = 1, .buffer = &lend, .bytes = 8};
+    struct nigh_taken taken = {.size = sizeof(taken)};
     struct nigh_note note = {.size = sizeof(note), .state = NIGH_NOTE_RUNNING};
     struct nigh_query_context facts;
     struct nigh_completion done;
@@ -64,6 +65,7 @@ static int calls(const struct handles *handles)
         nigh->inject_imm(peer, &done, NIGH_SHAPE(8, 0), 0, 0),
         nigh->send_imm(peer, &done, NIGH_SHAPE(8, 0), 0, 0, 0),
         nigh->recv_imm(peer, &done, NIGH_SHAPE(8, 0), 0, 0, 0),
+        nigh->take_completions(context, &taken, 1),
         nigh->disconnect(peer),
         nigh->close(context),
     };

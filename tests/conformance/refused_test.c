@@ -200,6 +200,13 @@ static int send_imm_to_nobody(void)
     return nigh->send_imm(NULL, where(), NIGH_SHAPE(8, 0), 0, 0, 0);
 }
 
+static int take_of_nobody(void)
+{
+    struct nigh_taken taken = {.size = sizeof(taken)};
+
+    return nigh->take_completions(NULL, &taken, 1);
+}
+
 static int expect_of_nobody(void)
 {
     return nigh->expect(NULL, where(), NIGH_SHAPE(8, 0), 0, 0, NULL);
@@ -350,6 +357,20 @@ static int poll_much(void)
     return nigh->poll_completions(host.context, where(), UINT32_MAX);
 }
 
+static int take_much(void)
+{
+    struct nigh_taken taken = {.size = sizeof(taken)};
+
+    return nigh->take_completions(host.context, &taken, UINT32_MAX);
+}
+
+static int take_short(void)
+{
+    struct nigh_taken taken = {.size = 8};
+
+    return nigh->take_completions(host.context, &taken, 1);
+}
+
 static int no_descriptor(void)
 {
     int fd;
@@ -429,6 +450,8 @@ static const struct refusal {
     {CALL(register_twice), -EEXIST, {"register_memory:", "0x8000000000000005", "deregister()"}},
     {CALL(deregister_nothing), -EINVAL, {"deregister:", "0x", "registered"}},
     {CALL(poll_much), -EINVAL, {"poll_completions:", "4294967295", "2147483647"}},
+    {CALL(take_much), -EINVAL, {"take_completions:", "4294967295", "2147483647"}},
+    {CALL(take_short), -EINVAL, {"take_completions:", "size is 8", "32"}},
     {CALL(no_descriptor), -ENOTSUP, {"wait_fd:", "NIGH_OPEN_WAIT_FD", "NIGH_WAIT_FD=1"}},
     {CALL(query_kind), -EINVAL, {"query:", "kind 99", "1 to 8"}},
     {CALL(query_of_nobody), -EINVAL, {"query:", "kind 3", "endpoint"}},
@@ -521,6 +544,7 @@ static void told_of_no_handle(struct pair *pair)
         {send_to_nobody, "post_send: "},        {inject_to_nobody, "inject: "},
         {inject_imm_to_nobody, "inject_imm: "}, {send_imm_to_nobody, "send_imm: "},
         {expect_of_nobody, "expect: "},         {recv_imm_of_nobody, "recv_imm: "},
+        {expect_of_nobody, "expect: "},         {take_of_nobody, "take_completions: "},
     };
 
     (void)pair;

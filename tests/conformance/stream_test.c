@@ -2,6 +2,7 @@
 /* Many short messages in a row, taken into arrays of any length: all of them, in order, whatever stands between them; and no
  * peer whose stream fills the array keeps another one waiting. */
 #include "tests/support/pair.h"
+#include "tests/support/taken.h"
 #include <string.h>
 
 enum { COUNT = 400, ROOM = 64, BODY = 200, ARRAY = 300, TURNS = 24 };
@@ -87,13 +88,16 @@ static void check(const struct pair_end *rx, const struct nigh_completion *done,
     }
 }
 
+/* number: how many at a time, and whether where they lie. */
+enum { WHERE_THEY_LIE = 1 << 20 };
+
 /* The receives are there before the messages; `late`: posted ROOM at a time, so that some messages come before them. */
 static void take(struct pair *pair, bool mixed, bool late)
 {
     struct pair_end *tx = pair->end[0], *rx = pair->end[1];
     struct nigh_completion done[ARRAY];
     static uint8_t to[COUNT][BODY];
-    uint32_t length = (uint32_t)pair->of->number, taken = 0, posted = 0;
+    uint32_t length = pair->of->number % WHERE_THEY_LIE, taken = 0, posted = 0;
 
     for (; rx && !late && posted < COUNT; posted++)
         post(rx, posted, mixed, to[posted]);
@@ -105,7 +109,8 @@ static void take(struct pair *pair, bool mixed, bool late)
 
         for (; posted < COUNT && posted < taken + ROOM; posted++)
             post(rx, posted, mixed, to[posted]);
-        count = nigh->poll_completions(rx->context, done, length);
+        count = pair->of->number & WHERE_THEY_LIE ? taken_poll(nigh, rx->context, done, length)
+                                                  : nigh->poll_completions(rx->context, done, length);
         CHECK(count >= 0 && (uint32_t)count <= length);
         for (int k = 0; k < count; k++, taken++)
             check(rx, &done[k], taken, mixed, to[taken]);
@@ -196,6 +201,13 @@ static const struct pair_case cases[] = {
     {.name = "three at a time", .play = plain, .number = 3},
     {.name = "sixteen at a time", .play = plain, .number = 16},
     {.name = "as many as there are", .play = plain, .number = ARRAY},
+    {.name = "where they lie, one at a time", .play = plain, .number = WHERE_THEY_LIE | 1},
+    {.name = "where they lie, three at a time", .play = plain, .number = WHERE_THEY_LIE | 3},
+    {.name = "where they lie, all", .play = plain, .number = WHERE_THEY_LIE | ARRAY},
+    {.name = "receives in time and late, where they lie", .play = plain_late, .number = WHERE_THEY_LIE | 5},
+    {.name = "receives of all sorts, late, where they lie",
+     .play = mixed_late,
+     .number = WHERE_THEY_LIE | 40},
     {.name = "receives in time and late, one at a time", .play = plain_late, .number = 1},
     {.name = "receives in time and late, five at a time", .play = plain_late, .number = 5},
     {.name = "receives in time and late, all", .play = plain_late, .number = ARRAY},

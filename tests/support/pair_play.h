@@ -30,6 +30,7 @@ struct pair_play {
     const char *name;
     uint64_t deadline; /* of pair_now_ms() */
     uint32_t idle;
+    uint32_t polls;
     sigjmp_buf out;
 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The completion queue: order, every field, growth in any position of the ring, and that what was reserved can be
- * pushed whatever memory does. */
+/* The completion queue: order, every field, growth in any position of the ring, what is shown where it lies, and that what was
+ * reserved can be pushed whatever memory does. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -51,6 +51,7 @@ static void every_field_comes_out_in_order(void **state)
     (void)state;
     assert_int_equal(nigh_cq_create(&cq, 1), 0);
     assert_int_equal((uintptr_t)cq.ring % 64, 0);
+    assert_int_equal((uintptr_t)cq.first % 64, 0);
     assert_int_equal(nigh_cq_pop(&cq, out, 8), 0);
     for (uint64_t i = 0; i < 5; i++)
         push(&cq, i);
@@ -189,14 +190,29 @@ static void behind_what_was_popped_the_array_has_room(void **state)
     assert_int_equal(out[0].context, 7);
     assert_int_equal(out[1].bytes, numbered(1).bytes);
     assert_int_equal(out[2].bytes, numbered(2).bytes);
-    assert_int_equal(nigh_cq_more(&cq, out, 3), 1); /* the last of them, behind the pass */
+    assert_int_equal(nigh_cq_pop(&cq, out, 3), 1); /* the last of them, behind the pass */
     assert_int_equal(out[0].bytes, numbered(3).bytes);
-    assert_int_equal(nigh_cq_more(&cq, out + 1, 2), 0);
+    assert_int_equal(nigh_cq_pop(&cq, out + 1, 2), 0);
     assert_true(nigh_cq_in_use(&cq));
     nigh_cq_direct(&cq, out, 0, 3);
     assert_false(nigh_cq_in_use(&cq));
     assert_int_equal(cq.promised, cq.head);
     nigh_cq_destroy(&cq);
+}
+
+/* An empty queue whose ring begins at `shift`, below 64. */
+static void turn_ring(struct nigh_cq *cq, uint64_t shift)
+{
+    assert_int_equal(nigh_cq_create(cq, 64), 0);
+    for (uint64_t turn = 0; turn < 2; turn++) {
+        uint64_t count = NIGH_CQ_LINE_MAX + shift / 2 + (shift & turn);
+
+        for (uint64_t i = 0; i < count; i++)
+            push(cq, i);
+        for (uint64_t i = 0; i < count; i++)
+            check_pop(cq, i);
+    }
+    assert_int_equal(cq->head, shift);
 }
 
 static void growth_keeps_order_wherever_the_ring_wraps(void **state)
@@ -205,18 +221,159 @@ static void growth_keeps_order_wherever_the_ring_wraps(void **state)
     for (uint64_t shift = 0; shift < 64; shift++) {
         struct nigh_cq cq;
 
-        assert_int_equal(nigh_cq_create(&cq, 64), 0);
-        for (uint64_t i = 0; i < shift; i++) {
+        turn_ring(&cq, shift);
+        for (uint64_t i = 0; i < 64; i++)
             push(&cq, i);
+        for (uint64_t i = 0; i < 48; i++) /* of the ring 16 */
             check_pop(&cq, i);
-        }
-        for (uint64_t i = 0; i < 200; i++)
+        for (uint64_t i = 64; i < 200; i++)
             push(&cq, i);
-        assert_int_equal(cq.mask + 1, 256);
-        for (uint64_t i = 0; i < 200; i++)
+        assert_true(cq.mask + 1 >= 152 && cq.tail - cq.head == 152);
+        for (uint64_t i = 48; i < 200; i++)
             check_pop(&cq, i);
+        assert_int_equal(cq.promised, cq.head);
         nigh_cq_destroy(&cq);
     }
+}
+
+static void check_shown(const struct nigh_taken *shown, uint64_t from, uint32_t count)
+{
+    assert_int_equal(shown->done_count, count);
+    for (uint32_t i = 0; i < count; i++) {
+        struct nigh_completion wanted = numbered(from + i);
+
+        assert_memory_equal(&shown->done[i], &wanted, sizeof(wanted));
+    }
+}
+
+/* Ahead of the ring, in it up to its end, and from its beginning: pieces that lie together. */
+static void what_is_shown_is_all_that_there_is_in_order(void **state)
+{
+    (void)state;
+    for (uint64_t shift = 1; shift < 64; shift++) {
+        struct nigh_taken shown;
+        struct nigh_cq cq;
+
+        turn_ring(&cq, shift);
+        for (uint64_t i = 0; i < 64; i++)
+            push(&cq, i);
+        assert_int_equal(nigh_cq_show(&cq, &shown, 5), 5);
+        check_shown(&shown, 0, 5);
+        assert_false(nigh_cq_show_all(&cq, &shown, 1000)); /* not with some in the ring */
+        assert_int_equal(nigh_cq_show(&cq, &shown, 1000), NIGH_CQ_LINE_MAX - 5);
+        check_shown(&shown, 5, NIGH_CQ_LINE_MAX - 5);
+        for (uint32_t at = NIGH_CQ_LINE_MAX; at < 64;) {
+            uint32_t to_end = 64 - (uint32_t)(cq.head & 63), left = 64 - at,
+                     piece = to_end < left ? to_end : left;
+
+            assert_int_equal(nigh_cq_count(&cq), left);
+            assert_int_equal(nigh_cq_show(&cq, &shown, 1000), piece);
+            check_shown(&shown, at, piece);
+            at += piece;
+        }
+        assert_true(nigh_cq_is_empty(&cq));
+        assert_int_equal(nigh_cq_show(&cq, &shown, 1000), 0);
+        assert_int_equal(cq.promised, cq.head);
+        nigh_cq_destroy(&cq);
+    }
+}
+
+/* Whoever notes the number of one knows when the host has it, wherever it waits. */
+static void numbers_are_told(void **state)
+{
+    struct nigh_endpoint *endpoint = (void *)&state;
+    struct nigh_taken shown;
+    struct nigh_completion out[3];
+    struct nigh_cq cq;
+
+    (void)state;
+    assert_int_equal(nigh_cq_create(&cq, 64), 0);
+    for (unsigned turn = 0; turn < 50; turn++) {
+        uint64_t number[60];
+
+        for (unsigned i = 0; i < 60; i++) {
+            number[i] = nigh_cq_number(&cq);
+            push(&cq, i);
+            nigh_cq_push_sent(&cq, i, NIGH_SHAPE(8, 0), 1, endpoint); /* has none */
+        }
+        for (unsigned i = 0; i < 60;) {
+            assert_true(cq.told + 1 == number[i]);
+            shown = (struct nigh_taken){0};
+            if (turn % 3 == 2)
+                (void)nigh_cq_show(&cq, &shown, 1 + turn % 7);
+            else
+                for (uint32_t n = nigh_cq_pop(&cq, out, 1 + turn % 3); n--;)
+                    shown.done_count += out[n].op != NIGH_OP_SEND || out[n].tag != 0;
+            i += shown.done_count;
+            assert_int_equal(cq.told, number[0] + i - 1);
+        }
+        number[0] = nigh_cq_number(&cq);
+        push(&cq, 7);
+        assert_true(cq.told < number[0] && nigh_cq_show_all(&cq, &shown, 1) && cq.told == number[0]);
+    }
+    nigh_cq_destroy(&cq);
+}
+
+/* Sends first; and what comes when all was taken lies where that lay. */
+static void what_is_shown_begins_anew(void **state)
+{
+    struct nigh_endpoint *endpoint = (void *)&state;
+    struct nigh_taken shown = {0}, first = {0};
+    struct nigh_cq cq;
+
+    (void)state;
+    assert_int_equal(nigh_cq_create(&cq, 64), 0);
+    for (uint64_t turn = 0; turn < 1000; turn++) {
+        nigh_cq_push_sent(&cq, turn, NIGH_SHAPE(8, 3), 77, endpoint);
+        push(&cq, turn);
+        push(&cq, turn + 1);
+        nigh_cq_push_sent(&cq, turn + 1, NIGH_SHAPE(9, 4), 78, endpoint);
+        assert_false(nigh_cq_show_all(&cq, &shown, 3)); /* not all for fewer */
+        assert_true(nigh_cq_show_all(&cq, &shown, 4));
+        assert_true(nigh_cq_is_empty(&cq) && nigh_cq_in_use(&cq));
+        check_shown(&shown, turn, 2);
+        assert_int_equal(shown.sent_count, 2);
+        for (uint32_t i = 0; i < 2; i++) {
+            struct nigh_sent wanted = {
+                .context = turn + i, .bytes = 8 + i, .tclass = 3 + i, .source = 77 + i, .endpoint = endpoint};
+
+            assert_memory_equal(&shown.sent[i], &wanted, sizeof(wanted));
+        }
+        if (turn == 0)
+            first = shown;
+        assert_ptr_equal(shown.sent, first.sent);
+        assert_ptr_equal(shown.done, first.done);
+    }
+    assert_int_equal(cq.promised, cq.head);
+    nigh_cq_destroy(&cq);
+}
+
+static void what_overtakes_nothing_waits_in_the_ring(void **state)
+{
+    struct nigh_completion out[3];
+    struct nigh_cq cq;
+
+    (void)state;
+    assert_int_equal(nigh_cq_create(&cq, 64), 0);
+    for (uint64_t i = 0; i <= NIGH_CQ_LINE_MAX; i++)
+        push(&cq, i);
+    for (uint64_t i = 0; i < NIGH_CQ_LINE_MAX; i++) {
+        check_pop(&cq, i);
+        push(&cq, 1000 + i); /* behind the one in the ring, whatever has become free ahead of it */
+    }
+    check_pop(&cq, NIGH_CQ_LINE_MAX);
+    for (uint64_t i = 0; i < NIGH_CQ_LINE_MAX; i++)
+        check_pop(&cq, 1000 + i);
+    assert_int_equal(nigh_cq_reserve(&cq, 2), 0);
+    nigh_cq_direct(&cq, out, 0, 1);
+    *nigh_cq_next(&cq) = numbered(1);
+    *nigh_cq_next(&cq) = numbered(2); /* the array is full: the ring has it */
+    assert_int_equal(nigh_cq_undirect(&cq), 1);
+    push(&cq, 3);
+    check_pop(&cq, 2);
+    check_pop(&cq, 3);
+    assert_int_equal(cq.promised, cq.head);
+    nigh_cq_destroy(&cq);
 }
 
 static void the_steady_state_allocates_nothing(void **state)
@@ -329,6 +486,10 @@ int main(void)
         cmocka_unit_test(what_was_sent_comes_in_order),
         cmocka_unit_test(behind_what_was_popped_the_array_has_room),
         cmocka_unit_test(growth_keeps_order_wherever_the_ring_wraps),
+        cmocka_unit_test(what_is_shown_is_all_that_there_is_in_order),
+        cmocka_unit_test(numbers_are_told),
+        cmocka_unit_test(what_is_shown_begins_anew),
+        cmocka_unit_test(what_overtakes_nothing_waits_in_the_ring),
         cmocka_unit_test(the_steady_state_allocates_nothing),
         cmocka_unit_test(reserved_room_is_there_when_memory_is_not),
         cmocka_unit_test(unreserved_room_can_be_used_again),
