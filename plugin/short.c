@@ -102,9 +102,20 @@ static __attribute__((noinline)) int meet(struct nigh_endpoint *endpoint, void *
     return __builtin_expect(rx->quiet, 1) ? 0 : nigh_arrive_owing(endpoint);
 }
 
+static inline bool fits(uint64_t shape, uint32_t bytes)
+{
+    return bytes <= NIGH_SLOT_PAYLOAD && bytes <= NIGH_SHAPE_BYTES(shape);
+}
+
+static inline bool has_tag(uint64_t sent, uint64_t tag, uint64_t ignore)
+{
+    return ((sent ^ tag) | ignore) == ignore;
+}
+
 /*
  * While receives are posted, or messages are kept: is one of these first? Of what is kept nothing from this peer may be. A root to
  * which others run ahead keeps some almost always (in seven of ten posts of reductions in a row), of this peer's seldom.
+ * What the slot says is read anew, for want of registers to hand it over in, so it is checked anew: the peer may have changed it.
  */
 static __attribute__((noinline)) int meet_among(struct nigh_endpoint *endpoint, void *buffer, uint64_t shape,
                                                 uint64_t tag, uint64_t ignore, uint64_t word)
@@ -112,12 +123,14 @@ static __attribute__((noinline)) int meet_among(struct nigh_endpoint *endpoint, 
     const struct nigh_matcher *matcher = &endpoint->context->matcher;
     const struct nigh_slot *slot = endpoint->rx.at;
     uint64_t sent = nigh_load_relaxed(&slot->tag);
+    uint32_t bytes = nigh_head_bytes(nigh_load_relaxed(&slot->head));
 
-    if (matcher->others || nigh_match_keeps(matcher, endpoint->index, NIGH_SHAPE_TCLASS(shape)) ||
+    if (!fits(shape, bytes) || !has_tag(sent, tag, ignore) || matcher->others ||
+        nigh_match_keeps(matcher, endpoint->index, NIGH_SHAPE_TCLASS(shape)) ||
         (matcher->posted_count &&
          *nigh_match_waiting(matcher, endpoint->index, NIGH_SHAPE_TCLASS(shape), sent)))
         return nigh_recv_file(endpoint, buffer, shape, tag, ignore, word);
-    return meet(endpoint, buffer, shape, sent, word, nigh_head_bytes(nigh_load_relaxed(&slot->head)));
+    return meet(endpoint, buffer, shape, sent, word, bytes);
 }
 
 /*
@@ -137,11 +150,11 @@ int nigh_recv_imm(struct nigh_endpoint *endpoint, void *buffer, uint64_t shape, 
     differs = nigh_load_acquire(&slot->head, RING_PEEK) ^ endpoint->rx.lap ^
               nigh_head_make(NIGH_K_MESSAGE, 0, NIGH_SHAPE_TCLASS(shape), 0);
     bytes = (uint32_t)(differs >> 32);
-    if ((uint32_t)differs || bytes > NIGH_SLOT_PAYLOAD || bytes > NIGH_SHAPE_BYTES(shape) ||
-        NIGH_SHAPE_TCLASS(shape) >= NIGH_TCLASSES || !nigh_cq_has_room(&endpoint->context->cq))
+    if ((uint32_t)differs || !fits(shape, bytes) || NIGH_SHAPE_TCLASS(shape) >= NIGH_TCLASSES ||
+        !nigh_cq_has_room(&endpoint->context->cq))
         return nigh_recv_file(endpoint, buffer, shape, tag, ignore, word);
     sent = nigh_load_relaxed(&slot->tag);
-    if (((sent ^ tag) | ignore) != ignore)
+    if (!has_tag(sent, tag, ignore))
         return nigh_recv_file(endpoint, buffer, shape, tag, ignore, word);
     if (endpoint->context->matcher.waiting)
         return meet_among(endpoint, buffer, shape, tag, ignore, word);

@@ -10,7 +10,9 @@
 
 #include "tests/support/stays.h"
 #include <errno.h>
+#include <signal.h>
 #include <string.h>
+#include <sys/mman.h>
 
 static uint8_t room[NIGH_LINE * 2];
 
@@ -162,6 +164,76 @@ static void test_a_note(void **state)
     assert_done(2, 0, 8, 2);
 }
 
+/* ---- a slot that changes while it is looked at ------------------------------------------------------------------ */
+
+static struct nigh_match_node **guarded;
+static size_t guarded_bytes;
+static struct nigh_slot *slot;
+static uint64_t head_then;
+
+/* The post, which has seen the message, looks whether an older receive waits for it. */
+static void change(int number)
+{
+    (void)number;
+    if (mprotect(guarded, guarded_bytes, PROT_READ | PROT_WRITE))
+        _exit(1);
+    nigh_store_relaxed(&slot->head, head_then);
+}
+
+static void post_while_it_changes(uint64_t context)
+{
+    struct nigh_match_table *table = &root.context->matcher.posted;
+    struct nigh_match_node **buckets = table->buckets;
+    struct sigaction act = {.sa_handler = change}, before;
+
+    guarded_bytes = sizeof(struct nigh_match_node *) << (64 - table->shift);
+    guarded = mmap(NULL, guarded_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_true(guarded != MAP_FAILED);
+    memcpy(guarded, buckets, guarded_bytes);
+    assert_int_equal(mprotect(guarded, guarded_bytes, PROT_NONE), 0);
+    assert_int_equal(sigaction(SIGSEGV, &act, &before), 0);
+    table->buckets = guarded;
+    post(8, 0, A, 0, context);
+    memcpy(buckets, guarded, guarded_bytes);
+    table->buckets = buckets;
+    assert_int_equal(sigaction(SIGSEGV, &before, NULL), 0);
+    assert_int_equal(munmap(guarded, guarded_bytes), 0);
+}
+
+/* What was checked is what is used, whatever the peer writes meanwhile. */
+static void grown(uint32_t bytes)
+{
+    uint64_t head;
+
+    memset(room, 0xee, sizeof(room));
+    post(8, 0, B, 0, 1);
+    send_short(to, 8, 0, A, 5);
+    slot = nigh_ring_slot(&to->tx, to->tx.next - 1);
+    head = nigh_load_relaxed(&slot->head);
+    head_then = head ^ nigh_head_make(0, 8 ^ bytes, 0, 0);
+    post_while_it_changes(2);
+    assert_true(nigh_load_relaxed(&slot->head) == head_then);
+    assert_int_equal(room[8], 0xee);
+    nigh_store_relaxed(&slot->head, head);
+    assert_done(2, 0, 8, 5);
+    assert_int_equal(hosted_ops->cancel(root.context, 1), 0);
+    look(1);
+}
+
+static void test_a_slot_that_grows(void **state)
+{
+    (void)state;
+    grown(100);
+}
+
+static void test_a_slot_that_grows_past_the_receive(void **state)
+{
+    (void)state;
+    grown(40);
+}
+
+/* ---- the peer --------------------------------------------------------------------------------------------------- */
+
 /* The peer has credit for all that posts have taken, however long nobody polls for it. */
 static void test_credit(void **state)
 {
@@ -198,6 +270,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_what_is_another, begin, stop),
         cmocka_unit_test_setup_teardown(test_beside_what_is_kept, begin, stop),
         cmocka_unit_test_setup_teardown(test_a_note, begin, stop),
+        cmocka_unit_test_setup_teardown(test_a_slot_that_grows, begin, stop),
+        cmocka_unit_test_setup_teardown(test_a_slot_that_grows_past_the_receive, begin, stop),
         cmocka_unit_test_setup_teardown(test_credit, begin, stop),
         cmocka_unit_test_setup_teardown(test_a_peer_that_has_left, begin, stop),
     };
