@@ -53,6 +53,7 @@ static inline bool owes_now(const struct nigh_endpoint *endpoint)
 static void return_credit(struct nigh_endpoint *endpoint)
 {
     nigh_ring_return(&endpoint->rx);
+    nigh_count_taken(endpoint->context);
     endpoint->rx_bytes = 0;
     endpoint->answered = (uint32_t)endpoint->tx.next;
     /* A sender that sleeps for lack of room must hear of it; the cold flag does not matter here. */

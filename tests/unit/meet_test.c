@@ -234,9 +234,11 @@ static void test_a_slot_that_grows_past_the_receive(void **state)
 
 /* ---- the peer --------------------------------------------------------------------------------------------------- */
 
-/* The peer has credit for all that posts have taken, however long nobody polls for it. */
+/* The peer has credit for all that posts have taken, however long nobody polls for it, and observers see it. */
 static void test_credit(void **state)
 {
+    uint64_t before = hosted_stats(&root).received;
+
     (void)state;
     for (uint64_t i = 0; i < 1000; i++) {
         send_short(to, 8, 0, A, i);
@@ -244,6 +246,7 @@ static void test_credit(void **state)
         post(8, 0, A, 0, i);
         assert_int_equal(met(), i + 1);
     }
+    assert_true(nigh_load_relaxed(&root.context->counters->received) - before >= 1000 - from->rx.mask);
     look(100);
     for (uint64_t i = 0; i < 1000; i++)
         assert_int_equal(hosted_find(&root, NIGH_OP_RECV, i)->imm, i);
