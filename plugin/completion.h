@@ -102,11 +102,12 @@ static inline struct nigh_completion *nigh_cq_next(struct nigh_cq *cq)
     return &cq->ring[cq->tail++ & cq->mask];
 }
 
-/* A slot without a reservation, for what a post completes at once, so that no poll is under way: nigh_cq_has_room() has said yes. */
+/* A slot without a reservation, for what a post completes at once: nigh_cq_has_room() has said yes. Not in the ring whatever `direct_left`
+ * says: what a pass finds later would be told of before. */
 static inline struct nigh_completion *nigh_cq_next_unpromised(struct nigh_cq *cq)
 {
     cq->promised++;
-    return &cq->ring[cq->tail++ & cq->mask];
+    return nigh_cq_next(cq);
 }
 
 /* May a send that is complete be told of by nigh_cq_push_sent()? */

@@ -164,6 +164,20 @@ static void test_a_note(void **state)
     assert_done(2, 0, 8, 2);
 }
 
+/* What a post takes, and what a look behind the next one finds, are told of in that order. */
+static void test_order(void **state)
+{
+    (void)state;
+    send_short(to, 8, 0, A, 1);
+    send_short(to, 48, 0, A, 2);
+    post(8, 0, A, 0, 1);
+    assert_int_equal(hosted_ops->recv_imm(from, room, NIGH_SHAPE(64, 0), A, 0, 2), 0);
+    assert_int_equal(met(), 2);
+    look(1);
+    assert_int_equal(root.done[root.count - 2].context, 1);
+    assert_int_equal(root.done[root.count - 1].context, 2);
+}
+
 /* ---- a slot that changes while it is looked at ------------------------------------------------------------------ */
 
 static struct nigh_match_node **guarded;
@@ -273,6 +287,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_what_is_another, begin, stop),
         cmocka_unit_test_setup_teardown(test_beside_what_is_kept, begin, stop),
         cmocka_unit_test_setup_teardown(test_a_note, begin, stop),
+        cmocka_unit_test_setup_teardown(test_order, begin, stop),
         cmocka_unit_test_setup_teardown(test_a_slot_that_grows, begin, stop),
         cmocka_unit_test_setup_teardown(test_a_slot_that_grows_past_the_receive, begin, stop),
         cmocka_unit_test_setup_teardown(test_credit, begin, stop),
