@@ -20,13 +20,13 @@
 #define IDLE_PASSES 1u
 
 /* Up to which slot a ring may be full of what stays, and what its sender has not been told of: what is left takes the longest body,
- * unless the sender has a larger ring to move to. */
+ * and one that is never used, unless the sender has a larger ring to move to. */
 static uint64_t staying_most(const struct nigh_endpoint *endpoint)
 {
     uint32_t mask = endpoint->rx.mask, least = nigh_slots_for(NIGH_BODY_MAX), most = mask / 4 * 3;
 
-    if (mask + 1 >= endpoint->context->config.ring_slots && most + least > mask + 1)
-        most = mask + 1 - least;
+    if (mask + 1 >= endpoint->context->config.ring_slots && most + least > mask)
+        most = mask - least;
     return endpoint->rx.next - nigh_ring_owed(&endpoint->rx) + most;
 }
 

@@ -226,6 +226,28 @@ static void test_a_long_one_past_the_room(void **state)
     }
 }
 
+/* Nor in a ring that just takes the longest, whatever number of short ones lies there. */
+static void test_long_ones_in_the_least_ring(void **state)
+{
+    static uint8_t body[NIGH_BODY_MAX];
+
+    for (unsigned ones = 25; ones < 60; ones++) {
+        near.context->config.body_bytes = NIGH_BODY_MAX;
+        root.context->config.ring_slots = near.context->config.ring_slots = NIGH_RING_SLOTS_MIN;
+        post_recv(from_other, B, MANY - 1);
+        for (uint64_t i = 0; i < ones; i++)
+            post_send(to, A, i);
+        assert_int_equal(hosted_send(to, 1000, LAST, body, sizeof(body), NIGH_SILENT), 0);
+        for (unsigned i = 0; near.context->busy; i++) {
+            if (i == 100 + PAST)
+                fail_msg("a long message waits behind %u short ones", ones);
+            hosted_turns(&root, &near, 1);
+        }
+        stop(state);
+        start(state);
+    }
+}
+
 /* What a pass had no room for is looked at in the next one, also where the numbers of receives come round. */
 static void test_receives_come_round(void **state)
 {
@@ -256,6 +278,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_a_full_ring, start, stop),
         cmocka_unit_test_setup_teardown(test_long_ones_behind_short_ones, start, stop),
         cmocka_unit_test_setup_teardown(test_a_long_one_past_the_room, start, stop),
+        cmocka_unit_test_setup_teardown(test_long_ones_in_the_least_ring, start, stop),
         cmocka_unit_test_setup_teardown(test_receives_come_round, start, stop),
     };
 
