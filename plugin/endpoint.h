@@ -101,6 +101,7 @@ struct nigh_endpoint {
 
     struct nigh_ring_rx ahead; /* how far behind the oldest message, which stays, was looked: stay.c */
     uint64_t full_at;          /* rx.next when messages that stay filled it: stay.c */
+    uint64_t full_ns;          /* when that was last looked at */
     uint32_t full_for;         /* in so many passes since, while nothing was taken */
     struct nigh_filling filling;
     const uint64_t *ring_word; /* where the peer says its ring to us lies */

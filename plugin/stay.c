@@ -4,6 +4,7 @@
  * receive finds of them when it is posted. Most of it is for ranks that run in turns, where senders run ahead.
  */
 #include "plugin/context.h"
+#include "shm/clock.h"
 #include "shm/note.h"
 
 /*
@@ -15,6 +16,9 @@
  */
 #define FULL_PASSES 256u
 #define SEND_PASSES 8u
+/* Looks so far apart are a host's that polls now and then, between which all others had several turns: one counts as BUSY_PASSES. With
+ * polls 5 ms apart a sender waited 1.3 s. */
+#define SELDOM_NS UINT64_C(1000000)
 /* Passes with news before it is looked at what lies behind messages that stay, and passes without: their senders write there next. */
 #define BUSY_PASSES 16u
 #define IDLE_PASSES 1u
@@ -142,13 +146,18 @@ static bool is_wanted(struct nigh_endpoint *endpoint)
 static bool is_held_up(struct nigh_endpoint *endpoint, bool news)
 {
     struct nigh_context *context = endpoint->context;
+    uint64_t now;
 
     if (endpoint->ahead.next <= staying_most(endpoint))
         return false;
-    if (endpoint->full_at != endpoint->rx.next)
+    now = nigh_clock_ns();
+    if (endpoint->full_at != endpoint->rx.next) {
         endpoint->full_for = 0;
+        endpoint->full_ns = now;
+    }
     endpoint->full_at = endpoint->rx.next;
-    endpoint->full_for += news ? BUSY_PASSES : 1;
+    endpoint->full_for += news || now - endpoint->full_ns > SELDOM_NS ? BUSY_PASSES : 1;
+    endpoint->full_ns = now;
     find_wanted(context);
     endpoint->hurried = endpoint->full_for >= (news || context->waits ? FULL_PASSES : SEND_PASSES);
     return endpoint->hurried;

@@ -15,7 +15,7 @@
 
 /* Passes without news, in which a full ring is left as it is while a receive waits for somebody else, and behind which it is not: fewer
  * than there are between two sweeps. */
-enum { PATIENT = 200, PAST = 300 };
+enum { PATIENT = 100, PAST = 300 };
 
 static uint64_t unexpected(void)
 {
@@ -112,6 +112,18 @@ static void test_patience_ends(void **state)
     fill();
     look(PATIENT);
     assert_int_equal(unexpected(), kept);
+}
+
+/* A host that looks seldom makes its peers wait for fewer looks: no less time can pass between these. */
+static void test_patience_ends_in_few_polls(void **state)
+{
+    (void)state;
+    fill_and_wait();
+    for (unsigned i = 0; i < 30; i++) {
+        usleep(2000);
+        look(1);
+    }
+    assert_true(unexpected() > 0);
 }
 
 /* Where no receive waits, the root waits for room, or for nothing: who sends much before it receives is not held up. */
@@ -272,6 +284,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_a_full_ring_stays, start, stop),
         cmocka_unit_test_setup_teardown(test_it_stays_while_it_is_taken, start, stop),
         cmocka_unit_test_setup_teardown(test_patience_ends, start, stop),
+        cmocka_unit_test_setup_teardown(test_patience_ends_in_few_polls, start, stop),
         cmocka_unit_test_setup_teardown(test_no_patience_without_a_receive, start, stop),
         cmocka_unit_test_setup_teardown(test_posts_are_news, start, stop),
         cmocka_unit_test_setup_teardown(test_patience_ends_beside_news, start, stop),
