@@ -75,3 +75,16 @@ int nigh_cq_grow(struct nigh_cq *cq, uint64_t count)
     cq->promised += count;
     return 0;
 }
+
+void nigh_cq_gather(struct nigh_cq *cq)
+{
+    struct nigh_completion *line = cq->first->line;
+    uint32_t left = (uint32_t)(cq->direct - cq->direct_from);
+
+    memmove(line, cq->direct_from, left * sizeof(*line));
+    for (; left < NIGH_CQ_LINE_MAX && cq->head != cq->tail; left++, cq->head++, cq->promised++)
+        line[left] = cq->ring[cq->head & cq->mask];
+    cq->direct_from = line;
+    cq->direct = line + left;
+    cq->direct_left = cq->head == cq->tail ? NIGH_CQ_LINE_MAX - left : 0;
+}

@@ -50,6 +50,9 @@ void nigh_cq_destroy(struct nigh_cq *cq);
 /* For nigh_cq_reserve() alone: a ring with room for `count` more reservations. -ENOMEM, nothing changed. */
 int nigh_cq_grow(struct nigh_cq *cq, uint64_t count);
 
+/* For nigh_cq_show() alone: what waits ahead of the ring and in it lies together ahead of it, as far as there is room. */
+void nigh_cq_gather(struct nigh_cq *cq);
+
 /* Completions that wait to be taken. */
 static inline uint64_t nigh_cq_count(const struct nigh_cq *cq)
 {
@@ -302,12 +305,14 @@ static inline uint32_t nigh_cq_pop(struct nigh_cq *cq, struct nigh_completion *o
     return popped;
 }
 
-/* Takes up to `count` without copying them: what `shown` says stays until the next call on the queue. Fewer than `count` may be not
- * all. */
+/* Takes up to `count` without copying them: what `shown` says stays until the next call on the queue. Fewer than `count` and than
+ * NIGH_CQ_LINE_MAX are all: a host that is given less than it has room for does not come back at once. */
 static inline uint32_t nigh_cq_show(struct nigh_cq *cq, struct nigh_taken *shown, uint32_t count)
 {
     uint32_t waiting = cq->sent_count - cq->sent_taken, sent = waiting < count ? waiting : count, taken;
 
+    if (cq->tail != cq->head && (uint64_t)(cq->direct - cq->direct_from) < count - sent)
+        nigh_cq_gather(cq);
     shown->sent = &cq->first->sent[cq->sent_taken];
     shown->sent_count = sent;
     cq->sent_taken += sent;

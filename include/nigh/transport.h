@@ -36,7 +36,7 @@
  * Blocking    Only wait() blocks. Everything else returns after a bounded amount of work. A call that copies
  *             memory takes the time of that copy; large copies are cut into pieces over several polls. close()
  *             also waits for nigh's own thread to end, and for a peer that is just copying into a receive's buffer.
- * Progress    Things move when poll_completions(), wait(), probe() or a post is called.
+ * Progress    Things move when poll_completions(), take_completions(), wait(), probe() or a post is called.
  * Structs     Every struct that crosses this boundary begins with its size as the caller compiled it. A larger
  *             size than this object knows is accepted as long as the unknown tail is zero.
  *
@@ -850,7 +850,7 @@ struct nigh_ops {
     /*
      * poll_completions() without its copy: up to `count` completions are the host's, as if polled, but lie in nigh's memory, where
      * they are good until the next call of any slot on this context or its endpoints: who has to call one first copies what is left.
-     * Returns how many, of both kinds; fewer than `count` may be not all that there are. Errors: -EINVAL count above INT32_MAX;
+     * Returns how many, of both kinds; fewer than `count` and than 32 are all that there are. Errors: -EINVAL count above INT32_MAX;
      * -ENOTSUP (told to nobody: poll) the context may be used by several threads, whose calls would end what one looks at.
      */
     int (*take_completions)(struct nigh_context *context, struct nigh_taken *out, uint32_t count);

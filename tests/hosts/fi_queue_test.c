@@ -177,6 +177,29 @@ static void with_errors(void **state)
     mix(KINDS);
 }
 
+/* As long as nigh has some, a read gives some: also behind those that lie together. */
+static void no_read_is_empty_before_all_are_told(void **state)
+{
+    enum { SENDS = 5, RECEIVES = 45 };
+    struct fi_cq_tagged_entry entries[64];
+    uint64_t word = 7, got[RECEIVES];
+
+    (void)state;
+    fi_pump(&lab);
+    for (unsigned i = 0; i < RECEIVES; i++)
+        FI_OK((int)fi_tinject(SIDE->ep, &word, 8, SIDE->self, i));
+    fi_pump(&lab);
+    for (unsigned i = 0; i < SENDS; i++)
+        FI_OK((int)fi_tsend(SIDE->ep, &word, 8, NULL, SIDE->self, RECEIVES, NULL));
+    for (unsigned i = 0; i < RECEIVES; i++)
+        FI_OK((int)fi_trecv(SIDE->ep, &got[i], 8, NULL, FI_ADDR_UNSPEC, i, 0, NULL));
+    for (ssize_t told = 0, read; told < SENDS + RECEIVES; told += read) {
+        read = fi_cq_read(SIDE->tx, entries, 64);
+        assert_true(read > 0);
+    }
+    FI_GIVES(fi_cq_read(SIDE->tx, entries, 64), -FI_EAGAIN);
+}
+
 static int open_alone(void **state)
 {
     (void)state;
@@ -208,7 +231,8 @@ static int close_all(void **state)
 #define CASES(open)                                                          \
     cmocka_unit_test_setup_teardown(those_that_nigh_tells, open, close_all), \
         cmocka_unit_test_setup_teardown(with_records, open, close_all),      \
-        cmocka_unit_test_setup_teardown(with_errors, open, close_all)
+        cmocka_unit_test_setup_teardown(with_errors, open, close_all),       \
+        cmocka_unit_test_setup_teardown(no_read_is_empty_before_all_are_told, open, close_all)
 
 int main(void)
 {
