@@ -544,7 +544,7 @@ static void told_of_no_handle(struct pair *pair)
         {send_to_nobody, "post_send: "},        {inject_to_nobody, "inject: "},
         {inject_imm_to_nobody, "inject_imm: "}, {send_imm_to_nobody, "send_imm: "},
         {expect_of_nobody, "expect: "},         {recv_imm_of_nobody, "recv_imm: "},
-        {expect_of_nobody, "expect: "},         {take_of_nobody, "take_completions: "},
+        {take_of_nobody, "take_completions: "},
     };
 
     (void)pair;
