@@ -8,6 +8,7 @@
 #include "plugin/early.h"
 #include "plugin/endpoint.h"
 #include "plugin/far.h"
+#include "plugin/field.h"
 #include "plugin/lent.h"
 #include "plugin/match.h"
 #include "plugin/options.h"
@@ -486,23 +487,6 @@ void nigh_guard_open(struct nigh_context *context);
 static inline bool nigh_is_restless(const struct nigh_context *context)
 {
     return nigh_cq_count(&context->cq) != 0 || context->pulls || context->suspects || context->nudged;
-}
-
-/* A field of a struct that the host has just written. Read at its own width: compilers join neighbours into one load, and
- * a load that spans two stores which are still in the store buffer waits for both, 15 cycles of a 30 ns path. */
-#define NIGH_FIELD(field) (*(const volatile __typeof__(field) *)&(field))
-
-typedef uint32_t nigh_half __attribute__((may_alias));
-#define NIGH_LITTLE_ENDIAN (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__)
-
-/* A field that hosts often leave to be zeroed, in two halves: gcc zeroes what follows `size` with vectors that begin at
- * offset 4, so no one store holds the whole of it. */
-static inline uint64_t nigh_field_halves(const uint64_t *field)
-{
-    const volatile nigh_half *half = (const volatile nigh_half *)(const void *)field;
-    uint64_t first = half[0], second = half[1];
-
-    return NIGH_LITTLE_ENDIAN ? first | second << 32 : first << 32 | second;
 }
 
 static inline void nigh_complete(struct nigh_context *context, const struct nigh_completion *completion)
