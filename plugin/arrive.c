@@ -53,6 +53,7 @@ static inline bool owes_now(const struct nigh_endpoint *endpoint)
 static void return_credit(struct nigh_endpoint *endpoint)
 {
     nigh_ring_return(&endpoint->rx);
+    nigh_count_taken(endpoint->context);
     endpoint->rx_bytes = 0;
     endpoint->answered = (uint32_t)endpoint->tx.next;
     /* A sender that sleeps for lack of room must hear of it; the cold flag does not matter here. */
@@ -64,13 +65,10 @@ static void return_credit(struct nigh_endpoint *endpoint)
         nigh_bell_ring(&endpoint->bell, nigh_load_relaxed(endpoint->peer_asleep));
 }
 
-/* Shows with it what posts have received: not with all credit, as gcc then no longer puts its return in line. */
 int nigh_arrive_owing(struct nigh_endpoint *endpoint)
 {
-    if (owes_now(endpoint)) {
+    if (owes_now(endpoint))
         return_credit(endpoint);
-        nigh_count_taken(endpoint->context);
-    }
     return 0;
 }
 
