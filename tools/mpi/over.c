@@ -186,8 +186,6 @@ static void intel_trees(uint32_t ranks, struct mpi_words *settings)
     intel_rule("I_MPI_ADJUST_REDUCE", "2:0-1023;9:1024-2147483647", settings);
     intel_rule("I_MPI_ADJUST_BCAST", few ? "1:0-8191;11:8192-2147483647" : "1:0-4095;10:4096-2147483647",
                settings);
-    if (!few && !in_environment("I_MPI_ADJUST_ALLREDUCE"))
-        mpi_words_add(settings, "I_MPI_ADJUST_ALLREDUCE_KN_RADIX=8");
     intel_rule("I_MPI_ADJUST_ALLREDUCE",
                ranks < 8 ? "18:0-1023;10:1024-393215;11:393216-4194303;8:4194304-2147483647"
                : few     ? "18:0-1023;12:1024-393215;11:393216-4194303;8:4194304-2147483647"
