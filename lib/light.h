@@ -2,7 +2,7 @@
 /*
  * lib/light.h - requests of small sends, which need no operation: such a send is over when it is posted, so a request is
  * little more than its number. What a sender stores between two messages bounds its rate: stores leave the CPU in order,
- * and those to the ring wait for lines that another CPU holds (docs/rationale.md). So a send stores one word here, and
+ * and those to the ring wait for lines that another CPU holds (docs/rationale/libnigh.md). So a send stores one word here, and
  * more only if it is not like the one before it.
  */
 #ifndef NIGH_LIB_LIGHT_H

@@ -9,7 +9,7 @@
 #include "shm/copy.h"
 #include <errno.h>
 
-/* What gains: across two L3s up to 32 KiB 10 to 12 %, 48 KiB 2; in one 64 KiB loses 1 to 5 (docs/rationale.md). */
+/* What gains: across two L3s up to 32 KiB 10 to 12 %, 48 KiB 2; in one 64 KiB loses 1 to 5 (docs/rationale/shuttles.md). */
 #define COUNTED_MAX 32768u
 /* Steps: of a twelfth, a sixth is as good; from a quarter on both sides work too little at once. */
 #define STEPS      12u

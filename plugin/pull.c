@@ -263,7 +263,7 @@ void nigh_pull_fail(struct nigh_message *message, int status)
 /*
  * Another thread than the one that has posted the receive runs on another CPU, mostly, and writes a buffer that the poster's
  * cache has. On the same L3 that is as well as any way, and leaves the bytes near; across two the lines are taken away one by one,
- * and to write past the cache takes two thirds of the time (docs/rationale.md, "The thread of NIGH_PROGRESS=thread"). Which it
+ * and to write past the cache takes two thirds of the time (docs/rationale/progress-thread.md). Which it
  * is changes while programs run, so both ways are timed.
  */
 static bool is_anothers(const struct nigh_message *message)

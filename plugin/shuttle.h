@@ -2,7 +2,7 @@
 /*
  * plugin/shuttle.h - memory that goes to and fro between two contexts: a message lies in it, and then the answer. Reading
  * a message brings its lines into the reader's cache, where the next to write them is the reader itself, which so takes
- * nothing away from anybody (docs/rationale.md has the figures). Each window has one, so that both sides may begin.
+ * nothing away from anybody (docs/rationale/shuttles.md has the figures). Each window has one, so that both sides may begin.
  */
 #ifndef NIGH_PLUGIN_SHUTTLE_H
 #define NIGH_PLUGIN_SHUTTLE_H

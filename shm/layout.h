@@ -38,7 +38,7 @@
  *
  * The reader of a window maps it writable, too, and never writes its rings. A line that is read through a read-only mapping
  * stays shared with its writer, whose next store to it then waits; through a writable one it moves to the reader, and stores
- * to lines that are elsewhere are fetched side by side (docs/rationale.md, "What a read-only mapping costs"). What it gives away
+ * to lines that are elsewhere are fetched side by side (docs/rationale/read-only-mapping.md). What it gives away
  * is little: the sender reads nothing but answers' bytes out of the window, and nobody else has it, so a stray store of the
  * reader can damage only messages between the two.
  *

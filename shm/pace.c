@@ -119,7 +119,7 @@ static unsigned way_of(const struct nigh_pace *pace, unsigned strategy)
 
 /*
  * And whether it is to: of those that write alike, one that is for long messages stands in for the one that is for all. The list
- * has it because it is better there (docs/rationale.md); trials behind it flatter the other, which finds in the L3 what this one
+ * has it because it is better there (docs/rationale/choosing.md); trials behind it flatter the other, which finds in the L3 what this one
  * has left room for.
  */
 static bool fits(const struct nigh_pace *pace, unsigned strategy, unsigned index)

@@ -18,7 +18,7 @@ enum {
     NIGH_PACE_STRATEGIES = 6, /* a list holds at most so many: each costs trials */
     NIGH_PACE_CLASSES = 10,   /* powers of two: 64 to 128 KiB, ... 16 to 32 MiB, 32 MiB and above */
     /* Bytes. Messages below go by the handoff alone: two looks at the clock, and stores that are still under way when
-     * it is read, are as long as their copies (docs/rationale.md). */
+     * it is read, are as long as their copies (docs/rationale/choosing.md). */
     NIGH_PACE_MEASURED = 65536,
     NIGH_PACE_SMALLEST = 16, /* log2 of it: where class 0 begins */
     NIGH_PACE_REASON = 160,  /* bytes of a reason, its end included */

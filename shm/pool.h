@@ -2,7 +2,7 @@
 /*
  * shm/pool.h - the chunks through which large messages travel: one pool a context, used in rotation by all
  * pairs. What decides the speed of a copy is who last held the lines that it writes, so the chunk that was
- * freed longest ago is handed out next, over a span that is wider than the reader's cache (docs/rationale.md
+ * freed longest ago is handed out next, over a span that is wider than the reader's cache (docs/rationale/chunks.md
  * has the figures).
  */
 #ifndef NIGH_SHM_POOL_H

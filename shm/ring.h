@@ -10,7 +10,7 @@
  *   commit: store word 0 (RING_PUBLISH)       advance(n); now and then return credit (CREDIT_RETURN)
  *
  * Slots are used downwards: the reader's hardware prefetcher runs on upwards from what is read, and would take the lines
- * that the producer writes next away from it (docs/rationale.md has the figures).
+ * that the producer writes next away from it (docs/rationale/small-messages.md has the figures).
  *
  * A message of n slots is a header slot and, below it, n - 1 slots of pure payload, in it upwards; where they go past
  * the ring's beginning the first of the payload lies there and the rest at the ring's end. Payload may look like
@@ -31,7 +31,7 @@
 
 #define NIGH_BODY_MAX \
     2088u /* longest payload in a ring: 33 slots, so a ring of NIGH_RING_SLOTS_MIN always can take one */
-#define NIGH_RING_AHEAD 8u /* 8 to 24 are alike, 4 is too near (docs/rationale.md) */
+#define NIGH_RING_AHEAD 8u /* 8 to 24 are alike, 4 is too near (docs/rationale/small-messages.md) */
 #define NIGH_RING_FORESEEN \
     8u /* lines of body that are asked for before they come: more gain nothing (1 KiB) */
 #define NIGH_LAP_SHIFT 48

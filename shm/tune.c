@@ -20,7 +20,7 @@ enum {
 };
 
 /* One span for all, because the pool is one for all pairs. Flushing is not in the list: it was second everywhere
- * (docs/rationale.md), and every strategy costs trials. */
+ * (docs/rationale/copies.md), and every strategy costs trials. */
 static const struct nigh_strategy compiled_in[] = {
     {.sender = NIGH_COPY_QUARTERS, .receiver = NIGH_COPY_QUARTERS, .span = 2 * MIB, .piece = NIGH_CHUNK},
     {.sender = NIGH_COPY_NT, .receiver = NIGH_COPY_QUARTERS, .span = 2 * MIB, .piece = NIGH_CHUNK},

@@ -36,7 +36,7 @@ struct nigh_tune {
     struct nigh_strategy strategy[NIGH_PACE_STRATEGIES];
 };
 
-/* The values that are compiled in, less what this CPU lacks; docs/rationale.md says where they come from. */
+/* The values that are compiled in, less what this CPU lacks; docs/rationale/copies.md says where they come from. */
 void nigh_tune_default(struct nigh_tune *out);
 
 /* Reads a text. `name` stands in errors, as "name:line: what". 0; -EINVAL with *tune untouched and `error` set:

@@ -172,7 +172,7 @@ static void intel_rule(const char *name, const char *value, struct mpi_words *se
 
 /*
  * That table, too, is for ranks with a CPU each, and a good deal of it is for shared memory without messages. Where ranks run in
- * turns (docs/rationale.md, "More ranks than CPUs"): as messages what the root need not wait for, a binomial tree (1) for short
+ * turns (docs/rationale/crowd-intel-algorithms.md): as messages what the root need not wait for, a binomial tree (1) for short
  * broadcasts and (2) for short reductions; in shared memory of Intel MPI's own all else, which nobody's messages come up to
  * with more than one copy or a step for each rank: broadcasts (11 and 10), reductions (9), allreduces (18, 10, 12, 11), up to the threshold
  * to which there is room for them (it grows as it is used), and where they go on above it; else a ring (8). Ranges of bytes, all
