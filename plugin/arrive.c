@@ -4,7 +4,16 @@
  * what cannot be true breaks that peer and nobody else. A handler answers with a verdict. Messages that do not lie whole
  * in the ring are in pieces.c, remote memory in rma.c and atomic.c.
  */
+#include "plugin/arrive.h"
 #include "plugin/context.h"
+#include "plugin/count.h"
+#include "plugin/counted.h"
+#include "plugin/large.h"
+#include "plugin/pieces.h"
+#include "plugin/receive.h"
+#include "plugin/rma.h"
+#include "plugin/send.h"
+#include "plugin/stay.h"
 #include "shm/copy.h"
 #include "shm/note.h"
 #include <errno.h>

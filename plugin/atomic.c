@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* plugin/atomic.c - post_atomic and its target. */
 #include "plugin/atomic.h"
+#include "plugin/arrive.h"
 #include "plugin/context.h"
+#include "plugin/count.h"
+#include "plugin/rma.h"
+#include "plugin/send.h"
 #include <errno.h>
 #include <stdlib.h>
 

@@ -12,6 +12,8 @@ uint32_t nigh_type_bytes(uint32_t type);
 int nigh_atomic_apply(uint32_t op, uint32_t type, void *at, const void *operand, const void *compare,
                       void *before, uint32_t count);
 
+int nigh_atomic_post(struct nigh_endpoint *endpoint, const struct nigh_atomic *atomic);
+
 /* The target's and the initiator's side of the wire. */
 enum nigh_verdict nigh_atomic_arrive(struct nigh_endpoint *endpoint, uint64_t head, uint64_t key,
                                      uint64_t offset);

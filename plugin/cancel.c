@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* plugin/cancel.c - taking back what was posted and has not begun. */
 #include "plugin/context.h"
+#include "plugin/receive.h"
+#include "plugin/send.h"
 #include <errno.h>
 
 static bool has_context(const struct nigh_posted *posted, void *data)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* plugin/chunk.c - see chunk.h. */
 #include "plugin/chunk.h"
+#include "plugin/large.h"
 #include <errno.h>
 
 bool nigh_large_reclaim(struct nigh_endpoint *endpoint, bool all)

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* plugin/connect.c - the life of an endpoint from connect, or from a peer's greeting, to its memory's end. */
+#include "plugin/arrive.h"
 #include "plugin/context.h"
+#include "plugin/count.h"
+#include "plugin/large.h"
+#include "plugin/progress.h"
 #include "plugin/shuttle.h"
 #include <errno.h>
 #include <stdlib.h>

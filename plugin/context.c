@@ -2,6 +2,8 @@
 /* plugin/context.c - open and close: what a presence in a job is made of, put together and taken apart. */
 #include "plugin/context.h"
 #include "plugin/fork.h"
+#include "plugin/pull.h"
+#include "plugin/receive.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/random.h>

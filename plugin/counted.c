@@ -4,7 +4,9 @@
  * published by a slot, as tag and place need one, each other by a store to one word, which costs less than a slot, and the
  * receiver copies all that is there. The sender does all of it in one go, so whatever it says later lies behind the message.
  */
+#include "plugin/counted.h"
 #include "plugin/context.h"
+#include "plugin/pieces.h"
 #include "plugin/shuttle.h"
 #include "shm/copy.h"
 #include <errno.h>

@@ -2,6 +2,10 @@
 /* plugin/deliver.c - how a message and a receive that have found each other come to an end: where the bytes go, and what
  * the host is told. */
 #include "plugin/context.h"
+#include "plugin/count.h"
+#include "plugin/pieces.h"
+#include "plugin/pull.h"
+#include "plugin/receive.h"
 #include "plugin/shuttle.h"
 #include "shm/copy.h"
 #include <errno.h>

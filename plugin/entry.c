@@ -6,8 +6,19 @@
 #include "config.h"
 
 #include "nigh/transport.h"
+#include "plugin/atomic.h"
 #include "plugin/context.h"
+#include "plugin/guard.h"
+#include "plugin/lend.h"
+#include "plugin/note.h"
+#include "plugin/poll.h"
+#include "plugin/query.h"
+#include "plugin/receive.h"
+#include "plugin/registers.h"
+#include "plugin/rma.h"
+#include "plugin/send.h"
 #include "plugin/shown.h"
+#include "plugin/wait.h"
 #include <errno.h>
 
 #define GUARD_SPINS 100u /* about 4 us */

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* plugin/expect.c - post_recv without a struct, of a plain receive from one peer: the other side of plugin/inject.c. */
 #include "plugin/context.h"
+#include "plugin/guard.h"
+#include "plugin/receive.h"
+#include "plugin/registers.h"
 #include <errno.h>
 
 /* As a post_recv. */

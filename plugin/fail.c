@@ -17,6 +17,12 @@
  *   lents               what the host holds    stays valid: the mapping stays until it is released
  */
 #include "plugin/context.h"
+#include "plugin/count.h"
+#include "plugin/large.h"
+#include "plugin/progress.h"
+#include "plugin/pull.h"
+#include "plugin/receive.h"
+#include "plugin/send.h"
 #include <errno.h>
 #include <string.h>
 

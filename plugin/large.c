@@ -4,7 +4,12 @@
  * and names it in a slot, the receiver copies it out, so both cores work at once. The first `eager` bytes go without
  * asking; the rest when the receiver has matched the message, so that what nobody waits for never fills the pool.
  */
+#include "plugin/large.h"
 #include "plugin/chunk.h"
+#include "plugin/progress.h"
+#include "plugin/rma.h"
+#include "plugin/send.h"
+#include "plugin/trust.h"
 
 /* One visit sends at most this much, so that other endpoints and the receiving side get their turn. */
 #define VISIT_BYTES (256u * 1024)

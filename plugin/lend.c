@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* plugin/lend.c - heap memory handed over without a copy, and given back. */
+#include "plugin/lend.h"
 #include "plugin/context.h"
+#include "plugin/count.h"
+#include "plugin/send.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

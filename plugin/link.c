@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* plugin/link.c - the ring of an endpoint: taken into use at the first message, grown when it was full, written. */
 #include "plugin/context.h"
+#include "plugin/count.h"
+#include "plugin/send.h"
 #include <errno.h>
 #include <stdlib.h>
 

@@ -2,6 +2,7 @@
 /* plugin/multi.c - multi-receive buffers: one posted receive that takes message after message. It stays in the matcher
  * until what is left is less than its min_free, and is given back when the last message in it is complete. */
 #include "plugin/context.h"
+#include "plugin/receive.h"
 
 /* Room in the buffer is given out in steps of this, so that every message begins aligned for its reader. */
 #define MULTI_ALIGN 8u

@@ -3,8 +3,10 @@
  * plugin/note.c - the status line and what a detector of deadlocks needs beside it: asking a peer that waits to look
  * once more at everything, and answering such a request. docs/memory-model.md says what follows from an answer.
  */
-#include "shm/note.h"
+#include "plugin/note.h"
 #include "plugin/context.h"
+#include "plugin/progress.h"
+#include "shm/note.h"
 #include <errno.h>
 
 int nigh_note_set(struct nigh_context *context, const struct nigh_note *note)

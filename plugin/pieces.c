@@ -4,7 +4,14 @@
  * pool, and references to memory that stays with it. Nothing of it is believed: places are checked against the areas of
  * the sender's arena, numbers against what is under way.
  */
+#include "plugin/pieces.h"
+#include "plugin/arrive.h"
 #include "plugin/context.h"
+#include "plugin/count.h"
+#include "plugin/counted.h"
+#include "plugin/large.h"
+#include "plugin/receive.h"
+#include "plugin/rma.h"
 #include "plugin/shuttle.h"
 #include "shm/clock.h"
 #include "shm/copy.h"

@@ -6,6 +6,8 @@
  * measures the messages that were queued before.
  */
 #include "plugin/context.h"
+#include "plugin/count.h"
+#include "plugin/progress.h"
 #include "plugin/shuttle.h"
 #include "shm/clock.h"
 #include "shm/cma.h"

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* plugin/poll.c - what the host is given, and the passes that are made for it. */
+#include "plugin/poll.h"
 #include "plugin/context.h"
+#include "plugin/progress.h"
+#include "plugin/pull.h"
 #include <errno.h>
 
 /* Polls in a row that make no pass. */

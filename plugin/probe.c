@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* plugin/probe.c - looking at what has arrived, and taking one message out for a receive of its own. */
 #include "plugin/context.h"
+#include "plugin/progress.h"
+#include "plugin/receive.h"
 #include <errno.h>
 
 static void claim_message(struct nigh_message *message)

@@ -3,7 +3,15 @@
  * plugin/progress.c - one pass over whatever may have something. With few peers all are polled each time. With many, only
  * those that were heard lately are; the others set a hint, and a sweep now and then makes up for one that got lost.
  */
+#include "plugin/progress.h"
+#include "plugin/arrive.h"
 #include "plugin/context.h"
+#include "plugin/count.h"
+#include "plugin/large.h"
+#include "plugin/note.h"
+#include "plugin/pull.h"
+#include "plugin/send.h"
+#include "plugin/stay.h"
 #include "shm/clock.h"
 #include "shm/note.h"
 #include <errno.h>

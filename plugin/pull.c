@@ -4,7 +4,11 @@
  * process, and then tells it. The sender has no part in the copy, so it computes meanwhile; one that only waits may help (help.c).
  * With threads several copy one message together, outside of the context's lock. Also direct gets.
  */
+#include "plugin/pull.h"
 #include "plugin/context.h"
+#include "plugin/guard.h"
+#include "plugin/receive.h"
+#include "plugin/send.h"
 #include "plugin/shown.h"
 #include "shm/clock.h"
 #include "shm/cma.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* plugin/query.c - facts about a context, a peer, the paths to it and the machine. Changes nothing. */
+#include "plugin/query.h"
 #include "plugin/context.h"
 #include "plugin/machine.h"
 #include "shm/note.h"

@@ -2,6 +2,7 @@
 /* plugin/query_list.c - what waits to be matched, listed: for reports about programs that are stuck. Costs time and
  * memory in proportion to what waits, when it is asked for. */
 #include "plugin/context.h"
+#include "plugin/query.h"
 #include <errno.h>
 #include <stdlib.h>
 

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* plugin/receive.c - post_recv: checked, given room for its completion, and filed or matched at once; and taken back. */
+#include "plugin/receive.h"
 #include "plugin/context.h"
+#include "plugin/registers.h"
+#include "plugin/stay.h"
 #include <errno.h>
 
 void nigh_recv_cancel(struct nigh_context *context, struct nigh_recv_op *op, int status,

@@ -3,8 +3,15 @@
  * plugin/rma.c - put and get. Nobody can write another's memory: a put is pieces that the target copies into its own
  * region. A get of heap memory is a copy by the initiator, any other the target's pieces in return.
  */
+#include "plugin/rma.h"
+#include "plugin/arrive.h"
 #include "plugin/atomic.h"
 #include "plugin/context.h"
+#include "plugin/count.h"
+#include "plugin/pieces.h"
+#include "plugin/pull.h"
+#include "plugin/receive.h"
+#include "plugin/send.h"
 #include "plugin/shown.h"
 #include <errno.h>
 #include <stdlib.h>

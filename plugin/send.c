@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* plugin/send.c - post_send: the short way straight into a slot, and everything that cannot take it. */
+#include "plugin/send.h"
 #include "plugin/context.h"
+#include "plugin/count.h"
+#include "plugin/large.h"
+#include "plugin/progress.h"
 #include "shm/clock.h"
 #include "shm/copy.h"
 #include <assert.h>

@@ -6,6 +6,7 @@
  */
 #include "plugin/share.h"
 #include "plugin/context.h"
+#include "plugin/send.h"
 #include "plugin/shuttle.h"
 #include "shm/copy.h"
 #include <errno.h>

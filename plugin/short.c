@@ -5,7 +5,10 @@
  * about this message. Whatever is unlike that goes the way of plugin/arrive.c, and so does all between ranks with a CPU each, where a
  * function of its own gained nothing.
  */
+#include "plugin/arrive.h"
 #include "plugin/context.h"
+#include "plugin/registers.h"
+#include "plugin/stay.h"
 #include "shm/copy.h"
 
 static_assert(NIGH_TCLASSES == 8, "three bits of word 0 are a class, the others of its byte are 0");

@@ -3,6 +3,8 @@
  * plugin/stay.c - short messages that no receive was posted for and that stay in their rings: which may, for how long, and what a
  * receive finds of them when it is posted. Most of it is for ranks that run in turns, where senders run ahead.
  */
+#include "plugin/stay.h"
+#include "plugin/arrive.h"
 #include "plugin/context.h"
 #include "shm/clock.h"
 #include "shm/note.h"

@@ -4,6 +4,7 @@
  * or, to a peer whose receives were there lately, all of it, as long as no more than the chunks in rotation hold is
  * unmatched. What has no room there is announced, and comes in its turn, or when it is matched.
  */
+#include "plugin/trust.h"
 #include "plugin/context.h"
 
 /* Messages in a row that found their receives before the next one may be sent unasked: where they do by chance only, what comes

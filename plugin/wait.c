@@ -4,7 +4,13 @@
  * sleeps on its bell, so nothing that was published is missed; the bound on each sleep is a second line of defence, and a
  * sleep that it ended although work was there counts as a rescue.
  */
+#include "plugin/wait.h"
 #include "plugin/context.h"
+#include "plugin/count.h"
+#include "plugin/guard.h"
+#include "plugin/note.h"
+#include "plugin/progress.h"
+#include "plugin/pull.h"
 #include "shm/clock.h"
 #include <errno.h>
 #include <sched.h>

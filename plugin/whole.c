@@ -4,6 +4,8 @@
  * operation on the sender's side.
  */
 #include "plugin/chunk.h"
+#include "plugin/counted.h"
+#include "plugin/large.h"
 #include "plugin/shuttle.h"
 #include "shm/copy.h"
 #include <errno.h>

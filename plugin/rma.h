@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* plugin/rma.h - remote memory: put and get, both sides. */
+#ifndef NIGH_PLUGIN_RMA_H
+#define NIGH_PLUGIN_RMA_H
+
+#include "plugin/endpoint.h"
+
+int nigh_rma_put(struct nigh_endpoint *endpoint, const struct nigh_rma *rma);
+int nigh_rma_get(struct nigh_endpoint *endpoint, const struct nigh_rma *rma);
+/* Requests and answers of peers. */
+enum nigh_verdict nigh_rma_arrive(struct nigh_endpoint *endpoint, uint64_t head, uint64_t tag, uint64_t imm);
+/* An operation of a peer on region `key` is done, and the host wants to hear of it: there is room for that. */
+void nigh_rma_tell(struct nigh_endpoint *endpoint, enum nigh_op op, uint64_t key, uint64_t bytes,
+                   uint64_t imm);
+void nigh_rma_put_done(struct nigh_message *message);
+void nigh_rma_reply_done(struct nigh_message *message);
+
+#endif

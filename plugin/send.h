@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* plugin/send.h - posting a send, and what becomes of its operation. */
+#ifndef NIGH_PLUGIN_SEND_H
+#define NIGH_PLUGIN_SEND_H
+
+#include "plugin/endpoint.h"
+
+/* The slot post_send(). */
+int nigh_send_post(struct nigh_endpoint *endpoint, const struct nigh_send *send);
+/* May one more be posted? 0; -ECONNRESET, -EPROTO by the state; -EAGAIN: as many are queued as one endpoint may have. */
+int nigh_send_check(const struct nigh_endpoint *endpoint);
+/* Posts an operation that is filled in: starts it or queues it. The CQ entry is reserved. */
+void nigh_send_begin(struct nigh_endpoint *endpoint, struct nigh_send_op *op);
+/* Starts queued and continues flowing sends. Returns whether anything moved. */
+bool nigh_send_progress(struct nigh_endpoint *endpoint);
+/* Completes an operation and frees it. */
+void nigh_send_complete(struct nigh_endpoint *endpoint, struct nigh_send_op *op, int status, uint64_t bytes);
+/* Frees without a completion. */
+void nigh_send_discard(struct nigh_endpoint *endpoint, struct nigh_send_op *op);
+
+#endif
