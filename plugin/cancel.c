@@ -17,10 +17,7 @@ static bool cancel_send(struct nigh_endpoint *endpoint, uint64_t op_context)
     for (; (op = *link) != NULL; link = &op->next) {
         if (!op->op || op->context != op_context)
             continue;
-        *link = op->next;
-        if (!op->next)
-            endpoint->queue.tail = link;
-        endpoint->queue.count--;
+        nigh_queue_take(&endpoint->queue, link);
         nigh_send_complete(endpoint, op, -ECANCELED, 0);
         return true;
     }

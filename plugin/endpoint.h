@@ -6,6 +6,7 @@
 #include "nigh/transport.h"
 #include "plugin/help.h"
 #include "plugin/op.h"
+#include "plugin/queue.h"
 #include "plugin/wire.h"
 #include "shm/arena.h"
 #include "shm/doorbell.h"
@@ -14,15 +15,10 @@
 #include "shm/window.h"
 
 struct nigh_context;
+struct nigh_identity;
 
 /* What came of a peer's message: done, go past it; no memory now, look again later; it cannot be. */
 enum nigh_verdict { NIGH_GO, NIGH_STAY, NIGH_BAD };
-
-/* A first-in first-out list of send operations. */
-struct nigh_send_queue {
-    struct nigh_send_op *head, **tail;
-    uint32_t count;
-};
 
 /* A chunk that this endpoint's pieces fill: it can be reused once the peer has read up to `until`. */
 struct nigh_held_chunk {
@@ -179,7 +175,23 @@ static inline void nigh_endpoint_settle(struct nigh_endpoint *endpoint)
     endpoint->meets = endpoint->state == NIGH_READY && endpoint->rx.slots && !endpoint->fills;
 }
 
-/* ---- connect.c: life ---- */
+/* ---- endpoint.c ---- */
+/* A new one, under an index of its own, that is CONNECTING. -ENOSPC, -ENOMEM, -EMFILE. */
+int nigh_endpoint_create(struct nigh_context *context, const struct nigh_identity *who,
+                         struct nigh_endpoint **out);
+/* Makes sure that there is a list for chunks that the peer has to read. By itself, as it is two pages, and endpoints
+ * are to lie close together. -ENOMEM. */
+int nigh_endpoint_hold(struct nigh_endpoint *endpoint);
+/* Frees everything; nothing of it may be in a list any more. */
+void nigh_endpoint_free(struct nigh_endpoint *endpoint);
+
+/* ---- attach.c ---- */
+/* What the rendezvous tells of peers; its cookies are endpoints. */
+extern const struct nigh_rendezvous_events nigh_endpoint_events;
+/* One that leads to its own context: READY at once. */
+void nigh_endpoint_attach_self(struct nigh_endpoint *endpoint);
+
+/* ---- connect.c ---- */
 int nigh_endpoint_connect(struct nigh_context *context, const struct nigh_connect *to,
                           struct nigh_endpoint **out);
 int nigh_endpoint_disconnect(struct nigh_endpoint *endpoint);
@@ -194,19 +206,12 @@ static inline bool nigh_endpoint_left(const struct nigh_endpoint *endpoint)
 {
     return nigh_load_acquire(endpoint->peer_closed, GOODBYE_HEAR) != endpoint->peer_open;
 }
-/* The peer said what cannot be, or cannot be answered: progress breaks the endpoint, as no list is being walked there.
- */
-void nigh_endpoint_suspect(struct nigh_endpoint *endpoint, const char *why);
-/* Makes sure that there is a list for chunks that the peer has to read. By itself, as it is two pages, and endpoints
- * are to lie close together. -ENOMEM. */
-int nigh_endpoint_hold(struct nigh_endpoint *endpoint);
-/* Frees everything; nothing of it may be in a list any more. */
-void nigh_endpoint_free(struct nigh_endpoint *endpoint);
-extern const struct nigh_rendezvous_events nigh_endpoint_events;
 
 /* ---- fail.c: the end ---- */
 /* Ends the endpoint: all its operations complete with `error`. Idempotent. */
 void nigh_endpoint_fail(struct nigh_endpoint *endpoint, enum nigh_state state, int error, const char *why);
+/* The peer said what cannot be, or cannot be answered: progress breaks the endpoint, as no list is being walked there. */
+void nigh_endpoint_suspect(struct nigh_endpoint *endpoint, const char *why);
 /* Ends all that is under way with -ECANCELED and forgets unmatched messages: the host has disconnected. */
 void nigh_endpoint_abandon(struct nigh_endpoint *endpoint);
 

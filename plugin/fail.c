@@ -33,15 +33,13 @@ static void fail_sends(struct nigh_endpoint *endpoint, int error, bool left)
     for (uint32_t i = 0; i < 2; i++) {
         struct nigh_send_op *op = queues[i]->head, *next;
 
-        queues[i]->head = NULL;
-        queues[i]->tail = &queues[i]->head;
-        queues[i]->count = 0;
+        nigh_queue_clear(queues[i]);
         for (; op; op = next) {
             next = op->next;
             nigh_send_complete(endpoint, op, error, 0);
         }
     }
-    endpoint->waiting = (struct nigh_send_queue){.tail = &endpoint->waiting.head};
+    nigh_queue_clear(&endpoint->waiting);
     for (uint32_t id = 0; id < endpoint->out.size; id++) {
         struct nigh_send_op *op = endpoint->out.at[id];
 

@@ -18,23 +18,14 @@
 
 static void flow_push(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
 {
-    op->next = NULL;
     op->flowing = true;
-    *endpoint->flow.tail = op;
-    endpoint->flow.tail = &op->next;
-    endpoint->flow.count++;
+    nigh_queue_push(&endpoint->flow, op);
     nigh_progress_busy(endpoint);
 }
 
 static void flow_pop(struct nigh_endpoint *endpoint)
 {
-    struct nigh_send_op *op = endpoint->flow.head;
-
-    endpoint->flow.head = op->next;
-    if (!endpoint->flow.head)
-        endpoint->flow.tail = &endpoint->flow.head;
-    endpoint->flow.count--;
-    op->flowing = false;
+    nigh_queue_take(&endpoint->flow, &endpoint->flow.head)->flowing = false;
 }
 
 static bool is_upwards(const struct nigh_endpoint *endpoint, const struct nigh_send_op *op)

@@ -1,6 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* plugin/op.c - an operation to be filled in: apart from send.c because lends and remote memory begin with one too. */
+/* plugin/op.c - the life of a send operation: it is made, starts at once or from the queue, completes. Messages, lends, remote
+ * memory and answers are such; what a post sends without one is in send.c. */
 #include "plugin/context.h"
+#include "plugin/large.h"
+#include "plugin/progress.h"
+#include "plugin/send.h"
+#include <errno.h>
+#include <stdlib.h>
+
+/* Operations that wait on one endpoint; beyond it the host hears -EAGAIN. */
+#define QUEUED_MAX 16384u
 
 struct nigh_send_op *nigh_send_claim(struct nigh_context *context)
 {
@@ -30,4 +39,170 @@ struct nigh_send_op *nigh_send_create(struct nigh_context *context, enum nigh_se
     if (op)
         nigh_send_clear(op, kind, what);
     return op;
+}
+
+/* ---- the end ------------------------------------------------------------------------------------------- */
+
+void nigh_send_discard(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
+{
+    if (op->id != NIGH_NO_ID)
+        nigh_ids_give(&endpoint->out, op->id);
+    if (endpoint->help.op == op)
+        nigh_help_forget(endpoint);
+    endpoint->context->referred -= op->counted;
+    if (op->held)
+        nigh_heap_unhold(endpoint->context->heap, op->held);
+    if (op->share)
+        nigh_share_end(endpoint->context, op);
+    if (op->tells)
+        nigh_cq_unreserve(&endpoint->context->cq, 1);
+    if (op->pinned)
+        nigh_region_pin(&endpoint->context->regions, op->key, -1);
+    if (op->kind == NIGH_SEND_CONTROL || op->kind == NIGH_SEND_REPLY)
+        endpoint->answers--;
+    free(op->owned);
+    nigh_slab_give(&endpoint->context->send_ops, op);
+}
+
+void nigh_send_complete(struct nigh_endpoint *endpoint, struct nigh_send_op *op, int status, uint64_t bytes)
+{
+    if (op->op && op->silent && !status)
+        nigh_cq_unreserve(&endpoint->context->cq, 1);
+    else if (op->op)
+        nigh_send_tell(endpoint, op->context, op->op, op->tclass, status, bytes);
+    nigh_send_discard(endpoint, op);
+}
+
+/* ---- the beginning ------------------------------------------------------------------------------------- */
+
+static bool take_id(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
+{
+    return op->id != NIGH_NO_ID || nigh_ids_take(&endpoint->out, op, &op->id) == 0;
+}
+
+static int start_body(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
+{
+    int rc = nigh_link_send(endpoint, nigh_head_make(NIGH_K_MESSAGE, 0, op->tclass, 0), op->tag, op->imm,
+                            op->buffer, (uint32_t)op->bytes);
+
+    if (!rc)
+        nigh_send_complete(endpoint, op, 0, op->bytes);
+    return rc;
+}
+
+static int start_refer(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
+{
+    struct nigh_wire_refer refer = {.total = op->bytes, .where = op->key, .refer = op->refer};
+
+    if (!take_id(endpoint, op))
+        return -EAGAIN;
+    refer.id = op->id;
+    if (op->refer == NIGH_REFER_CMA)
+        refer.cpu = nigh_help_cpu();
+    return nigh_link_send(endpoint, nigh_head_make(NIGH_K_REFER, 0, op->tclass, 0), op->tag, op->imm, &refer,
+                          sizeof(refer));
+}
+
+static int start_get(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
+{
+    struct nigh_wire_get get = {.total = op->bytes};
+
+    if (!take_id(endpoint, op))
+        return -EAGAIN;
+    get.id = op->id;
+    return nigh_link_send(endpoint, nigh_head_make(NIGH_K_GET, 0, 0, 0), op->key, op->offset, &get,
+                          sizeof(get));
+}
+
+/* The request was made when it was posted, but for the id. */
+static int start_atomic(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
+{
+    struct nigh_wire_atomic *request = (struct nigh_wire_atomic *)(void *)op->owned;
+
+    if (!take_id(endpoint, op))
+        return -EAGAIN;
+    request->id = op->id;
+    return nigh_link_send(endpoint, nigh_head_make(NIGH_K_ATOMIC, 0, 0, 0), op->key, op->offset, request,
+                          (uint32_t)op->imm);
+}
+
+static int start_control(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
+{
+    int rc = nigh_link_send(endpoint, op->head, op->tag, op->imm, op->buffer, (uint32_t)op->bytes);
+
+    if (!rc)
+        nigh_send_discard(endpoint, op);
+    return rc;
+}
+
+/* Sends the first slot of an operation, and completes it if that was all. Not 0: nothing was sent. */
+static int start_kind(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
+{
+    switch ((enum nigh_send_kind)op->kind) {
+    case NIGH_SEND_BODY:
+        return start_body(endpoint, op);
+    case NIGH_SEND_REFER:
+        return start_refer(endpoint, op);
+    case NIGH_SEND_GET:
+        return start_get(endpoint, op);
+    case NIGH_SEND_ATOMIC:
+        return start_atomic(endpoint, op);
+    case NIGH_SEND_CONTROL:
+        return start_control(endpoint, op);
+    case NIGH_SEND_CHUNKED:
+    case NIGH_SEND_PUT:
+    case NIGH_SEND_REPLY:
+        if (!take_id(endpoint, op))
+            return -EAGAIN;
+        return nigh_large_start(endpoint, op);
+    }
+    return -EINVAL;
+}
+
+static int start(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
+{
+    int rc = start_kind(endpoint, op);
+
+    /* A number stands for what the peer has been told of. What still waits must not have one: the peer could end it
+     * while it is in the queue. */
+    if (rc && op->id != NIGH_NO_ID) {
+        nigh_ids_give(&endpoint->out, op->id);
+        op->id = NIGH_NO_ID;
+    }
+    return rc;
+}
+
+void nigh_send_begin(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
+{
+    if (!endpoint->queue.head && endpoint->state == NIGH_READY && start(endpoint, op) == 0)
+        return;
+    nigh_queue_push(&endpoint->queue, op);
+    endpoint->can_post = false;
+    nigh_progress_busy(endpoint);
+}
+
+bool nigh_send_progress(struct nigh_endpoint *endpoint)
+{
+    bool moved = nigh_large_flow(endpoint);
+
+    while (endpoint->queue.head && endpoint->state == NIGH_READY) {
+        /* Before: what is sent at once is freed. */
+        struct nigh_send_op *op = nigh_queue_take(&endpoint->queue, &endpoint->queue.head);
+
+        if (start(endpoint, op)) {
+            nigh_queue_put_back(&endpoint->queue, op);
+            break;
+        }
+        moved = true;
+    }
+    nigh_plan_watch(endpoint);
+    endpoint->can_post = !endpoint->queue.head && endpoint->state == NIGH_READY && endpoint->tx.slots;
+    return moved;
+}
+
+int nigh_send_check(const struct nigh_endpoint *endpoint)
+{
+    int rc = nigh_endpoint_check(endpoint);
+
+    return !rc && endpoint->queue.count >= QUEUED_MAX ? -EAGAIN : rc;
 }

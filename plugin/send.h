@@ -3,10 +3,12 @@
 #ifndef NIGH_PLUGIN_SEND_H
 #define NIGH_PLUGIN_SEND_H
 
-#include "plugin/endpoint.h"
+#include "plugin/context.h"
 
 /* The slot post_send(). */
 int nigh_send_post(struct nigh_endpoint *endpoint, const struct nigh_send *send);
+
+/* ---- op.c: what becomes of an operation ---- */
 /* May one more be posted? 0; -ECONNRESET, -EPROTO by the state; -EAGAIN: as many are queued as one endpoint may have. */
 int nigh_send_check(const struct nigh_endpoint *endpoint);
 /* Posts an operation that is filled in: starts it or queues it. The CQ entry is reserved. */
@@ -17,5 +19,21 @@ bool nigh_send_progress(struct nigh_endpoint *endpoint);
 void nigh_send_complete(struct nigh_endpoint *endpoint, struct nigh_send_op *op, int status, uint64_t bytes);
 /* Frees without a completion. */
 void nigh_send_discard(struct nigh_endpoint *endpoint, struct nigh_send_op *op);
+/* Tells the host that one has ended; its room in the completion queue is reserved. */
+static inline void nigh_send_tell(struct nigh_endpoint *endpoint, uint64_t context, uint16_t op,
+                                  uint32_t tclass, int status, uint64_t bytes)
+{
+    struct nigh_completion done = {
+        .context = context,
+        .status = status,
+        .op = op,
+        .flags = nigh_done_class(tclass),
+        .bytes = bytes,
+        .source = endpoint->source,
+        .endpoint = endpoint,
+    };
+
+    nigh_complete(endpoint->context, &done);
+}
 
 #endif

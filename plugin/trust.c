@@ -36,10 +36,7 @@ static void wait_for_room(struct nigh_endpoint *endpoint, struct nigh_send_op *o
 {
     op->allowed = 0;
     op->waiting = true;
-    op->next = NULL;
-    *endpoint->waiting.tail = op;
-    endpoint->waiting.tail = &op->next;
-    endpoint->waiting.count++;
+    nigh_queue_push(&endpoint->waiting, op);
 }
 
 static void leave(struct nigh_send_queue *waiting, struct nigh_send_op *op)
@@ -48,10 +45,7 @@ static void leave(struct nigh_send_queue *waiting, struct nigh_send_op *op)
 
     while (*link != op)
         link = &(*link)->next;
-    *link = op->next;
-    if (!op->next)
-        waiting->tail = link;
-    waiting->count--;
+    nigh_queue_take(waiting, link);
     op->waiting = false;
 }
 

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* plugin/attach.c - an endpoint meets its peer: what the rendezvous tells of greetings, attaches and ends, and mapping what the
+ * peer shares. */
+#include "plugin/arrive.h"
+#include "plugin/context.h"
+#include "plugin/progress.h"
+#include "plugin/shuttle.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+/* ---- mapping ------------------------------------------------------------------------------------------- */
+
+static void link_words(struct nigh_endpoint *endpoint)
+{
+    const struct nigh_view *view = &endpoint->view;
+    const struct nigh_arena_state *state = (const void *)(view->base + NIGH_PAGE);
+    const struct nigh_pair *theirs = (const void *)(view->base + view->layout.pairs_off +
+                                                    endpoint->their_index * sizeof(struct nigh_pair));
+
+    endpoint->peer_asleep = &state->asleep;
+    endpoint->peer_cold = &theirs->cold;
+    endpoint->peer_closed = &theirs->closed;
+    endpoint->peer_reading = &theirs->reading;
+    endpoint->peer_offered = &theirs->offered;
+    endpoint->peer_claimed = &theirs->claimed;
+    endpoint->peer_written = &theirs->written;
+    endpoint->peer_read_cost = theirs->read_cost;
+    endpoint->peer_open = nigh_load_relaxed(&theirs->closed) & ~1u;
+    endpoint->ring_word = &theirs->ring;
+    endpoint->tx.credit = &theirs->consumed;
+    endpoint->light = nigh_bell_light_to(&view->layout);
+    endpoint->attached = true;
+    endpoint->state = NIGH_READY;
+    nigh_endpoint_settle(endpoint);
+    nigh_progress_admit(endpoint);
+    if (endpoint->queue.head)
+        nigh_progress_busy(endpoint);
+}
+
+void nigh_endpoint_attach_self(struct nigh_endpoint *endpoint)
+{
+    struct nigh_context *context = endpoint->context;
+
+    endpoint->self = true;
+    endpoint->their_index = endpoint->index;
+    endpoint->pid = getpid();
+    endpoint->view.base = context->arena.base;
+    endpoint->view.bytes = context->arena.bytes;
+    endpoint->view.layout = context->arena.layout;
+    endpoint->bell = context->bell;
+    endpoint->bell.fd = -1;
+    endpoint->theirs = endpoint->window;
+    endpoint->theirs.fd = -1;
+    link_words(endpoint);
+    nigh_plan_probe(endpoint);
+}
+
+static void close_attach(const struct nigh_attach *attach)
+{
+    close(attach->arena_fd);
+    close(attach->doorbell_fd);
+    close(attach->window_fd);
+    if (attach->event_fd >= 0)
+        close(attach->event_fd);
+}
+
+static int attach_peer(struct nigh_endpoint *endpoint, const struct nigh_attach *attach)
+{
+    int rc;
+
+    endpoint->pid = attach->pid; /* first: who is refused is named */
+    rc = nigh_view_map(attach->arena_fd, attach->hello.self.incarnation, &endpoint->view);
+    if (rc)
+        return rc;
+    if (attach->hello.index >= endpoint->view.layout.peers_max) {
+        rc = -EPROTO;
+        goto unmap;
+    }
+    rc = nigh_window_map(attach->window_fd, &endpoint->theirs);
+    if (rc)
+        goto unmap;
+    rc = nigh_bell_map(attach->doorbell_fd, attach->event_fd, &endpoint->bell);
+    if (rc)
+        goto unmap_window;
+    endpoint->their_index = attach->hello.index;
+    endpoint->incarnation = attach->hello.self.incarnation;
+    nigh_crowd_add(&endpoint->context->crowd, endpoint->pid);
+    nigh_context_crowd(endpoint->context);
+    nigh_shuttle_open(endpoint);
+    /* Without it nothing is lost but speed. */
+    endpoint->met = calloc(endpoint->view.layout.pool_bytes / NIGH_CHUNK / 64 + 1, sizeof(*endpoint->met));
+    link_words(endpoint);
+    nigh_plan_probe(endpoint);
+    return 0;
+
+unmap_window:
+    nigh_window_unmap(&endpoint->theirs);
+unmap:
+    nigh_view_unmap(&endpoint->view);
+    return rc;
+}
+
+/* ---- events of the rendezvous -------------------------------------------------------------------------- */
+
+static int greeted(void *user, const struct nigh_hello *hello, uint32_t *index, int *window_fd, void **cookie)
+{
+    struct nigh_context *context = user;
+    struct nigh_endpoint *endpoint;
+    int rc;
+
+    if (hello->self.incarnation == context->incarnation)
+        return -EPROTO;
+    endpoint = nigh_peers_find(&context->peers, &hello->self);
+    /* The peer has a new number for us: what we have is a connection that it has left. */
+    if (endpoint && endpoint->attached && (endpoint->their_index != hello->index || endpoint->self)) {
+        nigh_arrive_rest(endpoint);
+        nigh_endpoint_fail(endpoint, NIGH_PEER_CLOSED, -ECONNRESET, NULL);
+        endpoint = NULL;
+    }
+    if (!endpoint) {
+        rc = nigh_endpoint_create(context, &hello->self, &endpoint);
+        if (rc)
+            return rc;
+    }
+    *index = endpoint->index;
+    *window_fd = endpoint->window.fd;
+    *cookie = endpoint;
+    return 0;
+}
+
+static int attached(void *user, void *cookie, const struct nigh_attach *attach)
+{
+    struct nigh_endpoint *endpoint = cookie;
+    int rc = 0;
+
+    (void)user;
+    /* The second exchange of a pair that both sides have begun. That we have left meanwhile the peer sees in our flag,
+     * after what we had sent: a refusal would end its endpoint before it has read that. */
+    if (endpoint->attached) {
+        close_attach(attach);
+        return 0;
+    }
+    if (endpoint->gone || endpoint->state >= NIGH_PEER_CLOSED) {
+        close_attach(attach);
+        return -ECANCELED;
+    }
+    rc = attach_peer(endpoint, attach);
+    close(attach->arena_fd);
+    close(attach->doorbell_fd);
+    close(attach->window_fd);
+    if (!rc)
+        return 0;
+    if (attach->event_fd >= 0)
+        close(attach->event_fd);
+    if (rc == -EPROTO) {
+        nigh_endpoint_fail(endpoint, NIGH_BROKEN, rc, "its shared memory is not sound");
+    } else {
+        /* Ours is the fault, not the peer's: what was refused and by which limit has been logged. */
+        nigh_log(NIGH_LOG_WARN,
+                 "rank %u: not connected to rank %d: its shared memory cannot be mapped (%s): raise the "
+                 "limit that is named above, then connect again",
+                 endpoint->context->config.rank, (int)endpoint->rank, strerror(-rc));
+        nigh_endpoint_fail(endpoint, NIGH_PEER_CLOSED, -ECONNRESET, NULL);
+    }
+    return rc;
+}
+
+static const char *advice(int error)
+{
+    switch (error) {
+    case -ECONNREFUSED:
+        return "the context that was addressed is closed: ask for its new address";
+    case -EACCES:
+        return "the processes of a job must be of one user";
+    case -EMFILE:
+        return "here or there no file descriptor is left: raise the limit (ulimit -n)";
+    case -ENOMEM:
+        return "here or there no memory is left";
+    case -ENOSPC:
+        return "it has as many peers as it may: set NIGH_PEERS_MAX higher there";
+    default:
+        return "all processes of a job must load the same nigh";
+    }
+}
+
+static void failed(void *user, void *cookie, int error)
+{
+    struct nigh_endpoint *endpoint = cookie;
+    struct nigh_context *context = user;
+
+    nigh_log(NIGH_LOG_WARN, "rank %u: cannot connect to rank %d of job %llx: %s: %s", context->config.rank,
+             (int)endpoint->rank, (unsigned long long)endpoint->job, strerror(-error), advice(error));
+    endpoint->dead = true;
+    nigh_endpoint_fail(endpoint, NIGH_PEER_CLOSED, -ECONNRESET, NULL);
+}
+
+static void died(void *user, void *cookie)
+{
+    struct nigh_endpoint *endpoint = cookie;
+
+    (void)user;
+    endpoint->dead = true;
+    if (endpoint->attached && !endpoint->gone)
+        nigh_arrive_rest(endpoint);
+    /* It said goodbye before it ended, and we had not looked yet: no death that anybody waits to hear of. */
+    if (endpoint->attached && nigh_endpoint_left(endpoint))
+        nigh_endpoint_fail(endpoint, NIGH_PEER_CLOSED, -ECONNRESET, NULL);
+    if (endpoint->gone || endpoint->state == NIGH_PEER_CLOSED)
+        endpoint->state = NIGH_PEER_DEAD;
+    else
+        nigh_endpoint_fail(endpoint, NIGH_PEER_DEAD, -ECONNRESET, NULL);
+}
+
+const struct nigh_rendezvous_events nigh_endpoint_events = {greeted, attached, failed, died};
