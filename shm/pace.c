@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The chooser of copy strategies: one small state machine for each size class of a pair. Time is what callers
+/* shm/pace.c - the chooser of copy strategies: one small state machine for each size class of a pair. Time is what callers
  * tell it, so tests drive it with synthetic figures. */
-#include "shm/pace.h"
-
-#include <errno.h>
+#include "shm/pace_begin.h"
 
 enum {
-    NONE = NIGH_PACE_STRATEGIES,
     PAGE = 4096,
     /* Stores past the cache must have drained before each piece is told of, so those pieces are larger. */
     DRAINED = 32768,
@@ -26,7 +23,6 @@ enum {
     TIMED_FROM = 256 * 1024,
     /* So many messages that are all off by more than `clip` are a change of state and no accident. */
     STRAYS = 3,
-    SWEEP_PATIENCE = 64,
     SWEEP_PATIENCE_MAX = 1024,
     /* A sudden change waits for a quarter of the patience only, but it waits: CPUs that move all the time, or that
      * are shared with others, would have the pair do nothing but compare. */
@@ -47,124 +43,8 @@ static const float hopeless = 2.0F;
  * of a stream's time. */
 static const float moved = 3.0F;
 static const float weight = 1.0F / 8;
-/* The way back begins lower: a handoff close to far_ns must not have the pair change all the time. */
-static const float back = 0.8F;
 /* A message that is off by more than this is a stray: interrupted, or the first of a new state. */
 static const float clip = 2.0F;
-
-int nigh_strategy_check(const struct nigh_strategy *strategy, const char **why)
-{
-    const char *said = NULL;
-    int error = -EINVAL;
-
-    if (strategy->sender >= NIGH_COPY_KERNELS || strategy->receiver >= NIGH_COPY_KERNELS) {
-        said = "no such copy kernel";
-    } else if (strategy->piece == 0 || strategy->piece % PAGE != 0) {
-        said = "the piece must be a multiple of 4096 bytes and not 0";
-    } else if (strategy->piece > strategy->span / 2) {
-        said = "the piece must be at most half of the span";
-    } else if (!nigh_copy_select((enum nigh_copy_kernel)strategy->sender) ||
-               !nigh_copy_select((enum nigh_copy_kernel)strategy->receiver)) {
-        said = "this CPU lacks the copy kernel";
-        error = -ENOTSUP;
-    }
-    if (why)
-        *why = said;
-    return said ? error : 0;
-}
-
-static void begin_all(struct nigh_pace *pace)
-{
-    memset(pace->in, 0, sizeof(pace->in));
-    for (unsigned i = 0; i < NIGH_PACE_CLASSES; i++) {
-        pace->in[i].trial = NONE;
-        pace->in[i].patience = SWEEP_PATIENCE;
-        pace->in[i].current = pace->in[i].turn = pace->here;
-    }
-}
-
-int nigh_pace_open(struct nigh_pace *pace, const struct nigh_strategy *list, unsigned count, unsigned near,
-                   unsigned far, unsigned far_ns)
-{
-    if (count == 0 || count > NIGH_PACE_STRATEGIES || near >= count || far >= count || list[near].from != 0 ||
-        list[far].from != 0)
-        return -EINVAL;
-    for (unsigned i = 0; i < count; i++) {
-        if (nigh_strategy_check(&list[i], NULL) != 0)
-            return -EINVAL;
-    }
-    memset(pace, 0, sizeof(*pace));
-    memcpy(pace->strategy, list, count * sizeof(*list));
-    pace->count = (uint8_t)count;
-    pace->near = pace->here = (uint8_t)near;
-    pace->far = (uint8_t)far;
-    pace->far_ns = (float)far_ns;
-    begin_all(pace);
-    return 0;
-}
-
-/* Whether a strategy may take every message of a class. */
-static bool may_take(const struct nigh_pace *pace, unsigned strategy, unsigned index)
-{
-    return pace->strategy[strategy].from <= (size_t)1 << (NIGH_PACE_SMALLEST + index);
-}
-
-/* In quarters or in order, both write through the cache, and which state of the machine that is right for is the same. */
-static unsigned way_of(const struct nigh_pace *pace, unsigned strategy)
-{
-    unsigned sender = pace->strategy[strategy].sender;
-
-    return sender == NIGH_COPY_QUARTERS ? NIGH_COPY_PLAIN : sender;
-}
-
-/*
- * And whether it is to: of those that write alike, one that is for long messages stands in for the one that is for all. The list
- * has it because it is better there (docs/rationale/choosing.md); trials behind it flatter the other, which finds in the L3 what this one
- * has left room for.
- */
-static bool fits(const struct nigh_pace *pace, unsigned strategy, unsigned index)
-{
-    for (unsigned i = 0; i < pace->count; i++) {
-        if (pace->strategy[i].from > pace->strategy[strategy].from &&
-            way_of(pace, i) == way_of(pace, strategy) && may_take(pace, i, index))
-            return false;
-    }
-    return may_take(pace, strategy, index);
-}
-
-/* True, and the class begins with it, when another class has found a strategy that fits this one. */
-static bool begin_like(struct nigh_pace *pace, unsigned index, unsigned other)
-{
-    if (other >= NIGH_PACE_CLASSES || !pace->in[other].changed || !fits(pace, pace->in[other].current, index))
-        return false;
-    pace->in[index].current = pace->in[other].current;
-    return true;
-}
-
-/* What to begin with where nothing is known: what is right here, or what stands in for it. */
-static unsigned beginning(const struct nigh_pace *pace, unsigned index)
-{
-    for (unsigned i = 0; i < pace->count; i++) {
-        if (pace->strategy[i].from && fits(pace, i, index) && way_of(pace, i) == way_of(pace, pace->here))
-            return i;
-    }
-    return pace->here;
-}
-
-/* A size that is new begins with what the nearest size has found: the state of the machine is the same for both. */
-static void begin(struct nigh_pace *pace, unsigned index)
-{
-    struct nigh_pace_class *in = &pace->in[index];
-
-    in->begun = 1;
-    in->current = (uint8_t)beginning(pace, index);
-    for (unsigned step = 1; step < NIGH_PACE_CLASSES; step++) {
-        /* index - step may wrap, and is then no class either */
-        if (begin_like(pace, index, index - step) || begin_like(pace, index, index + step))
-            break;
-    }
-    in->turn = in->current;
-}
 
 /*
  * Messages until every chunk has been used once: a chunk still lies where the strategy before left it, in a cache or in
@@ -219,12 +99,12 @@ static bool is_alternative(const struct nigh_pace *pace, unsigned index, unsigne
 {
     const struct nigh_pace_class *in = &pace->in[index];
 
-    if (strategy == in->current || !fits(pace, strategy, index))
+    if (strategy == in->current || !nigh_pace_fits(pace, strategy, index))
         return false;
-    return !in->sweep || !in->kin || way_of(pace, strategy) == way_of(pace, pace->here);
+    return !in->sweep || !in->kin || nigh_pace_are_kin(pace, strategy, pace->here);
 }
 
-/* The next one in turn, NONE when there is no other. */
+/* The next one in turn, NIGH_PACE_NONE when there is no other. */
 static unsigned next_alternative(const struct nigh_pace *pace, unsigned index)
 {
     for (unsigned step = 1; step <= pace->count; step++) {
@@ -233,7 +113,7 @@ static unsigned next_alternative(const struct nigh_pace *pace, unsigned index)
         if (is_alternative(pace, index, next))
             return next;
     }
-    return NONE;
+    return NIGH_PACE_NONE;
 }
 
 static void consider_trial(struct nigh_pace *pace, unsigned index, size_t bytes)
@@ -248,7 +128,7 @@ static void consider_trial(struct nigh_pace *pace, unsigned index, size_t bytes)
     next = next_alternative(pace, index);
     if (in->sweep)
         in->sweep--;
-    if (next != NONE)
+    if (next != NIGH_PACE_NONE)
         send_out(pace, index, next);
 }
 
@@ -262,16 +142,16 @@ static unsigned choose_slow(struct nigh_pace *pace, unsigned index, size_t bytes
 {
     struct nigh_pace_class *in = &pace->in[index];
 
-    if (in->trial == NONE && is_warm(pace, index))
+    if (in->trial == NIGH_PACE_NONE && is_warm(pace, index))
         consider_trial(pace, index, bytes);
-    if (in->trial == NONE)
+    if (in->trial == NIGH_PACE_NONE)
         return in->current;
     if (in->to_send > 0) {
         in->to_send--;
         return in->trial;
     }
     if (++in->waited > TRIAL_PATIENCE)
-        in->trial = NONE;
+        in->trial = NIGH_PACE_NONE;
     return in->current;
 }
 
@@ -283,9 +163,9 @@ unsigned nigh_pace_choose(struct nigh_pace *pace, size_t bytes)
     if (bytes < NIGH_PACE_MEASURED)
         return pace->here;
     if (!in->begun)
-        begin(pace, index);
+        nigh_pace_begin(pace, index);
     /* The common case: no trial is out and none can be paid for. */
-    if (in->trial == NONE && in->sweep == 0 && in->credit < (float)TRIAL_COUNTED * (float)bytes)
+    if (in->trial == NIGH_PACE_NONE && in->sweep == 0 && in->credit < (float)TRIAL_COUNTED * (float)bytes)
         return in->current;
     return choose_slow(pace, index, bytes);
 }
@@ -333,7 +213,7 @@ static void change_to(struct nigh_pace *pace, struct nigh_pace_class *in, unsign
     in->changed = 1;
     in->heard = 0;
     in->wins = 0;
-    in->patience = SWEEP_PATIENCE;
+    in->patience = NIGH_PACE_PATIENCE;
     in->settled = in->figure[strategy];
     pace->changes++;
 }
@@ -352,7 +232,7 @@ static void conclude(struct nigh_pace *pace, unsigned index)
     unsigned tried = in->trial;
     float now = in->figure[in->current];
 
-    in->trial = NONE;
+    in->trial = NIGH_PACE_NONE;
     in->heard = 0;
     if (in->counted == 0)
         return;
@@ -427,7 +307,7 @@ static void learn_current(struct nigh_pace *pace, unsigned index, float figure)
         return;
     if (in->settled <= 0) {
         start_sweep(pace, index, pace->handoff > 0);
-        in->patience = SWEEP_PATIENCE;
+        in->patience = NIGH_PACE_PATIENCE;
     } else if (in->since >= apart && *now > in->settled * moved) {
         start_sweep(pace, index, false);
     }
@@ -460,27 +340,6 @@ void nigh_pace_learn(struct nigh_pace *pace, unsigned strategy, size_t bytes, ui
     } else if (strategy == in->current) {
         learn_current(pace, index, figure);
     }
-}
-
-void nigh_pace_handoff(struct nigh_pace *pace, float ns)
-{
-    bool was_far = pace->handoff > 0 && pace->here == pace->far, was_crossed;
-    bool is_far = ns > pace->far_ns || (was_far && ns > pace->far_ns * back);
-
-    if (ns <= 0)
-        return;
-    /* What was found by figures before that was found with the wrong beginning. */
-    if (pace->handoff <= 0 && pace->changes > 0)
-        begin_all(pace);
-    pace->handoff = ns;
-    was_crossed = pace->crossed;
-    pace->crossed = pace->here != (is_far ? pace->far : pace->near);
-    if (!pace->crossed || !was_crossed)
-        return;
-    pace->crossed = false;
-    pace->here = is_far ? pace->far : pace->near;
-    pace->changes++;
-    begin_all(pace);
 }
 
 size_t nigh_pace_piece(const struct nigh_strategy *strategy, size_t bytes, bool stream)

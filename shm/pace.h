@@ -8,7 +8,7 @@
 #ifndef NIGH_SHM_PACE_H
 #define NIGH_SHM_PACE_H
 
-#include "shm/copy.h"
+#include "shm/strategy.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -22,17 +22,6 @@ enum {
     NIGH_PACE_MEASURED = 65536,
     NIGH_PACE_SMALLEST = 16, /* log2 of it: where class 0 begins */
     NIGH_PACE_REASON = 160,  /* bytes of a reason, its end included */
-};
-
-/* How a large message is copied: into a chunk by `sender`, out of it by `receiver`. */
-struct nigh_strategy {
-    uint8_t sender, receiver; /* enum nigh_copy_kernel */
-    uint8_t reserved[2];
-    uint32_t span;  /* bytes of chunks in rotation: one pool serves all, that of tune.near counts */
-    uint32_t piece; /* the largest piece; a multiple of 4 KiB */
-    /* Only for messages of at least so many bytes, which then take none that writes alike and is for shorter ones, too: a reader
-     * that writes past its cache wins every timing, but its program then finds the data in memory. */
-    uint32_t from;
 };
 
 /* What one size class knows. A figure is nanoseconds per KiB, 0 while there is none. */
@@ -88,10 +77,6 @@ static inline unsigned nigh_pace_class_of(size_t bytes)
  * or a strategy is not valid (nigh_strategy_check). */
 int nigh_pace_open(struct nigh_pace *pace, const struct nigh_strategy *list, unsigned count, unsigned near,
                    unsigned far, unsigned far_ns);
-
-/* 0; -EINVAL when a kernel is none of the enum, when a piece is 0, no multiple of 4 KiB or more than half of the
- * span; -ENOTSUP when this CPU lacks a kernel. *why (may be NULL) then says which, in static storage. */
-int nigh_strategy_check(const struct nigh_strategy *strategy, const char **why);
 
 /* The index of the strategy that the next message of `bytes` takes. One thread at a time for a pace; no clock is
  * read, nothing is allocated, a few ns. */
