@@ -32,11 +32,11 @@ static inline bool is_usual(const struct nigh_context *context, const struct nig
            nigh_match_hot_is_plain(&context->matcher);
 }
 
-/* Apart from the checks, as in inject.c: neither part has to save a register. */
-static __attribute__((noinline)) int expect_now(struct nigh_endpoint *endpoint, void *buffer, uint64_t shape,
-                                                uint64_t tag, uint64_t word)
+/* An operation of that shape; there is one, and room for its completion. */
+static inline __attribute__((always_inline)) struct nigh_recv_op *take_op(struct nigh_context *context,
+                                                                          void *buffer, uint64_t shape,
+                                                                          uint64_t word)
 {
-    struct nigh_context *context = endpoint->context;
     struct nigh_recv_op *op = nigh_slab_take_free(&context->recv_ops);
 
     context->cq.promised++;
@@ -44,6 +44,16 @@ static __attribute__((noinline)) int expect_now(struct nigh_endpoint *endpoint, 
     op->bytes = NIGH_SHAPE_BYTES(shape);
     op->context = word;
     op->flags = 0;
+    return op;
+}
+
+/* Apart from the checks, as in inject.c: neither part has to save a register. */
+static __attribute__((noinline)) int expect_now(struct nigh_endpoint *endpoint, void *buffer, uint64_t shape,
+                                                uint64_t tag, uint64_t word)
+{
+    struct nigh_context *context = endpoint->context;
+    struct nigh_recv_op *op = take_op(context, buffer, shape, word);
+
     nigh_match_post_plain(&context->matcher, &op->posted, endpoint->index, NIGH_SHAPE_TCLASS(shape), tag);
     return 0;
 }
@@ -89,13 +99,8 @@ static __attribute__((noinline)) int file_now(struct nigh_endpoint *endpoint, vo
                                               uint64_t tag, uint64_t ignore, uint64_t word)
 {
     struct nigh_context *context = endpoint->context;
-    struct nigh_recv_op *op = nigh_slab_take_free(&context->recv_ops);
+    struct nigh_recv_op *op = take_op(context, buffer, shape, word);
 
-    context->cq.promised++;
-    op->buffer = buffer;
-    op->bytes = NIGH_SHAPE_BYTES(shape);
-    op->context = word;
-    op->flags = 0;
     op->posted.source = endpoint->index;
     op->posted.tclass = (uint16_t)NIGH_SHAPE_TCLASS(shape);
     op->posted.keep = false;
