@@ -9,11 +9,13 @@
 
 #include "nigh/transport.h"
 
+#include <assert.h>
 #include <stdbool.h>
 #include <string.h>
 
 #define NIGH_CQ_SENT_MAX 64u
 #define NIGH_CQ_LINE_MAX 32u
+static_assert(NIGH_CQ_LINE_MAX >= NIGH_TAKEN_FULL, "hosts that are given fewer do not look for more");
 
 /*
  * What goes ahead of the ring, in the same few lines whenever the host has taken all that there was: where ranks share CPUs the

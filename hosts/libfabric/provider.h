@@ -31,8 +31,9 @@
 #define NIGH_FI_API     FI_VERSION(2, 99)
 #define NIGH_FI_VERSION FI_VERSION(1, 0)
 #define NIGH_FI_FORMAT  (FI_PROV_SPECIFIC | 0x6e69)
-#define NIGH_FI_IOV     4u  /* iov_limit */
-#define NIGH_FI_BATCH   32u /* completions taken from nigh at a time */
+#define NIGH_FI_IOV     4u /* iov_limit */
+/* Completions taken from nigh at a time: who is given fewer knows that there are no more. */
+#define NIGH_FI_BATCH NIGH_TAKEN_FULL
 
 /* nigh's traffic classes: what must never match each other */
 enum { NIGH_FI_MSG = 0, NIGH_FI_TAGGED = 1 };

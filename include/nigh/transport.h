@@ -279,6 +279,9 @@ struct nigh_sent {
     struct nigh_endpoint *endpoint;
 };
 
+/* take_completions() that shows fewer than were asked for, and fewer than this, has shown all. */
+#define NIGH_TAKEN_FULL 32u
+
 /* What take_completions() shows. `sent` come first. */
 struct nigh_taken {
     uint32_t size;
@@ -850,8 +853,8 @@ struct nigh_ops {
     /*
      * poll_completions() without its copy: up to `count` completions are the host's, as if polled, but lie in nigh's memory, where
      * they are good until the next call of any slot on this context or its endpoints: who has to call one first copies what is left.
-     * Returns how many, of both kinds; fewer than `count` and than 32 are all that there are. Errors: -EINVAL count above INT32_MAX;
-     * -ENOTSUP (told to nobody: poll) the context may be used by several threads, whose calls would end what one looks at.
+     * Returns how many, of both kinds; fewer than `count` and than NIGH_TAKEN_FULL are all that there are. Errors: -EINVAL count above
+     * INT32_MAX; -ENOTSUP (told to nobody: poll) the context may be used by several threads, whose calls would end what one looks at.
      */
     int (*take_completions)(struct nigh_context *context, struct nigh_taken *out, uint32_t count);
 };
