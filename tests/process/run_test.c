@@ -146,6 +146,11 @@ static void test_environment(void **state)
          0, "apart\n", NULL},
         {"$RUN --bind none -n 1000 sh -c 'test $NIGH_RANK != 7 || echo $NIGH_OVERSUBSCRIBED'", 0, "1\n",
          NULL},
+        {"env -u GLIBC_TUNABLES $RUN --bind none -n 1 sh -c 'echo \"<$GLIBC_TUNABLES>\"'", 0, "<>\n", NULL},
+        {"env GLIBC_TUNABLES=a=b $RUN --bind none -n 999 true : -n 1 sh -c 'echo $GLIBC_TUNABLES'", 0,
+         "a=b:glibc.pthread.rseq=0\n", NULL},
+        {"$RUN --bind none -n 999 true : -n 1 -x GLIBC_TUNABLES=c=d sh -c 'echo $GLIBC_TUNABLES'", 0, "c=d\n",
+         NULL},
     };
 
     (void)state;

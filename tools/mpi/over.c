@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* See over.h. */
 #include "tools/mpi/over.h"
+#include "tools/mpi/turns.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -160,6 +161,15 @@ static void openmpi_rules(const struct mpi_place *place, const char *providers, 
     mpi_words_add(settings, text);
 }
 
+static void cheap_turns(struct mpi_words *settings)
+{
+    char *text = mpi_turns();
+
+    if (text)
+        mpi_words_add(settings, text);
+    free(text);
+}
+
 static void intel_rule(const char *name, const char *value, struct mpi_words *settings)
 {
     char text[256];
@@ -265,6 +275,8 @@ void mpi_over_nigh(const struct mpi_place *place, const char *providers, uint32_
         mpi_words_add(settings, *one);
     if (intel_table(place, settings) && crowd)
         intel_rules(crowd, settings);
-    if (crowd)
-        openmpi_rules(place, providers, settings);
+    if (!crowd)
+        return;
+    openmpi_rules(place, providers, settings);
+    cheap_turns(settings);
 }

@@ -53,6 +53,8 @@ static void set_environment(const struct run_rank *rank, uint32_t number, const 
         setenv("NIGH_OVERSUBSCRIBED", "1", 1);
     else
         unsetenv("NIGH_OVERSUBSCRIBED"); /* an outer job's */
+    if (start->turns)
+        putenv(start->turns);
     for (uint32_t i = 0; i < rank->program->variable_count; i++)
         putenv((char *)(uintptr_t)rank->program->variables[i]);
 }

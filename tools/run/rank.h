@@ -24,8 +24,8 @@ struct run_rank {
 struct run_start {
     const struct run_binding *binding;
     uint64_t job;
-    char lives
-        [64]; /* the file where libnigh counts how often each rank has joined, for NIGH_LIVES; "": none */
+    char lives[64]; /* where libnigh counts how often each rank has joined, for NIGH_LIVES; "": none */
+    char *turns;    /* a variable for ranks that run in turns, or NULL */
     uint32_t ranks;
     int64_t stdin_rank;
     int stdin_fd;                /* for that rank */

@@ -2,11 +2,13 @@
 /* From a command line to running ranks: places, the job's id, and one process after the other. */
 #include "tools/run/start.h"
 #include "shm/clock.h"
+#include "tools/mpi/turns.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
@@ -95,6 +97,15 @@ static int look_at_machine(struct run_job *job, struct run_binding *binding)
     return rc;
 }
 
+static void ease_turns(struct run_job *job, struct run_start *start)
+{
+    if (!run_binding_crowded(start->binding))
+        return;
+    start->turns = mpi_turns();
+    if (start->turns && job->options->verbose)
+        run_output_say(&job->output, "all ranks: %s", start->turns);
+}
+
 /* Labels take two descriptors a rank; the soft limit is often 1024. Ranks are started with what it was. */
 static void raise_descriptors(void)
 {
@@ -138,8 +149,10 @@ int run_start(struct run_job *job, const struct run_keeper_start *from)
     job->started_ns = nigh_clock_ns();
     if (look_at_machine(job, &binding) == 0) {
         start.binding = &binding;
+        ease_turns(job, &start);
         status = start_ranks(job, &start);
         run_binding_close(&binding);
+        free(start.turns);
     }
     if (from->stdin_fd != STDIN_FILENO)
         close(from->stdin_fd);
