@@ -72,7 +72,7 @@ struct nigh_filling {
 
 /*
  * What a short message needs lies in three lines: this one either way, the ring's own in each direction. Where ranks share CPUs
- * each turn finds them gone, so they are asked for (progress.c); seven, as there used to be, would be too many for that.
+ * each turn finds them gone, so they are asked for (progress.c), for which more would be too many.
  */
 struct nigh_endpoint {
     struct nigh_context *context;

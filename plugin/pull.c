@@ -10,43 +10,19 @@
 #include "plugin/receive.h"
 #include "plugin/send.h"
 #include "plugin/shown.h"
+#include "plugin/slice.h"
 #include "shm/clock.h"
-#include "shm/cma.h"
-#include "shm/copy.h"
 #include <errno.h>
 #include <limits.h>
 #include <sched.h>
 
-/* Copied in one go when it is matched (without threads), and then in each pass: long enough to make the pass not count, short
- * enough that other peers are heard every 50 us or so. */
-#define TURN_BYTES (512u * 1024)
-/* What one of several threads takes at once: an eighth of what is left within these. Small ones in the end, so that two end together,
- * and few, as each costs 0.12 us; but where the CPUs have moved apart one may take ten times as long. */
-#define SLICE_BYTES     (64u * 1024)
-#define SLICE_BYTES_MAX (256u * 1024)
 /* Slices of others that are copied before a message whose sender has begun to help: it may have been stopped, or compute. */
 #define PASSED_MAX 32u
 /* Passes in which nothing is copied while senders on other CPUs do: those on ours need it for their messages, and run while the host
  * yields. Two, four and eight are as good. */
 #define WAYS_MAX 4u
-/* A thread that waits for its receive is back from a slice within a tenth of this. Behind it another one takes the message
- * over, with which the poster may come and help. */
-#define AWAY_NS 2000u
-
 /* A slice takes 40 us; who takes longer was stopped in it, or lies, and close() is not to wait for ever. */
 #define DRAIN_NS UINT64_C(5000000000)
-
-/* What one thread copies, with all that it needs for it outside of the lock. */
-struct slice {
-    struct nigh_message *message; /* stays until the slice is reported */
-    uint8_t *to;
-    const void *at; /* NULL: `from` in the process `pid` */
-    nigh_copy_fn kernel;
-    uint64_t from, bytes, ns; /* ns: what it has taken, where it is timed */
-    int32_t pid;
-    bool posters; /* is copied by the thread that has posted the receive, of several */
-    bool timed, past, trial;
-};
 
 /* ---- the lists: `pulls` have something left to be taken, of `copying` threads copy the last slices ---- */
 
@@ -195,11 +171,6 @@ static void end(struct nigh_message *message)
     done(message, status);
 }
 
-static bool is_copied(const struct nigh_message *message)
-{
-    return nigh_load_acquire(&message->copiers, SLICE_SEE) == 0 && !nigh_help_writes(message);
-}
-
 /* Nobody writes to it, but something is left: the sender has put a slice back, or has gone with some. */
 static bool is_to_go_on(struct nigh_message *message)
 {
@@ -231,7 +202,7 @@ static bool end_copied(struct nigh_context *context)
 
     for (struct nigh_message *message = context->copying, *next; message; message = next) {
         next = message->next;
-        if (!is_copied(message))
+        if (!nigh_slice_all_done(message))
             continue;
         if (is_to_go_on(message)) {
             go_on(message);
@@ -249,7 +220,7 @@ void nigh_pull_fail(struct nigh_message *message, int status)
     struct nigh_context *context = message->endpoint->context;
 
     nigh_help_withdraw(message);
-    if (!is_copied(message)) {
+    if (!nigh_slice_all_done(message)) {
         /* Its buffer is being written to: who is done last ends it, with what has come first. */
         if (!message->ended)
             message->ended = status;
@@ -262,123 +233,16 @@ void nigh_pull_fail(struct nigh_message *message, int status)
     done(message, status);
 }
 
-/* ---- slices ---- */
+/* ---- turns ---- */
 
-/*
- * Another thread than the one that has posted the receive runs on another CPU, mostly, and writes a buffer that the poster's
- * cache has. On the same L3 that is as well as any way, and leaves the bytes near; across two the lines are taken away one by one,
- * and to write past the cache takes two thirds of the time (docs/rationale/progress-thread.md). Which it
- * is changes while programs run, so both ways are timed.
- */
-static bool is_anothers(const struct nigh_message *message)
+/* A slice, or false: there is none, and the message is among those that are being copied. */
+static bool take(struct nigh_message *message, uint64_t most, struct nigh_slice *slice)
 {
-    const struct nigh_context *context = message->endpoint->context;
+    bool taken = nigh_slice_take(message, most, slice);
 
-    return context->guard & NIGH_GUARD_THREADS && message->recv && message->recv->poster != context->inside;
-}
-
-/* May this thread copy? The poster of a receive that waits for it does it all, as it is near to its buffer. */
-static bool is_ours(struct nigh_message *message)
-{
-    if (!is_anothers(message) || message->taken_over)
-        return true;
-    if (!is_copied(message) || nigh_clock_ns() - nigh_load_relaxed(&message->touched) < AWAY_NS)
-        return false;
-    message->taken_over = true;
-    return true;
-}
-
-static void choose_kernel(struct slice *slice)
-{
-    struct nigh_context *context = slice->message->endpoint->context;
-    nigh_copy_fn past = nigh_copy_select(NIGH_COPY_NT);
-
-    /* Others teach nothing, so a trial must not fall on one. */
-    slice->timed = slice->bytes % SLICE_BYTES == 0 && is_anothers(slice->message);
-    slice->past = slice->timed && past && nigh_far_choose(&context->far, &slice->trial);
-    if (slice->trial) /* the other way may take ten times as long */
-        slice->bytes = SLICE_BYTES;
-    slice->kernel =
-        slice->past ? past : nigh_copy_select(nigh_context_kernel(context, slice->message->wanted));
-}
-
-static int place(struct slice *slice)
-{
-    struct nigh_message *message = slice->message;
-    struct nigh_endpoint *endpoint = message->endpoint;
-
-    slice->to = message->to + message->got;
-    slice->from = message->where + message->got;
-    if (message->refer == NIGH_REFER_CMA) {
-        slice->pid = endpoint->pid;
-        return endpoint->state >= NIGH_PEER_CLOSED ? -ECONNRESET : 0;
-    }
-    slice->at = nigh_view_at(&endpoint->view, slice->from, slice->bytes);
-    choose_kernel(slice);
-    return slice->at ? 0 : -EIO;
-}
-
-/* Takes the next slice, of at most `most` bytes. False: there is none, and the message is among those that are being copied. */
-static bool take(struct nigh_message *message, uint64_t most, struct slice *slice)
-{
-    uint64_t left = message->wanted - message->got;
-    int rc = nigh_load_relaxed(&message->failed);
-
-    *slice = (struct slice){.message = message, .bytes = left < most ? left : most};
-    slice->posters = message->endpoint->context->guard & NIGH_GUARD_THREADS && !is_anothers(message);
-    if (!rc && message->offer)
-        slice->bytes = nigh_help_take(message);
-    if (!rc && slice->bytes)
-        rc = place(slice);
-    if (rc) {
-        nigh_help_withdraw(message);
-        nigh_store_relaxed(&message->failed, rc);
-        slice->bytes = 0;
-    }
-    message->got += slice->bytes;
-    if (slice->bytes)
-        nigh_fetch_add_release(&message->copiers, 1, SLICE_DONE);
-    if (message->got == message->wanted || !slice->bytes)
+    if (message->got == message->wanted || !taken)
         all_taken(message);
-    return slice->bytes != 0;
-}
-
-/* With or without the lock. Once it is no longer among the copiers the message may be gone. */
-static void copy(struct slice *slice)
-{
-    struct nigh_message *message = slice->message;
-    uint64_t start = slice->timed ? nigh_clock_ns() : 0;
-    int rc = 0;
-
-    if (slice->at)
-        slice->kernel(slice->to, slice->at, slice->bytes);
-    else
-        rc = nigh_cma_read(slice->pid, slice->to, slice->from, slice->bytes);
-    if (rc)
-        nigh_store_relaxed(&message->failed, rc);
-    if (slice->posters)
-        nigh_store_relaxed(&message->touched, nigh_clock_ns());
-    /* Two that copy hold each other up, which says nothing about the way. */
-    slice->timed &= nigh_fetch_add_release(&message->copiers, UINT32_MAX, SLICE_DONE) == 1;
-    /* Not before that: a fence is over before the stores past the cache that it holds back, for which what comes next waits. */
-    if (slice->timed)
-        slice->ns = (nigh_clock_ns() - start) * SLICE_BYTES / slice->bytes;
-}
-
-static void learn(struct nigh_context *context, const struct slice *slice)
-{
-    for (uint64_t at = 0; slice->timed && at < slice->bytes; at += SLICE_BYTES)
-        nigh_far_learn(&context->far, slice->past, slice->trial, slice->ns);
-}
-
-/* What is taken at once. */
-static uint64_t most_of(const struct nigh_message *message)
-{
-    uint64_t bytes = (message->wanted - message->got) / 8 / SLICE_BYTES * SLICE_BYTES;
-
-    if (!(message->endpoint->context->guard & NIGH_GUARD_THREADS))
-        return TURN_BYTES;
-    return bytes < SLICE_BYTES ? SLICE_BYTES : bytes < SLICE_BYTES_MAX ? bytes : SLICE_BYTES_MAX;
+    return taken;
 }
 
 /* All that is here others are asked to copy, and more is to come: from ranks that have our CPU when we do not, if it is none of theirs. */
@@ -399,9 +263,9 @@ static bool gives_way(struct nigh_context *context)
 /* A turn, of the oldest messages. With `apart` other threads are let in while this one copies. */
 static bool advance(struct nigh_context *context, bool apart)
 {
-    uint64_t turn = (1 + (uint64_t)context->begun) * TURN_BYTES;
+    uint64_t turn = (1 + (uint64_t)context->begun) * NIGH_TURN_BYTES;
     struct nigh_message *message;
-    struct slice slice;
+    struct nigh_slice slice;
     bool moved = false;
 
     context->gave_way = context->begun ? 0 : context->gave_way;
@@ -414,20 +278,20 @@ static bool advance(struct nigh_context *context, bool apart)
     }
     for (uint64_t bytes = 0; bytes < turn; bytes += slice.bytes) {
         message = oldest(context);
-        if (!message || !is_ours(message))
+        if (!message || !nigh_slice_is_ours(message))
             break;
         moved = true;
-        if (!take(message, most_of(message), &slice)) {
+        if (!take(message, nigh_slice_most(message), &slice)) {
             if (message->offer)
                 continue;
             break;
         }
         if (apart)
             nigh_guard_open(context);
-        copy(&slice);
+        nigh_slice_copy(&slice);
         if (apart)
             nigh_guard_enter(context);
-        learn(context, &slice);
+        nigh_slice_learn(context, &slice);
     }
     return end_copied(context) || moved;
 }
@@ -435,7 +299,7 @@ static bool advance(struct nigh_context *context, bool apart)
 void nigh_pull_begin(struct nigh_message *message)
 {
     struct nigh_context *context = message->endpoint->context;
-    struct slice slice;
+    struct nigh_slice slice;
 
     message->got = 0;
     message->wanted = !message->to ? 0 : message->total < message->room ? message->total : message->room;
@@ -445,8 +309,8 @@ void nigh_pull_begin(struct nigh_message *message)
     context->pulls = message;
     /* With threads there may be one that does it all, while the one whose post has found the message computes. If it is another
      * one that has found it, that one begins: the poster is not there. */
-    if (context->guard & NIGH_GUARD_THREADS && message->wanted > SLICE_BYTES) {
-        nigh_store_relaxed(&message->touched, is_anothers(message) ? 0 : nigh_clock_ns());
+    if (context->guard & NIGH_GUARD_THREADS && message->wanted > NIGH_SLICE_BYTES) {
+        nigh_store_relaxed(&message->touched, nigh_slice_is_anothers(message) ? 0 : nigh_clock_ns());
         return;
     }
     /* Behind the pass it is seen what else has come. */
@@ -454,9 +318,9 @@ void nigh_pull_begin(struct nigh_message *message)
         context->begun++;
         return;
     }
-    if (take(message, TURN_BYTES, &slice)) {
-        copy(&slice);
-        learn(context, &slice);
+    if (take(message, NIGH_TURN_BYTES, &slice)) {
+        nigh_slice_copy(&slice);
+        nigh_slice_learn(context, &slice);
     }
     end_copied(context);
 }
