@@ -61,8 +61,8 @@ static __attribute__((noinline)) bool end_next(struct nigh_call call, struct all
     return true;
 }
 
-/* As many light ones as were made one behind the other: 0 to 64. They are forgotten together, since a store each would be one more that
- * waits behind what they have sent (docs/rationale/libnigh.md). */
+/* As many light ones as were made one behind the other: 0 to 64. They are forgotten together, since a store each would be
+ * one more that waits behind what they have sent (docs/rationale/libnigh.md). */
 static inline uint32_t end_lights(const struct all *all)
 {
     nigh_request *requests = &all->requests[all->at];

@@ -18,8 +18,9 @@
 static_assert(NIGH_CQ_LINE_MAX >= NIGH_TAKEN_FULL, "hosts that are given fewer do not look for more");
 
 /*
- * What goes ahead of the ring, in the same few lines whenever the host has taken all that there was: where ranks share CPUs the
- * ring's lines are cold at each turn. Most sends are over when they have been posted, so what is told of them takes half a line each.
+ * What goes ahead of the ring, in the same few lines whenever the host has taken all that there was: where ranks share CPUs
+ * the ring's lines are cold at each turn. Most sends are over when they have been posted, so what is told of them takes
+ * half a line each.
  */
 struct nigh_cq_first {
     struct nigh_completion line[NIGH_CQ_LINE_MAX];
@@ -66,8 +67,8 @@ static inline bool nigh_cq_is_empty(const struct nigh_cq *cq)
     return cq->tail == cq->head && cq->direct == cq->direct_from && cq->sent_count == cq->sent_taken;
 }
 
-/* The number of the completion that is pushed next by a post, but for those of nigh_cq_push_sent(): it is the host's when `told` has
- * come there. */
+/* The number of the completion that is pushed next by a post, but for those of nigh_cq_push_sent(): it is the host's when
+ * `told` has come there. */
 static inline uint64_t nigh_cq_number(const struct nigh_cq *cq)
 {
     return cq->told + (cq->tail - cq->head) + (uint64_t)(cq->direct - cq->direct_from) + 1;
@@ -107,8 +108,8 @@ static inline struct nigh_completion *nigh_cq_next(struct nigh_cq *cq)
     return &cq->ring[cq->tail++ & cq->mask];
 }
 
-/* A slot without a reservation, for what a post completes at once: nigh_cq_has_room() has said yes. Not in the ring whatever `direct_left`
- * says: what a pass finds later would be told of before. */
+/* A slot without a reservation, for what a post completes at once: nigh_cq_has_room() has said yes. Not in the ring
+ * whatever `direct_left` says: what a pass finds later would be told of before. */
 static inline struct nigh_completion *nigh_cq_next_unpromised(struct nigh_cq *cq)
 {
     cq->promised++;
@@ -288,8 +289,8 @@ static inline const struct nigh_completion *nigh_cq_take(struct nigh_cq *cq, uin
     return &cq->ring[at];
 }
 
-/* Copies up to `count` completions to `out`; returns how many. The lines begin anew with an empty queue only: a host that posts a send
- * for each that it hears of, one at a time, would never hear of what is in the ring. */
+/* Copies up to `count` completions to `out`; returns how many. The lines begin anew with an empty queue only: a host that
+ * posts a send for each that it hears of, one at a time, would never hear of what is in the ring. */
 static inline uint32_t nigh_cq_pop(struct nigh_cq *cq, struct nigh_completion *out, uint32_t count)
 {
     uint32_t popped = nigh_cq_pop_sent(cq, out, count), taken;

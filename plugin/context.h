@@ -140,8 +140,9 @@ static inline void nigh_context_settle(struct nigh_context *context)
     context->meets = context->crowd.full && !context->guard && !context->blocked;
 }
 
-/* How copies for several receivers are made and read: ranks that run in turns find nothing of long ones in their caches, so the order
- * counts. Allgather of 1 MiB over Open MPI, 8 ranks on 2 CPUs: 0.88 and, in quarters, 0.68 of its own; below, nothing that shows. */
+/* How copies for several receivers are made and read: ranks that run in turns find nothing of long ones in their caches, so
+ * the order counts. Allgather of 1 MiB over Open MPI, 8 ranks on 2 CPUs: 0.88 and, in quarters, 0.68 of its own; below,
+ * nothing that shows. */
 static inline enum nigh_copy_kernel nigh_context_kernel(const struct nigh_context *context, uint64_t bytes)
 {
     return context->crowd.full && bytes > 512 * 1024 ? NIGH_COPY_QUARTERS : NIGH_COPY_PLAIN;

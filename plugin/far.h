@@ -26,9 +26,9 @@ static inline bool nigh_far_choose(struct nigh_far *far, bool *trial)
     return past != *trial;
 }
 
-/* What one has taken, of several that may be under way. The way that is taken always is averaged; one that is looked at now and then may have changed since. Of one
- * slice that was held up, by an interrupt of 3 us, nothing must follow for the next eight messages: it counts twice the average at
- * most, and a sixteenth; rounded up, so that it gets away from 1. */
+/* What one has taken, of several that may be under way. The way that is taken always is averaged; one that is looked at now
+ * and then may have changed since. Of one slice that was held up, by an interrupt of 3 us, nothing must follow for the next
+ * eight messages: it counts twice the average at most, and a sixteenth; rounded up, so that it gets away from 1. */
 static inline void nigh_far_learn(struct nigh_far *far, bool past, bool trial, uint64_t ns)
 {
     uint64_t known = far->ns[past];

@@ -10,9 +10,9 @@
 #include <errno.h>
 
 /*
- * Few slices: between two of its own a sender is one of several on its CPU, and what they leave in the caches is lost. Gather of 1 MiB
- * to one of 8 ranks on 2 CPUs over Intel MPI, in parts of its own, with slices of 64, 128 and 256 KiB: 1.6, 1.2 and 1.1; without
- * help 1.9.
+ * Few slices: between two of its own a sender is one of several on its CPU, and what they leave in the caches is lost.
+ * Gather of 1 MiB to one of 8 ranks on 2 CPUs over Intel MPI, in parts of its own, with slices of 64, 128 and 256 KiB: 1.6,
+ * 1.2 and 1.1; without help 1.9.
  */
 #define SLICE_BYTES (256u * 1024)
 /* What a sender copies before its host has its turn: as much as a receiver does. */
@@ -69,7 +69,8 @@ static void offer(struct nigh_message *message)
     endpoint->offers += endpoint->offers == UINT32_MAX ? 2 : 1; /* 0 is none */
     /* Relaxed: the slot that tells of it is published behind. */
     nigh_store_relaxed(&endpoint->pair->offered, word_of(endpoint->offers, slices_of(message->got)));
-    /* At once or not: an answer that waits for room may be overtaken by the message's FINISH, behind which nobody knows the number. */
+    /* At once or not: an answer that waits for room may be overtaken by the message's FINISH, behind which nobody knows the
+     * number. */
     if (nigh_link_send(endpoint, nigh_head_make(NIGH_K_HELP, 0, 0, 0), message->id, endpoint->offers, &help,
                        sizeof(help))) {
         nigh_store_relaxed(&endpoint->pair->offered, 0);
@@ -84,7 +85,8 @@ void nigh_help_offer(struct nigh_context *context)
     struct nigh_message *message = context->pulls;
     uint32_t cpu;
 
-    /* A message by itself, as in a tree, is best copied where it is used next: a broadcast of 1 MiB 1.1 to 1.25 in place of 1.08. */
+    /* A message by itself, as in a tree, is best copied where it is used next: a broadcast of 1 MiB 1.1 to 1.25 in place of
+     * 1.08. */
     if (!message || !context->crowd.full || (!message->next && !context->matcher.arrived_count))
         return;
     cpu = nigh_help_cpu();

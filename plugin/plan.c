@@ -2,8 +2,8 @@
 /*
  * plugin/plan.c - how the pieces of a large message are cut and copied. The pair's pace chooses; here is what it learns
  * from: what reading a word of the peer's costs, and of long messages the copies: each side times its own, the receiver
- * leaves its sum in its arena, and the slower of the two is the figure. Timing the whole message instead, first byte to last credit, was tried and is wrong in a stream: it
- * measures the messages that were queued before.
+ * leaves its sum in its arena, and the slower of the two is the figure. Timing the whole message instead, first byte to
+ * last credit, was tried and is wrong in a stream: it measures the messages that were queued before.
  */
 #include "plugin/context.h"
 #include "plugin/count.h"

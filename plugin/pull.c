@@ -18,8 +18,8 @@
 
 /* Slices of others that are copied before a message whose sender has begun to help: it may have been stopped, or compute. */
 #define PASSED_MAX 32u
-/* Passes in which nothing is copied while senders on other CPUs do: those on ours need it for their messages, and run while the host
- * yields. Two, four and eight are as good. */
+/* Passes in which nothing is copied while senders on other CPUs do: those on ours need it for their messages, and run while
+ * the host yields. Two, four and eight are as good. */
 #define WAYS_MAX 4u
 /* A slice takes 40 us; who takes longer was stopped in it, or lies, and close() is not to wait for ever. */
 #define DRAIN_NS UINT64_C(5000000000)
@@ -46,7 +46,8 @@ static void all_taken(struct nigh_message *message)
     context->copying = message;
 }
 
-/* Which first, the least: what nobody else can copy, what its sender may, what it does. Who has been passed often is not passed any more. */
+/* Which first, the least: what nobody else can copy, what its sender may, what it does. Who has been passed often is not
+ * passed any more. */
 static unsigned order_of(const struct nigh_message *message, uint32_t cpu)
 {
     if (message->passed >= PASSED_MAX || nigh_help_cannot(message, cpu))
@@ -245,7 +246,8 @@ static bool take(struct nigh_message *message, uint64_t most, struct nigh_slice 
     return taken;
 }
 
-/* All that is here others are asked to copy, and more is to come: from ranks that have our CPU when we do not, if it is none of theirs. */
+/* All that is here others are asked to copy, and more is to come: from ranks that have our CPU when we do not, if it is
+ * none of theirs. */
 static bool gives_way(struct nigh_context *context)
 {
     uint32_t cpu;

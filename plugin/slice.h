@@ -32,8 +32,8 @@ bool nigh_slice_is_anothers(const struct nigh_message *message);
 bool nigh_slice_is_ours(struct nigh_message *message);
 /* How much of the message to take next, at most. */
 uint64_t nigh_slice_most(const struct nigh_message *message);
-/* Takes the next slice, of at most `most` bytes. False: there is none, as all is taken, the rest is the sender's for now, or it cannot be
- * read. */
+/* Takes the next slice, of at most `most` bytes. False: there is none, as all is taken, the rest is the sender's for now,
+ * or it cannot be read. */
 bool nigh_slice_take(struct nigh_message *message, uint64_t most, struct nigh_slice *slice);
 /* With or without the lock. Once it is no longer among the copiers the message may be gone. */
 void nigh_slice_copy(struct nigh_slice *slice);

@@ -77,7 +77,8 @@ struct nigh_wire_piece {
     uint32_t line, bytes;
 };
 
-/* COPY: the sender's own, of a send that is complete. It stays as it is until FINISH or the receiver's goodbye, whatever the sender does. */
+/* COPY: the sender's own, of a send that is complete. It stays as it is until FINISH or the receiver's goodbye, whatever
+ * the sender does. */
 enum nigh_refer { NIGH_REFER_HEAP = 1, NIGH_REFER_CMA = 2, NIGH_REFER_LEND = 3, NIGH_REFER_COPY = 4 };
 
 struct nigh_wire_refer {

@@ -59,9 +59,9 @@ bool nigh_pace_are_kin(const struct nigh_pace *pace, unsigned a, unsigned b)
 }
 
 /*
- * And whether it is to: of those that write alike, one that is for long messages stands in for the one that is for all. The list
- * has it because it is better there (docs/rationale/choosing.md); trials behind it flatter the other, which finds in the L3 what this one
- * has left room for.
+ * And whether it is to: of those that write alike, one that is for long messages stands in for the one that is for all. The
+ * list has it because it is better there (docs/rationale/choosing.md); trials behind it flatter the other, which finds in
+ * the L3 what this one has left room for.
  */
 bool nigh_pace_fits(const struct nigh_pace *pace, unsigned strategy, unsigned index)
 {

@@ -17,9 +17,10 @@ struct nigh_window {
 };
 
 /*
- * The sender's: address space for a ring of NIGH_RING_SLOTS_MIN, if that is more the one of `slots_max` (a power of
- * two, up to NIGH_RING_SLOTS_MAX) that replaces it, and the shuttle. No memory is taken. Logged: -EMFILE no descriptor left, -ENOMEM refused
- * by a limit of address space or mappings, -EPERM, -ENOSYS the system refuses memfd or seals. *out is not written then.
+ * The sender's: address space for a ring of NIGH_RING_SLOTS_MIN, if that is more the one of `slots_max` (a power of two, up
+ * to NIGH_RING_SLOTS_MAX) that replaces it, and the shuttle. No memory is taken. Logged: -EMFILE no descriptor left,
+ * -ENOMEM refused by a limit of address space or mappings, -EPERM, -ENOSYS the system refuses memfd or seals. *out is not
+ * written then.
  */
 int nigh_window_create(uint32_t slots_max, struct nigh_window *out);
 
@@ -35,7 +36,8 @@ static inline uint8_t *nigh_window_shuttle(const struct nigh_window *window)
 }
 
 /* The sender's: gives the first `bytes` of the shuttle (whole pages, at most all of it) memory and page table entries, as
- * nigh_window_take() does for rings; what has them keeps them. -ENOMEM: no more than before have, which is information (nigh_arena_back_if). */
+ * nigh_window_take() does for rings; what has them keeps them. -ENOMEM: no more than before have, which is information
+ * (nigh_arena_back_if). */
 int nigh_window_back_shuttle(struct nigh_window *window, struct nigh_arena *arena, uint64_t bytes);
 
 /* Ends the sender's; `arena` counts its memory no longer. A peer that has mapped it keeps what it holds. Nothing happens if

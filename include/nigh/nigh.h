@@ -134,7 +134,8 @@ struct nigh_config {
 
 /* Joins the job. `config` may be NULL. Does not wait for the other ranks. Without a launcher and without `set` the job is
  * this process alone. Errors: -EALREADY called before (a process can start once more after nigh_finalize, see there);
- * -ENOENT no plugin (logged with where it was looked for); -EPROTO the plugin is of another version; those of open() in transport.h. */
+ * -ENOENT no plugin (logged with where it was looked for); -EPROTO the plugin is of another version; those of open() in
+ * transport.h. */
 int nigh_init(const struct nigh_config *config);
 
 /* Leaves the job. Waits for all ranks of the job to come here, so that nobody loses what was sent to him: at most the world's
@@ -247,8 +248,8 @@ int nigh_startall(int count, nigh_request *requests);
 
 /*
  * The result of a wait or test is 0 or the error of the operation, which status->error tells, too; for several at once the
- * result is the first error among them, and the statuses tell which. NIGH_REQUEST_NULL and inactive persistent requests count as ended, with an empty
- * status (source NIGH_ANY_SOURCE, tag NIGH_ANY_TAG, 0 bytes).
+ * result is the first error among them, and the statuses tell which. NIGH_REQUEST_NULL and inactive persistent requests
+ * count as ended, with an empty status (source NIGH_ANY_SOURCE, tag NIGH_ANY_TAG, 0 bytes).
  */
 int nigh_wait(nigh_request *request, struct nigh_status *status);            /* waits */
 int nigh_test(nigh_request *request, int *flag, struct nigh_status *status); /* *flag: 1 ended, 0 not yet */
@@ -312,8 +313,8 @@ int nigh_free_mem(void *memory);
 int nigh_ilend(const void *buffer, uint64_t bytes, int dest, int tag, struct nigh_comm *comm,
                nigh_request *request);
 
-/* Receive without a buffer: *data (status->data of the request's status) points at the message where it lies, read-only, until nigh_release(data).
- * Takes any message of at most `bytes`, lent or not. */
+/* Receive without a buffer: *data (status->data of the request's status) points at the message where it lies, read-only,
+ * until nigh_release(data). Takes any message of at most `bytes`, lent or not. */
 int nigh_recv_in_place(const void **data, uint64_t bytes, int source, int tag, struct nigh_comm *comm,
                        struct nigh_status *status); /* waits */
 int nigh_irecv_in_place(uint64_t bytes, int source, int tag, struct nigh_comm *comm, nigh_request *request);

@@ -360,8 +360,8 @@ enum nigh_atomic_op {
 
 #define NIGH_ATOMIC_BYTES 1024u /* largest count * width of one post_atomic */
 
-/* Applied by the target when it makes progress, those of one context in the order of their posting; atomic with respect to all other post_atomic of any rank on
- * that region, not to the target's own loads and stores while they are in flight. */
+/* Applied by the target when it makes progress, those of one context in the order of their posting; atomic with respect to
+ * all other post_atomic of any rank on that region, not to the target's own loads and stores while they are in flight. */
 struct nigh_atomic {
     uint32_t size;       /* sizeof(struct nigh_atomic) */
     uint32_t flags;      /* NIGH_SILENT */
@@ -851,10 +851,11 @@ struct nigh_ops {
                     uint64_t context);
 
     /*
-     * poll_completions() without its copy: up to `count` completions are the host's, as if polled, but lie in nigh's memory, where
-     * they are good until the next call of any slot on this context or its endpoints: who has to call one first copies what is left.
-     * Returns how many, of both kinds; fewer than `count` and than NIGH_TAKEN_FULL are all that there are. Errors: -EINVAL count above
-     * INT32_MAX; -ENOTSUP (told to nobody: poll) the context may be used by several threads, whose calls would end what one looks at.
+     * poll_completions() without its copy: up to `count` completions are the host's, as if polled, but lie in nigh's
+     * memory, where they are good until the next call of any slot on this context or its endpoints: who has to call one
+     * first copies what is left. Returns how many, of both kinds; fewer than `count` and than NIGH_TAKEN_FULL are all that
+     * there are. Errors: -EINVAL count above INT32_MAX; -ENOTSUP (told to nobody: poll) the context may be used by several
+     * threads, whose calls would end what one looks at.
      */
     int (*take_completions)(struct nigh_context *context, struct nigh_taken *out, uint32_t count);
 };
