@@ -198,7 +198,7 @@ static void move_early(struct nigh_message *message, const uint8_t *early)
     uint64_t bytes = message->got < message->room ? message->got : message->room;
 
     if (bytes && message->to)
-        nigh_copy_select(NIGH_COPY_PLAIN)(message->to, early, bytes);
+        nigh_arrive_copy(message->to, early, bytes, message->lies ? message->shuttle : 0);
     if (message->lies && message->got == message->total)
         nigh_shuttle_received(message->endpoint, message->shuttle);
     message->lies = NULL;

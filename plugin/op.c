@@ -50,6 +50,7 @@ void nigh_send_discard(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
     if (endpoint->help.op == op)
         nigh_help_forget(endpoint);
     endpoint->context->referred -= op->counted;
+    endpoint->context->lying -= op->lies;
     if (op->held)
         nigh_heap_unhold(endpoint->context->heap, op->held);
     if (op->share)

@@ -67,6 +67,7 @@ struct nigh_send_op {
     uint8_t *shuttle; /* where its bytes go; NULL: to chunks */
     bool silent, sync, notify;
     bool counted; /* in the context's `referred` */
+    bool lies;    /* in its `lying` */
     bool granted; /* matched at the peer */
     bool flowing; /* in the endpoint's flow list */
     bool waiting; /* in its list of those that are announced */
@@ -132,7 +133,7 @@ struct nigh_message {
     int32_t ended;    /* REFER: by nigh_pull_fail(), with this, while slices were being copied */
     uint32_t copiers; /* REFER: slices that are being copied now */
     uint32_t id;
-    uint32_t shuttle; /* the flags that name it, of what lies in one */
+    uint32_t shuttle; /* the flags that name it and its kernel, of what lies in one */
     uint32_t cpu;     /* REFER: where its sender ran, as in the slot */
     uint32_t offer;   /* REFER: its sender is asked to help, by this number: help.h; 0: it is not */
     uint8_t kind;     /* enum nigh_message_kind */

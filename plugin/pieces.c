@@ -19,8 +19,9 @@
 
 /* Lines of a piece that are asked for before anything else is done. */
 #define AHEAD_BYTES 512u
-/* Those that name a shuttle. */
-#define SHUTTLE_FLAGS ((uint32_t)(NIGH_F_SHUTTLE | NIGH_F_RETURNS))
+/* Those that name a shuttle, and how it is read. */
+#define SHUTTLE_FLAGS \
+    ((uint32_t)(NIGH_F_SHUTTLE | NIGH_F_RETURNS | NIGH_F_KERNEL_MASK << NIGH_F_KERNEL_SHIFT))
 /* ---- pieces -------------------------------------------------------------------------------------------- */
 
 /* The first look at a chunk brings all its page table entries at once: see populate() in shm/pool.c. */
