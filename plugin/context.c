@@ -2,6 +2,7 @@
 /* plugin/context.c - open and close: what a presence in a job is made of, put together and taken apart. */
 #include "plugin/context.h"
 #include "plugin/fork.h"
+#include "plugin/near.h"
 #include "plugin/pull.h"
 #include "plugin/receive.h"
 #include <errno.h>
@@ -115,6 +116,7 @@ static int open_peers(struct nigh_context *context)
     if (rc)
         return rc;
     nigh_crowd_start(&context->crowd, context->config.ranks);
+    nigh_near_tell(context);
     nigh_context_crowd(context);
     rc = nigh_service_start(nigh_rendezvous_fd(context->rendezvous), &context->bell,
                             nigh_arena_state(&context->arena), &context->service);

@@ -5,6 +5,7 @@
  */
 #include "plugin/help.h"
 #include "plugin/context.h"
+#include "plugin/near.h"
 #include "shm/cma.h"
 #include "shm/os.h"
 #include <errno.h>
@@ -32,11 +33,6 @@ static uint64_t word_of(uint32_t offer, uint32_t count)
 static uint32_t count_of(uint64_t word, uint32_t offer)
 {
     return word >> 32 == offer ? (uint32_t)word : 0;
-}
-
-uint32_t nigh_help_cpu(void)
-{
-    return (uint32_t)(nigh_os.sched_getcpu() + 1);
 }
 
 /* ---- the receiver's ---------------------------------------------------------------------------------------- */
@@ -89,7 +85,7 @@ void nigh_help_offer(struct nigh_context *context)
      * 1.08. */
     if (!message || !context->crowd.full || (!message->next && !context->matcher.arrived_count))
         return;
-    cpu = nigh_help_cpu();
+    cpu = nigh_near_cpu();
     for (; message; message = message->next)
         if (!message->endpoint->offered && nigh_help_may(message) && !nigh_help_cannot(message, cpu))
             offer(message);

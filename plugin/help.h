@@ -22,9 +22,6 @@ struct nigh_help {
     uint32_t offer, taken;   /* the peer's number for it; slices that we have taken */
 };
 
-/* Where this thread runs, + 1; 0: not known. A message that its receiver copies says so of its sender. */
-uint32_t nigh_help_cpu(void);
-
 /* ---- the receiver's ---- */
 
 /* Did its sender run on `cpu`, which is ours? Then it cannot help, as it runs only while we do not. */

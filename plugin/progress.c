@@ -8,6 +8,7 @@
 #include "plugin/context.h"
 #include "plugin/count.h"
 #include "plugin/large.h"
+#include "plugin/near.h"
 #include "plugin/note.h"
 #include "plugin/pull.h"
 #include "plugin/send.h"
@@ -88,6 +89,7 @@ void nigh_progress_admit(struct nigh_endpoint *endpoint)
         nigh_progress_warm(endpoint);
     else
         set_cold(endpoint, 1);
+    nigh_near_first(endpoint->context);
 }
 
 void nigh_progress_forget(struct nigh_endpoint *endpoint)
@@ -212,6 +214,10 @@ bool nigh_progress_sweep(struct nigh_context *context)
     bool moved = false;
 
     context->idle_passes = context->busy_passes = 0;
+    if (context->crowd.full) {
+        nigh_near_tell(context);
+        nigh_near_first(context);
+    }
     for (struct nigh_endpoint *endpoint = context->all, *next; endpoint; endpoint = next) {
         next = endpoint->next_all;
         moved |= look(endpoint);

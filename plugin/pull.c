@@ -7,6 +7,7 @@
 #include "plugin/pull.h"
 #include "plugin/context.h"
 #include "plugin/guard.h"
+#include "plugin/near.h"
 #include "plugin/receive.h"
 #include "plugin/send.h"
 #include "plugin/shown.h"
@@ -64,7 +65,7 @@ static struct nigh_message *oldest(const struct nigh_context *context)
 
     if (!context->pulls || !context->pulls->next)
         return context->pulls;
-    cpu = nigh_help_cpu();
+    cpu = nigh_near_cpu();
     for (struct nigh_message *message = context->pulls; message; message = message->next) {
         unsigned order = order_of(message, cpu);
 
@@ -254,7 +255,7 @@ static bool gives_way(struct nigh_context *context)
 
     if (!context->pulls || context->gave_way == WAYS_MAX || !context->matcher.posted_count)
         return false;
-    cpu = nigh_help_cpu();
+    cpu = nigh_near_cpu();
     for (const struct nigh_message *message = context->pulls; message; message = message->next)
         if (!message->offer || nigh_help_cannot(message, cpu))
             return false;

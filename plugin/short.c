@@ -49,6 +49,8 @@ uint32_t nigh_short_poll(struct nigh_endpoint *endpoint, uint64_t head)
     if (__builtin_expect(!is_short(head) || matcher->others || !context->cq.direct_left, 0))
         return nigh_arrive_poll(endpoint, NIGH_TURN);
     tag = nigh_load_relaxed(&rx->at->tag);
+    /* The slot behind it, which is looked at below: without, a third of this function's samples wait for it. */
+    __builtin_prefetch(rx->at - 1);
     at = nigh_match_waiting(matcher, endpoint->index, nigh_head_tclass(head), tag);
     op = (struct nigh_recv_op *)(void *)*at;
     if (!op && context->leaves && context->crowd.full && nigh_stay_may_in_crowd(endpoint)) {

@@ -17,8 +17,8 @@
  * It goes to every peer.
  *
  *   0          header  struct nigh_arena_header      written once, before the descriptor leaves
- *   4 KiB      state   struct nigh_arena_state       written when the owner goes to sleep and wakes, and when
- *                                                    its table of readable regions moves
+ *   4 KiB      state   struct nigh_arena_state       written when the owner goes to sleep and wakes, when its
+ *                                                    table of readable regions moves, and now and then where it runs
  *   + 128      note    struct nigh_arena_note        what the owner waits for: when its host says so
  *   + 256      counts  struct nigh_arena_counters    what it has done: for observers, nothing depends on it
  *   pairs_off  pairs   struct nigh_pair [peers_max]  one for each peer this context knows, by its own index
@@ -62,7 +62,7 @@
  */
 
 #define NIGH_ARENA_MAGIC    UINT64_C(0x31616e6572612d6e) /* "n-arena1" */
-#define NIGH_LAYOUT_VERSION 10u
+#define NIGH_LAYOUT_VERSION 11u
 #define NIGH_LINE           64u
 #define NIGH_PAGE           4096u
 
@@ -106,7 +106,8 @@ struct nigh_arena_state {
     /* 0: no pair[i].cold has ever been 1, so publishers need not look there. Beside `asleep`: both are one load. */
     uint32_t cold;
     uint64_t regions; /* arena offset of struct nigh_region_table, in the heap; 0 = none yet */
-    uint32_t reserved[12];
+    uint32_t cpu;     /* where the owner was when it last told, + 1; 0 = not known */
+    uint32_t reserved[11];
 };
 static_assert(sizeof(struct nigh_arena_state) == NIGH_LINE, "arena state is one line");
 
