@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * glibc registers an area for restartable sequences in each thread, for sched_getcpu alone, and up to Linux 6.18 the kernel writes
+ * glibc registers an area for restartable sequences in each thread, for sched_getcpu alone, and the kernel (6.18) writes
  * the CPU's number there whenever the thread has got a CPU again: a sched_yield to another process takes 0.91 of its time without
  * (docs/rationale/crowd-turns.md). A program that has sequences of its own registers them by itself then.
  */
