@@ -130,10 +130,10 @@ bool nigh_plan_shuttles(const struct nigh_endpoint *endpoint, bool stream)
 }
 
 /*
- * Where ranks run in turns and one leaves long messages to several, all of them write, and read, more than caches hold before the
- * first is read again: so they go past the caches, on both sides. 8 ranks on 2 CPUs, alltoall: 256 KiB 0.9 of the time, 512 KiB
- * 0.85; 128 KiB takes as long. One alone is soon read and mostly used at once: an allreduce of 1 MiB, which sends one at a time, would
- * take 1.1.
+ * Where ranks run in turns and one leaves long messages to several, all of them write, and read, more than caches hold before
+ * the first is read again: so they go past the caches, on both sides. 8 ranks on 2 CPUs, alltoall: 256 KiB 0.9 of the time,
+ * 512 KiB 0.85; 128 KiB takes as long. One alone is soon read and mostly used at once: an allreduce of 1 MiB, which sends one
+ * at a time, would take 1.1.
  */
 #define PAST_FROM (256u * 1024)
 
