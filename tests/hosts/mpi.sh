@@ -7,7 +7,7 @@ work=$(mktemp -d "${TMPDIR:-/tmp}/nigh-mpi.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 # what an MPI leaves lying about goes along
 export TMPDIR=$work
-unset FI_PROVIDER FI_PROVIDER_PATH
+unset FI_PROVIDER FI_PROVIDER_PATH GLIBC_TUNABLES
 number=0 failed=0 verdict= reason=
 
 # result ok|not ok|skip TEXT [REASON]
