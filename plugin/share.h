@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * plugin/share.h - one copy for several receivers. Where ranks run in turns, a buffer that is being sent to several peers
- * at a time, as by the root of a broadcast, is copied once, to where all of them may read, and each copies it from there: n
- * + 1 copies in place of 2n, and the lines of one place in place of those of n. On the wire it is a send of heap memory.
+ * at a time, as by the root of a broadcast, is copied once, to where all of them may read, and each copies it from there:
+ * n + 1 copies in place of 2n, and the lines of one place in place of those of n. On the wire it is a send of heap memory.
  * Behind the heap, so that the program's own blocks are never short of it. What would go in chunks there, as nobody answers
  * and no shuttle comes back, is copied so for one receiver, too.
  */

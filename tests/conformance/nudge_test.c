@@ -3,7 +3,6 @@
 #include "tests/support/data.h"
 #include "tests/support/notes.h"
 #include "tests/support/taken.h"
-#include <unistd.h>
 
 /* ---- the nudge ------------------------------------------------------------------------------------------------ */
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tests/support/child.h - what tests of attaching between processes share: a party here, and one in a child that speaks and hears by
- * pipes. */
+/* tests/support/child.h - what tests of attaching between processes share: a party here, and one in a child that speaks
+ * and hears by pipes. */
 #ifndef NIGH_TESTS_CHILD_H
 #define NIGH_TESTS_CHILD_H
 

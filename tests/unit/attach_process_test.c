@@ -13,7 +13,6 @@
 #include "tests/support/party.h"
 #include <errno.h>
 #include <signal.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>

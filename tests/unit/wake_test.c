@@ -13,7 +13,6 @@
 #include "tests/support/osfail.h"
 #include <errno.h>
 #include <linux/membarrier.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
