@@ -305,8 +305,10 @@ static inline bool poll_hot(struct nigh_context *context)
 
     context->leaves = (context->idle_passes < LEAVING_PASSES || context->crowd.full) && !context->probing &&
                       !context->looks_for;
-    if (__builtin_expect(context->hot_count > 2 && context->crowd.full, 0))
+    if (__builtin_expect(context->hot_count > 2 && context->crowd.full, 0)) {
         ask_hot(context);
+        context->first_hot = 0; /* with the near ones again, unless this pass ends early, too */
+    }
     for (uint32_t i = 0; i < context->hot_count; i++) {
         struct nigh_endpoint *endpoint;
         uint64_t head = 0;

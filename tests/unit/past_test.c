@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Long messages that a rank leaves in shuttles for several peers, where ranks outnumber CPUs, are copied past the caches on
  * both sides; one alone is not, nor are shorter ones, nor is the next one when the others have been taken or their receivers
- * have gone. */
+ * have gone, or we have left them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,6 +12,7 @@
 #include "plugin/context.h"
 #include "shm/copy.h"
 #include "tests/support/shares.h"
+#include <errno.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -161,6 +162,18 @@ static void its_receiver_has_gone(void **state)
     take(1, LONG);
 }
 
+static void we_have_left(void **state)
+{
+    (void)state;
+    post(0, LONG);
+    lying(0, LONG);
+    hosted_ops->disconnect(to[0]);
+    assert_int_equal(until(&root, NIGH_OP_SEND, 0)->status, -ECANCELED);
+    post(1, LONG);
+    assert_int_equal(kernel_of(1, LONG), NIGH_COPY_PLAIN);
+    take(1, LONG);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -169,6 +182,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(one_alone, start, stop),
         cmocka_unit_test_setup_teardown(shorter, start, stop),
         cmocka_unit_test_setup_teardown(its_receiver_has_gone, start, stop),
+        cmocka_unit_test_setup_teardown(we_have_left, start, stop),
     };
 
     if (!nigh_copy_select(NIGH_COPY_NT))
