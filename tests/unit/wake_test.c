@@ -13,6 +13,7 @@
 #include "tests/support/osfail.h"
 #include <errno.h>
 #include <linux/membarrier.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
