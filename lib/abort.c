@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* lib/abort.c - ending a job at once. A child ends the other ranks when this one is gone, so that whoever started the job sees
- * the status of the rank that wanted the end before those of its victims. */
+/* lib/abort.c - ending a job at once. A child ends the other ranks when this one is gone, so that whoever started the
+ * job sees the status of the rank that wanted the end before those of its victims. */
 #include "lib/error.h"
 #include "lib/peer.h"
 #include "lib/progress.h"

@@ -130,11 +130,11 @@ static int take(struct nigh_call call, const struct nigh_members *members, const
 }
 
 /*
- * With one thread per rank the greatest proposal is new to everybody. With several threads another agreement may take the
- * same number in between at some member: whoever sees that says so, and all try again. Of those that all members have come
- * to, the first in order does not wait for any other, and none behind it takes its number: one gets through, always. One
- * that a member has not come to holds up nobody. (Proposals that grew with each attempt, by a step of each communicator's
- * own, overtook each other on one CPU until they had wrapped.)
+ * With one thread per rank the greatest proposal is new to everybody. With several threads another agreement may take
+ * the same number in between at some member: whoever sees that says so, and all try again. Of those that all members
+ * have come to, the first in order does not wait for any other, and none behind it takes its number: one gets through,
+ * always. One that a member has not come to holds up nobody. (Proposals that grew with each attempt, by a step of each
+ * communicator's own, overtook each other on one CPU until they had wrapped.)
  */
 int nigh_agree_id(struct nigh_call call, const struct nigh_members *members, uint32_t *id)
 {

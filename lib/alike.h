@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * lib/alike.h - the last small send and the last receive, as they were called: a call like the last one of its kind, which in
- * a window is each, needs no other check, and what it would look up is here.
+ * lib/alike.h - the last small send and the last receive, as they were called: a call like the last one of its kind,
+ * which in a window is each, needs no other check, and what it would look up is here.
  */
 #ifndef NIGH_LIB_ALIKE_H
 #define NIGH_LIB_ALIKE_H

@@ -35,8 +35,8 @@ static void retire_all(struct nigh_call call, int count, nigh_request *requests,
             nigh_several_retire(call, &requests[i], statuses ? &statuses[i] : NULL, result);
 }
 
-/* Where a waitall stands: each request is checked when its turn comes and ended as soon as it can be, so that one pass does
- * for what is there already, which is most of a window. */
+/* Where a waitall stands: each request is checked when its turn comes and ended as soon as it can be, so that one pass
+ * does for what is there already, which is most of a window. */
 struct all {
     nigh_request *requests;
     struct nigh_status *statuses;
@@ -61,8 +61,8 @@ static __attribute__((noinline)) bool end_next(struct nigh_call call, struct all
     return true;
 }
 
-/* As many light ones as were made one behind the other: 0 to 64. They are forgotten together, since a store each would be
- * one more that waits behind what they have sent (docs/rationale/libnigh.md). */
+/* As many light ones as were made one behind the other: 0 to 64. They are forgotten together, since a store each would
+ * be one more that waits behind what they have sent (docs/rationale/libnigh.md). */
 static inline uint32_t end_lights(const struct all *all)
 {
     nigh_request *requests = &all->requests[all->at];
@@ -100,8 +100,8 @@ static inline bool end_some(struct nigh_call call, struct all *all)
 }
 
 /*
- * Mostly what comes next is what is waited for next: then it is not noted in the operation first, to be read from there by the
- * walk over the requests, but ends at once.
+ * Mostly what comes next is what is waited for next: then it is not noted in the operation first, to be read from there
+ * by the walk over the requests, but ends at once.
  */
 static inline bool ends_next(struct all *all, const struct nigh_completion *completion)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* lib/block.c - what happens around the sleep of a call that blocks: it can be seen, by its own process and by others. */
+/* lib/block.c - what happens around the sleep of a call that blocks: it can be seen, by its own
+ * process and by others. */
 #include "lib/block.h"
 #include "lib/error.h"
 #include "lib/line.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * lib/block.h - a call that waits. It polls for a moment, then sleeps; only from there on it *blocks*: then it can be seen
- * (nigh_blocked), is asked now and then whether it waits in vain, and has a time-out.
+ * lib/block.h - a call that waits. It polls for a moment, then sleeps; only from there on it *blocks*: then it can be
+ * seen (nigh_blocked), is asked now and then whether it waits in vain, and has a time-out.
  */
 #ifndef NIGH_LIB_BLOCK_H
 #define NIGH_LIB_BLOCK_H
@@ -42,8 +42,8 @@ struct nigh_block {
 };
 
 /*
- * Waits until block->over() says so. Errors: -ETIMEDOUT; what nigh_block_look() says (-EDEADLK). Nothing has been taken back
- * then, and the sentence is the caller's to say.
+ * Waits until block->over() says so. Errors: -ETIMEDOUT; what nigh_block_look() says (-EDEADLK). Nothing has been taken
+ * back then, and the sentence is the caller's to say.
  */
 int nigh_block_until(struct nigh_block *block);
 
@@ -58,12 +58,13 @@ void nigh_block_begin(struct nigh_block *block);
 void nigh_block_end(struct nigh_block *block);
 
 /*
- * Called when block->look_ns has come; sets the next one (UINT64_MAX: never again). 0: goes on waiting; a negative errno ends
- * the call with it, and has been said. lib/stall.c.
+ * Called when block->look_ns has come; sets the next one (UINT64_MAX: never again). 0: goes on waiting; a negative
+ * errno ends the call with it, and has been said. lib/stall.c.
  */
 int nigh_block_look(struct nigh_block *block, uint64_t now_ns);
 
-/* Called when a peer has nudged this rank while it slept: perhaps it has something to say. Results as of nigh_block_look(). */
+/* Called when a peer has nudged this rank while it slept: perhaps it has something to say. Results
+ * as of nigh_block_look(). */
 int nigh_block_nudged(struct nigh_block *block);
 
 #endif

@@ -26,8 +26,8 @@ int nigh_coll_begin(struct nigh_coll *coll)
 }
 
 /*
- * The buffer is the program's again when this returns, so a send that has left is waited for: its receiver has a sink, or is
- * about to have one. Only one that is stopped does not take it: false, said.
+ * The buffer is the program's again when this returns, so a send that has left is waited for: its receiver has a sink,
+ * or is about to have one. Only one that is stopped does not take it: false, said.
  */
 static bool let_go(struct nigh_operation *operation, uint64_t until_ns)
 {
@@ -45,7 +45,8 @@ static bool let_go(struct nigh_operation *operation, uint64_t until_ns)
     return ended;
 }
 
-/* Receives first, because their buffers are the program's; then sinks take what others still send, and they what we do. */
+/* Receives first, because their buffers are the program's; then sinks take what others still send,
+ * and they what we do. */
 static void take_back(struct nigh_coll *coll)
 {
     uint64_t until_ns = nigh_now_ns() + TAKE_BACK_NS;
@@ -143,7 +144,8 @@ static uint64_t bytes_of(const struct nigh_coll *coll, bool parts)
     return parts ? coll->bytes * (unsigned)coll->size : coll->bytes;
 }
 
-/* Whole buffers are looked at: a part that nobody touches in between is none that a program means to keep something in. */
+/* Whole buffers are looked at: a part that nobody touches in between is none that a program means
+ * to keep something in. */
 static __attribute__((noinline)) int check_apart(const struct nigh_coll *coll)
 {
     int what = coll->what;

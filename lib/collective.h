@@ -2,17 +2,18 @@
 /*
  * lib/collective.h - one rank's part in a collective.
  *
- * Each begins with an *agreement*: ceil(log2 n) rounds of dissemination in which every message carries a mark, a number made
- * of the call and its arguments, in its immediate. After the last round each rank has heard, directly or not, from every
- * other: either all marks are equal, and every rank knows that, or every rank knows that they are not; then all exchange
- * what they call, and each says so. Nobody's data have moved before. What is short travels with these messages; for the
- * rest there is a second phase, which needs no more checks.
+ * Each begins with an *agreement*: ceil(log2 n) rounds of dissemination in which every message carries a mark, a number
+ * made of the call and its arguments, in its immediate. After the last round each rank has heard, directly or not, from
+ * every other: either all marks are equal, and every rank knows that, or every rank knows that they are not; then all
+ * exchange what they call, and each says so. Nobody's data have moved before. What is short travels with these
+ * messages; for the rest there is a second phase, which needs no more checks.
  *
- * A rank that fails on its way (somebody has died, its time-out has passed) tells all others: its *abort* is the next message
- * that they get from it, whatever they wait for, and they fail, too. It leaves sinks behind, which take what others had
- * sent to it already, so that no send of theirs waits for ever.
+ * A rank that fails on its way (somebody has died, its time-out has passed) tells all others: its *abort* is the next
+ * message that they get from it, whatever they wait for, and they fail, too. It leaves sinks behind, which take what
+ * others had sent to it already, so that no send of theirs waits for ever.
  *
- * All messages of one collective have one tag, made of its number in the communicator: between two ranks order does the rest.
+ * All messages of one collective have one tag, made of its number in the communicator: between two
+ * ranks order does the rest.
  */
 #ifndef NIGH_LIB_COLLECTIVE_H
 #define NIGH_LIB_COLLECTIVE_H
@@ -23,8 +24,8 @@
 
 /* Up to so many bytes from all ranks together travel with the agreement: every rank gets them all. */
 #define NIGH_COLL_SMALL 16384u
-/* The same where each rank needs only its own part of every other's: the parts for others go along in vain. With 2 and 3 ranks
- * the ways are alike at 4 to 8 KiB. */
+/* The same where each rank needs only its own part of every other's: the parts for others go along in vain. With 2 and
+ * 3 ranks the ways are alike at 4 to 8 KiB. */
 #define NIGH_COLL_SMALL_PARTS 4096u
 
 enum { NIGH_COLL_ROUNDS = 16 }; /* log2 of NIGH_MAX_RANKS */
@@ -80,9 +81,9 @@ struct nigh_coll {
 };
 
 /*
- * Fills in the rest, takes the next number of the communicator. -ECONNRESET, -EPROTO (said and told): a rank of it is dead;
- * nigh_coll_end() must follow all the same. It fails here, because not all ranks have failed in the same call: some had got
- * all they needed, and are a call ahead. They would wait for ranks that never come.
+ * Fills in the rest, takes the next number of the communicator. -ECONNRESET, -EPROTO (said and told): a rank of it is
+ * dead; nigh_coll_end() must follow all the same. It fails here, because not all ranks have failed in the same call:
+ * some had got all they needed, and are a call ahead. They would wait for ranks that never come.
  */
 int nigh_coll_begin(struct nigh_coll *coll);
 
@@ -90,21 +91,21 @@ int nigh_coll_begin(struct nigh_coll *coll);
 int nigh_coll_end(struct nigh_coll *coll, int rc);
 
 /*
- * 64-byte aligned memory until the end, once per collective; 0 bytes are some, too. NULL: refused with -ENOMEM, which the
- * agreement then tells everybody.
+ * 64-byte aligned memory until the end, once per collective; 0 bytes are some, too. NULL: refused with -ENOMEM,
+ * which the agreement then tells everybody.
  */
 void *nigh_coll_room(struct nigh_coll *coll, uint64_t bytes);
 
 /* Memory for coll->peers, all empty; the same on failure. False: refused. */
 bool nigh_coll_meet_peers(struct nigh_coll *coll);
 
-/* ---- agreement: each of the three ends with the agreement of all; errors (said): -EPROTO another rank calls something else,
- * or its call was refused; coll->refused; and those of nigh_coll_await() ---- */
+/* ---- agreement: each of the three ends with the agreement of all; errors (said): -EPROTO another rank calls something
+ * else, or its call was refused; coll->refused; and those of nigh_coll_await() ---- */
 
 int nigh_coll_agree(struct nigh_coll *coll);
 
-/* Every rank's `block` bytes at every rank: *all points at this rank's own, behind it come those of the next rank and so on,
- * around the end. */
+/* Every rank's `block` bytes at every rank: *all points at this rank's own, behind it come those of the
+ * next rank and so on, around the end. */
 int nigh_coll_share(struct nigh_coll *coll, const void *mine, uint64_t block, const uint8_t **all);
 
 /* The root's `bytes` at every rank: *all points at them. `mine` is the root's own. */
@@ -124,8 +125,8 @@ int nigh_coll_irecv(struct nigh_coll *coll, int from, void *buffer, uint64_t byt
                     struct nigh_operation **out);
 
 /*
- * Waits for one, which is NULL afterwards; NULL is done already. *told, if not NULL: the immediate. Errors: -ECONNRESET,
- * -EPROTO somebody has died or left, which may be another rank; -ETIMEDOUT; -EDEADLK.
+ * Waits for one, which is NULL afterwards; NULL is done already. *told, if not NULL: the immediate. Errors:
+ * -ECONNRESET, -EPROTO somebody has died or left, which may be another rank; -ETIMEDOUT; -EDEADLK.
  */
 int nigh_coll_await(struct nigh_coll *coll, struct nigh_operation **operation, uint64_t *told);
 
@@ -162,8 +163,8 @@ int nigh_coll_run_reducing(struct nigh_coll *coll);
 /* "nigh_bcast(count 100, NIGH_F32, root 0) at a.c:10". */
 struct nigh_sentence nigh_coll_text(const struct nigh_coll *coll);
 
-/* A collective that does nothing but agree: the beginning of nigh_comm_dup() and the like. `refused`: 0, or what this rank
- * has found wrong with its own arguments, which is returned then. */
+/* A collective that does nothing but agree: the beginning of nigh_comm_dup() and the like. `refused`: 0, or what this
+ * rank has found wrong with its own arguments, which is returned then. */
 int nigh_coll_meet(struct nigh_call call, struct nigh_comm *comm, enum nigh_coll_what what, int refused);
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * lib/collective_fold.c - collectives that compute. Every one is a fold from rank 0 on, ((x0 op x1) op x2) ..., whatever way
- * the elements have come: so a sum of floats is the same on every rank, in every run and with every algorithm to come.
+ * lib/collective_fold.c - collectives that compute. Every one is a fold from rank 0 on, ((x0 op x1) op
+ * x2) ..., whatever way the elements have come: so a sum of floats is the same on every rank, in every
+ * run and with every algorithm to come.
  */
 #include "lib/collective.h"
 #include "lib/reduce.h"

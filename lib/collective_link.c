@@ -113,7 +113,8 @@ int nigh_coll_fail_again(struct nigh_coll *coll)
                 coll->comm->lost);
 }
 
-/* Posts it; what the post has said of a failure is enough. The plugin's short ways ask for a buffer, also for no bytes. */
+/* Posts it; what the post has said of a failure is enough. The plugin's short ways ask for a
+ * buffer, also for no bytes. */
 static int post(struct nigh_coll *coll, enum nigh_kind kind, int rank, const void *buffer, uint64_t bytes,
                 uint64_t tell, struct nigh_operation **out)
 {

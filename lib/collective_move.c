@@ -4,8 +4,8 @@
 
 #include <string.h>
 
-/* Long broadcasts go in segments, so that a rank passes one on while the next one comes. They fit the caches, and are longer
- * than what is sent before it is asked for (NIGH_EAGER): nobody runs far ahead. */
+/* Long broadcasts go in segments, so that a rank passes one on while the next one comes. They fit the caches, and are
+ * longer than what is sent before it is asked for (NIGH_EAGER): nobody runs far ahead. */
 #define SEGMENT (UINT64_C(256) << 10)
 
 static uint8_t *at(const void *buffer, uint64_t offset)
@@ -60,8 +60,8 @@ static int log2_up(int value)
     return log;
 }
 
-/* A tree over the ranks from the root on, `v` being the distance: a chain, in which every rank sends each segment once, or a
- * binomial tree, in which a segment is everywhere after log2(n) sends. */
+/* A tree over the ranks from the root on, `v` being the distance: a chain, in which every rank sends each segment once,
+ * or a binomial tree, in which a segment is everywhere after log2(n) sends. */
 struct tree {
     bool chain;
     int parent; /* rank; -1: this is the root */

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * lib/collective_sink.c - what a collective that has failed leaves behind: a receive without room from each other rank, put
- * up again after every message, until that rank's abort has come. A long message completes at its sender only when somebody
- * receives it; and what nobody receives would lie about for ever.
+ * lib/collective_sink.c - what a collective that has failed leaves behind: a receive without room from each other rank,
+ * put up again after every message, until that rank's abort has come. A long message completes at its sender only when
+ * somebody receives it; and what nobody receives would lie about for ever.
  *
- * Those of a communicator are a list through `owner`, beginning in comm->extra. A rank that had finished the collective before
- * it failed sends no abort: its sink goes when the next collective has begun everywhere, or with the communicator.
+ * Those of a communicator are a list through `owner`, beginning in comm->extra. A rank that had finished
+ * the collective before it failed sends no abort: its sink goes when the next collective has begun
+ * everywhere, or with the communicator.
  */
 #include "lib/collective.h"
 #include "lib/post.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * lib/comm.h - communicators. A tag of the plugin is the communicator's identifier in the upper 32 bits and the program's
- * tag in the lower: messages of two communicators cannot match, and "any tag" ignores the lower half.
+ * lib/comm.h - communicators. A tag of the plugin is the communicator's identifier in the upper 32 bits and the
+ * program's tag in the lower: messages of two communicators cannot match, and "any tag" ignores the lower half.
  *
  * They lie in one array of address space, so that whatever a program hands in is known to be one, or not, before it is
  * looked at; one that was freed keeps its place until 1024 others have been freed.
@@ -45,8 +45,8 @@ int nigh_comms_open(void);
 void nigh_comms_close(void);
 
 /*
- * A new communicator of `size` ranks, this one being `rank`; `world` lists their ranks in the world (copied), NULL for the
- * world itself. It is known to no other rank: whoever calls has agreed on `id`. -ENOMEM, -ENOSPC NIGH_COMM_MAX.
+ * A new communicator of `size` ranks, this one being `rank`; `world` lists their ranks in the world (copied), NULL for
+ * the world itself. It is known to no other rank: whoever calls has agreed on `id`. -ENOMEM, -ENOSPC NIGH_COMM_MAX.
  */
 int nigh_comm_make(uint32_t id, uint32_t size, int32_t rank, const int32_t *world, const char *name,
                    struct nigh_comm **out);

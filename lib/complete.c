@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* lib/complete.c - completions that are more than source, tag and bytes: errors, deaths, receives in place, operations that
- * nobody waits for. */
+/* lib/complete.c - completions that are more than source, tag and bytes: errors, deaths, receives in
+ * place, operations that nobody waits for. */
 #include "lib/complete.h"
 #include "lib/comm.h"
 #include "lib/error.h"
@@ -19,8 +19,8 @@ static bool from_anyone(const struct nigh_operation *operation)
            (operation->kind == NIGH_KIND_RECV || operation->kind == NIGH_KIND_RECV_IN_PLACE);
 }
 
-/* Each communicator with news and a receive from anyone: that is taken back and fails instead. One per communicator, and
- * of these the one that was posted first, as far as slots tell. */
+/* Each communicator with news and a receive from anyone: that is taken back and fails instead. One per communicator,
+ * and of these the one that was posted first, as far as slots tell. */
 static void pass_on(void)
 {
     for (uint32_t i = 0; i < nigh_core.operations_used; i++) {

@@ -25,8 +25,8 @@ static inline int nigh_control_tag(uint32_t control, uint32_t number)
 }
 
 /*
- * Start a message, to be given to nigh_control_wait(). The buffer is nigh's until then. Ended is a send when the buffer may be
- * reused, an issend when it was matched. Errors (said): those of a post; nothing is started then.
+ * Start a message, to be given to nigh_control_wait(). The buffer is nigh's until then. Ended is a send when the buffer
+ * may be reused, an issend when it was matched. Errors (said): those of a post; nothing is started then.
  */
 int nigh_control_isend(struct nigh_call call, struct nigh_comm *comm, int rank, int tag, const void *buffer,
                        uint64_t bytes, struct nigh_operation **out);
@@ -42,9 +42,10 @@ int nigh_control_irecv(struct nigh_call call, struct nigh_comm *comm, int rank, 
 int nigh_control_wait(struct nigh_call call, struct nigh_operation *operation, uint64_t *got);
 
 /*
- * Memory for messages of one call, which may have to give them up: a send that has left reads it, and a receive that cannot be
- * taken back writes it, when the call is over. NULL: there is none. given_back: with the call's result; after a failure the
- * memory stays until the library is closed, by nigh_control_close(), when no operation refers to it any more.
+ * Memory for messages of one call, which may have to give them up: a send that has left reads it, and a
+ * receive that cannot be taken back writes it, when the call is over. NULL: there is none. given_back: with
+ * the call's result; after a failure the memory stays until the library is closed, by nigh_control_close(),
+ * when no operation refers to it any more.
  */
 void *nigh_control_memory(uint64_t bytes);
 void nigh_control_given_back(void *memory, int rc);

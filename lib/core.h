@@ -124,7 +124,8 @@ static inline void nigh_leave(void)
         nigh_leave_guarded();
 }
 
-/* The lock, where there is one. A thread of the program does not sleep for it at once when nigh's own has it for a moment. */
+/* The lock, where there is one. A thread of the program does not sleep for it at once when nigh's
+ * own has it for a moment. */
 void nigh_lock(void);
 
 static inline void nigh_pause(void)

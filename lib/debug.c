@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* lib/debug.c - a copy of each buffer that is sent, compared at the end; a pattern in each that is received into, so that a
- * program that reads too early sees that it does, and what it had there otherwise is put back. */
+/* lib/debug.c - a copy of each buffer that is sent, compared at the end; a pattern in each that is received into, so
+ * that a program that reads too early sees that it does, and what it had there otherwise is put back. */
 #include "lib/debug.h"
 #include "lib/error.h"
 
@@ -47,7 +47,8 @@ static void compare(struct nigh_call call, const struct nigh_operation *operatio
                  nigh_operation_text(operation).text);
 }
 
-/* What the message did not fill is the program's: it gets back what it had there. Whatever it has written since is named. */
+/* What the message did not fill is the program's: it gets back what it had there. Whatever it has
+ * written since is named. */
 static void put_back(struct nigh_call call, const struct nigh_operation *operation)
 {
     bool filled = operation->error == 0 || operation->error == -EMSGSIZE;

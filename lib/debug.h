@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* lib/debug.h - NIGH_DEBUG: was a buffer changed while it belonged to nigh? Called for every operation that a program posts;
- * without NIGH_DEBUG they are one test of a bit. */
+/* lib/debug.h - NIGH_DEBUG: was a buffer changed while it belonged to nigh? Called for every operation that a program
+ * posts; without NIGH_DEBUG they are one test of a bit. */
 #ifndef NIGH_LIB_DEBUG_H
 #define NIGH_LIB_DEBUG_H
 

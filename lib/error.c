@@ -16,8 +16,8 @@ struct texts {
     char error[TEXT_BYTES], logged[TEXT_BYTES];
 };
 
-/* Not thread-local variables: those of a library with one that programs reach directly, as nigh_site, lie all in one block, of
- * which dlopen() has some 500 bytes left. The key's destructor outlives a dlclose(). */
+/* Not thread-local variables: those of a library with one that programs reach directly, as nigh_site, lie all in one
+ * block, of which dlopen() has some 500 bytes left. The key's destructor outlives a dlclose(). */
 static pthread_key_t key;
 static bool has_key;
 static struct texts of_all; /* where memory is so short that a thread gets none of its own */

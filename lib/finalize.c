@@ -31,8 +31,9 @@ static uint64_t left_of(const struct leaving *leaving)
     return now < leaving->deadline ? leaving->deadline - now : 1;
 }
 
-/* Without a time-out a rank that computes is waited for until it comes: leaving without it would fail a sound program for
- * being uneven. So does one that has been reached and has not answered; of others nobody knows that they will come. */
+/* Without a time-out a rank that computes is waited for until it comes: leaving without it would
+ * fail a sound program for being uneven. So does one that has been reached and has not answered; of
+ * others nobody knows that they will come. */
 static bool has_more_time(struct leaving *leaving, int rank)
 {
     struct nigh_note note;
@@ -57,9 +58,9 @@ static void await_step(struct leaving *leaving, struct nigh_operation *operation
     nigh_control_drop(operation);
 }
 
-/* A barrier in which every rank says everything that the others wait for, whatever it has heard itself: so only ranks that
- * are behind a dead one in it may be left early. What it says is sent until it is matched: two ranks may meet here for the first
- * time, and close() drops what still waits for the connection. */
+/* A barrier in which every rank says everything that the others wait for, whatever it has heard itself: so only ranks
+ * that are behind a dead one in it may be left early. What it says is sent until it is matched: two ranks may meet here
+ * for the first time, and close() drops what still waits for the connection. */
 static void leave_together(struct leaving *leaving)
 {
     struct nigh_call quiet = {"nigh_finalize", NULL};
@@ -97,8 +98,9 @@ static bool all_have_left(struct nigh_block *block)
 }
 
 /*
- * close() drops what has not left: nobody could name it, and the program may have been told that it was sent. Ahead of the
- * barrier, behind which the receiver may be gone; and seen to be in nigh_finalize, for others that look for who is not.
+ * close() drops what has not left: nobody could name it, and the program may have been told that it
+ * was sent. Ahead of the barrier, behind which the receiver may be gone; and seen to be in
+ * nigh_finalize, for others that look for who is not.
  */
 static void send_the_rest(const struct leaving *leaving, int rank)
 {

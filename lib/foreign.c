@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* lib/foreign.c - a ring that grows. The program and this library share one context, so whoever polls gets both's completions;
- * each finds its own here or in its slot. */
+/* lib/foreign.c - a ring that grows. The program and this library share one context, so whoever polls gets both's
+ * completions; each finds its own here or in its slot. */
 #include "lib/foreign.h"
 #include "lib/error.h"
 #include "lib/progress.h"

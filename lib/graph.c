@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * lib/graph.c - a rank that waits for any of several is stuck when all of them are; one that waits for all of several when one
- * of them is. The stuck ones are the greatest set of blocked ranks for which that holds: all are taken for stuck, and those
- * that are not are crossed out until nothing changes.
+ * lib/graph.c - a rank that waits for any of several is stuck when all of them are; one that waits for all of several
+ * when one of them is. The stuck ones are the greatest set of blocked ranks for which that holds: all are taken for
+ * stuck, and those that are not are crossed out until nothing changes.
  */
 #include "lib/graph.h"
 #include "lib/progress.h"
@@ -69,7 +69,8 @@ static int add(struct nigh_graph *graph, int rank, struct nigh_vertex **out)
     return 0;
 }
 
-/* Adds those that vertex `at` waits for; where any would do, only up to the first that is free: one is enough to know. */
+/* Adds those that vertex `at` waits for; where any would do, only up to the first that is free: one
+ * is enough to know. */
 static int expand(struct nigh_graph *graph, int at)
 {
     bool all = nigh_line_is_all(&graph->vertices[at].note);
@@ -178,7 +179,8 @@ static bool is_inside(const struct nigh_vertex *vertex)
     return vertex->reaches || is_away(vertex);
 }
 
-/* Does nobody outside of the circle matter? Others that are stuck will be told of their own circle, and may go on then. */
+/* Does nobody outside of the circle matter? Others that are stuck will be told of their own circle,
+ * and may go on then. */
 static bool is_closed(struct nigh_graph *graph)
 {
     if (!graph->vertices[0].reaches)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * lib/graph.h - who waits for whom, from the status lines, and what follows for this rank. It is a guess until lib/stall.c has
- * proved that nothing is under way among those that it names.
+ * lib/graph.h - who waits for whom, from the status lines, and what follows for this rank. It is a guess until
+ * lib/stall.c has proved that nothing is under way among those that it names.
  */
 #ifndef NIGH_LIB_GRAPH_H
 #define NIGH_LIB_GRAPH_H

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* lib/held.c - a list in the order of receiving; programs hold few messages at a time and release the last ones first. */
+/* lib/held.c - a list in the order of receiving; programs hold few messages at a time and release
+ * the last ones first. */
 #include "lib/held.h"
 #include "lib/comm.h"
 #include "lib/error.h"

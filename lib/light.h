@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * lib/light.h - requests of small sends, which need no operation: such a send is over when it is posted, so a request is
- * little more than its number. What a sender stores between two messages bounds its rate: stores leave the CPU in order,
- * and those to the ring wait for lines that another CPU holds (docs/rationale/libnigh.md). So a send stores one word here, and
- * more only if it is not like the one before it.
+ * lib/light.h - requests of small sends, which need no operation: such a send is over when it is posted, so a request
+ * is little more than its number. What a sender stores between two messages bounds its rate: stores leave the CPU in
+ * order, and those to the ring wait for lines that another CPU holds (docs/rationale/libnigh.md). So a send stores one
+ * word here, and more only if it is not like the one before it.
  */
 #ifndef NIGH_LIB_LIGHT_H
 #define NIGH_LIB_LIGHT_H
@@ -39,8 +39,8 @@ struct nigh_run {
 _Static_assert(NIGH_MAX_RANKS <= UINT64_C(1) << (64 - NIGH_RUN_RANK), "any rank fits");
 
 /*
- * A serial number is never given twice. Those in [limit - NIGH_LIGHTS, next) are young: the bit of each says whether it has
- * ended. When `next` comes to `limit`, 64 are too old to be, and what has not ended of them is kept elsewhere.
+ * A serial number is never given twice. Those in [limit - NIGH_LIGHTS, next) are young: the bit of each says whether it
+ * has ended. When `next` comes to `limit`, 64 are too old to be, and what has not ended of them is kept elsewhere.
  */
 struct nigh_lights {
     uint64_t next;  /* the next one's */
@@ -150,7 +150,8 @@ static inline bool nigh_light_end(uint64_t id)
 #define NIGH_LIGHT_NEXT \
     (UINT64_C(1) << NIGH_LIGHT_SHIFT) /* from a handle to the next one of the same length */
 
-/* How many from the one that `id` names on have not ended, as far as one word tells. 0: that has, or is none, or is old. */
+/* How many from the one that `id` names on have not ended, as far as one word tells. 0: that has,
+ * or is none, or is old. */
 static inline uint32_t nigh_lights_standing(uint64_t id)
 {
     uint64_t serial = nigh_light_serial(id), ended, given;

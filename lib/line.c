@@ -42,8 +42,8 @@ static void add_peer(struct who *who, const struct nigh_comm *comm, int peer)
             add(who, (uint32_t)nigh_comm_to_world(comm, rank));
 }
 
-/* A set that does not fit becomes every rank where any of them would do, and one of them where all are needed: both say less
- * than is true, so that nobody is called stuck who is not. */
+/* A set that does not fit becomes every rank where any of them would do, and one of them where all are needed: both say
+ * less than is true, so that nobody is called stuck who is not. */
 static void set_peers(struct nigh_note *note, const struct who *who, bool all)
 {
     note->peer = NIGH_RANK_NONE;
@@ -80,7 +80,8 @@ static bool is_met(const struct nigh_operation *operation)
     return nigh_peer_state(nigh_comm_to_world(operation->comm, operation->peer)) == NIGH_READY;
 }
 
-/* Of all that are waited for those at the beginning are enough, whoever they are: none of the later ones ends the call. */
+/* Of all that are waited for those at the beginning are enough, whoever they are: none of the later
+ * ones ends the call. */
 static int last_of(struct nigh_block *block)
 {
     if (block->kind != NIGH_BLOCK_ALL)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * lib/line.h - the status line: what a call that blocks writes into shared memory for others to read, what others say in
- * theirs, and both in words. Ranks in a line are ranks of the world, tags the program's.
+ * lib/line.h - the status line: what a call that blocks writes into shared memory for others to read, what others say
+ * in theirs, and both in words. Ranks in a line are ranks of the world, tags the program's.
  */
 #ifndef NIGH_LIB_LINE_H
 #define NIGH_LIB_LINE_H
@@ -13,8 +13,8 @@
 
 /* Says what `block` waits for, or that its call goes on. Written before anything is posted: transport.h, note(). */
 void nigh_line_block(struct nigh_block *block);
-/* The same again if some of what it waits for has ended meanwhile; or that it goes on, if it may. To be called behind each poll
- * and before anything else is polled: a pass of the plugin answers nudges for a line that stands. */
+/* The same again if some of what it waits for has ended meanwhile; or that it goes on, if it may. To be called behind
+ * each poll and before anything else is polled: a pass of the plugin answers nudges for a line that stands. */
 void nigh_line_refresh(struct nigh_block *block);
 void nigh_line_run(const struct nigh_block *block);
 
@@ -23,8 +23,8 @@ void nigh_line_begin(void);
 void nigh_line_leave(void);
 
 /*
- * Reads the line of a rank of the world, connecting to it if need be. Errors: -EAGAIN it has not answered, or the line is
- * being written; -ECONNRESET, -EPROTO it has ended without ever saying anything.
+ * Reads the line of a rank of the world, connecting to it if need be. Errors: -EAGAIN it has not answered, or the line
+ * is being written; -ECONNRESET, -EPROTO it has ended without ever saying anything.
  */
 int nigh_line_read(int world_rank, struct nigh_note *out);
 
@@ -53,10 +53,12 @@ struct nigh_sentence nigh_line_text(int rank, const struct nigh_note *note);
 /* The same of a rank in any state: "rank 1 runs the program, since nigh_recv at ring.c:12 ended 2.1 s ago". */
 struct nigh_sentence nigh_doing_text(int world_rank);
 
-/* Of a call that has waited too long for `peer` of `comm`, or (NIGH_ANY_SOURCE) any of it: what they do; a few are named. */
+/* Of a call that has waited too long for `peer` of `comm`, or (NIGH_ANY_SOURCE) any of it: what
+ * they do; a few are named. */
 struct nigh_sentence nigh_missing_text(const struct nigh_comm *comm, int peer);
 
-/* Those of `comm` whose lines do not say that they are in the collective `op` of it: they have not come. "" if all have. */
+/* Those of `comm` whose lines do not say that they are in the collective `op` of it: they have not
+ * come. "" if all have. */
 struct nigh_sentence nigh_absent_text(const struct nigh_comm *comm, uint32_t op);
 
 #endif

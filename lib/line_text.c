@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* lib/line_text.c - status lines in words. What a peer has written is printed, never trusted to be more than numbers. */
+/* lib/line_text.c - status lines in words. What a peer has written is printed, never trusted to be
+ * more than numbers. */
 #include "lib/comm.h"
 #include "lib/line.h"
 #include "lib/line_ops.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* lib/lives.c - a list, since a process joins few jobs. A forked child goes on counting from what its parent has left. */
+/* lib/lives.c - a list, since a process joins few jobs. A forked child goes on counting from what
+ * its parent has left. */
 #include "lib/lives.h"
 
 #include <errno.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * lib/lives.h - how often this process has left a job. All its ranks leave it together, so all count the same, and a job that
- * is joined once more meets under its next life: nobody there knows of the one before, however late somebody leaves that.
+ * lib/lives.h - how often this process has left a job. All its ranks leave it together, so all count the
+ * same, and a job that is joined once more meets under its next life: nobody there knows of the one
+ * before, however late somebody leaves that.
  */
 #ifndef NIGH_LIB_LIVES_H
 #define NIGH_LIB_LIVES_H

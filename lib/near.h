@@ -5,8 +5,8 @@
 
 #include "lib/line.h"
 
-/* "; not received so far: rank 1 has sent tag 6, 400 bytes", or "" where nothing is near. And what a receive from anyone, or with
- * any tag, has taken instead. */
+/* "; not received so far: rank 1 has sent tag 6, 400 bytes", or "" where nothing is near. And what a receive from
+ * anyone, or with any tag, has taken instead. */
 struct nigh_sentence nigh_near_text(const struct nigh_block *block);
 
 /* The same for one operation, which may be no receive, and for a probe. */
@@ -14,8 +14,8 @@ struct nigh_sentence nigh_near_operation(const struct nigh_operation *operation)
 struct nigh_sentence nigh_near_receive(const struct nigh_comm *comm, int source, int tag);
 
 /*
- * Warns that a receive seems to wait for the wrong message; true: it has. Only if the rank that it waits for waits, too, or
- * after a long time: a program whose ranks just have much to do is not to be blamed.
+ * Warns that a receive seems to wait for the wrong message; true: it has. Only if the rank that it waits for waits,
+ * too, or after a long time: a program whose ranks just have much to do is not to be blamed.
  */
 bool nigh_near_warn(const struct nigh_block *block);
 

@@ -18,8 +18,8 @@ uint32_t nigh_peer_state(int world_rank);
 int32_t nigh_peer_pid(int world_rank);
 
 /*
- * A death was reported to a receive from anyone, `source` being the dead or NIGH_SOURCE_NONE: the plugin tells one receive,
- * whichever communicator that is of. Every communicator that the dead is in hears of it once.
+ * A death was reported to a receive from anyone, `source` being the dead or NIGH_SOURCE_NONE: the plugin tells one
+ * receive, whichever communicator that is of. Every communicator that the dead is in hears of it once.
  */
 void nigh_peer_died(uint64_t source);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* lib/plugin.c - the transport is an object of its own, so that a program linked with this library runs with the one that is
- * installed later, or with another one. */
+/* lib/plugin.c - the transport is an object of its own, so that a program linked with this library runs with the one
+ * that is installed later, or with another one. */
 #include "lib/plugin.h"
 #include "lib/error.h"
 #include "lib/lives.h"
@@ -15,7 +15,8 @@
 
 enum { PATH_BYTES = 4096, LINES_BYTES = 2048 };
 
-/* What the plugin says while a context is opened for the first time: shown unless it only says that there is no launcher. */
+/* What the plugin says while a context is opened for the first time: shown unless it only says that
+ * there is no launcher. */
 static char lines[LINES_BYTES];
 
 /* NIGH/nigh.so in the folder of this library, as installed, or of an installation that was moved. */
@@ -168,8 +169,8 @@ static int open_and_look(struct nigh_open *options, struct nigh_query_context *m
     return rc;
 }
 
-/* Which job the launcher's is only an open context tells. That is the one of last time, unless the environment has changed:
- * then it is opened once more. Nobody connects to it in between. */
+/* Which job the launcher's is only an open context tells. That is the one of last time, unless the environment has
+ * changed: then it is opened once more. Nobody connects to it in between. */
 static int open_in_life(struct nigh_open *options, struct nigh_query_context *me)
 {
     static uint64_t last;

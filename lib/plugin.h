@@ -11,8 +11,8 @@ int nigh_plugin_load(struct nigh_call call, const struct nigh_config *config);
 /* Open a context: sets nigh_core.context, rank, ranks, job. Errors: those of open() in nigh/transport.h (said). */
 int nigh_plugin_open(struct nigh_call call, const struct nigh_config *config);
 
-/* While a slot is called that this library explains itself if it is refused, the plugin's line of that, which begins with
- * "SLOT:", is not shown. Others are: of what else the call met. */
+/* While a slot is called that this library explains itself if it is refused, the plugin's line of that, which begins
+ * with "SLOT:", is not shown. Others are: of what else the call met. */
 extern __thread const char *nigh_plugin_hushed __attribute__((tls_model("initial-exec")));
 #define NIGH_EXPLAINED(slot, ...)               \
     ({                                          \

@@ -159,7 +159,8 @@ static uint64_t serial_now(void)
     return nigh_line_read(nigh_core.rank, &note) == 0 ? note.serial : 0;
 }
 
-/* Whoever is seen to be blocked posts nothing without saying so first; and there is no room before something has moved. */
+/* Whoever is seen to be blocked posts nothing without saying so first; and there is no room before
+ * something has moved. */
 static bool try_again(struct nigh_block *block)
 {
     bool seen = block->begun && !(nigh_core.guard & NIGH_GUARD_THREADS);
@@ -279,8 +280,8 @@ int nigh_start_general(struct nigh_call call, enum nigh_kind kind, const void *b
     return rc;
 }
 
-/* The short ways of lib/recv.c leave `buffer` and `message` of an earlier user in a slot; what comes here never went one: they
- * take no wildcards, and hooks belong to the library itself. */
+/* The short ways of lib/recv.c leave `buffer` and `message` of an earlier user in a slot; what comes here never went
+ * one: they take no wildcards, and hooks belong to the library itself. */
 int nigh_operation_repost(struct nigh_operation *operation)
 {
     return try_post(operation, operation->peer >= 0 ? operation->comm->endpoints[operation->peer] : NULL);

@@ -46,8 +46,8 @@ struct nigh_operation *nigh_operation_new(struct nigh_call call, enum nigh_kind 
 int nigh_operation_post(struct nigh_call call, struct nigh_operation *operation);
 
 /*
- * Cancel an operation that is active. A receive that cannot be taken back any more, because a peer is in the middle of it, is
- * waited for, at most for a second. True: it has ended by itself, and what it has brought counts.
+ * Cancel an operation that is active. A receive that cannot be taken back any more, because a peer is in the middle of
+ * it, is waited for, at most for a second. True: it has ended by itself, and what it has brought counts.
  */
 bool nigh_operation_recall(struct nigh_operation *operation);
 

@@ -7,8 +7,8 @@
 
 #include <errno.h>
 
-/* A message that nobody posted a receive for ends ops->wait() if the status line says that this rank probes. With threads it
- * never does, so that the probe looks by itself. */
+/* A message that nobody posted a receive for ends ops->wait() if the status line says that this rank probes. With
+ * threads it never does, so that the probe looks by itself. */
 #define NAP_NS         UINT64_C(50000000)
 #define NAP_THREADS_NS UINT64_C(1000000)
 /* How often it looks whether somebody died, where no receive from anyone is there to be told. */

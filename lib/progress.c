@@ -35,8 +35,8 @@ void nigh_progress_wake(void)
         end_wait();
 }
 
-/* A wake-up that another thread has polled is sent again. It is not counted: whoever polls as long as something comes would
- * send and poll it for ever, and the waiting thread would never get the lock. */
+/* A wake-up that another thread has polled is sent again. It is not counted: whoever polls as long as something comes
+ * would send and poll it for ever, and the waiting thread would never get the lock. */
 int nigh_progress_tell(const struct nigh_completion *done, int count)
 {
     int wakes = 0;

@@ -2,9 +2,9 @@
 /*
  * lib/progress.h - the one place that polls the plugin, gives each completion to its operation, and sleeps.
  *
- * With threads (NIGH_GUARD_THREADS) whoever is inside holds the lock, except while it sleeps. One thread at a time sleeps in
- * the plugin (the *waiting* thread), the others on a condition; whoever has polled wakes them all, because what it was given
- * may be what they wait for.
+ * With threads (NIGH_GUARD_THREADS) whoever is inside holds the lock, except while it sleeps. One thread at a time
+ * sleeps in the plugin (the *waiting* thread), the others on a condition; whoever has polled wakes them all, because
+ * what it was given may be what they wait for.
  */
 #ifndef NIGH_LIB_PROGRESS_H
 #define NIGH_LIB_PROGRESS_H
@@ -67,8 +67,9 @@ static inline int nigh_poll(void)
 /* Ends the sleep of all threads. */
 void nigh_progress_wake(void);
 
-/* Sleeps until something has been polled, by this thread or another one, or `ns` have passed; the lock is open meanwhile.
- * May return early for no reason. How many completions this thread has polled; -EINTR: perhaps a peer has nudged this rank. */
+/* Sleeps until something has been polled, by this thread or another one, or `ns` have passed; the lock is
+ * open meanwhile. May return early for no reason. How many completions this thread has polled; -EINTR:
+ * perhaps a peer has nudged this rank. */
 int nigh_progress_sleep(uint64_t ns);
 
 #endif

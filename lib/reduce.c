@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* lib/reduce.c - a loop per operation and type, each simple enough for the compiler to use vectors. What they compute is what
- * the plugin's atomics compute. */
+/* lib/reduce.c - a loop per operation and type, each simple enough for the compiler to use vectors. What they compute
+ * is what the plugin's atomics compute. */
 #include "lib/reduce.h"
 #include "nigh/transport.h"
 

@@ -20,8 +20,8 @@ struct nigh_name nigh_reduction_name(int op);
 bool nigh_reduces(int op, int type);
 
 /*
- * out[i] = a[i] op b[i] for all `count` elements: `a` is of the lower ranks. Integers wrap. `out` may be `a` or `b`, but not
- * overlap them otherwise; any alignment. nigh_reduces(op, type) holds.
+ * out[i] = a[i] op b[i] for all `count` elements: `a` is of the lower ranks. Integers wrap. `out` may be `a` or `b`,
+ * but not overlap them otherwise; any alignment. nigh_reduces(op, type) holds.
  */
 void nigh_combine(int op, int type, void *out, const void *a, const void *b, uint64_t count);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * lib/request.h - operations: what a request names. They lie in one array that is reserved once and grows in place, so a
- * handle is an index with the generation of its slot, a stale copy is found out by one comparison, and a message
- * allocates nothing.
+ * lib/request.h - operations: what a request names. They lie in one array that is reserved once and grows in
+ * place, so a handle is an index with the generation of its slot, a stale copy is found out by one
+ * comparison, and a message allocates nothing.
  */
 #ifndef NIGH_LIB_REQUEST_H
 #define NIGH_LIB_REQUEST_H
@@ -42,8 +42,8 @@ enum nigh_phase {
 #define NIGH_OP_LIGHT      256u /* stands for one of lib/light.h, until the next look for one */
 
 /*
- * The first line is all that a plain message touches. Who reads it besides the call that made it: wait and test, what looks
- * for deadlocks, and the list of leftovers.
+ * The first line is all that a plain message touches. Who reads it besides the call that made it: wait and test, what
+ * looks for deadlocks, and the list of leftovers.
  */
 struct nigh_operation {
     uint32_t generation; /* upper half of its handle; changes when the slot is freed */

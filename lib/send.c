@@ -56,9 +56,9 @@ static inline int inject(struct nigh_comm *comm, int dest, const void *buffer, u
 }
 
 /*
- * What the plugin has refused is tried again in the general way, which knows what to say and when to wait. The communicator is
- * the only one of this process with the number in the tag: its members agree on one above all that any of them has seen, and
- * nothing can free it in this call, as no other thread may call.
+ * What the plugin has refused is tried again in the general way, which knows what to say and when to wait. The
+ * communicator is the only one of this process with the number in the tag: its members agree on one above all that any
+ * of them has seen, and nothing can free it in this call, as no other thread may call.
  */
 static int try_again(const char *name, uint64_t who, const void *buffer, uint64_t shape, uint64_t full)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* lib/settings.c - reads the library's own variables; those of the plugin are its own business. Nothing wrong is ignored. */
+/* lib/settings.c - reads the library's own variables; those of the plugin are its own business.
+ * Nothing wrong is ignored. */
 #include "lib/settings.h"
 #include "lib/error.h"
 #include "lib/thread.h"

@@ -6,8 +6,8 @@
 #include "lib/core.h"
 
 /*
- * Fill the settings in nigh_core: what `config` (NULL: nothing) says, else the environment, else the default. -EINVAL (said,
- * with the name, the value and what was expected).
+ * Fill the settings in nigh_core: what `config` (NULL: nothing) says, else the environment, else the default. -EINVAL
+ * (said, with the name, the value and what was expected).
  */
 int nigh_settings_read(struct nigh_call call, const struct nigh_config *config);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * lib/several.h - what waiting for and testing several requests have in common. All are checked before any is ended, but by
- * nigh_waitall, whose requests are checked one by one as they end.
+ * lib/several.h - what waiting for and testing several requests have in common. All are checked before any is ended,
+ * but by nigh_waitall, whose requests are checked one by one as they end.
  */
 #ifndef NIGH_LIB_SEVERAL_H
 #define NIGH_LIB_SEVERAL_H

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * lib/stall.c - a call that has waited for long looks whether it waits in vain. The rank that blocks last closes a circle, so
- * its first look finds it; later looks are for what has changed since, and come ever less often.
+ * lib/stall.c - a call that has waited for long looks whether it waits in vain. The rank that blocks last closes a
+ * circle, so its first look finds it; later looks are for what has changed since, and come ever less often.
  *
- * The lines say who is stuck; the nudges prove that nothing is under way (docs/memory-model.md, "What two readings prove").
+ * The lines say who is stuck; the nudges prove that nothing is under way (docs/memory-model.md,
+ * "What two readings prove").
  */
 #include "lib/block.h"
 #include "lib/comm.h"

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * lib/thread.c - the thread of NIGH_PROGRESS=thread. It sleeps in the plugin like any thread that waits, and gives each
- * completion to its operation: a program that comes to its wait finds it ended. Where it has a CPU that no rank needs, it
- * looks for itself for a moment after a large message was posted: to be woken takes 40 us, half as long as such a message.
+ * completion to its operation: a program that comes to its wait finds it ended. Where it has a CPU that
+ * no rank needs, it looks for itself for a moment after a large message was posted: to be woken takes
+ * 40 us, half as long as such a message.
  */
 #include "lib/thread.h"
 #include "lib/error.h"
@@ -14,8 +15,8 @@
 #include <string.h>
 
 #define SLEEP_NS UINT64_C(1000000000)
-/* Programs that exchange large messages 50 times a second never wake the thread. While a call waits it moves things by itself,
- * so a rank that is blocked for 10 s has burnt 0.01 % of them. */
+/* Programs that exchange large messages 50 times a second never wake the thread. While a call waits it moves things by
+ * itself, so a rank that is blocked for 10 s has burnt 0.01 % of them. */
 #define BUSY_NS UINT64_C(20000000)
 #define IDLE_NS UINT64_C(1000000)
 #define PAUSES  16 /* between two looks, in which a call of the program gets the lock */
@@ -54,7 +55,8 @@ int nigh_thread_cpus(const char *text)
     return 0;
 }
 
-/* Has it a CPU that no rank needs, and no other thread of this kind? Two that look busily share a CPU by turns of milliseconds. */
+/* Has it a CPU that no rank needs, and no other thread of this kind? Two that look busily share a
+ * CPU by turns of milliseconds. */
 static bool has_room(void)
 {
     struct nigh_query_machine machine = {.size = sizeof(machine)};
@@ -92,8 +94,8 @@ static void take_lock(void)
         nigh_pause();
 }
 
-/* Without the lock, so that calls of the program come in while this thread copies, and copy with it. Is there something to be
- * polled? Not while a call waits: it does it, on a CPU that may be nearer to the data. */
+/* Without the lock, so that calls of the program come in while this thread copies, and copy with it. Is there something
+ * to be polled? Not while a call waits: it does it, on a CPU that may be nearer to the data. */
 static bool look(bool waits)
 {
     bool found;

@@ -8,8 +8,8 @@
 /* -ENOMEM (said): no thread can be started. */
 int nigh_thread_start(struct nigh_call call);
 
-/* Where such threads are to run: a list as in "0-3,7"; with as many CPUs as there are ranks each has the one of its number.
- * NULL or empty: where its rank does. -EINVAL: that is no list. */
+/* Where such threads are to run: a list as in "0-3,7"; with as many CPUs as there are ranks each has the one of its
+ * number. NULL or empty: where its rank does. -EINVAL: that is no list. */
 int nigh_thread_cpus(const char *text);
 
 /* A large message is under way (nigh_core.spare alone): it looks for itself for a moment. Under the lock. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * lib/verdict.c - a verdict is one message of the library's own, short enough to be copied out at once. It is no receive that
- * waits for it: a nudge makes the member look into the queue.
+ * lib/verdict.c - a verdict is one message of the library's own, short enough to be copied out at once. It is no
+ * receive that waits for it: a nudge makes the member look into the queue.
  */
 #include "lib/verdict.h"
 #include "lib/control.h"
@@ -222,8 +222,8 @@ static int read_members(struct verdict *verdict, struct nigh_vertex *members)
     return count;
 }
 
-/* A receive for what a probe has found, which is nobody else's. NULL: it could not be posted, and the message stays where it
- * is; one that was claimed would be lost then. */
+/* A receive for what a probe has found, which is nobody else's. NULL: it could not be posted, and the message stays
+ * where it is; one that was claimed would be lost then. */
 static struct nigh_operation *receive(int source, struct verdict *verdict)
 {
     struct nigh_call none = {"nigh", NULL};

@@ -18,8 +18,8 @@ static uint64_t least(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* What is waited for may be many messages, one close behind the other: as long as they come, sleeping between two of them
- * costs more than they do. `came`: completions that the last sleep has ended with. */
+/* What is waited for may be many messages, one close behind the other: as long as they come, sleeping between two of
+ * them costs more than they do. `came`: completions that the last sleep has ended with. */
 static bool is_over(struct nigh_block *block, int came)
 {
     for (int i = came > 0 ? 0 : NIGH_SPINS; i < NIGH_SPINS; i++) {

@@ -51,13 +51,14 @@ int nigh_operation_failed(struct nigh_call call, const struct nigh_operation *op
 /* Says what a time-out or a deadlock waited for; returns `error`. */
 int nigh_operation_late(struct nigh_call call, const struct nigh_operation *operation, int error);
 
-/* The end of the operation of a call that ends with it, `rc` being what nigh_wait_one() has said. One that comes to its end
- * together with a time-out or a deadlock has ended: no message is lost. Errors (said if `say`): its own; -ETIMEDOUT,
- * -EDEADLK: it was taken back. */
+/* The end of the operation of a call that ends with it, `rc` being what nigh_wait_one() has said. One that comes to its
+ * end together with a time-out or a deadlock has ended: no message is lost. Errors (said if `say`): its own;
+ * -ETIMEDOUT, -EDEADLK: it was taken back. */
 int nigh_operation_finish(struct nigh_call call, struct nigh_operation *operation, int rc,
                           struct nigh_status *status, bool say);
 
-/* Ends the request of an operation that has ended: status, error (said if `say`), and a slot that is free or inactive. */
+/* Ends the request of an operation that has ended: status, error (said if `say`), and a slot that
+ * is free or inactive. */
 int nigh_request_retire(struct nigh_call call, struct nigh_operation *operation, nigh_request *request,
                         struct nigh_status *status, bool say);
 

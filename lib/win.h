@@ -2,9 +2,9 @@
 /*
  * lib/win.h - windows: memory that all ranks of a communicator may read and write by put, get and atomics.
  *
- * For each target there is one operation (lib/request.h) that stands for all posts to it that are under way: they carry its
- * address as their context, its `spare` counts them, and it is DONE while there are none. So a post allocates nothing, and
- * waiting for a target is waiting for one operation.
+ * For each target there is one operation (lib/request.h) that stands for all posts to it that are under way: they carry
+ * its address as their context, its `spare` counts them, and it is DONE while there are none. So a post allocates
+ * nothing, and waiting for a target is waiting for one operation.
  */
 #ifndef NIGH_LIB_WIN_H
 #define NIGH_LIB_WIN_H

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * lib/young.c - head to head: two ranks that both send first and then receive. Each message says in its immediate, of its sender,
- * how many receives that could take the receiver's messages it had posted before. If this rank's last blocking send to that
- * rank is beyond these, and it went before the receive that has the message now, both would wait for ever if sends waited.
+ * lib/young.c - head to head: two ranks that both send first and then receive. Each message says in its
+ * immediate, of its sender, how many receives that could take the receiver's messages it had posted before. If
+ * this rank's last blocking send to that rank is beyond these, and it went before the receive that has the
+ * message now, both would wait for ever if sends waited.
  *
- * Counts are of posts, so a receive posted in time counts for its sender's good whatever it takes. Nothing is counted on the
- * short ways: the guard keeps all calls off them for the first messages, in which such a program shows itself.
+ * Counts are of posts, so a receive posted in time counts for its sender's good whatever it takes. Nothing is counted
+ * on the short ways: the guard keeps all calls off them for the first messages, in which such a program shows itself.
  */
 #include "lib/young.h"
 #include "lib/comm.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * lib/young.h - the first messages of a rank, watched for sends that only come back because small messages are buffered. Later
- * ones are not: by then the guard is gone and the short ways of sends and receives are free again.
+ * lib/young.h - the first messages of a rank, watched for sends that only come back because small messages are
+ * buffered. Later ones are not: by then the guard is gone and the short ways of sends and receives are free again.
  */
 #ifndef NIGH_LIB_YOUNG_H
 #define NIGH_LIB_YOUNG_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * plugin/arrive.c - reads a peer's ring. Each word is loaded once into private memory, checked, and only then used;
- * what cannot be true breaks that peer and nobody else. A handler answers with a verdict. Messages that do not lie whole
- * in the ring are in pieces.c, remote memory in rma.c and atomic.c.
+ * what cannot be true breaks that peer and nobody else. A handler answers with a verdict. Messages that do not lie
+ * whole in the ring are in pieces.c, remote memory in rma.c and atomic.c.
  */
 #include "plugin/arrive.h"
 #include "plugin/context.h"
@@ -156,8 +156,8 @@ static inline enum nigh_verdict arrive_message(struct nigh_endpoint *endpoint, u
     if (__builtin_expect(bytes > NIGH_BODY_MAX || tclass >= NIGH_TCLASSES, 0))
         return NIGH_BAD;
     op = (struct nigh_recv_op *)(void *)nigh_match_arrive(&context->matcher, endpoint->index, tclass, tag);
-    /* The host first gets what it has received: most often it is about to post the receive of this one, which then need not be
-     * kept in private memory. The next pass begins with it. */
+    /* The host first gets what it has received: most often it is about to post the receive of this one, which then need
+     * not be kept in private memory. The next pass begins with it. */
     if (__builtin_expect(!op, 0))
         return tally->messages || nigh_stay_may(endpoint, bytes) ? NIGH_STAY
                                                                  : keep_body(endpoint, head, tag, imm);
@@ -281,9 +281,9 @@ static void break_peer(struct nigh_endpoint *endpoint, uint64_t head, uint64_t t
 }
 
 /*
- * Messages of one slot and class for plain receives, which is what a stream consists of: as many as the host has room for.
- * What it needs stays in registers until the last one. Returns word 0 of the message that it has stopped at, 0 if there is
- * none or the host has enough to do.
+ * Messages of one slot and class for plain receives, which is what a stream consists of: as many as the host has room
+ * for. What it needs stays in registers until the last one. Returns word 0 of the message that it has stopped at, 0 if
+ * there is none or the host has enough to do.
  */
 static __attribute__((noinline)) uint64_t take_plain(struct nigh_endpoint *endpoint, uint64_t head,
                                                      uint32_t budget, struct tally *tally)
@@ -334,8 +334,8 @@ static __attribute__((noinline)) uint64_t take_plain(struct nigh_endpoint *endpo
     return head && (head ^ rx->lap) >> NIGH_LAP_SHIFT == 0 ? head : 0;
 }
 
-/* Messages of all kinds, at most `budget` slots or headers, the first of which has word 0 `head`: until the host has got as
- * many completions as it has asked for, which not every slot makes. */
+/* Messages of all kinds, at most `budget` slots or headers, the first of which has word 0 `head`: until the host has
+ * got as many completions as it has asked for, which not every slot makes. */
 static inline uint32_t take(struct nigh_endpoint *endpoint, uint64_t head, uint32_t budget,
                             struct tally *tally)
 {
@@ -423,7 +423,8 @@ uint32_t nigh_arrive_poll(struct nigh_endpoint *endpoint, uint32_t budget)
 
 bool nigh_arrive_rest(struct nigh_endpoint *endpoint)
 {
-    /* More than the largest ring, and the small one before it, can hold: one who goes on writing would never let us go. */
+    /* More than the largest ring, and the small one before it, can hold: one who goes on writing
+     * would never let us go. */
     uint32_t left = 2 * NIGH_RING_SLOTS_MAX, count = 1;
 
     for (; left && count; left -= count < left ? count : left)

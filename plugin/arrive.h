@@ -16,8 +16,8 @@ int nigh_arrive_owing(struct nigh_endpoint *endpoint);
 
 /* Handles the rest of what a peer that has left had published. True: there is no more, or it goes on without end. */
 bool nigh_arrive_rest(struct nigh_endpoint *endpoint);
-/* The payload of the slot at the cursor: a struct of plugin/wire.h, whole words and at most a slot's. Inline, so that it stays
- * in registers: memcpy() would load what has just been stored in other pieces. */
+/* The payload of the slot at the cursor: a struct of plugin/wire.h, whole words and at most a slot's. Inline, so that
+ * it stays in registers: memcpy() would load what has just been stored in other pieces. */
 static inline __attribute__((always_inline)) void nigh_arrive_payload(const struct nigh_endpoint *endpoint,
                                                                       void *out, size_t bytes)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* plugin/attach.c - an endpoint meets its peer: what the rendezvous tells of greetings, attaches and ends, and mapping what the
- * peer shares. */
+/* plugin/attach.c - an endpoint meets its peer: what the rendezvous tells of greetings, attaches and
+ * ends, and mapping what the peer shares. */
 #include "plugin/arrive.h"
 #include "plugin/context.h"
 #include "plugin/progress.h"

@@ -18,9 +18,9 @@
 static_assert(NIGH_CQ_LINE_MAX >= NIGH_TAKEN_FULL, "hosts that are given fewer do not look for more");
 
 /*
- * What goes ahead of the ring, in the same few lines whenever the host has taken all that there was: where ranks share CPUs
- * the ring's lines are cold at each turn. Most sends are over when they have been posted, so what is told of them takes
- * half a line each.
+ * What goes ahead of the ring, in the same few lines whenever the host has taken all that there was: where
+ * ranks share CPUs the ring's lines are cold at each turn. Most sends are over when they have been posted, so
+ * what is told of them takes half a line each.
  */
 struct nigh_cq_first {
     struct nigh_completion line[NIGH_CQ_LINE_MAX];
@@ -53,7 +53,8 @@ void nigh_cq_destroy(struct nigh_cq *cq);
 /* For nigh_cq_reserve() alone: a ring with room for `count` more reservations. -ENOMEM, nothing changed. */
 int nigh_cq_grow(struct nigh_cq *cq, uint64_t count);
 
-/* For nigh_cq_show() alone: what waits ahead of the ring and in it lies together ahead of it, as far as there is room. */
+/* For nigh_cq_show() alone: what waits ahead of the ring and in it lies together ahead of it, as
+ * far as there is room. */
 void nigh_cq_gather(struct nigh_cq *cq);
 
 /* Completions that wait to be taken. */
@@ -67,8 +68,8 @@ static inline bool nigh_cq_is_empty(const struct nigh_cq *cq)
     return cq->tail == cq->head && cq->direct == cq->direct_from && cq->sent_count == cq->sent_taken;
 }
 
-/* The number of the completion that is pushed next by a post, but for those of nigh_cq_push_sent(): it is the host's when
- * `told` has come there. */
+/* The number of the completion that is pushed next by a post, but for those of nigh_cq_push_sent(): it is the
+ * host's when `told` has come there. */
 static inline uint64_t nigh_cq_number(const struct nigh_cq *cq)
 {
     return cq->told + (cq->tail - cq->head) + (uint64_t)(cq->direct - cq->direct_from) + 1;
@@ -199,8 +200,8 @@ static inline void nigh_cq_begin_anew(struct nigh_cq *cq)
     cq->sent_taken = cq->sent_count = 0;
 }
 
-/* While the queue is empty completions may go straight into the host's array: one copy less. Begin, behind the `filled` that were
- * popped into it; then nigh_cq_undirect() tells how many there are in all. The queue must be empty. */
+/* While the queue is empty completions may go straight into the host's array: one copy less. Begin, behind the `filled`
+ * that were popped into it; then nigh_cq_undirect() tells how many there are in all. The queue must be empty. */
 static inline void nigh_cq_direct(struct nigh_cq *cq, struct nigh_completion *out, uint32_t filled,
                                   uint32_t count)
 {
@@ -243,8 +244,8 @@ static inline uint32_t nigh_cq_undirect(struct nigh_cq *cq)
 }
 
 /* Most completions are popped right after they were pushed. A vector load of words that are still in the store
- * buffer waits until all of them have left it, so it goes by words (volatile keeps compilers from joining them): 4 ns where
- * a plain copy of the struct takes 9. */
+ * buffer waits until all of them have left it, so it goes by words (volatile keeps compilers from joining them): 4 ns
+ * where a plain copy of the struct takes 9. */
 static inline void nigh_cq_copy(struct nigh_completion *to, const struct nigh_completion *from)
 {
     const volatile nigh_word *words = (const volatile nigh_word *)(const void *)from;
@@ -289,8 +290,8 @@ static inline const struct nigh_completion *nigh_cq_take(struct nigh_cq *cq, uin
     return &cq->ring[at];
 }
 
-/* Copies up to `count` completions to `out`; returns how many. The lines begin anew with an empty queue only: a host that
- * posts a send for each that it hears of, one at a time, would never hear of what is in the ring. */
+/* Copies up to `count` completions to `out`; returns how many. The lines begin anew with an empty queue only: a host
+ * that posts a send for each that it hears of, one at a time, would never hear of what is in the ring. */
 static inline uint32_t nigh_cq_pop(struct nigh_cq *cq, struct nigh_completion *out, uint32_t count)
 {
     uint32_t popped = nigh_cq_pop_sent(cq, out, count), taken;
@@ -308,8 +309,9 @@ static inline uint32_t nigh_cq_pop(struct nigh_cq *cq, struct nigh_completion *o
     return popped;
 }
 
-/* Takes up to `count` without copying them: what `shown` says stays until the next call on the queue. Fewer than `count` and than
- * NIGH_CQ_LINE_MAX are all: a host that is given less than it has room for does not come back at once. */
+/* Takes up to `count` without copying them: what `shown` says stays until the next call on the
+ * queue. Fewer than `count` and than NIGH_CQ_LINE_MAX are all: a host that is given less than it has
+ * room for does not come back at once. */
 static inline uint32_t nigh_cq_show(struct nigh_cq *cq, struct nigh_taken *shown, uint32_t count)
 {
     uint32_t waiting = cq->sent_count - cq->sent_taken, sent = waiting < count ? waiting : count, taken;

@@ -51,8 +51,8 @@ static int open_memory(struct nigh_context *context)
 }
 
 /*
- * Chunks are as good as their caches. Two ranks with a CPU each do best with a span that the reader's cache has let go of
- * when it is written again. Where four ranks share one cache that span times four lies in memory: 8 ranks on 2 CPUs,
+ * Chunks are as good as their caches. Two ranks with a CPU each do best with a span that the reader's cache has let go
+ * of when it is written again. Where four ranks share one cache that span times four lies in memory: 8 ranks on 2 CPUs,
  * allreduce of 32 KiB over Open MPI with 2 MiB 76 us, 512 and 256 KiB 62, 128 KiB 64; broadcast of 256 KiB with 256 and
  * 128 KiB a third slower than with 512.
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* plugin/context.h - a presence in a job: its arena, its peers, its queues. Private to plugin/; what is done with it stands in the
- * headers of the files that do it. */
+/* plugin/context.h - a presence in a job: its arena, its peers, its queues. Private to plugin/; what is done with it
+ * stands in the headers of the files that do it. */
 #ifndef NIGH_PLUGIN_CONTEXT_H
 #define NIGH_PLUGIN_CONTEXT_H
 
@@ -93,7 +93,8 @@ struct nigh_context {
     struct nigh_early early;
     struct nigh_rendezvous *rendezvous;
     struct nigh_service *service;
-    /* In a crowd: receives that look into their peer's ring at once, and those that wait for what lies behind others. */
+    /* In a crowd: receives that look into their peer's ring at once, and those that wait for what
+     * lies behind others. */
     bool at_once;   /* a post has found its message since the last poll */
     bool wants_any; /* by `sought` a receive from anyone was posted */
     bool waits;     /* and one that ends with its message */
@@ -141,9 +142,9 @@ static inline void nigh_context_settle(struct nigh_context *context)
     context->meets = context->crowd.full && !context->guard && !context->blocked;
 }
 
-/* How copies for several receivers are made and read: ranks that run in turns find nothing of long ones in their caches, so
- * the order counts. Allgather of 1 MiB over Open MPI, 8 ranks on 2 CPUs: 0.88 and, in quarters, 0.68 of its own; below,
- * nothing that shows. */
+/* How copies for several receivers are made and read: ranks that run in turns find nothing of long ones in their
+ * caches, so the order counts. Allgather of 1 MiB over Open MPI, 8 ranks on 2 CPUs: 0.88 and, in quarters, 0.68 of
+ * its own; below, nothing that shows. */
 static inline enum nigh_copy_kernel nigh_context_kernel(const struct nigh_context *context, uint64_t bytes)
 {
     return context->crowd.full && bytes > 512 * 1024 ? NIGH_COPY_QUARTERS : NIGH_COPY_PLAIN;

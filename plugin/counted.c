@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * plugin/counted.c - a lone message of middle length: the sender copies it into a shuttle in small steps. The first is
- * published by a slot, as tag and place need one, each other by a store to one word, which costs less than a slot, and the
- * receiver copies all that is there. The sender does all of it in one go, so whatever it says later lies behind the message.
+ * published by a slot, as tag and place need one, each other by a store to one word, which costs less
+ * than a slot, and the receiver copies all that is there. The sender does all of it in one go, so
+ * whatever it says later lies behind the message.
  */
 #include "plugin/counted.h"
 #include "plugin/context.h"
@@ -11,12 +12,14 @@
 #include "shm/copy.h"
 #include <errno.h>
 
-/* What gains: across two L3s up to 32 KiB 10 to 12 %, 48 KiB 2; in one 64 KiB loses 1 to 5 (docs/rationale/shuttles.md). */
+/* What gains: across two L3s up to 32 KiB 10 to 12 %, 48 KiB 2; in one 64 KiB loses 1 to 5
+ * (docs/rationale/shuttles.md). */
 #define COUNTED_MAX 32768u
 /* Steps: of a twelfth, a sixth is as good; from a quarter on both sides work too little at once. */
 #define STEPS      12u
 #define STEP_LEAST 1024u
-/* Looks for the next step, of which most find a line that is here. A step takes 100 ns, a pass 20 to 50 and the host's part. */
+/* Looks for the next step, of which most find a line that is here. A step takes 100 ns, a pass 20
+ * to 50 and the host's part. */
 #define LOOKS 100u
 
 static_assert(COUNTED_MAX <= NIGH_SHUTTLE_COUNT, "a message ends before its count");
@@ -79,7 +82,8 @@ static void take(struct nigh_filling *filling, uint64_t upto)
         message->endpoint->fills = false;
         nigh_endpoint_settle(message->endpoint);
     }
-    /* All of a counted message lies in what has memory since its first step, and so has its buffer: nothing can be refused. */
+    /* All of a counted message lies in what has memory since its first step, and so has its buffer:
+     * nothing can be refused. */
     (void)nigh_arrive_more(message, got / NIGH_LINE, (uint32_t)upto - got, filling->flags);
 }
 

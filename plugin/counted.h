@@ -12,10 +12,11 @@ void nigh_counted_send(struct nigh_endpoint *endpoint, const struct nigh_send *s
                        uint32_t flags, uint32_t id);
 /* Can one begin like this? */
 bool nigh_counted_is_sound(const struct nigh_wire_first *first, uint32_t flags);
-/* Its first step has been taken: the rest is looked for now, and in each poll of the endpoint. NIGH_BAD: the count cannot be. */
+/* Its first step has been taken: the rest is looked for now, and in each poll of the endpoint.
+ * NIGH_BAD: the count cannot be. */
 enum nigh_verdict nigh_counted_begin(struct nigh_message *message, uint32_t flags);
-/* Takes what the count of the endpoint's message, which there is, says is there. `behind`: a slot behind it is, so all of it
- * must be; else, and where the count cannot be, the endpoint breaks. Returns whether anything moved. */
+/* Takes what the count of the endpoint's message, which there is, says is there. `behind`: a slot behind it is, so all
+ * of it must be; else, and where the count cannot be, the endpoint breaks. Returns whether anything moved. */
 bool nigh_counted_fill(struct nigh_endpoint *endpoint, bool behind);
 
 #endif

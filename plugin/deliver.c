@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* plugin/deliver.c - how a message and a receive that have found each other come to an end: where the bytes go, and what
- * the host is told. */
+/* plugin/deliver.c - how a message and a receive that have found each other come to an end: where the
+ * bytes go, and what the host is told. */
 #include "plugin/context.h"
 #include "plugin/count.h"
 #include "plugin/pieces.h"

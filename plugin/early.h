@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * plugin/early.h - private memory for messages that come before their receives, kept for the next ones. What malloc has
- * been given back it gives to the kernel, from 128 KiB on, or where the end of its memory is free: then each page of the
- * next message is cleared and mapped anew. 8 ranks on 2 CPUs, Open MPI, messages of 64 KiB in chunks: a reduction 400 us,
- * and 93 with memory that stays. One thread at a time.
+ * been given back it gives to the kernel, from 128 KiB on, or where the end of its memory is free: then each page of
+ * the next message is cleared and mapped anew. 8 ranks on 2 CPUs, Open MPI, messages of 64 KiB in chunks: a reduction
+ * 400 us, and 93 with memory that stays. One thread at a time.
  */
 #ifndef NIGH_PLUGIN_EARLY_H
 #define NIGH_PLUGIN_EARLY_H

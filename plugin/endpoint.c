@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* plugin/endpoint.c - the memory of an endpoint: its index, the pair's lines, the window of its ring. Before it is connected, and
- * after it has left. */
+/* plugin/endpoint.c - the memory of an endpoint: its index, the pair's lines, the window of its ring. Before it
+ * is connected, and after it has left. */
 #include "plugin/context.h"
 #include "plugin/count.h"
 #include "plugin/large.h"

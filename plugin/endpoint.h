@@ -27,8 +27,8 @@ struct nigh_held_chunk {
 
 #define NIGH_CHUNKS_HELD_MAX 512u
 
-/* Large messages that were timed and wait for the receiver's part of the figure, oldest first: plan.c. One without bytes
- * only asks for the handoff. */
+/* Large messages that were timed and wait for the receiver's part of the figure, oldest first: plan.c. One
+ * without bytes only asks for the handoff. */
 #define NIGH_TIMED_MAX 16u
 struct nigh_timed {
     uint64_t until; /* slots that the peer must have read */
@@ -71,8 +71,8 @@ struct nigh_filling {
 };
 
 /*
- * What a short message needs lies in three lines: this one either way, the ring's own in each direction. Where ranks share CPUs
- * each turn finds them gone, so they are asked for (progress.c), for which more would be too many.
+ * What a short message needs lies in three lines: this one either way, the ring's own in each direction. Where ranks
+ * share CPUs each turn finds them gone, so they are asked for (progress.c), for which more would be too many.
  */
 struct nigh_endpoint {
     struct nigh_context *context;
@@ -211,7 +211,8 @@ static inline bool nigh_endpoint_left(const struct nigh_endpoint *endpoint)
 /* ---- fail.c: the end ---- */
 /* Ends the endpoint: all its operations complete with `error`. Idempotent. */
 void nigh_endpoint_fail(struct nigh_endpoint *endpoint, enum nigh_state state, int error, const char *why);
-/* The peer said what cannot be, or cannot be answered: progress breaks the endpoint, as no list is being walked there. */
+/* The peer said what cannot be, or cannot be answered: progress breaks the endpoint, as no list is
+ * being walked there. */
 void nigh_endpoint_suspect(struct nigh_endpoint *endpoint, const char *why);
 /* Ends all that is under way with -ECANCELED and forgets unmatched messages: the host has disconnected. */
 void nigh_endpoint_abandon(struct nigh_endpoint *endpoint);
@@ -232,7 +233,8 @@ static inline bool nigh_plan_peer_reads(const struct nigh_endpoint *endpoint)
 uint64_t nigh_plan_place_from(const struct nigh_context *context);
 /* Whether one of so many bytes is: one copy, by process_vm_readv. */
 bool nigh_plan_in_place(const struct nigh_endpoint *endpoint, uint64_t bytes);
-/* May the next message lie in a shuttle? `stream`: it follows another one, and nothing has come from the peer in between. */
+/* May the next message lie in a shuttle? `stream`: it follows another one, and nothing has come
+ * from the peer in between. */
 bool nigh_plan_shuttles(const struct nigh_endpoint *endpoint, bool stream);
 /* Before the first piece of a large message: how it is cut and copied. */
 void nigh_plan_choose(struct nigh_endpoint *endpoint, struct nigh_send_op *op);
@@ -273,8 +275,8 @@ static inline bool nigh_link_must_wake(const struct nigh_endpoint *endpoint)
         nigh_fence_light(SLEEP_CHECK);
     else
         nigh_fence_full(SLEEP_CHECK);
-    /* Relaxed: the words steer only whether to wake; the ring itself carries the data. Both in one load, and the line of the pair
-     * only where the peer has cold ones. */
+    /* Relaxed: the words steer only whether to wake; the ring itself carries the data. Both in one load, and the line
+     * of the pair only where the peer has cold ones. */
     if (__builtin_expect(nigh_load_relaxed((const nigh_attention *)(const void *)endpoint->peer_asleep) == 0,
                          1))
         return false;

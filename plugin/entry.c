@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * plugin/entry.c - the one symbol and its table. Each slot checks its handles, passes the guard (any thread at any time,
- * forked children) and calls what does the work; it alone knows about both.
+ * plugin/entry.c - the one symbol and its table. Each slot checks its handles, passes the guard (any thread at any
+ * time, forked children) and calls what does the work; it alone knows about both.
  */
 #include "config.h"
 
@@ -289,8 +289,8 @@ static int register_memory(struct nigh_context *context, const struct nigh_regis
     if (rc)
         return rc;
     region->context = memory->context;
-    /* The table that peers look at is by slot, which a chosen key does not tell: those are asked for. So are those whose
-     * reading is to be told of. */
+    /* The table that peers look at is by slot, which a chosen key does not tell: those are asked for. So are those
+     * whose reading is to be told of. */
     if (memory->flags & NIGH_REMOTE_READ && !chosen && !tells &&
         nigh_heap_find(context->heap, memory->buffer, memory->bytes, &offset) == 0)
         nigh_shown_add(&context->arena, context->heap, region, offset);

@@ -3,17 +3,19 @@
  * plugin/fail.c - the end of an endpoint. Everything that names it completes; what the peer had sent whole can still be
  * received; everything else goes on. The places that hold a reference to an endpoint's operations:
  *
- *   queue, flow, out    our sends              completed with the error; those in `waiting` are in `out`, too. Copies that were
- *                                              complete, of an endpoint that we leave: stay until the peer looks no longer
+ *   queue, flow, out    our sends              completed with the error; those in `waiting` are in `out`, too. Copies
+ *                                              that were complete, of an endpoint that we leave: stay until the peer
+ *                                              looks no longer
  *   in                  messages in pieces     their receives fail; unmatched ones can never become whole: dropped
  *   matcher, posted     receives naming it     fail
  *   matcher, arrived    whole messages         stay
- *   matcher, arrived    references             into the heap of a dead peer, or to a copy of the peer's: stay; else dropped: the
- *                                              memory may be in other use by now
- *   claimed             messages               incomplete ones are marked lost, their claim fails; references to a copy of a
- *                                              peer that we leave: taken to private memory
- *   pulls, copying      copies under way       out of the heap of a dead peer, or of a copy of a peer's that we do not leave: go on,
- *                                              the mapping stays; else fail, when no thread writes to the buffer any more
+ *   matcher, arrived    references             into the heap of a dead peer, or to a copy of the peer's: stay; else
+ *                                              dropped: the memory may be in other use by now
+ *   claimed             messages               incomplete ones are marked lost, their claim fails; references to a copy
+ *                                              of a peer that we leave: taken to private memory
+ *   pulls, copying      copies under way       out of the heap of a dead peer, or of a copy of a peer's that we do not
+ *                                              leave: go on, the mapping stays; else fail, when no thread writes to the
+ *                                              buffer any more
  *   lents               what the host holds    stays valid: the mapping stays until it is released
  */
 #include "plugin/context.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* plugin/far.h - how slices of large messages are copied into buffers that another CPU's cache has: through the cache, or
- * past it. Both are timed; what lies in a cache is worth something to whoever reads it next. */
+/* plugin/far.h - how slices of large messages are copied into buffers that another CPU's cache has: through the cache,
+ * or past it. Both are timed; what lies in a cache is worth something to whoever reads it next. */
 #ifndef NIGH_PLUGIN_FAR_H
 #define NIGH_PLUGIN_FAR_H
 
@@ -26,9 +26,10 @@ static inline bool nigh_far_choose(struct nigh_far *far, bool *trial)
     return past != *trial;
 }
 
-/* What one has taken, of several that may be under way. The way that is taken always is averaged; one that is looked at now
- * and then may have changed since. Of one slice that was held up, by an interrupt of 3 us, nothing must follow for the next
- * eight messages: it counts twice the average at most, and a sixteenth; rounded up, so that it gets away from 1. */
+/* What one has taken, of several that may be under way. The way that is taken always is averaged; one that is
+ * looked at now and then may have changed since. Of one slice that was held up, by an interrupt of 3 us,
+ * nothing must follow for the next eight messages: it counts twice the average at most, and a sixteenth;
+ * rounded up, so that it gets away from 1. */
 static inline void nigh_far_learn(struct nigh_far *far, bool past, bool trial, uint64_t ns)
 {
     uint64_t known = far->ns[past];

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* plugin/field.h - fields of structs that the host has stored a moment ago, read so that the loads need not wait for the stores. */
+/* plugin/field.h - fields of structs that the host has stored a moment ago, read so that the loads
+ * need not wait for the stores. */
 #ifndef NIGH_PLUGIN_FIELD_H
 #define NIGH_PLUGIN_FIELD_H
 
 #include <stdint.h>
 
-/* A field of a struct that the host has just written. Read at its own width: compilers join neighbours into one load, and
- * a load that spans two stores which are still in the store buffer waits for both, 15 cycles of a 30 ns path. */
+/* A field of a struct that the host has just written. Read at its own width: compilers join neighbours into one load,
+ * and a load that spans two stores which are still in the store buffer waits for both, 15 cycles of a 30 ns path. */
 #define NIGH_FIELD(field) (*(const volatile __typeof__(field) *)&(field))
 
 typedef uint32_t nigh_half __attribute__((may_alias));

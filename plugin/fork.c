@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * plugin/fork.c - the contexts of this process. A forked child has their private memory but, by MADV_DONTFORK, not their
- * arenas, and its threads are gone; so each context is marked in the child and every call says -ECHILD.
+ * plugin/fork.c - the contexts of this process. A forked child has their private memory but, by MADV_DONTFORK, not
+ * their arenas, and its threads are gone; so each context is marked in the child and every call says -ECHILD.
  */
 #include "plugin/fork.h"
 #include "plugin/context.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* plugin/guard.h - the context's lock, where it may be used by several threads: taken in entry.c, left while one sleeps. */
+/* plugin/guard.h - the context's lock, where it may be used by several threads: taken in entry.c,
+ * left while one sleeps. */
 #ifndef NIGH_PLUGIN_GUARD_H
 #define NIGH_PLUGIN_GUARD_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * plugin/help.c - whose slice is whose: each side says how many it has taken in a word that it alone writes, fences, and looks
- * at the other's word. So of two that take the same slice one at least sees the other, and puts it back.
+ * plugin/help.c - whose slice is whose: each side says how many it has taken in a word that it alone writes, fences,
+ * and looks at the other's word. So of two that take the same slice one at least sees the other, and puts it back.
  */
 #include "plugin/help.h"
 #include "plugin/context.h"
@@ -12,8 +12,8 @@
 
 /*
  * Few slices: between two of its own a sender is one of several on its CPU, and what they leave in the caches is lost.
- * Gather of 1 MiB to one of 8 ranks on 2 CPUs over Intel MPI, in parts of its own, with slices of 64, 128 and 256 KiB: 1.6,
- * 1.2 and 1.1; without help 1.9.
+ * Gather of 1 MiB to one of 8 ranks on 2 CPUs over Intel MPI, in parts of its own, with slices of 64, 128 and 256
+ * KiB: 1.6, 1.2 and 1.1; without help 1.9.
  */
 #define SLICE_BYTES (256u * 1024)
 /* What a sender copies before its host has its turn: as much as a receiver does. */
@@ -37,8 +37,8 @@ static uint32_t count_of(uint64_t word, uint32_t offer)
 
 /* ---- the receiver's ---------------------------------------------------------------------------------------- */
 
-/* Not one that sends messages of this kind itself: where all send to all, all CPUs copy anyway, and who helps keeps its CPU from a
- * rank that would copy for itself. */
+/* Not one that sends messages of this kind itself: where all send to all, all CPUs copy anyway, and who helps keeps its
+ * CPU from a rank that would copy for itself. */
 bool nigh_help_may(const struct nigh_message *message)
 {
     const struct nigh_endpoint *endpoint = message->endpoint;
@@ -65,8 +65,8 @@ static void offer(struct nigh_message *message)
     endpoint->offers += endpoint->offers == UINT32_MAX ? 2 : 1; /* 0 is none */
     /* Relaxed: the slot that tells of it is published behind. */
     nigh_store_relaxed(&endpoint->pair->offered, word_of(endpoint->offers, slices_of(message->got)));
-    /* At once or not: an answer that waits for room may be overtaken by the message's FINISH, behind which nobody knows the
-     * number. */
+    /* At once or not: an answer that waits for room may be overtaken by the message's FINISH, behind
+     * which nobody knows the number. */
     if (nigh_link_send(endpoint, nigh_head_make(NIGH_K_HELP, 0, 0, 0), message->id, endpoint->offers, &help,
                        sizeof(help))) {
         nigh_store_relaxed(&endpoint->pair->offered, 0);
@@ -81,8 +81,8 @@ void nigh_help_offer(struct nigh_context *context)
     struct nigh_message *message = context->pulls;
     uint32_t cpu;
 
-    /* A message by itself, as in a tree, is best copied where it is used next: a broadcast of 1 MiB 1.1 to 1.25 in place of
-     * 1.08. */
+    /* A message by itself, as in a tree, is best copied where it is used next: a broadcast of 1 MiB
+     * 1.1 to 1.25 in place of 1.08. */
     if (!message || !context->crowd.full || (!message->next && !context->matcher.arrived_count))
         return;
     cpu = nigh_near_cpu();
@@ -219,8 +219,9 @@ static bool claim(struct nigh_endpoint *endpoint, uint32_t all)
 }
 
 /*
- * What is written cannot be taken back, so it is looked first whether the number is still that process': its private memory has
- * what was drawn for it alone. Between the two calls it would have to die, be waited for, and its number be given away.
+ * What is written cannot be taken back, so it is looked first whether the number is still that process':
+ * its private memory has what was drawn for it alone. Between the two calls it would have to die, be
+ * waited for, and its number be given away.
  */
 static int write_slice(const struct nigh_endpoint *endpoint, uint32_t all)
 {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * plugin/help.h - two copy one message: where ranks outnumber CPUs, the sender of one that its receiver reads out of its process
- * writes slices of it into the receiver's while it has nothing else to do, so that what comes to one rank from many is not
- * copied on that rank's CPU alone. The receiver takes slices from the first on, the sender from the last.
+ * plugin/help.h - two copy one message: where ranks outnumber CPUs, the sender of one that its receiver
+ * reads out of its process writes slices of it into the receiver's while it has nothing else to do, so that
+ * what comes to one rank from many is not copied on that rank's CPU alone. The receiver takes slices from
+ * the first on, the sender from the last.
  */
 #ifndef NIGH_PLUGIN_HELP_H
 #define NIGH_PLUGIN_HELP_H
@@ -29,8 +30,8 @@ bool nigh_help_cannot(const struct nigh_message *message, uint32_t cpu);
 
 /* May its sender be asked to help? Then it is worth to look first whether other messages wait. */
 bool nigh_help_may(const struct nigh_message *message);
-/* Asks the senders of those that wait to be copied, where one would wait for another: from then on nothing may be written to
- * the buffer of one that has `offer` but slices that nigh_help_take() has given. */
+/* Asks the senders of those that wait to be copied, where one would wait for another: from then on nothing may be
+ * written to the buffer of one that has `offer` but slices that nigh_help_take() has given. */
 void nigh_help_offer(struct nigh_context *context);
 /* The bytes of the next slice of an offered message, which begins at `got`. 0: the sender has the rest, for now. */
 uint64_t nigh_help_take(struct nigh_message *message);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* plugin/inject.c - post_send without a struct: what a small message is comes in registers, and nothing is stored but its
- * slot, the ring's own line and, for whom it is told to, half a line. */
+/* plugin/inject.c - post_send without a struct: what a small message is comes in registers, and nothing is stored but
+ * its slot, the ring's own line and, for whom it is told to, half a line. */
 #include "plugin/context.h"
 #include "plugin/guard.h"
 #include "plugin/registers.h"

@@ -30,8 +30,8 @@ static __attribute__((cold, noinline)) int refuse(struct nigh_context *context, 
 
 /*
  * Nothing waits before it and there is room by the credit that we know of; else NIGH_NO_ID: it takes the long way. The
- * operation is filled in behind this: stores leave the CPU in order, and nobody looks at it before the peer answers and we
- * poll.
+ * operation is filled in behind this: stores leave the CPU in order, and nobody looks at it before
+ * the peer answers and we poll.
  */
 static uint32_t publish(struct nigh_endpoint *endpoint, struct nigh_send_op *op, const struct nigh_lend *lend,
                         uint64_t offset)

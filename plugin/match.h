@@ -171,8 +171,8 @@ static inline void nigh_match_post_plain(struct nigh_matcher *matcher, struct ni
  * (nigh_match_find with take). Cannot fail: where memory is short look-ups get longer. */
 void nigh_match_post(struct nigh_matcher *matcher, struct nigh_posted *posted);
 
-/* Where the oldest receive of the hot shape hangs that matches a message from `source`; NULL hangs there if none does. While there
- * are no others it is what nigh_match_arrive() would give. */
+/* Where the oldest receive of the hot shape hangs that matches a message from `source`; NULL hangs there if none does.
+ * While there are no others it is what nigh_match_arrive() would give. */
 static inline struct nigh_match_node **nigh_match_waiting(const struct nigh_matcher *matcher, uint32_t source,
                                                           uint32_t tclass, uint64_t tag)
 {
@@ -211,9 +211,9 @@ static inline struct nigh_posted *nigh_match_arrive(struct nigh_matcher *matcher
 }
 
 /*
- * Messages of one peer and class, taken one after the other: those with the same tag take their receives from one queue, which
- * is looked for once and put in order when the run ends. For receives of the hot shape, while there are no others. Between
- * the first peek and the end nothing else may be done with the matcher.
+ * Messages of one peer and class, taken one after the other: those with the same tag take their receives from one
+ * queue, which is looked for once and put in order when the run ends. For receives of the hot shape, while there are no
+ * others. Between the first peek and the end nothing else may be done with the matcher.
  */
 struct nigh_match_run {
     struct nigh_match_node *head; /* what the next message with `tag` gets, unless `last` was the tail */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * plugin/near.c - what peers on our CPU have written lies in our caches; what the others have is 50 to 240 ns away. A pass asks
- * for all of it and then takes one after the other, so with the near ones first the others come meanwhile: 8 ranks on 2 CPUs,
- * alltoall of 8 bytes over Open MPI, 0.98 of what it takes in the order in which peers were met. Ranks seldom change their CPU
- * while all are busy, so it is told and looked at when a peer is new and in each sweep.
+ * plugin/near.c - what peers on our CPU have written lies in our caches; what the others have is 50 to 240 ns away. A
+ * pass asks for all of it and then takes one after the other, so with the near ones first the others come meanwhile: 8
+ * ranks on 2 CPUs, alltoall of 8 bytes over Open MPI, 0.98 of what it takes in the order in which peers were met. Ranks
+ * seldom change their CPU while all are busy, so it is told and looked at when a peer is new and in each sweep.
  */
 #include "plugin/near.h"
 #include "plugin/context.h"

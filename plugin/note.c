@@ -74,8 +74,8 @@ bool nigh_note_is_asked(struct nigh_context *context)
 
 /*
  * What moves is shown in the line before the count goes up, so whoever sees the count sees that, too. A host that has
- * completions to take, or an unexpected message to look at that it may wait for, or is being handed some by this very poll (then
- * something has moved, or had before the pass), is not blocked, whatever its note still says.
+ * completions to take, or an unexpected message to look at that it may wait for, or is being handed some by this very
+ * poll (then something has moved, or had before the pass), is not blocked, whatever its note still says.
  */
 bool nigh_note_answer(struct nigh_context *context, bool moved)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* plugin/op.c - the life of a send operation: it is made, starts at once or from the queue, completes. Messages, lends, remote
- * memory and answers are such; what a post sends without one is in send.c. */
+/* plugin/op.c - the life of a send operation: it is made, starts at once or from the queue, completes. Messages, lends,
+ * remote memory and answers are such; what a post sends without one is in send.c. */
 #include "plugin/context.h"
 #include "plugin/large.h"
 #include "plugin/near.h"

@@ -76,8 +76,8 @@ struct nigh_send_op {
     bool tells;   /* REPLY: its host hears of it; there is room for that completion */
 };
 
-/* An operation with undefined contents and its room in the completion queue, to be cleared before anything looks at it. NULL:
- * no memory. */
+/* An operation with undefined contents and its room in the completion queue, to be cleared before
+ * anything looks at it. NULL: no memory. */
 struct nigh_send_op *nigh_send_claim(struct nigh_context *context);
 /* Zero but for its kind, what it completes as and NIGH_NO_ID. */
 void nigh_send_clear(struct nigh_send_op *op, enum nigh_send_kind kind, enum nigh_op what);

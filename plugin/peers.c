@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* plugin/peers.c - the table of endpoints by job and rank: a job of N connects N times, and is greeted as often, in each of
- * its processes. */
+/* plugin/peers.c - the table of endpoints by job and rank: a job of N connects N times, and is greeted
+ * as often, in each of its processes. */
 #include "plugin/peers.h"
 #include <errno.h>
 #include <stdlib.h>

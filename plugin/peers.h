@@ -19,9 +19,9 @@ void nigh_peers_destroy(struct nigh_peers *peers);
 void nigh_peers_insert(struct nigh_peers *peers, struct nigh_endpoint *endpoint);
 void nigh_peers_remove(struct nigh_endpoint *endpoint);
 /*
- * The living endpoint to `who`, the latest if there are several, or NULL. One that the peer has left lives no more, noticed
- * or not: a host that has heard of it by other means must not be given it. Incarnations are compared where both are known;
- * who has the same one has the same job and rank.
+ * The living endpoint to `who`, the latest if there are several, or NULL. One that the peer has left lives no more,
+ * noticed or not: a host that has heard of it by other means must not be given it. Incarnations are compared where both
+ * are known; who has the same one has the same job and rank.
  */
 struct nigh_endpoint *nigh_peers_find(const struct nigh_peers *peers, const struct nigh_identity *who);
 

@@ -86,9 +86,9 @@ static void message_done(struct nigh_message *message)
 }
 
 /*
- * A place for a message that nobody has taken, not before the first of its bytes. What comes in a shuttle stays there: it is ours
- * until we answer, and copying it away would be a third copy. Of 8 ranks on 2 CPUs that allgather, nearly half of all messages
- * come before their receive, as those that others run before are not there yet.
+ * A place for a message that nobody has taken, not before the first of its bytes. What comes in a shuttle stays there:
+ * it is ours until we answer, and copying it away would be a third copy. Of 8 ranks on 2 CPUs that allgather, nearly
+ * half of all messages come before their receive, as those that others run before are not there yet.
  */
 static bool ready(struct nigh_message *message, uint32_t flags)
 {

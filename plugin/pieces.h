@@ -5,7 +5,8 @@
 
 #include "plugin/endpoint.h"
 
-/* Can a message in pieces begin like this? Its id is unused, its first piece, if any, lies in the peer's pool or in a shuttle. */
+/* Can a message in pieces begin like this? Its id is unused, its first piece, if any, lies in the
+ * peer's pool or in a shuttle. */
 bool nigh_arrive_first_is_sound(struct nigh_endpoint *endpoint, const struct nigh_wire_first *first,
                                 uint32_t flags);
 /* A message in pieces whose place is known and whose beginning is sound: files it and takes its first piece. */
@@ -19,7 +20,8 @@ enum nigh_verdict nigh_arrive_whole(struct nigh_endpoint *endpoint, uint64_t hea
                                     uint64_t imm);
 enum nigh_verdict nigh_arrive_refer(struct nigh_endpoint *endpoint, uint64_t head, uint64_t tag,
                                     uint64_t imm);
-/* The next `bytes` of a message, at `line`. Whoever calls it has filed the message; it is gone when it was the last piece. */
+/* The next `bytes` of a message, at `line`. Whoever calls it has filed the message; it is gone when
+ * it was the last piece. */
 enum nigh_verdict nigh_arrive_more(struct nigh_message *message, uint32_t line, uint32_t bytes,
                                    uint32_t flags);
 /* Copies a piece with the kernel that its sender asked for. */

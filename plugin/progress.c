@@ -280,10 +280,11 @@ bool nigh_progress_all(struct nigh_context *context)
 }
 
 /*
- * Who has just got the CPU back finds news of several peers, each in a line that another core holds, 50 to 240 ns, and what it keeps
- * of them gone from its cache. Each look goes on by what it finds, so unless all are asked for before they come one after the other.
- * 8 ranks on 2 CPUs, alltoall of 8 bytes over Open MPI: 0.97 with the slots, 0.95 with the endpoints' lines as well. The next slot of
- * our own for each gained nothing. Apart, so that a pair of ranks sees nothing of it.
+ * Who has just got the CPU back finds news of several peers, each in a line that another core holds, 50 to 240
+ * ns, and what it keeps of them gone from its cache. Each look goes on by what it finds, so unless all are asked
+ * for before they come one after the other. 8 ranks on 2 CPUs, alltoall of 8 bytes over Open MPI: 0.97 with the
+ * slots, 0.95 with the endpoints' lines as well. The next slot of our own for each gained nothing. Apart, so
+ * that a pair of ranks sees nothing of it.
  */
 static __attribute__((noinline)) void ask_hot(const struct nigh_context *context)
 {

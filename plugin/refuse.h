@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* plugin/refuse.h - what a host is told that asks for what cannot be: which call, which value, what it may be. Apart from
- * errors that a sound program meets (a peer's end, no room), which it hears of by their numbers alone. */
+/* plugin/refuse.h - what a host is told that asks for what cannot be: which call, which value, what it may be. Apart
+ * from errors that a sound program meets (a peer's end, no room), which it hears of by their numbers alone. */
 #ifndef NIGH_PLUGIN_REFUSE_H
 #define NIGH_PLUGIN_REFUSE_H
 
@@ -11,12 +11,13 @@ struct nigh_context;
 /* A host in a loop would fill its log. */
 #define NIGH_REFUSALS_TOLD 64u
 
-/* Tells "CALL: ..." to the context's log, the first NIGH_REFUSALS_TOLD of a context; NULL: to the thread's. Returns `error`. */
+/* Tells "CALL: ..." to the context's log, the first NIGH_REFUSALS_TOLD of a context; NULL: to the
+ * thread's. Returns `error`. */
 int nigh_refuse(struct nigh_context *context, int error, const char *format, ...)
     __attribute__((cold, format(printf, 3, 4)));
 
-/* -EINVAL: a handle or an output is NULL, or of another context. There may be no context to tell: standard error, the first
- * NIGH_REFUSALS_TOLD of the process. */
+/* -EINVAL: a handle or an output is NULL, or of another context. There may be no context to tell: standard error, the
+ * first NIGH_REFUSALS_TOLD of the process. */
 int nigh_refuse_missing(const char *call) __attribute__((cold));
 
 /* -ECHILD: the process was forked from the one that opened the context, which is told once, on standard error. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* plugin/registers.h - the slots of the table that take all of a message in registers: inject.c sends, expect.c and short.c
- * receive. The table names them themselves: whatever is called before them would save registers. */
+/* plugin/registers.h - the slots of the table that take all of a message in registers: inject.c sends, expect.c and
+ * short.c receive. The table names them themselves: whatever is called before them would save registers. */
 #ifndef NIGH_PLUGIN_REGISTERS_H
 #define NIGH_PLUGIN_REGISTERS_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* plugin/send.c - post_send: the short way straight into a slot, and everything that cannot take it. What becomes an operation
- * goes on in op.c. */
+/* plugin/send.c - post_send: the short way straight into a slot, and everything that cannot take it. What
+ * becomes an operation goes on in op.c. */
 #include "plugin/send.h"
 #include "plugin/context.h"
 #include "plugin/count.h"
@@ -148,8 +148,8 @@ static void sent(struct nigh_endpoint *endpoint, const struct nigh_send *send, e
         nigh_send_tell(endpoint, send->context, NIGH_OP_SEND, send->tclass, 0, send->bytes);
 }
 
-/* Lines of the next message, if it is as long as this one, where the two sides talk in turn. In a stream they are under way
- * by themselves, so asking for them costs more than it gains: 104 ns for 512 bytes instead of 89. */
+/* Lines of the next message, if it is as long as this one, where the two sides talk in turn. In a stream they are under
+ * way by themselves, so asking for them costs more than it gains: 104 ns for 512 bytes instead of 89. */
 static inline void own_next(struct nigh_endpoint *endpoint, uint32_t slots)
 {
     bool talks = endpoint->rx.next != endpoint->heard_before;
@@ -215,9 +215,9 @@ static int post_large(struct nigh_endpoint *endpoint, const struct nigh_send *se
 /*
  * A slot's line has to be taken from its reader, which costs about a handoff. Several are under way at once, but only
  * among the stores that the CPU holds back until then, which leave it in order: what else a post stores takes their
- * room, less so where it goes to one line at a time. Hence: what is rare is called as the last thing and not inlined, so
- * that nothing is saved on the stack; a silent send reserves no completion; fields go through registers; the counters lie
- * beside the ring's own.
+ * room, less so where it goes to one line at a time. Hence: what is rare is called as the last thing and not
+ * inlined, so that nothing is saved on the stack; a silent send reserves no completion; fields go through registers;
+ * the counters lie beside the ring's own.
  */
 
 static __attribute__((noinline)) int post_longer(struct nigh_endpoint *endpoint, const struct nigh_send *send)

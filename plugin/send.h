@@ -9,7 +9,8 @@
 int nigh_send_post(struct nigh_endpoint *endpoint, const struct nigh_send *send);
 
 /* ---- op.c: what becomes of an operation ---- */
-/* May one more be posted? 0; -ECONNRESET, -EPROTO by the state; -EAGAIN: as many are queued as one endpoint may have. */
+/* May one more be posted? 0; -ECONNRESET, -EPROTO by the state; -EAGAIN: as many are queued as one
+ * endpoint may have. */
 int nigh_send_check(const struct nigh_endpoint *endpoint);
 /* Posts an operation that is filled in: starts it or queues it. The CQ entry is reserved. */
 void nigh_send_begin(struct nigh_endpoint *endpoint, struct nigh_send_op *op);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * plugin/share.c - which buffers are copied once for several receivers, and for how long. A copy is as good as its buffer while a
- * send of that is not complete, or the host does not know yet that it is. That others will follow the first one cannot be known: hosts
- * that have done so do it again.
+ * plugin/share.c - which buffers are copied once for several receivers, and for how long. A copy is as good as its
+ * buffer while a send of that is not complete, or the host does not know yet that it is. That others will follow the
+ * first one cannot be known: hosts that have done so do it again.
  */
 #include "plugin/share.h"
 #include "plugin/context.h"
@@ -11,8 +11,8 @@
 #include "shm/copy.h"
 #include <errno.h>
 
-/* A second receiver speaks for several, one that stays alone against it, and that weighs more: two of them, and a length has to show
- * it again; and where it goes to and fro, three of four messages go the way they would have. */
+/* A second receiver speaks for several, one that stays alone against it, and that weighs more: two of them, and a
+ * length has to show it again; and where it goes to and fro, three of four messages go the way they would have. */
 #define SCORE_MOST  4
 #define SCORE_ALONE 3
 

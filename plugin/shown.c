@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * plugin/shown.c - readable heap regions, in shared memory. A key alone could tell where its memory lies, but not where it
- * ends and whether it is still registered: a get would read whatever lies there now.
+ * plugin/shown.c - readable heap regions, in shared memory. A key alone could tell where its memory lies, but not where
+ * it ends and whether it is still registered: a get would read whatever lies there now.
  */
 #include "plugin/shown.h"
 #include "shm/shared.h"
@@ -24,8 +24,8 @@ static void store_entry(struct nigh_region_entry *entry, uint64_t key, uint64_t 
     nigh_store_release(&entry->key, key, REGION_SET);
 }
 
-/* A larger table with what the old one holds. The old one stays: a peer may be looking at it. It is half as large, so all
- * of them together are no more than the last. */
+/* A larger table with what the old one holds. The old one stays: a peer may be looking at it. It is half as large, so
+ * all of them together are no more than the last. */
 static struct nigh_region_table *grow(struct nigh_arena *arena, struct nigh_heap *heap, uint32_t slot)
 {
     struct nigh_region_table *old = table_of(arena), *table;

@@ -7,8 +7,8 @@
 #include "shm/arena.h"
 #include "shm/heap.h"
 
-/* Enters a region whose memory lies at `offset` of the arena. Where there is no memory for the table it is left out, and
- * peers ask for what they could have read: the heap has logged that it is full. */
+/* Enters a region whose memory lies at `offset` of the arena. Where there is no memory for the table it is left out,
+ * and peers ask for what they could have read: the heap has logged that it is full. */
 void nigh_shown_add(struct nigh_arena *arena, struct nigh_heap *heap, struct nigh_region *region,
                     uint64_t offset);
 /* Takes it out if it is there; its memory may be used for something else then. */

@@ -72,8 +72,8 @@ static inline void *nigh_slab_take(struct nigh_slab *slab)
     return nigh_slab_take_free(slab);
 }
 
-/* Zeroes an object, whose size is a constant, with stores: what compilers make of memset() here is `rep stos`, which takes as
- * long to begin as a slot to be written. An object's memory is whole lines. */
+/* Zeroes an object, whose size is a constant, with stores: what compilers make of memset() here is `rep stos`, which
+ * takes as long to begin as a slot to be written. An object's memory is whole lines. */
 static inline __attribute__((always_inline)) void nigh_slab_zero(void *object, size_t bytes)
 {
     typedef uint64_t pair __attribute__((vector_size(16), may_alias));
@@ -95,8 +95,8 @@ static inline void nigh_slab_give(struct nigh_slab *slab, void *object)
     NIGH_SLAB_HIDE(object, slab->bytes);
 }
 
-/* Several that are given back one after the other with nothing in between: begin with slab->free, link each before what the
- * last link has returned, and end with that. */
+/* Several that are given back one after the other with nothing in between: begin with slab->free, link each before what
+ * the last link has returned, and end with that. */
 static inline struct nigh_slab_free *nigh_slab_link(const struct nigh_slab *slab, void *object,
                                                     struct nigh_slab_free *first)
 {

@@ -6,12 +6,12 @@
 #include "shm/copy.h"
 #include <errno.h>
 
-/* The most that one of several threads takes at once: an eighth of what is left, between NIGH_SLICE_BYTES and this. Small
- * ones in the end, so that two end together, and few, as each costs 0.12 us; but where the CPUs have moved apart one may
- * take ten times as long. */
+/* The most that one of several threads takes at once: an eighth of what is left, between NIGH_SLICE_BYTES and this.
+ * Small ones in the end, so that two end together, and few, as each costs 0.12 us; but where the CPUs have moved
+ * apart one may take ten times as long. */
 #define SLICE_BYTES_MAX (256u * 1024)
-/* A thread that waits for its receive is back from a slice within a tenth of this. Behind it another one takes the message
- * over, with which the poster may come and help. */
+/* A thread that waits for its receive is back from a slice within a tenth of this. Behind it another one takes the
+ * message over, with which the poster may come and help. */
 #define AWAY_NS 2000u
 
 bool nigh_slice_all_done(const struct nigh_message *message)
@@ -21,9 +21,9 @@ bool nigh_slice_all_done(const struct nigh_message *message)
 
 /*
  * Another thread than the one that has posted the receive runs on another CPU, mostly, and writes a buffer that the
- * poster's cache has. On the same L3 that is as well as any way, and leaves the bytes near; across two the lines are taken
- * away one by one, and to write past the cache takes two thirds of the time (docs/rationale/progress-thread.md). Which it
- * is changes while programs run, so both ways are timed.
+ * poster's cache has. On the same L3 that is as well as any way, and leaves the bytes near; across two the lines are
+ * taken away one by one, and to write past the cache takes two thirds of the time (docs/rationale/progress-thread.md).
+ * Which it is changes while programs run, so both ways are timed.
  */
 bool nigh_slice_is_anothers(const struct nigh_message *message)
 {
@@ -111,7 +111,8 @@ void nigh_slice_copy(struct nigh_slice *slice)
         nigh_store_relaxed(&message->touched, nigh_clock_ns());
     /* Two that copy hold each other up, which says nothing about the way. */
     slice->timed &= nigh_fetch_add_release(&message->copiers, UINT32_MAX, SLICE_DONE) == 1;
-    /* Not before that: a fence is over before the stores past the cache that it holds back, for which what comes next waits. */
+    /* Not before that: a fence is over before the stores past the cache that it holds back, for
+     * which what comes next waits. */
     if (slice->timed)
         slice->ns = (nigh_clock_ns() - start) * NIGH_SLICE_BYTES / slice->bytes;
 }

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * plugin/slice.h - a part of a message that lies with its sender, as one thread copies it: by the better of two ways, of several
- * threads each a slice of its own, the bytes of one that the sender may help with by turns with it.
+ * plugin/slice.h - a part of a message that lies with its sender, as one thread copies it: by the better of two ways,
+ * of several threads each a slice of its own, the bytes of one that the sender may help with by turns with it.
  */
 #ifndef NIGH_PLUGIN_SLICE_H
 #define NIGH_PLUGIN_SLICE_H
 
 #include "plugin/context.h"
 
-/* Copied in one go when it is matched (without threads), and then in each pass: long enough to make the pass not count, short
- * enough that other peers are heard every 50 us or so. */
+/* Copied in one go when it is matched (without threads), and then in each pass: long enough to make the pass not count,
+ * short enough that other peers are heard every 50 us or so. */
 #define NIGH_TURN_BYTES (512u * 1024)
 /* The least that one of several threads takes at once. */
 #define NIGH_SLICE_BYTES (64u * 1024)
@@ -32,8 +32,8 @@ bool nigh_slice_is_anothers(const struct nigh_message *message);
 bool nigh_slice_is_ours(struct nigh_message *message);
 /* How much of the message to take next, at most. */
 uint64_t nigh_slice_most(const struct nigh_message *message);
-/* Takes the next slice, of at most `most` bytes. False: there is none, as all is taken, the rest is the sender's for now,
- * or it cannot be read. */
+/* Takes the next slice, of at most `most` bytes. False: there is none, as all is taken, the rest is the
+ * sender's for now, or it cannot be read. */
 bool nigh_slice_take(struct nigh_message *message, uint64_t most, struct nigh_slice *slice);
 /* With or without the lock. Once it is no longer among the copiers the message may be gone. */
 void nigh_slice_copy(struct nigh_slice *slice);

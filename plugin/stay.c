@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * plugin/stay.c - short messages that no receive was posted for and that stay in their rings: which may, for how long, and what a
- * receive finds of them when it is posted. Most of it is for ranks that run in turns, where senders run ahead.
+ * plugin/stay.c - short messages that no receive was posted for and that stay in their rings: which
+ * may, for how long, and what a receive finds of them when it is posted. Most of it is for ranks that
+ * run in turns, where senders run ahead.
  */
 #include "plugin/stay.h"
 #include "plugin/arrive.h"
@@ -10,11 +11,12 @@
 #include "shm/note.h"
 
 /*
- * Passes in a row that find nothing before a full ring of messages that nobody wants is emptied into private memory, where
- * a receive waits and where none does. What its sender does next may be what everybody waits for; mostly it has only run
- * ahead, and gives its CPU away while its ring is full. Then to keep them costs twice what to take them costs, and as the
- * ring fills anew at once there is no end of it: 600 reductions of 8 bytes in a row, 8 ranks on 2 CPUs over Open MPI, 4 us
- * each in place of 2.2. Passes that find nothing end in a yield, mostly, so all others have had their turn by then.
+ * Passes in a row that find nothing before a full ring of messages that nobody wants is emptied into private
+ * memory, where a receive waits and where none does. What its sender does next may be what everybody waits for;
+ * mostly it has only run ahead, and gives its CPU away while its ring is full. Then to keep them costs twice what
+ * to take them costs, and as the ring fills anew at once there is no end of it: 600 reductions of 8 bytes in a row,
+ * 8 ranks on 2 CPUs over Open MPI, 4 us each in place of 2.2. Passes that find nothing end in a yield, mostly, so
+ * all others have had their turn by then.
  */
 #define FULL_PASSES 256u
 #define SEND_PASSES 8u
@@ -26,8 +28,8 @@
 #define BUSY_PASSES 16u
 #define IDLE_PASSES 1u
 
-/* Up to which slot a ring may be full of what stays, and what its sender has not been told of: what is left takes the longest body,
- * and one that is never used, unless the sender has a larger ring to move to. */
+/* Up to which slot a ring may be full of what stays, and what its sender has not been told of: what is left takes the
+ * longest body, and one that is never used, unless the sender has a larger ring to move to. */
 static uint64_t staying_most(const struct nigh_endpoint *endpoint)
 {
     uint32_t mask = endpoint->rx.mask, least = nigh_slots_for(NIGH_BODY_MAX), most = mask / 4 * 3;
@@ -38,10 +40,10 @@ static uint64_t staying_most(const struct nigh_endpoint *endpoint)
 }
 
 /*
- * In a crowd others may lie behind a message that stays, as senders run ahead there. Not where something else does, which
- * no receive is posted for and somebody waits for all the same (a FINISH, a GRANT, a put). A slot is looked at once: the
- * next look goes on behind it. Where the next one lies is foretold and not computed from what this one says, so that their
- * lines come side by side.
+ * In a crowd others may lie behind a message that stays, as senders run ahead there. Not where something else does,
+ * which no receive is posted for and somebody waits for all the same (a FINISH, a GRANT, a put). A slot is looked at
+ * once: the next look goes on behind it. Where the next one lies is foretold and not computed from what this one says,
+ * so that their lines come side by side.
  */
 static bool only_messages(struct nigh_endpoint *endpoint)
 {
@@ -64,9 +66,9 @@ static bool only_messages(struct nigh_endpoint *endpoint)
 
 /*
  * May a message that no receive was there for stay where it is for now? Its receive mostly comes soon, and keeping the
- * message costs an allocation, four queues and a second copy: a barrier of 8 ranks on 2 CPUs takes 3 % less without it. Not
- * where another message waits behind it, or might for want of room; in a crowd until a pass has found nothing, which looks
- * there (below): the sender is about to write that slot.
+ * message costs an allocation, four queues and a second copy: a barrier of 8 ranks on 2 CPUs takes 3 % less without it.
+ * Not where another message waits behind it, or might for want of room; in a crowd until a pass has found nothing,
+ * which looks there (below): the sender is about to write that slot.
  */
 bool nigh_stay_may(struct nigh_endpoint *endpoint, uint32_t bytes)
 {
@@ -131,8 +133,8 @@ static void find_wanted(struct nigh_context *context)
     nigh_match_each_posted(&context->matcher, want, context);
 }
 
-/* A receive may wait for a message that lies behind the oldest one, which nobody wants yet. Not where no receive is from
- * its peer, as mostly where the root of a reduction waits for one after the other and they run ahead. */
+/* A receive may wait for a message that lies behind the oldest one, which nobody wants yet. Not where no receive is
+ * from its peer, as mostly where the root of a reduction waits for one after the other and they run ahead. */
 static bool is_wanted(struct nigh_endpoint *endpoint)
 {
     uint32_t slots = nigh_slots_for(nigh_head_bytes(nigh_ring_peek(&endpoint->rx)));
@@ -144,8 +146,8 @@ static bool is_wanted(struct nigh_endpoint *endpoint)
 }
 
 /*
- * Must a sender with a full ring be helped on? Not as long as messages of it are taken. From then on nothing of it stays
- * until a receive takes what was kept: a host that sends much before it receives waits once.
+ * Must a sender with a full ring be helped on? Not as long as messages of it are taken. From then on nothing of it
+ * stays until a receive takes what was kept: a host that sends much before it receives waits once.
  */
 static bool is_held_up(struct nigh_endpoint *endpoint, bool news)
 {

@@ -7,8 +7,8 @@
 
 /* May this one stay in its ring for now? */
 bool nigh_stay_may(struct nigh_endpoint *endpoint, uint32_t bytes);
-/* The same in a crowd, where it may, of one that is no longer than half of the ring with what is owed: unless its sender
- * was held up, and nothing that was kept of it has found its receive since. */
+/* The same in a crowd, where it may, of one that is no longer than half of the ring with what is owed: unless its
+ * sender was held up, and nothing that was kept of it has found its receive since. */
 static inline bool nigh_stay_may_in_crowd(struct nigh_endpoint *endpoint)
 {
     if (__builtin_expect(endpoint->hurried, 0))
@@ -22,12 +22,12 @@ static inline bool nigh_stay_goes_on(const struct nigh_endpoint *endpoint)
 {
     return endpoint->stays && endpoint->stays == (uint32_t)endpoint->context->matcher.sequence + 1;
 }
-/* A receive from the peer was posted: takes the oldest short message, if there is one. In a crowd, where that is there before its
- * receive most often, and a pass over all rings costs more. */
+/* A receive from the peer was posted: takes the oldest short message, if there is one. In a crowd, where that is there
+ * before its receive most often, and a pass over all rings costs more. */
 void nigh_stay_seek(struct nigh_endpoint *endpoint);
 /* Behind a pass in a crowd, in which something has `moved` or not, where a message may stay. When it is time it looks
- * behind those, and takes or keeps them where what lies there is no message, or a receive may wait for it, or their sender
- * is held up. True: something moved. */
+ * behind those, and takes or keeps them where what lies there is no message, or a receive may wait for it, or their
+ * sender is held up. True: something moved. */
 bool nigh_stay_pass(struct nigh_context *context, bool moved);
 
 #endif

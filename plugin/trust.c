@@ -7,8 +7,8 @@
 #include "plugin/trust.h"
 #include "plugin/context.h"
 
-/* Messages in a row that found their receives before the next one may be sent unasked: where they do by chance only, what comes
- * early is copied twice. */
+/* Messages in a row that found their receives before the next one may be sent unasked: where they do by chance
+ * only, what comes early is copied twice. */
 #define TRUSTED_FROM 8u
 /* Of longer ones what the first part costs does not count, and the buffer of one that comes early would be as long. */
 #define WHOLE_MOST (1024u * 1024)

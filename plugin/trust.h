@@ -5,8 +5,8 @@
 
 #include "plugin/endpoint.h"
 
-/* Before its first slot. False: NIGH_EAGER bytes. True: all may be announced, and `allowed` is set to what may be sent now, all or
- * nothing; its GRANT is asked for. */
+/* Before its first slot. False: NIGH_EAGER bytes. True: all may be announced, and `allowed` is set to what may be sent
+ * now, all or nothing; its GRANT is asked for. */
 bool nigh_trust_whole(struct nigh_endpoint *endpoint, struct nigh_send_op *op);
 /* It is matched. */
 void nigh_trust_granted(struct nigh_endpoint *endpoint, struct nigh_send_op *op, bool late);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * plugin/wait.c - spin, yield, sleep. A sleeper raises its flag, fences, looks at everything once more and only then
- * sleeps on its bell, so nothing that was published is missed; the bound on each sleep is a second line of defence, and a
- * sleep that it ended although work was there counts as a rescue.
+ * sleeps on its bell, so nothing that was published is missed; the bound on each sleep is a second line of defence, and
+ * a sleep that it ended although work was there counts as a rescue.
  */
 #include "plugin/wait.h"
 #include "plugin/context.h"
@@ -17,8 +17,8 @@
 
 #define FIRST_SLEEP_NS UINT64_C(100000000)
 #define LAST_SLEEP_NS  UINT64_C(60000000000)
-/* Yields before sleeping: with several ranks on a CPU the one that is waited for runs within these. Where others compute each
- * yield costs a time slice of theirs, 64 of them a second and more, hence the bound. */
+/* Yields before sleeping: with several ranks on a CPU the one that is waited for runs within these. Where others
+ * compute each yield costs a time slice of theirs, 64 of them a second and more, hence the bound. */
 #define YIELDS   64u
 #define YIELD_NS UINT64_C(2000000)
 /* Of half a MiB, before the clock is looked at. */
@@ -32,8 +32,9 @@ static bool is_over(const struct nigh_context *context)
     return nigh_cq_count(&context->cq) != 0 || context->nudged || nigh_is_unprobed(context);
 }
 
-/* A thread that is here has nothing else to do: it copies on, while what it copies from and to is in its caches and others have
- * the lock. Also where it is told of something that is no completion, which may be there for long: one turn. */
+/* A thread that is here has nothing else to do: it copies on, while what it copies from and to is in
+ * its caches and others have the lock. Also where it is told of something that is no completion,
+ * which may be there for long: one turn. */
 static bool ready_of_several(struct nigh_context *context)
 {
     for (uint32_t turns = 0; turns < TURNS; turns++) {
@@ -81,8 +82,8 @@ static void give_way(struct nigh_context *context)
     nigh_guard_enter(context);
 }
 
-/* Not to sleep while a peer copies what was sent saves more than the wake-up: who falls asleep makes every CPU that runs a rank
- * fence (nigh_bell_fence), which took 20 us of what the receiver computed meanwhile. */
+/* Not to sleep while a peer copies what was sent saves more than the wake-up: who falls asleep makes every CPU that
+ * runs a rank fence (nigh_bell_fence), which took 20 us of what the receiver computed meanwhile. */
 static bool yield(struct nigh_context *context, uint64_t deadline)
 {
     uint64_t now = nigh_clock_ns(), until = now + YIELD_NS < deadline ? now + YIELD_NS : deadline;
@@ -121,8 +122,8 @@ static bool is_quiet(struct nigh_context *context)
     return false;
 }
 
-/* The clock ended a sleep, nobody had rung, and work is there. Whoever has published it sees the flag, which is still up, and
- * rings next: only where nobody does in the time that others may need our CPU for was a wake-up lost. */
+/* The clock ended a sleep, nobody had rung, and work is there. Whoever has published it sees the flag, which is still
+ * up, and rings next: only where nobody does in the time that others may need our CPU for was a wake-up lost. */
 static bool is_unrung(struct nigh_context *context, uint32_t seen)
 {
     uint64_t until = nigh_clock_ns() + YIELD_NS;

@@ -6,12 +6,13 @@
  *   kind      tag      imm      payload          meaning
  *   MESSAGE   tag      imm      body             a whole message
  *   WHOLE     tag      imm      wire_piece       a whole message in one piece
- *   FIRST     tag      imm      wire_first       a longer message begins; its first piece, if any, lies in a chunk; one that is
- *                                               counted has no PIECE: all of it is there before the next slot
+ *   FIRST     tag      imm      wire_first       a longer message begins; its first piece, if any, lies in a chunk;
+ *                                                if counted, it has no PIECE: all of it is there before the next slot
  *   PIECE     id       -        wire_piece       the next piece of the sender's message `id`
  *   REFER     tag      imm      wire_refer       a message that the receiver reads where it lies: heap, cma, lend, copy
- *   GRANT     id       late     -                to the sender of `id`: it is matched, send the rest; it waited for its receive (1);
- *                                               of a REFER to cma: it cannot be read, send all of it as PIECEs; no FINISH follows
+ *   GRANT     id       late     -                to the sender of `id`: it is matched, send the rest; it waited for its
+ *                                                receive (1); of a REFER to cma: it cannot be read, send all of it as
+ *                                                PIECEs; no FINISH follows
  *   FINISH    id       status   -                to whoever began `id`: the other side is done with it
  *   HELP      id       number   wire_help        to the sender of a REFER to cma: it may copy, too: plugin/help.h
  *   PUT       key      offset   wire_first       remote write; pieces follow; answered by FINISH
@@ -62,8 +63,8 @@ enum nigh_kind {
 /* FIRST in a shuttle: no PIECE follows, the shuttle's count says how much is there */
 #define NIGH_F_COUNTED 8192u
 
-/* Where a piece lies is given in lines from the arena's start: 256 GiB in 32 bits, and the pool lies first. In a shuttle:
- * from its beginning. */
+/* Where a piece lies is given in lines from the arena's start: 256 GiB in 32 bits, and the pool lies
+ * first. In a shuttle: from its beginning. */
 struct nigh_wire_first {
     uint64_t total;
     uint64_t imm;   /* PUT: for the target's program */
@@ -77,8 +78,8 @@ struct nigh_wire_piece {
     uint32_t line, bytes;
 };
 
-/* COPY: the sender's own, of a send that is complete. It stays as it is until FINISH or the receiver's goodbye, whatever
- * the sender does. */
+/* COPY: the sender's own, of a send that is complete. It stays as it is until FINISH or the receiver's
+ * goodbye, whatever the sender does. */
 enum nigh_refer { NIGH_REFER_HEAP = 1, NIGH_REFER_CMA = 2, NIGH_REFER_LEND = 3, NIGH_REFER_COPY = 4 };
 
 struct nigh_wire_refer {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* shm/arena.h - a context's own shared memory: create it, commit it; and a peer's, mapped. Rings are in shm/window.h. */
+/* shm/arena.h - a context's own shared memory: create it, commit it; and a peer's, mapped. Rings
+ * are in shm/window.h. */
 #ifndef NIGH_SHM_ARENA_H
 #define NIGH_SHM_ARENA_H
 
@@ -30,8 +31,8 @@ struct nigh_arena {
     uint64_t committed; /* bytes */
     uint64_t unchecked; /* bytes: may be committed before the limits are looked at again */
     bool refused;       /* a commit was refused and logged */
-    /* Memory is asked for in posts, which do not say first whose lines the thread's are: another context's, or one's that
-     * another thread has closed. */
+    /* Memory is asked for in posts, which do not say first whose lines the thread's are: another context's, or one's
+     * that another thread has closed. */
     const struct nigh_log_sink *log;
 };
 

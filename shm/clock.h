@@ -16,8 +16,8 @@ static inline uint64_t nigh_clock_ns(void)
     return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
 }
 
-/* Counts that go by steadily on one machine, at a rate that the caller finds out; what was loaded before has arrived, and
- * nothing behind has begun. Within one thread only. */
+/* Counts that go by steadily on one machine, at a rate that the caller finds out; what was loaded before has arrived,
+ * and nothing behind has begun. Within one thread only. */
 static inline uint64_t nigh_clock_ticks(void)
 {
 #if defined(__x86_64__)

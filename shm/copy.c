@@ -103,7 +103,8 @@ static nigh_copy_fn find(enum nigh_copy_kernel kernel)
     return fn;
 }
 
-/* Asked for each piece: what was found is kept. Threads that find nothing kept all find the same, so relaxed is enough. */
+/* Asked for each piece: what was found is kept. Threads that find nothing kept all find the same,
+ * so relaxed is enough. */
 nigh_copy_fn nigh_copy_select(enum nigh_copy_kernel kernel)
 {
     static nigh_copy_fn kept[NIGH_COPY_KERNELS];

@@ -53,7 +53,8 @@ nigh_copy_fn nigh_copy_select_isa(enum nigh_copy_kernel kernel, enum nigh_copy_i
 /* The widest form that this CPU runs. */
 enum nigh_copy_isa nigh_copy_isa(void);
 
-/* "plain", "prefetchw", "nt", "movsb", "flush", "quarters"; "?" for a value that is none of the enum. Static storage. */
+/* "plain", "prefetchw", "nt", "movsb", "flush", "quarters"; "?" for a value that is none of the
+ * enum. Static storage. */
 const char *nigh_copy_name(enum nigh_copy_kernel kernel);
 
 /* "portable", "avx2", "avx512"; "?" otherwise. Static storage. */

@@ -52,9 +52,9 @@ TARGET static void FORM(prefetchw)(void *to, const void *from, size_t bytes)
 }
 
 /*
- * What a CPU fetches ahead of the loads follows each 4 KiB page for itself and ends with it, so of four pages at once four times
- * as many lines are under way: what lies in the L3 or in memory is read faster, streams gain 7 to 29 %. Two at once gain less,
- * eight lose (docs/rationale/copies.md).
+ * What a CPU fetches ahead of the loads follows each 4 KiB page for itself and ends with it, so of four pages at once
+ * four times as many lines are under way: what lies in the L3 or in memory is read faster, streams gain 7 to 29 %. Two
+ * at once gain less, eight lose (docs/rationale/copies.md).
  */
 TARGET static void FORM(quarters)(void *to, const void *from, size_t bytes)
 {

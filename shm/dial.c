@@ -98,9 +98,9 @@ static int greet(struct nigh_exchange *exchange, int fd)
 }
 
 /*
- * An attach takes up to seven descriptors for a moment, and two for good: a rank that dials hundreds at once may need more than
- * it is given, where all of them one behind the other fit. Numbers are given from below, so a high one says how many are in
- * use. Not a limit for all: diallers of peers that do not look for long would keep others waiting.
+ * An attach takes up to seven descriptors for a moment, and two for good: a rank that dials hundreds at once may need
+ * more than it is given, where all of them one behind the other fit. Numbers are given from below, so a high one says
+ * how many are in use. Not a limit for all: diallers of peers that do not look for long would keep others waiting.
  */
 static bool must_wait(const struct nigh_rendezvous *rendezvous)
 {

@@ -26,21 +26,22 @@
  *   heap_off   heap    the program's own buffers     read in place by peers
  *   behind it  copies  of what several peers are sent at a time (plugin/share.h), read like these
  *
- * The window: one memfd for each directed pair, made by its sender, sealed (SHRINK, GROW, SEAL), handed to that one peer.
- * Reserved when the endpoint is made, committed as it is used (shm/window.h).
+ * The window: one memfd for each directed pair, made by its sender, sealed (SHRINK, GROW, SEAL), handed to that one
+ * peer. Reserved when the endpoint is made, committed as it is used (shm/window.h).
  *
  *   0          ring    struct nigh_slot [64]         when the pair first talks
  *   4 KiB      ring    struct nigh_slot [NIGH_RING]  when the first was full; not there if NIGH_RING is 64
  *   the last 512 KiB: shuttle                        from the first lone message of more than a body on
  *
- * The shuttle is written by whoever holds it: its maker at first; a message that lies in it hands it over to the message's
- * receiver, whose answer may then lie there, too, in lines that reading has brought into its cache (plugin/shuttle.h).
+ * The shuttle is written by whoever holds it: its maker at first; a message that lies in it hands it
+ * over to the message's receiver, whose answer may then lie there, too, in lines that reading has
+ * brought into its cache (plugin/shuttle.h).
  *
- * The reader of a window maps it writable, too, and never writes its rings. A line that is read through a read-only mapping
- * stays shared with its writer, whose next store to it then waits; through a writable one it moves to the reader, and stores
- * to lines that are elsewhere are fetched side by side (docs/rationale/read-only-mapping.md). What it gives away
- * is little: the sender reads nothing but answers' bytes out of the window, and nobody else has it, so a stray store of the
- * reader can damage only messages between the two.
+ * The reader of a window maps it writable, too, and never writes its rings. A line that is read through a read-only
+ * mapping stays shared with its writer, whose next store to it then waits; through a writable one it moves to the
+ * reader, and stores to lines that are elsewhere are fetched side by side (docs/rationale/read-only-mapping.md). What
+ * it gives away is little: the sender reads nothing but answers' bytes out of the window, and nobody else has it, so a
+ * stray store of the reader can damage only messages between the two.
  *
  * Who may write what:
  *
@@ -72,8 +73,8 @@
 #define NIGH_RING_SLOTS_MAX 65536u
 /* The longest message that a shuttle takes: half of an L2 of 1 MiB. At twice that it gains nothing any more. */
 #define NIGH_SHUTTLE_BYTES 524288u
-/* Where in it the count of a counted message lies, which is shorter (NIGH_F_COUNTED): a word that says how many bytes of it may
- * be read. In the last line of what gets memory at once, so that it needs none of its own. */
+/* Where in it the count of a counted message lies, which is shorter (NIGH_F_COUNTED): a word that says how many bytes
+ * of it may be read. In the last line of what gets memory at once, so that it needs none of its own. */
 #define NIGH_SHUTTLE_COUNT (65536u - NIGH_LINE)
 #define NIGH_ARENA_MAX     (UINT64_C(1) << 44) /* 16 TiB: a peer must not use up our address space */
 
@@ -187,8 +188,8 @@ struct nigh_pair {
     uint32_t closed;
     /* Of the peer's private memory by us: 0 not tried yet, 1 allowed, else 1 + why not (errno). */
     uint32_t reading;
-    /* Of a message that both copy (plugin/help.h), by number << 32 | slices: as its receiver, that we have taken from its
-     * beginning; as the sender of one, that we have taken from its end, and of these written. */
+    /* Of a message that both copy (plugin/help.h), by number << 32 | slices: as its receiver, that we have taken from
+     * its beginning; as the sender of one, that we have taken from its end, and of these written. */
     uint64_t offered, claimed, written;
     uint64_t reserved3[3];
 };
@@ -197,9 +198,9 @@ static_assert(offsetof(struct nigh_pair, ring) == NIGH_LINE, "pair.ring");
 
 /*
  * A slot of a ring: one line. The ring is used from its last slot downwards (shm/ring.h). Word 0 is stored last, with
- * release, and holds the lap: slots of an earlier lap, and the zeroed memory of a new ring (laps begin with 1), are told
- * from fresh ones by it. A message of more than NIGH_SLOT_PAYLOAD bytes goes on in the slots below, which are pure
- * payload.
+ * release, and holds the lap: slots of an earlier lap, and the zeroed memory of a new ring (laps begin
+ * with 1), are told from fresh ones by it. A message of more than NIGH_SLOT_PAYLOAD bytes goes on in
+ * the slots below, which are pure payload.
  *
  *   63        48 47        32 31   24 23   16 15         0
  *   |   lap     |   bytes    | class | kind  |   flags    |    word 0

@@ -22,7 +22,8 @@ int nigh_liveness_credentials(int socket, struct nigh_credentials *out);
  */
 int nigh_liveness_pidfd(int socket, pid_t pid, int *pidfd);
 
-/* Has it ended, or can it not be told? A system call each. While the answer is no, the process' number is still its own. */
+/* Has it ended, or can it not be told? A system call each. While the answer is no, the process'
+ * number is still its own. */
 bool nigh_liveness_ended(int pidfd);
 bool nigh_liveness_hung_up(int socket);
 

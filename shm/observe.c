@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* shm/observe.c - an observer's side of an arena. Everything that it reads may have been written by somebody hostile. */
+/* shm/observe.c - an observer's side of an arena. Everything that it reads may have been written by
+ * somebody hostile. */
 #include "shm/observe.h"
 #include "shm/note.h"
 #include "shm/os.h"
@@ -10,8 +11,8 @@
 #include <linux/magic.h>
 #include <sys/mman.h>
 
-/* The size must be sealed, or the mapping could be cut off under our eyes; that it is sealed against writing an observer
- * need not care. Seals do not tell shmem from hugetlbfs, where a page without memory is a SIGBUS. */
+/* The size must be sealed, or the mapping could be cut off under our eyes; that it is sealed against writing an
+ * observer need not care. Seals do not tell shmem from hugetlbfs, where a page without memory is a SIGBUS. */
 static int check_file(int fd, struct nigh_observed *out)
 {
     int seals = nigh_os.fcntl(fd, F_GET_SEALS, 0);

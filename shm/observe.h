@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * shm/observe.h - looking at a context from outside: one page of its arena, mapped read-only, from a descriptor that the
- * kernel gives to whoever may inspect the process (/proc/PID/fd). The context has no part in it: no socket, no
+ * shm/observe.h - looking at a context from outside: one page of its arena, mapped read-only, from a descriptor that
+ * the kernel gives to whoever may inspect the process (/proc/PID/fd). The context has no part in it: no socket, no
  * endpoint, no wake-up; it may compute, sleep or be stopped. Nothing here logs.
  */
 #ifndef NIGH_SHM_OBSERVE_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* shm/pace.c - the chooser of copy strategies: one small state machine for each size class of a pair. Time is what callers
- * tell it, so tests drive it with synthetic figures. */
+/* shm/pace.c - the chooser of copy strategies: one small state machine for each size class of a pair. Time is what
+ * callers tell it, so tests drive it with synthetic figures. */
 #include "shm/pace_begin.h"
 
 enum {
@@ -15,10 +15,12 @@ enum {
     TRIAL_PATIENCE = 256,
     /* Messages of the current strategy, behind a rotation, before anything is compared with it. */
     WARM = 4,
-    /* Of lone messages of the current strategy one in so many is timed: reading the clock around each piece, on both sides,
-     * took a fifth of a lone 64 KiB. In a long stream it costs nothing, and the pair learns eight times as fast. */
+    /* Of lone messages of the current strategy one in so many is timed: reading the clock around each
+     * piece, on both sides, took a fifth of a lone 64 KiB. In a long stream it costs nothing, and the
+     * pair learns eight times as fast. */
     TIMED_EACH = 8,
-    /* Of a stream of messages shorter than this, of which half or all is one timed piece: 128 KiB 0.84 -> 0.91 of the floor. */
+    /* Of a stream of messages shorter than this, of which half or all is one timed piece: 128 KiB
+     * 0.84 -> 0.91 of the floor. */
     TIMED_SHORT = 4,
     TIMED_FROM = 256 * 1024,
     /* So many messages that are all off by more than `clip` are a change of state and no accident. */
@@ -38,9 +40,9 @@ static const float clearly_better = 1.5F;
 /* A trial is given up when its first counted message is this much slower; when it is so twice over, with the first
  * message of all. */
 static const float hopeless = 2.0F;
-/* The current strategy has become so much slower than where it was settled that all alternatives are looked at, whatever
- * that costs. Less is no reason: figures across L3s wander by a factor of two, and a sweep every 64 messages took a third
- * of a stream's time. */
+/* The current strategy has become so much slower than where it was settled that all alternatives are looked at,
+ * whatever that costs. Less is no reason: figures across L3s wander by a factor of two, and a sweep every 64
+ * messages took a third of a stream's time. */
 static const float moved = 3.0F;
 static const float weight = 1.0F / 8;
 /* A message that is off by more than this is a stray: interrupted, or the first of a new state. */
@@ -48,10 +50,10 @@ static const float clip = 2.0F;
 
 /*
  * Messages until every chunk has been used once: a chunk still lies where the strategy before left it, in a cache or in
- * memory, and the first to use it pays for that. Trials of four messages found plain copies in one L3 to take 120 ns a KiB
- * behind non-temporal ones, instead of 40, and pairs stayed with the latter. In a stream the chunks in flight are turned
- * over by the current strategy anyhow, and long trials were the trap: with them 64 and 128 KiB went at 15 GB/s instead of
- * 30 in every third run.
+ * memory, and the first to use it pays for that. Trials of four messages found plain copies in one L3 to take 120 ns
+ * a KiB behind non-temporal ones, instead of 40, and pairs stayed with the latter. In a stream the chunks in flight
+ * are turned over by the current strategy anyhow, and long trials were the trap: with them 64 and 128 KiB went at 15
+ * GB/s instead of 30 in every third run.
  */
 static unsigned rotation(const struct nigh_pace *pace, unsigned index)
 {
@@ -94,7 +96,8 @@ static void send_out(struct nigh_pace *pace, unsigned index, unsigned strategy)
     in->waited = 0;
 }
 
-/* Whether a class tries a strategy in place of its own: in a sweep of `kin` only what is written like what is right here. */
+/* Whether a class tries a strategy in place of its own: in a sweep of `kin` only what is written
+ * like what is right here. */
 static bool is_alternative(const struct nigh_pace *pace, unsigned index, unsigned strategy)
 {
     const struct nigh_pace_class *in = &pace->in[index];
@@ -188,8 +191,8 @@ bool nigh_pace_asks(struct nigh_pace *pace, unsigned strategy, size_t bytes, boo
 
 /*
  * All alternatives are looked at, or the `kin` of what is right here alone: the first time of all, where the handoff is
- * known, the others are wrong by a factor of two to four, and a stream of long messages lost a tenth to them whenever its CPUs
- * had moved. They wait for credit.
+ * known, the others are wrong by a factor of two to four, and a stream of long messages lost a tenth to them whenever
+ * its CPUs had moved. They wait for credit.
  */
 static void start_sweep(struct nigh_pace *pace, unsigned index, bool kin)
 {
@@ -298,8 +301,8 @@ static void learn_current(struct nigh_pace *pace, unsigned index, float figure)
         *now = in->stray;
         apart /= SUDDEN;
     } else if (in->strays == 0) {
-        /* At first a mean of all: with this weight the first one, through cold chunks, was still half of it when trials were
-         * compared with it. */
+        /* At first a mean of all: with this weight the first one, through cold chunks, was still half of it when
+         * trials were compared with it. */
         early = in->settled <= 0 ? 1.0F / (float)(in->heard - rotation(pace, index)) : 0;
         *now += (figure - *now) * (early > weight ? early : weight);
     }

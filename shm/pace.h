@@ -96,23 +96,24 @@ static inline unsigned nigh_pace_short(const struct nigh_pace *pace)
     return pace->here;
 }
 
-/* Whether a message for which nigh_pace_choose gave `strategy` should be timed and told of: some of a trial, all while little is
- * known and of a `stream` of 256 KiB and more, of shorter streams one in four, of the others one in eight. Behind that call, once
- * for each message; threads and cost as above. */
+/* Whether a message for which nigh_pace_choose gave `strategy` should be timed and told of: some of a trial, all while
+ * little is known and of a `stream` of 256 KiB and more, of shorter streams one in four, of the others one in eight.
+ * Behind that call, once for each message; threads and cost as above. */
 bool nigh_pace_asks(struct nigh_pace *pace, unsigned strategy, size_t bytes, bool stream);
 
 /* Tells how long a message took, from the first byte copied to the receiver's word that it has all, with the
  * strategy that nigh_pace_choose gave for it. Messages may be told in any order and some never. */
 void nigh_pace_learn(struct nigh_pace *pace, unsigned strategy, size_t bytes, uint64_t ns);
 
-/* Tells what a handoff of one line costs now. When it crosses far_ns, twice in a row, the pair's CPUs have come to lie on
- * other caches: every size begins anew with what is right there, and looks at once at the alternatives that have its sender. */
+/* Tells what a handoff of one line costs now. When it crosses far_ns, twice in a row, the pair's CPUs have come
+ * to lie on other caches: every size begins anew with what is right there, and looks at once at the
+ * alternatives that have its sender. */
 void nigh_pace_handoff(struct nigh_pace *pace, float ns);
 
 /* The piece that a message of `bytes` is cut into: an eighth, so that both sides work most of the time, a quarter
- * below NIGH_PACE_MEASURED, where what each piece costs counts as much, or half of one that is short and written past the
- * cache; between 4 KiB and the strategy's own. In a stream the other side has the message before to work at: the
- * strategy's own. */
+ * below NIGH_PACE_MEASURED, where what each piece costs counts as much, or half of one that is short and
+ * written past the cache; between 4 KiB and the strategy's own. In a stream the other side has the message
+ * before to work at: the strategy's own. */
 size_t nigh_pace_piece(const struct nigh_strategy *strategy, size_t bytes, bool stream);
 
 /* What a message of `bytes` takes now and why, one line, always terminated. Returns `text`. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* shm/pace_begin.c - what a pair begins with: the strategies that it has, which of them a size class may take, and which is right
- * on the caches that the pair lies on, for all sizes of which nothing has been measured. */
+/* shm/pace_begin.c - what a pair begins with: the strategies that it has, which of them a size class may take, and
+ * which is right on the caches that the pair lies on, for all sizes of which nothing has been measured. */
 #include "shm/pace_begin.h"
 
 #include <errno.h>
@@ -45,7 +45,8 @@ static bool may_take(const struct nigh_pace *pace, unsigned strategy, unsigned i
     return pace->strategy[strategy].from <= (size_t)1 << (NIGH_PACE_SMALLEST + index);
 }
 
-/* In quarters or in order, both write through the cache, and which state of the machine that is right for is the same. */
+/* In quarters or in order, both write through the cache, and which state of the machine that is
+ * right for is the same. */
 static unsigned way_of(const struct nigh_pace *pace, unsigned strategy)
 {
     unsigned sender = pace->strategy[strategy].sender;
@@ -59,9 +60,9 @@ bool nigh_pace_are_kin(const struct nigh_pace *pace, unsigned a, unsigned b)
 }
 
 /*
- * And whether it is to: of those that write alike, one that is for long messages stands in for the one that is for all. The
- * list has it because it is better there (docs/rationale/choosing.md); trials behind it flatter the other, which finds in
- * the L3 what this one has left room for.
+ * And whether it is to: of those that write alike, one that is for long messages stands in for the one that is for all.
+ * The list has it because it is better there (docs/rationale/choosing.md); trials behind it flatter the other, which
+ * finds in the L3 what this one has left room for.
  */
 bool nigh_pace_fits(const struct nigh_pace *pace, unsigned strategy, unsigned index)
 {

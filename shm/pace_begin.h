@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* shm/pace_begin.h - what shm/pace_begin.c and shm/pace.c share: with which strategy a size class begins, and which it may try.
- * For these two alone. */
+/* shm/pace_begin.h - what shm/pace_begin.c and shm/pace.c share: with which strategy a size class begins, and
+ * which it may try. For these two alone. */
 #ifndef NIGH_SHM_PACE_BEGIN_H
 #define NIGH_SHM_PACE_BEGIN_H
 

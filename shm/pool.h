@@ -48,8 +48,8 @@ static inline uint32_t nigh_pool_rotating(const struct nigh_pool *pool)
 int nigh_pool_take(struct nigh_pool *pool, uint64_t *offset);
 /* Sees to it that the next nigh_pool_take() has one within the span, and cannot fail. False: none is free there. */
 bool nigh_pool_ready(struct nigh_pool *pool);
-/* Back into the rotation, or aside while that is wider than the span: those are the first to be taken beyond it. `offset`
- * as taken; anything else is a bug of the caller and asserted. */
+/* Back into the rotation, or aside while that is wider than the span: those are the first to be taken beyond it.
+ * `offset` as taken; anything else is a bug of the caller and asserted. */
 void nigh_pool_give(struct nigh_pool *pool, uint64_t offset);
 
 #endif

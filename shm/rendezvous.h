@@ -101,8 +101,8 @@ void nigh_rendezvous_forget(struct nigh_rendezvous *rendezvous, void *cookie);
  * answer is yes its number has not been given to another process. Not if it cannot be told. */
 bool nigh_rendezvous_lives(const struct nigh_rendezvous *rendezvous, const void *cookie);
 
-/* The process that was reached under the name that is dialled for `cookie`, and has not answered yet; 0: nobody, or it is not
- * visible. It listens, but may compute for as long as it likes before it answers. */
+/* The process that was reached under the name that is dialled for `cookie`, and has not answered yet; 0: nobody, or it
+ * is not visible. It listens, but may compute for as long as it likes before it answers. */
 pid_t nigh_rendezvous_reached(const struct nigh_rendezvous *rendezvous, const void *cookie);
 
 /* Does what can be done now: accepts, reads, answers, redials, notices deaths. Calls events. Costs system

@@ -43,7 +43,8 @@ void nigh_ring_write_body(struct nigh_ring_tx *tx, const void *payload, uint32_t
     copy_body(tx->copy, &tx->slots[body.low], from + NIGH_SLOT_PAYLOAD, body.first);
     if (rest > body.first)
         copy_body(tx->copy, &tx->slots[body.high], from + NIGH_SLOT_PAYLOAD + body.first, rest - body.first);
-    /* The header's line last and at once: its reader looks at it all the time and would take it away between two stores. */
+    /* The header's line last and at once: its reader looks at it all the time and would take it
+     * away between two stores. */
     nigh_copy_small(header->payload, from, NIGH_SLOT_PAYLOAD);
 }
 

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * shm/ring.h - the ring of 64-byte slots from one context to one peer: single producer, single consumer. The slots lie
- * in the pair's window (shm/window.h), how far the consumer has read (its credit) in the consumer's. Everything here runs for
- * every message, so it is inline.
+ * in the pair's window (shm/window.h), how far the consumer has read (its credit) in the consumer's. Everything here
+ * runs for every message, so it is inline.
  *
  *   producer                                  consumer
  *   reserve(n): room for n slots?             peek: does the slot at the cursor carry the expected lap?
  *   fill body slots, then the header slot     read it
  *   commit: store word 0 (RING_PUBLISH)       advance(n); now and then return credit (CREDIT_RETURN)
  *
- * Slots are used downwards: the reader's hardware prefetcher runs on upwards from what is read, and would take the lines
- * that the producer writes next away from it (docs/rationale/small-messages.md has the figures).
+ * Slots are used downwards: the reader's hardware prefetcher runs on upwards from what is read, and would take the
+ * lines that the producer writes next away from it (docs/rationale/small-messages.md has the figures).
  *
  * A message of n slots is a header slot and, below it, n - 1 slots of pure payload, in it upwards; where they go past
  * the ring's beginning the first of the payload lies there and the rest at the ring's end. Payload may look like
- * anything, also like the header of the next lap, so a slot that was payload is disarmed before the consumer can come to
- * look at it as a header: commit writes an old lap into the slot behind the message first, if that can have been payload
- * when last used.
+ * anything, also like the header of the next lap, so a slot that was payload is disarmed before the consumer
+ * can come to look at it as a header: commit writes an old lap into the slot behind the message first, if that
+ * can have been payload when last used.
  *
  * A producer that dies before commit has published nothing. The consumer never writes a slot.
  */
@@ -204,8 +204,9 @@ static inline void nigh_ring_address(struct nigh_slot *slot, uint64_t tag, uint6
 /* Writes the payload of a message at `next`: its body slots, then into its header slot. `bytes` <= NIGH_BODY_MAX. */
 void nigh_ring_write_body(struct nigh_ring_tx *tx, const void *payload, uint32_t bytes);
 
-/* Takes the `count` slots behind the next one away from the consumer, if there is room for them, so that a message of so
- * many does not wait for them. Asks for credit if need be. Call it when there is nothing else to do: behind a message. */
+/* Takes the `count` slots behind the next one away from the consumer, if there is room for them, so
+ * that a message of so many does not wait for them. Asks for credit if need be. Call it when there is
+ * nothing else to do: behind a message. */
 void nigh_ring_own(struct nigh_ring_tx *tx, uint32_t count);
 
 /* Takes `memory`, zeroed and of `slots`, into use from now on, `spare` of them kept back. */
@@ -271,8 +272,8 @@ static inline void nigh_ring_advance(struct nigh_ring_rx *rx, uint32_t count)
 }
 
 /*
- * A reader that takes messages of one slot, one kind and class and without flags, one after the other, keeps its place in
- * registers: begin, then as long as _fits() says so look and go on, then end.
+ * A reader that takes messages of one slot, one kind and class and without flags, one after the other, keeps its place
+ * in registers: begin, then as long as _fits() says so look and go on, then end.
  */
 struct nigh_ring_walk {
     const struct nigh_slot *at;
@@ -350,9 +351,9 @@ static inline uint8_t nigh_ring_foreseen(uint64_t head)
 }
 
 /*
- * Asks for the body of a message that has not come yet, in each look that finds none: what the producer has written of it
- * then comes while its store to the header, whose line it must take from us, is under way, and not after that. Where it is
- * asked for too early it must be fetched again by both, but side by side with the header.
+ * Asks for the body of a message that has not come yet, in each look that finds none: what the producer has written of
+ * it then comes while its store to the header, whose line it must take from us, is under way, and not after that. Where
+ * it is asked for too early it must be fetched again by both, but side by side with the header.
  */
 static inline void nigh_ring_ask_body(const struct nigh_ring_rx *rx)
 {
@@ -368,8 +369,8 @@ static inline uint32_t nigh_ring_owed(const struct nigh_ring_rx *rx)
     return (uint32_t)rx->next - rx->returned;
 }
 
-/* Credit goes back when there is nothing to read and a quarter of the ring is owed: the store takes the line away from the
- * producer, and what the consumer stores next, an answer often, would wait for it. */
+/* Credit goes back when there is nothing to read and a quarter of the ring is owed: the store takes the line away from
+ * the producer, and what the consumer stores next, an answer often, would wait for it. */
 static inline bool nigh_ring_owes(const struct nigh_ring_rx *rx)
 {
     return nigh_ring_owed(rx) > rx->mask >> 2;

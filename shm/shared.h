@@ -30,8 +30,8 @@
  *   FLAG_SEE       the owner's load of it
  *   GOODBYE_SAY    the store "I have left you", after everything that was published
  *   GOODBYE_HEAR   the peer's load of it, before it reads the rest
- *   LEAVE_SAY      the fence of one who leaves a peer, or deregisters memory, between saying so and using memory that the
- *                  peer may be reading
+ *   LEAVE_SAY      the fence of one who leaves a peer, or deregisters memory, between saying so and using memory that
+ *                  the peer may be reading
  *   LEAVE_HEAR     the reader's fence between its copy out of that memory and its look whether the owner has said so
  *   REGION_SET     the owner's store of a registered region's key, of its place, and of where their table lies
  *   REGION_GET     the reader's load of each of these
@@ -39,12 +39,14 @@
  *   NOTE_GET       an observer's load of each of these
  *   NUDGE_SET      the read-modify-write that asks a peer for a full pass
  *   NUDGE_SEE      the peer's load of it, before that pass
- *   SLICE_DONE     between threads of one process: the read-modify-write of a message's count of slices that are being copied
+ *   SLICE_DONE     between threads of one process: the read-modify-write of a message's count of slices
+ *                  that are being copied
  *   SLICE_SEE      the load of it by the thread that ends the message
- *   HELP_TAKE      the receiver's fence between saying which slices of a message it takes, and its look at what the sender has
+ *   HELP_TAKE      the receiver's fence between saying which slices of a message it takes, and its look
+ *                  at what the sender has
  *   HELP_CLAIM     the sender's fence between saying which slices it takes, and its look at what the receiver has
- *   HELP_DONE      the sender's store of how many it has written into the receiver's buffer, and of how many it has taken,
- *                  which may put one back
+ *   HELP_DONE      the sender's store of how many it has written into the receiver's buffer, and of how many it has
+ *                  taken, which may put one back
  *   HELP_SEE       the receiver's load of each
  */
 #define NIGH_ORDER_LABELS(LABEL)                 \
@@ -111,7 +113,8 @@ enum nigh_order_label { NIGH_ORDER_LABELS(NIGH_ORDER_ENUM) NIGH_ORDER_LABEL_COUN
 #define nigh_load_relaxed(p)     (NIGH_STEP(NIGH_RELAXED), __atomic_load_n((p), __ATOMIC_RELAXED))
 #define nigh_store_relaxed(p, v) (NIGH_STEP(NIGH_RELAXED), __atomic_store_n((p), (v), __ATOMIC_RELAXED))
 
-/* Two words that lie one behind the other, each of them relaxed: one entry of the store queue where the CPU has vectors. */
+/* Two words that lie one behind the other, each of them relaxed: one entry of the store queue where
+ * the CPU has vectors. */
 typedef uint64_t nigh_pair_of_words __attribute__((vector_size(16), aligned(8), may_alias));
 #define nigh_store_pair_relaxed(p, first, second) \
     (NIGH_STEP(NIGH_RELAXED),                     \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* shm/strategy.h - a way to copy large messages. shm/tune.h has the list of those that a machine has, shm/pace.h which of them a
- * message takes. */
+/* shm/strategy.h - a way to copy large messages. shm/tune.h has the list of those that a machine has,
+ * shm/pace.h which of them a message takes. */
 #ifndef NIGH_SHM_STRATEGY_H
 #define NIGH_SHM_STRATEGY_H
 
@@ -13,8 +13,8 @@ struct nigh_strategy {
     uint8_t reserved[2];
     uint32_t span;  /* bytes of chunks in rotation: one pool serves all, that of tune.near counts */
     uint32_t piece; /* the largest piece; a multiple of 4 KiB */
-    /* Only for messages of at least so many bytes, which then take none that writes alike and is for shorter ones, too: a reader
-     * that writes past its cache wins every timing, but its program then finds the data in memory. */
+    /* Only for messages of at least so many bytes, which then take none that writes alike and is for shorter ones, too:
+     * a reader that writes past its cache wins every timing, but its program then finds the data in memory. */
     uint32_t from;
 };
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * shm/topology.h - the CPUs that this process may use and what they share: L3 caches, NUMA nodes, packages; and memory
- * placed near them. From hwloc; where hwloc has nothing, from the kernel's lists; where these have nothing, a guess that
- * says so.
+ * placed near them. From hwloc; where hwloc has nothing, from the kernel's lists; where these have
+ * nothing, a guess that says so.
  */
 #ifndef NIGH_SHM_TOPOLOGY_H
 #define NIGH_SHM_TOPOLOGY_H
@@ -27,9 +27,9 @@ struct nigh_topology {
 };
 
 /*
- * Looks at the machine; takes milliseconds (hwloc reads hundreds of files). The CPUs are those that the calling thread's
- * affinity allows, unless HWLOC_XMLFILE or HWLOC_SYNTHETIC describe another machine: then all of that one. -ENOMEM,
- * nothing to free then. Anything else that goes wrong ends in `reason`. Any thread.
+ * Looks at the machine; takes milliseconds (hwloc reads hundreds of files). The CPUs are those that the calling
+ * thread's affinity allows, unless HWLOC_XMLFILE or HWLOC_SYNTHETIC describe another machine: then all of that one.
+ * -ENOMEM, nothing to free then. Anything else that goes wrong ends in `reason`. Any thread.
  */
 int nigh_topology_load(struct nigh_topology *out);
 void nigh_topology_free(struct nigh_topology *topology);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* shm/tune.c - the text of the tuning file, both ways. It knows no files (tune_file.c does), so every error can be tested
- * from a string. */
+/* shm/tune.c - the text of the tuning file, both ways. It knows no files (tune_file.c does), so every
+ * error can be tested from a string. */
 #include "shm/tune.h"
 
 #include "shm/pool.h"

@@ -17,16 +17,16 @@ struct nigh_window {
 };
 
 /*
- * The sender's: address space for a ring of NIGH_RING_SLOTS_MIN, if that is more the one of `slots_max` (a power of two, up
- * to NIGH_RING_SLOTS_MAX) that replaces it, and the shuttle. No memory is taken. Logged: -EMFILE no descriptor left,
- * -ENOMEM refused by a limit of address space or mappings, -EPERM, -ENOSYS the system refuses memfd or seals. *out is not
- * written then.
+ * The sender's: address space for a ring of NIGH_RING_SLOTS_MIN, if that is more the one of `slots_max` (a power of
+ * two, up to NIGH_RING_SLOTS_MAX) that replaces it, and the shuttle. No memory is taken. Logged: -EMFILE no
+ * descriptor left, -ENOMEM refused by a limit of address space or mappings, -EPERM, -ENOSYS the system refuses
+ * memfd or seals. *out is not written then.
  */
 int nigh_window_create(uint32_t slots_max, struct nigh_window *out);
 
-/* The next ring in it, of `slots` (a power of two, from NIGH_RING_SLOTS_MIN): zeroed, backed with memory within the limits
- * of `arena`, which counts it. *offset is a multiple of NIGH_PAGE. -ENOMEM: no room, or no memory (logged by the arena).
- * There is no way back but nigh_window_close(). */
+/* The next ring in it, of `slots` (a power of two, from NIGH_RING_SLOTS_MIN): zeroed, backed with memory within the
+ * limits of `arena`, which counts it. *offset is a multiple of NIGH_PAGE. -ENOMEM: no room, or no memory (logged by the
+ * arena). There is no way back but nigh_window_close(). */
 int nigh_window_take(struct nigh_window *window, struct nigh_arena *arena, uint32_t slots, uint64_t *offset);
 
 /* The shuttle, of NIGH_SHUTTLE_BYTES, of either's window. */
@@ -35,25 +35,25 @@ static inline uint8_t *nigh_window_shuttle(const struct nigh_window *window)
     return window->base + window->bytes - NIGH_SHUTTLE_BYTES;
 }
 
-/* The sender's: gives the first `bytes` of the shuttle (whole pages, at most all of it) memory and page table entries, as
- * nigh_window_take() does for rings; what has them keeps them. -ENOMEM: no more than before have, which is information
- * (nigh_arena_back_if). */
+/* The sender's: gives the first `bytes` of the shuttle (whole pages, at most all of it) memory and page table
+ * entries, as nigh_window_take() does for rings; what has them keeps them. -ENOMEM: no more than before have, which
+ * is information (nigh_arena_back_if). */
 int nigh_window_back_shuttle(struct nigh_window *window, struct nigh_arena *arena, uint64_t bytes);
 
-/* Ends the sender's; `arena` counts its memory no longer. A peer that has mapped it keeps what it holds. Nothing happens if
- * there is none. */
+/* Ends the sender's; `arena` counts its memory no longer. A peer that has mapped it keeps what it
+ * holds. Nothing happens if there is none. */
 void nigh_window_close(struct nigh_window *window, struct nigh_arena *arena);
 
 /*
  * The reader's: maps what a peer has handed over after checking that it is a memfd of ordinary pages, that its size is
- * sealed and one that a window can have, and that it may be mapped writable. Does not close fd. -EPROTO (logged, with what
- * was wrong), -ENOMEM (logged).
+ * sealed and one that a window can have, and that it may be mapped writable. Does not close fd. -EPROTO (logged,
+ * with what was wrong), -ENOMEM (logged).
  */
 int nigh_window_map(int fd, struct nigh_window *out);
 void nigh_window_unmap(struct nigh_window *window);
 
-/* The ring that the directory word of a peer names, and how many slots it has; NULL if it is none or not inside. Its pages
- * are mapped at once, where the kernel can. */
+/* The ring that the directory word of a peer names, and how many slots it has; NULL if it is none or not inside. Its
+ * pages are mapped at once, where the kernel can. */
 const void *nigh_window_ring(const struct nigh_window *window, uint64_t word, uint32_t *slots);
 
 /* The directory word of a ring. */

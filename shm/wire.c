@@ -11,8 +11,8 @@ static_assert(sizeof(struct nigh_wire) == 80, "no padding: every byte that is se
 
 #define PEERS_LIMIT 65536u /* of struct nigh_open */
 
-/* A control buffer of CMSG_SPACE() bytes may have room for one more descriptor, which the kernel would use; its length is
- * therefore given as CMSG_LEN(). */
+/* A control buffer of CMSG_SPACE() bytes may have room for one more descriptor, which the kernel would use; its
+ * length is therefore given as CMSG_LEN(). */
 union control {
     struct cmsghdr header;
     char bytes[CMSG_SPACE(NIGH_WIRE_FDS * sizeof(int))];

@@ -2,8 +2,8 @@
 /*
  * nigh/nigh.h - libnigh, for C programs that run as ranks of a job on one machine.
  *
- * Communicators, blocking and non-blocking messages, requests, one-sided windows and collectives, named and ordered as in
- * MPI, in lower case with nigh_, and with sizes in bytes where MPI has a count and a datatype.
+ * Communicators, blocking and non-blocking messages, requests, one-sided windows and collectives, named and ordered as
+ * in MPI, in lower case with nigh_, and with sizes in bytes where MPI has a count and a datatype.
  *
  *     int main(void)
  *     {
@@ -25,38 +25,39 @@
  * Errors      Each call lists its own. Any call may also return
  *               -ENOTCONN  before nigh_init() or after nigh_finalize()
  *               -ECHILD    in a process that was forked from the one that called nigh_init()
- *               -EINVAL    a NULL where something is needed; a communicator, window, request or matched message that was
- *                          freed, is of another kind or never was one
+ *               -EINVAL    a NULL where something is needed; a communicator, window, request or matched message that
+ *                          was freed, is of another kind or never was one
  *               -EPERM     another thread of this process waits in a call, and threads were not asked for ("Threads")
  *               -ENOMEM
  *             Whatever waits (marked "waits") may also return
  *               -ECONNRESET  the rank that is waited for has left or was killed
  *               -EPROTO      its shared memory is not sound any more
- *               -EDEADLK     this rank is part of a circle of ranks that wait for each other; all of them are told, and the
- *                            text names ranks, operations, tags and sizes
- *               -ETIMEDOUT   the communicator's time-out has passed; the text says what did not come. A receive was taken
- *                            back, or, if its message is just arriving, waits up to a second longer; a request
+ *               -EDEADLK     this rank is part of a circle of ranks that wait for each other; all of them are told, and
+ *                            the text names ranks, operations, tags and sizes
+ *               -ETIMEDOUT   the communicator's time-out has passed; the text says what did not come. A receive was
+ *                            taken back, or, if its message is just arriving, waits up to a second longer; a request
  *                            stays active
- * Ranks       of a message are ranks in its communicator, 0 .. size-1; NIGH_PROC_NULL: nobody, the call succeeds at once
- *             with no data; -ERANGE otherwise.
+ * Ranks       of a message are ranks in its communicator, 0 .. size-1; NIGH_PROC_NULL: nobody, the call succeeds at
+ *             once with no data; -ERANGE otherwise.
  * Tags        0 .. NIGH_TAG_MAX; -ERANGE otherwise. Messages of different communicators never match each other.
- * Buffers     A buffer belongs to nigh from the call to the end of the operation. `bytes` may be 0, the buffer then NULL;
- *             otherwise NULL is -EFAULT.
+ * Buffers     A buffer belongs to nigh from the call to the end of the operation. `bytes` may be 0, the buffer then
+ *             NULL; otherwise NULL is -EFAULT.
  * Order       Of two messages from one rank that match the same receive, the one sent first is received first.
  * Threads     One thread at a time, unless nigh_config.threads (or NIGH_THREADS=multiple): then any thread at any time.
- *             nigh_abort, nigh_comm_rank, nigh_comm_size and nigh_comm_world_rank may be called beside a call that waits.
- * Progress    Any call that waits or tests moves everything. With NIGH_PROGRESS=thread messages also move while the program
- *             computes.
- * Call sites  Messages name file and line of the call: the macros at the end of this header pass them. (nigh_send)(...), with
- *             parentheses, is the bare function.
+ *             nigh_abort, nigh_comm_rank, nigh_comm_size and nigh_comm_world_rank may be called
+ *             beside a call that waits.
+ * Progress    Any call that waits or tests moves everything. With NIGH_PROGRESS=thread messages also move
+ *             while the program computes.
+ * Call sites  Messages name file and line of the call: the macros at the end of this header pass them.
+ *             (nigh_send)(...), with parentheses, is the bare function.
  *
  * ## Environment, on top of that of the plugin (nigh-info --help)
  *
  *   NIGH_TIMEOUT=SECONDS    time-out of every communicator that has none of its own: 0 = never (default)
  *   NIGH_STALL=SECONDS      how long a call waits before it looks for a deadlock: 0 = never, default 0.3
  *   NIGH_STRICT=1           every send is synchronous: programs that only work because small messages are buffered fail
- *   NIGH_DEBUG=1            checks that buffers of sends are not changed before they complete; fills buffers of receives
- *                           with a pattern until they do
+ *   NIGH_DEBUG=1            checks that buffers of sends are not changed before they complete; fills buffers of
+ *                           receives with a pattern until they do
  *   NIGH_PROGRESS=thread    a thread that moves messages while the program computes, given a CPU that no rank needs
  *   NIGH_PROGRESS_CPUS=LIST that CPU, or several, such as 0-3,7; nigh-run sets it
  *   NIGH_PLUGIN=FILE        the plugin: default the one that was installed with this library
@@ -80,8 +81,8 @@ struct nigh_comm; /* nigh_world, nigh_comm_dup, ... .. nigh_comm_free */
 struct nigh_win;  /* nigh_win_create, nigh_win_allocate .. nigh_win_free */
 
 /* An operation under way. A plain value: copies name the same operation; those that wait for it set it to
- * NIGH_REQUEST_NULL when it has ended (a persistent one becomes inactive instead). A copy that is used later is found out:
- * -EINVAL. */
+ * NIGH_REQUEST_NULL when it has ended (a persistent one becomes inactive instead). A copy that is
+ * used later is found out: -EINVAL. */
 typedef struct {
     uint64_t id;
 } nigh_request;
@@ -132,23 +133,23 @@ struct nigh_config {
     uint64_t reserved[4]; /* zero */
 };
 
-/* Joins the job. `config` may be NULL. Does not wait for the other ranks. Without a launcher and without `set` the job is
- * this process alone. Errors: -EALREADY called before (a process can start once more after nigh_finalize, see there);
- * -ENOENT no plugin (logged with where it was looked for); -EPROTO the plugin is of another version; those of open() in
- * transport.h. */
+/* Joins the job. `config` may be NULL. Does not wait for the other ranks. Without a launcher and without `set`
+ * the job is this process alone. Errors: -EALREADY called before (a process can start once more after
+ * nigh_finalize, see there); -ENOENT no plugin (logged with where it was looked for); -EPROTO the plugin is of
+ * another version; those of open() in transport.h. */
 int nigh_init(const struct nigh_config *config);
 
-/* Leaves the job. Waits for all ranks of the job to come here, so that nobody loses what was sent to him: at most the world's
- * time-out (NIGH_TIMEOUT, nigh_comm_set_timeout); if it has none, for ranks that live as long as they take, and 10 s for
- * those that have not called nigh_init by then. Ranks that are dead are not waited for. Names what was left over: requests
- * never waited for with their call sites, messages never received, messages to a rank that never came, memory lent and not
- * given back, communicators and windows not freed. Everything of libnigh is invalid afterwards. Errors: -ETIMEDOUT some rank
- * did not come (named); -EBUSY something was left over (it is gone all the same).
- * A process may call nigh_init once more, for the same job or another one, and need not know whether the others have returned:
- * ranks meet those that have left the job as often as they have, nobody else. So each rank of a job joins it as often as
- * the others. Under nigh-run its processes count as one: a script may run several programs one behind the other, as many in
- * each rank. Under other launchers another process in the place of one starts from the beginning, and needs a job of its own
- * (NIGH_JOB). */
+/* Leaves the job. Waits for all ranks of the job to come here, so that nobody loses what was sent to him: at most the
+ * world's time-out (NIGH_TIMEOUT, nigh_comm_set_timeout); if it has none, for ranks that live as long as they take, and
+ * 10 s for those that have not called nigh_init by then. Ranks that are dead are not waited for. Names what was left
+ * over: requests never waited for with their call sites, messages never received, messages to a rank that never came,
+ * memory lent and not given back, communicators and windows not freed. Everything of libnigh is invalid afterwards.
+ * Errors: -ETIMEDOUT some rank did not come (named); -EBUSY something was left over (it is gone all the same). A
+ * process may call nigh_init once more, for the same job or another one, and need not know whether the others have
+ * returned: ranks meet those that have left the job as often as they have, nobody else. So each rank of a job joins it
+ * as often as the others. Under nigh-run its processes count as one: a script may run several programs one behind the
+ * other, as many in each rank. Under other launchers another process in the place of one starts from the beginning, and
+ * needs a job of its own (NIGH_JOB). */
 int nigh_finalize(void);
 
 /* Ends all ranks of the job with exit status `code`; does not return. */
@@ -169,8 +170,8 @@ double nigh_wtime(void);
 
 /* The plugin's table and this process's context: for what this library does not have. Traffic classes 0 to 4 are the
  * program's own. What completes is not to be polled from the table, which would take this library's completions away:
- * nigh_plugin_poll() makes progress as poll_completions() does and writes those of the program's own posts, in the order in
- * which they came. How many, or a negative errno: -EINVAL a negative count. */
+ * nigh_plugin_poll() makes progress as poll_completions() does and writes those of the program's own posts, in the
+ * order in which they came. How many, or a negative errno: -EINVAL a negative count. */
 const struct nigh_ops *nigh_plugin(void);
 struct nigh_context *nigh_plugin_context(void);
 int nigh_plugin_poll(struct nigh_completion *out, int count);
@@ -186,15 +187,16 @@ int nigh_comm_world_rank(struct nigh_comm *comm, int rank, int *world_rank);
 /* Collective over `comm` (all its ranks must call), waits. Same ranks, traffic of its own. */
 int nigh_comm_dup(struct nigh_comm *comm, struct nigh_comm **out);
 
-/* Collective over `comm`, waits. Ranks that give the same colour form a communicator, ordered by key and then by rank in
- * `comm`. NIGH_UNDEFINED: *out becomes NULL. Errors: -ERANGE another negative colour. */
+/* Collective over `comm`, waits. Ranks that give the same colour form a communicator, ordered by key and then by rank
+ * in `comm`. NIGH_UNDEFINED: *out becomes NULL. Errors: -ERANGE another negative colour. */
 int nigh_comm_split(struct nigh_comm *comm, int color, int key, struct nigh_comm **out);
 
-/* Collective over the `count` ranks listed, in the same order at each; waits. They become ranks 0 .. count-1. Errors: -ERANGE
- * a rank outside of `comm`; -EINVAL one listed twice, or the caller not listed. */
+/* Collective over the `count` ranks listed, in the same order at each; waits. They become ranks 0 .. count-1. Errors:
+ * -ERANGE a rank outside of `comm`; -EINVAL one listed twice, or the caller not listed. */
 int nigh_comm_create(struct nigh_comm *comm, const int *ranks, int count, struct nigh_comm **out);
 
-/* Local, does not wait; sets *comm to NULL. Requests of it that are active go on to their end. Errors: -EPERM the world. */
+/* Local, does not wait; sets *comm to NULL. Requests of it that are active go on to their end.
+ * Errors: -EPERM the world. */
 int nigh_comm_free(struct nigh_comm **comm);
 
 /* Every call that waits on `comm` returns -ETIMEDOUT after so many seconds; 0 = never. New communicators inherit it. */
@@ -211,8 +213,8 @@ int nigh_send(const void *buffer, uint64_t bytes, int dest, int tag, struct nigh
 /* Sends; waits until the message was matched by a receive. */
 int nigh_ssend(const void *buffer, uint64_t bytes, int dest, int tag, struct nigh_comm *comm);
 
-/* Receives; waits. source may be NIGH_ANY_SOURCE, tag NIGH_ANY_TAG. Errors: -EMSGSIZE the message is longer than `bytes`
- * (the text tells both sizes): the buffer has its beginning, nothing was written beyond. */
+/* Receives; waits. source may be NIGH_ANY_SOURCE, tag NIGH_ANY_TAG. Errors: -EMSGSIZE the message is longer than
+ * `bytes` (the text tells both sizes): the buffer has its beginning, nothing was written beyond. */
 int nigh_recv(void *buffer, uint64_t bytes, int source, int tag, struct nigh_comm *comm,
               struct nigh_status *status);
 
@@ -223,8 +225,8 @@ int nigh_sendrecv(const void *send, uint64_t send_bytes, int dest, int send_tag,
 
 /* ---- messages, non-blocking ---------------------------------------------------------------------------- */
 
-/* Start and return at once. Errors: -ECONNRESET, -EPROTO the peer is gone; *request is NIGH_REQUEST_NULL then, which may be
- * waited for with others. */
+/* Start and return at once. Errors: -ECONNRESET, -EPROTO the peer is gone; *request is NIGH_REQUEST_NULL then,
+ * which may be waited for with others. */
 int nigh_isend(const void *buffer, uint64_t bytes, int dest, int tag, struct nigh_comm *comm,
                nigh_request *request);
 int nigh_issend(const void *buffer, uint64_t bytes, int dest, int tag, struct nigh_comm *comm,
@@ -232,7 +234,8 @@ int nigh_issend(const void *buffer, uint64_t bytes, int dest, int tag, struct ni
 int nigh_irecv(void *buffer, uint64_t bytes, int source, int tag, struct nigh_comm *comm,
                nigh_request *request);
 
-/* Persistent requests: made inactive, started as often as wanted, each time waited for, freed with nigh_request_free. */
+/* Persistent requests: made inactive, started as often as wanted, each time waited for, freed with
+ * nigh_request_free. */
 int nigh_send_init(const void *buffer, uint64_t bytes, int dest, int tag, struct nigh_comm *comm,
                    nigh_request *request);
 int nigh_ssend_init(const void *buffer, uint64_t bytes, int dest, int tag, struct nigh_comm *comm,
@@ -247,9 +250,9 @@ int nigh_startall(int count, nigh_request *requests);
 /* ---- waiting for requests ------------------------------------------------------------------------------ */
 
 /*
- * The result of a wait or test is 0 or the error of the operation, which status->error tells, too; for several at once the
- * result is the first error among them, and the statuses tell which. NIGH_REQUEST_NULL and inactive persistent requests
- * count as ended, with an empty status (source NIGH_ANY_SOURCE, tag NIGH_ANY_TAG, 0 bytes).
+ * The result of a wait or test is 0 or the error of the operation, which status->error tells, too; for several at once
+ * the result is the first error among them, and the statuses tell which. NIGH_REQUEST_NULL and inactive persistent
+ * requests count as ended, with an empty status (source NIGH_ANY_SOURCE, tag NIGH_ANY_TAG, 0 bytes).
  */
 int nigh_wait(nigh_request *request, struct nigh_status *status);            /* waits */
 int nigh_test(nigh_request *request, int *flag, struct nigh_status *status); /* *flag: 1 ended, 0 not yet */
@@ -257,13 +260,14 @@ int nigh_test(nigh_request *request, int *flag, struct nigh_status *status); /* 
 /* As nigh_wait, at most `seconds`: -ETIMEDOUT, the request stays active. */
 int nigh_wait_for(nigh_request *request, double seconds, struct nigh_status *status);
 
-/* Ends them in their order as they come. On -ETIMEDOUT and -EDEADLK those that were not reached yet stay as they are; a request
- * that is none is an error of its own, the others are waited for. */
+/* Ends them in their order as they come. On -ETIMEDOUT and -EDEADLK those that were not reached yet stay as they are; a
+ * request that is none is an error of its own, the others are waited for. */
 int nigh_waitall(int count, nigh_request *requests, struct nigh_status *statuses); /* waits */
 int nigh_testall(int count, nigh_request *requests, int *flag,
                  struct nigh_status *statuses); /* all or none */
 
-/* One that has ended: its index, or NIGH_UNDEFINED when none is active. nigh_testany: *flag 0 when none has ended yet. */
+/* One that has ended: its index, or NIGH_UNDEFINED when none is active. nigh_testany: *flag 0 when
+ * none has ended yet. */
 int nigh_waitany(int count, nigh_request *requests, int *index, struct nigh_status *status); /* waits */
 int nigh_testany(int count, nigh_request *requests, int *index, int *flag, struct nigh_status *status);
 
@@ -277,13 +281,13 @@ int nigh_testsome(int count, nigh_request *requests, int *outcount, int *indices
 /* Has it ended? Leaves it as it is. */
 int nigh_request_get_status(nigh_request request, int *flag, struct nigh_status *status);
 
-/* Asks to take a receive or a send back; returns at once. The request must still be waited for: its error is -ECANCELED, or
- * it had ended already. */
+/* Asks to take a receive or a send back; returns at once. The request must still be waited for: its error is
+ * -ECANCELED, or it had ended already. */
 int nigh_cancel(nigh_request *request);
 
-/* A persistent one that is inactive; or lets an active send go on by itself: it cannot be waited for any more; or one that has
- * ended, and what a receive in place has brought is released. Errors: -EBUSY an active receive, or a persistent request that
- * is active. */
+/* A persistent one that is inactive; or lets an active send go on by itself: it cannot be waited for any more; or one
+ * that has ended, and what a receive in place has brought is released. Errors: -EBUSY an active receive, or a
+ * persistent request that is active. */
 int nigh_request_free(nigh_request *request);
 
 /* ---- probing ------------------------------------------------------------------------------------------- */
@@ -291,8 +295,8 @@ int nigh_request_free(nigh_request *request);
 int nigh_probe(int source, int tag, struct nigh_comm *comm, struct nigh_status *status); /* waits */
 int nigh_iprobe(int source, int tag, struct nigh_comm *comm, int *flag, struct nigh_status *status);
 
-/* As these, and takes the message out of the queue for nigh_mrecv or nigh_imrecv. NIGH_PROC_NULL: *message is one that is
- * received with no data. */
+/* As these, and takes the message out of the queue for nigh_mrecv or nigh_imrecv. NIGH_PROC_NULL: *message is
+ * one that is received with no data. */
 int nigh_mprobe(int source, int tag, struct nigh_comm *comm, nigh_matched *message,
                 struct nigh_status *status); /* waits */
 int nigh_improbe(int source, int tag, struct nigh_comm *comm, int *flag, nigh_matched *message,
@@ -302,19 +306,19 @@ int nigh_imrecv(void *buffer, uint64_t bytes, nigh_matched *message, nigh_reques
 
 /* ---- shared heap, messages without a copy -------------------------------------------------------------- */
 
-/* Memory that others can read in place: large messages out of it are copied once, lends not at all. 64-byte aligned, zero.
- * Errors: -ENOMEM the heap or the machine's memory is full (logged with the limit); nigh_free_mem: -EBUSY lent or being
- * sent; -EINVAL not from nigh_alloc_mem. */
+/* Memory that others can read in place: large messages out of it are copied once, lends not at all. 64-byte aligned,
+ * zero. Errors: -ENOMEM the heap or the machine's memory is full (logged with the limit); nigh_free_mem: -EBUSY lent or
+ * being sent; -EINVAL not from nigh_alloc_mem. */
 int nigh_alloc_mem(uint64_t bytes, void **memory);
 int nigh_free_mem(void *memory);
 
-/* Hands memory from nigh_alloc_mem over without copying it: nobody writes it until the request has ended, which is when the
- * receiver has released it (or has received it with an ordinary receive). -EINVAL not such memory. */
+/* Hands memory from nigh_alloc_mem over without copying it: nobody writes it until the request has ended, which is when
+ * the receiver has released it (or has received it with an ordinary receive). -EINVAL not such memory. */
 int nigh_ilend(const void *buffer, uint64_t bytes, int dest, int tag, struct nigh_comm *comm,
                nigh_request *request);
 
-/* Receive without a buffer: *data (status->data of the request's status) points at the message where it lies, read-only,
- * until nigh_release(data). Takes any message of at most `bytes`, lent or not. */
+/* Receive without a buffer: *data (status->data of the request's status) points at the message where it lies,
+ * read-only, until nigh_release(data). Takes any message of at most `bytes`, lent or not. */
 int nigh_recv_in_place(const void **data, uint64_t bytes, int source, int tag, struct nigh_comm *comm,
                        struct nigh_status *status); /* waits */
 int nigh_irecv_in_place(uint64_t bytes, int source, int tag, struct nigh_comm *comm, nigh_request *request);
@@ -324,22 +328,22 @@ int nigh_release(const void *data);
 
 /* ---- one-sided: windows -------------------------------------------------------------------------------- */
 
-/* Collective over `comm`, wait. Each rank shows `bytes` of memory (0: none) to the others, which may be another number at each.
- * allocate: memory of the shared heap, zero, *base, freed with the window; create: memory of the caller's, which stays valid
- * until the window is freed. free: as nigh_win_fence, and then the window is gone, also with an error. The communicator may be
- * freed before. */
+/* Collective over `comm`, wait. Each rank shows `bytes` of memory (0: none) to the others, which may be another number
+ * at each. allocate: memory of the shared heap, zero, *base, freed with the window; create: memory of the caller's,
+ * which stays valid until the window is freed. free: as nigh_win_fence, and then the window is gone, also with an
+ * error. The communicator may be freed before. */
 int nigh_win_allocate(uint64_t bytes, struct nigh_comm *comm, void **base, struct nigh_win **out);
 int nigh_win_create(void *base, uint64_t bytes, struct nigh_comm *comm, struct nigh_win **out);
 int nigh_win_free(struct nigh_win **win);
 
-/* Start and return at once; complete at the next nigh_win_fence or nigh_win_flush, which also return their errors: until then
- * the buffers belong to nigh. No order among them. `offset` is in bytes from the start of the target's memory. Errors: -ERANGE
- * outside of it (with both sizes); -ECONNRESET, -EPROTO the target is gone. */
+/* Start and return at once; complete at the next nigh_win_fence or nigh_win_flush, which also return their errors:
+ * until then the buffers belong to nigh. No order among them. `offset` is in bytes from the start of the target's
+ * memory. Errors: -ERANGE outside of it (with both sizes); -ECONNRESET, -EPROTO the target is gone. */
 int nigh_put(const void *origin, uint64_t bytes, int target, uint64_t offset, struct nigh_win *win);
 int nigh_get(void *origin, uint64_t bytes, int target, uint64_t offset, struct nigh_win *win);
 /* Element by element atomic with other accumulates of the same type. type: enum nigh_type, op: NIGH_SUM .. NIGH_BXOR,
- * NIGH_WRITE; of nigh_get_accumulate also NIGH_READ, `origin` is not looked at then. Errors: -EOPNOTSUPP the operation is not
- * defined for the type; -EINVAL no such type, or `offset` is not a multiple of its width. */
+ * NIGH_WRITE; of nigh_get_accumulate also NIGH_READ, `origin` is not looked at then. Errors: -EOPNOTSUPP the operation
+ * is not defined for the type; -EINVAL no such type, or `offset` is not a multiple of its width. */
 int nigh_accumulate(const void *origin, uint64_t count, int type, int target, uint64_t offset, int op,
                     struct nigh_win *win);
 int nigh_get_accumulate(const void *origin, uint64_t count, int type, void *result, int target,
@@ -355,29 +359,31 @@ int nigh_win_flush(int target, struct nigh_win *win);
 /* ---- collectives --------------------------------------------------------------------------------------- */
 
 /*
- * Collective over `comm`: all ranks call them in the same order with fitting arguments; all wait. `count` is in elements of
- * `type` (enum nigh_type), `op` is NIGH_SUM .. NIGH_BXOR. Reductions combine in rank order, ((x0 op x1) op x2) ..., so that
- * results are equal on every rank and in every run.
+ * Collective over `comm`: all ranks call them in the same order with fitting arguments; all wait. `count` is in
+ * elements of `type` (enum nigh_type), `op` is NIGH_SUM .. NIGH_BXOR. Reductions combine in rank order, ((x0 op x1) op
+ * x2) ..., so that results are equal on every rank and in every run.
  *
- *   count is      bcast, reduce, allreduce, scan, exscan: of the vector. gather, allgather: of each rank's part of recv.
- *                 scatter, alltoall, reduce_scatter: of each rank's part of send
- *   in place      `send` NULL, as MPI_IN_PLACE: what is sent lies in `recv`, in gather and allgather at this rank's own part
- *                 of it. gather: at the root alone. scatter: at the root alone, whose own part stays where it is. reduce:
- *                 everywhere. Otherwise send and recv are memory of their own: one may not lie in the other, nor be the other
- *   not looked at `recv` of reduce and gather but at the root, `send` of scatter but at the root; exscan leaves `recv` of
- *                 rank 0 as it is
+ *   count is      bcast, reduce, allreduce, scan, exscan: of the vector. gather, allgather: of each rank's part of
+ *                 recv. scatter, alltoall, reduce_scatter: of each rank's part of send
+ *   in place      `send` NULL, as MPI_IN_PLACE: what is sent lies in `recv`, in gather and allgather at this rank's
+ *                 own part of it. gather: at the root alone. scatter: at the root alone, whose own part stays where it
+ *                 is. reduce: everywhere. Otherwise send and recv are memory of their own: one may not lie in the
+ *                 other, nor be the other
+ *   not looked at `recv` of reduce and gather but at the root, `send` of scatter but at the root; exscan leaves
+ *                 `recv` of rank 0 as it is
  *
- * Errors: -EPROTO another rank calls another collective (those on communicators and windows are ones, too), or the same with
- * another count, type, operation or root, or with something that it is refused for: the text has both calls, and nothing was
- * written. Of this rank's own arguments: -EINVAL no such type, or send and recv overlap; -ERANGE no such root, or too many
- * elements; -EFAULT a buffer is NULL; -EOPNOTSUPP the operation is not defined for the type: all others are told, too, and the
- * next collective works.
+ * Errors: -EPROTO another rank calls another collective (those on communicators and windows are ones, too), or the same
+ * with another count, type, operation or root, or with something that it is refused for: the text has both calls, and
+ * nothing was written. Of this rank's own arguments: -EINVAL no such type, or send and recv overlap; -ERANGE no such
+ * root, or too many elements; -EFAULT a buffer is NULL; -EOPNOTSUPP the operation is not defined for the type: all
+ * others are told, too, and the next collective works.
  *
- * When a rank has died, or one's time-out has passed, all that wait are told. Who had already got all it needs succeeds, so
- * not all ranks need fail in the same call. After a death every collective on that communicator fails.
+ * When a rank has died, or one's time-out has passed, all that wait are told. Who had already got all it needs
+ * succeeds, so not all ranks need fail in the same call. After a death every collective on that communicator fails.
  *
- * The buffers are the program's again on return, after an error, too: what has left is waited for. Only where a rank that is
- * alive has not taken it for a second, as one that is stopped, the log says that a buffer stays in use: it may not be freed then.
+ * The buffers are the program's again on return, after an error, too: what has left is waited for. Only where
+ * a rank that is alive has not taken it for a second, as one that is stopped, the log says that a buffer
+ * stays in use: it may not be freed then.
  */
 int nigh_barrier(struct nigh_comm *comm);
 int nigh_bcast(void *buffer, uint64_t count, int type, int root, struct nigh_comm *comm);
@@ -413,8 +419,8 @@ static inline void nigh_site_set(const char *at)
 #define NIGH_AT(call)    (nigh_site_set(NIGH_HERE), call)
 
 /*
- * The four calls that carry most messages are given their place instead, and rank and tag in one, so that all that a send
- * is fits into registers: what it stores bounds how many there are in a second. For the macros alone.
+ * The four calls that carry most messages are given their place instead, and rank and tag in one, so that all that a
+ * send is fits into registers: what it stores bounds how many there are in a second. For the macros alone.
  */
 #define NIGH_WITH(rank, tag) (NIGH_CAST(uint64_t, NIGH_CAST(uint32_t, tag)) << 32 | NIGH_CAST(uint32_t, rank))
 int nigh_send_at(const void *buffer, uint64_t bytes, uint64_t with, struct nigh_comm *comm, const char *site);

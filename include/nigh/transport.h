@@ -27,9 +27,9 @@
  *             context, and for a struct whose `size` is too small or whose reserved bytes are not zero; and
  *             -ECHILD in a process that was forked from the one that opened the context. A context that was
  *             closed and an endpoint that was disconnected are dead pointers, as after free(). What only a mistake
- *             of the host's can bring (-EINVAL, -EFAULT, -ERANGE, too many bytes, an address that is none) is also told to
- *             the log, with the value and what it may be: the first 64 of a context. A NULL handle or output, and calls in a
- *             forked child (once), are told on standard error.
+ *             of the host's can bring (-EINVAL, -EFAULT, -ERANGE, too many bytes, an address that is none) is also told
+ *             to the log, with the value and what it may be: the first 64 of a context. A NULL handle or output, and
+ *             calls in a forked child (once), are told on standard error.
  * Threads     By default a context belongs to one thread at a time: no two slots may run on it at once;
  *             different contexts are independent. With NIGH_OPEN_THREADS (or NIGH_THREADS=multiple) every slot
  *             may be called by any thread at any time. wait() then lets other threads in while it sleeps.
@@ -178,9 +178,9 @@ enum nigh_state {
  * A message to a peer. The order of the messages between two contexts is kept within a class: of two messages
  * that both match a receive, the one posted first is matched first.
  *
- * The buffer belongs to nigh from the call until the completion (NIGH_INJECT: until the return; NIGH_SILENT without that: until
- * the host knows otherwise that the message has been received, as by an answer). `bytes` may be 0, `buffer` then NULL. There is
- * no upper limit to `bytes`.
+ * The buffer belongs to nigh from the call until the completion (NIGH_INJECT: until the return; NIGH_SILENT without
+ * that: until the host knows otherwise that the message has been received, as by an answer). `bytes` may be 0, `buffer`
+ * then NULL. There is no upper limit to `bytes`.
  */
 struct nigh_send {
     uint32_t size;  /* sizeof(struct nigh_send) */
@@ -265,8 +265,8 @@ struct nigh_completion {
     uint64_t imm;    /* receives: the sender's immediate */
     uint64_t source; /* receives: the number given for the peer at connect, its rank if it connected by itself
                         and is of this job, else NIGH_SOURCE_NONE. Others: the peer of the operation */
-    /* Of the peer: good for an answer, NULL where there is none. If the peer connected by itself and ends, until the host polls
-     * again; with threads 10 s, less where more than half of peers_max are in use. */
+    /* Of the peer: good for an answer, NULL where there is none. If the peer connected by itself and ends, until the
+     * host polls again; with threads 10 s, less where more than half of peers_max are in use. */
     struct nigh_endpoint *endpoint;
     void *data; /* where the bytes lie: multi-receive, in place; see NIGH_DONE_CUT; NULL otherwise */
 };
@@ -297,8 +297,8 @@ struct nigh_taken {
 #define NIGH_REMOTE_WRITE (1u << 1) /* put and atomics */
 #define NIGH_REGISTER_KEY (1u << 2) /* register_memory: *key says which key it is to be */
 /* What peers do to the region completes here, too, when it is done: puts and atomics that return nothing as
- * NIGH_OP_REMOTE_PUT (`imm` 0 without NIGH_NOTIFY), gets and atomics that return something as NIGH_OP_REMOTE_GET, `context` as
- * registered. What fails does not. Gets of heap memory are then no longer without this side's help. */
+ * NIGH_OP_REMOTE_PUT (`imm` 0 without NIGH_NOTIFY), gets and atomics that return something as NIGH_OP_REMOTE_GET,
+ * `context` as registered. What fails does not. Gets of heap memory are then no longer without this side's help. */
 #define NIGH_REGISTER_EVENTS (1u << 4)
 
 /* Keys with this bit are chosen by hosts, all others by nigh. */
@@ -307,8 +307,8 @@ struct nigh_taken {
 struct nigh_register {
     uint32_t size;  /* sizeof(struct nigh_register) */
     uint32_t flags; /* NIGH_REMOTE_READ | NIGH_REMOTE_WRITE; NIGH_REGISTER_KEY, NIGH_REGISTER_EVENTS */
-    /* NULL with UINT64_MAX bytes: all that this process has, offsets are its addresses. A peer that names one where nothing is
-     * may end it by SIGSEGV. */
+    /* NULL with UINT64_MAX bytes: all that this process has, offsets are its addresses. A peer that names one where
+     * nothing is may end it by SIGSEGV. */
     void *buffer;
     uint64_t bytes;    /* at least 1 */
     uint64_t context;  /* NIGH_REGISTER_EVENTS: of its completions; else zero */
@@ -360,8 +360,9 @@ enum nigh_atomic_op {
 
 #define NIGH_ATOMIC_BYTES 1024u /* largest count * width of one post_atomic */
 
-/* Applied by the target when it makes progress, those of one context in the order of their posting; atomic with respect to
- * all other post_atomic of any rank on that region, not to the target's own loads and stores while they are in flight. */
+/* Applied by the target when it makes progress, those of one context in the order of their posting;
+ * atomic with respect to all other post_atomic of any rank on that region, not to the target's own loads
+ * and stores while they are in flight. */
 struct nigh_atomic {
     uint32_t size;       /* sizeof(struct nigh_atomic) */
     uint32_t flags;      /* NIGH_SILENT */
@@ -615,9 +616,9 @@ struct nigh_ops {
      * Leaves the job. Posted operations end without completions, lends in flight are withdrawn, endpoints,
      * regions, groups and heap memory become invalid. Peers see PEER_CLOSED after everything that was
      * published before; eager messages stay readable for them. Waits for no peer, but for one that is in the middle of
-     * copying its message into the buffer of a posted receive, as they do where ranks outnumber CPUs: some 40 us, and 5 s at most
-     * for one that was stopped there (logged: it may still write to that buffer when it goes on). Returns 0 always for
-     * a valid context.
+     * copying its message into the buffer of a posted receive, as they do where ranks outnumber CPUs: some 40 us,
+     * and 5 s at most for one that was stopped there (logged: it may still write to that buffer when it goes on).
+     * Returns 0 always for a valid context.
      */
     int (*close)(struct nigh_context *context);
 
@@ -735,9 +736,9 @@ struct nigh_ops {
      * gets of heap memory that were being copied: what they have read is not the peer's to use. Errors:
      * -EINVAL no bytes, no or unknown flags, NIGH_REGISTER_KEY without NIGH_KEY_CHOSEN in *key, deregister() of
      * something else; -EEXIST that key is registered; -EBUSY deregister() while a put of a peer, or the answer
-     * to its get, is under way on it; -EFAULT NULL, less than all; -ENOSPC 8 million are registered; -ENOMEM. A peer that stops
-     * in the middle of its put, or does not read what it got, keeps a region busy for as long as it likes; its
-     * end, in whatever state, releases it, and so does disconnect() from it.
+     * to its get, is under way on it; -EFAULT NULL, less than all; -ENOSPC 8 million are registered; -ENOMEM. A peer
+     * that stops in the middle of its put, or does not read what it got, keeps a region busy for as long as it likes;
+     * its end, in whatever state, releases it, and so does disconnect() from it.
      */
     int (*register_memory)(struct nigh_context *context, const struct nigh_register *memory, uint64_t *key,
                            struct nigh_region **out);
@@ -746,35 +747,35 @@ struct nigh_ops {
     /*
      * Makes progress and writes up to `count` completions. Returns how many, 0 if there is none now. Never
      * sleeps. They come in the order in which operations end, which need be neither that of their posting nor, of
-     * receives, that in which messages were matched: a short message that came behind a long one ends before it, and so may
-     * a long one that several threads copy. Sends that end while they are posted may come before what ended earlier. Errors:
-     * -EINVAL NULL `out` with count > 0, count above INT32_MAX.
+     * receives, that in which messages were matched: a short message that came behind a long one ends before it, and so
+     * may a long one that several threads copy. Sends that end while they are posted may come before what ended
+     * earlier. Errors: -EINVAL NULL `out` with count > 0, count above INT32_MAX.
      */
     int (*poll_completions)(struct nigh_context *context, struct nigh_completion *out, uint32_t count);
 
     /*
      * Returns 0 as soon as poll_completions() would return something, -ETIMEDOUT after timeout_ns
      * (UINT64_MAX: no limit; 0: look once), -EINTR when a signal handler ran while it slept, or a peer nudged:
-     * nothing came, but the host may want to look up; or, if its note says that it is blocked in a probe, a message that
-     * probe() may find has come since it found nothing. Spins, yields, then sleeps; a sleeper is woken by peers, by the
-     * kernel (a peer's death) and by other threads' posts.
+     * nothing came, but the host may want to look up; or, if its note says that it is blocked in a probe, a message
+     * that probe() may find has come since it found nothing. Spins, yields, then sleeps; a sleeper is woken by peers,
+     * by the kernel (a peer's death) and by other threads' posts.
      */
     int (*wait)(struct nigh_context *context, uint64_t timeout_ns);
 
     /*
      * The descriptor that becomes readable when there is something to poll, for epoll, libuv and the like; it
      * belongs to the context. Call it before each sleep: it also arms the descriptor and takes old readiness
-     * off it. While it is armed every message costs its sender a system call: `fd` NULL takes the arms off, for hosts that
-     * do not sleep any more. There is one: with threads, who calls does so for all that sleep on it. Errors: -EAGAIN there
-     * is something to poll now (*fd is not written, and it is not armed); -ENOTSUP the context was opened without
-     * NIGH_OPEN_WAIT_FD.
+     * off it. While it is armed every message costs its sender a system call: `fd` NULL takes the arms off, for hosts
+     * that do not sleep any more. There is one: with threads, who calls does so for all that sleep on it. Errors:
+     * -EAGAIN there is something to poll now (*fd is not written, and it is not armed); -ENOTSUP the context was
+     * opened without NIGH_OPEN_WAIT_FD.
      */
     int (*wait_fd)(struct nigh_context *context, int *fd);
 
     /*
      * Facts, read-only: *bytes is the room at `out` and becomes the length of the answer in it. See enum
-     * nigh_query. Errors: -EINVAL unknown kind, or an endpoint is needed; -ENOSPC room for less than a `size`; and those
-     * that stand at the kind.
+     * nigh_query. Errors: -EINVAL unknown kind, or an endpoint is needed; -ENOSPC room for less than a `size`;
+     * and those that stand at the kind.
      */
     int (*query)(struct nigh_context *context, struct nigh_endpoint *endpoint, uint32_t what, void *out,
                  uint64_t *bytes);
@@ -811,12 +812,12 @@ struct nigh_ops {
     int (*nudge)(struct nigh_endpoint *endpoint, uint64_t *number);
 
     /*
-     * post_send() with NIGH_INJECT and NIGH_SILENT and an immediate of 0, of a message of shape NIGH_SHAPE(bytes, class).
-     * Everything comes in registers: for hosts that send small messages close behind each other, where each word that is
-     * stored between two of them costs 4 ns if the peer is far. For the same reason a host need not keep anything across
-     * the call: if the message is refused, and `refused` is not NULL, refused() is called with all of it and with `context`,
-     * of which nigh makes no other use: a message that was accepted and fails later, as its peer is gone, completes with a
-     * context of 0. Errors, returned or given to refused(): those of post_send().
+     * post_send() with NIGH_INJECT and NIGH_SILENT and an immediate of 0, of a message of shape NIGH_SHAPE(bytes,
+     * class). Everything comes in registers: for hosts that send small messages close behind each other, where each
+     * word that is stored between two of them costs 4 ns if the peer is far. For the same reason a host need not keep
+     * anything across the call: if the message is refused, and `refused` is not NULL, refused() is called with all of
+     * it and with `context`, of which nigh makes no other use: a message that was accepted and fails later, as its peer
+     * is gone, completes with a context of 0. Errors, returned or given to refused(): those of post_send().
      */
     int (*inject)(struct nigh_endpoint *endpoint, const void *buffer, uint64_t shape, uint64_t tag,
                   uint64_t context, nigh_refused_fn refused);
@@ -836,16 +837,16 @@ struct nigh_ops {
                       uint64_t imm);
 
     /*
-     * post_send() without flags, of a message of shape NIGH_SHAPE(bytes, class), all of it in registers: for hosts that tell of
-     * their sends, too. The completion carries `context`. Errors: those of post_send(); -EINVAL NULL endpoint.
+     * post_send() without flags, of a message of shape NIGH_SHAPE(bytes, class), all of it in registers: for hosts that
+     * tell of their sends, too. The completion carries `context`. Errors: those of post_send(); -EINVAL NULL endpoint.
      */
     int (*send_imm)(struct nigh_endpoint *endpoint, const void *buffer, uint64_t shape, uint64_t tag,
                     uint64_t imm, uint64_t context);
 
     /*
-     * post_recv() without flags, from one peer, of at most the bytes of `shape`, of its class and of tags that are `tag` in all
-     * bits that `ignore` does not have, all of it in registers: expect() for hosts that use masks. Errors: those of
-     * post_recv(); -EINVAL NULL endpoint.
+     * post_recv() without flags, from one peer, of at most the bytes of `shape`, of its class and of tags that are
+     * `tag` in all bits that `ignore` does not have, all of it in registers: expect() for hosts that use masks. Errors:
+     * those of post_recv(); -EINVAL NULL endpoint.
      */
     int (*recv_imm)(struct nigh_endpoint *from, void *buffer, uint64_t shape, uint64_t tag, uint64_t ignore,
                     uint64_t context);
@@ -853,9 +854,9 @@ struct nigh_ops {
     /*
      * poll_completions() without its copy: up to `count` completions are the host's, as if polled, but lie in nigh's
      * memory, where they are good until the next call of any slot on this context or its endpoints: who has to call one
-     * first copies what is left. Returns how many, of both kinds; fewer than `count` and than NIGH_TAKEN_FULL are all that
-     * there are. Errors: -EINVAL count above INT32_MAX; -ENOTSUP (told to nobody: poll) the context may be used by several
-     * threads, whose calls would end what one looks at.
+     * first copies what is left. Returns how many, of both kinds; fewer than `count` and than NIGH_TAKEN_FULL are all
+     * that there are. Errors: -EINVAL count above INT32_MAX; -ENOTSUP (told to nobody: poll) the context may be used by
+     * several threads, whose calls would end what one looks at.
      */
     int (*take_completions)(struct nigh_context *context, struct nigh_taken *out, uint32_t count);
 };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Rows sorted into panels and lines: what plot.c draws. Apart from the drawing, so that a test can look at the lines. */
+/* Rows sorted into panels and lines: what plot.c draws. Apart from the drawing, so that a test can
+ * look at the lines. */
 #ifndef NIGH_PERF_CHART_H
 #define NIGH_PERF_CHART_H
 

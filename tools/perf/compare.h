@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* --compare inside of the rounds: each peer is a piece, so its rounds alternate with nigh's and with the floors', in the
- * same states of the machine. While a peer's round runs all of nigh's ranks sleep: they sit on the same CPUs. */
+/* --compare inside of the rounds: each peer is a piece, so its rounds alternate with nigh's and with the floors', in
+ * the same states of the machine. While a peer's round runs all of nigh's ranks sleep: they sit on the same CPUs. */
 #ifndef NIGH_PERF_COMPARE_H
 #define NIGH_PERF_COMPARE_H
 

@@ -5,7 +5,8 @@
 
 #include "tools/perf/clock.h"
 
-/* Work that the compiler can neither drop nor shorten, as each step needs the one before; it leaves the caches alone. */
+/* Work that the compiler can neither drop nor shorten, as each step needs the one before; it leaves
+ * the caches alone. */
 static inline void perf_compute(uint64_t steps)
 {
     static volatile uint64_t kept;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How much of a copy another core hides behind computing, with no protocol at all: rank 0 computes, a second thread of its
- * copies what rank 1 has just written into memory that rank 0 has just read. */
+/* How much of a copy another core hides behind computing, with no protocol at all: rank 0 computes, a second thread of
+ * its copies what rank 1 has just written into memory that rank 0 has just read. */
 #include "tools/perf/floors.h"
 
 #include "tools/perf/clock.h"

@@ -87,7 +87,8 @@ static void get_piece(struct way *w, uint8_t *to, size_t at, size_t bytes)
         perf_line_give(w->credits, w->number);
 }
 
-/* The number of the last piece that was written: a line that nothing else writes, as any more would count for pieces. */
+/* The number of the last piece that was written: a line that nothing else writes, as any more would
+ * count for pieces. */
 static uint64_t *way_count(const struct way *w)
 {
     return &w->credits[PERF_LINE_COUNT - PERF_LINE_PIPE].word;

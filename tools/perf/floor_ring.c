@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The floor of short messages: a ring of slots in each direction, payload written and read, and nothing else: no matching, no
- * completions, no calls. L is one line of which one word is used; this is what a message that has to lie somewhere costs. */
+/* The floor of short messages: a ring of slots in each direction, payload written and read, and nothing
+ * else: no matching, no completions, no calls. L is one line of which one word is used; this is what a
+ * message that has to lie somewhere costs. */
 #include "tools/perf/floors.h"
 
 #include "shm/copy.h"

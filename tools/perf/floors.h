@@ -92,10 +92,12 @@ struct perf_hidden_kind {
     bool both;         /* rank 0 comes and helps when it has computed */
 };
 
-/* A piece. Counted as the test of the same name counts: the copy, by rank 0 itself, and the work, each alone, and together. */
+/* A piece. Counted as the test of the same name counts: the copy, by rank 0 itself, and the work,
+ * each alone, and together. */
 double perf_hidden(struct perf_rank *me, void *kind, uint32_t count);
 
-/* Where the thread of NIGH_PROGRESS=thread of rank 0 runs: a CPU that no rank has. -1: there is none. The same in all ranks. */
+/* Where the thread of NIGH_PROGRESS=thread of rank 0 runs: a CPU that no rank has. -1: there is
+ * none. The same in all ranks. */
 int perf_hidden_cpu(const struct perf_rank *me);
 
 /* The kinds that are worth a try, with the bytes, work, cpu and to of `like`. Returns how many. */

@@ -296,7 +296,8 @@ static int run_forked(struct perf_job *job, perf_rank_fn fn, void *arg)
     return rc ? rc : ended;
 }
 
-/* One rank of a job that nigh-run started: runs fn here. Its failure is nigh-run's to pass on, so it ends the process. */
+/* One rank of a job that nigh-run started: runs fn here. Its failure is nigh-run's to pass on, so
+ * it ends the process. */
 static int run_launched(struct perf_job *job, uint32_t rank, perf_rank_fn fn, void *arg)
 {
     struct perf_rank me;

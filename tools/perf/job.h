@@ -68,7 +68,8 @@ struct perf_job {
 /* True in a process that nigh-run started. */
 bool perf_job_launched(void);
 
-/* Do NIGH_JOB, NIGH_RANK and NIGH_SIZE make sense together, or is none of them set? 0; -EINVAL, after saying what does not. */
+/* Do NIGH_JOB, NIGH_RANK and NIGH_SIZE make sense together, or is none of them set? 0; -EINVAL,
+ * after saying what does not. */
 int perf_job_check(void);
 
 /* The CPUs of `usable` that no rank of `me`'s job runs on, as "2,3"; empty: none, or no room. */
@@ -81,7 +82,8 @@ uint32_t perf_job_size(void);
 bool perf_job_reports(void);
 
 /*
- * Runs fn(rank, arg) in all ranks and waits for them. On success job->shared holds the results until perf_job_end(). Errors (each has been said on stderr): -EIO a rank failed or died; -ETIMEDOUT; -ENOMEM, -EAGAIN no mapping or no
+ * Runs fn(rank, arg) in all ranks and waits for them. On success job->shared holds the results until perf_job_end().
+ * Errors (each has been said on stderr): -EIO a rank failed or died; -ETIMEDOUT; -ENOMEM, -EAGAIN no mapping or no
  * process. After an error there is nothing to end.
  */
 int perf_job_run(struct perf_job *job, perf_rank_fn fn, void *arg);

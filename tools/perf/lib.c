@@ -25,8 +25,8 @@ static void fail(const struct perf_rank *me)
     perf_fail(me, "libnigh: %s", nigh_error_text());
 }
 
-/* The thread of NIGH_PROGRESS=thread is of no use on the CPU where its rank computes: it gets those that no rank has, where
- * there are any and nigh-run has not given it some. */
+/* The thread of NIGH_PROGRESS=thread is of no use on the CPU where its rank computes: it gets those that no rank has,
+ * where there are any and nigh-run has not given it some. */
 static void place_thread(const struct perf_rank *me)
 {
     const char *progress = getenv("NIGH_PROGRESS");

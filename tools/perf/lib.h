@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The layer above the table: what the same messages cost through libnigh, which has a context of its own in the same ranks.
- * A piece beside that of the test, so that both are taken in the same rounds, and the difference is the library. */
+/* The layer above the table: what the same messages cost through libnigh, which has a context of its
+ * own in the same ranks. A piece beside that of the test, so that both are taken in the same rounds,
+ * and the difference is the library. */
 #ifndef NIGH_PERF_LIB_H
 #define NIGH_PERF_LIB_H
 

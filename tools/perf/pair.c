@@ -164,8 +164,8 @@ static uint32_t window_of(const struct task *task)
     return task->test->window ? task->test->window(task->bytes) : 1;
 }
 
-/* Streams and their floors go from the same memory to the same: where its pages lie in the caches makes a tenth of either, for as
- * long as the processes live. Not where it is written once. */
+/* Streams and their floors go from the same memory to the same: where its pages lie in the caches makes a tenth of
+ * either, for as long as the processes live. Not where it is written once. */
 static bool shares(const struct task *task)
 {
     return task->test->floor == PERF_FLOOR_STREAM && !task->options->stale;

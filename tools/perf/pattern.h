@@ -9,8 +9,8 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Both are inline, as the like of them are in the programs of the peers that nigh is compared with: at 8 bytes a call and a
- * copy of no bytes at the end were a fifth of a message. */
+/* Both are inline, as the like of them are in the programs of the peers that nigh is compared with: at 8 bytes a call
+ * and a copy of no bytes at the end were a fifth of a message. */
 
 /* Writes `bytes` bytes, any alignment. */
 static inline void perf_fill(void *buffer, size_t bytes, uint64_t seed)

@@ -68,7 +68,8 @@ struct peer_options {
 };
 
 /* `PROGRAM --launch COMMAND...`: runs COMMAND, watches over all that it starts, ends them all when standard
- * input brings "k" or ends, or the command ends. "r" there says that all ranks are up. Returns the exit status. Call it first in main. */
+ * input brings "k" or ends, or the command ends. "r" there says that all ranks are up. Returns the
+ * exit status. Call it first in main. */
 int peer_launch(char **command);
 
 /* Reads the command line. Returns 0, or -1 after having printed what is wrong. */

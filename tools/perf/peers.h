@@ -22,8 +22,8 @@
  *              before it starts, one empty message back at its end.
  *   barrier, allreduce, reduce (float, sum), bcast, bcast+barrier (one behind the other), gather, allgather,
  *   alltoall   root 0; `bytes` of one rank, in alltoall for one other. Up to 1 KiB 32 calls in a row to a sample, with
- *              writing and checking, and with a barrier behind those of reduce and gather. Above, and every bcast: each call follows a barrier, and its time is that of the
- *              rank that returns last.
+ *              writing and checking, and with a barrier behind those of reduce and gather. Above, and every bcast: each
+ *              call follows a barrier, and its time is that of the rank that returns last.
  */
 struct perf_case {
     const char *test; /* one of the above */
@@ -80,9 +80,9 @@ int perf_peer_open(const char *name, const struct perf_case *c, struct perf_peer
 /*
  * One round of c->count repetitions, or of about c->seconds, of which L takes 0.1 to 0.6 ms: 2 to 5 ms are a good
  * choice, and before the first round of such a case some more are run, to find out how much work that is. The ranks of
- * the case must be those of open. Blocks, at most 10 s and 20 times c->seconds. Errors: -EINVAL the case; -EOPNOTSUPP the peer has no such test (UCX has no
- * collectives), it can go on; -EIO a rank failed or died; -ETIMEDOUT. After the last two the peer has been
- * ended, perf_peer_said() tells what it printed, and it can only be closed.
+ * the case must be those of open. Blocks, at most 10 s and 20 times c->seconds. Errors: -EINVAL the case; -EOPNOTSUPP
+ * the peer has no such test (UCX has no collectives), it can go on; -EIO a rank failed or died; -ETIMEDOUT. After the
+ * last two the peer has been ended, perf_peer_said() tells what it printed, and it can only be closed.
  */
 int perf_peer_round(struct perf_peer *peer, const struct perf_case *c, struct perf_peer_round *out);
 

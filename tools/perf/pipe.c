@@ -26,8 +26,8 @@ struct shape {
 };
 
 /* What is best within an L3 and what is best across two, each list in the order in which its kinds won when the machine
- * was in that state. Within: spans of twice a 1 MiB L2, so that the reader's copy of a chunk is gone when the writer comes
- * again. Across: stores past the caches, or a reader that gives the lines back. */
+ * was in that state. Within: spans of twice a 1 MiB L2, so that the reader's copy of a chunk is gone when the writer
+ * comes again. Across: stores past the caches, or a reader that gives the lines back. */
 static const struct shape large_near[] = {
     {2 << 20, 64 << 10, NIGH_COPY_QUARTERS, NIGH_COPY_NT, false},
     {2 << 20, 64 << 10, NIGH_COPY_QUARTERS, NIGH_COPY_QUARTERS, false},
@@ -140,8 +140,8 @@ uint32_t perf_pipe_kinds(size_t bytes, enum perf_pipe_group group, struct perf_p
     return n;
 }
 
-/* By the whole message down to eighths, each with a flag or all with a count; stores are plain, as the lines are at hand. Above
- * 512 KiB they are not. */
+/* By the whole message down to eighths, each with a flag or all with a count; stores are plain, as the lines are
+ * at hand. Above 512 KiB they are not. */
 uint32_t perf_pipe_shuttles(size_t bytes, struct perf_pipe_kind *out)
 {
     static const struct {

@@ -18,9 +18,11 @@ struct perf_pipe_kind {
     bool down; /* chunks are used from the highest address down */
     /* No chunks: the message is written in shared memory and the receiver copies it from there. */
     bool in_place;
-    /* Both directions go through the same bytes, in turn: what a rank writes it has just read. One message at a time. */
+    /* Both directions go through the same bytes, in turn: what a rank writes it has just read. One
+     * message at a time. */
     bool shuttle;
-    /* A shuttle of which one word tells how many pieces are there, in place of a flag for each: the receiver copies all. */
+    /* A shuttle of which one word tells how many pieces are there, in place of a flag for each: the
+     * receiver copies all. */
     bool counted;
     char name[PERF_NAME_BYTES];
 };
@@ -67,9 +69,9 @@ double perf_pipe_stream(struct perf_rank *me, void *pipe, uint32_t count);
 double perf_pipe_oneway(struct perf_rank *me, void *pipe, uint32_t count);
 
 /*
- * In all ranks: what is to be raced as the floor, pieces of `run`. Half of them are good in either state of the machine,
- * because it may change later; those of the state that it is in now are found by a race of about `seconds`, those of the
- * other are the likely best. Uses the job's table. Returns how many.
+ * In all ranks: what is to be raced as the floor, pieces of `run`. Half of them are good in either state of the
+ * machine, because it may change later; those of the state that it is in now are found by a race of about `seconds`,
+ * those of the other are the likely best. Uses the job's table. Returns how many.
  */
 uint32_t perf_pipe_choose(struct perf_rank *me, const struct perf_pipe_load *load, perf_piece_fn run,
                           double seconds, struct perf_pipe best[PERF_PIPE_BEST]);

@@ -114,7 +114,8 @@ static void probe(struct perf_rank *me, uint32_t round)
         t->handoff[round] = ns;
 }
 
-/* Some come first and do not count: the caches hold what the piece before has left there, which is not what is asked. */
+/* Some come first and do not count: the caches hold what the piece before has left there, which is
+ * not what is asked. */
 static void run_piece(struct perf_rank *me, struct perf_plan *plan, uint32_t round, uint32_t column)
 {
     struct perf_piece *piece = &plan->piece[column];
@@ -147,10 +148,11 @@ bool perf_rounds_enough(const struct perf_table *t, const struct perf_plan *plan
            perf_table_state_rounds(t) >= lasting;
 }
 
-/* The order turns, so that no piece always inherits the caches of the same one. The peers come behind the others, which take turns
- * in following them: turned with them, the work was always the one that found its CPUs left by a peer, and a stream of 4 MiB at 0.84 of
- * a floor that never did. Their own circle turns when the other one has come round, so that each piece follows each peer: with
- * five pieces and ten peers, turned each round, each piece always followed the same two. */
+/* The order turns, so that no piece always inherits the caches of the same one. The peers come behind the
+ * others, which take turns in following them: turned with them, the work was always the one that found its CPUs
+ * left by a peer, and a stream of 4 MiB at 0.84 of a floor that never did. Their own circle turns when the other
+ * one has come round, so that each piece follows each peer: with five pieces and ten peers, turned each round,
+ * each piece always followed the same two. */
 uint32_t perf_rounds_column(const struct perf_plan *plan, uint32_t round, uint32_t place)
 {
     uint32_t own = plan->pieces - plan->peers;

@@ -20,8 +20,8 @@ struct perf_piece {
 };
 
 #define PERF_PIECE_NS 400000.0
-/* Rounds of one state that a figure needs: with 16, of which 8 were left where L moved, streams of 4 MiB were at 0.79 to 0.96 of a
- * floor of which they were at 0.90 in hundreds. */
+/* Rounds of one state that a figure needs: with 16, of which 8 were left where L moved, streams of 4 MiB were at 0.79
+ * to 0.96 of a floor of which they were at 0.90 in hundreds. */
 #define PERF_STATE_ENOUGH 40
 #define PERF_PATIENCE     8 /* times the plan's seconds, after which a machine that never rests is left alone */
 
@@ -33,8 +33,8 @@ struct perf_plan {
     double seconds;
     uint32_t
         least_rounds; /* taken even when time is up, and enough of one state; 0: 16, and PERF_STATE_ENOUGH */
-    /* All pieces time as many messages as the first one does, and all send so many before (or half as many as are timed,
-     * when that is more). 0: each finds its own count. */
+    /* All pieces time as many messages as the first one does, and all send so many before (or half as many as are
+     * timed, when that is more). 0: each finds its own count. */
     uint64_t warm;
     bool no_handoff; /* ranks 0 and 1 share a core: L means nothing there */
     bool hasty;      /* a choice between pieces, not a figure: does not wait until L rests */
@@ -46,8 +46,9 @@ uint32_t perf_rounds_column(const struct perf_plan *plan, uint32_t round, uint32
 /* Repetitions that come before the timed ones of a piece in each round. Peers do theirs by themselves. */
 uint32_t perf_rounds_warm(const struct perf_plan *plan, const struct perf_piece *piece);
 
-/* Whether the rounds in `t`, which took `ns`, will do: the plan's seconds and rounds are over and one state of the machine has
- * lasted for PERF_STATE_ENOUGH of them, or they have taken PERF_PATIENCE times the seconds, or the table is full. */
+/* Whether the rounds in `t`, which took `ns`, will do: the plan's seconds and rounds are over and one
+ * state of the machine has lasted for PERF_STATE_ENOUGH of them, or they have taken PERF_PATIENCE times
+ * the seconds, or the table is full. */
 bool perf_rounds_enough(const struct perf_table *t, const struct perf_plan *plan, double ns);
 
 /* Runs the plan in all ranks and leaves the rounds in me->shared->table. May be called again; the last run's rounds

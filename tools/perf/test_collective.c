@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Collectives of the peers of --compare beside each other, an MPI over nigh beside the same MPI over its own shared memory.
- * nigh's table has none, so no rank of nigh's runs here: the rows have no value of their own, and their note says how each
- * MPI over nigh does against itself, and a second job of one against the first.
+ * Collectives of the peers of --compare beside each other, an MPI over nigh beside the same MPI over its own shared
+ * memory. nigh's table has none, so no rank of nigh's runs here: the rows have no value of their own, and their note
+ * says how each MPI over nigh does against itself, and a second job of one against the first.
  */
 #include "tools/perf/clock.h"
 #include "tools/perf/peers.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How soon libnigh names a deadlock, and whether it ever names one that is none. A figure is the time from the call that
- * closes a circle of ranks to the return of the last of their calls, so NIGH_STALL is a part of it; the second row counts
- * verdicts on ranks that exchange messages in all ways and look for deadlocks after half a millisecond.
+ * How soon libnigh names a deadlock, and whether it ever names one that is none. A figure is the time from the call
+ * that closes a circle of ranks to the return of the last of their calls, so NIGH_STALL is a part of it; the second row
+ * counts verdicts on ranks that exchange messages in all ways and look for deadlocks after half a millisecond.
  */
 #include "tools/perf/clock.h"
 #include "tools/perf/lib.h"
@@ -61,8 +61,8 @@ static const char *stall_text(void)
     return text && *text ? text : USUAL_STALL;
 }
 
-/* Everybody receives from the next one. Who closes the circle is another rank each time, and comes when the others have slept
- * and looked in vain: before that they find it the sooner for having begun to wait earlier. */
+/* Everybody receives from the next one. Who closes the circle is another rank each time, and comes when the others have
+ * slept and looked in vain: before that they find it the sooner for having begun to wait earlier. */
 static double circle(struct perf_rank *me, void *arg, uint32_t count)
 {
     struct deadlock *d = arg;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a rank uses of its CPU while it is blocked in a receive. Rank 0 reads it from the kernel's accounts of the others:
- * one that is blocked cannot look at itself, and the time that it takes to fall asleep is not what is asked. */
+/* What a rank uses of its CPU while it is blocked in a receive. Rank 0 reads it from the kernel's accounts of the
+ * others: one that is blocked cannot look at itself, and the time that it takes to fall asleep is not what is asked. */
 #include "tools/perf/clock.h"
 #include "tools/perf/node.h"
 #include "tools/perf/run.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* How much of a 4 MiB message from the heap goes on while its sender, or its receiver, computes: 100 % when message and
- * computing together take no longer than the longer of both alone. Rank 0 computes; a receiver as long as the message takes and
- * twice as long. */
+ * computing together take no longer than the longer of both alone. Rank 0 computes; a receiver as long as
+ * the message takes and twice as long. */
 #include "tools/perf/clock.h"
 #include "tools/perf/compute.h"
 #include "tools/perf/floors.h"
@@ -107,9 +107,9 @@ static double one(struct perf_pair *pair, const struct way *way, uint64_t steps)
     return ns;
 }
 
-/* The second of two that go the same way, as in a program that does nothing else: what the first finds in which cache depends on
- * the way before. Behind a thread that has written past the cache a rank's own copy takes a fifth longer, which would count as
- * hidden. */
+/* The second of two that go the same way, as in a program that does nothing else: what the first finds in which
+ * cache depends on the way before. Behind a thread that has written past the cache a rank's own copy takes a fifth
+ * longer, which would count as hidden. */
 static double steady(struct perf_pair *pair, const struct way *way, uint64_t steps)
 {
     one(pair, way, steps);

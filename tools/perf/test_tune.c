@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* `nigh-perf tune`: races the ways in which large messages can be copied and writes the winners to the file that nigh reads
- * when it opens. What was not seen (often one of the two states of the machine) keeps its default, and that is said. */
+/* `nigh-perf tune`: races the ways in which large messages can be copied and writes the winners to the
+ * file that nigh reads when it opens. What was not seen (often one of the two states of the machine)
+ * keeps its default, and that is said. */
 #include "tools/perf/floors.h"
 #include "tools/perf/pipe.h"
 #include "tools/perf/run.h"

@@ -38,8 +38,8 @@ int run_binding_apply(const struct run_binding *binding, uint32_t rank);
 /* rank's CPUs as text, "any" when it is not bound; `text` gets at most `bytes`. */
 void run_binding_text(const struct run_binding *binding, uint32_t rank, char *text, size_t bytes);
 
-/* CPUs that no rank is bound to as text, for the threads that ranks have: one for each rank, in their order and as near to it
- * as can be, or all there are if they are fewer. Empty when nobody is bound, and when there are none. */
+/* CPUs that no rank is bound to as text, for the threads that ranks have: one for each rank, in their order and as near
+ * to it as can be, or all there are if they are fewer. Empty when nobody is bound, and when there are none. */
 void run_binding_spare_text(const struct run_binding *binding, char *text, size_t bytes);
 
 #endif

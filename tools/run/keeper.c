@@ -80,8 +80,8 @@ static void report_failure(struct keeper *keeper, uint32_t number, bool ends)
                    (double)(rank->ended_ns - keeper->job.started_ns) / 1e9, rest);
 }
 
-/* Of ranks found dead at one look, the first is the cause: the others may be its victims. Where that is not known, one that
- * crashed is likelier than one that gave up. */
+/* Of ranks found dead at one look, the first is the cause: the others may be its victims. Where that is not known, one
+ * that crashed is likelier than one that gave up. */
 static bool is_better_cause(const struct keeper *keeper, const struct run_rank *rank,
                             const struct run_rank *than)
 {

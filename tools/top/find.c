@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Looks for arenas among the descriptors of all processes. The kernel gives them, for reading, to whoever may inspect the
- * process, so the job has no part in it and is not even woken: sockets would be answered by the service thread, which
- * wakes its rank.
+ * Looks for arenas among the descriptors of all processes. The kernel gives them, for reading, to whoever may
+ * inspect the process, so the job has no part in it and is not even woken: sockets would be answered by the
+ * service thread, which wakes its rank.
  */
 #include "tools/top/find.h"
 

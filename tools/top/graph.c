@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The wait-for graph. A rank that waits for any of several goes on when one of them does, so it is stuck only with all of
- * them; one that waits for all is stuck with the first. The stuck ones are what is left of the blocked when everyone who
- * can still go on has been taken out.
+ * The wait-for graph. A rank that waits for any of several goes on when one of them does, so it is stuck only with all
+ * of them; one that waits for all is stuck with the first. The stuck ones are what is left of the blocked when everyone
+ * who can still go on has been taken out.
  */
 #include "tools/top/graph.h"
 
