@@ -111,4 +111,46 @@ static inline void check_all_listed(const char *header, const struct place *all,
     assert_in_range(structs, 1, 100);
 }
 
+/* All that a header has: each a case of its own. */
+struct golden {
+    const char *header;
+    const struct constant *constants;
+    size_t constant_count;
+    const struct place *places;
+    size_t place_count;
+};
+#define GOLDEN(file, its_constants, its_places)                                                 \
+    {                                                                                           \
+        .header = (file), .constants = (its_constants), .constant_count = COUNT(its_constants), \
+        .places = (its_places), .place_count = COUNT(its_places)                                \
+    }
+#define GOLDEN_CASE(all, check)                                                      \
+    {                                                                                \
+        .name = #all "_" #check, .test_func = check, .initial_state = (void *)&(all) \
+    }
+#define GOLDEN_CASES(all)                                                         \
+    GOLDEN_CASE(all, constants_are_golden), GOLDEN_CASE(all, structs_are_golden), \
+        GOLDEN_CASE(all, structs_are_all_listed)
+
+static inline void constants_are_golden(void **state)
+{
+    const struct golden *all = *state;
+
+    check_constants(all->constants, all->constant_count);
+}
+
+static inline void structs_are_golden(void **state)
+{
+    const struct golden *all = *state;
+
+    check_places(all->places, all->place_count);
+}
+
+static inline void structs_are_all_listed(void **state)
+{
+    const struct golden *all = *state;
+
+    check_all_listed(all->header, all->places, all->place_count);
+}
+
 #endif

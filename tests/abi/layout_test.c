@@ -35,7 +35,7 @@ static const struct constant layout_constants[] = {
     CONSTANT(NIGH_SLOT_PAYLOAD, 40),
 };
 
-static const struct place layout[] = {
+static const struct place layout_places[] = {
     STRUCT(nigh_arena_header, 128),
     FIELD(nigh_arena_header, magic, 0, 8),
     FIELD(nigh_arena_header, version, 8, 4),
@@ -154,7 +154,7 @@ static const struct constant slot_constants[] = {
 
 #define HEAD UINT64_C(0x203010004) /* of kind 1, 2 bytes, class 3, flags 4 */
 
-static const struct place slots[] = {
+static const struct place slot_places[] = {
     STRUCT(nigh_wire_first, 32),
     FIELD(nigh_wire_first, total, 0, 8),
     FIELD(nigh_wire_first, imm, 8, 8),
@@ -178,6 +178,7 @@ static const struct place slots[] = {
     STRUCT(nigh_wire_help, 16),
     FIELD(nigh_wire_help, to, 0, 8),
     FIELD(nigh_wire_help, bytes, 8, 8),
+
     STRUCT(nigh_wire_get, 16),
     FIELD(nigh_wire_get, total, 0, 8),
     FIELD(nigh_wire_get, id, 8, 4),
@@ -203,7 +204,7 @@ static const struct constant greeting_constants[] = {
     CONSTANT(NIGH_WIRE_FDS, 4),
 };
 
-static const struct place greeting[] = {
+static const struct place greeting_places[] = {
     STRUCT(nigh_wire, 80),
     FIELD(nigh_wire, magic, 0, 8),
     FIELD(nigh_wire, version, 8, 4),
@@ -222,6 +223,10 @@ static const struct place greeting[] = {
     FIELD(nigh_wire, fds, 76, 4),
 };
 
+static const struct golden layout = GOLDEN("shm/layout.h", layout_constants, layout_places);
+static const struct golden slots = GOLDEN("plugin/wire.h", slot_constants, slot_places);
+static const struct golden greeting = GOLDEN("shm/wire.h", greeting_constants, greeting_places);
+
 /*
  * What each version looked like: a number over all of the above, as it is compiled. A line is added with each version and
  * none is ever changed, so whoever changes what lies in shared memory, and the golden numbers with it, cannot forget the
@@ -239,6 +244,8 @@ static const struct look layout_looks[] = {
 static const struct look greeting_looks[] = {{1, UINT64_C(0xb2ac7a01926d8468)},
                                              {2, UINT64_C(0x8b87eb40def88b4f)}};
 
+#define FIRST_LOOK UINT64_C(0xcbf29ce484222325)
+
 static uint64_t mixed(uint64_t value, const void *data, size_t bytes)
 {
     for (size_t i = 0; i < bytes; i++)
@@ -246,20 +253,20 @@ static uint64_t mixed(uint64_t value, const void *data, size_t bytes)
     return value;
 }
 
-static uint64_t look_of(uint64_t value, const struct place *places, size_t count,
-                        const struct constant *constants, size_t constant_count)
+static uint64_t look_of(uint64_t value, const struct golden *all)
 {
-    for (size_t i = 0; i < count; i++) {
-        uint64_t numbers[] = {places[i].offset, places[i].bytes};
+    for (size_t i = 0; i < all->place_count; i++) {
+        const struct place *place = &all->places[i];
+        uint64_t numbers[] = {place->offset, place->bytes};
 
-        value = mixed(value, places[i].of, strlen(places[i].of));
-        if (places[i].field) /* the places of two may have been exchanged */
-            value = mixed(value, places[i].field, strlen(places[i].field));
+        value = mixed(value, place->of, strlen(place->of));
+        if (place->field) /* the places of two may have been exchanged */
+            value = mixed(value, place->field, strlen(place->field));
         value = mixed(value, numbers, sizeof(numbers));
     }
-    for (size_t i = 0; i < constant_count; i++)
-        if (!strstr(constants[i].name, "VERSION"))
-            value = mixed(value, &constants[i].is, sizeof(constants[i].is));
+    for (size_t i = 0; i < all->constant_count; i++)
+        if (!strstr(all->constants[i].name, "VERSION"))
+            value = mixed(value, &all->constants[i].is, sizeof(all->constants[i].is));
     return value;
 }
 
@@ -276,48 +283,17 @@ static void check_look(const char *what, const char *version_name, uint32_t vers
         assert_int_equal(looks[i].version, looks[i - 1].version + 1);
 }
 
-static void layout_constants_are_golden(void **state)
+static void heads_are_golden(void **state)
 {
     (void)state;
-    check_constants(layout_constants, COUNT(layout_constants));
-}
-
-static void layout_structs_are_golden(void **state)
-{
-    (void)state;
-    check_places(layout, COUNT(layout));
-}
-
-static void layout_structs_are_all_listed(void **state)
-{
-    (void)state;
-    check_all_listed("shm/layout.h", layout, COUNT(layout));
-}
-
-static void slots_are_golden(void **state)
-{
-    (void)state;
-    check_constants(slot_constants, COUNT(slot_constants));
     assert_int_equal(nigh_head_make(1, 2, 3, 4), HEAD);
-    check_places(slots, COUNT(slots));
-    check_all_listed("plugin/wire.h", slots, COUNT(slots));
-}
-
-static void greetings_are_golden(void **state)
-{
-    (void)state;
-    check_constants(greeting_constants, COUNT(greeting_constants));
-    check_places(greeting, COUNT(greeting));
-    check_all_listed("shm/wire.h", greeting, COUNT(greeting));
 }
 
 static void a_new_layout_has_a_new_version(void **state)
 {
-    uint64_t is = look_of(UINT64_C(0xcbf29ce484222325), layout, COUNT(layout), layout_constants,
-                          COUNT(layout_constants));
+    uint64_t is = look_of(look_of(FIRST_LOOK, &layout), &slots);
 
     (void)state;
-    is = look_of(is, slots, COUNT(slots), slot_constants, COUNT(slot_constants));
     is ^= nigh_head_make(1, 2, 3, 4);
     check_look("the layout of shared memory", "NIGH_LAYOUT_VERSION", NIGH_LAYOUT_VERSION, is, layout_looks,
                COUNT(layout_looks));
@@ -325,22 +301,18 @@ static void a_new_layout_has_a_new_version(void **state)
 
 static void a_new_greeting_has_a_new_version(void **state)
 {
-    uint64_t is = look_of(UINT64_C(0xcbf29ce484222325), greeting, COUNT(greeting), greeting_constants,
-                          COUNT(greeting_constants));
-
     (void)state;
-    check_look("the greeting", "NIGH_WIRE_VERSION", NIGH_WIRE_VERSION, is, greeting_looks,
-               COUNT(greeting_looks));
+    check_look("the greeting", "NIGH_WIRE_VERSION", NIGH_WIRE_VERSION, look_of(FIRST_LOOK, &greeting),
+               greeting_looks, COUNT(greeting_looks));
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(layout_constants_are_golden),
-        cmocka_unit_test(layout_structs_are_golden),
-        cmocka_unit_test(layout_structs_are_all_listed),
-        cmocka_unit_test(slots_are_golden),
-        cmocka_unit_test(greetings_are_golden),
+        GOLDEN_CASES(layout),
+        GOLDEN_CASES(slots),
+        cmocka_unit_test(heads_are_golden),
+        GOLDEN_CASES(greeting),
         cmocka_unit_test(a_new_layout_has_a_new_version),
         cmocka_unit_test(a_new_greeting_has_a_new_version),
     };

@@ -134,7 +134,7 @@ static const struct constant abi_constants[] = {
     CONSTANT(NIGH_REASON_BYTES, 112),
 };
 
-static const struct place abi[] = {
+static const struct place abi_places[] = {
     STRUCT(nigh_open, 120),
     FIELD(nigh_open, size, 0, 4),
     FIELD(nigh_open, flags, 4, 4),
@@ -435,30 +435,12 @@ static const struct place abi[] = {
     FIELD(nigh_ops, take_completions, 312, 8),
 };
 
-static void abi_constants_are_golden(void **state)
-{
-    (void)state;
-    check_constants(abi_constants, COUNT(abi_constants));
-}
-
-static void abi_structs_are_golden(void **state)
-{
-    (void)state;
-    check_places(abi, COUNT(abi));
-}
-
-static void abi_structs_are_all_listed(void **state)
-{
-    (void)state;
-    check_all_listed("include/nigh/transport.h", abi, COUNT(abi));
-}
+static const struct golden abi = GOLDEN("include/nigh/transport.h", abi_constants, abi_places);
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(abi_constants_are_golden),
-        cmocka_unit_test(abi_structs_are_golden),
-        cmocka_unit_test(abi_structs_are_all_listed),
+        GOLDEN_CASES(abi),
     };
 
     if (sizeof(void *) != 8) {
