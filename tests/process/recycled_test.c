@@ -10,6 +10,7 @@
 
 #include "shm/os.h"
 #include "tests/support/hosted.h"
+#include "tests/support/osfail.h"
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -62,21 +63,6 @@ static ssize_t staged_readv(pid_t pid, const struct iovec *local, unsigned long 
     return got;
 }
 
-static int old_getsockopt(int fd, int level, int option, void *value, socklen_t *bytes)
-{
-    if (option == SO_PEERCRED)
-        return saved.getsockopt(fd, level, option, value, bytes);
-    errno = ENOPROTOOPT;
-    return -1;
-}
-
-static int no_pidfd_open(pid_t pid, unsigned flags)
-{
-    (void)pid, (void)flags;
-    errno = ENOSYS;
-    return -1;
-}
-
 /* ---- the two sides ------------------------------------------------------------------------------------------------- */
 
 static void send_and_wait(uint64_t job)
@@ -112,10 +98,8 @@ static int play(bool pidfds, unsigned copy, bool earlier)
     before = earlier;
     saved = nigh_os;
     nigh_os.process_vm_readv = staged_readv;
-    if (!pidfds) {
-        nigh_os.getsockopt = old_getsockopt;
-        nigh_os.pidfd_open = no_pidfd_open;
-    }
+    if (!pidfds)
+        osfail_take_pidfds();
     fflush(NULL);
     child = fork();
     if (child == 0)
@@ -141,6 +125,7 @@ static int play(bool pidfds, unsigned copy, bool earlier)
         assert_int_equal(hosted_state(&me, from), NIGH_PEER_DEAD);
     assert_int_equal(hosted_facts(&me).posted, 0);
     hosted_close(&me);
+    osfail_remove();
     nigh_os = saved;
     return status;
 }

@@ -124,6 +124,18 @@ static inline bool has_died(void *data)
     return ((struct peer *)data)->deaths > 0;
 }
 
+/* The child, whose record `peer` is: that it died is told, once, and its record may be another's then. */
+static inline void kill_as_told_once(struct peer *peer)
+{
+    assert_int_equal(kill(child, SIGKILL), 0);
+    assert_true(party_until(us, 1, 5000, has_died, peer));
+    await_end();
+    party_for(us, 1, 50);
+    assert_int_equal(peer->deaths, 1);
+    assert_int_equal(peer->failures, 0);
+    peer->used = false;
+}
+
 static inline bool has_failed(void *data)
 {
     return ((struct peer *)data)->failures > 0;

@@ -81,6 +81,28 @@ void osfail_arm_all(enum osfail_call call, unsigned nth, int error)
     arm(call, nth, error, 1);
 }
 
+static int old_getsockopt(int fd, int level, int option, void *value, socklen_t *bytes)
+{
+    if (option == SO_PEERCRED)
+        return real.getsockopt(fd, level, option, value, bytes);
+    errno = ENOPROTOOPT;
+    return -1;
+}
+
+static int no_pidfd_open(pid_t pid, unsigned flags)
+{
+    (void)pid, (void)flags;
+    errno = ENOSYS;
+    return -1;
+}
+
+void osfail_take_pidfds(void)
+{
+    osfail_install();
+    nigh_os.getsockopt = old_getsockopt;
+    nigh_os.pidfd_open = no_pidfd_open;
+}
+
 unsigned osfail_count(enum osfail_call call)
 {
     return __atomic_load_n(&counts[call], __ATOMIC_RELAXED);

@@ -54,13 +54,7 @@ static void killed_peer_is_told_once(void **state)
         assert_true(party_until(us, 1, 5000, is_attached, peer));
         if (i % 4 < 2)
             party_for(us, 1, 10);
-        kill(child, SIGKILL);
-        assert_true(party_until(us, 1, 5000, has_died, peer));
-        await_end();
-        party_for(us, 1, 30);
-        assert_int_equal(peer->deaths, 1);
-        assert_int_equal(peer->failures, 0);
-        peer->used = false;
+        kill_as_told_once(peer);
     }
 }
 

@@ -21,40 +21,15 @@
 
 /* ---- without pidfds --------------------------------------------------------------------------------------- */
 
-static int (*real_getsockopt)(int fd, int level, int option, void *value, socklen_t *bytes);
-
-static int old_getsockopt(int fd, int level, int option, void *value, socklen_t *bytes)
-{
-    if (option == SO_PEERCRED)
-        return real_getsockopt(fd, level, option, value, bytes);
-    errno = ENOPROTOOPT;
-    return -1;
-}
-
-static int no_pidfd_open(pid_t pid, unsigned flags)
-{
-    (void)pid, (void)flags;
-    errno = ENOSYS;
-    return -1;
-}
-
-static void take_pidfds_away(void)
-{
-    osfail_install();
-    real_getsockopt = nigh_os.getsockopt;
-    nigh_os.getsockopt = old_getsockopt;
-    nigh_os.pidfd_open = no_pidfd_open;
-}
-
 static void serve_without_pidfds(int in, int out)
 {
-    take_pidfds_away();
+    osfail_take_pidfds();
     dial_and_serve(in, out);
 }
 
 static void close_without_pidfds(int in, int out)
 {
-    take_pidfds_away();
+    osfail_take_pidfds();
     serve_and_close(in, out);
 }
 
@@ -66,7 +41,7 @@ static void hang_up_tells_where_pidfds_cannot_be_had(void **state)
         struct peer *peer;
 
         if (who < 2)
-            take_pidfds_away();
+            osfail_take_pidfds();
         start(who == 1 ? dial_and_serve : serve_without_pidfds);
         assert_true(party_until(us, 1, 5000, has_rank_1, &here));
         listen_to(from_child);
@@ -74,13 +49,7 @@ static void hang_up_tells_where_pidfds_cannot_be_had(void **state)
         party_for(us, 1, 50);
         assert_int_equal(peer->deaths + peer->failures, 0);
         assert_true(peer->attached);
-        kill(child, SIGKILL);
-        assert_true(party_until(us, 1, 5000, has_died, peer));
-        await_end();
-        party_for(us, 1, 50);
-        assert_int_equal(peer->deaths, 1);
-        assert_int_equal(peer->failures, 0);
-        peer->used = false;
+        kill_as_told_once(peer);
         osfail_remove();
     }
 }
@@ -90,7 +59,7 @@ static void closing_is_not_dying(void **state)
     struct peer *peer;
 
     (void)state;
-    take_pidfds_away();
+    osfail_take_pidfds();
     start(close_without_pidfds);
     listen_to(from_child);
     peer = party_dial(&here, 1, 0);
