@@ -151,6 +151,12 @@ static void test_environment(void **state)
          "a=b:glibc.pthread.rseq=0\n", NULL},
         {"$RUN --bind none -n 999 true : -n 1 -x GLIBC_TUNABLES=c=d sh -c 'echo $GLIBC_TUNABLES'", 0, "c=d\n",
          NULL},
+        {"env -u GLIBC_TUNABLES $RUN -v --bind none -n 999 true", 0, "",
+         "all ranks: GLIBC_TUNABLES=glibc.pthread.rseq=0"},
+        {"env GLIBC_TUNABLES=a=b $RUN -v --bind none -n 1 -x GLIBC_TUNABLES=c=d true : -n 999 true", 0, "",
+         "ranks without a -x of it: GLIBC_TUNABLES=a=b:glibc.pthread.rseq=0"},
+        {"sh -c '$RUN -v --bind none -x GLIBC_TUNABLES=c=d -n 999 true 2>&1 | grep -c GLIBC_T'", 1, "0\n",
+         NULL},
     };
 
     (void)state;

@@ -17,13 +17,26 @@ void mpi_words_add(struct mpi_words *words, const char *text)
 {
     size_t size = strlen(text) + 1;
 
-    if (words->overflow || words->count == MPI_WORDS || size > sizeof words->room - words->used) {
+    if (words->overflow)
+        return;
+    if (words->count == MPI_WORDS || size > sizeof words->room - words->used) {
         words->overflow = true;
+        words->missing = size - 1;
+        snprintf(words->missing_word, sizeof words->missing_word, "%s", text);
         return;
     }
     words->word[words->count++] = memcpy(words->room + words->used, text, size);
     words->word[words->count] = NULL;
     words->used += size;
+}
+
+void mpi_words_lack(const struct mpi_words *words, char *text, size_t size)
+{
+    snprintf(text, size,
+             "no room for \"%s%s\" (%zu bytes): an MPI is given at most %d variables of %d KiB in all, and a "
+             "command line of as much; make it shorter",
+             words->missing_word, words->missing < sizeof words->missing_word ? "" : "...", words->missing,
+             MPI_WORDS, MPI_ROOM >> 10);
 }
 
 void mpi_words_join(const struct mpi_words *words, char *text, size_t size)

@@ -135,6 +135,17 @@ static int gather_ranks(struct perf_peer *peer, int listener, char *why, size_t 
     return 0;
 }
 
+static int lacks_room(const struct perf_peer *peer, const struct mpi_words *words, char *why, size_t room)
+{
+    char lack[256];
+
+    if (!words->overflow)
+        return 0;
+    mpi_words_lack(words, lack, sizeof lack);
+    snprintf(why, room, "%s: %s", peer->place.name, lack);
+    return -E2BIG;
+}
+
 static int start(struct perf_peer *peer, const char *binary, const int *cpus, char *why, size_t room)
 {
     struct mpi_words *words = malloc(2 * sizeof *words), *launch = words + 1;
@@ -153,7 +164,9 @@ static int start(struct perf_peer *peer, const char *binary, const int *cpus, ch
     mpi_words_add(launch, "--launch");
     for (size_t i = 0; i < words->count; i++)
         mpi_words_add(launch, words->word[i]);
-    rc = words->overflow || launch->overflow ? -E2BIG : perf_process_start(launch->word, 1, &peer->process);
+    rc = lacks_room(peer, words->overflow ? words : launch, why, room);
+    if (!rc)
+        rc = perf_process_start(launch->word, 1, &peer->process);
     if (!rc)
         rc = gather_ranks(peer, listener, why, room);
     if (!rc)

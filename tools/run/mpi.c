@@ -152,6 +152,16 @@ static void program_words(struct line *line, const struct run_program *program)
         add(line, *word);
 }
 
+static void give_up_where_short_of_room(const struct mpi_words *words)
+{
+    char why[256];
+
+    if (!words->overflow)
+        return;
+    mpi_words_lack(words, why, sizeof why);
+    give_up(RUN_FAILED, "--mpi", why);
+}
+
 static void build(struct line *line, const char *providers)
 {
     mpi_words_init(&line->settings);
@@ -169,8 +179,8 @@ static void build(struct line *line, const char *providers)
             add(line, ":");
         program_words(line, &line->options->programs[i]);
     }
-    if (line->words.overflow || line->settings.overflow)
-        give_up(RUN_FAILED, "the command line is too long", "--mpi takes at most 32 KiB of it");
+    give_up_where_short_of_room(&line->settings);
+    give_up_where_short_of_room(&line->words);
 }
 
 /* What the launchers have no word for is refused rather than dropped. */

@@ -97,13 +97,34 @@ static int look_at_machine(struct run_job *job, struct run_binding *binding)
     return rc;
 }
 
+static bool has_own(const struct run_program *program, const char *variable)
+{
+    size_t name = strcspn(variable, "=") + 1;
+
+    for (uint32_t i = 0; i < program->variable_count; i++)
+        if (strncmp(program->variables[i], variable, name) == 0)
+            return true;
+    return false;
+}
+
+/* Whose command line has the variable itself gets that. */
+static void say_turns(struct run_job *job, const char *variable)
+{
+    uint32_t own = 0;
+
+    for (uint32_t i = 0; i < job->options->program_count; i++)
+        own += has_own(&job->options->programs[i], variable);
+    if (own < job->options->program_count)
+        run_output_say(&job->output, "%s: %s", own ? "ranks without a -x of it" : "all ranks", variable);
+}
+
 static void ease_turns(struct run_job *job, struct run_start *start)
 {
     if (!run_binding_crowded(start->binding))
         return;
     start->turns = mpi_turns();
     if (start->turns && job->options->verbose)
-        run_output_say(&job->output, "all ranks: %s", start->turns);
+        say_turns(job, start->turns);
 }
 
 /* Labels take two descriptors a rank; the soft limit is often 1024. Ranks are started with what it was. */
