@@ -540,6 +540,10 @@ static void needs_a_screen(void)
 #endif
 }
 
+/* What the terminal has shown so far. */
+static char shown[1 << 20];
+static size_t bytes_shown;
+
 static pid_t on_terminal(const struct job *job, const char *terminal, int *fd)
 {
     struct winsize size = {.ws_row = 30, .ws_col = 160};
@@ -547,6 +551,7 @@ static pid_t on_terminal(const struct job *job, const char *terminal, int *fd)
     pid_t pid = forkpty(fd, NULL, NULL, &size);
 
     assert_true(pid >= 0);
+    shown[bytes_shown = 0] = 0;
     if (pid == 0) {
         setenv("TERM", terminal, 1);
         snprintf(command, sizeof(command), "exec " TOP " -i 0.1 --job %s", job->id);
@@ -556,25 +561,23 @@ static pid_t on_terminal(const struct job *job, const char *terminal, int *fd)
     return pid;
 }
 
-/* Reads what the terminal shows until `part` was in it. */
+/* Reads what the terminal shows until `part` was in it, now or before: what has not changed is not drawn again. */
 static bool shows(int fd, const char *part)
 {
-    static char text[1 << 20];
-    size_t bytes = 0;
     struct pollfd readable = {.fd = fd, .events = POLLIN};
 
-    while (poll(&readable, 1, 60000) > 0 && bytes + 1 < sizeof(text)) {
-        ssize_t got = read(fd, text + bytes, sizeof(text) - 1 - bytes);
+    while (!strstr(shown, part)) {
+        size_t room = sizeof(shown) - 1 - bytes_shown;
+        ssize_t got = poll(&readable, 1, 60000) > 0 ? read(fd, shown + bytes_shown, room) : 0;
 
-        if (got <= 0)
-            break;
-        bytes += (size_t)got;
-        text[bytes] = 0;
-        if (strstr(text, part))
-            return true;
+        if (got <= 0) {
+            print_message("the terminal showed %zu bytes:\n%s\n", bytes_shown, shown);
+            return false;
+        }
+        bytes_shown += (size_t)got;
+        shown[bytes_shown] = 0;
     }
-    print_message("the terminal showed %zu bytes:\n%s\n", bytes, bytes ? text : "");
-    return false;
+    return true;
 }
 
 static int status_of(pid_t pid)
