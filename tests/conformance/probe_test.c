@@ -334,7 +334,9 @@ static void left_in_the_ring(struct pair *pair)
     pair_send(tx, data_filled(8, 4), 8, 7, 0, 6);
     pair_send(tx, data_filled(8, 5), 8, 8, 0, 7);
     pair_recv(rx, to, 8, 8, 8);
-    pair_pump();
+    /* Where both share a CPU the first pass only finds what is in the way. */
+    for (unsigned i = 0; i < 2; i++)
+        pair_pump();
     CHECK(pair_take(rx, NIGH_OP_RECV, 8, &found));
 
     pair_recv(rx, to, 8, 6, 9);
