@@ -4,6 +4,7 @@
 #include "plugin/arrive.h"
 #include "plugin/context.h"
 #include "plugin/count.h"
+#include "plugin/refuse.h"
 #include "plugin/rma.h"
 #include "plugin/send.h"
 #include <errno.h>

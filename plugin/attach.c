@@ -5,6 +5,7 @@
 #include "plugin/context.h"
 #include "plugin/progress.h"
 #include "plugin/shuttle.h"
+#include "shm/rendezvous.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>

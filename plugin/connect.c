@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* plugin/connect.c - connect and disconnect. */
 #include "plugin/context.h"
+#include "plugin/refuse.h"
+#include "shm/rendezvous.h"
 #include <errno.h>
 
 int nigh_endpoint_check(const struct nigh_endpoint *endpoint)

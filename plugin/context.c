@@ -5,6 +5,10 @@
 #include "plugin/near.h"
 #include "plugin/pull.h"
 #include "plugin/receive.h"
+#include "shm/heap.h"
+#include "shm/os.h"
+#include "shm/rendezvous.h"
+#include "shm/service.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/random.h>

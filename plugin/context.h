@@ -9,12 +9,10 @@
 #include "plugin/early.h"
 #include "plugin/endpoint.h"
 #include "plugin/far.h"
-#include "plugin/field.h"
 #include "plugin/lent.h"
 #include "plugin/match.h"
 #include "plugin/options.h"
 #include "plugin/peers.h"
-#include "plugin/refuse.h"
 #include "plugin/region.h"
 #include "plugin/share.h"
 #include "plugin/slab.h"
@@ -22,12 +20,8 @@
 #include "shm/copy.h"
 #include "shm/crowd.h"
 #include "shm/doorbell.h"
-#include "shm/heap.h"
 #include "shm/log.h"
-#include "shm/os.h"
 #include "shm/pool.h"
-#include "shm/rendezvous.h"
-#include "shm/service.h"
 #include <pthread.h>
 
 /* Polled each time; the others are found by hints and by a sweep now and then. 16 lines are one L1 set's worth of

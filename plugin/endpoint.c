@@ -6,6 +6,7 @@
 #include "plugin/large.h"
 #include "plugin/progress.h"
 #include "plugin/shuttle.h"
+#include "shm/rendezvous.h"
 #include <errno.h>
 #include <stdlib.h>
 

@@ -14,11 +14,14 @@
 #include "plugin/poll.h"
 #include "plugin/query.h"
 #include "plugin/receive.h"
+#include "plugin/refuse.h"
 #include "plugin/registers.h"
 #include "plugin/rma.h"
 #include "plugin/send.h"
 #include "plugin/shown.h"
 #include "plugin/wait.h"
+#include "shm/heap.h"
+#include "shm/rendezvous.h"
 #include <errno.h>
 
 #define GUARD_SPINS 100u /* about 4 us */

@@ -3,6 +3,7 @@
 #include "plugin/context.h"
 #include "plugin/guard.h"
 #include "plugin/receive.h"
+#include "plugin/refuse.h"
 #include "plugin/registers.h"
 #include <errno.h>
 

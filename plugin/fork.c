@@ -5,6 +5,7 @@
  */
 #include "plugin/fork.h"
 #include "plugin/context.h"
+#include "shm/rendezvous.h"
 #include <errno.h>
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;

@@ -8,6 +8,7 @@
 #include "plugin/near.h"
 #include "shm/cma.h"
 #include "shm/os.h"
+#include "shm/rendezvous.h"
 #include <errno.h>
 
 /*

@@ -3,6 +3,7 @@
  * its slot, the ring's own line and, for whom it is told to, half a line. */
 #include "plugin/context.h"
 #include "plugin/guard.h"
+#include "plugin/refuse.h"
 #include "plugin/registers.h"
 #include <assert.h>
 #include <errno.h>

@@ -3,7 +3,10 @@
 #include "plugin/lend.h"
 #include "plugin/context.h"
 #include "plugin/count.h"
+#include "plugin/field.h"
+#include "plugin/refuse.h"
 #include "plugin/send.h"
+#include "shm/heap.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

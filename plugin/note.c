@@ -5,7 +5,9 @@
  */
 #include "plugin/note.h"
 #include "plugin/context.h"
+#include "plugin/field.h"
 #include "plugin/progress.h"
+#include "plugin/refuse.h"
 #include "shm/note.h"
 #include <errno.h>
 

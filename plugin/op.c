@@ -6,6 +6,7 @@
 #include "plugin/near.h"
 #include "plugin/progress.h"
 #include "plugin/send.h"
+#include "shm/heap.h"
 #include <errno.h>
 #include <stdlib.h>
 

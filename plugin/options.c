@@ -4,6 +4,7 @@
 #include "plugin/context.h"
 #include "plugin/launcher.h"
 #include "plugin/op.h"
+#include "plugin/refuse.h"
 #include "shm/log.h"
 #include <errno.h>
 #include <stdio.h>

@@ -15,6 +15,7 @@
 #include "plugin/shuttle.h"
 #include "shm/clock.h"
 #include "shm/copy.h"
+#include "shm/os.h"
 #include <errno.h>
 
 /* Lines of a piece that are asked for before anything else is done. */

@@ -4,6 +4,7 @@
 #include "plugin/context.h"
 #include "plugin/progress.h"
 #include "plugin/pull.h"
+#include "plugin/refuse.h"
 #include <errno.h>
 
 /* Polls in a row that make no pass. */

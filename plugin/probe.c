@@ -3,6 +3,7 @@
 #include "plugin/context.h"
 #include "plugin/progress.h"
 #include "plugin/receive.h"
+#include "plugin/refuse.h"
 #include <errno.h>
 
 static void claim_message(struct nigh_message *message)

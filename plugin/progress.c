@@ -15,6 +15,8 @@
 #include "plugin/stay.h"
 #include "shm/clock.h"
 #include "shm/note.h"
+#include "shm/rendezvous.h"
+#include "shm/service.h"
 #include <errno.h>
 
 /* Passes without news before all peers are looked at: about 20 us of polling. With news, whose peers could otherwise

@@ -13,6 +13,7 @@
 #include "plugin/shown.h"
 #include "plugin/slice.h"
 #include "shm/clock.h"
+#include "shm/rendezvous.h"
 #include <errno.h>
 #include <limits.h>
 #include <sched.h>

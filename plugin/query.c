@@ -3,7 +3,10 @@
 #include "plugin/query.h"
 #include "plugin/context.h"
 #include "plugin/machine.h"
+#include "plugin/refuse.h"
+#include "shm/heap.h"
 #include "shm/note.h"
+#include "shm/rendezvous.h"
 #include <errno.h>
 #include <stdio.h>
 

@@ -2,6 +2,8 @@
 /* plugin/receive.c - post_recv: checked, given room for its completion, and filed or matched at once; and taken back. */
 #include "plugin/receive.h"
 #include "plugin/context.h"
+#include "plugin/field.h"
+#include "plugin/refuse.h"
 #include "plugin/registers.h"
 #include "plugin/stay.h"
 #include <errno.h>

@@ -11,6 +11,7 @@
 #include "plugin/pieces.h"
 #include "plugin/pull.h"
 #include "plugin/receive.h"
+#include "plugin/refuse.h"
 #include "plugin/send.h"
 #include "plugin/shown.h"
 #include <errno.h>

@@ -4,9 +4,12 @@
 #include "plugin/send.h"
 #include "plugin/context.h"
 #include "plugin/count.h"
+#include "plugin/field.h"
 #include "plugin/large.h"
+#include "plugin/refuse.h"
 #include "shm/clock.h"
 #include "shm/copy.h"
+#include "shm/heap.h"
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>

@@ -3,6 +3,7 @@
  * only ever a place: it is checked against what is mapped, and whoever lies about holding one spoils its own messages. */
 #include "plugin/shuttle.h"
 #include "plugin/context.h"
+#include "shm/os.h"
 
 enum { OURS = 0, THEIRS = 1, NONE = 2 };
 

@@ -11,7 +11,9 @@
 #include "plugin/note.h"
 #include "plugin/progress.h"
 #include "plugin/pull.h"
+#include "plugin/refuse.h"
 #include "shm/clock.h"
+#include "shm/os.h"
 #include <errno.h>
 #include <sched.h>
 

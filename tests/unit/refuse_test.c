@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "plugin/context.h"
+#include "plugin/refuse.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "plugin/context.h"
+#include "shm/os.h"
 #include "tests/support/hosted.h"
 #include <errno.h>
 #include <linux/futex.h>
