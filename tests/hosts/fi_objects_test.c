@@ -235,18 +235,21 @@ static void shared_vectors_are_not(void **state)
     FI_GIVES(fi_av_open(lab.domain, &attr, &av, NULL), -FI_ENOSYS);
 }
 
-/* A name made of node and service leads to the endpoint that was opened under it. */
+/* A name made of node and service leads to the endpoint that was opened under it. The service is this process'
+ * own: names are the whole machine's, on which the test may run twice. */
 static void named(void **state)
 {
     struct fi_info *mine, *theirs, *all = lab.info;
     struct fi_side server = {0};
     struct fi_cq_tagged_entry entry;
     fi_addr_t address;
+    char service[32];
     ssize_t rc;
 
     (void)state;
-    FI_OK(ask(new_hints(), "localhost", "nigh-objects-test", FI_SOURCE, &mine));
-    FI_OK(ask(new_hints(), "127.0.0.1", "nigh-objects-test", 0, &theirs));
+    snprintf(service, sizeof(service), "nigh-test-%d", (int)getpid());
+    FI_OK(ask(new_hints(), "localhost", service, FI_SOURCE, &mine));
+    FI_OK(ask(new_hints(), "127.0.0.1", service, 0, &theirs));
     address = fi_side_insert(TX, theirs->dest_addr);
     FI_OK(fi_tinject(TX->ep, from, 8, address, 5));
     lab.info = mine;
