@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* plugin/progress.h - what a pass does: rings are read, waiting sends go on, hints and the sockets of attaching are looked at. */
+/* plugin/progress.h - what a pass does: rings are read, waiting sends go on, hints and the sockets
+ * of attaching are looked at. */
 #ifndef NIGH_PLUGIN_PROGRESS_H
 #define NIGH_PLUGIN_PROGRESS_H
 

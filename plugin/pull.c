@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * plugin/pull.c - messages that lie with the sender: the receiver copies them straight from the sender's heap, or from its
- * process, and then tells it. The sender has no part in the copy, so it computes meanwhile; one that only waits may help (help.c).
- * With threads several copy one message together, outside of the context's lock. Also direct gets.
+ * plugin/pull.c - messages that lie with the sender: the receiver copies them straight from the sender's heap, or from
+ * its process, and then tells it. The sender has no part in the copy, so it computes meanwhile; one that only waits may
+ * help (help.c). With threads several copy one message together, outside of the context's lock. Also direct gets.
  */
 #include "plugin/pull.h"
 #include "plugin/context.h"
@@ -18,10 +18,11 @@
 #include <limits.h>
 #include <sched.h>
 
-/* Slices of others that are copied before a message whose sender has begun to help: it may have been stopped, or compute. */
+/* Slices of others that are copied before a message whose sender has begun to help: it may have
+ * been stopped, or compute. */
 #define PASSED_MAX 32u
-/* Passes in which nothing is copied while senders on other CPUs do: those on ours need it for their messages, and run while
- * the host yields. Two, four and eight are as good. */
+/* Passes in which nothing is copied while senders on other CPUs do: those on ours need it for their messages, and run
+ * while the host yields. Two, four and eight are as good. */
 #define WAYS_MAX 4u
 /* A slice takes 40 us; who takes longer was stopped in it, or lies, and close() is not to wait for ever. */
 #define DRAIN_NS UINT64_C(5000000000)
@@ -48,8 +49,8 @@ static void all_taken(struct nigh_message *message)
     context->copying = message;
 }
 
-/* Which first, the least: what nobody else can copy, what its sender may, what it does. Who has been passed often is not
- * passed any more. */
+/* Which first, the least: what nobody else can copy, what its sender may, what it does. Who has been
+ * passed often is not passed any more. */
 static unsigned order_of(const struct nigh_message *message, uint32_t cpu)
 {
     if (message->passed >= PASSED_MAX || nigh_help_cannot(message, cpu))
@@ -57,7 +58,8 @@ static unsigned order_of(const struct nigh_message *message, uint32_t cpu)
     return nigh_help_has_begun(message) ? 2 : 1;
 }
 
-/* The oldest is the last of the list: nobody is overtaken, but for a while those that their senders are at, or may be. */
+/* The oldest is the last of the list: nobody is overtaken, but for a while those that their senders
+ * are at, or may be. */
 static struct nigh_message *oldest(const struct nigh_context *context)
 {
     struct nigh_message *best = NULL, *last = NULL;
@@ -99,8 +101,9 @@ static void done(struct nigh_message *message, int status)
     nigh_recv_finish(message, message->status ? message->status : status);
 }
 
-/* A peer that has left may use its heap for something else, so what was copied may not be the message. The shared memory of
- * a dead one changes no more, but its number, by which private memory is read, may be another process' by now. */
+/* A peer that has left may use its heap for something else, so what was copied may not be the
+ * message. The shared memory of a dead one changes no more, but its number, by which private memory
+ * is read, may be another process' by now. */
 static int still_there(const struct nigh_message *message)
 {
     struct nigh_endpoint *endpoint = message->endpoint;
@@ -138,9 +141,9 @@ static int outcome(const struct nigh_message *message)
 }
 
 /*
- * Reading was allowed when the two met, but a sandbox was closed since, the peer has changed its user or wants nobody to read it
- * (PR_SET_DUMPABLE); or this memory is of a kind that only its owner can read, a device's. So the sender copies it: from here
- * on it is a message in pieces. False: it cannot be asked.
+ * Reading was allowed when the two met, but a sandbox was closed since, the peer has changed its user or wants nobody
+ * to read it (PR_SET_DUMPABLE); or this memory is of a kind that only its owner can read, a device's. So the sender
+ * copies it: from here on it is a message in pieces. False: it cannot be asked.
  */
 static bool ask_for_pieces(struct nigh_message *message)
 {
@@ -311,8 +314,8 @@ void nigh_pull_begin(struct nigh_message *message)
     message->endpoint->pins++;
     message->next = context->pulls;
     context->pulls = message;
-    /* With threads there may be one that does it all, while the one whose post has found the message computes. If it is another
-     * one that has found it, that one begins: the poster is not there. */
+    /* With threads there may be one that does it all, while the one whose post has found the message computes. If it is
+     * another one that has found it, that one begins: the poster is not there. */
     if (context->guard & NIGH_GUARD_THREADS && message->wanted > NIGH_SLICE_BYTES) {
         nigh_store_relaxed(&message->touched, nigh_slice_is_anothers(message) ? 0 : nigh_clock_ns());
         return;

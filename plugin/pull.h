@@ -8,13 +8,13 @@
 void nigh_pull_begin(struct nigh_message *message);
 /* Continues; true when something moved. */
 bool nigh_pull_progress(struct nigh_context *context);
-/* The same, with the context's lock open while bytes are copied: other threads come in, and may copy the same message. For those
- * who have nothing half done. */
+/* The same, with the context's lock open while bytes are copied: other threads come in, and may copy the same message.
+ * For those who have nothing half done. */
 bool nigh_pull_apart(struct nigh_context *context);
 /* Ends one before its time; at once, or, where threads or its sender are copying it, when they are done. */
 void nigh_pull_fail(struct nigh_message *message, int status);
-/* For close: waits for senders that are in the middle of a slice of what has been ended so; 5 s at most, if one was stopped
- * there. */
+/* For close: waits for senders that are in the middle of a slice of what has been ended so; 5 s at
+ * most, if one was stopped there. */
 void nigh_pull_drain(struct nigh_context *context);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* plugin/receive.c - post_recv: checked, given room for its completion, and filed or matched at once; and taken back. */
+/* plugin/receive.c - post_recv: checked, given room for its completion, and filed or matched at
+ * once; and taken back. */
 #include "plugin/receive.h"
 #include "plugin/context.h"
 #include "plugin/field.h"

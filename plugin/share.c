@@ -146,7 +146,8 @@ uint64_t nigh_share_from(const struct nigh_endpoint *endpoint)
     return is_open(endpoint) ? above + 1 : 0;
 }
 
-/* Ranks that run in turns are slow in chunks, one receiver or several: what nobody answers, as in a gather, finds no shuttle. */
+/* Ranks that run in turns are slow in chunks, one receiver or several: what nobody answers, as in a
+ * gather, finds no shuttle. */
 static bool would_take_chunks(struct nigh_endpoint *endpoint, uint64_t bytes, bool in_place)
 {
     return !in_place && !nigh_shuttle_takes(endpoint, bytes);
@@ -202,8 +203,8 @@ static struct nigh_send_op *copy_op(struct nigh_endpoint *endpoint, const struct
     return op;
 }
 
-/* Its completion is the next one. Of a silent one the host may know otherwise that it is complete, so nothing is shared with it
- * later. */
+/* Its completion is the next one. Of a silent one the host may know otherwise that it is complete,
+ * so nothing is shared with it later. */
 static void hold(struct nigh_context *context, struct nigh_share *share, const struct nigh_send *send)
 {
     if (!(send->flags & NIGH_SILENT))

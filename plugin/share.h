@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * plugin/share.h - one copy for several receivers. Where ranks run in turns, a buffer that is being sent to several peers
- * at a time, as by the root of a broadcast, is copied once, to where all of them may read, and each copies it from there:
- * n + 1 copies in place of 2n, and the lines of one place in place of those of n. On the wire it is a send of heap memory.
- * Behind the heap, so that the program's own blocks are never short of it. What would go in chunks there, as nobody answers
- * and no shuttle comes back, is copied so for one receiver, too.
+ * plugin/share.h - one copy for several receivers. Where ranks run in turns, a buffer that is being sent to several
+ * peers at a time, as by the root of a broadcast, is copied once, to where all of them may read, and each copies it
+ * from there: n + 1 copies in place of 2n, and the lines of one place in place of those of n. On the wire it is a send
+ * of heap memory. Behind the heap, so that the program's own blocks are never short of it. What would go in chunks
+ * there, as nobody answers and no shuttle comes back, is copied so for one receiver, too.
  */
 #ifndef NIGH_PLUGIN_SHARE_H
 #define NIGH_PLUGIN_SHARE_H
@@ -18,17 +18,17 @@ struct nigh_context;
 struct nigh_endpoint;
 struct nigh_send_op;
 
-/* The longest message that is shared; up to which length those stay in chunks that complete unasked, as nothing was gained
- * there; of all copies together, as what has had memory once keeps it; buffers that are watched at a time, and lengths that
- * are remembered. */
+/* The longest message that is shared; up to which length those stay in chunks that complete unasked, as nothing
+ * was gained there; of all copies together, as what has had memory once keeps it; buffers that are watched at a
+ * time, and lengths that are remembered. */
 #define NIGH_SHARE_MAX    (UINT64_C(16) << 20)
 #define NIGH_SHARE_ABOVE  (UINT64_C(16) << 10)
 #define NIGH_SHARES_BYTES (UINT64_C(16) << 20)
 #define NIGH_SHARES       16u
 #define NIGH_GUESSES      16u
 
-/* A buffer that the host leaves as it is: a send of it is not complete, or, of what completes when it is posted, the host
- * has not been told of it yet. */
+/* A buffer that the host leaves as it is: a send of it is not complete, or, of what completes when it is posted,
+ * the host has not been told of it yet. */
 struct nigh_share {
     const void *buffer;
     uint64_t bytes;
@@ -57,21 +57,22 @@ int nigh_shares_open(struct nigh_context *context);
 /* All sends have ended. */
 void nigh_shares_close(struct nigh_context *context);
 
-/* May a message of so many bytes of private memory go so, if others of its buffer do, and complete when it has been read?
- * No silent one: its host is never told that it is complete, and may know so by other ways and change the buffer while we
- * do not. */
+/* May a message of so many bytes of private memory go so, if others of its buffer do, and complete when it has
+ * been read? No silent one: its host is never told that it is complete, and may know so by other ways and
+ * change the buffer while we do not. */
 bool nigh_share_is_for(const struct nigh_endpoint *endpoint, uint64_t bytes);
 /* The shortest that goes so, either way; 0: none to this peer, now. */
 uint64_t nigh_share_from(const struct nigh_endpoint *endpoint);
-/* Such a message is posted; `in_place`: it would be read out of its buffer otherwise. True: a copy of it lies at *offset of
- * the arena until nigh_share_end(). Either way the operation is one of those that keep the host from changing the buffer. */
+/* Such a message is posted; `in_place`: it would be read out of its buffer otherwise. True: a copy of it
+ * lies at *offset of the arena until nigh_share_end(). Either way the operation is one of those that keep
+ * the host from changing the buffer. */
 bool nigh_share_begin(struct nigh_endpoint *endpoint, const struct nigh_send *send, struct nigh_send_op *op,
                       bool in_place, uint64_t *offset);
 /* It is complete, or never will be. */
 void nigh_share_end(struct nigh_context *context, struct nigh_send_op *op);
 
-/* Sends one that is complete when it is posted, as up to NIGH_EAGER all are, by a reference to a copy that stays until its
- * receivers have read it, whatever becomes of us. Nothing waits before it. -EAGAIN: it goes another way. */
+/* Sends one that is complete when it is posted, as up to NIGH_EAGER all are, by a reference to a copy that stays until
+ * its receivers have read it, whatever becomes of us. Nothing waits before it. -EAGAIN: it goes another way. */
 int nigh_share_whole(struct nigh_endpoint *endpoint, const struct nigh_send *send);
 /* Is that all that this operation is about: a copy, which its receiver may read though we have left? */
 bool nigh_share_outlives(const struct nigh_send_op *op);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* plugin/shuttle.c - who of the two may write which shuttle, and where in it a message lies. What a peer says of it is
- * only ever a place: it is checked against what is mapped, and whoever lies about holding one spoils its own messages. */
+ * only ever a place: it is checked against what is mapped, and whoever lies about holding one
+ * spoils its own messages. */
 #include "plugin/shuttle.h"
 #include "plugin/context.h"
 #include "shm/os.h"
@@ -9,9 +10,9 @@ enum { OURS = 0, THEIRS = 1, NONE = 2 };
 
 #define STEP 65536u /* bytes that get memory at once */
 static_assert(NIGH_SHUTTLE_COUNT < STEP, "where there is memory for a message there is for its count");
-/* Pieces: a quarter, so that both sides work most of the time; of this size where there are more than four; from sixteen on
- * longer. Bare, in one L3, pieces of 4, 8, 16 and 32 KiB: 64 KiB 2.28, 2.16, 1.98, 2.25 us, 128 KiB 4.29, 4.06, 3.49, 3.70.
- * Across two it does not matter. */
+/* Pieces: a quarter, so that both sides work most of the time; of this size where there are more than four; from
+ * sixteen on longer. Bare, in one L3, pieces of 4, 8, 16 and 32 KiB: 64 KiB 2.28, 2.16, 1.98, 2.25 us, 128 KiB 4.29,
+ * 4.06, 3.49, 3.70. Across two it does not matter. */
 #define PIECE_FEW 16384u
 
 void nigh_shuttle_open(struct nigh_endpoint *endpoint)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * plugin/whole.c - messages that do not fit a ring, and all of which finds room at once, in a chunk or in a shuttle: they need no
- * operation on the sender's side.
+ * plugin/whole.c - messages that do not fit a ring, and all of which finds room at once, in a chunk or in a shuttle:
+ * they need no operation on the sender's side.
  */
 #include "plugin/chunk.h"
 #include "plugin/counted.h"
@@ -13,8 +13,8 @@
 /* Lines of the next message that are asked for ahead, at most. */
 #define OWN_BYTES 4096u
 
-/* Chunks for all of a message: what is left of the one that was begun and another one, or a new one. What is left is never
- * given up: where there is no other chunk the message goes the long way, which begins with it. */
+/* Chunks for all of a message: what is left of the one that was begun and another one, or a new one. What is left is
+ * never given up: where there is no other chunk the message goes the long way, which begins with it. */
 static bool whole_room(struct nigh_endpoint *endpoint, uint32_t bytes)
 {
     uint32_t left = endpoint->chunk ? endpoint->chunk_high - endpoint->chunk_low : 0;
@@ -129,8 +129,8 @@ static uint32_t chain_piece(struct nigh_endpoint *endpoint, const struct nigh_se
     return chain_chunk(endpoint, chain, from + sent, want, line);
 }
 
-/* The slots and their room are those of an operation's, but all of them can be sent at once, so none is needed. There is
- * room for them, and `id` is the message's. */
+/* The slots and their room are those of an operation's, but all of them can be sent at once, so none is needed. There
+ * is room for them, and `id` is the message's. */
 static void send_chain(struct nigh_endpoint *endpoint, const struct nigh_send *send,
                        const struct chain *chain, uint32_t id)
 {

@@ -39,7 +39,8 @@ static inline uint64_t nigh_fi_flags(const struct nigh_completion *done)
            (done->imm & NIGH_FI_WITH_DATA) >> 15 | (uint64_t)(done->flags & NIGH_DONE_RELEASED) << 16;
 }
 
-/* Status, op and flags of a completion at once, and of the one that MPIs see most: without an error or a mark, tagged. */
+/* Status, op and flags of a completion at once, and of the one that MPIs see most: without an error
+ * or a mark, tagged. */
 static inline uint64_t nigh_fi_what_of(const struct nigh_completion *done)
 {
     uint64_t what;

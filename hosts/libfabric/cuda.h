@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* hosts/libfabric/cuda.h - the CUDA driver's calls that are used here, taken from libcuda.so.1 when a host first asks for
- * device memory. Nothing of CUDA is linked or included: these few types and numbers are its binary interface. */
+/* hosts/libfabric/cuda.h - the CUDA driver's calls that are used here, taken from libcuda.so.1 when a host first asks
+ * for device memory. Nothing of CUDA is linked or included: these few types and numbers are its binary interface. */
 #ifndef NIGH_LIBFABRIC_CUDA_H
 #define NIGH_LIBFABRIC_CUDA_H
 
@@ -42,8 +42,8 @@ struct nigh_cuda {
     int (*context_id)(void *context, unsigned long long *id); /* NULL: older than CUDA 12 */
 };
 
-/* The driver's table, once it was found to be usable; it stays. NULL: *why says what is missing, and the next call looks
- * again. Any thread. Calls into CUDA: not before a host asks for its memory. */
+/* The driver's table, once it was found to be usable; it stays. NULL: *why says what is missing, and the next call
+ * looks again. Any thread. Calls into CUDA: not before a host asks for its memory. */
 const struct nigh_cuda *nigh_cuda_open(const char **why);
 
 /* Logs that `call` has failed and returns -FI_EIO; 0 for 0. */

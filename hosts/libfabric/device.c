@@ -129,8 +129,8 @@ int nigh_fi_device_of(struct nigh_fi_domain *domain, const void *memory, struct 
         *out = NULL;
         return 0;
     }
-    /* Else the host's own copies to it may still be under way when it calls us. Memory that is mapped piece by piece does
-     * not have it, and its copies need it not. */
+    /* Else the host's own copies to it may still be under way when it calls us. Memory that is mapped piece by piece
+     * does not have it, and its copies need it not. */
     if (domain->cuda->pointer_set(&one, NIGH_CUDA_SYNC_MEMOPS, ptr(memory)))
         nigh_fi_log(NIGH_FI_DEBUG, "device memory at %p cannot be told to finish the host's copies", memory);
     return find(domain, context, ordinal, out);

@@ -20,13 +20,14 @@ struct nigh_fi_device {
 
 struct nigh_fi_domain;
 
-/* Where `memory` lies: *out, NULL if the CPU may touch it. -FI_EIO: the driver fails, which was logged. The lock is held. */
+/* Where `memory` lies: *out, NULL if the CPU may touch it. -FI_EIO: the driver fails, which was
+ * logged. The lock is held. */
 int nigh_fi_device_of(struct nigh_fi_domain *domain, const void *memory, struct nigh_fi_device **out);
 void nigh_fi_devices_close(struct nigh_fi_domain *domain);
 
 /*
- * Copies, done on return. They run on a stream that waits for none of the host's: a kernel that waits for a message does
- * not hold up its arrival, and what a host has its device write it must have finished before it sends, as ever.
+ * Copies, done on return. They run on a stream that waits for none of the host's: a kernel that waits for a message
+ * does not hold up its arrival, and what a host has its device write it must have finished before it sends, as ever.
  * -FI_EIO: the driver fails, which was logged.
  */
 int nigh_fi_device_read(struct nigh_fi_device *device, void *to, const void *from, size_t bytes);

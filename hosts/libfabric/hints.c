@@ -202,7 +202,8 @@ int nigh_fi_hints_check(const struct fi_info *hints, const struct fi_info *full,
 
 /* ---- what they get ------------------------------------------------------------------------------------- */
 
-/* Of `have`: the primary ones that were asked for, in the directions asked for or in all, and whatever costs nothing. */
+/* Of `have`: the primary ones that were asked for, in the directions asked for or in all, and
+ * whatever costs nothing. */
 static uint64_t narrow(uint64_t asked, uint64_t have)
 {
     uint64_t caps = asked & ASKED;

@@ -15,8 +15,8 @@
 #define VOTES_MAX 8u
 #define VOTES_FOR 4u
 #define SHORT_NS  300u /* whoever is away for less looks often enough */
-/* Longer than an answer takes to which both sides come back late: with no more than the detour itself (0.8 us) they kept
- * missing each other. */
+/* Longer than an answer takes to which both sides come back late: with no more than the detour itself
+ * (0.8 us) they kept missing each other. */
 #define SPIN_NS 2000u
 #define LONG_NS \
     3000u /* whoever is away for more computes, or others run meanwhile: looking on would only cost */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * hosts/libfabric/idle.h - what to do when a queue is empty. MPIs differ: some come back at once and never let go of the
- * CPU, even where more ranks than CPUs wait for it; others give it away after each empty look, which costs several times
- * what a message takes. So a queue that is found empty gives the CPU away where the machine is crowded, and looks on for
- * as long as the host's detours take where it is not.
+ * hosts/libfabric/idle.h - what to do when a queue is empty. MPIs differ: some come back at once and never let go of
+ * the CPU, even where more ranks than CPUs wait for it; others give it away after each empty look, which costs several
+ * times what a message takes. So a queue that is found empty gives the CPU away where the machine is crowded, and looks
+ * on for as long as the host's detours take where it is not.
  */
 #ifndef NIGH_LIBFABRIC_IDLE_H
 #define NIGH_LIBFABRIC_IDLE_H
@@ -27,32 +27,35 @@ struct nigh_fi_idle {
 };
 
 /*
- * Looks more that a read takes when it and the one before found nothing. What a host does between two reads takes as long as
- * eight looks, and meanwhile nothing is noticed. 8 bytes one way with none, 4 and 12 of them: 132 to 143, 128 to 132, 130 ns
- * over Open MPI 5; 117, 114, 120 over Intel MPI.
+ * Looks more that a read takes when it and the one before found nothing. What a host does between two reads takes as
+ * long as eight looks, and meanwhile nothing is noticed. 8 bytes one way with none, 4 and 12 of them: 132 to 143, 128
+ * to 132, 130 ns over Open MPI 5; 117, 114, 120 over Intel MPI.
  */
 #define NIGH_FI_LOOKS 4
 
 /*
- * The same for hosts that read once, in every read: they come back from any of them by their whole way round. 8 bytes one way
- * over Open MPI 5, in turn within one job, less than the 160 to 170 ns of 1 look behind a completion and 5 in later reads: with
- * 5 in all 3 ns, with 13 3 to 5, with 33 3 to 6.
+ * The same for hosts that read once, in every read: they come back from any of them by their whole way round. 8 bytes
+ * one way over Open MPI 5, in turn within one job, less than the 160 to 170 ns of 1 look behind a completion and 5 in
+ * later reads: with 5 in all 3 ns, with 13 3 to 5, with 33 3 to 6.
  */
 #define NIGH_FI_LOOKS_ONCE 16
 
-/* Reads in a row after which nothing is expected in a queue any more: hosts have queues that they read and never use. */
+/* Reads in a row after which nothing is expected in a queue any more: hosts have queues that they
+ * read and never use. */
 #define NIGH_FI_FORLORN 4096u
 
-/* Reads behind a completion that are looks again once something was posted before one: see nigh_fi_idle_is_drained(). */
+/* Reads behind a completion that are looks again once something was posted before one: see
+ * nigh_fi_idle_is_drained(). */
 #define NIGH_FI_STRAYS 64u
 
 uint64_t nigh_fi_now(void);
 
 /*
- * The read behind a completion. Open MPI 4 reads on until there is nothing, and holds the completion back meanwhile: this one
- * read needs no look, the next gets one. Other hosts read once and go on with what has come; for them an answer without a look
- * is a message seen one round late, and where they yield when there is nothing, a change of the process for each message (Open
- * MPI 5, 8 ranks on 2 CPUs: barrier 34 in place of 15 us). They are known by posting between the two reads.
+ * The read behind a completion. Open MPI 4 reads on until there is nothing, and holds the completion back
+ * meanwhile: this one read needs no look, the next gets one. Other hosts read once and go on with what has come;
+ * for them an answer without a look is a message seen one round late, and where they yield when there is nothing, a
+ * change of the process for each message (Open MPI 5, 8 ranks on 2 CPUs: barrier 34 in place of 15 us). They are
+ * known by posting between the two reads.
  */
 static inline bool nigh_fi_idle_is_drained(struct nigh_fi_idle *idle, bool posted)
 {

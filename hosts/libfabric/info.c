@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* libfabric copies what we return by the sizes that its own version knows: later versions append fields, which must read
- * as zero. */
+/* libfabric copies what we return by the sizes that its own version knows: later versions append
+ * fields, which must read as zero. */
 #define ROOM 512
 
 /* Messages of a class stay in order, and so do atomics on a peer, which applies them one by one as they come. */

@@ -11,8 +11,8 @@
 
 static const char *const names[] = {"warn", "trace", "info", "debug"};
 
-/* Read each time: hosts set it late, and no line is on a fast path. Warnings come without being asked: what this provider
- * warns of ends a job. */
+/* Read each time: hosts set it late, and no line is on a fast path. Warnings come without being asked: what
+ * this provider warns of ends a job. */
 static enum nigh_fi_level limit(void)
 {
     const char *value = getenv("FI_LOG_LEVEL");

@@ -91,8 +91,9 @@ void nigh_fi_looks_again(struct nigh_fi_waiter *waiter)
         look->asleep = false;
 }
 
-/* A thread that was stopped before it slept would sleep for ever once others have gone on without it. From the first of that
- * kind on the descriptor is readable again each second. Returns whether it is: with no descriptor left all wait on. */
+/* A thread that was stopped before it slept would sleep for ever once others have gone on without it.
+ * From the first of that kind on the descriptor is readable again each second. Returns whether it is:
+ * with no descriptor left all wait on. */
 static bool is_repeated(struct nigh_fi_waiter *waiter)
 {
     struct itimerspec each = {{.tv_sec = GONE_S}, {.tv_sec = GONE_S}};

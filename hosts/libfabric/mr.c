@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* hosts/libfabric/mr.c - see mr.h. A domain's registration is one of nigh's in each of its endpoints' contexts, under the
- * same key. */
+/* hosts/libfabric/mr.c - see mr.h. A domain's registration is one of nigh's in each of its
+ * endpoints' contexts, under the same key. */
 #include "hosts/libfabric/mr.h"
 #include "hosts/libfabric/complete.h"
 #include "hosts/libfabric/endpoint.h"
@@ -92,8 +92,8 @@ static int detach_all(struct nigh_fi_mr *mr)
     return 0;
 }
 
-/* Events that nigh has already told of, and nobody has read, have the record. Where there is no memory to take them it stays
- * behind for them, until the domain is closed. */
+/* Events that nigh has already told of, and nobody has read, have the record. Where there is no memory to take them it
+ * stays behind for them, until the domain is closed. */
 static void free_record(struct nigh_fi_mr *mr)
 {
     bool all = true;

@@ -10,11 +10,12 @@
 
 #include <stdbool.h>
 
-/* The record of a node and a service, or, with both NULL, one that stands for no endpoint yet. -FI_ENODATA `node` is not
- * this machine; logged. */
+/* The record of a node and a service, or, with both NULL, one that stands for no endpoint yet. -FI_ENODATA
+ * `node` is not this machine; logged. */
 int nigh_fi_name_make(const char *node, const char *service, void *out);
 
-/* Is it such a record? *job: the nigh job that stands for it, in which the endpoint is rank 0; 0: it stands for none. */
+/* Is it such a record? *job: the nigh job that stands for it, in which the endpoint is rank 0; 0:
+ * it stands for none. */
 bool nigh_fi_name_read(const void *address, uint64_t *job);
 
 #endif

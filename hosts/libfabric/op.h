@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * hosts/libfabric/op.h - records of operations that need more than a completion of nigh tells: vectors that go through a
- * copy, results that are not to be shown, kinds that nigh does not know apart. Most operations need none: nigh's context
- * is then the host's own. A record is told from a host's context by its address, which lies in a range of ours.
+ * hosts/libfabric/op.h - records of operations that need more than a completion of nigh tells: vectors that go through
+ * a copy, results that are not to be shown, kinds that nigh does not know apart. Most operations need none: nigh's
+ * context is then the host's own. A record is told from a host's context by its address, which lies in a range of ours.
  */
 #ifndef NIGH_LIBFABRIC_OP_H
 #define NIGH_LIBFABRIC_OP_H

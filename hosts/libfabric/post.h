@@ -23,7 +23,8 @@ struct nigh_fi_what {
     bool bare; /* fi_inject() and its kin: nobody hears of it unless it fails */
 };
 
-/* Any send or receive: vectors, all flags, counted or hidden. `flags` are libfabric's, whole: FI_COMPLETION included. */
+/* Any send or receive: vectors, all flags, counted or hidden. `flags` are libfabric's, whole:
+ * FI_COMPLETION included. */
 ssize_t nigh_fi_send_any(struct nigh_fi_ep *ep, const struct nigh_fi_what *what, const struct iovec *iov,
                          size_t count, uint64_t flags);
 ssize_t nigh_fi_recv_any(struct nigh_fi_ep *ep, const struct nigh_fi_what *what, const struct iovec *iov,
@@ -50,8 +51,8 @@ static inline void *nigh_fi_place(const void *buf, size_t len)
     return buf || len ? (void *)(uintptr_t)buf : &nowhere;
 }
 
-/* Calls that carry no flags, in whatever shape the endpoint and its buffers are. what->desc is not NULL, what it points to may
- * be. */
+/* Calls that carry no flags, in whatever shape the endpoint and its buffers are. what->desc is not
+ * NULL, what it points to may be. */
 ssize_t nigh_fi_send_slowly(struct nigh_fi_ep *ep, const struct nigh_fi_what *what, const void *buf,
                             size_t len);
 ssize_t nigh_fi_recv_slowly(struct nigh_fi_ep *ep, const struct nigh_fi_what *what, void *buf, size_t len);
@@ -59,9 +60,9 @@ ssize_t nigh_fi_inject_slowly(struct nigh_fi_ep *ep, const struct nigh_fi_what *
                               size_t len);
 
 /*
- * The short way of all three: nothing odd about the endpoint, as a lock is (enable.c), nobody to wake, a peer that has been talked
- * to. Then a call is one of nigh's with everything in registers: a record of the message, stored to be read again in the same
- * call, was a third of its instructions. NULL: it must go slowly.
+ * The short way of all three: nothing odd about the endpoint, as a lock is (enable.c), nobody to wake, a peer that has
+ * been talked to. Then a call is one of nigh's with everything in registers: a record of the message, stored to be read
+ * again in the same call, was a third of its instructions. NULL: it must go slowly.
  */
 static inline struct nigh_endpoint *nigh_fi_peer_now(const struct nigh_fi_ep *ep, uint32_t odd,
                                                      const void *desc, fi_addr_t address)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * hosts/libfabric/provider.h - the objects of the provider and how they hang together. libfabric's own handles are their
- * first members. One nigh context stands behind each endpoint that is enabled.
+ * hosts/libfabric/provider.h - the objects of the provider and how they hang together. libfabric's own handles are
+ * their first members. One nigh context stands behind each endpoint that is enabled.
  *
  *     fabric <- domain <- av, mr, cq, cntr <- endpoint (context, peers by fi_addr)
  */
@@ -68,8 +68,8 @@ struct nigh_fi_domain {
     struct nigh_fi_fabric *fabric;
     const struct nigh_ops *nigh;
     bool locked; /* any threading but FI_THREAD_DOMAIN: calls take `lock` */
-    /* What is to do behind a call: 1 to unlock, and 1 for each waiter on which a thread may sleep just now. The look costs
-     * nothing: 8 bytes within a process, posts and reads of both sides, take 63.0 ns with and without. */
+    /* What is to do behind a call: 1 to unlock, and 1 for each waiter on which a thread may sleep just now. The look
+     * costs nothing: 8 bytes within a process, posts and reads of both sides, take 63.0 ns with and without. */
     uint32_t pending;
     pthread_mutex_t lock;
     uint32_t refs;                  /* objects opened from it; under the fabric's lock */
@@ -151,8 +151,8 @@ struct nigh_fi_av {
     struct nigh_fi_eq *eq;
 };
 
-/* A queue or counter as something to sleep on: the descriptors of the endpoints that complete there, one for what another
- * thread has put there, and one for fi_cq_signal(). */
+/* A queue or counter as something to sleep on: the descriptors of the endpoints that complete there, one for what
+ * another thread has put there, and one for fi_cq_signal(). */
 struct nigh_fi_waiter {
     enum fi_wait_obj object;          /* FI_WAIT_NONE: nobody may sleep */
     int epoll_fd, news_fd, signal_fd; /* -1: none */
@@ -237,8 +237,8 @@ static inline bool nigh_fi_is_awaited(const struct nigh_fi_domain *domain)
 /* Puts what nigh has where somebody sleeps for it; the lock is held. */
 void nigh_fi_spread(struct nigh_fi_domain *domain);
 
-/* After a post: what it completed at once is news to whoever sleeps. Also where the host calls one at a time: a thread that sleeps
- * on a descriptor is in no call. */
+/* After a post: what it completed at once is news to whoever sleeps. Also where the host calls one at a time: a thread
+ * that sleeps on a descriptor is in no call. */
 static inline void nigh_fi_unlock(struct nigh_fi_domain *domain)
 {
     if (NIGH_FI_LIKELY(!domain->pending))

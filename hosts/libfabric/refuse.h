@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * hosts/libfabric/refuse.h - slots for what this provider does not have. libfabric's inline calls use most slots without
- * a look, so none may be empty.
+ * hosts/libfabric/refuse.h - slots for what this provider does not have. libfabric's inline calls use most slots
+ * without a look, so none may be empty.
  */
 #ifndef NIGH_LIBFABRIC_REFUSE_H
 #define NIGH_LIBFABRIC_REFUSE_H

@@ -30,7 +30,8 @@ static int post(struct nigh_fi_ep *ep, const struct call *call, const struct nig
     return call->read ? ep->nigh->post_get(peer, rma) : ep->nigh->post_put(peer, rma);
 }
 
-/* Memory of our own that stands for the host's: of vectors, of devices, and where the host may reuse its own at once. */
+/* Memory of our own that stands for the host's: of vectors, of devices, and where the host may
+ * reuse its own at once. */
 static int use_copy(struct nigh_fi_ep *ep, struct nigh_fi_op *op, const struct call *call,
                     const struct nigh_fi_parts *parts, struct nigh_rma *rma)
 {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * hosts/libfabric/stage.h - where bytes wait that cannot go straight between nigh and the host's memory: vectors, which nigh
- * takes in one piece, and device memory, which the CPU cannot touch.
+ * hosts/libfabric/stage.h - where bytes wait that cannot go straight between nigh and the host's memory: vectors, which
+ * nigh takes in one piece, and device memory, which the CPU cannot touch.
  *
  *     send     parts -> copy -> nigh        the copy is free when the send completes
  *     receive  nigh -> copy -> parts        nigh's own memory or the sender's, where the message is for a device
  *
- * Long copies for devices lie in nigh's heap, where peers read them in place, and are pinned for the device; those that are
- * not in use are kept, up to NIGH_FI_IDLE_BYTES. Those in use are bounded by the heap (NIGH_HEAP). Short ones do not: what
- * lies in the heap waits for its receiver, and hosts expect of short messages that they do not.
+ * Long copies for devices lie in nigh's heap, where peers read them in place, and are pinned for the device; those that
+ * are not in use are kept, up to NIGH_FI_IDLE_BYTES. Those in use are bounded by the heap (NIGH_HEAP). Short ones do
+ * not: what lies in the heap waits for its receiver, and hosts expect of short messages that they do not.
  */
 #ifndef NIGH_LIBFABRIC_STAGE_H
 #define NIGH_LIBFABRIC_STAGE_H
@@ -41,8 +41,8 @@ struct nigh_fi_parts {
 int nigh_fi_parts_find(struct nigh_fi_ep *ep, const struct iovec *iov, void *const *desc, size_t count,
                        struct nigh_fi_parts *out);
 
-/* Memory for a copy of `parts` at op->copy, freed with the record. -FI_EAGAIN: when others complete; -FI_ENOMEM: more than
- * the heap is. */
+/* Memory for a copy of `parts` at op->copy, freed with the record. -FI_EAGAIN: when others complete;
+ * -FI_ENOMEM: more than the heap is. */
 int nigh_fi_copy_room(struct nigh_fi_ep *ep, struct nigh_fi_op *op, const struct nigh_fi_parts *parts,
                       size_t bytes);
 

@@ -191,8 +191,8 @@ static bool take(int fd)
     return read(fd, &value, sizeof(value)) == (ssize_t)sizeof(value);
 }
 
-/* While others sleep it stays readable, so that they wake, too. A thread that watches a queue may not have run since it was
- * rung: it sleeps on, and hears of the next. */
+/* While others sleep it stays readable, so that they wake, too. A thread that watches a queue may not have run since it
+ * was rung: it sleeps on, and hears of the next. */
 static void take_ring(struct nigh_fi_domain *domain, struct nigh_fi_waiter *waiter)
 {
     if (waiter->repeat_fd >= 0)
@@ -211,7 +211,8 @@ static void ring_all(struct nigh_fi_domain *domain)
             nigh_fi_ring(domain, at);
 }
 
-/* Where there may be more, which nothing rings for, those who sleep look themselves: peers could keep us here without end. */
+/* Where there may be more, which nothing rings for, those who sleep look themselves: peers could
+ * keep us here without end. */
 void nigh_fi_spread(struct nigh_fi_domain *domain)
 {
     bool more = false;
@@ -335,8 +336,8 @@ static int try_cq(struct nigh_fi_cq *cq)
     return rc;
 }
 
-/* A count that this thread has not read may be what it waits for; it is told once. While another one has not woken yet, for
- * which the descriptor stays readable, there is no sleeping. Nothing rings for what is done to memory. */
+/* A count that this thread has not read may be what it waits for; it is told once. While another one has not woken yet,
+ * for which the descriptor stays readable, there is no sleeping. Nothing rings for what is done to memory. */
 static int try_cntr(struct nigh_fi_cntr *cntr)
 {
     bool has;

@@ -24,8 +24,8 @@ int nigh_fi_left_ms(uint64_t deadline);
 void nigh_fi_ring(struct nigh_fi_domain *domain, struct nigh_fi_waiter *waiter);
 
 /*
- * Something was put there. Only those who sleep for it are woken: a ring for all of the domain made two threads in sread wake
- * each other without end. The lock is held.
+ * Something was put there. Only those who sleep for it are woken: a ring for all of the domain made two threads in
+ * sread wake each other without end. The lock is held.
  */
 static inline void nigh_fi_news(struct nigh_fi_domain *domain, struct nigh_fi_waiter *waiter)
 {
@@ -35,14 +35,15 @@ static inline void nigh_fi_news(struct nigh_fi_domain *domain, struct nigh_fi_wa
 }
 
 /*
- * Sleeps until there may be something to read, at most until `deadline`. `stamp` is the waiter's of when nothing was there.
- * 0: look again; -FI_EAGAIN: it is past the deadline, or somebody has signalled; -FI_EINTR. The lock is not held.
+ * Sleeps until there may be something to read, at most until `deadline`. `stamp` is the waiter's of
+ * when nothing was there. 0: look again; -FI_EAGAIN: it is past the deadline, or somebody has
+ * signalled; -FI_EINTR. The lock is not held.
  */
 int nigh_fi_sleep(struct nigh_fi_domain *domain, struct nigh_fi_waiter *waiter, uint64_t stamp,
                   uint64_t deadline);
 
-/* Where it returns 0 a thread may sleep on the descriptors: whatever any other thread does then that completes something makes
- * them readable. */
+/* Where it returns 0 a thread may sleep on the descriptors: whatever any other thread does then that
+ * completes something makes them readable. */
 int nigh_fi_trywait(struct fid_fabric *fabric, struct fid **fids, int count);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Golden numbers of nigh/transport.h: every constant of the plugin ABI, every size, offset and width of its structs and every slot
- * of the table, as literals. A change here is a change of the ABI: bump NIGH_ABI_MAJOR, or append. */
+/* Golden numbers of nigh/transport.h: every constant of the plugin ABI, every size, offset and width of its structs and
+ * every slot of the table, as literals. A change here is a change of the ABI: bump NIGH_ABI_MAJOR, or append. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What adapters to other interfaces lean on: classes told apart in completions, keys of the host's own choice, peers named
- * by another job, lives of a job, addresses judged without a connection. */
+/* What adapters to other interfaces lean on: classes told apart in completions, keys of the host's own choice, peers
+ * named by another job, lives of a job, addresses judged without a connection. */
 #include "tests/support/data.h"
 #include "tests/support/pair.h"
 #include <stdio.h>

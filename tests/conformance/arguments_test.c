@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What every slot refuses: structs of the wrong size, bits and bytes that mean nothing, handles that are not there, values
- * out of range. Nothing may have changed afterwards. */
+/* What every slot refuses: structs of the wrong size, bits and bytes that mean nothing, handles that are not there,
+ * values out of range. Nothing may have changed afterwards. */
 #include "tests/support/data.h"
 #include "tests/support/pair.h"
 #include <dlfcn.h>

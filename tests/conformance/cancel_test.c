@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Taking back what was posted: receives of every kind, sends of which nothing has left, and what cannot be taken back. */
+/* Taking back what was posted: receives of every kind, sends of which nothing has left, and what
+ * cannot be taken back. */
 #include "tests/support/data.h"
 #include "tests/support/pair.h"
 
@@ -156,8 +157,8 @@ static int post(struct pair_end *end, enum post what, void *heap)
     }
 }
 
-/* As many as one endpoint queues, of any kind, then -EAGAIN to each kind and nothing has changed; all are taken back and
- * there is room again. number: the kind that fills it. */
+/* As many as one endpoint queues, of any kind, then -EAGAIN to each kind and nothing has changed; all are taken back
+ * and there is room again. number: the kind that fills it. */
 #define QUEUED 16384u
 
 static void to_the_limit(struct pair *pair)

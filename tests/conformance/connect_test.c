@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How endpoints begin and end: in any order of the two sides, twice, by address, by themselves, again and again, and with
- * traffic in flight. */
+/* How endpoints begin and end: in any order of the two sides, twice, by address, by themselves, again and
+ * again, and with traffic in flight. */
 #include "tests/support/data.h"
 #include "tests/support/pair.h"
 #include <string.h>

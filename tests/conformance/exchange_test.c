@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Messages that answer each other, one at a time, both ways at once, and as long or as short as it comes: the right bytes,
- * in order, whether the receive is there or not; and of two that only talk in turn the pools are not needed. */
+/* Messages that answer each other, one at a time, both ways at once, and as long or as short as it comes: the right
+ * bytes, in order, whether the receive is there or not; and of two that only talk in turn the pools are not needed. */
 #include "tests/support/data.h"
 #include "tests/support/pair.h"
 
@@ -129,7 +129,8 @@ static void at_once(struct pair *pair)
     with_hands(pair, both, false);
 }
 
-/* One asks with what is long, the other answers with three messages, of which one at most lies where the question did. */
+/* One asks with what is long, the other answers with three messages, of which one at most lies
+ * where the question did. */
 static void several(const struct pair *pair, struct hand hands[2], bool late)
 {
     static uint8_t answers[3][40000];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* fork() in the host: every call of the child on its parent's context says -ECHILD, whatever the child does or however it
- * ends; the parent goes on, and the child may begin anew for itself. */
+/* fork() in the host: every call of the child on its parent's context says -ECHILD, whatever the child does or however
+ * it ends; the parent goes on, and the child may begin anew for itself. */
 #include "tests/support/data.h"
 #include "tests/support/pair.h"
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Messages past 4 GiB, where a length or a place kept in 32 bits would show: all of the bytes arrive in their places, and
- * a receive that is too short is told the whole length. */
+/* Messages past 4 GiB, where a length or a place kept in 32 bits would show: all of the bytes arrive in their places,
+ * and a receive that is too short is told the whole length. */
 #include "tests/support/data.h"
 #include "tests/support/pair.h"
 #include <sys/mman.h>
@@ -8,9 +8,9 @@
 
 #define LATE_RECV 1u
 
-/* Up to END - TAIL the bytes lie in one window of memory again and again, so that 4 GiB take 32 MiB. The window's size has
- * no power of two but the page's: a place that lost its upper bits is another place of the window. The tail, around the
- * 4 GiB, is memory of its own. */
+/* Up to END - TAIL the bytes lie in one window of memory again and again, so that 4 GiB take 32 MiB. The window's size
+ * has no power of two but the page's: a place that lost its upper bits is another place of the window. The tail,
+ * around the 4 GiB, is memory of its own. */
 static const uint64_t MIB = 1 << 20, END = (UINT64_C(1) << 32) + 12345;
 static const uint64_t WINDOW = 4096 * 4099, TAIL = 8 << 20;
 

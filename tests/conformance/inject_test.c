@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Messages and receives that come in registers: they are the same as those of post_send and post_recv, and what is refused
- * is given back with all that it was. */
+/* Messages and receives that come in registers: they are the same as those of post_send and post_recv, and what is
+ * refused is given back with all that it was. */
 #include "tests/support/data.h"
 #include "tests/support/pair.h"
 #include <stdlib.h>
@@ -406,8 +406,8 @@ static void has(struct pair *pair)
           NIGH_HAS(nigh, send_imm) && NIGH_HAS(nigh, recv_imm));
 }
 
-/* Longer than what the ring holds, where messages go straight out of the sender's memory: not these, which the sender has
- * again at once. */
+/* Longer than what the ring holds, where messages go straight out of the sender's memory: not these,
+ * which the sender has again at once. */
 static void used_again(struct pair *pair)
 {
     struct pair_end *tx = pair->end[0], *rx = pair->end[1];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Messages of every length in bursts and with answers, so that those in one line, in the ring, counted ones in a shuttle, in
- * chunks and with a grant follow each other in any order: each receive gets the one that it must, with the bytes that were sent.
- * What is sent comes from a seed: NIGH_TEST_SEED, or another one each time, which is printed.
+ * Messages of every length in bursts and with answers, so that those in one line, in the ring, counted ones in a
+ * shuttle, in chunks and with a grant follow each other in any order: each receive gets the one that it must, with the
+ * bytes that were sent. What is sent comes from a seed: NIGH_TEST_SEED, or another one each time, which is printed.
  */
 #include "tests/support/data.h"
 #include "tests/support/pair.h"
@@ -17,7 +17,8 @@ enum { BURSTS = 60, MOST = 8, LONGEST = 256 << 10 };
 
 static uint64_t seed;
 
-/* ---- what is sent, and who gets it: both sides make the same of a seed ----------------------------------------------- */
+/* ---- what is sent, and who gets it: both sides make the same of a seed
+ * ----------------------------------------------- */
 
 static uint64_t draw(uint64_t *state)
 {
@@ -67,8 +68,8 @@ static bool fits(const struct receive *receive, const struct message *message)
            ((message->tag ^ receive->tag) & ~receive->ignore) == 0;
 }
 
-/* A receive that some message fits, of those that are left. It takes the first of them: what is sent and posted earliest finds
- * each other whenever either comes. */
+/* A receive that some message fits, of those that are left. It takes the first of them: what is sent and posted
+ * earliest finds each other whenever either comes. */
 static void choose(struct burst *burst, uint32_t at, uint64_t *state)
 {
     struct receive *receive = &burst->receives[at];
@@ -102,7 +103,8 @@ static struct burst make_burst(uint64_t *state)
     return burst;
 }
 
-/* ---- the two sides ------------------------------------------------------------------------------------------------------ */
+/* ---- the two sides
+ * ------------------------------------------------------------------------------------------------------ */
 
 static void post(struct pair_end *rx, const struct burst *burst, uint32_t from, uint32_t end, uint8_t **rooms)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Multi-receive buffers: message after message, one behind the other, until fewer than min_free bytes are left; the last
- * completion gives the buffer back. */
+/* Multi-receive buffers: message after message, one behind the other, until fewer than min_free bytes are left; the
+ * last completion gives the buffer back. */
 #include "tests/support/data.h"
 #include "tests/support/pair.h"
 #include <string.h>

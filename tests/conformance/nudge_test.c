@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The nudge: who waits answers wherever it waits; and what a detector of deadlocks concludes from two readings is never wrong. */
+/* The nudge: who waits answers wherever it waits; and what a detector of deadlocks concludes from
+ * two readings is never wrong. */
 #include "tests/support/data.h"
 #include "tests/support/notes.h"
 #include "tests/support/taken.h"
@@ -28,8 +29,8 @@ static bool is_checked(struct pair_end *end, uint64_t number, unsigned ms)
     return false;
 }
 
-/* The second side blocks in wait(), number: its spinning; the first nudges it twenty times. A pass that finds something besides
- * the nudge, as the end of attaching, does not count it, and says that something moved. */
+/* The second side blocks in wait(), number: its spinning; the first nudges it twenty times. A pass that finds something
+ * besides the nudge, as the end of attaching, does not count it, and says that something moved. */
 static void answers(struct pair *pair)
 {
     struct pair_end *asks = pair->end[0], *waits = pair->end[1];
@@ -67,8 +68,8 @@ static void answers(struct pair *pair)
     pair_meet();
 }
 
-/* Whoever is being handed completions goes on in a moment: such a poll answers no nudge, the next one that finds nothing does.
- * number: room for so many. */
+/* Whoever is being handed completions goes on in a moment: such a poll answers no nudge, the next one that finds
+ * nothing does. number: room for so many. */
 static void handed(struct pair *pair)
 {
     struct pair_end *end = pair->end[0];
@@ -174,7 +175,8 @@ static void by_descriptor(struct pair *pair)
     pair_meet();
 }
 
-/* Nudges `end`, which waits in this thread, until a pass counts it: one may find the end of attaching besides. The number. */
+/* Nudges `end`, which waits in this thread, until a pass counts it: one may find the end of
+ * attaching besides. The number. */
 static uint64_t nudge_until_checked(struct nigh_endpoint *endpoint, struct pair_end *end)
 {
     uint64_t number;
@@ -339,7 +341,8 @@ static uint64_t random_of(uint64_t *seed)
     return *seed >> 8;
 }
 
-/* Both look after every message, which is as often as they can, and there is never a deadlock. number: largest message. */
+/* Both look after every message, which is as often as they can, and there is never a deadlock.
+ * number: largest message. */
 static void no_deadlock(struct pair *pair)
 {
     uint64_t most = pair->of->number, seed = 7, rounds = most > 4096 ? 300 : 3000;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which receive takes which message: tags, ignore masks, classes, sources, and the order of messages whatever path their
- * sizes take. */
+/* Which receive takes which message: tags, ignore masks, classes, sources, and the order of
+ * messages whatever path their sizes take. */
 #include "tests/support/data.h"
 #include "tests/support/pair.h"
 #include <string.h>

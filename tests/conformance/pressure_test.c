@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* More than fits: rings that fill and grow, pools that run dry, more messages under way than anybody waits for, both ends
- * at once. Nothing stands still, nothing is overtaken. */
+/* More than fits: rings that fill and grow, pools that run dry, more messages under way than anybody waits for, both
+ * ends at once. Nothing stands still, nothing is overtaken. */
 #include "tests/support/data.h"
 #include "tests/support/pair.h"
 #include <string.h>
 
 static const struct nigh_ops *nigh;
 
-/* A thousand large messages that nobody has asked for, then a small one: it arrives. One of their own tag waits its turn. */
+/* A thousand large messages that nobody has asked for, then a small one: it arrives. One of their
+ * own tag waits its turn. */
 #define MANY 1000u
 
 static void small_behind_large(struct pair *pair)
@@ -189,8 +190,8 @@ static void thousands(struct pair *pair)
     }
 }
 
-/* Who sends again for each send that it is told of, one at a time, hears of its receive as well, whose message has come before (number: 1)
- * or comes meanwhile. */
+/* Who sends again for each send that it is told of, one at a time, hears of its receive as well, whose message has come
+ * before (number: 1) or comes meanwhile. */
 static void told_of_all(struct pair *pair)
 {
     struct pair_end *tx = pair->end[0], *rx = pair->end[1];

@@ -303,8 +303,8 @@ static void something_comes(struct pair *pair)
     pair_sent(pair->end[0], 2, 8);
 }
 
-/* What comes unexpected stays in its ring for a moment: then its receive finds it there, a probe finds it at once, and what
- * waits behind it does not wait for it. */
+/* What comes unexpected stays in its ring for a moment: then its receive finds it there, a probe finds it at once, and
+ * what waits behind it does not wait for it. */
 static void left_in_the_ring(struct pair *pair)
 {
     struct pair_end *tx = pair->end[0], *rx = pair->end[1];

@@ -129,8 +129,8 @@ static void says(struct pair_end *end, uint64_t size, const char *path)
     CHECK_INT(seen, 1);
 }
 
-/* Two ranks that share a CPU: long messages are copied once where the receiver may read its peer, but not those that the host
- * wants to be done with before they are matched. */
+/* Two ranks that share a CPU: long messages are copied once where the receiver may read its peer, but not those that
+ * the host wants to be done with before they are matched. */
 static void crowded(struct pair *pair)
 {
     static const uint64_t sizes[] = {100000, 256 << 10, 300000, 600000, 1 << 20};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a host reads that asks for what cannot be: each refusal's line names the call, the value and what it may be. Which calls
- * refuse what is in arguments_test.c. */
+/* What a host reads that asks for what cannot be: each refusal's line names the call, the value and what it may be.
+ * Which calls refuse what is in arguments_test.c. */
 #include "tests/support/pair.h"
 #include <limits.h>
 #include <stdio.h>
@@ -564,8 +564,8 @@ static void told_of_no_handle(struct pair *pair)
     }
 }
 
-/* A child is told by its first call, and no more: on standard error, since its parent's log may be locked by a thread that is
- * not there. */
+/* A child is told by its first call, and no more: on standard error, since its parent's log may be
+ * locked by a thread that is not there. */
 static void told_to_a_child(struct pair *pair)
 {
     char text[1024] = "";

@@ -410,8 +410,8 @@ static void in_use(struct pair *pair)
     CHECK_INT(nigh->deregister(rx->context, target.region), 0);
 }
 
-/* A get that reads the heap by itself does not keep its owner: what is withdrawn and overwritten in the middle of it is not
- * given out. */
+/* A get that reads the heap by itself does not keep its owner: what is withdrawn and overwritten in
+ * the middle of it is not given out. */
 static void withdrawn(struct pair *pair)
 {
     struct pair_end *tx = pair->end[0], *rx = pair->end[1];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The call x state table of an endpoint, every cell: what each call says in each state, and how what was under way when a
- * state ended completes. */
+/* The call x state table of an endpoint, every cell: what each call says in each state, and how what was
+ * under way when a state ended completes. */
 #include "shm/layout.h"
 #include "tests/support/data.h"
 #include "tests/support/pair.h"

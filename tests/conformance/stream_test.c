@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Many short messages in a row, taken into arrays of any length: all of them, in order, whatever stands between them; and no
- * peer whose stream fills the array keeps another one waiting. */
+/* Many short messages in a row, taken into arrays of any length: all of them, in order, whatever stands between them;
+ * and no peer whose stream fills the array keeps another one waiting. */
 #include "tests/support/pair.h"
 #include "tests/support/taken.h"
 #include <string.h>
@@ -142,7 +142,8 @@ static void mixed_late(struct pair *pair)
     take(pair, true, true);
 }
 
-/* TURNS messages of each of two peers, asked for one at a time. How many came in a row from the same one while both had more. */
+/* TURNS messages of each of two peers, asked for one at a time. How many came in a row from the
+ * same one while both had more. */
 static uint32_t longest_turn(struct pair_end *tx, struct pair_end *rx, struct nigh_endpoint *itself)
 {
     uint64_t values[2 * TURNS] = {0};
@@ -178,8 +179,8 @@ static uint32_t longest_turn(struct pair_end *tx, struct pair_end *rx, struct ni
     return longest;
 }
 
-/* The receiver hears itself and the other one, and asks for one message at a time: each has its turn. A pass that looks at
- * everything, as some do behind an attach, may take more at once, so it is tried again. */
+/* The receiver hears itself and the other one, and asks for one message at a time: each has its turn. A pass that looks
+ * at everything, as some do behind an attach, may take more at once, so it is tried again. */
 static void in_turn(struct pair *pair)
 {
     struct pair_end *tx = pair->end[0], *rx = pair->end[1];

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Every struct that a slot takes: each size that is not its own, each byte that is reserved and each flag that is none. */
+/* Every struct that a slot takes: each size that is not its own, each byte that is reserved and
+ * each flag that is none. */
 #include "tests/support/data.h"
 #include "tests/support/pair.h"
 #include <dlfcn.h>

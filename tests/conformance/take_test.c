@@ -74,8 +74,8 @@ static void fields(struct pair *pair)
 
 enum { MANY = 3000 };
 
-/* Nobody polls while they are posted, so there is more than lies ahead of the ring, and than the ring had room for. number: how
- * many are taken at a time; every third time they are polled. */
+/* Nobody polls while they are posted, so there is more than lies ahead of the ring, and than the ring had room for.
+ * number: how many are taken at a time; every third time they are polled. */
 static void many(struct pair *pair)
 {
     struct pair_end *tx = pair->end[0], *rx = pair->end[1];

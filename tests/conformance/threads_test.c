@@ -138,7 +138,8 @@ static void hammering(struct pair *pair)
     run(&scene);
 }
 
-/* ---- sleeping while others work ----------------------------------------------------------------------------------- */
+/* ---- sleeping while others work
+ * ----------------------------------------------------------------------------------- */
 
 struct sleeper {
     struct nigh_context *context;

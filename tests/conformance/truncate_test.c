@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A message that is longer than its receive: -EMSGSIZE with the full length, what fits is written and nothing beyond it,
- * the sender is content, and the next message is not disturbed. By every path. */
+/* A message that is longer than its receive: -EMSGSIZE with the full length, what fits is written and nothing beyond
+ * it, the sender is content, and the next message is not disturbed. By every path. */
 #include "tests/support/data.h"
 #include "tests/support/pair.h"
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* wait() and wait_fd(): time-outs, waking by messages of every kind, by the end of a peer and by a signal; and epoll. */
+/* wait() and wait_fd(): time-outs, waking by messages of every kind, by the end of a peer and by a
+ * signal; and epoll. */
 #include "tests/support/data.h"
 #include "tests/support/pair.h"
 #include <signal.h>
@@ -92,8 +93,8 @@ static struct nigh_completion waited(struct pair_end *end)
     pair_fail(__FILE__, __LINE__, "wait returned 1000 times with nothing to poll");
 }
 
-/* The second side sleeps until the first sends, twenty times, and until it has slept; number: bytes. No sleep may end by its
- * own time-out. */
+/* The second side sleeps until the first sends, twenty times, and until it has slept; number: bytes. No
+ * sleep may end by its own time-out. */
 static void wakes(struct pair *pair)
 {
     struct pair_end *tx = pair->end[0], *rx = pair->end[1];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A control group that limits memory: what does not fit is refused with the limit's name, and nobody is killed for it. Once
- * with a real one, where we may make one, and once with files that say what the kernel would. */
+/* A control group that limits memory: what does not fit is refused with the limit's name, and nobody is killed for it.
+ * Once with a real one, where we may make one, and once with files that say what the kernel would. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -25,7 +25,8 @@
 #define LIMIT   (96 * MIB) /* of the real one: what a sanitizer takes fits too */
 #define BALLAST (24 * MIB)
 
-/* ---- a real one ---------------------------------------------------------------------------------------------------- */
+/* ---- a real one
+ * ---------------------------------------------------------------------------------------------------- */
 
 static char folder[512]; /* "": none can be made, and `reason` says why */
 static char reason[640];
@@ -257,7 +258,8 @@ static void test_chunks_that_fill_a_real_one(void **state)
     fault_apart(fill_pool, NULL);
 }
 
-/* ---- files that say so --------------------------------------------------------------------------------------------- */
+/* ---- files that say so
+ * --------------------------------------------------------------------------------------------- */
 
 static void say(uint64_t limit, uint64_t used)
 {
@@ -302,8 +304,8 @@ static void test_what_is_left_counts(void **state)
     fault_apart(open_below_a_limit, NULL);
 }
 
-/* Small blocks while others of the group take the rest: it is seen before it is all gone. Returns what was got after that,
- * in KiB. */
+/* Small blocks while others of the group take the rest: it is seen before it is all gone. Returns
+ * what was got after that, in KiB. */
 static int others_take_the_rest(void *data)
 {
     struct nigh_context *context = NULL;

@@ -180,7 +180,8 @@ static void test_places_that_are_none(void **state)
         fault_apart(misplaced, &places[i]);
 }
 
-/* ---- files and directories that variables name -------------------------------------------------------------------- */
+/* ---- files and directories that variables name
+ * -------------------------------------------------------------------- */
 
 static char folder[64], file[96];
 
@@ -276,7 +277,8 @@ static void test_directories(void **state)
     fault_apart(named, &too_long);
 }
 
-/* ---- no topology --------------------------------------------------------------------------------------------------- */
+/* ---- no topology
+ * --------------------------------------------------------------------------------------------------- */
 
 static int without_topology(void *data)
 {

@@ -124,7 +124,8 @@ void fault_want_said(const char *file, int line, const char *part)
         fault_fail(file, line, "said \"%s\", which has no \"%s\"", said, part);
 }
 
-/* ---- what a process holds ----------------------------------------------------------------------------------------- */
+/* ---- what a process holds
+ * ----------------------------------------------------------------------------------------- */
 
 void fault_count_begin(void)
 {
@@ -193,7 +194,8 @@ void fault_fds_give(void)
         close(eaten[--eaten_count]);
 }
 
-/* ---- two contexts ------------------------------------------------------------------------------------------------- */
+/* ---- two contexts
+ * ------------------------------------------------------------------------------------------------- */
 
 static uint64_t now_ms(void)
 {

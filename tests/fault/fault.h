@@ -38,14 +38,16 @@ void fault_fail(const char *file, int line, const char *format, ...)
             fault_fail(__FILE__, __LINE__, "not so: %s; said: \"%s\"", #condition, fault_said()); \
     } while (0)
 
-/* What the contexts of this process have logged since fault_hush(): all lines, how many, and whether `part` is in them. */
+/* What the contexts of this process have logged since fault_hush(): all lines, how many, and
+ * whether `part` is in them. */
 const char *fault_said(void);
 unsigned fault_lines(void);
 void fault_hush(void);
 void fault_want_said(const char *file, int line, const char *part);
 #define WANT_SAID(part) fault_want_said(__FILE__, __LINE__, part)
 
-/* ---- what a process holds ----------------------------------------------------------------------------------------- */
+/* ---- what a process holds
+ * ----------------------------------------------------------------------------------------- */
 
 struct fault_held {
     unsigned fds, maps; /* descriptors; mappings of shared memory */
@@ -62,7 +64,8 @@ void fault_want_held(const char *file, int line, struct fault_held before);
 void fault_fds_eat(unsigned left);
 void fault_fds_give(void);
 
-/* ---- two contexts ------------------------------------------------------------------------------------------------- */
+/* ---- two contexts
+ * ------------------------------------------------------------------------------------------------- */
 
 struct fault_pair {
     struct nigh_context *context[2];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Resource limits that are too small, at each value on the way from nothing to enough: what a call is refused for it says,
- * with the limit; what it leaves is nothing; and with the limit out of the way everything works. */
+/* Resource limits that are too small, at each value on the way from nothing to enough: what a call is refused for it
+ * says, with the limit; what it leaves is nothing; and with the limit out of the way everything works. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -27,7 +27,8 @@ static void limit(int what, uint64_t to)
     WANT_INT(setrlimit(what, &limits), 0);
 }
 
-/* ---- descriptors -------------------------------------------------------------------------------------------------- */
+/* ---- descriptors
+ * -------------------------------------------------------------------------------------------------- */
 
 static int open_with_few(void *data)
 {
@@ -68,8 +69,8 @@ static void test_descriptors_at_open(void **state)
     assert_true(refused >= 5 && refused < 20);
 }
 
-/* True: the first `sides` are ready. False: they are not, 200 ms after something has been said, which on a loaded machine
- * may take its time. */
+/* True: the first `sides` are ready. False: they are not, 200 ms after something has been said, which on
+ * a loaded machine may take its time. */
 static bool ready_or_refused(struct fault_pair *pair, unsigned sides)
 {
     bool ready = false;
@@ -85,8 +86,8 @@ static bool ready_or_refused(struct fault_pair *pair, unsigned sides)
     return ready;
 }
 
-/* While they are short a connection waits or is refused, or cannot be begun; nobody is harmed, and once there are some it is
- * made. */
+/* While they are short a connection waits or is refused, or cannot be begun; nobody is harmed, and
+ * once there are some it is made. */
 static int connect_with_few(void *data)
 {
     unsigned left = *(unsigned *)data;
@@ -136,7 +137,8 @@ static void test_descriptors_at_connect(void **state)
     assert_true(refused >= 2 && refused < 16);
 }
 
-/* ---- address space ------------------------------------------------------------------------------------------------ */
+/* ---- address space
+ * ------------------------------------------------------------------------------------------------ */
 
 /* A sanitizer's own memory would be refused before nigh's. */
 static void skip_under_sanitizers(void)
@@ -248,7 +250,8 @@ static void test_address_space_at_connect(void **state)
     assert_true(refused >= 1 && refused < 6);
 }
 
-/* ---- the size of files -------------------------------------------------------------------------------------------- */
+/* ---- the size of files
+ * -------------------------------------------------------------------------------------------- */
 
 static int open_small_files(void *data)
 {
@@ -284,7 +287,8 @@ static void test_size_of_files(void **state)
     assert_in_range(refused, 6, 7);
 }
 
-/* ---- what does not matter ----------------------------------------------------------------------------------------- */
+/* ---- what does not matter
+ * ----------------------------------------------------------------------------------------- */
 
 static int without_locked_memory(void *data)
 {

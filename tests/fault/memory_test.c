@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Memory and files that cannot be had: the machine's shared memory is used up, the file system of NIGH_DIR is full or cannot
- * be written. What was posted meanwhile is refused, or arrives once there is memory again. */
+/* Memory and files that cannot be had: the machine's shared memory is used up, the file system of NIGH_DIR is full or
+ * cannot be written. What was posted meanwhile is refused, or arrives once there is memory again. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,7 +20,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* ---- no more shared memory ---------------------------------------------------------------------------------------- */
+/* ---- no more shared memory
+ * ---------------------------------------------------------------------------------------- */
 
 static const int no_memory[] = {ENOSPC, ENOMEM};
 
@@ -243,7 +244,8 @@ static void test_memory_of_the_heap(void **state)
     fault_apart(heap_without_memory, NULL);
 }
 
-/* ---- the file system of NIGH_DIR ----------------------------------------------------------------------------------- */
+/* ---- the file system of NIGH_DIR
+ * ----------------------------------------------------------------------------------- */
 
 static char folder[64];
 

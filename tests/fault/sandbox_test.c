@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* System calls that a sandbox refuses, to both sides, to one, or from some moment on: messages go another way, the report of
- * paths says why, and what cannot go on without them says so. */
+/* System calls that a sandbox refuses, to both sides, to one, or from some moment on: messages go another way, the
+ * report of paths says why, and what cannot go on without them says so. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -62,7 +62,8 @@ static void want_reason(struct fault_pair *pair, unsigned side, const char *part
     fault_fail(__FILE__, __LINE__, "side %u: no row of path cma says \"%s\"", side, part);
 }
 
-/* ---- reading another's memory -------------------------------------------------------------------------------------- */
+/* ---- reading another's memory
+ * -------------------------------------------------------------------------------------- */
 
 static int refused_from_the_start(void *data)
 {
@@ -173,7 +174,8 @@ static void test_reading_is_refused_later(void **state)
         fault_apart(refused_later, &errors[i]);
 }
 
-/* Unasked, since the two share a CPU; a message that comes before its receive, several at a time, and one that is cut. */
+/* Unasked, since the two share a CPU; a message that comes before its receive, several at a time,
+ * and one that is cut. */
 static int refused_to_a_crowd(void *data)
 {
     enum { COUNT = 6, LONG = 1 << 20 };
@@ -229,7 +231,8 @@ static void test_reading_is_refused_to_a_crowd(void **state)
     fault_apart(refused_to_a_crowd, NULL);
 }
 
-/* ---- the same with one side in a sandbox, the other outside --------------------------------------------------------- */
+/* ---- the same with one side in a sandbox, the other outside
+ * --------------------------------------------------------- */
 
 enum { ROUNDS = 3, BYTES = 300000, NOBODY = 65534 };
 
@@ -370,7 +373,8 @@ static void test_reading_is_refused_to_one(void **state)
     assert_int_equal(fault_apart(refused_to_one, &sandboxed[1]), 0);
 }
 
-/* ---- what nigh cannot do without, and what it can ------------------------------------------------------------------ */
+/* ---- what nigh cannot do without, and what it can
+ * ------------------------------------------------------------------ */
 
 struct call {
     const char *name;
@@ -429,7 +433,8 @@ static void test_calls_that_are_refused(void **state)
         fault_apart(refused_at_open, &calls[i]);
 }
 
-/* ---- no /proc, no /sys ---------------------------------------------------------------------------------------------- */
+/* ---- no /proc, no /sys
+ * ---------------------------------------------------------------------------------------------- */
 
 struct hidden {
     const char *folder, *said; /* NULL: nothing is missed enough to be told */

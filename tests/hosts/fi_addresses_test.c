@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Addresses of processes that this one cannot reach: of another machine or boot, another network namespace, another user.
- * Each is a real address with one field changed and its checksum made right again, as it would come from there. */
+/* Addresses of processes that this one cannot reach: of another machine or boot, another network
+ * namespace, another user. Each is a real address with one field changed and its checksum made right
+ * again, as it would come from there. */
 #include "tests/support/fi.h"
 
 #include <errno.h>

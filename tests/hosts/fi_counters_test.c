@@ -200,8 +200,8 @@ static void gone(void **state)
     sleep_without_it();
 }
 
-/* Who was stopped before it slept, for longer than others wait for it, is woken all the same: whoever slept meanwhile wakes with
- * it, for nothing. */
+/* Who was stopped before it slept, for longer than others wait for it, is woken all the same: whoever slept
+ * meanwhile wakes with it, for nothing. */
 static void stopped_before_it_slept(void **state)
 {
     (void)state;

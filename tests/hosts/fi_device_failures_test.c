@@ -254,7 +254,8 @@ static void closed_and_opened_again(void **state)
     close_lab();
 }
 
-/* A message of which a part has come when its sender closes: an error, of the place in the buffer where it was to go. */
+/* A message of which a part has come when its sender closes: an error, of the place in the buffer
+ * where it was to go. */
 static void sender_closes_in_between(void **state)
 {
     struct fi_msg multi = {.iov_count = 1, .addr = FI_ADDR_UNSPEC, .context = &to};

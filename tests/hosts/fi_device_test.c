@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Device memory through libfabric's calls: every operation from and to it, with descriptors (FI_MR_HMEM) and without. The
- * device is a fake whose memory the CPU cannot touch: a byte that does not go through the driver ends the test.
+ * Device memory through libfabric's calls: every operation from and to it, with descriptors (FI_MR_HMEM) and without.
+ * The device is a fake whose memory the CPU cannot touch: a byte that does not go through the driver ends the test.
  */
 #include "tests/support/fi_device.h"
 

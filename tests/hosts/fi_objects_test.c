@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The provider's objects through libfabric's calls: what is offered and refused, addresses, queues of every format, waiting,
- * threads, events, the order of closing. */
+/* The provider's objects through libfabric's calls: what is offered and refused, addresses, queues of every format,
+ * waiting, threads, events, the order of closing. */
 #include "tests/support/fi.h"
 
 #include <errno.h>

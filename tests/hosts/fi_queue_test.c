@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What one read of a queue gives where ends of all sorts come together: those that nigh tells by themselves, those with a record of
- * the provider's, and errors between them. Each is told of once, with what belongs to it. */
+/* What one read of a queue gives where ends of all sorts come together: those that nigh tells by themselves, those with
+ * a record of the provider's, and errors between them. Each is told of once, with what belongs to it. */
 #include "tests/support/fi.h"
 
 #include <setjmp.h>

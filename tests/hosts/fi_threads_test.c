@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* FI_THREAD_SAFE as the thread sanitizer sees it: two threads post on the same endpoints while others read their queues,
- * with queues of every arrangement. */
+/* FI_THREAD_SAFE as the thread sanitizer sees it: two threads post on the same endpoints while others read their
+ * queues, with queues of every arrangement. */
 #include "tests/support/fi.h"
 
 #include <pthread.h>

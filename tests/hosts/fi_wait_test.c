@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sleeping on one queue while other threads use others of the same endpoint. Most cases are what the threads would do, by one
- * thread in the order in which it goes wrong. */
+/* Sleeping on one queue while other threads use others of the same endpoint. Most cases are what the threads would do,
+ * by one thread in the order in which it goes wrong. */
 #include "tests/support/fi.h"
 
 #include <pthread.h>
@@ -110,8 +110,8 @@ static void await_both(struct fi_lab *far)
     assert_true(received && sent);
 }
 
-/* Whoever finds something when it wants to sleep has taken the arms off for all. The sender is of another domain: what it
- * posts moves nothing in this one. */
+/* Whoever finds something when it wants to sleep has taken the arms off for all. The sender is of another domain: what
+ * it posts moves nothing in this one. */
 static void disarmed_by_another(void **state)
 {
     static struct fi_lab far;
@@ -255,7 +255,8 @@ static void complete_by_a_post(void)
     FI_OK(fi_trecv(RX->ep, to, 8, NULL, FI_ADDR_UNSPEC, 5, 0, NULL));
 }
 
-/* One sleeps on the descriptor and has not run yet since it became readable; the other one may not sleep and goes on without. */
+/* One sleeps on the descriptor and has not run yet since it became readable; the other one may not
+ * sleep and goes on without. */
 static void looked_at_by_another(void **state)
 {
     struct fi_cq_tagged_entry entry;

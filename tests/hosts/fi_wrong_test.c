@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A host that is wrong: variables that say nothing, calls with what cannot be. Each has its error, variables a line, too, and
- * whatever is sound goes on afterwards. */
+/* A host that is wrong: variables that say nothing, calls with what cannot be. Each has its error, variables a line,
+ * too, and whatever is sound goes on afterwards. */
 #include "tests/support/fi.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A rank dies, or does not come, in the middle of a collective: all others are told by name, none hangs, and what they do
- * without it goes on. */
+/* A rank dies, or does not come, in the middle of a collective: all others are told by name, none hangs,
+ * and what they do without it goes on. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -82,8 +82,8 @@ static void survivors_go_on(int rank)
     (void)rank;
 }
 
-/* All call the same for ever; one is killed at a moment of no one's choice. The memory goes at once: nobody may write it
- * any more. */
+/* All call the same for ever; one is killed at a moment of no one's choice. The memory goes at
+ * once: nobody may write it any more. */
 static void killed_in_the_middle(int rank, int size)
 {
     struct itimerval soon = {.it_value = {.tv_usec = microseconds}};
@@ -219,8 +219,8 @@ static void test_late(void **state)
     }
 }
 
-/* A rank that is stopped while all are in the middle of long messages, and goes on when the others have given up. They wait a
- * second for it to take what it was sent; where it is slower it is said that the buffers stay in use. */
+/* A rank that is stopped while all are in the middle of long messages, and goes on when the others have given up. They
+ * wait a second for it to take what it was sent; where it is slower it is said that the buffers stay in use. */
 static void stopped(int rank, int size)
 {
     struct nigh_comm *comm;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Ranks that do not call the same: every rank is told, with both calls, nobody's buffer is touched, nobody hangs, and the
- * next collective works. */
+/* Ranks that do not call the same: every rank is told, with both calls, nobody's buffer is touched, nobody
+ * hangs, and the next collective works. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -361,8 +361,8 @@ static void test_all_refused(void **state)
     ranks_run_all(all_refused, NULL);
 }
 
-/* One rank is in no collective at all, but waits for one that is. When it comes there after all the others are told, or have
- * what they need. */
+/* One rank is in no collective at all, but waits for one that is. When it comes there after all the
+ * others are told, or have what they need. */
 static void elsewhere(int rank, int size)
 {
     int one = 1, sum = 0, rc;

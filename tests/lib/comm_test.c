@@ -262,8 +262,8 @@ static void timeouts(int rank, int size)
 static void test_timeouts(void **state)
 {
     (void)state;
-    /* The synchronous send's message has left all the same. No verdicts: they do wait for each other, and who has no CPU for a
-     * third of a second would be told of that in place of its time-out. */
+    /* The synchronous send's message has left all the same. No verdicts: they do wait for each other, and who has no
+     * CPU for a third of a second would be told of that in place of its time-out. */
     ranks_run(2, timeouts, &(struct ranks_how){.finalize = -EBUSY, .environment = "NIGH_STALL=0"});
     ranks_run(2, timeouts,
               &(struct ranks_how){.finalize = -EBUSY, .environment = "NIGH_STALL=0", .threads = 1});

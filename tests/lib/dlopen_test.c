@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* libnigh in a program that is not linked with it, as interpreters load it: it needs next to none of the little thread-local
- * memory that is left by then, and each thread still has an error of its own. */
+/* libnigh in a program that is not linked with it, as interpreters load it: it needs next to none of the little
+ * thread-local memory that is left by then, and each thread still has an error of its own. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -42,7 +42,8 @@ static void test_looks_at_once(void **state)
     ranks_run(2, looks_at_once, &(struct ranks_how){.environment = "NIGH_STALL=0.000001"});
 }
 
-/* Whoever waits for several goes on polling as long as something comes: what wakes another thread is nothing of that. */
+/* Whoever waits for several goes on polling as long as something comes: what wakes another thread
+ * is nothing of that. */
 static void beside_a_sleeper(int rank, int size)
 {
     nigh_request requests[2];
@@ -73,8 +74,8 @@ static void test_beside_a_sleeper(void **state)
 
 enum { JUDGED = 5 };
 
-/* The time-out passes while the message is being copied: what cannot be taken back any more is received, if the rest of it comes
- * within a second. Where its sender had no CPU for so long nothing is judged. */
+/* The time-out passes while the message is being copied: what cannot be taken back any more is received, if the rest of
+ * it comes within a second. Where its sender had no CPU for so long nothing is judged. */
 static void on_the_way(int rank, int size)
 {
     uint8_t *buffer = malloc(LARGE);

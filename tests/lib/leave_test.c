@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Leaving: ranks that meet in nigh_finalize for the first time, more of them than CPUs, still all hear of each other; and
- * joining again. */
+/* Leaving: ranks that meet in nigh_finalize for the first time, more of them than CPUs, still all
+ * hear of each other; and joining again. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -72,7 +72,8 @@ static void test_to_nobody(void **state)
     ranks_run(1, to_nobody, &(struct ranks_how){.loose = true});
 }
 
-/* ---- as long as it takes ------------------------------------------------------------------------------------------- */
+/* ---- as long as it takes
+ * ------------------------------------------------------------------------------------------- */
 
 enum {
     LONG_MS = 11000,
@@ -190,7 +191,8 @@ static void test_once_more(void **state)
     ranks_run(3, once_more, NULL);
 }
 
-/* ---- the same job once more ---------------------------------------------------------------------------------------- */
+/* ---- the same job once more
+ * ---------------------------------------------------------------------------------------- */
 
 static void give(int to, int value)
 {

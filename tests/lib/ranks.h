@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/lib/ranks.h - a job of forked ranks that use libnigh as a program does. The body runs in each of them; a failed CHECK
- * ends that rank and, through it, the test, with file and line.
+ * tests/lib/ranks.h - a job of forked ranks that use libnigh as a program does. The body runs in each of them; a failed
+ * CHECK ends that rank and, through it, the test, with file and line.
  */
 #ifndef NIGH_TESTS_LIB_RANKS_H
 #define NIGH_TESTS_LIB_RANKS_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Every reduction of every type on every number of ranks, short and long, in place and not, against a fold from rank 0 on that
- * one process makes by itself: to the last bit, also of floats. */
+/* Every reduction of every type on every number of ranks, short and long, in place and not, against a fold from rank 0
+ * on that one process makes by itself: to the last bit, also of floats. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Requests: each way to wait and to test, persistent ones, taking back, letting go, and no memory that grows with messages. */
+/* Requests: each way to wait and to test, persistent ones, taking back, letting go, and no memory
+ * that grows with messages. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -91,8 +92,8 @@ static void check_place(enum place place, int tag, int peer, const struct nigh_s
     CHECK_INT(status->error, place == TOO_LONG ? -EMSGSIZE : 0);
 }
 
-/* Lists in any order, of receives whose messages come in another one, with sends and nothing in between: each status tells of
- * its own request. */
+/* Lists in any order, of receives whose messages come in another one, with sends and nothing in between:
+ * each status tells of its own request. */
 static void in_any_order(int rank, int size)
 {
     enum place place[MANY];
@@ -412,8 +413,8 @@ static void test_late_and_wrong(void **state)
     ranks_run(2, late_and_wrong, NULL);
 }
 
-/* Many messages: what malloc has handed out does not grow. As many of a round come before their receives as the minute will
- * have it, so in the first rounds all do: behind them another one that is received first. */
+/* Many messages: what malloc has handed out does not grow. As many of a round come before their receives as the minute
+ * will have it, so in the first rounds all do: behind them another one that is received first. */
 static void steady(int rank, int size)
 {
     nigh_request requests[MANY];

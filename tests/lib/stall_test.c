@@ -90,7 +90,8 @@ static void test_scarce(void **state)
     unsetenv("NIGH_REAL_PLUGIN");
 }
 
-/* ---- never wrongly ------------------------------------------------------------------------------------------------ */
+/* ---- never wrongly
+ * ------------------------------------------------------------------------------------------------ */
 
 static unsigned long next(unsigned long *seed)
 {
@@ -219,7 +220,8 @@ static void test_never_wrongly_at_once(void **state)
     ranks_run(4, never_wrongly, &(struct ranks_how){.environment = "NIGH_STALL=0.0005"});
 }
 
-/* ---- at rest -------------------------------------------------------------------------------------------------------- */
+/* ---- at rest
+ * -------------------------------------------------------------------------------------------------------- */
 
 static long switches(void)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Any thread at any time: threads that block beside each other, each woken by what is its own; and progress without calls. */
+/* Any thread at any time: threads that block beside each other, each woken by what is its own; and
+ * progress without calls. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -123,7 +124,8 @@ static void test_make_comms(void **state)
     ranks_run(2, make_comms_in_turn, &threads);
 }
 
-/* One thread sleeps in a receive while another one tests: the tester must not keep the sleeper's completion to itself. */
+/* One thread sleeps in a receive while another one tests: the tester must not keep the sleeper's
+ * completion to itself. */
 static void *receive_late(void *data)
 {
     struct worker *worker = data;
@@ -241,8 +243,8 @@ static int bound_to(int cpu)
     return found;
 }
 
-/* Large messages both ways, posted close behind each other, of which each side computes for a moment: whoever finds them, the
- * thread or the call, they are right. */
+/* Large messages both ways, posted close behind each other, of which each side computes for a moment: whoever finds
+ * them, the thread or the call, they are right. */
 static void in_between(int rank, int size)
 {
     enum { ROUNDS = 300, BYTES = 1 << 20 };
@@ -274,8 +276,8 @@ static void in_between(int rank, int size)
     free(in);
 }
 
-/* Out of the sender's heap: what the thread copies while its rank computes, slice by slice and past the cache, begins and ends
- * anywhere, and nothing around it is touched. */
+/* Out of the sender's heap: what the thread copies while its rank computes, slice by slice and past the cache, begins
+ * and ends anywhere, and nothing around it is touched. */
 static void from_the_heap(int rank, int size)
 {
     static const uint64_t sizes[] = {524288, 524289, 1048575, 1048577, 3000001};

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Windows: every operation on every type, to oneself and to all others, many at once; what is wrong is said with sizes. */
+/* Windows: every operation on every type, to oneself and to all others, many at once; what is wrong
+ * is said with sizes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -24,7 +25,8 @@ static void run_all(ranks_body *body, const struct ranks_how *how)
 
 /* ---- put and get ---- */
 
-/* Each rank writes its part into everybody's memory, and reads what others have written there. `base` may be heap or not. */
+/* Each rank writes its part into everybody's memory, and reads what others have written there.
+ * `base` may be heap or not. */
 static void exchange(struct nigh_win *win, uint8_t *base, uint64_t part, int rank, int size)
 {
     uint8_t *mine = malloc(part + 1), *got = malloc(part + 1);
@@ -196,7 +198,8 @@ static void test_tickets(void **state)
     run_all(tickets, NULL);
 }
 
-/* Vectors longer than what the plugin does at once, of every type: 0 + 1 + ... of all ranks; the values before come back. */
+/* Vectors longer than what the plugin does at once, of every type: 0 + 1 + ... of all ranks; the
+ * values before come back. */
 static void fill_with(void *vector, int type, uint64_t count, int value)
 {
     for (uint64_t i = 0; i < count; i++)

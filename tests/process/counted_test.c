@@ -18,7 +18,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* The sender can read no more than BARRED bytes of it. COME: of which so many steps come; pieces with a slot each would be less. */
+/* The sender can read no more than BARRED bytes of it. COME: of which so many steps come; pieces
+ * with a slot each would be less. */
 enum { BYTES = 32768, BARRED = 12288, COME = 10752, TAG = 77 };
 
 static struct hosted survivor, good;

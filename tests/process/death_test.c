@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* kill -9 at any moment, in every kind of traffic: what names the dead completes with -ECONNRESET, a receive from anyone is
- * told once, nothing hangs, everybody else is served, and nothing of the dead is left. */
+/* kill -9 at any moment, in every kind of traffic: what names the dead completes with -ECONNRESET, a receive from
+ * anyone is told once, nothing hangs, everybody else is served, and nothing of the dead is left. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -241,8 +241,9 @@ static void die(const struct kind *kind, unsigned turn, bool sleep)
         fail_msg("%s: it took %llu us until the death was told", kind->name, (unsigned long long)begun);
 }
 
-/* An attach that has just ended (a dead rank's last, or the other one where both sides dialled) is closed when the service
- * thread has had its turn, which on a loaded machine is a moment later. Until the count has stood still for 50 ms. */
+/* An attach that has just ended (a dead rank's last, or the other one where both sides dialled) is
+ * closed when the service thread has had its turn, which on a loaded machine is a moment later. Until
+ * the count has stood still for 50 ms. */
 static void stand_still(void)
 {
     unsigned files = descriptors();
@@ -267,7 +268,8 @@ static void all_die(const struct kind *kind)
     maps = mappings();
     for (unsigned turn = 0; turn < DEATHS; turn++)
         die(kind, turn, turn & 1);
-    /* Fewer is no leak: on a loaded machine the first count may have met an attach of the start that had not closed yet. */
+    /* Fewer is no leak: on a loaded machine the first count may have met an attach of the start
+     * that had not closed yet. */
     for (uint64_t until = now_us() + 60000000;
          now_us() < until && (descriptors() > files || mappings() > maps);)
         hosted_turns(&survivor, &good, 10);
@@ -379,8 +381,8 @@ static void until_ended(struct nigh_endpoint *to, enum nigh_state state)
     }
 }
 
-/* What the dead have lent stays as they left it, but who has left before takes it back: by the time it was killed its memory may have
- * been another message's. `we`: it is left, which its peer hears as well. */
+/* What the dead have lent stays as they left it, but who has left before takes it back: by the time it was killed its
+ * memory may have been another message's. `we`: it is left, which its peer hears as well. */
 static void claim_of_one_that_left_and_died(bool we)
 {
     volatile unsigned *step =

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sender and receiver of a message that both copy are processes: the sender is killed, or stopped, in the middle of a slice; and
- * both take slices as fast as they can. */
+/* Sender and receiver of a message that both copy are processes: the sender is killed, or stopped, in the middle of a
+ * slice; and both take slices as fast as they can. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -125,8 +125,8 @@ static struct nigh_endpoint *begin(struct hosted *me, unsigned rounds, int signa
     return from;
 }
 
-/* Both messages are there, half a MiB of the first is copied, and the sender is asked to help with the second. It does, and gets its
- * signal. */
+/* Both messages are there, half a MiB of the first is copied, and the sender is asked to help with the
+ * second. It does, and gets its signal. */
 static struct nigh_endpoint *begin_with(struct hosted *me, int signal)
 {
     struct nigh_endpoint *from = begin(me, 1, signal);

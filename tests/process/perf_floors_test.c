@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* nigh-perf from the outside: a short run of the floors gives JSON that parses, with figures that a machine can have. */
+/* nigh-perf from the outside: a short run of the floors gives JSON that parses, with figures that a
+ * machine can have. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

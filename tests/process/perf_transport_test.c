@@ -135,7 +135,8 @@ static unsigned rows_of(const char *text, const char *test)
     return rows;
 }
 
-/* Each row of the library follows one of the plugin, which is its floor; tests that have no such form are as they were. */
+/* Each row of the library follows one of the plugin, which is its floor; tests that have no such
+ * form are as they were. */
 static void through_the_library(void **state)
 {
     int status;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A sender whose private memory is being read by process number dies, and its number goes to another process, between the
- * look whether it lives and the copy: what is copied then is not the message, and the receive must say so. */
+/* A sender whose private memory is being read by process number dies, and its number goes to another process, between
+ * the look whether it lives and the copy: what is copied then is not the message, and the receive must say so. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -27,7 +27,8 @@ static unsigned copies, dies_in; /* the copy in which the sender dies, from 1; 0
 static bool before;              /* it dies before that copy, else after it */
 static uint8_t message[BYTES], room[BYTES];
 
-/* ---- the staging --------------------------------------------------------------------------------------------------- */
+/* ---- the staging
+ * --------------------------------------------------------------------------------------------------- */
 
 static void recycle(void)
 {
@@ -63,7 +64,8 @@ static ssize_t staged_readv(pid_t pid, const struct iovec *local, unsigned long 
     return got;
 }
 
-/* ---- the two sides ------------------------------------------------------------------------------------------------- */
+/* ---- the two sides
+ * ------------------------------------------------------------------------------------------------- */
 
 static void send_and_wait(uint64_t job)
 {

@@ -207,7 +207,8 @@ static void test_then_kill_after_the_grace(void **state)
     gone();
 }
 
-/* What a rank that ends does to the others, as nigh_abort() does, is not taken for the cause, however late it is looked at. */
+/* What a rank that ends does to the others, as nigh_abort() does, is not taken for the cause,
+ * however late it is looked at. */
 static void test_the_first_to_fail_is_the_cause(void **state)
 {
     struct capture run;
@@ -397,8 +398,8 @@ static void test_stop_and_continue(void **state)
 
 /* ---- time ---- */
 
-/* A job that its time-out ends, a longer one where the machine has not brought all ranks to their "ready" by then, or says
- * `early`. */
+/* A job that its time-out ends, a longer one where the machine has not brought all ranks to their
+ * "ready" by then, or says `early`. */
 static void timed_out(const char *options, int ready, const char *err, const char *early)
 {
     bool late = true;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Many more ranks than CPUs: everybody exchanges with everybody, asleep while there is nothing to do, for no more memory and
- * descriptors than promised, and leaves nothing. */
+/* Many more ranks than CPUs: everybody exchanges with everybody, asleep while there is nothing to do, for no more
+ * memory and descriptors than promised, and leaves nothing. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -25,8 +25,8 @@
 
 enum { RANKS_MAX = 256, ROOM = 5000, SECONDS = 300, IDLE_PAIR = 256, TAG = 70 };
 
-/* Beside what each peer costs (a pidfd and the window of our ring to it): listener, timer, epoll sets, arena, bell, the service's eventfd, attaches that
- * are closed a moment later. */
+/* Beside what each peer costs (a pidfd and the window of our ring to it): listener, timer, epoll sets, arena, bell, the
+ * service's eventfd, attaches that are closed a moment later. */
 enum { PEER_FDS = 2, OWN_FDS = 16 };
 
 struct figures {
@@ -332,7 +332,8 @@ static void connect_all(struct rank *me, struct figures *out)
     out->idle = committed(me);
     WANT_AT_MOST(out->idle - out->opened, (long long)(IDLE_PAIR * (scene->ranks - 1)));
     WANT(has_names(me->job), true); /* else their absence in the end says nothing */
-    /* Of the others' memory a rank can write the bells, and the windows of the rings to it: of each pair, besides its own. */
+    /* Of the others' memory a rank can write the bells, and the windows of the rings to it: of each
+     * pair, besides its own. */
     WANT(writable("/memfd:nigh-arena"), 1);
     WANT(writable("/memfd:nigh-ring"), 2 * (scene->ranks - 1));
     /* The sockets of attaches that this rank took part in last may still be open; turn() ends what takes for ever. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One of the receivers of one copy is killed, whenever that is: the others get all of it, round by round, and so does who comes
- * in its place. And the sender is killed: what comes whole is right. */
+/* One of the receivers of one copy is killed, whenever that is: the others get all of it, round by round, and so does
+ * who comes in its place. And the sender is killed: what comes whole is right. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* nigh-top as a user meets it: real ranks in known states, jobs that end under its eyes, memory that lies, and that those
- * it looks at do not notice. */
+/* nigh-top as a user meets it: real ranks in known states, jobs that end under its eyes, memory that lies, and
+ * that those it looks at do not notice. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -73,7 +73,8 @@ static void check_states(json_t *root, unsigned ranks, const char *const *states
             fail_msg("rank %u is shown as %s, not %s", i, state_of(root, i), states[i]);
 }
 
-/* Looks until the ranks are seen in these states: on a busy machine one that moves may not have had a CPU in between. */
+/* Looks until the ranks are seen in these states: on a busy machine one that moves may not have had
+ * a CPU in between. */
 static json_t *look_for(const struct job *job, const char *options, unsigned ranks, const char *const *states)
 {
     json_t *root = look(job, options);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Scripts under nigh-run that run programs one behind the other: each meets those of its own turn, whatever the others' ranks
- * are at. */
+/* Scripts under nigh-run that run programs one behind the other: each meets those of its own turn,
+ * whatever the others' ranks are at. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tests/support/counts.h - a peer that counts by hand the bytes of a message that one slot announces (plugin/counted.c), the
- * context that it sends to, and another one, which must never notice. */
+/* tests/support/counts.h - a peer that counts by hand the bytes of a message that one slot announces
+ * (plugin/counted.c), the context that it sends to, and another one, which must never notice. */
 #ifndef NIGH_TESTS_COUNTS_H
 #define NIGH_TESTS_COUNTS_H
 

@@ -5,8 +5,8 @@
 
 #include <sched.h>
 
-/* Where the calling thread runs, and the threads and processes that it makes from now on. *before are the CPUs that it had, of
- * which it keeps the first. 0, or -1 with errno. */
+/* Where the calling thread runs, and the threads and processes that it makes from now on. *before are the CPUs that it
+ * had, of which it keeps the first. 0, or -1 with errno. */
 static inline int cpus_one(cpu_set_t *before)
 {
     cpu_set_t one;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/support/fake_cuda.h - a libcuda.so.1 for machines without a GPU. Its device memory crashes whoever touches it other
- * than by its copies; copies happen when their stream is waited for and not before; every call can be made to fail.
+ * tests/support/fake_cuda.h - a libcuda.so.1 for machines without a GPU. Its device memory crashes
+ * whoever touches it other than by its copies; copies happen when their stream is waited for and not
+ * before; every call can be made to fail.
  */
 #ifndef NIGH_TESTS_FAKE_CUDA_H
 #define NIGH_TESTS_FAKE_CUDA_H

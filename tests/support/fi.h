@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/support/fi.h - the libfabric provider as a program meets it: found by libfabric in FI_PROVIDER_PATH, opened, two
- * endpoints of one process that know each other. Everything that fails here ends the cmocka case.
+ * tests/support/fi.h - the libfabric provider as a program meets it: found by libfabric in FI_PROVIDER_PATH, opened,
+ * two endpoints of one process that know each other. Everything that fails here ends the cmocka case.
  */
 #ifndef NIGH_TESTS_FI_H
 #define NIGH_TESTS_FI_H

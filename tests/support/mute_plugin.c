@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* $NIGH_REAL_PLUGIN without status lines: what they cost is the difference between this and that (docs/rationale/observing.md, "Help
- * for wrong programs"). */
+/* $NIGH_REAL_PLUGIN without status lines: what they cost is the difference between this and that
+ * (docs/rationale/observing.md, "Help for wrong programs"). */
 #include "nigh/transport.h"
 
 #include <dlfcn.h>

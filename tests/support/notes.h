@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tests/support/notes.h - what tests of status lines and nudges share: reading and writing a line, and words that both sides of a
- * pair see. */
+/* tests/support/notes.h - what tests of status lines and nudges share: reading and writing a line, and
+ * words that both sides of a pair see. */
 #ifndef NIGH_TESTS_NOTES_H
 #define NIGH_TESTS_NOTES_H
 

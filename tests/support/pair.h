@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/support/pair.h - two ends that talk to each other through the vtable of the loaded module, in each form that two
- * ranks can take. A scenario is written once, in steps that each side takes for itself:
+ * tests/support/pair.h - two ends that talk to each other through the vtable of the loaded module, in each form that
+ * two ranks can take. A scenario is written once, in steps that each side takes for itself:
  *
  *     struct pair_end *tx = pair->end[0], *rx = pair->end[1];    NULL: that side is played elsewhere
  *
@@ -99,8 +99,8 @@ void pair_close(struct pair_end *end);
 void pair_state(struct pair_end *end, enum nigh_state state);
 enum nigh_state pair_state_now(struct pair_end *end);
 
-/* Waits until the other side comes to its call of the same number. What is done meanwhile stays with the context, for a test
- * that polls by itself: the other side may send what follows before this one has left. */
+/* Waits until the other side comes to its call of the same number. What is done meanwhile stays with the context, for a
+ * test that polls by itself: the other side may send what follows before this one has left. */
 void pair_meet(void);
 /* Polls each end that is played here once. */
 void pair_pump(void);

@@ -244,7 +244,8 @@ static uint64_t now_ms(void)
 
 enum { PASS_MS = 10 };
 
-/* Sleeps on the descriptors, as the service thread does: so a test also sees that they become readable. Whether one was. */
+/* Sleeps on the descriptors, as the service thread does: so a test also sees that they become
+ * readable. Whether one was. */
 static bool pass(struct party *const *parties, unsigned count)
 {
     struct pollfd fds[16];
@@ -276,8 +277,8 @@ bool party_until(struct party *const *parties, unsigned count, unsigned ms, bool
     return true;
 }
 
-/* A pass in which this process had no CPU counts as one, however long it was; and the last one finds nothing, unless there is
- * always something. */
+/* A pass in which this process had no CPU counts as one, however long it was; and the last one finds
+ * nothing, unless there is always something. */
 void party_for(struct party *const *parties, unsigned count, unsigned ms)
 {
     uint64_t seen = 0, now = now_ms();

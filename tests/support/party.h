@@ -49,7 +49,8 @@ struct peer *party_dial(struct party *party, uint32_t rank, uint64_t incarnation
 struct peer *party_peer(struct party *party, uint32_t rank);
 void party_forget(struct party *party, struct peer *peer);
 
-/* Polls all parties until done(data), or a multiple of `ms`, which a quiet machine needs at most, has passed. Returns whether it was done. */
+/* Polls all parties until done(data), or a multiple of `ms`, which a quiet machine needs at most, has
+ * passed. Returns whether it was done. */
 bool party_until(struct party *const *parties, unsigned count, unsigned ms, bool (*done)(void *data),
                  void *data);
 /* Polls them for `ms` in which this process has a CPU, whatever happens, and until nothing is left to do. */

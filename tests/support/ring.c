@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A rank that passes a list of ranks around, under a launcher; with an argument rank 1 ends all of them with status 7. */
+/* A rank that passes a list of ranks around, under a launcher; with an argument rank 1 ends all of
+ * them with status 7. */
 #include "nigh/nigh.h"
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A transport that is short of memory: $NIGH_REAL_PLUGIN, whose first receive of a verdict (traffic class and tag as libnigh
- * has them: lib/core.h, lib/control.h) is refused with -ENOMEM, its first claim of a message, and each release. With
- * $NIGH_SCARCE_SLOTS it is of a time before the last slot that libnigh uses. */
+/* A transport that is short of memory: $NIGH_REAL_PLUGIN, whose first receive of a verdict (traffic class and tag as
+ * libnigh has them: lib/core.h, lib/control.h) is refused with -ENOMEM, its first claim of a message, and each release.
+ * With $NIGH_SCARCE_SLOTS it is of a time before the last slot that libnigh uses. */
 #include "nigh/transport.h"
 
 #include <dlfcn.h>

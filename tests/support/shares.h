@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tests/support/shares.h - a root and two peers of its on one CPU, a crowd: what tests of copies for several receivers begin and end with.
- * Of one program, so all of it is static. */
+/* tests/support/shares.h - a root and two peers of its on one CPU, a crowd: what tests of copies for several receivers
+ * begin and end with. Of one program, so all of it is static. */
 #ifndef NIGH_TESTS_SHARES_H
 #define NIGH_TESTS_SHARES_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * stand STATE...: a rank that puts itself into the state of its number (the last one stands for all beyond) and stays there
- * until it is ended, for whoever looks at it from outside. It prints "ready RANK JOB" first.
+ * stand STATE...: a rank that puts itself into the state of its number (the last one stands for all beyond) and stays
+ * there until it is ended, for whoever looks at it from outside. It prints "ready RANK JOB" first.
  *     recv:PEER  blocked in wait(), by its note for PEER       any    the same, for anyone
  *     spin:PEER  the same, polling                             barrier:PEER  the same, for PEER to come
  *     sleep      in wait(), without a note                     idle   asleep elsewhere

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tests/support/standing.h - jobs for nigh-top to look at, whose ranks stand in known states, and what it prints of them. */
+/* tests/support/standing.h - jobs for nigh-top to look at, whose ranks stand in known states, and
+ * what it prints of them. */
 #ifndef NIGH_TESTS_STANDING_H
 #define NIGH_TESTS_STANDING_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tests/support/stays.h - a rank in a crowd and two that send to it, whose passes a test counts: what tests of short messages that stay
- * in their rings begin and end with. Of one program, so all of it is static. */
+/* tests/support/stays.h - a rank in a crowd and two that send to it, whose passes a test counts: what tests of short
+ * messages that stay in their rings begin and end with. Of one program, so all of it is static. */
 #ifndef NIGH_TESTS_STAYS_H
 #define NIGH_TESTS_STAYS_H
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tests/support/taken.h - take_completions() for who would poll: the same completions, in the same order, in an array. */
+/* tests/support/taken.h - take_completions() for who would poll: the same completions, in the same
+ * order, in an array. */
 #ifndef NIGH_TESTS_TAKEN_H
 #define NIGH_TESTS_TAKEN_H
 

@@ -111,7 +111,8 @@ static uint64_t address_space(void)
     return pages * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-/* Rank 0 has too little address space at first, in the end for nothing but libnigh's own tables: it was in the job then. */
+/* Rank 0 has too little address space at first, in the end for nothing but libnigh's own tables: it
+ * was in the job then. */
 static void stumble(void)
 {
     struct rlimit limit, all;

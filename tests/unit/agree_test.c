@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* An agreement that is given up while its messages can no longer be taken back: they come later, and find their memory. The
- * plugin here is a table that takes everything and ends nothing. */
+/* An agreement that is given up while its messages can no longer be taken back: they come later, and find their memory.
+ * The plugin here is a table that takes everything and ends nothing. */
 #include "lib/agree.h"
 #include "lib/control.h"
 #include "lib/request.h"

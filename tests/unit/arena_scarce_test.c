@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Arenas where the machine gives less: what is refused says which limit it was and changes nothing, and nothing is left behind
- * when any call of an arena's making fails. */
+/* Arenas where the machine gives less: what is refused says which limit it was and changes nothing, and nothing is left
+ * behind when any call of an arena's making fails. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

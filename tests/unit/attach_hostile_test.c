@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Whoever connects may say anything: nonsense is refused, costs no descriptor and no crash, and does not keep others from
- * attaching. */
+/* Whoever connects may say anything: nonsense is refused, costs no descriptor and no crash, and
+ * does not keep others from attaching. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Whoever is dialled may answer anything: what is no answer ends that dial and costs nothing, and what is a refusal for now is
- * tried again. */
+/* Whoever is dialled may answer anything: what is no answer ends that dial and costs nothing, and what
+ * is a refusal for now is tried again. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Who has more peers than it polls each time says so in its state's line, and those that it does not poll set a hint: their
- * messages are found in the next pass. */
+/* Who has more peers than it polls each time says so in its state's line, and those that it does not poll set a hint:
+ * their messages are found in the next pass. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The completion queue: order, every field, growth in any position of the ring, what is shown where it lies, and that what was
- * reserved can be pushed whatever memory does. */
+/* The completion queue: order, every field, growth in any position of the ring, what is shown where it lies, and that
+ * what was reserved can be pushed whatever memory does. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -123,7 +123,8 @@ static void the_hosts_array_takes_what_it_has_room_for(void **state)
     nigh_cq_destroy(&cq);
 }
 
-/* Sends that were over when they were posted, behind each other, then one that was not, then one that was: ahead of it. */
+/* Sends that were over when they were posted, behind each other, then one that was not, then one
+ * that was: ahead of it. */
 static void what_was_sent_comes_in_order(void **state)
 {
     struct nigh_endpoint *endpoint = (void *)&state;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* plugin/counted.c: a message that one slot announces and a count fills arrives step by step, whoever waits for it, in which
- * way, and whenever. */
+/* plugin/counted.c: a message that one slot announces and a count fills arrives step by step, whoever waits
+ * for it, in which way, and whenever. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* plugin/counted.c with threads: several post, poll and sleep in one context, whoever polls takes the next steps of what
- * comes, and each gets what was sent to it. */
+/* plugin/counted.c with threads: several post, poll and sleep in one context, whoever polls takes the next steps of
+ * what comes, and each gets what was sent to it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

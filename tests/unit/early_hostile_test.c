@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What nobody has taken yet stays in a shuttle that its sender can write: what a peer says of its pieces is checked all the
- * same, one that is sound is taken in the middle, and what it never ends is dropped with it. */
+/* What nobody has taken yet stays in a shuttle that its sender can write: what a peer says of its pieces is checked all
+ * the same, one that is sound is taken in the middle, and what it never ends is dropped with it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

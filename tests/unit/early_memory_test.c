@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Memory for messages that come before their receives: what was given back is taken again, as much as fits, and no more is kept than
- * was said. */
+/* Memory for messages that come before their receives: what was given back is taken again, as much as fits,
+ * and no more is kept than was said. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Messages in shuttles that come before their receives: all of them comes, stays where it lies, and is copied once, into
- * the receive's buffer; until then nobody writes there. */
+/* Messages in shuttles that come before their receives: all of them comes, stays where it lies, and is copied once,
+ * into the receive's buffer; until then nobody writes there. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What is easily lost where something ends: a thread's sleep beside another one's, a connection before its messages were
- * read, an index before the other side has seen that it is free. */
+/* What is easily lost where something ends: a thread's sleep beside another one's, a connection before its messages
+ * were read, an index before the other side has seen that it is free. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -172,8 +172,8 @@ static void test_chunks_outlive_the_connection(void **state)
         assert_int_equal(in[i], 0x11);
 }
 
-/* The last chunk that may be used was read, and short messages since, of which the reader keeps quiet for a while: the next
- * long message must not wait for them. */
+/* The last chunk that may be used was read, and short messages since, of which the reader keeps quiet for a while: the
+ * next long message must not wait for them. */
 static void test_chunks_do_not_wait_for_short_messages(void **state)
 {
     enum { LONG = 4000, A_CHUNK = 16, SHORT = 3 };

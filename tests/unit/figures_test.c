@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What copies are measured by: no figure overflows, and no copy that teaches nothing takes a trial's place. And what answers lie
- * in: a shuttle that has no memory never comes back. */
+/* What copies are measured by: no figure overflows, and no copy that teaches nothing takes a trial's place. And what
+ * answers lie in: a shuttle that has no memory never comes back. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

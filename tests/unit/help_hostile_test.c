@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Lies about slices of a message that both copy: who claims, or asks for, what there is not ends with -EPROTO; who says that it has
- * written what it has not has spoilt its own message. Everybody else is served. */
+/* Lies about slices of a message that both copy: who claims, or asks for, what there is not ends with -EPROTO; who says
+ * that it has written what it has not has spoilt its own message. Everybody else is served. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -124,7 +124,8 @@ static void test_claims_one_too_many(void **state)
     assert_int_equal(hosted_state(&victim, to_foe), NIGH_READY);
 }
 
-/* Broken in the middle of a slice, it may still be writing: its receive ends when it says that it is not, or with it. */
+/* Broken in the middle of a slice, it may still be writing: its receive ends when it says that it
+ * is not, or with it. */
 static void test_broken_in_a_slice(void **state)
 {
     uint32_t offer;
@@ -184,7 +185,8 @@ static void test_another_offer(void **state)
     assert_memory_equal(in[1], out, BYTES);
 }
 
-/* ---- the victim is asked -------------------------------------------------------------------------------------------- */
+/* ---- the victim is asked
+ * -------------------------------------------------------------------------------------------- */
 
 /* A message of the victim's, that the foe has been told of; it asks for help with `id`, as if it had a buffer there. */
 static void ask(uint64_t id, uint64_t offer, uint64_t to, uint64_t bytes)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which of several messages their receiver copies first, where their senders may help: that depends on the CPUs that these had, which
- * are staged. */
+/* Which of several messages their receiver copies first, where their senders may help: that depends on the
+ * CPUs that these had, which are staged. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

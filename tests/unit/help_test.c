@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A sender that only waits copies slices of what its receiver reads out of it, where ranks outnumber CPUs. When it stands still in a
- * slice, and what happens meanwhile, is staged in the call that writes memory. */
+/* A sender that only waits copies slices of what its receiver reads out of it, where ranks outnumber CPUs. When it
+ * stands still in a slice, and what happens meanwhile, is staged in the call that writes memory. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -25,7 +25,8 @@ static struct nigh_endpoint *to, *from;
 static uint8_t out[2][BYTES], in[2][BYTES];
 static cpu_set_t allowed;
 
-/* ---- the staging --------------------------------------------------------------------------------------------------- */
+/* ---- the staging
+ * --------------------------------------------------------------------------------------------------- */
 
 static unsigned writes; /* slices that were begun to be written */
 static uint64_t read_bytes, written_bytes;
@@ -78,7 +79,8 @@ static int staged_getcpu(void)
     return beside ? 0 : cpu++;
 }
 
-/* ---- the two sides ------------------------------------------------------------------------------------------------- */
+/* ---- the two sides
+ * ------------------------------------------------------------------------------------------------- */
 
 static int start_as(uint32_t flags)
 {
@@ -147,8 +149,8 @@ static void post_two(void)
     post_one(1, BYTES);
 }
 
-/* The sender is asked, and then helps until there is nothing more to be written, in passes that find nothing else: on a busy
- * machine its service thread may be late, and what it has to say is something else. */
+/* The sender is asked, and then helps until there is nothing more to be written, in passes that find nothing else: on a
+ * busy machine its service thread may be late, and what it has to say is something else. */
 static void help(void)
 {
     hosted_poll(&b);
@@ -163,7 +165,8 @@ static void ends_well(unsigned message, uint64_t bytes)
     assert_memory_equal(in[message], out[message], bytes);
 }
 
-/* ---- two copy ------------------------------------------------------------------------------------------------------ */
+/* ---- two copy
+ * ------------------------------------------------------------------------------------------------------ */
 
 /* Of two messages: each byte of both is copied once, and there was something for both to do. */
 static void test_both_copy(void **state)
@@ -215,7 +218,8 @@ static void test_cut(void **state)
     ends_well(0, BYTES);
 }
 
-/* ---- who is not asked ----------------------------------------------------------------------------------------------- */
+/* ---- who is not asked
+ * ----------------------------------------------------------------------------------------------- */
 
 static void test_alone(void **state)
 {
@@ -249,7 +253,8 @@ static void drain_at_last(void)
         hosted_poll(&a);
 }
 
-/* The ring is full when the sender would be asked, and has room again when the messages end: FINISH goes ahead of what waits. */
+/* The ring is full when the sender would be asked, and has room again when the messages end: FINISH
+ * goes ahead of what waits. */
 static void test_no_room(void **state)
 {
     (void)state;
@@ -279,7 +284,8 @@ static void test_threads(void **state)
     assert_int_equal(writes, 0);
 }
 
-/* ---- what cannot be written ------------------------------------------------------------------------------------------ */
+/* ---- what cannot be written
+ * ------------------------------------------------------------------------------------------ */
 
 /* The receiver copies what has been put back, and the next message is helped with again, unless it is not allowed. */
 static void fail_once(int error, unsigned before, unsigned after)
@@ -331,7 +337,8 @@ static void test_recycled(void **state)
     ends_well(1, BYTES);
 }
 
-/* ---- it stands still ------------------------------------------------------------------------------------------------- */
+/* ---- it stands still
+ * ------------------------------------------------------------------------------------------------- */
 
 /* The receiver takes all but that slice, and the message waits for it; the other one does not. */
 static void poll_receiver(void)

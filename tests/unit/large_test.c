@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Messages in chunks: how many polls of a host that takes one completion at a time they need, and how much of the pool. */
+/* Messages in chunks: how many polls of a host that takes one completion at a time they need, and
+ * how much of the pool. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

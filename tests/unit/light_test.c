@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Light requests: handles that stand until they are ended, once, however old they get; what is known of each; and places that
- * are all taken. */
+/* Light requests: handles that stand until they are ended, once, however old they get; what is known of
+ * each; and places that are all taken. */
 #include "lib/request.h"
 
 #include <setjmp.h>
@@ -141,7 +141,8 @@ static void count(uint64_t id, void *data)
     ++*(uint32_t *)data;
 }
 
-/* None is waited for: sooner or later there is no place. All are still known, and when they have ended there is again. */
+/* None is waited for: sooner or later there is no place. All are still known, and when they have
+ * ended there is again. */
 static void test_none_ended(void **state)
 {
     static uint64_t ids[NIGH_LIGHTS + NIGH_LIGHTS_KEPT + 64];
@@ -164,7 +165,8 @@ static void test_none_ended(void **state)
     assert_int_not_equal(take(1), 0);
 }
 
-/* The place of one of 64 that grow old is taken, by one that has been kept for NIGH_LIGHTS_KEPT: none of them is lost. */
+/* The place of one of 64 that grow old is taken, by one that has been kept for NIGH_LIGHTS_KEPT:
+ * none of them is lost. */
 static void test_one_place_taken(void **state)
 {
     uint64_t first, ids[64], id;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Receives by recv_imm among those of the other slots, with masks of several kinds, and messages of every kind that is short, in any
- * order: each receive gets the message that it must, whether its post takes it, a pass, or it was kept. What is done comes from a
- * seed: NIGH_TEST_SEED, or another one each time, which is printed. */
+/* Receives by recv_imm among those of the other slots, with masks of several kinds, and messages of every kind that is
+ * short, in any order: each receive gets the message that it must, whether its post takes it, a pass, or it was kept.
+ * What is done comes from a seed: NIGH_TEST_SEED, or another one each time, which is printed. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* In which order peers are looked at where ranks share CPUs: those on ours first, wherever they move. The CPUs are staged. */
+/* In which order peers are looked at where ranks share CPUs: those on ours first, wherever they
+ * move. The CPUs are staged. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

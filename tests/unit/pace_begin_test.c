@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How a pair's choice of copies begins: before anything is known a single figure, or a strategy that was found by figures in
- * another state, must not decide for long. */
+/* How a pair's choice of copies begins: before anything is known a single figure, or a strategy that was found by
+ * figures in another state, must not decide for long. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,8 +12,8 @@
 
 enum { MIB = 1 << 20, FAR_NS = 120 };
 
-/* Two ways to write, and for each what is for long messages, one of which writes in quarters; 0 is right in one L3, 1 across
- * two. */
+/* Two ways to write, and for each what is for long messages, one of which writes in quarters; 0 is
+ * right in one L3, 1 across two. */
 static const struct nigh_strategy four[] = {
     {.sender = NIGH_COPY_PLAIN, .receiver = NIGH_COPY_PLAIN, .span = 2 * MIB, .piece = 65536},
     {.sender = NIGH_COPY_PREFETCHW, .receiver = NIGH_COPY_PLAIN, .span = 2 * MIB, .piece = 65536},

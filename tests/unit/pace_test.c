@@ -177,8 +177,8 @@ static void a_changed_handoff_makes_it_look_at_once(void **state)
     tell_handoff(&run, 55);
     assert_int_equal(nigh_pace_choose(&run.pace, MIB), 0);
     until(&run, NEAR, MIB, 0, 30);
-    /* Where the beginning is the wrong one, as on a machine for which far_ns is not made, trials say so, once they can be
-     * paid for. */
+    /* Where the beginning is the wrong one, as on a machine for which far_ns is not made, trials say
+     * so, once they can be paid for. */
     tell_handoff(&run, 245);
     until(&run, NEAR, MIB, 0, 3000);
 }

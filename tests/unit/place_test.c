@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Where shared memory really lies, and in which pages: asked of the kernel, on a machine with several NUMA nodes, or with huge
- * pages for shared memory. With fakes topology_test.c and arena_test.c say what is asked for. */
+/* Where shared memory really lies, and in which pages: asked of the kernel, on a machine with several NUMA nodes, or
+ * with huge pages for shared memory. With fakes topology_test.c and arena_test.c say what is asked for. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Registered memory and a peer that stops in the middle, or an owner that deregisters in the middle: what is half done is
- * written by hand. */
+/* Registered memory and a peer that stops in the middle, or an owner that deregisters in the middle:
+ * what is half done is written by hand. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

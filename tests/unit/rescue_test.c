@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What counts as a lost wake-up: a message that nobody has rung for, and not one whose sender was about to ring when the clock
- * ended the sleep. futex and sched_yield() are the test's own (nigh_os, -Wl,--wrap). */
+/* What counts as a lost wake-up: a message that nobody has rung for, and not one whose sender was about to ring when
+ * the clock ended the sleep. futex and sched_yield() are the test's own (nigh_os, -Wl,--wrap). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -33,8 +33,8 @@ int __wrap_sched_yield(void)
     return 0;
 }
 
-/* The clock ends the sleep, and before the sleeper can look again a message is there, by a sender that is stopped in front of
- * its look at the flag: it finds none up here and is made to ring afterwards, or never. */
+/* The clock ends the sleep, and before the sleeper can look again a message is there, by a sender that is stopped in
+ * front of its look at the flag: it finds none up here and is made to ring afterwards, or never. */
 static int staged_futex(uint32_t *word, int op, uint32_t value, const struct timespec *timeout)
 {
     struct nigh_arena_state *shown = nigh_arena_state(&sleeper.context->arena);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Lies about copies of messages that were complete when they were posted, and about what is told as one: whoever tells them ends with
- * -EPROTO and alone. Of what the others were sent nothing is touched. */
+/* Lies about copies of messages that were complete when they were posted, and about what is told as one: whoever tells
+ * them ends with -EPROTO and alone. Of what the others were sent nothing is touched. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -93,7 +93,8 @@ static void broken(void)
     assert_int_equal(hosted_state(&victim, to_foe), NIGH_BROKEN);
 }
 
-/* ---- of what it was sent ------------------------------------------------------------------------------------------- */
+/* ---- of what it was sent
+ * ------------------------------------------------------------------------------------------- */
 
 /* A copy for the foe, and the same for the good one; what the foe was told of it. */
 static struct nigh_wire_refer told(void)
@@ -188,7 +189,8 @@ static void read_with_an_error(void **state)
     nothing_is_touched();
 }
 
-/* ---- of what it sends ---------------------------------------------------------------------------------------------- */
+/* ---- of what it sends
+ * ---------------------------------------------------------------------------------------------- */
 
 static void refer_to(uint64_t where, uint64_t total)
 {

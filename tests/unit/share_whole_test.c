@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Messages that complete when they are posted, and go as a copy that their receivers read, where ranks outnumber CPUs: what arrives is
- * what was sent, whatever becomes of the buffer, of the sender and of other receivers. */
+/* Messages that complete when they are posted, and go as a copy that their receivers read, where ranks outnumber CPUs:
+ * what arrives is what was sent, whatever becomes of the buffer, of the sender and of other receivers. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -104,7 +104,8 @@ static int stop(void **state)
     return shares_close();
 }
 
-/* ---- the buffer ---------------------------------------------------------------------------------------------------- */
+/* ---- the buffer
+ * ---------------------------------------------------------------------------------------------------- */
 
 static void complete_when_posted(void **state)
 {
@@ -178,7 +179,8 @@ static void silent_ones(void **state)
     assert_int_equal(root.count, 1);
 }
 
-/* ---- the receive --------------------------------------------------------------------------------------------------- */
+/* ---- the receive
+ * --------------------------------------------------------------------------------------------------- */
 
 static void into_all_kinds_of_receives(void **state)
 {
@@ -222,7 +224,8 @@ static void more_than_there_may_be(void **state)
         post(0, 8, out[i], 0);
 }
 
-/* ---- those that end ------------------------------------------------------------------------------------------------ */
+/* ---- those that end
+ * ------------------------------------------------------------------------------------------------ */
 
 /* More than all copies have room for. */
 static void send_much(unsigned p)
@@ -249,7 +252,8 @@ static void the_sender_closes(void **state)
     take(1, 1, 1);
 }
 
-/* Half of it is copied when its receive is posted, and the rest in the next pass, which hears of the sender's end first. */
+/* Half of it is copied when its receive is posted, and the rest in the next pass, which hears of
+ * the sender's end first. */
 static void the_sender_closes_in_the_middle(void **state)
 {
     static uint8_t large[2][1 << 20];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Short messages that stay in their rings where there are more ranks than CPUs: none holds up its sender for ever, nor what a pass
- * has left behind. */
+/* Short messages that stay in their rings where there are more ranks than CPUs: none holds up its sender for
+ * ever, nor what a pass has left behind. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,8 +13,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Passes without news, in which a full ring is left as it is while a receive waits for somebody else, and behind which it is not: fewer
- * than there are between two sweeps. */
+/* Passes without news, in which a full ring is left as it is while a receive waits for somebody else, and behind which
+ * it is not: fewer than there are between two sweeps. */
 enum { PATIENT = 100, PAST = 300 };
 
 static uint64_t unexpected(void)
@@ -85,7 +85,8 @@ static void test_it_stays_while_it_is_taken(void **state)
     assert_non_null(near.context->busy);
 }
 
-/* Not for ever: what its sender does next may be what the root waits for. Then what comes is kept at once, until receives come. */
+/* Not for ever: what its sender does next may be what the root waits for. Then what comes is kept
+ * at once, until receives come. */
 static void test_patience_ends(void **state)
 {
     uint64_t kept;

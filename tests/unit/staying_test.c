@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Short messages that come before their receives, where there are more ranks than CPUs: they stay in their rings, also where others
- * lie behind, as long as nobody wants one of these; what a receive can have it gets, in order, and no sender is held up for ever. */
+/* Short messages that come before their receives, where there are more ranks than CPUs: they stay in their rings,
+ * also where others lie behind, as long as nobody wants one of these; what a receive can have it gets, in order,
+ * and no sender is held up for ever. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

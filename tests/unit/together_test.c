@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Several threads copy one message: who comes helps, who is done last ends it, once, and whatever ends it before its time waits
- * until nobody writes to its buffer any more. Which slice stands still when is staged in the call that reads memory; sched_yield()
- * is the test's own (-Wl,--wrap). */
+/* Several threads copy one message: who comes helps, who is done last ends it, once, and whatever ends it before its
+ * time waits until nobody writes to its buffer any more. Which slice stands still when is staged in the call that reads
+ * memory; sched_yield() is the test's own (-Wl,--wrap). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -27,7 +27,8 @@ static struct hosted a, b;
 static struct nigh_endpoint *to, *from;
 static uint8_t out[BYTES], in[BYTES], long_out[LONG_BYTES], long_in[LONG_BYTES];
 
-/* ---- the staging --------------------------------------------------------------------------------------------------- */
+/* ---- the staging
+ * --------------------------------------------------------------------------------------------------- */
 
 static unsigned copies, standing; /* slices that were begun; those that stand still */
 static unsigned holds; /* a bit for each slice that is to stand still, by the order in which they begin */
@@ -79,7 +80,8 @@ static ssize_t staged_readv(pid_t pid, const struct iovec *local, unsigned long 
     return (ssize_t)local->iov_len;
 }
 
-/* ---- threads that poll --------------------------------------------------------------------------------------------- */
+/* ---- threads that poll
+ * --------------------------------------------------------------------------------------------- */
 
 struct poller {
     pthread_t thread;
@@ -135,7 +137,8 @@ static void until_ended(unsigned count)
     }
 }
 
-/* ---- a thread that gives way ---------------------------------------------------------------------------------------- */
+/* ---- a thread that gives way
+ * ---------------------------------------------------------------------------------------- */
 
 static __thread unsigned yields_left; /* 0: this thread's are not counted */
 static unsigned asked, answered;
@@ -167,7 +170,8 @@ static void *calls_when_asked(void *unused)
     return unused;
 }
 
-/* ---- the two sides ------------------------------------------------------------------------------------------------- */
+/* ---- the two sides
+ * ------------------------------------------------------------------------------------------------- */
 
 static int start(void **state)
 {
@@ -228,7 +232,8 @@ static void check_ended(int status)
     assert_int_equal(hosted_until(&a, &b, NIGH_OP_SEND, 1)->status, 0);
 }
 
-/* ---- the cases ----------------------------------------------------------------------------------------------------- */
+/* ---- the cases
+ * ----------------------------------------------------------------------------------------------------- */
 
 static void test_who_comes_copies_the_rest(void **state)
 {
@@ -334,8 +339,8 @@ static void test_slices_become_smaller(void **state)
     assert_int_equal(left, 0);
 }
 
-/* It may not go on with what the poster is in the middle of, and does not sleep: so it keeps neither the CPU from it nor the lock from
- * others. */
+/* It may not go on with what the poster is in the middle of, and does not sleep: so it keeps neither the
+ * CPU from it nor the lock from others. */
 static void *posts_and_waits(void *unused)
 {
     assert_int_equal(hosted_recv(&b, from, 1, 1, in, sizeof(in), 0), 0);

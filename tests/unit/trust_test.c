@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How much of a long message goes before it is matched: the first NIGH_EAGER bytes, all of it to a peer whose receives were
- * there, never more than the chunks in rotation hold. */
+/* How much of a long message goes before it is matched: the first NIGH_EAGER bytes, all of it to a peer whose receives
+ * were there, never more than the chunks in rotation hold. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

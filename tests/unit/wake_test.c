@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A ring wakes whoever sleeps on the bell in another process, and none is ever lost: the time-out that would rescue a lost one fails
- * the test. Each scenario that asks for membarrier runs in a child, because a process asks once. */
+/* A ring wakes whoever sleeps on the bell in another process, and none is ever lost: the time-out that would rescue a
+ * lost one fails the test. Each scenario that asks for membarrier runs in a child, because a process asks once. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

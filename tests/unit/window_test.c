@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A window takes memory only for the rings that were taken in it, is counted by its context's arena, and is mapped by its
- * reader only when it is what it must be; a ring that does not lie inside of it is none. */
+/* A window takes memory only for the rings that were taken in it, is counted by its context's arena, and is mapped by
+ * its reader only when it is what it must be; a ring that does not lie inside of it is none. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How often a rank that waits yields before it sleeps: where each yield costs a time slice, because others compute on its CPU,
- * not more than once. sched_yield() is the test's own (-Wl,--wrap). */
+/* How often a rank that waits yields before it sleeps: where each yield costs a time slice, because others compute on
+ * its CPU, not more than once. sched_yield() is the test's own (-Wl,--wrap). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Runs the corpus: every program, or those named. Prints for each its name, what it was told, and whether that is right. The
- * ranks are forked here; a few programs run at a time, because most of them wait.
+ * Runs the corpus: every program, or those named. Prints for each its name, what it was told, and whether that is
+ * right. The ranks are forked here; a few programs run at a time, because most of them wait.
  */
 #include "tests/wrong/wrong.h"
 

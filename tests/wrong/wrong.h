@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * tests/wrong/wrong.h - the corpus of wrong programs. Each is a function that every rank runs between nigh_init and
- * nigh_finalize, with what it must be told: a pattern per rank, looked for in what that rank has written to standard error.
+ * nigh_finalize, with what it must be told: a pattern per rank, looked for in what that rank has
+ * written to standard error.
  */
 #ifndef NIGH_TESTS_WRONG_WRONG_H
 #define NIGH_TESTS_WRONG_WRONG_H
@@ -39,7 +40,8 @@ void wrong_told(int rc);
 
 void wrong_nap(unsigned ms);
 
-/* Naps until `rank` has written `text`, what it is told included: on a slow machine, too, that comes before whatever follows. */
+/* Naps until `rank` has written `text`, what it is told included: on a slow machine, too, that
+ * comes before whatever follows. */
 void wrong_nap_until(int rank, const char *text);
 
 /* A rank that may say anything or nothing. */

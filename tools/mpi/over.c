@@ -11,9 +11,10 @@
 
 /*
  * Open MPI: messages by the matching layer of libfabric (Debian's configuration file switches it off). osc/ucx would go
- * round nigh. osc/sm stays: windows that MPI itself allocates are shared memory, which no message beats. Other one-sided
- * operations go by messages in 4, because osc/rdma of 4.1.4 crashes in MPI_Compare_and_swap on one's own rank, over shared
- * memory as well; without it btl/ofi is only a second queue that each look for a message looks at, too.
+ * round nigh. osc/sm stays: windows that MPI itself allocates are shared memory, which no message beats.
+ * Other one-sided operations go by messages in 4, because osc/rdma of 4.1.4 crashes in
+ * MPI_Compare_and_swap on one's own rank, over shared memory as well; without it btl/ofi is only a second
+ * queue that each look for a message looks at, too.
  */
 static const char *const openmpi4[] = {
     "OMPI_MCA_pml=cm",
@@ -112,9 +113,10 @@ static bool intel_cpu(void)
 }
 
 /*
- * Intel MPI takes its collectives' algorithms from a table for the fabric, over libfabric one for networks: 4 ranks on 4 CPUs then
- * take 1.59 of what a broadcast of 256 KiB takes over its own shared memory, 0.83 with the table that it has there. That one is
- * named, on CPUs of makers other than Intel; for Intel's it has a table for each model. Was it named?
+ * Intel MPI takes its collectives' algorithms from a table for the fabric, over libfabric one for networks:
+ * 4 ranks on 4 CPUs then take 1.59 of what a broadcast of 256 KiB takes over its own shared memory, 0.83
+ * with the table that it has there. That one is named, on CPUs of makers other than Intel; for Intel's it
+ * has a table for each model. Was it named?
  */
 static bool intel_table(const struct mpi_place *place, struct mpi_words *settings)
 {
@@ -144,8 +146,8 @@ static bool in_environment(const char *prefix)
 }
 
 /*
- * Open MPI chooses its collectives' algorithms as if each rank had a CPU. Where 8 ranks share 2, each step is a change of the
- * process, and linear ones have the fewest steps: a barrier takes 0.6 to 0.7 of the time.
+ * Open MPI chooses its collectives' algorithms as if each rank had a CPU. Where 8 ranks share 2, each step is a change
+ * of the process, and linear ones have the fewest steps: a barrier takes 0.6 to 0.7 of the time.
  */
 static void openmpi_rules(const struct mpi_place *place, const char *providers, struct mpi_words *settings)
 {
@@ -181,12 +183,13 @@ static void intel_rule(const char *name, const char *value, struct mpi_words *se
 }
 
 /*
- * That table, too, is for ranks with a CPU each, and a good deal of it is for shared memory without messages. Where ranks run in
- * turns (docs/rationale/crowd-intel-algorithms.md): as messages what the root need not wait for, a binomial tree (1) for short
- * broadcasts and (2) for short reductions; in shared memory of Intel MPI's own all else, which nobody's messages come up to
- * with more than one copy or a step for each rank: broadcasts (11 and 10), reductions (9), allreduces (18, 10, 12, 11), up to the threshold
- * to which there is room for them (it grows as it is used), and where they go on above it; else a ring (8). Ranges of bytes, all
- * sizes: outside of them it is not the table that decides, but what it has where there is no table.
+ * That table, too, is for ranks with a CPU each, and a good deal of it is for shared memory without messages. Where
+ * ranks run in turns (docs/rationale/crowd-intel-algorithms.md): as messages what the root need not wait for, a
+ * binomial tree (1) for short broadcasts and (2) for short reductions; in shared memory of Intel MPI's own all else,
+ * which nobody's messages come up to with more than one copy or a step for each rank: broadcasts (11 and 10),
+ * reductions (9), allreduces (18, 10, 12, 11), up to the threshold to which there is room for them (it grows as it is
+ * used), and where they go on above it; else a ring (8). Ranges of bytes, all sizes: outside of them it is not the
+ * table that decides, but what it has where there is no table.
  */
 static void intel_trees(uint32_t ranks, struct mpi_words *settings)
 {
@@ -204,9 +207,10 @@ static void intel_trees(uint32_t ranks, struct mpi_words *settings)
 }
 
 /*
- * By what ranks tell each other in that shared memory that they have come and may go: k-ary trees (2) in which all of up to 8 ranks are
- * children of the root, where Intel MPI's own have more levels, and so turns of the scheduler. Broadcast with barrier of 32 KiB 1.02 of
- * its own in place of 1.20. Its type 0, called flat, takes what it takes without. Barriers need the preset (9) besides.
+ * By what ranks tell each other in that shared memory that they have come and may go: k-ary trees (2) in which all of
+ * up to 8 ranks are children of the root, where Intel MPI's own have more levels, and so turns of the scheduler.
+ * Broadcast with barrier of 32 KiB 1.02 of its own in place of 1.20. Its type 0, called flat, takes what it takes
+ * without. Barriers need the preset (9) besides.
  */
 static void intel_flags(struct mpi_words *settings)
 {
@@ -230,11 +234,12 @@ static void intel_flags(struct mpi_words *settings)
 }
 
 /*
- * What goes as messages whatever the preset is: in as few steps as there are. A step of a ring or of a doubling lets no rank go on
- * that its neighbours have not served, a change of the process for each. Allgather as a k-nomial (5), of 8 ranks in one step, of
- * more with radix 4, as one step of that many is as slow as the table's choice; alltoall all at once (14). But 8 ranks double (1)
- * from 8 to 16 KiB, as a pair's messages then answer each other in memory that both have at hand: 0.7 to 1.0 of that step. Longer
- * ones are copied once for all receivers of a step, which takes 0.6 to 0.9 of doubling.
+ * What goes as messages whatever the preset is: in as few steps as there are. A step of a ring or of a doubling
+ * lets no rank go on that its neighbours have not served, a change of the process for each. Allgather as a k-nomial
+ * (5), of 8 ranks in one step, of more with radix 4, as one step of that many is as slow as the table's choice;
+ * alltoall all at once (14). But 8 ranks double (1) from 8 to 16 KiB, as a pair's messages then answer each other
+ * in memory that both have at hand: 0.7 to 1.0 of that step. Longer ones are copied once for all receivers of a
+ * step, which takes 0.6 to 0.9 of doubling.
  */
 static void intel_steps(uint32_t ranks, struct mpi_words *settings)
 {

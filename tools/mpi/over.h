@@ -13,9 +13,9 @@
  * where it was looked for. */
 int mpi_providers(char *path, size_t size, char *why, size_t room);
 
-/* Appends "NAME=VALUE" of every variable that this MPI needs, and of those that make it faster where its ranks are more than
- * CPUs: `crowd` of them, else 0. What the environment has in FI_PROVIDER_PATH stays behind ours; collectives and tunables of
- * glibc that it chooses stay its own. */
+/* Appends "NAME=VALUE" of every variable that this MPI needs, and of those that make it faster where its ranks are more
+ * than CPUs: `crowd` of them, else 0. What the environment has in FI_PROVIDER_PATH stays behind ours; collectives and
+ * tunables of glibc that it chooses stay its own. */
 void mpi_over_nigh(const struct mpi_place *place, const char *providers, uint32_t crowd,
                    struct mpi_words *settings);
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * glibc registers an area for restartable sequences in each thread, for sched_getcpu alone, and the kernel (6.18) writes
- * the CPU's number there whenever the thread has got a CPU again: a sched_yield to another process takes 0.91 of its time without
- * (docs/rationale/crowd-turns.md). A program that has sequences of its own registers them by itself then.
+ * glibc registers an area for restartable sequences in each thread, for sched_getcpu alone, and the kernel
+ * (6.18) writes the CPU's number there whenever the thread has got a CPU again: a sched_yield to another
+ * process takes 0.91 of its time without (docs/rationale/crowd-turns.md). A program that has sequences of
+ * its own registers them by itself then.
  */
 #include "tools/mpi/turns.h"
 

@@ -4,7 +4,8 @@
 #define NIGH_TOOLS_MPI_TURNS_H
 
 /* "GLIBC_TUNABLES=..." with which programs register no restartable sequences, behind the tunables that the environment
- * has. The caller's, to be freed or put into an environment. NULL: it already says what it wants of them, or there is no memory. */
+ * has. The caller's, to be freed or put into an environment. NULL: it already says what it wants of
+ * them, or there is no memory. */
 char *mpi_turns(void);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One program for every MPI: cases by name in tables, each run by all ranks, judged together, and told by rank 0 as TAP.
- * It is compiled by the MPI that is tested and sees nothing of nigh. */
+/* One program for every MPI: cases by name in tables, each run by all ranks, judged together, and told by rank 0 as
+ * TAP. It is compiled by the MPI that is tested and sees nothing of nigh. */
 #ifndef NIGH_TESTS_HOSTS_MPI_SUITE_H
 #define NIGH_TESTS_HOSTS_MPI_SUITE_H
 
