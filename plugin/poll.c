@@ -10,8 +10,8 @@
 /* Polls in a row that make no pass. */
 #define UNLOOKED_MAX 16u
 
-/* A host that is given what its post has found posts the next most often: no pass, but now and then, and then also where its array
- * is full of that, or who polls for one at a time would never make one. */
+/* A host that is given what its post has found posts the next most often: no pass, but now and then, and then also
+ * where its array is full of that, or who polls for one at a time would never make one. */
 static inline bool needs_pass(struct nigh_context *context, bool full)
 {
     bool found = context->at_once && !context->matcher.posted_count;
