@@ -16,6 +16,7 @@
 #include "plugin/region.h"
 #include "plugin/share.h"
 #include "plugin/slab.h"
+#include "plugin/spread.h"
 #include "shm/arena.h"
 #include "shm/copy.h"
 #include "shm/crowd.h"
@@ -112,7 +113,7 @@ struct nigh_context {
     struct nigh_peers peers;
     uint32_t endpoint_count;
     uint32_t shuttles; /* bytes of ours that have memory */
-    uint32_t lying;    /* long messages of ours in shuttles that nobody has taken yet */
+    struct nigh_spread spread;
     bool has_matcher;
     struct nigh_waits_for waits_for;
     uint32_t deaths_untold; /* peers that died with no wildcard receive posted to tell it */

@@ -52,7 +52,7 @@ void nigh_send_discard(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
     if (endpoint->help.op == op)
         nigh_help_forget(endpoint);
     endpoint->context->referred -= op->counted;
-    endpoint->context->lying -= op->lies;
+    nigh_spread_end(endpoint, op);
     if (op->held)
         nigh_heap_unhold(endpoint->context->heap, op->held);
     if (op->share)

@@ -65,9 +65,10 @@ struct nigh_send_op {
     uint32_t piece; /* bytes of the largest piece */
     void (*copy)(void *to, const void *from, size_t bytes);
     uint8_t *shuttle; /* where its bytes go; NULL: to chunks */
+    uint32_t trip;    /* bytes that go there at a time, the next behind a GRANT for the last; 0: all of it */
     bool silent, sync, notify;
     bool counted; /* in the context's `referred` */
-    bool lies;    /* in its `lying` */
+    bool spread;  /* in its and the endpoint's `spread` */
     bool granted; /* matched at the peer */
     bool flowing; /* in the endpoint's flow list */
     bool waiting; /* in its list of those that are announced */
@@ -139,6 +140,7 @@ struct nigh_message {
     uint8_t kind;     /* enum nigh_message_kind */
     uint8_t refer, tclass;
     bool sync;    /* wants a GRANT when matched */
+    bool trips;   /* PIECES: `eager` bytes of a shuttle at a time; a GRANT asks for the next */
     bool claimed; /* by a probe */
     bool notify;
     uint8_t passed; /* REFER: so often another one was copied first */

@@ -130,16 +130,12 @@ bool nigh_plan_shuttles(const struct nigh_endpoint *endpoint, bool stream)
 }
 
 /*
- * Where ranks run in turns and one leaves long messages to several, all of them write, and read, more than caches hold before
- * the first is read again: so they go past the caches, on both sides. 8 ranks on 2 CPUs, alltoall: 256 KiB 0.9 of the time,
- * 512 KiB 0.85; 128 KiB takes as long. One alone is soon read and mostly used at once: an allreduce of 1 MiB, which sends one
- * at a time, would take 1.1.
+ * Past the caches, on both sides, what goes to several: it is read when others have filled them. One alone is soon read and
+ * mostly used at once: an allreduce of 1 MiB, which sends one at a time, would take 1.1.
  */
-#define PAST_FROM (256u * 1024)
-
 static enum nigh_copy_kernel shuttle_kernel(const struct nigh_context *context, const struct nigh_send_op *op)
 {
-    bool past = context->crowd.full && op->lies && context->lying > 1 && nigh_copy_select(NIGH_COPY_NT);
+    bool past = op->spread && nigh_spread_is(context) && nigh_copy_select(NIGH_COPY_NT);
 
     return past ? NIGH_COPY_NT : NIGH_COPY_PLAIN;
 }
@@ -147,18 +143,17 @@ static enum nigh_copy_kernel shuttle_kernel(const struct nigh_context *context, 
 /* A message in a shuttle is copied alike wherever the peer is: there is nothing to choose by pace, and to time. */
 static bool by_shuttle(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
 {
-    struct nigh_context *context = endpoint->context;
     enum nigh_copy_kernel kernel;
     uint32_t flags;
 
-    op->shuttle = nigh_shuttle_take(endpoint, op->bytes, &flags);
-    if (!op->shuttle)
+    op->shuttle = nigh_shuttle_take(endpoint, op->trip ? op->trip : op->bytes, &flags);
+    if (!op->shuttle) {
+        op->trip = 0;
         return false;
-    op->lies = op->bytes >= PAST_FROM;
-    context->lying += op->lies;
-    kernel = shuttle_kernel(context, op);
+    }
+    kernel = shuttle_kernel(endpoint->context, op);
     op->copy = nigh_copy_select(kernel);
-    op->piece = nigh_shuttle_piece(op->bytes);
+    op->piece = op->trip ? op->trip : nigh_shuttle_piece(op->bytes);
     op->piece_flags = (uint16_t)((uint32_t)kernel << NIGH_F_KERNEL_SHIFT | flags);
     return true;
 }

@@ -52,6 +52,7 @@ static void route(struct nigh_endpoint *endpoint, const struct nigh_send *send, 
     struct nigh_context *context = endpoint->context;
     int forced = context->config.path;
     uint64_t offset;
+    uint32_t trip;
     bool in_place;
 
     op->kind = NIGH_SEND_CHUNKED;
@@ -59,6 +60,8 @@ static void route(struct nigh_endpoint *endpoint, const struct nigh_send *send, 
     /* What is injected is the host's again before anybody reads it. */
     if (send->flags & NIGH_INJECT || send->bytes <= context->config.body_bytes)
         return;
+    nigh_spread_begin(endpoint, op);
+    trip = nigh_spread_trip(endpoint, op);
     in_place = nigh_plan_in_place(endpoint, send->bytes);
     if ((forced == NIGH_PATH_HEAP || (forced < 0 && send->bytes >= context->config.heap_from)) &&
         nigh_heap_find_and_hold(context->heap, send->buffer, send->bytes, &offset) == 0) {
@@ -67,17 +70,18 @@ static void route(struct nigh_endpoint *endpoint, const struct nigh_send *send, 
         op->key = offset;
         op->held = send->buffer;
     } else if (!op->silent && nigh_share_is_for(endpoint, send->bytes) &&
-               nigh_share_begin(endpoint, send, op, in_place, &offset)) {
+               nigh_share_begin(endpoint, send, op, in_place || trip, &offset)) {
         op->refer = NIGH_REFER_HEAP;
         op->path = NIGH_PATH_HEAP;
         op->key = offset;
-    } else if (in_place) {
+    } else if (in_place && !trip) {
         op->refer = NIGH_REFER_CMA;
         op->path = NIGH_PATH_CMA;
         op->key = (uintptr_t)send->buffer;
         op->counted = true;
         context->referred++;
     } else {
+        op->trip = trip;
         return;
     }
     op->kind = NIGH_SEND_REFER;

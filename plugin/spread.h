@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * plugin/spread.h - long messages that a rank sends to several peers at a time where ranks run in turns, as in an alltoall: what
+ * all of them write there is more than the caches hold before the first of it is read. So it is copied past the caches, and
+ * what is longer still goes through little memory: in trips of one shuttle, the next when the last one has been read
+ * (docs/rationale/crowd-large.md has the figures).
+ */
+#ifndef NIGH_PLUGIN_SPREAD_H
+#define NIGH_PLUGIN_SPREAD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct nigh_context;
+struct nigh_endpoint;
+struct nigh_send_op;
+
+struct nigh_spread {
+    uint32_t peers; /* to which long messages are under way */
+    bool several;   /* since there was none, there was a time with two */
+    bool before;    /* the same of the time before */
+};
+
+/* A message is under way, until nigh_spread_end() at its operation's end. */
+void nigh_spread_begin(struct nigh_endpoint *endpoint, struct nigh_send_op *op);
+void nigh_spread_end(struct nigh_endpoint *endpoint, struct nigh_send_op *op);
+
+/* Do those that are under way go to several peers, or may be expected to? */
+bool nigh_spread_is(const struct nigh_context *context);
+
+/* What a trip of that message takes, which has begun and is the next one; 0: it goes another way. */
+uint32_t nigh_spread_trip(struct nigh_endpoint *endpoint, const struct nigh_send_op *op);
+
+#endif
