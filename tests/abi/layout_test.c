@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Golden numbers of what processes share: every constant of shared memory and of greetings, every size, offset and width of their
- * structs, as literals. A change here is a change of the layout: bump NIGH_LAYOUT_VERSION or NIGH_WIRE_VERSION. */
+/* Golden numbers of what processes share: every constant of shared memory and of greetings, every size,
+ * offset and width of their structs, as literals. A change here is a change of the layout: bump
+ * NIGH_LAYOUT_VERSION or NIGH_WIRE_VERSION. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -228,9 +229,9 @@ static const struct golden slots = GOLDEN("plugin/wire.h", slot_constants, slot_
 static const struct golden greeting = GOLDEN("shm/wire.h", greeting_constants, greeting_places);
 
 /*
- * What each version looked like: a number over all of the above, as it is compiled. A line is added with each version and
- * none is ever changed, so whoever changes what lies in shared memory, and the golden numbers with it, cannot forget the
- * version. Two builds that are both of it would read each other wrongly.
+ * What each version looked like: a number over all of the above, as it is compiled. A line is added with each version
+ * and none is ever changed, so whoever changes what lies in shared memory, and the golden numbers with it, cannot
+ * forget the version. Two builds that are both of it would read each other wrongly.
  */
 struct look {
     uint32_t version;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Receives that are posted by recv_imm where there are more ranks than CPUs: what is there is taken by the post itself, and whatever
- * else is posted, kept or under way, each gets the message that is its by order. */
+/* Receives that are posted by recv_imm where there are more ranks than CPUs: what is there is taken by the post itself,
+ * and whatever else is posted, kept or under way, each gets the message that is its by order. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -120,7 +120,8 @@ static void test_what_is_another(void **state)
     assert_int_equal(hosted_stats(&root).truncated, 2);
 }
 
-/* A root that keeps something of one peer takes what the other one has sent all the same, but not what comes behind what is kept. */
+/* A root that keeps something of one peer takes what the other one has sent all the same, but not
+ * what comes behind what is kept. */
 static void test_beside_what_is_kept(void **state)
 {
     (void)state;

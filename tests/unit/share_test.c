@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Where ranks outnumber CPUs a buffer that is sent to several peers at a time is copied once. What arrives is what was sent, whatever
- * becomes of the buffer and of the receivers, and of memory there is no more than was said. */
+/* Where ranks outnumber CPUs a buffer that is sent to several peers at a time is copied once. What arrives is what was
+ * sent, whatever becomes of the buffer and of the receivers, and of memory there is no more than was said. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -50,7 +50,8 @@ static int stop(void **state)
     return shares_close();
 }
 
-/* ---- what goes and what comes ------------------------------------------------------------------------------------- */
+/* ---- what goes and what comes
+ * ------------------------------------------------------------------------------------- */
 
 static void fill(uint8_t *bytes, uint64_t count, unsigned seed)
 {
@@ -113,7 +114,8 @@ static void broadcast(uint64_t bytes, unsigned seed)
         answer(p);
 }
 
-/* ---- tests --------------------------------------------------------------------------------------------------------- */
+/* ---- tests
+ * --------------------------------------------------------------------------------------------------------- */
 
 static void from_the_second_on(void **state)
 {
@@ -152,8 +154,8 @@ static void reported(void **state)
     assert_int_equal(found, 1);
 }
 
-/* The first is still being sent when the second is posted, so that one can be copied, and the third. Where it would go in chunks the
- * first is copied, too. */
+/* The first is still being sent when the second is posted, so that one can be copied, and the third. Where it would go
+ * in chunks the first is copied, too. */
 static void behind_one_that_waits(void **state)
 {
     unsigned first = hosted_may_read(&root) ? 0 : 1;
@@ -406,7 +408,8 @@ static void by_itself(unsigned p)
         turns(1);
 }
 
-/* No completion tells the host that a silent one has ended: it may hear of it from the receiver, before we do, and write there. */
+/* No completion tells the host that a silent one has ended: it may hear of it from the receiver,
+ * before we do, and write there. */
 static void silent_ones(void **state)
 {
     (void)state;
