@@ -83,6 +83,18 @@ static __attribute__((noinline)) ssize_t convert_shown(struct nigh_fi_cq *cq, co
     return convert(cq, copy, sent_count + done_count, buf, got, count, NULL);
 }
 
+/* Of one that is NIGH_FI_RECEIVED, while no record is in use. */
+static inline __attribute__((always_inline)) void entry_of_message(struct fi_cq_tagged_entry *entry,
+                                                                   const struct nigh_completion *done)
+{
+    entry->op_context = (void *)(uintptr_t)done->context;
+    entry->flags = FI_RECV | FI_TAGGED | (done->imm & NIGH_FI_WITH_DATA) >> 15;
+    entry->len = done->bytes;
+    entry->buf = done->data;
+    entry->data = done->imm & NIGH_FI_DATA;
+    entry->tag = done->tag;
+}
+
 /* The same where the format has all fields and nothing is counted. While no record is in use, what is common is known by one
  * comparison. */
 static inline __attribute__((always_inline)) ssize_t convert_tagged(struct nigh_fi_cq *cq,
@@ -107,12 +119,7 @@ static inline __attribute__((always_inline)) ssize_t convert_tagged(struct nigh_
     }
     for (; done != end; done++, entry++) {
         if (NIGH_FI_LIKELY(nigh_fi_what_of(done) == NIGH_FI_RECEIVED)) {
-            entry->op_context = (void *)(uintptr_t)done->context;
-            entry->flags = FI_RECV | FI_TAGGED | (done->imm & NIGH_FI_WITH_DATA) >> 15;
-            entry->len = done->bytes;
-            entry->buf = done->data;
-            entry->data = done->imm & NIGH_FI_DATA;
-            entry->tag = done->tag;
+            entry_of_message(entry, done);
         } else if (!done->status) {
             nigh_fi_entry(done, entry);
         } else {
@@ -159,7 +166,15 @@ static inline __attribute__((always_inline)) ssize_t read_solo(struct nigh_fi_cq
     do
         n = ep->nigh->take_completions(ep->context, &taken, (uint32_t)count);
     while (n <= 0 && --looks > 0);
-    return n <= 0 ? -FI_EAGAIN : convert_tagged(cq, &taken, buf, count);
+    if (n <= 0)
+        return -FI_EAGAIN;
+    /* What a rank with a CPU of its own mostly finds: 5 ns earlier in one L3, 8 between threads of one core, than by the loops. */
+    if (n == 1 && taken.done_count && nigh_fi_what_of(taken.done) == NIGH_FI_RECEIVED &&
+        ep->domain->ops.live == 0) {
+        entry_of_message(buf, taken.done);
+        return 1;
+    }
+    return convert_tagged(cq, &taken, buf, count);
 }
 
 /* A read of no entries asks for progress, whatever waits to be read. */
