@@ -322,8 +322,7 @@ static inline bool poll_hot(struct nigh_context *context)
         if (endpoint->rx.quiet ? !(head = nigh_ring_peek(&endpoint->rx))
                                : context->leaves && nigh_stay_goes_on(endpoint))
             continue;
-        if (!(head && context->crowd.full ? nigh_short_poll(endpoint, head)
-                                          : nigh_arrive_poll(endpoint, NIGH_TURN)))
+        if (!(head ? nigh_short_poll(endpoint, head) : nigh_arrive_poll(endpoint, NIGH_TURN)))
             continue;
         endpoint->heard = ++context->clock;
         moved = true;

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * plugin/short.c - a lone message of one slot for a plain receive, which is most of what MPIs send while ranks share
- * CPUs: taken in one go, by a pass or by the post of its receive, with nothing between the look at the slot and the
- * completion that is not about this message. Whatever is unlike that goes the way of plugin/arrive.c, and so does all
- * between ranks with a CPU each, where a function of its own gained nothing.
+ * plugin/short.c - a lone message of one slot for a plain receive, which is most of what MPIs send: taken in one go, by a pass or, where
+ * ranks share CPUs, by the post of its receive, with nothing between the look at the slot and the completion that is not about this
+ * message. Whatever is unlike that goes the way of plugin/arrive.c.
  */
 #include "plugin/arrive.h"
 #include "plugin/context.h"
