@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Every rank passes its data to the right. The ends have no neighbour: NIGH_PROC_NULL stands for nobody, so that all ranks
- * run the same lines.
+/* Every rank passes its data to the right. The ends have no neighbour: NIGH_PROC_NULL stands for nobody, so that all
+ * ranks run the same lines.
  *
  *     nigh-run -n 4 chain
  */

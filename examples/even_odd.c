@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Every even rank exchanges messages of 1 byte to 64 MiB with the odd rank above it, all pairs at once. With an odd number
- * of ranks the last one has nobody to talk to, and just leaves.
+/* Every even rank exchanges messages of 1 byte to 64 MiB with the odd rank above it, all pairs at once. With an odd
+ * number of ranks the last one has nobody to talk to, and just leaves.
  *
  *     nigh-run -n 4 even_odd
  */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Two ranks exchange messages with blocking calls. Were both to send first, each would wait for the other to receive; so one
- * sends and then receives, the other receives and then sends. nigh_sendrecv does both at once and needs no such order.
+/* Two ranks exchange messages with blocking calls. Were both to send first, each would wait for the other to receive;
+ * so one sends and then receives, the other receives and then sends. nigh_sendrecv does both at once and needs no such
+ * order.
  *
  *     nigh-run -n 2 exchange
  */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A field that is spread over the ranks: each step needs one cell of either neighbour. Receives and sends of the borders are
- * started, the interior is computed while they are under way, then the borders. The result is that of one process alone.
+/* A field that is spread over the ranks: each step needs one cell of either neighbour. Receives and sends of the
+ * borders are started, the interior is computed while they are under way, then the borders. The result is that of one
+ * process alone.
  *
  *     nigh-run -n 4 ghost
  */

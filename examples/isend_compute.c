@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Compute while a message is under way: nigh_isend returns at once, and its buffer is the program's again after nigh_wait.
+/* Compute while a message is under way: nigh_isend returns at once, and its buffer is the program's again after
+ * nigh_wait.
  *
  *     nigh-run -n 2 isend_compute
  *     nigh-run -n 2 isend_compute mistake    every rank sends to itself, nobody receives: nigh_finalize names the messages

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Everybody sends 0, 1, 2, ... times its own number to everybody and receives from everybody: all receives and sends are
- * started, and one call waits for all of them.
+/* Everybody sends 0, 1, 2, ... times its own number to everybody and receives from everybody: all receives and sends
+ * are started, and one call waits for all of them.
  *
  *     nigh-run -n 4 isend_irecv
  */

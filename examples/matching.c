@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which message a receive gets: the first sent one whose source and tag fit, whatever kind of send and receive they are.
+/* Which message a receive gets: the first sent one whose source and tag fit, whatever kind of send and receive they
+ * are.
  *
  *     nigh-run -n 2 matching
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A pipeline, a stage per rank, as in training: each stage multiplies what comes from the left by its weights and passes it
- * on; gradients come back from the right. Several batches are under way at the same time. Rank 0 then does all of it alone
- * and compares.
+/* A pipeline, a stage per rank, as in training: each stage multiplies what comes from the left by its weights and
+ * passes it on; gradients come back from the right. Several batches are under way at the same time. Rank 0 then does
+ * all of it alone and compares.
  *
  *     nigh-run -n 4 pipeline
  */

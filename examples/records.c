@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Records whose size the receiver does not know: it asks for the next message with a matched probe, which tells the size and
- * keeps the message for this receive alone, makes room, and receives. Once waiting, once with requests.
+/* Records whose size the receiver does not know: it asks for the next message with a matched probe, which tells the
+ * size and keeps the message for this receive alone, makes room, and receives. Once waiting, once with requests.
  *
  *     nigh-run -n 2 records
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Once around: a value visits every rank, each adds 10, and it comes back to rank 0. Then the form in which all ranks do the
- * same thing at the same time: everybody posts the receive, sends, and waits.
+/* Once around: a value visits every rank, each adds 10, and it comes back to rank 0. Then the form in which all ranks
+ * do the same thing at the same time: everybody posts the receive, sends, and waits.
  *
  *     nigh-run -n 4 ring
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Memory of one rank that all others use without asking it: a counter that everybody draws tickets from, and a board on which
- * each leaves its name.
+/* Memory of one rank that all others use without asking it: a counter that everybody draws tickets from, and a board on
+ * which each leaves its name.
  *
  *     nigh-run -n 4 tickets
  */

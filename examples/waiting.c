@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Five ways to wait for several requests. Rank 0 receives from everybody else, the same each time; the numbers that it gets
- * must add up whichever way it waits.
+/* Five ways to wait for several requests. Rank 0 receives from everybody else, the same each time; the numbers that it
+ * gets must add up whichever way it waits.
  *
  *     nigh-run -n 4 waiting
  */

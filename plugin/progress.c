@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * plugin/progress.c - one pass over whatever may have something. With few peers all are polled each time. With many, only
- * those that were heard lately are; the others set a hint, and a sweep now and then makes up for one that got lost.
+ * plugin/progress.c - one pass over whatever may have something. With few peers all are polled each time. With many,
+ * only those that were heard lately are; the others set a hint, and a sweep now and then makes up for one that got
+ * lost.
  */
 #include "plugin/progress.h"
 #include "plugin/arrive.h"
@@ -23,8 +24,8 @@
  * keep the others from ever being looked at, about a millisecond. */
 #define SWEEP_PASSES      1024u
 #define SWEEP_BUSY_PASSES 16384u
-/* Passes without news in which an unexpected message may stay in its ring. With 1 nothing was gained where ranks share CPUs,
- * 64 are as good as 8. */
+/* Passes without news in which an unexpected message may stay in its ring. With 1 nothing was gained where ranks
+ * share CPUs, 64 are as good as 8. */
 #define LEAVING_PASSES 8u
 /* In which a thread that was told of a message answers it, where its peer had connected by itself and left. */
 #define ANSWER_NS UINT64_C(10000000000)
@@ -54,8 +55,8 @@ static void cool(struct nigh_context *context, uint32_t at)
 
     endpoint->hot = false;
     set_cold(endpoint, 1);
-    /* What it published before it could know has asked for no hint, and a pass that ended when the host's array was full has
-     * not looked: the next one does, once. */
+    /* What it published before it could know has asked for no hint, and a pass that ended when the host's array was
+     * full has not looked: the next one does, once. */
     nigh_bell_hint(&context->bell, endpoint->index);
     context->hot[at] = context->hot[--context->hot_count];
 }
@@ -186,7 +187,8 @@ static bool is_left_over(const struct nigh_endpoint *endpoint)
     return true;
 }
 
-/* With threads another one may still be at a completion that names it: it has ten seconds to answer, unless room is short. */
+/* With threads another one may still be at a completion that names it: it has ten seconds to answer, unless room is
+ * short. */
 static bool may_be_answered(struct nigh_endpoint *endpoint)
 {
     const struct nigh_context *context = endpoint->context;
@@ -299,8 +301,8 @@ static __attribute__((noinline)) void ask_hot(const struct nigh_context *context
     }
 }
 
-/* Until the host's array is full: what is left lies in the rings as well as in our own queue, and is copied once less. Then the
- * next pass begins with the next peer. */
+/* Until the host's array is full: what is left lies in the rings as well as in our own queue, and is copied once
+ * less. Then the next pass begins with the next peer. */
 static inline bool poll_hot(struct nigh_context *context)
 {
     uint32_t at = context->first_hot < context->hot_count ? context->first_hot : 0;

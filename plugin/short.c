@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * plugin/short.c - a lone message of one slot for a plain receive, which is most of what MPIs send: taken in one go, by a pass or, where
- * ranks share CPUs, by the post of its receive, with nothing between the look at the slot and the completion that is not about this
- * message. Whatever is unlike that goes the way of plugin/arrive.c.
+ * plugin/short.c - a lone message of one slot for a plain receive, which is most of what MPIs send: taken in one go, by
+ * a pass or, where ranks share CPUs, by the post of its receive, with nothing between the look at the slot and the
+ * completion that is not about this message. Whatever is unlike that goes the way of plugin/arrive.c.
  */
 #include "plugin/arrive.h"
 #include "plugin/context.h"
@@ -68,7 +68,8 @@ uint32_t nigh_short_poll(struct nigh_endpoint *endpoint, uint64_t head)
     go_past(endpoint, bytes, nigh_completion_what(NIGH_OP_RECV, nigh_head_tclass(head)), tag, op->context,
             context->cq.direct++);
     nigh_slab_give(&context->recv_ops, op);
-    /* As arrive.c leaves it behind a message of one slot and a look that finds nothing, which is mostly what comes next. */
+    /* As arrive.c leaves it behind a message of one slot and a look that finds nothing, which is mostly what comes
+     * next. */
     rx->quiet = !nigh_ring_owes(rx);
     if (matcher->posted_count && context->cq.direct_left && nigh_ring_peek(rx)) {
         rx->streak = true;
@@ -84,7 +85,8 @@ static __attribute__((noinline)) int copy_unlike(struct nigh_endpoint *endpoint,
     return endpoint->rx.quiet ? 0 : nigh_arrive_owing(endpoint);
 }
 
-/* A post has found its message, of `bytes`. Apart from what finds it, as in inject.c: neither part has to save a register. */
+/* A post has found its message, of `bytes`. Apart from what finds it, as in inject.c: neither part has to save a
+ * register. */
 static __attribute__((noinline)) int meet(struct nigh_endpoint *endpoint, void *buffer, uint64_t shape,
                                           uint64_t tag, uint64_t word, uint32_t bytes)
 {
@@ -117,9 +119,10 @@ static inline bool has_tag(uint64_t sent, uint64_t tag, uint64_t ignore)
 }
 
 /*
- * While receives are posted, or messages are kept: is one of these first? Of what is kept nothing from this peer may be. A root to
- * which others run ahead keeps some almost always (in seven of ten posts of reductions in a row), of this peer's seldom.
- * What the slot says is read anew, for want of registers to hand it over in, so it is checked anew: the peer may have changed it.
+ * While receives are posted, or messages are kept: is one of these first? Of what is kept nothing from this peer may
+ * be. A root to which others run ahead keeps some almost always (in seven of ten posts of reductions in a row), of this
+ * peer's seldom. What the slot says is read anew, for want of registers to hand it over in, so it is checked anew: the
+ * peer may have changed it.
  */
 static __attribute__((noinline)) int meet_among(struct nigh_endpoint *endpoint, void *buffer, uint64_t shape,
                                                 uint64_t tag, uint64_t ignore, uint64_t word)
@@ -138,8 +141,8 @@ static __attribute__((noinline)) int meet_among(struct nigh_endpoint *endpoint, 
 }
 
 /*
- * In a crowd the message is mostly there before its receive: then nothing need be filed and looked for. All that is unlike
- * that is filed.
+ * In a crowd the message is mostly there before its receive: then nothing need be filed and looked for. All that is
+ * unlike that is filed.
  */
 int nigh_recv_imm(struct nigh_endpoint *endpoint, void *buffer, uint64_t shape, uint64_t tag, uint64_t ignore,
                   uint64_t word)

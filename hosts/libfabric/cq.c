@@ -95,8 +95,8 @@ static inline __attribute__((always_inline)) void entry_of_message(struct fi_cq_
     entry->tag = done->tag;
 }
 
-/* The same where the format has all fields and nothing is counted. While no record is in use, what is common is known by one
- * comparison. */
+/* The same where the format has all fields and nothing is counted. While no record is in use, what is common is
+ * known by one comparison. */
 static inline __attribute__((always_inline)) ssize_t convert_tagged(struct nigh_fi_cq *cq,
                                                                     const struct nigh_taken *taken, void *buf,
                                                                     size_t count)
@@ -168,7 +168,8 @@ static inline __attribute__((always_inline)) ssize_t read_solo(struct nigh_fi_cq
     while (n <= 0 && --looks > 0);
     if (n <= 0)
         return -FI_EAGAIN;
-    /* What a rank with a CPU of its own mostly finds: 5 ns earlier in one L3, 8 between threads of one core, than by the loops. */
+    /* What a rank with a CPU of its own mostly finds: 5 ns earlier in one L3, 8 between threads of one core, than by
+     * the loops. */
     if (n == 1 && taken.done_count && nigh_fi_what_of(taken.done) == NIGH_FI_RECEIVED &&
         ep->domain->ops.live == 0) {
         entry_of_message(buf, taken.done);

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A message that a count fills, and its answer in the same shuttle (docs/memory-model.md). A copies STEPS steps, publishes a slot
- * behind the first and counts on behind each other one, then sends something else, or not. B takes what the count says, sleeps
- * where nothing has come, and when it has all answers in the same way through the same words. A may be killed at any step.
- * Stores wait in buffers as in sleep.pml: a release store does not reach memory before the ones ahead of it, any other one when
- * it likes. No time-outs: a lost wake-up is a state from which nothing goes on.
+ * A message that a count fills, and its answer in the same shuttle (docs/memory-model.md). A copies STEPS steps,
+ * publishes a slot behind the first and counts on behind each other one, then sends something else, or not. B takes
+ * what the count says, sleeps where nothing has come, and when it has all answers in the same way through the same
+ * words. A may be killed at any step. Stores wait in buffers as in sleep.pml: a release store does not reach memory
+ * before the ones ahead of it, any other one when it likes. No time-outs: a lost wake-up is a state from which nothing
+ * goes on.
  *
- * What is modelled of the labels of shm/shared.h: COUNT_SET, COUNT_GET, RING_PUBLISH, RING_PEEK, SLEEP_ENTER, SLEEP_CHECK (light),
- * BELL_RING, BELL_READ, FLAG_RAISE, FLAG_SEE. Loads of one process are taken in program order. Mutations, each of which must
- * fail, are chosen by -D; tests/model/count_fails names them.
+ * What is modelled of the labels of shm/shared.h: COUNT_SET, COUNT_GET, RING_PUBLISH, RING_PEEK, SLEEP_ENTER,
+ * SLEEP_CHECK (light), BELL_RING, BELL_READ, FLAG_RAISE, FLAG_SEE. Loads of one process are taken in program order.
+ * Mutations, each of which must fail, are chosen by -D; tests/model/count_fails names them.
  */
 #ifndef STEPS
 #define STEPS 3

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Two copy one message (plugin/help.c, docs/memory-model.md): R takes slices from the first on, S from the last. Each stores its
- * count, fences, and looks at the other's. R may end the message before its time; then, and when it is whole, the buffer is the
- * host's, and S may write to none of it. Then R offers a second one, with another number. A write of S's may fail, then S puts the slice back.
- * Stores wait in buffers and reach memory when they like, but for those to one word, and a release store waits for the ones ahead of it.
+ * Two copy one message (plugin/help.c, docs/memory-model.md): R takes slices from the first on, S from the last. Each
+ * stores its count, fences, and looks at the other's. R may end the message before its time; then, and when it is
+ * whole, the buffer is the host's, and S may write to none of it. Then R offers a second one, with another number. A
+ * write of S's may fail, then S puts the slice back. Stores wait in buffers and reach memory when they like, but for
+ * those to one word, and a release store waits for the ones ahead of it.
  *
- * What is modelled of the labels of shm/shared.h: HELP_TAKE, HELP_CLAIM, HELP_DONE, HELP_SEE, RING_PUBLISH and RING_PEEK (the slot that
- * tells of the offer). Loads of one process are taken in program order. Mutations, each of which must fail, are
- * chosen by -D; tests/model/help_fails names them.
+ * What is modelled of the labels of shm/shared.h: HELP_TAKE, HELP_CLAIM, HELP_DONE, HELP_SEE, RING_PUBLISH and
+ * RING_PEEK (the slot that tells of the offer). Loads of one process are taken in program order. Mutations, each of
+ * which must fail, are chosen by -D; tests/model/help_fails names them.
  */
 #ifndef SLICES
 #define SLICES 2

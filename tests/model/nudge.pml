@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Two ranks that look for a deadlock while messages are under way (docs/memory-model.md, "What two readings prove"). Each
- * sends and receives in turn, the other one the other way round, so nobody is ever stuck, unless DEADLOCK leaves out the last
- * send. Whoever waits shows it in its line, and may look at any moment: reads both lines, nudges both ranks, reads again, or
- * gives up in between. A pass over the ring is several steps, as are two loads.
+ * Two ranks that look for a deadlock while messages are under way (docs/memory-model.md, "What two readings prove").
+ * Each sends and receives in turn, the other one the other way round, so nobody is ever stuck, unless DEADLOCK leaves
+ * out the last send. Whoever waits shows it in its line, and may look at any moment: reads both lines, nudges both
+ * ranks, reads again, or gives up in between. A pass over the ring is several steps, as are two loads.
  *
- * Memory is sequentially consistent here: who sees what of a line is the labels' matter, and that of sleep.pml. Asserted is
- * that whoever calls it a deadlock is right. Mutations, each of which must fail, are chosen by -D; tests/model/nudge_fails names them.
+ * Memory is sequentially consistent here: who sees what of a line is the labels' matter, and that of sleep.pml.
+ * Asserted is that whoever calls it a deadlock is right. Mutations, each of which must fail, are chosen by -D;
+ * tests/model/nudge_fails names them.
  */
 #ifndef ROUNDS
 #define ROUNDS 2
@@ -30,8 +31,8 @@ inline write_line(says)
 }
 
 /*
- * One pass of the plugin: a message found completes the receive. Of a nudge that it sees at its beginning it tells, when it has
- * found nothing; what the pass for the nudge alone has found it shows in the line.
+ * One pass of the plugin: a message found completes the receive. Of a nudge that it sees at its beginning it tells,
+ * when it has found nothing; what the pass for the nudge alone has found it shows in the line.
  */
 inline pass()
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Ring, sleep and death of one pair (docs/memory-model.md). A producer sends COUNT messages through a ring of two slots;
- * either side sleeps when it has nothing to do; the producer may be killed at any step. Stores wait in a buffer for each
- * process and reach memory later, a release store not before the ones ahead of it, any other one in any order: weaker
- * than x86, as strong as the labels promise. No time-outs: a lost wake-up is a state from which nothing goes on.
+ * Ring, sleep and death of one pair (docs/memory-model.md). A producer sends COUNT messages through a ring of two
+ * slots; either side sleeps when it has nothing to do; the producer may be killed at any step. Stores wait in a buffer
+ * for each process and reach memory later, a release store not before the ones ahead of it, any other one in any order:
+ * weaker than x86, as strong as the labels promise. No time-outs: a lost wake-up is a state from which nothing goes on.
  *
  * What is modelled of the labels of shm/shared.h: RING_PUBLISH, RING_PEEK, CREDIT_RETURN, CREDIT_TAKE, SLEEP_ENTER,
  * SLEEP_CHECK (light: nothing at all; FULL: a fence), BELL_RING, BELL_READ, FLAG_RAISE, FLAG_SEE. Loads of one process
