@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What every slot refuses: structs of the wrong size, bits and bytes that mean nothing, handles that are not there,
- * values out of range. Nothing may have changed afterwards. */
-#include "tests/support/data.h"
+/* What every slot refuses: handles that are not there, values out of range. Nothing may have changed afterwards. The
+ * bytes of structs are in structs_test.c. */
 #include "tests/support/pair.h"
 #include <dlfcn.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What a host reads that asks for what cannot be: each refusal's line names the call, the value and what it may be.
- * Which calls refuse what is in arguments_test.c. */
+ * Which calls refuse what is in arguments_test.c and structs_test.c. */
 #include "tests/support/pair.h"
 #include <limits.h>
 #include <stdio.h>

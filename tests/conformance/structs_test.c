@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Every struct that a slot takes: each size that is not its own, each byte that is reserved and
- * each flag that is none. */
-#include "tests/support/data.h"
+/* Every struct that a slot takes: each size that is not its own, each byte that is reserved and each flag that is
+ * none are refused. */
 #include "tests/support/pair.h"
-#include <dlfcn.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 static const struct nigh_ops *nigh;

@@ -20,7 +20,7 @@ void osfail_remove(void);
 void osfail_arm(enum osfail_call call, unsigned nth, int error);
 /* The nth and all later ones fail. */
 void osfail_arm_all(enum osfail_call call, unsigned nth, int error);
-/* As on kernels without pidfds, until osfail_remove(): neither a socket gives one nor pidfd_open(). */
+/* As on kernels without pidfds, until osfail_remove() or osfail_arm(): neither a socket gives one nor pidfd_open(). */
 void osfail_take_pidfds(void);
 /* Calls of `call` since osfail_install() or osfail_arm(). */
 unsigned osfail_count(enum osfail_call call);

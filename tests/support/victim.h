@@ -16,8 +16,6 @@
 #include "tests/support/osfail.h"
 #include "tests/support/party.h"
 #include <errno.h>
-#include <poll.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>

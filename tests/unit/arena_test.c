@@ -16,11 +16,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/falloc.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 static bool all_zero(const void *at, size_t bytes)

@@ -11,7 +11,6 @@
 #include "tests/support/victim.h"
 #include <errno.h>
 #include <poll.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 static struct nigh_listener trap;
