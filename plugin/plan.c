@@ -135,9 +135,7 @@ bool nigh_plan_shuttles(const struct nigh_endpoint *endpoint, bool stream)
  */
 static enum nigh_copy_kernel shuttle_kernel(const struct nigh_context *context, const struct nigh_send_op *op)
 {
-    bool past = op->spread && nigh_spread_is(context) && nigh_copy_select(NIGH_COPY_NT);
-
-    return past ? NIGH_COPY_NT : NIGH_COPY_PLAIN;
+    return nigh_spread_past(context, op) ? NIGH_COPY_NT : NIGH_COPY_PLAIN;
 }
 
 /* A message in a shuttle is copied alike wherever the peer is: there is nothing to choose by pace, and to time. */
@@ -147,10 +145,8 @@ static bool by_shuttle(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
     uint32_t flags;
 
     op->shuttle = nigh_shuttle_take(endpoint, op->trip ? op->trip : op->bytes, &flags);
-    if (!op->shuttle) {
-        op->trip = 0;
+    if (!op->shuttle)
         return false;
-    }
     kernel = shuttle_kernel(endpoint->context, op);
     op->copy = nigh_copy_select(kernel);
     op->piece = op->trip ? op->trip : nigh_shuttle_piece(op->bytes);
@@ -167,6 +163,8 @@ void nigh_plan_choose(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
     op->copy_ns = op->timed = 0;
     if (op->kind == NIGH_SEND_CHUNKED && nigh_plan_shuttles(endpoint, stream) && by_shuttle(endpoint, op))
         return;
+    /* While it waited for room the shuttle has gone, or the crowd: in chunks there is one GRANT, for all of it. */
+    op->trip = 0;
     /* Only messages are timed: a put or a reply that took the place of one in a trial would teach nothing. */
     op->strategy = (uint8_t)(op->kind == NIGH_SEND_CHUNKED ? nigh_pace_choose(pace, op->bytes)
                                                            : nigh_pace_current(pace, op->bytes));

@@ -3,6 +3,7 @@
 #include "plugin/spread.h"
 #include "plugin/context.h"
 #include "plugin/shuttle.h"
+#include "shm/copy.h"
 
 /* 8 ranks on 2 CPUs, alltoall: 256 KiB takes 0.9 of the time past the caches, 128 KiB as long as through them. */
 #define SPREAD_FROM (256u * 1024)
@@ -35,21 +36,23 @@ void nigh_spread_end(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
 }
 
 /* That others will follow the first one is not known when it is sent, but hosts that have done so do it again. */
-bool nigh_spread_is(const struct nigh_context *context)
+bool nigh_spread_past(const struct nigh_context *context, const struct nigh_send_op *op)
 {
-    return context->spread.peers > 1 || context->spread.before;
+    return op->spread && (context->spread.peers > 1 || context->spread.before) &&
+           nigh_copy_select(NIGH_COPY_NT);
 }
 
 /*
  * Not where another one waits to be sent: what holds for this one need not hold when it begins. Nor what the host has asked to
- * be done with before it is matched, nor silent ones: to hear of those a host need not poll.
+ * be done with before it is matched, nor silent ones: to hear of those a host need not poll. With plain copies an alltoall of
+ * 1 MiB in trips takes 1.14 where one copy takes 1.0.
  */
 uint32_t nigh_spread_trip(struct nigh_endpoint *endpoint, const struct nigh_send_op *op)
 {
     const struct nigh_context *context = endpoint->context;
 
-    if (!op->spread || op->silent || op->bytes == SPREAD_FROM || op->bytes <= context->config.eager_bytes ||
-        context->config.path >= 0 || !endpoint->can_post || !nigh_spread_is(context))
+    if (op->silent || op->bytes == SPREAD_FROM || op->bytes <= context->config.eager_bytes ||
+        context->config.path >= 0 || !endpoint->can_post || !nigh_spread_past(context, op))
         return 0;
     return nigh_shuttle_takes(endpoint, TRIP_BYTES) ? TRIP_BYTES : 0;
 }

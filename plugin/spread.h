@@ -25,8 +25,8 @@ struct nigh_spread {
 void nigh_spread_begin(struct nigh_endpoint *endpoint, struct nigh_send_op *op);
 void nigh_spread_end(struct nigh_endpoint *endpoint, struct nigh_send_op *op);
 
-/* Do those that are under way go to several peers, or may be expected to? */
-bool nigh_spread_is(const struct nigh_context *context);
+/* Is it copied past the caches? If it is one of several peers', or may be expected to be, and the CPU has such copies. */
+bool nigh_spread_past(const struct nigh_context *context, const struct nigh_send_op *op);
 
 /* What a trip of that message takes, which has begun and is the next one; 0: it goes another way. */
 uint32_t nigh_spread_trip(struct nigh_endpoint *endpoint, const struct nigh_send_op *op);

@@ -9,8 +9,10 @@
 #include <cmocka.h>
 
 #include "plugin/context.h"
+#include "shm/copy.h"
 #include "tests/support/shares.h"
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -28,6 +30,17 @@ enum {
 };
 
 static uint8_t out[PEERS][LONG], in[PEERS][LONG];
+
+/* A CPU without copies past the caches. */
+static bool plain_only;
+
+nigh_copy_fn __real_nigh_copy_select(enum nigh_copy_kernel kernel);
+nigh_copy_fn __wrap_nigh_copy_select(enum nigh_copy_kernel kernel);
+
+nigh_copy_fn __wrap_nigh_copy_select(enum nigh_copy_kernel kernel)
+{
+    return plain_only && kernel == NIGH_COPY_NT ? NULL : __real_nigh_copy_select(kernel);
+}
 
 static void meet(unsigned p)
 {
@@ -57,6 +70,7 @@ static int start(void **state)
 static int stop(void **state)
 {
     (void)state;
+    plain_only = false;
     unsetenv("NIGH_EAGER");
     return shares_close();
 }
@@ -382,6 +396,42 @@ static void not_what_goes_unasked(void **state)
     }
 }
 
+static void not_by_plain_copies(void **state)
+{
+    (void)state;
+    plain_only = true;
+    for (unsigned i = 0; i < 2; i++) {
+        for (unsigned p = 0; p < PEERS; p++)
+            post(p, p, LONG, 0);
+        for (unsigned p = 0; p < PEERS; p++) {
+            assert_no_trips(p, p, LONG);
+            answer(p);
+        }
+    }
+}
+
+static void fill_ring_to(unsigned p)
+{
+    while (nigh_ring_room(&to[p]->tx, 1) || to[p]->tx.spare)
+        assert_int_equal(hosted_send(to[p], NOTED, NOTE, NULL, 0, NIGH_SILENT), 0);
+    assert_true(to[p]->can_post);
+}
+
+/* It waits for room until they are no crowd, and is one of several of which nothing comes back. */
+static void not_when_the_crowd_has_gone(void **state)
+{
+    (void)state;
+    spread_once();
+    answer(1); /* in its own shuttle: the root has both */
+    assert_int_equal(hosted_send(to[1], NOTED, NOTE, out[1], 20000, NIGH_SILENT), 0);
+    fill_ring_to(1);
+    post(1, 1, LONG, 0);
+    assert_int_equal(to[1]->queue.head->trip, TRIP);
+    assert_true(to[1]->in_a_row);
+    root.context->crowd.full = false;
+    assert_no_trips(1, 1, LONG);
+}
+
 #define CASE(test) cmocka_unit_test_setup_teardown(test, start, stop)
 
 int main(void)
@@ -399,7 +449,13 @@ int main(void)
         CASE(its_sender_leaves_early),
         CASE(not_these),
         CASE(not_what_goes_unasked),
+        CASE(not_by_plain_copies),
+        CASE(not_when_the_crowd_has_gone),
     };
 
+    if (!nigh_copy_select(NIGH_COPY_NT)) {
+        printf("SKIP: there are no copies past the caches for this CPU\n");
+        return 77;
+    }
     return cmocka_run_group_tests_name("trips", tests, NULL, NULL);
 }
