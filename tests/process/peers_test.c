@@ -430,8 +430,10 @@ static void missing_sources(void **state)
 
     while (i < count && perf_peer_installed(names[i], why, sizeof why))
         i++;
-    if (i == count)
+    if (i == count) {
+        print_message("skipped: %s: %s\n", names[i - 1], why);
         skip();
+    }
     snprintf(was, sizeof was, "%s", getenv("NIGH_PEER_SOURCES"));
     setenv("NIGH_PEER_SOURCES", "/nonexistent", 1);
     assert_int_equal(perf_peer_open(names[i], &c, &peer, why, sizeof why), -ENOENT);
