@@ -191,6 +191,33 @@ static void nonblocking(void)
     MPI_Comm_free(&twin);
 }
 
+/* Longer than what is copied once for all receivers (16 MiB), and than what goes in one part to each. */
+static void large(void)
+{
+    enum { ALL = 20 << 20, EACH = 600000 };
+    size_t part = ALL / (size_t)suite_ranks, row = (size_t)suite_ranks * EACH;
+    unsigned char *whole = suite_memory(ALL), *mine = suite_memory(row > ALL ? row : ALL);
+    unsigned char *theirs = suite_memory(row);
+
+    if (suite_rank == 1)
+        suite_fill(whole, ALL, 5);
+    MPI_Bcast(whole, ALL, MPI_BYTE, 1, MPI_COMM_WORLD);
+    EQUAL(suite_wrong(whole, ALL, 5), 0);
+    memset(whole, 0, ALL);
+    suite_fill(mine, part, (unsigned)suite_rank);
+    MPI_Allgather(mine, (int)part, MPI_BYTE, whole, (int)part, MPI_BYTE, MPI_COMM_WORLD);
+    for (int r = 0; r < suite_ranks; r++) {
+        EQUAL(suite_wrong(whole + (size_t)r * part, part, (unsigned)r), 0);
+        suite_fill(mine + (size_t)r * EACH, EACH, (unsigned)(suite_rank * 1000 + r));
+    }
+    MPI_Alltoall(mine, EACH, MPI_BYTE, theirs, EACH, MPI_BYTE, MPI_COMM_WORLD);
+    for (int r = 0; r < suite_ranks; r++)
+        EQUAL(suite_wrong(theirs + (size_t)r * EACH, EACH, (unsigned)(r * 1000 + suite_rank)), 0);
+    free(theirs);
+    free(mine);
+    free(whole);
+}
+
 const struct suite_case suite_collectives[] = {
     {"barrier", barrier},
     {"broadcast", broadcast},
@@ -200,5 +227,6 @@ const struct suite_case suite_collectives[] = {
     {"all to all", everyone},
     {"scan, reduce-scatter", scan},
     {"several non-blocking ones at a time", nonblocking},
+    {"large ones", large},
     {0},
 };
