@@ -155,7 +155,7 @@ static inline enum nigh_verdict arrive_message(struct nigh_endpoint *endpoint, u
 
     if (__builtin_expect(bytes > NIGH_BODY_MAX || tclass >= NIGH_TCLASSES, 0))
         return NIGH_BAD;
-    op = (struct nigh_recv_op *)(void *)nigh_match_arrive(&context->matcher, endpoint->index, tclass, tag);
+    op = nigh_recv_op_of(nigh_match_arrive(&context->matcher, endpoint->index, tclass, tag));
     /* The host first gets what it has received: most often it is about to post the receive of this one, which then need
      * not be kept in private memory. The next pass begins with it. */
     if (__builtin_expect(!op, 0))
@@ -307,7 +307,7 @@ static __attribute__((noinline)) uint64_t take_plain(struct nigh_endpoint *endpo
         struct nigh_recv_op *op;
 
         nigh_ring_walk_prefetch(&walk, rx);
-        op = (struct nigh_recv_op *)(void *)nigh_match_run_peek(matcher, &run, endpoint->index, tclass, tag);
+        op = nigh_recv_op_of(nigh_match_run_peek(matcher, &run, endpoint->index, tclass, tag));
         if (__builtin_expect(!op || op->flags || bytes > op->bytes, 0))
             break;
         nigh_match_run_take(&run);

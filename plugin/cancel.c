@@ -7,7 +7,7 @@
 
 static bool has_context(const struct nigh_posted *posted, void *data)
 {
-    return ((const struct nigh_recv_op *)(const void *)posted)->context == *(uint64_t *)data;
+    return nigh_recv_op_of(posted)->context == *(uint64_t *)data;
 }
 
 static bool cancel_send(struct nigh_endpoint *endpoint, uint64_t op_context)
@@ -30,7 +30,7 @@ int nigh_cancel(struct nigh_context *context, uint64_t op_context)
 
     if (posted) {
         nigh_match_withdraw(&context->matcher, posted);
-        nigh_recv_cancel(context, (struct nigh_recv_op *)(void *)posted, -ECANCELED, NULL);
+        nigh_recv_cancel(context, nigh_recv_op_of(posted), -ECANCELED, NULL);
         return 0;
     }
     for (struct nigh_endpoint *endpoint = context->all; endpoint; endpoint = endpoint->next_all)

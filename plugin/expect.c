@@ -2,6 +2,7 @@
 /* plugin/expect.c - post_recv without a struct, of a plain receive from one peer: the other side of plugin/inject.c. */
 #include "plugin/context.h"
 #include "plugin/guard.h"
+#include "plugin/match_alone.h"
 #include "plugin/receive.h"
 #include "plugin/refuse.h"
 #include "plugin/registers.h"
@@ -96,17 +97,23 @@ static inline bool may_be_filed(const struct nigh_context *context, const struct
            nigh_match_is_hot(&context->matcher, endpoint->index, ignore);
 }
 
+static inline void set_posted(struct nigh_posted *posted, const struct nigh_endpoint *endpoint,
+                              uint64_t shape, uint64_t tag, uint64_t ignore)
+{
+    posted->source = endpoint->index;
+    posted->tclass = (uint16_t)NIGH_SHAPE_TCLASS(shape);
+    posted->keep = false;
+    posted->tag = tag;
+    posted->ignore = ignore;
+}
+
 static __attribute__((noinline)) int file_now(struct nigh_endpoint *endpoint, void *buffer, uint64_t shape,
                                               uint64_t tag, uint64_t ignore, uint64_t word)
 {
     struct nigh_context *context = endpoint->context;
     struct nigh_recv_op *op = take_op(context, buffer, shape, word);
 
-    op->posted.source = endpoint->index;
-    op->posted.tclass = (uint16_t)NIGH_SHAPE_TCLASS(shape);
-    op->posted.keep = false;
-    op->posted.tag = tag;
-    op->posted.ignore = ignore;
+    set_posted(&op->posted, endpoint, shape, tag, ignore);
     nigh_match_post_hot(&context->matcher, &op->posted);
     if (__builtin_expect(context->meets && endpoint->meets && nigh_ring_peek(&endpoint->rx), 0))
         return nigh_recv_look(endpoint);
@@ -121,4 +128,33 @@ int nigh_recv_file(struct nigh_endpoint *endpoint, void *buffer, uint64_t shape,
                          0))
         return file_generally(endpoint, buffer, shape, tag, ignore, context);
     return file_now(endpoint, buffer, shape, tag, ignore, context);
+}
+
+/* ---- one that waits alone: match_alone.h ------------------------------------------------------------------- */
+
+/* Nothing is kept, all that is posted waits alone, and there is room. */
+static inline bool may_wait_alone(const struct nigh_context *context, const struct nigh_endpoint *endpoint)
+{
+    return !context->matcher.arrived_count && context->recv_ops.free && nigh_cq_has_room(&context->cq) &&
+           nigh_match_may_wait_alone(&context->matcher, endpoint->index);
+}
+
+static __attribute__((noinline)) int wait_alone(struct nigh_endpoint *endpoint, void *buffer, uint64_t shape,
+                                                uint64_t tag, uint64_t ignore, uint64_t word)
+{
+    struct nigh_context *context = endpoint->context;
+    struct nigh_recv_op *op = take_op(context, buffer, shape, word);
+
+    set_posted(&op->posted, endpoint, shape, tag, ignore);
+    nigh_match_post_alone(&context->matcher, &op->posted);
+    return __builtin_expect(nigh_ring_peek(&endpoint->rx), 0) ? nigh_recv_look(endpoint) : 0;
+}
+
+int nigh_recv_wait(struct nigh_endpoint *endpoint, void *buffer, uint64_t shape, uint64_t tag,
+                   uint64_t ignore, uint64_t context)
+{
+    if (__builtin_expect(
+            NIGH_SHAPE_TCLASS(shape) >= NIGH_TCLASSES || !may_wait_alone(endpoint->context, endpoint), 0))
+        return nigh_recv_file(endpoint, buffer, shape, tag, ignore, context);
+    return wait_alone(endpoint, buffer, shape, tag, ignore, context);
 }

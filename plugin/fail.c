@@ -94,7 +94,7 @@ static void fail_receives(struct nigh_endpoint *endpoint, int error)
 
     for (; posted; posted = next) {
         next = nigh_posted_next(posted);
-        nigh_recv_cancel(context, (struct nigh_recv_op *)(void *)posted, error, endpoint);
+        nigh_recv_cancel(context, nigh_recv_op_of(posted), error, endpoint);
     }
 }
 
@@ -133,7 +133,7 @@ static void tell_death(struct nigh_endpoint *endpoint)
         return;
     }
     nigh_match_withdraw(&context->matcher, posted);
-    nigh_recv_cancel(context, (struct nigh_recv_op *)(void *)posted, -ECONNRESET, endpoint);
+    nigh_recv_cancel(context, nigh_recv_op_of(posted), -ECONNRESET, endpoint);
 }
 
 static void fail_pulls_of(struct nigh_message *message, struct nigh_endpoint *endpoint, int error, bool all)

@@ -1,17 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* plugin/match.c - tag matching beyond exact receives: wildcards and masks. */
-#include "plugin/match.h"
+#include "plugin/match_alone.h"
 
 #include <assert.h>
 
 static_assert(NIGH_TCLASSES <= 1 << 16, "a class has 16 bits of a key");
 static_assert(NIGH_MATCH_SHAPES <= 32, "a shape has a bit of matcher.active");
-static_assert(offsetof(struct nigh_posted, node) == 0, "a node of the table of receives is the receive");
-
-static struct nigh_posted *posted_of(struct nigh_match_node *node)
-{
-    return (struct nigh_posted *)(void *)node;
-}
 
 int nigh_match_init(struct nigh_matcher *matcher)
 {
@@ -100,8 +94,27 @@ static void list(struct nigh_matcher *matcher, struct nigh_posted *posted)
     end->prev = &posted->node;
 }
 
+/* Those that wait alone go where others are. They keep their age. */
+static __attribute__((noinline)) void file_alone(struct nigh_matcher *matcher)
+{
+    uint64_t left = matcher->alone, sequence = matcher->sequence;
+
+    matcher->posted_count = matcher->others = 0;
+    matcher->alone = 0;
+    for (; left; left &= left - 1) {
+        struct nigh_posted *posted = matcher->lone[__builtin_ctzll(left)];
+        uint64_t age = posted->sequence;
+
+        nigh_match_post(matcher, posted);
+        posted->sequence = age;
+    }
+    matcher->sequence = sequence;
+}
+
 void nigh_match_post(struct nigh_matcher *matcher, struct nigh_posted *posted)
 {
+    if (matcher->alone)
+        file_alone(matcher);
     if (nigh_match_is_hot(matcher, posted->source, posted->ignore) || choose_shape(matcher, posted)) {
         nigh_match_post_hot(matcher, posted);
         return;
@@ -130,6 +143,10 @@ void nigh_match_forget(struct nigh_matcher *matcher, const struct nigh_posted *p
 
 void nigh_match_withdraw(struct nigh_matcher *matcher, struct nigh_posted *posted)
 {
+    if (posted->shape == NIGH_MATCH_ALONE) {
+        nigh_match_take_alone(matcher, posted);
+        return;
+    }
     if (posted->shape == NIGH_MATCH_LISTED)
         unlist(posted);
     else
@@ -142,7 +159,7 @@ static inline void consider(const struct nigh_matcher *matcher, uint64_t key, ui
                             struct nigh_posted **best, struct nigh_match_node ***best_at)
 {
     struct nigh_match_node **at = nigh_match_seek(&matcher->posted, key, tag);
-    struct nigh_posted *posted = posted_of(*at);
+    struct nigh_posted *posted = nigh_match_posted_of(*at);
 
     if (posted != NULL && (*best == NULL || posted->sequence < (*best)->sequence)) {
         *best = posted;
@@ -158,7 +175,7 @@ static struct nigh_posted *consider_listed(const struct nigh_matcher *matcher, u
     uint64_t until = best == NULL ? UINT64_MAX : best->sequence;
 
     for (struct nigh_match_node *node = end->next; node != end; node = node->next) {
-        struct nigh_posted *posted = posted_of(node);
+        struct nigh_posted *posted = nigh_match_posted_of(node);
 
         if (posted->sequence > until)
             break;
@@ -175,6 +192,12 @@ struct nigh_posted *nigh_match_arrive_mixed(struct nigh_matcher *matcher, uint32
     struct nigh_match_node **at = NULL;
     struct nigh_posted *best = NULL;
 
+    if (matcher->alone) {
+        best = nigh_match_alone(matcher, source, tclass, tag);
+        if (best)
+            nigh_match_take_alone(matcher, best);
+        return best;
+    }
     for (uint32_t left = matcher->active; left != 0; left &= left - 1) {
         uint32_t number = (uint32_t)__builtin_ctz(left);
         const struct nigh_match_shape *shape = &matcher->shapes[number];

@@ -35,7 +35,11 @@ enum nigh_match_shape_number {
     NIGH_MATCH_FREE = 4, /* this and all above: whatever is posted */
     NIGH_MATCH_SHAPES = 16,
     NIGH_MATCH_LISTED = NIGH_MATCH_SHAPES, /* of a receive in the list */
+    NIGH_MATCH_ALONE,                      /* of one that waits alone: match_alone.h */
 };
+
+/* Sources below this number may have one that waits alone: a bit each. */
+#define NIGH_MATCH_LONE_MAX 64u
 
 struct nigh_match_shape {
     uint64_t ignore;
@@ -43,17 +47,17 @@ struct nigh_match_shape {
     uint32_t count; /* receives of this shape; of the hot one it is posted_count - others */
 };
 
-/* A posted receive: the first member of the caller's operation. The caller sets ignore, source,
- * tclass, keep and tag. From nigh_match_post() until it is handed back it belongs to the matcher and must not move. */
+/* A posted receive: a member of the caller's operation. The caller sets tag, ignore, source, tclass and keep.
+ * From nigh_match_post() until it is handed back it belongs to the matcher and must not move. The node lies behind the
+ * rest, as one that waits alone does not need it: so the caller's operation may have that in one line with its own. */
 struct nigh_posted {
-    struct nigh_match_node node;
-    uint64_t ignore;
+    uint64_t tag, ignore;
     uint32_t source; /* index of the peer, or NIGH_ANY */
     uint16_t tclass; /* below NIGH_TCLASSES */
     bool keep;     /* a match leaves it where it stands (multi-receive); the caller withdraws it in the end */
-    uint8_t shape; /* number of its shape, or NIGH_MATCH_LISTED; the matcher's */
+    uint8_t shape; /* number of its shape, NIGH_MATCH_LISTED or NIGH_MATCH_ALONE; the matcher's */
     uint64_t sequence; /* when it was posted; the matcher's */
-    uint64_t tag;
+    struct nigh_match_node node;
 };
 
 /* A link of the list of a class. */
@@ -72,7 +76,6 @@ struct nigh_arrived {
 };
 
 struct nigh_matcher {
-    struct nigh_match_table posted;
     union {
         struct {
             uint32_t posted_count;  /* receives */
@@ -80,11 +83,13 @@ struct nigh_matcher {
         };
         uint64_t waiting; /* 0: neither */
     };
-    uint32_t others;     /* receives that are not of the hot shape */
+    uint64_t alone;      /* a bit for each source of one that waits alone: then there are no others */
+    uint32_t others;     /* receives that do not lie in the table under the hot shape */
     uint32_t active;     /* bit of each shape that may have receives */
+    uint64_t sequence;   /* of the receive that is posted next */
     uint64_t hot_key;    /* nigh_match_key(number, any, 0) of the last receive's shape: mostly all's */
     uint64_t hot_ignore; /* and what it ignores */
-    uint64_t sequence;   /* of the receive that is posted next */
+    struct nigh_match_table posted;
     struct nigh_match_node *recent; /* posted last, if it is in the table: then it ends its queue */
     struct nigh_match_shape shapes[NIGH_MATCH_SHAPES];
     struct nigh_match_node listed[NIGH_TCLASSES]; /* rings of the other receives through next and prev */
@@ -92,6 +97,7 @@ struct nigh_matcher {
     uint64_t filed_ignore; /* bits that the tags of the first two queues leave out */
     uint64_t walked;       /* messages looked at in vain since it was last chosen */
     struct nigh_match_link arrived_order[NIGH_TCLASSES]; /* rings of messages through `order` */
+    struct nigh_posted *lone[NIGH_MATCH_LONE_MAX];       /* by source, where `alone` has its bit */
 };
 
 /* -ENOMEM; nothing to destroy then. The matcher must not be moved afterwards. */
@@ -107,6 +113,10 @@ static inline uint64_t nigh_match_key(uint32_t shape, uint32_t source, uint32_t 
 }
 
 /* For match*.c and the inline functions below alone. */
+static inline struct nigh_posted *nigh_match_posted_of(struct nigh_match_node *node)
+{
+    return node ? (struct nigh_posted *)(void *)((char *)node - offsetof(struct nigh_posted, node)) : NULL;
+}
 void nigh_match_forget(struct nigh_matcher *matcher,
                        const struct nigh_posted *posted); /* it is out already */
 struct nigh_posted *nigh_match_arrive_mixed(struct nigh_matcher *matcher, uint32_t source, uint32_t tclass,
@@ -114,10 +124,11 @@ struct nigh_posted *nigh_match_arrive_mixed(struct nigh_matcher *matcher, uint32
 struct nigh_arrived *nigh_match_find_any(struct nigh_matcher *matcher, uint32_t source, uint32_t tclass,
                                          uint64_t tag, uint64_t ignore, bool take);
 
-/* Is a receive from `source`, or NIGH_ANY, of the hot shape? */
+/* Is a receive from `source`, or NIGH_ANY, of the hot shape, and none waits alone? */
 static inline bool nigh_match_is_hot(const struct nigh_matcher *matcher, uint32_t source, uint64_t ignore)
 {
-    return ignore == matcher->hot_ignore && (source == NIGH_ANY) == ((uint32_t)matcher->hot_key != 0);
+    return ignore == matcher->hot_ignore && (source == NIGH_ANY) == ((uint32_t)matcher->hot_key != 0) &&
+           !matcher->alone;
 }
 
 /* nigh_match_post() of one that is. */
@@ -138,10 +149,10 @@ static inline void nigh_match_post_hot(struct nigh_matcher *matcher, struct nigh
         nigh_match_append(&matcher->posted, &posted->node);
 }
 
-/* Is the hot shape that of receives from one peer with exactly one tag? */
+/* Is the hot shape that of receives from one peer with exactly one tag, and none waits alone? */
 static inline bool nigh_match_hot_is_plain(const struct nigh_matcher *matcher)
 {
-    return matcher->hot_ignore == 0 && (uint32_t)matcher->hot_key == 0;
+    return matcher->hot_ignore == 0 && (uint32_t)matcher->hot_key == 0 && !matcher->alone;
 }
 
 /* nigh_match_post() of such a receive, of which nothing is set. */
@@ -204,7 +215,7 @@ static inline struct nigh_posted *nigh_match_arrive(struct nigh_matcher *matcher
     if (__builtin_expect(matcher->others != 0, 0))
         return nigh_match_arrive_mixed(matcher, source, tclass, tag);
     at = nigh_match_waiting(matcher, source, tclass, tag);
-    posted = (struct nigh_posted *)(void *)*at;
+    posted = nigh_match_posted_of(*at);
     if (posted != NULL && __builtin_expect(!posted->keep, 1))
         nigh_match_take(matcher, at);
     return posted;
@@ -257,7 +268,7 @@ static inline struct nigh_posted *nigh_match_run_peek(struct nigh_matcher *match
         run->at = at;
         run->chain = head->chain;
     }
-    return (struct nigh_posted *)(void *)run->head;
+    return nigh_match_posted_of(run->head);
 }
 
 /* Takes the receive that was just peeked at. */
@@ -318,7 +329,7 @@ struct nigh_posted *nigh_match_take_posted(struct nigh_matcher *matcher, uint32_
  * reused. */
 static inline struct nigh_posted *nigh_posted_next(const struct nigh_posted *posted)
 {
-    return (struct nigh_posted *)(void *)posted->node.next;
+    return nigh_match_posted_of(posted->node.next);
 }
 
 /* Takes out all messages of `source`, class by class, oldest first; the others by nigh_arrived_next(). Time in

@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* plugin/match_walk.c - what looks at all receives or messages: the death of a peer, disconnect, cancel,
  * diagnosis. Rare, and apart from match.c so that what is hot stays small. */
-#include "plugin/match.h"
-
-static struct nigh_posted *posted_of(struct nigh_match_node *node)
-{
-    return (struct nigh_posted *)(void *)node;
-}
+#include "plugin/match_alone.h"
 
 struct visitor {
     void (*posted)(struct nigh_posted *posted, void *data);
@@ -17,7 +12,7 @@ static void visit_node(struct nigh_match_node *node, void *data)
 {
     const struct visitor *visitor = data;
 
-    visitor->posted(posted_of(node), visitor->data);
+    visitor->posted(nigh_match_posted_of(node), visitor->data);
 }
 
 void nigh_match_each_posted(const struct nigh_matcher *matcher,
@@ -25,12 +20,14 @@ void nigh_match_each_posted(const struct nigh_matcher *matcher,
 {
     struct visitor visitor = {visit, data};
 
+    for (uint64_t left = matcher->alone; left; left &= left - 1)
+        visit(matcher->lone[__builtin_ctzll(left)], data);
     nigh_match_table_each(&matcher->posted, visit_node, &visitor);
     for (uint32_t i = 0; i < NIGH_TCLASSES; i++) {
         const struct nigh_match_node *end = &matcher->listed[i];
 
         for (struct nigh_match_node *node = end->next; node != end; node = node->next)
-            visit(posted_of(node), data);
+            visit(nigh_match_posted_of(node), data);
     }
 }
 
@@ -98,7 +95,8 @@ static struct nigh_match_node *merge(struct nigh_match_node *a, struct nigh_matc
     struct nigh_match_node *first = NULL, **end = &first;
 
     while (a != NULL && b != NULL) {
-        struct nigh_match_node **older = posted_of(a)->sequence < posted_of(b)->sequence ? &a : &b;
+        struct nigh_match_node **older =
+            nigh_match_posted_of(a)->sequence < nigh_match_posted_of(b)->sequence ? &a : &b;
 
         *end = *older;
         end = &(*older)->next;
@@ -131,7 +129,7 @@ static void take_queue(struct nigh_match_node *first, void *data)
     struct harvest *harvest = data;
 
     for (struct nigh_match_node *node = first; node != NULL; node = node->next)
-        nigh_match_forget(harvest->matcher, posted_of(node));
+        nigh_match_forget(harvest->matcher, nigh_match_posted_of(node));
     add_run(harvest, first);
 }
 
@@ -141,7 +139,7 @@ static void take_listed(struct harvest *harvest, struct nigh_match_node *end)
 
     for (struct nigh_match_node *node = end->next; node != end; node = next) {
         next = node->next;
-        if (posted_of(node)->source != harvest->source)
+        if (nigh_match_posted_of(node)->source != harvest->source)
             continue;
         node->prev->next = next;
         next->prev = node->prev;
@@ -160,12 +158,19 @@ struct nigh_posted *nigh_match_take_posted(struct nigh_matcher *matcher, uint32_
 
     if (matcher->posted_count == 0)
         return NULL;
+    if (nigh_match_has_lone(matcher, source)) {
+        struct nigh_posted *lone = matcher->lone[source];
+
+        nigh_match_take_alone(matcher, lone);
+        lone->node.next = NULL;
+        return lone;
+    }
     nigh_match_table_take(&matcher->posted, names_source, take_queue, &harvest);
     for (uint32_t i = 0; i < NIGH_TCLASSES; i++)
         take_listed(&harvest, &matcher->listed[i]);
     for (uint32_t i = 0; i < 32; i++)
         all = merge(all, harvest.runs[i]);
-    return posted_of(all);
+    return nigh_match_posted_of(all);
 }
 
 struct nigh_arrived *nigh_match_take_arrived(struct nigh_matcher *matcher, uint32_t source)

@@ -9,6 +9,7 @@
 #include "nigh/transport.h"
 #include "plugin/ids.h"
 #include "plugin/match.h"
+#include <assert.h>
 #include <stdbool.h>
 
 struct nigh_context;
@@ -87,15 +88,14 @@ void nigh_send_clear(struct nigh_send_op *op, enum nigh_send_kind kind, enum nig
 struct nigh_send_op *nigh_send_create(struct nigh_context *context, enum nigh_send_kind kind,
                                       enum nigh_op what);
 
-/* What a plain receive needs lies in two lines; the rest is set for multi-receive only. */
+/* What a plain receive needs lies in two lines, in one while it waits alone; the rest is set for multi-receive only. */
 struct nigh_recv_op {
-    struct nigh_posted posted; /* first */
     uint8_t *buffer;
     uint64_t bytes;
     uint64_t context;
     uint32_t flags;
-    /* NIGH_MULTI only */
-    uint32_t min_free;
+    uint32_t min_free; /* NIGH_MULTI only, as what follows */
+    struct nigh_posted posted;
     uint64_t used;              /* filled or promised */
     struct nigh_endpoint *from; /* NULL: anyone */
     uint32_t busy;              /* messages still arriving */
@@ -103,6 +103,15 @@ struct nigh_recv_op {
     bool retired;               /* takes no more; given back when busy is 0 */
     uintptr_t poster;           /* NIGH_GUARD_THREADS: the thread that has posted it */
 };
+
+static_assert(offsetof(struct nigh_recv_op, posted.node) == 64, "what lies before it is one line");
+
+/* NULL of NULL. */
+static inline struct nigh_recv_op *nigh_recv_op_of(const struct nigh_posted *posted)
+{
+    return posted ? (struct nigh_recv_op *)(void *)((uintptr_t)posted - offsetof(struct nigh_recv_op, posted))
+                  : NULL;
+}
 
 enum nigh_message_kind {
     NIGH_MSG_BODY,   /* whole, unexpected, in `buffer` or `small` */

@@ -211,7 +211,7 @@ static void accept_or_keep(struct nigh_message *message, struct nigh_posted *pos
     struct nigh_context *context = message->endpoint->context;
 
     if (posted) {
-        nigh_recv_accept(message, (struct nigh_recv_op *)(void *)posted);
+        nigh_recv_accept(message, nigh_recv_op_of(posted));
         return;
     }
     nigh_count(&context->counters->unexpected, 1);
@@ -301,9 +301,8 @@ enum nigh_verdict nigh_arrive_whole(struct nigh_endpoint *endpoint, uint64_t hea
     posted = nigh_match_arrive(&context->matcher, endpoint->index, tclass, tag);
     if (posted && !nigh_recv_can_complete(context, posted))
         return NIGH_STAY;
-    if (posted && !((struct nigh_recv_op *)(void *)posted)->flags) {
-        nigh_recv_deliver_piece(endpoint, (struct nigh_recv_op *)(void *)posted, from, piece.bytes, tag, imm,
-                                flags);
+    if (posted && !nigh_recv_op_of(posted)->flags) {
+        nigh_recv_deliver_piece(endpoint, nigh_recv_op_of(posted), from, piece.bytes, tag, imm, flags);
         if (flags & NIGH_F_SHUTTLE)
             nigh_shuttle_received(endpoint, flags);
         else
@@ -359,7 +358,7 @@ enum nigh_verdict nigh_arrive_refer(struct nigh_endpoint *endpoint, uint64_t hea
     if (posted && !nigh_recv_can_complete(context, posted))
         return NIGH_STAY;
     if (refer.refer == NIGH_REFER_LEND && posted && nigh_recv_takes_lend(posted, refer.total)) {
-        nigh_recv_lend(endpoint, (struct nigh_recv_op *)(void *)posted, &refer, tag, imm);
+        nigh_recv_lend(endpoint, nigh_recv_op_of(posted), &refer, tag, imm);
         return NIGH_GO;
     }
     message = message_of(endpoint, head, tag, imm, refer.total, refer.id);

@@ -85,7 +85,7 @@ static int by_age(const void *a, const void *b)
 
 static void add_receive(struct list *list, const struct nigh_posted *posted)
 {
-    const struct nigh_recv_op *op = (const struct nigh_recv_op *)(const void *)posted;
+    const struct nigh_recv_op *op = nigh_recv_op_of(posted);
     bool any = posted->source == NIGH_ANY;
 
     if (list->count == list->room || (list->only && posted->source != list->only->index))

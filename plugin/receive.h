@@ -52,7 +52,7 @@ void nigh_recv_lend(struct nigh_endpoint *endpoint, struct nigh_recv_op *op,
 /* Can it? */
 static inline bool nigh_recv_takes_lend(const struct nigh_posted *posted, uint64_t bytes)
 {
-    const struct nigh_recv_op *op = (const struct nigh_recv_op *)(const void *)posted;
+    const struct nigh_recv_op *op = nigh_recv_op_of(posted);
 
     return op->flags == NIGH_IN_PLACE && bytes <= op->bytes;
 }

@@ -17,7 +17,10 @@ int nigh_send_imm(struct nigh_endpoint *endpoint, const void *buffer, uint64_t s
 /* What nigh_recv_imm() does where nothing may be there. */
 int nigh_recv_file(struct nigh_endpoint *endpoint, void *buffer, uint64_t shape, uint64_t tag,
                    uint64_t ignore, uint64_t context);
-/* A plain receive from the peer, which may take a message that is there; nigh_recv_file() the others. */
+/* And what it does in a crowd, where nothing is there that it takes. */
+int nigh_recv_wait(struct nigh_endpoint *endpoint, void *buffer, uint64_t shape, uint64_t tag,
+                   uint64_t ignore, uint64_t context);
+/* A plain receive from the peer, which may take a message that is there. */
 int nigh_recv_imm(struct nigh_endpoint *endpoint, void *buffer, uint64_t shape, uint64_t tag, uint64_t ignore,
                   uint64_t context);
 

@@ -6,6 +6,7 @@
  */
 #include "plugin/arrive.h"
 #include "plugin/context.h"
+#include "plugin/match_alone.h"
 #include "plugin/registers.h"
 #include "plugin/stay.h"
 #include "shm/copy.h"
@@ -35,30 +36,46 @@ static inline __attribute__((always_inline)) void go_past(struct nigh_endpoint *
     context->received_bytes += bytes;
 }
 
+/* The receive that a message is for, while all wait alone or are of the hot shape. It stays; *at: where it is filed. */
+static inline struct nigh_posted *receive_of(const struct nigh_matcher *matcher, uint32_t source,
+                                             uint32_t tclass, uint64_t tag, struct nigh_match_node ***at)
+{
+    *at = NULL;
+    if (matcher->alone)
+        return nigh_match_alone(matcher, source, tclass, tag);
+    *at = nigh_match_waiting(matcher, source, tclass, tag);
+    return nigh_match_posted_of(**at);
+}
+
 uint32_t nigh_short_poll(struct nigh_endpoint *endpoint, uint64_t head)
 {
     struct nigh_context *context = endpoint->context;
     struct nigh_matcher *matcher = &context->matcher;
     struct nigh_ring_rx *rx = &endpoint->rx;
     struct nigh_match_node **at;
+    struct nigh_posted *posted;
     struct nigh_recv_op *op;
     uint32_t bytes;
     uint64_t tag;
 
-    if (__builtin_expect(!is_short(head) || matcher->others || !context->cq.direct_left, 0))
+    if (__builtin_expect(!is_short(head) || !context->cq.direct_left || (matcher->others && !matcher->alone),
+                         0))
         return nigh_arrive_poll(endpoint, NIGH_TURN);
     tag = nigh_load_relaxed(&rx->at->tag);
     /* The slot behind it, which is looked at below: without, a third of this function's samples wait for it. */
     __builtin_prefetch(rx->at - 1);
-    at = nigh_match_waiting(matcher, endpoint->index, nigh_head_tclass(head), tag);
-    op = (struct nigh_recv_op *)(void *)*at;
-    if (!op && context->leaves && context->crowd.full && nigh_stay_may_in_crowd(endpoint)) {
+    posted = receive_of(matcher, endpoint->index, nigh_head_tclass(head), tag, &at);
+    if (!posted && context->leaves && context->crowd.full && nigh_stay_may_in_crowd(endpoint)) {
         rx->quiet = false;
         return 0;
     }
+    op = nigh_recv_op_of(posted);
     if (__builtin_expect(!op || op->flags || nigh_head_bytes(head) > op->bytes, 0))
         return nigh_arrive_poll(endpoint, NIGH_TURN);
-    nigh_match_take(matcher, at);
+    if (at)
+        nigh_match_take(matcher, at);
+    else
+        nigh_match_take_alone(matcher, posted);
     context->cq.direct_left--;
     bytes = nigh_head_bytes(head);
     if (__builtin_expect(bytes == 8, 1))
@@ -132,11 +149,10 @@ static __attribute__((noinline)) int meet_among(struct nigh_endpoint *endpoint, 
     uint64_t sent = nigh_load_relaxed(&slot->tag);
     uint32_t bytes = nigh_head_bytes(nigh_load_relaxed(&slot->head));
 
-    if (!fits(shape, bytes) || !has_tag(sent, tag, ignore) || matcher->others ||
+    if (!fits(shape, bytes) || !has_tag(sent, tag, ignore) ||
         nigh_match_keeps(matcher, endpoint->index, NIGH_SHAPE_TCLASS(shape)) ||
-        (matcher->posted_count &&
-         *nigh_match_waiting(matcher, endpoint->index, NIGH_SHAPE_TCLASS(shape), sent)))
-        return nigh_recv_file(endpoint, buffer, shape, tag, ignore, word);
+        nigh_match_may_take(matcher, endpoint->index, NIGH_SHAPE_TCLASS(shape), sent))
+        return nigh_recv_wait(endpoint, buffer, shape, tag, ignore, word);
     return meet(endpoint, buffer, shape, sent, word, bytes);
 }
 
@@ -159,10 +175,10 @@ int nigh_recv_imm(struct nigh_endpoint *endpoint, void *buffer, uint64_t shape, 
     bytes = (uint32_t)(differs >> 32);
     if ((uint32_t)differs || !fits(shape, bytes) || NIGH_SHAPE_TCLASS(shape) >= NIGH_TCLASSES ||
         !nigh_cq_has_room(&endpoint->context->cq))
-        return nigh_recv_file(endpoint, buffer, shape, tag, ignore, word);
+        return nigh_recv_wait(endpoint, buffer, shape, tag, ignore, word);
     sent = nigh_load_relaxed(&slot->tag);
     if (!has_tag(sent, tag, ignore))
-        return nigh_recv_file(endpoint, buffer, shape, tag, ignore, word);
+        return nigh_recv_wait(endpoint, buffer, shape, tag, ignore, word);
     if (endpoint->context->matcher.waiting)
         return meet_among(endpoint, buffer, shape, tag, ignore, word);
     return meet(endpoint, buffer, shape, sent, word, bytes);

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "plugin/match.h"
+#include "plugin/match_alone.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,10 +24,13 @@ struct model {
     uint32_t limit; /* of either array in this phase */
     uint64_t step;
     bool one_shape;    /* receives name a source and a tag */
+    bool few_any;      /* few are from anyone, so that they may wait alone */
     uint64_t one_mask; /* of most receives in this phase, 0: all sorts */
     uint64_t matched, unexpected, kept, masked,
         listed; /* what was seen, so that a run that saw nothing fails */
     uint64_t relearnt;
+    uint64_t alone,
+        joined;   /* receives that waited alone when their messages came; when another one was posted */
     uint64_t ran; /* receives taken in runs of two and more */
 };
 
@@ -41,7 +44,7 @@ static uint32_t draw(struct model *m, uint32_t below)
 
 static uint64_t draw_tag(struct model *m)
 {
-    uint64_t tag = draw(m, m->limit < 100 ? 6 : m->limit / 2);
+    uint64_t tag = draw(m, m->few_any ? 2 : m->limit < 100 ? 6 : m->limit / 2);
 
     return draw(m, 4) == 0 ? tag | UINT64_C(1) << 63 : tag;
 }
@@ -100,8 +103,8 @@ static void draw_receive(struct model *m, struct nigh_posted *r)
                               .tclass = (uint16_t)draw(m, 3),
                               .tag = draw_tag(m),
                               .ignore = draw_ignore(m),
-                              .keep = draw(m, 16) == 0};
-    if (m->one_shape && r->source == NIGH_ANY)
+                              .keep = draw(m, m->few_any ? 1000 : 16) == 0};
+    if (r->source == NIGH_ANY && (m->one_shape || (m->few_any && draw(m, 4) != 0)))
         r->source = 0;
     if (m->one_shape)
         r->ignore = 0;
@@ -128,7 +131,13 @@ static void step_receive(struct model *m, bool probe)
 
         assert_non_null(posted);
         *posted = r;
-        nigh_match_post(&m->matcher, posted);
+        if (nigh_match_may_wait_alone(&m->matcher, r.source) && !r.keep && draw(m, 4) != 0) {
+            nigh_match_post_alone(&m->matcher, posted);
+        } else {
+            m->joined += m->matcher.alone != 0;
+            nigh_match_post(&m->matcher, posted);
+            assert_true(m->matcher.alone == 0);
+        }
         m->posted[m->posts++] = posted;
     }
 }
@@ -137,14 +146,18 @@ static void step_arrive(struct model *m)
 {
     uint32_t source = draw(m, 5), tclass = draw(m, 3), at = 0;
     uint64_t tag = draw_tag(m);
+    bool others = !nigh_match_all_alone(&m->matcher),
+         may = nigh_match_may_take(&m->matcher, source, tclass, tag);
     struct nigh_posted *found = nigh_match_arrive(&m->matcher, source, tclass, tag);
 
     while (at < m->posts && !fits(m->posted[at]->source, m->posted[at]->tclass, m->posted[at]->tag,
                                   m->posted[at]->ignore, source, tclass, tag))
         at++;
     expect(m, "arrive", found, at < m->posts ? m->posted[at] : NULL);
+    assert_true(found != NULL ? may : others || !may);
     if (found != NULL) {
         m->matched++;
+        m->alone += found->shape == NIGH_MATCH_ALONE;
         m->listed += found->shape == NIGH_MATCH_LISTED;
         m->masked += found->ignore != 0 && found->ignore != NIGH_IGNORE_ALL;
         m->kept += found->keep;
@@ -250,6 +263,15 @@ static void step_take_arrived(struct model *m, uint32_t source)
     expect(m, "end of take_arrived", taken, NULL);
 }
 
+static void step_take_all(struct model *m)
+{
+    for (uint32_t i = 0; i < 5; i++) {
+        step_take_posted(m, i);
+        step_take_arrived(m, i);
+    }
+    step_take_posted(m, NIGH_ANY);
+}
+
 static void step_oldest(struct model *m)
 {
     uint32_t at = 0;
@@ -265,7 +287,9 @@ static void step(struct model *m)
     uint32_t what = draw(m, 1000);
     uint64_t filed_ignore = m->matcher.filed_ignore;
 
-    if (m->one_shape && what % 8 == 0 && m->posts > 0 && m->matcher.others == 0)
+    if (m->few_any && what < 50)
+        step_take_all(m);
+    else if (m->one_shape && what % 8 == 0 && m->posts > 0 && m->matcher.others == 0)
         step_run(m);
     else if (what < 440)
         step_receive(m, false);
@@ -308,25 +332,27 @@ static void a_million_steps_agree(void **state)
     run(m, 100000);
     m->one_mask = 0;
     run(m, 100000);
+    step_take_all(m);
+    m->few_any = true;
+    m->limit = 4;
+    run(m, 300000);
     m->limit = 40;
+    m->few_any = false;
     m->one_shape = true;
     for (uint32_t i = 0; i < 5; i++)
         step_take_posted(m, i);
     step_take_posted(m, NIGH_ANY);
     run(m, 300000);
     print_message("%llu matched (%llu masked, %llu of them listed; %llu kept), %llu unexpected, filed anew "
-                  "%llu times, %llu in runs\n",
+                  "%llu times, %llu in runs, %llu alone, %llu joined\n",
                   (unsigned long long)m->matched, (unsigned long long)m->masked,
                   (unsigned long long)m->listed, (unsigned long long)m->kept,
                   (unsigned long long)m->unexpected, (unsigned long long)m->relearnt,
-                  (unsigned long long)m->ran);
+                  (unsigned long long)m->ran, (unsigned long long)m->alone, (unsigned long long)m->joined);
     assert_true(m->matched > 100000 && m->unexpected > 100000 && m->kept > 10000 && m->masked > 10000);
     assert_true(m->listed > 1000 && m->relearnt > 100 && m->ran > 1000);
-    for (uint32_t i = 0; i < 5; i++) {
-        step_take_posted(m, i);
-        step_take_arrived(m, i);
-    }
-    step_take_posted(m, NIGH_ANY);
+    assert_true(m->alone > 500 && m->joined > 1000);
+    step_take_all(m);
     assert_int_equal(m->posts + m->arrivals, 0);
     assert_int_equal(m->matcher.posted_count + m->matcher.arrived_count, 0);
     assert_int_equal(m->matcher.others, 0);

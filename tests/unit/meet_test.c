@@ -221,7 +221,8 @@ static void grown(uint32_t bytes)
     uint64_t head;
 
     memset(room, 0xee, sizeof(room));
-    post(8, 0, B, 0, 1);
+    post(8, 0, B, 0, 1); /* two, as one would wait alone: then there is no look into the table */
+    post(8, 0, B, 0, 3);
     send_short(to, 8, 0, A, 5);
     slot = nigh_ring_slot(&to->tx, to->tx.next - 1);
     head = nigh_load_relaxed(&slot->head);
@@ -232,6 +233,7 @@ static void grown(uint32_t bytes)
     nigh_store_relaxed(&slot->head, head);
     assert_done(2, 0, 8, 5);
     assert_int_equal(hosted_ops->cancel(root.context, 1), 0);
+    assert_int_equal(hosted_ops->cancel(root.context, 3), 0);
     look(1);
 }
 
