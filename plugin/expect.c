@@ -132,7 +132,8 @@ int nigh_recv_file(struct nigh_endpoint *endpoint, void *buffer, uint64_t shape,
 
 /* ---- one that waits alone: match_alone.h ------------------------------------------------------------------- */
 
-/* Nothing is kept, all that is posted waits alone, and there is room. */
+/* Nothing is kept, all that is posted waits alone, and there is room. That there is no guard, and the peer is there, is
+ * known: a post may meet what lies in the ring. */
 static inline bool may_wait_alone(const struct nigh_context *context, const struct nigh_endpoint *endpoint)
 {
     return !context->matcher.arrived_count && context->recv_ops.free && nigh_cq_has_room(&context->cq) &&

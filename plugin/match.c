@@ -94,10 +94,11 @@ static void list(struct nigh_matcher *matcher, struct nigh_posted *posted)
     end->prev = &posted->node;
 }
 
-/* Those that wait alone go where others are. They keep their age. */
+/* Those that wait alone go where others are. They keep their age; in which order they are filed is no matter, as no
+ * message may go to two of them. */
 static __attribute__((noinline)) void file_alone(struct nigh_matcher *matcher)
 {
-    uint64_t left = matcher->alone, sequence = matcher->sequence;
+    uint64_t left = matcher->alone;
 
     matcher->posted_count = matcher->others = 0;
     matcher->alone = 0;
@@ -108,7 +109,6 @@ static __attribute__((noinline)) void file_alone(struct nigh_matcher *matcher)
         nigh_match_post(matcher, posted);
         posted->sequence = age;
     }
-    matcher->sequence = sequence;
 }
 
 void nigh_match_post(struct nigh_matcher *matcher, struct nigh_posted *posted)

@@ -83,11 +83,11 @@ struct nigh_matcher {
         };
         uint64_t waiting; /* 0: neither */
     };
-    uint64_t alone;      /* a bit for each source of one that waits alone: then there are no others */
-    uint32_t others;     /* receives that do not lie in the table under the hot shape */
-    uint32_t active;     /* bit of each shape that may have receives */
-    uint64_t sequence;   /* of the receive that is posted next */
-    uint64_t hot_key;    /* nigh_match_key(number, any, 0) of the last receive's shape: mostly all's */
+    uint64_t alone;    /* a bit for each source of one that waits alone: then all do (`others` counts them) */
+    uint32_t others;   /* receives that do not lie in the table under the hot shape */
+    uint32_t active;   /* bit of each shape that may have receives */
+    uint64_t sequence; /* of the receive that is posted next */
+    uint64_t hot_key;  /* nigh_match_key(number, any, 0) of the last receive's shape: mostly all's */
     uint64_t hot_ignore; /* and what it ignores */
     struct nigh_match_table posted;
     struct nigh_match_node *recent; /* posted last, if it is in the table: then it ends its queue */
@@ -112,11 +112,13 @@ static inline uint64_t nigh_match_key(uint32_t shape, uint32_t source, uint32_t 
     return (uint64_t)shape << 48 | (uint64_t)tclass << 32 | source;
 }
 
-/* For match*.c and the inline functions below alone. */
+/* NULL of NULL. */
 static inline struct nigh_posted *nigh_match_posted_of(struct nigh_match_node *node)
 {
     return node ? (struct nigh_posted *)(void *)((char *)node - offsetof(struct nigh_posted, node)) : NULL;
 }
+
+/* For match*.c and the inline functions below alone. */
 void nigh_match_forget(struct nigh_matcher *matcher,
                        const struct nigh_posted *posted); /* it is out already */
 struct nigh_posted *nigh_match_arrive_mixed(struct nigh_matcher *matcher, uint32_t source, uint32_t tclass,

@@ -158,7 +158,7 @@ static __attribute__((noinline)) int meet_among(struct nigh_endpoint *endpoint, 
 
 /*
  * In a crowd the message is mostly there before its receive: then nothing need be filed and looked for. All that is
- * unlike that is filed.
+ * unlike that waits, alone or filed.
  */
 int nigh_recv_imm(struct nigh_endpoint *endpoint, void *buffer, uint64_t shape, uint64_t tag, uint64_t ignore,
                   uint64_t word)

@@ -209,6 +209,74 @@ static void test_other_slots(void **state)
     }
 }
 
+/* A buffer for many behind them: the older one is filled first, whoever sends. */
+static void test_multi(void **state)
+{
+    (void)state;
+    post(from, 8, A, 0, 1);
+    post(from_other, 8, A, 0, 2);
+    assert_int_equal(hosted_recv(&root, NULL, 3, A, rooms[3], 64, NIGH_MULTI), 0);
+    assert_waiting(0, 3);
+    send_long(to, 8, A, 1);
+    send_long(to, 8, A, 3);
+    assert_got(1, 0, 8, 1);
+    rooms_bytes[3] = 64;
+    assert_got(3, 0, 8, 3);
+    send_long(to_other, 8, A, 2);
+    assert_got(2, 0, 8, 2);
+    assert_waiting(0, 1);
+    post(from, 8, B, 0, 4);
+    assert_waiting(0, 2);
+    assert_int_equal(hosted_ops->cancel(root.context, 3), 0);
+    assert_int_equal(hosted_ops->cancel(root.context, 4), 0);
+    assert_waiting(0, 0);
+}
+
+/* A send that is told of its match, short and long. */
+static void test_synchronous(void **state)
+{
+    static const uint32_t lengths[] = {8, 40, 3000, LONG};
+    static uint8_t payload[LONG];
+
+    (void)state;
+    for (uint32_t i = 0; i < 4; i++) {
+        root.count = near.count = 0;
+        post(from, LONG, A, 0, 1);
+        post(from_other, 8, A, 0, 2);
+        assert_int_equal(hosted_send(to, 9, A, payload, lengths[i], NIGH_SYNC), 0);
+        assert_got(1, 0, lengths[i], 0);
+        assert_int_equal(hosted_until(&near, &root, NIGH_OP_SEND, 9)->status, 0);
+        assert_waiting(1, 0);
+        assert_int_equal(hosted_ops->cancel(root.context, 2), 0);
+    }
+}
+
+/* What is kept beside them is claimed, and while it is kept all that is posted is filed. */
+static void test_claimed(void **state)
+{
+    struct nigh_completion found;
+    struct nigh_message *message = NULL;
+    struct nigh_recv recv = {.size = sizeof(recv), .buffer = rooms[2], .bytes = 8, .context = 2};
+
+    (void)state;
+    rooms_bytes[2] = 8;
+    post(from, 8, A, 0, 1);
+    send_long(to, 8, B, 5);
+    for (unsigned i = 0; i < 10000 && !root.context->matcher.arrived_count; i++) {
+        assert_int_equal(hosted_ops->probe(root.context, from, A, 0, 0, &found, NULL), -ENOMSG);
+        hosted_turns(&root, &near, 1);
+    }
+    post(from_other, 8, A, 0, 3);
+    assert_waiting(0, 2);
+    assert_int_equal(hosted_ops->probe(root.context, from, B, 0, 0, &found, &message), 0);
+    assert_int_equal(hosted_ops->claim(root.context, message, &recv), 0);
+    assert_got(2, 0, 8, 5);
+    send_long(to_other, 8, A, 3);
+    send_long(to, 8, A, 1);
+    assert_got(3, 0, 8, 3);
+    assert_got(1, 0, 8, 1);
+}
+
 /* Where there are CPUs for all again. */
 static void test_without_a_crowd(void **state)
 {
@@ -291,15 +359,68 @@ static void test_a_peer_that_leaves(void **state)
     to = hosted_connect(&near, 0);
 }
 
-/* And one that we leave. */
-static void test_a_peer_that_is_left(void **state)
+/* One that dies, as does not tell of its end. */
+static void test_a_peer_that_dies(void **state)
 {
     (void)state;
     post(from, 8, A, 0, 1);
+    post(from_other, 8, A, 0, 2);
+    nigh_endpoint_fail(from_other, NIGH_PEER_DEAD, -ECONNRESET, NULL);
+    assert_got(2, -ECONNRESET, 0, 0);
+    assert_waiting(1, 0);
+    assert_int_equal(hosted_ops->recv_imm(from_other, rooms[3], NIGH_SHAPE(8, 0), A, 0, 3), -ECONNRESET);
+    assert_waiting(1, 0);
+    send_long(to, 8, A, 1);
+    assert_got(1, 0, 8, 1);
+}
+
+/* And one that we leave. Who comes under its number has none that wait. */
+static void test_a_peer_that_is_left(void **state)
+{
+    uint32_t index = from->index;
+
+    (void)state;
+    post(from_other, 8, A, 0, 2);
+    post(from, 8, A, 0, 1);
     assert_int_equal(hosted_ops->disconnect(from), 0);
     assert_got(1, -ECANCELED, 0, 0);
-    assert_waiting(0, 0);
+    assert_waiting(1, 0);
+    assert_int_equal(hosted_ops->disconnect(to), 0);
+    root.context->service_flag = news;
+    for (unsigned i = 0; root.context->by_index[index]; i++) {
+        assert_true(i < 10000);
+        hosted_turns(&near, &root, 10);
+    }
     from = hosted_connect(&root, 1);
+    to = hosted_connect(&near, 0);
+    for (unsigned i = 0; hosted_state(&root, from) != NIGH_READY || hosted_state(&near, to) != NIGH_READY;
+         i++) {
+        assert_true(i < 10000);
+        hosted_turns(&near, &root, 10);
+        usleep(100);
+    }
+    assert_int_equal(from->index, index);
+    root.context->crowd.full = true;
+    nigh_context_settle(root.context);
+    send_long(to, 8, A, 3);
+    rooms_bytes[3] = 8;
+    assert_int_equal(hosted_recv(&root, from, 3, A, rooms[3], 8, 0), 0);
+    assert_got(3, 0, 8, 3);
+    send_long(to_other, 8, A, 2);
+    assert_got(2, 0, 8, 2);
+    post(from, 8, A, 0, 4);
+    assert_waiting(1, 0);
+    send_long(to, 8, A, 4);
+    assert_got(4, 0, 8, 4);
+}
+
+/* The end of a context takes those that wait with it. */
+static void test_closed(void **state)
+{
+    (void)state;
+    post(from, 8, A, 0, 1);
+    post(from_other, LONG, A, 0, 2);
+    assert_waiting(2, 0);
 }
 
 int main(void)
@@ -313,12 +434,17 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_two_of_one_peer, begin, stop),
         cmocka_unit_test_setup_teardown(test_anyone, begin, stop),
         cmocka_unit_test_setup_teardown(test_other_slots, begin, stop),
+        cmocka_unit_test_setup_teardown(test_multi, begin, stop),
+        cmocka_unit_test_setup_teardown(test_synchronous, begin, stop),
+        cmocka_unit_test_setup_teardown(test_claimed, begin, stop),
         cmocka_unit_test_setup_teardown(test_without_a_crowd, begin, stop),
         cmocka_unit_test_setup_teardown(test_cancel, begin, stop),
         cmocka_unit_test_setup_teardown(test_cancel_takes_the_oldest, begin, stop),
         cmocka_unit_test_setup_teardown(test_listed, begin, stop),
         cmocka_unit_test_setup_teardown(test_a_peer_that_leaves, begin, stop),
         cmocka_unit_test_setup_teardown(test_a_peer_that_is_left, begin, stop),
+        cmocka_unit_test_setup_teardown(test_a_peer_that_dies, begin, stop),
+        cmocka_unit_test_setup_teardown(test_closed, begin, stop),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
