@@ -97,23 +97,27 @@ static inline bool may_be_filed(const struct nigh_context *context, const struct
            nigh_match_is_hot(&context->matcher, endpoint->index, ignore);
 }
 
-static inline void set_posted(struct nigh_posted *posted, const struct nigh_endpoint *endpoint,
-                              uint64_t shape, uint64_t tag, uint64_t ignore)
+static inline __attribute__((always_inline)) struct nigh_recv_op *take_masked(struct nigh_endpoint *endpoint,
+                                                                              void *buffer, uint64_t shape,
+                                                                              uint64_t tag, uint64_t ignore,
+                                                                              uint64_t word)
 {
-    posted->source = endpoint->index;
-    posted->tclass = (uint16_t)NIGH_SHAPE_TCLASS(shape);
-    posted->keep = false;
-    posted->tag = tag;
-    posted->ignore = ignore;
+    struct nigh_recv_op *op = take_op(endpoint->context, buffer, shape, word);
+
+    op->posted.source = endpoint->index;
+    op->posted.tclass = (uint16_t)NIGH_SHAPE_TCLASS(shape);
+    op->posted.keep = false;
+    op->posted.tag = tag;
+    op->posted.ignore = ignore;
+    return op;
 }
 
 static __attribute__((noinline)) int file_now(struct nigh_endpoint *endpoint, void *buffer, uint64_t shape,
                                               uint64_t tag, uint64_t ignore, uint64_t word)
 {
     struct nigh_context *context = endpoint->context;
-    struct nigh_recv_op *op = take_op(context, buffer, shape, word);
+    struct nigh_recv_op *op = take_masked(endpoint, buffer, shape, tag, ignore, word);
 
-    set_posted(&op->posted, endpoint, shape, tag, ignore);
     nigh_match_post_hot(&context->matcher, &op->posted);
     if (__builtin_expect(context->meets && endpoint->meets && nigh_ring_peek(&endpoint->rx), 0))
         return nigh_recv_look(endpoint);
@@ -143,11 +147,9 @@ static inline bool may_wait_alone(const struct nigh_context *context, const stru
 static __attribute__((noinline)) int wait_alone(struct nigh_endpoint *endpoint, void *buffer, uint64_t shape,
                                                 uint64_t tag, uint64_t ignore, uint64_t word)
 {
-    struct nigh_context *context = endpoint->context;
-    struct nigh_recv_op *op = take_op(context, buffer, shape, word);
+    struct nigh_recv_op *op = take_masked(endpoint, buffer, shape, tag, ignore, word);
 
-    set_posted(&op->posted, endpoint, shape, tag, ignore);
-    nigh_match_post_alone(&context->matcher, &op->posted);
+    nigh_match_post_alone(&endpoint->context->matcher, &op->posted);
     return __builtin_expect(nigh_ring_peek(&endpoint->rx), 0) ? nigh_recv_look(endpoint) : 0;
 }
 
