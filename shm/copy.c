@@ -77,11 +77,21 @@ enum nigh_copy_isa nigh_copy_x86_isa(void)
 {
     return NIGH_COPY_PORTABLE;
 }
+
+enum nigh_copy_kernel nigh_copy_x86_for_long(void)
+{
+    return NIGH_COPY_PLAIN;
+}
 #endif
 
 enum nigh_copy_isa nigh_copy_isa(void)
 {
     return nigh_copy_x86_isa();
+}
+
+enum nigh_copy_kernel nigh_copy_for_long(void)
+{
+    return nigh_copy_x86_for_long();
 }
 
 nigh_copy_fn nigh_copy_select_isa(enum nigh_copy_kernel kernel, enum nigh_copy_isa isa)

@@ -116,6 +116,20 @@ enum nigh_copy_isa nigh_copy_x86_isa(void)
     return (enum nigh_copy_isa)asked_once(&kept, ask_cpu);
 }
 
+/* Compilers older than a Zen 4 take it for a Zen 3, which has no AVX-512. */
+static int is_zen3(void)
+{
+    __builtin_cpu_init();
+    return __builtin_cpu_is("znver3") && !__builtin_cpu_supports("avx512f");
+}
+
+enum nigh_copy_kernel nigh_copy_x86_for_long(void)
+{
+    static int kept = -1;
+
+    return asked_once(&kept, is_zen3) ? NIGH_COPY_QUARTERS : NIGH_COPY_PLAIN;
+}
+
 static nigh_copy_fn flush_for(enum nigh_copy_isa isa)
 {
     static int kept = -1;

@@ -20,28 +20,29 @@ enum {
 };
 
 /* One span for all, because the pool is one for all pairs. Flushing is not in the list: it was second everywhere
- * (docs/rationale/copies.md), and every strategy costs trials. */
-static const struct nigh_strategy compiled_in[] = {
-    {.sender = NIGH_COPY_QUARTERS, .receiver = NIGH_COPY_QUARTERS, .span = 2 * MIB, .piece = NIGH_CHUNK},
-    {.sender = NIGH_COPY_NT, .receiver = NIGH_COPY_QUARTERS, .span = 2 * MIB, .piece = NIGH_CHUNK},
-    {.sender = NIGH_COPY_QUARTERS,
-     .receiver = NIGH_COPY_NT,
-     .span = 2 * MIB,
-     .piece = NIGH_CHUNK,
-     .from = 4 * MIB},
-    {.sender = NIGH_COPY_NT, .receiver = NIGH_COPY_NT, .span = 2 * MIB, .piece = NIGH_CHUNK, .from = 4 * MIB},
-};
-
+ * (docs/rationale/copies.md), and every strategy costs trials. A receiver behind another L3 reads in quarters whatever
+ * the CPU: 1.07 to 1.11 of a stream. */
 void nigh_tune_default(struct nigh_tune *out)
 {
+    const uint8_t near = (uint8_t)nigh_copy_for_long();
+    const struct nigh_strategy list[] = {
+        {.sender = near, .receiver = near},
+        {.sender = NIGH_COPY_NT, .receiver = NIGH_COPY_QUARTERS},
+        {.sender = near, .receiver = NIGH_COPY_NT, .from = 4 * MIB},
+        {.sender = NIGH_COPY_NT, .receiver = NIGH_COPY_NT, .from = 4 * MIB},
+    };
     struct nigh_tune tune = {.ring_max = 1024, .far_ns = 120};
 
-    for (size_t i = 0; i < sizeof(compiled_in) / sizeof(compiled_in[0]); i++) {
-        if (nigh_strategy_check(&compiled_in[i], NULL) != 0)
+    for (size_t i = 0; i < sizeof(list) / sizeof(list[0]); i++) {
+        struct nigh_strategy strategy = list[i];
+
+        strategy.span = SPAN_DEFAULT;
+        strategy.piece = PIECE_DEFAULT;
+        if (nigh_strategy_check(&strategy, NULL) != 0)
             continue;
         if (i == 1) /* without it there is no better beginning than the first */
             tune.far = tune.count;
-        tune.strategy[tune.count++] = compiled_in[i];
+        tune.strategy[tune.count++] = strategy;
     }
     *out = tune;
 }

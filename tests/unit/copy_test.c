@@ -198,6 +198,47 @@ static void select_takes_the_widest_form(void **state)
     assert_non_null(nigh_copy_select(NIGH_COPY_PREFETCHW));
 }
 
+#if defined(__x86_64__)
+/* Of the first line of /proc/cpuinfo that begins with `key` what follows the colon; "" without one. */
+static void cpuinfo(const char *key, char *value, size_t bytes)
+{
+    FILE *file = fopen("/proc/cpuinfo", "r");
+    char line[4096];
+    const char *colon;
+
+    value[0] = '\0';
+    while (file && !value[0] && fgets(line, sizeof(line), file)) {
+        colon = strchr(line, ':');
+        if (colon && strncmp(line, key, strlen(key)) == 0)
+            snprintf(value, bytes, "%s", colon + 1);
+    }
+    if (file)
+        fclose(file);
+}
+
+/* AMD's family 25 is Zen 3 and Zen 4, and of these only the latter has AVX-512. */
+static bool is_zen3(void)
+{
+    char vendor[64], family[16], flags[4096];
+
+    cpuinfo("vendor_id", vendor, sizeof(vendor));
+    cpuinfo("cpu family", family, sizeof(family));
+    cpuinfo("flags", flags, sizeof(flags));
+    return strstr(vendor, "AuthenticAMD") && atoi(family) == 25 && !strstr(flags, "avx512f");
+}
+#else
+static bool is_zen3(void)
+{
+    return false;
+}
+#endif
+
+static void long_copies_go_in_quarters_on_a_zen_3_alone(void **state)
+{
+    (void)state;
+    assert_int_equal(nigh_copy_for_long(), is_zen3() ? NIGH_COPY_QUARTERS : NIGH_COPY_PLAIN);
+}
+
 static void names_and_kernels_match_both_ways(void **state)
 {
     (void)state;
@@ -232,6 +273,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_checks_notice_a_wrong_copy, make_buffers, free_buffers),
         cmocka_unit_test(select_answers_null_for_what_cannot_be),
         cmocka_unit_test(select_takes_the_widest_form),
+        cmocka_unit_test(long_copies_go_in_quarters_on_a_zen_3_alone),
         cmocka_unit_test(names_and_kernels_match_both_ways),
         cmocka_unit_test(parse_refuses_an_unknown_name_and_leaves_the_output),
     };

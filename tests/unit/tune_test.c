@@ -98,6 +98,8 @@ static void defaults_can_be_used(void **state)
     assert_in_range(tune.count, 1, NIGH_PACE_STRATEGIES);
     assert_in_range(tune.ring_max, 64, NIGH_TUNE_RING_MAX);
     assert_int_equal(nigh_pace_open(&pace, tune.strategy, tune.count, tune.near, tune.far, tune.far_ns), 0);
+    assert_int_equal(tune.strategy[tune.near].sender, nigh_copy_for_long());
+    assert_int_equal(tune.strategy[tune.near].receiver, nigh_copy_for_long());
 }
 
 static void a_text_is_read(void **state)
