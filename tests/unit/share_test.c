@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "plugin/share.h"
 #include "plugin/shuttle.h"
 #include "tests/support/shares.h"
 #include <errno.h>
@@ -116,6 +117,20 @@ static void broadcast(uint64_t bytes, unsigned seed)
 
 /* ---- tests
  * --------------------------------------------------------------------------------------------------------- */
+
+static void past_the_cache_behind_two_slow_pages(void **state)
+{
+    struct nigh_shares shares = {0};
+
+    (void)state;
+    assert_false(nigh_shares_past(&shares, 200));
+    assert_false(nigh_shares_past(&shares, NIGH_SLOW_PAGE_NS + 1));
+    assert_true(nigh_shares_past(&shares, 1500));
+    assert_true(nigh_shares_past(&shares, 900));
+    assert_false(nigh_shares_past(&shares, NIGH_SLOW_PAGE_NS));
+    assert_false(nigh_shares_past(&shares, 1500));
+    assert_false(nigh_shares_past(&shares, 300));
+}
 
 static void from_the_second_on(void **state)
 {
@@ -434,6 +449,7 @@ static void silent_ones(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(past_the_cache_behind_two_slow_pages),
         cmocka_unit_test_setup_teardown(from_the_second_on, start, stop),
         cmocka_unit_test_setup_teardown(the_longest, start, stop),
         cmocka_unit_test_setup_teardown(reported, start, stop),
