@@ -137,9 +137,9 @@ static inline void nigh_context_settle(struct nigh_context *context)
     context->meets = context->crowd.full && !context->guard && !context->blocked;
 }
 
-/* How copies for several receivers are made and read: ranks that run in turns find nothing of long ones in their
- * caches, so the order counts. Allgather of 1 MiB over Open MPI, 8 ranks on 2 CPUs of a Zen 3: 0.88 and, in quarters,
- * 0.68 of its own; a broadcast of it on a Zen 4 0.50 and 0.64; below, nothing that shows. */
+/* How copies for several receivers are made, unless past the cache, and read: ranks that run in turns find nothing of
+ * long ones in their caches, so the order counts. Allgather of 1 MiB over Open MPI, 8 ranks on 2 CPUs of a Zen 3: 0.88
+ * and, in quarters, 0.68 of its own; a broadcast of it on a Zen 4 0.50 and 0.64; below, nothing that shows. */
 static inline enum nigh_copy_kernel nigh_context_kernel(const struct nigh_context *context, uint64_t bytes)
 {
     return context->crowd.full && bytes > 512 * 1024 ? nigh_copy_for_long() : NIGH_COPY_PLAIN;

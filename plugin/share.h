@@ -26,8 +26,6 @@ struct nigh_send_op;
 #define NIGH_SHARES_BYTES (UINT64_C(16) << 20)
 #define NIGH_SHARES       16u
 #define NIGH_GUESSES      16u
-/* A page that takes longer is slow. */
-#define NIGH_SLOW_PAGE_NS 700u
 
 /* A buffer that the host leaves as it is: a send of it is not complete, or, of what completes when it is posted,
  * the host has not been told of it yet. */
@@ -52,20 +50,21 @@ struct nigh_shares {
     struct nigh_share at[NIGH_SHARES];
     struct nigh_guess guess[NIGH_GUESSES];
     bool open, refused; /* refused: the machine had no memory for a copy, so no more are made */
-    bool slow;          /* the first page of the last copy was */
+    bool slow;          /* the first page of the last timed copy took more than */
+    uint64_t slow_ns;
 };
 
 /*
- * Whether what is left of a copy goes past the cache, by what its first page took through it. The lines of a place that
- * was read behind another L3 are in caches there, and each that is written comes from there: 2.5 GB/s, where stores past
- * the cache take 12 to 18. Where the readers ran only they know. A page takes 100 to 500 ns near, 800 to 2000 behind
- * another L3, and one slow page alone was interrupted, or new (docs/rationale/crowd-shared-copies.md).
+ * Notes what the first page of a copy took through the cache. True: the rest is to go past it. The lines of a place
+ * that was read behind another L3 are in caches there, and each that is written comes from there: 2.5 GB/s. Where the
+ * readers ran only they know, but a page takes 100 to 400 ns near and 700 to 2100 there; stores that are still under
+ * way are not in that. One slow page alone was interrupted, or is new (docs/rationale/crowd-shared-copies.md).
  */
-static inline bool nigh_shares_past(struct nigh_shares *shares, uint64_t page_ns)
+static inline bool nigh_shares_note_page(struct nigh_shares *shares, uint64_t ns)
 {
     bool before = shares->slow;
 
-    shares->slow = page_ns > NIGH_SLOW_PAGE_NS;
+    shares->slow = ns > shares->slow_ns;
     return before && shares->slow;
 }
 

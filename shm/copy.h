@@ -51,8 +51,8 @@ nigh_copy_fn nigh_copy_select(enum nigh_copy_kernel kernel);
 nigh_copy_fn nigh_copy_select_isa(enum nigh_copy_kernel kernel, enum nigh_copy_isa isa);
 
 /* QUARTERS or PLAIN: what copies long messages faster on this CPU where both ranks have one L3. In quarters a Zen 3
- * streams 1.07 to 1.29 times as fast, a Zen 4 0.8 to 0.96 (docs/rationale/copies.md); CPUs that were not measured copy in
- * order. The CPU is asked once; any thread. */
+ * streams 1.07 to 1.29 times as fast, a Zen 4 0.8 to 0.97 (docs/rationale/copies.md); CPUs that were not measured copy
+ * in order. The CPU is asked once; any thread. */
 enum nigh_copy_kernel nigh_copy_for_long(void);
 
 /* The widest form that this CPU runs. */
@@ -147,8 +147,8 @@ NIGH_COPY_INLINE void nigh_copy_slot(uint8_t *dst, const uint8_t *src, size_t by
     nigh_copy_small(dst, src, bytes);
 }
 
-/* For copy.c alone: the x86-64 forms, NULL for what the CPU lacks, the widest form the CPU runs, and what it copies long
- * messages with. */
+/* For copy.c alone: the x86-64 forms, NULL for what the CPU lacks, the widest form the CPU runs, and what it copies
+ * long messages with. */
 nigh_copy_fn nigh_copy_x86(enum nigh_copy_kernel kernel, enum nigh_copy_isa isa);
 enum nigh_copy_isa nigh_copy_x86_isa(void);
 enum nigh_copy_kernel nigh_copy_x86_for_long(void);

@@ -216,15 +216,17 @@ static void cpuinfo(const char *key, char *value, size_t bytes)
         fclose(file);
 }
 
-/* AMD's family 25 is Zen 3 and Zen 4, and of these only the latter has AVX-512. */
+/* AMD's family 25 is Zen 3 and, by its models, Zen 4. */
 static bool is_zen3(void)
 {
-    char vendor[64], family[16], flags[4096];
+    char vendor[64], family[16], model[16];
 
     cpuinfo("vendor_id", vendor, sizeof(vendor));
     cpuinfo("cpu family", family, sizeof(family));
-    cpuinfo("flags", flags, sizeof(flags));
-    return strstr(vendor, "AuthenticAMD") && atoi(family) == 25 && !strstr(flags, "avx512f");
+    cpuinfo("model\t", model, sizeof(model));
+    assert_true(*model);
+    return strstr(vendor, "AuthenticAMD") && atoi(family) == 25 &&
+           (atoi(model) < 16 || (atoi(model) >= 32 && atoi(model) < 96));
 }
 #else
 static bool is_zen3(void)

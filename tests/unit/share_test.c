@@ -8,8 +8,10 @@
 
 #include <cmocka.h>
 
+#include "plugin/context.h"
 #include "plugin/share.h"
 #include "plugin/shuttle.h"
+#include "shm/copy.h"
 #include "tests/support/shares.h"
 #include <errno.h>
 #include <stdlib.h>
@@ -21,6 +23,25 @@ enum { SHORT = 300000, LONG = 1 << 20, MANY = 20 };
 enum { BLOCK = 4 << 20, HALF = 8 << 20, MOST = 16 << 20, SHARES = MOST };
 
 static uint8_t *out, *in[PEERS];
+
+/* Copies past the cache of all but the first page of `watched` bytes. */
+static unsigned pasts;
+static uint64_t watched;
+
+nigh_copy_fn __real_nigh_copy_select(enum nigh_copy_kernel kernel);
+nigh_copy_fn __wrap_nigh_copy_select(enum nigh_copy_kernel kernel);
+
+static void counted_past(void *to, const void *from, size_t bytes)
+{
+    pasts += bytes + 4096 == watched;
+    memcpy(to, from, bytes);
+}
+
+nigh_copy_fn __wrap_nigh_copy_select(enum nigh_copy_kernel kernel)
+{
+    return kernel == NIGH_COPY_NT ? counted_past : __real_nigh_copy_select(kernel);
+}
+
 static int start(void **state)
 {
     (void)state;
@@ -118,18 +139,47 @@ static void broadcast(uint64_t bytes, unsigned seed)
 /* ---- tests
  * --------------------------------------------------------------------------------------------------------- */
 
-static void past_the_cache_behind_two_slow_pages(void **state)
+static void two_slow_pages_in_a_row(void **state)
 {
-    struct nigh_shares shares = {0};
+    struct nigh_shares shares = {.slow_ns = 700};
 
     (void)state;
-    assert_false(nigh_shares_past(&shares, 200));
-    assert_false(nigh_shares_past(&shares, NIGH_SLOW_PAGE_NS + 1));
-    assert_true(nigh_shares_past(&shares, 1500));
-    assert_true(nigh_shares_past(&shares, 900));
-    assert_false(nigh_shares_past(&shares, NIGH_SLOW_PAGE_NS));
-    assert_false(nigh_shares_past(&shares, 1500));
-    assert_false(nigh_shares_past(&shares, 300));
+    assert_false(nigh_shares_note_page(&shares, 200));
+    assert_false(nigh_shares_note_page(&shares, 701));
+    assert_true(nigh_shares_note_page(&shares, 1500));
+    assert_true(nigh_shares_note_page(&shares, 900));
+    assert_false(nigh_shares_note_page(&shares, 700));
+    assert_false(nigh_shares_note_page(&shares, 1500));
+    assert_false(nigh_shares_note_page(&shares, 300));
+}
+
+static unsigned pasts_of(uint64_t bytes, unsigned seed)
+{
+    watched = bytes;
+    pasts = 0;
+    broadcast(bytes, seed);
+    return pasts;
+}
+
+/* No page is slow, then all are, as if their lines were behind another L3: from the second copy on. */
+static void slow_places_are_written_past_the_cache(void **state)
+{
+    struct nigh_shares *shares = &root.context->shares;
+    static const uint64_t bytes[] = {200000, LONG, LONG + 1, 32768, 32769, BLOCK};
+
+    (void)state;
+    shares->slow_ns = UINT64_MAX;
+    assert_int_equal(pasts_of(LONG, 1), 0);
+    shares->slow_ns = 0;
+    pasts_of(LONG, 2);
+    for (unsigned i = 0; i < sizeof(bytes) / sizeof(bytes[0]); i++) {
+        pasts_of(bytes[i], 3 + i);
+        assert_int_equal(pasts_of(bytes[i], 13 + i), 1);
+    }
+    pasts_of(32767, 9);
+    assert_int_equal(pasts_of(32767, 19), 0);
+    shares->slow_ns = UINT64_MAX;
+    assert_int_equal(pasts_of(LONG, 20), 0);
 }
 
 static void from_the_second_on(void **state)
@@ -449,7 +499,8 @@ static void silent_ones(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(past_the_cache_behind_two_slow_pages),
+        cmocka_unit_test(two_slow_pages_in_a_row),
+        cmocka_unit_test_setup_teardown(slow_places_are_written_past_the_cache, start, stop),
         cmocka_unit_test_setup_teardown(from_the_second_on, start, stop),
         cmocka_unit_test_setup_teardown(the_longest, start, stop),
         cmocka_unit_test_setup_teardown(reported, start, stop),
