@@ -51,7 +51,7 @@ nigh_copy_fn nigh_copy_select(enum nigh_copy_kernel kernel);
 nigh_copy_fn nigh_copy_select_isa(enum nigh_copy_kernel kernel, enum nigh_copy_isa isa);
 
 /* QUARTERS or PLAIN: what copies long messages faster on this CPU where both ranks have one L3. In quarters a Zen 3
- * streams 1.07 to 1.29 times as fast, a Zen 4 0.8 to 0.97 (docs/rationale/copies.md); CPUs that were not measured copy
+ * streams 1.07 to 1.29 times as fast, a Zen 4 0.83 to 0.97 (docs/rationale/copies.md); CPUs that were not measured copy
  * in order. The CPU is asked once; any thread. */
 enum nigh_copy_kernel nigh_copy_for_long(void);
 
