@@ -39,10 +39,24 @@ int nigh_pace_open(struct nigh_pace *pace, const struct nigh_strategy *list, uns
     return 0;
 }
 
+/* Is every message of a class as long as that? */
+static bool are_from(uint32_t bytes, unsigned index)
+{
+    return bytes <= (size_t)1 << (NIGH_PACE_SMALLEST + index);
+}
+
+/* Is a class one of the long messages that a strategy is for? */
+static bool is_for(const struct nigh_pace *pace, unsigned strategy, unsigned index)
+{
+    return pace->strategy[strategy].from && are_from(pace->strategy[strategy].from, index);
+}
+
 /* Whether a strategy may take every message of a class. */
 static bool may_take(const struct nigh_pace *pace, unsigned strategy, unsigned index)
 {
-    return pace->strategy[strategy].from <= (size_t)1 << (NIGH_PACE_SMALLEST + index);
+    const struct nigh_strategy *s = &pace->strategy[strategy];
+
+    return are_from(s->tried ? s->tried : s->from, index);
 }
 
 /* In quarters or in order, both write through the cache, and which state of the machine that is
@@ -68,7 +82,7 @@ bool nigh_pace_fits(const struct nigh_pace *pace, unsigned strategy, unsigned in
 {
     for (unsigned i = 0; i < pace->count; i++) {
         if (pace->strategy[i].from > pace->strategy[strategy].from && nigh_pace_are_kin(pace, i, strategy) &&
-            may_take(pace, i, index))
+            is_for(pace, i, index))
             return false;
     }
     return may_take(pace, strategy, index);
@@ -88,7 +102,7 @@ static bool begin_like(struct nigh_pace *pace, unsigned index, unsigned other)
 static unsigned beginning(const struct nigh_pace *pace, unsigned index)
 {
     for (unsigned i = 0; i < pace->count; i++) {
-        if (pace->strategy[i].from && nigh_pace_fits(pace, i, index) &&
+        if (is_for(pace, i, index) && nigh_pace_fits(pace, i, index) &&
             nigh_pace_are_kin(pace, i, pace->here))
             return i;
     }

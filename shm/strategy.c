@@ -16,6 +16,8 @@ int nigh_strategy_check(const struct nigh_strategy *strategy, const char **why)
         said = "the piece must be a multiple of 4096 bytes and not 0";
     } else if (strategy->piece > strategy->span / 2) {
         said = "the piece must be at most half of the span";
+    } else if (strategy->tried > strategy->from) {
+        said = "it is tried before it is taken: try must be at most from";
     } else if (!nigh_copy_select((enum nigh_copy_kernel)strategy->sender) ||
                !nigh_copy_select((enum nigh_copy_kernel)strategy->receiver)) {
         said = "this CPU lacks the copy kernel";

@@ -16,10 +16,12 @@ struct nigh_strategy {
     /* Only for messages of at least so many bytes, which then take none that writes alike and is for shorter ones, too:
      * a reader that writes past its cache wins every timing, but its program then finds the data in memory. */
     uint32_t from;
+    /* Tried from so many on, where it must be better by figures: at most `from`; 0: not below that. */
+    uint32_t tried;
 };
 
 /* 0; -EINVAL when a kernel is none of the enum, when a piece is 0, no multiple of 4 KiB or more than half of the
- * span; -ENOTSUP when this CPU lacks a kernel. *why (may be NULL) then says which, in static storage. */
+ * span, when `tried` is above `from`; -ENOTSUP when this CPU lacks a kernel. *why (may be NULL) then says which, in static storage. */
 int nigh_strategy_check(const struct nigh_strategy *strategy, const char **why);
 
 #endif

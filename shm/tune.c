@@ -28,7 +28,7 @@ void nigh_tune_default(struct nigh_tune *out)
     const struct nigh_strategy list[] = {
         {.sender = near, .receiver = near},
         {.sender = NIGH_COPY_NT, .receiver = NIGH_COPY_QUARTERS},
-        {.sender = near, .receiver = NIGH_COPY_NT, .from = 4 * MIB},
+        {.sender = near, .receiver = NIGH_COPY_NT, .from = 16 * MIB, .tried = 4 * MIB},
         {.sender = NIGH_COPY_NT, .receiver = NIGH_COPY_NT, .from = 4 * MIB},
     };
     struct nigh_tune tune = {.ring_max = 1024, .far_ns = 120};
@@ -136,8 +136,11 @@ static int strategy_option(struct line option, struct nigh_strategy *out)
         return number(&option, "piece", NIGH_PAGE, NIGH_CHUNK, &out->piece);
     if (is(&key, "from"))
         return number(&option, "from", 0, FROM_MOST, &out->from);
-    snprintf(key.error, NIGH_TUNE_ERROR, "strategy: '%.*s' is none of span=BYTES, piece=BYTES and from=BYTES",
-             length(&key), key.at);
+    if (is(&key, "try"))
+        return number(&option, "try", 0, FROM_MOST, &out->tried);
+    snprintf(key.error, NIGH_TUNE_ERROR,
+             "strategy: '%.*s' is none of span=BYTES, piece=BYTES, from=BYTES and try=BYTES", length(&key),
+             key.at);
     return -EINVAL;
 }
 
@@ -286,9 +289,9 @@ int nigh_tune_format(const struct nigh_tune *tune, const char *comment, char *te
     for (uint32_t i = 0; i < tune->count; i++) {
         const struct nigh_strategy *s = &tune->strategy[i];
 
-        at = append(text, bytes, at, "strategy = %s>%s span=%u piece=%u from=%u\n",
+        at = append(text, bytes, at, "strategy = %s>%s span=%u piece=%u from=%u try=%u\n",
                     nigh_copy_name((enum nigh_copy_kernel)s->sender),
-                    nigh_copy_name((enum nigh_copy_kernel)s->receiver), s->span, s->piece, s->from);
+                    nigh_copy_name((enum nigh_copy_kernel)s->receiver), s->span, s->piece, s->from, s->tried);
     }
     return append(text, bytes, at, "near = %u\nfar = %u\n", tune->near, tune->far);
 }

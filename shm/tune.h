@@ -9,7 +9,7 @@
  *     far_ns = 120
  *     strategy = plain>plain span=2M piece=64K
  *     strategy = nt>plain span=512K piece=64K
- *     strategy = plain>nt span=2M piece=64K from=4M
+ *     strategy = plain>nt span=2M piece=64K from=16M try=4M
  *     near = 0
  *     far = 1
  */

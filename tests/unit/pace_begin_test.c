@@ -77,6 +77,34 @@ static void long_messages_begin_with_what_is_for_them(void **state)
     assert_int_equal(nigh_pace_choose(&pace, 4 * MIB - 1), 1);
 }
 
+/* How many of 3000 messages of a stream take strategy 2, which is tried from 1 MiB on and is for 4. */
+static unsigned tried(size_t bytes, const double ns_per_kib[4])
+{
+    struct nigh_strategy with[] = {four[0], four[1], four[2]};
+    struct nigh_pace pace;
+    unsigned taken = 0;
+
+    with[2].tried = MIB;
+    assert_int_equal(nigh_pace_open(&pace, with, 3, 0, 1, FAR_NS), 0);
+    nigh_pace_handoff(&pace, 50);
+    assert_int_equal(nigh_pace_choose(&pace, bytes), bytes < 4 * MIB ? 0 : 2);
+    for (unsigned i = 0; i < 3000; i++)
+        taken += one(&pace, bytes, ns_per_kib) == 2;
+    return taken;
+}
+
+static void what_is_tried_before_has_to_win(void **state)
+{
+    static const double better[] = {40, 80, 30, 0}, alike[] = {40, 80, 38, 0}, worse[] = {30, 80, 40, 0};
+
+    (void)state;
+    assert_in_range(tried(2 * MIB, better), 2500, 3000);
+    assert_in_range(tried(2 * MIB, alike), 1, 300);
+    assert_in_range(tried(2 * MIB, worse), 1, 300);
+    assert_int_equal(tried(MIB - 1, better), 0);
+    assert_in_range(tried(4 * MIB, worse), 2500, 3000);
+}
+
 static void a_cold_first_message_does_not_make_others_look_better(void **state)
 {
     static const double cold[] = {60, 38, 0, 0}, warm[] = {40, 38, 0, 0};
@@ -110,6 +138,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(long_messages_begin_with_what_is_for_them),
         cmocka_unit_test(what_is_for_long_messages_stands_in_for_its_like),
+        cmocka_unit_test(what_is_tried_before_has_to_win),
         cmocka_unit_test(a_cold_first_message_does_not_make_others_look_better),
         cmocka_unit_test(what_was_found_before_the_handoff_is_known_does_not_stay),
     };

@@ -72,6 +72,7 @@ static void expect_same(const struct nigh_tune *a, const struct nigh_tune *b)
         assert_int_equal(a->strategy[i].span, b->strategy[i].span);
         assert_int_equal(a->strategy[i].piece, b->strategy[i].piece);
         assert_int_equal(a->strategy[i].from, b->strategy[i].from);
+        assert_int_equal(a->strategy[i].tried, b->strategy[i].tried);
     }
 }
 
@@ -167,7 +168,7 @@ static void bad_values_are_named_with_their_line(void **state)
     refused("strategy = plain>plain span=5G\n", "f:1: span: '5G' is not a number from 32768 to 67108864");
     refused("strategy = plain>plain piece=128K\n", "f:1: piece: '128K' is not a number from 4096 to 65536");
     refused("strategy = plain>plain speed=1\n",
-            "f:1: strategy: 'speed' is none of span=BYTES, piece=BYTES and from=BYTES");
+            "f:1: strategy: 'speed' is none of span=BYTES, piece=BYTES, from=BYTES and try=BYTES");
     refused("strategy = plain>plain span=64K piece=64K\n",
             "f:1: strategy plain>plain span=65536 piece=65536: the piece must be at most half of the span");
     refused("strategy = plain>plain piece=5000\n",
@@ -177,6 +178,10 @@ static void bad_values_are_named_with_their_line(void **state)
             "f:2: near = 0 and far = 1: there are only 1 strategies, the first is 0");
     refused("strategy = plain>plain from=1M\n",
             "f:1: near = 0 and far = 0: both must be for messages of every size (from=0)");
+    refused("strategy = plain>nt span=2M piece=64K from=1M try=2M\n",
+            "f:1: strategy plain>nt span=2097152 piece=65536: it is tried before it is taken: try must be at "
+            "most "
+            "from");
     refused("near = 9\n", "f:1: near: '9' is not a number from 0 to 5");
 }
 

@@ -166,7 +166,7 @@ static void spans(struct step *step, const struct nigh_strategy *s)
 static bool same(const struct nigh_strategy *a, const struct nigh_strategy *b)
 {
     return a->sender == b->sender && a->receiver == b->receiver && a->span == b->span &&
-           a->piece == b->piece && a->from == b->from;
+           a->piece == b->piece && a->from == b->from && a->tried == b->tried;
 }
 
 /* The index of the strategy in the list, where it is put if it is new. */
