@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #define TRY_MS 10000
@@ -121,20 +122,33 @@ _Noreturn static void child(int out, const char *library, const struct mpi_words
     _exit(0);
 }
 
-/* All that the child says, until it ends or the time is over. */
-static size_t listen_to(int fd, char *text, size_t size)
+static int64_t now_ms(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* The last of what the child says, until it ends or the time is over: with FI_LOG_LEVEL set libfabric says a lot. */
+static void listen_to(int fd, char *text, size_t size)
 {
     struct pollfd on = {.fd = fd, .events = POLLIN};
-    size_t used = 0;
+    size_t used = 0, half = size / 2;
+    int64_t until = now_ms() + TRY_MS, left;
+    ssize_t got;
 
-    while (used < size - 1 && poll(&on, 1, TRY_MS) > 0) {
-        ssize_t got = read(fd, text + used, size - 1 - used);
+    while ((left = until - now_ms()) > 0 && poll(&on, 1, (int)left) > 0) {
+        got = read(fd, text + used, size - 1 - used);
         if (got <= 0)
             break;
         used += (size_t)got;
+        if (used <= half)
+            continue;
+        memmove(text, text + used - half, half);
+        used = half;
     }
     text[used] = 0;
-    return used;
 }
 
 /* The child's last line is its verdict; of lines before it the last is the reason of a refusal. */
