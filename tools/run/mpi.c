@@ -101,13 +101,17 @@ static void openmpi_words(struct line *line)
 
 static void hydra_words(struct line *line)
 {
-    static const char *const where[] = {"core", "l3", "numa", "none"};
+    static const char *const where[] = {"core", "l3", "numa"};
     static const char *const domains[] = {"core", "cache3", "numa", NULL};
     char text[64];
 
+    /* "none" is what MPICH's hydra does by itself, and one that was told anything of it cannot start further programs
+     * (MPI_Comm_spawn; 5.0.2: "duplicate setting: binding"). */
     if (line->place->family == MPI_MPICH) {
-        add(line, "-bind-to");
-        add(line, where[line->bind]);
+        if (line->bind != RUN_BIND_NONE) {
+            add(line, "-bind-to");
+            add(line, where[line->bind]);
+        }
     } else if (domains[line->bind]) {
         snprintf(text, sizeof text, "I_MPI_PIN_DOMAIN=%s", domains[line->bind]);
         mpi_words_add(&line->settings, text);
