@@ -15,7 +15,7 @@ static bool cancel_send(struct nigh_endpoint *endpoint, uint64_t op_context)
     struct nigh_send_op **link = &endpoint->queue.head, *op;
 
     for (; (op = *link) != NULL; link = &op->next) {
-        if (!op->op || op->context != op_context)
+        if (!op->op || op->published || op->context != op_context)
             continue;
         nigh_queue_take(&endpoint->queue, link);
         nigh_send_complete(endpoint, op, -ECANCELED, 0);

@@ -120,6 +120,7 @@ struct nigh_endpoint {
     int pid;
     bool self;
     bool attached; /* view, bell and theirs are valid */
+    bool behind;   /* before that: something is queued that is not published, so nothing more may be */
     bool gone;     /* disconnected: waits for the peer's last look at our ring */
     bool dead;     /* nobody looks at our ring any more, whatever the peer's flag says */
     bool busy;     /* in the context's busy list */
@@ -259,6 +260,10 @@ void nigh_plan_watch(struct nigh_endpoint *endpoint);
 /* ---- link.c: the ring of an endpoint ---- */
 /* Room for a message of `slots`? Allocates or grows the ring. 0, -EAGAIN, -ENOMEM. */
 int nigh_link_room(struct nigh_endpoint *endpoint, uint32_t slots);
+/* Publishes a message of `bytes` to a peer that has not attached, whose credit nobody knows: it reads it when it does.
+ * -EAGAIN, -ENOMEM: no room. */
+int nigh_link_ahead(struct nigh_endpoint *endpoint, uint64_t head, uint64_t tag, uint64_t imm,
+                    const void *payload, uint32_t bytes);
 /* Sets the hint that a message was published, and wakes the peer where it sleeps. */
 void nigh_link_wake(struct nigh_endpoint *endpoint);
 

@@ -106,20 +106,36 @@ void nigh_link_wake(struct nigh_endpoint *endpoint)
     nigh_bell_ring(&endpoint->bell, asleep);
 }
 
+static void publish(struct nigh_ring_tx *tx, uint64_t head, uint64_t tag, uint64_t imm, const void *payload,
+                    uint32_t bytes)
+{
+    nigh_ring_write_body(tx, payload, bytes);
+    nigh_ring_address(nigh_ring_at(tx), tag, imm);
+    nigh_ring_commit(tx, head | (uint64_t)bytes << 32, nigh_slots_for(bytes));
+}
+
 int nigh_link_send(struct nigh_endpoint *endpoint, uint64_t head, uint64_t tag, uint64_t imm,
                    const void *payload, uint32_t bytes)
 {
-    uint32_t slots = nigh_slots_for(bytes);
-    struct nigh_ring_tx *tx = &endpoint->tx;
-    int rc;
+    int rc = nigh_link_room(endpoint, nigh_slots_for(bytes));
 
-    rc = nigh_link_room(endpoint, slots);
     if (rc)
         return rc;
-    nigh_ring_write_body(tx, payload, bytes);
-    nigh_ring_address(nigh_ring_at(tx), tag, imm);
-    nigh_ring_commit(tx, head | (uint64_t)bytes << 32, slots);
+    publish(&endpoint->tx, head, tag, imm, payload, bytes);
     nigh_link_published(endpoint);
+    return 0;
+}
+
+int nigh_link_ahead(struct nigh_endpoint *endpoint, uint64_t head, uint64_t tag, uint64_t imm,
+                    const void *payload, uint32_t bytes)
+{
+    int rc = endpoint->tx.slots ? 0 : first_ring(endpoint);
+
+    if (rc)
+        return rc;
+    if (!nigh_ring_has_room(&endpoint->tx, nigh_slots_for(bytes)))
+        return -EAGAIN;
+    publish(&endpoint->tx, head, tag, imm, payload, bytes);
     return 0;
 }
 

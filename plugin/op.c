@@ -7,6 +7,7 @@
 #include "plugin/progress.h"
 #include "plugin/send.h"
 #include "shm/heap.h"
+#include "shm/rendezvous.h"
 #include <errno.h>
 #include <stdlib.h>
 
@@ -83,11 +84,19 @@ static bool take_id(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
     return op->id != NIGH_NO_ID || nigh_ids_take(&endpoint->out, op, &op->id) == 0;
 }
 
+static uint64_t body_head(const struct nigh_send_op *op)
+{
+    return nigh_head_make(NIGH_K_MESSAGE, 0, op->tclass, 0);
+}
+
 static int start_body(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
 {
-    int rc = nigh_link_send(endpoint, nigh_head_make(NIGH_K_MESSAGE, 0, op->tclass, 0), op->tag, op->imm,
-                            op->buffer, (uint32_t)op->bytes);
+    int rc = 0;
 
+    if (op->published)
+        nigh_link_published(endpoint);
+    else
+        rc = nigh_link_send(endpoint, body_head(op), op->tag, op->imm, op->buffer, (uint32_t)op->bytes);
     if (!rc)
         nigh_send_complete(endpoint, op, 0, op->bytes);
     return rc;
@@ -175,13 +184,46 @@ static int start(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
     return rc;
 }
 
+/*
+ * What was done with when it was posted must not wait until its host polls again: that may compute, or wait for its
+ * receiver by other ways. So it is published at once: the greeting has gone with the window, and a peer reads the ring
+ * when it has attached. Behind something that is not published nothing may be.
+ */
+static void publish_ahead(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
+{
+    op->published =
+        !endpoint->behind && op->silent && op->kind == NIGH_SEND_BODY &&
+        nigh_link_ahead(endpoint, body_head(op), op->tag, op->imm, op->buffer, (uint32_t)op->bytes) == 0;
+    endpoint->behind = !op->published;
+}
+
+/* A peer that attached before it could see that sleeps, perhaps: then its answer is here. The operations that were queued
+ * may be gone when this returns. */
+static void look_for_answer(struct nigh_endpoint *endpoint)
+{
+    struct nigh_context *context = endpoint->context;
+
+    nigh_fence_full(ATTACH_LOOK);
+    nigh_log_use(&context->log);
+    nigh_rendezvous_progress(context->rendezvous);
+    if (endpoint->state == NIGH_READY)
+        nigh_send_progress(endpoint);
+}
+
 void nigh_send_begin(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
 {
+    bool silent = op->silent;
+
     if (!endpoint->queue.head && endpoint->state == NIGH_READY && start(endpoint, op) == 0)
         return;
     nigh_queue_push(&endpoint->queue, op);
     endpoint->can_post = false;
     nigh_progress_busy(endpoint);
+    if (endpoint->state != NIGH_CONNECTING)
+        return;
+    publish_ahead(endpoint, op);
+    if (silent)
+        look_for_answer(endpoint);
 }
 
 bool nigh_send_progress(struct nigh_endpoint *endpoint)

@@ -68,14 +68,15 @@ struct nigh_send_op {
     uint8_t *shuttle; /* where its bytes go; NULL: to chunks */
     uint32_t trip;    /* bytes that go there at a time, the next behind a GRANT for the last; 0: all of it */
     bool silent, sync, notify;
-    bool counted; /* in the context's `referred` */
-    bool spread;  /* in its and the endpoint's `spread` */
-    bool granted; /* matched at the peer */
-    bool flowing; /* in the endpoint's flow list */
-    bool waiting; /* in its list of those that are announced */
-    bool ahead;   /* all of it may go before it is matched */
-    bool pinned;  /* REPLY: the region `key` is */
-    bool tells;   /* REPLY: its host hears of it; there is room for that completion */
+    bool counted;   /* in the context's `referred` */
+    bool spread;    /* in its and the endpoint's `spread` */
+    bool granted;   /* matched at the peer */
+    bool flowing;   /* in the endpoint's flow list */
+    bool waiting;   /* in its list of those that are announced */
+    bool ahead;     /* all of it may go before it is matched */
+    bool published; /* its slot is, before the peer has attached: what is left is to complete */
+    bool pinned;    /* REPLY: the region `key` is */
+    bool tells;     /* REPLY: its host hears of it; there is room for that completion */
 };
 
 /* An operation with undefined contents and its room in the completion queue, to be cleared before

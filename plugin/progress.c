@@ -49,15 +49,20 @@ static void set_cold(struct nigh_endpoint *endpoint, uint32_t cold)
         nigh_store_relaxed(&nigh_arena_state(&endpoint->context->arena)->cold, 1);
 }
 
+/* What it published before it could know has asked for no hint, and a pass that ended when the host's array was full
+ * has not looked: the next one does, once. */
+static void cold_but_once(struct nigh_endpoint *endpoint)
+{
+    set_cold(endpoint, 1);
+    nigh_bell_hint(&endpoint->context->bell, endpoint->index);
+}
+
 static void cool(struct nigh_context *context, uint32_t at)
 {
     struct nigh_endpoint *endpoint = context->hot[at];
 
     endpoint->hot = false;
-    set_cold(endpoint, 1);
-    /* What it published before it could know has asked for no hint, and a pass that ended when the host's array was
-     * full has not looked: the next one does, once. */
-    nigh_bell_hint(&context->bell, endpoint->index);
+    cold_but_once(endpoint);
     context->hot[at] = context->hot[--context->hot_count];
 }
 
@@ -91,7 +96,7 @@ void nigh_progress_admit(struct nigh_endpoint *endpoint)
     if (endpoint->context->hot_count < NIGH_HOT_MAX)
         nigh_progress_warm(endpoint);
     else
-        set_cold(endpoint, 1);
+        cold_but_once(endpoint);
     nigh_near_first(endpoint->context);
 }
 

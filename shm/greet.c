@@ -4,6 +4,7 @@
 #include "shm/liveness.h"
 #include "shm/log.h"
 #include "shm/os.h"
+#include "shm/shared.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -159,6 +160,7 @@ void nigh_greet_answer(struct nigh_exchange *exchange)
 {
     int error = nigh_exchange_introduce(exchange, NIGH_WIRE_ANSWER, NULL);
 
+    nigh_fence_full(ATTACH_TELL);
     exchange->state = NIGH_WAIT_DONE;
     exchange->deadline = 0;
     if (error == -EAGAIN) {

@@ -20,6 +20,8 @@
  *   CREDIT_TAKE    the producer's load of it before it overwrites those slots or reuses those chunks
  *   DIRECTORY_SET  the producer's store of where a pair's ring lies
  *   DIRECTORY_GET  the consumer's load of it
+ *   ATTACH_TELL    the listener's fence between its answer, by socket, and its first look at the dialler's ring
+ *   ATTACH_LOOK    the dialler's fence between publishing in a ring that nobody has attached, and its look for an answer
  *   SLEEP_ENTER    the sleeper's fence between raising its flag and its last look at the rings
  *   SLEEP_CHECK    the publisher's fence between publishing and its look at the flag
  *   HINT_SET       the publisher's read-modify-write of a hint bit, after publishing
@@ -58,6 +60,8 @@
     LABEL(CREDIT_TAKE, acquire, CREDIT_RETURN)   \
     LABEL(DIRECTORY_SET, release, DIRECTORY_GET) \
     LABEL(DIRECTORY_GET, acquire, DIRECTORY_SET) \
+    LABEL(ATTACH_TELL, fence, ATTACH_LOOK)       \
+    LABEL(ATTACH_LOOK, fence, ATTACH_TELL)       \
     LABEL(SLEEP_ENTER, fence, SLEEP_CHECK)       \
     LABEL(SLEEP_CHECK, fence, SLEEP_ENTER)       \
     LABEL(HINT_SET, release, HINT_TAKE)          \

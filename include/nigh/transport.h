@@ -169,9 +169,11 @@ enum nigh_state {
 /* ---- messages ------------------------------------------------------------------------------------------ */
 
 /* flags of struct nigh_send and struct nigh_lend */
-#define NIGH_SYNC         (1u << 0) /* complete only when the message has been matched by a receive */
-#define NIGH_INJECT       (1u << 1) /* the buffer may be reused on return (at most NIGH_INJECT_BYTES) */
-#define NIGH_SILENT       (1u << 2) /* no completion, unless it fails */
+#define NIGH_SYNC   (1u << 0) /* complete only when the message has been matched by a receive */
+#define NIGH_INJECT (1u << 1) /* the buffer may be reused on return (at most NIGH_INJECT_BYTES) */
+/* No completion, unless it fails. A peer that is still CONNECTING gets the first of such messages, of at most a body
+ * (NIGH_BODY), with no further call here: what a small ring holds, 60 of up to 40 bytes, 3 of 1 KiB. */
+#define NIGH_SILENT       (1u << 2)
 #define NIGH_INJECT_BYTES 1024u
 
 /*

@@ -2,11 +2,46 @@
 /* Blocking messages: every mode and size, order, oneself, truncation. */
 #include "tests/hosts/mpi/suite.h"
 
+#include <unistd.h>
+
 /* around what fits a cache line, a ring, a chunk, and where MPIs change their own protocols */
 static const int sizes[] = {0,    1,     8,     40,    41,     64,      256,    1000,
                             4096, 16384, 65536, 65537, 262144, 1048576, 4194305};
 
 #define SIZES (sizeof sizes / sizeof *sizes)
+
+/*
+ * The first message to somebody, behind which its sender makes no calls until it sees that it was received: by a file, as
+ * a program may wait for another one in any way. First of all cases, as nobody has met whom it does not need in MPI_Init.
+ */
+static void alone(void)
+{
+    int half = suite_ranks / 2, other = (suite_rank + half) % suite_ranks, there = 0, value = suite_rank;
+    const char *folder = getenv("TMPDIR");
+    char name[4096];
+    FILE *file;
+
+    if (suite_rank >= 2 * half)
+        return;
+    snprintf(name, sizeof name, "%s/alone.%d.%d", folder ? folder : "/tmp", (int)getppid(),
+             suite_rank < half ? suite_rank : other);
+    if (suite_rank >= half) {
+        MPI_Recv(&value, 1, MPI_INT, other, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        EQUAL(value, other);
+        file = fopen(name, "w");
+        EQUAL(file != NULL, 1);
+        if (file)
+            fclose(file);
+        return;
+    }
+    MPI_Send(&value, 1, MPI_INT, other, 0, MPI_COMM_WORLD);
+    for (int tries = 0; tries < 2000 && !there; tries++) {
+        usleep(10000);
+        there = access(name, F_OK) == 0;
+    }
+    EQUAL(there, 1);
+    unlink(name);
+}
 
 /* Round the ring; the first sends first, so that nothing depends on buffering. */
 static void ring(void)
@@ -187,6 +222,7 @@ static void truncation(void)
 }
 
 const struct suite_case suite_messages[] = {
+    {"a message to whom one never talked before, and no more calls", alone},
     {"messages of every size go round the ring", ring},
     {"synchronous, buffered and ready sends", modes},
     {"a synchronous send waits for its receive", synchronous},
