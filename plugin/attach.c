@@ -4,6 +4,7 @@
 #include "plugin/arrive.h"
 #include "plugin/context.h"
 #include "plugin/progress.h"
+#include "plugin/send.h"
 #include "plugin/shuttle.h"
 #include "shm/rendezvous.h"
 #include <errno.h>
@@ -151,8 +152,12 @@ static int attached(void *user, void *cookie, const struct nigh_attach *attach)
     close(attach->arena_fd);
     close(attach->doorbell_fd);
     close(attach->window_fd);
-    if (!rc)
+    if (!rc) {
+        /* Now, whoever has looked: what was published before is done with, also where the peer has read it and left, and
+         * what is posted next goes straight to the ring. */
+        nigh_send_progress(endpoint);
         return 0;
+    }
     if (attach->event_fd >= 0)
         close(attach->event_fd);
     if (rc == -EPROTO) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* plugin/connect.c - connect and disconnect. */
 #include "plugin/context.h"
+#include "plugin/progress.h"
 #include "plugin/refuse.h"
 #include "shm/rendezvous.h"
 #include <errno.h>
@@ -84,6 +85,14 @@ static int begin(struct nigh_context *context, const struct nigh_identity *who, 
     return 0;
 }
 
+/* It will never be met again, but has sent something that nobody has received yet: a receive that names it gets that. */
+static struct nigh_endpoint *unread(struct nigh_context *context, const struct nigh_identity *who)
+{
+    struct nigh_endpoint *endpoint = nigh_peers_find_left(&context->peers, who);
+
+    return endpoint && nigh_progress_is_unread(endpoint) ? endpoint : NULL;
+}
+
 int nigh_endpoint_connect(struct nigh_context *context, const struct nigh_connect *to,
                           struct nigh_endpoint **out)
 {
@@ -96,6 +105,8 @@ int nigh_endpoint_connect(struct nigh_context *context, const struct nigh_connec
     if (rc)
         return rc;
     endpoint = nigh_peers_find(&context->peers, &who);
+    if (!endpoint && who.incarnation)
+        endpoint = unread(context, &who);
     if (!endpoint) {
         rc = begin(context, &who, &endpoint);
         if (rc)

@@ -127,6 +127,8 @@ struct nigh_context {
 
 int nigh_context_open(const struct nigh_open *options, struct nigh_context **out);
 int nigh_context_close(struct nigh_context *context);
+/* Before it leaves: until silent messages are with the peers that can still read them, 5 s at most. Ends all receives. */
+void nigh_context_linger(struct nigh_context *context);
 
 /* The crowd has changed, and what goes by it with it. */
 void nigh_context_crowd(struct nigh_context *context);

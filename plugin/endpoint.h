@@ -120,7 +120,6 @@ struct nigh_endpoint {
     int pid;
     bool self;
     bool attached; /* view, bell and theirs are valid */
-    bool behind;   /* before that: something is queued that is not published, so nothing more may be */
     bool gone;     /* disconnected: waits for the peer's last look at our ring */
     bool dead;     /* nobody looks at our ring any more, whatever the peer's flag says */
     bool busy;     /* in the context's busy list */

@@ -3,7 +3,8 @@
  * plugin/fail.c - the end of an endpoint. Everything that names it completes; what the peer had sent whole can still be
  * received; everything else goes on. The places that hold a reference to an endpoint's operations:
  *
- *   queue, flow, out    our sends              completed with the error; those in `waiting` are in `out`, too. Copies
+ *   queue, flow, out    our sends              completed with the error, also what was published before the peer
+ *                                              attached and may be read yet; those in `waiting` are in `out`, too. Copies
  *                                              that were complete, of an endpoint that we leave: stay until the peer
  *                                              looks no longer
  *   in                  messages in pieces     their receives fail; unmatched ones can never become whole: dropped

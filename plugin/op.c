@@ -186,44 +186,44 @@ static int start(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
 
 /*
  * What was done with when it was posted must not wait until its host polls again: that may compute, or wait for its
- * receiver by other ways. So it is published at once: the greeting has gone with the window, and a peer reads the ring
- * when it has attached. Behind something that is not published nothing may be.
+ * receiver by other ways. So it is published at once: the greeting has gone with the window, if the peer was there to be
+ * dialled, and a peer reads the ring when it has attached. Behind something that is not published nothing may be.
  */
-static void publish_ahead(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
+static bool publish_ahead(struct nigh_endpoint *endpoint, const struct nigh_send_op *op)
 {
-    op->published =
-        !endpoint->behind && op->silent && op->kind == NIGH_SEND_BODY &&
-        nigh_link_ahead(endpoint, body_head(op), op->tag, op->imm, op->buffer, (uint32_t)op->bytes) == 0;
-    endpoint->behind = !op->published;
+    const struct nigh_send_op *last = nigh_queue_last(&endpoint->queue);
+
+    return op->silent && op->kind == NIGH_SEND_BODY && (!last || last->published) &&
+           nigh_link_ahead(endpoint, body_head(op), op->tag, op->imm, op->buffer, (uint32_t)op->bytes) == 0;
 }
 
-/* A peer that attached before it could see that sleeps, perhaps: then its answer is here. The operations that were queued
- * may be gone when this returns. */
-static void look_for_answer(struct nigh_endpoint *endpoint)
+/* A peer that attached before it could see that sleeps, perhaps: then its answer is here. What another thread of ours would
+ * have been woken for may be gone from the sockets then. Operations that are queued may be gone when this returns. */
+static void look_for_answer(struct nigh_context *context)
 {
-    struct nigh_context *context = endpoint->context;
+    uint32_t asleep;
 
     nigh_fence_full(ATTACH_LOOK);
     nigh_log_use(&context->log);
-    nigh_rendezvous_progress(context->rendezvous);
-    if (endpoint->state == NIGH_READY)
-        nigh_send_progress(endpoint);
+    if (!nigh_rendezvous_progress(context->rendezvous))
+        return;
+    asleep = nigh_load_relaxed(&nigh_arena_state(&context->arena)->asleep);
+    if (asleep)
+        nigh_bell_ring(&context->bell, asleep);
 }
 
 void nigh_send_begin(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
 {
-    bool silent = op->silent;
-
     if (!endpoint->queue.head && endpoint->state == NIGH_READY && start(endpoint, op) == 0)
         return;
+    if (endpoint->state == NIGH_CONNECTING)
+        op->published = publish_ahead(endpoint, op);
     nigh_queue_push(&endpoint->queue, op);
     endpoint->can_post = false;
     nigh_progress_busy(endpoint);
-    if (endpoint->state != NIGH_CONNECTING)
-        return;
-    publish_ahead(endpoint, op);
-    if (silent)
-        look_for_answer(endpoint);
+    /* Also where it had no room: with an answer all that is queued can go. */
+    if (endpoint->state == NIGH_CONNECTING && op->silent)
+        look_for_answer(endpoint->context);
 }
 
 bool nigh_send_progress(struct nigh_endpoint *endpoint)

@@ -71,3 +71,13 @@ struct nigh_endpoint *nigh_peers_find(const struct nigh_peers *peers, const stru
         endpoint = endpoint->next_alike;
     return endpoint;
 }
+
+struct nigh_endpoint *nigh_peers_find_left(const struct nigh_peers *peers, const struct nigh_identity *who)
+{
+    struct nigh_endpoint *endpoint = *bucket_of(peers, who->job, who->rank);
+
+    while (endpoint && !(is(endpoint, who) && endpoint->incarnation == who->incarnation && !endpoint->gone &&
+                         endpoint->attached && !lives(endpoint)))
+        endpoint = endpoint->next_alike;
+    return endpoint;
+}

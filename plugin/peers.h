@@ -24,5 +24,7 @@ void nigh_peers_remove(struct nigh_endpoint *endpoint);
  * are known; who has the same one has the same job and rank.
  */
 struct nigh_endpoint *nigh_peers_find(const struct nigh_peers *peers, const struct nigh_identity *who);
+/* One that has left or ended, of that very incarnation. */
+struct nigh_endpoint *nigh_peers_find_left(const struct nigh_peers *peers, const struct nigh_identity *who);
 
 #endif

@@ -179,6 +179,14 @@ static void bury(struct nigh_endpoint *endpoint)
     nigh_endpoint_free(endpoint);
 }
 
+bool nigh_progress_is_unread(const struct nigh_endpoint *endpoint)
+{
+    for (uint32_t tclass = 0; tclass < NIGH_TCLASSES; tclass++)
+        if (nigh_match_find(&endpoint->context->matcher, endpoint->index, tclass, 0, NIGH_IGNORE_ALL, false))
+            return true;
+    return endpoint->state < NIGH_PEER_CLOSED;
+}
+
 /* A peer that closed and that nobody here connected to: nobody else will. Not before the host has had its messages, and
  * the completions that name it. */
 static bool is_left_over(const struct nigh_endpoint *endpoint)
@@ -186,10 +194,7 @@ static bool is_left_over(const struct nigh_endpoint *endpoint)
     if (endpoint->state < NIGH_PEER_CLOSED || endpoint->refs || endpoint->gone || endpoint->pins ||
         nigh_cq_in_use(&endpoint->context->cq))
         return false;
-    for (uint32_t tclass = 0; tclass < NIGH_TCLASSES; tclass++)
-        if (nigh_match_find(&endpoint->context->matcher, endpoint->index, tclass, 0, NIGH_IGNORE_ALL, false))
-            return false;
-    return true;
+    return !nigh_progress_is_unread(endpoint);
 }
 
 /* With threads another one may still be at a completion that names it: it has ten seconds to answer, unless room is

@@ -20,4 +20,7 @@ void nigh_progress_warm(struct nigh_endpoint *endpoint);
 void nigh_progress_admit(struct nigh_endpoint *endpoint);
 void nigh_progress_forget(struct nigh_endpoint *endpoint);
 
+/* Is there something of it that nobody has received, or that was not looked at yet? */
+bool nigh_progress_is_unread(const struct nigh_endpoint *endpoint);
+
 #endif

@@ -26,6 +26,14 @@ static inline void nigh_queue_push(struct nigh_send_queue *queue, struct nigh_se
     queue->count++;
 }
 
+/* NULL: it is empty. */
+static inline struct nigh_send_op *nigh_queue_last(const struct nigh_send_queue *queue)
+{
+    static_assert(offsetof(struct nigh_send_op, next) == 0, "where `next` is, there is the operation");
+
+    return queue->head ? (struct nigh_send_op *)(void *)queue->tail : NULL;
+}
+
 /* Takes out the operation that *link names: the head, or the `next` of one that is in the queue. */
 static inline struct nigh_send_op *nigh_queue_take(struct nigh_send_queue *queue, struct nigh_send_op **link)
 {

@@ -11,6 +11,8 @@
 #include <string.h>
 
 #define EVENTS_AT_ONCE 64
+/* More than peers can answer at a time; those that are ready still come last. */
+#define TURNS_MAX 256
 
 static int add_source(int epoll, int fd, enum nigh_source *source)
 {
@@ -309,19 +311,22 @@ static void dispatch(struct nigh_rendezvous *rendezvous, void *pointer)
     }
 }
 
-void nigh_rendezvous_progress(struct nigh_rendezvous *rendezvous)
+bool nigh_rendezvous_progress(struct nigh_rendezvous *rendezvous)
 {
     struct epoll_event events[EVENTS_AT_ONCE];
-    int count;
+    int count, turns = 0;
 
     if (rendezvous->unsettled)
         settle(rendezvous);
-    count = nigh_os.epoll_wait(rendezvous->epoll, events, EVENTS_AT_ONCE, 0);
-    if (count <= 0)
-        return;
-    rendezvous->in_progress = true;
-    for (int i = 0; i < count; i++)
-        dispatch(rendezvous, events[i].data.ptr);
-    rendezvous->in_progress = false;
-    settle(rendezvous);
+    do {
+        count = nigh_os.epoll_wait(rendezvous->epoll, events, EVENTS_AT_ONCE, 0);
+        if (count <= 0)
+            break;
+        rendezvous->in_progress = true;
+        for (int i = 0; i < count; i++)
+            dispatch(rendezvous, events[i].data.ptr);
+        rendezvous->in_progress = false;
+        settle(rendezvous);
+    } while (++turns < TURNS_MAX && count == EVENTS_AT_ONCE);
+    return turns > 0;
 }

@@ -105,9 +105,9 @@ bool nigh_rendezvous_lives(const struct nigh_rendezvous *rendezvous, const void 
  * is not visible. It listens, but may compute for as long as it likes before it answers. */
 pid_t nigh_rendezvous_reached(const struct nigh_rendezvous *rendezvous, const void *cookie);
 
-/* Does what can be done now: accepts, reads, answers, redials, notices deaths. Calls events. Costs system
- * calls. */
-void nigh_rendezvous_progress(struct nigh_rendezvous *rendezvous);
+/* Does all that can be done now: accepts, reads, answers, redials, notices deaths. Calls events. Costs system
+ * calls. False: there was nothing. */
+bool nigh_rendezvous_progress(struct nigh_rendezvous *rendezvous);
 
 /* One descriptor (epoll) that is readable when progress has something to do; a timer for redials included. */
 int nigh_rendezvous_fd(const struct nigh_rendezvous *rendezvous);

@@ -16,7 +16,8 @@ struct nigh_strategy {
     /* Only for messages of at least so many bytes, which then take none that writes alike and is for shorter ones, too:
      * a reader that writes past its cache wins every timing, but its program then finds the data in memory. */
     uint32_t from;
-    /* Tried from so many on, where it must be better by figures: at most `from`; 0: not below that. */
+    /* Tried from so many on, where it, or that of a neighbouring size, must be better by figures: at most `from`; 0: not
+     * below that. */
     uint32_t tried;
 };
 

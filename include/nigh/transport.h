@@ -171,8 +171,10 @@ enum nigh_state {
 /* flags of struct nigh_send and struct nigh_lend */
 #define NIGH_SYNC   (1u << 0) /* complete only when the message has been matched by a receive */
 #define NIGH_INJECT (1u << 1) /* the buffer may be reused on return (at most NIGH_INJECT_BYTES) */
-/* No completion, unless it fails. A peer that is still CONNECTING gets the first of such messages, of at most a body
- * (NIGH_BODY), with no further call here: what a small ring holds, 60 of up to 40 bytes, 3 of 1 KiB. */
+/* No completion, unless it fails. The first of such messages, of at most a body (NIGH_BODY), to a peer that is still
+ * CONNECTING reach it with no further call here, if its context was open when it was dialled: what a small ring holds, 60
+ * of up to 40 bytes, 3 of 1 KiB. A disconnect before it is READY completes them with -ECANCELED, though the peer may
+ * read them yet. */
 #define NIGH_SILENT       (1u << 2)
 #define NIGH_INJECT_BYTES 1024u
 
@@ -617,9 +619,11 @@ struct nigh_ops {
     /*
      * Leaves the job. Posted operations end without completions, lends in flight are withdrawn, endpoints,
      * regions, groups and heap memory become invalid. Peers see PEER_CLOSED after everything that was
-     * published before; eager messages stay readable for them. Waits for no peer, but for one that is in the middle of
-     * copying its message into the buffer of a posted receive, as they do where ranks outnumber CPUs: some 40 us,
-     * and 5 s at most for one that was stopped there (logged: it may still write to that buffer when it goes on).
+     * published before; eager messages stay readable for them. Waits for a peer in two cases only. It lives, and has not
+     * room, or not looked yet, for NIGH_SILENT messages of at most a body: until it has, 5 s at most (logged: they are
+     * lost). And it is in the middle of copying its message into the buffer of a posted receive, as they do where ranks
+     * outnumber CPUs: some 40 us, 5 s at most for one that was stopped there (logged: it may still write to that buffer
+     * when it goes on).
      * Returns 0 always for a valid context.
      */
     int (*close)(struct nigh_context *context);

@@ -132,6 +132,118 @@ static void more_than_a_ring(struct pair *pair)
         CHECK_INT(got[i], i);
 }
 
+/* Another context that the sender connects to, by address. */
+static void one_more(struct pair *pair, struct nigh_context **context, struct nigh_endpoint **out,
+                     uint64_t job)
+{
+    struct nigh_open options = {.size = sizeof(options), .job = pair->job + job, .ranks = 1};
+    struct nigh_address address;
+    struct nigh_connect to = {.size = sizeof(to), .rank = NIGH_RANK_NONE, .address = &address};
+
+    CHECK_INT(nigh->open(&options, context), 0);
+    CHECK_INT(nigh->address(*context, &address), 0);
+    CHECK_INT(nigh->connect(pair->end[0]->context, &to, out), 0);
+}
+
+static void silently(struct nigh_endpoint *to, uint64_t value)
+{
+    struct nigh_send send = pair_a_send(&value, 8, 1, 0);
+
+    send.flags = SILENT;
+    CHECK_INT(nigh->post_send(to, &send), 0);
+}
+
+/* The look behind a message to one peer finds the answer of another one: what follows goes to that at once, too. */
+static void an_answer_that_another_look_finds(struct pair *pair)
+{
+    struct pair_end *tx = pair->end[0], *rx = pair->end[1];
+    struct nigh_endpoint *other;
+    struct nigh_context *context;
+    uint64_t got[2] = {0};
+
+    meet(pair);
+    expect(rx, &got[0], 8, 1, 0);
+    expect(rx, &got[1], 8, 1, 1);
+    silently(tx->peer, 5);
+    ends_with(rx, 0, 8);
+    CHECK_INT(pair_state_now(tx), NIGH_CONNECTING);
+    one_more(pair, &context, &other, 1);
+    silently(other, 6);
+    CHECK_INT(pair_state_now(tx), NIGH_READY);
+    silently(tx->peer, 7);
+    ends_with(rx, 1, 8);
+    CHECK(got[0] == 5 && got[1] == 7);
+    CHECK_INT(nigh->disconnect(other), 0);
+    CHECK_INT(pair_await(tx, NIGH_OP_SEND, 0).status, -ECANCELED);
+    CHECK_INT(nigh->close(context), 0);
+}
+
+/* More answers than are heard at a time. */
+static void the_answer_behind_many(struct pair *pair)
+{
+    enum { MANY = 80 };
+    struct pair_end *tx = pair->end[0];
+    struct nigh_context *context[MANY];
+    struct nigh_endpoint *to[MANY];
+    struct nigh_completion done;
+
+    meet(pair);
+    for (uint64_t i = 0; i < MANY; i++)
+        one_more(pair, &context[i], &to[i], 1 + i);
+    for (uint64_t i = 0; i < MANY; i++)
+        for (unsigned tries = 0; tries < 100; tries++) {
+            CHECK_INT(nigh->poll_completions(context[i], &done, 1), 0);
+            sched_yield();
+        }
+    tx->peer = to[MANY - 1];
+    silently(tx->peer, 1);
+    CHECK_INT(pair_state_now(tx), NIGH_READY);
+    for (uint64_t i = 0; i < MANY; i++)
+        CHECK_INT(nigh->close(context[i]), 0);
+}
+
+/* Whoever has it is not told of as one that it did not reach. */
+static void a_receiver_that_reads_and_leaves(struct pair *pair)
+{
+    struct pair_end *tx = pair->end[0], *rx = pair->end[1];
+    uint64_t got = 0;
+
+    meet(pair);
+    expect(rx, &got, 8, 1, 1);
+    pair_send(tx, data_filled(8, 3), 8, 1, SILENT, 4);
+    ends_with(rx, 1, 8);
+    pair_close(rx);
+    pair_state(tx, NIGH_PEER_CLOSED);
+    CHECK_INT(pair_left(tx), 0);
+}
+
+/* Who is connected to by address when it has left already, and what it had sent has come: its message is received from it. */
+static void from_one_that_has_left(struct pair *pair)
+{
+    struct pair_end *tx = pair->end[0], *rx = pair->end[1];
+    struct nigh_address address;
+    struct nigh_connect to = {.size = sizeof(to), .rank = NIGH_RANK_NONE, .address = &address};
+    struct nigh_recv recv;
+    uint64_t got = 0;
+
+    meet(pair);
+    CHECK_INT(nigh->address(tx->context, &address), 0);
+    pair_send(tx, data_filled(8, 3), 8, 1, SILENT, 4);
+    pair_unexpected(rx, 1);
+    if (pair->of->number) /* it has said so, and nobody has looked */
+        pair_close(tx);
+    else {
+        pair_close(tx);
+        pair_pump_ms(30);
+    }
+    CHECK_INT(nigh->connect(rx->context, &to, &rx->peer), 0);
+    recv = pair_a_recv(&got, 8, 1, 1);
+    CHECK_INT(nigh->post_recv(rx->context, rx->peer, &recv), 0);
+    pair_received(rx, 1, 8);
+    data_check(&got, 8, 3, 0);
+    pair_state(rx, NIGH_PEER_CLOSED);
+}
+
 /* It cannot be taken back: its receiver may have it. */
 static void it_cannot_be_cancelled(struct pair *pair)
 {
@@ -216,6 +328,35 @@ static void sleepers_are_woken(struct pair *pair)
     }
 }
 
+/* Whoever closes behind its last word waits until that is heard: here by one that looks late, and of more than a ring has
+ * room for. */
+static void the_last_word(struct pair *pair)
+{
+    enum { COUNT = 300, LATE_NS = 100000000 };
+    struct pair_end *tx = pair->end[0], *rx = pair->end[1];
+    static uint64_t got[COUNT];
+
+    if (rx)
+        pair_open(rx);
+    pair_meet();
+    if (tx) {
+        pair_open(tx);
+        pair_connect(tx);
+        for (uint64_t i = 0; i < COUNT; i++)
+            pair_send(tx, &i, 8, 1, SILENT, 0);
+        pair_close(tx);
+    } else {
+        nanosleep(&(struct timespec){.tv_nsec = LATE_NS}, NULL);
+        for (uint64_t i = 0; i < COUNT; i++)
+            expect(rx, &got[i], 8, 1, i);
+        for (uint64_t i = 0; i < COUNT; i++)
+            ends_with(rx, i, 8);
+        for (uint64_t i = 0; i < COUNT; i++)
+            CHECK_INT(got[i], i);
+    }
+    pair_meet();
+}
+
 int main(int argc, char **argv)
 {
 #define CASE(name_, forms_, how_)                                                   \
@@ -226,10 +367,20 @@ int main(int argc, char **argv)
         CASE(nobody_polls_for_the_sender, PAIR_TWO, 0),
         CASE(the_order_is_kept, PAIR_TWO, 0),
         CASE(more_than_a_ring, PAIR_TWO, 0),
+        CASE(an_answer_that_another_look_finds, PAIR_TWO, PAIR_LOOSE),
+        CASE(the_answer_behind_many, PAIR_TWO, PAIR_LOOSE),
+        CASE(a_receiver_that_reads_and_leaves, PAIR_TWO, 0),
+        CASE(from_one_that_has_left, PAIR_TWO, 0),
+        {.name = "from_one_that_has_left, which was not seen",
+         .play = from_one_that_has_left,
+         .forms = PAIR_TWO,
+         .how = PAIR_MANUAL,
+         .number = 1},
         CASE(it_cannot_be_cancelled, PAIR_TWO, 0),
         CASE(what_nobody_reads_is_told, PAIR_TWO, PAIR_LOOSE),
         CASE(leaving_tells_of_it, PAIR_TWO, PAIR_LOOSE),
         CASE(sleepers_are_woken, PAIR_FORK | PAIR_THREADS, 0),
+        CASE(the_last_word, PAIR_FORK | PAIR_THREADS, 0),
     };
 
     nigh = pair_load();

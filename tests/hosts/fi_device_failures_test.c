@@ -269,8 +269,10 @@ static void sender_closes_in_between(void **state)
     multi.msg_iov = &(struct iovec){to.at, LONG};
     multi.desc = &to.desc;
     FI_OK(fi_recvmsg(RX->ep, &multi, FI_MULTI_RECV));
-    FI_OK(fi_inject(TX->ep, long_one, 64, TX->peer));
+    /* Told of, so that both have attached: an injected one comes before its sender has. */
+    FI_OK(fi_send(TX->ep, long_one, 64, NULL, TX->peer, NULL));
     assert_ptr_equal(fi_await(&lab, RX->rx).buf, to.at);
+    fi_await(&lab, TX->tx);
     FI_OK(fi_send(TX->ep, long_one, LONG - 64, NULL, TX->peer, long_one));
     for (int i = 0; i < 4; i++)
         fi_pump(&lab);

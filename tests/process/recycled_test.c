@@ -108,6 +108,9 @@ static int play(bool pidfds, unsigned copy, bool earlier)
         send_and_wait(job);
     hosted_open(&me, job, 0, 0);
     from = hosted_connect(&me, 1);
+    /* Before that the child does not know that we may read it. */
+    while (hosted_state(&me, from) == NIGH_CONNECTING)
+        hosted_poll(&me);
     hosted_recv(&me, from, 1, 1, room, sizeof(room), 0);
     hosted_send(from, 2, 2, NULL, 0, NIGH_SILENT);
     status = hosted_until(&me, NULL, NIGH_OP_RECV, 1)->status;

@@ -16,7 +16,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { KIB = 1024, MIB = 1024 * KIB, LONG = 8 * MIB, MOST = 30 };
+enum { KIB = 1024, MIB = 1024 * KIB, LONG = 16 * MIB, MOST = 30 };
 
 /* A race: messages of one size, one list of candidates. */
 struct step {
@@ -166,15 +166,18 @@ static void spans(struct step *step, const struct nigh_strategy *s)
 static bool same(const struct nigh_strategy *a, const struct nigh_strategy *b)
 {
     return a->sender == b->sender && a->receiver == b->receiver && a->span == b->span &&
-           a->piece == b->piece && a->from == b->from && a->tried == b->tried;
+           a->piece == b->piece && a->from == b->from;
 }
 
-/* The index of the strategy in the list, where it is put if it is new. */
+/* The index of the strategy in the list, where it is put if it is new. What is known of it by default but was not measured,
+ * from when on it is tried, is added. */
 static uint32_t put(struct nigh_tune *tune, const struct nigh_strategy *s)
 {
     for (uint32_t i = 0; i < tune->count; i++)
-        if (same(&tune->strategy[i], s))
+        if (same(&tune->strategy[i], s)) {
+            tune->strategy[i].tried = s->tried;
             return i;
+        }
     if (tune->count == NIGH_PACE_STRATEGIES)
         return NIGH_PACE_STRATEGIES - 1;
     tune->strategy[tune->count] = *s;
@@ -278,7 +281,7 @@ int perf_test_tune(struct perf_run *run)
     step.seconds = run->options->seconds * 0.5;
     if (rc == 0)
         rc = run_step(run, &step, tune.far_ns, &medium);
-    kernels(&step, 2 * LONG, best_span, LONG);
+    kernels(&step, LONG, best_span, LONG);
     step.seconds = run->options->seconds * 0.3;
     if (rc == 0)
         rc = run_step(run, &step, tune.far_ns, &large);
