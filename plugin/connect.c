@@ -85,12 +85,15 @@ static int begin(struct nigh_context *context, const struct nigh_identity *who, 
     return 0;
 }
 
-/* It will never be met again, but has sent something that nobody has received yet: a receive that names it gets that. */
+/* Its context is closed, so it will never be met again, but it has sent something that nobody has received yet: a receive
+ * that names it gets that. One that has only disconnected is dialled. */
 static struct nigh_endpoint *unread(struct nigh_context *context, const struct nigh_identity *who)
 {
     struct nigh_endpoint *endpoint = nigh_peers_find_left(&context->peers, who);
 
-    return endpoint && nigh_progress_is_unread(endpoint) ? endpoint : NULL;
+    if (!endpoint || endpoint->state == NIGH_BROKEN || !nigh_progress_is_unread(endpoint))
+        return NULL;
+    return nigh_rendezvous_listens(context->rendezvous, who) ? NULL : endpoint;
 }
 
 int nigh_endpoint_connect(struct nigh_context *context, const struct nigh_connect *to,

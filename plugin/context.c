@@ -237,8 +237,8 @@ int nigh_context_close(struct nigh_context *context)
     struct nigh_message *message, *next;
 
     nigh_log_use(&context->log);
-    nigh_fork_forget(context);
     nigh_context_linger(context);
+    nigh_fork_forget(context);
     nigh_service_stop(context->service);
     context->service = NULL;
     for (struct nigh_endpoint *endpoint = context->all; endpoint; endpoint = endpoint->next_all)

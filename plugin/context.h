@@ -127,7 +127,7 @@ struct nigh_context {
 
 int nigh_context_open(const struct nigh_open *options, struct nigh_context **out);
 int nigh_context_close(struct nigh_context *context);
-/* Before it leaves: until silent messages are with the peers that can still read them, 5 s at most. Ends all receives. */
+/* Before it leaves: until silent messages are with the peers that can still read them, 5 s at most. Reads no ring. */
 void nigh_context_linger(struct nigh_context *context);
 
 /* The crowd has changed, and what goes by it with it. */

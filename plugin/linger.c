@@ -5,41 +5,22 @@
  * CPUs that did nothing but MPI_Init and MPI_Finalize two of three failed, as the last message of a rank went with it.
  */
 #include "plugin/context.h"
-#include "plugin/receive.h"
 #include "plugin/send.h"
 #include "shm/clock.h"
 #include "shm/rendezvous.h"
-#include <errno.h>
 #include <sched.h>
 
 /* A peer that computes for longer than that loses them. */
 #define LINGER_NS UINT64_C(5000000000)
 
-static bool any(const struct nigh_posted *posted, void *data)
-{
-    (void)posted;
-    (void)data;
-    return true;
-}
-
-/* Nothing more is written to the host's buffers: it may have freed them. */
-static void withdraw_receives(struct nigh_context *context)
-{
-    struct nigh_posted *posted;
-
-    while ((posted = nigh_match_oldest(&context->matcher, any, NULL)) != NULL) {
-        nigh_match_withdraw(&context->matcher, posted);
-        nigh_recv_cancel(context, nigh_recv_op_of(posted), -ECANCELED, NULL);
-    }
-}
-
 /* Is there something for it that will be read if we wait? Whom no dial has reached has no ring of ours. */
 static bool owes(const struct nigh_endpoint *endpoint)
 {
     if (endpoint->gone || endpoint->self || endpoint->suspect ||
+        (endpoint->attached && nigh_endpoint_left(endpoint)) ||
         (endpoint->state != NIGH_READY &&
          !(endpoint->state == NIGH_CONNECTING &&
-           nigh_rendezvous_reached(endpoint->context->rendezvous, endpoint))))
+           nigh_rendezvous_greeted(endpoint->context->rendezvous, endpoint))))
         return false;
     for (const struct nigh_send_op *op = endpoint->queue.head; op; op = op->next)
         if (op->silent && op->kind == NIGH_SEND_BODY)
@@ -62,19 +43,19 @@ void nigh_context_linger(struct nigh_context *context)
 
     if (!endpoint)
         return;
-    withdraw_receives(context);
     until = nigh_clock_ns() + LINGER_NS;
     while ((endpoint = debtor(context)) != NULL && nigh_clock_ns() < until) {
         nigh_rendezvous_progress(context->rendezvous);
         for (endpoint = context->all; endpoint; endpoint = endpoint->next_all)
-            nigh_send_progress(endpoint);
+            if (owes(endpoint))
+                nigh_send_progress(endpoint);
         sched_yield();
     }
     if (endpoint)
         nigh_log(NIGH_LOG_WARN,
                  "rank %u: closed with messages that rank %d (process %d) has not looked for in %u s: they "
-                 "are lost; let it "
-                 "poll, or this rank wait for an answer, before this one closes",
-                 context->config.rank, (int)endpoint->rank, endpoint->pid,
+                 "are lost; let it poll, or this rank wait for an answer, before this one closes",
+                 context->config.rank, (int)endpoint->rank,
+                 endpoint->pid ? endpoint->pid : (int)nigh_rendezvous_reached(context->rendezvous, endpoint),
                  (unsigned)(LINGER_NS / 1000000000));
 }

@@ -272,12 +272,37 @@ bool nigh_rendezvous_lives(const struct nigh_rendezvous *rendezvous, const void 
     return false;
 }
 
-pid_t nigh_rendezvous_reached(const struct nigh_rendezvous *rendezvous, const void *cookie)
+static const struct nigh_exchange *reached(const struct nigh_rendezvous *rendezvous, const void *cookie)
 {
     for (const struct nigh_exchange *at = rendezvous->exchanges; at; at = at->next)
         if (at->cookie == cookie && at->state == NIGH_WAIT_ANSWER && at->fd >= 0)
-            return at->pid;
-    return 0;
+            return at;
+    return NULL;
+}
+
+pid_t nigh_rendezvous_reached(const struct nigh_rendezvous *rendezvous, const void *cookie)
+{
+    const struct nigh_exchange *exchange = reached(rendezvous, cookie);
+
+    return exchange ? exchange->pid : 0;
+}
+
+bool nigh_rendezvous_greeted(const struct nigh_rendezvous *rendezvous, const void *cookie)
+{
+    return reached(rendezvous, cookie) != NULL;
+}
+
+bool nigh_rendezvous_listens(const struct nigh_rendezvous *rendezvous, const struct nigh_identity *who)
+{
+    struct nigh_name name = rendezvous->name;
+    int fd, error;
+
+    name.job = who->job;
+    name.rank = who->rank;
+    error = nigh_name_connect(&name, &fd);
+    if (!error)
+        nigh_os_close(fd);
+    return error != -ECONNREFUSED;
 }
 
 static void timer_ready(struct nigh_rendezvous *rendezvous)

@@ -244,6 +244,32 @@ static void from_one_that_has_left(struct pair *pair)
     pair_state(rx, NIGH_PEER_CLOSED);
 }
 
+/* One that has only disconnected is there to be met again, though something of it was not received. */
+static void from_one_that_has_disconnected(struct pair *pair)
+{
+    struct pair_end *tx = pair->end[0], *rx = pair->end[1];
+    struct nigh_address address;
+    struct nigh_connect to = {.size = sizeof(to), .rank = NIGH_RANK_NONE, .address = &address};
+    struct nigh_recv recv;
+    uint64_t got = 0;
+
+    meet(pair);
+    CHECK_INT(nigh->address(tx->context, &address), 0);
+    pair_send(tx, data_filled(8, 3), 8, 1, SILENT, 4);
+    pair_unexpected(rx, 1);
+    pair_state(tx, NIGH_READY);
+    pair_disconnect(tx);
+    if (pair->of->number)
+        pair_pump_ms(30);
+    CHECK_INT(nigh->connect(rx->context, &to, &rx->peer), 0);
+    recv = pair_a_recv(&got, 8, 2, 2);
+    CHECK_INT(nigh->post_recv(tx->context, NULL, &recv), 0);
+    pair_send(rx, data_filled(8, 5), 8, 2, SILENT, 0);
+    pair_received(tx, 2, 8);
+    data_check(&got, 8, 5, 0);
+    pair_state(rx, NIGH_READY);
+}
+
 /* It cannot be taken back: its receiver may have it. */
 static void it_cannot_be_cancelled(struct pair *pair)
 {
@@ -371,6 +397,12 @@ int main(int argc, char **argv)
         CASE(the_answer_behind_many, PAIR_TWO, PAIR_LOOSE),
         CASE(a_receiver_that_reads_and_leaves, PAIR_TWO, 0),
         CASE(from_one_that_has_left, PAIR_TWO, 0),
+        CASE(from_one_that_has_disconnected, PAIR_TWO, PAIR_LOOSE),
+        {.name = "from_one_that_has_disconnected, which was seen",
+         .play = from_one_that_has_disconnected,
+         .forms = PAIR_TWO,
+         .how = PAIR_MANUAL | PAIR_LOOSE,
+         .number = 1},
         {.name = "from_one_that_has_left, which was not seen",
          .play = from_one_that_has_left,
          .forms = PAIR_TWO,
