@@ -241,6 +241,8 @@ int nigh_context_close(struct nigh_context *context)
     nigh_fork_forget(context);
     nigh_service_stop(context->service);
     context->service = NULL;
+    /* Before the goodbyes: who has heard one and finds nobody listening knows that we do not come back. */
+    nigh_rendezvous_deafen(context->rendezvous);
     for (struct nigh_endpoint *endpoint = context->all; endpoint; endpoint = endpoint->next_all)
         leave(endpoint);
     nigh_pull_drain(context);

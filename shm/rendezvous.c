@@ -146,6 +146,16 @@ void nigh_rendezvous_close(struct nigh_rendezvous *rendezvous)
     free_rendezvous(rendezvous);
 }
 
+void nigh_rendezvous_deafen(struct nigh_rendezvous *rendezvous)
+{
+    if (rendezvous->listener.fd < 0)
+        return;
+    nigh_os.epoll_ctl(rendezvous->epoll, EPOLL_CTL_DEL, rendezvous->listener.fd, NULL);
+    nigh_name_close(&rendezvous->name, &rendezvous->listener);
+    rendezvous->listener.fd = -1;
+    rendezvous->accepting = false;
+}
+
 void nigh_rendezvous_abandon(struct nigh_rendezvous *rendezvous)
 {
     while (rendezvous->exchanges) {
@@ -208,7 +218,8 @@ static int set_timer(struct nigh_rendezvous *rendezvous, uint64_t deadline)
 /* Stops listening while there is no room for more, so that the set does not stay readable for them. */
 static int set_accepting(struct nigh_rendezvous *rendezvous)
 {
-    bool accept = !rendezvous->accept_again && rendezvous->half_open < NIGH_HALF_OPEN_MAX;
+    bool accept = rendezvous->listener.fd >= 0 && !rendezvous->accept_again &&
+                  rendezvous->half_open < NIGH_HALF_OPEN_MAX;
     struct epoll_event event = {.events = accept ? EPOLLIN : 0, .data.ptr = &rendezvous->listener_source};
 
     if (accept == rendezvous->accepting)

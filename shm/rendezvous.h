@@ -104,6 +104,8 @@ bool nigh_rendezvous_lives(const struct nigh_rendezvous *rendezvous, const void 
 /* The process that was reached under the name that is dialled for `cookie`, and has not answered yet; 0: nobody, or it
  * is not visible. It listens, but may compute for as long as it likes before it answers. */
 pid_t nigh_rendezvous_reached(const struct nigh_rendezvous *rendezvous, const void *cookie);
+/* Listens no longer, for good: who dials is refused. */
+void nigh_rendezvous_deafen(struct nigh_rendezvous *rendezvous);
 /* Has somebody been greeted under that name, who has not answered yet? */
 bool nigh_rendezvous_greeted(const struct nigh_rendezvous *rendezvous, const void *cookie);
 /* Does anybody listen under the name of `who` now? Costs a connection, which says nothing. */
