@@ -318,7 +318,7 @@ static void leaving_tells_of_it(struct pair *pair)
  */
 static void sleepers_are_woken(struct pair *pair)
 {
-    enum { ROUNDS = 200, STEP_NS = 2000, ASLEEP_NS = 20000000 };
+    enum { ROUNDS = 40, STEP_NS = 10000, ASLEEP_NS = 20000000 };
     struct pair_end *tx = pair->end[0], *rx = pair->end[1];
 
     for (uint64_t round = 1; round <= ROUNDS; round++) {
@@ -336,7 +336,7 @@ static void sleepers_are_woken(struct pair *pair)
             CHECK_INT(pair_stats(rx).rescues, 0);
             __atomic_store_n(&pair->shared[1], round, __ATOMIC_RELEASE);
         } else {
-            struct timespec pause = {.tv_nsec = round % 20 ? (long)(round % 100) * STEP_NS : ASLEEP_NS};
+            struct timespec pause = {.tv_nsec = round % 10 ? (long)(round % 20) * STEP_NS : ASLEEP_NS};
             uint64_t value = round * round;
 
             while (__atomic_load_n(&pair->shared[0], __ATOMIC_ACQUIRE) < round)
