@@ -152,7 +152,6 @@ void nigh_rendezvous_deafen(struct nigh_rendezvous *rendezvous)
         return;
     nigh_os.epoll_ctl(rendezvous->epoll, EPOLL_CTL_DEL, rendezvous->listener.fd, NULL);
     nigh_name_close(&rendezvous->name, &rendezvous->listener);
-    rendezvous->listener.fd = -1;
     rendezvous->accepting = false;
 }
 

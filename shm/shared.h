@@ -20,7 +20,7 @@
  *   CREDIT_TAKE    the producer's load of it before it overwrites those slots or reuses those chunks
  *   DIRECTORY_SET  the producer's store of where a pair's ring lies
  *   DIRECTORY_GET  the consumer's load of it
- *   ATTACH_TELL    the listener's fence between its answer, by socket, and its first look at the dialler's ring
+ *   ATTACH_TELL    the listener's fence between its answer, by socket, and its next look at the dialler's ring
  *   ATTACH_LOOK    the dialler's fence between publishing in a ring that nobody has attached, and its look for an answer
  *   SLEEP_ENTER    the sleeper's fence between raising its flag and its last look at the rings
  *   SLEEP_CHECK    the publisher's fence between publishing and its look at the flag

@@ -22,7 +22,8 @@ struct nigh_strategy {
 };
 
 /* 0; -EINVAL when a kernel is none of the enum, when a piece is 0, no multiple of 4 KiB or more than half of the
- * span, when `tried` is above `from`; -ENOTSUP when this CPU lacks a kernel. *why (may be NULL) then says which, in static storage. */
+ * span, when `tried` is above `from`; -ENOTSUP when this CPU lacks a kernel. *why (may be NULL) then says which, in
+ * static storage. */
 int nigh_strategy_check(const struct nigh_strategy *strategy, const char **why);
 
 #endif

@@ -619,9 +619,9 @@ struct nigh_ops {
     /*
      * Leaves the job. Posted operations end without completions, lends in flight are withdrawn, endpoints,
      * regions, groups and heap memory become invalid. Peers see PEER_CLOSED after everything that was
-     * published before; eager messages stay readable for them. Waits for a peer in two cases only. It was reached, lives, and has not
-     * room, or not looked yet, for NIGH_SILENT messages of at most a body: until it has, 5 s at most (logged: they are
-     * lost). And it is in the middle of copying its message into the buffer of a posted receive, as they do where ranks
+     * published before; eager messages stay readable for them. Waits for a peer in two cases only. It was reached,
+     * lives, and has not room, or not looked yet, for NIGH_SILENT messages of at most a body: until it has, 5 s at most
+     * (logged: they are lost). And it is in the middle of copying its message into the buffer of a posted receive, as they do where ranks
      * outnumber CPUs: some 40 us, 5 s at most for one that was stopped there (logged: it may still write to that buffer
      * when it goes on).
      * Buffers of what is posted are nigh's until it returns. Returns 0 always for a valid context.

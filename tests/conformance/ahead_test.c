@@ -217,26 +217,37 @@ static void a_receiver_that_reads_and_leaves(struct pair *pair)
     CHECK_INT(pair_left(tx), 0);
 }
 
+static struct nigh_address address_of(struct pair_end *end)
+{
+    struct nigh_address address;
+
+    CHECK_INT(nigh->address(end->context, &address), 0);
+    return address;
+}
+
+static void connect_to(struct pair_end *end, const struct nigh_address *address)
+{
+    struct nigh_connect to = {.size = sizeof(to), .rank = NIGH_RANK_NONE, .address = address};
+
+    CHECK_INT(nigh->connect(end->context, &to, &end->peer), 0);
+}
+
 /* Who is connected to by address when it has left already, and what it had sent has come: its message is received from it. */
 static void from_one_that_has_left(struct pair *pair)
 {
     struct pair_end *tx = pair->end[0], *rx = pair->end[1];
     struct nigh_address address;
-    struct nigh_connect to = {.size = sizeof(to), .rank = NIGH_RANK_NONE, .address = &address};
     struct nigh_recv recv;
     uint64_t got = 0;
 
     meet(pair);
-    CHECK_INT(nigh->address(tx->context, &address), 0);
+    address = address_of(tx);
     pair_send(tx, data_filled(8, 3), 8, 1, SILENT, 4);
     pair_unexpected(rx, 1);
-    if (pair->of->number) /* it has said so, and nobody has looked */
-        pair_close(tx);
-    else {
-        pair_close(tx);
+    pair_close(tx);
+    if (!pair->of->number) /* else it has said so, and nobody has looked */
         pair_pump_ms(30);
-    }
-    CHECK_INT(nigh->connect(rx->context, &to, &rx->peer), 0);
+    connect_to(rx, &address);
     recv = pair_a_recv(&got, 8, 1, 1);
     CHECK_INT(nigh->post_recv(rx->context, rx->peer, &recv), 0);
     pair_received(rx, 1, 8);
@@ -249,19 +260,18 @@ static void from_one_that_has_disconnected(struct pair *pair)
 {
     struct pair_end *tx = pair->end[0], *rx = pair->end[1];
     struct nigh_address address;
-    struct nigh_connect to = {.size = sizeof(to), .rank = NIGH_RANK_NONE, .address = &address};
     struct nigh_recv recv;
     uint64_t got = 0;
 
     meet(pair);
-    CHECK_INT(nigh->address(tx->context, &address), 0);
+    address = address_of(tx);
     pair_send(tx, data_filled(8, 3), 8, 1, SILENT, 4);
     pair_unexpected(rx, 1);
     pair_state(tx, NIGH_READY);
     pair_disconnect(tx);
     if (pair->of->number)
         pair_pump_ms(30);
-    CHECK_INT(nigh->connect(rx->context, &to, &rx->peer), 0);
+    connect_to(rx, &address);
     recv = pair_a_recv(&got, 8, 2, 2);
     CHECK_INT(nigh->post_recv(tx->context, NULL, &recv), 0);
     pair_send(rx, data_filled(8, 5), 8, 2, SILENT, 0);
@@ -289,14 +299,13 @@ static void what_nobody_reads_is_told(struct pair *pair)
 {
     struct pair_end *tx = pair->end[0], *rx = pair->end[1];
     struct nigh_address address;
-    struct nigh_connect to = {.size = sizeof(to), .rank = NIGH_RANK_NONE, .address = &address};
 
     pair_open(rx);
-    CHECK_INT(nigh->address(rx->context, &address), 0);
+    address = address_of(rx);
     pair_open(tx);
-    CHECK_INT(nigh->connect(tx->context, &to, &tx->peer), 0);
-    pair_send(tx, &to, 8, 1, SILENT, 4);
-    pair_send(tx, &to, 8, 1, SILENT, 5);
+    connect_to(tx, &address);
+    pair_send(tx, &address, 8, 1, SILENT, 4);
+    pair_send(tx, &address, 8, 1, SILENT, 5);
     pair_close(rx);
     CHECK_INT(pair_await(tx, NIGH_OP_SEND, 4).status, -ECONNRESET);
     CHECK_INT(pair_await(tx, NIGH_OP_SEND, 5).status, -ECONNRESET);

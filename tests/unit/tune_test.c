@@ -180,8 +180,7 @@ static void bad_values_are_named_with_their_line(void **state)
             "f:1: near = 0 and far = 0: both must be for messages of every size (from=0)");
     refused("strategy = plain>nt span=2M piece=64K from=1M try=2M\n",
             "f:1: strategy plain>nt span=2097152 piece=65536: it is tried before it is taken: try must be at "
-            "most "
-            "from");
+            "most from");
     refused("near = 9\n", "f:1: near: '9' is not a number from 0 to 5");
 }
 
