@@ -9,7 +9,8 @@
 
 static const struct nigh_ops *nigh;
 
-enum { PATIENCE_MS = 10000, SILENT = NIGH_INJECT | NIGH_SILENT };
+/* SMALL: contexts are opened by the hundred, and an emulator keeps a table of all that was ever mapped. */
+enum { PATIENCE_MS = 10000, SILENT = NIGH_INJECT | NIGH_SILENT, SMALL = 1 << 20 };
 
 static uint64_t now_ms(void)
 {
@@ -136,7 +137,11 @@ static void more_than_a_ring(struct pair *pair)
 static void one_more(struct pair *pair, struct nigh_context **context, struct nigh_endpoint **out,
                      uint64_t job)
 {
-    struct nigh_open options = {.size = sizeof(options), .job = pair->job + job, .ranks = 1};
+    struct nigh_open options = {.size = sizeof(options),
+                                .job = pair->job + job,
+                                .ranks = 1,
+                                .heap_bytes = SMALL,
+                                .pool_bytes = SMALL};
     struct nigh_address address;
     struct nigh_connect to = {.size = sizeof(to), .rank = NIGH_RANK_NONE, .address = &address};
 
@@ -327,7 +332,7 @@ static void leaving_tells_of_it(struct pair *pair)
  */
 static void sleepers_are_woken(struct pair *pair)
 {
-    enum { ROUNDS = 40, STEP_NS = 10000, ASLEEP_NS = 20000000 };
+    enum { ROUNDS = 200, STEP_NS = 2000, ASLEEP_NS = 20000000 };
     struct pair_end *tx = pair->end[0], *rx = pair->end[1];
 
     for (uint64_t round = 1; round <= ROUNDS; round++) {
@@ -345,7 +350,7 @@ static void sleepers_are_woken(struct pair *pair)
             CHECK_INT(pair_stats(rx).rescues, 0);
             __atomic_store_n(&pair->shared[1], round, __ATOMIC_RELEASE);
         } else {
-            struct timespec pause = {.tv_nsec = round % 10 ? (long)(round % 20) * STEP_NS : ASLEEP_NS};
+            struct timespec pause = {.tv_nsec = round % 20 ? (long)(round % 100) * STEP_NS : ASLEEP_NS};
             uint64_t value = round * round;
 
             while (__atomic_load_n(&pair->shared[0], __ATOMIC_ACQUIRE) < round)
@@ -394,10 +399,12 @@ static void the_last_word(struct pair *pair)
 
 int main(int argc, char **argv)
 {
-#define CASE(name_, forms_, how_)                                                   \
-    {                                                                               \
-        .name = #name_, .play = name_, .forms = forms_, .how = PAIR_MANUAL | (how_) \
+#define NUMBERED(name_, what_, forms_, how_, number_)                                      \
+    {                                                                                      \
+        .name = #name_ what_, .play = name_, .forms = forms_, .how = PAIR_MANUAL | (how_), \
+        .number = number_, .options = {.heap_bytes = SMALL, .pool_bytes = SMALL},          \
     }
+#define CASE(name_, forms_, how_) NUMBERED(name_, "", forms_, how_, 0)
     static const struct pair_case cases[] = {
         CASE(nobody_polls_for_the_sender, PAIR_TWO, 0),
         CASE(the_order_is_kept, PAIR_TWO, 0),
@@ -407,16 +414,8 @@ int main(int argc, char **argv)
         CASE(a_receiver_that_reads_and_leaves, PAIR_TWO, 0),
         CASE(from_one_that_has_left, PAIR_TWO, 0),
         CASE(from_one_that_has_disconnected, PAIR_TWO, PAIR_LOOSE),
-        {.name = "from_one_that_has_disconnected, which was seen",
-         .play = from_one_that_has_disconnected,
-         .forms = PAIR_TWO,
-         .how = PAIR_MANUAL | PAIR_LOOSE,
-         .number = 1},
-        {.name = "from_one_that_has_left, which was not seen",
-         .play = from_one_that_has_left,
-         .forms = PAIR_TWO,
-         .how = PAIR_MANUAL,
-         .number = 1},
+        NUMBERED(from_one_that_has_disconnected, ", which was seen", PAIR_TWO, PAIR_LOOSE, 1),
+        NUMBERED(from_one_that_has_left, ", which was not seen", PAIR_TWO, 0, 1),
         CASE(it_cannot_be_cancelled, PAIR_TWO, 0),
         CASE(what_nobody_reads_is_told, PAIR_TWO, PAIR_LOOSE),
         CASE(leaving_tells_of_it, PAIR_TWO, PAIR_LOOSE),
