@@ -106,6 +106,13 @@ unmap:
 
 /* ---- events of the rendezvous -------------------------------------------------------------------------- */
 
+/* What it sent before is received yet. */
+static void peer_left(struct nigh_endpoint *endpoint)
+{
+    nigh_arrive_rest(endpoint);
+    nigh_endpoint_fail(endpoint, NIGH_PEER_CLOSED, -ECONNRESET, NULL);
+}
+
 static int greeted(void *user, const struct nigh_hello *hello, uint32_t *index, int *window_fd, void **cookie)
 {
     struct nigh_context *context = user;
@@ -117,8 +124,7 @@ static int greeted(void *user, const struct nigh_hello *hello, uint32_t *index, 
     endpoint = nigh_peers_find(&context->peers, &hello->self);
     /* The peer has a new number for us: what we have is a connection that it has left. */
     if (endpoint && endpoint->attached && (endpoint->their_index != hello->index || endpoint->self)) {
-        nigh_arrive_rest(endpoint);
-        nigh_endpoint_fail(endpoint, NIGH_PEER_CLOSED, -ECONNRESET, NULL);
+        peer_left(endpoint);
         endpoint = NULL;
     }
     if (!endpoint) {
@@ -132,18 +138,30 @@ static int greeted(void *user, const struct nigh_hello *hello, uint32_t *index, 
     return 0;
 }
 
+/*
+ * The second exchange of a pair that both sides have begun. That we have left meanwhile the peer sees in our flag, after what
+ * we had sent: a refusal would end its endpoint before it has read that. With another window, though, the peer has left and
+ * come again under the same number before we had looked, and what we have is what it left: it dials once more.
+ */
+static int attached_already(struct nigh_endpoint *endpoint, const struct nigh_attach *attach)
+{
+    bool same = nigh_window_is(&endpoint->theirs, attach->window_fd);
+
+    close_attach(attach);
+    if (same || endpoint->gone || endpoint->state >= NIGH_PEER_CLOSED)
+        return 0;
+    peer_left(endpoint);
+    return -EAGAIN;
+}
+
 static int attached(void *user, void *cookie, const struct nigh_attach *attach)
 {
     struct nigh_endpoint *endpoint = cookie;
     int rc = 0;
 
     (void)user;
-    /* The second exchange of a pair that both sides have begun. That we have left meanwhile the peer sees in our flag,
-     * after what we had sent: a refusal would end its endpoint before it has read that. */
-    if (endpoint->attached) {
-        close_attach(attach);
-        return 0;
-    }
+    if (endpoint->attached)
+        return attached_already(endpoint, attach);
     if (endpoint->gone || endpoint->state >= NIGH_PEER_CLOSED) {
         close_attach(attach);
         return -ECANCELED;
@@ -196,8 +214,10 @@ static void failed(void *user, void *cookie, int error)
     struct nigh_endpoint *endpoint = cookie;
     struct nigh_context *context = user;
 
-    nigh_log(NIGH_LOG_WARN, "rank %u: cannot connect to rank %d of job %llx: %s: %s", context->config.rank,
-             (int)endpoint->rank, (unsigned long long)endpoint->job, strerror(-error), advice(error));
+    if (endpoint->state < NIGH_PEER_CLOSED)
+        nigh_log(NIGH_LOG_WARN, "rank %u: cannot connect to rank %d of job %llx: %s: %s",
+                 context->config.rank, (int)endpoint->rank, (unsigned long long)endpoint->job,
+                 strerror(-error), advice(error));
     endpoint->dead = true;
     nigh_endpoint_fail(endpoint, NIGH_PEER_CLOSED, -ECONNRESET, NULL);
 }

@@ -191,7 +191,7 @@ static void answered(struct nigh_exchange *exchange, const struct nigh_wire *mes
     if (exchange->state == NIGH_DEAD)
         return;
     if (error) {
-        nigh_exchange_tell(exchange, NIGH_WIRE_DONE, error == -EAGAIN ? -ENOMEM : error);
+        nigh_exchange_tell(exchange, NIGH_WIRE_DONE, error == -EAGAIN ? -ECONNREFUSED : error);
         nigh_exchange_drop(exchange); /* the callee has failed by itself and knows */
         return;
     }

@@ -48,7 +48,8 @@ struct nigh_rendezvous_events {
                    void **cookie);
     /* The exchange with `cookie` is complete; may come twice for one pair when both dialled: the second is
      * dropped by the callee (it closes the descriptors and returns 0). Returns 0 if it took the attach,
-     * negative to tell the other side off: it has then closed the descriptors too, and no failed() follows. */
+     * negative to tell the other side off: it has then closed the descriptors too, and no failed() follows;
+     * -EAGAIN: a dialler tries again by itself. */
     int (*attached)(void *user, void *cookie, const struct nigh_attach *attach);
     /* A dial can never succeed: -ECONNREFUSED the incarnation is gone, -EACCES another user's, -EPROTO
      * nonsense was said, -EMFILE and -ENOMEM by this or the other side, -ENOSPC the other refused. It also

@@ -134,7 +134,7 @@ void nigh_window_close(struct nigh_window *window, struct nigh_arena *arena)
 
 /* In this order: a size means nothing before it is sealed. Seals do not tell shmem from hugetlbfs, where a page without
  * memory is a SIGBUS. */
-static int check(int fd, uint64_t *bytes)
+static int check(int fd, struct nigh_window *window)
 {
     int seals = nigh_os.fcntl(fd, F_GET_SEALS, 0);
     struct statfs system;
@@ -151,19 +151,19 @@ static int check(int fd, uint64_t *bytes)
         return broken("the descriptor is not a memfd of ordinary pages");
     if (stat.st_size <= NIGH_SHUTTLE_BYTES || stat.st_size % NIGH_PAGE || (uint64_t)stat.st_size > BYTES_MAX)
         return broken("its size is out of range");
-    *bytes = (uint64_t)stat.st_size;
+    window->bytes = (uint64_t)stat.st_size;
+    window->inode = stat.st_ino;
     return 0;
 }
 
 int nigh_window_map(int fd, struct nigh_window *out)
 {
     struct nigh_window window = {.fd = -1};
-    uint64_t bytes = 0;
-    int error = check(fd, &bytes);
+    int error = check(fd, &window);
 
     if (error)
         return error;
-    error = map(fd, bytes, &window);
+    error = map(fd, window.bytes, &window);
     if (error) {
         error = error == EACCES || error == EPERM ? broken("it cannot be mapped for writing")
                                                   : failed("mmap or madvise");
@@ -172,6 +172,13 @@ int nigh_window_map(int fd, struct nigh_window *out)
     }
     *out = window;
     return 0;
+}
+
+bool nigh_window_is(const struct nigh_window *window, int fd)
+{
+    struct stat stat;
+
+    return nigh_os.fstat(fd, &stat) == 0 && stat.st_ino == window->inode;
 }
 
 void nigh_window_unmap(struct nigh_window *window)

@@ -14,6 +14,7 @@ struct nigh_window {
     int fd;            /* the sender's, to be handed to the peer; a reader keeps none: -1 */
     uint64_t used;     /* the sender's: bytes that rings have taken, from the beginning; they have memory */
     uint64_t shuttled; /* the sender's: bytes of the shuttle that have memory, from its beginning */
+    uint64_t inode;    /* a reader's: which file it is, no other's while it is mapped */
 };
 
 /*
@@ -50,6 +51,8 @@ void nigh_window_close(struct nigh_window *window, struct nigh_arena *arena);
  * with what was wrong), -ENOMEM (logged).
  */
 int nigh_window_map(int fd, struct nigh_window *out);
+/* Is what a reader has mapped this one? */
+bool nigh_window_is(const struct nigh_window *window, int fd);
 void nigh_window_unmap(struct nigh_window *window);
 
 /* The ring that the directory word of a peer names, and how many slots it has; NULL if it is none or not inside. Its

@@ -155,6 +155,19 @@ static void its_shuttle_is_backed_as_it_is_used(void **state)
     assert_int_equal(nigh_arena_committed(&arena), before);
 }
 
+static void a_reader_knows_its_own(void **state)
+{
+    struct nigh_window window = create(64), other = create(64), reader;
+
+    (void)state;
+    assert_int_equal(nigh_window_map(window.fd, &reader), 0);
+    assert_true(nigh_window_is(&reader, window.fd));
+    assert_false(nigh_window_is(&reader, other.fd));
+    nigh_window_unmap(&reader);
+    nigh_window_close(&window, &arena);
+    nigh_window_close(&other, &arena);
+}
+
 static void a_shuttle_without_memory_stays_as_it_was(void **state)
 {
     uint64_t before = nigh_arena_committed(&arena);
@@ -403,6 +416,7 @@ int main(void)
         cmocka_unit_test(its_memory_is_counted_until_it_is_closed),
         cmocka_unit_test(a_ring_without_memory_is_no_ring),
         cmocka_unit_test(its_shuttle_is_backed_as_it_is_used),
+        cmocka_unit_test(a_reader_knows_its_own),
         cmocka_unit_test(a_shuttle_without_memory_stays_as_it_was),
         cmocka_unit_test(a_forked_child_has_no_mapping),
         cmocka_unit_test(a_message_outlives_its_sender),
