@@ -141,7 +141,8 @@ static int greeted(void *user, const struct nigh_hello *hello, uint32_t *index, 
 /*
  * The second exchange of a pair that both sides have begun. That we have left meanwhile the peer sees in our flag, after what
  * we had sent: a refusal would end its endpoint before it has read that. With another window, though, the peer has left and
- * come again under the same number before we had looked, and what we have is what it left: it dials once more.
+ * come again under the same number before we had looked, and what we have is what it left. Rare, as a greeting of one that
+ * has hung up is not heard: it hung up between that look and ours at its memory.
  */
 static int attached_already(struct nigh_endpoint *endpoint, const struct nigh_attach *attach)
 {
@@ -214,7 +215,8 @@ static void failed(void *user, void *cookie, int error)
     struct nigh_endpoint *endpoint = cookie;
     struct nigh_context *context = user;
 
-    if (endpoint->state < NIGH_PEER_CLOSED)
+    /* One that was attached has left: no more than what a goodbye tells. */
+    if (endpoint->state < NIGH_PEER_CLOSED && !(endpoint->attached && error == -ECONNREFUSED))
         nigh_log(NIGH_LOG_WARN, "rank %u: cannot connect to rank %d of job %llx: %s: %s",
                  context->config.rank, (int)endpoint->rank, (unsigned long long)endpoint->job,
                  strerror(-error), advice(error));

@@ -26,6 +26,7 @@
 #include "plugin/pull.h"
 #include "plugin/receive.h"
 #include "plugin/send.h"
+#include "shm/rendezvous.h"
 #include <errno.h>
 #include <string.h>
 
@@ -213,6 +214,9 @@ void nigh_endpoint_fail(struct nigh_endpoint *endpoint, enum nigh_state state, i
         fail_pulls(endpoint, error, false);
     nigh_large_reclaim(endpoint, true);
     nigh_progress_forget(endpoint);
+    /* A dial under way would attach a peer to what has ended. It hears no goodbye from here, by which it would take back what of
+     * its memory we still look at. */
+    nigh_rendezvous_undial(endpoint->context->rendezvous, endpoint);
     if (state == NIGH_PEER_DEAD && !endpoint->gone)
         tell_death(endpoint);
 }

@@ -122,9 +122,9 @@ void nigh_dial_try(struct nigh_exchange *exchange)
     struct nigh_name name = exchange->rendezvous->name;
     int fd, error;
 
-    /* Attached the other way round meanwhile: there is nothing left to try for. */
+    /* Attached the other way round meanwhile: there is nothing left to try for, unless that was not to be. */
     if (nigh_watch_find(&exchange->rendezvous->watches, exchange->cookie)) {
-        nigh_exchange_drop(exchange);
+        nigh_exchange_give_up(exchange, -ECONNREFUSED);
         return;
     }
     name.job = exchange->to.job;
@@ -187,6 +187,7 @@ static void answered(struct nigh_exchange *exchange, const struct nigh_wire *mes
         return;
     }
     exchange->keep = message->flags & NIGH_WIRE_KEEP;
+    exchange->state = NIGH_FINISHING; /* no dial any more, which attached() may undo */
     error = nigh_exchange_attach(exchange, message, fds);
     if (exchange->state == NIGH_DEAD)
         return;

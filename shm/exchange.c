@@ -122,6 +122,14 @@ void nigh_exchange_forget(struct nigh_rendezvous *rendezvous, const void *cookie
     nigh_watch_destroy(&rendezvous->watches, nigh_watch_find(&rendezvous->watches, cookie));
 }
 
+void nigh_exchange_undial(struct nigh_rendezvous *rendezvous, const void *cookie)
+{
+    for (struct nigh_exchange *at = rendezvous->exchanges; at; at = at->next) {
+        if (is_about(at, cookie) && (at->state == NIGH_DIALLING || at->state == NIGH_WAIT_ANSWER))
+            nigh_exchange_drop(at);
+    }
+}
+
 static void tell_death(struct nigh_rendezvous *rendezvous, void *cookie)
 {
     nigh_exchange_forget(rendezvous, cookie);

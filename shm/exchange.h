@@ -103,6 +103,8 @@ void nigh_exchange_ready(struct nigh_exchange *exchange);
 void nigh_exchange_died(struct nigh_rendezvous *rendezvous, struct nigh_watch *watch);
 /* Forgets everything about a cookie. */
 void nigh_exchange_forget(struct nigh_rendezvous *rendezvous, const void *cookie);
+/* Drops its dials: those that nobody has answered. */
+void nigh_exchange_undial(struct nigh_rendezvous *rendezvous, const void *cookie);
 /* Frees what is dead. */
 void nigh_exchange_reap(struct nigh_rendezvous *rendezvous);
 /* Sends a message without descriptors, as well as it goes. */

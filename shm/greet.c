@@ -126,6 +126,12 @@ static void greeted(struct nigh_exchange *exchange, const struct nigh_wire *mess
     struct nigh_rendezvous *rendezvous = exchange->rendezvous;
     int error = check_target(rendezvous, message);
 
+    /* Before it had an answer: it has left, and what it comes back as, it says itself. */
+    if (nigh_liveness_hung_up(exchange->fd)) {
+        nigh_exchange_close_fds(fds);
+        nigh_exchange_drop(exchange);
+        return;
+    }
     if (!error)
         error = nigh_watch_create(&rendezvous->watches, exchange->fd, exchange->pid, &exchange->watch);
     if (!error)

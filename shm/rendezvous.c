@@ -267,6 +267,12 @@ void nigh_rendezvous_forget(struct nigh_rendezvous *rendezvous, void *cookie)
     settle(rendezvous);
 }
 
+void nigh_rendezvous_undial(struct nigh_rendezvous *rendezvous, const void *cookie)
+{
+    nigh_exchange_undial(rendezvous, cookie);
+    settle(rendezvous);
+}
+
 bool nigh_rendezvous_lives(const struct nigh_rendezvous *rendezvous, const void *cookie)
 {
     const struct nigh_watch *watch = nigh_watch_find(&rendezvous->watches, cookie);

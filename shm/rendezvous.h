@@ -49,7 +49,7 @@ struct nigh_rendezvous_events {
     /* The exchange with `cookie` is complete; may come twice for one pair when both dialled: the second is
      * dropped by the callee (it closes the descriptors and returns 0). Returns 0 if it took the attach,
      * negative to tell the other side off: it has then closed the descriptors too, and no failed() follows;
-     * -EAGAIN: a dialler tries again by itself. */
+     * -EAGAIN: not now; one that dials us tries again by itself, one that has answered us is told that we have gone. */
     int (*attached)(void *user, void *cookie, const struct nigh_attach *attach);
     /* A dial can never succeed: -ECONNREFUSED the incarnation is gone, -EACCES another user's, -EPROTO
      * nonsense was said, -EMFILE and -ENOMEM by this or the other side, -ENOSPC the other refused. It also
@@ -97,6 +97,8 @@ int nigh_rendezvous_dial(struct nigh_rendezvous *rendezvous, const struct nigh_i
  * process (pidfd; the kept socket's hang-up where pidfd cannot be had; none within one process) begins at
  * attached(). */
 void nigh_rendezvous_forget(struct nigh_rendezvous *rendezvous, void *cookie);
+/* Forgets the dials of `cookie` that nobody has answered; it is watched as before. */
+void nigh_rendezvous_undial(struct nigh_rendezvous *rendezvous, const void *cookie);
 
 /* Does the process behind `cookie` live? Asked of the kernel, not of what progress has heard: a system call. While the
  * answer is yes its number has not been given to another process. Not if it cannot be told. */

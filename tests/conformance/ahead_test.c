@@ -285,35 +285,6 @@ static void from_one_that_has_disconnected(struct pair *pair)
     pair_state(rx, NIGH_READY);
 }
 
-/* Its peer may have the same number for it as before, and has looked at neither: what it reads is the second one's. The first
- * one's message is told of as not read, as it was when its sender left. */
-static void from_one_that_comes_back_unseen(struct pair *pair)
-{
-    struct pair_end *tx = pair->end[0], *rx = pair->end[1];
-    struct nigh_address address;
-    struct nigh_completion done;
-    uint64_t got = 0;
-
-    meet(pair);
-    address = address_of(rx);
-    for (uint64_t i = 0; i < pair->of->number; i++) {
-        if (i)
-            connect_to(tx, &address);
-        pair_send(tx, data_filled(8, 3), 8, 1, SILENT, 4);
-        pair_disconnect(tx);
-        tx->peer = NULL;
-        CHECK_INT(nigh->poll_completions(tx->context, &done, 1), 1);
-        CHECK_INT(done.status, -ECANCELED);
-        CHECK(!ends(tx, &done, 30));
-    }
-    connect_to(tx, &address);
-    expect(rx, &got, 8, 2, 1);
-    pair_send(tx, data_filled(8, 5), 8, 2, SILENT, 5);
-    pair_received(rx, 1, 8);
-    data_check(&got, 8, 5, 0);
-    pair_state(tx, NIGH_READY);
-}
-
 /* It cannot be taken back: its receiver may have it. */
 static void it_cannot_be_cancelled(struct pair *pair)
 {
@@ -445,8 +416,6 @@ int main(int argc, char **argv)
         CASE(from_one_that_has_disconnected, PAIR_TWO, PAIR_LOOSE),
         NUMBERED(from_one_that_has_disconnected, ", which was seen", PAIR_TWO, PAIR_LOOSE, 1),
         NUMBERED(from_one_that_has_left, ", which was not seen", PAIR_TWO, 0, 1),
-        NUMBERED(from_one_that_comes_back_unseen, "", PAIR_TWO, PAIR_LOOSE, 1),
-        NUMBERED(from_one_that_comes_back_unseen, ", three times", PAIR_TWO, PAIR_LOOSE, 3),
         CASE(it_cannot_be_cancelled, PAIR_TWO, 0),
         CASE(what_nobody_reads_is_told, PAIR_TWO, PAIR_LOOSE),
         CASE(leaving_tells_of_it, PAIR_TWO, PAIR_LOOSE),
