@@ -107,9 +107,10 @@ struct nigh_endpoint {
     const uint32_t *peer_cpu; /* near.h */
     const uint64_t *peer_read_cost;
 
-    bool wanted;           /* a receive from it was posted; in a crowd, stay.c */
-    bool drains;           /* the last wait for room was worth it */
-    uint64_t heard_before; /* rx.next at the last body, in slots or in chunks */
+    bool wanted;              /* a receive from it was posted; in a crowd, stay.c */
+    bool drains;              /* the last wait for room was worth it */
+    uint64_t heard_before;    /* rx.next at the last body, in slots or in chunks */
+    uint64_t row, row_before; /* bytes in pieces of this row of messages, and of the one before: plan.c */
 
     struct nigh_pair *pair; /* our lines about this peer */
     uint32_t their_index;

@@ -61,6 +61,7 @@ struct nigh_send_op {
     uint8_t refer;    /* enum nigh_refer */
     uint8_t strategy; /* of the pace; what follows from it: */
     uint16_t piece_flags;
+    uint64_t paced;   /* the bytes that it is paced as: it may be one of many */
     uint64_t copy_ns; /* of a timed message: our copies of `timed` bytes of it */
     uint64_t timed;
     uint32_t piece; /* bytes of the largest piece */

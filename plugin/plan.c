@@ -116,7 +116,7 @@ bool nigh_plan_in_place(const struct nigh_endpoint *endpoint, uint64_t bytes)
 static bool is_timed(struct nigh_endpoint *endpoint, const struct nigh_send_op *op, bool stream)
 {
     return op->kind == NIGH_SEND_CHUNKED && endpoint->timed_count < NIGH_TIMED_MAX &&
-           nigh_pace_asks(&endpoint->pace, op->strategy, op->bytes, stream);
+           nigh_pace_asks(&endpoint->pace, op->strategy, op->paced, stream);
 }
 
 /*
@@ -154,6 +154,28 @@ static bool by_shuttle(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
     return true;
 }
 
+/*
+ * Whether what was received should lie in the cache is a question of how much comes: several messages of 4 MiB, one behind the
+ * other, fill it as one of 16 MiB does. Rows end when the peer has said something, and nothing is under way; the next one is mostly as
+ * long. Shorter messages are used as they come.
+ */
+#define ROW_FROM (4u * 1024 * 1024)
+#define ROW_MOST (16u * 1024 * 1024)
+
+static uint64_t paced_as(struct nigh_endpoint *endpoint, uint64_t bytes, bool stream)
+{
+    uint64_t row;
+
+    if (!stream && !endpoint->flow.head) {
+        endpoint->row_before = endpoint->row;
+        endpoint->row = 0;
+    }
+    endpoint->row += bytes;
+    row = endpoint->row > endpoint->row_before ? endpoint->row : endpoint->row_before;
+    row = row < ROW_MOST ? row : ROW_MOST;
+    return bytes >= ROW_FROM && row > bytes ? row : bytes;
+}
+
 void nigh_plan_choose(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
 {
     struct nigh_pace *pace = &endpoint->pace;
@@ -161,13 +183,14 @@ void nigh_plan_choose(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
     bool stream = endpoint->in_a_row++ > 0;
 
     op->copy_ns = op->timed = 0;
+    op->paced = paced_as(endpoint, op->bytes, stream);
     if (op->kind == NIGH_SEND_CHUNKED && nigh_plan_shuttles(endpoint, stream) && by_shuttle(endpoint, op))
         return;
     /* While it waited for room the shuttle has gone, or the crowd: in chunks there is one GRANT, for all of it. */
     op->trip = 0;
     /* Only messages are timed: a put or a reply that took the place of one in a trial would teach nothing. */
-    op->strategy = (uint8_t)(op->kind == NIGH_SEND_CHUNKED ? nigh_pace_choose(pace, op->bytes)
-                                                           : nigh_pace_current(pace, op->bytes));
+    op->strategy = (uint8_t)(op->kind == NIGH_SEND_CHUNKED ? nigh_pace_choose(pace, op->paced)
+                                                           : nigh_pace_current(pace, op->paced));
     strategy = &pace->strategy[op->strategy];
     op->copy = nigh_copy_select(strategy->sender);
     op->piece_flags =
@@ -238,7 +261,7 @@ void nigh_plan_sent(struct nigh_endpoint *endpoint, const struct nigh_send_op *o
 {
     if (op->timed)
         wait_for(endpoint,
-                 (struct nigh_timed){0, op->bytes, (uint64_t)((double)op->copy_ns * op->bytes / op->timed),
+                 (struct nigh_timed){0, op->paced, (uint64_t)((double)op->copy_ns * op->paced / op->timed),
                                      op->strategy, op->piece});
     else if (op->bytes < NIGH_PACE_MEASURED)
         nigh_plan_sent_short(endpoint);

@@ -40,14 +40,43 @@ static int stop(void **state)
 /* Its bytes times the nanoseconds of its copies do not fit 64 bits. */
 static void test_a_figure_of_a_very_long_message(void **state)
 {
-    struct nigh_send_op op = {
-        .bytes = UINT64_C(1) << 38, .copy_ns = UINT64_C(1) << 33, .timed = UINT64_C(1) << 36, .piece = PIECE};
+    struct nigh_send_op op = {.bytes = UINT64_C(1) << 38,
+                              .paced = UINT64_C(1) << 38,
+                              .copy_ns = UINT64_C(1) << 33,
+                              .timed = UINT64_C(1) << 36,
+                              .piece = PIECE};
     uint32_t at = (to->timed_head + to->timed_count) % NIGH_TIMED_MAX;
 
     (void)state;
     nigh_plan_sent(to, &op);
     assert_int_equal(to->timed[at].bytes, op.bytes);
     assert_int_equal(to->timed[at].copy_ns, UINT64_C(1) << 35);
+}
+
+static uint64_t paced_as(uint64_t bytes)
+{
+    struct nigh_send_op op = {.kind = NIGH_SEND_PUT, .bytes = bytes};
+
+    nigh_plan_choose(to, &op);
+    return op.paced;
+}
+
+/* What fills the cache is a row of messages as well as one: the next row is taken to be as long. */
+static void test_a_row_is_paced_as_one_message(void **state)
+{
+    const uint64_t mib = 1024 * 1024;
+
+    (void)state;
+    for (uint64_t i = 1; i <= 5; i++)
+        assert_int_equal(paced_as(4 * mib), (i < 4 ? i * 4 : 16) * mib);
+    assert_int_equal(paced_as(mib), mib); /* those are used as they come */
+    assert_int_equal(paced_as(64 * mib), 64 * mib);
+    to->in_a_row = 0; /* the peer has said something */
+    assert_int_equal(paced_as(4 * mib), 16 * mib);
+    to->in_a_row = 0;
+    assert_int_equal(paced_as(4 * mib), 4 * mib);
+    to->in_a_row = 0;
+    assert_int_equal(paced_as(4 * mib), 4 * mib);
 }
 
 static void test_one_piece_in_four_is_timed_of_what_is(void **state)
@@ -150,6 +179,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_a_figure_of_a_very_long_message, start, stop),
+        cmocka_unit_test_setup_teardown(test_a_row_is_paced_as_one_message, start, stop),
         cmocka_unit_test_setup_teardown(test_one_piece_in_four_is_timed_of_what_is, start, stop),
         cmocka_unit_test_setup_teardown(test_a_stream_of_short_messages_feels_where_its_peer_is, start, stop),
         cmocka_unit_test_setup_teardown(test_the_end_of_a_message_is_no_trial, start, stop),
