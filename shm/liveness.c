@@ -61,11 +61,21 @@ static int pidfd_of_socket(int socket, int *pidfd)
 #endif
 }
 
+/* A signal that comes meanwhile, though nobody waits here, says nothing of the other side; no more does a look that fails. */
+static bool tells(int fd, short events)
+{
+    struct pollfd look = {.fd = fd, .events = events};
+    int count;
+
+    do
+        count = nigh_os.poll(&look, 1, 0);
+    while (count < 0 && errno == EINTR);
+    return count > 0;
+}
+
 bool nigh_liveness_hung_up(int socket)
 {
-    struct pollfd look = {.fd = socket};
-
-    return nigh_os.poll(&look, 1, 0) != 0;
+    return tells(socket, 0);
 }
 
 /* By number. The number may have been given to another process since the socket was made; while the socket is open at
@@ -89,9 +99,7 @@ static int pidfd_of_number(int socket, pid_t pid, int *pidfd)
 
 bool nigh_liveness_ended(int pidfd)
 {
-    struct pollfd look = {.fd = pidfd, .events = POLLIN};
-
-    return nigh_os.poll(&look, 1, 0) != 0;
+    return tells(pidfd, POLLIN);
 }
 
 int nigh_liveness_pidfd(int socket, pid_t pid, int *pidfd)
