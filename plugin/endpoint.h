@@ -111,6 +111,7 @@ struct nigh_endpoint {
     bool drains;              /* the last wait for room was worth it */
     uint64_t heard_before;    /* rx.next at the last body, in slots or in chunks */
     uint64_t row, row_before; /* bytes in pieces of this row of messages, and of the one before: plan.c */
+    uint64_t row_heard;       /* rx.next at its last message */
 
     struct nigh_pair *pair; /* our lines about this peer */
     uint32_t their_index;

@@ -162,14 +162,16 @@ static bool by_shuttle(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
 #define ROW_FROM (4u * 1024 * 1024)
 #define ROW_MOST (16u * 1024 * 1024)
 
-static uint64_t paced_as(struct nigh_endpoint *endpoint, uint64_t bytes, bool stream)
+static uint64_t paced_as(struct nigh_endpoint *endpoint, uint64_t bytes)
 {
     uint64_t row;
 
-    if (!stream && !endpoint->flow.head) {
+    /* Not in_a_row: a shorter message, of which this file does not hear, may have begun the next one. */
+    if (endpoint->rx.next != endpoint->row_heard && !endpoint->flow.head) {
         endpoint->row_before = endpoint->row;
         endpoint->row = 0;
     }
+    endpoint->row_heard = endpoint->rx.next;
     endpoint->row += bytes;
     row = endpoint->row > endpoint->row_before ? endpoint->row : endpoint->row_before;
     row = row < ROW_MOST ? row : ROW_MOST;
@@ -183,7 +185,7 @@ void nigh_plan_choose(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
     bool stream = endpoint->in_a_row++ > 0;
 
     op->copy_ns = op->timed = 0;
-    op->paced = paced_as(endpoint, op->bytes, stream);
+    op->paced = paced_as(endpoint, op->bytes);
     if (op->kind == NIGH_SEND_CHUNKED && nigh_plan_shuttles(endpoint, stream) && by_shuttle(endpoint, op))
         return;
     /* While it waited for room the shuttle has gone, or the crowd: in chunks there is one GRANT, for all of it. */
