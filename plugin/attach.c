@@ -157,15 +157,21 @@ static int attached_already(struct nigh_endpoint *endpoint, const struct nigh_at
 
 static int attached(void *user, void *cookie, const struct nigh_attach *attach)
 {
+    const struct nigh_context *context = user;
     struct nigh_endpoint *endpoint = cookie;
     int rc = 0;
 
-    (void)user;
     if (endpoint->attached)
         return attached_already(endpoint, attach);
     if (endpoint->gone || endpoint->state >= NIGH_PEER_CLOSED) {
         close_attach(attach);
         return -ECANCELED;
+    }
+    /* One of the two has left since: what lies there was read, and would be once more. */
+    if (nigh_peers_reads(&context->peers, &attach->hello.self, attach->window_fd)) {
+        close_attach(attach);
+        nigh_endpoint_fail(endpoint, NIGH_PEER_CLOSED, -ECONNRESET, NULL);
+        return -ECONNREFUSED;
     }
     rc = attach_peer(endpoint, attach);
     close(attach->arena_fd);

@@ -81,3 +81,13 @@ struct nigh_endpoint *nigh_peers_find_left(const struct nigh_peers *peers, const
         endpoint = endpoint->next_alike;
     return endpoint;
 }
+
+bool nigh_peers_reads(const struct nigh_peers *peers, const struct nigh_identity *who, int window_fd)
+{
+    const struct nigh_endpoint *endpoint = *bucket_of(peers, who->job, who->rank);
+
+    while (endpoint &&
+           !(endpoint->attached && is(endpoint, who) && nigh_window_is(&endpoint->theirs, window_fd)))
+        endpoint = endpoint->next_alike;
+    return endpoint != NULL;
+}

@@ -26,5 +26,7 @@ void nigh_peers_remove(struct nigh_endpoint *endpoint);
 struct nigh_endpoint *nigh_peers_find(const struct nigh_peers *peers, const struct nigh_identity *who);
 /* One that has left or ended, of that very incarnation. */
 struct nigh_endpoint *nigh_peers_find_left(const struct nigh_peers *peers, const struct nigh_identity *who);
+/* Has any of them, though it has left or ended, mapped that window of theirs? */
+bool nigh_peers_reads(const struct nigh_peers *peers, const struct nigh_identity *who, int window_fd);
 
 #endif

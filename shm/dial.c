@@ -16,7 +16,8 @@ static void undo(struct nigh_exchange *exchange)
     exchange->watch = NULL;
 }
 
-/* failed() is not called from here: who dials is not prepared for an event before dial() returns. */
+/* failed() is not called from here: who dials is not prepared for an event before dial() returns. A first try has no watch,
+ * so what nigh_dial_try() gives up it gives up in progress. */
 static void fail(struct nigh_exchange *exchange, int error)
 {
     undo(exchange);
@@ -122,6 +123,7 @@ void nigh_dial_try(struct nigh_exchange *exchange)
     struct nigh_name name = exchange->rendezvous->name;
     int fd, error;
 
+    exchange->put_off = false;
     /* Attached the other way round meanwhile: there is nothing left to try for, unless that was not to be. */
     if (nigh_watch_find(&exchange->rendezvous->watches, exchange->cookie)) {
         nigh_exchange_give_up(exchange, -ECONNREFUSED);
@@ -201,7 +203,8 @@ static void answered(struct nigh_exchange *exchange, const struct nigh_wire *mes
 
 static void refused(struct nigh_exchange *exchange, int error)
 {
-    if (error == -EAGAIN)
+    exchange->put_off = error == -EAGAIN;
+    if (exchange->put_off)
         again(exchange);
     else
         fail(exchange, error);

@@ -18,7 +18,7 @@
 enum nigh_exchange_state {
     NIGH_DIALLING,    /* no socket; tries to connect when its time comes */
     NIGH_WAIT_ANSWER, /* has sent HELLO */
-    NIGH_FINISHING,   /* attached; DONE could not be sent yet */
+    NIGH_FINISHING,   /* answered; stays so while DONE cannot be sent */
     NIGH_FAILING,     /* `error` is to be told, from progress only */
     NIGH_WAIT_HELLO,  /* accepted; the only state without a cookie */
     NIGH_ANSWERING,   /* attached; ANSWER could not be sent yet */
@@ -45,6 +45,7 @@ struct nigh_exchange {
     bool counted;             /* in the rendezvous' `dials` */
     bool rely;                /* our watch needs the socket's hang-up */
     bool keep;                /* theirs does */
+    bool put_off;             /* DIALLING because the other asked for that */
     int error;
 };
 

@@ -101,6 +101,17 @@ static int check_target(const struct nigh_rendezvous *rendezvous, const struct n
     return message->to_incarnation && message->to_incarnation != self->incarnation ? -ECONNREFUSED : 0;
 }
 
+/* What it had answered to a dial of ours before it came, which the set of descriptors may name behind this. Heard in the other
+ * order, our endpoint would be handed to the newcomer, that reads from the start what the one before it has read, and the
+ * answer, with the words behind it, would be refused. */
+static void take_answer(struct nigh_rendezvous *rendezvous, const struct nigh_wire *message)
+{
+    for (struct nigh_exchange *at = rendezvous->exchanges; at; at = at->next) {
+        if (at->state == NIGH_WAIT_ANSWER && at->to.job == message->job && at->to.rank == message->rank)
+            nigh_dial_ready(at);
+    }
+}
+
 static int find_record(struct nigh_exchange *exchange, const struct nigh_wire *message)
 {
     struct nigh_rendezvous *rendezvous = exchange->rendezvous;
@@ -124,7 +135,7 @@ static void drop_earlier(const struct nigh_exchange *exchange)
 static void greeted(struct nigh_exchange *exchange, const struct nigh_wire *message, const int *fds)
 {
     struct nigh_rendezvous *rendezvous = exchange->rendezvous;
-    int error = check_target(rendezvous, message);
+    int error;
 
     /* Before it had an answer: it has left, and what it comes back as, it says itself. */
     if (nigh_liveness_hung_up(exchange->fd)) {
@@ -132,10 +143,13 @@ static void greeted(struct nigh_exchange *exchange, const struct nigh_wire *mess
         nigh_exchange_drop(exchange);
         return;
     }
+    error = check_target(rendezvous, message);
     if (!error)
         error = nigh_watch_create(&rendezvous->watches, exchange->fd, exchange->pid, &exchange->watch);
-    if (!error)
+    if (!error) {
+        take_answer(rendezvous, message);
         error = find_record(exchange, message);
+    }
     if (error) {
         nigh_exchange_close_fds(fds);
         refuse(exchange, error == -ESRCH ? -EAGAIN : error);

@@ -291,7 +291,8 @@ bool nigh_rendezvous_lives(const struct nigh_rendezvous *rendezvous, const void 
 static const struct nigh_exchange *reached(const struct nigh_rendezvous *rendezvous, const void *cookie)
 {
     for (const struct nigh_exchange *at = rendezvous->exchanges; at; at = at->next)
-        if (at->cookie == cookie && at->state == NIGH_WAIT_ANSWER && at->fd >= 0)
+        if (at->cookie == cookie &&
+            ((at->state == NIGH_WAIT_ANSWER && at->fd >= 0) || (at->state == NIGH_DIALLING && at->put_off)))
             return at;
     return NULL;
 }

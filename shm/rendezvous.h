@@ -109,7 +109,7 @@ bool nigh_rendezvous_lives(const struct nigh_rendezvous *rendezvous, const void 
 pid_t nigh_rendezvous_reached(const struct nigh_rendezvous *rendezvous, const void *cookie);
 /* Listens no longer, for good: who dials is refused. */
 void nigh_rendezvous_deafen(struct nigh_rendezvous *rendezvous);
-/* Has somebody been greeted under that name, who has not answered yet? */
+/* Has somebody been greeted under that name, who has not answered yet, or has asked to be greeted again? */
 bool nigh_rendezvous_greeted(const struct nigh_rendezvous *rendezvous, const void *cookie);
 /* Does anybody listen under the name of `who` now? Costs a connection, which says nothing. */
 bool nigh_rendezvous_listens(const struct nigh_rendezvous *rendezvous, const struct nigh_identity *who);

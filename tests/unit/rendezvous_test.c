@@ -199,6 +199,7 @@ static void greeting_can_be_put_off(void **state)
     party_for(both, 2, 50);
     assert_true(b.greetings > 1);
     assert_int_equal(there->failures, 0);
+    assert_true(nigh_rendezvous_greeted(a.rendezvous, there)); /* who closes waits for it */
     b.refuse_greeting = 0;
     assert_true(party_until(both, 2, 1000, is_attached, there));
     settle();
