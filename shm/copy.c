@@ -2,6 +2,7 @@
 /* shm/copy.c - picks the copy kernels: names, the forms that need no particular CPU, and the choice by CPU features.
  * The forms with intrinsics live in copy_x86.c so that this file builds everywhere. */
 #include "shm/copy.h"
+#include "shm/cpu.h"
 #include "shm/shared.h"
 
 #include <errno.h>
@@ -77,11 +78,6 @@ enum nigh_copy_isa nigh_copy_x86_isa(void)
 {
     return NIGH_COPY_PORTABLE;
 }
-
-enum nigh_copy_kernel nigh_copy_x86_for_long(void)
-{
-    return NIGH_COPY_PLAIN;
-}
 #endif
 
 enum nigh_copy_isa nigh_copy_isa(void)
@@ -91,7 +87,14 @@ enum nigh_copy_isa nigh_copy_isa(void)
 
 enum nigh_copy_kernel nigh_copy_for_long(void)
 {
-    return nigh_copy_x86_for_long();
+    switch (nigh_cpu()) {
+    case NIGH_CPU_ZEN3:
+        return NIGH_COPY_QUARTERS;
+    case NIGH_CPU_GOLDEN_COVE:
+        return NIGH_COPY_MOVSB;
+    default:
+        return NIGH_COPY_PLAIN;
+    }
 }
 
 nigh_copy_fn nigh_copy_select_isa(enum nigh_copy_kernel kernel, enum nigh_copy_isa isa)

@@ -50,9 +50,9 @@ nigh_copy_fn nigh_copy_select(enum nigh_copy_kernel kernel);
 /* The kernel in one given form; NULL when the CPU lacks the form or the form has no such kernel. */
 nigh_copy_fn nigh_copy_select_isa(enum nigh_copy_kernel kernel, enum nigh_copy_isa isa);
 
-/* QUARTERS or PLAIN: what copies long messages faster on this CPU where both ranks have one L3. In quarters a Zen 3
- * streams 1.07 to 1.29 times as fast, a Zen 4 0.83 to 0.97 (docs/rationale/copies.md); CPUs that were not measured copy
- * in order. The CPU is asked once; any thread. */
+/* QUARTERS, MOVSB or PLAIN: what copies long messages faster on this CPU where both ranks have one L3. In quarters a Zen 3
+ * streams 1.07 to 1.29 times as fast, a Zen 4 0.83 to 0.97; by rep movsb an Emerald Rapids 1.03 to 1.13
+ * (docs/rationale/copies.md). CPUs that were not measured copy in order. Any thread. */
 enum nigh_copy_kernel nigh_copy_for_long(void);
 
 /* The widest form that this CPU runs. */
@@ -147,10 +147,8 @@ NIGH_COPY_INLINE void nigh_copy_slot(uint8_t *dst, const uint8_t *src, size_t by
     nigh_copy_small(dst, src, bytes);
 }
 
-/* For copy.c alone: the x86-64 forms, NULL for what the CPU lacks, the widest form the CPU runs, and what it copies
- * long messages with. */
+/* For copy.c alone: the x86-64 forms, NULL for what the CPU lacks, and the widest form the CPU runs. */
 nigh_copy_fn nigh_copy_x86(enum nigh_copy_kernel kernel, enum nigh_copy_isa isa);
 enum nigh_copy_isa nigh_copy_x86_isa(void);
-enum nigh_copy_kernel nigh_copy_x86_for_long(void);
 
 #endif

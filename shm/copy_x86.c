@@ -116,26 +116,6 @@ enum nigh_copy_isa nigh_copy_x86_isa(void)
     return (enum nigh_copy_isa)asked_once(&kept, ask_cpu);
 }
 
-/* By its numbers: a compiler knows no CPU that is younger, and takes a Zen 4 for a Zen 3. */
-static int is_zen3(void)
-{
-    unsigned a, b, c, d, family, model;
-
-    if (!__get_cpuid(0, &a, &b, &c, &d) || b != signature_AMD_ebx || c != signature_AMD_ecx ||
-        d != signature_AMD_edx || !__get_cpuid(1, &a, &b, &c, &d))
-        return 0;
-    family = (a >> 8 & 0xf) + (a >> 20 & 0xff);
-    model = (a >> 4 & 0xf) | (a >> 12 & 0xf0);
-    return family == 0x19 && (model < 0x10 || (model >= 0x20 && model < 0x60));
-}
-
-enum nigh_copy_kernel nigh_copy_x86_for_long(void)
-{
-    static int kept = -1;
-
-    return asked_once(&kept, is_zen3) ? NIGH_COPY_QUARTERS : NIGH_COPY_PLAIN;
-}
-
 static nigh_copy_fn flush_for(enum nigh_copy_isa isa)
 {
     static int kept = -1;

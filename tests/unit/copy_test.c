@@ -2,6 +2,7 @@
 /* Every copy kernel in every form that this CPU runs, over all small sizes, some large ones and all
  * alignments that matter, with guard bytes on both sides of the destination. */
 #include "shm/copy.h"
+#include "shm/cpu.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -198,47 +199,12 @@ static void select_takes_the_widest_form(void **state)
     assert_non_null(nigh_copy_select(NIGH_COPY_PREFETCHW));
 }
 
-#if defined(__x86_64__)
-/* Of the first line of /proc/cpuinfo that begins with `key` what follows the colon; "" without one. */
-static void cpuinfo(const char *key, char *value, size_t bytes)
-{
-    FILE *file = fopen("/proc/cpuinfo", "r");
-    char line[4096];
-    const char *colon;
-
-    value[0] = '\0';
-    while (file && !value[0] && fgets(line, sizeof(line), file)) {
-        colon = strchr(line, ':');
-        if (colon && strncmp(line, key, strlen(key)) == 0)
-            snprintf(value, bytes, "%s", colon + 1);
-    }
-    if (file)
-        fclose(file);
-}
-
-/* AMD's family 25 is Zen 3 and, by its models, Zen 4. */
-static bool is_zen3(void)
-{
-    char vendor[64], family[16], model[16];
-
-    cpuinfo("vendor_id", vendor, sizeof(vendor));
-    cpuinfo("cpu family", family, sizeof(family));
-    cpuinfo("model\t", model, sizeof(model));
-    assert_true(*model);
-    return strstr(vendor, "AuthenticAMD") && atoi(family) == 25 &&
-           (atoi(model) < 16 || (atoi(model) >= 32 && atoi(model) < 96));
-}
-#else
-static bool is_zen3(void)
-{
-    return false;
-}
-#endif
-
-static void long_copies_go_in_quarters_on_a_zen_3_alone(void **state)
+static void long_copies_go_as_was_measured_for_the_cpu(void **state)
 {
     (void)state;
-    assert_int_equal(nigh_copy_for_long(), is_zen3() ? NIGH_COPY_QUARTERS : NIGH_COPY_PLAIN);
+    assert_int_equal(nigh_copy_for_long(), nigh_cpu() == NIGH_CPU_ZEN3          ? NIGH_COPY_QUARTERS
+                                           : nigh_cpu() == NIGH_CPU_GOLDEN_COVE ? NIGH_COPY_MOVSB
+                                                                                : NIGH_COPY_PLAIN);
 }
 
 static void names_and_kernels_match_both_ways(void **state)
@@ -275,7 +241,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_checks_notice_a_wrong_copy, make_buffers, free_buffers),
         cmocka_unit_test(select_answers_null_for_what_cannot_be),
         cmocka_unit_test(select_takes_the_widest_form),
-        cmocka_unit_test(long_copies_go_in_quarters_on_a_zen_3_alone),
+        cmocka_unit_test(long_copies_go_as_was_measured_for_the_cpu),
         cmocka_unit_test(names_and_kernels_match_both_ways),
         cmocka_unit_test(parse_refuses_an_unknown_name_and_leaves_the_output),
     };
