@@ -234,6 +234,8 @@ static inline bool nigh_plan_peer_reads(const struct nigh_endpoint *endpoint)
 }
 /* From how many bytes on a send of private memory may be read by its receiver where it lies. */
 uint64_t nigh_plan_place_from(const struct nigh_context *context);
+/* What config.place_from is on this CPU. */
+uint64_t nigh_plan_crowded_from(void);
 /* Whether one of so many bytes is: one copy, by process_vm_readv. */
 bool nigh_plan_in_place(const struct nigh_endpoint *endpoint, uint64_t bytes);
 /* May the next message lie in a shuttle? `stream`: it follows another one, and nothing has come

@@ -238,6 +238,7 @@ static void read_sizes(struct reader *reader, const struct nigh_open *options, s
     out->body_bytes =
         (uint32_t)number(reader, "NIGH_BODY", NULL, 0, body_default(out), NIGH_SLOT_PAYLOAD, NIGH_BODY_MAX);
     out->heap_from = number(reader, "NIGH_HEAP_FROM", NULL, 0, 16384, 1, UINT64_MAX);
+    out->place_from = nigh_plan_crowded_from();
     out->spin_ns = number(reader, "NIGH_SPIN", "spin_ns", options->spin_ns, 20000, 0, UINT32_MAX);
     out->spin_by_load = !options->spin_ns && !get(reader, "NIGH_SPIN");
     out->peers_max = (uint32_t)number(reader, "NIGH_PEERS_MAX", "peers_max", options->peers_max,

@@ -19,8 +19,10 @@ static void shares_open(void)
 
     assert_int_equal(cpus_one(&allowed), 0);
     hosted_open(&root, job, 0, 0);
+    root.context->config.place_from = NIGH_SHUTTLE_BYTES + 1; /* on every CPU */
     for (unsigned p = 0; p < PEERS; p++) {
         hosted_open(&peer[p], job, p + 1, 0);
+        peer[p].context->config.place_from = NIGH_SHUTTLE_BYTES + 1;
         to[p] = hosted_connect(&root, p + 1);
         back[p] = hosted_connect(&peer[p], 0);
     }

@@ -33,6 +33,7 @@ static int start(void **state)
     memset(in, 0, sizeof(in));
     to = hosted_open_pair(&a, &b, 0);
     back = hosted_connect(&b, 0);
+    a.context->config.place_from = b.context->config.place_from = MOST + 1; /* on every CPU */
     return 0;
 }
 
