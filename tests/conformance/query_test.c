@@ -129,13 +129,26 @@ static void says(struct pair_end *end, uint64_t size, const char *path)
     CHECK_INT(seen, 1);
 }
 
+/* From how many bytes on the path report has messages read where they lie; UINT64_MAX: none. */
+static uint64_t in_place_from(struct pair_end *end)
+{
+    struct nigh_query_path rows[64];
+    uint64_t bytes = sizeof(rows), from = UINT64_MAX;
+
+    CHECK_INT(nigh->query(end->context, end->peer, NIGH_QUERY_PATHS, rows, &bytes), 0);
+    for (uint64_t i = 0; i < bytes / sizeof(rows[0]); i++)
+        if (strcmp(rows[i].path, "cma") == 0 && rows[i].bytes_from < from)
+            from = rows[i].bytes_from;
+    return from;
+}
+
 /* Two ranks that share a CPU: long messages are copied once where the receiver may read its peer, but not those that
  * the host wants to be done with before they are matched. */
 static void crowded(struct pair *pair)
 {
     static const uint64_t sizes[] = {100000, 256 << 10, 300000, 600000, 1 << 20};
     enum { SIZES = sizeof(sizes) / sizeof(sizes[0]) };
-    uint64_t eager = pair->of->options.eager_bytes, from = (eager > 512 << 10 ? eager : 512 << 10) + 1;
+    uint64_t eager = pair->of->options.eager_bytes, from = UINT64_MAX;
     /* Of those that are not to be matched first what fits the chunks in rotation is done with before it is read. */
     uint64_t unread = eager < 512 << 10 ? eager : 512 << 10;
     struct pair_end *tx = pair->end[0], *rx = pair->end[1], *end = tx ? tx : rx;
@@ -151,6 +164,11 @@ static void crowded(struct pair *pair)
     pair_connect(end);
     pair_state(end, NIGH_READY);
     CHECK_INT(pair_facts(end).crowded, 1);
+    if (tx)
+        from = in_place_from(tx);
+    /* Which of the two goes by the CPU. */
+    if (tx && machine.cma)
+        CHECK(from == eager + 1 || (eager < from && (from == 256 << 10 || from == (512 << 10) + 1)));
     for (uint32_t i = 0; i < SIZES; i++) {
         in_place += machine.cma && sizes[i] >= from;
         /* Nobody answers, so the first has taken the only shuttle. */
@@ -176,7 +194,7 @@ static void crowded(struct pair *pair)
         CHECK_INT(facts.heap_sent, copied);
         CHECK_INT(facts.chunked_sent, SIZES - in_place - copied);
         says(tx, 131072, "chunked");
-        says(tx, 524288, "chunked");
+        says(tx, 524288, in_place && from <= 524288 ? "cma" : "chunked");
         says(tx, 1048576, in_place ? "cma" : "chunked");
         if (in_place)
             says(tx, from, "cma");
