@@ -12,7 +12,8 @@ static const struct nigh_ops *nigh;
 /* SMALL: contexts are opened by the hundred, and an emulator keeps a table of all that was ever mapped. */
 enum { PATIENCE_MS = 20000, SMALL = 1 << 20, STEPS = 12, TAG = 42, HEARD = 77, WORDS = 4, TIMES = 8 };
 
-/* Words of a script: how many were said, what came of each, and where they are received. */
+/* Words of a script: how many were said (by threads as well, where none is received), what came of each, and where they are
+ * received. */
 static uint64_t said, word[2][WORDS];
 static unsigned came[WORDS];
 
@@ -58,7 +59,7 @@ static void act(struct pair_end *end, char what)
     else if (what == '-')
         pair_disconnect(end);
     else if (what == '!' && end->peer)
-        (void)say(end, 1, said++ % WORDS);
+        (void)say(end, 1, __atomic_fetch_add(&said, 1, __ATOMIC_RELAXED) % WORDS);
     else if (what == '.')
         do
             (void)look(end);
