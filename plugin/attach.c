@@ -170,7 +170,9 @@ static int attached(void *user, void *cookie, const struct nigh_attach *attach)
     /* One of the two has left since: what lies there was read, and would be once more. */
     if (nigh_peers_reads(&context->peers, &attach->hello.self, attach->window_fd)) {
         close_attach(attach);
-        nigh_endpoint_fail(endpoint, NIGH_PEER_CLOSED, -ECONNRESET, NULL);
+        /* An old greeting, of which a dial of this endpoint's own knows nothing. */
+        if (!nigh_rendezvous_dials(context->rendezvous, endpoint))
+            nigh_endpoint_fail(endpoint, NIGH_PEER_CLOSED, -ECONNRESET, NULL);
         return -ECONNREFUSED;
     }
     rc = attach_peer(endpoint, attach);

@@ -46,6 +46,7 @@ static void again(struct nigh_exchange *exchange)
 
 static void not_reached(struct nigh_exchange *exchange, int error)
 {
+    exchange->put_off &= error == -EAGAIN;
     if (error == -EAGAIN || (error == -ECONNREFUSED && exchange->to.incarnation == 0))
         again(exchange);
     else
@@ -99,9 +100,10 @@ static int greet(struct nigh_exchange *exchange, int fd)
 }
 
 /*
- * An attach takes up to seven descriptors for a moment, and two for good: a rank that dials hundreds at once may need
- * more than it is given, where all of them one behind the other fit. Numbers are given from below, so a high one says
- * how many are in use. Not a limit for all: diallers of peers that do not look for long would keep others waiting.
+ * An attach takes seven descriptors for a moment, thirteen where its answer is read beside a greeting of the same peer, and two for
+ * good: a rank that dials hundreds at once may need more than it is given, where all of them one behind the other fit.
+ * Numbers are given from below, so a high one says how many are in use. Not a limit for all: diallers of peers that do not
+ * look for long would keep others waiting.
  */
 static bool must_wait(const struct nigh_rendezvous *rendezvous)
 {
@@ -123,7 +125,6 @@ void nigh_dial_try(struct nigh_exchange *exchange)
     struct nigh_name name = exchange->rendezvous->name;
     int fd, error;
 
-    exchange->put_off = false;
     /* Attached the other way round meanwhile: there is nothing left to try for, unless that was not to be. */
     if (nigh_watch_find(&exchange->rendezvous->watches, exchange->cookie)) {
         nigh_exchange_give_up(exchange, -ECONNREFUSED);
@@ -139,10 +140,12 @@ void nigh_dial_try(struct nigh_exchange *exchange)
     error = nigh_name_connect(&name, &fd);
     if (!error)
         error = greet(exchange, fd);
-    if (error)
+    if (error) {
         not_reached(exchange, error);
-    else
-        exchange->state = NIGH_WAIT_ANSWER;
+        return;
+    }
+    exchange->put_off = false;
+    exchange->state = NIGH_WAIT_ANSWER;
 }
 
 void nigh_dial_lost(struct nigh_exchange *exchange)

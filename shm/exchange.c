@@ -122,12 +122,27 @@ void nigh_exchange_forget(struct nigh_rendezvous *rendezvous, const void *cookie
     nigh_watch_destroy(&rendezvous->watches, nigh_watch_find(&rendezvous->watches, cookie));
 }
 
+static bool dials(const struct nigh_exchange *exchange, const void *cookie)
+{
+    return exchange->cookie == cookie &&
+           (exchange->state == NIGH_DIALLING || exchange->state == NIGH_WAIT_ANSWER);
+}
+
 void nigh_exchange_undial(struct nigh_rendezvous *rendezvous, const void *cookie)
 {
     for (struct nigh_exchange *at = rendezvous->exchanges; at; at = at->next) {
-        if (is_about(at, cookie) && (at->state == NIGH_DIALLING || at->state == NIGH_WAIT_ANSWER))
+        if (dials(at, cookie))
             nigh_exchange_drop(at);
     }
+}
+
+bool nigh_exchange_dials(const struct nigh_rendezvous *rendezvous, const void *cookie)
+{
+    for (const struct nigh_exchange *at = rendezvous->exchanges; at; at = at->next) {
+        if (dials(at, cookie))
+            return true;
+    }
+    return false;
 }
 
 static void tell_death(struct nigh_rendezvous *rendezvous, void *cookie)
@@ -261,8 +276,8 @@ void nigh_exchange_ready(struct nigh_exchange *exchange)
     case NIGH_ANSWERING:
         nigh_greet_done(exchange);
         break;
-    case NIGH_FINISHING: /* a listener says nothing more: it is gone, and DONE with it */
-        nigh_exchange_complete(exchange);
+    case NIGH_FINISHING: /* a listener says nothing more: it is gone, or this is its answer, that was read before */
+        nigh_dial_finish(exchange);
         break;
     case NIGH_KEPT:
         kept_ready(exchange);
@@ -311,6 +326,6 @@ void nigh_exchange_log_full(struct nigh_rendezvous *rendezvous)
     nigh_os.getrlimit(RLIMIT_NOFILE, &limit);
     nigh_log(NIGH_LOG_ERROR,
              "no file descriptor is left to attach a peer: the process may have %llu, and a peer takes two, "
-             "while it attaches up to seven: raise the limit (ulimit -n, or fs.file-max of the machine)",
+             "while it attaches up to thirteen: raise the limit (ulimit -n, or fs.file-max of the machine)",
              (unsigned long long)limit.rlim_cur);
 }

@@ -106,6 +106,8 @@ void nigh_exchange_died(struct nigh_rendezvous *rendezvous, struct nigh_watch *w
 void nigh_exchange_forget(struct nigh_rendezvous *rendezvous, const void *cookie);
 /* Drops its dials: those that nobody has answered. */
 void nigh_exchange_undial(struct nigh_rendezvous *rendezvous, const void *cookie);
+/* Has it one? */
+bool nigh_exchange_dials(const struct nigh_rendezvous *rendezvous, const void *cookie);
 /* Frees what is dead. */
 void nigh_exchange_reap(struct nigh_rendezvous *rendezvous);
 /* Sends a message without descriptors, as well as it goes. */

@@ -273,6 +273,11 @@ void nigh_rendezvous_undial(struct nigh_rendezvous *rendezvous, const void *cook
     settle(rendezvous);
 }
 
+bool nigh_rendezvous_dials(const struct nigh_rendezvous *rendezvous, const void *cookie)
+{
+    return nigh_exchange_dials(rendezvous, cookie);
+}
+
 bool nigh_rendezvous_lives(const struct nigh_rendezvous *rendezvous, const void *cookie)
 {
     const struct nigh_watch *watch = nigh_watch_find(&rendezvous->watches, cookie);

@@ -99,6 +99,8 @@ int nigh_rendezvous_dial(struct nigh_rendezvous *rendezvous, const struct nigh_i
 void nigh_rendezvous_forget(struct nigh_rendezvous *rendezvous, void *cookie);
 /* Forgets the dials of `cookie` that nobody has answered; it is watched as before. */
 void nigh_rendezvous_undial(struct nigh_rendezvous *rendezvous, const void *cookie);
+/* Is there such a dial? */
+bool nigh_rendezvous_dials(const struct nigh_rendezvous *rendezvous, const void *cookie);
 
 /* Does the process behind `cookie` live? Asked of the kernel, not of what progress has heard: a system call. While the
  * answer is yes its number has not been given to another process. Not if it cannot be told. */

@@ -200,9 +200,35 @@ static void greeting_can_be_put_off(void **state)
     assert_true(b.greetings > 1);
     assert_int_equal(there->failures, 0);
     assert_true(nigh_rendezvous_greeted(a.rendezvous, there)); /* who closes waits for it */
+    osfail_install();
+    osfail_arm_all(OSFAIL_connect, 1, EAGAIN); /* nor is it forgotten while there is no room in the queue */
+    party_for(both, 2, 250);
+    assert_int_not_equal(osfail_count(OSFAIL_connect), 0);
+    assert_true(nigh_rendezvous_greeted(a.rendezvous, there));
+    osfail_remove();
     b.refuse_greeting = 0;
     assert_true(party_until(both, 2, 1000, is_attached, there));
     settle();
+}
+
+/* Both dial, and a hears b's greeting, then the answer to its own, both at once. That its DONE is read behind the greeting
+ * is no reason to take the event of the answer, which is still to come, for the hang-up of one that needs none. */
+static void done_that_cannot_be_sent_is_sent_again(void **state)
+{
+    struct peer *there = party_dial(&a, 1, 0), *here = party_dial(&b, 0, 0);
+
+    (void)state;
+    nigh_rendezvous_progress(b.rendezvous);
+    assert_true(here->attached);
+    osfail_install();
+    osfail_arm(OSFAIL_sendmsg, 1, ENOMEM);
+    nigh_rendezvous_progress(a.rendezvous);
+    assert_true(osfail_hit());
+    assert_true(there->attached);
+    assert_int_equal(osfail_count(OSFAIL_sendmsg), 3); /* DONE, the answer, DONE */
+    osfail_remove();
+    settle();
+    assert_int_equal(there->failures + here->failures, 0);
 }
 
 static void listener_can_refuse_to_attach(void **state)
@@ -395,6 +421,7 @@ int main(void)
         CASE(listener_closes_before_it_answers),
         CASE(greeting_can_be_refused),
         CASE(greeting_can_be_put_off),
+        CASE(done_that_cannot_be_sent_is_sent_again),
         CASE(listener_can_refuse_to_attach),
         CASE(dialler_can_refuse_to_attach),
         CASE(forget_in_a_callback),
