@@ -4,6 +4,7 @@
 #define NIGH_PLUGIN_ENDPOINT_H
 
 #include "nigh/transport.h"
+#include "plugin/feel.h"
 #include "plugin/help.h"
 #include "plugin/op.h"
 #include "plugin/queue.h"
@@ -34,21 +35,6 @@ struct nigh_timed {
     uint64_t until; /* slots that the peer must have read */
     uint64_t bytes, copy_ns;
     uint32_t strategy, piece;
-};
-
-/* What handing over a line costs now: plan.c. */
-#define NIGH_FELT 3u
-struct nigh_feel {
-    uint64_t opened_ns, opened; /* clock and counter when the endpoint was opened */
-    uint64_t cost;              /* of looking at the counter twice */
-    float tick_ns;              /* 0: not known yet */
-    float felt[NIGH_FELT];      /* what reading a word of the peer's cost lately, ns */
-    uint32_t count;
-    uint32_t waited;   /* short messages since it was asked for */
-    uint32_t watched;  /* looks at what is timed */
-    uint32_t reclaims; /* looks for chunks that have been read */
-    uint32_t bytes;    /* of long messages since it was felt behind one of their pieces */
-    uint64_t at;       /* how far the peer had read at the last look */
 };
 
 /* One of the two shuttles of a pair: shuttle.h. */

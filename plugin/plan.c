@@ -15,13 +15,9 @@
 #include "shm/cpu.h"
 #include <errno.h>
 
-/* A load that takes less than this was no handoff. */
-#define HIT_NS 12.0F
-/* Time that must have gone by before the rate of the CPU's counter is known. */
-#define RATE_NS 100000u
-/* Short messages from one feeling of the handoff to the next; until the first is felt. */
-#define FEEL_EACH    64u
-#define FEEL_EARLIER 4u
+/* Short messages from one feeling of the handoff to the next; until it is certain which state this is. */
+#define FEEL_EACH     64u
+#define FEEL_EACH_NEW 4u
 /* Looks at the credit while something is timed: each costs two looks at the clock, 70 ns in which no message is seen. */
 #define WATCH_EACH 8u
 /* Looks for chunks that have been read, from one that feels the handoff to the next. */
@@ -34,27 +30,13 @@
  * so that the copies before and behind it do not overlap: with each piece timed on both sides a stream lost a twentieth. */
 #define TIMED_PIECES 4u
 
-/* What looking at the counter twice costs, at the least. */
-static uint64_t counter_cost(void)
-{
-    uint64_t least = UINT64_MAX;
-
-    for (int i = 0; i < 16; i++) {
-        uint64_t before = nigh_clock_ticks(), took = nigh_clock_ticks() - before;
-
-        least = took < least ? took : least;
-    }
-    return least;
-}
-
 void nigh_plan_open(struct nigh_endpoint *endpoint)
 {
     const struct nigh_tune *tune = &endpoint->context->config.tune;
 
     /* Cannot fail: what the tuning holds was checked when it was read. */
     nigh_pace_open(&endpoint->pace, tune->strategy, tune->count, tune->near, tune->far, tune->far_ns);
-    endpoint->feel = (struct nigh_feel){
-        .opened_ns = nigh_clock_ns(), .opened = nigh_clock_ticks(), .cost = counter_cost()};
+    nigh_feel_open(&endpoint->feel);
 }
 
 /* The one that reads knows whether it may, and the one that sends must know before it sends: so it is left where the
@@ -255,11 +237,17 @@ static void wait_for(struct nigh_endpoint *endpoint, struct nigh_timed timed)
     nigh_progress_busy(endpoint);
 }
 
+/* Is it known on which caches the pair lies, and was it so the last time that it was felt? */
+static bool is_certain(const struct nigh_endpoint *endpoint)
+{
+    return endpoint->pace.handoff > 0 && !endpoint->pace.crossed;
+}
+
 void nigh_plan_sent_short(struct nigh_endpoint *endpoint)
 {
     struct nigh_feel *feel = &endpoint->feel;
 
-    if (++feel->waited < (feel->count < NIGH_FELT ? FEEL_EARLIER : FEEL_EACH) || endpoint->timed_count)
+    if (++feel->waited < (is_certain(endpoint) ? FEEL_EACH : FEEL_EACH_NEW) || endpoint->timed_count)
         return;
     feel->waited = 0;
     wait_for(endpoint, (struct nigh_timed){0});
@@ -312,46 +300,12 @@ static void learn(struct nigh_endpoint *endpoint, const struct nigh_timed *timed
     nigh_count(&endpoint->context->counters->path_changes, endpoint->pace.changes - changes);
 }
 
-static float middle(const float v[NIGH_FELT])
-{
-    float low = v[0] < v[1] ? v[0] : v[1], high = v[0] < v[1] ? v[1] : v[0];
-
-    return v[2] < low ? low : v[2] < high ? v[2] : high;
-}
-
-/* Nanoseconds of a tick; 0: too early to say. */
-static float tick_ns(struct nigh_feel *feel)
-{
-    uint64_t ns, ticks;
-
-    if (feel->tick_ns > 0)
-        return feel->tick_ns;
-    ns = nigh_clock_ns() - feel->opened_ns;
-    ticks = nigh_clock_ticks() - feel->opened;
-    if (ns >= RATE_NS && ticks)
-        feel->tick_ns = (float)ns / (float)ticks;
-    return feel->tick_ns;
-}
-
-/*
- * A word that the peer has just written costs about half a handoff to read: that is how the pair notices at once, in
- * either direction, that its CPUs have come to lie on one L3 or on two. Figures alone do not show it: non-temporal copies
- * cost the same in both. One sample of three may have been interrupted. A line that something else has brought here
- * meanwhile tells nothing, and takes 5 ns where the nearest handoff takes 25: that is less than the clock can tell apart,
- * hence the counter.
- */
 static void feel(struct nigh_endpoint *endpoint, uint64_t ticks)
 {
-    struct nigh_feel *feel = &endpoint->feel;
-    float ns = ticks > feel->cost ? tick_ns(feel) * (float)(ticks - feel->cost) : 0;
+    float handoff = nigh_feel_take(&endpoint->feel, ticks);
     uint64_t changes = endpoint->pace.changes;
 
-    if (ns < HIT_NS)
-        return;
-    feel->felt[feel->count++ % NIGH_FELT] = ns;
-    if (feel->count % NIGH_FELT)
-        return;
-    nigh_pace_handoff(&endpoint->pace, 2 * middle(feel->felt));
+    nigh_pace_handoff(&endpoint->pace, handoff);
     nigh_count(&endpoint->context->counters->path_changes, endpoint->pace.changes - changes);
 }
 
@@ -378,11 +332,10 @@ uint64_t nigh_plan_consumed_for_chunk(struct nigh_endpoint *endpoint)
 
 void nigh_plan_copied(struct nigh_endpoint *endpoint, uint32_t bytes)
 {
-    bool certain = endpoint->pace.handoff > 0 && !endpoint->pace.crossed;
     struct nigh_feel *feel = &endpoint->feel;
 
     feel->bytes += bytes;
-    if (feel->bytes < (certain ? FEEL_BYTES : FEEL_BYTES_NEW))
+    if (feel->bytes < (is_certain(endpoint) ? FEEL_BYTES : FEEL_BYTES_NEW))
         return;
     feel->bytes = 0;
     nigh_plan_consumed(endpoint);

@@ -18,9 +18,9 @@
 #define SCORE_ALONE 3
 
 /* The first page of a copy of so many bytes is timed, which costs 70 ns; a page that takes longer than so many
- * handoffs across L3s is slow: 720 ns, unless the tuning file says otherwise; on Intel's CPUs 6 us, as good as never. */
-#define TIMED_FROM    32768u
-#define SLOW_HANDOFFS 6u
+ * times half of far_ns is slow: 720 ns, unless the tuning file says otherwise; on Intel's CPUs 4.5 us, as good as never. */
+#define TIMED_FROM         32768u
+#define SLOW_HALF_HANDOFFS 9u
 
 /* Looking at the clock twice takes 40 ns, or, where that is a system call, as long as a page. */
 static uint64_t clock_cost(void)
@@ -39,7 +39,7 @@ int nigh_shares_open(struct nigh_context *context)
 {
     int rc = nigh_extents_create(NIGH_SHARES_BYTES / NIGH_PAGE, &context->shares.extents);
 
-    context->shares.slow_ns = clock_cost() + SLOW_HANDOFFS * context->config.tune.far_ns;
+    context->shares.slow_ns = clock_cost() + context->config.tune.far_ns * SLOW_HALF_HANDOFFS / 2;
     context->shares.open = !rc;
     return rc;
 }

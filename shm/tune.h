@@ -6,7 +6,7 @@
  *
  *     # what one core says to another
  *     ring_max = 1024
- *     far_ns = 120
+ *     far_ns = 160
  *     strategy = plain>plain span=2M piece=64K
  *     strategy = nt>plain span=512K piece=64K
  *     strategy = plain>nt span=2M piece=64K from=16M try=4M
@@ -30,7 +30,7 @@ enum {
 
 struct nigh_tune {
     uint32_t ring_max;  /* bytes: a longer message goes through chunks */
-    uint32_t far_ns;    /* a line handoff that costs more than this crosses an L3 boundary */
+    uint32_t far_ns;    /* a handoff that is felt (plugin/feel.h) as more than this crosses an L3 boundary */
     uint32_t near, far; /* the strategies that a pair begins with */
     uint32_t count;
     struct nigh_strategy strategy[NIGH_PACE_STRATEGIES];

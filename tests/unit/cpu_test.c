@@ -70,7 +70,7 @@ static void intels_are_near_each_other(void **state)
 
     (void)state;
     nigh_tune_default(&tune);
-    assert_int_equal(tune.far_ns, cpu == NIGH_CPU_INTEL || cpu == NIGH_CPU_GOLDEN_COVE ? 1000 : 120);
+    assert_int_equal(tune.far_ns, cpu == NIGH_CPU_INTEL || cpu == NIGH_CPU_GOLDEN_COVE ? 1000 : 160);
 }
 
 int main(void)

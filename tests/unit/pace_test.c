@@ -14,7 +14,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { NEAR = 0, FAR = 1, ALIKE = 2, MIB = 1 << 20, FAR_NS = 120 };
+enum { NEAR = 0, FAR = 1, ALIKE = 2, MIB = 1 << 20, FAR_NS = 160 };
 
 static const struct nigh_strategy list[] = {
     {.sender = NIGH_COPY_PLAIN, .receiver = NIGH_COPY_PLAIN, .span = 2 * MIB, .piece = 65536},
