@@ -4,8 +4,8 @@
 
 #include "shm/clock.h"
 
-/* A load that takes less than this was no handoff: something else has brought the line here meanwhile. It takes 5 ns where the
- * nearest handoff takes 25, which is less than the clock can tell apart, hence the counter. */
+/* A load that takes less than this was no handoff: something else has brought the line here meanwhile. It takes 5 ns
+ * where the nearest handoff takes 25, which is less than the clock can tell apart, hence the counter. */
 #define HIT_NS 12.0F
 /* Time that must have gone by before the rate of the CPU's counter is known. */
 #define RATE_NS 100000u
@@ -44,9 +44,10 @@ static float tick_ns(struct nigh_feel *feel)
 }
 
 /*
- * Interruptions, and stores that are still under way, only ever add to a feeling: behind copies past the cache in one L3
- * up to two in three of those that take 50 ns took 200 to 600, and of those across two L3s, 130 and more, none took less. But a line may have
- * been on its way already: one in a hundred took 20 to 30 ns, wherever the peer was. So neither the middle nor the least.
+ * Interruptions, and stores that are still under way, only ever add to a feeling: behind copies past the cache in one
+ * L3 up to two in three of those that take 50 ns took 200 to 600, and of those across two L3s, 130 and more, none took
+ * less. But a line may have been on its way already: one in a hundred took 20 to 30 ns, wherever the peer was. So
+ * neither the middle nor the least.
  */
 static float second_least(const float v[NIGH_FELT])
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * plugin/feel.h - what handing over a line costs now, felt by reading a word that the peer has just written: about half a
- * handoff. That is how a pair notices at once, in either direction, that its CPUs have come to lie on one L3 or on two. Figures alone do
- * not show it: copies past the cache cost the same in both. When it is asked: plan.c.
+ * plugin/feel.h - what handing over a line costs now, felt by reading a word that the peer has just written: about half
+ * a handoff. That is how a pair notices at once, in either direction, that its CPUs have come to lie on one L3 or on
+ * two. Figures alone do not show it: copies past the cache cost the same in both. When it is asked: plan.c.
  */
 #ifndef NIGH_PLUGIN_FEEL_H
 #define NIGH_PLUGIN_FEEL_H

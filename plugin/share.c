@@ -17,8 +17,8 @@
 #define SCORE_MOST  4
 #define SCORE_ALONE 3
 
-/* The first page of a copy of so many bytes is timed, which costs 70 ns; a page that takes longer than so many
- * times half of far_ns is slow: 720 ns, unless the tuning file says otherwise; on Intel's CPUs 4.5 us, as good as never. */
+/* The first page of a copy of so many bytes is timed, which costs 70 ns; a page that takes longer than so many times
+ * half of far_ns is slow: 720 ns, unless the tuning file says otherwise; on Intel's CPUs 4.5 us, as good as never. */
 #define TIMED_FROM         32768u
 #define SLOW_HALF_HANDOFFS 9u
 

@@ -59,7 +59,7 @@ static unsigned rotation(const struct nigh_pace *pace, unsigned index)
 {
     unsigned messages = pace->strategy[pace->near].span >> (NIGH_PACE_SMALLEST + index);
 
-    if (pace->in[index].stream)
+    if (pace->in[index].stream && !pace->in[index].anew)
         return 1;
     return messages < 1 ? 1 : messages < ROTATION_MOST ? messages : ROTATION_MOST;
 }
@@ -291,6 +291,8 @@ static void learn_current(struct nigh_pace *pace, unsigned index, float figure)
     unsigned apart = in->patience;
     float early;
 
+    if (nigh_pace_begin_anew(pace, index))
+        return;
     in->since++;
     in->heard++;
     if (in->heard <= rotation(pace, index)) {
@@ -309,7 +311,8 @@ static void learn_current(struct nigh_pace *pace, unsigned index, float figure)
     if (pace->count < 2 || !is_warm(pace, index))
         return;
     if (in->settled <= 0) {
-        start_sweep(pace, index, pace->handoff > 0);
+        start_sweep(pace, index, pace->handoff > 0 && !in->anew);
+        in->anew = 0;
         in->patience = NIGH_PACE_PATIENCE;
     } else if (in->since >= apart && *now > in->settled * moved) {
         start_sweep(pace, index, false);

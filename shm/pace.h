@@ -48,6 +48,11 @@ struct nigh_pace_class {
     uint8_t changed; /* 1: the current strategy was chosen by measurement */
     uint8_t untimed; /* messages that need not be timed: counts, and wraps */
     uint8_t stream;  /* 1: the last message followed others without a pause */
+    uint8_t anew;    /* 1: begun anew, and not settled yet */
+    /* Messages learned from, of a strategy that the handoff rules out, until the class begins anew, and those that
+     * there have been; 0: the first so many. */
+    uint16_t again;
+    uint32_t away;
 };
 
 struct nigh_pace {

@@ -9,6 +9,11 @@
 /* The way back begins lower: a handoff close to far_ns must not have the pair change all the time. */
 static const float back = 0.8F;
 
+enum {
+    AGAIN_FIRST = 128, /* see nigh_pace_begin_anew() */
+    AGAIN_MOST = 16384,
+};
+
 static void begin_all(struct nigh_pace *pace)
 {
     memset(pace->in, 0, sizeof(pace->in));
@@ -122,6 +127,35 @@ void nigh_pace_begin(struct nigh_pace *pace, unsigned index)
             break;
     }
     in->turn = in->current;
+}
+
+/*
+ * Figures win over the handoff where they are clear, as on a machine that the list was not made for. But a moment in
+ * which copies through the cache were slow is enough for that, and there is no way back: in a stream, which turns its
+ * chunks over by what is current, any other strategy is tried on chunks that this one has left, and plain copies then
+ * look two to three times as slow as they are. So now and then what is right here gets all chunks to itself before
+ * anything is compared. Seldom where it was for nothing.
+ */
+bool nigh_pace_begin_anew(struct nigh_pace *pace, unsigned index)
+{
+    struct nigh_pace_class *in = &pace->in[index];
+    uint16_t again = in->again ? in->again : AGAIN_FIRST;
+
+    if (pace->handoff <= 0 || pace->crossed || nigh_pace_are_kin(pace, in->current, pace->here) ||
+        ++in->away < again)
+        return false;
+    *in = (struct nigh_pace_class){
+        .current = (uint8_t)beginning(pace, index),
+        .trial = NIGH_PACE_NONE,
+        .patience = NIGH_PACE_PATIENCE,
+        .begun = 1,
+        .stream = in->stream,
+        .anew = 1,
+        .again = again < AGAIN_MOST ? (uint16_t)(again * 2) : AGAIN_MOST,
+    };
+    in->turn = in->current;
+    pace->changes++;
+    return true;
 }
 
 void nigh_pace_handoff(struct nigh_pace *pace, float ns)

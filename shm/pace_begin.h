@@ -20,4 +20,8 @@ bool nigh_pace_fits(const struct nigh_pace *pace, unsigned strategy, unsigned in
 /* The first message of a class: `current` is chosen. */
 void nigh_pace_begin(struct nigh_pace *pace, unsigned index);
 
+/* A message of the current strategy was learned from. True where the handoff has ruled that strategy out for long: the
+ * class has begun anew with what is right here. */
+bool nigh_pace_begin_anew(struct nigh_pace *pace, unsigned index);
+
 #endif

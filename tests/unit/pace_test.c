@@ -267,6 +267,61 @@ static void what_the_last_strategy_left_is_not_held_against_the_next(void **stat
     assert_int_equal(row, 500);
 }
 
+/* A stream on such a machine: `slow` multiplies what plain copies take. */
+static unsigned streamed(struct run *run, uint8_t left_by[], unsigned message, double slow)
+{
+    static const double clean[] = {40, 95, 80}, behind_another[] = {125, 95, 130};
+    enum { BYTES = 65536, CHUNKS = 2 * MIB / BYTES };
+    unsigned strategy = nigh_pace_choose(&run->pace, BYTES);
+    double figure = left_by[message % CHUNKS] == strategy ? clean[strategy] : behind_another[strategy];
+
+    left_by[message % CHUNKS] = (uint8_t)strategy;
+    figure *= 64 * (1 + run->noise * uniform(run)) * (strategy == 0 ? slow : 1);
+    if (nigh_pace_asks(&run->pace, strategy, BYTES, true))
+        nigh_pace_learn(&run->pace, strategy, BYTES, (uint64_t)figure);
+    return strategy;
+}
+
+/* There was no way back: tried on chunks that the other one has left, what is right looks worse than it. */
+static void a_bad_moment_does_not_last(void **state)
+{
+    uint8_t left_by[2 * MIB / 65536] = {0};
+    unsigned message = 0, row = 0;
+    struct run run;
+
+    (void)state;
+    start(&run, 0, 0.05);
+    nigh_pace_handoff(&run.pace, 100);
+    while (message < 5000)
+        streamed(&run, left_by, message++, 1);
+    assert_int_equal(nigh_pace_choose(&run.pace, 65536), 0);
+    while (message < 20000 && row < 100)
+        row = streamed(&run, left_by, message++, 4) == 1 ? row + 1 : 0;
+    assert_int_equal(row, 100);
+    for (message = row = 0; message < 2000 && row < 300; message++)
+        row = streamed(&run, left_by, message, 1) == 0 ? row + 1 : 0;
+    print_message("back after %u messages\n", message - row);
+    assert_int_equal(row, 300);
+}
+
+/* A machine for which far_ns is not made: figures win, and what looking again costs is less each time. */
+static void a_handoff_that_is_wrong_costs_little(void **state)
+{
+    unsigned others = 0;
+    struct run run;
+
+    (void)state;
+    memset(&run, 0, sizeof(run));
+    run.noise = 0.05;
+    assert_int_equal(nigh_pace_open(&run.pace, list, 3, 0, 1, FAR_NS), 0);
+    tell_handoff(&run, 245);
+    until(&run, NEAR, MIB, 0, 3000);
+    for (unsigned i = 0; i < 100000; i++)
+        others += one(&run, NEAR, MIB) != 0;
+    print_message("%u of 100000 messages otherwise\n", others);
+    assert_in_range(others, 1, 4000);
+}
+
 static void flips_of_state_are_followed(void **state)
 {
     struct run run;
@@ -544,6 +599,8 @@ int main(void)
         cmocka_unit_test(short_messages_go_by_the_handoff_alone),
         cmocka_unit_test(what_the_last_strategy_left_is_not_held_against_the_next),
         cmocka_unit_test(a_stream_is_timed_as_much_as_it_bears_and_tried_briefly),
+        cmocka_unit_test(a_bad_moment_does_not_last),
+        cmocka_unit_test(a_handoff_that_is_wrong_costs_little),
         cmocka_unit_test(flips_of_state_are_followed),
         cmocka_unit_test(trials_cost_a_bounded_share_of_bytes_and_time),
         cmocka_unit_test(interruptions_do_not_start_sweeps),
