@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Messages of more than 256 KiB that a rank sends to several peers, where ranks outnumber CPUs, come in trips of a shuttle, early or
+/* Messages of 192 KiB and more that a rank sends to several peers, where ranks outnumber CPUs, come in trips of a shuttle, early or
  * not, cut or whole, and the shuttle is the receiver's then; who leaves in the middle ends them. Others go as they did. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,8 +21,8 @@
 enum {
     TRIP = 131072,
     LONG = 5 * TRIP + 1001,
-    SHORT = 2 * TRIP + 1,
-    WHOLE = 2 * TRIP,
+    SHORT = 3 * TRIP / 2,
+    WHOLE = SHORT - 1,
     TAG = 3,
     NOTE = 9,
     NOTED = 9000,
@@ -196,7 +196,7 @@ static void those_that_are_awaited(void **state)
         came(p, p, LONG);
 }
 
-static void just_more_than_two(void **state)
+static void two_trips_at_the_least(void **state)
 {
     (void)state;
     spread_once();
@@ -439,7 +439,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(those_that_come_early),
         CASE(those_that_are_awaited),
-        CASE(just_more_than_two),
+        CASE(two_trips_at_the_least),
         CASE(the_receiver_has_the_shuttle),
         CASE(beside_others),
         CASE(cut),
