@@ -191,22 +191,24 @@ static void intel_rule(const char *name, const char *value, struct mpi_words *se
  * ranks run in turns (docs/rationale/crowd-intel-algorithms.md): as messages what the root need not wait for, a
  * binomial tree (1) for short broadcasts and (2) for short reductions; in shared memory of Intel MPI's own all else,
  * which nobody's messages come up to with more than one copy or a step for each rank: broadcasts (11 and 10),
- * reductions (9), allreduces (18, 10, 12, 11), up to the threshold to which there is room for them (it grows as it is
- * used), and where they go on above it; else a ring (8). Ranges of bytes, all sizes: outside of them it is not the
- * table that decides, but what it has where there is no table.
+ * reductions (9), allreduces (18, 10, 12). What is longer than the threshold goes there in parts of it, which stay in
+ * the cache: reductions of 256 KiB to 4 MiB take 0.55 to 0.7 of what they take whole. Allreduces have no parts, so
+ * above it they are such a reduction and a broadcast (3), of 8 ranks with 384 to 768 KiB Rabenseifner's (2), as
+ * messages. Ranges of bytes, all sizes: outside of them it is not the table that decides, but what it has where there
+ * is no table.
  */
 static void intel_trees(uint32_t ranks, struct mpi_words *settings)
 {
     bool few = ranks <= 8;
 
-    intel_rule("I_MPI_COLL_SHM_THRESHOLD", "4194304", settings);
+    intel_rule("I_MPI_COLL_SHM_THRESHOLD", "196608", settings);
     intel_rule("I_MPI_ADJUST_REDUCE", "2:0-1023;9:1024-2147483647", settings);
     intel_rule("I_MPI_ADJUST_BCAST", few ? "1:0-8191;11:8192-2147483647" : "1:0-4095;10:4096-2147483647",
                settings);
     intel_rule("I_MPI_ADJUST_ALLREDUCE",
-               ranks < 8 ? "18:0-1023;10:1024-393215;11:393216-4194303;8:4194304-2147483647"
-               : few     ? "18:0-1023;12:1024-393215;11:393216-4194303;8:4194304-2147483647"
-                         : "12:0-262143;11:262144-4194303;8:4194304-2147483647",
+               ranks < 8 ? "18:0-1023;10:1024-196608;3:196609-2147483647"
+               : few     ? "18:0-1023;12:1024-196608;3:196609-393215;2:393216-786431;3:786432-2147483647"
+                         : "12:0-196608;3:196609-2147483647",
                settings);
 }
 
@@ -271,10 +273,11 @@ static void intel_rules(uint32_t ranks, struct mpi_words *settings)
 }
 
 /*
- * On Intel's CPUs, beside the table that Intel MPI has for the model and networks: what goes as messages in as few steps, and
- * allreduces with a preset (23) that needs fewer turns, in shared memory of Intel MPI's own. 8 ranks on 2 CPUs of an Emerald Rapids,
- * without and with: allreduce of 4 KiB 2.01 and 0.83 of its own, of 256 KiB 1.80 and 1.36, allgather of 256 KiB 1.48 and 0.84,
- * alltoall 1.31 and 0.82. The other presets for reductions in shared memory, of which the table above is, take up to 2.5 there.
+ * On Intel's CPUs, beside the table that Intel MPI has for the model and networks: what goes as messages in as few
+ * steps, and allreduces with a preset (23) that needs fewer turns, in shared memory of Intel MPI's own. 8 ranks on 2
+ * CPUs of an Emerald Rapids, without and with: allreduce of 4 KiB 2.01 and 0.83 of its own, of 256 KiB 1.80 and 1.36,
+ * allgather of 256 KiB 1.48 and 0.84, alltoall 1.31 and 0.82. The other presets for reductions in shared memory, of
+ * which the table above is, take up to 2.5 there.
  */
 static void intel_rules_on_intel(uint32_t ranks, struct mpi_words *settings)
 {
