@@ -5,9 +5,10 @@
 #include "plugin/shuttle.h"
 #include "shm/copy.h"
 
-/* 8 ranks on 2 CPUs, alltoalls in trips in parts of whole ones: 256 KiB 0.86, 240 KiB 0.82, 192 KiB 0.99; 144 KiB, through the
- * caches, 1.4 of whole ones. */
-#define SPREAD_FROM (192u * 1024)
+/* 8 ranks on 2 CPUs, alltoalls in trips in parts of whole ones through the caches: 240 KiB 0.82, 192 KiB 0.99, 144 KiB
+ * 1.4; of 256 KiB, whole ones past them, 0.86. Not where the CPU is better off with one copy of that length. */
+#define SPREAD_FROM             (192u * 1024)
+#define SPREAD_FROM_COPIED_ONCE (256u * 1024 + 1)
 
 /* 8 ranks on 2 CPUs, an alltoall of 1 MiB over Open MPI 4.1 with trips of 64, 128 and 256 KiB: 0.96, 0.90 and 0.88 of its own,
  * of 512 KiB 0.86, 0.80 and 0.83; and what a context has for its shuttles is enough for 16 peers. */
@@ -15,11 +16,16 @@
 static_assert(TRIP_BYTES <= NIGH_SHUTTLE_BYTES && TRIP_BYTES < SPREAD_FROM && TRIP_BYTES % NIGH_PAGE == 0,
               "a trip has room, and there are two at least");
 
+static uint32_t spread_from(const struct nigh_context *context)
+{
+    return context->config.place_from > NIGH_SHUTTLE_BYTES ? SPREAD_FROM : SPREAD_FROM_COPIED_ONCE;
+}
+
 void nigh_spread_begin(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
 {
     struct nigh_spread *spread = &endpoint->context->spread;
 
-    if (!endpoint->context->crowd.full || op->bytes < SPREAD_FROM || endpoint->self)
+    if (!endpoint->context->crowd.full || op->bytes < spread_from(endpoint->context) || endpoint->self)
         return;
     op->spread = true;
     if (endpoint->spread++ == 0 && ++spread->peers > 1)

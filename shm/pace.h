@@ -49,10 +49,9 @@ struct nigh_pace_class {
     uint8_t untimed; /* messages that need not be timed: counts, and wraps */
     uint8_t stream;  /* 1: the last message followed others without a pause */
     uint8_t anew;    /* 1: begun anew, and not settled yet */
-    /* Messages learned from, of a strategy that the handoff rules out, until the class begins anew, and those that
-     * there have been; 0: the first so many. */
-    uint16_t again;
-    uint32_t away;
+    /* Messages learned from: `away`, of a strategy that the handoff rules out, behind `again` of which the class begins
+     * anew (0: at first), and `home`, of one that is right here, since it did. */
+    uint16_t again, away, home;
 };
 
 struct nigh_pace {

@@ -11,7 +11,8 @@ static const float back = 0.8F;
 
 enum {
     AGAIN_FIRST = 128, /* see nigh_pace_begin_anew() */
-    AGAIN_MOST = 16384,
+    AGAIN_MOST = 4096,
+    HOME = 512, /* more than a sweep takes, from which a class may go away again */
 };
 
 static void begin_all(struct nigh_pace *pace)
@@ -129,6 +130,13 @@ void nigh_pace_begin(struct nigh_pace *pace, unsigned index)
     in->turn = in->current;
 }
 
+/* What has stayed here since was not for nothing: the next bad moment is not to last longer for it. */
+static void stays(struct nigh_pace_class *in)
+{
+    if (in->again && ++in->home >= HOME)
+        in->again = in->away = in->home = 0;
+}
+
 /*
  * Figures win over the handoff where they are clear, as on a machine that the list was not made for. But a moment in
  * which copies through the cache were slow is enough for that, and there is no way back: in a stream, which turns its
@@ -141,8 +149,13 @@ bool nigh_pace_begin_anew(struct nigh_pace *pace, unsigned index)
     struct nigh_pace_class *in = &pace->in[index];
     uint16_t again = in->again ? in->again : AGAIN_FIRST;
 
-    if (pace->handoff <= 0 || pace->crossed || nigh_pace_are_kin(pace, in->current, pace->here) ||
-        ++in->away < again)
+    if (pace->handoff <= 0 || pace->crossed)
+        return false;
+    if (nigh_pace_are_kin(pace, in->current, pace->here)) {
+        stays(in);
+        return false;
+    }
+    if (++in->away < again)
         return false;
     *in = (struct nigh_pace_class){
         .current = (uint8_t)beginning(pace, index),

@@ -292,16 +292,18 @@ static void a_bad_moment_does_not_last(void **state)
     (void)state;
     start(&run, 0, 0.05);
     nigh_pace_handoff(&run.pace, 100);
-    while (message < 5000)
-        streamed(&run, left_by, message++, 1);
-    assert_int_equal(nigh_pace_choose(&run.pace, 65536), 0);
-    while (message < 20000 && row < 100)
-        row = streamed(&run, left_by, message++, 4) == 1 ? row + 1 : 0;
-    assert_int_equal(row, 100);
-    for (message = row = 0; message < 2000 && row < 300; message++)
-        row = streamed(&run, left_by, message, 1) == 0 ? row + 1 : 0;
-    print_message("back after %u messages\n", message - row);
-    assert_int_equal(row, 300);
+    for (unsigned moment = 0; moment < 6; moment++) {
+        for (message = 0; message < 5000; message++)
+            streamed(&run, left_by, message, 1);
+        assert_int_equal(nigh_pace_choose(&run.pace, 65536), 0);
+        for (row = 0; message < 20000 && row < 100; message++)
+            row = streamed(&run, left_by, message, 4) == 1 ? row + 1 : 0;
+        assert_int_equal(row, 100);
+        for (message = row = 0; message < 1200 && row < 300; message++)
+            row = streamed(&run, left_by, message, 1) == 0 ? row + 1 : 0;
+        print_message("back after %u messages\n", message - row);
+        assert_int_equal(row, 300);
+    }
 }
 
 /* A machine for which far_ns is not made: figures win, and what looking again costs is less each time. */
@@ -319,7 +321,7 @@ static void a_handoff_that_is_wrong_costs_little(void **state)
     for (unsigned i = 0; i < 100000; i++)
         others += one(&run, NEAR, MIB) != 0;
     print_message("%u of 100000 messages otherwise\n", others);
-    assert_in_range(others, 1, 4000);
+    assert_in_range(others, 1, 1000); /* 614 in trials alone, 1766 if it began anew as often each time */
 }
 
 static void flips_of_state_are_followed(void **state)

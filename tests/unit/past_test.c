@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Long messages that a rank leaves in shuttles for several peers, where ranks outnumber CPUs, are copied past the
- * caches on both sides; one alone is not, nor are shorter ones, nor is the next one when the others have been taken or
+/* Long messages that a rank leaves in shuttles for several peers, in trips or whole, where ranks outnumber CPUs, are
+ * copied past the caches on both sides; one alone is not, nor are shorter ones, nor is the next one when the others have been taken or
  * their receivers have gone, or we have left them. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -121,6 +121,21 @@ static void several_lie(void **state)
     assert_int_equal(shared(), 0); /* by shuttles, all of it */
 }
 
+/* Silent ones do not go in trips, but past the caches all the same. */
+static void whole(void **state)
+{
+    (void)state;
+    for (unsigned p = 0; p < PEERS; p++)
+        assert_int_equal(hosted_send(to[p], p, TAG, out[p], LONG, NIGH_SILENT), 0);
+    for (unsigned p = 0; p < PEERS; p++) {
+        assert_int_equal(kernel_of(p, LONG), p ? NIGH_COPY_NT : NIGH_COPY_PLAIN);
+        assert_false(lying(p, LONG)->trips);
+        assert_int_equal(hosted_recv(&peer[p], back[p], TAG, TAG, in, LONG, 0), 0);
+        assert_int_equal(until(&peer[p], NIGH_OP_RECV, TAG)->bytes, LONG);
+        assert_memory_equal(in, out[p], LONG);
+    }
+}
+
 /* Read as its pieces come. */
 static void received_before(void **state)
 {
@@ -180,6 +195,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(several_lie, start, stop),
+        cmocka_unit_test_setup_teardown(whole, start, stop),
         cmocka_unit_test_setup_teardown(received_before, start, stop),
         cmocka_unit_test_setup_teardown(one_alone, start, stop),
         cmocka_unit_test_setup_teardown(shorter, start, stop),
