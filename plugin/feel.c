@@ -44,9 +44,10 @@ static float tick_ns(struct nigh_feel *feel)
 }
 
 /*
- * Interruptions, and stores that are still under way, only ever add to a feeling: behind copies past the cache in one L3
- * up to two in three of those that take 50 ns took 200 to 600; across two L3s all take 130 and more. But for one in a
- * hundred, wherever the peer is: its line was on its way already, and took 20 to 30. So neither the middle nor the least.
+ * Interruptions, and stores that are still under way, only ever add to a feeling: behind copies past the cache in one
+ * L3 up to two in three of those that take 50 ns took 200 to 600; across two L3s all take 130 and more. But for one in
+ * a hundred, wherever the peer is: its line was on its way already, and took 20 to 30. So neither the middle nor the
+ * least.
  */
 static float second_least(const float v[NIGH_FELT])
 {

@@ -305,6 +305,8 @@ static void feel(struct nigh_endpoint *endpoint, uint64_t ticks)
     float handoff = nigh_feel_take(&endpoint->feel, ticks);
     uint64_t changes = endpoint->pace.changes;
 
+    if (handoff <= 0)
+        return;
     nigh_pace_handoff(&endpoint->pace, handoff);
     nigh_count(&endpoint->context->counters->path_changes, endpoint->pace.changes - changes);
 }

@@ -10,8 +10,8 @@
 #define SPREAD_FROM             (192u * 1024)
 #define SPREAD_FROM_COPIED_ONCE (256u * 1024 + 1)
 
-/* 8 ranks on 2 CPUs, an alltoall of 1 MiB over Open MPI 4.1 with trips of 64, 128 and 256 KiB: 0.96, 0.90 and 0.88 of its own,
- * of 512 KiB 0.86, 0.80 and 0.83; and what a context has for its shuttles is enough for 16 peers. */
+/* 8 ranks on 2 CPUs, an alltoall of 1 MiB over Open MPI 4.1 with trips of 64, 128 and 256 KiB: 0.96, 0.90 and 0.88 of
+ * its own, of 512 KiB 0.86, 0.80 and 0.83; and what a context has for its shuttles is enough for 16 peers. */
 #define TRIP_BYTES (128u * 1024)
 static_assert(TRIP_BYTES <= NIGH_SHUTTLE_BYTES && TRIP_BYTES < SPREAD_FROM && TRIP_BYTES % NIGH_PAGE == 0,
               "a trip has room, and there are two at least");

@@ -191,8 +191,8 @@ bool nigh_pace_asks(struct nigh_pace *pace, unsigned strategy, size_t bytes, boo
 
 /*
  * All alternatives are looked at, or the `kin` of what is right here alone: the first time of all, where the handoff is
- * known and the class has not begun anew, the others are wrong by a factor of two to four, and a stream of long messages lost a tenth to them whenever
- * its CPUs had moved. They wait for credit.
+ * known and the class has not begun anew, the others are wrong by a factor of two to four, and a stream of long
+ * messages lost a tenth to them whenever its CPUs had moved. They wait for credit.
  */
 static void start_sweep(struct nigh_pace *pace, unsigned index, bool kin)
 {

@@ -18,8 +18,7 @@ enum {
     PIECE_DEFAULT = NIGH_CHUNK,
     FROM_MOST = 1024 * MIB,
     FAR_NS_MOST = 100000,
-    /* Felt, not L: 80 to 120 ns within an L3 and 260 to 320 across two on a Zen 3, 60 to 80 and 240 to 300 on a Zen 4.
-     * */
+    /* Felt, not L: within an L3 80 to 120 ns on a Zen 3, 60 to 80 on a Zen 4, across two 260 to 320 and 240 to 300. */
     FAR_NS = 160,
     /* Of Intel's, whose cores of a socket have one L3 but lie far apart: a handoff takes 120 to 170 ns, and is felt as
      * 140 to 830 behind stores that are under way. What is right between two sockets was not measured; from 64 KiB on

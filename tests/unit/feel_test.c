@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "plugin/feel.h"
-#include "shm/pace_begin.h"
+#include "shm/pace.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -69,8 +69,7 @@ static void test_hits_are_no_feelings(void **state)
     assert_int_equal(feel.count, 0);
 }
 
-/* One L3, L = 70 ns, sent past the cache: the pair took itself for two L3s for as long as it sent, at 0.4 of the floor.
- * */
+/* One L3, L = 70 ns, sent past the cache: the pair took itself for two L3s as long as it sent, at 0.4 of the floor. */
 static void test_stores_under_way_do_not_keep_it_away(void **state)
 {
     static const uint16_t past[] = {220, 211, 50,  521, 521, 50,  491, 481, 50,  20, 431, 551, 50,  451,

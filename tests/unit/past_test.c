@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Long messages that a rank leaves in shuttles for several peers, in trips or whole, where ranks outnumber CPUs, are
- * copied past the caches on both sides; one alone is not, nor are shorter ones, nor is the next one when the others have been taken or
- * their receivers have gone, or we have left them. */
+ * copied past the caches on both sides; one alone is not, nor are shorter ones, nor is the next one when the others
+ * have been taken or their receivers have gone, or we have left them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Messages of 192 KiB and more that a rank sends to several peers, where ranks outnumber CPUs, come in trips of a shuttle, early or
- * not, cut or whole, and the shuttle is the receiver's then; who leaves in the middle ends them. Others go as they did. */
+/* Messages of 192 KiB and more that a rank sends to several peers, where ranks outnumber CPUs, come in trips of a
+ * shuttle, early or not, cut or whole, and the shuttle is the receiver's then; who leaves in the middle ends them.
+ * Others go as they did. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -191,9 +191,9 @@ static void intel_rule(const char *name, const char *value, struct mpi_words *se
  * ranks run in turns (docs/rationale/crowd-intel-algorithms.md): as messages what the root need not wait for, a
  * binomial tree (1) for short broadcasts and (2) for short reductions; in shared memory of Intel MPI's own all else,
  * which nobody's messages come up to with more than one copy or a step for each rank: broadcasts (11 and 10),
- * reductions (9), allreduces (18, 10, 12). What is longer than the threshold goes there in parts of it, which stay in
- * the cache: reductions of 256 KiB to 4 MiB take 0.55 to 0.7 of what they take whole. Allreduces have no parts, so
- * above it they are such a reduction and a broadcast (3), of 8 ranks with 384 to 768 KiB Rabenseifner's (2), as
+ * reductions (9), allreduces (18, 10, 12). What is longer than the threshold goes there in parts of it, which seem to
+ * stay in the cache: reductions of 256 KiB to 4 MiB take 0.55 to 0.7 of what they take whole. Allreduces have no parts,
+ * so above it they are such a reduction and a broadcast (3), of 8 ranks with 384 to 768 KiB Rabenseifner's (2), as
  * messages. Ranges of bytes, all sizes: outside of them it is not the table that decides, but what it has where there
  * is no table.
  */
