@@ -353,6 +353,8 @@ static inline uint32_t take(struct nigh_endpoint *endpoint, uint64_t head, uint3
             nigh_ring_prefetch_body(rx, nigh_head_bytes(head));
         if (count)
             nigh_ring_prefetch(rx);
+        else if (endpoint->context->crowd.full)
+            __builtin_prefetch(rx->at - 1); /* it is looked at behind this one */
         if (__builtin_expect(nigh_head_kind(head) == NIGH_K_MESSAGE, 1))
             verdict = arrive_message(endpoint, head, tag, imm, tally);
         else
@@ -413,7 +415,7 @@ uint32_t nigh_arrive_poll(struct nigh_endpoint *endpoint, uint32_t budget)
         return 0;
     }
     rx->streak = true;
-    rx->foreseen = nigh_ring_foreseen(first);
+    rx->foreseen = context->crowd.full ? 0 : nigh_ring_foreseen(first);
     endpoint->sent_before = (uint32_t)endpoint->tx.next;
     endpoint->in_a_row = endpoint->stays = 0;
     nigh_count(&context->counters->received, tally.messages);

@@ -73,7 +73,8 @@ int nigh_endpoint_create(struct nigh_context *context, const struct nigh_identit
         rc = -ENOMEM;
         goto free_index;
     }
-    rc = nigh_window_create(context->config.ring_slots, &endpoint->window);
+    rc = nigh_window_create(context->config.ring_by_load ? NIGH_RING_CROWDED : context->config.ring_slots,
+                            &endpoint->window);
     if (rc) {
         rc = rc == -EMFILE ? rc : -ENOMEM; /* memfd and seals were to be had when the context was opened */
         goto free_index;

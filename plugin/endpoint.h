@@ -95,7 +95,7 @@ struct nigh_endpoint {
 
     bool wanted;              /* a receive from it was posted; in a crowd, stay.c */
     bool drains;              /* the last wait for room was worth it */
-    uint64_t heard_before;    /* rx.next at the last body, in slots or in chunks */
+    uint64_t heard_before;    /* rx.next at the last body, in slots or in chunks; not in a crowd's */
     uint64_t row, row_before; /* bytes in pieces of this row of messages, and of the one before: plan.c */
     uint64_t row_heard;       /* rx.next at its last message */
 

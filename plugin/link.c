@@ -6,7 +6,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* One to two microseconds of looking: a receiver that posts a window of 64 does not look at its ring for about one. */
+/* One to two microseconds of looking: a receiver that posts a window of 64 does not look at its ring for about one. Not
+ * in a crowd, where it may be the CPU that we look on that it waits for. */
 #define ROOM_PAUSES 128u
 
 static int first_ring(struct nigh_endpoint *endpoint)
@@ -26,18 +27,43 @@ static int first_ring(struct nigh_endpoint *endpoint)
     return 0;
 }
 
+static uint32_t busy_slots(const struct nigh_context *context)
+{
+    const struct nigh_crowd *crowd = &context->crowd;
+
+    return context->config.ring_by_load && crowd->full && crowd->ranks <= NIGH_RING_CROWDED_RANKS &&
+                   crowd->members <= NIGH_RING_CROWDED_RANKS
+               ? NIGH_RING_CROWDED
+               : context->config.ring_slots;
+}
+
+/* The next ring's memory, of *slots, or of the usual ones where there is not as much. */
+static int take_larger(struct nigh_endpoint *endpoint, uint32_t *slots, uint64_t *offset)
+{
+    struct nigh_context *context = endpoint->context;
+    int rc;
+
+    *slots = busy_slots(context);
+    rc = nigh_window_take(&endpoint->window, &context->arena, *slots, offset);
+    if (rc && *slots > context->config.ring_slots) {
+        *slots = context->config.ring_slots;
+        rc = nigh_window_take(&endpoint->window, &context->arena, *slots, offset);
+    }
+    return rc;
+}
+
 /* Replaces a ring that was full by one of the size for busy pairs, once; the slot kept back carries the news. */
 static int grow(struct nigh_endpoint *endpoint)
 {
     struct nigh_context *context = endpoint->context;
     struct nigh_ring_tx *tx = &endpoint->tx;
-    uint32_t slots = context->config.ring_slots;
+    uint32_t slots;
     uint64_t offset;
     int rc;
 
     if (!tx->spare)
         return -EAGAIN;
-    rc = nigh_window_take(&endpoint->window, &context->arena, slots, &offset);
+    rc = take_larger(endpoint, &slots, &offset);
     if (rc)
         return rc;
     nigh_ring_unspare(tx);
@@ -90,7 +116,7 @@ int nigh_link_room(struct nigh_endpoint *endpoint, uint32_t slots)
     nigh_count(&endpoint->context->counters->ring_full, 1);
     if (grow(endpoint) == 0 && nigh_ring_room(tx, slots))
         return 0;
-    if (!endpoint->self && room_soon(endpoint, slots))
+    if (!endpoint->self && !endpoint->context->crowd.full && room_soon(endpoint, slots))
         return 0;
     return -EAGAIN;
 }

@@ -21,7 +21,7 @@ const char nigh_config_help[] =
     "NIGH_HEAP=BYTES                 space for heap memory, 64K..4T (default half of memory; K, M, G, T)\n"
     "NIGH_POOL=BYTES                 space for chunks of large messages, 256K..128G (default 256M)\n"
     "NIGH_SPAN=BYTES                 chunks in rotation, 128K..128G (default 2M, or NIGH_TUNE)\n"
-    "NIGH_RING=SLOTS                 64-byte slots of a busy pair's ring, 64..65536 (default 128)\n"
+    "NIGH_RING=SLOTS                 64-byte slots of a busy pair's ring, 64..65536 (default by load)\n"
     "NIGH_EAGER=BYTES                sends up to this complete before matched, 4K..1G (default 64K)\n"
     "NIGH_BODY=BYTES                 messages up to this travel inside the ring, 40..2088 (default 1024)\n"
     "NIGH_HEAP_FROM=BYTES            heap sends from this size are read in place (default 16K)\n"
@@ -228,6 +228,7 @@ static void read_sizes(struct reader *reader, const struct nigh_open *options, s
     out->span_by_load = !get(reader, "NIGH_SPAN");
     out->ring_slots =
         (uint32_t)number(reader, "NIGH_RING", "ring_slots", options->ring_slots, 128, 64, 65536);
+    out->ring_by_load = !options->ring_slots && !get(reader, "NIGH_RING");
     if (!power_of_two(out->ring_slots)) {
         snprintf(shown, sizeof(shown), "%u", out->ring_slots);
         complain(reader, "NIGH_RING", options->ring_slots ? "ring_slots" : NULL, shown,

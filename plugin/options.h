@@ -7,6 +7,14 @@
 #include "shm/tune.h"
 #include <stdbool.h>
 
+/*
+ * Slots of a busy pair's ring where ranks share CPUs, a megabyte for each of 32 ranks at most. Senders run ahead of a
+ * receiver that waits for its turn, and who finds the ring full gives its own away: 8 ranks on 2 CPUs, gathers of 1 KiB
+ * in a row take 0.6 of what they take with 128 slots. A pair with a CPU each is slower with more than its L1 holds.
+ */
+#define NIGH_RING_CROWDED       512u
+#define NIGH_RING_CROWDED_RANKS 32u
+
 struct nigh_config {
     uint64_t job;     /* as host or launcher name it: for people */
     uint64_t meeting; /* the id under which this life of it meets */
@@ -17,6 +25,7 @@ struct nigh_config {
     uint64_t heap_from;  /* heap sends of at least this go by reference */
     uint64_t place_from; /* in a crowd sends of at least this are copied once */
     uint64_t spin_ns;
+    bool ring_by_load; /* nobody said how long: NIGH_RING_CROWDED while there are more ranks than CPUs */
     bool span_by_load; /* nobody said how wide: less while there are more ranks than CPUs */
     bool spin_by_load; /* nobody said how long: not at all while there are more ranks than CPUs */
     int path;          /* enum nigh_path, or -1: choose */

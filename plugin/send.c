@@ -162,7 +162,7 @@ static inline void own_next(struct nigh_endpoint *endpoint, uint32_t slots)
     bool talks = endpoint->rx.next != endpoint->heard_before;
 
     endpoint->heard_before = endpoint->rx.next;
-    if (talks && slots > 1)
+    if (talks && slots > 1 && !endpoint->context->crowd.full)
         nigh_ring_own(&endpoint->tx, slots);
 }
 

@@ -24,17 +24,12 @@ void nigh_send_discard(struct nigh_endpoint *endpoint, struct nigh_send_op *op);
 static inline void nigh_send_tell(struct nigh_endpoint *endpoint, uint64_t context, uint16_t op,
                                   uint32_t tclass, int status, uint64_t bytes)
 {
-    struct nigh_completion done = {
-        .context = context,
-        .status = status,
-        .op = op,
-        .flags = nigh_done_class(tclass),
-        .bytes = bytes,
-        .source = endpoint->source,
-        .endpoint = endpoint,
-    };
+    /* Field by field: one that is put together on the stack is loaded in wider pieces than it was stored in, which
+     * waits for all stores before, that of the slot among them. */
+    struct nigh_completion *done = nigh_cq_next(&endpoint->context->cq);
 
-    nigh_complete(endpoint->context, &done);
+    nigh_completion_fill(done, context, op, tclass, bytes, 0, 0, endpoint->source, endpoint);
+    done->status = status;
 }
 
 #endif

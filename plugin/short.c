@@ -2,7 +2,8 @@
 /*
  * plugin/short.c - a lone message of one slot for a plain receive, which is most of what MPIs send: taken in one go, by
  * a pass or, where ranks share CPUs, by the post of its receive, with nothing between the look at the slot and the
- * completion that is not about this message. Whatever is unlike that goes the way of plugin/arrive.c.
+ * completion that is not about this message. There one with a body goes this way, too. Whatever is unlike that goes the
+ * way of plugin/arrive.c.
  */
 #include "plugin/arrive.h"
 #include "plugin/context.h"
@@ -13,24 +14,37 @@
 
 static_assert(NIGH_TCLASSES == 8, "three bits of word 0 are a class, the others of its byte are 0");
 
-/* Word 0 of a message of one slot. */
-static inline bool is_short(uint64_t head)
+/* Word 0 of a message of one slot, or, in a crowd, of one with a body: with a CPU each, what it foresees counts. */
+static inline bool is_short(const struct nigh_context *context, uint64_t head)
 {
+    uint32_t bytes = nigh_head_bytes(head);
+
     return (head & UINT64_C(0xf8ffffff)) == (uint64_t)NIGH_K_MESSAGE << 16 &&
-           nigh_head_bytes(head) <= NIGH_SLOT_PAYLOAD;
+           (__builtin_expect(bytes <= NIGH_SLOT_PAYLOAD, 1) ||
+            (bytes <= NIGH_BODY_MAX && context->crowd.full));
 }
 
-/* Tells of the message at the cursor in `done`, and goes past it. */
+static inline bool may_stay(struct nigh_endpoint *endpoint, uint32_t bytes)
+{
+    if (!endpoint->context->leaves || !endpoint->context->crowd.full)
+        return false;
+    return bytes <= NIGH_SLOT_PAYLOAD ? nigh_stay_may_in_crowd(endpoint) : nigh_stay_may(endpoint, bytes);
+}
+
+/* Tells of the message at the cursor in `done`, and goes past it: it takes `slots`. */
 static inline __attribute__((always_inline)) void go_past(struct nigh_endpoint *endpoint, uint32_t bytes,
-                                                          uint64_t what, uint64_t tag, uint64_t word,
-                                                          struct nigh_completion *done)
+                                                          uint32_t slots, uint64_t what, uint64_t tag,
+                                                          uint64_t word, struct nigh_completion *done)
 {
     struct nigh_context *context = endpoint->context;
 
     /* Relaxed: RING_PEEK came before. */
     nigh_completion_fill_recv(done, word, what, bytes, tag, nigh_load_relaxed(&endpoint->rx.at->imm),
                               (nigh_two_fields){endpoint->source, (uintptr_t)endpoint});
-    nigh_ring_advance_one(&endpoint->rx);
+    if (slots == 1)
+        nigh_ring_advance_one(&endpoint->rx);
+    else
+        nigh_ring_advance(&endpoint->rx, slots);
     endpoint->in_a_row = endpoint->stays = 0;
     context->received++;
     context->received_bytes += bytes;
@@ -58,14 +72,16 @@ uint32_t nigh_short_poll(struct nigh_endpoint *endpoint, uint64_t head)
     uint32_t bytes;
     uint64_t tag;
 
-    if (__builtin_expect(!is_short(head) || !context->cq.direct_left || (matcher->others && !matcher->alone),
-                         0))
+    if (__builtin_expect(
+            !is_short(context, head) || !context->cq.direct_left || (matcher->others && !matcher->alone), 0))
         return nigh_arrive_poll(endpoint, NIGH_TURN);
     tag = nigh_load_relaxed(&rx->at->tag);
     /* The slot behind it, which is looked at below: without, a third of this function's samples wait for it. */
     __builtin_prefetch(rx->at - 1);
+    if (__builtin_expect(nigh_head_bytes(head) > NIGH_SLOT_PAYLOAD + NIGH_LINE, 0))
+        nigh_ring_prefetch_body(rx, nigh_head_bytes(head));
     posted = receive_of(matcher, endpoint->index, nigh_head_tclass(head), tag, &at);
-    if (!posted && context->leaves && context->crowd.full && nigh_stay_may_in_crowd(endpoint)) {
+    if (!posted && may_stay(endpoint, nigh_head_bytes(head))) {
         rx->quiet = false;
         return 0;
     }
@@ -80,14 +96,18 @@ uint32_t nigh_short_poll(struct nigh_endpoint *endpoint, uint64_t head)
     bytes = nigh_head_bytes(head);
     if (__builtin_expect(bytes == 8, 1))
         memcpy(op->buffer, rx->at->payload, 8);
-    else
+    else if (bytes <= NIGH_SLOT_PAYLOAD)
         nigh_copy_small(op->buffer, rx->at->payload, bytes);
-    go_past(endpoint, bytes, nigh_completion_what(NIGH_OP_RECV, nigh_head_tclass(head)), tag, op->context,
+    else
+        nigh_ring_read_body(rx, op->buffer, bytes, bytes);
+    go_past(endpoint, bytes, nigh_slots_for(bytes),
+            nigh_completion_what(NIGH_OP_RECV, nigh_head_tclass(head)), tag, op->context,
             context->cq.direct++);
     nigh_slab_give(&context->recv_ops, op);
-    /* As arrive.c leaves it behind a message of one slot and a look that finds nothing, which is mostly what comes
-     * next. */
+    /* As arrive.c leaves it behind a message and a look that finds nothing, which is mostly what comes next. */
     rx->quiet = !nigh_ring_owes(rx);
+    if (bytes > NIGH_SLOT_PAYLOAD && !rx->quiet)
+        nigh_arrive_owing(endpoint);
     if (matcher->posted_count && context->cq.direct_left && nigh_ring_peek(rx)) {
         rx->streak = true;
         return 1 + nigh_arrive_poll(endpoint, NIGH_TURN - 1);
@@ -111,7 +131,7 @@ static __attribute__((noinline)) int meet(struct nigh_endpoint *endpoint, void *
     struct nigh_ring_rx *rx = &endpoint->rx;
     const uint8_t *payload = rx->at->payload;
 
-    go_past(endpoint, bytes, nigh_completion_what(NIGH_OP_RECV, NIGH_SHAPE_TCLASS(shape)), tag, word,
+    go_past(endpoint, bytes, 1, nigh_completion_what(NIGH_OP_RECV, NIGH_SHAPE_TCLASS(shape)), tag, word,
             nigh_cq_next_unpromised(&context->cq));
     /* Of the next one of this peer, which comes when the others have had their turn. */
     __builtin_prefetch(rx->at);
@@ -125,9 +145,29 @@ static __attribute__((noinline)) int meet(struct nigh_endpoint *endpoint, void *
     return __builtin_expect(rx->quiet, 1) ? 0 : nigh_arrive_owing(endpoint);
 }
 
+/* The same of one with a body. */
+static __attribute__((noinline)) int meet_body(struct nigh_endpoint *endpoint, void *buffer, uint64_t shape,
+                                               uint64_t tag, uint64_t word, uint32_t bytes)
+{
+    struct nigh_context *context = endpoint->context;
+    struct nigh_ring_rx *rx = &endpoint->rx;
+
+    nigh_ring_prefetch_body(rx, bytes);
+    nigh_ring_read_body(rx, buffer, bytes, bytes);
+    go_past(endpoint, bytes, nigh_slots_for(bytes),
+            nigh_completion_what(NIGH_OP_RECV, NIGH_SHAPE_TCLASS(shape)), tag, word,
+            nigh_cq_next_unpromised(&context->cq));
+    __builtin_prefetch(rx->at);
+    context->at_once = true;
+    context->met++;
+    rx->foreseen = 0;
+    rx->quiet = !nigh_ring_owes(rx) && !endpoint->rx_bytes;
+    return rx->quiet ? 0 : nigh_arrive_owing(endpoint);
+}
+
 static inline bool fits(uint64_t shape, uint32_t bytes)
 {
-    return bytes <= NIGH_SLOT_PAYLOAD && bytes <= NIGH_SHAPE_BYTES(shape);
+    return bytes <= NIGH_BODY_MAX && bytes <= NIGH_SHAPE_BYTES(shape);
 }
 
 static inline bool has_tag(uint64_t sent, uint64_t tag, uint64_t ignore)
@@ -153,6 +193,8 @@ static __attribute__((noinline)) int meet_among(struct nigh_endpoint *endpoint, 
         nigh_match_keeps(matcher, endpoint->index, NIGH_SHAPE_TCLASS(shape)) ||
         nigh_match_may_take(matcher, endpoint->index, NIGH_SHAPE_TCLASS(shape), sent))
         return nigh_recv_wait(endpoint, buffer, shape, tag, ignore, word);
+    if (bytes > NIGH_SLOT_PAYLOAD)
+        return meet_body(endpoint, buffer, shape, sent, word, bytes);
     return meet(endpoint, buffer, shape, sent, word, bytes);
 }
 
@@ -181,5 +223,7 @@ int nigh_recv_imm(struct nigh_endpoint *endpoint, void *buffer, uint64_t shape, 
         return nigh_recv_wait(endpoint, buffer, shape, tag, ignore, word);
     if (endpoint->context->matcher.waiting)
         return meet_among(endpoint, buffer, shape, tag, ignore, word);
+    if (__builtin_expect(bytes > NIGH_SLOT_PAYLOAD, 0))
+        return meet_body(endpoint, buffer, shape, sent, word, bytes);
     return meet(endpoint, buffer, shape, sent, word, bytes);
 }

@@ -9,8 +9,8 @@
 #include "hosts/libfabric/peer.h"
 #include "hosts/libfabric/provider.h"
 
-/* What goes in a slot of nigh's. Longer ones go in a record either way. */
-#define NIGH_FI_SHORT 40u
+/* What is handed to nigh in registers, most often: it may be injected. */
+#define NIGH_FI_SHORT NIGH_INJECT_BYTES
 
 /* A message without its memory. */
 struct nigh_fi_what {

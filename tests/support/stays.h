@@ -29,6 +29,13 @@ static void look(unsigned polls)
     hosted_turns(&root, NULL, polls);
 }
 
+/* Whatever this machine has, there are more ranks than CPUs. */
+static void crowd(struct hosted *hosted)
+{
+    hosted->context->crowd.full = true;
+    nigh_context_settle(hosted->context);
+}
+
 static int start(void **state)
 {
     uint64_t job = hosted_job();
@@ -59,9 +66,7 @@ static int start(void **state)
         assert_true(i < 100000);
         look(1);
     }
-    /* Whatever this machine has. */
-    root.context->crowd.full = true;
-    nigh_context_settle(root.context);
+    crowd(&root);
     memset(received, 0, sizeof(received));
     return 0;
 }

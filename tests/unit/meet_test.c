@@ -14,14 +14,15 @@
 #include <string.h>
 #include <sys/mman.h>
 
-static uint8_t room[NIGH_LINE * 2];
+static uint8_t room[NIGH_INJECT_BYTES + NIGH_LINE];
 
 static void send_short(struct nigh_endpoint *endpoint, uint32_t bytes, uint32_t tclass, uint64_t tag,
                        uint64_t imm)
 {
-    uint8_t payload[NIGH_LINE];
+    uint8_t payload[NIGH_INJECT_BYTES];
 
-    memset(payload, (int)imm, sizeof(payload));
+    for (uint32_t i = 0; i < bytes; i++)
+        payload[i] = (uint8_t)(imm + i);
     assert_int_equal(hosted_ops->inject_imm(endpoint, payload, NIGH_SHAPE(bytes, tclass), tag, imm), 0);
 }
 
@@ -57,6 +58,7 @@ static int begin(void **state)
 {
     int rc = start(state);
 
+    crowd(&near);
     post_send(to, A, 1);
     post_send(to_other, A, 2);
     post_recv(from, A, 0);
@@ -68,13 +70,21 @@ static int begin(void **state)
     return rc;
 }
 
-/* Of each length, into a buffer that is just as long; and not a byte more. */
+static void assert_room(uint32_t bytes, uint64_t imm)
+{
+    for (uint32_t i = 0; i < sizeof(room); i++)
+        assert_int_equal(room[i], i < bytes ? (uint8_t)(imm + i) : 0xee);
+}
+
+/* Of each length that lies in the ring, wherever that ends, into a buffer that is just as long; and not a byte more.
+ * By the post, and by a pass that finds it posted. */
 static void test_every_length(void **state)
 {
     uint64_t before = hosted_stats(&root).received, bytes_before = hosted_stats(&root).received_bytes;
+    uint64_t eager_before = hosted_stats(&near).eager_sent;
 
     (void)state;
-    for (uint32_t bytes = 0; bytes <= NIGH_SLOT_PAYLOAD; bytes++) {
+    for (uint32_t bytes = 0; bytes <= NIGH_INJECT_BYTES; bytes++) {
         uint32_t tclass = bytes % NIGH_TCLASSES;
         uint64_t imm = 100 + bytes;
 
@@ -82,15 +92,23 @@ static void test_every_length(void **state)
         send_short(to, bytes, tclass, ~UINT64_C(0), imm);
         post(bytes, tclass, UINT64_C(0xffff0000ffff), ~UINT64_C(0xffff0000ffff), bytes);
         assert_int_equal(met(), 1);
-        for (uint32_t i = 0; i < sizeof(room); i++)
-            assert_int_equal(room[i], i < bytes ? (uint8_t)imm : 0xee);
+        assert_room(bytes, imm);
         assert_done(bytes, 0, bytes, imm);
         assert_int_equal(hosted_find(&root, NIGH_OP_RECV, bytes)->tag, ~UINT64_C(0));
         assert_int_equal(NIGH_DONE_CLASS(hosted_find(&root, NIGH_OP_RECV, bytes)->flags), tclass);
+        memset(room, 0xee, sizeof(room));
+        post(bytes, tclass, A, 0, ~UINT64_C(0));
+        send_short(to, bytes, tclass, A, imm);
+        assert_int_equal(met(), 0);
+        assert_done(~UINT64_C(0), 0, bytes, imm);
+        assert_room(bytes, imm);
+        root.count = 0;
     }
-    assert_int_equal(hosted_stats(&root).received - before, NIGH_SLOT_PAYLOAD + 1);
+    assert_int_equal(hosted_stats(&root).received - before, 2 * (NIGH_INJECT_BYTES + 1));
     assert_int_equal(hosted_stats(&root).received_bytes - bytes_before,
-                     NIGH_SLOT_PAYLOAD * (NIGH_SLOT_PAYLOAD + 1) / 2);
+                     NIGH_INJECT_BYTES * (NIGH_INJECT_BYTES + 1));
+    assert_int_equal(hosted_stats(&near).eager_sent - eager_before,
+                     2 * (NIGH_INJECT_BYTES - NIGH_SLOT_PAYLOAD));
     assert_int_equal(hosted_stats(&root).unexpected, 0);
 }
 
@@ -172,7 +190,7 @@ static void test_order(void **state)
     send_short(to, 8, 0, A, 1);
     send_short(to, 48, 0, A, 2);
     post(8, 0, A, 0, 1);
-    assert_int_equal(hosted_ops->recv_imm(from, room, NIGH_SHAPE(64, 0), A, 0, 2), 0);
+    post(40, 0, A, 0, 2); /* it is too short, which is not the post's to say */
     assert_int_equal(met(), 2);
     look(1);
     assert_int_equal(root.done[root.count - 2].context, 1);
@@ -195,7 +213,7 @@ static void change(int number)
     nigh_store_relaxed(&slot->head, head_then);
 }
 
-static void post_while_it_changes(uint64_t context)
+static void post_while_it_changes(uint32_t bytes, uint64_t context)
 {
     struct nigh_match_table *table = &root.context->matcher.posted;
     struct nigh_match_node **buckets = table->buckets;
@@ -208,7 +226,7 @@ static void post_while_it_changes(uint64_t context)
     assert_int_equal(mprotect(guarded, guarded_bytes, PROT_NONE), 0);
     assert_int_equal(sigaction(SIGSEGV, &act, &before), 0);
     table->buckets = guarded;
-    post(8, 0, A, 0, context);
+    post(bytes, 0, A, 0, context);
     memcpy(buckets, guarded, guarded_bytes);
     table->buckets = buckets;
     assert_int_equal(sigaction(SIGSEGV, &before, NULL), 0);
@@ -216,22 +234,23 @@ static void post_while_it_changes(uint64_t context)
 }
 
 /* What was checked is what is used, whatever the peer writes meanwhile. */
-static void grown(uint32_t bytes)
+static void grown(uint32_t sent, uint32_t posted, uint32_t bytes)
 {
     uint64_t head;
 
+    root.count = 0;
     memset(room, 0xee, sizeof(room));
     post(8, 0, B, 0, 1); /* two, as one would wait alone: then there is no look into the table */
     post(8, 0, B, 0, 3);
-    send_short(to, 8, 0, A, 5);
-    slot = nigh_ring_slot(&to->tx, to->tx.next - 1);
+    send_short(to, sent, 0, A, 5);
+    slot = nigh_ring_slot(&to->tx, to->tx.next - nigh_slots_for(sent));
     head = nigh_load_relaxed(&slot->head);
-    head_then = head ^ nigh_head_make(0, 8 ^ bytes, 0, 0);
-    post_while_it_changes(2);
+    head_then = head ^ nigh_head_make(0, sent ^ bytes, 0, 0);
+    post_while_it_changes(posted, 2);
     assert_true(nigh_load_relaxed(&slot->head) == head_then);
-    assert_int_equal(room[8], 0xee);
+    assert_room(sent, 5);
     nigh_store_relaxed(&slot->head, head);
-    assert_done(2, 0, 8, 5);
+    assert_done(2, 0, sent, 5);
     assert_int_equal(hosted_ops->cancel(root.context, 1), 0);
     assert_int_equal(hosted_ops->cancel(root.context, 3), 0);
     look(1);
@@ -240,13 +259,16 @@ static void grown(uint32_t bytes)
 static void test_a_slot_that_grows(void **state)
 {
     (void)state;
-    grown(100);
+    grown(8, 8, 100);
 }
 
 static void test_a_slot_that_grows_past_the_receive(void **state)
 {
     (void)state;
-    grown(40);
+    grown(8, 8, 40);
+    grown(64, 64, 1000);
+    grown(64, 1000, 1000);
+    grown(64, 1000, 0);
 }
 
 /* ---- the peer --------------------------------------------------------------------------------------------------- */
@@ -267,6 +289,24 @@ static void test_credit(void **state)
     look(100);
     for (uint64_t i = 0; i < 1000; i++)
         assert_int_equal(hosted_find(&root, NIGH_OP_RECV, i)->imm, i);
+}
+
+/* A pass that takes a body may come to owe much at once: it does not wait for the next pass, which may never come. */
+static void test_credit_of_a_body(void **state)
+{
+    (void)state;
+    for (uint64_t i = 0; nigh_ring_owed(&from->rx) != from->rx.mask >> 2; i++) {
+        assert_true(i < 1000);
+        send_short(to, 8, 0, A, i);
+        post(8, 0, A, 0, i);
+        look(1);
+    }
+    root.count = 0;
+    post(NIGH_INJECT_BYTES, 0, A, 0, 1);
+    send_short(to, NIGH_INJECT_BYTES, 0, A, 1);
+    assert_int_equal(met(), 0);
+    assert_done(1, 0, NIGH_INJECT_BYTES, 1);
+    assert_int_equal(nigh_ring_owed(&from->rx), 0);
 }
 
 static void test_a_peer_that_has_left(void **state)
@@ -294,6 +334,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_a_slot_that_grows, begin, stop),
         cmocka_unit_test_setup_teardown(test_a_slot_that_grows_past_the_receive, begin, stop),
         cmocka_unit_test_setup_teardown(test_credit, begin, stop),
+        cmocka_unit_test_setup_teardown(test_credit_of_a_body, begin, stop),
         cmocka_unit_test_setup_teardown(test_a_peer_that_has_left, begin, stop),
     };
 

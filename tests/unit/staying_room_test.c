@@ -208,11 +208,13 @@ static void test_long_ones_behind_short_ones(void **state)
     static uint8_t body[1024];
 
     (void)state;
+    near.context->config.ring_by_load = false;
     post_recv(from_other, B, MANY - 1);
     for (uint64_t i = 0; i < 80; i++)
         post_send(to, A, i);
     for (uint64_t i = 0; i < 8; i++)
         assert_int_equal(hosted_send(to, 1000 + i, LAST, body, sizeof(body), NIGH_SILENT), 0);
+    assert_non_null(near.context->busy);
     for (unsigned i = 0; near.context->busy; i++) {
         assert_true(i < 100 + PAST);
         hosted_turns(&root, &near, 1);
@@ -279,6 +281,67 @@ static void test_receives_come_round(void **state)
     }
 }
 
+/* ---- how much room ------------------------------------------------------------------------------------------ */
+
+static uint32_t slots_when_filled(void)
+{
+    fill();
+    return to->tx.mask + 1;
+}
+
+static void test_longer_rings_in_a_crowd(void **state)
+{
+    (void)state;
+    crowd(&near);
+    assert_int_equal(slots_when_filled(), NIGH_RING_CROWDED);
+}
+
+/* They would take 32 KiB for each pair. */
+static void test_not_where_there_are_many(void **state)
+{
+    (void)state;
+    crowd(&near);
+    near.context->crowd.ranks = NIGH_RING_CROWDED_RANKS + 1;
+    assert_int_equal(slots_when_filled(), near.context->config.ring_slots);
+}
+
+static void test_not_where_many_are_attached(void **state)
+{
+    (void)state;
+    crowd(&near);
+    near.context->crowd.members = NIGH_RING_CROWDED_RANKS + 1;
+    assert_int_equal(slots_when_filled(), near.context->config.ring_slots);
+}
+
+static void test_not_where_each_has_a_cpu(void **state)
+{
+    (void)state;
+    near.context->crowd.full = false;
+    nigh_context_settle(near.context);
+    assert_int_equal(slots_when_filled(), near.context->config.ring_slots);
+}
+
+static void test_not_where_somebody_said_how_long(void **state)
+{
+    (void)state;
+    crowd(&near);
+    near.context->config.ring_by_load = false;
+    assert_int_equal(slots_when_filled(), near.context->config.ring_slots);
+}
+
+/* The usual one where memory is short. */
+static void test_not_where_there_is_no_memory(void **state)
+{
+    const uint64_t gone = (NIGH_RING_CROWDED - 128) * NIGH_LINE;
+
+    (void)state;
+    crowd(&near);
+    post_send(to, A, 0);
+    to->window.used += gone;
+    assert_int_equal(slots_when_filled(), near.context->config.ring_slots);
+    to->window.used -= gone;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -294,6 +357,12 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_a_long_one_past_the_room, start, stop),
         cmocka_unit_test_setup_teardown(test_long_ones_in_the_least_ring, start, stop),
         cmocka_unit_test_setup_teardown(test_receives_come_round, start, stop),
+        cmocka_unit_test_setup_teardown(test_longer_rings_in_a_crowd, start, stop),
+        cmocka_unit_test_setup_teardown(test_not_where_there_are_many, start, stop),
+        cmocka_unit_test_setup_teardown(test_not_where_there_is_no_memory, start, stop),
+        cmocka_unit_test_setup_teardown(test_not_where_many_are_attached, start, stop),
+        cmocka_unit_test_setup_teardown(test_not_where_each_has_a_cpu, start, stop),
+        cmocka_unit_test_setup_teardown(test_not_where_somebody_said_how_long, start, stop),
     };
 
     hosted_quiet = true;
