@@ -122,6 +122,19 @@ static __attribute__((noinline)) int copy_unlike(struct nigh_endpoint *endpoint,
     return endpoint->rx.quiet ? 0 : nigh_arrive_owing(endpoint);
 }
 
+/* Behind a message that a post has taken, which the next poll hands over. */
+static inline __attribute__((always_inline)) void have_met(struct nigh_endpoint *endpoint)
+{
+    struct nigh_ring_rx *rx = &endpoint->rx;
+
+    /* Of the next one of this peer, which comes when the others have had their turn. */
+    __builtin_prefetch(rx->at);
+    endpoint->context->at_once = true;
+    endpoint->context->met++;
+    rx->foreseen = 0;
+    rx->quiet = !nigh_ring_owes(rx) && !endpoint->rx_bytes;
+}
+
 /* A post has found its message, of `bytes`. Apart from what finds it, as in inject.c: neither part has to save a
  * register. */
 static __attribute__((noinline)) int meet(struct nigh_endpoint *endpoint, void *buffer, uint64_t shape,
@@ -133,12 +146,7 @@ static __attribute__((noinline)) int meet(struct nigh_endpoint *endpoint, void *
 
     go_past(endpoint, bytes, 1, nigh_completion_what(NIGH_OP_RECV, NIGH_SHAPE_TCLASS(shape)), tag, word,
             nigh_cq_next_unpromised(&context->cq));
-    /* Of the next one of this peer, which comes when the others have had their turn. */
-    __builtin_prefetch(rx->at);
-    context->at_once = true;
-    context->met++;
-    rx->foreseen = 0;
-    rx->quiet = !nigh_ring_owes(rx) && !endpoint->rx_bytes;
+    have_met(endpoint);
     if (__builtin_expect(bytes != 8, 0))
         return copy_unlike(endpoint, buffer, payload, bytes);
     memcpy(buffer, payload, 8);
@@ -157,11 +165,7 @@ static __attribute__((noinline)) int meet_body(struct nigh_endpoint *endpoint, v
     go_past(endpoint, bytes, nigh_slots_for(bytes),
             nigh_completion_what(NIGH_OP_RECV, NIGH_SHAPE_TCLASS(shape)), tag, word,
             nigh_cq_next_unpromised(&context->cq));
-    __builtin_prefetch(rx->at);
-    context->at_once = true;
-    context->met++;
-    rx->foreseen = 0;
-    rx->quiet = !nigh_ring_owes(rx) && !endpoint->rx_bytes;
+    have_met(endpoint);
     return rx->quiet ? 0 : nigh_arrive_owing(endpoint);
 }
 

@@ -112,6 +112,21 @@ static void test_every_length(void **state)
     assert_int_equal(hosted_stats(&root).unexpected, 0);
 }
 
+/* A body goes the short ways: it is told of in half a line at once, and a pass counts what it takes by itself. */
+static void test_the_ways_of_a_body(void **state)
+{
+    static const uint8_t body[64];
+    uint32_t told = near.context->cq.sent_count;
+    uint64_t counted = root.context->received;
+
+    (void)state;
+    post(sizeof(body), 0, A, 0, 1);
+    assert_int_equal(hosted_ops->send_imm(to, body, NIGH_SHAPE(sizeof(body), 0), A, 3, 9), 0);
+    assert_int_equal(near.context->cq.sent_count, told + 1);
+    assert_done(1, 0, sizeof(body), 3);
+    assert_int_equal(root.context->received, counted + 1);
+}
+
 /* Another class, another tag, too long: the post does not take it. */
 static void test_what_is_another(void **state)
 {
@@ -327,6 +342,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_every_length, begin, stop),
+        cmocka_unit_test_setup_teardown(test_the_ways_of_a_body, begin, stop),
         cmocka_unit_test_setup_teardown(test_what_is_another, begin, stop),
         cmocka_unit_test_setup_teardown(test_beside_what_is_kept, begin, stop),
         cmocka_unit_test_setup_teardown(test_a_note, begin, stop),
