@@ -10,6 +10,7 @@
 
 #include "tests/support/stays.h"
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -329,6 +330,26 @@ static void test_not_where_somebody_said_how_long(void **state)
     assert_int_equal(slots_when_filled(), near.context->config.ring_slots);
 }
 
+static bool by_load(uint32_t ring_slots)
+{
+    const struct nigh_open options = {.size = sizeof(options), .ranks = 1, .ring_slots = ring_slots};
+    struct nigh_config config;
+
+    assert_int_equal(nigh_config_read(&options, NULL, &config), 0);
+    return config.ring_by_load;
+}
+
+static void test_who_says_how_long(void **state)
+{
+    (void)state;
+    assert_int_equal(unsetenv("NIGH_RING"), 0);
+    assert_true(by_load(0));
+    assert_false(by_load(128));
+    assert_int_equal(setenv("NIGH_RING", "128", 1), 0);
+    assert_false(by_load(0));
+    assert_int_equal(unsetenv("NIGH_RING"), 0);
+}
+
 /* The usual one where memory is short. */
 static void test_not_where_there_is_no_memory(void **state)
 {
@@ -359,6 +380,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_receives_come_round, start, stop),
         cmocka_unit_test_setup_teardown(test_longer_rings_in_a_crowd, start, stop),
         cmocka_unit_test_setup_teardown(test_not_where_there_are_many, start, stop),
+        cmocka_unit_test(test_who_says_how_long),
         cmocka_unit_test_setup_teardown(test_not_where_there_is_no_memory, start, stop),
         cmocka_unit_test_setup_teardown(test_not_where_many_are_attached, start, stop),
         cmocka_unit_test_setup_teardown(test_not_where_each_has_a_cpu, start, stop),
