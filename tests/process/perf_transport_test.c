@@ -274,6 +274,18 @@ static void collectives(void **state)
     assert_int_equal(rows_of(text, "barrier"), 1);
     assert_int_equal(rows_of(text, "gather"), 1);
     free(text);
+    /* and one with a variable of its own: here it has to fail for what this says, and the first does not */
+    text = perf(
+        "",
+        "collective --compare openmpi,openmpi:OMPI_MCA_btl=none:NIGH_UNUSED=1 --ops barrier --seconds 0.2 "
+        "2>&1",
+        &status);
+    assert_non_null(strstr(text, "without openmpi:OMPI_MCA_btl=none:NIGH_UNUSED=1: "));
+    free(text);
+    text = perf("", "collective --compare openmpi:1=2 2>&1", &status);
+    assert_int_equal(status, 64);
+    assert_non_null(strstr(text, "there is no peer \"openmpi:1=2\""));
+    free(text);
     text = perf("", "collective --compare shuffle:again 2>&1", &status);
     assert_int_equal(status, 64);
     assert_non_null(strstr(text, "there is no peer \"shuffle:again\""));

@@ -161,12 +161,12 @@ static void set_layer(struct perf_options *o, const char *name, struct argp_stat
         argp_error(state, "--layer=%s: neither plugin nor lib", name);
 }
 
-/* A second job of a peer has a name of its own, which stays as long as the process does. */
-static bool add_again(struct perf_options *o, const char *name)
+/* Another job of a peer has a name of its own, which stays as long as the process does. */
+static bool add_variant(struct perf_options *o, const char *name)
 {
     char why[PERF_WHY_BYTES];
 
-    if (!perf_peer_is_again(name) || perf_peer_installed(name, why, sizeof(why)) == -ENOENT ||
+    if (!perf_peer_variant(name) || perf_peer_installed(name, why, sizeof(why)) == -ENOENT ||
         o->peer_count == PERF_PEERS)
         return false;
     o->peers[o->peer_count] = strdup(name);
@@ -178,7 +178,7 @@ static void add_peer(struct perf_options *o, const char *name, struct argp_state
     const char *known[PERF_PEERS];
     size_t n = perf_peer_names(known, PERF_PEERS);
 
-    if (add_again(o, name))
+    if (add_variant(o, name))
         return;
     for (size_t i = 0; i < n; i++)
         if ((strcmp(name, "all") == 0 || strcmp(name, known[i]) == 0) && o->peer_count < PERF_PEERS)

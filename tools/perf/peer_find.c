@@ -5,6 +5,7 @@
 #include "tools/mpi/over.h"
 #include "tools/perf/peers.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -83,11 +84,25 @@ static int find_over(const char *name, struct perf_peer_place *place, char *why,
     return -ENOENT;
 }
 
-bool perf_peer_is_again(const char *name)
+/* The name of a variable at the beginning of the text, with a '=' behind it. */
+static bool begins_setting(const char *text)
 {
-    size_t length = strlen(name), suffix = strlen(PERF_PEER_AGAIN);
+    static const char *const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_0123456789";
+    size_t length = strspn(text, letters);
 
-    return length > suffix && strcmp(name + length - suffix, PERF_PEER_AGAIN) == 0;
+    return length && !isdigit((unsigned char)*text) && text[length] == '=';
+}
+
+const char *perf_peer_variant(const char *name)
+{
+    const char *variant = strchr(name, ':');
+
+    if (!variant || strcmp(++variant, "again") == 0)
+        return variant;
+    for (const char *one = variant; one; one = strchr(one, ':'), one += one != NULL)
+        if (!begins_setting(one))
+            return NULL;
+    return variant;
 }
 
 static int find_named(const char *name, struct perf_peer_place *place, char *why, size_t room)
@@ -107,12 +122,13 @@ static int find_named(const char *name, struct perf_peer_place *place, char *why
 
 int perf_peer_find(const char *name, struct perf_peer_place *place, char *why, size_t room)
 {
+    const char *variant = perf_peer_variant(name);
     char first[32];
 
-    *place = (struct perf_peer_place){.name = NULL};
-    if (!perf_peer_is_again(name))
+    *place = (struct perf_peer_place){.variant = variant};
+    if (!variant)
         return find_named(name, place, why, room);
-    snprintf(first, sizeof first, "%.*s", (int)(strlen(name) - strlen(PERF_PEER_AGAIN)), name);
+    snprintf(first, sizeof first, "%.*s", (int)strcspn(name, ":"), name);
     return find_named(first, place, why, room);
 }
 
@@ -181,6 +197,18 @@ static void openmpi_words(const struct perf_peer_place *place, bool yields, stru
     mpi_words_add(words, yields ? "1" : "0");
 }
 
+/* The variables of a job that differs from the first one by them. */
+static void variant_words(const char *variant, struct mpi_words *words)
+{
+    char setting[2 * MPI_PATH_BYTES];
+
+    for (size_t length; variant && strchr(variant, '='); variant += length + (variant[length] == ':')) {
+        length = strcspn(variant, ":");
+        snprintf(setting, sizeof setting, "%.*s", (int)length, variant);
+        mpi_words_add(words, setting);
+    }
+}
+
 /* Variables stand in front of the launcher, so that the command can be copied as it is. */
 static void setting_words(const struct perf_peer_place *place, uint32_t crowd, struct mpi_words *words)
 {
@@ -192,6 +220,7 @@ static void setting_words(const struct perf_peer_place *place, uint32_t crowd, s
         mpi_words_add(words, "I_MPI_FABRICS=shm");
     if (place->mpi.family == MPI_INTEL)
         mpi_words_add(words, "I_MPI_PIN=0");
+    variant_words(place->variant, words);
 }
 
 static void launcher_words(const struct perf_peer_place *place, uint32_t crowd, struct mpi_words *words)
@@ -199,6 +228,7 @@ static void launcher_words(const struct perf_peer_place *place, uint32_t crowd, 
     if (!*place->mpi.launcher) {
         mpi_words_add(words, "env");
         mpi_words_add(words, "UCX_TLS=sm,self");
+        variant_words(place->variant, words);
         return;
     }
     setting_words(place, crowd, words);

@@ -18,12 +18,13 @@ struct perf_peer_place {
     bool collectives;               /* has those of perf_peer_collectives */
     struct mpi_place mpi;           /* UCX: the compiler alone */
     char providers[MPI_PATH_BYTES]; /* directory of libnigh-fi.so when it is to run over nigh, else "" */
+    const char *variant;            /* perf_peer_variant() of the name it was looked for by */
 };
 
 /* Names of all peers, static storage; returns how many, writes at most `max`. */
 size_t perf_peer_all(const char **names, size_t max);
 
-/* Looks for a peer. -ENOENT no such name; -ENOSYS not installed, `why` says what is missing and what installs it. */
+/* Looks for a peer; `name` must stay as long as the place. -ENOENT no such name; -ENOSYS not installed, `why` says what is missing and what installs it. */
 int perf_peer_find(const char *name, struct perf_peer_place *place, char *why, size_t room);
 
 /* The command that compiles the peer's program, of the tree with root `sources`, into `output`. */

@@ -59,9 +59,12 @@ struct perf_peer;
  * installed. "all" is not among them: it means every name of this list. */
 size_t perf_peer_names(const char **names, size_t max);
 
-/* Behind a name: a second job of the same peer. What the two differ by is noise. */
-#define PERF_PEER_AGAIN ":again"
-bool perf_peer_is_again(const char *name);
+/*
+ * Behind a name: another job of the same peer. NAME:again is one that is the same, so what the two differ by is noise;
+ * NAME:VARIABLE=VALUE[:VARIABLE=VALUE...] one with these variables in its ranks' environment, behind and over what
+ * nigh-perf sets itself. Returns what stands behind the first ':', NULL where that is neither.
+ */
+const char *perf_peer_variant(const char *name);
 
 /* 0 when the peer is installed; -ENOENT no such name, -ENOSYS not installed. On error `why` (of `room`
  * bytes) holds one line: what is missing and how to install it. */

@@ -9,10 +9,11 @@
 
 #define PERF_PEERS      12
 #define PERF_NAME_BYTES 40
+#define PERF_PEER_BYTES 96 /* with the variables of a second job */
 
 /* A figure that does not exist is NAN: null in JSON, "-" in the table. Never 0. */
 struct perf_peer_value {
-    char name[PERF_NAME_BYTES];
+    char name[PERF_PEER_BYTES];
     double value; /* in the row's unit */
 };
 
@@ -31,7 +32,7 @@ struct perf_result {
     double handoff_ns; /* L, the state of the machine in these rounds */
     uint32_t rounds;   /* rounds that count */
     uint32_t dropped;  /* rounds of the whole run in which L moved */
-    char note[240];    /* what a reader must know, e.g. why a value is missing; "" = nothing */
+    char note[480];    /* what a reader must know, e.g. why a value is missing; "" = nothing */
     uint32_t peer_count;
     struct perf_peer_value peers[PERF_PEERS];
 };

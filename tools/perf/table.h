@@ -20,7 +20,7 @@ struct perf_table {
     uint32_t columns;
     uint32_t peers;       /* the last columns are peers, named after them */
     uint32_t has_handoff; /* 0: L could not be probed (ranks on one core) */
-    char name[PERF_COLUMNS][PERF_NAME_BYTES];
+    char name[PERF_COLUMNS][PERF_PEER_BYTES];
     double handoff[PERF_ROUNDS + 1]; /* before round 0, after round 0, ... */
     double value[PERF_COLUMNS][PERF_ROUNDS];
     uint32_t sampled;                 /* column of the samples, PERF_COLUMN_NONE */

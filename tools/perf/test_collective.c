@@ -80,13 +80,11 @@ static size_t numbers(double *v, size_t n)
 /* The same MPI over its own shared memory, of a second job the first one, or NULL. */
 static const struct rival *own_of(const struct collective *c, const struct rival *over)
 {
-    const char *end = strpbrk(over->name, "+:");
+    const char *end = strpbrk(over->name, perf_peer_variant(over->name) ? ":" : "+");
     size_t length;
 
     if (!end)
         return NULL;
-    if (perf_peer_is_again(over->name))
-        end = strrchr(over->name, ':');
     length = (size_t)(end - over->name);
     for (uint32_t i = 0; i < c->rivals; i++)
         if (strlen(c->rival[i].name) == length && strncmp(c->rival[i].name, over->name, length) == 0)
@@ -111,7 +109,7 @@ static void note_ratio(struct collective *c, const struct rival *over, uint32_t 
     around = perf_median_interval(c->ratio, n);
     snprintf(row->note + used, sizeof(row->note) - used, "%s%s %.2f (%.2f to %.2f) of %s", used ? "; " : "",
              over->name, perf_quantile(c->ratio, n, 0.5), around.low, around.high,
-             perf_peer_is_again(over->name) ? "the first" : "its own");
+             perf_peer_variant(over->name) ? "the first" : "its own");
 }
 
 static int emit(struct perf_run *run, struct collective *c, const struct row_case *what, uint32_t rounds)
