@@ -404,7 +404,8 @@ uint32_t nigh_arrive_poll(struct nigh_endpoint *endpoint, uint32_t budget)
     }
     rx->quiet = false;
     /* The first message after none goes the way that is shorter for one. */
-    if (rx->streak && room && context->matcher.posted_count && !context->matcher.others)
+    if (rx->streak && room && context->matcher.posted_count && !context->matcher.others &&
+        !nigh_match_stands(&context->matcher, nigh_head_tclass(head) % NIGH_TCLASSES))
         head = take_plain(endpoint, head, room < budget ? room : budget, &tally);
     count = (uint32_t)tally.messages;
     if (head)

@@ -21,10 +21,11 @@ int nigh_match_init(struct nigh_matcher *matcher)
         return rc;
     }
     for (uint32_t i = 0; i < NIGH_TCLASSES; i++) {
-        struct nigh_match_node *listed = &matcher->listed[i];
+        struct nigh_match_node *listed = &matcher->listed[i], *standing = &matcher->standing[i];
         struct nigh_match_link *order = &matcher->arrived_order[i];
 
         listed->next = listed->prev = listed;
+        standing->next = standing->prev = standing;
         order->next = order->prev = order;
     }
     matcher->active = 1u << NIGH_MATCH_EXACT;
@@ -81,17 +82,29 @@ static bool choose_shape(struct nigh_matcher *matcher, const struct nigh_posted 
     return true;
 }
 
-static void list(struct nigh_matcher *matcher, struct nigh_posted *posted)
+/* Behind all others of a ring. */
+static void append_to(struct nigh_match_node *end, struct nigh_posted *posted)
 {
-    struct nigh_match_node *end = &matcher->listed[posted->tclass];
-
-    matcher->posted_count++;
-    matcher->others++;
-    posted->shape = NIGH_MATCH_LISTED;
     posted->node.next = end;
     posted->node.prev = end->prev;
     end->prev->next = &posted->node;
     end->prev = &posted->node;
+}
+
+static void list(struct nigh_matcher *matcher, struct nigh_posted *posted)
+{
+    matcher->posted_count++;
+    matcher->others++;
+    posted->shape = NIGH_MATCH_LISTED;
+    append_to(&matcher->listed[posted->tclass], posted);
+}
+
+static void stand(struct nigh_matcher *matcher, struct nigh_posted *posted)
+{
+    matcher->standing_count++;
+    matcher->stands |= 1u << posted->tclass;
+    posted->shape = NIGH_MATCH_STANDING;
+    append_to(&matcher->standing[posted->tclass], posted);
 }
 
 /* Those that wait alone go where others are. They keep their age; in which order they are filed is no matter, as no
@@ -113,6 +126,11 @@ static __attribute__((noinline)) void file_alone(struct nigh_matcher *matcher)
 
 void nigh_match_post(struct nigh_matcher *matcher, struct nigh_posted *posted)
 {
+    if (posted->keep) {
+        posted->sequence = matcher->sequence++;
+        stand(matcher, posted);
+        return;
+    }
     if (matcher->alone)
         file_alone(matcher);
     if (nigh_match_is_hot(matcher, posted->source, posted->ignore) || choose_shape(matcher, posted)) {
@@ -129,8 +147,21 @@ static void unlist(struct nigh_posted *posted)
     posted->node.next->prev = posted->node.prev;
 }
 
+static void forget_standing(struct nigh_matcher *matcher, uint32_t tclass)
+{
+    const struct nigh_match_node *end = &matcher->standing[tclass];
+
+    matcher->standing_count--;
+    if (end->next == end)
+        matcher->stands &= ~(1u << tclass);
+}
+
 void nigh_match_forget(struct nigh_matcher *matcher, const struct nigh_posted *posted)
 {
+    if (posted->shape == NIGH_MATCH_STANDING) {
+        forget_standing(matcher, posted->tclass);
+        return;
+    }
     matcher->posted_count--;
     if (matcher->recent == &posted->node)
         matcher->recent = NULL;
@@ -147,7 +178,7 @@ void nigh_match_withdraw(struct nigh_matcher *matcher, struct nigh_posted *poste
         nigh_match_take_alone(matcher, posted);
         return;
     }
-    if (posted->shape == NIGH_MATCH_LISTED)
+    if (posted->shape == NIGH_MATCH_LISTED || posted->shape == NIGH_MATCH_STANDING)
         unlist(posted);
     else
         nigh_match_remove(&matcher->posted, &posted->node);
@@ -167,11 +198,10 @@ static inline void consider(const struct nigh_matcher *matcher, uint64_t key, ui
     }
 }
 
-/* The first receive of the list that matches and is older than `best`, else `best`. */
-static struct nigh_posted *consider_listed(const struct nigh_matcher *matcher, uint32_t source,
-                                           uint32_t tclass, uint64_t tag, struct nigh_posted *best)
+/* The first receive of a ring that matches and is older than `best`, else `best`. */
+static struct nigh_posted *consider_ring(const struct nigh_match_node *end, uint32_t source, uint64_t tag,
+                                         struct nigh_posted *best)
 {
-    const struct nigh_match_node *end = &matcher->listed[tclass];
     uint64_t until = best == NULL ? UINT64_MAX : best->sequence;
 
     for (struct nigh_match_node *node = end->next; node != end; node = node->next) {
@@ -186,33 +216,43 @@ static struct nigh_posted *consider_listed(const struct nigh_matcher *matcher, u
     return best;
 }
 
-struct nigh_posted *nigh_match_arrive_mixed(struct nigh_matcher *matcher, uint32_t source, uint32_t tclass,
-                                            uint64_t tag)
+/* The oldest receive by shape or in the list, and where it hangs if by shape. */
+static struct nigh_posted *consider_filed(struct nigh_matcher *matcher, uint32_t source, uint32_t tclass,
+                                          uint64_t tag, struct nigh_match_node ***at)
 {
-    struct nigh_match_node **at = NULL;
     struct nigh_posted *best = NULL;
 
-    if (matcher->alone) {
-        best = nigh_match_alone(matcher, source, tclass, tag);
-        if (best)
-            nigh_match_take_alone(matcher, best);
-        return best;
-    }
     for (uint32_t left = matcher->active; left != 0; left &= left - 1) {
         uint32_t number = (uint32_t)__builtin_ctz(left);
         const struct nigh_match_shape *shape = &matcher->shapes[number];
 
         if (shape->count != 0 || number == hot(matcher))
             consider(matcher, nigh_match_key(number, source | shape->any, tclass), tag & ~shape->ignore,
-                     &best, &at);
+                     &best, at);
         else
             matcher->active &=
                 ~(1u << number); /* not as soon as the last one goes: the next often comes soon */
     }
-    if (matcher->listed[tclass].next != &matcher->listed[tclass])
-        best = consider_listed(matcher, source, tclass, tag, best);
+    return consider_ring(&matcher->listed[tclass], source, tag, best);
+}
+
+struct nigh_posted *nigh_match_arrive_mixed(struct nigh_matcher *matcher, uint32_t source, uint32_t tclass,
+                                            uint64_t tag)
+{
+    struct nigh_match_node **at = NULL;
+    struct nigh_posted *best = NULL;
+
+    if (matcher->alone)
+        best = nigh_match_alone(matcher, source, tclass, tag);
+    else if (matcher->posted_count)
+        best = consider_filed(matcher, source, tclass, tag, &at);
+    best = consider_ring(&matcher->standing[tclass], source, tag, best);
     if (best == NULL || best->keep)
         return best;
+    if (best->shape == NIGH_MATCH_ALONE) {
+        nigh_match_take_alone(matcher, best);
+        return best;
+    }
     if (best->shape == NIGH_MATCH_LISTED)
         unlist(best);
     else

@@ -23,6 +23,10 @@
  * use few shapes (many ignore the same protocol bits in all their receives). More than NIGH_MATCH_SHAPES at one
  * time go to a list per class, which is walked.
  *
+ * Receives that a match leaves where they stand are a list per class of their own, and count among no others: a host
+ * that has some for one purpose, always, and in a class of their own, as Intel MPI does, has the short ways in all other
+ * classes. The first of them mostly is the one.
+ *
  * A message that no receive was there for is in four queues at once: (source, class, tag), (class, tag),
  * (source, class), and its class. The tags of the first two leave out the bits of `filed_ignore`: what most
  * receives that look for messages ignore, as learnt from them. Other masks walk the third or the fourth queue.
@@ -36,6 +40,7 @@ enum nigh_match_shape_number {
     NIGH_MATCH_SHAPES = 16,
     NIGH_MATCH_LISTED = NIGH_MATCH_SHAPES, /* of a receive in the list */
     NIGH_MATCH_ALONE,                      /* of one that waits alone: match_alone.h */
+    NIGH_MATCH_STANDING,                   /* of one that a match leaves where it stands */
 };
 
 /* Sources below this number may have one that waits alone: a bit each. */
@@ -55,7 +60,7 @@ struct nigh_posted {
     uint32_t source; /* index of the peer, or NIGH_ANY */
     uint16_t tclass; /* below NIGH_TCLASSES */
     bool keep;     /* a match leaves it where it stands (multi-receive); the caller withdraws it in the end */
-    uint8_t shape; /* number of its shape, NIGH_MATCH_LISTED or NIGH_MATCH_ALONE; the matcher's */
+    uint8_t shape; /* number of its shape, or what is not filed by one; the matcher's */
     uint64_t sequence; /* when it was posted; the matcher's */
     struct nigh_match_node node;
 };
@@ -78,11 +83,13 @@ struct nigh_arrived {
 struct nigh_matcher {
     union {
         struct {
-            uint32_t posted_count;  /* receives */
+            uint32_t posted_count;  /* receives, but for those that stand */
             uint32_t arrived_count; /* messages */
         };
         uint64_t waiting; /* 0: neither */
     };
+    uint32_t standing_count; /* receives that stand */
+    uint32_t stands;         /* a bit for each class that has such */
     uint64_t alone;    /* a bit for each source of one that waits alone: then all do (`others` counts them) */
     uint32_t others;   /* receives that do not lie in the table under the hot shape */
     uint32_t active;   /* bit of each shape that may have receives */
@@ -92,7 +99,8 @@ struct nigh_matcher {
     struct nigh_match_table posted;
     struct nigh_match_node *recent; /* posted last, if it is in the table: then it ends its queue */
     struct nigh_match_shape shapes[NIGH_MATCH_SHAPES];
-    struct nigh_match_node listed[NIGH_TCLASSES]; /* rings of the other receives through next and prev */
+    struct nigh_match_node listed[NIGH_TCLASSES];   /* rings of the other receives through next and prev */
+    struct nigh_match_node standing[NIGH_TCLASSES]; /* and of those that stand */
     struct nigh_match_table arrived;
     uint64_t filed_ignore; /* bits that the tags of the first two queues leave out */
     uint64_t walked;       /* messages looked at in vain since it was last chosen */
@@ -125,6 +133,18 @@ struct nigh_posted *nigh_match_arrive_mixed(struct nigh_matcher *matcher, uint32
                                             uint64_t tag);
 struct nigh_arrived *nigh_match_find_any(struct nigh_matcher *matcher, uint32_t source, uint32_t tclass,
                                          uint64_t tag, uint64_t ignore, bool take);
+
+/* All receives that are posted. */
+static inline uint32_t nigh_match_posted(const struct nigh_matcher *matcher)
+{
+    return matcher->posted_count + matcher->standing_count;
+}
+
+/* Does a receive of this class stand? */
+static inline bool nigh_match_stands(const struct nigh_matcher *matcher, uint32_t tclass)
+{
+    return matcher->stands >> tclass & 1;
+}
 
 /* Is a receive from `source`, or NIGH_ANY, of the hot shape, and none waits alone? */
 static inline bool nigh_match_is_hot(const struct nigh_matcher *matcher, uint32_t source, uint64_t ignore)
@@ -185,7 +205,7 @@ static inline void nigh_match_post_plain(struct nigh_matcher *matcher, struct ni
 void nigh_match_post(struct nigh_matcher *matcher, struct nigh_posted *posted);
 
 /* Where the oldest receive of the hot shape hangs that matches a message from `source`; NULL hangs there if none does.
- * While there are no others it is what nigh_match_arrive() would give. */
+ * While there are no others, and none of the class stands, it is what nigh_match_arrive() would give. */
 static inline struct nigh_match_node **nigh_match_waiting(const struct nigh_matcher *matcher, uint32_t source,
                                                           uint32_t tclass, uint64_t tag)
 {
@@ -193,7 +213,7 @@ static inline struct nigh_match_node **nigh_match_waiting(const struct nigh_matc
                            tag & ~matcher->hot_ignore);
 }
 
-/* Takes the receive that hangs there out; its `keep` is not set. */
+/* Takes the receive that hangs there out. */
 static inline void nigh_match_take(struct nigh_matcher *matcher, struct nigh_match_node **at)
 {
     struct nigh_match_node *taken = *at;
@@ -212,13 +232,13 @@ static inline struct nigh_posted *nigh_match_arrive(struct nigh_matcher *matcher
     struct nigh_match_node **at;
     struct nigh_posted *posted;
 
+    if (__builtin_expect(matcher->others || nigh_match_stands(matcher, tclass), 0))
+        return nigh_match_arrive_mixed(matcher, source, tclass, tag);
     if (matcher->posted_count == 0)
         return NULL;
-    if (__builtin_expect(matcher->others != 0, 0))
-        return nigh_match_arrive_mixed(matcher, source, tclass, tag);
     at = nigh_match_waiting(matcher, source, tclass, tag);
     posted = nigh_match_posted_of(*at);
-    if (posted != NULL && __builtin_expect(!posted->keep, 1))
+    if (posted != NULL)
         nigh_match_take(matcher, at);
     return posted;
 }
@@ -226,7 +246,7 @@ static inline struct nigh_posted *nigh_match_arrive(struct nigh_matcher *matcher
 /*
  * Messages of one peer and class, taken one after the other: those with the same tag take their receives from one
  * queue, which is looked for once and put in order when the run ends. For receives of the hot shape, while there are no
- * others. Between the first peek and the end nothing else may be done with the matcher.
+ * others and none of the class stands. Between the first peek and the end nothing else may be done with the matcher.
  */
 struct nigh_match_run {
     struct nigh_match_node *head; /* what the next message with `tag` gets, unless `last` was the tail */

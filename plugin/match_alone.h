@@ -10,7 +10,7 @@
 
 #include "plugin/match.h"
 
-/* Are all receives that are posted of this kind? */
+/* Are all receives that are posted of this kind, but for those that stand? */
 static inline bool nigh_match_all_alone(const struct nigh_matcher *matcher)
 {
     return matcher->alone || !matcher->posted_count;
@@ -38,7 +38,8 @@ static inline void nigh_match_post_alone(struct nigh_matcher *matcher, struct ni
     matcher->lone[posted->source] = posted;
 }
 
-/* The one that a message from `source` matches; it stays. NULL: none, and where all are alone no other can. */
+/* The one that a message from `source` matches; it stays. NULL: none, and where all are alone no other can, unless it
+ * stands. */
 static inline struct nigh_posted *nigh_match_alone(const struct nigh_matcher *matcher, uint32_t source,
                                                    uint32_t tclass, uint64_t tag)
 {
@@ -58,10 +59,18 @@ static inline void nigh_match_take_alone(struct nigh_matcher *matcher, const str
     matcher->alone &= ~(UINT64_C(1) << posted->source);
 }
 
+/* Is what a message of this class is for found by looking at those that wait alone, or at those of the hot shape? */
+static inline bool nigh_match_is_easy(const struct nigh_matcher *matcher, uint32_t tclass)
+{
+    return (!matcher->others || matcher->alone) && !nigh_match_stands(matcher, tclass);
+}
+
 /* Might a receive, of whichever kind, take this message? For sure where it says no, and where all are alone. */
 static inline bool nigh_match_may_take(const struct nigh_matcher *matcher, uint32_t source, uint32_t tclass,
                                        uint64_t tag)
 {
+    if (nigh_match_stands(matcher, tclass))
+        return true;
     if (nigh_match_all_alone(matcher))
         return nigh_match_alone(matcher, source, tclass, tag) != NULL;
     return matcher->others || *nigh_match_waiting(matcher, source, tclass, tag) != NULL;

@@ -15,6 +15,12 @@ static void visit_node(struct nigh_match_node *node, void *data)
     visitor->posted(nigh_match_posted_of(node), visitor->data);
 }
 
+static void visit_ring(const struct nigh_match_node *end, const struct visitor *visitor)
+{
+    for (struct nigh_match_node *node = end->next; node != end; node = node->next)
+        visitor->posted(nigh_match_posted_of(node), visitor->data);
+}
+
 void nigh_match_each_posted(const struct nigh_matcher *matcher,
                             void (*visit)(struct nigh_posted *posted, void *data), void *data)
 {
@@ -24,10 +30,8 @@ void nigh_match_each_posted(const struct nigh_matcher *matcher,
         visit(matcher->lone[__builtin_ctzll(left)], data);
     nigh_match_table_each(&matcher->posted, visit_node, &visitor);
     for (uint32_t i = 0; i < NIGH_TCLASSES; i++) {
-        const struct nigh_match_node *end = &matcher->listed[i];
-
-        for (struct nigh_match_node *node = end->next; node != end; node = node->next)
-            visit(nigh_match_posted_of(node), data);
+        visit_ring(&matcher->listed[i], &visitor);
+        visit_ring(&matcher->standing[i], &visitor);
     }
 }
 
@@ -65,7 +69,7 @@ struct nigh_posted *nigh_match_oldest(const struct nigh_matcher *matcher,
 {
     struct search search = {accept, data, NULL};
 
-    if (matcher->posted_count != 0)
+    if (nigh_match_posted(matcher) != 0)
         nigh_match_each_posted(matcher, compare, &search);
     return search.best;
 }
@@ -133,7 +137,7 @@ static void take_queue(struct nigh_match_node *first, void *data)
     add_run(harvest, first);
 }
 
-static void take_listed(struct harvest *harvest, struct nigh_match_node *end)
+static void take_ring(struct harvest *harvest, struct nigh_match_node *end)
 {
     struct nigh_match_node *first = NULL, **last = &first, *next;
 
@@ -156,18 +160,20 @@ struct nigh_posted *nigh_match_take_posted(struct nigh_matcher *matcher, uint32_
     struct harvest harvest = {.matcher = matcher, .source = source};
     struct nigh_match_node *all = NULL;
 
-    if (matcher->posted_count == 0)
+    if (nigh_match_posted(matcher) == 0)
         return NULL;
     if (nigh_match_has_lone(matcher, source)) {
         struct nigh_posted *lone = matcher->lone[source];
 
         nigh_match_take_alone(matcher, lone);
         lone->node.next = NULL;
-        return lone;
+        add_run(&harvest, &lone->node);
     }
     nigh_match_table_take(&matcher->posted, names_source, take_queue, &harvest);
-    for (uint32_t i = 0; i < NIGH_TCLASSES; i++)
-        take_listed(&harvest, &matcher->listed[i]);
+    for (uint32_t i = 0; i < NIGH_TCLASSES; i++) {
+        take_ring(&harvest, &matcher->listed[i]);
+        take_ring(&harvest, &matcher->standing[i]);
+    }
     for (uint32_t i = 0; i < 32; i++)
         all = merge(all, harvest.runs[i]);
     return nigh_match_posted_of(all);

@@ -10,9 +10,11 @@
 #include "plugin/count.h"
 #include "plugin/counted.h"
 #include "plugin/large.h"
+#include "plugin/match_alone.h"
 #include "plugin/receive.h"
 #include "plugin/rma.h"
 #include "plugin/shuttle.h"
+#include "plugin/stay.h"
 #include "shm/clock.h"
 #include "shm/copy.h"
 #include "shm/os.h"
@@ -290,10 +292,14 @@ enum nigh_verdict nigh_arrive_whole(struct nigh_endpoint *endpoint, uint64_t hea
     struct nigh_posted *posted;
     const void *from;
 
+    if (tclass >= NIGH_TCLASSES)
+        return NIGH_BAD;
+    if (context->crowd.full && !nigh_match_may_take(&context->matcher, endpoint->index, tclass, tag) &&
+        nigh_stay_may_whole(endpoint, head))
+        return NIGH_STAY;
     nigh_arrive_payload(endpoint, &piece, sizeof(piece));
     from = piece_at(endpoint, piece.line, piece.bytes, flags);
-    if (!from || !piece.bytes || piece.bytes > NIGH_WHOLE_MAX || tclass >= NIGH_TCLASSES ||
-        (flags & NIGH_F_SHUTTLE && piece.line))
+    if (!from || !piece.bytes || piece.bytes > NIGH_WHOLE_MAX || (flags & NIGH_F_SHUTTLE && piece.line))
         return NIGH_BAD;
     /* What may be needed is had before anything is taken out of the matcher. */
     if (nigh_slab_reserve(&context->messages, 1))

@@ -216,7 +216,7 @@ static bool may_be_answered(struct nigh_endpoint *endpoint)
 static void show_counts(struct nigh_context *context, uint64_t queued)
 {
     nigh_count_taken(context);
-    nigh_store_relaxed(&context->counters->posted, context->matcher.posted_count);
+    nigh_store_relaxed(&context->counters->posted, nigh_match_posted(&context->matcher));
     nigh_store_relaxed(&context->counters->arrived, context->matcher.arrived_count);
     nigh_store_relaxed(&context->counters->queued, queued);
     nigh_store_relaxed(&context->counters->peers, context->endpoint_count);

@@ -38,7 +38,7 @@ static int query_context(struct nigh_context *context, void *out, uint64_t *byte
         .inject_bytes = NIGH_INJECT_BYTES,
         .eager_bytes = context->config.eager_bytes,
         .atomic_bytes = NIGH_ATOMIC_BYTES,
-        .posted = context->matcher.posted_count,
+        .posted = nigh_match_posted(&context->matcher),
         .unexpected = context->matcher.arrived_count,
         .crowded = context->crowd.full,
     };

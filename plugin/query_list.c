@@ -105,9 +105,9 @@ int nigh_query_posted(const struct nigh_context *context, const struct nigh_endp
                       uint64_t *bytes)
 {
     struct list list = {.only = only, .context = context};
-    struct posted_list posted = {.all =
-                                     calloc((size_t)context->matcher.posted_count + 1, sizeof(*posted.all))};
-    int rc = posted.all ? begin(&list, context->matcher.posted_count, *bytes) : -ENOMEM;
+    struct posted_list posted = {
+        .all = calloc((size_t)nigh_match_posted(&context->matcher) + 1, sizeof(*posted.all))};
+    int rc = posted.all ? begin(&list, nigh_match_posted(&context->matcher), *bytes) : -ENOMEM;
 
     if (rc) {
         free(posted.all);

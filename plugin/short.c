@@ -7,8 +7,10 @@
  */
 #include "plugin/arrive.h"
 #include "plugin/context.h"
+#include "plugin/large.h"
 #include "plugin/match_alone.h"
 #include "plugin/registers.h"
+#include "plugin/shuttle.h"
 #include "plugin/stay.h"
 #include "shm/copy.h"
 
@@ -61,6 +63,77 @@ static inline struct nigh_posted *receive_of(const struct nigh_matcher *matcher,
     return nigh_match_posted_of(**at);
 }
 
+/* Whole, in a shuttle, to be copied as those in a crowd are. */
+#define WHOLE_DIFFERS \
+    (nigh_head_make(NIGH_K_MESSAGE ^ NIGH_K_WHOLE, sizeof(struct nigh_wire_piece), 0, NIGH_F_SHUTTLE))
+
+static inline bool is_whole(uint64_t head)
+{
+    return (head & UINT64_C(0xffff00ffffff) & ~(uint64_t)NIGH_F_RETURNS) ==
+           nigh_head_make(NIGH_K_WHOLE, sizeof(struct nigh_wire_piece), 0, NIGH_F_SHUTTLE);
+}
+
+/* Where the bytes of the whole message at the cursor lie; NULL: they are not for this receive, or nowhere. What the slot
+ * says is read once more, and checked: the peer may have changed it. */
+static inline const uint8_t *whole_at(struct nigh_endpoint *endpoint, uint64_t room, uint32_t *bytes,
+                                      uint32_t *flags)
+{
+    struct nigh_wire_piece piece;
+
+    nigh_arrive_payload(endpoint, &piece, sizeof(piece));
+    *bytes = piece.bytes;
+    *flags = nigh_head_flags(nigh_load_relaxed(&endpoint->rx.at->head)) & NIGH_F_RETURNS;
+    if (piece.line || !piece.bytes || piece.bytes > NIGH_WHOLE_MAX || piece.bytes > room)
+        return NULL;
+    return nigh_shuttle_at(endpoint, *flags, 0, piece.bytes);
+}
+
+/* The copy, and the shuttle is ours. */
+static inline void read_whole(struct nigh_endpoint *endpoint, void *to, const uint8_t *from, uint32_t bytes,
+                              uint32_t flags)
+{
+    nigh_copy_select(NIGH_COPY_PLAIN)(to, from, bytes);
+    nigh_shuttle_received(endpoint, flags);
+}
+
+/* nigh_short_poll() of what lies whole in a shuttle, where ranks share CPUs; else, and of whatever is unlike that,
+ * nigh_arrive_poll(). */
+static __attribute__((noinline)) uint32_t poll_longer(struct nigh_endpoint *endpoint, uint64_t head)
+{
+    struct nigh_context *context = endpoint->context;
+    struct nigh_matcher *matcher = &context->matcher;
+    struct nigh_ring_rx *rx = &endpoint->rx;
+    uint32_t tclass = nigh_head_tclass(head), bytes, flags;
+    struct nigh_match_node **at;
+    struct nigh_posted *posted;
+    struct nigh_recv_op *op;
+    const uint8_t *from;
+    uint64_t tag;
+
+    if (!context->crowd.full || !is_whole(head) || tclass >= NIGH_TCLASSES || !context->cq.direct_left ||
+        !nigh_match_is_easy(matcher, tclass))
+        return nigh_arrive_poll(endpoint, NIGH_TURN);
+    tag = nigh_load_relaxed(&rx->at->tag);
+    posted = receive_of(matcher, endpoint->index, tclass, tag, &at);
+    op = nigh_recv_op_of(posted);
+    from = op && !op->flags ? whole_at(endpoint, op->bytes, &bytes, &flags) : NULL;
+    if (!from)
+        return nigh_arrive_poll(endpoint, NIGH_TURN);
+    if (at)
+        nigh_match_take(matcher, at);
+    else
+        nigh_match_take_alone(matcher, posted);
+    context->cq.direct_left--;
+    read_whole(endpoint, op->buffer, from, bytes, flags);
+    go_past(endpoint, bytes, 1, nigh_completion_what(NIGH_OP_RECV, tclass), tag, op->context,
+            context->cq.direct++);
+    nigh_slab_give(&context->recv_ops, op);
+    rx->quiet = !nigh_ring_owes(rx) && !endpoint->rx_bytes;
+    if (!rx->quiet)
+        nigh_arrive_owing(endpoint);
+    return 1;
+}
+
 uint32_t nigh_short_poll(struct nigh_endpoint *endpoint, uint64_t head)
 {
     struct nigh_context *context = endpoint->context;
@@ -72,8 +145,9 @@ uint32_t nigh_short_poll(struct nigh_endpoint *endpoint, uint64_t head)
     uint32_t bytes;
     uint64_t tag;
 
-    if (__builtin_expect(
-            !is_short(context, head) || !context->cq.direct_left || (matcher->others && !matcher->alone), 0))
+    if (__builtin_expect(!is_short(context, head), 0))
+        return poll_longer(endpoint, head);
+    if (__builtin_expect(!context->cq.direct_left || !nigh_match_is_easy(matcher, nigh_head_tclass(head)), 0))
         return nigh_arrive_poll(endpoint, NIGH_TURN);
     tag = nigh_load_relaxed(&rx->at->tag);
     /* The slot behind it, which is looked at below: without, a third of this function's samples wait for it. */
@@ -169,14 +243,35 @@ static __attribute__((noinline)) int meet_body(struct nigh_endpoint *endpoint, v
     return rx->quiet ? 0 : nigh_arrive_owing(endpoint);
 }
 
-static inline bool fits(uint64_t shape, uint32_t bytes)
-{
-    return bytes <= NIGH_BODY_MAX && bytes <= NIGH_SHAPE_BYTES(shape);
-}
-
 static inline bool has_tag(uint64_t sent, uint64_t tag, uint64_t ignore)
 {
     return ((sent ^ tag) | ignore) == ignore;
+}
+
+/* The same of one that lies whole in a shuttle. */
+static __attribute__((noinline)) int meet_whole(struct nigh_endpoint *endpoint, void *buffer, uint64_t shape,
+                                                uint64_t tag, uint64_t ignore, uint64_t word)
+{
+    struct nigh_context *context = endpoint->context;
+    const struct nigh_matcher *matcher = &context->matcher;
+    uint64_t sent = nigh_load_relaxed(&endpoint->rx.at->tag);
+    uint32_t tclass = NIGH_SHAPE_TCLASS(shape), bytes, flags;
+    const uint8_t *from = whole_at(endpoint, NIGH_SHAPE_BYTES(shape), &bytes, &flags);
+
+    if (!from || !has_tag(sent, tag, ignore) || tclass >= NIGH_TCLASSES || !nigh_cq_has_room(&context->cq) ||
+        nigh_match_keeps(matcher, endpoint->index, tclass) ||
+        nigh_match_may_take(matcher, endpoint->index, tclass, sent))
+        return nigh_recv_wait(endpoint, buffer, shape, tag, ignore, word);
+    read_whole(endpoint, buffer, from, bytes, flags);
+    go_past(endpoint, bytes, 1, nigh_completion_what(NIGH_OP_RECV, tclass), sent, word,
+            nigh_cq_next_unpromised(&context->cq));
+    have_met(endpoint);
+    return endpoint->rx.quiet ? 0 : nigh_arrive_owing(endpoint);
+}
+
+static inline bool fits(uint64_t shape, uint32_t bytes)
+{
+    return bytes <= NIGH_BODY_MAX && bytes <= NIGH_SHAPE_BYTES(shape);
 }
 
 /*
@@ -219,13 +314,16 @@ int nigh_recv_imm(struct nigh_endpoint *endpoint, void *buffer, uint64_t shape, 
     differs = nigh_load_acquire(&slot->head, RING_PEEK) ^ endpoint->rx.lap ^
               nigh_head_make(NIGH_K_MESSAGE, 0, NIGH_SHAPE_TCLASS(shape), 0);
     bytes = (uint32_t)(differs >> 32);
+    if (__builtin_expect((differs & ~(uint64_t)NIGH_F_RETURNS) == WHOLE_DIFFERS, 0))
+        return meet_whole(endpoint, buffer, shape, tag, ignore, word);
     if ((uint32_t)differs || !fits(shape, bytes) || NIGH_SHAPE_TCLASS(shape) >= NIGH_TCLASSES ||
         !nigh_cq_has_room(&endpoint->context->cq))
         return nigh_recv_wait(endpoint, buffer, shape, tag, ignore, word);
     sent = nigh_load_relaxed(&slot->tag);
     if (!has_tag(sent, tag, ignore))
         return nigh_recv_wait(endpoint, buffer, shape, tag, ignore, word);
-    if (endpoint->context->matcher.waiting)
+    if (endpoint->context->matcher.waiting ||
+        nigh_match_stands(&endpoint->context->matcher, NIGH_SHAPE_TCLASS(shape)))
         return meet_among(endpoint, buffer, shape, tag, ignore, word);
     if (__builtin_expect(bytes > NIGH_SLOT_PAYLOAD, 0))
         return meet_body(endpoint, buffer, shape, sent, word, bytes);

@@ -53,7 +53,7 @@ static bool only_messages(struct nigh_endpoint *endpoint)
     if (ahead.slots != endpoint->rx.slots || ahead.next < endpoint->rx.next)
         ahead = endpoint->rx;
     while ((head = nigh_ring_peek(&ahead)) != 0) {
-        if (nigh_head_kind(head) != NIGH_K_MESSAGE || nigh_head_bytes(head) > NIGH_BODY_MAX)
+        if (!nigh_stay_is_message(head))
             break;
         if (__builtin_expect(nigh_head_bytes(head) <= NIGH_SLOT_PAYLOAD, 1))
             nigh_ring_advance_one(&ahead);
@@ -93,7 +93,7 @@ void nigh_stay_seek(struct nigh_endpoint *endpoint)
                         ? nigh_ring_peek(&endpoint->rx)
                         : 0;
 
-    if (!head || nigh_head_kind(head) != NIGH_K_MESSAGE)
+    if (!head || !nigh_stay_is_message(head))
         return;
     context->leaves = !context->probing;
     if (nigh_arrive_poll(endpoint, NIGH_TURN)) {
@@ -123,10 +123,11 @@ static void want(struct nigh_posted *posted, void *data)
 /* Whose messages do receives wait for? A walk over all of them for each that is posted, at most. */
 static void find_wanted(struct nigh_context *context)
 {
-    if (context->sought == context->matcher.sequence && context->sought_of == context->matcher.posted_count)
+    if (context->sought == context->matcher.sequence &&
+        context->sought_of == nigh_match_posted(&context->matcher))
         return;
     context->sought = context->matcher.sequence;
-    context->sought_of = context->matcher.posted_count;
+    context->sought_of = nigh_match_posted(&context->matcher);
     context->wants_any = context->waits = false;
     for (uint32_t i = 0; i < context->hot_count; i++)
         context->hot[i]->wanted = false;

@@ -17,6 +17,19 @@ static inline bool nigh_stay_may_in_crowd(struct nigh_endpoint *endpoint)
     endpoint->context->stays = true;
     return true;
 }
+/* Word 0 of a message that may stay in its ring: one that lies there, or whole in a shuttle, which is the reader's until
+ * it has read that. What lies in chunks is kept: its sender is short of those before its ring is full. */
+static inline bool nigh_stay_is_message(uint64_t head)
+{
+    return (nigh_head_kind(head) == NIGH_K_MESSAGE && nigh_head_bytes(head) <= NIGH_BODY_MAX) ||
+           (nigh_head_kind(head) == NIGH_K_WHOLE && nigh_head_bytes(head) <= NIGH_SLOT_PAYLOAD &&
+            nigh_head_flags(head) & NIGH_F_SHUTTLE);
+}
+/* nigh_stay_may() of a WHOLE, in a crowd: with a CPU each it costs one that waits nothing to keep it. */
+static inline bool nigh_stay_may_whole(struct nigh_endpoint *endpoint, uint64_t head)
+{
+    return nigh_stay_is_message(head) && nigh_stay_may(endpoint, 0);
+}
 /* In a pass that leaves some: the oldest one was found to stay, and no receive was posted since. */
 static inline bool nigh_stay_goes_on(const struct nigh_endpoint *endpoint)
 {

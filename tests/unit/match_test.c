@@ -195,8 +195,12 @@ static void a_kept_receive_stays_first_in_line(void **state)
         nigh_match_post(*state, receive(&other, 3, 1, 7, 0));
         for (int k = 0; k < 3; k++)
             assert_ptr_equal(nigh_match_arrive(*state, 3, 1, 7), &multi);
-        assert_int_equal(((struct nigh_matcher *)*state)->posted_count, 2);
+        assert_int_equal(((struct nigh_matcher *)*state)->posted_count, 1);
+        assert_int_equal(nigh_match_posted(*state), 2);
+        assert_true(nigh_match_stands(*state, 1) && !nigh_match_stands(*state, 0));
         nigh_match_withdraw(*state, &multi);
+        assert_int_equal(nigh_match_posted(*state), 1);
+        assert_false(nigh_match_stands(*state, 1));
         assert_ptr_equal(nigh_match_arrive(*state, 3, 1, 7), &other);
         assert_null(nigh_match_arrive(*state, 3, 1, 7));
     }
