@@ -274,18 +274,6 @@ static void collectives(void **state)
     assert_int_equal(rows_of(text, "barrier"), 1);
     assert_int_equal(rows_of(text, "gather"), 1);
     free(text);
-    /* and one with a variable of its own: here it has to fail for what this says, and the first does not */
-    text = perf(
-        "",
-        "collective --compare openmpi,openmpi:OMPI_MCA_btl=none:NIGH_UNUSED=1 --ops barrier --seconds 0.2 "
-        "2>&1",
-        &status);
-    assert_non_null(strstr(text, "without openmpi:OMPI_MCA_btl=none:NIGH_UNUSED=1: "));
-    free(text);
-    text = perf("", "collective --compare openmpi:1=2 2>&1", &status);
-    assert_int_equal(status, 64);
-    assert_non_null(strstr(text, "there is no peer \"openmpi:1=2\""));
-    free(text);
     text = perf("", "collective --compare shuffle:again 2>&1", &status);
     assert_int_equal(status, 64);
     assert_non_null(strstr(text, "there is no peer \"shuffle:again\""));
@@ -293,6 +281,32 @@ static void collectives(void **state)
     text = perf("", "collective --ops allreduce,shuffle 2>&1", &status);
     assert_int_equal(status, 64);
     assert_non_null(strstr(text, "there is no collective \"shuffle\"; there are barrier allreduce"));
+    free(text);
+}
+
+/* A job with a variable of its own: here it has to fail for what this says, and the first does not. */
+static void variants(void **state)
+{
+    int status;
+    char *text;
+
+    (void)state;
+    setenv("NIGH_PEER_SOURCES", getenv("NIGH_SRCDIR"), 0);
+    text = perf(
+        "",
+        "collective --compare openmpi,openmpi:OMPI_MCA_btl=none:NIGH_UNUSED=1 --ops barrier --seconds 0.2 "
+        "2>&1",
+        &status);
+    if (strstr(text, "without openmpi: ")) {
+        printf("skipped: %s", text);
+        free(text);
+        skip();
+    }
+    assert_non_null(strstr(text, "without openmpi:OMPI_MCA_btl=none:NIGH_UNUSED=1: "));
+    free(text);
+    text = perf("", "collective --compare openmpi:1=2 2>&1", &status);
+    assert_int_equal(status, 64);
+    assert_non_null(strstr(text, "there is no peer \"openmpi:1=2\""));
     free(text);
 }
 
@@ -472,6 +486,7 @@ int main(void)
         cmocka_unit_test(overlap_has_a_floor_where_a_core_has_no_rank),
         cmocka_unit_test(deadlocks),
         cmocka_unit_test(collectives),
+        cmocka_unit_test(variants),
         cmocka_unit_test(more_ranks_than_two_look_on),
         cmocka_unit_test(a_wrong_byte_fails_the_run),
         cmocka_unit_test(without_a_plugin_it_says_which_file_is_missing),

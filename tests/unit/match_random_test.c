@@ -104,7 +104,9 @@ static void draw_receive(struct model *m, struct nigh_posted *r)
                               .tclass = (uint16_t)draw(m, 3),
                               .tag = draw_tag(m),
                               .ignore = draw_ignore(m),
-                              .keep = draw(m, m->few_any ? 20 : m->one_shape ? 64 : 16) == 0};
+                              .keep = draw(m, m->few_any     ? 20
+                                              : m->one_shape ? 64
+                                                             : 16) == 0};
     if (r->source == NIGH_ANY && (m->one_shape || (m->few_any && draw(m, 4) != 0)))
         r->source = 0;
     if (m->one_shape)
