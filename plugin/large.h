@@ -8,9 +8,9 @@
 /* First slot of an operation with pieces; then as many pieces as can go. -EAGAIN: nothing sent. */
 int nigh_large_start(struct nigh_endpoint *endpoint, struct nigh_send_op *op);
 /* Sends a message of at most NIGH_WHOLE_MAX, one that fits a shuttle that we hold, and at most what goes
- * without asking, without an operation: in one piece up to NIGH_ONE_PIECE and in streams, else in
- * several. -EAGAIN: it must go the long way. */
-#define NIGH_WHOLE_MAX 65535u
+ * without asking, without an operation: in one piece up to NIGH_ONE_PIECE, in streams, and in a shuttle where ranks
+ * share CPUs, else in several. -EAGAIN: it must go the long way. */
+#define NIGH_WHOLE_MAX 65536u
 #define NIGH_ONE_PIECE 4096u
 int nigh_large_whole(struct nigh_endpoint *endpoint, const struct nigh_send *send);
 /* Sends pieces; true when something moved. */

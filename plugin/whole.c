@@ -174,7 +174,8 @@ static int send_in_chunks(struct nigh_endpoint *endpoint, const struct nigh_send
 static int send_in_shuttle(struct nigh_endpoint *endpoint, const struct nigh_send *send)
 {
     struct chain chain = {.piece = nigh_shuttle_piece(send->bytes)};
-    bool whole = send->bytes <= NIGH_ONE_PIECE;
+    /* Who runs in turns copies nothing beside its sender: pieces are but more slots to read, in cold lines. */
+    bool whole = send->bytes <= (endpoint->context->crowd.full ? NIGH_WHOLE_MAX : NIGH_ONE_PIECE);
     uint32_t id, line;
 
     if (nigh_link_room(endpoint, (uint32_t)send->bytes / chain.piece + 1) ||
@@ -195,6 +196,7 @@ static int send_in_shuttle(struct nigh_endpoint *endpoint, const struct nigh_sen
     } else {
         send_chain(endpoint, send, &chain, id);
     }
+    endpoint->in_a_row += whole && send->bytes > NIGH_ONE_PIECE;
     endpoint->heard_before = endpoint->rx.next;
     nigh_plan_sent_short(endpoint);
     return 0;

@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "plugin/context.h"
 #include "shm/shared.h"
 #include "tests/support/counts.h"
 #include <string.h>
@@ -38,7 +39,13 @@ int counts_open(void **state)
     for (uint32_t i = 0; i < sizeof(counts.out); i++)
         counts.out[i] = (uint8_t)(i * 7 + i / 251);
     memset(counts.in, 0, sizeof(counts.in));
+    counts_crowd(false);
     return 0;
+}
+
+void counts_crowd(bool full)
+{
+    counts.victim.context->crowd.full = counts.good.context->crowd.full = full;
 }
 
 int counts_close(void **state)

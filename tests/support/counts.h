@@ -17,9 +17,11 @@ struct counts {
 };
 extern struct counts counts;
 
-/* Setup and teardown of a test: all are connected. */
+/* Setup and teardown of a test: all are connected, and have a CPU each, as they think: who shares one counts nothing. */
 int counts_open(void **state);
 int counts_close(void **state);
+/* Whether they think that they share CPUs. */
+void counts_crowd(bool full);
 
 /* The count in the shuttle of a window. */
 uint64_t *counts_word(const struct nigh_window *window);

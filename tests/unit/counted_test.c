@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "plugin/context.h"
 #include "shm/shared.h"
 #include "tests/support/counts.h"
 #include <errno.h>
@@ -344,13 +345,13 @@ static void test_one_slot_and_a_count(void **state)
 }
 
 /* All lengths about the ends of what is counted, to and fro. */
-static void test_to_and_fro(void **state)
+static void to_and_fro(bool crowd)
 {
     struct nigh_endpoint *back = hosted_connect(&counts.good, 0);
     uint32_t around[] = {4096, 8192, 16384, 32768, 65472, 65536};
     uint64_t context = 100;
 
-    (void)state;
+    counts_crowd(crowd);
     for (unsigned i = 0; i < sizeof(around) / sizeof(around[0]); i++)
         for (int off = -65; off <= 65 && (int)around[i] + off <= (int)sizeof(counts.in); off += 13) {
             uint32_t bytes = around[i] + (uint32_t)off;
@@ -368,6 +369,76 @@ static void test_to_and_fro(void **state)
                              bytes);
             assert_memory_equal(counts.in, counts.out, bytes);
         }
+}
+
+static void test_to_and_fro(void **state)
+{
+    (void)state;
+    to_and_fro(false);
+}
+
+/* Whole: the post before its message is found by a pass, the one behind it meets it. */
+static void test_to_and_fro_in_a_crowd(void **state)
+{
+    (void)state;
+    to_and_fro(true);
+}
+
+/* Receives that stand in another class are in nobody's way. */
+static void stand_in(uint32_t tclass, uint64_t context, uint8_t *room, uint64_t bytes)
+{
+    struct nigh_recv recv = {.size = sizeof(recv),
+                             .flags = NIGH_MULTI,
+                             .buffer = room,
+                             .bytes = bytes,
+                             .ignore = NIGH_IGNORE_ALL,
+                             .context = context,
+                             .tclass = tclass,
+                             .min_free = 1};
+
+    assert_int_equal(hosted_ops->post_recv(counts.good.context, NULL, &recv), 0);
+}
+
+/* One that comes before its receive stays in its ring, and is taken by the post. */
+static void test_whole_ones_are_met(void **state)
+{
+    static const uint32_t lengths[] = {3000, 4096, 20000, 65536};
+    struct nigh_endpoint *back = hosted_connect(&counts.good, 0);
+    static uint8_t room[4][64];
+
+    (void)state;
+    /* from then on the ring is there, and looked at in each pass */
+    assert_int_equal(hosted_recv(&counts.good, back, 99, COUNTS_TAG, counts.in, 8, 0), 0);
+    assert_int_equal(hosted_send(counts.to_good, 99, COUNTS_TAG, counts.out, 8, 0), 0);
+    (void)hosted_until(&counts.good, &counts.victim, NIGH_OP_RECV, 99);
+    counts_crowd(true);
+    stand_in(5, 900, room[0], sizeof(room));
+    for (uint64_t i = 0; i < 4; i++) {
+        uint32_t bytes = lengths[i];
+        uint32_t met = counts.good.context->met;
+
+        memset(counts.in, 0, sizeof(counts.in));
+        assert_int_equal(hosted_send(counts.to_good, i, COUNTS_TAG, counts.out, bytes, 0), 0);
+        hosted_turns(&counts.victim, &counts.good, 20);
+        assert_int_equal(counts.good.context->matcher.arrived_count, 0);
+        assert_int_equal(hosted_recv(&counts.good, back, 100 + i, COUNTS_TAG, counts.in, bytes, 0), 0);
+        assert_int_equal(counts.good.context->met, met + 1);
+        assert_memory_equal(counts.in, counts.out, bytes);
+        assert_int_equal(hosted_until(&counts.good, &counts.victim, NIGH_OP_RECV, 100 + i)->bytes, bytes);
+        /* the shuttle goes back */
+        assert_int_equal(hosted_recv(&counts.victim, counts.to_good, i, COUNTS_TAG, counts.in, bytes, 0), 0);
+        assert_int_equal(hosted_send(back, i, COUNTS_TAG, counts.out, bytes, 0), 0);
+        (void)hosted_until(&counts.victim, &counts.good, NIGH_OP_RECV, i);
+    }
+    /* and one that stands in its own class is before what is posted later */
+    assert_int_equal(hosted_send(counts.to_good, 50, COUNTS_TAG, counts.out, 3000, 0), 0);
+    hosted_turns(&counts.victim, &counts.good, 20);
+    memset(counts.in, 0, sizeof(counts.in));
+    stand_in(0, 901, counts.in, 4096);
+    assert_int_equal(hosted_recv(&counts.good, back, 200, COUNTS_TAG, counts.in + 8192, 4096, 0), 0);
+    assert_int_equal(hosted_until(&counts.good, &counts.victim, NIGH_OP_RECV, 901)->bytes, 3000);
+    assert_memory_equal(counts.in, counts.out, 3000);
+    assert_int_equal(counts.in[8192], 0);
 }
 
 #define CASE(test) cmocka_unit_test_setup_teardown(test, counts_open, counts_close)
@@ -391,6 +462,8 @@ static const struct CMUnitTest tests[] = {
     CASE(test_in_place),
     CASE(test_one_slot_and_a_count),
     CASE(test_to_and_fro),
+    CASE(test_to_and_fro_in_a_crowd),
+    CASE(test_whole_ones_are_met),
 };
 
 int main(void)

@@ -72,20 +72,36 @@ static void all_came(unsigned count)
     }
 }
 
-/* What the host has room for is completions. The slots of a message in pieces make one. */
-static void test_one_poll_takes_all_pieces_of_a_message(void **state)
+/* What the host has room for is completions. The slots of a message in pieces make one. Where ranks share CPUs there are
+ * no pieces. */
+static void one_poll_takes_one(bool crowd)
 {
     struct nigh_endpoint *to = way();
     struct nigh_completion done;
 
-    (void)state;
+    a.context->crowd.full = b.context->crowd.full = crowd;
     post_all(1);
     send_all(to, 1);
-    assert_true(to->tx.next >= 1 + 4); /* the short one's slot, and one for each piece */
+    if (crowd)
+        assert_int_equal(to->tx.next, 1 + 1);
+    else
+        assert_true(to->tx.next >= 1 + 4); /* the short one's slot, and one for each piece */
     assert_int_equal(hosted_ops->poll_completions(b.context, &done, 1), 1);
     assert_int_equal(done.context, 10);
     assert_int_equal(done.status, 0);
     assert_memory_equal(in[0], out[0], BYTES);
+}
+
+static void test_one_poll_takes_all_pieces_of_a_message(void **state)
+{
+    (void)state;
+    one_poll_takes_one(false);
+}
+
+static void test_one_poll_takes_one_of_one_piece(void **state)
+{
+    (void)state;
+    one_poll_takes_one(true);
 }
 
 /* No more than the host has asked for, whatever lies in the ring; and no poll in vain while something does. */
@@ -139,6 +155,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_one_poll_takes_all_pieces_of_a_message, start, stop),
+        cmocka_unit_test_setup_teardown(test_one_poll_takes_one_of_one_piece, start, stop),
         cmocka_unit_test_setup_teardown(test_a_poll_for_one_takes_one, start, stop),
         cmocka_unit_test_setup_teardown(test_chunks_are_filled_to_their_end, start, stop),
         cmocka_unit_test_setup_teardown(test_no_chunk_is_given_up_for_one_that_is_not_there, start, stop),
