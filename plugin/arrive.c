@@ -374,7 +374,7 @@ static inline uint32_t take(struct nigh_endpoint *endpoint, uint64_t head, uint3
         if (endpoint->rx_bytes >= RETURN_BYTES)
             return_credit(endpoint);
     } while (count < budget && !nigh_cq_is_full(cq) && !endpoint->fills &&
-             (endpoint->context->matcher.posted_count || !tally->messages) &&
+             (nigh_match_posted(&endpoint->context->matcher) || !tally->messages) &&
              (head = nigh_ring_peek(rx)) != 0);
     return count;
 }

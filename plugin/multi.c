@@ -49,25 +49,35 @@ void nigh_multi_complete(struct nigh_context *context, struct nigh_recv_op *op, 
         nigh_slab_give(&context->recv_ops, op);
 }
 
-/* Messages that wait are taken by a multi-receive buffer until it or they are used up. It is in the matcher. False: it
- * is used up, and may be gone. */
-static bool feed(struct nigh_context *context, struct nigh_recv_op *op)
+static struct nigh_message *find(struct nigh_context *context, const struct nigh_recv_op *op, bool take)
+{
+    return (struct nigh_message *)(void *)nigh_match_find(
+        &context->matcher, op->posted.source, op->posted.tclass, op->posted.tag, op->posted.ignore, take);
+}
+
+enum { USED_UP = 1 };
+
+/* Messages that wait are taken by a multi-receive buffer until it or they are used up. It is in the matcher. USED_UP:
+ * it may be gone. -ENOMEM: one waits, for which there is no room; left there, later ones would overtake it. */
+static int feed(struct nigh_context *context, struct nigh_recv_op *op)
 {
     bool last = false;
 
-    while (!last && nigh_cq_reserve(&context->cq, 1) == 0) {
-        struct nigh_message *message = (struct nigh_message *)(void *)nigh_match_find(
-            &context->matcher, op->posted.source, op->posted.tclass, op->posted.tag, op->posted.ignore, true);
+    while (!last) {
+        struct nigh_message *message;
 
+        if (nigh_cq_reserve(&context->cq, 1))
+            return find(context, op, false) ? -ENOMEM : 0;
+        message = find(context, op, true);
         if (!message) {
             nigh_cq_unreserve(&context->cq, 1);
-            break;
+            return 0;
         }
         /* The last one may free the operation. */
         last = is_last(op, message->total);
         nigh_recv_accept(message, op);
     }
-    return !last;
+    return USED_UP;
 }
 
 void nigh_multi_post(struct nigh_context *context, struct nigh_endpoint *from, struct nigh_recv_op *op)
@@ -75,9 +85,11 @@ void nigh_multi_post(struct nigh_context *context, struct nigh_endpoint *from, s
     int error;
 
     nigh_match_post(&context->matcher, &op->posted);
-    if (!feed(context, op))
+    error = feed(context, op);
+    if (error == USED_UP)
         return;
-    error = nigh_recv_cannot_wait(context, from);
+    if (!error)
+        error = nigh_recv_cannot_wait(context, from);
     if (!error)
         return;
     nigh_match_withdraw(&context->matcher, &op->posted);

@@ -294,8 +294,9 @@ enum nigh_verdict nigh_arrive_whole(struct nigh_endpoint *endpoint, uint64_t hea
 
     if (tclass >= NIGH_TCLASSES)
         return NIGH_BAD;
-    if (context->crowd.full && !nigh_match_may_take(&context->matcher, endpoint->index, tclass, tag) &&
-        nigh_stay_may_whole(endpoint, head))
+    /* With a CPU each it costs one that waits nothing to keep it. */
+    if (context->crowd.full && nigh_stay_is_message(head) &&
+        !nigh_match_may_take(&context->matcher, endpoint->index, tclass, tag) && nigh_stay_may(endpoint, 0))
         return NIGH_STAY;
     nigh_arrive_payload(endpoint, &piece, sizeof(piece));
     from = piece_at(endpoint, piece.line, piece.bytes, flags);

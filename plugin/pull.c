@@ -257,7 +257,7 @@ static bool gives_way(struct nigh_context *context)
 {
     uint32_t cpu;
 
-    if (!context->pulls || context->gave_way == WAYS_MAX || !nigh_match_posted(&context->matcher))
+    if (!context->pulls || context->gave_way == WAYS_MAX || !context->matcher.posted_count)
         return false;
     cpu = nigh_near_cpu();
     for (const struct nigh_message *message = context->pulls; message; message = message->next)

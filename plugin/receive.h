@@ -10,8 +10,8 @@ int nigh_recv_post(struct nigh_context *context, struct nigh_endpoint *from, con
 /* The same without the short way of a plain one, which does not tell who has posted it. */
 int nigh_recv_post_generally(struct nigh_context *context, struct nigh_endpoint *from,
                              const struct nigh_recv *recv);
-/* In a crowd one was posted: while all before it have found their messages it is looked for at once. Else who has
- * posted one that is not there yet posts on, sends or waits, and a pass sees to all. 0. */
+/* In a crowd one was posted: while all before it, but for those that stand, have found their messages it is looked for
+ * at once. Else who has posted one that is not there yet posts on, sends or waits, and a pass sees to all. 0. */
 int nigh_recv_look(struct nigh_endpoint *from);
 /* Why a receive that found no message cannot wait for one: its peer has ended, or somebody died while nobody waited
  * for anyone, which is told to the first who does. 0: it can. */

@@ -2,8 +2,8 @@
 /*
  * plugin/short.c - a lone message of one slot for a plain receive, which is most of what MPIs send: taken in one go, by
  * a pass or, where ranks share CPUs, by the post of its receive, with nothing between the look at the slot and the
- * completion that is not about this message. There one with a body goes this way, too. Whatever is unlike that goes the
- * way of plugin/arrive.c.
+ * completion that is not about this message. There one with a body, or whole in a shuttle, goes this way, too. Whatever
+ * is unlike that goes the way of plugin/arrive.c.
  */
 #include "plugin/arrive.h"
 #include "plugin/context.h"

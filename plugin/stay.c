@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * plugin/stay.c - short messages that no receive was posted for and that stay in their rings: which
- * may, for how long, and what a receive finds of them when it is posted. Most of it is for ranks that
- * run in turns, where senders run ahead.
+ * plugin/stay.c - short messages, and those whole in a shuttle, that no receive was posted for and that
+ * stay in their rings: which may, for how long, and what a receive finds of them when it is posted.
+ * Most of it is for ranks that run in turns, where senders run ahead.
  */
 #include "plugin/stay.h"
 #include "plugin/arrive.h"
@@ -39,9 +39,17 @@ static uint64_t staying_most(const struct nigh_endpoint *endpoint)
     return endpoint->rx.next - nigh_ring_owed(&endpoint->rx) + most;
 }
 
+static inline bool may_go_to_one_that_stands(const struct nigh_context *context, uint64_t head)
+{
+    uint32_t tclass = nigh_head_tclass(head);
+
+    return tclass >= NIGH_TCLASSES || nigh_match_stands(&context->matcher, tclass);
+}
+
 /*
  * In a crowd others may lie behind a message that stays, as senders run ahead there. Not where something else does,
- * which no receive is posted for and somebody waits for all the same (a FINISH, a GRANT, a put). A slot is looked at
+ * which no receive is posted for and somebody waits for all the same (a FINISH, a GRANT, a put), or one of a class in
+ * which receives stand: these are in others than what ranks wait for (Intel MPI), and say nothing of those. A slot is looked at
  * once: the next look goes on behind it. Where the next one lies is foretold and not computed from what this one says,
  * so that their lines come side by side.
  */
@@ -53,7 +61,7 @@ static bool only_messages(struct nigh_endpoint *endpoint)
     if (ahead.slots != endpoint->rx.slots || ahead.next < endpoint->rx.next)
         ahead = endpoint->rx;
     while ((head = nigh_ring_peek(&ahead)) != 0) {
-        if (!nigh_stay_is_message(head))
+        if (!nigh_stay_is_message(head) || may_go_to_one_that_stands(endpoint->context, head))
             break;
         if (__builtin_expect(nigh_head_bytes(head) <= NIGH_SLOT_PAYLOAD, 1))
             nigh_ring_advance_one(&ahead);
@@ -113,14 +121,16 @@ static void want(struct nigh_posted *posted, void *data)
 {
     struct nigh_context *context = data;
 
-    context->waits |= !posted->keep;
+    if (posted->keep)
+        return;
+    context->waits = true;
     if (posted->source == NIGH_ANY)
         context->wants_any = true;
     else if (context->by_index[posted->source])
         context->by_index[posted->source]->wanted = true;
 }
 
-/* Whose messages do receives wait for? A walk over all of them for each that is posted, at most. */
+/* Whose messages do receives wait for, but for those that stand? A walk over all of them for each that is posted, at most. */
 static void find_wanted(struct nigh_context *context)
 {
     if (context->sought == context->matcher.sequence &&

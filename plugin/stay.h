@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* plugin/stay.h - short messages that come before their receives: they stay in their ring for a while. */
+/* plugin/stay.h - short messages, and those whole in a shuttle, that come before their receives: they stay in their
+ * ring for a while. */
 #ifndef NIGH_PLUGIN_STAY_H
 #define NIGH_PLUGIN_STAY_H
 
@@ -25,17 +26,12 @@ static inline bool nigh_stay_is_message(uint64_t head)
            (nigh_head_kind(head) == NIGH_K_WHOLE && nigh_head_bytes(head) <= NIGH_SLOT_PAYLOAD &&
             nigh_head_flags(head) & NIGH_F_SHUTTLE);
 }
-/* nigh_stay_may() of a WHOLE, in a crowd: with a CPU each it costs one that waits nothing to keep it. */
-static inline bool nigh_stay_may_whole(struct nigh_endpoint *endpoint, uint64_t head)
-{
-    return nigh_stay_is_message(head) && nigh_stay_may(endpoint, 0);
-}
 /* In a pass that leaves some: the oldest one was found to stay, and no receive was posted since. */
 static inline bool nigh_stay_goes_on(const struct nigh_endpoint *endpoint)
 {
     return endpoint->stays && endpoint->stays == (uint32_t)endpoint->context->matcher.sequence + 1;
 }
-/* A receive from the peer was posted: takes the oldest short message, if there is one. In a crowd, where that is there
+/* A receive from the peer was posted: takes the oldest such message, if there is one. In a crowd, where that is there
  * before its receive most often, and a pass over all rings costs more. */
 void nigh_stay_seek(struct nigh_endpoint *endpoint);
 /* Behind a pass in a crowd, in which something has `moved` or not, where a message may stay. When it is time it looks

@@ -26,7 +26,8 @@ static bool whole_room(struct nigh_endpoint *endpoint, uint32_t bytes)
         return nigh_chunk_next(endpoint) == 0;
     if (!pool->count || endpoint->held_count == NIGH_CHUNKS_HELD_MAX)
         nigh_large_reclaim(endpoint, false);
-    return endpoint->held_count < NIGH_CHUNKS_HELD_MAX && nigh_pool_ready(pool);
+    return endpoint->held_count < NIGH_CHUNKS_HELD_MAX && nigh_endpoint_hold(endpoint) == 0 &&
+           nigh_pool_ready(pool);
 }
 
 /*
@@ -178,7 +179,7 @@ static int send_in_shuttle(struct nigh_endpoint *endpoint, const struct nigh_sen
     bool whole = send->bytes <= (endpoint->context->crowd.full ? NIGH_WHOLE_MAX : NIGH_ONE_PIECE);
     uint32_t id, line;
 
-    if (nigh_link_room(endpoint, (uint32_t)send->bytes / chain.piece + 1) ||
+    if (nigh_link_room(endpoint, whole ? 1 : (uint32_t)send->bytes / chain.piece + 1) ||
         (!whole && nigh_ids_take(&endpoint->out, endpoint, &id)))
         return -EAGAIN;
     chain.shuttle = nigh_shuttle_take(endpoint, send->bytes, &chain.flags);
