@@ -49,9 +49,9 @@ static inline bool may_go_to_one_that_stands(const struct nigh_context *context,
 /*
  * In a crowd others may lie behind a message that stays, as senders run ahead there. Not where something else does,
  * which no receive is posted for and somebody waits for all the same (a FINISH, a GRANT, a put), or one of a class in
- * which receives stand: these are in others than what ranks wait for (Intel MPI), and say nothing of those. A slot is looked at
- * once: the next look goes on behind it. Where the next one lies is foretold and not computed from what this one says,
- * so that their lines come side by side.
+ * which receives stand: these are in others than what ranks wait for (Intel MPI), and say nothing of those. A slot is
+ * looked at once: the next look goes on behind it. Where the next one lies is foretold and not computed from what this
+ * one says, so that their lines come side by side.
  */
 static bool only_messages(struct nigh_endpoint *endpoint)
 {
@@ -130,7 +130,8 @@ static void want(struct nigh_posted *posted, void *data)
         context->by_index[posted->source]->wanted = true;
 }
 
-/* Whose messages do receives wait for, but for those that stand? A walk over all of them for each that is posted, at most. */
+/* Whose messages do receives wait for, but for those that stand? A walk over all of them for each that is posted, at
+ * most. */
 static void find_wanted(struct nigh_context *context)
 {
     if (context->sought == context->matcher.sequence &&

@@ -52,7 +52,7 @@ enum nigh_kind {
 /* flags in word 0 */
 #define NIGH_F_SYNC   1u /* FIRST: the sender waits for GRANT even if it needs none to send */
 #define NIGH_F_NOTIFY 2u /* PUT: tell the target's program */
-/* FIRST, PIECE, PUT, REPLY: the enum nigh_copy_kernel that the reader should copy with */
+/* WHOLE, FIRST, PIECE, PUT, REPLY: the enum nigh_copy_kernel that the reader should copy with */
 #define NIGH_F_KERNEL_SHIFT   4
 #define NIGH_F_KERNEL_MASK    7u
 #define NIGH_F_TIMED          128u /* the reader should add what the copy costs to read_cost[strategy] */

@@ -331,6 +331,40 @@ static void test_a_lie_behind_it(void **state)
     assert_int_equal(hosted_state(&root, from), NIGH_BROKEN);
 }
 
+/* As Intel MPI has them, from anyone and in a class of its own: they say nothing of the others' messages, and what comes
+ * for them is seen behind such. */
+static void test_beside_receives_that_stand(void **state)
+{
+    enum { CLASS = 5 };
+    static uint64_t room[8];
+    struct nigh_recv stands = {.size = sizeof(stands),
+                               .flags = NIGH_MULTI,
+                               .buffer = room,
+                               .bytes = sizeof(room),
+                               .ignore = NIGH_IGNORE_ALL,
+                               .context = 900,
+                               .tclass = CLASS,
+                               .min_free = 8};
+    uint64_t word = 33;
+    struct nigh_send for_it = {.size = sizeof(for_it), .buffer = &word, .bytes = 8, .tclass = CLASS};
+
+    (void)state;
+    assert_int_equal(hosted_ops->post_recv(root.context, NULL, &stands), 0);
+    post_send(to, A, 1);
+    post_send(to, A, 2);
+    look(100);
+    assert_int_equal(unexpected(), 0);
+    assert_int_equal(hosted_ops->post_send(to, &for_it), 0);
+    look(4);
+    assert_non_null(hosted_find(&root, NIGH_OP_RECV, 900));
+    assert_int_equal(room[0], 33);
+    post_recv(from, A, 0);
+    post_recv(from, A, 1);
+    look(1);
+    assert_value(0, 1);
+    assert_value(1, 2);
+}
+
 /* Two ranks with a CPU each: what lies behind is kept at once, as before. */
 static void test_few_ranks(void **state)
 {
@@ -363,6 +397,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_an_answer_behind_them, start, stop),
         cmocka_unit_test_setup_teardown(test_the_sender_leaves, start, stop),
         cmocka_unit_test_setup_teardown(test_a_lie_behind_it, start, stop),
+        cmocka_unit_test_setup_teardown(test_beside_receives_that_stand, start, stop),
         cmocka_unit_test_setup_teardown(test_few_ranks, start, stop),
     };
 
