@@ -248,6 +248,19 @@ int nigh_atomic_post(struct nigh_endpoint *endpoint, const struct nigh_atomic *a
 
 /* ---- the target ---------------------------------------------------------------------------------------- */
 
+/* To a region that the host copies: on a copy, which goes back. Reading alone writes nothing. */
+static int apply_copied(const struct nigh_region *region, const struct nigh_wire_atomic *request,
+                        const uint8_t *values, size_t bytes, uint64_t offset, uint8_t *before)
+{
+    uint8_t copy[NIGH_ATOMIC_BYTES];
+    int rc = nigh_region_read(region, copy, offset, bytes);
+
+    if (!rc)
+        rc = nigh_atomic_apply(request->op, request->type, copy, request->op == NIGH_READ ? NULL : values,
+                               request->op == NIGH_CSWAP ? values + bytes : NULL, before, request->count);
+    return rc || request->op == NIGH_READ ? rc : nigh_region_write(region, copy, offset, bytes);
+}
+
 /* Applies a request that has been copied out of the ring; the values before go to `before`. */
 static int apply_request(struct nigh_context *context, const struct nigh_wire_atomic *request,
                          const uint8_t *values, size_t values_bytes, uint64_t key, uint64_t offset,
@@ -256,6 +269,7 @@ static int apply_request(struct nigh_context *context, const struct nigh_wire_at
     uint32_t width = nigh_type_bytes(request->type);
     size_t bytes = (size_t)request->count * width;
     size_t expected = request->op == NIGH_READ ? 0 : request->op == NIGH_CSWAP ? 2 * bytes : bytes;
+    const struct nigh_region *region;
     uint8_t *at;
     int rc;
 
@@ -265,6 +279,9 @@ static int apply_request(struct nigh_context *context, const struct nigh_wire_at
     rc = nigh_region_at(&context->regions, key, offset, bytes, NIGH_REMOTE_WRITE, &at);
     if (rc)
         return rc;
+    region = nigh_region_copied(&context->regions, key);
+    if (region)
+        return apply_copied(region, request, values, bytes, offset, before);
     return nigh_atomic_apply(request->op, request->type, at, expected ? values : NULL,
                              request->op == NIGH_CSWAP ? values + bytes : NULL, before, request->count);
 }

@@ -36,6 +36,7 @@ void nigh_message_free(struct nigh_message *message)
     if (message->pinned)
         nigh_region_pin(&message->endpoint->context->regions, message->key, -1);
     free_early(message);
+    free(message->staged);
     nigh_slab_give(&message->endpoint->context->messages, message);
 }
 

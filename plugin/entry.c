@@ -243,16 +243,36 @@ static int entry_heap_free(struct nigh_context *context, void *memory)
     return GUARDED(context, heap_free(context, memory));
 }
 
+static int check_copies(struct nigh_context *context, const struct nigh_register *memory)
+{
+    static const char call[] = "register_memory";
+    const struct nigh_copies *copies = memory->copies;
+    int rc;
+
+    if (!copies || !memory->buffer)
+        return nigh_refuse(context, -EINVAL, "%s: NIGH_REGISTER_COPIES without %s", call,
+                           copies ? "a buffer of its own" : "copies");
+    rc = nigh_check_struct(context, call, copies, copies->size, sizeof(*copies));
+    if (rc)
+        return rc;
+    if (copies->reserved)
+        return nigh_refuse_reserved(context, call);
+    if (!copies->read || !copies->write)
+        return nigh_refuse(context, -EINVAL, "%s: copies->%s is NULL", call, copies->read ? "write" : "read");
+    return 0;
+}
+
 static int check_register(struct nigh_context *context, const struct nigh_register *memory, uint64_t key)
 {
     static const char call[] = "register_memory";
     const uint32_t ways = NIGH_REMOTE_READ | NIGH_REMOTE_WRITE;
-    const uint32_t known = ways | NIGH_REGISTER_KEY | NIGH_REGISTER_EVENTS;
+    const uint32_t known = ways | NIGH_REGISTER_KEY | NIGH_REGISTER_EVENTS | NIGH_REGISTER_COPIES;
     int rc = nigh_check_struct(context, call, memory, memory->size, sizeof(*memory));
 
     if (rc)
         return rc;
-    if (memory->reserved || (memory->context && !(memory->flags & NIGH_REGISTER_EVENTS)))
+    if ((memory->copies && !(memory->flags & NIGH_REGISTER_COPIES)) ||
+        (memory->context && !(memory->flags & NIGH_REGISTER_EVENTS)))
         return nigh_refuse_reserved(context, call);
     if (memory->flags & ~known)
         return nigh_refuse_flags(context, call, memory->flags, known);
@@ -269,7 +289,7 @@ static int check_register(struct nigh_context *context, const struct nigh_regist
     /* MPIs open windows on whatever will be attached to them. */
     if (!memory->buffer && memory->bytes != UINT64_MAX)
         return nigh_refuse_null(context, call, memory->bytes);
-    return 0;
+    return memory->flags & NIGH_REGISTER_COPIES ? check_copies(context, memory) : 0;
 }
 
 static int register_memory(struct nigh_context *context, const struct nigh_register *memory, uint64_t *key,
@@ -292,9 +312,11 @@ static int register_memory(struct nigh_context *context, const struct nigh_regis
     if (rc)
         return rc;
     region->context = memory->context;
+    if (memory->copies)
+        region->copies = *memory->copies;
     /* The table that peers look at is by slot, which a chosen key does not tell: those are asked for. So are those
      * whose reading is to be told of. */
-    if (memory->flags & NIGH_REMOTE_READ && !chosen && !tells &&
+    if (memory->flags & NIGH_REMOTE_READ && !chosen && !tells && !memory->copies &&
         nigh_heap_find(context->heap, memory->buffer, memory->bytes, &offset) == 0)
         nigh_shown_add(&context->arena, context->heap, region, offset);
     *key = region->key;

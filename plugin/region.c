@@ -82,6 +82,8 @@ int nigh_region_add(struct nigh_regions *regions, void *base, uint64_t bytes, ui
     region->pins = 0;
     region->shown = false;
     region->context = 0;
+    region->copies = (struct nigh_copies){0};
+    regions->copied += flags & NIGH_REGISTER_COPIES ? 1 : 0;
     region->key = key ? key : random_part() | (uint64_t)(region->slot + 1) << NIGH_KEY_SLOT_SHIFT;
     region->next = NULL;
     if (key) {
@@ -115,6 +117,7 @@ void nigh_region_remove(struct nigh_regions *regions, struct nigh_region *region
         link = &(*link)->next;
     if (*link)
         *link = region->next;
+    regions->copied -= region->flags & NIGH_REGISTER_COPIES ? 1 : 0;
     regions->slots[region->slot] = NULL;
     regions->free[regions->free_count++] = region->slot;
     free(region);
@@ -141,6 +144,23 @@ bool nigh_region_tells(const struct nigh_regions *regions, uint64_t key, uint64_
         return false;
     *context = region->context;
     return true;
+}
+
+struct nigh_region *nigh_region_copied(const struct nigh_regions *regions, uint64_t key)
+{
+    struct nigh_region *region = regions->copied ? find(regions, key) : NULL;
+
+    return region && region->flags & NIGH_REGISTER_COPIES ? region : NULL;
+}
+
+int nigh_region_read(const struct nigh_region *region, void *to, uint64_t offset, uint64_t bytes)
+{
+    return bytes && region->copies.read(region->copies.arg, to, offset, bytes) ? -EIO : 0;
+}
+
+int nigh_region_write(const struct nigh_region *region, const void *from, uint64_t offset, uint64_t bytes)
+{
+    return bytes && region->copies.write(region->copies.arg, from, offset, bytes) ? -EIO : 0;
 }
 
 void nigh_regions_destroy(struct nigh_regions *regions)

@@ -3,6 +3,8 @@
 #ifndef NIGH_PLUGIN_REGION_H
 #define NIGH_PLUGIN_REGION_H
 
+#include "nigh/transport.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -12,10 +14,11 @@ struct nigh_region {
     uint64_t bytes;
     uint64_t key;
     uint64_t context; /* the host's, of its events */
-    uint32_t flags;   /* NIGH_REMOTE_*, NIGH_REGISTER_EVENTS */
+    uint32_t flags;   /* NIGH_REMOTE_*, NIGH_REGISTER_* */
     uint32_t slot;
     uint32_t pins; /* operations of peers under way on it */
     bool shown;    /* in the table that peers look at */
+    struct nigh_copies copies;
 };
 
 #define NIGH_REGION_CHAINS 64u
@@ -26,6 +29,7 @@ struct nigh_regions {
     uint32_t size, used_to;
     uint32_t *free;
     uint32_t free_count;
+    uint32_t copied; /* so many move by copies of the host's */
 };
 
 /*
@@ -58,6 +62,11 @@ int nigh_region_at(const struct nigh_regions *regions, uint64_t key, uint64_t of
                    uint32_t need, uint8_t **at);
 /* Does what peers do to it complete here? Then *context is what that completes with. */
 bool nigh_region_tells(const struct nigh_regions *regions, uint64_t key, uint64_t *context);
+/* The region whose bytes the host moves, or NULL: they lie in memory. */
+struct nigh_region *nigh_region_copied(const struct nigh_regions *regions, uint64_t key);
+/* 0, or -EIO. They are within it. */
+int nigh_region_read(const struct nigh_region *region, void *to, uint64_t offset, uint64_t bytes);
+int nigh_region_write(const struct nigh_region *region, const void *from, uint64_t offset, uint64_t bytes);
 void nigh_regions_destroy(struct nigh_regions *regions);
 
 #endif

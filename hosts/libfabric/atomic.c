@@ -97,7 +97,7 @@ static int gather(struct nigh_fi_ep *ep, void *to, const struct fi_ioc *ioc, voi
     struct nigh_fi_parts parts;
     int rc = find_parts(ep, ioc, desc, count, width, iov, &parts);
 
-    return rc ? rc : nigh_fi_gather(to, &parts);
+    return rc ? rc : nigh_fi_gather(to, &parts, false);
 }
 
 /* Operands are copied by nigh when they are posted; results of a vector, or for a device, need a place until they are

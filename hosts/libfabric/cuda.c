@@ -14,10 +14,12 @@ static struct nigh_cuda table;
 static bool usable;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-static const struct {
+struct symbol {
     const char *name;
     size_t slot;
-} symbols[] = {
+};
+
+static const struct symbol symbols[] = {
     {"cuInit", offsetof(struct nigh_cuda, init)},
     {"cuDeviceGetCount", offsetof(struct nigh_cuda, device_count)},
     {"cuGetErrorName", offsetof(struct nigh_cuda, error_name)},
@@ -27,36 +29,54 @@ static const struct {
     {"cuDevicePrimaryCtxRelease_v2", offsetof(struct nigh_cuda, primary_release)},
     {"cuCtxPushCurrent_v2", offsetof(struct nigh_cuda, push)},
     {"cuCtxPopCurrent_v2", offsetof(struct nigh_cuda, pop)},
+    {"cuCtxGetCurrent", offsetof(struct nigh_cuda, current)},
+    {"cuCtxGetDevice", offsetof(struct nigh_cuda, current_device)},
+    {"cuCtxGetFlags", offsetof(struct nigh_cuda, get_flags)},
+    {"cuThreadExchangeStreamCaptureMode", offsetof(struct nigh_cuda, exchange_capture_mode)},
     {"cuStreamCreate", offsetof(struct nigh_cuda, stream_create)},
     {"cuStreamDestroy_v2", offsetof(struct nigh_cuda, stream_destroy)},
     {"cuStreamSynchronize", offsetof(struct nigh_cuda, stream_wait)},
+    {"cuStreamQuery", offsetof(struct nigh_cuda, stream_query)},
+    {"cuStreamIsCapturing", offsetof(struct nigh_cuda, is_capturing)},
     {"cuMemcpyDtoHAsync_v2", offsetof(struct nigh_cuda, to_host)},
     {"cuMemcpyHtoDAsync_v2", offsetof(struct nigh_cuda, to_device)},
+    {"cuMemcpy2DAsync_v2", offsetof(struct nigh_cuda, plane_copy)},
     {"cuMemHostRegister_v2", offsetof(struct nigh_cuda, pin)},
     {"cuMemHostUnregister", offsetof(struct nigh_cuda, unpin)},
 };
+
+/* What older drivers lack: NULL. */
+static const struct symbol newer[] = {
+    {"cuCtxGetId", offsetof(struct nigh_cuda, context_id)},
+    {"cuCtxSetFlags", offsetof(struct nigh_cuda, set_flags)},
+};
+
+static bool take(void *object, const struct symbol *symbol)
+{
+    void *found = dlsym(object, symbol->name);
+
+    memcpy((char *)&table + symbol->slot, &found, sizeof(found));
+    return found != NULL;
+}
 
 /* NULL, or what is wrong. */
 static const char *load(void)
 {
     static char missing[96];
-    void *object = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL), *found;
+    void *object = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
 
     if (!object)
         return "there is no libcuda.so.1: no CUDA driver is installed";
     for (size_t i = 0; i < sizeof(symbols) / sizeof(symbols[0]); i++) {
-        void *symbol = dlsym(object, symbols[i].name);
-
-        if (!symbol) {
-            snprintf(missing, sizeof(missing), "libcuda.so.1 has no %s: it is older than CUDA 11",
-                     symbols[i].name);
-            dlclose(object);
-            return missing;
-        }
-        memcpy((char *)&table + symbols[i].slot, &symbol, sizeof(symbol));
+        if (take(object, &symbols[i]))
+            continue;
+        snprintf(missing, sizeof(missing), "libcuda.so.1 has no %s: it is older than CUDA 11",
+                 symbols[i].name);
+        dlclose(object);
+        return missing;
     }
-    found = dlsym(object, "cuCtxGetId");
-    memcpy(&table.context_id, &found, sizeof(found));
+    for (size_t i = 0; i < sizeof(newer) / sizeof(newer[0]); i++)
+        take(object, &newer[i]);
     return NULL;
 }
 

@@ -32,8 +32,25 @@ static int make_record(struct nigh_fi_mr *mr)
     return 0;
 }
 
+/* What peers read and write of a device's memory. */
+static int read_device(void *arg, void *to, uint64_t offset, uint64_t bytes)
+{
+    const struct nigh_fi_mr *mr = arg;
+
+    return nigh_fi_device_read(mr->device, to, (char *)mr->base + offset, bytes, false);
+}
+
+static int write_device(void *arg, const void *from, uint64_t offset, uint64_t bytes)
+{
+    const struct nigh_fi_mr *mr = arg;
+
+    return nigh_fi_device_write(mr->device, (char *)mr->base + offset, from, bytes, false);
+}
+
 static int attach(struct nigh_fi_mr *mr, struct nigh_fi_ep *ep)
 {
+    struct nigh_copies copies = {
+        .size = sizeof(copies), .arg = mr, .read = read_device, .write = write_device};
     struct nigh_register memory = {
         .size = sizeof(memory),
         .flags = mr->flags | NIGH_REGISTER_KEY,
@@ -52,6 +69,10 @@ static int attach(struct nigh_fi_mr *mr, struct nigh_fi_ep *ep)
     if (tells(mr, ep)) {
         memory.flags |= NIGH_REGISTER_EVENTS;
         memory.context = (uintptr_t)mr->told;
+    }
+    if (mr->device) {
+        memory.flags |= NIGH_REGISTER_COPIES;
+        memory.copies = &copies;
     }
     rc = ep->nigh->register_memory(ep->context, &memory, &key, &part->region);
     if (rc) {
@@ -220,11 +241,13 @@ static int control(struct fid *fid, int command, void *arg)
 
 static struct fi_ops fid_ops = NIGH_FI_OPS(close_mr, bind, control);
 
+/* Of memory that peers may use: what is registered for this process alone has no key, and MPIs ask for the same for all of
+ * it. */
 static bool key_taken(const struct nigh_fi_domain *domain, uint64_t key)
 {
     const struct nigh_fi_mr *mr = domain->mrs;
 
-    while (mr && mr->fid.key != key)
+    while (mr && (!mr->flags || mr->fid.key != key))
         mr = mr->next;
     return mr != NULL;
 }
@@ -234,7 +257,7 @@ static int insert(struct nigh_fi_mr *mr)
     struct nigh_fi_domain *domain = mr->domain;
     int rc;
 
-    if (key_taken(domain, mr->fid.key))
+    if (mr->flags && key_taken(domain, mr->fid.key))
         return -FI_ENOKEY;
     rc = attach_all(mr);
     if (rc) {
@@ -260,12 +283,7 @@ static int find_device(struct nigh_fi_mr *mr, const struct fi_mr_attr *attr)
                     mr->base, attr->device.cuda, mr->device->ordinal);
         return -FI_EINVAL;
     }
-    if (!mr->flags)
-        return 0;
-    nigh_fi_log(NIGH_FI_INFO,
-                "device memory cannot be registered for remote access: peers write and read what the "
-                "CPU can reach");
-    return -FI_EOPNOTSUPP;
+    return 0;
 }
 
 static int regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t flags, struct fid_mr **out)

@@ -46,7 +46,7 @@ static ssize_t send_copy(struct nigh_fi_ep *ep, const struct nigh_fi_what *what,
     int rc;
 
     if (send->bytes <= sizeof(small)) {
-        rc = nigh_fi_gather(small, parts);
+        rc = nigh_fi_gather(small, parts, false);
         send->buffer = small;
         send->flags |= NIGH_INJECT;
         return rc ? rc : post_send(ep, what, send);
@@ -55,7 +55,7 @@ static ssize_t send_copy(struct nigh_fi_ep *ep, const struct nigh_fi_what *what,
         return -FI_EMSGSIZE;
     rc = nigh_fi_copy_room(ep, op, parts, send->bytes);
     if (!rc)
-        rc = nigh_fi_gather(op->copy, parts);
+        rc = nigh_fi_gather(op->copy, parts, nigh_fi_copy_is_pinned(op));
     if (rc)
         return rc;
     send->buffer = op->copy;

@@ -119,7 +119,7 @@ struct nigh_fi_ep {
     int p2p;              /* FI_OPT_FI_HMEM_P2P */
     uint64_t eager_bytes; /* nigh's limit: what is longer waits for its receiver */
     struct nigh_fi_block *blocks, *idle_blocks; /* staging memory: stage.h */
-    uint64_t idle_bytes;
+    uint64_t idle_bytes, pinned_bytes;
     bool counts; /* some counter is bound */
     struct nigh_fi_cntr *cntr[NIGH_FI_COUNTED];
     struct nigh_fi_claimed *claimed;

@@ -41,7 +41,7 @@ static int use_copy(struct nigh_fi_ep *ep, struct nigh_fi_op *op, const struct c
     if (rc)
         return rc;
     if (!call->read)
-        return nigh_fi_gather(op->copy, parts);
+        return nigh_fi_gather(op->copy, parts, nigh_fi_copy_is_pinned(op));
     nigh_fi_copy_for(op, parts);
     return 0;
 }

@@ -27,7 +27,7 @@ int nigh_fi_parts_find(struct nigh_fi_ep *ep, const struct iovec *iov, void *con
     return 0;
 }
 
-int nigh_fi_gather(void *to, const struct nigh_fi_parts *parts)
+int nigh_fi_gather(void *to, const struct nigh_fi_parts *parts, bool pinned)
 {
     char *at = to;
     int rc = 0;
@@ -36,7 +36,7 @@ int nigh_fi_gather(void *to, const struct nigh_fi_parts *parts)
         const struct iovec *part = &parts->iov[i];
 
         if (parts->on[i])
-            rc = nigh_fi_device_read(parts->on[i], at, part->iov_base, part->iov_len);
+            rc = nigh_fi_device_read(parts->on[i], at, part->iov_base, part->iov_len, pinned);
         else if (part->iov_len)
             memcpy(at, part->iov_base, part->iov_len);
         at += part->iov_len;
@@ -47,13 +47,14 @@ int nigh_fi_gather(void *to, const struct nigh_fi_parts *parts)
 int nigh_fi_scatter(const struct nigh_fi_op *op, const void *from, size_t bytes)
 {
     const char *at = from;
+    bool pinned = from == op->copy && nigh_fi_copy_is_pinned(op);
     int rc = 0;
 
     for (size_t i = 0; i < op->count && bytes && !rc; i++) {
         size_t take = op->iov[i].iov_len < bytes ? op->iov[i].iov_len : bytes;
 
         if (op->on[i])
-            rc = nigh_fi_device_write(op->on[i], op->iov[i].iov_base, at, take);
+            rc = nigh_fi_device_write(op->on[i], op->iov[i].iov_base, at, take, pinned);
         else if (take)
             memcpy(op->iov[i].iov_base, at, take);
         at += take;
@@ -62,12 +63,19 @@ int nigh_fi_scatter(const struct nigh_fi_op *op, const void *from, size_t bytes)
     return rc;
 }
 
+bool nigh_fi_copy_is_pinned(const struct nigh_fi_op *op)
+{
+    return op->block && op->block->pinned_by;
+}
+
 /* ---- blocks -------------------------------------------------------------------------------------------- */
 
 static void free_block(struct nigh_fi_block *block)
 {
-    if (block->pinned_by)
+    if (block->pinned_by) {
         nigh_fi_device_unpin(block->pinned_by, block->memory);
+        block->ep->pinned_bytes -= block->bytes;
+    }
     free(block);
 }
 
@@ -84,29 +92,44 @@ static void drop(struct nigh_fi_ep *ep, struct nigh_fi_block *block)
     ep->nigh->heap_free(ep->context, memory);
 }
 
-static void drop_idle(struct nigh_fi_ep *ep)
+static void take_idle(struct nigh_fi_ep *ep, struct nigh_fi_block **link)
 {
-    struct nigh_fi_block *next;
+    struct nigh_fi_block *block = *link;
 
-    for (; ep->idle_blocks; ep->idle_blocks = next) {
-        next = ep->idle_blocks->next_idle;
-        drop(ep, ep->idle_blocks);
+    *link = block->next_idle;
+    block->idle = false;
+    if (!block->pinned_by)
+        ep->idle_bytes -= block->bytes;
+}
+
+/* Those that are not pinned, or all. */
+static void drop_idle(struct nigh_fi_ep *ep, bool pinned)
+{
+    struct nigh_fi_block **link = &ep->idle_blocks, *block;
+
+    while ((block = *link)) {
+        if (block->pinned_by && !pinned) {
+            link = &block->next_idle;
+            continue;
+        }
+        take_idle(ep, link);
+        drop(ep, block);
     }
-    ep->idle_bytes = 0;
 }
 
 void nigh_fi_block_put(struct nigh_fi_block *block)
 {
     struct nigh_fi_ep *ep = block->ep;
 
-    if (ep->idle_bytes + block->bytes > NIGH_FI_IDLE_BYTES) {
+    if (!block->pinned_by && ep->idle_bytes + block->bytes > NIGH_FI_IDLE_BYTES) {
         drop(ep, block);
         return;
     }
     block->idle = true;
     block->next_idle = ep->idle_blocks;
     ep->idle_blocks = block;
-    ep->idle_bytes += block->bytes;
+    if (!block->pinned_by)
+        ep->idle_bytes += block->bytes;
 }
 
 void nigh_fi_blocks_close(struct nigh_fi_ep *ep)
@@ -133,14 +156,12 @@ static uint64_t round_up(uint64_t bytes)
     return room;
 }
 
-static struct nigh_fi_block *reuse(struct nigh_fi_ep *ep, uint64_t room)
+static struct nigh_fi_block *reuse(struct nigh_fi_ep *ep, uint64_t room, uint64_t most)
 {
     for (struct nigh_fi_block **link = &ep->idle_blocks, *block; (block = *link); link = &block->next_idle) {
-        if (block->bytes < room || block->bytes > 2 * room)
+        if (block->bytes < room || block->bytes > most)
             continue;
-        *link = block->next_idle;
-        block->idle = false;
-        ep->idle_bytes -= block->bytes;
+        take_idle(ep, link);
         return block;
     }
     return NULL;
@@ -158,27 +179,55 @@ static int new_block(struct nigh_fi_ep *ep, struct nigh_fi_device *device, uint6
                      struct nigh_fi_block **out)
 {
     struct nigh_fi_block *block = calloc(1, sizeof(*block));
-    int rc;
 
     if (!block)
         return -FI_EAGAIN;
-    rc = ep->nigh->heap_alloc(ep->context, room, &block->memory);
-    if (rc && ep->idle_blocks) {
-        drop_idle(ep);
-        rc = ep->nigh->heap_alloc(ep->context, room, &block->memory);
-    }
-    if (rc) {
+    if (ep->nigh->heap_alloc(ep->context, room, &block->memory)) {
         free(block);
-        return any_in_use(ep) ? -FI_EAGAIN : -FI_ENOMEM;
+        return -FI_ENOMEM;
     }
     block->ep = ep;
     block->bytes = room;
-    if (nigh_fi_device_pin(device, block->memory, room) == 0)
+    if (ep->pinned_bytes + room <= NIGH_FI_PINNED_BYTES &&
+        nigh_fi_device_pin(device, block->memory, room) == 0) {
         block->pinned_by = device;
+        ep->pinned_bytes += room;
+    }
     block->next = ep->blocks;
     ep->blocks = block;
     *out = block;
     return 0;
+}
+
+/* The heap is full: the idle ones make room, those that are pinned only when nothing else can: see stage.h. */
+static int squeeze(struct nigh_fi_ep *ep, struct nigh_fi_device *device, uint64_t room,
+                   struct nigh_fi_block **out)
+{
+    int rc;
+
+    drop_idle(ep, false);
+    rc = new_block(ep, device, room, out);
+    if (rc != -FI_ENOMEM)
+        return rc;
+    *out = reuse(ep, room, UINT64_MAX);
+    if (*out)
+        return 0;
+    if (any_in_use(ep))
+        return -FI_EAGAIN;
+    drop_idle(ep, true);
+    return new_block(ep, device, room, out);
+}
+
+static int find_block(struct nigh_fi_ep *ep, struct nigh_fi_device *device, uint64_t room,
+                      struct nigh_fi_block **out)
+{
+    int rc;
+
+    *out = reuse(ep, room, 2 * room);
+    if (*out)
+        return 0;
+    rc = new_block(ep, device, room, out);
+    return rc == -FI_ENOMEM ? squeeze(ep, device, room, out) : rc;
 }
 
 int nigh_fi_copy_room(struct nigh_fi_ep *ep, struct nigh_fi_op *op, const struct nigh_fi_parts *parts,
@@ -194,8 +243,7 @@ int nigh_fi_copy_room(struct nigh_fi_ep *ep, struct nigh_fi_op *op, const struct
     }
     while (!parts->on[first])
         first++;
-    op->block = reuse(ep, room);
-    rc = op->block ? 0 : new_block(ep, parts->on[first], room, &op->block);
+    rc = find_block(ep, parts->on[first], room, &op->block);
     if (!rc)
         op->copy = op->block->memory;
     return rc;

@@ -6,9 +6,12 @@
  *     send     parts -> copy -> nigh        the copy is free when the send completes
  *     receive  nigh -> copy -> parts        nigh's own memory or the sender's, where the message is for a device
  *
- * Long copies for devices lie in nigh's heap, where peers read them in place, and are pinned for the device; those that
- * are not in use are kept, up to NIGH_FI_IDLE_BYTES. Those in use are bounded by the heap (NIGH_HEAP). Short ones do
- * not: what lies in the heap waits for its receiver, and hosts expect of short messages that they do not.
+ * Long copies for devices lie in nigh's heap, where peers read them in place, bounded by the heap (NIGH_HEAP). Short ones
+ * do not: what lies in the heap waits for its receiver, and hosts expect of short messages that they do not.
+ *
+ * The first NIGH_FI_PINNED_BYTES of blocks are pinned for the device and stay so until the endpoint closes: to let go of
+ * pinned memory the driver waits for all kernels of the host's, and one may be waiting for a message. Of the others those
+ * that are not in use are kept, up to NIGH_FI_IDLE_BYTES.
  */
 #ifndef NIGH_LIBFABRIC_STAGE_H
 #define NIGH_LIBFABRIC_STAGE_H
@@ -16,14 +19,15 @@
 #include "hosts/libfabric/device.h"
 #include "hosts/libfabric/op.h"
 
-#define NIGH_FI_IDLE_BYTES  (UINT64_C(64) << 20)
-#define NIGH_FI_BLOCK_LEAST (UINT64_C(128) << 10)
+#define NIGH_FI_PINNED_BYTES (UINT64_C(256) << 20)
+#define NIGH_FI_IDLE_BYTES   (UINT64_C(64) << 20)
+#define NIGH_FI_BLOCK_LEAST  (UINT64_C(128) << 10)
 
 /* Staging memory of an endpoint, for one copy. */
 struct nigh_fi_block {
     struct nigh_fi_block *next, *next_idle;
     struct nigh_fi_ep *ep;
-    struct nigh_fi_device *pinned_by; /* NULL: it could not be pinned */
+    struct nigh_fi_device *pinned_by; /* NULL: it is not */
     void *memory;
     uint64_t bytes;
     bool idle;
@@ -49,8 +53,10 @@ int nigh_fi_copy_room(struct nigh_fi_ep *ep, struct nigh_fi_op *op, const struct
 /* What goes to op->copy is for `parts` when it is there. */
 void nigh_fi_copy_for(struct nigh_fi_op *op, const struct nigh_fi_parts *parts);
 
-/* Together, and apart. -FI_EIO. */
-int nigh_fi_gather(void *to, const struct nigh_fi_parts *parts);
+bool nigh_fi_copy_is_pinned(const struct nigh_fi_op *op);
+
+/* Together, and apart; `pinned`: `to` is. -FI_EIO. */
+int nigh_fi_gather(void *to, const struct nigh_fi_parts *parts, bool pinned);
 int nigh_fi_scatter(const struct nigh_fi_op *op, const void *from, size_t bytes);
 
 /* The buffer of a receive, its size and flags: the parts themselves, or a copy that `op` holds. */

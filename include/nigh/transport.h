@@ -304,19 +304,34 @@ struct nigh_taken {
  * NIGH_OP_REMOTE_PUT (`imm` 0 without NIGH_NOTIFY), gets and atomics that return something as NIGH_OP_REMOTE_GET,
  * `context` as registered. What fails does not. Gets of heap memory are then no longer without this side's help. */
 #define NIGH_REGISTER_EVENTS (1u << 4)
+/* The CPU may not touch the region, as that of a device: `copies` say how its bytes move. */
+#define NIGH_REGISTER_COPIES (1u << 5)
+
+/*
+ * How bytes of a region move to and from ordinary memory: `offset` from the region's start, within it. Done on return.
+ * 0, or a negative errno: then the peer's operation completes with -EIO. Called by calls that make progress, in their
+ * thread; they must not call into the context. An atomic is a read and a write behind it.
+ */
+struct nigh_copies {
+    uint32_t size;     /* sizeof(struct nigh_copies) */
+    uint32_t reserved; /* zero */
+    void *arg;         /* the host's, handed to both */
+    int (*read)(void *arg, void *to, uint64_t offset, uint64_t bytes);
+    int (*write)(void *arg, const void *from, uint64_t offset, uint64_t bytes);
+};
 
 /* Keys with this bit are chosen by hosts, all others by nigh. */
 #define NIGH_KEY_CHOSEN (UINT64_C(1) << 63)
 
 struct nigh_register {
     uint32_t size;  /* sizeof(struct nigh_register) */
-    uint32_t flags; /* NIGH_REMOTE_READ | NIGH_REMOTE_WRITE; NIGH_REGISTER_KEY, NIGH_REGISTER_EVENTS */
+    uint32_t flags; /* NIGH_REMOTE_READ | NIGH_REMOTE_WRITE; NIGH_REGISTER_KEY, _EVENTS, _COPIES */
     /* NULL with UINT64_MAX bytes: all that this process has, offsets are its addresses. A peer that names one where
      * nothing is may end it by SIGSEGV. */
     void *buffer;
-    uint64_t bytes;    /* at least 1 */
-    uint64_t context;  /* NIGH_REGISTER_EVENTS: of its completions; else zero */
-    uint64_t reserved; /* zero */
+    uint64_t bytes;                   /* at least 1 */
+    uint64_t context;                 /* NIGH_REGISTER_EVENTS: of its completions; else zero */
+    const struct nigh_copies *copies; /* NIGH_REGISTER_COPIES: taken over in the call; else NULL */
 };
 
 #define NIGH_NOTIFY (1u << 3) /* post_put: a NIGH_OP_REMOTE_PUT completion with `imm` at the target */
@@ -741,7 +756,7 @@ struct nigh_ops {
      * until deregister(), after which operations of peers that arrive complete with -EACCES at them. So do
      * gets of heap memory that were being copied: what they have read is not the peer's to use. Errors:
      * -EINVAL no bytes, no or unknown flags, NIGH_REGISTER_KEY without NIGH_KEY_CHOSEN in *key, deregister() of
-     * something else; -EEXIST that key is registered; -EBUSY deregister() while a put of a peer, or the answer
+     * something else, NIGH_REGISTER_COPIES of all memory or without both copies; -EEXIST that key is registered; -EBUSY deregister() while a put of a peer, or the answer
      * to its get, is under way on it; -EFAULT NULL, less than all; -ENOSPC 8 million are registered; -ENOMEM. A peer
      * that stops in the middle of its put, or does not read what it got, keeps a region busy for as long as it likes;
      * its end, in whatever state, releases it, and so does disconnect() from it.

@@ -216,13 +216,20 @@ static const struct place abi_places[] = {
     FIELD(nigh_taken, sent, 16, 8),
     FIELD(nigh_taken, done, 24, 8),
 
+    STRUCT(nigh_copies, 32),
+    FIELD(nigh_copies, size, 0, 4),
+    FIELD(nigh_copies, reserved, 4, 4),
+    FIELD(nigh_copies, arg, 8, 8),
+    FIELD(nigh_copies, read, 16, 8),
+    FIELD(nigh_copies, write, 24, 8),
+
     STRUCT(nigh_register, 40),
     FIELD(nigh_register, size, 0, 4),
     FIELD(nigh_register, flags, 4, 4),
     FIELD(nigh_register, buffer, 8, 8),
     FIELD(nigh_register, bytes, 16, 8),
     FIELD(nigh_register, context, 24, 8),
-    FIELD(nigh_register, reserved, 32, 8),
+    FIELD(nigh_register, copies, 32, 8),
 
     STRUCT(nigh_rma, 64),
     FIELD(nigh_rma, size, 0, 4),

@@ -180,7 +180,7 @@ static const struct slot {
      3,
      fill_register,
      call_register,
-     {RESERVED(nigh_register, reserved), RESERVED(nigh_register, context)}},
+     {RESERVED(nigh_register, copies), RESERVED(nigh_register, context)}},
     {"post_put", sizeof(struct nigh_rma), 12, fill_rma, call_put, {RESERVED(nigh_rma, reserved)}},
     {"post_get", sizeof(struct nigh_rma), 4, fill_rma, call_get, {RESERVED(nigh_rma, reserved)}},
     {"post_atomic",

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Device memory through libfabric's calls: every operation from and to it, with descriptors (FI_MR_HMEM) and without.
- * The device is a fake whose memory the CPU cannot touch: a byte that does not go through the driver ends the test.
+ * The CPU cannot touch it: a byte that does not go through the driver ends the test.
  */
 #include "tests/support/fi_device.h"
 
@@ -20,11 +20,12 @@ static struct fi_lab lab;
 static struct device_buffer from, to;
 static char near[ROOM], far[ROOM];
 static bool registered;
+static size_t at_rest; /* bytes pinned for the device alone */
 
 #define TX (&lab.side[0])
 #define RX (&lab.side[1])
 
-static void open_with(const struct fi_wish *wish, enum fake_memory kind)
+static void open_with(const struct fi_wish *wish, enum cuda_memory kind)
 {
     fi_lab_open(&lab, wish);
     registered = wish->mr_mode & FI_MR_HMEM;
@@ -32,26 +33,48 @@ static void open_with(const struct fi_wish *wish, enum fake_memory kind)
     assert_true(lab.info->caps & FI_HMEM);
     device_open(&lab, &from, kind, ROOM, registered);
     device_open(&lab, &to, kind, ROOM, registered);
+    at_rest = cuda->pinned();
 }
 
 static int open_registered(void **state)
 {
     (void)state;
-    open_with(&(struct fi_wish){.caps = DEVICE_CAPS, .mr_mode = FI_MR_HMEM}, FAKE_PLAIN);
+    open_with(&(struct fi_wish){.caps = DEVICE_CAPS, .mr_mode = FI_MR_HMEM}, MEMORY_PLAIN);
     return 0;
 }
 
 static int open_found(void **state)
 {
     (void)state;
-    open_with(&(struct fi_wish){.caps = DEVICE_CAPS, .threading = FI_THREAD_SAFE}, FAKE_PLAIN);
+    open_with(&(struct fi_wish){.caps = DEVICE_CAPS, .threading = FI_THREAD_SAFE}, MEMORY_PLAIN);
     return 0;
 }
 
 static int open_mapped(void **state)
 {
     (void)state;
-    open_with(&(struct fi_wish){.caps = DEVICE_CAPS, .mr_mode = FI_MR_HMEM}, FAKE_MAPPED);
+    open_with(&(struct fi_wish){.caps = DEVICE_CAPS, .mr_mode = FI_MR_HMEM}, MEMORY_MAPPED);
+    return 0;
+}
+
+static int open_pieces(void **state)
+{
+    (void)state;
+    open_with(&(struct fi_wish){.caps = DEVICE_CAPS, .mr_mode = FI_MR_HMEM}, MEMORY_PIECES);
+    return 0;
+}
+
+static int open_pieces_found(void **state)
+{
+    (void)state;
+    open_with(&(struct fi_wish){.caps = DEVICE_CAPS}, MEMORY_PIECES);
+    return 0;
+}
+
+static int open_pool(void **state)
+{
+    (void)state;
+    open_with(&(struct fi_wish){.caps = DEVICE_CAPS}, MEMORY_POOL);
     return 0;
 }
 
@@ -62,7 +85,7 @@ static int open_counting(void **state)
                                 .mr_mode = FI_MR_HMEM,
                                 .counters = true,
                                 .selective = FI_SELECTIVE_COMPLETION},
-              FAKE_PLAIN);
+              MEMORY_PLAIN);
     return 0;
 }
 
@@ -79,7 +102,7 @@ static int close_all(void **state)
 
 /* ---- messages ------------------------------------------------------------------------------------------ */
 
-static const size_t sizes[] = {0, 1, 8, 1024, 1025, 5000, 65536, 65537, 200000, 1 << 20};
+static const size_t sizes[] = {0, 1, 3, 8, 1024, 1025, 5000, 65536, 65537, 200000, 1 << 20};
 
 enum { SIZES = sizeof(sizes) / sizeof(sizes[0]) };
 
@@ -327,9 +350,9 @@ static void closed_in_between(void **state)
     for (int i = 0; i < 5; i++)
         FI_OK(fi_tsend(TX->ep, from.at, 200000, from.desc, TX->peer, 4, &from));
     fi_pump(&lab);
-    assert_true(cuda->pinned() >= 5 * 200000);
+    assert_true(cuda->pinned() - at_rest >= 5 * 200000);
     fi_side_close(TX);
-    assert_int_equal(cuda->pinned(), 0);
+    assert_int_equal(cuda->pinned(), at_rest);
     assert_int_equal(fi_await_error(&lab, RX->rx).err, FI_ECONNRESET);
 }
 
@@ -343,19 +366,120 @@ static void peer_goes(void **state)
     assert_int_equal(fi_await_error(&lab, TX->tx).err, FI_ECONNRESET);
 }
 
-/* Many at a time take what they need; what is kept afterwards is bounded. */
+/* Many at a time take what they need; what is kept afterwards is bounded, and let go of only at the end: to let go of
+ * pinned memory would wait for the host's kernels. */
 static void staging_is_bounded(void **state)
 {
+    enum { BYTES = 8 << 20, TIMES = 36, MOST = 256 << 20 };
+    struct device_buffer large, there;
+
     (void)state;
-    for (unsigned i = 0; i < 100; i++)
-        FI_OK(fi_tsend(TX->ep, from.at, 1 << 20, from.desc, TX->peer, 1, &from));
-    assert_true(cuda->pinned() >= (100u << 20));
-    for (unsigned i = 0; i < 100; i++) {
-        FI_OK(fi_trecv(RX->ep, to.at, ROOM, to.desc, RX->peer, 1, 0, &to));
+    device_open(&lab, &large, MEMORY_PLAIN, BYTES, true);
+    device_open(&lab, &there, MEMORY_PLAIN, BYTES, true);
+    device_fill(&large, 0, BYTES, 1);
+    cuda->hold(cuda->device(), true);
+    for (unsigned i = 0; i < TIMES; i++)
+        FI_OK(fi_tsend(TX->ep, large.at, BYTES, large.desc, TX->peer, 1, &large));
+    assert_int_equal(cuda->pinned() - at_rest, MOST);
+    for (unsigned i = 0; i < TIMES; i++) {
+        FI_OK(fi_trecv(RX->ep, there.at, BYTES, there.desc, RX->peer, 1, 0, &there));
         fi_await(&lab, RX->rx);
         fi_await(&lab, TX->tx);
     }
-    assert_true(cuda->pinned() <= (64u << 20));
+    assert_int_equal(cuda->pinned() - at_rest, MOST);
+    cuda->hold(cuda->device(), false);
+    device_holds(&there, 0, BYTES, 1);
+    device_close(&large);
+    device_close(&there);
+}
+
+/* ---- beside the host's own work ------------------------------------------------------------------------- */
+
+static void exchange(size_t bytes)
+{
+    FI_OK(fi_trecv(RX->ep, to.at, ROOM, to.desc, RX->peer, 1, 0, &to));
+    FI_OK(fi_tsend(TX->ep, from.at, bytes, from.desc, TX->peer, 1, &from));
+    done_with(RX->rx, &to, FI_RECV | FI_TAGGED, bytes);
+    done_with(TX->tx, &from, FI_SEND | FI_TAGGED, bytes);
+}
+
+static void register_both(void)
+{
+    struct device_buffer *const buffers[] = {&from, &to};
+
+    for (unsigned i = 0; i < 2; i++) {
+        struct iovec iov = {buffers[i]->at, ROOM};
+        struct fi_mr_attr attr = {.mr_iov = &iov,
+                                  .iov_count = 1,
+                                  .access = FI_SEND | FI_RECV,
+                                  .iface = FI_HMEM_CUDA,
+                                  .device.cuda = cuda->device()};
+
+        FI_OK(fi_mr_regattr(lab.domain, &attr, 0, &buffers[i]->mr));
+        buffers[i]->desc = fi_mr_desc(buffers[i]->mr);
+    }
+}
+
+/* A message comes although a kernel waits for it, in memory that is seen for the first time too: neither copies wait for
+ * the kernel nor memory that is pinned for them nor what is said to the driver of memory. */
+static void beside_a_kernel(bool then_registered)
+{
+    device_fill(&from, 0, ROOM, 3);
+    cuda->hold(cuda->device(), true);
+    if (then_registered)
+        register_both();
+    exchange(8);
+    exchange(5000);
+    exchange(ROOM);
+    cuda->hold(cuda->device(), false);
+    device_holds(&to, 0, ROOM, 3);
+    /* Nothing was forgotten over it. */
+    for (unsigned i = 0; i < 50; i++) {
+        device_clear(&to);
+        device_fill(&from, 0, 65536, i);
+        exchange(65536);
+        device_holds(&to, 0, 65536, i);
+    }
+}
+
+static void kernels_are_not_waited_for(void **state)
+{
+    (void)state;
+    beside_a_kernel(false);
+}
+
+static void registered_beside_a_kernel(void **state)
+{
+    (void)state;
+    beside_a_kernel(true);
+}
+
+/* The driver's calls that copy from memory that is not pinned return early: neither is a send too early for them, nor do
+ * they come over what was received. */
+static void copies_are_waited_for(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 200; i++) {
+        size_t bytes = i % 2 ? 65536 : 8;
+
+        device_clear(&to);
+        device_fill(&from, 0, bytes, i);
+        exchange(bytes);
+        device_holds(&to, 0, bytes, i);
+    }
+}
+
+/* Everything that the provider asks of the driver, the first time too, while the host captures a graph. */
+static void no_graph_is_spoilt(void **state)
+{
+    (void)state;
+    device_fill(&from, 0, ROOM, 4);
+    assert_true(cuda->capture(cuda->device(), true));
+    register_both();
+    exchange(8);
+    exchange(ROOM);
+    assert_true(cuda->capture(cuda->device(), false));
+    device_holds(&to, 0, ROOM, 4);
 }
 
 /* ---- remote memory ------------------------------------------------------------------------------------- */
@@ -409,6 +533,103 @@ static void atomics(void **state)
     FI_OK(fi_close(&region->fid));
 }
 
+/* What peers do to a device's memory is copied there by its owner. */
+static void remote_device(void **state)
+{
+    struct iovec iov = {to.at, ROOM};
+    struct fi_mr_attr attr = {.mr_iov = &iov,
+                              .iov_count = 1,
+                              .access = FI_REMOTE_READ | FI_REMOTE_WRITE,
+                              .requested_key = KEY,
+                              .iface = FI_HMEM_CUDA,
+                              .device.cuda = cuda->device()};
+    struct fid_mr *region;
+
+    (void)state;
+    FI_OK(fi_mr_regattr(lab.domain, &attr, 0, &region));
+    for (unsigned i = 1; i < SIZES; i++) {
+        device_clear(&to);
+        device_fill(&from, 0, sizes[i], i);
+        FI_OK(fi_write(TX->ep, from.at, sizes[i], from.desc, TX->peer, 64, KEY, &from));
+        done_with(TX->tx, &from, FI_RMA | FI_WRITE, 0);
+        device_holds(&to, 64, sizes[i], i);
+        device_clear(&from);
+        FI_OK(fi_read(TX->ep, from.at, sizes[i], from.desc, TX->peer, 64, KEY, &to));
+        done_with(TX->tx, &to, FI_RMA | FI_READ, 0);
+        device_holds(&from, 0, sizes[i], i);
+        memset(far, 0, sizes[i]);
+        FI_OK(fi_read(TX->ep, far, sizes[i], NULL, TX->peer, 64, KEY, far));
+        done_with(TX->tx, far, FI_RMA | FI_READ, 0);
+        host_holds(far, sizes[i], i);
+    }
+    host_fill(near, 3000, 77);
+    device_clear(&to);
+    FI_OK(fi_writedata(TX->ep, near, 3000, NULL, 0xab, TX->peer, ROOM - 3000, KEY, near));
+    assert_int_equal(fi_await(&lab, RX->rx).data, 0xab);
+    device_holds(&to, ROOM - 3000, 3000, 77);
+    fi_await(&lab, TX->tx);
+    FI_OK(fi_write(TX->ep, near, 3000, NULL, TX->peer, ROOM - 2999, KEY, near));
+    assert_int_equal(fi_await_error(&lab, TX->tx).err, FI_EACCES);
+    FI_OK(fi_close(&region->fid));
+    FI_OK(fi_write(TX->ep, near, 8, NULL, TX->peer, 0, KEY, near));
+    assert_int_equal(fi_await_error(&lab, TX->tx).err, FI_EACCES);
+}
+
+static void remote_device_atomics(void **state)
+{
+    uint64_t now[4] = {5, 6, 7, 8}, one[4] = {1, 1, 1, 1}, seven[4] = {7, 7, 7, 7}, before[4];
+    struct fid_mr *region;
+
+    (void)state;
+    FI_OK(fi_mr_reg(lab.domain, to.at, ROOM, FI_REMOTE_READ | FI_REMOTE_WRITE, 0, KEY, 0, &region, NULL));
+    cuda->put(to.at + 8, now, sizeof(now));
+    FI_OK(fi_atomic(TX->ep, one, 4, NULL, TX->peer, 8, KEY, FI_UINT64, FI_SUM, one));
+    done_with(TX->tx, one, FI_ATOMIC | FI_WRITE, 0);
+    cuda->get(now, to.at + 8, sizeof(now));
+    for (uint64_t i = 0; i < 4; i++)
+        assert_int_equal(now[i], 6 + i);
+    FI_OK(fi_compare_atomic(TX->ep, one, 4, NULL, seven, NULL, before, NULL, TX->peer, 8, KEY, FI_UINT64,
+                            FI_CSWAP, before));
+    done_with(TX->tx, before, FI_ATOMIC | FI_READ, 0);
+    cuda->get(now, to.at + 8, sizeof(now));
+    for (uint64_t i = 0; i < 4; i++) {
+        assert_int_equal(before[i], 6 + i);
+        assert_int_equal(now[i], 6 + i == 7 ? 1 : 6 + i);
+    }
+    FI_OK(fi_fetch_atomic(TX->ep, NULL, 4, NULL, before, NULL, TX->peer, 8, KEY, FI_UINT64, FI_ATOMIC_READ,
+                          before));
+    done_with(TX->tx, before, FI_ATOMIC | FI_READ, 0);
+    assert_memory_equal(before, now, sizeof(now));
+    FI_OK(fi_close(&region->fid));
+}
+
+/* The peer's operation fails, and only that one. */
+static void remote_device_fails(void **state)
+{
+    static const char *const calls[] = {"cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2",
+                                        "cuMemcpyDtoHAsync_v2", "cuMemcpy2DAsync_v2"};
+    uint64_t one = 1;
+    struct fid_mr *region;
+
+    (void)state;
+    FI_OK(fi_mr_reg(lab.domain, to.at, ROOM, FI_REMOTE_READ | FI_REMOTE_WRITE, 0, KEY, 0, &region, NULL));
+    for (int i = 0; i < 8; i++) {
+        if (i % 2 == 0)
+            cuda->fail_once(calls[i / 2], 0);
+        if (i / 2 == 0)
+            FI_OK(fi_write(TX->ep, near, 70000, NULL, TX->peer, 0, KEY, near));
+        else if (i / 2 == 1)
+            FI_OK(fi_read(TX->ep, far, 70000, NULL, TX->peer, 0, KEY, far));
+        else
+            FI_OK(fi_atomic(TX->ep, &one, 1, NULL, TX->peer, 0, KEY, FI_UINT64, FI_SUM, &one));
+        if (i % 2 == 0)
+            assert_int_equal(fi_await_error(&lab, TX->tx).err, FI_EIO);
+        else
+            fi_await(&lab, TX->tx);
+    }
+    FI_OK(fi_close(&region->fid));
+}
+
 /* ---- what the modes differ in -------------------------------------------------------------------------- */
 
 /* With descriptors a message of the host's asks the driver nothing. */
@@ -454,7 +675,6 @@ static void found_when_registered(void **state)
     struct fid_mr *mr;
 
     (void)state;
-    FI_GIVES(fi_mr_reg(lab.domain, from.at, 64, FI_REMOTE_READ, 0, KEY, 0, &mr, NULL), -FI_EOPNOTSUPP);
     FI_OK(fi_mr_reg(lab.domain, from.at, 64, FI_SEND, 0, KEY, 0, &mr, NULL));
     device_fill(&from, 0, 64, 4);
     FI_OK(fi_tsend(TX->ep, from.at, 64, fi_mr_desc(mr), TX->peer, 3, NULL));
@@ -472,7 +692,7 @@ static void pinned_memory_is_the_hosts(void **state)
     unsigned before;
 
     (void)state;
-    device_open(&lab, &pinned, FAKE_HOST, 4096, true);
+    device_open(&lab, &pinned, MEMORY_HOST, 4096, true);
     before = cuda->calls("cuMemcpyDtoHAsync_v2");
     host_fill(pinned.at, 4096, 1);
     FI_OK(fi_trecv(RX->ep, far, ROOM, NULL, RX->peer, 3, 0, far));
@@ -504,7 +724,7 @@ static void counted(void **state)
         counts(TX->cntr[FI_SENDS], i + 1, 0);
     }
     fi_quiet(&lab, TX->tx);
-    cuda->fail_once("cuMemcpyHtoDAsync_v2", 0);
+    cuda->fail_once("cuMemcpy2DAsync_v2", 0);
     FI_OK(fi_trecv(RX->ep, to.at, ROOM, to.desc, RX->peer, 3, 0, &to));
     FI_OK(fi_tsend(TX->ep, from.at, 8, from.desc, TX->peer, 3, &from));
     counts(RX->cntr[FI_RECVS], 3, 1);
@@ -522,6 +742,8 @@ int main(void)
         CASE(tagged, open_registered),
         CASE(tagged, open_found),
         CASE(tagged, open_mapped),
+        CASE(tagged, open_pieces),
+        CASE(tagged, open_pool),
         CASE(untagged_to_and_from_the_host, open_registered),
         CASE(untagged_to_and_from_the_host, open_found),
         CASE(short_ones_do_not_wait, open_registered),
@@ -536,10 +758,29 @@ int main(void)
         CASE(closed_in_between, open_registered),
         CASE(peer_goes, open_registered),
         CASE(staging_is_bounded, open_registered),
+        CASE(kernels_are_not_waited_for, open_registered),
+        CASE(kernels_are_not_waited_for, open_found),
+        CASE(kernels_are_not_waited_for, open_pieces_found),
+        CASE(kernels_are_not_waited_for, open_pool),
+        CASE(registered_beside_a_kernel, open_found),
+        CASE(registered_beside_a_kernel, open_pieces_found),
+        CASE(copies_are_waited_for, open_registered),
+        CASE(copies_are_waited_for, open_found),
+        CASE(copies_are_waited_for, open_pieces_found),
+        CASE(copies_are_waited_for, open_pool),
+        CASE(no_graph_is_spoilt, open_found),
+        CASE(no_graph_is_spoilt, open_pieces_found),
         CASE(writes_and_reads, open_registered),
         CASE(writes_and_reads, open_found),
+        CASE(writes_and_reads, open_pieces),
+        CASE(writes_and_reads, open_pool),
         CASE(atomics, open_registered),
         CASE(atomics, open_found),
+        CASE(remote_device, open_registered),
+        CASE(remote_device, open_found),
+        CASE(remote_device, open_pieces),
+        CASE(remote_device_atomics, open_found),
+        CASE(remote_device_fails, open_found),
         CASE(host_memory_costs_no_call, open_registered),
         CASE(injected, open_found),
         CASE(found_when_registered, open_found),

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tests/support/fake_cuda.c - see fake_cuda.h. */
-#include "tests/support/fake_cuda.h"
+/* tests/support/fake_cuda.c - the driver of test_cuda.h for machines without a GPU. */
+#include "hosts/libfabric/cuda.h"
+#include "tests/support/cuda_calls.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -18,7 +19,13 @@ enum {
     SUCCESS = 0,
     INVALID_VALUE = 1,
     INVALID_CONTEXT = 201,
+    NOT_SUPPORTED = 801,
     DESTROYED = 709,
+    CAPTURE_UNSUPPORTED = 900,
+    CAPTURE_IMPLICIT = 906,
+    NOT_READY = 600,
+    RELAXED = 2,
+    FINISHES = 0x80,
     DEVICES = 4,
     DEPTH = 16,
     MANY = 256
@@ -28,21 +35,28 @@ enum {
 static struct memory {
     char *at, *bytes_at;
     size_t bytes;
-    enum fake_memory kind;
+    enum cuda_memory kind;
     int device;
+    bool finishes;
 } memories[MANY];
 
 static struct context {
-    int device, retained;
-    unsigned lives;
+    int retained;
+    unsigned lives, flags;
     bool dead;
-} contexts[DEVICES]; /* [i]: the primary one of device i, and that of FAKE_PLAIN */
+} contexts[DEVICES]; /* [i]: the primary one of device i, and that of MEMORY_PLAIN */
 
 struct copy {
     void *to;
     const void *from;
     size_t bytes;
 };
+
+/* What a test has put there and has not come yet: after the provider's next copies it does. */
+static struct late {
+    char *to, *bytes;
+    size_t count;
+} late[MANY];
 
 static struct stream {
     struct context *context; /* NULL: there is none here */
@@ -57,30 +71,12 @@ static struct pin {
 } pins[MANY];
 
 static struct context *current[DEPTH];
-static int depth, devices = 2, streams_made, failing_in = -1;
-static const char *failing;
-static bool started, broken;
+static int depth, devices = 2, streams_made, capture_mode;
+static bool started, broken, held, capturing, spoilt;
 
-static struct {
-    char name[40];
-    unsigned count;
-} called[32];
-
-/* Notes the call; true: it is to fail. */
-static bool fails(const char *call)
-{
-    int i = 0;
-
-    while (called[i].count && strcmp(called[i].name, call) != 0)
-        i++;
-    snprintf(called[i].name, sizeof(called[i].name), "%s", call);
-    called[i].count++;
-    return failing && strcmp(failing, call) == 0 && failing_in-- == 0;
-}
-
-#define BEGIN            \
-    if (fails(__func__)) \
-    return FAKE_CUDA_ERROR
+#define BEGIN                      \
+    if (cuda_call_fails(__func__)) \
+    return TEST_CUDA_ERROR
 
 static struct memory *find(const void *at, size_t bytes)
 {
@@ -99,6 +95,34 @@ static char *behind(const void *at, size_t bytes)
     return memory ? memory->bytes_at + ((const char *)at - memory->at) : NULL;
 }
 
+/* What waits for the host's kernels. */
+static void wait_for_host(const char *call)
+{
+    if (held) {
+        fprintf(stderr, "%s waits for a kernel of the host's, which may wait for this very message\n", call);
+        abort();
+    }
+}
+
+/* What may not be asked for while a graph is captured, in the mode that threads have. */
+static bool spoils(void)
+{
+    spoilt |= capturing && capture_mode != RELAXED;
+    return capture_mode != RELAXED;
+}
+
+static bool come_all(void)
+{
+    bool any = late[0].to != NULL;
+
+    for (int i = 0; i < MANY && late[i].to; i++) {
+        memcpy(late[i].to, late[i].bytes, late[i].count);
+        free(late[i].bytes);
+        late[i].to = NULL;
+    }
+    return any;
+}
+
 /* ---- the driver's calls -------------------------------------------------------------------------------- */
 
 EXPORT int cuInit(unsigned flags);
@@ -109,13 +133,21 @@ EXPORT int cuPointerSetAttribute(const void *value, int attribute, address point
 EXPORT int cuDevicePrimaryCtxRetain(void **context, int device);
 EXPORT int cuDevicePrimaryCtxRelease_v2(int device);
 EXPORT int cuCtxPushCurrent_v2(void *context);
+EXPORT int cuCtxGetCurrent(void **context);
+EXPORT int cuCtxGetDevice(int *device);
+EXPORT int cuCtxGetFlags(unsigned *flags);
+EXPORT int cuCtxSetFlags(unsigned flags);
 EXPORT int cuCtxGetId(void *context, unsigned long long *id);
 EXPORT int cuCtxPopCurrent_v2(void **context);
+EXPORT int cuThreadExchangeStreamCaptureMode(int *mode);
 EXPORT int cuStreamCreate(void **stream, unsigned flags);
 EXPORT int cuStreamDestroy_v2(void *stream);
 EXPORT int cuStreamSynchronize(void *stream);
+EXPORT int cuStreamQuery(void *stream);
+EXPORT int cuStreamIsCapturing(void *stream, int *status);
 EXPORT int cuMemcpyDtoHAsync_v2(void *to, address from, size_t bytes, void *stream);
 EXPORT int cuMemcpyHtoDAsync_v2(address to, const void *from, size_t bytes, void *stream);
+EXPORT int cuMemcpy2DAsync_v2(const struct nigh_cuda_plane *plane, void *stream);
 EXPORT int cuMemHostRegister_v2(void *memory, size_t bytes, unsigned flags);
 EXPORT int cuMemHostUnregister(void *memory);
 
@@ -123,7 +155,7 @@ int cuInit(unsigned flags)
 {
     BEGIN;
     started = !broken;
-    return broken ? FAKE_CUDA_ERROR : flags ? INVALID_VALUE : SUCCESS;
+    return broken ? TEST_CUDA_ERROR : flags ? INVALID_VALUE : SUCCESS;
 }
 
 int cuDeviceGetCount(int *count)
@@ -135,7 +167,7 @@ int cuDeviceGetCount(int *count)
 
 int cuGetErrorName(int error, const char **name)
 {
-    *name = error == FAKE_CUDA_ERROR ? "CUDA_ERROR_FAKE" : NULL;
+    *name = error == TEST_CUDA_ERROR ? "CUDA_ERROR_FAKE" : NULL;
     return *name ? SUCCESS : INVALID_VALUE;
 }
 
@@ -148,10 +180,13 @@ int cuPointerGetAttributes(unsigned count, int *attributes, void **values, addre
     for (unsigned i = 0; i < count; i++)
         switch (attributes[i]) {
         case 1:
-            *(void **)values[i] = memory && memory->kind == FAKE_PLAIN ? &contexts[memory->device] : NULL;
+            *(void **)values[i] = memory && memory->kind == MEMORY_PLAIN ? &contexts[memory->device] : NULL;
             break;
         case 2:
-            *(unsigned *)values[i] = !memory ? 0 : memory->kind == FAKE_HOST ? 1 : 2;
+            *(unsigned *)values[i] = !memory ? 0 : memory->kind == MEMORY_HOST ? 1 : 2;
+            break;
+        case 6:
+            *(unsigned *)values[i] = memory && memory->finishes;
             break;
         case 9:
             *(int *)values[i] = memory ? memory->device : -2;
@@ -164,12 +199,17 @@ int cuPointerGetAttributes(unsigned count, int *attributes, void **values, addre
 
 int cuPointerSetAttribute(const void *value, int attribute, address pointer)
 {
-    const struct memory *memory = find((void *)(uintptr_t)pointer, 0);
+    struct memory *memory = find((void *)(uintptr_t)pointer, 0);
 
     BEGIN;
-    return memory && memory->kind == FAKE_PLAIN && attribute == 6 && *(const unsigned *)value == 1
-               ? SUCCESS
-               : INVALID_VALUE;
+    if (spoils())
+        return CAPTURE_UNSUPPORTED;
+    if (!memory || attribute != 6 || *(const unsigned *)value != 1)
+        return INVALID_VALUE;
+    if (memory->kind == MEMORY_MAPPED || memory->kind == MEMORY_PIECES)
+        return NOT_SUPPORTED;
+    memory->finishes = true;
+    return SUCCESS;
 }
 
 int cuDevicePrimaryCtxRetain(void **context, int device)
@@ -183,7 +223,11 @@ int cuDevicePrimaryCtxRetain(void **context, int device)
 int cuDevicePrimaryCtxRelease_v2(int device)
 {
     BEGIN;
-    return contexts[device].retained-- > 0 ? SUCCESS : INVALID_CONTEXT;
+    if (contexts[device].retained <= 0)
+        return INVALID_CONTEXT;
+    if (--contexts[device].retained == 0)
+        contexts[device].flags = 0;
+    return SUCCESS;
 }
 
 int cuCtxPushCurrent_v2(void *context)
@@ -191,9 +235,45 @@ int cuCtxPushCurrent_v2(void *context)
     BEGIN;
     if (!context || depth == DEPTH)
         return INVALID_VALUE;
-    if (((struct context *)context)->dead)
-        return DESTROYED;
+    if (((struct context *)context)->dead) /* a real driver takes it, and what comes then is undefined */
+        abort();
     current[depth++] = context;
+    return SUCCESS;
+}
+
+int cuCtxGetCurrent(void **context)
+{
+    BEGIN;
+    *context = depth ? current[depth - 1] : NULL;
+    return SUCCESS;
+}
+
+int cuCtxGetDevice(int *device)
+{
+    BEGIN;
+    if (!depth)
+        return INVALID_CONTEXT;
+    *device = (int)(current[depth - 1] - contexts);
+    return SUCCESS;
+}
+
+int cuCtxGetFlags(unsigned *flags)
+{
+    BEGIN;
+    if (!depth)
+        return INVALID_CONTEXT;
+    *flags = current[depth - 1]->flags;
+    return SUCCESS;
+}
+
+int cuCtxSetFlags(unsigned flags)
+{
+    BEGIN;
+    if (!depth)
+        return INVALID_CONTEXT;
+    wait_for_host(__func__);
+    current[depth - 1]->flags = flags;
+    come_all();
     return SUCCESS;
 }
 
@@ -214,6 +294,21 @@ int cuCtxPopCurrent_v2(void **context)
     *context = current[--depth];
     BEGIN;
     return SUCCESS;
+}
+
+/* Putting it back fails after the fact, as popping does. */
+int cuThreadExchangeStreamCaptureMode(int *mode)
+{
+    bool failing = cuda_call_fails(__func__);
+    int before = capture_mode;
+
+    if (*mode < 0 || *mode > RELAXED)
+        return INVALID_VALUE;
+    if (failing && *mode == RELAXED)
+        return TEST_CUDA_ERROR;
+    capture_mode = *mode;
+    *mode = before;
+    return failing ? TEST_CUDA_ERROR : SUCCESS;
 }
 
 /* One that waits for the host's work would be a mistake. None lies where another has just gone. */
@@ -244,14 +339,44 @@ int cuStreamSynchronize(void *of)
     for (int i = 0; i < stream->count; i++)
         memcpy(stream->copies[i].to, stream->copies[i].from, stream->copies[i].bytes);
     stream->count = 0;
+    come_all();
     BEGIN;
     return SUCCESS;
+}
+
+/* Of the host's stream alone: busy while something comes late. To ask is enough to spoil a graph. */
+int cuStreamQuery(void *stream)
+{
+    BEGIN;
+    if (stream)
+        return INVALID_VALUE;
+    spoilt |= capturing;
+    if (capturing)
+        return CAPTURE_IMPLICIT;
+    return come_all() || held ? NOT_READY : SUCCESS;
+}
+
+int cuStreamIsCapturing(void *stream, int *status)
+{
+    BEGIN;
+    *status = 0;
+    return stream ? INVALID_VALUE : capturing ? CAPTURE_IMPLICIT : SUCCESS;
+}
+
+static bool is_pinned(const char *at, size_t bytes)
+{
+    for (int i = 0; i < MANY; i++)
+        if (pins[i].at && at >= (char *)pins[i].at && at + bytes <= (char *)pins[i].at + pins[i].bytes)
+            return true;
+    return false;
 }
 
 static int add(struct stream *stream, void *to, const void *from, size_t bytes)
 {
     if (!to || !from || !bytes || stream->count == MANY)
         return INVALID_VALUE;
+    if (spoils())
+        return CAPTURE_UNSUPPORTED;
     if (!depth || current[depth - 1] != stream->context)
         return INVALID_CONTEXT;
     stream->copies[stream->count++] = (struct copy){to, from, bytes};
@@ -270,11 +395,27 @@ int cuMemcpyHtoDAsync_v2(address to, const void *from, size_t bytes, void *strea
     return add(stream, behind((void *)(uintptr_t)to, bytes), from, bytes);
 }
 
+/* Rows one behind the other, to a device from memory that is pinned. */
+int cuMemcpy2DAsync_v2(const struct nigh_cuda_plane *plane, void *stream)
+{
+    const char *from = plane->from_host;
+    size_t bytes = plane->width * plane->height;
+
+    BEGIN;
+    if (plane->from_type != 1 || plane->to_type != 2 || plane->from_x || plane->from_y || plane->to_x ||
+        plane->to_y || plane->from_pitch != plane->width || plane->to_pitch != plane->width ||
+        !is_pinned(from, bytes))
+        return INVALID_VALUE;
+    return add(stream, behind((void *)(uintptr_t)plane->to_device, bytes), from, bytes);
+}
+
 int cuMemHostRegister_v2(void *memory, size_t bytes, unsigned flags)
 {
     int i = 0;
 
     BEGIN;
+    if (spoils())
+        return CAPTURE_UNSUPPORTED;
     while (i < MANY && pins[i].at)
         i++;
     if (!depth || flags != 1 || i == MANY)
@@ -287,6 +428,9 @@ int cuMemHostUnregister(void *memory)
 {
     int i = 0;
 
+    wait_for_host(__func__);
+    if (spoils())
+        return CAPTURE_UNSUPPORTED;
     while (i < MANY && pins[i].at != memory)
         i++;
     if (!depth || i == MANY)
@@ -298,7 +442,7 @@ int cuMemHostUnregister(void *memory)
 
 /* ---- for tests ----------------------------------------------------------------------------------------- */
 
-static void *fake_alloc(enum fake_memory kind, int device, size_t bytes)
+static void *fake_alloc(enum cuda_memory kind, int device, size_t bytes)
 {
     int i = 0, fd = memfd_create("fake device", MFD_CLOEXEC);
     struct memory *memory;
@@ -310,36 +454,52 @@ static void *fake_alloc(enum fake_memory kind, int device, size_t bytes)
         abort();
     *memory = (struct memory){.bytes = bytes, .kind = kind, .device = device};
     memory->bytes_at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    memory->at = mmap(NULL, bytes, kind == FAKE_HOST ? PROT_READ | PROT_WRITE : PROT_NONE, MAP_SHARED, fd, 0);
+    memory->at =
+        mmap(NULL, bytes, kind == MEMORY_HOST ? PROT_READ | PROT_WRITE : PROT_NONE, MAP_SHARED, fd, 0);
     if (memory->at == MAP_FAILED || memory->bytes_at == MAP_FAILED)
         abort();
     close(fd);
     return memory->at;
 }
 
-static void fake_free(void *at)
+static void drop(struct memory *memory)
 {
-    struct memory *memory = find(at, 0);
-
+    come_all();
     munmap(memory->bytes_at, memory->bytes);
     munmap(memory->at, memory->bytes);
     memory->at = NULL;
 }
 
+static void fake_free(void *at)
+{
+    struct memory *memory = find(at, 0);
+
+    if (memory)
+        drop(memory);
+}
+
+/* As a copy from memory that is not pinned: it may return before the bytes are there. */
 static void fake_put(void *device, const void *from, size_t bytes)
 {
-    memcpy(behind(device, bytes), from, bytes);
+    const struct memory *memory = find(device, bytes);
+    int i = 0;
+
+    if (memory->finishes || memory->kind == MEMORY_HOST || contexts[memory->device].flags & FINISHES) {
+        memcpy(behind(device, bytes), from, bytes);
+        return;
+    }
+    while (i < MANY && late[i].to)
+        i++;
+    if (i == MANY)
+        come_all();
+    late[i % MANY] = (struct late){behind(device, bytes), malloc(bytes + 1), bytes};
+    memcpy(late[i % MANY].bytes, from, bytes);
 }
 
 static void fake_get(void *to, const void *device, size_t bytes)
 {
+    come_all();
     memcpy(to, behind(device, bytes), bytes);
-}
-
-static void fake_fail(const char *call, unsigned after)
-{
-    failing = call;
-    failing_in = (int)after;
 }
 
 static void fake_set_broken(bool is)
@@ -347,24 +507,17 @@ static void fake_set_broken(bool is)
     broken = is;
 }
 
-static unsigned fake_calls(const char *call)
-{
-    unsigned sum = 0;
-
-    for (int i = 0; called[i].count; i++)
-        if (!call || strcmp(called[i].name, call) == 0)
-            sum += called[i].count;
-    return sum;
-}
-
 static void fake_set_devices(int count)
 {
-    devices = count;
+    devices = count < 0 ? 2 : count;
 }
 
 static void fake_destroy_context(int device)
 {
     contexts[device].dead = true;
+    for (int i = 0; i < MANY; i++)
+        if (memories[i].at && memories[i].kind == MEMORY_PLAIN && memories[i].device == device)
+            drop(&memories[i]);
     for (int i = 0; i < MANY; i++)
         if (streams[i].context == &contexts[device])
             streams[i].context = NULL;
@@ -376,6 +529,7 @@ static void fake_destroy_context(int device)
 static void fake_create_context(int device)
 {
     contexts[device].dead = false;
+    contexts[device].flags = 0;
     contexts[device].lives++;
 }
 
@@ -392,6 +546,8 @@ static const char *fake_leaks(void)
 {
     if (depth)
         return "a context is still pushed";
+    if (capture_mode)
+        return "the thread's capture mode was not put back";
     for (int i = 0; i < MANY; i++)
         if (streams[i].context)
             return "a stream was not destroyed";
@@ -403,19 +559,43 @@ static const char *fake_leaks(void)
     return NULL;
 }
 
-EXPORT extern const struct fake_cuda fake_cuda;
+static int fake_device(void)
+{
+    return 1;
+}
 
-const struct fake_cuda fake_cuda = {
+static void fake_hold(int device, bool hold)
+{
+    (void)device;
+    held = hold;
+}
+
+static bool fake_capture(int device, bool capture)
+{
+    bool whole = !spoilt;
+
+    (void)device;
+    capturing = capture;
+    spoilt = false;
+    return whole;
+}
+
+EXPORT extern const struct test_cuda test_cuda;
+
+const struct test_cuda test_cuda = {
     .alloc = fake_alloc,
     .free = fake_free,
     .put = fake_put,
     .get = fake_get,
-    .fail_once = fake_fail,
+    .fail_once = cuda_fail_once,
     .set_broken = fake_set_broken,
-    .calls = fake_calls,
+    .calls = cuda_calls,
     .set_devices = fake_set_devices,
     .destroy_context = fake_destroy_context,
     .create_context = fake_create_context,
     .pinned = fake_pinned,
     .leaks = fake_leaks,
+    .hold = fake_hold,
+    .capture = fake_capture,
+    .device = fake_device,
 };

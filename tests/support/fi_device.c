@@ -11,27 +11,32 @@
 
 #include <cmocka.h>
 
-const struct fake_cuda *cuda;
+const struct test_cuda *cuda;
 
+/* The machine's own driver under NIGH_TEST_GPU, else the fake. */
 void device_find(void)
 {
-    const char *build = getenv("NIGH_BUILDDIR");
+    const char *build = getenv("NIGH_BUILDDIR"), *folder = getenv("NIGH_TEST_GPU") ? "gpu" : "support";
     char path[4096];
     void *object;
 
-    snprintf(path, sizeof(path), "%s/tests/support/.libs/libcuda.so.1", build ? build : ".");
+    snprintf(path, sizeof(path), "%s/tests/%s/.libs/libcuda.so.1", build ? build : ".", folder);
     object = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
-    cuda = object ? dlsym(object, FAKE_CUDA_SYMBOL) : NULL;
-    if (cuda)
+    cuda = object ? dlsym(object, TEST_CUDA_SYMBOL) : NULL;
+    if (!cuda) {
+        printf("skipped: %s\n", dlerror());
+        exit(77);
+    }
+    if (cuda->device() >= 0)
         return;
-    printf("skipped: %s\n", dlerror());
+    printf("skipped: this machine has no CUDA device\n");
     exit(77);
 }
 
-void device_open(struct fi_lab *lab, struct device_buffer *buffer, enum fake_memory kind, size_t bytes,
+void device_open(struct fi_lab *lab, struct device_buffer *buffer, enum cuda_memory kind, size_t bytes,
                  bool registered)
 {
-    *buffer = (struct device_buffer){.at = cuda->alloc(kind, 1, bytes), .bytes = bytes};
+    *buffer = (struct device_buffer){.at = cuda->alloc(kind, cuda->device(), bytes), .bytes = bytes};
     if (registered) {
         struct iovec iov = {buffer->at, bytes};
         struct fi_mr_attr attr = {.mr_iov = &iov,
@@ -39,7 +44,7 @@ void device_open(struct fi_lab *lab, struct device_buffer *buffer, enum fake_mem
                                   .access = FI_SEND | FI_RECV | FI_READ | FI_WRITE,
                                   .requested_key = (uintptr_t)buffer->at >> 12,
                                   .iface = FI_HMEM_CUDA,
-                                  .device.cuda = 1};
+                                  .device.cuda = cuda->device()};
 
         FI_OK(fi_mr_regattr(lab->domain, &attr, 0, &buffer->mr));
         buffer->desc = fi_mr_desc(buffer->mr);

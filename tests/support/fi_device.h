@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tests/support/fi_device.h - buffers on the fake device for tests of the provider, and what they hold. */
+/* tests/support/fi_device.h - buffers on a CUDA device, the fake one or a real one, for tests of the provider, and what they hold. */
 #ifndef NIGH_TESTS_FI_DEVICE_H
 #define NIGH_TESTS_FI_DEVICE_H
 
-#include "tests/support/fake_cuda.h"
 #include "tests/support/fi.h"
+#include "tests/support/test_cuda.h"
 
 #define DEVICE_CAPS \
     (FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC | FI_DIRECTED_RECV | FI_MULTI_RECV | FI_SOURCE | FI_HMEM)
 
-extern const struct fake_cuda *cuda;
+extern const struct test_cuda *cuda;
 
-/* Makes the fake the driver of this process. Ends the program with 77 where it was not built. */
+/* Makes the fake the driver of this process, or, with NIGH_TEST_GPU set, the machine's own behind tests/gpu/real_cuda.c.
+ * Ends the program with 77 where there is none. */
 void device_find(void);
 
 /* Device memory and its descriptor; NULL where endpoints find out by themselves. */
@@ -23,7 +24,7 @@ struct device_buffer {
 };
 
 /* `registered`: as FI_MR_HMEM wants it. */
-void device_open(struct fi_lab *lab, struct device_buffer *buffer, enum fake_memory kind, size_t bytes,
+void device_open(struct fi_lab *lab, struct device_buffer *buffer, enum cuda_memory kind, size_t bytes,
                  bool registered);
 void device_close(struct device_buffer *buffer);
 
