@@ -142,7 +142,6 @@ static void refuse(struct fi_info *hints, const char *reason)
 static void refuses(void **state)
 {
     (void)state;
-    REFUSE("caps", hints->caps = FI_HMEM);
     REFUSE("caps", hints->caps = FI_COLLECTIVE);
     REFUSE("endpoint type", hints->ep_attr->type = FI_EP_MSG);
     REFUSE("endpoint type", hints->ep_attr->type = FI_EP_DGRAM);
