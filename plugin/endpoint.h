@@ -137,6 +137,7 @@ struct nigh_endpoint {
     uint64_t unmatched;             /* bytes sent ahead of their GRANTs, or that may be */
     uint32_t trusted;               /* messages in a row that found their receives */
     uint32_t answers;               /* operations that answer the peer's */
+    uint64_t fetched;               /* bytes that answers hold in memory */
     struct nigh_ids out;            /* ours under way: struct nigh_send_op */
     struct nigh_ids in;             /* the peer's: struct nigh_message */
 

@@ -5,6 +5,7 @@
 #include "plugin/large.h"
 #include "plugin/near.h"
 #include "plugin/progress.h"
+#include "plugin/rma.h"
 #include "plugin/send.h"
 #include "shm/heap.h"
 #include "shm/rendezvous.h"
@@ -64,6 +65,8 @@ void nigh_send_discard(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
         nigh_region_pin(&endpoint->context->regions, op->key, -1);
     if (op->kind == NIGH_SEND_CONTROL || op->kind == NIGH_SEND_REPLY)
         endpoint->answers--;
+    if (op->copied && op->owned)
+        endpoint->fetched -= op->bytes;
     free(op->owned);
     nigh_slab_give(&endpoint->context->send_ops, op);
 }
@@ -164,7 +167,7 @@ static int start_kind(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
     case NIGH_SEND_CHUNKED:
     case NIGH_SEND_PUT:
     case NIGH_SEND_REPLY:
-        if (!take_id(endpoint, op))
+        if (!take_id(endpoint, op) || nigh_rma_fetch(endpoint, op))
             return -EAGAIN;
         return nigh_large_start(endpoint, op);
     }

@@ -77,6 +77,7 @@ struct nigh_send_op {
     bool ahead;     /* all of it may go before it is matched */
     bool published; /* its slot is, before the peer has attached: what is left is to complete */
     bool pinned;    /* REPLY: the region `key` is */
+    bool copied;    /* REPLY: the host copies what is in its region, to `owned`, when it begins */
     bool tells;     /* REPLY: its host hears of it; there is room for that completion */
 };
 

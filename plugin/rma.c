@@ -135,7 +135,7 @@ void nigh_rma_put_done(struct nigh_message *message)
 {
     struct nigh_endpoint *endpoint = message->endpoint;
 
-    if (message->staged && !message->status)
+    if (message->staged)
         move(message);
     if (message->notify && message->status)
         nigh_cq_unreserve(&endpoint->context->cq, 1);
@@ -162,14 +162,9 @@ static struct nigh_message *begin(struct nigh_endpoint *endpoint, const struct n
     return message;
 }
 
-/* Where a put's bytes go: into the region, or to memory from which the host copies them there when all have come. */
-static void place(struct nigh_message *message, uint64_t key, uint64_t offset)
+/* The region is one that the host copies to: the bytes come together in memory before. */
+static void stage(struct nigh_message *message, uint64_t offset)
 {
-    const struct nigh_regions *regions = &message->endpoint->context->regions;
-
-    message->status = nigh_region_at(regions, key, offset, message->total, NIGH_REMOTE_WRITE, &message->to);
-    if (message->status || !message->total || !nigh_region_copied(regions, key))
-        return;
     message->offset = offset;
     message->staged = message->to = malloc(message->total);
     if (!message->staged)
@@ -190,7 +185,8 @@ static enum nigh_verdict arrive_put(struct nigh_endpoint *endpoint, uint64_t hea
     message = begin(endpoint, &first, NIGH_MSG_PUT);
     if (!message)
         return NIGH_STAY;
-    place(message, key, offset);
+    message->status =
+        nigh_region_at(&context->regions, key, offset, first.total, NIGH_REMOTE_WRITE, &message->to);
     message->notify = nigh_head_flags(head) & NIGH_F_NOTIFY;
     message->imm = message->notify ? first.imm : 0;
     if (!message->status && nigh_region_tells(&context->regions, key, &told))
@@ -203,21 +199,9 @@ static enum nigh_verdict arrive_put(struct nigh_endpoint *endpoint, uint64_t hea
     message->pinned = !message->status;
     if (message->pinned)
         nigh_region_pin(&context->regions, key, 1);
+    if (message->pinned && first.total && nigh_region_copied(&context->regions, key))
+        stage(message, offset);
     return nigh_arrive_first_piece(message, first.line, first.bytes, nigh_head_flags(head));
-}
-
-/* The bytes that a get asks for: in *from; if the host has to copy them, in *owned too. */
-static int fetch(const struct nigh_regions *regions, uint64_t key, uint64_t offset, uint64_t bytes,
-                 uint8_t **from, uint8_t **owned)
-{
-    const struct nigh_region *region;
-    int status = nigh_region_at(regions, key, offset, bytes, NIGH_REMOTE_READ, from);
-
-    region = status || !bytes ? NULL : nigh_region_copied(regions, key);
-    if (!region)
-        return status;
-    *from = *owned = malloc(bytes);
-    return *owned ? nigh_region_read(region, *owned, offset, bytes) : -EIO;
 }
 
 /* The answer to a get: pieces out of the region, or a status alone. */
@@ -226,7 +210,7 @@ static enum nigh_verdict arrive_get(struct nigh_endpoint *endpoint, uint64_t key
     struct nigh_context *context = endpoint->context;
     struct nigh_wire_get get;
     struct nigh_send_op *op;
-    uint8_t *from = NULL, *owned = NULL;
+    uint8_t *from = NULL;
     uint64_t told;
     bool tells;
     int status;
@@ -234,35 +218,59 @@ static enum nigh_verdict arrive_get(struct nigh_endpoint *endpoint, uint64_t key
     nigh_arrive_payload(endpoint, &get, sizeof(get));
     if (endpoint->answers >= NIGH_IDS_MAX)
         return NIGH_BAD;
+    status = nigh_region_at(&context->regions, key, offset, get.total, NIGH_REMOTE_READ, &from);
+    tells = !status && nigh_region_tells(&context->regions, key, &told);
+    if (tells && nigh_cq_reserve(&context->cq, 1))
+        return NIGH_STAY;
     op = nigh_slab_take(&context->send_ops);
-    if (!op)
+    if (!op) {
+        if (tells)
+            nigh_cq_unreserve(&context->cq, 1);
         return NIGH_STAY;
+    }
     nigh_slab_zero(op, sizeof(*op));
-    tells = nigh_region_tells(&context->regions, key, &told);
-    if (tells && nigh_cq_reserve(&context->cq, 1)) {
-        nigh_slab_give(&context->send_ops, op);
-        return NIGH_STAY;
-    }
-    status = fetch(&context->regions, key, offset, get.total, &from, &owned);
-    if (tells && status) {
-        nigh_cq_unreserve(&context->cq, 1);
-        tells = false;
-    }
     op->kind = NIGH_SEND_REPLY;
     op->id = NIGH_NO_ID;
     op->buffer = from;
-    op->owned = owned;
     op->bytes = status ? 0 : get.total;
     op->tag = get.id;
     op->imm = (uint64_t)(int64_t)status;
     op->key = key;
+    op->offset = offset;
     endpoint->answers++;
     op->tells = tells;
     op->pinned = !status;
     if (op->pinned)
         nigh_region_pin(&context->regions, key, 1);
+    op->copied = op->bytes && nigh_region_copied(&context->regions, key);
     nigh_send_begin(endpoint, op);
     return NIGH_GO;
+}
+
+/* Bytes that have been fetched for one peer and are not yet with it: one get may be longer. */
+#define FETCHED_MOST (UINT64_C(16) << 20)
+
+int nigh_rma_fetch(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
+{
+    const struct nigh_region *region;
+
+    if (!op->copied || op->owned)
+        return 0;
+    if (endpoint->fetched && endpoint->fetched + op->bytes > FETCHED_MOST)
+        return -EAGAIN;
+    region = nigh_region_copied(&endpoint->context->regions, op->key);
+    op->buffer = op->owned = malloc(op->bytes);
+    if (op->owned && nigh_region_read(region, op->owned, op->offset, op->bytes) == 0) {
+        endpoint->fetched += op->bytes;
+        return 0;
+    }
+    op->copied = false;
+    op->bytes = 0;
+    op->imm = (uint64_t)(int64_t)-EIO;
+    if (op->tells)
+        nigh_cq_unreserve(&endpoint->context->cq, 1);
+    op->tells = false;
+    return 0;
 }
 
 /* ---- the initiator ------------------------------------------------------------------------------------- */

@@ -129,7 +129,8 @@ static int land_multi(const struct nigh_fi_op *op, const struct nigh_completion 
     out->entry.buf = to;
     if (!is_there(done))
         return 0;
-    return nigh_fi_device_write(*op->on, to, done->data, done->bytes < room ? done->bytes : room, false);
+    return nigh_fi_device_write(*op->on, to, done->data, done->bytes < room ? done->bytes : room,
+                                nigh_fi_copy_is_pinned(op));
 }
 
 /* What has come goes where the host wants it: out of our copy, or from where nigh has it. */

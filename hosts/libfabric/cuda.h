@@ -20,7 +20,6 @@
 /* CUresult */
 #define NIGH_CUDA_INVALID_CONTEXT 201
 #define NIGH_CUDA_NOT_READY       600
-#define NIGH_CUDA_NOT_SUPPORTED   801
 #define NIGH_CUDA_DESTROYED       709
 
 typedef unsigned long long nigh_cuda_ptr;

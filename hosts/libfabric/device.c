@@ -179,67 +179,55 @@ static int find(struct nigh_fi_domain *domain, void *context, int ordinal, struc
  * is mapped piece by piece cannot say so (801), its context can.
  *
  * Neither waits for the copies that are under way, and telling the context waits for all that its legacy stream does,
- * which may be a kernel that waits for the message. So first that stream is looked at, for a while: either it comes to
- * rest, or what keeps it busy are kernels, as copies that have returned take microseconds and those that wait for
- * kernels do not return. What it may not be asked for, because a graph is being captured, is left for later.
+ * which may be a kernel that waits for the message. So before the next copy of ours that stream is looked at, for a while:
+ * either it comes to rest, and the context can be told, or what keeps it busy are kernels, as copies that have returned
+ * take microseconds and those that wait for kernels do not return. While a graph is captured it may not be asked, and only the
+ * time is waited for. A context that could not be told is looked at before each copy, which is as good, and slower.
  */
 #define SETTLE_NS UINT64_C(2000000)
 
 /* The context is current. True: the stream is at rest. */
-static bool settle(const struct nigh_cuda *cuda)
+static bool comes_to_rest(const struct nigh_cuda *cuda)
 {
     uint64_t end = now_ns() + SETTLE_NS;
     int status = 0, result;
+    bool captured = cuda->is_capturing(NULL, &status) || status;
 
-    if (cuda->is_capturing(NULL, &status) || status)
-        return false;
     do
-        result = cuda->stream_query(NULL);
+        result = captured ? NIGH_CUDA_NOT_READY : cuda->stream_query(NULL);
     while (result == NIGH_CUDA_NOT_READY && now_ns() < end);
     return result == 0;
 }
 
-static int tell_context(struct nigh_fi_device *device)
+static bool tell_context(const struct nigh_cuda *cuda)
 {
-    const struct nigh_cuda *cuda = device->cuda;
     unsigned flags = 0;
-    int result = cuda->get_flags(&flags);
 
-    if (!result && !(flags & NIGH_CUDA_FINISHES))
-        result = cuda->set_flags ? cuda->set_flags(flags | NIGH_CUDA_FINISHES) : NIGH_CUDA_NOT_SUPPORTED;
-    device->finishes = !result;
-    return nigh_cuda_check(cuda, "cuCtxSetFlags", result);
+    return cuda->set_flags && cuda->get_flags(&flags) == 0 &&
+           (flags & NIGH_CUDA_FINISHES || cuda->set_flags(flags | NIGH_CUDA_FINISHES) == 0);
 }
 
-int nigh_fi_device_settle(struct nigh_fi_device *device, bool refused)
+void nigh_fi_device_settle(struct nigh_fi_device *device)
 {
-    int mode, left, rc = nigh_fi_device_enter(device, &mode);
+    bool rests = comes_to_rest(device->cuda);
 
-    if (rc)
-        return rc;
-    if (settle(device->cuda) && refused)
-        rc = tell_context(device);
-    device->untold = refused && !device->finishes;
-    left = nigh_fi_device_leave(device, mode);
-    return rc ? rc : left;
+    device->due = false;
+    if (rests && device->untold && tell_context(device->cuda)) {
+        device->finishes = true;
+        device->untold = false;
+    }
 }
 
-static int finish_copies(struct nigh_fi_device *device, const void *memory, bool told)
+/* Memory that is seen for the first time. */
+static void finish_copies(struct nigh_fi_device *device, const void *memory)
 {
     unsigned one = 1;
-    bool refused;
 
-    if (told || device->finishes)
-        return 0;
-    refused = device->cuda->pointer_set(&one, NIGH_CUDA_SYNC_MEMOPS, nigh_fi_device_ptr(memory)) != 0;
-    if (!refused || device->cuda->set_flags)
-        return nigh_fi_device_settle(device, refused);
-    nigh_fi_log(NIGH_FI_WARN,
-                "memory of device %d at %p cannot be used: it was mapped piece by piece, and only drivers of "
-                "CUDA 12.1 "
-                "and later can be told to finish the host's copies to it before they return",
-                device->ordinal, memory);
-    return -FI_EIO;
+    if (device->finishes)
+        return;
+    device->due = true;
+    if (device->cuda->pointer_set(&one, NIGH_CUDA_SYNC_MEMOPS, nigh_fi_device_ptr(memory)))
+        device->untold = true;
 }
 
 /* Memory that was mapped piece by piece, or comes from a pool, belongs to no context: the one that the host works in now
@@ -258,14 +246,14 @@ static void *context_for(const struct nigh_cuda *cuda, int ordinal)
 static int device_at(struct nigh_fi_domain *domain, const void *memory, void *context, int ordinal, bool told,
                      struct nigh_fi_device **out)
 {
-    struct nigh_fi_device *device;
+    struct nigh_fi_device *device = NULL;
     int mode, left, rc = relax(domain->cuda, &mode);
 
     if (rc)
         return rc;
     rc = find(domain, context ? context : context_for(domain->cuda, ordinal), ordinal, &device);
-    if (!rc)
-        rc = finish_copies(device, memory, told);
+    if (!rc && !told)
+        finish_copies(device, memory);
     left = put_back(domain->cuda, mode);
     rc = rc ? rc : left;
     if (!rc)

@@ -20,7 +20,8 @@ struct nigh_fi_device {
     int ordinal;           /* of the CUDA device */
     bool primary;          /* the context is the device's own, and held by us */
     bool gone;             /* the host has destroyed the context; registrations may still name it */
-    bool untold;           /* it should, and could not be told yet */
+    bool due;              /* copies of the host's may be under way to memory that was not seen before */
+    bool untold;           /* the context should have copies finished when they return, and does not know */
     bool finishes;         /* the context has copies finished when they return */
     unsigned long long id; /* of the context, and 1: another may come to lie in its place. 0: not told */
 };
@@ -40,8 +41,8 @@ static inline nigh_cuda_ptr nigh_fi_device_ptr(const void *memory)
 /* Makes the context current, and not; *mode is for leave(). -FI_EIO. */
 int nigh_fi_device_enter(struct nigh_fi_device *device, int *mode);
 int nigh_fi_device_leave(const struct nigh_fi_device *device, int mode);
-/* Lets the host's copies come to their end; `refused`: memory of this context cannot be told to see to that. -FI_EIO. */
-int nigh_fi_device_settle(struct nigh_fi_device *device, bool refused);
+/* The context is current. Lets copies of the host's that have returned come to their end. */
+void nigh_fi_device_settle(struct nigh_fi_device *device);
 
 /*
  * Copies, done on return. They run on a stream that waits for none of the host's: a kernel that waits for a message

@@ -8,9 +8,11 @@
 /* Before a copy of ours: those of the host's come first. */
 static int begin(struct nigh_fi_device *device, int *mode)
 {
-    int rc = device->untold ? nigh_fi_device_settle(device, true) : 0;
+    int rc = nigh_fi_device_enter(device, mode);
 
-    return rc ? rc : nigh_fi_device_enter(device, mode);
+    if (!rc && (device->due || device->untold))
+        nigh_fi_device_settle(device);
+    return rc;
 }
 
 /* After the copy was asked for: waits for it. */

@@ -47,7 +47,7 @@ int nigh_fi_gather(void *to, const struct nigh_fi_parts *parts, bool pinned)
 int nigh_fi_scatter(const struct nigh_fi_op *op, const void *from, size_t bytes)
 {
     const char *at = from;
-    bool pinned = from == op->copy && nigh_fi_copy_is_pinned(op);
+    bool pinned = nigh_fi_copy_is_pinned(op);
     int rc = 0;
 
     for (size_t i = 0; i < op->count && bytes && !rc; i++) {
@@ -156,12 +156,22 @@ static uint64_t round_up(uint64_t bytes)
     return room;
 }
 
+/* A context that is gone took it along. */
+static void forget_pin(struct nigh_fi_block *block)
+{
+    if (!block->pinned_by || !block->pinned_by->gone)
+        return;
+    block->pinned_by = NULL;
+    block->ep->pinned_bytes -= block->bytes;
+}
+
 static struct nigh_fi_block *reuse(struct nigh_fi_ep *ep, uint64_t room, uint64_t most)
 {
     for (struct nigh_fi_block **link = &ep->idle_blocks, *block; (block = *link); link = &block->next_idle) {
         if (block->bytes < room || block->bytes > most)
             continue;
         take_idle(ep, link);
+        forget_pin(block);
         return block;
     }
     return NULL;
@@ -212,10 +222,9 @@ static int squeeze(struct nigh_fi_ep *ep, struct nigh_fi_device *device, uint64_
     *out = reuse(ep, room, UINT64_MAX);
     if (*out)
         return 0;
-    if (any_in_use(ep))
-        return -FI_EAGAIN;
     drop_idle(ep, true);
-    return new_block(ep, device, room, out);
+    rc = new_block(ep, device, room, out);
+    return rc == -FI_ENOMEM && any_in_use(ep) ? -FI_EAGAIN : rc;
 }
 
 static int find_block(struct nigh_fi_ep *ep, struct nigh_fi_device *device, uint64_t room,

@@ -309,8 +309,10 @@ struct nigh_taken {
 
 /*
  * How bytes of a region move to and from ordinary memory: `offset` from the region's start, within it. Done on return.
- * 0, or a negative errno: then the peer's operation completes with -EIO. Called by calls that make progress, in their
- * thread; they must not call into the context. An atomic is a read and a write behind it.
+ * 0, or a negative errno: then the peer's operation completes with -EIO, as it does where there is no memory for its
+ * bytes: a put's come together in memory of its size, a get's are read to such, one get of 16 MiB or longer of a peer at
+ * a time. An atomic is a read and a write behind it. Called by calls that make progress, in their thread; they must not
+ * call into the context.
  */
 struct nigh_copies {
     uint32_t size;     /* sizeof(struct nigh_copies) */
@@ -756,10 +758,11 @@ struct nigh_ops {
      * until deregister(), after which operations of peers that arrive complete with -EACCES at them. So do
      * gets of heap memory that were being copied: what they have read is not the peer's to use. Errors:
      * -EINVAL no bytes, no or unknown flags, NIGH_REGISTER_KEY without NIGH_KEY_CHOSEN in *key, deregister() of
-     * something else, NIGH_REGISTER_COPIES of all memory or without both copies; -EEXIST that key is registered; -EBUSY deregister() while a put of a peer, or the answer
-     * to its get, is under way on it; -EFAULT NULL, less than all; -ENOSPC 8 million are registered; -ENOMEM. A peer
-     * that stops in the middle of its put, or does not read what it got, keeps a region busy for as long as it likes;
-     * its end, in whatever state, releases it, and so does disconnect() from it.
+     * something else, copies without NIGH_REGISTER_COPIES, it without copies, both of them, or of all memory, a
+     * `copies` of another size or with something reserved in it; -EEXIST that key is registered; -EBUSY deregister()
+     * while a put of a peer, or the answer to its get, is under way on it; -EFAULT NULL, less than all; -ENOSPC 8
+     * million are registered; -ENOMEM. A peer that stops in the middle of its put, or does not read what it got, keeps
+     * a region busy for as long as it likes; its end, in whatever state, releases it, and so does disconnect() from it.
      */
     int (*register_memory)(struct nigh_context *context, const struct nigh_register *memory, uint64_t *key,
                            struct nigh_region **out);

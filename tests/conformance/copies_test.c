@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 
 #define BOTH  (NIGH_REMOTE_READ | NIGH_REMOTE_WRITE)
-#define ROOM  ((1u << 20) + 4096u)
+#define ROOM  ((8u << 20) + 4096u)
 #define EVENT 41
 
 static const struct nigh_ops *nigh;
@@ -17,7 +17,7 @@ static const struct nigh_ops *nigh;
 /* Nothing may be read or written at `at`; what lies there is `bytes`. */
 static struct far_memory {
     uint8_t *at, *bytes;
-    int fails; /* the next so many copies */
+    int fails, behind; /* the next so many copies, behind so many that do not */
     uint32_t reads, writes;
 } memory;
 
@@ -25,6 +25,10 @@ static int inside(struct far_memory *of, uint64_t offset, uint64_t bytes)
 {
     CHECK(of == &memory);
     CHECK(bytes > 0 && offset <= ROOM && bytes <= ROOM - offset);
+    if (of->behind > 0) {
+        of->behind--;
+        return 0;
+    }
     return of->fails > 0 && of->fails-- ? -EIO : 0;
 }
 
@@ -197,15 +201,17 @@ static void copies_fail(struct pair *pair)
     uint8_t *local = data_filled(70000, 3);
     struct nigh_completion done;
 
-    for (uint32_t i = 0; i < 4; i++) {
+    for (uint32_t i = 0; i < 6; i++) {
         pair_meet();
-        if (owner)
+        if (owner) {
             memory.fails = 1;
+            memory.behind = i / 2 == 2; /* what an atomic has made of it is written */
+        }
         pair_meet();
         if (end && i < 2)
             CHECK_INT(move(pair, i ? NIGH_OP_GET : NIGH_OP_PUT, 0, local, 70000), -EIO);
         else if (end)
-            CHECK_INT(add(pair, NIGH_SUM, 1, i == 2 ? &(uint64_t){0} : NULL), -EIO);
+            CHECK_INT(add(pair, NIGH_SUM, 1, i % 2 ? &(uint64_t){0} : NULL), -EIO);
         pair_meet();
     }
     if (end)
@@ -217,6 +223,68 @@ static void copies_fail(struct pair *pair)
         CHECK_INT(nigh->poll_completions(owner->context, &done, 1), 0);
         data_check(memory.bytes, 70000, 9, 0);
     }
+    withdraw(pair, region);
+}
+
+/* A region cannot be withdrawn while a put to it comes together, nor while an answer to a get goes. */
+static void in_use(struct pair *pair)
+{
+    struct nigh_region *region = offer(pair, BOTH);
+    struct pair_end *tx = pair->end[0], *rx = pair->end[1];
+    struct nigh_rma rma = {.size = sizeof(rma),
+                           .buffer = data_filled(ROOM, 7),
+                           .bytes = ROOM,
+                           .key = pair->shared[0],
+                           .context = 31};
+    uint32_t busy = 0;
+
+    CHECK_INT(nigh->post_put(tx->peer, &rma), 0);
+    pair_pump(); /* now some of it has come */
+    while (memory.writes == 0) {
+        CHECK_INT(nigh->deregister(rx->context, region), -EBUSY);
+        busy++;
+        pair_pump();
+    }
+    CHECK(busy > 0);
+    CHECK_INT(pair_await(tx, NIGH_OP_PUT, 31).status, 0);
+    data_check(memory.bytes, ROOM, 7, 0);
+    rma.context = 32;
+    rma.buffer = data_room(ROOM);
+    CHECK_INT(nigh->post_get(tx->peer, &rma), 0);
+    while (memory.reads == 0)
+        pair_pump();
+    CHECK_INT(nigh->deregister(rx->context, region), -EBUSY);
+    CHECK_INT(pair_await(tx, NIGH_OP_GET, 32).status, 0);
+    data_check(rma.buffer, ROOM, 7, 0);
+    withdraw(pair, region);
+}
+
+/* What gets ask for is not all read at once: memory would not hold it. */
+static void many_gets(struct pair *pair)
+{
+    enum { GETS = 60, BYTES = 1 << 20 };
+    struct nigh_region *region = offer(pair, BOTH);
+    struct pair_end *tx = pair->end[0], *rx = pair->end[1];
+    struct nigh_completion done;
+    uint8_t *to = data_room(ROOM);
+
+    for (uint32_t i = 0; i < GETS; i++) {
+        struct nigh_rma rma = {.size = sizeof(rma),
+                               .buffer = to,
+                               .bytes = BYTES,
+                               .offset = i,
+                               .key = pair->shared[0],
+                               .context = 100 + i};
+
+        CHECK_INT(nigh->post_get(tx->peer, &rma), 0);
+    }
+    for (uint32_t i = 0; i < 2000; i++)
+        CHECK_INT(nigh->poll_completions(rx->context, &done, 1), 0);
+    CHECK(memory.reads > 0 && memory.reads < GETS);
+    for (uint32_t i = 0; i < GETS; i++)
+        CHECK_INT(pair_await(tx, NIGH_OP_GET, 100 + i).status, 0);
+    CHECK_INT(memory.reads, GETS);
+    data_check(to, BYTES, 1, GETS - 1);
     withdraw(pair, region);
 }
 
@@ -256,6 +324,8 @@ static const struct pair_case cases[] = {
     {.name = "ends and rights", .play = ends_and_rights},
     {.name = "atomics", .play = atomics},
     {.name = "copies fail", .play = copies_fail},
+    {.name = "in use", .play = in_use, .forms = PAIR_SELF | PAIR_TWO},
+    {.name = "many gets", .play = many_gets, .forms = PAIR_TWO},
     {.name = "refused", .play = refused, .forms = PAIR_SELF},
 };
 

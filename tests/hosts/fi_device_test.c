@@ -458,6 +458,8 @@ static void registered_beside_a_kernel(void **state)
  * they come over what was received. */
 static void copies_are_waited_for(void **state)
 {
+    unsigned looks;
+
     (void)state;
     for (unsigned i = 0; i < 200; i++) {
         size_t bytes = i % 2 ? 65536 : 8;
@@ -467,19 +469,57 @@ static void copies_are_waited_for(void **state)
         exchange(bytes);
         device_holds(&to, 0, bytes, i);
     }
+    /* Once that is seen to, nobody looks. */
+    looks = cuda->calls("cuStreamQuery");
+    exchange(8);
+    assert_int_equal(cuda->calls("cuStreamQuery"), looks);
 }
 
 /* Everything that the provider asks of the driver, the first time too, while the host captures a graph. */
+static void beside_a_graph(size_t bytes)
+{
+    device_clear(&to);
+    device_fill(&from, 0, bytes, 4);
+    assert_true(cuda->capture(cuda->device(), true));
+    register_both();
+    exchange(bytes);
+    assert_true(cuda->capture(cuda->device(), false));
+    device_holds(&to, 0, bytes, 4);
+}
+
 static void no_graph_is_spoilt(void **state)
 {
     (void)state;
-    device_fill(&from, 0, ROOM, 4);
-    assert_true(cuda->capture(cuda->device(), true));
+    beside_a_graph(8);
+}
+
+static void no_graph_is_spoilt_by_long_ones(void **state)
+{
+    (void)state;
+    beside_a_graph(ROOM);
+}
+
+/* What one kind of memory needs is not forgotten over another. */
+static void kinds_side_by_side(void **state)
+{
+    struct device_buffer plain;
+
+    (void)state;
+    cuda->hold(cuda->device(), true);
     register_both();
-    exchange(8);
-    exchange(ROOM);
-    assert_true(cuda->capture(cuda->device(), false));
-    device_holds(&to, 0, ROOM, 4);
+    device_open(&lab, &plain, MEMORY_PLAIN, 4096, false);
+    FI_OK(fi_trecv(RX->ep, far, ROOM, NULL, RX->peer, 9, 0, far));
+    FI_OK(fi_tsend(TX->ep, plain.at, 4096, NULL, TX->peer, 9, near));
+    fi_await(&lab, RX->rx);
+    fi_await(&lab, TX->tx);
+    cuda->hold(cuda->device(), false);
+    for (unsigned i = 0; i < 20; i++) {
+        device_clear(&to);
+        device_fill(&from, 0, 5000, i);
+        exchange(5000);
+        device_holds(&to, 0, 5000, i);
+    }
+    device_close(&plain);
 }
 
 /* ---- remote memory ------------------------------------------------------------------------------------- */
@@ -768,6 +808,9 @@ int main(void)
         CASE(copies_are_waited_for, open_found),
         CASE(copies_are_waited_for, open_pieces_found),
         CASE(copies_are_waited_for, open_pool),
+        CASE(kinds_side_by_side, open_pieces_found),
+        CASE(no_graph_is_spoilt_by_long_ones, open_found),
+        CASE(no_graph_is_spoilt_by_long_ones, open_pieces_found),
         CASE(no_graph_is_spoilt, open_found),
         CASE(no_graph_is_spoilt, open_pieces_found),
         CASE(writes_and_reads, open_registered),

@@ -144,6 +144,25 @@ static void data_is_told(void **state)
     fi_await(&lab, TX->tx);
 }
 
+/* What is for this process alone takes no key: MPIs ask for the same one for all of it. */
+static void keys_are_for_peers(void **state)
+{
+    struct fid_mr *own[2], *again;
+
+    (void)state;
+    for (int i = 0; i < 2; i++)
+        FI_OK(fi_mr_reg(lab.domain, near, 8, FI_SEND | FI_RECV | FI_READ | FI_WRITE, 0, KEY + 5, 0, &own[i],
+                        NULL));
+    FI_OK(fi_mr_reg(lab.domain, near, 8, FI_REMOTE_READ, 0, KEY + 5, 0, &again, NULL));
+    FI_OK(fi_close(&own[0]->fid));
+    FI_OK(fi_mr_reg(lab.domain, near, 8, FI_SEND, 0, KEY + 5, 0, &own[0], NULL));
+    FI_OK(fi_read(TX->ep, far, 8, NULL, TX->peer, 0, KEY + 5, far));
+    fi_await(&lab, TX->tx);
+    FI_OK(fi_close(&again->fid));
+    FI_OK(fi_close(&own[0]->fid));
+    FI_OK(fi_close(&own[1]->fid));
+}
+
 static void refused(void **state)
 {
     struct fi_cq_err_entry error;
@@ -444,6 +463,7 @@ int main(void)
         CASE(memory_counts),
         cmocka_unit_test_setup_teardown(events_are_asked_for, open_without_events, close_all),
         CASE(data_is_told),
+        CASE(keys_are_for_peers),
         CASE(refused),
         CASE(everything),
         CASE(later_endpoint),

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 #define EXPORT __attribute__((visibility("default")))
@@ -24,6 +25,7 @@ enum {
     CAPTURE_UNSUPPORTED = 900,
     CAPTURE_IMPLICIT = 906,
     NOT_READY = 600,
+    LATE_US = 1000,
     RELAXED = 2,
     FINISHES = 0x80,
     DEVICES = 4,
@@ -56,6 +58,7 @@ struct copy {
 static struct late {
     char *to, *bytes;
     size_t count;
+    long at_us; /* when it was put there: it comes within LATE_US at most */
 } late[MANY];
 
 static struct stream {
@@ -111,6 +114,14 @@ static bool spoils(void)
     return capture_mode != RELAXED;
 }
 
+static long now_us(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
+
 static bool come_all(void)
 {
     bool any = late[0].to != NULL;
@@ -121,6 +132,17 @@ static bool come_all(void)
         late[i].to = NULL;
     }
     return any;
+}
+
+/* Time has passed. */
+static void come_in_time(void)
+{
+    int last = -1;
+
+    for (int i = 0; i < MANY && late[i].to; i++)
+        last = i;
+    if (last >= 0 && now_us() - late[last].at_us >= LATE_US)
+        come_all();
 }
 
 /* ---- the driver's calls -------------------------------------------------------------------------------- */
@@ -375,6 +397,7 @@ static int add(struct stream *stream, void *to, const void *from, size_t bytes)
 {
     if (!to || !from || !bytes || stream->count == MANY)
         return INVALID_VALUE;
+    come_in_time();
     if (spoils())
         return CAPTURE_UNSUPPORTED;
     if (!depth || current[depth - 1] != stream->context)
@@ -485,6 +508,7 @@ static void fake_put(void *device, const void *from, size_t bytes)
     int i = 0;
 
     if (memory->finishes || memory->kind == MEMORY_HOST || contexts[memory->device].flags & FINISHES) {
+        come_all();
         memcpy(behind(device, bytes), from, bytes);
         return;
     }
@@ -492,7 +516,7 @@ static void fake_put(void *device, const void *from, size_t bytes)
         i++;
     if (i == MANY)
         come_all();
-    late[i % MANY] = (struct late){behind(device, bytes), malloc(bytes + 1), bytes};
+    late[i % MANY] = (struct late){behind(device, bytes), malloc(bytes + 1), bytes, now_us()};
     memcpy(late[i % MANY].bytes, from, bytes);
 }
 

@@ -24,8 +24,8 @@ void device_find(void)
     object = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
     cuda = object ? dlsym(object, TEST_CUDA_SYMBOL) : NULL;
     if (!cuda) {
-        printf("skipped: %s\n", dlerror());
-        exit(77);
+        printf("cannot load %s: %s\n", path, dlerror());
+        exit(1);
     }
     if (cuda->device() >= 0)
         return;

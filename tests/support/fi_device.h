@@ -12,7 +12,7 @@
 extern const struct test_cuda *cuda;
 
 /* Makes the fake the driver of this process, or, with NIGH_TEST_GPU set, the machine's own behind tests/gpu/real_cuda.c.
- * Ends the program with 77 where there is none. */
+ * Ends the program with 77 where it has no device. */
 void device_find(void);
 
 /* Device memory and its descriptor; NULL where endpoints find out by themselves. */
