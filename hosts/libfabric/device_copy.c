@@ -15,14 +15,15 @@ static int begin(struct nigh_fi_device *device, int *mode)
     return rc;
 }
 
-/* After the copy was asked for: waits for it. */
+/* After copies were asked for: waits for them, if one of them could not be, too. */
 static int finish(const struct nigh_fi_device *device, int mode, int rc)
 {
-    int left;
+    int waited =
+            nigh_cuda_check(device->cuda, "cuStreamSynchronize", device->cuda->stream_wait(device->stream)),
+        left = nigh_fi_device_leave(device, mode);
 
     if (!rc)
-        rc = nigh_cuda_check(device->cuda, "cuStreamSynchronize", device->cuda->stream_wait(device->stream));
-    left = nigh_fi_device_leave(device, mode);
+        rc = waited;
     return rc ? rc : left;
 }
 
