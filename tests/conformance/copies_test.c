@@ -278,9 +278,12 @@ static void many_gets(struct pair *pair)
 
         CHECK_INT(nigh->post_get(tx->peer, &rma), 0);
     }
+    while (memory.reads == 0)
+        pair_pump();
+    /* Now the owner alone makes progress. */
     for (uint32_t i = 0; i < 2000; i++)
         CHECK_INT(nigh->poll_completions(rx->context, &done, 1), 0);
-    CHECK(memory.reads > 0 && memory.reads < GETS);
+    CHECK(memory.reads < GETS);
     for (uint32_t i = 0; i < GETS; i++)
         CHECK_INT(pair_await(tx, NIGH_OP_GET, 100 + i).status, 0);
     CHECK_INT(memory.reads, GETS);
