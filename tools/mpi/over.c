@@ -276,7 +276,8 @@ static void intel_rules(uint32_t ranks, struct mpi_words *settings)
 
 /*
  * On Intel's CPUs, beside the table that Intel MPI has for the model and networks: what goes as messages in as few
- * steps, and allreduces with a preset (23) that needs fewer turns, in shared memory of Intel MPI's own. 8 ranks on 2
+ * steps, and allreduces with a preset (23) that needs fewer turns, in shared memory of Intel MPI's own, large ones as a
+ * reduction and a broadcast (2; above the threshold 23 goes as messages: 8 MiB 5.2 and 1.8 of its own). 8 ranks on 2
  * CPUs of an Emerald Rapids, without and with: allreduce of 4 KiB 2.01 and 0.83 of its own, of 256 KiB 1.80 and 1.36,
  * allgather of 256 KiB 1.48 and 0.84, alltoall 1.31 and 0.82. The other presets for reductions in shared memory, of
  * which the table above is, take up to 2.5 there.
@@ -286,7 +287,9 @@ static void intel_rules_on_intel(uint32_t ranks, struct mpi_words *settings)
     if (ranks < 6)
         return;
     intel_rule("I_MPI_COLL_SHM_THRESHOLD", "4194304", settings);
-    intel_rule("I_MPI_ADJUST_ALLREDUCE", "23", settings);
+    intel_rule("I_MPI_ADJUST_ALLREDUCE",
+               ranks < 8 ? "23:0-4194304;2:4194305-2147483647" : "23:0-1572863;2:1572864-2147483647",
+               settings);
     intel_steps(ranks, settings);
 }
 
