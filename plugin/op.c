@@ -167,7 +167,7 @@ static int start_kind(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
     case NIGH_SEND_CHUNKED:
     case NIGH_SEND_PUT:
     case NIGH_SEND_REPLY:
-        if (!take_id(endpoint, op) || nigh_rma_fetch(endpoint, op))
+        if (!take_id(endpoint, op) || (op->copied && nigh_rma_fetch(endpoint, op)))
             return -EAGAIN;
         return nigh_large_start(endpoint, op);
     }

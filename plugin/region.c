@@ -155,12 +155,12 @@ struct nigh_region *nigh_region_copied(const struct nigh_regions *regions, uint6
 
 int nigh_region_read(const struct nigh_region *region, void *to, uint64_t offset, uint64_t bytes)
 {
-    return bytes && region->copies.read(region->copies.arg, to, offset, bytes) ? -EIO : 0;
+    return region->copies.read(region->copies.arg, to, offset, bytes) ? -EIO : 0;
 }
 
 int nigh_region_write(const struct nigh_region *region, const void *from, uint64_t offset, uint64_t bytes)
 {
-    return bytes && region->copies.write(region->copies.arg, from, offset, bytes) ? -EIO : 0;
+    return region->copies.write(region->copies.arg, from, offset, bytes) ? -EIO : 0;
 }
 
 void nigh_regions_destroy(struct nigh_regions *regions)

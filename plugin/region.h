@@ -64,7 +64,7 @@ int nigh_region_at(const struct nigh_regions *regions, uint64_t key, uint64_t of
 bool nigh_region_tells(const struct nigh_regions *regions, uint64_t key, uint64_t *context);
 /* The region whose bytes the host moves, or NULL: they lie in memory. */
 struct nigh_region *nigh_region_copied(const struct nigh_regions *regions, uint64_t key);
-/* 0, or -EIO. They are within it. */
+/* 0, or -EIO. At least one byte, all within it. */
 int nigh_region_read(const struct nigh_region *region, void *to, uint64_t offset, uint64_t bytes);
 int nigh_region_write(const struct nigh_region *region, const void *from, uint64_t offset, uint64_t bytes);
 void nigh_regions_destroy(struct nigh_regions *regions);

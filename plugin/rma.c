@@ -254,7 +254,7 @@ int nigh_rma_fetch(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
 {
     const struct nigh_region *region;
 
-    if (!op->copied || op->owned)
+    if (op->owned)
         return 0;
     if (endpoint->fetched && endpoint->fetched + op->bytes > FETCHED_MOST)
         return -EAGAIN;

@@ -12,8 +12,8 @@ enum nigh_verdict nigh_rma_arrive(struct nigh_endpoint *endpoint, uint64_t head,
 /* An operation of a peer on region `key` is done, and the host wants to hear of it: there is room for that. */
 void nigh_rma_tell(struct nigh_endpoint *endpoint, enum nigh_op op, uint64_t key, uint64_t bytes,
                    uint64_t imm);
-/* Before the answer to a get begins: its bytes, where the host copies them. A failure is the answer. -EAGAIN: when others of
- * this peer have gone. */
+/* Before the answer to a get begins whose bytes the host copies: does that, once. A failure is the answer.
+ * -EAGAIN: when others of this peer have gone. */
 int nigh_rma_fetch(struct nigh_endpoint *endpoint, struct nigh_send_op *op);
 void nigh_rma_put_done(struct nigh_message *message);
 void nigh_rma_reply_done(struct nigh_message *message);
