@@ -189,8 +189,8 @@ static int start(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
 
 /*
  * What was done with when it was posted must not wait until its host polls again: that may compute, or wait for its
- * receiver by other ways. So it is published at once: the greeting has gone with the window, if the peer was there to be
- * dialled, and a peer reads the ring when it has attached. Behind something that is not published nothing may be.
+ * receiver by other ways. So it is published at once: the greeting has gone with the window, if the peer was there to
+ * be dialled, and a peer reads the ring when it has attached. Behind something that is not published nothing may be.
  */
 static bool publish_ahead(struct nigh_endpoint *endpoint, const struct nigh_send_op *op)
 {
@@ -200,8 +200,9 @@ static bool publish_ahead(struct nigh_endpoint *endpoint, const struct nigh_send
            nigh_link_ahead(endpoint, body_head(op), op->tag, op->imm, op->buffer, (uint32_t)op->bytes) == 0;
 }
 
-/* A peer that attached before it could see that sleeps, perhaps: then its answer is here. What another thread of ours would
- * have been woken for may be gone from the sockets then. Operations that are queued may be gone when this returns. */
+/* A peer that attached before it could see that sleeps, perhaps: then its answer is here. What another thread of ours
+ * would have been woken for may be gone from the sockets then. Operations that are queued may be gone when this
+ * returns. */
 static void look_for_answer(struct nigh_context *context)
 {
     uint32_t asleep;

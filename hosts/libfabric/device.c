@@ -34,7 +34,8 @@ static bool is_gone(struct nigh_fi_device *device)
 
 /*
  * While the host captures a graph, the driver refuses its threads much of what touches other streams, ours too, and the
- * graph is void for having been asked; so our calls are made in a mode in which it does neither. *mode is for put_back().
+ * graph is void for having been asked; so our calls are made in a mode in which it does neither. *mode is for
+ * put_back().
  */
 static int relax(const struct nigh_cuda *cuda, int *mode)
 {
@@ -175,14 +176,15 @@ static int find(struct nigh_fi_domain *domain, void *context, int ordinal, struc
 /*
  * A host that has copied to memory and then sends it means what it has copied. But the driver's calls that copy from
  * memory that is not pinned return before the last bytes are there, unless memory or the context that they are made in
- * says otherwise: without, of 400 copies of 64 KiB to an H100 that were sent at once 394 were sent too early. Memory that
- * is mapped piece by piece cannot say so (801), its context can.
+ * says otherwise: without, of 400 copies of 64 KiB to an H100 that were sent at once 394 were sent too early. Memory
+ * that is mapped piece by piece cannot say so (801), its context can.
  *
  * Neither waits for the copies that are under way, and telling the context waits for all that its legacy stream does,
- * which may be a kernel that waits for the message. So before the next copy of ours that stream is looked at, for a while:
- * either it comes to rest, and the context can be told, or what keeps it busy are kernels, as copies that have returned
- * take microseconds and those that wait for kernels do not return. While a graph is captured it may not be asked, and only the
- * time is waited for. A context that could not be told is looked at before each copy, which is as good, and slower.
+ * which may be a kernel that waits for the message. So before the next copy of ours that stream is looked at, for a
+ * while: either it comes to rest, and the context can be told, or what keeps it busy are kernels, as copies that have
+ * returned take microseconds and those that wait for kernels do not return. While a graph is captured it may not be
+ * asked, and only the time is waited for. A context that could not be told is looked at before each copy, which is as
+ * good, and slower.
  */
 #define SETTLE_NS UINT64_C(2000000)
 
@@ -230,8 +232,8 @@ static void finish_copies(struct nigh_fi_device *device, const void *memory)
         device->untold = true;
 }
 
-/* Memory that was mapped piece by piece, or comes from a pool, belongs to no context: the one that the host works in now
- * will do, if it is of that device. */
+/* Memory that was mapped piece by piece, or comes from a pool, belongs to no context: the one that the host works in
+ * now will do, if it is of that device. */
 static void *context_for(const struct nigh_cuda *cuda, int ordinal)
 {
     void *context = NULL;

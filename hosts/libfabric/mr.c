@@ -241,8 +241,8 @@ static int control(struct fid *fid, int command, void *arg)
 
 static struct fi_ops fid_ops = NIGH_FI_OPS(close_mr, bind, control);
 
-/* Of memory that peers may use: what is registered for this process alone has no key, and MPIs ask for the same for all of
- * it. */
+/* Of memory that peers may use: what is registered for this process alone has no key, and MPIs ask for the same for all
+ * of it. */
 static bool key_taken(const struct nigh_fi_domain *domain, uint64_t key)
 {
     const struct nigh_fi_mr *mr = domain->mrs;

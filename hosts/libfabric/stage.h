@@ -6,12 +6,12 @@
  *     send     parts -> copy -> nigh        the copy is free when the send completes
  *     receive  nigh -> copy -> parts        nigh's own memory or the sender's, where the message is for a device
  *
- * Long copies for devices lie in nigh's heap, where peers read them in place, bounded by the heap (NIGH_HEAP). Short ones
- * do not: what lies in the heap waits for its receiver, and hosts expect of short messages that they do not.
+ * Long copies for devices lie in nigh's heap, where peers read them in place, bounded by the heap (NIGH_HEAP). Short
+ * ones do not: what lies in the heap waits for its receiver, and hosts expect of short messages that they do not.
  *
- * The first NIGH_FI_PINNED_BYTES of blocks are pinned for the device and stay so until the endpoint closes: to let go of
- * pinned memory the driver waits for all kernels of the host's, and one may be waiting for a message. Of the others those
- * that are not in use are kept, up to NIGH_FI_IDLE_BYTES.
+ * The first NIGH_FI_PINNED_BYTES of blocks are pinned for the device and stay so until the endpoint closes: to let go
+ * of pinned memory the driver waits for all kernels of the host's, and one may be waiting for a message. Of the others
+ * those that are not in use are kept, up to NIGH_FI_IDLE_BYTES.
  */
 #ifndef NIGH_LIBFABRIC_STAGE_H
 #define NIGH_LIBFABRIC_STAGE_H

@@ -172,8 +172,8 @@ enum nigh_state {
 #define NIGH_SYNC   (1u << 0) /* complete only when the message has been matched by a receive */
 #define NIGH_INJECT (1u << 1) /* the buffer may be reused on return (at most NIGH_INJECT_BYTES) */
 /* No completion, unless it fails. The first of such messages, of at most a body (NIGH_BODY), to a peer that is still
- * CONNECTING reach it with no further call here, if its context was open when it was dialled: what a small ring holds, 60
- * of up to 40 bytes, 3 of 1 KiB. A disconnect before it is READY completes them with -ECANCELED, though the peer may
+ * CONNECTING reach it with no further call here, if its context was open when it was dialled: what a small ring holds,
+ * 60 of up to 40 bytes, 3 of 1 KiB. A disconnect before it is READY completes them with -ECANCELED, though the peer may
  * read them yet. */
 #define NIGH_SILENT       (1u << 2)
 #define NIGH_INJECT_BYTES 1024u
@@ -310,9 +310,9 @@ struct nigh_taken {
 /*
  * How bytes of a region move to and from ordinary memory: `offset` from the region's start, within it. Done on return.
  * 0, or a negative errno: then the peer's operation completes with -EIO, as it does where there is no memory for its
- * bytes: a put's come together in memory of its size, a get's are read to such, one get of 16 MiB or longer of a peer at
- * a time. An atomic is a read and a write behind it. Called by calls that make progress, in their thread; they must not
- * call into the context.
+ * bytes: a put's come together in memory of its size, a get's are read to such, one get of 16 MiB or longer of a peer
+ * at a time. An atomic is a read and a write behind it. Called by calls that make progress, in their thread; they must
+ * not call into the context.
  */
 struct nigh_copies {
     uint32_t size;     /* sizeof(struct nigh_copies) */
@@ -638,9 +638,9 @@ struct nigh_ops {
      * regions, groups and heap memory become invalid. Peers see PEER_CLOSED after everything that was
      * published before; eager messages stay readable for them. Waits for a peer in two cases only. It was reached,
      * lives, and has not room, or not looked yet, for NIGH_SILENT messages of at most a body: until it has, 5 s at most
-     * (logged: they are lost). And it is in the middle of copying its message into the buffer of a posted receive, as they do where ranks
-     * outnumber CPUs: some 40 us, 5 s at most for one that was stopped there (logged: it may still write to that buffer
-     * when it goes on).
+     * (logged: they are lost). And it is in the middle of copying its message into the buffer of a posted receive, as
+     * they do where ranks outnumber CPUs: some 40 us, 5 s at most for one that was stopped there (logged: it may still
+     * write to that buffer when it goes on).
      * Buffers of what is posted are nigh's until it returns. Returns 0 always for a valid context.
      */
     int (*close)(struct nigh_context *context);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/gpu/mpi_device.c - an MPI program whose buffers lie on a GPU: messages there and back of all sizes, derived types,
- * collectives, windows. Takes the CUDA driver at run time, so any mpicc compiles it. With an argument it prints how long
- * messages take instead of checking what they hold.
+ * tests/gpu/mpi_device.c - an MPI program whose buffers lie on a GPU: messages there and back of all sizes, derived
+ * types, collectives, windows. Takes the CUDA driver at run time, so any mpicc compiles it. With an argument it prints
+ * how long messages take instead of checking what they hold.
  */
 #include <mpi.h>
 

@@ -388,8 +388,8 @@ static int open_one(void)
     return rc;
 }
 
-/* Registration fails, if it asks for that at all, and leaves nothing: for the device's own context where the host works in
- * none. */
+/* Registration fails, if it asks for that at all, and leaves nothing: for the device's own context where the host works
+ * in none. */
 static void registering_fails(void **state)
 {
     static const char *const calls[] = {"cuPointerGetAttributes", "cuDevicePrimaryCtxRetain",

@@ -420,8 +420,8 @@ static void register_both(void)
     }
 }
 
-/* A message comes although a kernel waits for it, in memory that is seen for the first time too: neither copies wait for
- * the kernel nor memory that is pinned for them nor what is said to the driver of memory. */
+/* A message comes although a kernel waits for it, in memory that is seen for the first time too: neither copies wait
+ * for the kernel nor memory that is pinned for them nor what is said to the driver of memory. */
 static void beside_a_kernel(bool then_registered)
 {
     device_fill(&from, 0, ROOM, 3);
@@ -454,8 +454,8 @@ static void registered_beside_a_kernel(void **state)
     beside_a_kernel(true);
 }
 
-/* The driver's calls that copy from memory that is not pinned return early: neither is a send too early for them, nor do
- * they come over what was received. */
+/* The driver's calls that copy from memory that is not pinned return early: neither is a send too early for them, nor
+ * do they come over what was received. */
 static void copies_are_waited_for(void **state)
 {
     unsigned looks;

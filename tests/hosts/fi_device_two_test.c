@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Device memory between two processes, each with a context of its own on the same device: messages there and back, from and
- * to memory of every kind. */
+/* Device memory between two processes, each with a context of its own on the same device: messages there and back, from
+ * and to memory of every kind. */
 #include "tests/support/fi_device.h"
 
 #include <setjmp.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tests/support/fi_device.h - buffers on a CUDA device, the fake one or a real one, for tests of the provider, and what they hold. */
+/* tests/support/fi_device.h - buffers on a CUDA device, the fake one or a real one, and what they hold. */
 #ifndef NIGH_TESTS_FI_DEVICE_H
 #define NIGH_TESTS_FI_DEVICE_H
 
@@ -11,8 +11,8 @@
 
 extern const struct test_cuda *cuda;
 
-/* Makes the fake the driver of this process, or, with NIGH_TEST_GPU set, the machine's own behind tests/gpu/real_cuda.c.
- * Ends the program with 77 where it has no device. */
+/* Makes the fake the driver of this process, or, with NIGH_TEST_GPU set, the machine's own behind
+ * tests/gpu/real_cuda.c. Ends the program with 77 where it has no device. */
 void device_find(void);
 
 /* Device memory and its descriptor; NULL where endpoints find out by themselves. */
