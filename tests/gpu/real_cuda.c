@@ -8,6 +8,7 @@
 #include "tests/support/cuda_calls.h"
 
 #include <dlfcn.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,6 +41,7 @@ enum {
     DEVICE = 1,
     READ_WRITE = 3,
     GLOBAL = 0,
+    ATTACH_GLOBAL = 1,
     NO_CONTEXT = 201,
     NOT_FOUND = 500,
     NOT_READY = 600
@@ -88,6 +90,7 @@ enum { DEVICES = 16, DEPTH = 16, MANY = 256, PIECES = 16 };
     X(cuMemFree_v2, (address))                                                                               \
     X(cuMemAllocHost_v2, (void **, size_t))                                                                  \
     X(cuMemFreeHost, (void *))                                                                               \
+    X(cuMemAllocManaged, (address *, size_t, unsigned))                                                      \
     X(cuMemAllocAsync, (address *, size_t, void *))                                                          \
     X(cuMemGetAllocationGranularity, (size_t *, struct allocation *, int))                                   \
     X(cuMemAddressReserve, (address *, size_t, size_t, address, address))                                    \
@@ -168,6 +171,8 @@ static bool loaded(void)
     return true;
 }
 
+static const char *volatile calling; /* the driver, now or last */
+
 static void must(const char *call, int result)
 {
     const char *name = "unknown";
@@ -179,7 +184,7 @@ static void must(const char *call, int result)
     abort();
 }
 
-#define MUST(call, ...) must(#call, real.call(__VA_ARGS__))
+#define MUST(call, ...) (calling = #call ", of the test's own", must(#call, real.call(__VA_ARGS__)))
 
 /* ---- the provider's calls ------------------------------------------------------------------------------ */
 
@@ -187,7 +192,8 @@ static void must(const char *call, int result)
     if (cuda_call_fails(__func__)) \
         return TEST_CUDA_ERROR;    \
     if (!loaded())                 \
-        return NOT_FOUND;
+        return NOT_FOUND;          \
+    calling = __func__;
 
 static void note(struct opened *list, void *what, size_t bytes)
 {
@@ -483,6 +489,8 @@ static void *real_alloc(enum cuda_memory kind, int device, size_t bytes)
         MUST(cuMemAlloc_v2, &at, bytes);
     else if (kind == MEMORY_POOL)
         MUST(cuMemAllocAsync, &at, bytes, NULL);
+    else if (kind == MEMORY_MANAGED)
+        MUST(cuMemAllocManaged, &at, bytes, ATTACH_GLOBAL);
     else if (kind == MEMORY_HOST)
         MUST(cuMemAllocHost_v2, &host, bytes);
     else
@@ -544,7 +552,8 @@ static void forget_context(struct opened *list, const void *context)
 static void real_destroy_context(int device)
 {
     for (int i = 0; i < MANY; i++)
-        if (memories[i].kind == MEMORY_PLAIN && memories[i].device == device)
+        if ((memories[i].kind == MEMORY_PLAIN || memories[i].kind == MEMORY_MANAGED) &&
+            memories[i].device == device)
             memories[i].at = NULL;
     forget_context(streams, contexts[device]);
     forget_context(pins, contexts[device]);
@@ -574,7 +583,17 @@ static const char waiting_kernel[] = ".version 6.0\n"
                                      "    ret;\n"
                                      "}\n";
 
-/* Nothing but the alarm ends a call of the driver that waits for the kernel. */
+/* Nothing else ends a call of the driver that waits for the kernel. */
+static void on_alarm(int signal)
+{
+    static const char text[] = " waits for a kernel of the host's, or a message beside it did not come\n";
+
+    (void)signal;
+    if (write(STDERR_FILENO, calling, strlen(calling)) < 0 || write(STDERR_FILENO, text, strlen(text)) < 0)
+        _exit(2);
+    abort();
+}
+
 static void real_hold(int device, bool hold)
 {
     static volatile unsigned *word;
@@ -593,6 +612,7 @@ static void real_hold(int device, bool hold)
     *word = 0;
     MUST(cuModuleLoadData, &module, waiting_kernel);
     MUST(cuModuleGetFunction, &function, module, "wait_for");
+    signal(SIGALRM, on_alarm);
     alarm(60);
     MUST(cuLaunchKernel, function, 1, 1, 1, 1, 1, 1, 0, NULL, arguments, NULL);
     if (real.cuStreamQuery(NULL) != NOT_READY)

@@ -78,6 +78,20 @@ static int open_pool(void **state)
     return 0;
 }
 
+static int open_managed(void **state)
+{
+    (void)state;
+    open_with(&(struct fi_wish){.caps = DEVICE_CAPS, .mr_mode = FI_MR_HMEM}, MEMORY_MANAGED);
+    return 0;
+}
+
+static int open_managed_found(void **state)
+{
+    (void)state;
+    open_with(&(struct fi_wish){.caps = DEVICE_CAPS}, MEMORY_MANAGED);
+    return 0;
+}
+
 static int open_counting(void **state)
 {
     (void)state;
@@ -505,9 +519,9 @@ static void kinds_side_by_side(void **state)
     struct device_buffer plain;
 
     (void)state;
+    device_open(&lab, &plain, MEMORY_PLAIN, 4096, false);
     cuda->hold(cuda->device(), true);
     register_both();
-    device_open(&lab, &plain, MEMORY_PLAIN, 4096, false);
     FI_OK(fi_trecv(RX->ep, far, ROOM, NULL, RX->peer, 9, 0, far));
     FI_OK(fi_tsend(TX->ep, plain.at, 4096, NULL, TX->peer, 9, near));
     fi_await(&lab, RX->rx);
@@ -784,6 +798,8 @@ int main(void)
         CASE(tagged, open_mapped),
         CASE(tagged, open_pieces),
         CASE(tagged, open_pool),
+        CASE(tagged, open_managed),
+        CASE(tagged, open_managed_found),
         CASE(untagged_to_and_from_the_host, open_registered),
         CASE(untagged_to_and_from_the_host, open_found),
         CASE(short_ones_do_not_wait, open_registered),
@@ -802,12 +818,14 @@ int main(void)
         CASE(kernels_are_not_waited_for, open_found),
         CASE(kernels_are_not_waited_for, open_pieces_found),
         CASE(kernels_are_not_waited_for, open_pool),
+        CASE(kernels_are_not_waited_for, open_managed_found),
         CASE(registered_beside_a_kernel, open_found),
         CASE(registered_beside_a_kernel, open_pieces_found),
         CASE(copies_are_waited_for, open_registered),
         CASE(copies_are_waited_for, open_found),
         CASE(copies_are_waited_for, open_pieces_found),
         CASE(copies_are_waited_for, open_pool),
+        CASE(copies_are_waited_for, open_managed_found),
         CASE(kinds_side_by_side, open_pieces_found),
         CASE(no_graph_is_spoilt_by_long_ones, open_found),
         CASE(no_graph_is_spoilt_by_long_ones, open_pieces_found),
@@ -817,11 +835,13 @@ int main(void)
         CASE(writes_and_reads, open_found),
         CASE(writes_and_reads, open_pieces),
         CASE(writes_and_reads, open_pool),
+        CASE(writes_and_reads, open_managed),
         CASE(atomics, open_registered),
         CASE(atomics, open_found),
         CASE(remote_device, open_registered),
         CASE(remote_device, open_found),
         CASE(remote_device, open_pieces),
+        CASE(remote_device, open_managed_found),
         CASE(remote_device_atomics, open_found),
         CASE(remote_device_fails, open_found),
         CASE(host_memory_costs_no_call, open_registered),

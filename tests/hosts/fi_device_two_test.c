@@ -29,7 +29,8 @@ enum { SIZES = sizeof(sizes) / sizeof(sizes[0]) };
 /* There and back, the memory another in each round. The one who begins sends first. */
 static void play(int line, bool begins)
 {
-    static const enum cuda_memory kinds[] = {MEMORY_PLAIN, MEMORY_PIECES, MEMORY_POOL, MEMORY_MAPPED};
+    static const enum cuda_memory kinds[] = {MEMORY_PLAIN, MEMORY_PIECES, MEMORY_POOL, MEMORY_MAPPED,
+                                             MEMORY_MANAGED};
     char peer[sizeof(TX->name)];
 
     fi_lab_open(&lab, &(struct fi_wish){.caps = DEVICE_CAPS, .mr_mode = FI_MR_HMEM});

@@ -193,6 +193,11 @@ int cuGetErrorName(int error, const char **name)
     return *name ? SUCCESS : INVALID_VALUE;
 }
 
+static bool is_of_context(const struct memory *memory)
+{
+    return memory->kind == MEMORY_PLAIN || memory->kind == MEMORY_MANAGED;
+}
+
 /* Of memory that is not the driver's all is zero, and that is no error. */
 int cuPointerGetAttributes(unsigned count, int *attributes, void **values, address pointer)
 {
@@ -202,7 +207,7 @@ int cuPointerGetAttributes(unsigned count, int *attributes, void **values, addre
     for (unsigned i = 0; i < count; i++)
         switch (attributes[i]) {
         case 1:
-            *(void **)values[i] = memory && memory->kind == MEMORY_PLAIN ? &contexts[memory->device] : NULL;
+            *(void **)values[i] = memory && is_of_context(memory) ? &contexts[memory->device] : NULL;
             break;
         case 2:
             *(unsigned *)values[i] = !memory ? 0 : memory->kind == MEMORY_HOST ? 1 : 2;
@@ -475,7 +480,8 @@ static void *fake_alloc(enum cuda_memory kind, int device, size_t bytes)
     memory = &memories[i];
     if (i == MANY - 1 || fd < 0 || ftruncate(fd, (off_t)bytes))
         abort();
-    *memory = (struct memory){.bytes = bytes, .kind = kind, .device = device};
+    *memory =
+        (struct memory){.bytes = bytes, .kind = kind, .device = device, .finishes = kind == MEMORY_MANAGED};
     memory->bytes_at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     memory->at =
         mmap(NULL, bytes, kind == MEMORY_HOST ? PROT_READ | PROT_WRITE : PROT_NONE, MAP_SHARED, fd, 0);
@@ -507,6 +513,7 @@ static void fake_put(void *device, const void *from, size_t bytes)
     const struct memory *memory = find(device, bytes);
     int i = 0;
 
+    wait_for_host("the test's own cuMemcpyHtoD");
     if (memory->finishes || memory->kind == MEMORY_HOST || contexts[memory->device].flags & FINISHES) {
         come_all();
         memcpy(behind(device, bytes), from, bytes);
@@ -522,6 +529,7 @@ static void fake_put(void *device, const void *from, size_t bytes)
 
 static void fake_get(void *to, const void *device, size_t bytes)
 {
+    wait_for_host("the test's own cuMemcpyDtoH");
     come_all();
     memcpy(to, behind(device, bytes), bytes);
 }
@@ -540,7 +548,7 @@ static void fake_destroy_context(int device)
 {
     contexts[device].dead = true;
     for (int i = 0; i < MANY; i++)
-        if (memories[i].at && memories[i].kind == MEMORY_PLAIN && memories[i].device == device)
+        if (memories[i].at && is_of_context(&memories[i]) && memories[i].device == device)
             drop(&memories[i]);
     for (int i = 0; i < MANY; i++)
         if (streams[i].context == &contexts[device])

@@ -18,7 +18,8 @@ enum cuda_memory {
     MEMORY_MAPPED, /* as cuMemMap(): of none, and without SYNC_MEMOPS */
     MEMORY_PIECES, /* the same of several allocations, one behind the other, as PyTorch's expandable segments */
     MEMORY_POOL,   /* as cuMemAllocAsync() */
-    MEMORY_HOST,   /* as cuMemAllocHost(): the CPU may touch it */
+    MEMORY_MANAGED, /* as cuMemAllocManaged(): of a context, with SYNC_MEMOPS from the first */
+    MEMORY_HOST,    /* as cuMemAllocHost(): the CPU may touch it */
 };
 
 struct test_cuda {
