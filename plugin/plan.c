@@ -121,9 +121,10 @@ bool nigh_plan_shuttles(const struct nigh_endpoint *endpoint, bool stream)
  * Past the caches, on both sides, what goes to several: it is read when others have filled them. One alone is soon read and
  * mostly used at once: an allreduce of 1 MiB, which sends one at a time, would take 1.1.
  */
-static enum nigh_copy_kernel shuttle_kernel(const struct nigh_context *context, const struct nigh_send_op *op)
+static enum nigh_copy_kernel shuttle_kernel(const struct nigh_endpoint *endpoint,
+                                            const struct nigh_send_op *op)
 {
-    return nigh_spread_past(context, op) ? NIGH_COPY_NT : NIGH_COPY_PLAIN;
+    return nigh_spread_past(endpoint, op) ? NIGH_COPY_NT : NIGH_COPY_PLAIN;
 }
 
 /* A message in a shuttle is copied alike wherever the peer is: there is nothing to choose by pace, and to time. */
@@ -135,7 +136,7 @@ static bool by_shuttle(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
     op->shuttle = nigh_shuttle_take(endpoint, op->trip ? op->trip : op->bytes, &flags);
     if (!op->shuttle)
         return false;
-    kernel = shuttle_kernel(endpoint->context, op);
+    kernel = shuttle_kernel(endpoint, op);
     op->copy = nigh_copy_select(kernel);
     op->piece = op->trip ? op->trip : nigh_shuttle_piece(op->bytes);
     op->piece_flags = (uint16_t)((uint32_t)kernel << NIGH_F_KERNEL_SHIFT | flags);

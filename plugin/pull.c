@@ -325,7 +325,7 @@ void nigh_pull_begin(struct nigh_message *message)
         context->begun++;
         return;
     }
-    if (take(message, NIGH_TURN_BYTES, &slice)) {
+    if (take(message, nigh_slice_most(message), &slice)) {
         nigh_slice_copy(&slice);
         nigh_slice_learn(context, &slice);
     }

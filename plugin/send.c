@@ -62,7 +62,7 @@ static void route(struct nigh_endpoint *endpoint, const struct nigh_send *send, 
         return;
     nigh_spread_begin(endpoint, op);
     trip = nigh_spread_trip(endpoint, op);
-    in_place = nigh_plan_in_place(endpoint, send->bytes);
+    in_place = nigh_plan_in_place(endpoint, send->bytes) || nigh_spread_in_place(endpoint, op);
     if ((forced == NIGH_PATH_HEAP || (forced < 0 && send->bytes >= context->config.heap_from)) &&
         nigh_heap_find_and_hold(context->heap, send->buffer, send->bytes, &offset) == 0) {
         op->refer = NIGH_REFER_HEAP;

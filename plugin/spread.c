@@ -6,8 +6,11 @@
 #include "shm/copy.h"
 
 /* 8 ranks on 2 CPUs, alltoalls in trips in parts of whole ones through the caches: 240 KiB 0.82, 192 KiB 0.99, 144 KiB
- * 1.4; of 256 KiB, whole ones past them, 0.86. Not where the CPU is better off with one copy of that length. */
-#define SPREAD_FROM             (192u * 1024)
+ * 1.4; of 256 KiB, whole ones past them, 0.86. */
+#define SPREAD_FROM (192u * 1024)
+/* Where the CPU is better off with one copy of such lengths: in place, alltoalls of 96 to 192 KiB take 0.65 to 0.8 of two
+ * copies, of 384 KiB to 2 MiB 0.74 to 0.95 of trips. Peers that may not read us are sent trips of what is copied once. */
+#define SPREAD_FROM_IN_PLACE    (64u * 1024 + 1)
 #define SPREAD_FROM_COPIED_ONCE (256u * 1024 + 1)
 
 /* 8 ranks on 2 CPUs, an alltoall of 1 MiB over Open MPI 4.1 with trips of 64, 128 and 256 KiB: 0.96, 0.90 and 0.88 of
@@ -16,16 +19,25 @@
 static_assert(TRIP_BYTES <= NIGH_SHUTTLE_BYTES && TRIP_BYTES < SPREAD_FROM && TRIP_BYTES % NIGH_PAGE == 0,
               "a trip has room, and there are two at least");
 
-static uint32_t spread_from(const struct nigh_context *context)
+static bool is_copied_once(const struct nigh_endpoint *endpoint)
 {
-    return context->config.place_from > NIGH_SHUTTLE_BYTES ? SPREAD_FROM : SPREAD_FROM_COPIED_ONCE;
+    const struct nigh_config *config = &endpoint->context->config;
+
+    return config->place_from <= NIGH_SHUTTLE_BYTES && config->path < 0 && nigh_plan_peer_reads(endpoint);
+}
+
+static uint32_t spread_from(const struct nigh_endpoint *endpoint)
+{
+    if (endpoint->context->config.place_from > NIGH_SHUTTLE_BYTES)
+        return SPREAD_FROM;
+    return is_copied_once(endpoint) ? SPREAD_FROM_IN_PLACE : SPREAD_FROM_COPIED_ONCE;
 }
 
 void nigh_spread_begin(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
 {
     struct nigh_spread *spread = &endpoint->context->spread;
 
-    if (!endpoint->context->crowd.full || op->bytes < spread_from(endpoint->context) || endpoint->self)
+    if (!endpoint->context->crowd.full || op->bytes < spread_from(endpoint) || endpoint->self)
         return;
     op->spread = true;
     if (endpoint->spread++ == 0 && ++spread->peers > 1)
@@ -43,10 +55,21 @@ void nigh_spread_end(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
 }
 
 /* That others will follow the first one is not known when it is sent, but hosts that have done so do it again. */
-bool nigh_spread_past(const struct nigh_context *context, const struct nigh_send_op *op)
+static bool is_one_of_several(const struct nigh_spread *spread, const struct nigh_send_op *op)
 {
-    return op->spread && (context->spread.peers > 1 || context->spread.before) &&
+    return op->spread && (spread->peers > 1 || spread->before);
+}
+
+bool nigh_spread_past(const struct nigh_endpoint *endpoint, const struct nigh_send_op *op)
+{
+    return is_one_of_several(&endpoint->context->spread, op) && !is_copied_once(endpoint) &&
            nigh_copy_select(NIGH_COPY_NT);
+}
+
+bool nigh_spread_in_place(const struct nigh_endpoint *endpoint, const struct nigh_send_op *op)
+{
+    return is_one_of_several(&endpoint->context->spread, op) && is_copied_once(endpoint) &&
+           op->bytes > endpoint->context->config.eager_bytes;
 }
 
 /*
@@ -59,7 +82,7 @@ uint32_t nigh_spread_trip(struct nigh_endpoint *endpoint, const struct nigh_send
     const struct nigh_context *context = endpoint->context;
 
     if (op->silent || op->bytes <= context->config.eager_bytes || context->config.path >= 0 ||
-        !endpoint->can_post || !nigh_spread_past(context, op))
+        !endpoint->can_post || !nigh_spread_past(endpoint, op))
         return 0;
     return nigh_shuttle_takes(endpoint, TRIP_BYTES) ? TRIP_BYTES : 0;
 }

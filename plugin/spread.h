@@ -2,8 +2,8 @@
 /*
  * plugin/spread.h - long messages that a rank sends to several peers at a time where ranks run in turns, as in an alltoall: what
  * all of them write there is more than the caches hold before the first of it is read. So it is copied past the caches, and
- * what is longer still goes through little memory: in trips of one shuttle, the next when the last one has been read
- * (docs/rationale/crowd-large.md has the figures).
+ * what is longer still goes through little memory: in trips of one shuttle, the next when the last one has been read. Where the
+ * CPU is better off with one copy of long messages, it is read where it lies (docs/rationale/crowd-large.md has the figures).
  */
 #ifndef NIGH_PLUGIN_SPREAD_H
 #define NIGH_PLUGIN_SPREAD_H
@@ -26,7 +26,9 @@ void nigh_spread_begin(struct nigh_endpoint *endpoint, struct nigh_send_op *op);
 void nigh_spread_end(struct nigh_endpoint *endpoint, struct nigh_send_op *op);
 
 /* Is it copied past the caches? If it is one of several peers', or may be expected to be, and the CPU has such copies. */
-bool nigh_spread_past(const struct nigh_context *context, const struct nigh_send_op *op);
+bool nigh_spread_past(const struct nigh_endpoint *endpoint, const struct nigh_send_op *op);
+/* Is such a one not copied here, but read by its receiver where it lies? */
+bool nigh_spread_in_place(const struct nigh_endpoint *endpoint, const struct nigh_send_op *op);
 
 /* What a trip of that message takes, which has begun and is the next one; 0: it goes another way. */
 uint32_t nigh_spread_trip(struct nigh_endpoint *endpoint, const struct nigh_send_op *op);

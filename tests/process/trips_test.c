@@ -44,6 +44,12 @@ static void stand(int number)
     _exit(1);
 }
 
+static void open_as(struct hosted *hosted, uint32_t rank)
+{
+    hosted_open(hosted, job, rank, 0);
+    hosted->context->config.place_from = NIGH_SHUTTLE_BYTES + 1; /* in trips on every CPU */
+}
+
 /* So that there are rings. */
 static void greet(struct hosted *me, struct nigh_endpoint *peer, struct hosted *other)
 {
@@ -70,7 +76,7 @@ static void live(bool sends)
     uint8_t *barred;
 
     alarm(300);
-    hosted_open(&me, job, 1, 0);
+    open_as(&me, 1);
     back = hosted_connect(&me, 0);
     aside = hosted_connect(&me, 2);
     greet(&me, back, NULL);
@@ -102,8 +108,8 @@ static void start(bool sends)
     if (child == 0)
         live(sends);
     assert_true(child > 0);
-    hosted_open(&survivor, job, 0, 0);
-    hosted_open(&good, job, 2, 0);
+    open_as(&survivor, 0);
+    open_as(&good, 2);
     to = hosted_connect(&survivor, 1);
     to_good = hosted_connect(&survivor, 2);
     back_good = hosted_connect(&good, 0);

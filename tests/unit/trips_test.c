@@ -25,6 +25,7 @@ enum {
     SHORT = 3 * TRIP / 2,
     WHOLE = SHORT - 1,
     ONCE = 2 * TRIP,
+    EAGER = 65536,
     TAG = 3,
     NOTE = 9,
     NOTED = 9000,
@@ -377,20 +378,65 @@ static void not_these(void **state)
     assert_no_trips(0, 0, LONG);
 }
 
-/* On a CPU that copies 256 KiB and more once: only longer ones, which were measured there. */
+static void both_without_trips(uint32_t bytes)
+{
+    for (unsigned p = 0; p < PEERS; p++)
+        post(p, p, bytes, 0);
+    for (unsigned p = 0; p < PEERS; p++)
+        assert_no_trips(p, p, bytes);
+}
+
+/* How many of them are read where they lie. */
+static uint64_t in_place(uint32_t bytes)
+{
+    uint64_t before = hosted_stats(&root).cma_sent;
+
+    both_without_trips(bytes);
+    return hosted_stats(&root).cma_sent - before;
+}
+
+/* On a CPU that copies 256 KiB and more once. */
 static void not_what_is_copied_once(void **state)
 {
     (void)state;
     root.context->config.place_from = ONCE;
+    both_without_trips(LONG);
+    assert_int_equal(in_place(LONG), PEERS);
+    assert_int_equal(in_place(ONCE), PEERS);
+    assert_int_equal(in_place(SHORT), PEERS);
+    assert_int_equal(in_place(EAGER + 1), PEERS);
+    /* Who was one of several may be so again, then it is one by itself. */
+    assert_int_equal(in_place(EAGER), 0);
+    post(0, 0, SHORT, 0);
+    assert_no_trips(0, 0, SHORT);
+    assert_int_equal(hosted_stats(&root).cma_sent, 5 * PEERS + 1);
+    answer(0);
+    post(0, 0, SHORT, 0);
+    assert_no_trips(0, 0, SHORT);
+    assert_int_equal(hosted_stats(&root).cma_sent, 5 * PEERS + 1);
+    post(0, 0, ONCE, 0);
+    assert_no_trips(0, 0, ONCE);
+    assert_int_equal(hosted_stats(&root).cma_sent, 5 * PEERS + 2);
+}
+
+/* On such a CPU by peers that may not read: what would be copied once. */
+static void what_cannot_be_copied_once(void **state)
+{
+    (void)state;
+    root.context->config.place_from = ONCE;
+    for (unsigned p = 0; p < PEERS; p++)
+        nigh_plan_reading(back[p], -EPERM);
+    spread_once();
+    both_without_trips(ONCE);
     spread_once();
     for (unsigned p = 0; p < PEERS; p++)
-        post(p, p, ONCE, 0);
-    for (unsigned p = 0; p < PEERS; p++)
-        assert_no_trips(p, p, ONCE);
-    for (unsigned p = 0; p < PEERS; p++)
-        post(p, p, SHORT, 0);
-    for (unsigned p = 0; p < PEERS; p++)
-        assert_no_trips(p, p, SHORT);
+        post(p, p, ONCE + 1, 0);
+    for (unsigned p = 0; p < PEERS; p++) {
+        assert_trip_lies(p, ONCE + 1);
+        expect(p, ONCE + 1);
+        came(p, p, ONCE + 1);
+    }
+    assert_int_equal(hosted_stats(&root).cma_sent, 0);
 }
 
 /* The host may count on it that it is done with it before it is matched. */
@@ -467,6 +513,7 @@ int main(void)
         CASE(its_sender_leaves_early),
         CASE(not_these),
         CASE(not_what_is_copied_once),
+        CASE(what_cannot_be_copied_once),
         CASE(not_what_goes_unasked),
         CASE(not_by_plain_copies),
         CASE(not_when_the_crowd_has_gone),
