@@ -29,6 +29,7 @@ static cpu_set_t allowed;
  * --------------------------------------------------------------------------------------------------- */
 
 static unsigned writes; /* slices that were begun to be written */
+static unsigned reads;
 static uint64_t read_bytes, written_bytes;
 static unsigned fails;         /* the write that fails, */
 static int failure;            /* and with what */
@@ -47,6 +48,7 @@ static ssize_t staged_readv(pid_t pid, const struct iovec *local, unsigned long 
         if (recycled)
             memset(local->iov_base, 0xee, local->iov_len);
     } else {
+        reads++;
         read_bytes += local->iov_len;
         if (in_read)
             in_read();
@@ -91,7 +93,7 @@ static int start_as(uint32_t flags)
     nigh_os.sched_getcpu = staged_getcpu;
     cpu = 1;
     beside = false;
-    writes = 0;
+    writes = reads = 0;
     read_bytes = written_bytes = 0;
     fails = NONE;
     recycled = false;
@@ -228,9 +230,10 @@ static void test_alone(void **state)
     help();
     ends_well(0, BYTES);
     assert_int_equal(writes, 0);
+    assert_int_equal(reads, 2); /* its sender may yet be asked */
 }
 
-/* Who sends such messages itself has CPUs that copy beside it. */
+/* Who sends such messages itself has CPUs that copy beside it, and reads each in one go. */
 static void test_who_sends(void **state)
 {
     (void)state;
@@ -240,6 +243,7 @@ static void test_who_sends(void **state)
     ends_well(0, BYTES);
     ends_well(1, BYTES);
     assert_int_equal(writes, 0);
+    assert_int_equal(reads, 2);
     assert_int_equal(hosted_recv(&a, to, 5, 5, in[0], BYTES, 0), 0);
     assert_int_equal(hosted_until(&b, &a, NIGH_OP_SEND, 5)->status, 0);
     post_two();
