@@ -219,10 +219,12 @@ static inline bool nigh_plan_peer_reads(const struct nigh_endpoint *endpoint)
     /* Relaxed: one word that says all. */
     return endpoint->attached && nigh_load_relaxed(endpoint->peer_reading) == 1;
 }
-/* From how many bytes on a send of private memory may be read by its receiver where it lies. */
+/* From how many bytes on a send of private memory may be read by its receiver where it lies, of one by itself. */
 uint64_t nigh_plan_place_from(const struct nigh_context *context);
 /* What config.place_from is on this CPU. */
 uint64_t nigh_plan_crowded_from(void);
+/* Is the CPU better off with one copy where two could go by a shuttle, too? */
+bool nigh_plan_prefers_once(const struct nigh_context *context);
 /* Whether one of so many bytes is: one copy, by process_vm_readv. */
 bool nigh_plan_in_place(const struct nigh_endpoint *endpoint, uint64_t bytes);
 /* May the next message lie in a shuttle? `stream`: it follows another one, and nothing has come

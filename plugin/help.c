@@ -11,18 +11,12 @@
 #include "shm/rendezvous.h"
 #include <errno.h>
 
-/*
- * Few slices: between two of its own a sender is one of several on its CPU, and what they leave in the caches is lost.
- * Gather of 1 MiB to one of 8 ranks on 2 CPUs over Intel MPI, in parts of its own, with slices of 64, 128 and 256
- * KiB: 1.6, 1.2 and 1.1; without help 1.9.
- */
-#define SLICE_BYTES (256u * 1024)
 /* What a sender copies before its host has its turn: as much as a receiver does. */
 #define TURN_BYTES (512u * 1024)
 
 static uint32_t slices_of(uint64_t bytes)
 {
-    return (uint32_t)((bytes + SLICE_BYTES - 1) / SLICE_BYTES);
+    return (uint32_t)((bytes + NIGH_HELP_SLICE_BYTES - 1) / NIGH_HELP_SLICE_BYTES);
 }
 
 static uint64_t word_of(uint32_t offer, uint32_t count)
@@ -45,9 +39,9 @@ bool nigh_help_may(const struct nigh_message *message)
     const struct nigh_endpoint *endpoint = message->endpoint;
     const struct nigh_context *context = endpoint->context;
 
-    return message->refer == NIGH_REFER_CMA && message->wanted >= 2 * SLICE_BYTES && context->crowd.full &&
-           !context->referred && !(context->guard & NIGH_GUARD_THREADS) && !endpoint->self &&
-           endpoint->state == NIGH_READY && nigh_plan_peer_reads(endpoint);
+    return message->refer == NIGH_REFER_CMA && message->wanted >= 2 * NIGH_HELP_SLICE_BYTES &&
+           context->crowd.full && !context->referred && !(context->guard & NIGH_GUARD_THREADS) &&
+           !endpoint->self && endpoint->state == NIGH_READY && nigh_plan_peer_reads(endpoint);
 }
 
 bool nigh_help_cannot(const struct nigh_message *message, uint32_t cpu)
@@ -61,7 +55,7 @@ static void offer(struct nigh_message *message)
     struct nigh_wire_help help = {(uintptr_t)message->to, message->wanted};
 
     /* What was copied before was not counted in slices. */
-    if (message->wanted - message->got < 2 * SLICE_BYTES || message->got % SLICE_BYTES)
+    if (message->wanted - message->got < 2 * NIGH_HELP_SLICE_BYTES || message->got % NIGH_HELP_SLICE_BYTES)
         return;
     endpoint->offers += endpoint->offers == UINT32_MAX ? 2 : 1; /* 0 is none */
     /* Relaxed: the slot that tells of it is published behind. */
@@ -118,7 +112,7 @@ uint64_t nigh_help_take(struct nigh_message *message)
     nigh_store_relaxed(word, word_of(message->offer, mine + 1));
     nigh_fence_full(HELP_TAKE);
     if (claimed(message) <= all - mine - 1)
-        return left < SLICE_BYTES ? left : SLICE_BYTES;
+        return left < NIGH_HELP_SLICE_BYTES ? left : NIGH_HELP_SLICE_BYTES;
     nigh_store_relaxed(word, word_of(message->offer, mine));
     return 0;
 }
@@ -227,12 +221,12 @@ static bool claim(struct nigh_endpoint *endpoint, uint32_t all)
 static int write_slice(const struct nigh_endpoint *endpoint, uint32_t all)
 {
     const struct nigh_help *help = &endpoint->help;
-    uint64_t at = (uint64_t)(all - help->taken - 1) * SLICE_BYTES, left = help->bytes - at;
+    uint64_t at = (uint64_t)(all - help->taken - 1) * NIGH_HELP_SLICE_BYTES, left = help->bytes - at;
     int rc = nigh_cma_probe(endpoint->pid, endpoint->view.layout.nonce_address, endpoint->incarnation);
 
     return rc ? rc
               : nigh_cma_write(endpoint->pid, help->to + at, help->op->buffer + at,
-                               left < SLICE_BYTES ? left : SLICE_BYTES);
+                               left < NIGH_HELP_SLICE_BYTES ? left : NIGH_HELP_SLICE_BYTES);
 }
 
 static bool help_once(struct nigh_endpoint *endpoint)
@@ -260,6 +254,6 @@ bool nigh_help_progress(struct nigh_context *context)
 
     while (context->asked && bytes < TURN_BYTES)
         if (help_once(context->asked))
-            bytes += SLICE_BYTES;
+            bytes += NIGH_HELP_SLICE_BYTES;
     return bytes != 0;
 }

@@ -53,7 +53,7 @@ static void route(struct nigh_endpoint *endpoint, const struct nigh_send *send, 
     int forced = context->config.path;
     uint64_t offset;
     uint32_t trip;
-    bool in_place;
+    bool alone, in_place;
 
     op->kind = NIGH_SEND_CHUNKED;
     op->path = NIGH_PATH_CHUNKED;
@@ -62,7 +62,8 @@ static void route(struct nigh_endpoint *endpoint, const struct nigh_send *send, 
         return;
     nigh_spread_begin(endpoint, op);
     trip = nigh_spread_trip(endpoint, op);
-    in_place = nigh_plan_in_place(endpoint, send->bytes) || nigh_spread_in_place(endpoint, op);
+    alone = nigh_plan_in_place(endpoint, send->bytes);
+    in_place = alone || nigh_spread_in_place(endpoint, op);
     if ((forced == NIGH_PATH_HEAP || (forced < 0 && send->bytes >= context->config.heap_from)) &&
         nigh_heap_find_and_hold(context->heap, send->buffer, send->bytes, &offset) == 0) {
         op->refer = NIGH_REFER_HEAP;
@@ -78,8 +79,8 @@ static void route(struct nigh_endpoint *endpoint, const struct nigh_send *send, 
         op->refer = NIGH_REFER_CMA;
         op->path = NIGH_PATH_CMA;
         op->key = (uintptr_t)send->buffer;
-        op->counted = true;
-        context->referred++;
+        op->counted = alone;
+        context->referred += alone;
     } else {
         op->trip = trip;
         return;

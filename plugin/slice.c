@@ -14,12 +14,15 @@
  * message over, with which the poster may come and help. */
 #define AWAY_NS 2000u
 /*
- * What a receiver that shares its CPU reads in one go out of a sender's process where nobody helps: between two goes its host may
- * give the CPU away, and others fill the caches. 8 ranks on 2 CPUs of an Emerald Rapids, Open MPI's allgather by doubling,
- * of its own, with 512 KiB and this: 1 MiB 1.07 and 1.03, 4 MiB 1.06 and 1.00; 8 MiB are no better. What several read out of one
- * place they read in small goes, one behind the other: a broadcast of 4 MiB 0.60 and 0.73.
+ * What a receiver that shares its CPU reads in one go out of a sender's process where nobody may help: between two goes its
+ * host may give the CPU away, and others fill the caches. 8 ranks on 2 CPUs of an Emerald Rapids, Open MPI's allgather by
+ * doubling, of its own, with 512 KiB and this: 1 MiB 1.07 and 1.03, 4 MiB 1.06 and 1.00; 8 MiB are no better. What several
+ * read out of one place they read in small goes, one behind the other: a broadcast of 4 MiB 0.60 and 0.73. Not on CPUs on
+ * which it was not measured.
  */
 #define PLACE_TURN_BYTES (2u * 1024 * 1024)
+static_assert(PLACE_TURN_BYTES % NIGH_HELP_SLICE_BYTES == 0,
+              "behind each go its sender may still be asked to help");
 
 bool nigh_slice_all_done(const struct nigh_message *message)
 {
@@ -130,9 +133,11 @@ void nigh_slice_learn(struct nigh_context *context, const struct nigh_slice *sli
         nigh_far_learn(&context->far, slice->past, slice->trial, slice->ns);
 }
 
-static bool is_by_itself(const struct nigh_message *message)
+static bool cannot_be_helped(const struct nigh_message *message)
 {
-    return message->refer == NIGH_REFER_CMA && message->endpoint->context->crowd.full && !message->offer &&
+    const struct nigh_context *context = message->endpoint->context;
+
+    return message->refer == NIGH_REFER_CMA && context->crowd.full && nigh_plan_prefers_once(context) &&
            !nigh_help_may(message);
 }
 
@@ -141,6 +146,6 @@ uint64_t nigh_slice_most(const struct nigh_message *message)
     uint64_t bytes = (message->wanted - message->got) / 8 / NIGH_SLICE_BYTES * NIGH_SLICE_BYTES;
 
     if (!(message->endpoint->context->guard & NIGH_GUARD_THREADS))
-        return is_by_itself(message) ? PLACE_TURN_BYTES : NIGH_TURN_BYTES;
+        return cannot_be_helped(message) ? PLACE_TURN_BYTES : NIGH_TURN_BYTES;
     return bytes < NIGH_SLICE_BYTES ? NIGH_SLICE_BYTES : bytes < SLICE_BYTES_MAX ? bytes : SLICE_BYTES_MAX;
 }

@@ -9,9 +9,9 @@
  * 1.4; of 256 KiB, whole ones past them, 0.86. */
 #define SPREAD_FROM (192u * 1024)
 /* Where the CPU is better off with one copy of such lengths: in place, alltoalls of 96 to 192 KiB take 0.65 to 0.8 of two
- * copies, of 384 KiB to 2 MiB 0.74 to 0.95 of trips. Peers that may not read us are sent trips of what is copied once. */
-#define SPREAD_FROM_IN_PLACE    (64u * 1024 + 1)
-#define SPREAD_FROM_COPIED_ONCE (256u * 1024 + 1)
+ * copies, of 384 KiB to 2 MiB 0.74 to 0.95 of trips. Peers that may not read us are sent trips of what would be read. */
+#define SPREAD_FROM_IN_PLACE (64u * 1024 + 1)
+#define SPREAD_FROM_UNREAD   (256u * 1024 + 1)
 
 /* 8 ranks on 2 CPUs, an alltoall of 1 MiB over Open MPI 4.1 with trips of 64, 128 and 256 KiB: 0.96, 0.90 and 0.88 of
  * its own, of 512 KiB 0.86, 0.80 and 0.83; and what a context has for its shuttles is enough for 16 peers. */
@@ -19,25 +19,26 @@
 static_assert(TRIP_BYTES <= NIGH_SHUTTLE_BYTES && TRIP_BYTES < SPREAD_FROM && TRIP_BYTES % NIGH_PAGE == 0,
               "a trip has room, and there are two at least");
 
-static bool is_copied_once(const struct nigh_endpoint *endpoint)
+static bool may_lie(const struct nigh_endpoint *endpoint, const struct nigh_send_op *op)
 {
-    const struct nigh_config *config = &endpoint->context->config;
+    const struct nigh_context *context = endpoint->context;
 
-    return config->place_from <= NIGH_SHUTTLE_BYTES && config->path < 0 && nigh_plan_peer_reads(endpoint);
+    return nigh_plan_prefers_once(context) && context->config.path < 0 &&
+           op->bytes > context->config.eager_bytes && nigh_plan_peer_reads(endpoint);
 }
 
-static uint32_t spread_from(const struct nigh_endpoint *endpoint)
+static uint32_t spread_from(const struct nigh_endpoint *endpoint, const struct nigh_send_op *op)
 {
-    if (endpoint->context->config.place_from > NIGH_SHUTTLE_BYTES)
+    if (!nigh_plan_prefers_once(endpoint->context))
         return SPREAD_FROM;
-    return is_copied_once(endpoint) ? SPREAD_FROM_IN_PLACE : SPREAD_FROM_COPIED_ONCE;
+    return may_lie(endpoint, op) ? SPREAD_FROM_IN_PLACE : SPREAD_FROM_UNREAD;
 }
 
 void nigh_spread_begin(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
 {
     struct nigh_spread *spread = &endpoint->context->spread;
 
-    if (!endpoint->context->crowd.full || op->bytes < spread_from(endpoint) || endpoint->self)
+    if (!endpoint->context->crowd.full || op->bytes < spread_from(endpoint, op) || endpoint->self)
         return;
     op->spread = true;
     if (endpoint->spread++ == 0 && ++spread->peers > 1)
@@ -62,14 +63,13 @@ static bool is_one_of_several(const struct nigh_spread *spread, const struct nig
 
 bool nigh_spread_past(const struct nigh_endpoint *endpoint, const struct nigh_send_op *op)
 {
-    return is_one_of_several(&endpoint->context->spread, op) && !is_copied_once(endpoint) &&
+    return is_one_of_several(&endpoint->context->spread, op) && !may_lie(endpoint, op) &&
            nigh_copy_select(NIGH_COPY_NT);
 }
 
 bool nigh_spread_in_place(const struct nigh_endpoint *endpoint, const struct nigh_send_op *op)
 {
-    return is_one_of_several(&endpoint->context->spread, op) && is_copied_once(endpoint) &&
-           op->bytes > endpoint->context->config.eager_bytes;
+    return is_one_of_several(&endpoint->context->spread, op) && may_lie(endpoint, op);
 }
 
 /*

@@ -25,7 +25,8 @@ struct nigh_spread {
 void nigh_spread_begin(struct nigh_endpoint *endpoint, struct nigh_send_op *op);
 void nigh_spread_end(struct nigh_endpoint *endpoint, struct nigh_send_op *op);
 
-/* Is it copied past the caches? If it is one of several peers', or may be expected to be, and the CPU has such copies. */
+/* Is it copied past the caches? If it is one of several peers', or may be expected to be, is not read where it lies, and the
+ * CPU has such copies. */
 bool nigh_spread_past(const struct nigh_endpoint *endpoint, const struct nigh_send_op *op);
 /* Is such a one not copied here, but read by its receiver where it lies? */
 bool nigh_spread_in_place(const struct nigh_endpoint *endpoint, const struct nigh_send_op *op);

@@ -605,6 +605,7 @@ static void real_hold(int device, bool hold)
         MUST(cuStreamSynchronize, NULL);
         MUST(cuMemFreeHost, (void *)(uintptr_t)word);
         alarm(0);
+        signal(SIGALRM, SIG_DFL);
         return;
     }
     MUST(cuMemAllocHost_v2, &memory, sizeof(*word));

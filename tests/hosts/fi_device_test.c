@@ -825,7 +825,7 @@ int main(void)
         CASE(copies_are_waited_for, open_found),
         CASE(copies_are_waited_for, open_pieces_found),
         CASE(copies_are_waited_for, open_pool),
-        CASE(copies_are_waited_for, open_managed_found),
+        CASE(copies_are_waited_for, open_managed_found), /* a GPU's: the fake's copies are in time */
         CASE(kinds_side_by_side, open_pieces_found),
         CASE(no_graph_is_spoilt_by_long_ones, open_found),
         CASE(no_graph_is_spoilt_by_long_ones, open_pieces_found),

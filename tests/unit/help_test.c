@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "plugin/context.h"
 #include "shm/os.h"
 #include "tests/support/cpus.h"
 #include "tests/support/hosted.h"
@@ -233,10 +234,11 @@ static void test_alone(void **state)
     assert_int_equal(reads, 2); /* its sender may yet be asked */
 }
 
-/* Who sends such messages itself has CPUs that copy beside it, and reads each in one go. */
+/* Who sends such messages itself has CPUs that copy beside it, and reads each in one go if its CPU is one of those. */
 static void test_who_sends(void **state)
 {
     (void)state;
+    b.context->config.place_from = SLICE;
     assert_int_equal(hosted_send(from, 5, 5, out[0], BYTES, 0), 0);
     post_two();
     help();
@@ -249,6 +251,16 @@ static void test_who_sends(void **state)
     post_two();
     help();
     assert_true(writes > 0);
+}
+
+static void test_who_sends_elsewhere(void **state)
+{
+    (void)state;
+    b.context->config.place_from = BYTES;
+    assert_int_equal(hosted_send(from, 5, 5, out[0], BYTES, 0), 0);
+    post_one(0, BYTES);
+    ends_well(0, BYTES);
+    assert_int_equal(reads, 2);
 }
 
 static void drain_at_last(void)
@@ -484,12 +496,23 @@ static void test_close(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(both_copy),      TEST(sizes),           TEST(cut),
-        TEST(alone),          TEST(who_sends),       TEST_THREADS(threads),
-        TEST(slice_put_back), TEST(second_put_back), TEST(not_allowed),
-        TEST(recycled),       TEST(standing),        TEST(standing_and_put_back),
-        TEST(sleeping),       TEST(disconnect),      TEST(close),
+        TEST(both_copy),
+        TEST(sizes),
+        TEST(cut),
+        TEST(alone),
+        TEST(who_sends),
+        TEST_THREADS(threads),
+        TEST(slice_put_back),
+        TEST(second_put_back),
+        TEST(not_allowed),
+        TEST(recycled),
+        TEST(standing),
+        TEST(standing_and_put_back),
+        TEST(sleeping),
+        TEST(disconnect),
+        TEST(close),
         TEST(no_room),
+        TEST(who_sends_elsewhere),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

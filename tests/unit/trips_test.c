@@ -401,12 +401,16 @@ static void not_what_is_copied_once(void **state)
     (void)state;
     root.context->config.place_from = ONCE;
     both_without_trips(LONG);
+    if (hosted_stats(&root).cma_sent == 0) {
+        print_message("process_vm_readv is not allowed here\n");
+        skip();
+    }
     assert_int_equal(in_place(LONG), PEERS);
     assert_int_equal(in_place(ONCE), PEERS);
     assert_int_equal(in_place(SHORT), PEERS);
     assert_int_equal(in_place(EAGER + 1), PEERS);
-    /* Who was one of several may be so again, then it is one by itself. */
     assert_int_equal(in_place(EAGER), 0);
+    /* The first one alone is still expected to be one of several; the next is not. */
     post(0, 0, SHORT, 0);
     assert_no_trips(0, 0, SHORT);
     assert_int_equal(hosted_stats(&root).cma_sent, 5 * PEERS + 1);
@@ -446,7 +450,10 @@ static void not_what_goes_unasked(void **state)
     assert_int_equal(shares_close(), 0);
     assert_int_equal(setenv("NIGH_EAGER", "1M", 1), 0);
     start(state);
-    for (unsigned i = 0; i < 2; i++) {
+    for (unsigned i = 0; i < 4; i++) {
+        /* Nor is it read where it lies. */
+        if (i == 2)
+            root.context->config.place_from = ONCE;
         for (unsigned p = 0; p < PEERS; p++)
             post(p, p, LONG, 0);
         for (unsigned p = 0; p < PEERS; p++) {

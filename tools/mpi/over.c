@@ -161,7 +161,9 @@ static void openmpi_rules(const struct mpi_place *place, const char *providers, 
 
     if (place->family != MPI_OPENMPI || in_environment("OMPI_MCA_coll"))
         return;
-    snprintf(text, sizeof text, "%s%s/openmpi-crowded%s.rules", name, providers, intel_cpu() ? "-intel" : "");
+    snprintf(text, sizeof text, "%s%s/openmpi-crowded-intel.rules", name, providers);
+    if (!intel_cpu() || access(text + sizeof name - 1, R_OK) != 0)
+        snprintf(text, sizeof text, "%s%s/openmpi-crowded.rules", name, providers);
     if (access(text + sizeof name - 1, R_OK) != 0)
         return;
     mpi_words_add(settings, "OMPI_MCA_coll_tuned_use_dynamic_rules=1");
@@ -282,7 +284,7 @@ static void intel_rules(uint32_t ranks, struct mpi_words *settings)
  * are no power of two 2 has more steps: 2 MiB of 12 ranks 3.3 and 2.4). 8 ranks on 2 CPUs of an Emerald Rapids, without
  * and with: allreduce of 4 KiB 2.01 and 0.83 of its own, of 256 KiB 1.80 and 1.36, allgather of 256 KiB 1.48 and 0.84,
  * alltoall 1.31 and 0.82. Reductions to a root go as messages whatever the preset is: by a binomial tree (2) 4 KiB take
- * 1.1 to 1.25 of its own in place of 1.8; shorter and longer ones Shumilin's way (1).
+ * 1.0 to 1.25 of its own in place of 1.4 to 1.8; shorter and longer ones Shumilin's way (1).
  */
 static void intel_rules_on_intel(uint32_t ranks, struct mpi_words *settings)
 {
