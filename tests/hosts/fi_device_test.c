@@ -36,72 +36,24 @@ static void open_with(const struct fi_wish *wish, enum cuda_memory kind)
     at_rest = cuda->pinned();
 }
 
-static int open_registered(void **state)
-{
-    (void)state;
-    open_with(&(struct fi_wish){.caps = DEVICE_CAPS, .mr_mode = FI_MR_HMEM}, MEMORY_PLAIN);
-    return 0;
-}
+#define OPENS(name, memory, ...)                                                  \
+    static int name(void **state)                                                 \
+    {                                                                             \
+        (void)state;                                                              \
+        open_with(&(struct fi_wish){.caps = DEVICE_CAPS, ##__VA_ARGS__}, memory); \
+        return 0;                                                                 \
+    }
 
-static int open_found(void **state)
-{
-    (void)state;
-    open_with(&(struct fi_wish){.caps = DEVICE_CAPS, .threading = FI_THREAD_SAFE}, MEMORY_PLAIN);
-    return 0;
-}
-
-static int open_mapped(void **state)
-{
-    (void)state;
-    open_with(&(struct fi_wish){.caps = DEVICE_CAPS, .mr_mode = FI_MR_HMEM}, MEMORY_MAPPED);
-    return 0;
-}
-
-static int open_pieces(void **state)
-{
-    (void)state;
-    open_with(&(struct fi_wish){.caps = DEVICE_CAPS, .mr_mode = FI_MR_HMEM}, MEMORY_PIECES);
-    return 0;
-}
-
-static int open_pieces_found(void **state)
-{
-    (void)state;
-    open_with(&(struct fi_wish){.caps = DEVICE_CAPS}, MEMORY_PIECES);
-    return 0;
-}
-
-static int open_pool(void **state)
-{
-    (void)state;
-    open_with(&(struct fi_wish){.caps = DEVICE_CAPS}, MEMORY_POOL);
-    return 0;
-}
-
-static int open_managed(void **state)
-{
-    (void)state;
-    open_with(&(struct fi_wish){.caps = DEVICE_CAPS, .mr_mode = FI_MR_HMEM}, MEMORY_MANAGED);
-    return 0;
-}
-
-static int open_managed_found(void **state)
-{
-    (void)state;
-    open_with(&(struct fi_wish){.caps = DEVICE_CAPS}, MEMORY_MANAGED);
-    return 0;
-}
-
-static int open_counting(void **state)
-{
-    (void)state;
-    open_with(&(struct fi_wish){.caps = DEVICE_CAPS,
-                                .mr_mode = FI_MR_HMEM,
-                                .counters = true,
-                                .selective = FI_SELECTIVE_COMPLETION},
-              MEMORY_PLAIN);
-    return 0;
-}
+#define REGISTERED .mr_mode = FI_MR_HMEM
+OPENS(open_registered, MEMORY_PLAIN, REGISTERED)
+OPENS(open_found, MEMORY_PLAIN, .threading = FI_THREAD_SAFE)
+OPENS(open_mapped, MEMORY_MAPPED, REGISTERED)
+OPENS(open_pieces, MEMORY_PIECES, REGISTERED)
+OPENS(open_pieces_found, MEMORY_PIECES)
+OPENS(open_pool, MEMORY_POOL)
+OPENS(open_managed, MEMORY_MANAGED, REGISTERED)
+OPENS(open_managed_found, MEMORY_MANAGED)
+OPENS(open_counting, MEMORY_PLAIN, REGISTERED, .counters = true, .selective = FI_SELECTIVE_COMPLETION)
 
 static int close_all(void **state)
 {
