@@ -73,9 +73,10 @@ void nigh_plan_reading(struct nigh_endpoint *endpoint, int rc)
  * all ranks, longer still. What fits a shuttle nevertheless goes there: it lies in lines that its writer has read last, stays
  * there when it comes before its receive, and then all of it has come. 8 ranks on 2 CPUs, two copies of one: allgather of 256 KiB
  * 0.7 to 0.83, an allreduce of 1 MiB over Open MPI, in messages of 128 to 512 KiB, 0.56. Of longer ones neither is always better.
- * That is on AMD's. On a Golden Cove one copy is better from 256 KiB on: alltoall 0.64 of the time over Open MPI and 0.69 over
- * Intel MPI, allgather of 512 KiB 0.86 and 0.73, allreduce of 1 MiB 0.95 and 0.89; and of what goes to several peers from 64
- * KiB on (spread.c). Nor is what the host has asked to be done with before it is matched copied once.
+ * That is on AMD's. On a Golden Cove one copy is better from 256 KiB on: alltoall 0.64 of the time over Open MPI and
+ * 0.69 over Intel MPI, allgather of 512 KiB 0.86 and 0.73, allreduce of 1 MiB 0.95 and 0.89; and of what goes to
+ * several peers from 64 KiB on (spread.c). Nor is what the host has asked to be done with before it is matched copied
+ * once.
  */
 uint64_t nigh_plan_crowded_from(void)
 {

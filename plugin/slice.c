@@ -14,11 +14,11 @@
  * message over, with which the poster may come and help. */
 #define AWAY_NS 2000u
 /*
- * What a receiver that shares its CPU reads in one go out of a sender's process where nobody may help: between two goes its
- * host may give the CPU away, and others fill the caches. 8 ranks on 2 CPUs of an Emerald Rapids, Open MPI's allgather by
- * doubling, of its own, with 512 KiB and this: 1 MiB 1.07 and 1.03, 4 MiB 1.06 and 1.00; 8 MiB are no better. What several
- * read out of one place they read in small goes, one behind the other: a broadcast of 4 MiB 0.60 and 0.73. Not on CPUs on
- * which it was not measured.
+ * What a receiver that shares its CPU reads in one go out of a sender's process where nobody may help: between two
+ * goes its host may give the CPU away, and others fill the caches. 8 ranks on 2 CPUs of an Emerald Rapids, Open MPI's
+ * allgather by doubling, of its own, with 512 KiB and this: 1 MiB 1.07 and 1.03, 4 MiB 1.06 and 1.01; 8 MiB are no
+ * better. What several read out of one place they read in small goes, one behind the other: a broadcast of 4 MiB 0.60
+ * and, one run each, 0.73. Not on CPUs on which it was not measured.
  */
 #define PLACE_TURN_BYTES (2u * 1024 * 1024)
 static_assert(PLACE_TURN_BYTES % NIGH_HELP_SLICE_BYTES == 0,

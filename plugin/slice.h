@@ -9,7 +9,8 @@
 #include "plugin/context.h"
 
 /* Copied in one go when it is matched (without threads), and then in each pass: long enough to make the pass not count,
- * short enough that other peers are heard every 50 us or so; where ranks share CPUs some go on for longer, nigh_slice_most(). */
+ * short enough that other peers are heard every 50 us or so; where ranks share CPUs some go on for longer,
+ * nigh_slice_most(). */
 #define NIGH_TURN_BYTES (512u * 1024)
 /* The least that one of several threads takes at once. */
 #define NIGH_SLICE_BYTES (64u * 1024)

@@ -8,8 +8,9 @@
 /* 8 ranks on 2 CPUs, alltoalls in trips in parts of whole ones through the caches: 240 KiB 0.82, 192 KiB 0.99, 144 KiB
  * 1.4; of 256 KiB, whole ones past them, 0.86. */
 #define SPREAD_FROM (192u * 1024)
-/* Where the CPU is better off with one copy of such lengths: in place, alltoalls of 96 to 192 KiB take 0.65 to 0.8 of two
- * copies, of 384 KiB to 2 MiB 0.74 to 0.95 of trips. Peers that may not read us are sent trips of what would be read. */
+/* Where the CPU is better off with one copy of such lengths: in place, alltoalls of 96 to 192 KiB take 0.66 to 0.84 of
+ * two copies, of 384 KiB to 2 MiB 0.74 to 0.96 of trips. Peers that may not read us are sent trips of what would be
+ * read. */
 #define SPREAD_FROM_IN_PLACE (64u * 1024 + 1)
 #define SPREAD_FROM_UNREAD   (256u * 1024 + 1)
 

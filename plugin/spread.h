@@ -2,8 +2,9 @@
 /*
  * plugin/spread.h - long messages that a rank sends to several peers at a time where ranks run in turns, as in an alltoall: what
  * all of them write there is more than the caches hold before the first of it is read. So it is copied past the caches, and
- * what is longer still goes through little memory: in trips of one shuttle, the next when the last one has been read. Where the
- * CPU is better off with one copy of long messages, it is read where it lies (docs/rationale/crowd-large.md has the figures).
+ * what is longer still goes through little memory: in trips of one shuttle, the next when the last one has been read.
+ * Where the CPU is better off with one copy of long messages, it is read where it lies (docs/rationale/crowd-large.md
+ * has the figures).
  */
 #ifndef NIGH_PLUGIN_SPREAD_H
 #define NIGH_PLUGIN_SPREAD_H
@@ -25,8 +26,8 @@ struct nigh_spread {
 void nigh_spread_begin(struct nigh_endpoint *endpoint, struct nigh_send_op *op);
 void nigh_spread_end(struct nigh_endpoint *endpoint, struct nigh_send_op *op);
 
-/* Is it copied past the caches? If it is one of several peers', or may be expected to be, is not read where it lies, and the
- * CPU has such copies. */
+/* Is it copied past the caches? If it is one of several peers', or may be expected to be, is not read where it lies,
+ * and the CPU has such copies. */
 bool nigh_spread_past(const struct nigh_endpoint *endpoint, const struct nigh_send_op *op);
 /* Is such a one not copied here, but read by its receiver where it lies? */
 bool nigh_spread_in_place(const struct nigh_endpoint *endpoint, const struct nigh_send_op *op);

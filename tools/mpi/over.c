@@ -151,8 +151,8 @@ static bool in_environment(const char *prefix)
 
 /*
  * Open MPI chooses its collectives' algorithms as if each rank had a CPU. Where 8 ranks share 2, each step is a change
- * of the process, and linear ones have the fewest steps: a barrier takes 0.6 to 0.7 of the time. On Intel's CPUs doubling is
- * better for large allgathers of 8 ranks.
+ * of the process, and linear ones have the fewest steps: a barrier takes 0.6 to 0.7 of the time. On Intel's CPUs
+ * doubling is better for large allgathers of 8 ranks.
  */
 static void openmpi_rules(const struct mpi_place *place, const char *providers, struct mpi_words *settings)
 {
@@ -284,7 +284,7 @@ static void intel_rules(uint32_t ranks, struct mpi_words *settings)
  * are no power of two 2 has more steps: 2 MiB of 12 ranks 3.3 and 2.4). 8 ranks on 2 CPUs of an Emerald Rapids, without
  * and with: allreduce of 4 KiB 2.01 and 0.83 of its own, of 256 KiB 1.80 and 1.36, allgather of 256 KiB 1.48 and 0.84,
  * alltoall 1.31 and 0.82. Reductions to a root go as messages whatever the preset is: by a binomial tree (2) 4 KiB take
- * 1.0 to 1.25 of its own in place of 1.4 to 1.8; shorter and longer ones Shumilin's way (1).
+ * 1.0 to 1.2 of its own in place of 1.3 to 2.0; shorter and longer ones Shumilin's way (1).
  */
 static void intel_rules_on_intel(uint32_t ranks, struct mpi_words *settings)
 {
