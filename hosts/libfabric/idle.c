@@ -9,7 +9,12 @@
 
 #define ASK_EVERY   1024u /* empty looks between two questions whether it is crowded */
 #define YIELD_EVERY 32u   /* empty looks between two questions whether the host ever yields */
+#define TIGHT_LOOKS 2u    /* the last of them, whose time tells */
 #define TIGHT_NS    250u  /* looks that come faster are of a host that does not */
+/* Where that was seen lately. 8 ranks on 2 CPUs of an Emerald Rapids, Open MPI's allgathers by doubling of 32 to 256 KiB:
+ * 0.86 to 0.97 of what they take with 32; 8 do the same. Asked so of everybody, 8 bytes take 1.02. */
+#define YIELD_SOON 4u
+#define SPINS_MAX  32u /* so many questions answered by a yield until that is forgotten */
 #define NOTE_EVERY \
     16u /* empty looks between two notes of the time, while the host seems to come right back */
 #define VOTES_MAX 8u
@@ -54,17 +59,22 @@ static bool ask(const struct nigh_fi_ep *ep)
     return ep->nigh->query(ep->context, NULL, NIGH_QUERY_CONTEXT, &facts, &bytes) == 0 && facts.crowded;
 }
 
-/* Hosts that yield by themselves must not pay twice. */
+/* Hosts that yield by themselves must not pay twice, so they are asked seldom. The same host may do both: Open MPI yields
+ * between the looks of a wait, never between those of a blocking send. */
 static void give_way(struct nigh_fi_idle *idle)
 {
-    uint64_t now;
+    uint32_t every = idle->spins ? YIELD_SOON : YIELD_EVERY, at = idle->empty % every;
 
-    if (idle->empty % YIELD_EVERY)
+    if (at == every - TIGHT_LOOKS)
+        idle->tight_ns = nigh_fi_now();
+    if (at)
         return;
-    now = nigh_fi_now();
-    if (now - idle->tight_ns < YIELD_EVERY * TIGHT_NS)
-        sched_yield();
-    idle->tight_ns = nigh_fi_now();
+    if (nigh_fi_now() - idle->tight_ns >= TIGHT_LOOKS * TIGHT_NS) {
+        idle->spins -= idle->spins > 0;
+        return;
+    }
+    idle->spins = idle->spins < SPINS_MAX - 2 ? idle->spins + 2 : SPINS_MAX;
+    sched_yield();
 }
 
 bool nigh_fi_idle_wait(struct nigh_fi_idle *idle, const struct nigh_fi_ep *ep)

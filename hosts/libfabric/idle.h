@@ -22,7 +22,8 @@ struct nigh_fi_idle {
     uint32_t strays;   /* reads until the host is again taken for one that reads until there is nothing */
     bool drained;      /* the last read took all that there was, and nothing was asked since */
     bool crowded;      /* more ranks, or threads that read queues, than CPUs, when it was last asked */
-    uint64_t tight_ns; /* crowded: when it was last looked at how fast the host comes back */
+    uint32_t spins;    /* crowded: the more, the surer that the host looks on and on without yielding */
+    uint64_t tight_ns; /* crowded: when the looks began whose time tells that */
     uint64_t left_ns;  /* when the host was sent away; 0: not noted */
 };
 
