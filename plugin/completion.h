@@ -40,7 +40,7 @@ struct nigh_cq {
     uint64_t mask; /* of the ring: slots - 1 */
     uint64_t
         promised; /* tail, what `line` has, and reservations that are not used up: a reservation touches nothing else */
-    uint64_t told;                /* taken of both, ever */
+    uint64_t told;                /* given to the host, ever, but for those of `sent` */
     struct nigh_completion *ring; /* aligned to 64 bytes */
     void *memory, *first_memory;  /* what they lie in */
     bool shown;                   /* the host has been given some, and has not come back since */
@@ -234,8 +234,9 @@ static inline uint32_t nigh_cq_undirect(struct nigh_cq *cq)
 {
     uint32_t count = (uint32_t)(cq->direct - cq->direct_from);
 
-    cq->promised -=
-        cq->direct_room - cq->direct_left; /* as if never promised: they did not go through the ring */
+    /* As if never promised: they did not go through the ring. */
+    cq->promised -= cq->direct_room - cq->direct_left;
+    cq->told += cq->direct_room - cq->direct_left;
     cq->direct_room = 0;
     cq->direct = cq->direct_from = cq->first->line;
     cq->direct_left = cq->tail == cq->head ? NIGH_CQ_LINE_MAX : 0;

@@ -126,6 +126,7 @@ struct nigh_endpoint {
     struct nigh_shuttle shuttle[2]; /* in our window; in theirs */
     uint8_t shuttle_last;           /* of these, the one that came last */
     uint32_t spread;                /* long messages of ours that are under way: spread.h */
+    uint64_t swaps;                 /* cq.told + 1 when a long receive from it was posted: swap.h; 0: never */
 
     struct nigh_help help;        /* with a message of ours */
     struct nigh_message *offered; /* a message of the peer's that it is asked to help with; NULL: none */

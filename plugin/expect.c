@@ -6,6 +6,7 @@
 #include "plugin/receive.h"
 #include "plugin/refuse.h"
 #include "plugin/registers.h"
+#include "plugin/swap.h"
 #include <errno.h>
 
 /* As a post_recv. */
@@ -156,6 +157,7 @@ static __attribute__((noinline)) int wait_alone(struct nigh_endpoint *endpoint, 
 int nigh_recv_wait(struct nigh_endpoint *endpoint, void *buffer, uint64_t shape, uint64_t tag,
                    uint64_t ignore, uint64_t context)
 {
+    nigh_swap_expect(endpoint, NIGH_SHAPE_BYTES(shape));
     if (__builtin_expect(
             NIGH_SHAPE_TCLASS(shape) >= NIGH_TCLASSES || !may_wait_alone(endpoint->context, endpoint), 0))
         return nigh_recv_file(endpoint, buffer, shape, tag, ignore, context);

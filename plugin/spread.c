@@ -3,6 +3,7 @@
 #include "plugin/spread.h"
 #include "plugin/context.h"
 #include "plugin/shuttle.h"
+#include "plugin/swap.h"
 #include "shm/copy.h"
 
 /* 8 ranks on 2 CPUs, alltoalls in trips in parts of whole ones through the caches: 240 KiB 0.82, 192 KiB 0.99, 144 KiB
@@ -70,7 +71,9 @@ bool nigh_spread_past(const struct nigh_endpoint *endpoint, const struct nigh_se
 
 bool nigh_spread_in_place(const struct nigh_endpoint *endpoint, const struct nigh_send_op *op)
 {
-    return is_one_of_several(&endpoint->context->spread, op) && may_lie(endpoint, op);
+    return (is_one_of_several(&endpoint->context->spread, op) ||
+            (op->spread && nigh_swap_begins(endpoint))) &&
+           may_lie(endpoint, op);
 }
 
 /*

@@ -29,7 +29,7 @@ void nigh_spread_end(struct nigh_endpoint *endpoint, struct nigh_send_op *op);
 /* Is it copied past the caches? If it is one of several peers', or may be expected to be, is not read where it lies,
  * and the CPU has such copies. */
 bool nigh_spread_past(const struct nigh_endpoint *endpoint, const struct nigh_send_op *op);
-/* Is such a one not copied here, but read by its receiver where it lies? */
+/* Is such a one, or one of a swap, not copied here, but read by its receiver where it lies? */
 bool nigh_spread_in_place(const struct nigh_endpoint *endpoint, const struct nigh_send_op *op);
 
 /* What a trip of that message takes, which has begun and is the next one; 0: it goes another way. */

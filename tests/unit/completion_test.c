@@ -118,7 +118,9 @@ static void the_hosts_array_takes_what_it_has_room_for(void **state)
     assert_false(nigh_cq_is_full(&cq));
     for (uint64_t i = 0; i < 3; i++)
         assert_int_equal(out[i].bytes, i + 1 + 3);
+    assert_int_equal(cq.told, 3);
     check_pop(&cq, 4);
+    assert_int_equal(cq.told, 4);
     assert_int_equal(cq.promised, cq.head);
     nigh_cq_destroy(&cq);
 }
@@ -188,6 +190,7 @@ static void behind_what_was_popped_the_array_has_room(void **state)
     assert_true(nigh_cq_is_full(&cq));
     *nigh_cq_next(&cq) = numbered(3);
     assert_int_equal(nigh_cq_undirect(&cq), 3);
+    assert_int_equal(cq.told, 2); /* that send has no number */
     assert_int_equal(out[0].context, 7);
     assert_int_equal(out[1].bytes, numbered(1).bytes);
     assert_int_equal(out[2].bytes, numbered(2).bytes);
@@ -305,6 +308,10 @@ static void numbers_are_told(void **state)
             i += shown.done_count;
             assert_int_equal(cq.told, number[0] + i - 1);
         }
+        /* Nor has what goes straight into the host's array a number, but it is told. */
+        nigh_cq_direct(&cq, out, 0, 3);
+        push(&cq, 8);
+        assert_int_equal(nigh_cq_undirect(&cq), 1);
         number[0] = nigh_cq_number(&cq);
         push(&cq, 7);
         assert_true(cq.told < number[0] && nigh_cq_show_all(&cq, &shown, 1) && cq.told == number[0]);
