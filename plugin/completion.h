@@ -69,7 +69,7 @@ static inline bool nigh_cq_is_empty(const struct nigh_cq *cq)
 }
 
 /* The number of the completion that is pushed next by a post, but for those of nigh_cq_push_sent(): it is the
- * host's when `told` has come there. */
+ * host's when `told` has come there. Between passes. */
 static inline uint64_t nigh_cq_number(const struct nigh_cq *cq)
 {
     return cq->told + (cq->tail - cq->head) + (uint64_t)(cq->direct - cq->direct_from) + 1;

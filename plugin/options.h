@@ -23,7 +23,7 @@ struct nigh_config {
     uint64_t span_bytes; /* chunks in rotation */
     uint32_t ring_slots, eager_bytes, body_bytes;
     uint64_t heap_from;  /* heap sends of at least this go by reference */
-    uint64_t place_from; /* in a crowd sends of at least this are copied once; to several peers: spread.c */
+    uint64_t place_from; /* in a crowd sends of at least this are copied once; others: spread.c, swap.h */
     uint64_t spin_ns;
     bool ring_by_load; /* nobody said how long: NIGH_RING_CROWDED while there are more ranks than CPUs */
     bool span_by_load; /* nobody said how wide: less while there are more ranks than CPUs */

@@ -75,8 +75,8 @@ void nigh_plan_reading(struct nigh_endpoint *endpoint, int rc)
  * 0.7 to 0.83, an allreduce of 1 MiB over Open MPI, in messages of 128 to 512 KiB, 0.56. Of longer ones neither is always better.
  * That is on AMD's. On a Golden Cove one copy is better from 256 KiB on: alltoall 0.64 of the time over Open MPI and
  * 0.69 over Intel MPI, allgather of 512 KiB 0.86 and 0.73, allreduce of 1 MiB 0.95 and 0.89; and of what goes to
- * several peers from 64 KiB on (spread.c). Nor is what the host has asked to be done with before it is matched copied
- * once.
+ * several peers from 64 KiB on (spread.c), or both ways (swap.h). Nor is what the host has asked to be done with
+ * before it is matched copied once.
  */
 uint64_t nigh_plan_crowded_from(void)
 {

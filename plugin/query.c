@@ -126,11 +126,12 @@ static void cma_row(const struct nigh_endpoint *endpoint, struct nigh_query_path
     else if (endpoint->context->config.path == NIGH_PATH_CMA)
         snprintf(row->reason, sizeof(row->reason), "forced by NIGH_PATH");
     else if (nigh_plan_in_place(endpoint, UINT64_MAX))
-        snprintf(
-            row->reason, sizeof(row->reason),
-            nigh_plan_prefers_once(endpoint->context)
-                ? "allowed, used for long messages, and shorter ones to several peers: more ranks than CPUs"
-                : "allowed, used for long messages: there are more ranks than CPUs");
+        snprintf(row->reason, sizeof(row->reason),
+                 nigh_plan_prefers_once(endpoint->context)
+                     ? "allowed, used for long messages, and shorter ones to several peers or both ways: "
+                       "more ranks than "
+                       "CPUs"
+                     : "allowed, used for long messages: there are more ranks than CPUs");
     else
         snprintf(row->reason, sizeof(row->reason),
                  "allowed, not used: the chunk pipeline is faster on this machine");

@@ -7,6 +7,7 @@
 #include "plugin/refuse.h"
 #include "plugin/registers.h"
 #include "plugin/stay.h"
+#include "plugin/swap.h"
 #include <errno.h>
 
 void nigh_recv_cancel(struct nigh_context *context, struct nigh_recv_op *op, int status,
@@ -133,6 +134,8 @@ __attribute__((noinline)) int nigh_recv_post_generally(struct nigh_context *cont
     rc = nigh_recv_create(context, from, recv, &op);
     if (rc)
         return rc;
+    if (from && context->crowd.full)
+        nigh_swap_expect(from, recv->bytes);
     if (__builtin_expect(op->flags & NIGH_MULTI, 0)) {
         nigh_multi_post(context, from, op);
         return 0;

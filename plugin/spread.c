@@ -12,7 +12,7 @@
 /* Where the CPU is better off with one copy of such lengths: in place, alltoalls of 96 to 192 KiB take 0.66 to 0.84 of
  * two copies, of 384 KiB to 2 MiB 0.74 to 0.96 of trips. Peers that may not read us are sent trips of what would be
  * read. */
-#define SPREAD_FROM_IN_PLACE (64u * 1024 + 1)
+#define SPREAD_FROM_IN_PLACE NIGH_SWAP_FROM
 #define SPREAD_FROM_UNREAD   (256u * 1024 + 1)
 
 /* 8 ranks on 2 CPUs, an alltoall of 1 MiB over Open MPI 4.1 with trips of 64, 128 and 256 KiB: 0.96, 0.90 and 0.88 of
@@ -71,9 +71,8 @@ bool nigh_spread_past(const struct nigh_endpoint *endpoint, const struct nigh_se
 
 bool nigh_spread_in_place(const struct nigh_endpoint *endpoint, const struct nigh_send_op *op)
 {
-    return (is_one_of_several(&endpoint->context->spread, op) ||
-            (op->spread && nigh_swap_begins(endpoint))) &&
-           may_lie(endpoint, op);
+    return may_lie(endpoint, op) &&
+           (is_one_of_several(&endpoint->context->spread, op) || (op->spread && nigh_swap_begins(endpoint)));
 }
 
 /*

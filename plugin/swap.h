@@ -19,7 +19,8 @@ static inline void nigh_swap_expect(struct nigh_endpoint *endpoint, uint64_t byt
         endpoint->swaps = endpoint->context->cq.told + 1;
 }
 
-/* Was the last one posted since the host heard of anything? */
+/* Was the last one posted since the host heard of anything but sends that were over when they were posted? All that is
+ * sent to it until then counts. */
 static inline bool nigh_swap_begins(const struct nigh_endpoint *endpoint)
 {
     return endpoint->swaps == endpoint->context->cq.told + 1;

@@ -8,13 +8,14 @@
 #include <time.h>
 
 #define ASK_EVERY   1024u /* empty looks between two questions whether it is crowded */
-#define YIELD_EVERY 32u   /* empty looks between two questions whether the host ever yields */
+#define YIELD_EVERY 32u   /* empty looks between two questions whether the host yields */
 #define TIGHT_LOOKS 2u    /* the last of them, whose time tells */
 #define TIGHT_NS    250u  /* looks that come faster are of a host that does not */
 /* Where that was seen lately. 8 ranks on 2 CPUs of an Emerald Rapids, Open MPI's allgathers by doubling of 32 to 256 KiB:
  * 0.86 to 0.97 of what they take with 32; 8 do the same. Asked so of everybody, 8 bytes take 1.02. */
 #define YIELD_SOON 4u
-#define SPINS_MAX  32u /* so many questions answered by a yield until that is forgotten */
+#define SPINS_STEP 2u
+#define SPINS_MAX  32u /* so many questions in a row find a host that yields until it is forgotten that it spun */
 #define NOTE_EVERY \
     16u /* empty looks between two notes of the time, while the host seems to come right back */
 #define VOTES_MAX 8u
@@ -73,7 +74,7 @@ static void give_way(struct nigh_fi_idle *idle)
         idle->spins -= idle->spins > 0;
         return;
     }
-    idle->spins = idle->spins < SPINS_MAX - 2 ? idle->spins + 2 : SPINS_MAX;
+    idle->spins = idle->spins < SPINS_MAX - SPINS_STEP ? idle->spins + SPINS_STEP : SPINS_MAX;
     sched_yield();
 }
 

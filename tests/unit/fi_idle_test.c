@@ -115,15 +115,28 @@ static void test_who_yields_pays_nothing(void **state)
     assert_in_range(questions, 1, 64 * 1000 / 16);
 }
 
-/* A time from another wait is none. */
+/* A time from another wait is none: here that of look 30, behind which a message came. */
 static void test_waits_are_told_apart(void **state)
 {
     (void)state;
-    for (int i = 0; i < 1000; i++) {
-        wait_for(31, YIELD_NS);
-        wait_for(31, SPIN_NS);
+    wait_for(30, SPIN_NS);
+    clock_now += 1000000;
+    wait_for(32, SPIN_NS);
+    assert_int_equal(yields, 1);
+    wait_for(31, YIELD_NS);
+    assert_int_equal(yields, 1);
+}
+
+/* One that yields at each eighth look only pays one more for each of its own at the most. */
+static void test_who_yields_seldom_pays_twice_at_most(void **state)
+{
+    (void)state;
+    idle.empty = 1;
+    for (unsigned look = 2; look < 8000; look++) {
+        clock_now += look % 8 ? SPIN_NS : YIELD_NS;
+        assert_false(nigh_fi_idle_wait(&idle, &ep));
     }
-    assert_int_equal(yields, 0);
+    assert_in_range(yields, 0, 2 * 8000 / 8);
 }
 
 /* Open MPI's blocking sends, and its waits behind them. */
@@ -165,6 +178,7 @@ int main(void)
         cmocka_unit_test_setup(test_and_soon_from_then_on, begin),
         cmocka_unit_test_setup(test_who_yields_pays_nothing, begin),
         cmocka_unit_test_setup(test_waits_are_told_apart, begin),
+        cmocka_unit_test_setup(test_who_yields_seldom_pays_twice_at_most, begin),
         cmocka_unit_test_setup(test_who_does_both_yields_in_its_spins_alone, begin),
         cmocka_unit_test_setup(test_who_has_changed_is_asked_seldom_again, begin),
         cmocka_unit_test_setup(test_where_it_is_not_crowded_nobody_yields, begin),
