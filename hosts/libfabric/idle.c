@@ -15,7 +15,8 @@
  * 0.86 to 0.97 of what they take with 32; 8 do the same. Asked so of everybody, 8 bytes take 1.02. */
 #define YIELD_SOON 4u
 #define SPINS_STEP 2u
-#define SPINS_MAX  32u /* so many questions in a row find a host that yields until it is forgotten that it spun */
+#define SPINS_MAX \
+    32u /* so many questions in a row find a host that yields until it is forgotten that it spun */
 #define NOTE_EVERY \
     16u /* empty looks between two notes of the time, while the host seems to come right back */
 #define VOTES_MAX 8u
