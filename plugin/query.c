@@ -129,8 +129,7 @@ static void cma_row(const struct nigh_endpoint *endpoint, struct nigh_query_path
         snprintf(row->reason, sizeof(row->reason),
                  nigh_plan_prefers_once(endpoint->context)
                      ? "allowed, used for long messages, and shorter ones to several peers or both ways: "
-                       "more ranks than "
-                       "CPUs"
+                       "more ranks than CPUs"
                      : "allowed, used for long messages: there are more ranks than CPUs");
     else
         snprintf(row->reason, sizeof(row->reason),
