@@ -279,13 +279,29 @@ static void intel_rules(uint32_t ranks, struct mpi_words *settings)
 }
 
 /*
+ * Reductions to a root go as messages on Intel's CPUs whatever the preset is: up to 128 KiB as a k-nomial (7) of one
+ * step, and whole, as each of its own segments would be a message: 4 KiB take 0.78 to 1.0 of its own in place of 1.2 to
+ * 1.4 as a binomial tree (2), 64 KiB 1.2 in place of 1.4. Longer ones Shumilin's way (1).
+ */
+static void intel_reduce_on_intel(uint32_t ranks, struct mpi_words *settings)
+{
+    static const char name[] = "I_MPI_ADJUST_REDUCE";
+
+    if (in_environment(name))
+        return;
+    intel_rule(name, "7:0-131072;1:131073-2147483647", settings);
+    mpi_words_add(settings, ranks <= 8 ? "I_MPI_ADJUST_REDUCE_NETWORK_KNOMIAL_RADIX=8"
+                                       : "I_MPI_ADJUST_REDUCE_NETWORK_KNOMIAL_RADIX=16");
+    mpi_words_add(settings, "I_MPI_ADJUST_REDUCE_NETWORK_KNOMIAL_SEGSIZE=2147483647");
+}
+
+/*
  * On Intel's CPUs, beside the table that Intel MPI has for the model and networks: what goes as messages in as few
  * steps, and allreduces with a preset (23) that needs fewer turns, in shared memory of Intel MPI's own, large ones as a
  * reduction and a broadcast (2; above the threshold 23 goes as messages: 8 MiB 5.2 and 1.8 of its own; where the ranks
  * are no power of two 2 has more steps: 2 MiB of 12 ranks 3.3 and 2.4). 8 ranks on 2 CPUs of an Emerald Rapids, without
  * and with: allreduce of 4 KiB 2.01 and 0.83 of its own, of 256 KiB 1.80 and 1.36, allgather of 256 KiB 1.48 and 0.84,
- * alltoall 1.31 and 0.82. Reductions to a root go as messages whatever the preset is: by a binomial tree (2) 4 KiB take
- * 1.0 to 1.2 of its own in place of 1.3 to 2.0; shorter and longer ones Shumilin's way (1).
+ * alltoall 1.31 and 0.82.
  */
 static void intel_rules_on_intel(uint32_t ranks, struct mpi_words *settings)
 {
@@ -296,7 +312,7 @@ static void intel_rules_on_intel(uint32_t ranks, struct mpi_words *settings)
                ranks < 8 || ranks & (ranks - 1) ? "23:0-4194304;2:4194305-2147483647"
                                                 : "23:0-1572863;2:1572864-2147483647",
                settings);
-    intel_rule("I_MPI_ADJUST_REDUCE", "1:0-1023;2:1024-49151;1:49152-2147483647", settings);
+    intel_reduce_on_intel(ranks, settings);
     intel_steps(ranks, settings);
 }
 
