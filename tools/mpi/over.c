@@ -285,11 +285,9 @@ static void intel_rules(uint32_t ranks, struct mpi_words *settings)
  */
 static void intel_reduce_on_intel(uint32_t ranks, struct mpi_words *settings)
 {
-    static const char name[] = "I_MPI_ADJUST_REDUCE";
-
-    if (in_environment(name))
+    if (in_environment("I_MPI_ADJUST_REDUCE"))
         return;
-    intel_rule(name, "7:0-131072;1:131073-2147483647", settings);
+    mpi_words_add(settings, "I_MPI_ADJUST_REDUCE=7:0-131072;1:131073-2147483647");
     mpi_words_add(settings, ranks <= 8 ? "I_MPI_ADJUST_REDUCE_NETWORK_KNOMIAL_RADIX=8"
                                        : "I_MPI_ADJUST_REDUCE_NETWORK_KNOMIAL_RADIX=16");
     mpi_words_add(settings, "I_MPI_ADJUST_REDUCE_NETWORK_KNOMIAL_SEGSIZE=2147483647");
