@@ -14,9 +14,26 @@
 /* What a sender copies before its host has its turn: as much as a receiver does. */
 #define TURN_BYTES (512u * 1024)
 
-static uint32_t slices_of(uint64_t bytes)
+/* Of a message of so many bytes: both sides know those. */
+static uint32_t slice_of(uint64_t wanted)
 {
-    return (uint32_t)((bytes + NIGH_HELP_SLICE_BYTES - 1) / NIGH_HELP_SLICE_BYTES);
+    return wanted < 2 * NIGH_HELP_SLICE_BYTES ? NIGH_HELP_SLICE_BYTES / 2 : NIGH_HELP_SLICE_BYTES;
+}
+static_assert(NIGH_HELP_FROM >= 2 * (NIGH_HELP_SLICE_BYTES / 2), "there are two slices at least");
+
+static uint32_t slices_in(uint64_t bytes, uint32_t slice)
+{
+    return (uint32_t)((bytes + slice - 1) / slice);
+}
+
+static uint32_t slices_of(const struct nigh_message *message)
+{
+    return slices_in(message->wanted, slice_of(message->wanted));
+}
+
+static uint32_t slices_got(const struct nigh_message *message)
+{
+    return slices_in(message->got, slice_of(message->wanted));
 }
 
 static uint64_t word_of(uint32_t offer, uint32_t count)
@@ -39,9 +56,9 @@ bool nigh_help_may(const struct nigh_message *message)
     const struct nigh_endpoint *endpoint = message->endpoint;
     const struct nigh_context *context = endpoint->context;
 
-    return message->refer == NIGH_REFER_CMA && message->wanted >= 2 * NIGH_HELP_SLICE_BYTES &&
-           context->crowd.full && !context->referred && !(context->guard & NIGH_GUARD_THREADS) &&
-           !endpoint->self && endpoint->state == NIGH_READY && nigh_plan_peer_reads(endpoint);
+    return message->refer == NIGH_REFER_CMA && message->wanted >= NIGH_HELP_FROM && context->crowd.full &&
+           !context->referred && !(context->guard & NIGH_GUARD_THREADS) && !endpoint->self &&
+           endpoint->state == NIGH_READY && nigh_plan_peer_reads(endpoint);
 }
 
 bool nigh_help_cannot(const struct nigh_message *message, uint32_t cpu)
@@ -53,13 +70,14 @@ static void offer(struct nigh_message *message)
 {
     struct nigh_endpoint *endpoint = message->endpoint;
     struct nigh_wire_help help = {(uintptr_t)message->to, message->wanted};
+    uint32_t slice = slice_of(message->wanted);
 
     /* What was copied before was not counted in slices. */
-    if (message->wanted - message->got < 2 * NIGH_HELP_SLICE_BYTES || message->got % NIGH_HELP_SLICE_BYTES)
+    if (message->wanted - message->got < 2 * slice || message->got % slice)
         return;
     endpoint->offers += endpoint->offers == UINT32_MAX ? 2 : 1; /* 0 is none */
     /* Relaxed: the slot that tells of it is published behind. */
-    nigh_store_relaxed(&endpoint->pair->offered, word_of(endpoint->offers, slices_of(message->got)));
+    nigh_store_relaxed(&endpoint->pair->offered, word_of(endpoint->offers, slices_got(message)));
     /* At once or not: an answer that waits for room may be overtaken by the message's FINISH, behind
      * which nobody knows the number. */
     if (nigh_link_send(endpoint, nigh_head_make(NIGH_K_HELP, 0, 0, 0), message->id, endpoint->offers, &help,
@@ -104,7 +122,7 @@ bool nigh_help_has_begun(const struct nigh_message *message)
 
 uint64_t nigh_help_take(struct nigh_message *message)
 {
-    uint32_t all = slices_of(message->wanted), mine = slices_of(message->got);
+    uint32_t all = slices_of(message), mine = slices_got(message), slice = slice_of(message->wanted);
     uint64_t left = message->wanted - message->got, *word = &message->endpoint->pair->offered;
 
     if (!left)
@@ -112,7 +130,7 @@ uint64_t nigh_help_take(struct nigh_message *message)
     nigh_store_relaxed(word, word_of(message->offer, mine + 1));
     nigh_fence_full(HELP_TAKE);
     if (claimed(message) <= all - mine - 1)
-        return left < NIGH_HELP_SLICE_BYTES ? left : NIGH_HELP_SLICE_BYTES;
+        return left < slice ? left : slice;
     nigh_store_relaxed(word, word_of(message->offer, mine));
     return 0;
 }
@@ -120,7 +138,7 @@ uint64_t nigh_help_take(struct nigh_message *message)
 /* One more than are left is none: it claims that, sees that it is not there, and puts it back. */
 bool nigh_help_lies(const struct nigh_message *message)
 {
-    uint32_t left = slices_of(message->wanted) - slices_of(message->got);
+    uint32_t left = slices_of(message) - slices_got(message);
 
     return message->offer && (claimed(message) > left + 1 || written(message) > left);
 }
@@ -144,8 +162,7 @@ bool nigh_help_writes(const struct nigh_message *message)
 
 bool nigh_help_is_whole(const struct nigh_message *message)
 {
-    return message->got == message->wanted ||
-           slices_of(message->got) + written(message) == slices_of(message->wanted);
+    return message->got == message->wanted || slices_got(message) + written(message) == slices_of(message);
 }
 
 void nigh_help_withdraw(struct nigh_message *message)
@@ -221,18 +238,19 @@ static bool claim(struct nigh_endpoint *endpoint, uint32_t all)
 static int write_slice(const struct nigh_endpoint *endpoint, uint32_t all)
 {
     const struct nigh_help *help = &endpoint->help;
-    uint64_t at = (uint64_t)(all - help->taken - 1) * NIGH_HELP_SLICE_BYTES, left = help->bytes - at;
+    uint32_t slice = slice_of(help->bytes);
+    uint64_t at = (uint64_t)(all - help->taken - 1) * slice, left = help->bytes - at;
     int rc = nigh_cma_probe(endpoint->pid, endpoint->view.layout.nonce_address, endpoint->incarnation);
 
     return rc ? rc
               : nigh_cma_write(endpoint->pid, help->to + at, help->op->buffer + at,
-                               left < NIGH_HELP_SLICE_BYTES ? left : NIGH_HELP_SLICE_BYTES);
+                               left < slice ? left : slice);
 }
 
 static bool help_once(struct nigh_endpoint *endpoint)
 {
     struct nigh_help *help = &endpoint->help;
-    uint32_t all = slices_of(help->bytes);
+    uint32_t all = slices_in(help->bytes, slice_of(help->bytes));
     bool ours = help->taken < all && claim(endpoint, all);
     int rc = ours ? write_slice(endpoint, all) : 0;
 
@@ -252,8 +270,11 @@ bool nigh_help_progress(struct nigh_context *context)
 {
     uint32_t bytes = 0;
 
-    while (context->asked && bytes < TURN_BYTES)
+    while (context->asked && bytes < TURN_BYTES) {
+        uint32_t slice = slice_of(context->asked->help.bytes);
+
         if (help_once(context->asked))
-            bytes += NIGH_HELP_SLICE_BYTES;
+            bytes += slice;
+    }
     return bytes != 0;
 }

@@ -203,6 +203,47 @@ static void test_sizes(void **state)
     }
 }
 
+static void poll_sender(void)
+{
+    in_read = NULL;
+    for (unsigned i = 0; i < 20; i++)
+        hosted_poll(&a);
+}
+
+/* Those that are too short for two whole slices have smaller ones, and what is shorter still has none. All of them are
+ * copied in the pass that finds them, so the sender has its turn in that. */
+static void test_short_ones(void **state)
+{
+    static const uint64_t sizes[] = {SLICE, SLICE + 1, SLICE * 3 / 2, 2 * SLICE - 1};
+
+    (void)state;
+    a.context->config.place_from = SLICE / 2;
+    a.context->config.eager_bytes = SLICE / 4;
+    for (unsigned i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        writes = 0;
+        read_bytes = written_bytes = 0;
+        a.count = b.count = 0;
+        memset(in, 0, sizeof(in));
+        in_read = poll_sender;
+        post_one(0, BYTES);
+        post_one(1, sizes[i]);
+        help();
+        assert_int_equal(writes, (sizes[i] + SLICE / 2 - 1) / (SLICE / 2));
+        ends_well(0, BYTES);
+        ends_well(1, sizes[i]);
+        assert_int_equal(read_bytes + written_bytes, BYTES + sizes[i]);
+    }
+    writes = 0;
+    a.count = b.count = 0;
+    in_read = poll_sender;
+    post_one(0, BYTES);
+    post_one(1, SLICE - 1);
+    help();
+    ends_well(0, BYTES);
+    ends_well(1, SLICE - 1);
+    assert_int_equal(writes, 0);
+}
+
 /* A receive that is shorter than its message: nothing behind its end is written. */
 static void test_cut(void **state)
 {
@@ -498,6 +539,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(both_copy),
         TEST(sizes),
+        TEST(short_ones),
         TEST(cut),
         TEST(alone),
         TEST(who_sends),
