@@ -59,23 +59,47 @@ static struct nigh_guess *guess_of(struct nigh_shares *shares, uint64_t bytes)
     return &shares->guess[bytes * UINT64_C(0x9e3779b97f4a7c15) >> 60];
 }
 
+static void note_lone(struct nigh_guess *guess, struct nigh_share *share)
+{
+    if (!share->lone && guess->score > 0)
+        guess->score -= SCORE_ALONE;
+    share->lone = true;
+}
+
+/*
+ * Another buffer follows: has the last one a copy that one peer alone was sent? That is noted now and not when it is
+ * complete, as an alltoall posts all of its messages first, and behind an allgather of that length each had a copy. Both
+ * in turn, of 128 and 512 KiB over Intel MPI, 8 ranks on 2 CPUs: 0.88 of the time.
+ */
+static void note_last(struct nigh_guess *guess)
+{
+    struct nigh_share *share = guess->share;
+
+    if (share && share->sends && share->ever == 1 && share->copy && share->buffer == guess->buffer &&
+        share->bytes == guess->bytes)
+        note_lone(guess, share);
+}
+
 /* Notes a send. By what went before it, are others of its buffer to be expected? */
 static bool expects_others(struct nigh_shares *shares, const struct nigh_send *send,
                            const struct nigh_endpoint *to)
 {
     struct nigh_guess *guess = guess_of(shares, send->bytes);
-    bool others = guess->bytes == send->bytes && guess->score > 0;
+    bool others;
 
     if (guess->bytes != send->bytes)
         *guess = (struct nigh_guess){.bytes = send->bytes};
-    else if (guess->buffer == send->buffer && guess->to != to && guess->score < SCORE_MOST)
+    else if (guess->buffer != send->buffer)
+        note_last(guess);
+    others = guess->score > 0;
+    if (guess->buffer == send->buffer && guess->to != to && guess->score < SCORE_MOST)
         guess->score++;
     guess->buffer = send->buffer;
     guess->to = to;
     return others;
 }
 
-static void learn(struct nigh_shares *shares, const struct nigh_share *share)
+static void learn(struct nigh_shares *shares, struct nigh_share *share)
 {
     struct nigh_guess *guess = guess_of(shares, share->bytes);
 
@@ -83,8 +107,8 @@ static void learn(struct nigh_shares *shares, const struct nigh_share *share)
         return;
     if (share->ever > 1)
         guess->score = SCORE_MOST;
-    else if (guess->score > 0)
-        guess->score -= SCORE_ALONE;
+    else
+        note_lone(guess, share);
 }
 
 /* ---- the copies -------------------------------------------------------------------------------------------- */
@@ -157,8 +181,10 @@ static struct nigh_share *share_of(struct nigh_context *context, const struct ni
                  context->cq.told < share->until)
             return share;
     }
-    if (vacant)
+    if (vacant) {
         *vacant = (struct nigh_share){.buffer = send->buffer, .bytes = send->bytes, .until = UINT64_MAX};
+        guess_of(shares, send->bytes)->share = vacant;
+    }
     return vacant;
 }
 

@@ -35,6 +35,7 @@ struct nigh_share {
     uint64_t until;           /* the host leaves it so while it was told of no more completions */
     struct nigh_extent *copy; /* NULL: there is none */
     uint32_t sends, ever;     /* not complete, 0: this is vacant; and with those that are */
+    bool lone;                /* was noted to go to one alone */
 };
 
 /* Of one length: was a buffer sent to one peer alone, or to several? */
@@ -42,7 +43,8 @@ struct nigh_guess {
     uint64_t bytes;
     const void *buffer; /* of the last one, and whom it went to; never followed */
     const struct nigh_endpoint *to;
-    int32_t score; /* more than 0: to several */
+    struct nigh_share *share; /* it was that one's, unless that has changed */
+    int32_t score;            /* more than 0: to several */
 };
 
 struct nigh_shares {

@@ -283,6 +283,36 @@ static void alone_again(void **state)
     assert_int_equal(shared() - before, PEERS);
 }
 
+/* As in an alltoall behind broadcasts of that length: each peer gets something else, and all of it is posted before any
+ * of it is read. */
+static void each_alone_behind_several(void **state)
+{
+    uint64_t before;
+
+    (void)state;
+    if (!hosted_may_read(&root)) {
+        print_message("# skipped: process_vm_readv is not allowed here\n");
+        skip();
+    }
+    for (unsigned i = 0; i < 5; i++)
+        broadcast(LONG, i);
+    forget();
+    before = shared();
+    for (unsigned i = 0; i < 8; i++) {
+        fill(out + i * BLOCK, LONG, i);
+        post(i % PEERS, 1 + i, out + i * BLOCK, LONG, 0);
+    }
+    assert_int_equal(shared() - before, 2);
+    for (unsigned i = 0; i < 8; i++)
+        take(i % PEERS, 1 + i, in[i % PEERS], LONG, i);
+    for (unsigned i = 0; i < 8; i++)
+        sent(i % PEERS, 1 + i);
+    broadcast(LONG, 98);
+    before = shared();
+    broadcast(LONG, 99);
+    assert_int_equal(shared() - before, PEERS);
+}
+
 /* As in a gather: nobody answers, so a shuttle takes the first only, and the others would go in chunks. */
 static void without_an_answer(void **state)
 {
@@ -512,6 +542,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(behind_one_that_waits, start, stop),
         cmocka_unit_test_setup_teardown(changed_when_one_is_complete, start, stop),
         cmocka_unit_test_setup_teardown(alone_again, start, stop),
+        cmocka_unit_test_setup_teardown(each_alone_behind_several, start, stop),
         cmocka_unit_test_setup_teardown(without_an_answer, start, stop),
         cmocka_unit_test_setup_teardown(complete_when_matched, start, stop),
         cmocka_unit_test_setup_teardown(cut_for_one, start, stop),

@@ -221,7 +221,7 @@ static void more_than_there_may_be(void **state)
     for (unsigned i = 0; i < MANY; i++)
         take_twice(0, 7, i);
     for (unsigned i = 0; i < LASTING; i++)
-        post(0, 8, out[i], 0);
+        post_twice(0, 8, out[i]);
 }
 
 /* ---- those that end
@@ -290,7 +290,7 @@ static void the_sender_leaves_one(void **state)
     assert_int_equal(hosted_ops->disconnect(back[0]), 0);
     turns(5000);
     for (unsigned i = 0; i < LASTING; i++)
-        post(1, 21, out[i], 0);
+        post_twice(1, 21, out[i]);
 }
 
 /* Those of a receiver that goes are the next one's. */
@@ -305,7 +305,7 @@ static void the_receiver_leaves(void **state)
     send_much(1);
     turns(100);
     for (unsigned i = 0; i < LASTING; i++)
-        post(1, 21, out[i], 0);
+        post_twice(1, 21, out[i]);
 }
 
 /* Whoever is given it next takes it for as long as it is listed. */
