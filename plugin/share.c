@@ -141,7 +141,7 @@ static void copy_out(struct nigh_context *context, uint8_t *to, const struct nig
             past(to + NIGH_PAGE, from + NIGH_PAGE, share->bytes - NIGH_PAGE);
             return;
         }
-        done = kernel == NIGH_COPY_PLAIN ? NIGH_PAGE : 0;
+        done = kernel == NIGH_COPY_QUARTERS ? 0 : NIGH_PAGE;
     }
     nigh_copy_select(kernel)(to + done, from + done, share->bytes - done);
 }
