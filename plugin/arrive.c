@@ -100,12 +100,9 @@ static __attribute__((noinline)) enum nigh_verdict keep_body(struct nigh_endpoin
 
     if (!message)
         return NIGH_STAY;
-    if (bytes > sizeof(message->small)) {
-        message->buffer = nigh_early_take(&context->early, bytes);
-        if (!message->buffer) {
-            nigh_message_free(message);
-            return NIGH_STAY;
-        }
+    if (bytes > sizeof(message->small) && nigh_message_early(message, bytes)) {
+        nigh_message_free(message);
+        return NIGH_STAY;
     }
     nigh_ring_read_body(&endpoint->rx, message->buffer ? message->buffer : message->small, bytes, bytes);
     message->kind = NIGH_MSG_BODY;

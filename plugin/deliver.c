@@ -3,6 +3,7 @@
  * bytes go, and what the host is told. */
 #include "plugin/context.h"
 #include "plugin/count.h"
+#include "plugin/crammed.h"
 #include "plugin/pieces.h"
 #include "plugin/pull.h"
 #include "plugin/receive.h"
@@ -24,11 +25,23 @@ struct nigh_message *nigh_message_create(struct nigh_endpoint *endpoint)
     return message;
 }
 
-/* What came before its receive. */
+int nigh_message_early(struct nigh_message *message, uint64_t bytes)
+{
+    message->buffer = nigh_early_take(&message->endpoint->context->early, bytes);
+    if (!message->buffer)
+        return -ENOMEM;
+    message->eager = bytes;
+    nigh_crammed_add(message->endpoint, bytes);
+    return 0;
+}
+
 static void free_early(struct nigh_message *message)
 {
+    if (!message->buffer)
+        return;
     nigh_early_give(&message->endpoint->context->early, message->buffer, message->eager);
     message->buffer = NULL;
+    nigh_crammed_take_off(message->endpoint, message->eager);
 }
 
 void nigh_message_free(struct nigh_message *message)

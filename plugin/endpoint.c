@@ -42,6 +42,7 @@ static void reset_pair(struct nigh_context *context, struct nigh_pair *pair, boo
 {
     /* Relaxed: nobody has been told of this index yet; the greeting is a system call. */
     nigh_store_relaxed(&pair->consumed, 0);
+    nigh_store_relaxed(&pair->crammed, 0);
     for (unsigned i = 0; i < sizeof(pair->read_cost) / sizeof(pair->read_cost[0]); i++)
         nigh_store_relaxed(&pair->read_cost[i], 0);
     nigh_store_relaxed(&pair->ring, 0);

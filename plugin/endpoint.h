@@ -112,6 +112,8 @@ struct nigh_endpoint {
     bool dead;     /* nobody looks at our ring any more, whatever the peer's flag says */
     bool busy;     /* in the context's busy list */
     bool hot;
+    uint64_t early; /* bytes of the peer's that wait in private memory for receives */
+    const uint32_t *peer_crammed;
     const uint32_t *peer_reading; /* may the peer read our private memory? see struct nigh_pair */
     const uint64_t *peer_offered, *peer_claimed, *peer_written; /* help.h */
     uint64_t left_over_ns; /* with threads: when nothing that is to be told named it any more; 0: not yet */

@@ -161,13 +161,11 @@ static void keep_claimed(const struct nigh_endpoint *endpoint)
         if (message->endpoint != endpoint || message->kind != NIGH_MSG_REFER ||
             message->refer != NIGH_REFER_COPY)
             continue;
-        message->buffer = nigh_early_take(&endpoint->context->early, message->total);
-        if (!message->buffer)
+        if (nigh_message_early(message, message->total))
             continue;
         memcpy(message->buffer, nigh_view_at(&endpoint->view, message->where, message->total),
                message->total);
         message->kind = NIGH_MSG_BODY;
-        message->eager = message->total;
         message->got = message->total;
         message->id = NIGH_NO_ID;
     }

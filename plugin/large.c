@@ -6,6 +6,7 @@
  */
 #include "plugin/large.h"
 #include "plugin/chunk.h"
+#include "plugin/crammed.h"
 #include "plugin/progress.h"
 #include "plugin/rma.h"
 #include "plugin/send.h"
@@ -118,10 +119,12 @@ static enum nigh_kind wire_kind(const struct nigh_send_op *op)
 
 int nigh_large_start(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
 {
+    bool crammed = nigh_crammed(endpoint) && !op->silent;
+    uint32_t limit = crammed ? NIGH_CRAMMED_EAGER : endpoint->context->config.eager_bytes;
     /* In whole lines, as a piece begins with one. */
-    uint32_t eager = endpoint->context->config.eager_bytes / NIGH_LINE * NIGH_LINE;
+    uint32_t eager = limit / NIGH_LINE * NIGH_LINE;
     struct nigh_wire_first first = {.total = op->bytes, .imm = op->imm, .id = op->id};
-    bool ask = op->kind == NIGH_SEND_CHUNKED && op->bytes > endpoint->context->config.eager_bytes;
+    bool ask = op->kind == NIGH_SEND_CHUNKED && op->bytes > limit;
     bool remote = op->kind == NIGH_SEND_PUT;
     int rc = nigh_link_room(endpoint, 1);
     uint32_t flags;
@@ -135,7 +138,7 @@ int nigh_large_start(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
         op->sync = true;
     if (op->trip)
         op->allowed = first.eager = op->trip;
-    else if (ask && !op->shuttle && !nigh_trust_whole(endpoint, op))
+    else if (ask && !op->shuttle && (crammed || !nigh_trust_whole(endpoint, op)))
         op->allowed = first.eager = eager;
     else
         first.eager = op->bytes > UINT32_MAX ? UINT32_MAX : (uint32_t)op->bytes;

@@ -102,10 +102,11 @@ static bool ready(struct nigh_message *message, uint32_t flags)
         message->shuttle = flags & SHUTTLE_FLAGS;
         return true;
     }
-    message->buffer = nigh_early_take(&message->endpoint->context->early, message->eager);
+    if (nigh_message_early(message, message->eager))
+        return false;
     message->to = message->buffer;
-    message->room = message->buffer ? message->eager : 0;
-    return message->buffer;
+    message->room = message->eager;
+    return true;
 }
 
 /* One more piece of what stays in its shuttle: right behind the last. */
@@ -320,8 +321,7 @@ enum nigh_verdict nigh_arrive_whole(struct nigh_endpoint *endpoint, uint64_t hea
     message->kind = NIGH_MSG_PIECES;
     message->eager = piece.bytes;
     if (!posted && !(flags & NIGH_F_SHUTTLE)) {
-        message->buffer = nigh_early_take(&context->early, piece.bytes);
-        if (!message->buffer) {
+        if (nigh_message_early(message, piece.bytes)) {
             nigh_message_free(message);
             return NIGH_STAY;
         }

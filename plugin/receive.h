@@ -29,6 +29,8 @@ void nigh_recv_cancel(struct nigh_context *context, struct nigh_recv_op *op, int
 /* ---- deliver.c ---- */
 /* A message of the peer's, empty and without an id. NULL: no memory. */
 struct nigh_message *nigh_message_create(struct nigh_endpoint *endpoint);
+/* Private memory for what comes before its receive, in `buffer` until the message is freed. -ENOMEM. */
+int nigh_message_early(struct nigh_message *message, uint64_t bytes);
 /* With its private buffer. */
 void nigh_message_free(struct nigh_message *message);
 /* A receive that took no message, or no more, ends: completes and is freed. */

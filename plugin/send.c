@@ -4,6 +4,7 @@
 #include "plugin/send.h"
 #include "plugin/context.h"
 #include "plugin/count.h"
+#include "plugin/crammed.h"
 #include "plugin/field.h"
 #include "plugin/large.h"
 #include "plugin/refuse.h"
@@ -46,6 +47,13 @@ static int check(struct nigh_endpoint *endpoint, const struct nigh_send *send)
     return nigh_send_check(endpoint);
 }
 
+/* Its receiver has much of ours unreceived, and need not keep this one, too. */
+static bool waits_where_it_lies(const struct nigh_endpoint *endpoint, const struct nigh_send_op *op)
+{
+    return nigh_crammed(endpoint) && !op->silent && endpoint->context->config.path < 0 &&
+           nigh_plan_peer_reads(endpoint);
+}
+
 /* Which way the bytes go, for what does not fit a ring. */
 static void route(struct nigh_endpoint *endpoint, const struct nigh_send *send, struct nigh_send_op *op)
 {
@@ -63,7 +71,7 @@ static void route(struct nigh_endpoint *endpoint, const struct nigh_send *send, 
     nigh_spread_begin(endpoint, op);
     trip = nigh_spread_trip(endpoint, op);
     alone = nigh_plan_in_place(endpoint, send->bytes);
-    in_place = alone || nigh_spread_in_place(endpoint, op);
+    in_place = alone || nigh_spread_in_place(endpoint, op) || waits_where_it_lies(endpoint, op);
     if ((forced == NIGH_PATH_HEAP || (forced < 0 && send->bytes >= context->config.heap_from)) &&
         nigh_heap_find_and_hold(context->heap, send->buffer, send->bytes, &offset) == 0) {
         op->refer = NIGH_REFER_HEAP;
@@ -214,7 +222,7 @@ static int post_large(struct nigh_endpoint *endpoint, const struct nigh_send *se
     enum nigh_path path = NIGH_PATH_CHUNKED;
 
     if (send->bytes > config->eager_bytes || config->path >= 0 || in_heap(context, send) ||
-        nigh_cq_reserve(&context->cq, 1))
+        (nigh_crammed(endpoint) && !(send->flags & NIGH_SILENT)) || nigh_cq_reserve(&context->cq, 1))
         return post_general(endpoint, send);
     if (context->crowd.full && nigh_share_whole(endpoint, send) == 0) {
         path = NIGH_PATH_HEAP;

@@ -63,7 +63,7 @@
  */
 
 #define NIGH_ARENA_MAGIC    UINT64_C(0x31616e6572612d6e) /* "n-arena1" */
-#define NIGH_LAYOUT_VERSION 13u
+#define NIGH_LAYOUT_VERSION 14u
 #define NIGH_LINE           64u
 #define NIGH_PAGE           4096u
 
@@ -176,7 +176,8 @@ static_assert(sizeof(struct nigh_region_table) == NIGH_LINE, "region table");
 struct nigh_pair {
     uint64_t consumed; /* slots of the peer's ring to us that we have read, ever; its credit */
     uint32_t cold; /* 1: we do not poll this peer's ring each time, so it must set a hint after publishing */
-    uint32_t reserved0;
+    uint32_t
+        crammed; /* 1: much that the peer has sent waits here for receives: it had better ask (plugin/crammed.h) */
     /* What copying out cost of the pieces that the peer asked to be timed, by its strategy: lines << 32 | nanoseconds,
      * ever; both wrap. */
     uint64_t read_cost[6];
