@@ -119,7 +119,7 @@ static enum nigh_kind wire_kind(const struct nigh_send_op *op)
 
 int nigh_large_start(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
 {
-    bool crammed = nigh_crammed(endpoint) && !op->silent;
+    bool crammed = op->kind == NIGH_SEND_CHUNKED && nigh_crammed(endpoint, op->silent);
     uint32_t limit = crammed ? NIGH_CRAMMED_EAGER : endpoint->context->config.eager_bytes;
     /* In whole lines, as a piece begins with one. */
     uint32_t eager = limit / NIGH_LINE * NIGH_LINE;

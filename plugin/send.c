@@ -50,7 +50,7 @@ static int check(struct nigh_endpoint *endpoint, const struct nigh_send *send)
 /* Its receiver has much of ours unreceived, and need not keep this one, too. */
 static bool waits_where_it_lies(const struct nigh_endpoint *endpoint, const struct nigh_send_op *op)
 {
-    return nigh_crammed(endpoint) && !op->silent && endpoint->context->config.path < 0 &&
+    return nigh_crammed(endpoint, op->silent) && endpoint->context->config.path < 0 &&
            nigh_plan_peer_reads(endpoint);
 }
 
@@ -222,7 +222,7 @@ static int post_large(struct nigh_endpoint *endpoint, const struct nigh_send *se
     enum nigh_path path = NIGH_PATH_CHUNKED;
 
     if (send->bytes > config->eager_bytes || config->path >= 0 || in_heap(context, send) ||
-        (nigh_crammed(endpoint) && !(send->flags & NIGH_SILENT)) || nigh_cq_reserve(&context->cq, 1))
+        nigh_crammed(endpoint, send->flags & NIGH_SILENT) || nigh_cq_reserve(&context->cq, 1))
         return post_general(endpoint, send);
     if (context->crowd.full && nigh_share_whole(endpoint, send) == 0) {
         path = NIGH_PATH_HEAP;

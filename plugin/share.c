@@ -69,7 +69,8 @@ static void note_lone(struct nigh_guess *guess, struct nigh_share *share)
 /*
  * Another buffer follows: has the last one a copy that one peer alone was sent? That is noted now and not when it is
  * complete, as an alltoall posts all of its messages first, and behind an allgather of that length each had a copy. Both
- * in turn, of 128 and 512 KiB over Intel MPI, 8 ranks on 2 CPUs: 0.88 of the time.
+ * in turn, of 128 and 512 KiB over Intel MPI, 8 ranks on 2 CPUs: 0.88 of the time. What guess->share names may be
+ * another buffer's by now.
  */
 static void note_last(struct nigh_guess *guess)
 {

@@ -176,8 +176,7 @@ static_assert(sizeof(struct nigh_region_table) == NIGH_LINE, "region table");
 struct nigh_pair {
     uint64_t consumed; /* slots of the peer's ring to us that we have read, ever; its credit */
     uint32_t cold; /* 1: we do not poll this peer's ring each time, so it must set a hint after publishing */
-    uint32_t
-        crammed; /* 1: much that the peer has sent waits here for receives: it had better ask (plugin/crammed.h) */
+    uint32_t reserved0;
     /* What copying out cost of the pieces that the peer asked to be timed, by its strategy: lines << 32 | nanoseconds,
      * ever; both wrap. */
     uint64_t read_cost[6];
@@ -192,7 +191,11 @@ struct nigh_pair {
     /* Of a message that both copy (plugin/help.h), by number << 32 | slices: as its receiver, that we have taken from
      * its beginning; as the sender of one, that we have taken from its end, and of these written. */
     uint64_t offered, claimed, written;
-    uint64_t reserved3[3];
+    /* 1: much that the peer has sent waits here for receives, so it had better ask (plugin/crammed.h). Not in the line of
+     * `consumed`: the peer times its loads of that behind its copies, to feel where we lie (plugin/plan.c). */
+    uint32_t crammed;
+    uint32_t reserved1;
+    uint64_t reserved3[2];
 };
 static_assert(sizeof(struct nigh_pair) == 2 * NIGH_LINE, "pair");
 static_assert(offsetof(struct nigh_pair, ring) == NIGH_LINE, "pair.ring");

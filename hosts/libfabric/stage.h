@@ -7,7 +7,8 @@
  *     receive  nigh -> copy -> parts        nigh's own memory or the sender's, where the message is for a device
  *
  * Long copies for devices lie in nigh's heap, where peers read them in place, bounded by the heap (NIGH_HEAP). Short
- * ones do not: what lies in the heap waits for its receiver, and hosts expect of short messages that they do not.
+ * ones do not: what lies in the heap waits for its receiver, and hosts expect of short messages that they do
+ * not, unless many of them wait there (plugin/crammed.h).
  *
  * The first NIGH_FI_PINNED_BYTES of blocks are pinned for the device and stay so until the endpoint closes: to let go
  * of pinned memory the driver waits for all kernels of the host's, and one may be waiting for a message. Of the others

@@ -207,7 +207,8 @@ int nigh_comm_set_name(struct nigh_comm *comm, const char *name);
 
 /* ---- messages, blocking -------------------------------------------------------------------------------- */
 
-/* Sends; waits until the buffer may be used again: for messages up to 64 KiB (NIGH_EAGER) not for the receiver. */
+/* Sends; waits until the buffer may be used again: for messages up to 64 KiB (NIGH_EAGER) not for the receiver, unless
+ * more than 4 MiB (64 times that) of ours wait there for receives. */
 int nigh_send(const void *buffer, uint64_t bytes, int dest, int tag, struct nigh_comm *comm);
 
 /* Sends; waits until the message was matched by a receive. */

@@ -114,7 +114,7 @@ static const struct place layout_places[] = {
     STRUCT(nigh_pair, 128),
     FIELD(nigh_pair, consumed, 0, 8),
     FIELD(nigh_pair, cold, 8, 4),
-    FIELD(nigh_pair, crammed, 12, 4),
+    FIELD(nigh_pair, reserved0, 12, 4),
     FIELD(nigh_pair, read_cost, 16, 48),
     FIELD(nigh_pair, ring, 64, 8),
     FIELD(nigh_pair, closed, 72, 4),
@@ -122,7 +122,9 @@ static const struct place layout_places[] = {
     FIELD(nigh_pair, offered, 80, 8),
     FIELD(nigh_pair, claimed, 88, 8),
     FIELD(nigh_pair, written, 96, 8),
-    FIELD(nigh_pair, reserved3, 104, 24),
+    FIELD(nigh_pair, crammed, 104, 4),
+    FIELD(nigh_pair, reserved1, 108, 4),
+    FIELD(nigh_pair, reserved3, 112, 16),
 
     STRUCT(nigh_slot, 64),
     FIELD(nigh_slot, head, 0, 8),
@@ -244,7 +246,7 @@ static const struct look layout_looks[] = {
     {7, UINT64_C(0x57c34a20d5c537a9)},  {8, UINT64_C(0xe85f7a97a38cee19)},
     {9, UINT64_C(0xc3d38a539bf4847d)},  {10, UINT64_C(0x98f32d069a55b967)},
     {11, UINT64_C(0x1244a762bd2e6755)}, {12, UINT64_C(0x1244a762bd2e6755)},
-    {13, UINT64_C(0x1244a762bd2e6755)}, {14, UINT64_C(0xa2517e0b9b72b10c)}};
+    {13, UINT64_C(0x1244a762bd2e6755)}, {14, UINT64_C(0x4de1091227881755)}};
 static const struct look greeting_looks[] = {{1, UINT64_C(0xb2ac7a01926d8468)},
                                              {2, UINT64_C(0x8b87eb40def88b4f)}};
 

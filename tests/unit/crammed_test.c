@@ -35,12 +35,12 @@ static ssize_t no_readv(pid_t pid, const struct iovec *local, unsigned long loca
     return -1;
 }
 
-static int open_both(void)
+static int open_both(uint32_t flags)
 {
     alarm(300);
     setenv("NIGH_EAGER", "16K", 1);
     setenv("NIGH_SPAN", "1M", 1);
-    to = hosted_open_pair(&a, &b, 0);
+    to = hosted_open_pair(&a, &b, flags);
     from = hosted_connect(&b, 0);
     for (unsigned i = 0; i < COUNT; i++)
         for (unsigned at = 0; at < sizeof(out[0]); at++)
@@ -58,7 +58,14 @@ static int start(void **state)
 {
     (void)state;
     saved = nigh_os;
-    return open_both();
+    return open_both(0);
+}
+
+static int start_threads(void **state)
+{
+    (void)state;
+    saved = nigh_os;
+    return open_both(NIGH_OPEN_THREADS);
 }
 
 static int start_crowded(void **state)
@@ -66,7 +73,7 @@ static int start_crowded(void **state)
     (void)state;
     saved = nigh_os;
     assert_int_equal(cpus_one(&allowed), 0);
-    open_both();
+    open_both(0);
     assert_int_equal(hosted_facts(&a).crowded, 1);
     return 0;
 }
@@ -76,7 +83,7 @@ static int start_unread(void **state)
     (void)state;
     saved = nigh_os;
     nigh_os.process_vm_readv = no_readv;
-    return open_both();
+    return open_both(0);
 }
 
 static int stop(void **state)
@@ -123,9 +130,9 @@ static void receive(unsigned i, uint64_t bytes)
 
 static uint64_t length_of(unsigned i)
 {
-    static const uint64_t lengths[] = {EAGER, EAGER - 1, 2 * EAGER, 5000, EAGER / 2 + 1};
+    static const uint64_t lengths[] = {EAGER, EAGER - 1, 2 * EAGER, 5000, EAGER, EAGER / 2 + 1, 2000};
 
-    return lengths[i % 5];
+    return lengths[i % 7];
 }
 
 /* ---- tests ---- */
@@ -185,6 +192,44 @@ static void the_rest_stays_with_the_sender(void **state)
         send_and_turn(i, EAGER, 0);
     assert_int_equal(from->early, early);
     assert_int_equal(hosted_stats(&a).cma_sent, COUNT - 200);
+}
+
+/* Once told, the sender of anything longer than a body waits, however short, whoever may read whom. */
+static void none_is_complete_unmatched(void **state)
+{
+    static const uint64_t lengths[] = {1025, 2000, 4096, 4097, EAGER};
+    unsigned sent = 0, before;
+
+    (void)state;
+    for (; !nigh_load_relaxed(&from->pair->crammed); sent++)
+        send_and_turn(sent, EAGER, 0);
+    before = completed();
+    for (unsigned i = 0; i < 5; i++)
+        send_and_turn(sent + i, lengths[i], 0);
+    assert_int_equal(completed(), before);
+    for (unsigned i = 0; i < sent; i++)
+        receive(i, EAGER);
+    for (unsigned i = 0; i < 5; i++)
+        receive(sent + i, lengths[i]);
+    for (unsigned i = 0; i < sent + 5; i++)
+        assert_int_equal(hosted_until(&a, &b, NIGH_OP_SEND, 100 + i)->status, 0);
+}
+
+/* Who sends to itself is the only one that could receive it. */
+static void not_to_oneself(void **state)
+{
+    struct nigh_endpoint *self = hosted_connect(&a, 0);
+
+    (void)state;
+    for (unsigned i = 0; i < COUNT; i++) {
+        assert_int_equal(hosted_send(self, 100 + i, TAG, out[i], EAGER, 0), 0);
+        assert_int_equal(hosted_until(&a, NULL, NIGH_OP_SEND, 100 + i)->status, 0);
+    }
+    for (unsigned i = 0; i < COUNT; i++) {
+        assert_int_equal(hosted_recv(&a, self, i, TAG, in, EAGER, 0), 0);
+        assert_int_equal(hosted_until(&a, NULL, NIGH_OP_RECV, i)->status, 0);
+        assert_memory_equal(in, out[i], EAGER);
+    }
 }
 
 /* At half of it, and not sooner. */
@@ -261,6 +306,7 @@ static void the_next_one_begins_anew(void **state)
 #define ALL(name)                                                           \
     cmocka_unit_test_setup_teardown(name, start, stop),                     \
         cmocka_unit_test_setup_teardown(name, start_crowded, stop_crowded), \
+        cmocka_unit_test_setup_teardown(name, start_threads, stop),         \
         cmocka_unit_test_setup_teardown(name, start_unread, stop)
 
 int main(void)
@@ -269,6 +315,9 @@ int main(void)
         ALL(of_one_length),
         ALL(of_several_lengths),
         cmocka_unit_test_setup_teardown(the_rest_stays_with_the_sender, start, stop),
+        ALL(none_is_complete_unmatched),
+        cmocka_unit_test_setup_teardown(not_to_oneself, start, stop),
+        cmocka_unit_test_setup_teardown(not_to_oneself, start_crowded, stop_crowded),
         ALL(unmatched_again),
         ALL(silent_ones_go_as_ever),
         ALL(bodies_go_as_ever),
