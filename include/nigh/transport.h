@@ -104,9 +104,9 @@ struct nigh_open {
     uint64_t heap_bytes; /* NIGH_HEAP: space reserved for heap_alloc, 64 KiB..4 TiB: 0 = half of memory */
     uint64_t pool_bytes; /* NIGH_POOL: space for chunks, 256 KiB..128 GiB, committed as used: 0 = 256 MiB */
     uint32_t ring_slots; /* NIGH_RING: slots of a hot pair's ring, a power of two, 64..65536: 0 = by load */
-    /* NIGH_EAGER: up to this sends complete unmatched, 4096..1 GiB: 0 = 65536. To a peer where 64 times as much of ours
-     * waits for receives those of more than a body (NIGH_BODY) complete when they are matched, but for NIGH_SILENT ones,
-     * until half of it was received. */
+    /* NIGH_EAGER: up to this sends complete unmatched, 4096..1 GiB: 0 = 65536. To a peer other than ourselves where 64
+     * times as much of ours waits for receives those of more than a body (NIGH_BODY) complete when they are matched, but
+     * for NIGH_SILENT ones, until half of it was received. */
     uint32_t eager_bytes;
     uint32_t spin_ns;   /* NIGH_SPIN: how long wait() spins before it sleeps: 0 = by machine load */
     uint32_t peers_max; /* NIGH_PEERS_MAX: endpoints at one time, at most 65536: 0 = max(ranks, 64) + 64 */

@@ -285,7 +285,7 @@ static void bodies_go_as_ever(void **state)
         receive(i, 1000);
 }
 
-/* Who is told of it and then dies, or leaves, leaves nothing behind for the next one of its place. */
+/* What a peer that leaves has sent is dropped, and is not counted against the next one of its place. */
 static void the_next_one_begins_anew(void **state)
 {
     (void)state;

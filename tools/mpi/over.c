@@ -299,8 +299,8 @@ static void intel_reduce_on_intel(uint32_t ranks, struct mpi_words *settings)
  * As messages only what is long: with a power of two of ranks Rabenseifner's (2), else such a reduction, and a broadcast
  * in shared memory of Intel MPI's own (3). All else with a preset (23) that needs few turns, in that memory; above the
  * threshold it would go as messages, too: 8 MiB 5.2 of its own, with 2 1.8. Of 1 MiB with 23 and these, 8 ranks 1.6 and
- * 1.5, 6 ranks 1.76 and 1.65; of 2 MiB, 7 ranks 2.2 and 1.9, 12 ranks 2.8 and 2.8, of 8 MiB, where it was 2
- * before, 3.9 and 2.8.
+ * 1.5, 6 ranks 1.76 and 1.65; of 2 MiB, 7 ranks 2.2 and 1.9, 12 ranks 2.8 both; of 8 MiB, 12 ranks, with 2 and with 3,
+ * 3.7 and 2.8.
  */
 static const char *intel_allreduce_on_intel(uint32_t ranks)
 {
