@@ -279,47 +279,44 @@ static void intel_rules(uint32_t ranks, struct mpi_words *settings)
 }
 
 /*
- * Reductions to a root go as messages on Intel's CPUs whatever the preset is: up to 512 KiB as a k-nomial (7) of one
- * step, and whole, as each of its own segments would be a message: 4 KiB take 0.78 to 1.0 of its own in place of 1.2 to
- * 1.4 as a binomial tree (2), 64 KiB 1.2 in place of 1.4. Longer ones from neighbour to neighbour (1), in segments that
- * are read where they lie: 1 MiB 1.8 in place of 2.5 with its own segments of 14 KiB, 4 MiB 1.8 in place of 3.2.
+ * Below 8 KiB as messages, a k-nomial (7) of one step, and whole, as each of its own segments would be a message. From
+ * there on in shared memory of Intel MPI's own (10), in parts of the threshold, by a binary tree, so that ranks on both
+ * CPUs add: 256 KiB take 1.2 of its own in place of 1.8 as messages, 1 MiB 1.3 in place of 1.75. With all ranks under
+ * the root, which is better up to 64 KiB (0.8 and 0.95), 1 MiB takes 1.5, and one radix holds for all sizes.
  */
 static void intel_reduce_on_intel(uint32_t ranks, struct mpi_words *settings)
 {
+    static const char *const tree[] = {"GATHER_TYPE=2", "GATHER_RADIX=2", "RELEASE_TYPE=2",
+                                       "RELEASE_RADIX=7"};
+    char text[128];
+
     if (in_environment("I_MPI_ADJUST_REDUCE"))
         return;
-    mpi_words_add(settings, "I_MPI_ADJUST_REDUCE=7:0-524287;1:524288-2147483647");
+    mpi_words_add(settings, "I_MPI_ADJUST_REDUCE=7:0-8191;10:8192-2147483647");
     mpi_words_add(settings, ranks <= 8 ? "I_MPI_ADJUST_REDUCE_NETWORK_KNOMIAL_RADIX=8"
                                        : "I_MPI_ADJUST_REDUCE_NETWORK_KNOMIAL_RADIX=16");
     mpi_words_add(settings, "I_MPI_ADJUST_REDUCE_NETWORK_KNOMIAL_SEGSIZE=2147483647");
-    mpi_words_add(settings, "I_MPI_ADJUST_REDUCE_NETWORK_RING_SEGSIZE=262144");
+    for (size_t i = 0; i < sizeof tree / sizeof *tree; i++) {
+        snprintf(text, sizeof text, "I_MPI_ADJUST_REDUCE_NODE_GATHER_RELEASE_SHM_%s", tree[i]);
+        mpi_words_add(settings, text);
+    }
 }
 
 /*
- * As messages only what is long: with a power of two of ranks Rabenseifner's (2), else such a reduction, and a broadcast
- * in shared memory of Intel MPI's own (3). All else with a preset (23) that needs few turns, in that memory; above the
- * threshold it would go as messages, too: 8 MiB 5.2 of its own, with 2 1.8. Of 1 MiB with 23 and these, 8 ranks 1.6 and
- * 1.5, 6 ranks 1.76 and 1.65; of 2 MiB, 7 ranks 2.2 and 1.9, 12 ranks 2.8 both; of 8 MiB, 12 ranks, with 2 and with 3,
- * 3.7 and 2.8.
- */
-static const char *intel_allreduce_on_intel(uint32_t ranks)
-{
-    if (ranks & (ranks - 1))
-        return ranks < 8 ? "23:0-1048575;3:1048576-2147483647" : "23:0-2097151;3:2097152-2147483647";
-    return ranks == 8 ? "23:0-1048575;2:1048576-2147483647" : "23:0-1572863;2:1572864-2147483647";
-}
-
-/*
- * On Intel's CPUs, beside the table that Intel MPI has for the model and networks. 8 ranks on 2 CPUs of an Emerald
- * Rapids, without and with: allreduce of 4 KiB 2.01 and 0.83 of its own, of 256 KiB 1.80 and 1.36, allgather of 256 KiB
- * 1.48 and 0.84, alltoall 1.31 and 0.82.
+ * On Intel's CPUs, beside the table that Intel MPI has for the model and networks. Without a tuning mode it makes all
+ * reductions there as messages, whatever the preset is; "none", which its manual calls the default, lets them be in
+ * shared memory, as they are on CPUs of other makers. Allreduces from 8 KiB on are such a reduction and a broadcast
+ * (3): 256 KiB take 0.75 of its own in place of 0.9 with the best of the others (23), which has no parts, 1 MiB 1.25 in
+ * place of 1.4 as messages. Without any of this allreduces of 4 KiB take 2.0, of 256 KiB 1.8, allgathers of 256 KiB
+ * 1.5.
  */
 static void intel_rules_on_intel(uint32_t ranks, struct mpi_words *settings)
 {
     if (ranks < 6)
         return;
-    intel_rule("I_MPI_COLL_SHM_THRESHOLD", "4194304", settings);
-    intel_rule("I_MPI_ADJUST_ALLREDUCE", intel_allreduce_on_intel(ranks), settings);
+    intel_rule("I_MPI_TUNING_MODE", "none", settings);
+    intel_rule("I_MPI_COLL_SHM_THRESHOLD", "262144", settings);
+    intel_rule("I_MPI_ADJUST_ALLREDUCE", "23:0-8191;3:8192-2147483647", settings);
     intel_reduce_on_intel(ranks, settings);
     intel_steps(ranks, settings);
 }
