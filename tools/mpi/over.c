@@ -279,7 +279,7 @@ static void intel_rules(uint32_t ranks, struct mpi_words *settings)
 }
 
 /*
- * Below 8 KiB as messages, a k-nomial (7) of one step, and whole, as each of its own segments would be a message. From
+ * Short ones as messages, a k-nomial (7) of one step, and whole, as each of its own segments would be a message. From
  * there on in shared memory of Intel MPI's own (10), in parts of the threshold, by a binary tree, so that ranks on both
  * CPUs add: 256 KiB take 1.2 of its own in place of 1.8 as messages, 1 MiB 1.3 in place of 1.75. With all ranks under
  * the root, which is better up to 64 KiB (0.8 and 0.95), 1 MiB takes 1.5, and one radix holds for all sizes.
@@ -292,7 +292,8 @@ static void intel_reduce_on_intel(uint32_t ranks, struct mpi_words *settings)
 
     if (in_environment("I_MPI_ADJUST_REDUCE"))
         return;
-    mpi_words_add(settings, "I_MPI_ADJUST_REDUCE=7:0-8191;10:8192-2147483647");
+    mpi_words_add(settings, ranks <= 8 ? "I_MPI_ADJUST_REDUCE=7:0-2047;10:2048-2147483647"
+                                       : "I_MPI_ADJUST_REDUCE=7:0-8191;10:8192-2147483647");
     mpi_words_add(settings, ranks <= 8 ? "I_MPI_ADJUST_REDUCE_NETWORK_KNOMIAL_RADIX=8"
                                        : "I_MPI_ADJUST_REDUCE_NETWORK_KNOMIAL_RADIX=16");
     mpi_words_add(settings, "I_MPI_ADJUST_REDUCE_NETWORK_KNOMIAL_SEGSIZE=2147483647");
