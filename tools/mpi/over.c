@@ -304,9 +304,9 @@ static void intel_reduce_on_intel(uint32_t ranks, struct mpi_words *settings)
 }
 
 /*
- * On Intel's CPUs, beside the table that Intel MPI has for the model and networks. Without a tuning mode it makes all
- * reductions there as messages, whatever the preset is; "none", which its manual calls the default, lets them be in
- * shared memory, as they are on CPUs of other makers. Allreduces from 8 KiB on are such a reduction and a broadcast
+ * On Intel's CPUs, beside the table that Intel MPI has for the model and networks. Unless a tuning mode is named it
+ * makes all reductions there as messages, whatever the preset is; with "none" they are in shared memory, as on CPUs of
+ * other makers, for which it has no tuning modes. Allreduces from 8 KiB on are such a reduction and a broadcast
  * (3): 256 KiB take 0.75 of its own in place of 0.9 with the best of the others (23), which has no parts, 1 MiB 1.25 in
  * place of 1.4 as messages. Without any of this allreduces of 4 KiB take 2.0, of 256 KiB 1.8, allgathers of 256 KiB
  * 1.5.
