@@ -180,11 +180,23 @@ static void cheap_turns(struct mpi_words *settings)
     free(text);
 }
 
+/* Is the setting, or one that goes with it, the user's? Of a reduction that scatters it says nothing. */
+static bool chosen(const char *name)
+{
+    size_t length = strlen(name);
+
+    for (char **one = environ; *one; one++)
+        if (strncmp(*one, name, length) == 0 &&
+            ((*one)[length] == '=' || ((*one)[length] == '_' && strncmp(*one + length, "_SCATTER", 8) != 0)))
+            return true;
+    return false;
+}
+
 static void intel_rule(const char *name, const char *value, struct mpi_words *settings)
 {
     char text[256];
 
-    if (in_environment(name))
+    if (chosen(name))
         return;
     snprintf(text, sizeof text, "%s=%s", name, value);
     mpi_words_add(settings, text);
@@ -235,7 +247,7 @@ static void intel_flags(struct mpi_words *settings)
     char text[128];
 
     for (size_t i = 0; i < 4 * sizeof flags / sizeof *flags; i++) {
-        if (in_environment(flags[i / 4][0]))
+        if (chosen(flags[i / 4][0]))
             continue;
         snprintf(text, sizeof text, "%s_%s_%s", flags[i / 4][0], flags[i / 4][1], rest[i % 4]);
         mpi_words_add(settings, text);
@@ -256,7 +268,7 @@ static void intel_steps(uint32_t ranks, struct mpi_words *settings)
     bool few = ranks <= 8;
 
     intel_rule("I_MPI_ADJUST_ALLTOALL", "14", settings);
-    if (in_environment("I_MPI_ADJUST_ALLGATHER"))
+    if (chosen("I_MPI_ADJUST_ALLGATHER"))
         return;
     mpi_words_add(settings, ranks == 8 ? "I_MPI_ADJUST_ALLGATHER=5:0-8191;1:8192-16384;5:16385-2147483647"
                                        : "I_MPI_ADJUST_ALLGATHER=5");
@@ -279,8 +291,8 @@ static void intel_rules(uint32_t ranks, struct mpi_words *settings)
 }
 
 /*
- * Short ones as messages, a k-nomial (7) of one step, and whole, as each of its own segments would be a message. From
- * there on in shared memory of Intel MPI's own (10), in parts of the threshold, by a binary tree, so that ranks on both
+ * Those below 2 KiB, above 8 ranks below 8 KiB (16 ranks, 4 KiB 0.94, and 1.16 in shared memory), as messages, a
+ * k-nomial (7) of one step, and whole, as each of its own segments would be a message. From there on in shared memory of Intel MPI's own (10), in parts of the threshold, by a binary tree, so that ranks on both
  * CPUs add: 256 KiB take 1.2 of its own in place of 1.8 as messages, 1 MiB 1.3 in place of 1.75. With all ranks under
  * the root, which is better up to 64 KiB (0.8 and 0.95), 1 MiB takes 1.5, and one radix holds for all sizes.
  */
@@ -290,7 +302,7 @@ static void intel_reduce_on_intel(uint32_t ranks, struct mpi_words *settings)
                                        "RELEASE_RADIX=7"};
     char text[128];
 
-    if (in_environment("I_MPI_ADJUST_REDUCE"))
+    if (chosen("I_MPI_ADJUST_REDUCE"))
         return;
     mpi_words_add(settings, ranks <= 8 ? "I_MPI_ADJUST_REDUCE=7:0-2047;10:2048-2147483647"
                                        : "I_MPI_ADJUST_REDUCE=7:0-8191;10:8192-2147483647");
@@ -304,22 +316,34 @@ static void intel_reduce_on_intel(uint32_t ranks, struct mpi_words *settings)
 }
 
 /*
- * On Intel's CPUs, beside the table that Intel MPI has for the model and networks. Unless a tuning mode is named it
- * makes all reductions there as messages, whatever the preset is; with "none" they are in shared memory, as on CPUs of
- * other makers, for which it has no tuning modes. Allreduces from 8 KiB on are such a reduction and a broadcast
- * (3): 256 KiB take 0.75 of its own in place of 0.9 with the best of the others (23), which has no parts, 1 MiB 1.25 in
- * place of 1.4 as messages. Without any of this allreduces of 4 KiB take 2.0, of 256 KiB 1.8, allgathers of 256 KiB
- * 1.5.
+ * On Intel's CPUs, beside the table that Intel MPI has for the model and networks. Unless the tuning mode "none" is
+ * named it makes all reductions there as messages, whatever the preset is; with it they are in shared memory, as on CPUs
+ * of other makers, for which it has no tuning modes. Allreduces from 8 KiB on are such a reduction and a broadcast (3):
+ * 256 KiB take 0.75 of its own in place of 0.9 with the best of the others (23), which has no parts, 1 MiB 1.25 in place
+ * of 1.4 as messages. Where reductions are the user's that one stays for all sizes. Without any of this allreduces of 4
+ * KiB take 2.0, of 256 KiB 1.8, allgathers of 256 KiB 1.5.
  */
 static void intel_rules_on_intel(uint32_t ranks, struct mpi_words *settings)
 {
-    if (ranks < 6)
+    if (ranks < 6 || own_table() || getenv("I_MPI_TUNING_MODE"))
         return;
-    intel_rule("I_MPI_TUNING_MODE", "none", settings);
+    mpi_words_add(settings, "I_MPI_TUNING_MODE=none");
     intel_rule("I_MPI_COLL_SHM_THRESHOLD", "262144", settings);
-    intel_rule("I_MPI_ADJUST_ALLREDUCE", "23:0-8191;3:8192-2147483647", settings);
+    intel_rule("I_MPI_ADJUST_ALLREDUCE", chosen("I_MPI_ADJUST_REDUCE") ? "23" : "23:0-8191;3:8192-2147483647",
+               settings);
     intel_reduce_on_intel(ranks, settings);
     intel_steps(ranks, settings);
+}
+
+/*
+ * Intel MPI's ranks give their CPU away only if they see fewer CPUs than ranks; of a machine with more, on which they
+ * may use some, they see all, and spin for whole time slices: 8 ranks on 2 of 16 CPUs reduce 4 KiB in 26 ms, over its
+ * own shared memory as over nigh, and in 79 us when told to yield (2).
+ */
+static void intel_yields(uint32_t ranks, struct mpi_words *settings)
+{
+    if (sysconf(_SC_NPROCESSORS_ONLN) >= (long)ranks)
+        intel_rule("I_MPI_THREAD_YIELD", "2", settings);
 }
 
 void mpi_over_nigh(const struct mpi_place *place, const char *providers, uint32_t crowd,
@@ -338,8 +362,11 @@ void mpi_over_nigh(const struct mpi_place *place, const char *providers, uint32_
         intel_rules(crowd, settings);
     if (!crowd)
         return;
-    if (place->family == MPI_INTEL && intel_cpu() && !own_table())
-        intel_rules_on_intel(crowd, settings);
+    if (place->family == MPI_INTEL) {
+        intel_yields(crowd, settings);
+        if (intel_cpu())
+            intel_rules_on_intel(crowd, settings);
+    }
     openmpi_rules(place, providers, settings);
     cheap_turns(settings);
 }
