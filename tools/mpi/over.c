@@ -292,9 +292,10 @@ static void intel_rules(uint32_t ranks, struct mpi_words *settings)
 
 /*
  * Those below 2 KiB, above 8 ranks below 8 KiB (16 ranks, 4 KiB 0.94, and 1.16 in shared memory), as messages, a
- * k-nomial (7) of one step, and whole, as each of its own segments would be a message. From there on in shared memory of Intel MPI's own (10), in parts of the threshold, by a binary tree, so that ranks on both
- * CPUs add: 256 KiB take 1.2 of its own in place of 1.8 as messages, 1 MiB 1.3 in place of 1.75. With all ranks under
- * the root, which is better up to 64 KiB (0.8 and 0.95), 1 MiB takes 1.5, and one radix holds for all sizes.
+ * k-nomial (7) of one step, and whole, as each of its own segments would be a message. From there on in shared memory
+ * of Intel MPI's own (10), in parts of the threshold, by a binary tree, so that ranks on both CPUs add: 256 KiB take
+ * 1.2 of its own in place of 1.8 as messages, 1 MiB 1.3 in place of 1.75. With all ranks under the root, which is
+ * better up to 64 KiB (0.8 and 0.95), 1 MiB takes 1.5, and one radix holds for all sizes.
  */
 static void intel_reduce_on_intel(uint32_t ranks, struct mpi_words *settings)
 {
@@ -317,11 +318,11 @@ static void intel_reduce_on_intel(uint32_t ranks, struct mpi_words *settings)
 
 /*
  * On Intel's CPUs, beside the table that Intel MPI has for the model and networks. Unless the tuning mode "none" is
- * named it makes all reductions there as messages, whatever the preset is; with it they are in shared memory, as on CPUs
- * of other makers, for which it has no tuning modes. Allreduces from 8 KiB on are such a reduction and a broadcast (3):
- * 256 KiB take 0.75 of its own in place of 0.9 with the best of the others (23), which has no parts, 1 MiB 1.25 in place
- * of 1.4 as messages. Where reductions are the user's that one stays for all sizes. Without any of this allreduces of 4
- * KiB take 2.0, of 256 KiB 1.8, allgathers of 256 KiB 1.5.
+ * named it makes all reductions there as messages, whatever the preset is; with it they are in shared memory, as on
+ * CPUs of other makers, for which it has no tuning modes. Allreduces from 8 KiB on are such a reduction and a broadcast
+ * (3): 256 KiB take 0.75 of its own in place of 0.9 with the best of the others (23), which has no parts, 1 MiB 1.25 in
+ * place of 1.4 as messages. Where reductions are the user's that one stays for all sizes. Without any of this
+ * allreduces of 4 KiB take 2.0, of 256 KiB 1.8, allgathers of 256 KiB 1.5.
  */
 static void intel_rules_on_intel(uint32_t ranks, struct mpi_words *settings)
 {
