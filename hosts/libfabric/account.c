@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* hosts/libfabric/account.c - see account.h. */
 #include "hosts/libfabric/account.h"
+#include "hosts/append.h"
 #include "hosts/libfabric/launcher.h"
 #include "hosts/libfabric/log.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,22 +26,6 @@ static int describe(char *line, size_t room, const struct nigh_fi_job *job, cons
         s->get, s->atomic, s->unexpected, s->truncated, s->peers_lost, s->rescues);
 }
 
-/* One write: the lines of ranks that end together must not mix. */
-static int append(const char *path, const char *line, size_t bytes)
-{
-    int fd = strcmp(path, "-") == 0 ? dup(STDERR_FILENO)
-                                    : open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
-    ssize_t wrote;
-    int rc;
-
-    if (fd < 0)
-        return errno;
-    wrote = write(fd, line, bytes);
-    rc = wrote < 0 ? errno : (size_t)wrote < bytes ? ENOSPC : 0;
-    close(fd);
-    return rc;
-}
-
 void nigh_fi_account(const struct nigh_fi_ep *ep)
 {
     const char *path = getenv("NIGH_FI_ACCOUNT");
@@ -58,7 +41,7 @@ void nigh_fi_account(const struct nigh_fi_ep *ep)
     if (!rc) {
         nigh_fi_job_find(&job);
         length = describe(line, sizeof(line), &job, &stats);
-        rc = append(path, line, (size_t)length);
+        rc = nigh_host_append(path, line, (size_t)length);
     }
     if (rc)
         nigh_fi_log(NIGH_FI_WARN, "NIGH_FI_ACCOUNT is \"%s\": cannot be written: %s", path, strerror(rc));

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* See over.h. */
 #include "tools/mpi/over.h"
+#include "tools/mpi/chosen.h"
+#include "tools/mpi/preload.h"
 #include "tools/mpi/turns.h"
 
 #include <errno.h>
@@ -116,20 +118,16 @@ static bool intel_cpu(void)
  * Intel MPI takes its collectives' algorithms from a table for the fabric, over libfabric one for networks:
  * 4 ranks on 4 CPUs then take 1.59 of what a broadcast of 256 KiB takes over its own shared memory, 0.83
  * with the table that it has there. That one is named, on CPUs of makers other than Intel; for Intel's it
- * has a table for each model. Was it named?
+ * has a table for each model.
  */
-static bool own_table(void)
-{
-    return getenv("I_MPI_TUNING_BIN") || getenv("I_MPI_TUNING");
-}
-
 static bool intel_table(const struct mpi_place *place, struct mpi_words *settings)
 {
     static const char *const places[] = {"opt/mpi/etc", "etc"};
     char root[MPI_PATH_BYTES], text[2 * MPI_PATH_BYTES];
     static const char name[] = "I_MPI_TUNING_BIN=";
 
-    if (place->family != MPI_INTEL || own_table() || intel_cpu() || !intel_root(place, root, sizeof root))
+    if (place->family != MPI_INTEL || mpi_chosen_table() || intel_cpu() ||
+        !intel_root(place, root, sizeof root))
         return false;
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
         snprintf(text, sizeof text, "%s%s/%s/tuning_generic_shm.dat", name, root, places[i]);
@@ -138,14 +136,6 @@ static bool intel_table(const struct mpi_place *place, struct mpi_words *setting
             return true;
         }
     }
-    return false;
-}
-
-static bool in_environment(const char *prefix)
-{
-    for (char **one = environ; *one; one++)
-        if (strncmp(*one, prefix, strlen(prefix)) == 0)
-            return true;
     return false;
 }
 
@@ -160,7 +150,7 @@ static void openmpi_rules(const struct mpi_place *place, const char *providers, 
     static const char name[] = "OMPI_MCA_coll_tuned_dynamic_rules_filename=";
     char text[2 * MPI_PATH_BYTES];
 
-    if (place->family != MPI_OPENMPI || in_environment("OMPI_MCA_coll"))
+    if (place->family != MPI_OPENMPI || mpi_chosen_any("OMPI_MCA_coll"))
         return;
     snprintf(text, sizeof text, "%s%s/openmpi-crowded-intel.rules", name, providers);
     if (!intel_cpu() || access(text + sizeof name - 1, R_OK) != 0)
@@ -180,23 +170,11 @@ static void cheap_turns(struct mpi_words *settings)
     free(text);
 }
 
-/* Is the setting, or one that goes with it, the user's? Of a reduction that scatters it says nothing. */
-static bool chosen(const char *name)
-{
-    size_t length = strlen(name);
-
-    for (char **one = environ; *one; one++)
-        if (strncmp(*one, name, length) == 0 &&
-            ((*one)[length] == '=' || ((*one)[length] == '_' && strncmp(*one + length, "_SCATTER", 8) != 0)))
-            return true;
-    return false;
-}
-
 static void intel_rule(const char *name, const char *value, struct mpi_words *settings)
 {
     char text[256];
 
-    if (chosen(name))
+    if (mpi_chosen(name))
         return;
     snprintf(text, sizeof text, "%s=%s", name, value);
     mpi_words_add(settings, text);
@@ -247,7 +225,7 @@ static void intel_flags(struct mpi_words *settings)
     char text[128];
 
     for (size_t i = 0; i < 4 * sizeof flags / sizeof *flags; i++) {
-        if (chosen(flags[i / 4][0]))
+        if (mpi_chosen(flags[i / 4][0]))
             continue;
         snprintf(text, sizeof text, "%s_%s_%s", flags[i / 4][0], flags[i / 4][1], rest[i % 4]);
         mpi_words_add(settings, text);
@@ -268,7 +246,7 @@ static void intel_steps(uint32_t ranks, struct mpi_words *settings)
     bool few = ranks <= 8;
 
     intel_rule("I_MPI_ADJUST_ALLTOALL", "14", settings);
-    if (chosen("I_MPI_ADJUST_ALLGATHER"))
+    if (mpi_chosen("I_MPI_ADJUST_ALLGATHER"))
         return;
     mpi_words_add(settings, ranks == 8 ? "I_MPI_ADJUST_ALLGATHER=5:0-8191;1:8192-16384;5:16385-2147483647"
                                        : "I_MPI_ADJUST_ALLGATHER=5");
@@ -303,7 +281,7 @@ static void intel_reduce_on_intel(uint32_t ranks, struct mpi_words *settings)
                                        "RELEASE_RADIX=7"};
     char text[128];
 
-    if (chosen("I_MPI_ADJUST_REDUCE"))
+    if (mpi_chosen("I_MPI_ADJUST_REDUCE"))
         return;
     mpi_words_add(settings, ranks <= 8 ? "I_MPI_ADJUST_REDUCE=7:0-2047;10:2048-2147483647"
                                        : "I_MPI_ADJUST_REDUCE=7:0-8191;10:8192-2147483647");
@@ -326,12 +304,12 @@ static void intel_reduce_on_intel(uint32_t ranks, struct mpi_words *settings)
  */
 static void intel_rules_on_intel(uint32_t ranks, struct mpi_words *settings)
 {
-    if (ranks < 6 || own_table() || getenv("I_MPI_TUNING_MODE"))
+    if (ranks < 6 || mpi_chosen_table() || getenv("I_MPI_TUNING_MODE"))
         return;
     mpi_words_add(settings, "I_MPI_TUNING_MODE=none");
     intel_rule("I_MPI_COLL_SHM_THRESHOLD", "262144", settings);
-    intel_rule("I_MPI_ADJUST_ALLREDUCE", chosen("I_MPI_ADJUST_REDUCE") ? "23" : "23:0-8191;3:8192-2147483647",
-               settings);
+    intel_rule("I_MPI_ADJUST_ALLREDUCE",
+               mpi_chosen("I_MPI_ADJUST_REDUCE") ? "23" : "23:0-8191;3:8192-2147483647", settings);
     intel_reduce_on_intel(ranks, settings);
     intel_steps(ranks, settings);
 }
@@ -369,5 +347,6 @@ void mpi_over_nigh(const struct mpi_place *place, const char *providers, uint32_
             intel_rules_on_intel(crowd, settings);
     }
     openmpi_rules(place, providers, settings);
+    mpi_preload(place, providers, settings);
     cheap_turns(settings);
 }

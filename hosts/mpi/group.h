@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * hosts/mpi/group.h - what this host knows of a communicator: its peers in nigh, and memory for parts on their way.
+ * It is made in the communicator's first long collective, kept as an attribute, and goes with it.
+ */
+#ifndef NIGH_MPI_GROUP_H
+#define NIGH_MPI_GROUP_H
+
+#include "hosts/mpi/session.h"
+#include "hosts/mpi/tree.h"
+
+/* Parts on their way from one rank, and the room for each. With four in place of two, or with larger ones, what a chain
+ * works on falls out of the cache: 8 ranks on 2 CPUs of an Emerald Rapids reduce 1 MiB in 365 us, with four in 392. */
+#define NIGH_MPI_SLOTS      2u
+#define NIGH_MPI_SLOT_BYTES 131072u
+/* Receives posted ahead, a peer. */
+#define NIGH_MPI_AHEAD 2u
+/* Those that a rank hears parts from: its children, and the root. */
+#define NIGH_MPI_SOURCES (NIGH_MPI_CHILDREN + 1)
+
+/* Of short reductions, a peer. */
+#define NIGH_MPI_SHORT_BYTES  32u /* with its header that is one line of a ring */
+#define NIGH_MPI_SHORTS_AHEAD 64u
+struct nigh_mpi_short {
+    char room[NIGH_MPI_SHORT_BYTES];
+    struct nigh_mpi_arrival arrival; /* of the root's */
+    uint32_t sent;                   /* to it as a root */
+    struct nigh_mpi_slot asked;      /* has the last one that was to be told of been taken? */
+};
+
+/* Tags of a group's messages, behind its own, which is that of parts. */
+#define NIGH_MPI_TAG_WARNINGS 1u
+#define NIGH_MPI_TAG_SHORTS   2u
+
+struct nigh_mpi_group {
+    bool active; /* else MPI's own do: a CPU for each rank, several machines, no nigh */
+    bool broken; /* a call failed: so do all later ones, and what peers may still use is not freed */
+    int me, ranks, chains;
+    int *chain;                   /* a rank; see tree.h */
+    struct nigh_endpoint **peers; /* a rank; NULL of this one */
+    uint64_t tag;
+    struct nigh_mpi_short *shorts;     /* a rank */
+    int alarm;                         /* not 0: a warning has come */
+    struct nigh_mpi_arrival *warnings; /* a rank; posted as long as the group lives */
+    void *memory;                      /* of all slots */
+    struct nigh_mpi_slot slots[NIGH_MPI_SLOTS];
+    uint64_t next; /* slots used since it was made, round and round */
+    struct nigh_mpi_arrival arrivals[NIGH_MPI_SOURCES][NIGH_MPI_AHEAD];
+};
+
+/* The active group of a communicator, or NULL. The first time it is collective over it, and so is then called by all
+ * ranks or by none. */
+struct nigh_mpi_group *nigh_mpi_group_of(nigh_mpi_comm comm);
+
+/* For who found nothing to do, as nigh_mpi_session_idle(); 0, or -ECONNRESET, logged: a rank has given up, or its
+ * process has ended. With the session's lock, which others may have meanwhile. */
+int nigh_mpi_group_idle(struct nigh_mpi_group *group, const char *what, uint32_t empty);
+
+/* This rank gives up: the others, who may wait for it, are told. With the session's lock. */
+void nigh_mpi_group_give_up(struct nigh_mpi_group *group);
+
+#endif

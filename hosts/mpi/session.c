@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* hosts/mpi/session.c - see session.h. */
+#include "hosts/mpi/session.h"
+#include "hosts/load.h"
+#include "hosts/mpi/calls.h"
+#include "hosts/mpi/log.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <pthread.h>
+#include <sched.h>
+#include <string.h>
+#include <sys/random.h>
+
+#define BATCH 32u
+/* Of looks that found nothing one in so many lets MPI look, too, which may take it as long as a turn takes. */
+#define MPI_EVERY 32u
+/* How completions find their way back: the low bit of their context tells arrivals from slots. */
+#define ARRIVAL 1u
+
+static struct {
+    pthread_mutex_t lock;
+    bool alone; /* MPI was told that one thread at a time calls it: the lock is left alone */
+    bool decided;
+    const struct nigh_ops *nigh;
+    struct nigh_context *context;
+    nigh_mpi_request never; /* a request that does not end: to test it is to let MPI go on */
+    int rank;
+    struct nigh_mpi_account account;
+    uint64_t lent; /* slots that peers still have, each as often as it is lent */
+} session = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static int never_query(void *state, void *status)
+{
+    (void)state;
+    (void)status;
+    return NIGH_MPI_SUCCESS;
+}
+
+static int never_free(void *state)
+{
+    (void)state;
+    return NIGH_MPI_SUCCESS;
+}
+
+static int never_cancel(void *state, int complete)
+{
+    (void)state;
+    (void)complete;
+    return NIGH_MPI_SUCCESS;
+}
+
+/* Tried once: a plugin that is missing stays so. */
+static bool has_plugin(void)
+{
+    static bool tried;
+    char why[PATH_MAX + 256];
+
+    if (!session.nigh && !tried) {
+        tried = true;
+        session.nigh = nigh_host_load(why, sizeof(why));
+        if (!session.nigh)
+            nigh_mpi_log("collectives stay MPI's own: %s", why);
+    }
+    return session.nigh != NULL;
+}
+
+static int open_context(int rank, int ranks)
+{
+    struct nigh_open options = {.size = sizeof(options), .log = nigh_mpi_log_nigh};
+    int rc;
+
+    /* Peers connect by address, so the job is nobody else's. */
+    while (!options.job)
+        if (getrandom(&options.job, sizeof(options.job), 0) < 0)
+            return -errno;
+    session.rank = rank;
+    options.rank = (uint32_t)rank;
+    options.ranks = (uint32_t)ranks;
+    rc = session.nigh->open(&options, &session.context);
+    if (rc)
+        nigh_mpi_log("collectives stay MPI's own: nigh's open fails: %s", strerror(-rc));
+    return rc;
+}
+
+static int open_all(int rank, int ranks)
+{
+    const struct nigh_mpi_calls *mpi = nigh_mpi_calls();
+    int rc = has_plugin() ? open_context(rank, ranks) : -ENOENT;
+
+    if (!rc && mpi->Grequest_start(never_query, never_free, never_cancel, NULL, &session.never)) {
+        session.nigh->close(session.context);
+        session.context = NULL;
+        rc = -EIO;
+    }
+    return rc;
+}
+
+int nigh_mpi_session_open(int rank, int ranks)
+{
+    int rc = 0, level = NIGH_MPI_THREAD_MULTIPLE;
+
+    pthread_mutex_lock(&session.lock);
+    if (!session.context)
+        rc = open_all(rank, ranks);
+    if (!rc && !session.decided) {
+        nigh_mpi_calls()->Query_thread(&level);
+        session.alone = level != NIGH_MPI_THREAD_MULTIPLE;
+        session.decided = true;
+    }
+    pthread_mutex_unlock(&session.lock);
+    return rc;
+}
+
+const struct nigh_ops *nigh_mpi_session_nigh(void)
+{
+    return session.nigh;
+}
+
+struct nigh_context *nigh_mpi_session_context(void)
+{
+    return session.context;
+}
+
+struct nigh_mpi_account *nigh_mpi_session_account(void)
+{
+    return &session.account;
+}
+
+bool nigh_mpi_session_is_open(void)
+{
+    return session.context != NULL;
+}
+
+void nigh_mpi_session_lock(void)
+{
+    if (!session.alone)
+        pthread_mutex_lock(&session.lock);
+}
+
+void nigh_mpi_session_unlock(void)
+{
+    if (!session.alone)
+        pthread_mutex_unlock(&session.lock);
+}
+
+int nigh_mpi_session_lend(struct nigh_endpoint *to, struct nigh_mpi_slot *slot, uint64_t bytes,
+                          uint64_t total, uint64_t tag)
+{
+    struct nigh_lend lend = {.size = sizeof(lend), .buffer = slot->memory, .bytes = bytes, .tag = tag};
+    int rc;
+
+    lend.imm = total;
+    lend.context = (uintptr_t)slot;
+    rc = session.nigh->post_lend(to, &lend);
+    if (rc)
+        return rc;
+    slot->lent++;
+    session.lent++;
+    return 0;
+}
+
+int nigh_mpi_session_expect(struct nigh_mpi_arrival *arrival, uint64_t bytes, uint64_t tag)
+{
+    struct nigh_recv recv = {.size = sizeof(recv), .flags = NIGH_IN_PLACE, .bytes = bytes, .tag = tag};
+    int rc;
+
+    arrival->data = NULL;
+    arrival->status = 0;
+    recv.context = (uintptr_t)arrival | ARRIVAL;
+    rc = session.nigh->post_recv(session.context, arrival->from, &recv);
+    arrival->posted = !rc;
+    return rc;
+}
+
+int nigh_mpi_session_expect_into(struct nigh_mpi_arrival *arrival, void *room, uint32_t bytes, uint64_t tag)
+{
+    int rc;
+
+    arrival->data = NULL;
+    arrival->room = room;
+    arrival->status = 0;
+    rc = session.nigh->expect(arrival->from, room, NIGH_SHAPE(bytes, 0), tag, (uintptr_t)arrival | ARRIVAL,
+                              NULL);
+    arrival->posted = !rc;
+    return rc;
+}
+
+int nigh_mpi_session_send(struct nigh_endpoint *to, const void *buffer, uint32_t bytes, uint64_t tag,
+                          struct nigh_mpi_slot *slot)
+{
+    struct nigh_send send = {.size = sizeof(send), .buffer = buffer, .bytes = bytes, .tag = tag};
+    int rc;
+
+    if (!slot)
+        return session.nigh->inject(to, buffer, NIGH_SHAPE(bytes, 0), tag, 0, NULL);
+    send.flags = NIGH_INJECT | NIGH_SYNC;
+    send.context = (uintptr_t)slot;
+    rc = session.nigh->post_send(to, &send);
+    if (rc)
+        return rc;
+    slot->lent++;
+    session.lent++;
+    return 0;
+}
+
+void nigh_mpi_session_forget(struct nigh_mpi_arrival *arrival)
+{
+    if (arrival->posted)
+        (void)session.nigh->cancel(session.context, (uintptr_t)arrival | ARRIVAL);
+}
+
+void nigh_mpi_session_warn(struct nigh_endpoint *to, uint64_t tag)
+{
+    (void)session.nigh->inject(to, NULL, NIGH_SHAPE(0, 0), tag, 0, NULL);
+}
+
+void nigh_mpi_session_give_back(struct nigh_mpi_arrival *arrival)
+{
+    (void)session.nigh->release(session.context, arrival->data);
+    arrival->data = NULL;
+}
+
+static void file(const struct nigh_completion *done)
+{
+    if (done->context & ARRIVAL) {
+        struct nigh_mpi_arrival *arrival = (void *)(uintptr_t)(done->context & ~(uint64_t)ARRIVAL);
+
+        arrival->data = arrival->room ? arrival->room : done->data;
+        arrival->bytes = done->bytes;
+        arrival->total = done->imm;
+        arrival->status = done->status;
+        arrival->posted = false;
+        if (arrival->alarm && done->status != -ECANCELED)
+            *arrival->alarm = done->status ? done->status : 1;
+    } else if (done->context) {
+        struct nigh_mpi_slot *slot = (void *)(uintptr_t)done->context;
+
+        slot->lent--;
+        session.lent--;
+        if (done->status && !slot->status)
+            slot->status = done->status;
+    }
+}
+
+int nigh_mpi_session_poll(void)
+{
+    struct nigh_completion done[BATCH];
+    int count = session.nigh->poll_completions(session.context, done, BATCH);
+
+    for (int i = 0; i < count; i++)
+        file(&done[i]);
+    return count;
+}
+
+void nigh_mpi_session_idle(uint32_t empty)
+{
+    int flag;
+
+    if (empty % MPI_EVERY == 0)
+        nigh_mpi_calls()->Test(&session.never, &flag, NIGH_MPI_STATUS_IGNORE);
+    sched_yield();
+}
+
+static void wait_for_readers(void)
+{
+    for (uint32_t empty = 1; session.lent; empty++) {
+        if (nigh_mpi_session_poll() > 0)
+            continue;
+        nigh_mpi_session_unlock();
+        nigh_mpi_session_idle(empty);
+        nigh_mpi_session_lock();
+    }
+}
+
+void nigh_mpi_session_close(void)
+{
+    nigh_mpi_session_lock();
+    if (session.context) {
+        wait_for_readers();
+        nigh_mpi_account_write(&session.account, session.rank);
+        session.nigh->close(session.context);
+        session.context = NULL;
+        nigh_mpi_calls()->Grequest_complete(session.never);
+        nigh_mpi_calls()->Wait(&session.never, NIGH_MPI_STATUS_IGNORE);
+        session.never = 0;
+    }
+    nigh_mpi_session_unlock();
+}

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Collectives that hosts/mpi answers, where they go wrong or come from several threads. Rank 0 says how it ended.
+ *     answered short|mismatch|threads | killed FILE
+ */
+#include <fcntl.h>
+#include <mpi.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define LONG    300000
+#define THREADS 3
+
+static int rank, ranks;
+
+static int sum_of(int count)
+{
+    return ranks * count + ranks * (ranks - 1) / 2;
+}
+
+/* Nobody but the root waits; it is behind by thousands of calls, and must get each one's. */
+static long shorts(void)
+{
+    long wrong = 0;
+    int out = 0;
+
+    for (int i = 0; i < 20000; i++) {
+        int in = rank + i, root = i / 5000 % ranks;
+
+        MPI_Reduce(&in, &out, 1, MPI_INT, MPI_SUM, root, MPI_COMM_WORLD);
+        if (rank == root)
+            wrong += out != sum_of(i);
+    }
+    for (int i = 0; i < 2000; i++) {
+        double in[4] = {rank, -rank, i, 1}, all[4];
+
+        MPI_Reduce(rank == i % ranks ? MPI_IN_PLACE : in, rank == i % ranks ? in : all, 4, MPI_DOUBLE,
+                   MPI_MAX, i % ranks, MPI_COMM_WORLD);
+        if (rank == i % ranks)
+            wrong += in[0] != ranks - 1 || in[1] != 0 || in[2] != i || in[3] != 1;
+    }
+    return wrong;
+}
+
+/* One rank gives half of what the others do. All that wait for it, and for those, are told. */
+static long mismatch(void)
+{
+    int *in = calloc(LONG, sizeof *in), *out = calloc(LONG, sizeof *out), rc, all;
+    MPI_Comm comm;
+
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+    rc = MPI_Allreduce(in, out, rank == 1 ? LONG / 2 : LONG, MPI_INT, MPI_SUM, comm) != MPI_SUCCESS;
+    MPI_Allreduce(&rc, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    free(in);
+    free(out);
+    return all != ranks; /* how many were not told */
+}
+
+static MPI_Comm comms[THREADS];
+
+static void *thread(void *arg)
+{
+    MPI_Comm *comm = arg;
+    int *in = malloc(LONG * sizeof *in), *out = malloc(LONG * sizeof *out);
+    long wrong = 0;
+
+    for (int round = 0; round < 40; round++) {
+        for (int i = 0; i < LONG; i++)
+            in[i] = rank + i + round;
+        MPI_Allreduce(in, out, LONG, MPI_INT, MPI_SUM, *comm);
+        for (int i = 0; i < LONG; i++)
+            wrong += out[i] != sum_of(i + round);
+        MPI_Reduce(in, out, LONG / 2, MPI_INT, MPI_MIN, round % ranks, *comm);
+        for (int i = 0; i < LONG / 2 && rank == round % ranks; i++)
+            wrong += out[i] != i + round;
+        MPI_Reduce(in, out, 1, MPI_INT, MPI_SUM, round % ranks, *comm);
+        if (rank == round % ranks)
+            wrong += out[0] != sum_of(round);
+    }
+    free(in);
+    free(out);
+    return (void *)wrong;
+}
+
+/* Each on a communicator of its own, all at a time. */
+static long threads(void)
+{
+    pthread_t running[THREADS];
+    long wrong = 0;
+
+    for (int t = 0; t < THREADS; t++)
+        MPI_Comm_dup(MPI_COMM_WORLD, &comms[t]);
+    for (int t = 0; t < THREADS; t++)
+        pthread_create(&running[t], NULL, thread, &comms[t]);
+    for (int t = 0; t < THREADS; t++) {
+        void *one;
+
+        pthread_join(running[t], &one);
+        wrong += (long)one;
+    }
+    for (int t = 0; t < THREADS; t++)
+        MPI_Comm_free(&comms[t]);
+    return wrong;
+}
+
+static void killed(const char *told)
+{
+    int *in = calloc(LONG, sizeof *in), *out = calloc(LONG, sizeof *out);
+
+    for (int turn = 0;; turn++) {
+        if (turn == 50 && rank == 1 && open(told, O_CREAT | O_WRONLY | O_CLOEXEC, 0600) >= 0)
+            raise(SIGKILL);
+        MPI_Allreduce(in, out, LONG, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    const char *mode = argc > 1 ? argv[1] : "";
+    int level;
+    long wrong, all;
+
+    MPI_Init_thread(&argc, &argv, strcmp(mode, "threads") ? MPI_THREAD_SINGLE : MPI_THREAD_MULTIPLE, &level);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    alarm(120); /* a job that does not end must not stay */
+    if (!strcmp(mode, "killed") && argc > 2)
+        killed(argv[2]);
+    if (!strcmp(mode, "threads") && level != MPI_THREAD_MULTIPLE) {
+        if (rank == 0)
+            printf("no threads\n");
+    } else {
+        wrong = !strcmp(mode, "short") ? shorts() : !strcmp(mode, "mismatch") ? mismatch() : threads();
+        MPI_Allreduce(&wrong, &all, 1, MPI_LONG, MPI_SUM, MPI_COMM_WORLD);
+        if (rank == 0)
+            printf("%ld wrong\n", all);
+    }
+    MPI_Finalize();
+    return 0;
+}
