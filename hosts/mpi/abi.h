@@ -19,46 +19,78 @@ typedef struct ompi_request_t *nigh_mpi_request;
 #define NIGH_MPI_ERR_TRUNCATE  15
 #define NIGH_MPI_ERR_OTHER     16
 #define NIGH_MPI_ERR_INTERN    17
-/* Handles are addresses in its library. */
-#define NIGH_MPI_COMM_SELF ((nigh_mpi_comm)nigh_mpi_calls()->ompi_mpi_comm_self)
-#define NIGH_MPI_BYTE      ((nigh_mpi_type)nigh_mpi_calls()->ompi_mpi_byte)
-#define NIGH_MPI_INT       ((nigh_mpi_type)nigh_mpi_calls()->ompi_mpi_int)
-#define NIGH_MPI_LONG      ((nigh_mpi_type)nigh_mpi_calls()->ompi_mpi_long)
-#define NIGH_MPI_LONG_LONG ((nigh_mpi_type)nigh_mpi_calls()->ompi_mpi_long_long_int)
-#define NIGH_MPI_FLOAT     ((nigh_mpi_type)nigh_mpi_calls()->ompi_mpi_float)
-#define NIGH_MPI_DOUBLE    ((nigh_mpi_type)nigh_mpi_calls()->ompi_mpi_double)
-#define NIGH_MPI_MAX       ((nigh_mpi_op)nigh_mpi_calls()->ompi_mpi_op_max)
-#define NIGH_MPI_MIN       ((nigh_mpi_op)nigh_mpi_calls()->ompi_mpi_op_min)
-#define NIGH_MPI_SUM       ((nigh_mpi_op)nigh_mpi_calls()->ompi_mpi_op_sum)
-#define NIGH_MPI_PROD      ((nigh_mpi_op)nigh_mpi_calls()->ompi_mpi_op_prod)
+/* Handles are addresses in its library, or in a program that names them. */
+#define NIGH_MPI_COMM_NULL          ((nigh_mpi_comm)nigh_mpi_calls()->ompi_mpi_comm_null)
+#define NIGH_MPI_COMM_SELF          ((nigh_mpi_comm)nigh_mpi_calls()->ompi_mpi_comm_self)
+#define NIGH_MPI_DATATYPE_NULL      ((nigh_mpi_type)nigh_mpi_calls()->ompi_mpi_datatype_null)
+#define NIGH_MPI_BYTE               ((nigh_mpi_type)nigh_mpi_calls()->ompi_mpi_byte)
+#define NIGH_MPI_INT                ((nigh_mpi_type)nigh_mpi_calls()->ompi_mpi_int)
+#define NIGH_MPI_LONG               ((nigh_mpi_type)nigh_mpi_calls()->ompi_mpi_long)
+#define NIGH_MPI_LONG_LONG          ((nigh_mpi_type)nigh_mpi_calls()->ompi_mpi_long_long_int)
+#define NIGH_MPI_UNSIGNED           ((nigh_mpi_type)nigh_mpi_calls()->ompi_mpi_unsigned)
+#define NIGH_MPI_UNSIGNED_LONG      ((nigh_mpi_type)nigh_mpi_calls()->ompi_mpi_unsigned_long)
+#define NIGH_MPI_UNSIGNED_LONG_LONG ((nigh_mpi_type)nigh_mpi_calls()->ompi_mpi_unsigned_long_long)
+#define NIGH_MPI_INT32_T            ((nigh_mpi_type)nigh_mpi_calls()->ompi_mpi_int32_t)
+#define NIGH_MPI_INT64_T            ((nigh_mpi_type)nigh_mpi_calls()->ompi_mpi_int64_t)
+#define NIGH_MPI_UINT32_T           ((nigh_mpi_type)nigh_mpi_calls()->ompi_mpi_uint32_t)
+#define NIGH_MPI_UINT64_T           ((nigh_mpi_type)nigh_mpi_calls()->ompi_mpi_uint64_t)
+#define NIGH_MPI_FLOAT              ((nigh_mpi_type)nigh_mpi_calls()->ompi_mpi_float)
+#define NIGH_MPI_DOUBLE             ((nigh_mpi_type)nigh_mpi_calls()->ompi_mpi_double)
+#define NIGH_MPI_OP_NULL            ((nigh_mpi_op)nigh_mpi_calls()->ompi_mpi_op_null)
+#define NIGH_MPI_MAX                ((nigh_mpi_op)nigh_mpi_calls()->ompi_mpi_op_max)
+#define NIGH_MPI_MIN                ((nigh_mpi_op)nigh_mpi_calls()->ompi_mpi_op_min)
+#define NIGH_MPI_SUM                ((nigh_mpi_op)nigh_mpi_calls()->ompi_mpi_op_sum)
+#define NIGH_MPI_PROD               ((nigh_mpi_op)nigh_mpi_calls()->ompi_mpi_op_prod)
 /* clang-format off */
+#define NIGH_MPI_OWN_OPS(HANDLE) \
+    HANDLE(ompi_mpi_op_max) HANDLE(ompi_mpi_op_min) HANDLE(ompi_mpi_op_sum) HANDLE(ompi_mpi_op_prod) \
+    HANDLE(ompi_mpi_op_land) HANDLE(ompi_mpi_op_band) HANDLE(ompi_mpi_op_lor) HANDLE(ompi_mpi_op_bor) \
+    HANDLE(ompi_mpi_op_lxor) HANDLE(ompi_mpi_op_bxor) HANDLE(ompi_mpi_op_maxloc) HANDLE(ompi_mpi_op_minloc) \
+    HANDLE(ompi_mpi_op_replace) HANDLE(ompi_mpi_op_no_op)
 #define NIGH_MPI_HANDLES(HANDLE) \
-    HANDLE(ompi_mpi_comm_self) \
-    HANDLE(ompi_mpi_byte) HANDLE(ompi_mpi_int) HANDLE(ompi_mpi_long) HANDLE(ompi_mpi_long_long_int) \
-    HANDLE(ompi_mpi_float) HANDLE(ompi_mpi_double) \
-    HANDLE(ompi_mpi_op_max) HANDLE(ompi_mpi_op_min) HANDLE(ompi_mpi_op_sum) HANDLE(ompi_mpi_op_prod)
+    NIGH_MPI_OWN_OPS(HANDLE) HANDLE(ompi_mpi_op_null) HANDLE(ompi_mpi_comm_null) HANDLE(ompi_mpi_comm_self) \
+    HANDLE(ompi_mpi_datatype_null) HANDLE(ompi_mpi_byte) HANDLE(ompi_mpi_int) \
+    HANDLE(ompi_mpi_long) HANDLE(ompi_mpi_long_long_int) HANDLE(ompi_mpi_unsigned) \
+    HANDLE(ompi_mpi_unsigned_long) HANDLE(ompi_mpi_unsigned_long_long) HANDLE(ompi_mpi_int32_t) \
+    HANDLE(ompi_mpi_int64_t) HANDLE(ompi_mpi_uint32_t) HANDLE(ompi_mpi_uint64_t) \
+    HANDLE(ompi_mpi_float) HANDLE(ompi_mpi_double)
 /* clang-format on */
+#define NIGH_MPI_COMBINER_NAMED 0
 #else
 typedef int nigh_mpi_comm;
 typedef int nigh_mpi_type;
 typedef int nigh_mpi_op;
 typedef int nigh_mpi_request;
-#define NIGH_MPI_IN_PLACE      ((void *)-1)
-#define NIGH_MPI_STATUS_IGNORE ((void *)1)
-#define NIGH_MPI_ERR_TRUNCATE  14
-#define NIGH_MPI_ERR_OTHER     15
-#define NIGH_MPI_ERR_INTERN    16
-#define NIGH_MPI_COMM_SELF     ((nigh_mpi_comm)0x44000001)
-#define NIGH_MPI_BYTE          ((nigh_mpi_type)0x4c00010d)
-#define NIGH_MPI_INT           ((nigh_mpi_type)0x4c000405)
-#define NIGH_MPI_LONG          ((nigh_mpi_type)0x4c000807)
-#define NIGH_MPI_LONG_LONG     ((nigh_mpi_type)0x4c000809)
-#define NIGH_MPI_FLOAT         ((nigh_mpi_type)0x4c00040a)
-#define NIGH_MPI_DOUBLE        ((nigh_mpi_type)0x4c00080b)
-#define NIGH_MPI_MAX           ((nigh_mpi_op)0x58000001)
-#define NIGH_MPI_MIN           ((nigh_mpi_op)0x58000002)
-#define NIGH_MPI_SUM           ((nigh_mpi_op)0x58000003)
-#define NIGH_MPI_PROD          ((nigh_mpi_op)0x58000004)
+#define NIGH_MPI_IN_PLACE           ((void *)-1)
+#define NIGH_MPI_STATUS_IGNORE      ((void *)1)
+#define NIGH_MPI_ERR_TRUNCATE       14
+#define NIGH_MPI_ERR_OTHER          15
+#define NIGH_MPI_ERR_INTERN         16
+#define NIGH_MPI_COMM_NULL          ((nigh_mpi_comm)0x04000000)
+#define NIGH_MPI_COMM_SELF          ((nigh_mpi_comm)0x44000001)
+#define NIGH_MPI_DATATYPE_NULL      ((nigh_mpi_type)0x0c000000)
+#define NIGH_MPI_BYTE               ((nigh_mpi_type)0x4c00010d)
+#define NIGH_MPI_INT                ((nigh_mpi_type)0x4c000405)
+#define NIGH_MPI_LONG               ((nigh_mpi_type)0x4c000807)
+#define NIGH_MPI_LONG_LONG          ((nigh_mpi_type)0x4c000809)
+#define NIGH_MPI_UNSIGNED           ((nigh_mpi_type)0x4c000406)
+#define NIGH_MPI_UNSIGNED_LONG      ((nigh_mpi_type)0x4c000808)
+#define NIGH_MPI_UNSIGNED_LONG_LONG ((nigh_mpi_type)0x4c000819)
+#define NIGH_MPI_INT32_T            ((nigh_mpi_type)0x4c000439)
+#define NIGH_MPI_INT64_T            ((nigh_mpi_type)0x4c00083a)
+#define NIGH_MPI_UINT32_T           ((nigh_mpi_type)0x4c00043d)
+#define NIGH_MPI_UINT64_T           ((nigh_mpi_type)0x4c00083e)
+#define NIGH_MPI_FLOAT              ((nigh_mpi_type)0x4c00040a)
+#define NIGH_MPI_DOUBLE             ((nigh_mpi_type)0x4c00080b)
+#define NIGH_MPI_INTEGER            ((nigh_mpi_type)0x4c00041b)
+#define NIGH_MPI_REAL               ((nigh_mpi_type)0x4c00041c)
+#define NIGH_MPI_DOUBLE_PRECISION   ((nigh_mpi_type)0x4c00081f)
+#define NIGH_MPI_OP_NULL            ((nigh_mpi_op)0x18000000)
+#define NIGH_MPI_MAX                ((nigh_mpi_op)0x58000001)
+#define NIGH_MPI_MIN                ((nigh_mpi_op)0x58000002)
+#define NIGH_MPI_SUM                ((nigh_mpi_op)0x58000003)
+#define NIGH_MPI_PROD               ((nigh_mpi_op)0x58000004)
+#define NIGH_MPI_COMBINER_NAMED     1
 #define NIGH_MPI_HANDLES(HANDLE)
 #endif
 
@@ -89,6 +121,7 @@ typedef int (*nigh_mpi_request_cancel)(void *, int);
     CALL(Type_size, (nigh_mpi_type, int *)) \
     CALL(Type_get_extent, (nigh_mpi_type, nigh_mpi_aint *, nigh_mpi_aint *)) \
     CALL(Type_get_true_extent, (nigh_mpi_type, nigh_mpi_aint *, nigh_mpi_aint *)) \
+    CALL(Type_get_envelope, (nigh_mpi_type, int *, int *, int *, int *)) \
     CALL(Pack, (const void *, int, nigh_mpi_type, void *, int, int *, nigh_mpi_comm)) \
     CALL(Unpack, (const void *, int, int *, void *, int, nigh_mpi_type, nigh_mpi_comm)) \
     CALL(Query_thread, (int *)) \

@@ -48,6 +48,22 @@ static void *noted(struct table *table, void *found, const char *name)
     return found;
 }
 
+/* The file's own name, without its folder. */
+static bool starts(const char *path, const char *name)
+{
+    const char *slash = strrchr(path, '/');
+
+    return strncmp(slash ? slash + 1 : path, name, strlen(name)) == 0;
+}
+
+static bool is_foreign(const struct table *table)
+{
+    Dl_info where;
+
+    return dladdr(*(void *const *)&table->calls.Reduce, &where) && where.dli_fname &&
+           starts(where.dli_fname, "libmpi_abi");
+}
+
 static void fill(struct table *table)
 {
 #define NIGH_MPI_NEED(name, arguments) \
@@ -57,6 +73,7 @@ static void fill(struct table *table)
     NIGH_MPI_CALLS(NIGH_MPI_NEED)
     NIGH_MPI_LARGE_CALLS(NIGH_MPI_FIND)
     NIGH_MPI_HANDLES(NIGH_MPI_HANDLE)
+    table->calls.foreign = is_foreign(table);
 }
 
 /* Loaders call it before the program has threads. */
@@ -67,24 +84,39 @@ __attribute__((constructor)) static void load_early(void)
         nigh_mpi_calls_early = &early.calls;
 }
 
-static int look_for_library(struct dl_phdr_info *object, size_t size, void *data)
+struct search {
+    char names[16][512];
+    int count;
+};
+
+static int look_for_libraries(struct dl_phdr_info *object, size_t size, void *data)
 {
-    struct table *table = data;
-    const char *slash = strrchr(object->dlpi_name, '/'), *name = slash ? slash + 1 : object->dlpi_name;
+    struct search *search = data;
 
     (void)size;
-    if (strncmp(name, "libmpi", strlen("libmpi")) != 0)
-        return 0;
-    table->library = dlopen(object->dlpi_name, RTLD_LAZY | RTLD_NOLOAD);
-    if (table->library && dlsym(table->library, "PMPI_Reduce"))
-        return 1;
-    table->library = NULL;
-    return 0;
+    if (starts(object->dlpi_name, "libmpi") && strlen(object->dlpi_name) < sizeof(*search->names))
+        strcpy(search->names[search->count++], object->dlpi_name);
+    return search->count == (int)(sizeof(search->names) / sizeof(*search->names));
+}
+
+/* Opened behind the search, as both take locks of the loader's. */
+static void *find_library(void)
+{
+    struct search search = {.count = 0};
+
+    dl_iterate_phdr(look_for_libraries, &search);
+    for (int i = 0; i < search.count; i++) {
+        void *library = dlopen(search.names[i], RTLD_LAZY | RTLD_NOLOAD);
+
+        if (library && dlsym(library, "PMPI_Reduce"))
+            return library;
+    }
+    return NULL;
 }
 
 static void load_late(void)
 {
-    dl_iterate_phdr(look_for_library, &late);
+    late.library = find_library();
     fill(&late);
     if (!late.missing)
         return;

@@ -6,9 +6,11 @@
 
 #include "hosts/mpi/abi.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 
 struct nigh_mpi_calls {
+    bool foreign; /* of the ABI that is the standard's: nothing of it can be answered here */
 #define NIGH_MPI_SLOT(name, arguments) int(*name) arguments;
     NIGH_MPI_CALLS(NIGH_MPI_SLOT)
     NIGH_MPI_LARGE_CALLS(NIGH_MPI_SLOT) /* NULL in an MPI before 4 */

@@ -19,6 +19,16 @@ static bool is_root(const struct nigh_mpi_flow *flow)
     return flow->group->me == flow->root;
 }
 
+bool nigh_mpi_flow_reads(const struct nigh_mpi_flow *flow)
+{
+    return flow->up || is_root(flow);
+}
+
+bool nigh_mpi_flow_writes(const struct nigh_mpi_flow *flow)
+{
+    return flow->up ? flow->down || is_root(flow) : !is_root(flow);
+}
+
 static uint64_t length(const struct nigh_mpi_flow *flow, uint64_t part)
 {
     uint64_t left = flow->bytes - part * flow->part;
@@ -84,7 +94,7 @@ static bool lends(const struct nigh_mpi_flow *flow)
 
 static struct nigh_mpi_slot *next_slot(const struct nigh_mpi_flow *flow)
 {
-    return &flow->group->slots[flow->group->next % NIGH_MPI_SLOTS];
+    return &flow->group->slots[flow->group->used % NIGH_MPI_SLOTS];
 }
 
 static int lend(struct nigh_mpi_flow *flow, int rank, uint64_t bytes)
@@ -105,7 +115,7 @@ static int hand_on(struct nigh_mpi_flow *flow, uint64_t bytes)
         for (int i = 1; i < flow->group->ranks && !rc; i++)
             rc = lend(flow, (flow->root + i) % flow->group->ranks, bytes);
     }
-    flow->group->next++;
+    flow->group->used++;
     return rc;
 }
 
@@ -186,12 +196,12 @@ static int step_up(struct nigh_mpi_flow *flow)
 
     if (flow->sent == flow->parts)
         return 0;
-    if (lends(flow) && slot->lent)
+    if (lends(flow) && slot->lent.open)
         return 0;
-    if (lends(flow) && slot->status < 0) {
+    if (lends(flow) && slot->lent.status < 0) {
         nigh_mpi_log("%s of %llu bytes: a rank that was to read a part is gone: %s", flow->what,
-                     (unsigned long long)flow->bytes, strerror(-slot->status));
-        return slot->status;
+                     (unsigned long long)flow->bytes, strerror(-slot->lent.status));
+        return slot->lent.status;
     }
     ready = look_at_children(flow);
     return ready > 0 ? fill(flow) : ready;
@@ -220,13 +230,11 @@ static int begin(struct nigh_mpi_flow *flow)
     bool hears = flow->down && !is_root(flow);
     int rc = 0;
 
-    if (flow->up) {
+    if (flow->up)
         nigh_mpi_tree(group->chain, group->chains, group->ranks, flow->root, group->me, &flow->tree);
-        flow->add = nigh_mpi_add(flow->type, flow->op);
-    }
     flow->part = flow->up ? NIGH_MPI_PART_BYTES / flow->extent * flow->extent : NIGH_MPI_SLOT_BYTES;
     flow->parts = (flow->bytes + flow->part - 1) / flow->part;
-    flow->sent = flow->up || is_root(flow) ? 0 : flow->parts;
+    flow->sent = nigh_mpi_flow_reads(flow) ? 0 : flow->parts;
     flow->came = hears ? 0 : flow->parts;
     for (uint64_t part = 0; part < NIGH_MPI_AHEAD; part++) {
         for (int c = 0; c < flow->tree.count && !rc; c++)
@@ -249,7 +257,7 @@ static int step(struct nigh_mpi_flow *flow)
 
 static void count(const struct nigh_mpi_flow *flow)
 {
-    struct nigh_mpi_account *account = nigh_mpi_session_account();
+    struct nigh_mpi_account *account = &nigh_mpi_session_account;
 
     account->reduces += flow->up && !flow->down;
     account->allreduces += flow->up && flow->down;
@@ -257,22 +265,42 @@ static void count(const struct nigh_mpi_flow *flow)
     account->bytes += flow->bytes;
 }
 
-int nigh_mpi_flow_run(struct nigh_mpi_flow *flow)
+/* What was lent must not wait at this side for calls that may not come: the program goes on with something else. */
+static int let_out(struct nigh_mpi_flow *flow)
 {
-    uint32_t empty = 0;
-    int rc;
+    struct nigh_mpi_group *group = flow->group;
+    bool to_all = is_root(flow) && flow->down;
+    int rc = 0;
 
-    nigh_mpi_session_lock();
-    count(flow);
-    rc = flow->group->broken ? -ECONNRESET : begin(flow);
+    for (int r = 0; r < group->ranks && !rc; r++)
+        if (r != group->me && (to_all || (!is_root(flow) && flow->up && r == flow->tree.parent)))
+            rc = nigh_mpi_group_let_out(group, flow->what, group->peers[r]);
+    return rc;
+}
+
+static int run(struct nigh_mpi_flow *flow)
+{
+    int rc = flow->group->broken ? -ECONNRESET : begin(flow);
+    uint32_t empty = 0;
+
     while (rc >= 0 && (flow->sent < flow->parts || flow->came < flow->parts)) {
         rc = step(flow);
         empty = rc ? 0 : empty + 1;
         if (!rc)
             rc = nigh_mpi_group_idle(flow->group, flow->what, empty);
     }
-    if (rc < 0 && !flow->group->broken)
+    return rc < 0 ? rc : let_out(flow);
+}
+
+int nigh_mpi_flow_run(struct nigh_mpi_flow *flow)
+{
+    int rc;
+
+    nigh_mpi_session_lock();
+    count(flow);
+    rc = run(flow);
+    if (rc)
         nigh_mpi_group_give_up(flow->group);
     nigh_mpi_session_unlock();
-    return rc < 0 ? rc : 0;
+    return rc;
 }

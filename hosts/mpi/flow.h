@@ -26,14 +26,18 @@ struct nigh_mpi_flow {
     uint64_t extent; /* of an element, at most NIGH_MPI_PART_BYTES */
     nigh_mpi_type type;
     nigh_mpi_op op;
+    nigh_mpi_add_fn add; /* NULL: MPI_Reduce_local() */
     int root;
     bool up, down;
     /* Filled in by the run: */
     struct nigh_mpi_tree tree;
-    nigh_mpi_add_fn add;  /* NULL: MPI_Reduce_local() */
     uint64_t part, parts; /* bytes of all parts but the last, and how many */
     uint64_t sent, came;  /* parts that this rank is through with, up (or lent by the root), and down */
 };
+
+/* Does this rank give something, and does it get something? */
+bool nigh_mpi_flow_reads(const struct nigh_mpi_flow *flow);
+bool nigh_mpi_flow_writes(const struct nigh_mpi_flow *flow);
 
 /*
  * Runs one to its end; waits for the other ranks of the group, which all call it with the same but for `in` and `out`.

@@ -86,25 +86,19 @@ static bool dial(struct nigh_mpi_group *group, const struct card *cards)
     bool all = true;
 
     nigh_mpi_session_lock();
-    for (int r = 0; r < group->ranks && all; r++) {
-        struct nigh_connect to = {.size = sizeof(to), .rank = NIGH_RANK_NONE, .address = &cards[r].address};
-
+    for (int r = 0; r < group->ranks && all; r++)
         if (r != group->me)
-            all = nigh_mpi_session_nigh()->connect(nigh_mpi_session_context(), &to, &group->peers[r]) == 0;
-    }
+            all = nigh_mpi_session_connect(&cards[r].address, &group->peers[r]) == 0;
     nigh_mpi_session_unlock();
     return all;
 }
 
-static bool waits_for(struct nigh_endpoint *peer, bool *lost)
+static bool waits_for(const struct nigh_mpi_peer *peer, bool *lost)
 {
-    struct nigh_query_endpoint facts = {.size = sizeof(facts)};
-    uint64_t bytes = sizeof(facts);
+    uint32_t state = nigh_mpi_session_state(peer);
 
-    if (nigh_mpi_session_nigh()->query(nigh_mpi_session_context(), peer, NIGH_QUERY_ENDPOINT, &facts, &bytes))
-        facts.state = NIGH_BROKEN;
-    *lost |= facts.state != NIGH_CONNECTING && facts.state != NIGH_READY;
-    return facts.state == NIGH_CONNECTING;
+    *lost |= state != NIGH_CONNECTING && state != NIGH_READY;
+    return state == NIGH_CONNECTING;
 }
 
 /* One receive from each: it ends when that rank gives up, and when its process ends. */
@@ -194,16 +188,31 @@ static void form(struct nigh_mpi_group *group, nigh_mpi_comm comm)
     free(masks);
 }
 
-struct nigh_mpi_group *nigh_mpi_group_form(nigh_mpi_comm comm)
+/* Others may have posted what this rank has not, and have their own to take back. */
+static void undo(struct nigh_mpi_group *group)
 {
-    struct nigh_mpi_group *group = need(sizeof(*group));
+    bool posted = group->warnings && nigh_mpi_session_is_open();
 
+    nigh_mpi_session_lock();
+    for (int r = 0; posted && r < group->ranks; r++)
+        nigh_mpi_session_forget(&group->warnings[r]);
+    while (posted) {
+        nigh_mpi_session_poll();
+        posted = false;
+        for (int r = 0; r < group->ranks; r++)
+            posted |= group->warnings[r].posted;
+    }
+    if (group->memory)
+        (void)nigh_mpi_session_nigh()->heap_free(nigh_mpi_session_context(), group->memory);
+    group->memory = NULL;
+    nigh_mpi_session_unlock();
+}
+
+void nigh_mpi_group_form(struct nigh_mpi_group *group, nigh_mpi_comm comm)
+{
+    group->formed = true;
     if (has_ranks(group, comm))
         form(group, comm);
-    if (group->active || !nigh_mpi_session_is_open())
-        return group;
-    nigh_mpi_session_lock();
-    nigh_mpi_group_leave(group);
-    nigh_mpi_session_unlock();
-    return group;
+    if (!group->active)
+        undo(group);
 }

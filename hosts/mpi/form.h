@@ -6,10 +6,8 @@
 
 #include "hosts/mpi/group.h"
 
-/* Collective over the communicator, as all ranks come here in the same call. Never NULL; `active` is alike in all. */
-struct nigh_mpi_group *nigh_mpi_group_form(nigh_mpi_comm comm);
-
-/* Lets go of what a group has in nigh, of one that is whole or as far as it came. With the session's lock. */
-void nigh_mpi_group_leave(struct nigh_mpi_group *group);
+/* Collective over the communicator, as all ranks come here in the same call. `active` becomes alike in all; one that is
+ * not has nothing in nigh that is still to come. */
+void nigh_mpi_group_form(struct nigh_mpi_group *group, nigh_mpi_comm comm);
 
 #endif

@@ -12,7 +12,15 @@
 static int groups_key, ends_key;
 static bool has_keys;
 static pthread_once_t keys_once = PTHREAD_ONCE_INIT;
-static unsigned deletions; /* with the session's lock */
+static bool closed; /* MPI is being finalized: what is called now is the MPI's */
+/* With the session's lock: */
+static unsigned deletions;
+static struct nigh_mpi_group *groups;
+
+/* A group forms at the call with which its communicator has had so many bytes, each call counted for CALL_BYTES more:
+ * that takes as long as a reduction of 1 MiB gains. */
+#define FORM_BYTES (1u << 20)
+#define CALL_BYTES 512u
 
 /* ---- its end ------------------------------------------------------------------------------------------- */
 
@@ -21,22 +29,8 @@ static bool is_read(const struct nigh_mpi_group *group)
     bool read = true;
 
     for (unsigned i = 0; i < NIGH_MPI_SLOTS; i++)
-        read &= group->slots[i].lent == 0;
-    for (int r = 0; group->active && r < group->ranks; r++)
-        read &= group->shorts[r].asked.lent == 0;
+        read &= group->slots[i].lent.open == 0;
     return read;
-}
-
-/* A peer that has ended gives back, too. */
-static void wait_for_readers(struct nigh_mpi_group *group)
-{
-    for (uint32_t empty = 1; !is_read(group); empty++) {
-        if (nigh_mpi_session_poll() > 0)
-            continue;
-        nigh_mpi_session_unlock();
-        nigh_mpi_session_idle(empty);
-        nigh_mpi_session_lock();
-    }
 }
 
 static bool is_warned(const struct nigh_mpi_group *group)
@@ -48,45 +42,39 @@ static bool is_warned(const struct nigh_mpi_group *group)
     return posted;
 }
 
-static void take_warnings_back(struct nigh_mpi_group *group)
-{
-    for (int r = 0; r < group->ranks; r++)
-        nigh_mpi_session_forget(&group->warnings[r]);
-    while (is_warned(group))
-        nigh_mpi_session_poll();
-}
-
-void nigh_mpi_group_leave(struct nigh_mpi_group *group)
-{
-    const struct nigh_ops *nigh = nigh_mpi_session_nigh();
-
-    for (int r = 0; group->peers && r < group->ranks; r++)
-        if (group->peers[r])
-            (void)nigh->disconnect(group->peers[r]);
-    if (group->memory)
-        (void)nigh->heap_free(nigh_mpi_session_context(), group->memory);
-    free(group->peers);
-    group->peers = NULL;
-    group->memory = NULL;
-}
-
 static void destroy(struct nigh_mpi_group *group)
 {
-    nigh_mpi_session_lock();
-    if (nigh_mpi_session_is_open() && !group->broken) {
-        wait_for_readers(group);
-        if (group->active)
-            take_warnings_back(group);
-        nigh_mpi_group_leave(group);
-    }
-    nigh_mpi_session_unlock();
-    if (group->broken)
-        return;
     free(group->chain);
     free(group->shorts);
     free(group->warnings);
     free(group->peers);
     free(group);
+}
+
+/* Nothing waits when a communicator goes: MPIs delete attributes in the middle of their own progress. What peers still
+ * read goes later. */
+static void reap(void)
+{
+    struct nigh_mpi_group **at = &groups, *group;
+
+    while ((group = *at) != NULL) {
+        if (!group->leaving || group->broken || !is_read(group) || is_warned(group)) {
+            at = &group->next;
+            continue;
+        }
+        *at = group->next;
+        (void)nigh_mpi_session_nigh()->heap_free(nigh_mpi_session_context(), group->memory);
+        destroy(group);
+    }
+}
+
+static void leave(struct nigh_mpi_group *group)
+{
+    group->leaving = true;
+    for (int r = 0; r < group->ranks; r++)
+        nigh_mpi_session_forget(&group->warnings[r]);
+    nigh_mpi_session_poll();
+    reap();
 }
 
 static int copy_nothing(nigh_mpi_comm comm, int key, void *extra, void *value, void *copy, int *copied)
@@ -102,24 +90,56 @@ static int copy_nothing(nigh_mpi_comm comm, int key, void *extra, void *value, v
 
 static int delete_group(nigh_mpi_comm comm, int key, void *value, void *extra)
 {
+    struct nigh_mpi_group *group = value;
+
     (void)comm;
     (void)key;
     (void)extra;
     nigh_mpi_session_lock();
     deletions++;
+    if (!group->active)
+        destroy(group);
+    else if (nigh_mpi_session_is_open())
+        leave(group);
     nigh_mpi_session_unlock();
-    destroy(value);
     return NIGH_MPI_SUCCESS;
 }
 
-/* MPI deletes the attributes of MPI_COMM_SELF before anything else when it is finalized. */
+/* A peer that has ended gives back, too; what a broken group has lent may never come back. */
+static bool is_settled(void)
+{
+    bool settled = nigh_mpi_session_all_out();
+
+    for (struct nigh_mpi_group *group = groups; group; group = group->next)
+        settled &= group->broken || is_read(group);
+    return settled;
+}
+
+static void settle(void)
+{
+    for (uint32_t empty = 1; !is_settled(); empty++) {
+        if (nigh_mpi_session_poll() > 0)
+            continue;
+        nigh_mpi_session_unlock();
+        nigh_mpi_session_idle(empty);
+        nigh_mpi_session_lock();
+    }
+}
+
+/* MPI deletes the attributes of MPI_COMM_SELF before anything else when it is finalized, and whoever has one there that
+ * is older than ours may call it yet. */
 static int delete_end(nigh_mpi_comm comm, int key, void *value, void *extra)
 {
     (void)comm;
     (void)key;
     (void)value;
     (void)extra;
+    nigh_mpi_session_lock();
+    closed = true;
+    if (nigh_mpi_session_is_open())
+        settle();
     nigh_mpi_session_close();
+    nigh_mpi_session_unlock();
     return NIGH_MPI_SUCCESS;
 }
 
@@ -141,6 +161,7 @@ static _Thread_local struct {
     unsigned deletions; /* of all groups when this was noted: a later one may have been this */
 } last;
 
+/* NULL: no memory, or MPI does not know the communicator, which its own call will say. */
 static struct nigh_mpi_group *find(nigh_mpi_comm comm)
 {
     const struct nigh_mpi_calls *mpi = nigh_mpi_calls();
@@ -148,15 +169,18 @@ static struct nigh_mpi_group *find(nigh_mpi_comm comm)
     int found = 0;
 
     pthread_once(&keys_once, make_keys);
-    if (!has_keys || mpi->Comm_get_attr(comm, groups_key, &group, &found))
+    if (!has_keys || comm == NIGH_MPI_COMM_NULL || mpi->Comm_get_attr(comm, groups_key, &group, &found))
         return NULL;
     if (found)
         return group;
-    group = nigh_mpi_group_form(comm);
-    return mpi->Comm_set_attr(comm, groups_key, group) ? NULL : group;
+    group = calloc(1, sizeof(*group));
+    if (group && !mpi->Comm_set_attr(comm, groups_key, group))
+        return group;
+    free(group);
+    return NULL;
 }
 
-struct nigh_mpi_group *nigh_mpi_group_of(nigh_mpi_comm comm)
+static struct nigh_mpi_group *known(nigh_mpi_comm comm)
 {
     unsigned before;
 
@@ -168,17 +192,43 @@ struct nigh_mpi_group *nigh_mpi_group_of(nigh_mpi_comm comm)
         last.comm = comm;
         last.deletions = before;
     }
-    return last.group && last.group->active ? last.group : NULL;
+    return last.group;
 }
 
-static bool has_ended(struct nigh_endpoint *peer)
+static void form(struct nigh_mpi_group *group, nigh_mpi_comm comm)
 {
-    struct nigh_query_endpoint facts = {.size = sizeof(facts)};
-    uint64_t bytes = sizeof(facts);
+    nigh_mpi_session_lock();
+    reap();
+    nigh_mpi_session_unlock();
+    nigh_mpi_group_form(group, comm);
+    if (!group->active)
+        return;
+    nigh_mpi_session_lock();
+    group->next = groups;
+    groups = group;
+    nigh_mpi_session_unlock();
+}
 
-    return nigh_mpi_session_nigh()->query(nigh_mpi_session_context(), peer, NIGH_QUERY_ENDPOINT, &facts,
-                                          &bytes) == 0 &&
-           (facts.state == NIGH_PEER_DEAD || facts.state == NIGH_BROKEN);
+/* Weights are alike in all ranks, as their calls are. */
+struct nigh_mpi_group *nigh_mpi_group_of(nigh_mpi_comm comm, uint64_t bytes)
+{
+    struct nigh_mpi_group *group = closed ? NULL : known(comm);
+
+    if (!group)
+        return NULL;
+    if (!group->formed) {
+        group->weight += bytes + CALL_BYTES;
+        if (group->weight >= FORM_BYTES)
+            form(group, comm);
+    }
+    return group->active ? group : NULL;
+}
+
+static bool has_ended(const struct nigh_mpi_peer *peer)
+{
+    uint32_t state = nigh_mpi_session_state(peer);
+
+    return state == NIGH_PEER_DEAD || state == NIGH_BROKEN;
 }
 
 /* Who has left in order, because it is through with its last call, is not lost: what it owes lies there. */
@@ -210,10 +260,22 @@ int nigh_mpi_group_idle(struct nigh_mpi_group *group, const char *what, uint32_t
     return 0;
 }
 
+int nigh_mpi_group_let_out(struct nigh_mpi_group *group, const char *what, struct nigh_mpi_peer *peer)
+{
+    uint32_t empty = 0;
+    int rc = 0;
+
+    while (!rc && !nigh_mpi_session_is_out(peer))
+        rc = nigh_mpi_session_poll() > 0 ? 0 : nigh_mpi_group_idle(group, what, ++empty);
+    return rc;
+}
+
 void nigh_mpi_group_give_up(struct nigh_mpi_group *group)
 {
+    if (group->broken)
+        return;
     group->broken = true;
-    nigh_mpi_session_account()->failed++;
+    nigh_mpi_session_account.failed++;
     for (int r = 0; r < group->ranks; r++)
         if (r != group->me)
             nigh_mpi_session_warn(group->peers[r], group->tag + NIGH_MPI_TAG_WARNINGS);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * hosts/mpi/group.h - what this host knows of a communicator: its peers in nigh, and memory for parts on their way.
- * It is made in the communicator's first long collective, kept as an attribute, and goes with it.
+ * It comes with the communicator's first call that may be answered, is kept as an attribute, and forms when there
+ * have been enough of them.
  */
 #ifndef NIGH_MPI_GROUP_H
 #define NIGH_MPI_GROUP_H
@@ -24,8 +25,6 @@
 struct nigh_mpi_short {
     char room[NIGH_MPI_SHORT_BYTES];
     struct nigh_mpi_arrival arrival; /* of the root's */
-    uint32_t sent;                   /* to it as a root */
-    struct nigh_mpi_slot asked;      /* has the last one that was to be told of been taken? */
 };
 
 /* Tags of a group's messages, behind its own, which is that of parts. */
@@ -33,24 +32,31 @@ struct nigh_mpi_short {
 #define NIGH_MPI_TAG_SHORTS   2u
 
 struct nigh_mpi_group {
-    bool active; /* else MPI's own do: a CPU for each rank, several machines, no nigh */
-    bool broken; /* a call failed: so do all later ones, and what peers may still use is not freed */
+    struct nigh_mpi_group *next; /* of those that have something in nigh */
+    uint64_t weight;             /* of the calls before it formed */
+    bool formed;
+    bool active;  /* else MPI's own do: a CPU for each rank, several machines, no nigh */
+    bool broken;  /* a call failed: so do all later ones, and what peers may still use is not freed */
+    bool leaving; /* its communicator is gone */
     int me, ranks, chains;
     int *chain;                   /* a rank; see tree.h */
-    struct nigh_endpoint **peers; /* a rank; NULL of this one */
+    struct nigh_mpi_peer **peers; /* a rank; NULL of this one */
     uint64_t tag;
     struct nigh_mpi_short *shorts;     /* a rank */
     int alarm;                         /* not 0: a warning has come */
     struct nigh_mpi_arrival *warnings; /* a rank; posted as long as the group lives */
     void *memory;                      /* of all slots */
     struct nigh_mpi_slot slots[NIGH_MPI_SLOTS];
-    uint64_t next; /* slots used since it was made, round and round */
+    uint64_t used; /* slots, since it was made, round and round */
     struct nigh_mpi_arrival arrivals[NIGH_MPI_SOURCES][NIGH_MPI_AHEAD];
 };
 
-/* The active group of a communicator, or NULL. The first time it is collective over it, and so is then called by all
- * ranks or by none. */
-struct nigh_mpi_group *nigh_mpi_group_of(nigh_mpi_comm comm);
+/* The active group of a communicator, or NULL: this call, of so many bytes, is the MPI's. When enough bytes have come
+ * by it is collective over the communicator, and so is called by all ranks or by none. */
+struct nigh_mpi_group *nigh_mpi_group_of(nigh_mpi_comm comm, uint64_t bytes);
+
+/* Waits until what this rank has posted to a peer is on its way without it. 0, or errors as below. */
+int nigh_mpi_group_let_out(struct nigh_mpi_group *group, const char *what, struct nigh_mpi_peer *peer);
 
 /* For who found nothing to do, as nigh_mpi_session_idle(); 0, or -ECONNRESET, logged: a rank has given up, or its
  * process has ended. With the session's lock, which others may have meanwhile. */

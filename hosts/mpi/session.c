@@ -9,25 +9,31 @@
 #include <limits.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 
-#define BATCH 32u
+#define BATCH     32u
+#define PEERS_MAX 4096u
+/* Of messages of one slot: what the smallest ring has room for, and what nigh itself may send in between. */
+#define ROOM_LEAST 48u
+#define ROOM_SPARE 16u
 /* Of looks that found nothing one in so many lets MPI look, too, which may take it as long as a turn takes. */
 #define MPI_EVERY 32u
-/* How completions find their way back: the low bit of their context tells arrivals from slots. */
+/* How completions find their way back: the low bit of their context tells arrivals from receipts. */
 #define ARRIVAL 1u
+
+bool nigh_mpi_session_alone;
+struct nigh_mpi_account nigh_mpi_session_account;
 
 static struct {
     pthread_mutex_t lock;
-    bool alone; /* MPI was told that one thread at a time calls it: the lock is left alone */
     bool decided;
     const struct nigh_ops *nigh;
     struct nigh_context *context;
     nigh_mpi_request never; /* a request that does not end: to test it is to let MPI go on */
     int rank;
-    struct nigh_mpi_account account;
-    uint64_t lent; /* slots that peers still have, each as often as it is lent */
+    struct nigh_mpi_peer *peers;
 } session = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static int never_query(void *state, void *status)
@@ -77,6 +83,7 @@ static int open_context(int rank, int ranks)
     session.rank = rank;
     options.rank = (uint32_t)rank;
     options.ranks = (uint32_t)ranks;
+    options.peers_max = PEERS_MAX; /* of all communicators, of which this is the first */
     rc = session.nigh->open(&options, &session.context);
     if (rc)
         nigh_mpi_log("collectives stay MPI's own: nigh's open fails: %s", strerror(-rc));
@@ -105,7 +112,7 @@ int nigh_mpi_session_open(int rank, int ranks)
         rc = open_all(rank, ranks);
     if (!rc && !session.decided) {
         nigh_mpi_calls()->Query_thread(&level);
-        session.alone = level != NIGH_MPI_THREAD_MULTIPLE;
+        nigh_mpi_session_alone = level != NIGH_MPI_THREAD_MULTIPLE;
         session.decided = true;
     }
     pthread_mutex_unlock(&session.lock);
@@ -122,41 +129,110 @@ struct nigh_context *nigh_mpi_session_context(void)
     return session.context;
 }
 
-struct nigh_mpi_account *nigh_mpi_session_account(void)
-{
-    return &session.account;
-}
-
 bool nigh_mpi_session_is_open(void)
 {
     return session.context != NULL;
 }
 
-void nigh_mpi_session_lock(void)
+void nigh_mpi_session_lock_always(void)
 {
-    if (!session.alone)
-        pthread_mutex_lock(&session.lock);
+    pthread_mutex_lock(&session.lock);
 }
 
-void nigh_mpi_session_unlock(void)
+void nigh_mpi_session_unlock_always(void)
 {
-    if (!session.alone)
-        pthread_mutex_unlock(&session.lock);
+    pthread_mutex_unlock(&session.lock);
 }
 
-int nigh_mpi_session_lend(struct nigh_endpoint *to, struct nigh_mpi_slot *slot, uint64_t bytes,
+/* ---- peers --------------------------------------------------------------------------------------------- */
+
+static struct nigh_mpi_peer *peer_of(struct nigh_endpoint *endpoint)
+{
+    struct nigh_mpi_peer *peer = session.peers;
+
+    while (peer && peer->endpoint != endpoint)
+        peer = peer->next;
+    return peer;
+}
+
+/* One that is known stays connected once. */
+int nigh_mpi_session_connect(const struct nigh_address *address, struct nigh_mpi_peer **out)
+{
+    struct nigh_connect to = {.size = sizeof(to), .rank = NIGH_RANK_NONE, .address = address};
+    struct nigh_endpoint *endpoint;
+    struct nigh_mpi_peer *peer;
+    int rc = session.nigh->connect(session.context, &to, &endpoint);
+
+    if (rc)
+        return rc;
+    peer = peer_of(endpoint);
+    if (peer) {
+        (void)session.nigh->disconnect(endpoint);
+    } else {
+        peer = calloc(1, sizeof(*peer));
+        if (!peer)
+            return -ENOMEM;
+        peer->endpoint = endpoint;
+        peer->room = ROOM_LEAST;
+        peer->next = session.peers;
+        session.peers = peer;
+    }
+    *out = peer;
+    return 0;
+}
+
+static bool ask(const struct nigh_mpi_peer *peer, struct nigh_query_endpoint *facts)
+{
+    uint64_t bytes = sizeof(*facts);
+
+    memset(facts, 0, sizeof(*facts));
+    facts->size = sizeof(*facts);
+    return session.nigh->query(session.context, peer->endpoint, NIGH_QUERY_ENDPOINT, facts, &bytes) == 0;
+}
+
+uint32_t nigh_mpi_session_state(const struct nigh_mpi_peer *peer)
+{
+    struct nigh_query_endpoint facts;
+
+    return ask(peer, &facts) ? facts.state : NIGH_BROKEN;
+}
+
+/* A ring that has grown stays so. */
+bool nigh_mpi_session_is_out(struct nigh_mpi_peer *peer)
+{
+    struct nigh_query_endpoint facts;
+
+    if (!ask(peer, &facts))
+        return true;
+    if (facts.ring_slots > peer->room + ROOM_SPARE)
+        peer->room = (uint32_t)facts.ring_slots - ROOM_SPARE;
+    return facts.queued == 0;
+}
+
+bool nigh_mpi_session_all_out(void)
+{
+    bool out = true;
+
+    for (struct nigh_mpi_peer *peer = session.peers; peer; peer = peer->next)
+        out &= nigh_mpi_session_is_out(peer);
+    return out;
+}
+
+/* ---- messages ------------------------------------------------------------------------------------------ */
+
+int nigh_mpi_session_lend(struct nigh_mpi_peer *to, struct nigh_mpi_slot *slot, uint64_t bytes,
                           uint64_t total, uint64_t tag)
 {
     struct nigh_lend lend = {.size = sizeof(lend), .buffer = slot->memory, .bytes = bytes, .tag = tag};
     int rc;
 
     lend.imm = total;
-    lend.context = (uintptr_t)slot;
-    rc = session.nigh->post_lend(to, &lend);
+    lend.context = (uintptr_t)&slot->lent;
+    rc = session.nigh->post_lend(to->endpoint, &lend);
     if (rc)
         return rc;
-    slot->lent++;
-    session.lent++;
+    slot->lent.open++;
+    to->posted++;
     return 0;
 }
 
@@ -168,9 +244,16 @@ int nigh_mpi_session_expect(struct nigh_mpi_arrival *arrival, uint64_t bytes, ui
     arrival->data = NULL;
     arrival->status = 0;
     recv.context = (uintptr_t)arrival | ARRIVAL;
-    rc = session.nigh->post_recv(session.context, arrival->from, &recv);
+    rc = session.nigh->post_recv(session.context, arrival->from->endpoint, &recv);
     arrival->posted = !rc;
     return rc;
+}
+
+void nigh_mpi_session_give_back(struct nigh_mpi_arrival *arrival)
+{
+    (void)session.nigh->release(session.context, arrival->data);
+    arrival->data = NULL;
+    arrival->from->posted++;
 }
 
 int nigh_mpi_session_expect_into(struct nigh_mpi_arrival *arrival, void *room, uint32_t bytes, uint64_t tag)
@@ -180,28 +263,37 @@ int nigh_mpi_session_expect_into(struct nigh_mpi_arrival *arrival, void *room, u
     arrival->data = NULL;
     arrival->room = room;
     arrival->status = 0;
-    rc = session.nigh->expect(arrival->from, room, NIGH_SHAPE(bytes, 0), tag, (uintptr_t)arrival | ARRIVAL,
-                              NULL);
+    rc = session.nigh->expect(arrival->from->endpoint, room, NIGH_SHAPE(bytes, 0), tag,
+                              (uintptr_t)arrival | ARRIVAL, NULL);
     arrival->posted = !rc;
     return rc;
 }
 
-int nigh_mpi_session_send(struct nigh_endpoint *to, const void *buffer, uint32_t bytes, uint64_t tag,
-                          struct nigh_mpi_slot *slot)
+/* What was posted to a peer before something that it has taken, it has taken, too. */
+static int send_asking(struct nigh_mpi_peer *to, const void *buffer, uint32_t bytes, uint64_t tag)
 {
     struct nigh_send send = {.size = sizeof(send), .buffer = buffer, .bytes = bytes, .tag = tag};
     int rc;
 
-    if (!slot)
-        return session.nigh->inject(to, buffer, NIGH_SHAPE(bytes, 0), tag, 0, NULL);
+    to->taken = to->asked_at;
     send.flags = NIGH_INJECT | NIGH_SYNC;
-    send.context = (uintptr_t)slot;
-    rc = session.nigh->post_send(to, &send);
+    send.context = (uintptr_t)&to->asked;
+    rc = session.nigh->post_send(to->endpoint, &send);
     if (rc)
         return rc;
-    slot->lent++;
-    session.lent++;
+    to->asked.open++;
+    to->asked_at = to->posted;
     return 0;
+}
+
+int nigh_mpi_session_send(struct nigh_mpi_peer *to, const void *buffer, uint32_t bytes, uint64_t tag,
+                          bool asks)
+{
+    int rc = asks ? send_asking(to, buffer, bytes, tag)
+                  : session.nigh->inject(to->endpoint, buffer, NIGH_SHAPE(bytes, 0), tag, 0, NULL);
+
+    to->posted += !rc;
+    return rc;
 }
 
 void nigh_mpi_session_forget(struct nigh_mpi_arrival *arrival)
@@ -210,15 +302,9 @@ void nigh_mpi_session_forget(struct nigh_mpi_arrival *arrival)
         (void)session.nigh->cancel(session.context, (uintptr_t)arrival | ARRIVAL);
 }
 
-void nigh_mpi_session_warn(struct nigh_endpoint *to, uint64_t tag)
+void nigh_mpi_session_warn(struct nigh_mpi_peer *to, uint64_t tag)
 {
-    (void)session.nigh->inject(to, NULL, NIGH_SHAPE(0, 0), tag, 0, NULL);
-}
-
-void nigh_mpi_session_give_back(struct nigh_mpi_arrival *arrival)
-{
-    (void)session.nigh->release(session.context, arrival->data);
-    arrival->data = NULL;
+    (void)nigh_mpi_session_send(to, NULL, 0, tag, false);
 }
 
 static void file(const struct nigh_completion *done)
@@ -234,12 +320,11 @@ static void file(const struct nigh_completion *done)
         if (arrival->alarm && done->status != -ECANCELED)
             *arrival->alarm = done->status ? done->status : 1;
     } else if (done->context) {
-        struct nigh_mpi_slot *slot = (void *)(uintptr_t)done->context;
+        struct nigh_mpi_receipt *receipt = (void *)(uintptr_t)done->context;
 
-        slot->lent--;
-        session.lent--;
-        if (done->status && !slot->status)
-            slot->status = done->status;
+        receipt->open--;
+        if (done->status && !receipt->status)
+            receipt->status = done->status;
     }
 }
 
@@ -262,28 +347,13 @@ void nigh_mpi_session_idle(uint32_t empty)
     sched_yield();
 }
 
-static void wait_for_readers(void)
-{
-    for (uint32_t empty = 1; session.lent; empty++) {
-        if (nigh_mpi_session_poll() > 0)
-            continue;
-        nigh_mpi_session_unlock();
-        nigh_mpi_session_idle(empty);
-        nigh_mpi_session_lock();
-    }
-}
-
 void nigh_mpi_session_close(void)
 {
-    nigh_mpi_session_lock();
-    if (session.context) {
-        wait_for_readers();
-        nigh_mpi_account_write(&session.account, session.rank);
-        session.nigh->close(session.context);
-        session.context = NULL;
-        nigh_mpi_calls()->Grequest_complete(session.never);
-        nigh_mpi_calls()->Wait(&session.never, NIGH_MPI_STATUS_IGNORE);
-        session.never = 0;
-    }
-    nigh_mpi_session_unlock();
+    if (!session.context)
+        return;
+    nigh_mpi_account_write(&nigh_mpi_session_account, session.rank);
+    session.nigh->close(session.context);
+    session.context = NULL;
+    nigh_mpi_calls()->Grequest_complete(session.never);
+    nigh_mpi_calls()->Wait(&session.never, NIGH_MPI_STATUS_IGNORE);
 }

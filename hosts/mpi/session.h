@@ -13,16 +13,35 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* What peers have not acknowledged yet. */
+struct nigh_mpi_receipt {
+    int open;   /* so many */
+    int status; /* of the first that never will be: a negative errno */
+};
+
 /* Memory of ours that peers read: a part on its way. */
 struct nigh_mpi_slot {
     char *memory;
-    int lent;   /* peers that have not given it back */
-    int status; /* of the first of them that will not: a negative errno */
+    struct nigh_mpi_receipt lent;
+};
+
+/*
+ * Another process, the same for all communicators. What is posted to it is counted: what finds no room in the ring
+ * waits at this side, for calls that a program which waits for something else never makes.
+ */
+struct nigh_mpi_peer {
+    struct nigh_mpi_peer *next;
+    struct nigh_endpoint *endpoint;
+    uint32_t posted;               /* messages */
+    uint32_t taken;                /* so many of them have been, at least */
+    uint32_t room;                 /* so many the ring has room for, at least */
+    uint32_t asked_at;             /* the one that was to be told of */
+    struct nigh_mpi_receipt asked; /* when it has been taken */
 };
 
 /* A peer's part that is waited for. */
 struct nigh_mpi_arrival {
-    struct nigh_endpoint *from;
+    struct nigh_mpi_peer *from;
     void *room;            /* where it is put; NULL: it is read where it lies */
     void *data;            /* NULL: not there yet */
     uint64_t bytes, total; /* of the part, and of all that the peer takes part with */
@@ -31,24 +50,49 @@ struct nigh_mpi_arrival {
     int *alarm; /* if it is not NULL becomes `status`, or 1 of what has come, when this is over */
 };
 
-/* Joins nigh; `rank` of `ranks` in the program's world, for nigh's log. 0 also when that has been done; a negative
- * errno, logged: the plugin cannot be loaded, or open() of it fails. */
+/* Joins nigh; `rank` of `ranks` are for nigh's log. 0 also when that has been done; a negative errno, logged: the
+ * plugin cannot be loaded, or open() of it fails. */
 int nigh_mpi_session_open(int rank, int ranks);
+bool nigh_mpi_session_is_open(void);
 
 /* Of an open session. */
 const struct nigh_ops *nigh_mpi_session_nigh(void);
 struct nigh_context *nigh_mpi_session_context(void);
 
-/* What calls have done; with the lock. */
-struct nigh_mpi_account *nigh_mpi_session_account(void);
+/* MPI was told that one thread at a time calls it: the lock is left alone, which would take a tenth of a short call. */
+extern bool nigh_mpi_session_alone;
+void nigh_mpi_session_lock_always(void);
+void nigh_mpi_session_unlock_always(void);
 
-/* All that follows, slots and arrivals included, belongs to who holds the lock. */
-void nigh_mpi_session_lock(void);
-void nigh_mpi_session_unlock(void);
+/* All that follows, and what it points to, belongs to who holds the lock. */
+static inline void nigh_mpi_session_lock(void)
+{
+    if (!nigh_mpi_session_alone)
+        nigh_mpi_session_lock_always();
+}
 
-/* Lends the first `bytes` of a slot to a peer, a part of `total`: slot->lent goes up until it is given back. 0 or
+static inline void nigh_mpi_session_unlock(void)
+{
+    if (!nigh_mpi_session_alone)
+        nigh_mpi_session_unlock_always();
+}
+
+/* What calls have done. */
+extern struct nigh_mpi_account nigh_mpi_session_account;
+
+/* The peer at an address, connected until the session ends. 0 or connect()'s errors, -ENOMEM. */
+int nigh_mpi_session_connect(const struct nigh_address *address, struct nigh_mpi_peer **out);
+
+/* NIGH_CONNECTING and so on. */
+uint32_t nigh_mpi_session_state(const struct nigh_mpi_peer *peer);
+
+/* Does nothing of ours for it, or for any peer, wait at this side? */
+bool nigh_mpi_session_is_out(struct nigh_mpi_peer *peer);
+bool nigh_mpi_session_all_out(void);
+
+/* Lends the first `bytes` of a slot to a peer, a part of `total`: slot->lent is open until it is given back. 0 or
  * post_lend()'s errors. */
-int nigh_mpi_session_lend(struct nigh_endpoint *to, struct nigh_mpi_slot *slot, uint64_t bytes,
+int nigh_mpi_session_lend(struct nigh_mpi_peer *to, struct nigh_mpi_slot *slot, uint64_t bytes,
                           uint64_t total, uint64_t tag);
 
 /* Waits from now on for a part of at most `bytes` from arrival->from: see its other members. 0 or post_recv()'s
@@ -61,19 +105,22 @@ void nigh_mpi_session_give_back(struct nigh_mpi_arrival *arrival);
 /* The same of a message of at most `bytes`, into `room`, which arrival->data then is. 0 or expect()'s errors. */
 int nigh_mpi_session_expect_into(struct nigh_mpi_arrival *arrival, void *room, uint32_t bytes, uint64_t tag);
 
-/* Sends at most NIGH_INJECT_BYTES; `slot`, if it is not NULL, counts until the message has been received. 0, or the
- * errors of post_send(): -EAGAIN too many are on their way. */
-int nigh_mpi_session_send(struct nigh_endpoint *to, const void *buffer, uint32_t bytes, uint64_t tag,
-                          struct nigh_mpi_slot *slot);
+/* Sends at most NIGH_INJECT_BYTES; `asks`: to->asked is open until the message has been taken, and must not be before.
+ * 0, or the errors of post_send(): -EAGAIN too many are on their way. */
+int nigh_mpi_session_send(struct nigh_mpi_peer *to, const void *buffer, uint32_t bytes, uint64_t tag,
+                          bool asks);
 
 /* No longer: what is posted is taken back, and `posted` is false when that is over, at a later poll. */
 void nigh_mpi_session_forget(struct nigh_mpi_arrival *arrival);
 
 /* A message without bytes, for whoever waits for one of that tag; a peer that is gone does not get it. */
-void nigh_mpi_session_warn(struct nigh_endpoint *to, uint64_t tag);
+void nigh_mpi_session_warn(struct nigh_mpi_peer *to, uint64_t tag);
 
-/* Takes what has come, and files it. Returns how much that was. With the lock. */
+/* Takes what has come, and files it. Returns how much that was. */
 int nigh_mpi_session_poll(void);
+
+/* Leaves nigh. Lends that are still open are withdrawn. */
+void nigh_mpi_session_close(void);
 
 /*
  * For who found nothing to do: lets MPI go on with its own messages, as peers may need that before they come to what is
@@ -81,9 +128,5 @@ int nigh_mpi_session_poll(void);
  * the lock.
  */
 void nigh_mpi_session_idle(uint32_t empty);
-
-/* MPI is about to be finalized: leaves nigh, after peers have read what is still lent to them. */
-void nigh_mpi_session_close(void);
-bool nigh_mpi_session_is_open(void);
 
 #endif

@@ -26,24 +26,30 @@ static int wait_on(struct nigh_mpi_group *group, uint32_t *empty)
 /* ---- a rank that sends --------------------------------------------------------------------------------- */
 
 /* One in so many is told of when the root has taken it, and the next of those waits for that. */
-static int send_to(struct nigh_mpi_group *group, const void *send, uint32_t bytes, int root)
+static int wait_for_root(struct nigh_mpi_group *group, struct nigh_mpi_peer *root)
 {
-    struct nigh_mpi_short *peer = &group->shorts[root];
-    bool asks = ++peer->sent % NIGH_MPI_SHORTS_AHEAD == 0;
     uint32_t empty = 0;
     int rc = 0;
 
-    while (asks && peer->asked.lent && !rc)
+    while (root->asked.open && !rc)
         rc = wait_on(group, &empty);
-    if (!rc && peer->asked.status < 0)
-        rc = peer->asked.status;
+    return rc ? rc : root->asked.status;
+}
+
+static int send_to(struct nigh_mpi_group *group, const void *send, uint32_t bytes, struct nigh_mpi_peer *root)
+{
+    bool asks = root->posted - root->asked_at >= NIGH_MPI_SHORTS_AHEAD;
+    int rc = asks ? wait_for_root(group, root) : 0;
+    uint32_t empty = 0;
+
     while (!rc) {
-        rc =
-            nigh_mpi_session_send(group->peers[root], send, bytes, tag_of(group), asks ? &peer->asked : NULL);
+        rc = nigh_mpi_session_send(root, send, bytes, tag_of(group), asks);
         if (rc != -EAGAIN)
-            return rc;
+            break;
         rc = wait_on(group, &empty);
     }
+    if (!rc && root->posted - root->taken > root->room)
+        rc = nigh_mpi_group_let_out(group, "MPI_Reduce", root);
     return rc;
 }
 
@@ -73,12 +79,18 @@ static int await(struct nigh_mpi_group *group, int rank, uint32_t bytes)
         rc = wait_on(group, &empty);
     if (rc || (!arrival->status && arrival->bytes == bytes))
         return rc;
-    nigh_mpi_log("MPI_Reduce of %u bytes: rank %d of its communicator takes part with %llu, or is gone (%s)",
-                 bytes, rank, (unsigned long long)arrival->bytes, strerror(-arrival->status));
-    return arrival->status == -ECONNRESET || arrival->status == -EPROTO ? arrival->status : -EMSGSIZE;
+    if (arrival->status < 0 && arrival->status != -EMSGSIZE) {
+        nigh_mpi_log("MPI_Reduce of %u bytes: rank %d of its communicator is gone: %s", bytes, rank,
+                     strerror(-arrival->status));
+        return arrival->status;
+    }
+    nigh_mpi_log("MPI_Reduce of %u bytes: rank %d of its communicator takes part with %llu: give all ranks "
+                 "the same count",
+                 bytes, rank, (unsigned long long)arrival->bytes);
+    return -EMSGSIZE;
 }
 
-/* The first two of all are added where the result goes, and so on. */
+/* In the order of ranks. */
 static int add_all(struct nigh_mpi_group *group, const void *send, void *recv, uint32_t count, uint32_t bytes,
                    nigh_mpi_add_fn add)
 {
@@ -105,16 +117,16 @@ int nigh_mpi_short_reduce(struct nigh_mpi_group *group, const void *send, void *
     int rc;
 
     nigh_mpi_session_lock();
-    nigh_mpi_session_account()->shorts++;
+    nigh_mpi_session_account.shorts++;
     if (group->broken)
         rc = -ECONNRESET;
     else if (group->me != root)
-        rc = send_to(group, send, bytes, root);
+        rc = send_to(group, send, bytes, group->peers[root]);
     else
         rc = expect_all(group, bytes);
     if (!rc && group->me == root)
         rc = add_all(group, send, recv, count, bytes, add);
-    if (rc && !group->broken)
+    if (rc)
         nigh_mpi_group_give_up(group);
     nigh_mpi_session_unlock();
     return rc;

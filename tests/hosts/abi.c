@@ -24,35 +24,38 @@ SAME("truncated", NIGH_MPI_ERR_TRUNCATE, MPI_ERR_TRUNCATE);
 SAME("other", NIGH_MPI_ERR_OTHER, MPI_ERR_OTHER);
 SAME("internal", NIGH_MPI_ERR_INTERN, MPI_ERR_INTERN);
 
+/* Of Open MPI addresses, which are no constants for the compiler. */
+/* clang-format off */
+#define OF_BOTH(HANDLE)                                                                                   \
+    HANDLE(COMM_NULL)                                                                                     \
+    HANDLE(COMM_SELF) HANDLE(DATATYPE_NULL) HANDLE(BYTE) HANDLE(INT) HANDLE(LONG) HANDLE(LONG_LONG)       \
+        HANDLE(UNSIGNED) HANDLE(UNSIGNED_LONG) HANDLE(UNSIGNED_LONG_LONG) HANDLE(INT32_T) HANDLE(INT64_T) \
+            HANDLE(UINT32_T) HANDLE(UINT64_T) HANDLE(FLOAT) HANDLE(DOUBLE) HANDLE(OP_NULL) HANDLE(MAX)    \
+                HANDLE(MIN) HANDLE(SUM) HANDLE(PROD)
+/* clang-format on */
 #ifndef OPEN_MPI
-SAME("self", NIGH_MPI_COMM_SELF, MPI_COMM_SELF);
-SAME("byte", NIGH_MPI_BYTE, MPI_BYTE);
-SAME("int", NIGH_MPI_INT, MPI_INT);
-SAME("long", NIGH_MPI_LONG, MPI_LONG);
-SAME("long long", NIGH_MPI_LONG_LONG, MPI_LONG_LONG);
-SAME("float", NIGH_MPI_FLOAT, MPI_FLOAT);
-SAME("double", NIGH_MPI_DOUBLE, MPI_DOUBLE);
-SAME("max", NIGH_MPI_MAX, MPI_MAX);
-SAME("min", NIGH_MPI_MIN, MPI_MIN);
-SAME("sum", NIGH_MPI_SUM, MPI_SUM);
-SAME("product", NIGH_MPI_PROD, MPI_PROD);
+#define OF_ALL(HANDLE)  OF_BOTH(HANDLE) HANDLE(INTEGER) HANDLE(REAL) HANDLE(DOUBLE_PRECISION)
+#define HANDLE_IS(name) wrong += NIGH_MPI_##name != MPI_##name;
+#else
+#define OF_ALL(HANDLE)   OF_BOTH(HANDLE)
+#define HANDLE_IS(name)  wrong += (void *)NIGH_MPI_##name != (void *)MPI_##name;
+static struct {
+#define SLOT(name)       void *name;
+    NIGH_MPI_HANDLES(SLOT)
+} there;
+#define nigh_mpi_calls() (&there)
 #endif
 
-/* Addresses are no constants for the compiler. */
 int main(void)
 {
     int wrong = MPI_IN_PLACE != NIGH_MPI_IN_PLACE;
 
     wrong += (void *)MPI_STATUS_IGNORE != (void *)NIGH_MPI_STATUS_IGNORE;
+    wrong += MPI_COMBINER_NAMED != NIGH_MPI_COMBINER_NAMED;
 #ifdef OPEN_MPI
-#define HANDLE(name) +1
-    wrong += (0 NIGH_MPI_HANDLES(HANDLE)) != 11;
-    wrong += MPI_COMM_SELF != (void *)&ompi_mpi_comm_self || MPI_BYTE != (void *)&ompi_mpi_byte;
-    wrong += MPI_INT != (void *)&ompi_mpi_int || MPI_LONG != (void *)&ompi_mpi_long;
-    wrong += MPI_LONG_LONG != (void *)&ompi_mpi_long_long_int || MPI_FLOAT != (void *)&ompi_mpi_float;
-    wrong += MPI_DOUBLE != (void *)&ompi_mpi_double || MPI_MAX != (void *)&ompi_mpi_op_max;
-    wrong += MPI_MIN != (void *)&ompi_mpi_op_min || MPI_SUM != (void *)&ompi_mpi_op_sum;
-    wrong += MPI_PROD != (void *)&ompi_mpi_op_prod;
+#define FOUND(name) there.name = (void *)&name;
+    NIGH_MPI_HANDLES(FOUND)
 #endif
+    OF_ALL(HANDLE_IS)
     return wrong;
 }

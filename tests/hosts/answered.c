@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Collectives that hosts/mpi answers, where they go wrong or come from several threads. Rank 0 says how it ended.
- *     answered short|mismatch|threads | killed FILE
+ *     answered short|far|late|mismatch|threads | killed FILE
  */
 #include <fcntl.h>
 #include <mpi.h>
@@ -46,6 +46,42 @@ static long shorts(void)
     return wrong;
 }
 
+#define COMMS 12
+
+/* As many calls as no ring has room for, and then something of MPI's that the root, which comes late, has to send. With
+ * `frees` the communicators go before it has come. */
+static long far(int frees)
+{
+    MPI_Comm many[COMMS];
+    long wrong = 0;
+    int in = 1, out = 0;
+
+    for (int c = 0; c < COMMS; c++) {
+        MPI_Comm_dup(MPI_COMM_WORLD, &many[c]);
+        for (int i = 0; i < 3000; i++) /* so that it forms */
+            MPI_Reduce(&in, &out, 1, MPI_INT, MPI_SUM, 0, many[c]);
+        MPI_Barrier(many[c]);
+    }
+    for (int round = 0; round < 3; round++) {
+        if (rank == 0)
+            usleep(50000);
+        for (int c = 0; c < COMMS; c++)
+            for (int i = 0; i < 100; i++) {
+                MPI_Reduce(&in, &out, 1, MPI_INT, MPI_SUM, 0, many[c]);
+                wrong += rank == 0 && out != ranks;
+            }
+        for (int r = 1; r < ranks && !frees; r++) {
+            if (rank == 0)
+                MPI_Send(&in, 1, MPI_INT, r, 0, MPI_COMM_WORLD);
+            if (rank == r)
+                MPI_Recv(&out, 1, MPI_INT, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        }
+    }
+    for (int c = 0; c < COMMS; c++)
+        MPI_Comm_free(&many[c]);
+    return wrong;
+}
+
 /* One rank gives half of what the others do. All that wait for it, and for those, are told. */
 static long mismatch(void)
 {
@@ -54,7 +90,9 @@ static long mismatch(void)
 
     MPI_Comm_dup(MPI_COMM_WORLD, &comm);
     MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+    MPI_Allreduce(in, out, LONG, MPI_INT, MPI_SUM, comm);
     rc = MPI_Allreduce(in, out, rank == 1 ? LONG / 2 : LONG, MPI_INT, MPI_SUM, comm) != MPI_SUCCESS;
+    MPI_Comm_free(&comm);
     MPI_Allreduce(&rc, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
     free(in);
     free(out);
@@ -135,7 +173,11 @@ int main(int argc, char **argv)
         if (rank == 0)
             printf("no threads\n");
     } else {
-        wrong = !strcmp(mode, "short") ? shorts() : !strcmp(mode, "mismatch") ? mismatch() : threads();
+        wrong = !strcmp(mode, "short")      ? shorts()
+                : !strcmp(mode, "far")      ? far(0)
+                : !strcmp(mode, "late")     ? far(1)
+                : !strcmp(mode, "mismatch") ? mismatch()
+                                            : threads();
         MPI_Allreduce(&wrong, &all, 1, MPI_LONG, MPI_SUM, MPI_COMM_WORLD);
         if (rank == 0)
             printf("%ld wrong\n", all);

@@ -192,7 +192,7 @@ bool mpi_able(const struct mpi_place *place, const char *providers, char *says, 
     }
     find_library(place, library, sizeof library);
     mpi_words_init(&settings);
-    mpi_over_nigh(place, providers, 0, &settings);
+    mpi_over_nigh(place, providers, 0, 1, &settings);
     if (pipe2(pipes, O_CLOEXEC) != 0 || (pid = fork()) < 0) {
         snprintf(says, room, "no process to try it in: %s", strerror(errno));
         return false;

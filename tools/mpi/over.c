@@ -325,7 +325,7 @@ static void intel_yields(uint32_t ranks, struct mpi_words *settings)
         intel_rule("I_MPI_THREAD_YIELD", "2", settings);
 }
 
-void mpi_over_nigh(const struct mpi_place *place, const char *providers, uint32_t crowd,
+void mpi_over_nigh(const struct mpi_place *place, const char *providers, uint32_t crowd, uint32_t programs,
                    struct mpi_words *settings)
 {
     const char *others = getenv("FI_PROVIDER_PATH");
@@ -347,6 +347,6 @@ void mpi_over_nigh(const struct mpi_place *place, const char *providers, uint32_
             intel_rules_on_intel(crowd, settings);
     }
     openmpi_rules(place, providers, settings);
-    mpi_preload(place, providers, settings);
+    mpi_preload(place, providers, programs, settings);
     cheap_turns(settings);
 }

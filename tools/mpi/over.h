@@ -14,9 +14,9 @@
 int mpi_providers(char *path, size_t size, char *why, size_t room);
 
 /* Appends "NAME=VALUE" of every variable that this MPI needs, and of those that make it faster where its ranks are more
- * than CPUs: `crowd` of them, else 0. What the environment has in FI_PROVIDER_PATH stays behind ours; collectives and
- * tunables of glibc that it chooses stay its own. */
-void mpi_over_nigh(const struct mpi_place *place, const char *providers, uint32_t crowd,
+ * than CPUs: `crowd` of them, else 0, of so many `programs`. What the environment has in FI_PROVIDER_PATH stays behind
+ * ours; collectives and tunables of glibc that it chooses stay its own. */
+void mpi_over_nigh(const struct mpi_place *place, const char *providers, uint32_t crowd, uint32_t programs,
                    struct mpi_words *settings);
 
 /* Appends what any program of this MPI needs, over nigh or not, when it was not installed where it looks for itself. */

@@ -41,13 +41,14 @@ static bool broadcasts_chosen(const struct mpi_place *place)
     return mpi_chosen_table() || mpi_chosen("I_MPI_ADJUST_BCAST");
 }
 
-static void add_object(const char *object, struct mpi_words *settings)
+/* "NAME=what the environment has, and one word more". */
+static void add_behind(const char *name, const char *word, struct mpi_words *settings)
 {
-    const char *others = getenv("LD_PRELOAD");
+    const char *others = getenv(name);
     bool more = others && *others;
     char *text;
 
-    if (asprintf(&text, "LD_PRELOAD=%s%s%s", more ? others : "", more ? ":" : "", object) < 0)
+    if (asprintf(&text, "%s=%s%s%s", name, more ? others : "", more ? ":" : "", word) < 0)
         return;
     mpi_words_add(settings, text);
     free(text);
@@ -58,10 +59,12 @@ static void add_object(const char *object, struct mpi_words *settings)
  * before it on that CPU has just left in the cache (docs/rationale/crowd-collectives.md), so such calls do not reach
  * the MPI. Behind what the user preloads: a tool that counts calls is to see them.
  */
-void mpi_preload(const struct mpi_place *place, const char *providers, struct mpi_words *settings)
+void mpi_preload(const struct mpi_place *place, const char *providers, uint32_t programs,
+                 struct mpi_words *settings)
 {
     bool reduces = !reductions_chosen(place), spreads = !broadcasts_chosen(place);
-    char *object = reduces || spreads ? collectives_object(place, providers) : NULL;
+    bool all = place->family != MPI_OPENMPI || programs == 1; /* its Fortran calls cannot be answered */
+    char *object = all && (reduces || spreads) ? collectives_object(place, providers) : NULL;
 
     if (!object)
         return;
@@ -71,7 +74,9 @@ void mpi_preload(const struct mpi_place *place, const char *providers, struct mp
                 "MPI's own\n",
                 object);
     } else {
-        add_object(object, settings);
+        add_behind("LD_PRELOAD", object, settings);
+        /* A program with gcc's address sanitizer refuses to start otherwise; it still comes before the C library. */
+        add_behind("ASAN_OPTIONS", "verify_asan_link_order=0", settings);
         if (!reduces)
             mpi_words_add(settings, "NIGH_MPI_REDUCE_FROM=0");
         if (!spreads)

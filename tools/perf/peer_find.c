@@ -215,7 +215,7 @@ static void setting_words(const struct perf_peer_place *place, uint32_t crowd, s
     mpi_words_add(words, "env");
     mpi_at_home(&place->mpi, words);
     if (*place->providers)
-        mpi_over_nigh(&place->mpi, place->providers, crowd, words);
+        mpi_over_nigh(&place->mpi, place->providers, crowd, 1, words);
     else if (place->mpi.family == MPI_INTEL)
         mpi_words_add(words, "I_MPI_FABRICS=shm");
     if (place->mpi.family == MPI_INTEL)

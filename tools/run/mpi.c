@@ -172,7 +172,8 @@ static void build(struct line *line, const char *providers)
     mpi_words_init(&line->words);
     look(line);
     mpi_at_home(line->place, &line->settings);
-    mpi_over_nigh(line->place, providers, line->crowded ? line->options->ranks : 0, &line->settings);
+    mpi_over_nigh(line->place, providers, line->crowded ? line->options->ranks : 0,
+                  line->options->program_count, &line->settings);
     add(line, line->place->launcher);
     if (line->place->family == MPI_OPENMPI)
         openmpi_words(line);

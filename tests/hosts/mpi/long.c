@@ -81,6 +81,7 @@ OVER(long_long, long long, MPI_LONG_LONG)
 OVER(unsigned, unsigned, MPI_UNSIGNED)
 OVER(long_double, long double, MPI_LONG_DOUBLE)
 OVER(fixed, int64_t, MPI_INT64_T)
+OVER(small, short, MPI_SHORT)
 
 static void lengths_and_roots(void)
 {
@@ -101,6 +102,7 @@ static void types_and_operations(void)
             reduce_long(ops[o], count, suite_ranks - 1);
             reduce_unsigned(ops[o], count, 0);
             reduce_fixed(ops[o], count, 0);
+            reduce_small(ops[o], 2 * count, 0);
         }
         reduce_double(ops[o], count, 0);
         reduce_long_double(ops[o], count, 0);
@@ -205,6 +207,80 @@ static void of_types_that_differ(void)
     free(in);
 }
 
+/* Those that the root sends lie close, but others put them in another order. */
+static void of_types_in_another_order(void)
+{
+    int pairs = 250000, *in = suite_memory(8 * (size_t)pairs), root = suite_ranks - 1, lengths[] = {1, 1},
+        places[] = {1, 0};
+    MPI_Datatype swapped;
+    long wrong = 0;
+
+    MPI_Type_indexed(2, lengths, places, MPI_INT, &swapped);
+    MPI_Type_commit(&swapped);
+    for (int i = 0; i < 2 * pairs; i++)
+        in[i] = suite_rank == root ? i : -1;
+    if (suite_rank == root)
+        MPI_Bcast(in, 2 * pairs, MPI_INT, root, MPI_COMM_WORLD);
+    else
+        MPI_Bcast(in, pairs, swapped, root, MPI_COMM_WORLD);
+    for (int i = 0; i < 2 * pairs; i++)
+        wrong += in[i] != (suite_rank == root ? i : i ^ 1);
+    EQUAL(wrong, 0);
+    MPI_Type_free(&swapped);
+    free(in);
+}
+
+/* A buffer that is none: the type has the addresses. */
+static void of_addresses(void)
+{
+    int count = 500000, *in = suite_memory(4 * (size_t)count);
+    MPI_Datatype there;
+    MPI_Aint address;
+    long wrong = 0;
+
+    MPI_Get_address(in, &address);
+    MPI_Type_create_hindexed(1, &count, &address, MPI_INT, &there);
+    MPI_Type_commit(&there);
+    for (int i = 0; i < count; i++)
+        in[i] = suite_rank == 0 ? i : -1;
+    if (suite_rank % 2 == 0)
+        MPI_Bcast(MPI_BOTTOM, 1, there, 0, MPI_COMM_WORLD);
+    else
+        MPI_Bcast(in, count, MPI_INT, 0, MPI_COMM_WORLD);
+    for (int i = 0; i < count; i++)
+        wrong += in[i] != i;
+    EQUAL(wrong, 0);
+    MPI_Type_free(&there);
+    free(in);
+}
+
+/* What MPI does not allow is an error of the communicator's, whoever answers. Of these MPIs only Intel's looks at all
+ * arguments, and none of the others ends them all so. */
+static void wrong_calls(void)
+{
+    char version[MPI_MAX_LIBRARY_VERSION_STRING];
+    static double in[PART], out[PART];
+    MPI_Comm comm;
+    int length;
+
+    MPI_Get_library_version(version, &length);
+    if (!strstr(version, "Intel"))
+        return;
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+    for (int i = 0; i < 4; i++)
+        MPI_Allreduce(in, out, PART, MPI_DOUBLE, MPI_SUM, comm);
+    EQUAL(MPI_Allreduce(in, out, PART, MPI_DOUBLE, MPI_BAND, comm) != MPI_SUCCESS, 1);
+    EQUAL(MPI_Allreduce(in, out, PART, MPI_DATATYPE_NULL, MPI_SUM, comm) != MPI_SUCCESS, 1);
+    EQUAL(MPI_Allreduce(in, out, PART, MPI_DOUBLE, MPI_OP_NULL, comm) != MPI_SUCCESS, 1);
+    EQUAL(MPI_Reduce(in, out, PART, MPI_DOUBLE, MPI_SUM, suite_ranks, comm) != MPI_SUCCESS, 1);
+    EQUAL(MPI_Allreduce(in, in, PART, MPI_DOUBLE, MPI_SUM, comm) != MPI_SUCCESS, 1);
+    EQUAL(MPI_Allreduce(in, out, -1, MPI_DOUBLE, MPI_SUM, comm) != MPI_SUCCESS, 1);
+    EQUAL(MPI_Bcast(in, PART * 8, MPI_DATATYPE_NULL, 0, comm) != MPI_SUCCESS, 1);
+    EQUAL(MPI_Allreduce(in, out, PART, MPI_DOUBLE, MPI_SUM, comm), MPI_SUCCESS);
+    MPI_Comm_free(&comm);
+}
+
 /* ---- beside other things ------------------------------------------------------------------------------- */
 
 /* Nobody waits for anybody between calls of different roots. */
@@ -293,6 +369,9 @@ const struct suite_case suite_long[] = {
     {"long: where the least is", where_the_least_is},
     {"long: broadcasts of several roots", broadcasts},
     {"long: broadcasts of types that differ from rank to rank", of_types_that_differ},
+    {"long: broadcasts of types that put the bytes in another order", of_types_in_another_order},
+    {"long: broadcasts of types that have the addresses", of_addresses},
+    {"long: calls that MPI does not allow", wrong_calls},
     {"long: reductions in a row", in_a_row},
     {"long: reductions on communicators that come and go", communicators},
     {"long: reductions beside a message that needs its receiver", beside_messages},
