@@ -20,7 +20,7 @@
 #define NIGH_MPI_SOURCES (NIGH_MPI_CHILDREN + 1)
 
 /* Of short reductions, a peer. */
-#define NIGH_MPI_SHORT_BYTES  32u /* with its header that is one line of a ring */
+#define NIGH_MPI_SHORT_BYTES  128u
 #define NIGH_MPI_SHORTS_AHEAD 64u
 struct nigh_mpi_short {
     char room[NIGH_MPI_SHORT_BYTES];

@@ -15,9 +15,12 @@
 
 #define BATCH     32u
 #define PEERS_MAX 4096u
-/* Of messages of one slot: what the smallest ring has room for, and what nigh itself may send in between. */
+#define ONE_SLOT  32u
+/* A ring that is full grows, unless memory is short: so many slots are more than can be on their way to one peer. Where
+ * the smallest ring would be full it is looked at all the same, once in a while. */
+#define RING_SLOTS 512u
 #define ROOM_LEAST 48u
-#define ROOM_SPARE 16u
+#define LOOK_EVERY 16u
 /* Of looks that found nothing one in so many lets MPI look, too, which may take it as long as a turn takes. */
 #define MPI_EVERY 32u
 /* How completions find their way back: the low bit of their context tells arrivals from receipts. */
@@ -83,6 +86,7 @@ static int open_context(int rank, int ranks)
     session.rank = rank;
     options.rank = (uint32_t)rank;
     options.ranks = (uint32_t)ranks;
+    options.ring_slots = RING_SLOTS;
     options.peers_max = PEERS_MAX; /* of all communicators, of which this is the first */
     rc = session.nigh->open(&options, &session.context);
     if (rc)
@@ -173,7 +177,6 @@ int nigh_mpi_session_connect(const struct nigh_address *address, struct nigh_mpi
         if (!peer)
             return -ENOMEM;
         peer->endpoint = endpoint;
-        peer->room = ROOM_LEAST;
         peer->next = session.peers;
         session.peers = peer;
     }
@@ -197,16 +200,17 @@ uint32_t nigh_mpi_session_state(const struct nigh_mpi_peer *peer)
     return ask(peer, &facts) ? facts.state : NIGH_BROKEN;
 }
 
-/* A ring that has grown stays so. */
 bool nigh_mpi_session_is_out(struct nigh_mpi_peer *peer)
 {
     struct nigh_query_endpoint facts;
 
-    if (!ask(peer, &facts))
-        return true;
-    if (facts.ring_slots > peer->room + ROOM_SPARE)
-        peer->room = (uint32_t)facts.ring_slots - ROOM_SPARE;
-    return facts.queued == 0;
+    peer->looked_at = peer->posted;
+    return !ask(peer, &facts) || facts.queued == 0;
+}
+
+bool nigh_mpi_session_may_wait(const struct nigh_mpi_peer *peer)
+{
+    return peer->posted - peer->taken > ROOM_LEAST && peer->posted - peer->looked_at >= LOOK_EVERY;
 }
 
 bool nigh_mpi_session_all_out(void)
@@ -269,6 +273,12 @@ int nigh_mpi_session_expect_into(struct nigh_mpi_arrival *arrival, void *room, u
     return rc;
 }
 
+/* Of a ring, at most: what does not fit the first lies in those behind it. */
+static uint32_t slots(uint32_t bytes)
+{
+    return 1 + (bytes > ONE_SLOT ? (bytes + 63) / 64 : 0);
+}
+
 /* What was posted to a peer before something that it has taken, it has taken, too. */
 static int send_asking(struct nigh_mpi_peer *to, const void *buffer, uint32_t bytes, uint64_t tag)
 {
@@ -292,7 +302,8 @@ int nigh_mpi_session_send(struct nigh_mpi_peer *to, const void *buffer, uint32_t
     int rc = asks ? send_asking(to, buffer, bytes, tag)
                   : session.nigh->inject(to->endpoint, buffer, NIGH_SHAPE(bytes, 0), tag, 0, NULL);
 
-    to->posted += !rc;
+    if (!rc)
+        to->posted += slots(bytes);
     return rc;
 }
 

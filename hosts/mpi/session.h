@@ -32,9 +32,9 @@ struct nigh_mpi_slot {
 struct nigh_mpi_peer {
     struct nigh_mpi_peer *next;
     struct nigh_endpoint *endpoint;
-    uint32_t posted;               /* messages */
+    uint32_t posted;               /* slots of its ring */
     uint32_t taken;                /* so many of them have been, at least */
-    uint32_t room;                 /* so many the ring has room for, at least */
+    uint32_t looked_at;            /* the last one for which it was seen that nothing waits */
     uint32_t asked_at;             /* the one that was to be told of */
     struct nigh_mpi_receipt asked; /* when it has been taken */
 };
@@ -89,6 +89,9 @@ uint32_t nigh_mpi_session_state(const struct nigh_mpi_peer *peer);
 /* Does nothing of ours for it, or for any peer, wait at this side? */
 bool nigh_mpi_session_is_out(struct nigh_mpi_peer *peer);
 bool nigh_mpi_session_all_out(void);
+
+/* Is that worth a look, behind a short message? */
+bool nigh_mpi_session_may_wait(const struct nigh_mpi_peer *peer);
 
 /* Lends the first `bytes` of a slot to a peer, a part of `total`: slot->lent is open until it is given back. 0 or
  * post_lend()'s errors. */

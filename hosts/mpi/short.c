@@ -48,7 +48,7 @@ static int send_to(struct nigh_mpi_group *group, const void *send, uint32_t byte
             break;
         rc = wait_on(group, &empty);
     }
-    if (!rc && root->posted - root->taken > root->room)
+    if (!rc && nigh_mpi_session_may_wait(root))
         rc = nigh_mpi_group_let_out(group, "MPI_Reduce", root);
     return rc;
 }
