@@ -30,14 +30,14 @@ bool nigh_mpi_session_alone;
 struct nigh_mpi_account nigh_mpi_session_account;
 
 static struct {
-    pthread_mutex_t lock;
+    pthread_mutex_t lock, testing;
     bool decided;
     const struct nigh_ops *nigh;
     struct nigh_context *context;
     nigh_mpi_request never; /* a request that does not end: to test it is to let MPI go on */
     int rank;
     struct nigh_mpi_peer *peers;
-} session = {.lock = PTHREAD_MUTEX_INITIALIZER};
+} session = {.lock = PTHREAD_MUTEX_INITIALIZER, .testing = PTHREAD_MUTEX_INITIALIZER};
 
 static int never_query(void *state, void *status)
 {
@@ -353,8 +353,11 @@ void nigh_mpi_session_idle(uint32_t empty)
 {
     int flag;
 
-    if (empty % MPI_EVERY == 0)
+    /* One request is tested by one thread at a time. */
+    if (empty % MPI_EVERY == 0 && pthread_mutex_trylock(&session.testing) == 0) {
         nigh_mpi_calls()->Test(&session.never, &flag, NIGH_MPI_STATUS_IGNORE);
+        pthread_mutex_unlock(&session.testing);
+    }
     sched_yield();
 }
 
