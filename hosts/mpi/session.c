@@ -31,7 +31,6 @@ struct nigh_mpi_account nigh_mpi_session_account;
 
 static struct {
     pthread_mutex_t lock, testing;
-    bool decided;
     const struct nigh_ops *nigh;
     struct nigh_context *context;
     nigh_mpi_request never; /* a request that does not end: to test it is to let MPI go on */
@@ -97,28 +96,27 @@ static int open_context(int rank, int ranks)
 static int open_all(int rank, int ranks)
 {
     const struct nigh_mpi_calls *mpi = nigh_mpi_calls();
-    int rc = has_plugin() ? open_context(rank, ranks) : -ENOENT;
+    int rc = has_plugin() ? open_context(rank, ranks) : -ENOENT, level = NIGH_MPI_THREAD_MULTIPLE;
 
-    if (!rc && mpi->Grequest_start(never_query, never_free, never_cancel, NULL, &session.never)) {
+    if (rc)
+        return rc;
+    if (mpi->Grequest_start(never_query, never_free, never_cancel, NULL, &session.never)) {
         session.nigh->close(session.context);
         session.context = NULL;
-        rc = -EIO;
+        return -EIO;
     }
-    return rc;
+    (void)mpi->Query_thread(&level);
+    nigh_mpi_session_alone = level != NIGH_MPI_THREAD_MULTIPLE;
+    return 0;
 }
 
 int nigh_mpi_session_open(int rank, int ranks)
 {
-    int rc = 0, level = NIGH_MPI_THREAD_MULTIPLE;
+    int rc = 0;
 
     pthread_mutex_lock(&session.lock);
     if (!session.context)
         rc = open_all(rank, ranks);
-    if (!rc && !session.decided) {
-        nigh_mpi_calls()->Query_thread(&level);
-        nigh_mpi_session_alone = level != NIGH_MPI_THREAD_MULTIPLE;
-        session.decided = true;
-    }
     pthread_mutex_unlock(&session.lock);
     return rc;
 }
