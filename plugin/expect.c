@@ -27,10 +27,18 @@ static __attribute__((noinline)) int expect_generally(struct nigh_endpoint *endp
     return rc && refused ? refused(endpoint, buffer, shape, tag, context, rc) : rc;
 }
 
-/* Nothing waits to be matched, there is room, and it is of the shape that receives mostly have. */
-static inline bool is_usual(const struct nigh_context *context, const struct nigh_endpoint *endpoint)
+/* In a crowd the first one that is posted looks into the ring, and a long one tells of itself. */
+static inline bool is_filed_alone(const struct nigh_context *context, uint64_t shape)
 {
-    return context->guard == 0 && !context->crowd.full && !context->matcher.arrived_count &&
+    return !context->crowd.full ||
+           (context->matcher.posted_count && NIGH_SHAPE_BYTES(shape) < NIGH_SWAP_FROM);
+}
+
+/* Nothing waits to be matched, there is room, and it is of the shape that receives mostly have. */
+static inline bool is_usual(const struct nigh_context *context, const struct nigh_endpoint *endpoint,
+                            uint64_t shape)
+{
+    return context->guard == 0 && is_filed_alone(context, shape) && !context->matcher.arrived_count &&
            endpoint->state < NIGH_PEER_CLOSED && context->recv_ops.free && nigh_cq_has_room(&context->cq) &&
            nigh_match_hot_is_plain(&context->matcher);
 }
@@ -65,7 +73,7 @@ int nigh_expect(struct nigh_endpoint *endpoint, void *buffer, uint64_t shape, ui
                 nigh_refused_fn refused)
 {
     if (__builtin_expect(!endpoint || !buffer || NIGH_SHAPE_TCLASS(shape) >= NIGH_TCLASSES ||
-                             !is_usual(endpoint->context, endpoint),
+                             !is_usual(endpoint->context, endpoint, shape),
                          0))
         return expect_generally(endpoint, buffer, shape, tag, context, refused);
     return expect_now(endpoint, buffer, shape, tag, context);

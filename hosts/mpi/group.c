@@ -33,13 +33,25 @@ static bool is_read(const struct nigh_mpi_group *group)
     return read;
 }
 
-static bool is_warned(const struct nigh_mpi_group *group)
+static bool expects(const struct nigh_mpi_group *group)
 {
     bool posted = false;
 
-    for (int r = 0; r < group->ranks; r++)
+    for (int r = 0; r < group->ranks; r++) {
         posted |= group->warnings[r].posted;
+        for (unsigned i = 0; i < NIGH_MPI_SHORTS_POSTED; i++)
+            posted |= group->shorts[r].arrivals[i].posted;
+    }
     return posted;
+}
+
+static void forget(struct nigh_mpi_group *group)
+{
+    for (int r = 0; r < group->ranks; r++) {
+        nigh_mpi_session_forget(&group->warnings[r]);
+        for (unsigned i = 0; i < NIGH_MPI_SHORTS_POSTED; i++)
+            nigh_mpi_session_forget(&group->shorts[r].arrivals[i]);
+    }
 }
 
 static void destroy(struct nigh_mpi_group *group)
@@ -58,7 +70,7 @@ static void reap(void)
     struct nigh_mpi_group **at = &groups, *group;
 
     while ((group = *at) != NULL) {
-        if (!group->leaving || group->broken || !is_read(group) || is_warned(group)) {
+        if (!group->leaving || group->broken || !is_read(group) || expects(group)) {
             at = &group->next;
             continue;
         }
@@ -71,8 +83,7 @@ static void reap(void)
 static void leave(struct nigh_mpi_group *group)
 {
     group->leaving = true;
-    for (int r = 0; r < group->ranks; r++)
-        nigh_mpi_session_forget(&group->warnings[r]);
+    forget(group);
     nigh_mpi_session_poll();
     reap();
 }

@@ -19,12 +19,19 @@
 /* Those that a rank hears parts from: its children, and the root. */
 #define NIGH_MPI_SOURCES (NIGH_MPI_CHILDREN + 1)
 
-/* Of short reductions, a peer. */
-#define NIGH_MPI_SHORT_BYTES  128u
-#define NIGH_MPI_SHORTS_AHEAD 64u
-struct nigh_mpi_short {
-    char room[NIGH_MPI_SHORT_BYTES];
-    struct nigh_mpi_arrival arrival; /* of the root's */
+/* Of short reductions, a peer. Posted ahead are as many as one poll brings, but of all peers of a large communicator
+ * no more than PENDING, or few each: to take one of them back is to look at all. */
+#define NIGH_MPI_SHORT_BYTES         256u
+#define NIGH_MPI_SHORTS_AHEAD        64u
+#define NIGH_MPI_SHORTS_POSTED       32u
+#define NIGH_MPI_SHORTS_POSTED_LEAST 4u
+#define NIGH_MPI_SHORTS_PENDING      1024u
+
+/* What has come from a peer, or will: posted ahead by who has been a root, and taken in turn. */
+struct nigh_mpi_shorts {
+    uint32_t posted, taken; /* ever; the number modulo NIGH_MPI_SHORTS_POSTED is the place in what follows */
+    struct nigh_mpi_arrival arrivals[NIGH_MPI_SHORTS_POSTED];
+    char rooms[NIGH_MPI_SHORTS_POSTED][NIGH_MPI_SHORT_BYTES];
 };
 
 /* Tags of a group's messages, behind its own, which is that of parts. */
@@ -42,7 +49,7 @@ struct nigh_mpi_group {
     int *chain;                   /* a rank; see tree.h */
     struct nigh_mpi_peer **peers; /* a rank; NULL of this one */
     uint64_t tag;
-    struct nigh_mpi_short *shorts;     /* a rank */
+    struct nigh_mpi_shorts *shorts;    /* a rank */
     int alarm;                         /* not 0: a warning has come */
     struct nigh_mpi_arrival *warnings; /* a rank; posted as long as the group lives */
     void *memory;                      /* of all slots */

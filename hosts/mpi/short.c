@@ -55,23 +55,52 @@ static int send_to(struct nigh_mpi_group *group, const void *send, uint32_t byte
 
 /* ---- the root ------------------------------------------------------------------------------------------ */
 
-static int expect_all(struct nigh_mpi_group *group, uint32_t bytes)
+/* So many receives wait for one peer, or half of that. */
+static uint32_t ahead(const struct nigh_mpi_group *group)
+{
+    uint32_t share = NIGH_MPI_SHORTS_PENDING / (uint32_t)group->ranks;
+
+    if (share >= NIGH_MPI_SHORTS_POSTED)
+        return NIGH_MPI_SHORTS_POSTED;
+    return share > NIGH_MPI_SHORTS_POSTED_LEAST ? share : NIGH_MPI_SHORTS_POSTED_LEAST;
+}
+
+/* A peer that has left may have sent all that is wanted of it before. */
+static int expect(struct nigh_mpi_shorts *shorts, struct nigh_mpi_peer *from, uint32_t count, uint64_t tag)
 {
     int rc = 0;
 
-    for (int r = 0; r < group->ranks && !rc; r++) {
-        struct nigh_mpi_short *peer = &group->shorts[r];
+    while (shorts->posted - shorts->taken < count && !rc) {
+        uint32_t at = shorts->posted % NIGH_MPI_SHORTS_POSTED;
 
-        peer->arrival.from = group->peers[r];
-        if (r != group->me)
-            rc = nigh_mpi_session_expect_into(&peer->arrival, peer->room, bytes, tag_of(group));
+        shorts->arrivals[at].from = from;
+        rc =
+            nigh_mpi_session_expect_into(&shorts->arrivals[at], shorts->rooms[at], NIGH_MPI_SHORT_BYTES, tag);
+        if (!rc)
+            shorts->posted++;
+    }
+    return shorts->posted == shorts->taken ? rc : 0;
+}
+
+/* A few at a time: what is posted in a row is filed in a row. */
+static int expect_all(struct nigh_mpi_group *group)
+{
+    uint32_t count = ahead(group);
+    int rc = 0;
+
+    for (int r = 0; r < group->ranks && !rc; r++) {
+        struct nigh_mpi_shorts *shorts = &group->shorts[r];
+
+        if (r != group->me && shorts->posted - shorts->taken <= count / 2)
+            rc = expect(shorts, group->peers[r], count, tag_of(group));
     }
     return rc;
 }
 
 static int await(struct nigh_mpi_group *group, int rank, uint32_t bytes)
 {
-    const struct nigh_mpi_arrival *arrival = &group->shorts[rank].arrival;
+    struct nigh_mpi_shorts *shorts = &group->shorts[rank];
+    const struct nigh_mpi_arrival *arrival = &shorts->arrivals[shorts->taken % NIGH_MPI_SHORTS_POSTED];
     uint32_t empty = 0;
     int rc = 0;
 
@@ -79,7 +108,7 @@ static int await(struct nigh_mpi_group *group, int rank, uint32_t bytes)
         rc = wait_on(group, &empty);
     if (rc || (!arrival->status && arrival->bytes == bytes))
         return rc;
-    if (arrival->status < 0 && arrival->status != -EMSGSIZE) {
+    if (arrival->status < 0) {
         nigh_mpi_log("MPI_Reduce of %u bytes: rank %d of its communicator is gone: %s", bytes, rank,
                      strerror(-arrival->status));
         return arrival->status;
@@ -90,6 +119,12 @@ static int await(struct nigh_mpi_group *group, int rank, uint32_t bytes)
     return -EMSGSIZE;
 }
 
+/* What await() has waited for. */
+static const void *take(struct nigh_mpi_shorts *shorts)
+{
+    return shorts->rooms[shorts->taken++ % NIGH_MPI_SHORTS_POSTED];
+}
+
 /* In the order of ranks. */
 static int add_all(struct nigh_mpi_group *group, const void *send, void *recv, uint32_t count, uint32_t bytes,
                    nigh_mpi_add_fn add)
@@ -98,9 +133,12 @@ static int add_all(struct nigh_mpi_group *group, const void *send, void *recv, u
     int rc = 0;
 
     for (int r = 0; r < group->ranks && !rc; r++) {
-        const void *one = r == group->me ? send : group->shorts[r].room;
+        const void *one = send;
 
-        rc = r == group->me ? 0 : await(group, r, bytes);
+        if (r != group->me) {
+            rc = await(group, r, bytes);
+            one = rc ? NULL : take(&group->shorts[r]);
+        }
         if (!rc && r == 0)
             memcpy(sum, one, bytes);
         else if (!rc)
@@ -123,7 +161,7 @@ int nigh_mpi_short_reduce(struct nigh_mpi_group *group, const void *send, void *
     else if (group->me != root)
         rc = send_to(group, send, bytes, group->peers[root]);
     else
-        rc = expect_all(group, bytes);
+        rc = expect_all(group);
     if (!rc && group->me == root)
         rc = add_all(group, send, recv, count, bytes, add);
     if (rc)

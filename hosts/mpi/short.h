@@ -10,7 +10,8 @@
 #include "hosts/mpi/group.h"
 
 /* Of `count` elements of together at most NIGH_MPI_SHORT_BYTES. `recv` is the root's, which may be `send`. Waits for
- * the other ranks at the root; elsewhere only where the root is one to two times NIGH_MPI_SHORTS_AHEAD calls behind.
+ * the other ranks at the root; elsewhere only where the root is one to two times NIGH_MPI_SHORTS_AHEAD calls behind, and
+ * NIGH_MPI_SHORTS_POSTED more where it has been a root before.
  * Errors as those of nigh_mpi_flow_run(). */
 int nigh_mpi_short_reduce(struct nigh_mpi_group *group, const void *send, void *recv, uint32_t count,
                           uint32_t bytes, nigh_mpi_add_fn add, int root);

@@ -22,6 +22,24 @@ static int sum_of(int count)
     return ranks * count + ranks * (ranks - 1) / 2;
 }
 
+/* Of up to 256 bytes, and more; roots change while others have sent them ahead. */
+static long lengths(void)
+{
+    int in[70], all[70];
+    long wrong = 0;
+
+    for (int i = 0; i < 7000; i++) {
+        int count = 1 + i % 70, root = i / 50 % ranks;
+
+        for (int k = 0; k < count; k++)
+            in[k] = rank + i + k;
+        MPI_Reduce(in, all, count, MPI_INT, MPI_SUM, root, MPI_COMM_WORLD);
+        for (int k = 0; k < count && rank == root; k++)
+            wrong += all[k] != sum_of(i + k);
+    }
+    return wrong;
+}
+
 /* Nobody but the root waits; it is behind by thousands of calls, and must get each one's. */
 static long shorts(void)
 {
@@ -43,7 +61,7 @@ static long shorts(void)
         if (rank == i % ranks)
             wrong += in[0] != ranks - 1 || in[1] != 0 || in[2] != i || in[3] != 1;
     }
-    return wrong;
+    return wrong + lengths();
 }
 
 #define COMMS 12
