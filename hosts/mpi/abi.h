@@ -24,6 +24,7 @@ typedef struct ompi_request_t *nigh_mpi_request;
 #define NIGH_MPI_COMM_SELF          ((nigh_mpi_comm)nigh_mpi_calls()->ompi_mpi_comm_self)
 #define NIGH_MPI_DATATYPE_NULL      ((nigh_mpi_type)nigh_mpi_calls()->ompi_mpi_datatype_null)
 #define NIGH_MPI_BYTE               ((nigh_mpi_type)nigh_mpi_calls()->ompi_mpi_byte)
+#define NIGH_MPI_CHAR               ((nigh_mpi_type)nigh_mpi_calls()->ompi_mpi_char)
 #define NIGH_MPI_INT                ((nigh_mpi_type)nigh_mpi_calls()->ompi_mpi_int)
 #define NIGH_MPI_LONG               ((nigh_mpi_type)nigh_mpi_calls()->ompi_mpi_long)
 #define NIGH_MPI_LONG_LONG          ((nigh_mpi_type)nigh_mpi_calls()->ompi_mpi_long_long_int)
@@ -49,7 +50,7 @@ typedef struct ompi_request_t *nigh_mpi_request;
     HANDLE(ompi_mpi_op_replace) HANDLE(ompi_mpi_op_no_op)
 #define NIGH_MPI_HANDLES(HANDLE) \
     NIGH_MPI_OWN_OPS(HANDLE) HANDLE(ompi_mpi_op_null) HANDLE(ompi_mpi_comm_null) HANDLE(ompi_mpi_comm_self) \
-    HANDLE(ompi_mpi_datatype_null) HANDLE(ompi_mpi_byte) HANDLE(ompi_mpi_int) \
+    HANDLE(ompi_mpi_datatype_null) HANDLE(ompi_mpi_byte) HANDLE(ompi_mpi_char) HANDLE(ompi_mpi_int) \
     HANDLE(ompi_mpi_long) HANDLE(ompi_mpi_long_long_int) HANDLE(ompi_mpi_unsigned) \
     HANDLE(ompi_mpi_unsigned_long) HANDLE(ompi_mpi_unsigned_long_long) HANDLE(ompi_mpi_int32_t) \
     HANDLE(ompi_mpi_int64_t) HANDLE(ompi_mpi_uint32_t) HANDLE(ompi_mpi_uint64_t) \
@@ -70,6 +71,7 @@ typedef int nigh_mpi_request;
 #define NIGH_MPI_COMM_SELF          ((nigh_mpi_comm)0x44000001)
 #define NIGH_MPI_DATATYPE_NULL      ((nigh_mpi_type)0x0c000000)
 #define NIGH_MPI_BYTE               ((nigh_mpi_type)0x4c00010d)
+#define NIGH_MPI_CHAR               ((nigh_mpi_type)0x4c000101)
 #define NIGH_MPI_INT                ((nigh_mpi_type)0x4c000405)
 #define NIGH_MPI_LONG               ((nigh_mpi_type)0x4c000807)
 #define NIGH_MPI_LONG_LONG          ((nigh_mpi_type)0x4c000809)
@@ -111,7 +113,8 @@ typedef int (*nigh_mpi_request_cancel)(void *, int);
 #define NIGH_MPI_ANSWERED(CALL) \
     CALL(Reduce, (const void *, void *, int, nigh_mpi_type, nigh_mpi_op, int, nigh_mpi_comm)) \
     CALL(Allreduce, (const void *, void *, int, nigh_mpi_type, nigh_mpi_op, nigh_mpi_comm)) \
-    CALL(Bcast, (void *, int, nigh_mpi_type, int, nigh_mpi_comm))
+    CALL(Bcast, (void *, int, nigh_mpi_type, int, nigh_mpi_comm)) \
+    CALL(Gather, (const void *, int, nigh_mpi_type, void *, int, nigh_mpi_type, int, nigh_mpi_comm))
 /* What is called of the MPI that the program is linked with. */
 #define NIGH_MPI_ASKED(CALL) \
     CALL(Allgather, (const void *, int, nigh_mpi_type, void *, int, nigh_mpi_type, nigh_mpi_comm)) \
@@ -147,7 +150,9 @@ typedef int (*nigh_mpi_request_cancel)(void *, int);
 #define NIGH_MPI_LARGE_CALLS(CALL) \
     CALL(Reduce_c, (const void *, void *, nigh_mpi_count, nigh_mpi_type, nigh_mpi_op, int, nigh_mpi_comm)) \
     CALL(Allreduce_c, (const void *, void *, nigh_mpi_count, nigh_mpi_type, nigh_mpi_op, nigh_mpi_comm)) \
-    CALL(Bcast_c, (void *, nigh_mpi_count, nigh_mpi_type, int, nigh_mpi_comm))
+    CALL(Bcast_c, (void *, nigh_mpi_count, nigh_mpi_type, int, nigh_mpi_comm)) \
+    CALL(Gather_c, (const void *, nigh_mpi_count, nigh_mpi_type, void *, nigh_mpi_count, nigh_mpi_type, int, \
+                    nigh_mpi_comm))
 /* clang-format on */
 
 #endif

@@ -97,6 +97,11 @@ static nigh_mpi_add_fn pick(const nigh_mpi_add_fn *of_kind, nigh_mpi_op op)
     return op == NIGH_MPI_MAX ? of_kind[3] : NULL;
 }
 
+static size_t width_of(enum kind kind)
+{
+    return kind == F32 || kind == I32 || kind == U32 ? 4 : 8;
+}
+
 nigh_mpi_add_fn nigh_mpi_add(nigh_mpi_type type, nigh_mpi_op op, size_t *width)
 {
     static const nigh_mpi_add_fn loops[][4] = {
@@ -106,8 +111,15 @@ nigh_mpi_add_fn nigh_mpi_add(nigh_mpi_type type, nigh_mpi_op op, size_t *width)
     };
     enum kind kind = kind_of(type);
 
-    *width = kind == F32 || kind == I32 || kind == U32 ? 4 : 8;
+    *width = width_of(kind);
     return kind == NONE ? NULL : pick(loops[kind], op);
+}
+
+size_t nigh_mpi_add_width(nigh_mpi_type type)
+{
+    enum kind kind = kind_of(type);
+
+    return kind == NONE ? 0 : width_of(kind);
 }
 
 bool nigh_mpi_is_own_op(nigh_mpi_op op)

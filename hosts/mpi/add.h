@@ -19,6 +19,9 @@ typedef void (*nigh_mpi_add_fn)(void *sum, const void *a, const void *b, size_t 
  * an element. */
 nigh_mpi_add_fn nigh_mpi_add(nigh_mpi_type type, nigh_mpi_op op, size_t *width);
 
+/* Bytes of an element of one of these types; 0: it is another. */
+size_t nigh_mpi_add_width(nigh_mpi_type type);
+
 /* One of MPI's own, which it may refuse for a type, or none? */
 bool nigh_mpi_is_own_op(nigh_mpi_op op);
 

@@ -2,6 +2,7 @@
 /* hosts/mpi/form.c - see form.h. */
 #include "hosts/mpi/form.h"
 #include "hosts/mpi/calls.h"
+#include "hosts/mpi/flat.h"
 #include "hosts/mpi/log.h"
 
 #include <sched.h>
@@ -181,6 +182,9 @@ static void form(struct nigh_mpi_group *group, nigh_mpi_comm comm)
     group->chain = need(ranks * sizeof(*group->chain));
     group->peers = need(ranks * sizeof(*group->peers));
     group->shorts = need(ranks * sizeof(*group->shorts));
+    group->flats = need(ranks * sizeof(*group->flats));
+    if (ranks <= NIGH_MPI_FLAT_RANKS)
+        group->sums = need((ranks + 1) / 2 * NIGH_MPI_FLAT_TO);
     group->warnings = need(ranks * sizeof(*group->warnings));
     group->active = is_crowd(group, masks, comm) && exchange(group, cards, comm) &&
                     agree(dial(group, cards), comm) && agree(meet(group) && wait_for_warnings(group), comm);

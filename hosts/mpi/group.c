@@ -58,6 +58,8 @@ static void destroy(struct nigh_mpi_group *group)
 {
     free(group->chain);
     free(group->shorts);
+    free(group->flats);
+    free(group->sums);
     free(group->warnings);
     free(group->peers);
     free(group);
@@ -268,6 +270,14 @@ int nigh_mpi_group_idle(struct nigh_mpi_group *group, const char *what, uint32_t
     nigh_mpi_session_unlock();
     nigh_mpi_session_idle(empty);
     nigh_mpi_session_lock();
+    return 0;
+}
+
+int nigh_mpi_group_wait(struct nigh_mpi_group *group, const char *what, uint32_t *empty)
+{
+    if (nigh_mpi_session_poll() <= 0)
+        return nigh_mpi_group_idle(group, what, ++*empty);
+    *empty = 0;
     return 0;
 }
 

@@ -37,6 +37,7 @@ struct nigh_mpi_shorts {
 /* Tags of a group's messages, behind its own, which is that of parts. */
 #define NIGH_MPI_TAG_WARNINGS 1u
 #define NIGH_MPI_TAG_SHORTS   2u
+#define NIGH_MPI_TAG_FLATS    3u
 
 struct nigh_mpi_group {
     struct nigh_mpi_group *next; /* of those that have something in nigh */
@@ -50,6 +51,8 @@ struct nigh_mpi_group {
     struct nigh_mpi_peer **peers; /* a rank; NULL of this one */
     uint64_t tag;
     struct nigh_mpi_shorts *shorts;    /* a rank */
+    struct nigh_mpi_arrival *flats;    /* a rank; of what is lent to a root */
+    char *sums;                        /* room for half as many sums as there are ranks, at a root */
     int alarm;                         /* not 0: a warning has come */
     struct nigh_mpi_arrival *warnings; /* a rank; posted as long as the group lives */
     void *memory;                      /* of all slots */
@@ -68,6 +71,10 @@ int nigh_mpi_group_let_out(struct nigh_mpi_group *group, const char *what, struc
 /* For who found nothing to do, as nigh_mpi_session_idle(); 0, or -ECONNRESET, logged: a rank has given up, or its
  * process has ended. With the session's lock, which others may have meanwhile. */
 int nigh_mpi_group_idle(struct nigh_mpi_group *group, const char *what, uint32_t empty);
+
+/* Nothing has come: takes what there is, or is idle as above; *empty counts the times in a row. With the session's
+ * lock. */
+int nigh_mpi_group_wait(struct nigh_mpi_group *group, const char *what, uint32_t *empty);
 
 /* This rank gives up: the others, who may wait for it, are told. With the session's lock. */
 void nigh_mpi_group_give_up(struct nigh_mpi_group *group);

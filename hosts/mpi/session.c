@@ -247,7 +247,7 @@ int nigh_mpi_session_expect(struct nigh_mpi_arrival *arrival, uint64_t bytes, ui
     arrival->status = 0;
     recv.context = (uintptr_t)arrival | ARRIVAL;
     rc = session.nigh->post_recv(session.context, arrival->from->endpoint, &recv);
-    arrival->posted = !rc;
+    arrival->posted = arrival->fresh = !rc;
     return rc;
 }
 
@@ -267,7 +267,7 @@ int nigh_mpi_session_expect_into(struct nigh_mpi_arrival *arrival, void *room, u
     arrival->status = 0;
     rc = session.nigh->expect(arrival->from->endpoint, room, NIGH_SHAPE(bytes, 0), tag,
                               (uintptr_t)arrival | ARRIVAL, NULL);
-    arrival->posted = !rc;
+    arrival->posted = arrival->fresh = !rc;
     return rc;
 }
 

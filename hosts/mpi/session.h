@@ -47,6 +47,7 @@ struct nigh_mpi_arrival {
     uint64_t bytes, total; /* of the part, and of all that the peer takes part with */
     int status;            /* negative: it will not come */
     bool posted;
+    bool fresh; /* who waited has not taken notice since it was posted: for the caller to clear */
     int *alarm; /* if it is not NULL becomes `status`, or 1 of what has come, when this is over */
 };
 

@@ -11,45 +11,33 @@ static uint64_t tag_of(const struct nigh_mpi_group *group)
     return group->tag + NIGH_MPI_TAG_SHORTS;
 }
 
-/* Nothing has come: because somebody will not come? With the lock. */
-static int wait_on(struct nigh_mpi_group *group, uint32_t *empty)
-{
-    int rc = 0;
-
-    if (nigh_mpi_session_poll() > 0)
-        *empty = 0;
-    else
-        rc = nigh_mpi_group_idle(group, "MPI_Reduce", ++*empty);
-    return rc;
-}
-
 /* ---- a rank that sends --------------------------------------------------------------------------------- */
 
 /* One in so many is told of when the root has taken it, and the next of those waits for that. */
-static int wait_for_root(struct nigh_mpi_group *group, struct nigh_mpi_peer *root)
+static int wait_for_root(const struct nigh_mpi_rooted *call, struct nigh_mpi_peer *root)
 {
     uint32_t empty = 0;
     int rc = 0;
 
     while (root->asked.open && !rc)
-        rc = wait_on(group, &empty);
+        rc = nigh_mpi_group_wait(call->group, call->what, &empty);
     return rc ? rc : root->asked.status;
 }
 
-static int send_to(struct nigh_mpi_group *group, const void *send, uint32_t bytes, struct nigh_mpi_peer *root)
+static int send_to(const struct nigh_mpi_rooted *call, struct nigh_mpi_peer *root)
 {
     bool asks = root->posted - root->asked_at >= NIGH_MPI_SHORTS_AHEAD;
-    int rc = asks ? wait_for_root(group, root) : 0;
+    int rc = asks ? wait_for_root(call, root) : 0;
     uint32_t empty = 0;
 
     while (!rc) {
-        rc = nigh_mpi_session_send(root, send, bytes, tag_of(group), asks);
+        rc = nigh_mpi_session_send(root, call->send, call->bytes, tag_of(call->group), asks);
         if (rc != -EAGAIN)
             break;
-        rc = wait_on(group, &empty);
+        rc = nigh_mpi_group_wait(call->group, call->what, &empty);
     }
     if (!rc && nigh_mpi_session_may_wait(root))
-        rc = nigh_mpi_group_let_out(group, "MPI_Reduce", root);
+        rc = nigh_mpi_group_let_out(call->group, call->what, root);
     return rc;
 }
 
@@ -97,25 +85,25 @@ static int expect_all(struct nigh_mpi_group *group)
     return rc;
 }
 
-static int await(struct nigh_mpi_group *group, int rank, uint32_t bytes)
+static int await(const struct nigh_mpi_rooted *call, int rank)
 {
-    struct nigh_mpi_shorts *shorts = &group->shorts[rank];
+    struct nigh_mpi_shorts *shorts = &call->group->shorts[rank];
     const struct nigh_mpi_arrival *arrival = &shorts->arrivals[shorts->taken % NIGH_MPI_SHORTS_POSTED];
     uint32_t empty = 0;
     int rc = 0;
 
     while (arrival->posted && !rc)
-        rc = wait_on(group, &empty);
-    if (rc || (!arrival->status && arrival->bytes == bytes))
+        rc = nigh_mpi_group_wait(call->group, call->what, &empty);
+    if (rc || (!arrival->status && arrival->bytes == call->bytes))
         return rc;
     if (arrival->status < 0) {
-        nigh_mpi_log("MPI_Reduce of %u bytes: rank %d of its communicator is gone: %s", bytes, rank,
+        nigh_mpi_log("%s of %u bytes: rank %d of its communicator is gone: %s", call->what, call->bytes, rank,
                      strerror(-arrival->status));
         return arrival->status;
     }
-    nigh_mpi_log("MPI_Reduce of %u bytes: rank %d of its communicator takes part with %llu: give all ranks "
-                 "the same count",
-                 bytes, rank, (unsigned long long)arrival->bytes);
+    nigh_mpi_log("%s of %u bytes: rank %d of its communicator takes part with %llu: give all ranks the same "
+                 "count",
+                 call->what, call->bytes, rank, (unsigned long long)arrival->bytes);
     return -EMSGSIZE;
 }
 
@@ -125,47 +113,74 @@ static const void *take(struct nigh_mpi_shorts *shorts)
     return shorts->rooms[shorts->taken++ % NIGH_MPI_SHORTS_POSTED];
 }
 
+/* The next vector of a rank, or this one's own; NULL: *rc says why. */
+static const void *next(const struct nigh_mpi_rooted *call, int rank, int *rc)
+{
+    if (rank == call->group->me)
+        return call->send;
+    *rc = await(call, rank);
+    return *rc ? NULL : take(&call->group->shorts[rank]);
+}
+
 /* In the order of ranks. */
-static int add_all(struct nigh_mpi_group *group, const void *send, void *recv, uint32_t count, uint32_t bytes,
-                   nigh_mpi_add_fn add)
+static int add_all(const struct nigh_mpi_rooted *call)
 {
     char sum[NIGH_MPI_SHORT_BYTES];
     int rc = 0;
 
-    for (int r = 0; r < group->ranks && !rc; r++) {
-        const void *one = send;
+    for (int r = 0; r < call->group->ranks && !rc; r++) {
+        const void *one = next(call, r, &rc);
 
-        if (r != group->me) {
-            rc = await(group, r, bytes);
-            one = rc ? NULL : take(&group->shorts[r]);
-        }
         if (!rc && r == 0)
-            memcpy(sum, one, bytes);
+            memcpy(sum, one, call->bytes);
         else if (!rc)
-            add(sum, sum, one, count);
+            call->add(sum, sum, one, call->count);
     }
     if (!rc)
-        memcpy(recv, sum, bytes);
+        memcpy(call->recv, sum, call->bytes);
     return rc;
 }
 
-int nigh_mpi_short_reduce(struct nigh_mpi_group *group, const void *send, void *recv, uint32_t count,
-                          uint32_t bytes, nigh_mpi_add_fn add, int root)
+static int keep_all(const struct nigh_mpi_rooted *call)
+{
+    int rc = 0;
+
+    for (int r = 0; r < call->group->ranks && !rc; r++) {
+        const void *one = next(call, r, &rc);
+
+        if (!rc && one != nigh_mpi_rooted_place(call, r))
+            memcpy(nigh_mpi_rooted_place(call, r), one, call->bytes);
+    }
+    return rc;
+}
+
+static int run(const struct nigh_mpi_rooted *call)
+{
+    struct nigh_mpi_group *group = call->group;
+    int rc;
+
+    if (group->broken)
+        return -ECONNRESET;
+    if (group->me != call->root)
+        return send_to(call, group->peers[call->root]);
+    rc = expect_all(group);
+    if (rc)
+        return rc;
+    return call->add ? add_all(call) : keep_all(call);
+}
+
+int nigh_mpi_short_run(const struct nigh_mpi_rooted *call)
 {
     int rc;
 
     nigh_mpi_session_lock();
-    nigh_mpi_session_account.shorts++;
-    if (group->broken)
-        rc = -ECONNRESET;
-    else if (group->me != root)
-        rc = send_to(group, send, bytes, group->peers[root]);
+    if (call->add)
+        nigh_mpi_session_account.shorts++;
     else
-        rc = expect_all(group);
-    if (!rc && group->me == root)
-        rc = add_all(group, send, recv, count, bytes, add);
+        nigh_mpi_session_account.gathers++;
+    rc = run(call);
     if (rc)
-        nigh_mpi_group_give_up(group);
+        nigh_mpi_group_give_up(call->group);
     nigh_mpi_session_unlock();
     return rc;
 }

@@ -28,7 +28,7 @@ SAME("internal", NIGH_MPI_ERR_INTERN, MPI_ERR_INTERN);
 /* clang-format off */
 #define OF_BOTH(HANDLE)                                                                                   \
     HANDLE(COMM_NULL)                                                                                     \
-    HANDLE(COMM_SELF) HANDLE(DATATYPE_NULL) HANDLE(BYTE) HANDLE(INT) HANDLE(LONG) HANDLE(LONG_LONG)       \
+    HANDLE(COMM_SELF) HANDLE(DATATYPE_NULL) HANDLE(BYTE) HANDLE(CHAR) HANDLE(INT) HANDLE(LONG) HANDLE(LONG_LONG)       \
         HANDLE(UNSIGNED) HANDLE(UNSIGNED_LONG) HANDLE(UNSIGNED_LONG_LONG) HANDLE(INT32_T) HANDLE(INT64_T) \
             HANDLE(UINT32_T) HANDLE(UINT64_T) HANDLE(FLOAT) HANDLE(DOUBLE) HANDLE(OP_NULL) HANDLE(MAX)    \
                 HANDLE(MIN) HANDLE(SUM) HANDLE(PROD)

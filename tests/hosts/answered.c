@@ -100,21 +100,25 @@ static long far(int frees)
     return wrong;
 }
 
-/* One rank gives half of what the others do. All that wait for it, and for those, are told. */
-static long mismatch(void)
+/* One rank gives half of what the others do. All that wait for it, and for those, are told: at the latest by the next
+ * call. How many were not. */
+static long mismatch(int gathered)
 {
-    int *in = calloc(LONG, sizeof *in), *out = calloc(LONG, sizeof *out), rc, all;
+    int *in = calloc(LONG, sizeof *in), *out = calloc(LONG, sizeof *out), rc = 0, all;
+    int count = gathered ? gathered : LONG, mine = rank == 1 ? count / 2 : count;
     MPI_Comm comm;
 
     MPI_Comm_dup(MPI_COMM_WORLD, &comm);
     MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
     MPI_Allreduce(in, out, LONG, MPI_INT, MPI_SUM, comm);
-    rc = MPI_Allreduce(in, out, rank == 1 ? LONG / 2 : LONG, MPI_INT, MPI_SUM, comm) != MPI_SUCCESS;
+    if (gathered)
+        rc = MPI_Gather(in, mine, MPI_INT, out, mine, MPI_INT, 0, comm) != MPI_SUCCESS;
+    rc |= MPI_Allreduce(in, out, gathered ? LONG : mine, MPI_INT, MPI_SUM, comm) != MPI_SUCCESS;
     MPI_Comm_free(&comm);
     MPI_Allreduce(&rc, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
     free(in);
     free(out);
-    return all != ranks; /* how many were not told */
+    return ranks - all;
 }
 
 static MPI_Comm comms[THREADS];
@@ -194,7 +198,7 @@ int main(int argc, char **argv)
         wrong = !strcmp(mode, "short")      ? shorts()
                 : !strcmp(mode, "far")      ? far(0)
                 : !strcmp(mode, "late")     ? far(1)
-                : !strcmp(mode, "mismatch") ? mismatch()
+                : !strcmp(mode, "mismatch") ? mismatch(0) + mismatch(60) + mismatch(4000)
                                             : threads();
         MPI_Allreduce(&wrong, &all, 1, MPI_LONG, MPI_SUM, MPI_COMM_WORLD);
         if (rank == 0)

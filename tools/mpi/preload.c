@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The object that answers long reductions and broadcasts in an MPI's place, to be freed: beside the provider when both
- * are installed, in a folder beside the provider's before. NULL: it was not built. */
+/* The object that answers some collectives in an MPI's place, to be freed: beside the provider when both are installed,
+ * in a folder beside the provider's before. NULL: it was not built. */
 static char *collectives_object(const struct mpi_place *place, const char *providers)
 {
     static const char *const folders[] = {"", "/../../mpi/.libs"};
@@ -22,7 +22,7 @@ static char *collectives_object(const struct mpi_place *place, const char *provi
     return found;
 }
 
-/* Has the user said how this MPI makes reductions, or broadcasts? That stands. */
+/* Has the user said how this MPI makes reductions, broadcasts or gathers? That stands. */
 static bool reductions_chosen(const struct mpi_place *place)
 {
     if (place->family == MPI_OPENMPI)
@@ -39,6 +39,15 @@ static bool broadcasts_chosen(const struct mpi_place *place)
     if (place->family == MPI_MPICH)
         return mpi_chosen_any("MPIR_CVAR_BCAST_INT");
     return mpi_chosen_table() || mpi_chosen("I_MPI_ADJUST_BCAST");
+}
+
+static bool gathers_chosen(const struct mpi_place *place)
+{
+    if (place->family == MPI_OPENMPI)
+        return mpi_chosen_any("OMPI_MCA_coll");
+    if (place->family == MPI_MPICH)
+        return mpi_chosen_any("MPIR_CVAR_GATHER_INT");
+    return mpi_chosen_table() || mpi_chosen("I_MPI_ADJUST_GATHER");
 }
 
 /* "NAME=what the environment has, and one word more". */
@@ -62,16 +71,17 @@ static void add_behind(const char *name, const char *word, struct mpi_words *set
 void mpi_preload(const struct mpi_place *place, const char *providers, uint32_t programs,
                  struct mpi_words *settings)
 {
-    bool reduces = !reductions_chosen(place), spreads = !broadcasts_chosen(place);
+    bool reduces = !reductions_chosen(place), spreads = !broadcasts_chosen(place),
+         gathers = !gathers_chosen(place);
     bool all = place->family != MPI_OPENMPI || programs == 1; /* its Fortran calls cannot be answered */
-    char *object = all && (reduces || spreads) ? collectives_object(place, providers) : NULL;
+    char *object = all && (reduces || spreads || gathers) ? collectives_object(place, providers) : NULL;
 
     if (!object)
         return;
     if (strpbrk(object, " :")) {
         fprintf(stderr,
-                "%s: no preloading from a path with a blank or a colon: long reductions and broadcasts stay "
-                "MPI's own\n",
+                "%s: no preloading from a path with a blank or a colon: reductions, gathers and long "
+                "broadcasts stay MPI's own\n",
                 object);
     } else {
         add_behind("LD_PRELOAD", object, settings);
@@ -81,6 +91,8 @@ void mpi_preload(const struct mpi_place *place, const char *providers, uint32_t 
             mpi_words_add(settings, "NIGH_MPI_REDUCE_FROM=0");
         if (!spreads)
             mpi_words_add(settings, "NIGH_MPI_BCAST_FROM=0");
+        if (!gathers)
+            mpi_words_add(settings, "NIGH_MPI_GATHER_TO=0");
     }
     free(object);
 }

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* hosts/mpi/answer.c - see answer.h. */
+#include "hosts/mpi/answer.h"
+#include "hosts/mpi/calls.h"
+#include "hosts/mpi/log.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+/* Broadcasts of up to 1 MiB, as messages or in the MPI's shared memory, are faster. For the others: flat.h. */
+struct nigh_mpi_limits nigh_mpi_limits = {.reduce_from = 32768, .bcast_from = 1572864, .gather_to = 65536};
+
+static void read_limit(const char *variable, uint64_t *limit)
+{
+    const char *text = getenv(variable);
+    uint64_t bytes;
+    char *end;
+
+    if (!text || !*text)
+        return;
+    errno = 0;
+    bytes = strtoull(text, &end, 10);
+    if (errno || *end || *text < '0' || *text > '9')
+        nigh_mpi_log("%s=%s is no number of bytes, so it stays at %llu; 0 leaves all to MPI", variable, text,
+                     (unsigned long long)*limit);
+    else
+        *limit = bytes;
+}
+
+/* Before the program has threads, and can change its environment. */
+__attribute__((constructor)) static void read_limits(void)
+{
+    read_limit("NIGH_MPI_REDUCE_FROM", &nigh_mpi_limits.reduce_from);
+    read_limit("NIGH_MPI_BCAST_FROM", &nigh_mpi_limits.bcast_from);
+    read_limit("NIGH_MPI_GATHER_TO", &nigh_mpi_limits.gather_to);
+}
+
+int nigh_mpi_answer(int rc, nigh_mpi_comm comm)
+{
+    int error = rc == -EMSGSIZE ? NIGH_MPI_ERR_TRUNCATE
+                : rc == -EIO    ? NIGH_MPI_ERR_INTERN
+                                : NIGH_MPI_ERR_OTHER;
+
+    if (!rc)
+        return NIGH_MPI_SUCCESS;
+    nigh_mpi_calls()->Comm_call_errhandler(comm, error);
+    return error;
+}
+
+void nigh_mpi_answer_give_up(struct nigh_mpi_group *group)
+{
+    nigh_mpi_session_lock();
+    nigh_mpi_group_give_up(group);
+    nigh_mpi_session_unlock();
+}
+
+bool nigh_mpi_answer_packs(const struct nigh_mpi_vector *vector)
+{
+    bool packs;
+
+    nigh_mpi_session_lock();
+    packs = nigh_mpi_vector_needs_packing(vector);
+    nigh_mpi_session_account.packed += packs;
+    nigh_mpi_session_unlock();
+    return packs;
+}
+
+static int run_packed(struct nigh_mpi_flow *flow, const struct nigh_mpi_vector *vector, const void *buffer,
+                      void *result, nigh_mpi_comm comm)
+{
+    void *memory = malloc(vector->bytes);
+    int rc = memory ? 0 : -ENOMEM;
+
+    if (!memory)
+        nigh_mpi_log("%s: no memory for %llu bytes to pack", flow->what, (unsigned long long)vector->bytes);
+    if (!rc && nigh_mpi_flow_reads(flow))
+        rc = nigh_mpi_vector_pack(vector, buffer, flow->type, memory, comm);
+    flow->in = flow->out = memory;
+    if (!rc)
+        rc = nigh_mpi_flow_run(flow);
+    else
+        nigh_mpi_answer_give_up(flow->group);
+    if (!rc && nigh_mpi_flow_writes(flow))
+        rc = nigh_mpi_vector_unpack(vector, memory, result, flow->type, comm);
+    free(memory);
+    return rc;
+}
+
+int nigh_mpi_answer_flow(struct nigh_mpi_flow *flow, const struct nigh_mpi_vector *vector, const void *buffer,
+                         void *result, nigh_mpi_comm comm)
+{
+    flow->bytes = vector->bytes;
+    flow->extent = flow->up ? vector->width : 1;
+    if (nigh_mpi_answer_packs(vector))
+        return nigh_mpi_answer(run_packed(flow, vector, buffer, result, comm), comm);
+    flow->in = buffer;
+    flow->out = result;
+    return nigh_mpi_answer(nigh_mpi_flow_run(flow), comm);
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* hosts/mpi/answer.h - what the calls that are answered here have in common: from and up to which lengths, whether MPI
+ * packs, and what the program is told. */
+#ifndef NIGH_MPI_ANSWER_H
+#define NIGH_MPI_ANSWER_H
+
+#include "hosts/mpi/flow.h"
+#include "hosts/mpi/vector.h"
+
+/* In bytes; 0: never. The same in all ranks. */
+struct nigh_mpi_limits {
+    uint64_t reduce_from; /* long ones; 0: short ones neither */
+    uint64_t bcast_from;
+    uint64_t gather_to; /* of each rank */
+};
+extern struct nigh_mpi_limits nigh_mpi_limits;
+
+/* What a call returns to the program, when the communicator's error handler has been told: 0 is success, a negative
+ * errno one of MPI's errors. */
+int nigh_mpi_answer(int rc, nigh_mpi_comm comm);
+
+/* The other ranks are told that this one cannot go on. */
+void nigh_mpi_answer_give_up(struct nigh_mpi_group *group);
+
+/* Must MPI pack what is sent, and unpack what has come? Counts a call that needs it. */
+bool nigh_mpi_answer_packs(const struct nigh_mpi_vector *vector);
+
+/* Runs a flow; `buffer` is what this rank reads, if it does, and `result` what it writes. As nigh_mpi_answer(). */
+int nigh_mpi_answer_flow(struct nigh_mpi_flow *flow, const struct nigh_mpi_vector *vector, const void *buffer,
+                         void *result, nigh_mpi_comm comm);
+
+static inline bool nigh_mpi_has_root(const struct nigh_mpi_group *group, int root)
+{
+    return group && root >= 0 && root < group->ranks;
+}
+
+#endif

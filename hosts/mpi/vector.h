@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* hosts/mpi/vector.h - a buffer as MPI's calls describe it: how many bytes it sends, and whether they lie as they are
+ * sent. Where they do not, or may be a device's, MPI packs and unpacks them. */
+#ifndef NIGH_MPI_VECTOR_H
+#define NIGH_MPI_VECTOR_H
+
+#include "hosts/mpi/abi.h"
+
+#include <limits.h>
+#include <stdbool.h>
+
+#define NIGH_MPI_VECTOR_MAX ((uint64_t)INT_MAX) /* MPI_Pack() takes no more */
+
+struct nigh_mpi_vector {
+    uint64_t count;
+    uint64_t bytes; /* 1 to NIGH_MPI_VECTOR_MAX */
+    uint64_t width; /* of an element */
+    bool dense;     /* they lie as they are sent */
+};
+
+/* All but `dense`, which becomes false. False: too long, nothing, or no type that MPI knows. */
+bool nigh_mpi_vector_measure(struct nigh_mpi_vector *vector, int64_t count, nigh_mpi_type type);
+
+/* Elements lie close, without gaps between them and in them. */
+bool nigh_mpi_vector_is_close(const struct nigh_mpi_vector *vector, nigh_mpi_type type);
+
+/* And in the order in which they are sent, from `buffer` on, which is one. */
+bool nigh_mpi_vector_is_dense(const struct nigh_mpi_vector *vector, const void *buffer, nigh_mpi_type type);
+
+/* All of it, `dense` as well. For the types used most MPI is not asked, as that takes as long as a short call. */
+bool nigh_mpi_vector_describe(struct nigh_mpi_vector *vector, const void *buffer, int64_t count,
+                              nigh_mpi_type type);
+
+/* Is it, or may it be a device's? With the session's lock. */
+bool nigh_mpi_vector_needs_packing(const struct nigh_mpi_vector *vector);
+
+/* 0, or -EIO: MPI does not, or has another length in mind. */
+int nigh_mpi_vector_pack(const struct nigh_mpi_vector *vector, const void *from, nigh_mpi_type type, void *to,
+                         nigh_mpi_comm comm);
+int nigh_mpi_vector_unpack(const struct nigh_mpi_vector *vector, const void *packed, void *to,
+                           nigh_mpi_type type, nigh_mpi_comm comm);
+
+#endif
