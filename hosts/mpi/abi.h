@@ -114,10 +114,10 @@ typedef int (*nigh_mpi_request_cancel)(void *, int);
     CALL(Reduce, (const void *, void *, int, nigh_mpi_type, nigh_mpi_op, int, nigh_mpi_comm)) \
     CALL(Allreduce, (const void *, void *, int, nigh_mpi_type, nigh_mpi_op, nigh_mpi_comm)) \
     CALL(Bcast, (void *, int, nigh_mpi_type, int, nigh_mpi_comm)) \
+    CALL(Allgather, (const void *, int, nigh_mpi_type, void *, int, nigh_mpi_type, nigh_mpi_comm)) \
     CALL(Gather, (const void *, int, nigh_mpi_type, void *, int, nigh_mpi_type, int, nigh_mpi_comm))
 /* What is called of the MPI that the program is linked with. */
 #define NIGH_MPI_ASKED(CALL) \
-    CALL(Allgather, (const void *, int, nigh_mpi_type, void *, int, nigh_mpi_type, nigh_mpi_comm)) \
     CALL(Iallreduce, (const void *, void *, int, nigh_mpi_type, nigh_mpi_op, nigh_mpi_comm, nigh_mpi_request *)) \
     CALL(Reduce_local, (const void *, void *, int, nigh_mpi_type, nigh_mpi_op)) \
     CALL(Op_commutative, (nigh_mpi_op, int *)) \
@@ -151,6 +151,8 @@ typedef int (*nigh_mpi_request_cancel)(void *, int);
     CALL(Reduce_c, (const void *, void *, nigh_mpi_count, nigh_mpi_type, nigh_mpi_op, int, nigh_mpi_comm)) \
     CALL(Allreduce_c, (const void *, void *, nigh_mpi_count, nigh_mpi_type, nigh_mpi_op, nigh_mpi_comm)) \
     CALL(Bcast_c, (void *, nigh_mpi_count, nigh_mpi_type, int, nigh_mpi_comm)) \
+    CALL(Allgather_c, (const void *, nigh_mpi_count, nigh_mpi_type, void *, nigh_mpi_count, nigh_mpi_type, \
+                       nigh_mpi_comm)) \
     CALL(Gather_c, (const void *, nigh_mpi_count, nigh_mpi_type, void *, nigh_mpi_count, nigh_mpi_type, int, \
                     nigh_mpi_comm))
 /* clang-format on */

@@ -8,7 +8,8 @@
 #include <stdlib.h>
 
 /* Broadcasts of up to 1 MiB, as messages or in the MPI's shared memory, are faster. For the others: flat.h. */
-struct nigh_mpi_limits nigh_mpi_limits = {.reduce_from = 32768, .bcast_from = 1572864, .gather_to = 65536};
+struct nigh_mpi_limits nigh_mpi_limits = {
+    .reduce_from = 32768, .bcast_from = 1572864, .gather_to = 65536, .allgather_from = 262144};
 
 static void read_limit(const char *variable, uint64_t *limit)
 {
@@ -33,6 +34,7 @@ __attribute__((constructor)) static void read_limits(void)
     read_limit("NIGH_MPI_REDUCE_FROM", &nigh_mpi_limits.reduce_from);
     read_limit("NIGH_MPI_BCAST_FROM", &nigh_mpi_limits.bcast_from);
     read_limit("NIGH_MPI_GATHER_TO", &nigh_mpi_limits.gather_to);
+    read_limit("NIGH_MPI_ALLGATHER_FROM", &nigh_mpi_limits.allgather_from);
 }
 
 int nigh_mpi_answer(int rc, nigh_mpi_comm comm)
@@ -65,14 +67,21 @@ bool nigh_mpi_answer_packs(const struct nigh_mpi_vector *vector)
     return packs;
 }
 
+void *nigh_mpi_answer_memory(const char *what, uint64_t bytes)
+{
+    void *memory = malloc(bytes);
+
+    if (!memory)
+        nigh_mpi_log("%s: no memory for %llu bytes to pack", what, (unsigned long long)bytes);
+    return memory;
+}
+
 static int run_packed(struct nigh_mpi_flow *flow, const struct nigh_mpi_vector *vector, const void *buffer,
                       void *result, nigh_mpi_comm comm)
 {
-    void *memory = malloc(vector->bytes);
+    void *memory = nigh_mpi_answer_memory(flow->what, vector->bytes);
     int rc = memory ? 0 : -ENOMEM;
 
-    if (!memory)
-        nigh_mpi_log("%s: no memory for %llu bytes to pack", flow->what, (unsigned long long)vector->bytes);
     if (!rc && nigh_mpi_flow_reads(flow))
         rc = nigh_mpi_vector_pack(vector, buffer, flow->type, memory, comm);
     flow->in = flow->out = memory;

@@ -11,7 +11,8 @@
 struct nigh_mpi_limits {
     uint64_t reduce_from; /* long ones; 0: short ones neither */
     uint64_t bcast_from;
-    uint64_t gather_to; /* of each rank */
+    uint64_t gather_to; /* of each rank, as the next */
+    uint64_t allgather_from;
 };
 extern struct nigh_mpi_limits nigh_mpi_limits;
 
@@ -24,6 +25,9 @@ void nigh_mpi_answer_give_up(struct nigh_mpi_group *group);
 
 /* Must MPI pack what is sent, and unpack what has come? Counts a call that needs it. */
 bool nigh_mpi_answer_packs(const struct nigh_mpi_vector *vector);
+
+/* Memory for what is packed, to be freed. NULL: there is none, which is logged. */
+void *nigh_mpi_answer_memory(const char *what, uint64_t bytes);
 
 /* Runs a flow; `buffer` is what this rank reads, if it does, and `result` what it writes. As nigh_mpi_answer(). */
 int nigh_mpi_answer_flow(struct nigh_mpi_flow *flow, const struct nigh_mpi_vector *vector, const void *buffer,

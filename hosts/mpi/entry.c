@@ -38,6 +38,8 @@ ENTRY(Allreduce, const void *, void *, int, type_arg, op_arg, comm_arg)
 ENTRY(Allreduce_c, const void *, void *, nigh_mpi_count, type_arg, op_arg, comm_arg)
 ENTRY(Bcast, void *, int, type_arg, int, comm_arg)
 ENTRY(Bcast_c, void *, nigh_mpi_count, type_arg, int, comm_arg)
+ENTRY(Allgather, const void *, int, type_arg, void *, int, type_arg, comm_arg)
+ENTRY(Allgather_c, const void *, nigh_mpi_count, type_arg, void *, nigh_mpi_count, type_arg, comm_arg)
 ENTRY(Gather, const void *, int, type_arg, void *, int, type_arg, int, comm_arg)
 ENTRY(Gather_c, const void *, nigh_mpi_count, type_arg, void *, nigh_mpi_count, type_arg, int, comm_arg)
 
@@ -163,4 +165,34 @@ int MPI_Gather_c(const void *send, nigh_mpi_count sends, type_arg type, void *re
         return too_large("MPI_Gather", sends > recvs ? sends : recvs, (nigh_mpi_comm)comm);
     return ON(Gather, const void *, int, type_arg, void *, int, type_arg, int,
               comm_arg)(send, (int)sends, type, recv, (int)recvs, into, root, comm);
+}
+
+int MPI_Allgather(const void *send, int sends, type_arg type, void *recv, int recvs, type_arg into,
+                  comm_arg comm)
+{
+    struct nigh_mpi_gather call = {send, sends, (nigh_mpi_type)type, recv, recvs, (nigh_mpi_type)into, 0};
+    int result;
+
+    if (!nigh_mpi_calls()->foreign && nigh_mpi_allgather(&call, (nigh_mpi_comm)comm, &result))
+        return result;
+    return ON(Allgather, const void *, int, type_arg, void *, int, type_arg,
+              comm_arg)(send, sends, type, recv, recvs, into, comm);
+}
+
+int MPI_Allgather_c(const void *send, nigh_mpi_count sends, type_arg type, void *recv, nigh_mpi_count recvs,
+                    type_arg into, comm_arg comm)
+{
+    const struct nigh_mpi_calls *mpi = nigh_mpi_calls();
+    struct nigh_mpi_gather call = {send, sends, (nigh_mpi_type)type, recv, recvs, (nigh_mpi_type)into, 0};
+    int result;
+
+    if (!mpi->foreign && nigh_mpi_allgather(&call, (nigh_mpi_comm)comm, &result))
+        return result;
+    if (mpi->Allgather_c)
+        return ON(Allgather_c, const void *, nigh_mpi_count, type_arg, void *, nigh_mpi_count, type_arg,
+                  comm_arg)(send, sends, type, recv, recvs, into, comm);
+    if (sends > INT_MAX || recvs > INT_MAX)
+        return too_large("MPI_Allgather", sends > recvs ? sends : recvs, (nigh_mpi_comm)comm);
+    return ON(Allgather, const void *, int, type_arg, void *, int, type_arg,
+              comm_arg)(send, (int)sends, type, recv, (int)recvs, into, comm);
 }

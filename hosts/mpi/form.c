@@ -183,6 +183,7 @@ static void form(struct nigh_mpi_group *group, nigh_mpi_comm comm)
     group->peers = need(ranks * sizeof(*group->peers));
     group->shorts = need(ranks * sizeof(*group->shorts));
     group->flats = need(ranks * sizeof(*group->flats));
+    group->spreads = need(ranks * sizeof(*group->spreads));
     if (ranks <= NIGH_MPI_FLAT_RANKS)
         group->sums = need((ranks + 1) / 2 * NIGH_MPI_FLAT_TO);
     group->warnings = need(ranks * sizeof(*group->warnings));

@@ -6,11 +6,10 @@
 #include "hosts/mpi/flat.h"
 #include "hosts/mpi/log.h"
 #include "hosts/mpi/short.h"
+#include "hosts/mpi/spread.h"
 
 #include <errno.h>
 #include <stdlib.h>
-
-#define WHAT "MPI_Gather"
 
 static bool is_answered(uint64_t bytes)
 {
@@ -20,8 +19,11 @@ static bool is_answered(uint64_t bytes)
     return bytes <= most && (bytes <= NIGH_MPI_SHORT_BYTES || bytes >= NIGH_MPI_FLAT_FROM);
 }
 
+/* NIGH_MPI_NONE is the root where all ranks keep all vectors. */
 static int run(const struct nigh_mpi_rooted *rooted)
 {
+    if (rooted->root == NIGH_MPI_NONE)
+        return nigh_mpi_spread_run(rooted);
     return rooted->bytes <= NIGH_MPI_SHORT_BYTES ? nigh_mpi_short_run(rooted) : nigh_mpi_flat_run(rooted);
 }
 
@@ -31,28 +33,31 @@ static int give_up(struct nigh_mpi_group *group, int rc)
     return rc;
 }
 
-/* ---- a rank that is not the root ----------------------------------------------------------------------- */
+/* ---- who sends alone ----------------------------------------------------------------------- */
 
 static int send_packed(struct nigh_mpi_rooted *rooted, const struct nigh_mpi_vector *vector,
                        nigh_mpi_type type, nigh_mpi_comm comm)
 {
-    char packed[NIGH_MPI_SLOT_BYTES];
-    int rc = nigh_mpi_vector_pack(vector, rooted->send, type, packed, comm);
+    void *packed = nigh_mpi_answer_memory(rooted->what, vector->bytes);
+    int rc = packed ? nigh_mpi_vector_pack(vector, rooted->send, type, packed, comm) : -ENOMEM;
 
     rooted->send = packed;
-    return rc ? give_up(rooted->group, rc) : run(rooted);
+    rc = rc ? give_up(rooted->group, rc) : run(rooted);
+    free(packed);
+    return rc;
 }
 
-/* ---- the root ------------------------------------------------------------------------------------------ */
+/* ---- who keeps them ------------------------------------------------------------------------------------------ */
 
-/* What the root sends itself must be as long as what it keeps. MPI is not asked any more: the others do not. */
-static int own_differs(const struct nigh_mpi_gather *call, uint32_t kept, struct nigh_mpi_vector *own)
+/* What a rank sends itself must be as long as what it keeps. MPI is not asked any more: the others do not. */
+static int own_differs(const struct nigh_mpi_gather *call, const struct nigh_mpi_rooted *rooted,
+                       struct nigh_mpi_vector *own)
 {
-    if (nigh_mpi_vector_describe(own, call->send, call->sends, call->type) && own->bytes == kept)
+    if (nigh_mpi_vector_describe(own, call->send, call->sends, call->type) && own->bytes == rooted->bytes)
         return 0;
-    nigh_mpi_log(WHAT
-                 " of %u bytes of each rank: the root sends another length (%lld elements of its send type)",
-                 kept, (long long)call->sends);
+    nigh_mpi_log(
+        "%s of %u bytes of each rank: this one sends itself another length (%lld elements of its send type)",
+        rooted->what, rooted->bytes, (long long)call->sends);
     return -EMSGSIZE;
 }
 
@@ -85,7 +90,7 @@ static int collect(const struct nigh_mpi_gather *call, struct nigh_mpi_rooted *r
         rooted->send = place;
         return run(rooted);
     }
-    rc = own_differs(call, rooted->bytes, &own);
+    rc = own_differs(call, rooted, &own);
     if (!rc && (packs || !own.dense)) {
         rc = nigh_mpi_vector_pack(&own, call->send, call->type, place, comm);
         rooted->send = place;
@@ -96,14 +101,11 @@ static int collect(const struct nigh_mpi_gather *call, struct nigh_mpi_rooted *r
 static int collect_packed(const struct nigh_mpi_gather *call, struct nigh_mpi_rooted *rooted,
                           const struct nigh_mpi_vector *vector, nigh_mpi_comm comm)
 {
-    uint64_t bytes = vector->bytes * (unsigned)rooted->group->ranks;
     int rc;
 
-    rooted->recv = malloc(bytes);
-    if (!rooted->recv) {
-        nigh_mpi_log(WHAT ": no memory for %llu bytes to unpack", (unsigned long long)bytes);
+    rooted->recv = nigh_mpi_answer_memory(rooted->what, vector->bytes * (unsigned)rooted->group->ranks);
+    if (!rooted->recv)
         return give_up(rooted->group, -ENOMEM);
-    }
     rc = collect(call, rooted, true, comm);
     if (!rc)
         rc = unpack_all(call, rooted, vector, comm);
@@ -111,33 +113,57 @@ static int collect_packed(const struct nigh_mpi_gather *call, struct nigh_mpi_ro
     return rc;
 }
 
-/* ---- the call ------------------------------------------------------------------------------------------ */
+static int keep(const struct nigh_mpi_gather *call, struct nigh_mpi_rooted *rooted,
+                const struct nigh_mpi_vector *vector, nigh_mpi_comm comm)
+{
+    return nigh_mpi_answer_packs(vector) ? collect_packed(call, rooted, vector, comm)
+                                         : collect(call, rooted, false, comm);
+}
+
+/* ---- the calls ----------------------------------------------------------------------------------------- */
 
 /* Which of its arguments count, only the root says, and the ranks' types and buffers differ: bytes do not. */
 bool nigh_mpi_gather(const struct nigh_mpi_gather *call, nigh_mpi_comm comm, int *result)
 {
     struct nigh_mpi_rooted rooted = {
-        .what = WHAT, .send = call->send, .recv = call->recv, .root = call->root};
+        .what = "MPI_Gather", .send = call->send, .recv = call->recv, .root = call->root};
     struct nigh_mpi_vector vector;
     int me, rc;
-    bool packs, is_root;
+    bool keeps;
 
     if (!nigh_mpi_limits.gather_to || comm == NIGH_MPI_COMM_NULL || nigh_mpi_calls()->Comm_rank(comm, &me))
         return false;
-    is_root = me == call->root;
-    if (!nigh_mpi_vector_describe(&vector, is_root ? call->recv : call->send,
-                                  is_root ? call->recvs : call->sends, is_root ? call->into : call->type) ||
+    keeps = me == call->root;
+    if (!nigh_mpi_vector_describe(&vector, keeps ? call->recv : call->send, keeps ? call->recvs : call->sends,
+                                  keeps ? call->into : call->type) ||
         !is_answered(vector.bytes))
         return false;
     rooted.group = nigh_mpi_group_of(comm, vector.bytes);
     if (!nigh_mpi_has_root(rooted.group, call->root))
         return false;
     rooted.bytes = (uint32_t)vector.bytes;
-    packs = nigh_mpi_answer_packs(&vector);
-    if (is_root)
-        rc = packs ? collect_packed(call, &rooted, &vector, comm) : collect(call, &rooted, false, comm);
+    if (keeps)
+        rc = keep(call, &rooted, &vector, comm);
     else
-        rc = packs ? send_packed(&rooted, &vector, call->type, comm) : run(&rooted);
+        rc = nigh_mpi_answer_packs(&vector) ? send_packed(&rooted, &vector, call->type, comm) : run(&rooted);
     *result = nigh_mpi_answer(rc, comm);
+    return true;
+}
+
+bool nigh_mpi_allgather(const struct nigh_mpi_gather *call, nigh_mpi_comm comm, int *result)
+{
+    struct nigh_mpi_rooted rooted = {
+        .what = "MPI_Allgather", .send = call->send, .recv = call->recv, .root = NIGH_MPI_NONE};
+    struct nigh_mpi_vector vector;
+
+    if (!nigh_mpi_limits.allgather_from ||
+        !nigh_mpi_vector_describe(&vector, call->recv, call->recvs, call->into) ||
+        vector.bytes < nigh_mpi_limits.allgather_from)
+        return false;
+    rooted.group = nigh_mpi_group_of(comm, vector.bytes);
+    if (!rooted.group)
+        return false;
+    rooted.bytes = (uint32_t)vector.bytes;
+    *result = nigh_mpi_answer(keep(call, &rooted, &vector, comm), comm);
     return true;
 }

@@ -60,6 +60,7 @@ static void destroy(struct nigh_mpi_group *group)
     free(group->shorts);
     free(group->flats);
     free(group->sums);
+    free(group->spreads);
     free(group->warnings);
     free(group->peers);
     free(group);

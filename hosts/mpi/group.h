@@ -34,10 +34,17 @@ struct nigh_mpi_shorts {
     char rooms[NIGH_MPI_SHORTS_POSTED][NIGH_MPI_SHORT_BYTES];
 };
 
+/* Parts of a rank's that all get. */
+struct nigh_mpi_spreading {
+    uint64_t came;
+    struct nigh_mpi_arrival arrivals[NIGH_MPI_AHEAD];
+};
+
 /* Tags of a group's messages, behind its own, which is that of parts. */
 #define NIGH_MPI_TAG_WARNINGS 1u
 #define NIGH_MPI_TAG_SHORTS   2u
 #define NIGH_MPI_TAG_FLATS    3u
+#define NIGH_MPI_TAG_SPREADS  4u
 
 struct nigh_mpi_group {
     struct nigh_mpi_group *next; /* of those that have something in nigh */
@@ -50,12 +57,13 @@ struct nigh_mpi_group {
     int *chain;                   /* a rank; see tree.h */
     struct nigh_mpi_peer **peers; /* a rank; NULL of this one */
     uint64_t tag;
-    struct nigh_mpi_shorts *shorts;    /* a rank */
-    struct nigh_mpi_arrival *flats;    /* a rank; of what is lent to a root */
-    char *sums;                        /* room for half as many sums as there are ranks, at a root */
-    int alarm;                         /* not 0: a warning has come */
-    struct nigh_mpi_arrival *warnings; /* a rank; posted as long as the group lives */
-    void *memory;                      /* of all slots */
+    struct nigh_mpi_shorts *shorts;     /* a rank */
+    struct nigh_mpi_arrival *flats;     /* a rank; of what is lent to a root */
+    struct nigh_mpi_spreading *spreads; /* a rank */
+    char *sums;                         /* room for half as many sums as there are ranks, at a root */
+    int alarm;                          /* not 0: a warning has come */
+    struct nigh_mpi_arrival *warnings;  /* a rank; posted as long as the group lives */
+    void *memory;                       /* of all slots */
     struct nigh_mpi_slot slots[NIGH_MPI_SLOTS];
     uint64_t used; /* slots, since it was made, round and round */
     struct nigh_mpi_arrival arrivals[NIGH_MPI_SOURCES][NIGH_MPI_AHEAD];

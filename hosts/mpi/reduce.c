@@ -6,6 +6,9 @@
 #include "hosts/mpi/flat.h"
 #include "hosts/mpi/short.h"
 
+#include <errno.h>
+#include <stdlib.h>
+
 /* What there is a loop for, or an operation of the program's own that commutes, which goes with any type. MPI's own do
  * not, and what is wrong then the MPI is to say. */
 static bool is_reducible(struct nigh_mpi_flow *flow, struct nigh_mpi_vector *vector, int64_t count)
@@ -53,17 +56,18 @@ static int run(const struct nigh_mpi_rooted *call)
 static int run_packed(struct nigh_mpi_rooted *call, const struct nigh_mpi_vector *vector, nigh_mpi_type type,
                       nigh_mpi_comm comm)
 {
-    char memory[NIGH_MPI_FLAT_TO];
-    void *recv = call->recv;
-    int rc = nigh_mpi_vector_pack(vector, call->send, type, memory, comm);
+    void *recv = call->recv, *memory = nigh_mpi_answer_memory(call->what, vector->bytes);
+    int rc = memory ? nigh_mpi_vector_pack(vector, call->send, type, memory, comm) : -ENOMEM;
 
     call->send = call->recv = memory;
     if (rc)
         nigh_mpi_answer_give_up(call->group);
     else
         rc = run(call);
-    return !rc && call->group->me == call->root ? nigh_mpi_vector_unpack(vector, memory, recv, type, comm)
-                                                : rc;
+    if (!rc && call->group->me == call->root)
+        rc = nigh_mpi_vector_unpack(vector, memory, recv, type, comm);
+    free(memory);
+    return rc;
 }
 
 /* Of a type and an operation that there is a loop for: known without asking MPI, to which asking costs as much as all

@@ -22,32 +22,32 @@ static char *collectives_object(const struct mpi_place *place, const char *provi
     return found;
 }
 
-/* Has the user said how this MPI makes reductions, broadcasts or gathers? That stands. */
-static bool reductions_chosen(const struct mpi_place *place)
-{
-    if (place->family == MPI_OPENMPI)
-        return mpi_chosen_any("OMPI_MCA_coll");
-    if (place->family == MPI_MPICH)
-        return mpi_chosen_any("MPIR_CVAR_REDUCE_INT") || mpi_chosen_any("MPIR_CVAR_ALLREDUCE_INT");
-    return mpi_chosen_table() || mpi_chosen("I_MPI_ADJUST_REDUCE") || mpi_chosen("I_MPI_ADJUST_ALLREDUCE");
-}
+/* What is answered, and how it is left to the MPI. */
+static const struct kind {
+    const char *calls[2], *left;
+} kinds[] = {
+    {{"REDUCE", "ALLREDUCE"}, "NIGH_MPI_REDUCE_FROM=0"},
+    {{"BCAST"}, "NIGH_MPI_BCAST_FROM=0"},
+    {{"GATHER"}, "NIGH_MPI_GATHER_TO=0"},
+    {{"ALLGATHER"}, "NIGH_MPI_ALLGATHER_FROM=0"},
+};
+#define KINDS (sizeof kinds / sizeof *kinds)
 
-static bool broadcasts_chosen(const struct mpi_place *place)
+/* Has the user said how this MPI makes such calls? That stands. */
+static bool is_chosen(const struct mpi_place *place, const struct kind *kind)
 {
-    if (place->family == MPI_OPENMPI)
-        return mpi_chosen_any("OMPI_MCA_coll");
-    if (place->family == MPI_MPICH)
-        return mpi_chosen_any("MPIR_CVAR_BCAST_INT");
-    return mpi_chosen_table() || mpi_chosen("I_MPI_ADJUST_BCAST");
-}
+    bool chosen = place->family == MPI_OPENMPI ? mpi_chosen_any("OMPI_MCA_coll")
+                                               : place->family != MPI_MPICH && mpi_chosen_table();
 
-static bool gathers_chosen(const struct mpi_place *place)
-{
-    if (place->family == MPI_OPENMPI)
-        return mpi_chosen_any("OMPI_MCA_coll");
-    if (place->family == MPI_MPICH)
-        return mpi_chosen_any("MPIR_CVAR_GATHER_INT");
-    return mpi_chosen_table() || mpi_chosen("I_MPI_ADJUST_GATHER");
+    for (size_t i = 0; i < 2 && kind->calls[i] && !chosen; i++) {
+        char name[64];
+
+        snprintf(name, sizeof name, place->family == MPI_MPICH ? "MPIR_CVAR_%s_INT" : "I_MPI_ADJUST_%s",
+                 kind->calls[i]);
+        chosen = place->family == MPI_MPICH ? mpi_chosen_any(name)
+                                            : place->family != MPI_OPENMPI && mpi_chosen(name);
+    }
+    return chosen;
 }
 
 /* "NAME=what the environment has, and one word more". */
@@ -71,11 +71,13 @@ static void add_behind(const char *name, const char *word, struct mpi_words *set
 void mpi_preload(const struct mpi_place *place, const char *providers, uint32_t programs,
                  struct mpi_words *settings)
 {
-    bool reduces = !reductions_chosen(place), spreads = !broadcasts_chosen(place),
-         gathers = !gathers_chosen(place);
     bool all = place->family != MPI_OPENMPI || programs == 1; /* its Fortran calls cannot be answered */
-    char *object = all && (reduces || spreads || gathers) ? collectives_object(place, providers) : NULL;
+    size_t chosen = 0;
+    char *object;
 
+    for (size_t i = 0; i < KINDS; i++)
+        chosen += is_chosen(place, &kinds[i]);
+    object = all && chosen < KINDS ? collectives_object(place, providers) : NULL;
     if (!object)
         return;
     if (strpbrk(object, " :")) {
@@ -87,12 +89,9 @@ void mpi_preload(const struct mpi_place *place, const char *providers, uint32_t 
         add_behind("LD_PRELOAD", object, settings);
         /* A program with gcc's address sanitizer refuses to start otherwise; it still comes before the C library. */
         add_behind("ASAN_OPTIONS", "verify_asan_link_order=0", settings);
-        if (!reduces)
-            mpi_words_add(settings, "NIGH_MPI_REDUCE_FROM=0");
-        if (!spreads)
-            mpi_words_add(settings, "NIGH_MPI_BCAST_FROM=0");
-        if (!gathers)
-            mpi_words_add(settings, "NIGH_MPI_GATHER_TO=0");
+        for (size_t i = 0; i < KINDS; i++)
+            if (is_chosen(place, &kinds[i]))
+                mpi_words_add(settings, kinds[i].left);
     }
     free(object);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Gathers, and reductions of some KiB: around the lengths at which they go another way, of all roots, in place, of
- * types that differ from rank to rank, and in a row.
+ * Gathers, to one rank and to all, and reductions of some KiB: around the lengths at which they go another way, of all
+ * roots, in place, of types that differ from rank to rank, and in a row.
  */
 #include "tests/hosts/mpi/suite.h"
 
@@ -114,6 +114,50 @@ static void gathers_of_addresses(void)
     }
 }
 
+/* ---- to all -------------------------------------------------------------------------------------------- */
+
+static void allgather(int bytes, int in_place)
+{
+    char *all = suite_memory((size_t)bytes * (size_t)suite_ranks), *own = suite_memory((size_t)bytes);
+    char *mine = in_place ? all + (size_t)bytes * (size_t)suite_rank : own;
+
+    suite_fill(mine, (size_t)bytes, seed_of(suite_rank, bytes));
+    MPI_Allgather(in_place ? MPI_IN_PLACE : own, bytes, MPI_BYTE, all, bytes, MPI_BYTE, MPI_COMM_WORLD);
+    EQUAL(wrong_blocks(all, bytes, bytes), 0);
+    free(all);
+    free(own);
+}
+
+static void allgathers(void)
+{
+    static const int sizes[] = {65535, 65536, 131072, 131073, 300000, 1000001};
+
+    for (int s = 0; s < (int)(sizeof sizes / sizeof *sizes); s++) {
+        allgather(sizes[s], 0);
+        allgather(sizes[s], 1);
+    }
+}
+
+static void allgathers_of_types(void)
+{
+    int count = 90000, *in = suite_memory(8 * (size_t)count), gaps = suite_rank % 2;
+    int *all = suite_memory(8 * (size_t)count * (size_t)suite_ranks);
+    MPI_Datatype apart;
+    long wrong = 0;
+
+    MPI_Type_create_resized(MPI_INT, 0, 8, &apart);
+    MPI_Type_commit(&apart);
+    for (int i = 0; i < count; i++)
+        in[gaps ? i : 2 * i] = suite_rank * 1000 + i;
+    MPI_Allgather(in, count, gaps ? MPI_INT : apart, all, count, gaps ? apart : MPI_INT, MPI_COMM_WORLD);
+    for (int i = 0; i < count * suite_ranks; i++)
+        wrong += all[gaps ? 2 * i : i] != i / count * 1000 + i % count;
+    EQUAL(wrong, 0);
+    MPI_Type_free(&apart);
+    free(all);
+    free(in);
+}
+
 /* ---- reductions ---------------------------------------------------------------------------------------- */
 
 static long wrong_sums(const double *out, int count, int call)
@@ -211,6 +255,8 @@ const struct suite_case suite_rooted[] = {
     {"rooted: gathers of many lengths and roots, in place and not", gathers},
     {"rooted: gathers of types that differ from rank to rank", gathers_of_types},
     {"rooted: gathers of types that have the addresses", gathers_of_addresses},
+    {"rooted: gathers to all ranks, in place and not", allgathers},
+    {"rooted: gathers to all ranks of types that differ", allgathers_of_types},
     {"rooted: reductions of some KiB", reductions},
     {"rooted: a sum that depends on the order, and is the same each time", the_same_each_time},
     {"rooted: gathers and reductions in a row", in_a_row},

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* hosts/mpi/spread.c - see spread.h. */
+#include "hosts/mpi/spread.h"
+#include "hosts/mpi/copy.h"
+#include "hosts/mpi/log.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define PART_BYTES NIGH_MPI_SLOT_BYTES
+/* From so many bytes of results, of all ranks together, copies go past the caches. */
+#define PAST (8u << 20)
+
+struct run {
+    const struct nigh_mpi_rooted *call;
+    uint64_t parts;
+    uint64_t sent; /* parts of this rank's */
+    int left;      /* other ranks of which parts are still to come */
+};
+
+static uint64_t tag_of(const struct nigh_mpi_group *group)
+{
+    return group->tag + NIGH_MPI_TAG_SPREADS;
+}
+
+static uint64_t length(const struct run *run, uint64_t part)
+{
+    uint64_t left = run->call->bytes - part * PART_BYTES;
+
+    return left < PART_BYTES ? left : PART_BYTES;
+}
+
+static void keep(const struct nigh_mpi_rooted *call, char *to, const void *from, uint64_t bytes)
+{
+    uint64_t ranks = (unsigned)call->group->ranks;
+
+    if (call->bytes * ranks * ranks >= PAST)
+        nigh_mpi_copy_past(to, from, bytes);
+    else
+        memcpy(to, from, bytes);
+}
+
+/* ---- what comes ---------------------------------------------------------------------------------------- */
+
+static struct nigh_mpi_arrival *arrival_of(const struct run *run, int rank, uint64_t part)
+{
+    return &run->call->group->spreads[rank].arrivals[part % NIGH_MPI_AHEAD];
+}
+
+static int expect(const struct run *run, int rank, uint64_t part)
+{
+    struct nigh_mpi_group *group = run->call->group;
+    struct nigh_mpi_arrival *arrival = arrival_of(run, rank, part);
+
+    if (part >= run->parts)
+        return 0;
+    arrival->from = group->peers[rank];
+    return nigh_mpi_session_expect(arrival, NIGH_MPI_SLOT_BYTES, tag_of(group));
+}
+
+/* 1: it is there; 0: not yet; or its error. */
+static int look(const struct run *run, int rank, uint64_t part)
+{
+    const struct nigh_mpi_arrival *arrival = arrival_of(run, rank, part);
+    const struct nigh_mpi_rooted *call = run->call;
+
+    if (arrival->posted)
+        return 0;
+    if (arrival->status < 0) {
+        nigh_mpi_log("%s of %u bytes: rank %d of its communicator is gone: %s", call->what, call->bytes, rank,
+                     strerror(-arrival->status));
+        return arrival->status;
+    }
+    if (arrival->total == call->bytes && arrival->bytes == length(run, part))
+        return 1;
+    nigh_mpi_log(
+        "%s of %u bytes: rank %d of its communicator takes part with %llu: give all ranks the same count",
+        call->what, call->bytes, rank, (unsigned long long)arrival->total);
+    return -EMSGSIZE;
+}
+
+static int take(struct run *run, int rank)
+{
+    const struct nigh_mpi_rooted *call = run->call;
+    uint64_t *came = &call->group->spreads[rank].came, part = *came;
+    struct nigh_mpi_arrival *arrival = arrival_of(run, rank, part);
+
+    keep(call, nigh_mpi_rooted_place(call, rank) + part * PART_BYTES, arrival->data, length(run, part));
+    nigh_mpi_session_give_back(arrival);
+    if (++*came == run->parts)
+        run->left--;
+    return expect(run, rank, part + NIGH_MPI_AHEAD);
+}
+
+/* 1: something of what comes was there. */
+static int take_some(struct run *run)
+{
+    struct nigh_mpi_group *group = run->call->group;
+    int some = 0, rc = 0;
+
+    for (int i = 1; i < group->ranks && rc >= 0; i++) {
+        int rank = (group->me + i) % group->ranks;
+
+        if (group->spreads[rank].came == run->parts)
+            continue;
+        rc = look(run, rank, group->spreads[rank].came);
+        if (rc <= 0)
+            continue;
+        some = 1;
+        rc = take(run, rank);
+    }
+    return rc < 0 ? rc : some;
+}
+
+/* ---- what goes ----------------------------------------------------------------------------------------- */
+
+static int lend_to_all(const struct run *run, struct nigh_mpi_slot *slot, uint64_t bytes)
+{
+    struct nigh_mpi_group *group = run->call->group;
+    int rc = 0;
+
+    for (int i = 1; i < group->ranks && !rc; i++)
+        rc = nigh_mpi_session_lend(group->peers[(group->me + i) % group->ranks], slot, bytes,
+                                   run->call->bytes, tag_of(group));
+    return rc;
+}
+
+/* 1: the next part of this rank's is on its way. */
+static int give_some(struct run *run)
+{
+    const struct nigh_mpi_rooted *call = run->call;
+    struct nigh_mpi_slot *slot = &call->group->slots[call->group->used % NIGH_MPI_SLOTS];
+    uint64_t bytes;
+    int rc;
+
+    if (run->sent == run->parts || slot->lent.open)
+        return 0;
+    if (slot->lent.status < 0) {
+        nigh_mpi_log("%s of %u bytes: a rank that was to read a part is gone: %s", call->what, call->bytes,
+                     strerror(-slot->lent.status));
+        return slot->lent.status;
+    }
+    bytes = length(run, run->sent);
+    memcpy(slot->memory, call->send + run->sent * PART_BYTES, bytes);
+    rc = lend_to_all(run, slot, bytes);
+    call->group->used++;
+    run->sent++;
+    return rc < 0 ? rc : 1;
+}
+
+/* ---- the run ------------------------------------------------------------------------------------------- */
+
+static int begin(struct run *run)
+{
+    const struct nigh_mpi_rooted *call = run->call;
+    struct nigh_mpi_group *group = call->group;
+    char *own = nigh_mpi_rooted_place(call, group->me);
+    int rc = group->broken ? -ECONNRESET : 0;
+
+    for (int r = 0; r < group->ranks && !rc; r++) {
+        group->spreads[r].came = 0;
+        for (uint64_t part = 0; part < NIGH_MPI_AHEAD && r != group->me && !rc; part++)
+            rc = expect(run, r, part);
+    }
+    if (!rc && own != call->send)
+        keep(call, own, call->send, call->bytes);
+    return rc;
+}
+
+static int let_out(const struct nigh_mpi_rooted *call)
+{
+    struct nigh_mpi_group *group = call->group;
+    int rc = 0;
+
+    for (int r = 0; r < group->ranks && !rc; r++)
+        if (r != group->me)
+            rc = nigh_mpi_group_let_out(group, call->what, group->peers[r]);
+    return rc;
+}
+
+static int all(const struct nigh_mpi_rooted *call)
+{
+    struct run run = {.call = call, .left = call->group->ranks - 1};
+    uint32_t empty = 0;
+    int rc;
+
+    run.parts = (call->bytes + PART_BYTES - 1) / PART_BYTES;
+    rc = begin(&run);
+    while (rc >= 0 && (run.left || run.sent < run.parts)) {
+        int gave = give_some(&run), took = gave < 0 ? gave : take_some(&run);
+
+        rc = took < 0 ? took : 0;
+        if (!rc && !gave && !took)
+            rc = nigh_mpi_group_wait(call->group, call->what, &empty);
+    }
+    return rc < 0 ? rc : let_out(call);
+}
+
+int nigh_mpi_spread_run(const struct nigh_mpi_rooted *call)
+{
+    int rc;
+
+    nigh_mpi_session_lock();
+    nigh_mpi_session_account.allgathers++;
+    nigh_mpi_session_account.bytes += call->bytes;
+    rc = all(call);
+    if (rc)
+        nigh_mpi_group_give_up(call->group);
+    nigh_mpi_session_unlock();
+    return rc;
+}
