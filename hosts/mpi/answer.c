@@ -49,11 +49,12 @@ int nigh_mpi_answer(int rc, nigh_mpi_comm comm)
     return error;
 }
 
-void nigh_mpi_answer_give_up(struct nigh_mpi_group *group)
+int nigh_mpi_answer_give_up(struct nigh_mpi_group *group, int rc)
 {
     nigh_mpi_session_lock();
     nigh_mpi_group_give_up(group);
     nigh_mpi_session_unlock();
+    return rc;
 }
 
 bool nigh_mpi_answer_packs(const struct nigh_mpi_vector *vector)
@@ -85,10 +86,7 @@ static int run_packed(struct nigh_mpi_flow *flow, const struct nigh_mpi_vector *
     if (!rc && nigh_mpi_flow_reads(flow))
         rc = nigh_mpi_vector_pack(vector, buffer, flow->type, memory, comm);
     flow->in = flow->out = memory;
-    if (!rc)
-        rc = nigh_mpi_flow_run(flow);
-    else
-        nigh_mpi_answer_give_up(flow->group);
+    rc = rc ? nigh_mpi_answer_give_up(flow->group, rc) : nigh_mpi_flow_run(flow);
     if (!rc && nigh_mpi_flow_writes(flow))
         rc = nigh_mpi_vector_unpack(vector, memory, result, flow->type, comm);
     free(memory);

@@ -20,8 +20,8 @@ extern struct nigh_mpi_limits nigh_mpi_limits;
  * errno one of MPI's errors. */
 int nigh_mpi_answer(int rc, nigh_mpi_comm comm);
 
-/* The other ranks are told that this one cannot go on. */
-void nigh_mpi_answer_give_up(struct nigh_mpi_group *group);
+/* The other ranks are told that this one cannot go on, because of `rc`, which is returned. */
+int nigh_mpi_answer_give_up(struct nigh_mpi_group *group, int rc);
 
 /* Must MPI pack what is sent, and unpack what has come? Counts a call that needs it. */
 bool nigh_mpi_answer_packs(const struct nigh_mpi_vector *vector);

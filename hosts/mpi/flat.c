@@ -1,22 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* hosts/mpi/flat.c - see flat.h. */
 #include "hosts/mpi/flat.h"
-#include "hosts/mpi/log.h"
 
-#include <errno.h>
 #include <string.h>
-
-static uint64_t tag_of(const struct nigh_mpi_group *group)
-{
-    return group->tag + NIGH_MPI_TAG_FLATS;
-}
-
-static int gone(const struct nigh_mpi_rooted *call, const char *whose, int rank, int status)
-{
-    nigh_mpi_log("%s of %u bytes: %s %d of its communicator is gone: %s", call->what, call->bytes, whose,
-                 rank, strerror(-status));
-    return status;
-}
 
 /* ---- a rank that lends --------------------------------------------------------------------------------- */
 
@@ -40,16 +26,21 @@ static int lend(const struct nigh_mpi_rooted *call)
 
     while (slot->lent.open && !rc)
         rc = nigh_mpi_group_wait(group, call->what, &empty);
+    if (!rc)
+        rc = nigh_mpi_rooted_check_slot(call, slot);
     if (rc)
         return rc;
-    if (slot->lent.status < 0)
-        return gone(call, "a root before rank", call->root, slot->lent.status);
     memcpy(slot->memory, call->send, call->bytes);
-    rc = nigh_mpi_session_lend(root, slot, call->bytes, call->bytes, tag_of(group));
+    rc = nigh_mpi_session_lend(root, slot, call->bytes, call->bytes, group->tag + NIGH_MPI_TAG_LENT);
     return rc ? rc : nigh_mpi_group_let_out(group, call->what, root);
 }
 
 /* ---- the root ------------------------------------------------------------------------------------------ */
+
+static struct nigh_mpi_arrival *arrival_of(const struct nigh_mpi_rooted *call, int rank)
+{
+    return &call->group->sources[rank].arrivals[0];
+}
 
 static int expect(const struct nigh_mpi_rooted *call)
 {
@@ -57,34 +48,19 @@ static int expect(const struct nigh_mpi_rooted *call)
     int rc = 0;
 
     for (int r = 0; r < group->ranks && !rc; r++) {
-        group->flats[r].from = group->peers[r];
+        group->sources[r].came = r == group->me;
+        arrival_of(call, r)->from = group->peers[r];
         if (r != group->me)
-            rc = nigh_mpi_session_expect(&group->flats[r], NIGH_MPI_SLOT_BYTES, tag_of(group));
+            rc = nigh_mpi_session_expect(arrival_of(call, r), NIGH_MPI_SLOT_BYTES,
+                                         group->tag + NIGH_MPI_TAG_LENT);
     }
     return rc;
 }
 
-/* 1: a rank's vector is there; 0: not yet; or its error. */
-static int look(const struct nigh_mpi_rooted *call, int rank)
-{
-    const struct nigh_mpi_arrival *arrival = &call->group->flats[rank];
-
-    if (arrival->posted)
-        return 0;
-    if (arrival->status < 0)
-        return gone(call, "rank", rank, arrival->status);
-    if (arrival->bytes == call->bytes)
-        return 1;
-    nigh_mpi_log(
-        "%s of %u bytes: rank %d of its communicator takes part with %llu: give all ranks the same count",
-        call->what, call->bytes, rank, (unsigned long long)arrival->bytes);
-    return -EMSGSIZE;
-}
-
 static void keep(const struct nigh_mpi_rooted *call, int rank)
 {
-    memcpy(nigh_mpi_rooted_place(call, rank), call->group->flats[rank].data, call->bytes);
-    nigh_mpi_session_give_back(&call->group->flats[rank]);
+    memcpy(nigh_mpi_rooted_place(call, rank), arrival_of(call, rank)->data, call->bytes);
+    nigh_mpi_session_give_back(arrival_of(call, rank));
 }
 
 /*
@@ -98,10 +74,10 @@ struct sum {
     int level[NIGH_MPI_FLAT_RANKS];
 };
 
-static void done_with(struct nigh_mpi_group *group, int rank, const char *part)
+static void done_with(const struct nigh_mpi_rooted *call, int rank, const char *part)
 {
-    if (part == group->flats[rank].data)
-        nigh_mpi_session_give_back(&group->flats[rank]);
+    if (part == arrival_of(call, rank)->data)
+        nigh_mpi_session_give_back(arrival_of(call, rank));
 }
 
 /* The sum of two halves takes the place of the first. */
@@ -110,8 +86,8 @@ static void add(struct sum *sum, int left, int right, char *to)
     const struct nigh_mpi_rooted *call = sum->call;
 
     call->add(to, sum->part[left], sum->part[right], call->count);
-    done_with(call->group, left, sum->part[left]);
-    done_with(call->group, right, sum->part[right]);
+    done_with(call, left, sum->part[left]);
+    done_with(call, right, sum->part[right]);
     sum->part[left] = to;
 }
 
@@ -142,20 +118,22 @@ static int take_some(const struct nigh_mpi_rooted *call, struct sum *sum)
     struct nigh_mpi_group *group = call->group;
     int taken = 0, rc = 0;
 
-    for (int r = 0; r < group->ranks && rc >= 0; r++) {
-        if (!group->flats[r].fresh)
+    for (int r = 0; r < group->ranks && !rc; r++) {
+        const struct nigh_mpi_arrival *arrival = arrival_of(call, r);
+
+        if (group->sources[r].came || arrival->posted)
             continue;
-        rc = look(call, r);
-        if (rc <= 0)
-            continue;
-        group->flats[r].fresh = false;
+        rc = nigh_mpi_rooted_check(call, r, arrival, call->bytes);
+        if (rc)
+            break;
+        group->sources[r].came = 1;
+        taken++;
         if (call->add)
-            join(sum, r, group->flats[r].data);
+            join(sum, r, arrival->data);
         else
             keep(call, r);
-        taken++;
     }
-    return rc < 0 ? rc : taken;
+    return rc ? rc : taken;
 }
 
 static void begin_own(const struct nigh_mpi_rooted *call, struct sum *sum)
@@ -186,24 +164,7 @@ static int collect(const struct nigh_mpi_rooted *call)
     return rc < 0 ? rc : 0;
 }
 
-static int run(const struct nigh_mpi_rooted *call)
+int nigh_mpi_flat(const struct nigh_mpi_rooted *call)
 {
-    if (call->group->broken)
-        return -ECONNRESET;
     return call->group->me == call->root ? collect(call) : lend(call);
-}
-
-int nigh_mpi_flat_run(const struct nigh_mpi_rooted *call)
-{
-    int rc;
-
-    nigh_mpi_session_lock();
-    nigh_mpi_session_account.reduces += call->add != NULL;
-    nigh_mpi_session_account.gathers += !call->add;
-    nigh_mpi_session_account.bytes += call->bytes;
-    rc = run(call);
-    if (rc)
-        nigh_mpi_group_give_up(call->group);
-    nigh_mpi_session_unlock();
-    return rc;
 }

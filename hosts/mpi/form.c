@@ -157,18 +157,9 @@ static bool agree(bool mine, nigh_mpi_comm comm)
     return over && all;
 }
 
-static bool is_intra(nigh_mpi_comm comm)
-{
-    int inter = 1;
-
-    return !nigh_mpi_calls()->Comm_test_inter(comm, &inter) && !inter;
-}
-
 static bool has_ranks(struct nigh_mpi_group *group, nigh_mpi_comm comm)
 {
-    const struct nigh_mpi_calls *mpi = nigh_mpi_calls();
-
-    return is_intra(comm) && !mpi->Comm_rank(comm, &group->me) && !mpi->Comm_size(comm, &group->ranks) &&
+    return group->me != NIGH_MPI_NONE && !nigh_mpi_calls()->Comm_size(comm, &group->ranks) &&
            group->ranks >= RANKS_MIN;
 }
 
@@ -182,8 +173,7 @@ static void form(struct nigh_mpi_group *group, nigh_mpi_comm comm)
     group->chain = need(ranks * sizeof(*group->chain));
     group->peers = need(ranks * sizeof(*group->peers));
     group->shorts = need(ranks * sizeof(*group->shorts));
-    group->flats = need(ranks * sizeof(*group->flats));
-    group->spreads = need(ranks * sizeof(*group->spreads));
+    group->sources = need(ranks * sizeof(*group->sources));
     if (ranks <= NIGH_MPI_FLAT_RANKS)
         group->sums = need((ranks + 1) / 2 * NIGH_MPI_FLAT_TO);
     group->warnings = need(ranks * sizeof(*group->warnings));

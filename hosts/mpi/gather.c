@@ -5,8 +5,6 @@
 #include "hosts/mpi/calls.h"
 #include "hosts/mpi/flat.h"
 #include "hosts/mpi/log.h"
-#include "hosts/mpi/short.h"
-#include "hosts/mpi/spread.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -19,20 +17,6 @@ static bool is_answered(uint64_t bytes)
     return bytes <= most && (bytes <= NIGH_MPI_SHORT_BYTES || bytes >= NIGH_MPI_FLAT_FROM);
 }
 
-/* NIGH_MPI_NONE is the root where all ranks keep all vectors. */
-static int run(const struct nigh_mpi_rooted *rooted)
-{
-    if (rooted->root == NIGH_MPI_NONE)
-        return nigh_mpi_spread_run(rooted);
-    return rooted->bytes <= NIGH_MPI_SHORT_BYTES ? nigh_mpi_short_run(rooted) : nigh_mpi_flat_run(rooted);
-}
-
-static int give_up(struct nigh_mpi_group *group, int rc)
-{
-    nigh_mpi_answer_give_up(group);
-    return rc;
-}
-
 /* ---- who sends alone ----------------------------------------------------------------------- */
 
 static int send_packed(struct nigh_mpi_rooted *rooted, const struct nigh_mpi_vector *vector,
@@ -42,7 +26,7 @@ static int send_packed(struct nigh_mpi_rooted *rooted, const struct nigh_mpi_vec
     int rc = packed ? nigh_mpi_vector_pack(vector, rooted->send, type, packed, comm) : -ENOMEM;
 
     rooted->send = packed;
-    rc = rc ? give_up(rooted->group, rc) : run(rooted);
+    rc = rc ? nigh_mpi_answer_give_up(rooted->group, rc) : nigh_mpi_rooted_run(rooted);
     free(packed);
     return rc;
 }
@@ -88,14 +72,14 @@ static int collect(const struct nigh_mpi_gather *call, struct nigh_mpi_rooted *r
 
     if (call->send == NIGH_MPI_IN_PLACE) {
         rooted->send = place;
-        return run(rooted);
+        return nigh_mpi_rooted_run(rooted);
     }
     rc = own_differs(call, rooted, &own);
     if (!rc && (packs || !own.dense)) {
         rc = nigh_mpi_vector_pack(&own, call->send, call->type, place, comm);
         rooted->send = place;
     }
-    return rc ? give_up(rooted->group, rc) : run(rooted);
+    return rc ? nigh_mpi_answer_give_up(rooted->group, rc) : nigh_mpi_rooted_run(rooted);
 }
 
 static int collect_packed(const struct nigh_mpi_gather *call, struct nigh_mpi_rooted *rooted,
@@ -105,7 +89,7 @@ static int collect_packed(const struct nigh_mpi_gather *call, struct nigh_mpi_ro
 
     rooted->recv = nigh_mpi_answer_memory(rooted->what, vector->bytes * (unsigned)rooted->group->ranks);
     if (!rooted->recv)
-        return give_up(rooted->group, -ENOMEM);
+        return nigh_mpi_answer_give_up(rooted->group, -ENOMEM);
     rc = collect(call, rooted, true, comm);
     if (!rc)
         rc = unpack_all(call, rooted, vector, comm);
@@ -128,13 +112,11 @@ bool nigh_mpi_gather(const struct nigh_mpi_gather *call, nigh_mpi_comm comm, int
     struct nigh_mpi_rooted rooted = {
         .what = "MPI_Gather", .send = call->send, .recv = call->recv, .root = call->root};
     struct nigh_mpi_vector vector;
-    int me, rc;
-    bool keeps;
+    int rc, me = nigh_mpi_limits.gather_to ? nigh_mpi_group_rank(comm) : NIGH_MPI_NONE;
+    bool keeps = me == call->root;
 
-    if (!nigh_mpi_limits.gather_to || comm == NIGH_MPI_COMM_NULL || nigh_mpi_calls()->Comm_rank(comm, &me))
-        return false;
-    keeps = me == call->root;
-    if (!nigh_mpi_vector_describe(&vector, keeps ? call->recv : call->send, keeps ? call->recvs : call->sends,
+    if (me == NIGH_MPI_NONE || (!keeps && call->send == NIGH_MPI_IN_PLACE) ||
+        !nigh_mpi_vector_describe(&vector, keeps ? call->recv : call->send, keeps ? call->recvs : call->sends,
                                   keeps ? call->into : call->type) ||
         !is_answered(vector.bytes))
         return false;
@@ -145,7 +127,8 @@ bool nigh_mpi_gather(const struct nigh_mpi_gather *call, nigh_mpi_comm comm, int
     if (keeps)
         rc = keep(call, &rooted, &vector, comm);
     else
-        rc = nigh_mpi_answer_packs(&vector) ? send_packed(&rooted, &vector, call->type, comm) : run(&rooted);
+        rc = nigh_mpi_answer_packs(&vector) ? send_packed(&rooted, &vector, call->type, comm)
+                                            : nigh_mpi_rooted_run(&rooted);
     *result = nigh_mpi_answer(rc, comm);
     return true;
 }
@@ -156,7 +139,7 @@ bool nigh_mpi_allgather(const struct nigh_mpi_gather *call, nigh_mpi_comm comm, 
         .what = "MPI_Allgather", .send = call->send, .recv = call->recv, .root = NIGH_MPI_NONE};
     struct nigh_mpi_vector vector;
 
-    if (!nigh_mpi_limits.allgather_from ||
+    if (!nigh_mpi_limits.allgather_from || nigh_mpi_group_rank(comm) == NIGH_MPI_NONE ||
         !nigh_mpi_vector_describe(&vector, call->recv, call->recvs, call->into) ||
         vector.bytes < nigh_mpi_limits.allgather_from)
         return false;

@@ -58,9 +58,8 @@ static void destroy(struct nigh_mpi_group *group)
 {
     free(group->chain);
     free(group->shorts);
-    free(group->flats);
     free(group->sums);
-    free(group->spreads);
+    free(group->sources);
     free(group->warnings);
     free(group->peers);
     free(group);
@@ -87,7 +86,8 @@ static void leave(struct nigh_mpi_group *group)
 {
     group->leaving = true;
     forget(group);
-    nigh_mpi_session_poll();
+    while (nigh_mpi_session_poll() > 0)
+        ;
     reap();
 }
 
@@ -175,6 +175,17 @@ static _Thread_local struct {
     unsigned deletions; /* of all groups when this was noted: a later one may have been this */
 } last;
 
+static struct nigh_mpi_group *create(nigh_mpi_comm comm)
+{
+    const struct nigh_mpi_calls *mpi = nigh_mpi_calls();
+    struct nigh_mpi_group *group = calloc(1, sizeof(*group));
+    int inter;
+
+    if (group && (mpi->Comm_test_inter(comm, &inter) || inter || mpi->Comm_rank(comm, &group->me)))
+        group->me = NIGH_MPI_NONE;
+    return group;
+}
+
 /* NULL: no memory, or MPI does not know the communicator, which its own call will say. */
 static struct nigh_mpi_group *find(nigh_mpi_comm comm)
 {
@@ -187,7 +198,7 @@ static struct nigh_mpi_group *find(nigh_mpi_comm comm)
         return NULL;
     if (found)
         return group;
-    group = calloc(1, sizeof(*group));
+    group = create(comm);
     if (group && !mpi->Comm_set_attr(comm, groups_key, group))
         return group;
     free(group);
@@ -221,6 +232,13 @@ static void form(struct nigh_mpi_group *group, nigh_mpi_comm comm)
     group->next = groups;
     groups = group;
     nigh_mpi_session_unlock();
+}
+
+int nigh_mpi_group_rank(nigh_mpi_comm comm)
+{
+    const struct nigh_mpi_group *group = closed ? NULL : known(comm);
+
+    return group ? group->me : NIGH_MPI_NONE;
 }
 
 /* Weights are alike in all ranks, as their calls are. */

@@ -19,13 +19,12 @@
 /* Those that a rank hears parts from: its children, and the root. */
 #define NIGH_MPI_SOURCES (NIGH_MPI_CHILDREN + 1)
 
-/* Of short reductions, a peer. Posted ahead are as many as one poll brings, but of all peers of a large communicator
- * no more than PENDING, or few each: to take one of them back is to look at all. */
-#define NIGH_MPI_SHORT_BYTES         256u
-#define NIGH_MPI_SHORTS_AHEAD        64u
-#define NIGH_MPI_SHORTS_POSTED       32u
-#define NIGH_MPI_SHORTS_POSTED_LEAST 4u
-#define NIGH_MPI_SHORTS_PENDING      1024u
+/* Of short vectors, a peer. Posted ahead are as many as one poll brings; of all peers and communicators no more than
+ * PENDING, and then one each, since to take one of them back is to look at all. */
+#define NIGH_MPI_SHORT_BYTES    256u
+#define NIGH_MPI_SHORTS_AHEAD   64u
+#define NIGH_MPI_SHORTS_POSTED  32u
+#define NIGH_MPI_SHORTS_PENDING 1024u
 
 /* What has come from a peer, or will: posted ahead by who has been a root, and taken in turn. */
 struct nigh_mpi_shorts {
@@ -34,8 +33,8 @@ struct nigh_mpi_shorts {
     char rooms[NIGH_MPI_SHORTS_POSTED][NIGH_MPI_SHORT_BYTES];
 };
 
-/* Parts of a rank's that all get. */
-struct nigh_mpi_spreading {
+/* What a rank lends to this one, or to all: `came` parts of it are here. */
+struct nigh_mpi_source {
     uint64_t came;
     struct nigh_mpi_arrival arrivals[NIGH_MPI_AHEAD];
 };
@@ -43,8 +42,7 @@ struct nigh_mpi_spreading {
 /* Tags of a group's messages, behind its own, which is that of parts. */
 #define NIGH_MPI_TAG_WARNINGS 1u
 #define NIGH_MPI_TAG_SHORTS   2u
-#define NIGH_MPI_TAG_FLATS    3u
-#define NIGH_MPI_TAG_SPREADS  4u
+#define NIGH_MPI_TAG_LENT     3u
 
 struct nigh_mpi_group {
     struct nigh_mpi_group *next; /* of those that have something in nigh */
@@ -53,21 +51,24 @@ struct nigh_mpi_group {
     bool active;  /* else MPI's own do: a CPU for each rank, several machines, no nigh */
     bool broken;  /* a call failed: so do all later ones, and what peers may still use is not freed */
     bool leaving; /* its communicator is gone */
-    int me, ranks, chains;
+    int me;       /* NIGH_MPI_NONE in an intercommunicator */
+    int ranks, chains;
     int *chain;                   /* a rank; see tree.h */
     struct nigh_mpi_peer **peers; /* a rank; NULL of this one */
     uint64_t tag;
-    struct nigh_mpi_shorts *shorts;     /* a rank */
-    struct nigh_mpi_arrival *flats;     /* a rank; of what is lent to a root */
-    struct nigh_mpi_spreading *spreads; /* a rank */
-    char *sums;                         /* room for half as many sums as there are ranks, at a root */
-    int alarm;                          /* not 0: a warning has come */
-    struct nigh_mpi_arrival *warnings;  /* a rank; posted as long as the group lives */
-    void *memory;                       /* of all slots */
+    struct nigh_mpi_shorts *shorts;    /* a rank */
+    struct nigh_mpi_source *sources;   /* a rank, of flat.h and spread.h */
+    char *sums;                        /* room for half as many sums as there are ranks, at a root */
+    int alarm;                         /* not 0: a warning has come */
+    struct nigh_mpi_arrival *warnings; /* a rank; posted as long as the group lives */
+    void *memory;                      /* of all slots */
     struct nigh_mpi_slot slots[NIGH_MPI_SLOTS];
     uint64_t used; /* slots, since it was made, round and round */
     struct nigh_mpi_arrival arrivals[NIGH_MPI_SOURCES][NIGH_MPI_AHEAD];
 };
+
+/* This rank's number in a communicator; NIGH_MPI_NONE: in none, or in one between two groups. */
+int nigh_mpi_group_rank(nigh_mpi_comm comm);
 
 /* The active group of a communicator, or NULL: this call, of so many bytes, is the MPI's. When enough bytes have come
  * by it is collective over the communicator, and so is called by all ranks or by none. */

@@ -4,7 +4,6 @@
 #include "hosts/mpi/answer.h"
 #include "hosts/mpi/calls.h"
 #include "hosts/mpi/flat.h"
-#include "hosts/mpi/short.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -48,11 +47,6 @@ static bool goes_to_root(uint64_t bytes)
            (bytes >= NIGH_MPI_FLAT_FROM && bytes <= NIGH_MPI_FLAT_TO && bytes < nigh_mpi_limits.reduce_from);
 }
 
-static int run(const struct nigh_mpi_rooted *call)
-{
-    return is_short(call->bytes) ? nigh_mpi_short_run(call) : nigh_mpi_flat_run(call);
-}
-
 static int run_packed(struct nigh_mpi_rooted *call, const struct nigh_mpi_vector *vector, nigh_mpi_type type,
                       nigh_mpi_comm comm)
 {
@@ -60,10 +54,7 @@ static int run_packed(struct nigh_mpi_rooted *call, const struct nigh_mpi_vector
     int rc = memory ? nigh_mpi_vector_pack(vector, call->send, type, memory, comm) : -ENOMEM;
 
     call->send = call->recv = memory;
-    if (rc)
-        nigh_mpi_answer_give_up(call->group);
-    else
-        rc = run(call);
+    rc = rc ? nigh_mpi_answer_give_up(call->group, rc) : nigh_mpi_rooted_run(call);
     if (!rc && call->group->me == call->root)
         rc = nigh_mpi_vector_unpack(vector, memory, recv, type, comm);
     free(memory);
@@ -98,7 +89,7 @@ static bool reduce_at_root(const void *send, void *recv, int64_t count, nigh_mpi
     if (nigh_mpi_answer_packs(&vector))
         *result = nigh_mpi_answer(run_packed(&call, &vector, type, comm), comm);
     else
-        *result = nigh_mpi_answer(run(&call), comm);
+        *result = nigh_mpi_answer(nigh_mpi_rooted_run(&call), comm);
     return true;
 }
 

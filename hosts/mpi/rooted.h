@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* hosts/mpi/rooted.h - a call in which each rank of a group gives a vector to one of them, which adds or keeps them. */
+/* hosts/mpi/rooted.h - a call in which each rank of a group gives one vector, and one of them adds them or keeps them, or
+ * all keep them. */
 #ifndef NIGH_MPI_ROOTED_H
 #define NIGH_MPI_ROOTED_H
 
@@ -11,17 +12,29 @@ struct nigh_mpi_rooted {
     const char *what; /* for people: the call's name */
     const char *send; /* this rank's vector */
     char *
-        recv; /* the root's: the sum, which may be `send`; or all vectors, where `send` may lie in its place */
+        recv; /* whose it is: the sum, which may be `send`; or all vectors, where `send` may lie in its place */
     uint32_t bytes;      /* of one vector */
     uint32_t count;      /* of its elements, which are added */
     nigh_mpi_add_fn add; /* NULL: none are */
-    int root;
+    int root;            /* NIGH_MPI_NONE: all keep them */
 };
 
-/* Where the root keeps the vector of a rank. */
+/* Where the vector of a rank is kept. */
 static inline char *nigh_mpi_rooted_place(const struct nigh_mpi_rooted *call, int rank)
 {
     return call->recv + (uint64_t)rank * call->bytes;
 }
+
+/* Runs one to its end, by short.h, flat.h or spread.h, which say who waits for whom. All ranks of the group call it with
+ * the same but for `send` and `recv`. 0; or a negative errno, logged: -ECONNRESET, -EPROTO a peer has ended or is
+ * broken, -EMSGSIZE one has another length. The group is broken then. */
+int nigh_mpi_rooted_run(const struct nigh_mpi_rooted *call);
+
+/* What has come from a rank, which is to be so many bytes: 0, or an error as above, logged. */
+int nigh_mpi_rooted_check(const struct nigh_mpi_rooted *call, int rank,
+                          const struct nigh_mpi_arrival *arrival, uint64_t bytes);
+
+/* Of a slot that has come back: 0, or an error, logged. */
+int nigh_mpi_rooted_check_slot(const struct nigh_mpi_rooted *call, const struct nigh_mpi_slot *slot);
 
 #endif

@@ -35,6 +35,7 @@ static struct {
     struct nigh_context *context;
     nigh_mpi_request never; /* a request that does not end: to test it is to let MPI go on */
     int rank;
+    uint32_t pending; /* receives into a room */
     struct nigh_mpi_peer *peers;
 } session = {.lock = PTHREAD_MUTEX_INITIALIZER, .testing = PTHREAD_MUTEX_INITIALIZER};
 
@@ -247,7 +248,7 @@ int nigh_mpi_session_expect(struct nigh_mpi_arrival *arrival, uint64_t bytes, ui
     arrival->status = 0;
     recv.context = (uintptr_t)arrival | ARRIVAL;
     rc = session.nigh->post_recv(session.context, arrival->from->endpoint, &recv);
-    arrival->posted = arrival->fresh = !rc;
+    arrival->posted = !rc;
     return rc;
 }
 
@@ -267,8 +268,14 @@ int nigh_mpi_session_expect_into(struct nigh_mpi_arrival *arrival, void *room, u
     arrival->status = 0;
     rc = session.nigh->expect(arrival->from->endpoint, room, NIGH_SHAPE(bytes, 0), tag,
                               (uintptr_t)arrival | ARRIVAL, NULL);
-    arrival->posted = arrival->fresh = !rc;
+    arrival->posted = !rc;
+    session.pending += !rc;
     return rc;
+}
+
+uint32_t nigh_mpi_session_pending(void)
+{
+    return session.pending;
 }
 
 /* Of a ring, at most: what does not fit the first lies in those behind it. */
@@ -326,6 +333,7 @@ static void file(const struct nigh_completion *done)
         arrival->total = done->imm;
         arrival->status = done->status;
         arrival->posted = false;
+        session.pending -= arrival->room != NULL;
         if (arrival->alarm && done->status != -ECANCELED)
             *arrival->alarm = done->status ? done->status : 1;
     } else if (done->context) {

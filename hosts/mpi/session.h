@@ -47,7 +47,6 @@ struct nigh_mpi_arrival {
     uint64_t bytes, total; /* of the part, and of all that the peer takes part with */
     int status;            /* negative: it will not come */
     bool posted;
-    bool fresh; /* who waited has not taken notice since it was posted: for the caller to clear */
     int *alarm; /* if it is not NULL becomes `status`, or 1 of what has come, when this is over */
 };
 
@@ -108,6 +107,9 @@ void nigh_mpi_session_give_back(struct nigh_mpi_arrival *arrival);
 
 /* The same of a message of at most `bytes`, into `room`, which arrival->data then is. 0 or expect()'s errors. */
 int nigh_mpi_session_expect_into(struct nigh_mpi_arrival *arrival, void *room, uint32_t bytes, uint64_t tag);
+
+/* How many of these are posted, of all communicators. */
+uint32_t nigh_mpi_session_pending(void);
 
 /* Sends at most NIGH_INJECT_BYTES; `asks`: to->asked is open until the message has been taken, and must not be before.
  * 0, or the errors of post_send(): -EAGAIN too many are on their way. */

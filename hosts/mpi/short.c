@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* hosts/mpi/short.c - see short.h. */
 #include "hosts/mpi/short.h"
-#include "hosts/mpi/log.h"
 
 #include <errno.h>
 #include <string.h>
@@ -48,12 +47,12 @@ static uint32_t ahead(const struct nigh_mpi_group *group)
 {
     uint32_t share = NIGH_MPI_SHORTS_PENDING / (uint32_t)group->ranks;
 
-    if (share >= NIGH_MPI_SHORTS_POSTED)
-        return NIGH_MPI_SHORTS_POSTED;
-    return share > NIGH_MPI_SHORTS_POSTED_LEAST ? share : NIGH_MPI_SHORTS_POSTED_LEAST;
+    if (!share || nigh_mpi_session_pending() >= NIGH_MPI_SHORTS_PENDING)
+        return 1;
+    return share < NIGH_MPI_SHORTS_POSTED ? share : NIGH_MPI_SHORTS_POSTED;
 }
 
-/* A peer that has left may have sent all that is wanted of it before. */
+/* An error counts only where nothing is posted: a peer that has left may have sent all that is wanted of it before. */
 static int expect(struct nigh_mpi_shorts *shorts, struct nigh_mpi_peer *from, uint32_t count, uint64_t tag)
 {
     int rc = 0;
@@ -94,32 +93,13 @@ static int await(const struct nigh_mpi_rooted *call, int rank)
 
     while (arrival->posted && !rc)
         rc = nigh_mpi_group_wait(call->group, call->what, &empty);
-    if (rc || (!arrival->status && arrival->bytes == call->bytes))
-        return rc;
-    if (arrival->status < 0) {
-        nigh_mpi_log("%s of %u bytes: rank %d of its communicator is gone: %s", call->what, call->bytes, rank,
-                     strerror(-arrival->status));
-        return arrival->status;
-    }
-    nigh_mpi_log("%s of %u bytes: rank %d of its communicator takes part with %llu: give all ranks the same "
-                 "count",
-                 call->what, call->bytes, rank, (unsigned long long)arrival->bytes);
-    return -EMSGSIZE;
+    return rc ? rc : nigh_mpi_rooted_check(call, rank, arrival, call->bytes);
 }
 
 /* What await() has waited for. */
 static const void *take(struct nigh_mpi_shorts *shorts)
 {
     return shorts->rooms[shorts->taken++ % NIGH_MPI_SHORTS_POSTED];
-}
-
-/* The next vector of a rank, or this one's own; NULL: *rc says why. */
-static const void *next(const struct nigh_mpi_rooted *call, int rank, int *rc)
-{
-    if (rank == call->group->me)
-        return call->send;
-    *rc = await(call, rank);
-    return *rc ? NULL : take(&call->group->shorts[rank]);
 }
 
 /* In the order of ranks. */
@@ -129,8 +109,12 @@ static int add_all(const struct nigh_mpi_rooted *call)
     int rc = 0;
 
     for (int r = 0; r < call->group->ranks && !rc; r++) {
-        const void *one = next(call, r, &rc);
+        const void *one = call->send;
 
+        if (r != call->group->me) {
+            rc = await(call, r);
+            one = rc ? NULL : take(&call->group->shorts[r]);
+        }
         if (!rc && r == 0)
             memcpy(sum, one, call->bytes);
         else if (!rc)
@@ -143,44 +127,29 @@ static int add_all(const struct nigh_mpi_rooted *call)
 
 static int keep_all(const struct nigh_mpi_rooted *call)
 {
+    struct nigh_mpi_group *group = call->group;
+    char *own = nigh_mpi_rooted_place(call, group->me);
     int rc = 0;
 
-    for (int r = 0; r < call->group->ranks && !rc; r++) {
-        const void *one = next(call, r, &rc);
-
-        if (!rc && one != nigh_mpi_rooted_place(call, r))
-            memcpy(nigh_mpi_rooted_place(call, r), one, call->bytes);
+    if (own != call->send)
+        memcpy(own, call->send, call->bytes);
+    for (int r = 0; r < group->ranks && !rc; r++) {
+        rc = r == group->me ? 0 : await(call, r);
+        if (!rc && r != group->me)
+            memcpy(nigh_mpi_rooted_place(call, r), take(&group->shorts[r]), call->bytes);
     }
     return rc;
 }
 
-static int run(const struct nigh_mpi_rooted *call)
+int nigh_mpi_short(const struct nigh_mpi_rooted *call)
 {
     struct nigh_mpi_group *group = call->group;
     int rc;
 
-    if (group->broken)
-        return -ECONNRESET;
     if (group->me != call->root)
         return send_to(call, group->peers[call->root]);
     rc = expect_all(group);
     if (rc)
         return rc;
     return call->add ? add_all(call) : keep_all(call);
-}
-
-int nigh_mpi_short_run(const struct nigh_mpi_rooted *call)
-{
-    int rc;
-
-    nigh_mpi_session_lock();
-    if (call->add)
-        nigh_mpi_session_account.shorts++;
-    else
-        nigh_mpi_session_account.gathers++;
-    rc = run(call);
-    if (rc)
-        nigh_mpi_group_give_up(call->group);
-    nigh_mpi_session_unlock();
-    return rc;
 }

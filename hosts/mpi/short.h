@@ -9,8 +9,8 @@
 #include "hosts/mpi/rooted.h"
 
 /* Of at most NIGH_MPI_SHORT_BYTES. Waits for the other ranks at the root; elsewhere only where the root is one to two
- * times NIGH_MPI_SHORTS_AHEAD calls behind, and NIGH_MPI_SHORTS_POSTED more where it has been a root before. Errors as
- * those of nigh_mpi_flow_run(). */
-int nigh_mpi_short_run(const struct nigh_mpi_rooted *call);
+ * times NIGH_MPI_SHORTS_AHEAD calls behind, and NIGH_MPI_SHORTS_POSTED more where it has been a root before. With the
+ * session's lock. Errors as those of nigh_mpi_rooted_run(). */
+int nigh_mpi_short(const struct nigh_mpi_rooted *call);
 
 #endif

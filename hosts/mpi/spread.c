@@ -2,9 +2,7 @@
 /* hosts/mpi/spread.c - see spread.h. */
 #include "hosts/mpi/spread.h"
 #include "hosts/mpi/copy.h"
-#include "hosts/mpi/log.h"
 
-#include <errno.h>
 #include <string.h>
 
 #define PART_BYTES NIGH_MPI_SLOT_BYTES
@@ -20,7 +18,7 @@ struct run {
 
 static uint64_t tag_of(const struct nigh_mpi_group *group)
 {
-    return group->tag + NIGH_MPI_TAG_SPREADS;
+    return group->tag + NIGH_MPI_TAG_LENT;
 }
 
 static uint64_t length(const struct run *run, uint64_t part)
@@ -44,7 +42,7 @@ static void keep(const struct nigh_mpi_rooted *call, char *to, const void *from,
 
 static struct nigh_mpi_arrival *arrival_of(const struct run *run, int rank, uint64_t part)
 {
-    return &run->call->group->spreads[rank].arrivals[part % NIGH_MPI_AHEAD];
+    return &run->call->group->sources[rank].arrivals[part % NIGH_MPI_AHEAD];
 }
 
 static int expect(const struct run *run, int rank, uint64_t part)
@@ -58,33 +56,15 @@ static int expect(const struct run *run, int rank, uint64_t part)
     return nigh_mpi_session_expect(arrival, NIGH_MPI_SLOT_BYTES, tag_of(group));
 }
 
-/* 1: it is there; 0: not yet; or its error. */
-static int look(const struct run *run, int rank, uint64_t part)
-{
-    const struct nigh_mpi_arrival *arrival = arrival_of(run, rank, part);
-    const struct nigh_mpi_rooted *call = run->call;
-
-    if (arrival->posted)
-        return 0;
-    if (arrival->status < 0) {
-        nigh_mpi_log("%s of %u bytes: rank %d of its communicator is gone: %s", call->what, call->bytes, rank,
-                     strerror(-arrival->status));
-        return arrival->status;
-    }
-    if (arrival->total == call->bytes && arrival->bytes == length(run, part))
-        return 1;
-    nigh_mpi_log(
-        "%s of %u bytes: rank %d of its communicator takes part with %llu: give all ranks the same count",
-        call->what, call->bytes, rank, (unsigned long long)arrival->total);
-    return -EMSGSIZE;
-}
-
 static int take(struct run *run, int rank)
 {
     const struct nigh_mpi_rooted *call = run->call;
-    uint64_t *came = &call->group->spreads[rank].came, part = *came;
+    uint64_t *came = &call->group->sources[rank].came, part = *came;
     struct nigh_mpi_arrival *arrival = arrival_of(run, rank, part);
+    int rc = nigh_mpi_rooted_check(call, rank, arrival, length(run, part));
 
+    if (rc)
+        return rc;
     keep(call, nigh_mpi_rooted_place(call, rank) + part * PART_BYTES, arrival->data, length(run, part));
     nigh_mpi_session_give_back(arrival);
     if (++*came == run->parts)
@@ -98,18 +78,16 @@ static int take_some(struct run *run)
     struct nigh_mpi_group *group = run->call->group;
     int some = 0, rc = 0;
 
-    for (int i = 1; i < group->ranks && rc >= 0; i++) {
+    for (int i = 1; i < group->ranks && !rc; i++) {
         int rank = (group->me + i) % group->ranks;
+        uint64_t came = group->sources[rank].came;
 
-        if (group->spreads[rank].came == run->parts)
-            continue;
-        rc = look(run, rank, group->spreads[rank].came);
-        if (rc <= 0)
+        if (came == run->parts || arrival_of(run, rank, came)->posted)
             continue;
         some = 1;
         rc = take(run, rank);
     }
-    return rc < 0 ? rc : some;
+    return rc ? rc : some;
 }
 
 /* ---- what goes ----------------------------------------------------------------------------------------- */
@@ -135,11 +113,9 @@ static int give_some(struct run *run)
 
     if (run->sent == run->parts || slot->lent.open)
         return 0;
-    if (slot->lent.status < 0) {
-        nigh_mpi_log("%s of %u bytes: a rank that was to read a part is gone: %s", call->what, call->bytes,
-                     strerror(-slot->lent.status));
-        return slot->lent.status;
-    }
+    rc = nigh_mpi_rooted_check_slot(call, slot);
+    if (rc)
+        return rc;
     bytes = length(run, run->sent);
     memcpy(slot->memory, call->send + run->sent * PART_BYTES, bytes);
     rc = lend_to_all(run, slot, bytes);
@@ -155,10 +131,10 @@ static int begin(struct run *run)
     const struct nigh_mpi_rooted *call = run->call;
     struct nigh_mpi_group *group = call->group;
     char *own = nigh_mpi_rooted_place(call, group->me);
-    int rc = group->broken ? -ECONNRESET : 0;
+    int rc = 0;
 
     for (int r = 0; r < group->ranks && !rc; r++) {
-        group->spreads[r].came = 0;
+        group->sources[r].came = 0;
         for (uint64_t part = 0; part < NIGH_MPI_AHEAD && r != group->me && !rc; part++)
             rc = expect(run, r, part);
     }
@@ -178,7 +154,7 @@ static int let_out(const struct nigh_mpi_rooted *call)
     return rc;
 }
 
-static int all(const struct nigh_mpi_rooted *call)
+int nigh_mpi_spread(const struct nigh_mpi_rooted *call)
 {
     struct run run = {.call = call, .left = call->group->ranks - 1};
     uint32_t empty = 0;
@@ -194,18 +170,4 @@ static int all(const struct nigh_mpi_rooted *call)
             rc = nigh_mpi_group_wait(call->group, call->what, &empty);
     }
     return rc < 0 ? rc : let_out(call);
-}
-
-int nigh_mpi_spread_run(const struct nigh_mpi_rooted *call)
-{
-    int rc;
-
-    nigh_mpi_session_lock();
-    nigh_mpi_session_account.allgathers++;
-    nigh_mpi_session_account.bytes += call->bytes;
-    rc = all(call);
-    if (rc)
-        nigh_mpi_group_give_up(call->group);
-    nigh_mpi_session_unlock();
-    return rc;
 }

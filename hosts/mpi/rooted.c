@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* hosts/mpi/rooted.c - see rooted.h. */
+#include "hosts/mpi/rooted.h"
+#include "hosts/mpi/flat.h"
+#include "hosts/mpi/log.h"
+#include "hosts/mpi/short.h"
+#include "hosts/mpi/spread.h"
+
+#include <errno.h>
+#include <string.h>
+
+int nigh_mpi_rooted_check(const struct nigh_mpi_rooted *call, int rank,
+                          const struct nigh_mpi_arrival *arrival, uint64_t bytes)
+{
+    if (arrival->status < 0) {
+        nigh_mpi_log("%s of %u bytes: rank %d of its communicator is gone: %s", call->what, call->bytes, rank,
+                     strerror(-arrival->status));
+        return arrival->status;
+    }
+    if (arrival->bytes == bytes && (!arrival->total || arrival->total == call->bytes))
+        return 0;
+    nigh_mpi_log(
+        "%s of %u bytes: rank %d of its communicator takes part with %llu: give all ranks the same count",
+        call->what, call->bytes, rank,
+        (unsigned long long)(arrival->total ? arrival->total : arrival->bytes));
+    return -EMSGSIZE;
+}
+
+int nigh_mpi_rooted_check_slot(const struct nigh_mpi_rooted *call, const struct nigh_mpi_slot *slot)
+{
+    if (slot->lent.status < 0)
+        nigh_mpi_log("%s of %u bytes: a rank that was to read what an earlier call lent it is gone: %s",
+                     call->what, call->bytes, strerror(-slot->lent.status));
+    return slot->lent.status;
+}
+
+static void count(const struct nigh_mpi_rooted *call)
+{
+    struct nigh_mpi_account *account = &nigh_mpi_session_account;
+    bool is_short = call->bytes <= NIGH_MPI_SHORT_BYTES;
+
+    account->allgathers += call->root == NIGH_MPI_NONE;
+    account->gathers += call->root != NIGH_MPI_NONE && !call->add;
+    account->shorts += call->add && is_short;
+    account->reduces += call->add && !is_short;
+    account->bytes += is_short ? 0 : call->bytes;
+}
+
+static int run(const struct nigh_mpi_rooted *call)
+{
+    if (call->group->broken)
+        return -ECONNRESET;
+    if (call->root == NIGH_MPI_NONE)
+        return nigh_mpi_spread(call);
+    return call->bytes <= NIGH_MPI_SHORT_BYTES ? nigh_mpi_short(call) : nigh_mpi_flat(call);
+}
+
+int nigh_mpi_rooted_run(const struct nigh_mpi_rooted *call)
+{
+    int rc;
+
+    nigh_mpi_session_lock();
+    count(call);
+    rc = run(call);
+    if (rc)
+        nigh_mpi_group_give_up(call->group);
+    nigh_mpi_session_unlock();
+    return rc;
+}
