@@ -9,7 +9,7 @@
 
 /* Broadcasts of up to 1 MiB, as messages or in the MPI's shared memory, are faster. For the others: flat.h. */
 struct nigh_mpi_limits nigh_mpi_limits = {
-    .reduce_from = 32768, .bcast_from = 1572864, .gather_to = 65536, .allgather_from = 262144};
+    .reduce_from = 32768, .bcast_from = 1572864, .gather_to = 65536, .allgather_from = 2048};
 
 static void read_limit(const char *variable, uint64_t *limit)
 {

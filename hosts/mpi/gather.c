@@ -5,6 +5,7 @@
 #include "hosts/mpi/calls.h"
 #include "hosts/mpi/flat.h"
 #include "hosts/mpi/log.h"
+#include "hosts/mpi/spread.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -17,7 +18,7 @@ static bool is_answered(uint64_t bytes)
     return bytes <= most && (bytes <= NIGH_MPI_SHORT_BYTES || bytes >= NIGH_MPI_FLAT_FROM);
 }
 
-/* ---- who sends alone ----------------------------------------------------------------------- */
+/* ---- who sends alone ------------------------------------------------------------------------------- */
 
 static int send_packed(struct nigh_mpi_rooted *rooted, const struct nigh_mpi_vector *vector,
                        nigh_mpi_type type, nigh_mpi_comm comm)
@@ -31,7 +32,7 @@ static int send_packed(struct nigh_mpi_rooted *rooted, const struct nigh_mpi_vec
     return rc;
 }
 
-/* ---- who keeps them ------------------------------------------------------------------------------------------ */
+/* ---- who keeps them -------------------------------------------------------------------------------- */
 
 /* What a rank sends itself must be as long as what it keeps. MPI is not asked any more: the others do not. */
 static int own_differs(const struct nigh_mpi_gather *call, const struct nigh_mpi_rooted *rooted,
@@ -104,7 +105,7 @@ static int keep(const struct nigh_mpi_gather *call, struct nigh_mpi_rooted *root
                                          : collect(call, rooted, false, comm);
 }
 
-/* ---- the calls ----------------------------------------------------------------------------------------- */
+/* ---- the calls ------------------------------------------------------------------------------------- */
 
 /* Which of its arguments count, only the root says, and the ranks' types and buffers differ: bytes do not. */
 bool nigh_mpi_gather(const struct nigh_mpi_gather *call, nigh_mpi_comm comm, int *result)
@@ -144,7 +145,7 @@ bool nigh_mpi_allgather(const struct nigh_mpi_gather *call, nigh_mpi_comm comm, 
         vector.bytes < nigh_mpi_limits.allgather_from)
         return false;
     rooted.group = nigh_mpi_group_of(comm, vector.bytes);
-    if (!rooted.group)
+    if (!rooted.group || (rooted.group->ranks > NIGH_MPI_SPREAD_RANKS && vector.bytes < NIGH_MPI_SPREAD_FROM))
         return false;
     rooted.bytes = (uint32_t)vector.bytes;
     *result = nigh_mpi_answer(keep(call, &rooted, &vector, comm), comm);

@@ -9,6 +9,11 @@
 
 #include "hosts/mpi/rooted.h"
 
+/* Where more ranks than these take part, shorter vectors than SPREAD_FROM go in fewer steps by messages: here each is
+ * lent to each. */
+#define NIGH_MPI_SPREAD_RANKS 32
+#define NIGH_MPI_SPREAD_FROM  65536u
+
 /* Waits for the other ranks. With the session's lock. Errors as those of nigh_mpi_rooted_run(). */
 int nigh_mpi_spread(const struct nigh_mpi_rooted *call);
 

@@ -130,7 +130,7 @@ static void allgather(int bytes, int in_place)
 
 static void allgathers(void)
 {
-    static const int sizes[] = {65535, 65536, 131072, 131073, 300000, 1000001};
+    static const int sizes[] = {1, 2047, 2048, 3001, 65535, 65536, 131072, 131073, 300000, 1000001};
 
     for (int s = 0; s < (int)(sizeof sizes / sizeof *sizes); s++) {
         allgather(sizes[s], 0);
