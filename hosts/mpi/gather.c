@@ -46,39 +46,64 @@ static int own_differs(const struct nigh_mpi_gather *call, const struct nigh_mpi
     return -EMSGSIZE;
 }
 
+/* Where a rank's vector lies in the buffer of who keeps them, as its type has it. */
+static int place_of(const struct nigh_mpi_gather *call, int rank, const struct nigh_mpi_vector *vector,
+                    void **place)
+{
+    nigh_mpi_aint low, extent;
+
+    if (nigh_mpi_calls()->Type_get_extent(call->into, &low, &extent))
+        return -EIO;
+    *place = (void *)((intptr_t)call->recv + rank * (intptr_t)vector->count * extent);
+    return 0;
+}
+
 static int unpack_all(const struct nigh_mpi_gather *call, const struct nigh_mpi_rooted *rooted,
                       const struct nigh_mpi_vector *vector, nigh_mpi_comm comm)
 {
     bool in_place = call->send == NIGH_MPI_IN_PLACE;
-    nigh_mpi_aint low, extent;
-    int rc = nigh_mpi_calls()->Type_get_extent(call->into, &low, &extent) ? -EIO : 0;
+    int rc = 0;
 
     for (int r = 0; r < rooted->group->ranks && !rc; r++) {
-        uintptr_t to = (uintptr_t)call->recv + (uintptr_t)(r * (int64_t)vector->count * extent);
+        void *to;
 
-        if (r != rooted->group->me || !in_place)
-            rc = nigh_mpi_vector_unpack(vector, nigh_mpi_rooted_place(rooted, r), (void *)to, call->into,
-                                        comm);
+        if (r == rooted->group->me && in_place)
+            continue;
+        rc = place_of(call, r, vector, &to);
+        if (!rc)
+            rc = nigh_mpi_vector_unpack(vector, nigh_mpi_rooted_place(rooted, r), to, call->into, comm);
     }
     return rc;
 }
 
+/* What lies in its place already others need, too, where all keep all. */
+static int pack_in_place(const struct nigh_mpi_gather *call, const struct nigh_mpi_rooted *rooted,
+                         const struct nigh_mpi_vector *vector, char *to, nigh_mpi_comm comm)
+{
+    void *from;
+    int rc = place_of(call, rooted->group->me, vector, &from);
+
+    return rc ? rc : nigh_mpi_vector_pack(vector, from, call->into, to, comm);
+}
+
 /* Its own goes where it is kept before the others' do: packed there, if it has to be. */
-static int collect(const struct nigh_mpi_gather *call, struct nigh_mpi_rooted *rooted, bool packs,
-                   nigh_mpi_comm comm)
+static int collect(const struct nigh_mpi_gather *call, struct nigh_mpi_rooted *rooted,
+                   const struct nigh_mpi_vector *vector, bool packs, nigh_mpi_comm comm)
 {
     struct nigh_mpi_vector own;
     char *place = nigh_mpi_rooted_place(rooted, rooted->group->me);
     int rc = 0;
 
     if (call->send == NIGH_MPI_IN_PLACE) {
+        if (packs && rooted->root == NIGH_MPI_NONE)
+            rc = pack_in_place(call, rooted, vector, place, comm);
         rooted->send = place;
-        return nigh_mpi_rooted_run(rooted);
-    }
-    rc = own_differs(call, rooted, &own);
-    if (!rc && (packs || !own.dense)) {
-        rc = nigh_mpi_vector_pack(&own, call->send, call->type, place, comm);
-        rooted->send = place;
+    } else {
+        rc = own_differs(call, rooted, &own);
+        if (!rc && (packs || !own.dense)) {
+            rc = nigh_mpi_vector_pack(&own, call->send, call->type, place, comm);
+            rooted->send = place;
+        }
     }
     return rc ? nigh_mpi_answer_give_up(rooted->group, rc) : nigh_mpi_rooted_run(rooted);
 }
@@ -91,7 +116,7 @@ static int collect_packed(const struct nigh_mpi_gather *call, struct nigh_mpi_ro
     rooted->recv = nigh_mpi_answer_memory(rooted->what, vector->bytes * (unsigned)rooted->group->ranks);
     if (!rooted->recv)
         return nigh_mpi_answer_give_up(rooted->group, -ENOMEM);
-    rc = collect(call, rooted, true, comm);
+    rc = collect(call, rooted, vector, true, comm);
     if (!rc)
         rc = unpack_all(call, rooted, vector, comm);
     free(rooted->recv);
@@ -102,7 +127,7 @@ static int keep(const struct nigh_mpi_gather *call, struct nigh_mpi_rooted *root
                 const struct nigh_mpi_vector *vector, nigh_mpi_comm comm)
 {
     return nigh_mpi_answer_packs(vector) ? collect_packed(call, rooted, vector, comm)
-                                         : collect(call, rooted, false, comm);
+                                         : collect(call, rooted, vector, false, comm);
 }
 
 /* ---- the calls ------------------------------------------------------------------------------------- */

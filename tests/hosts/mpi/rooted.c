@@ -152,6 +152,11 @@ static void allgathers_of_types(void)
     MPI_Allgather(in, count, gaps ? MPI_INT : apart, all, count, gaps ? apart : MPI_INT, MPI_COMM_WORLD);
     for (int i = 0; i < count * suite_ranks; i++)
         wrong += all[gaps ? 2 * i : i] != i / count * 1000 + i % count;
+    for (int i = 0; i < 2 * count; i++)
+        all[2 * count * suite_rank + i] = suite_rank * 1000 + i;
+    MPI_Allgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, all, count, apart, MPI_COMM_WORLD);
+    for (int i = 0; i < count * suite_ranks; i++)
+        wrong += all[2 * i] != i / count * 1000 + 2 * (i % count);
     EQUAL(wrong, 0);
     MPI_Type_free(&apart);
     free(all);
