@@ -10,8 +10,8 @@
 #include "hosts/mpi/rooted.h"
 
 /* From so many bytes on 8 ranks on 2 CPUs of an Emerald Rapids take less time than with messages (1 KiB takes more, 5.3
- * us in place of 3). Reductions go by a tree from nigh_mpi_limits.reduce_from on, if that is not later than FLAT_TO, for
- * which a root has room. */
+ * us in place of 3). Reductions go by a tree from nigh_mpi_limits.reduce_from on, if that is not later than FLAT_TO,
+ * for which a root has room. */
 #define NIGH_MPI_FLAT_FROM 2048u
 #define NIGH_MPI_FLAT_TO   65536u
 /* Where more ranks than these add, all wait for what the root has to do. */

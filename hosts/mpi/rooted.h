@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* hosts/mpi/rooted.h - a call in which each rank of a group gives one vector, and one of them adds them or keeps them, or
- * all keep them. */
+/* hosts/mpi/rooted.h - a call in which each rank of a group gives one vector, and one of them adds them or keeps them,
+ * or all keep them. */
 #ifndef NIGH_MPI_ROOTED_H
 #define NIGH_MPI_ROOTED_H
 
@@ -25,8 +25,8 @@ static inline char *nigh_mpi_rooted_place(const struct nigh_mpi_rooted *call, in
     return call->recv + (uint64_t)rank * call->bytes;
 }
 
-/* Runs one to its end, by short.h, flat.h or spread.h, which say who waits for whom. All ranks of the group call it with
- * the same but for `send` and `recv`. 0; or a negative errno, logged: -ECONNRESET, -EPROTO a peer has ended or is
+/* Runs one to its end, by short.h, flat.h or spread.h, which say who waits for whom. All ranks of the group call it
+ * with the same but for `send` and `recv`. 0; or a negative errno, logged: -ECONNRESET, -EPROTO a peer has ended or is
  * broken, -EMSGSIZE one has another length. The group is broken then. */
 int nigh_mpi_rooted_run(const struct nigh_mpi_rooted *call);
 
