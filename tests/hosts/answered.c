@@ -102,7 +102,7 @@ static long far(int frees)
 
 /* One rank gives half of what the others do. All that wait for it, and for those, are told: at the latest by the next
  * call. How many were not. */
-static long mismatch(int gathered)
+static long mismatch(int gathered, int to_all)
 {
     int *in = calloc(LONG, sizeof *in), *out = calloc(LONG, sizeof *out), rc = 0, all;
     int count = gathered ? gathered : LONG, mine = rank == 1 ? count / 2 : count;
@@ -111,7 +111,9 @@ static long mismatch(int gathered)
     MPI_Comm_dup(MPI_COMM_WORLD, &comm);
     MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
     MPI_Allreduce(in, out, LONG, MPI_INT, MPI_SUM, comm);
-    if (gathered)
+    if (to_all)
+        rc = MPI_Allgather(in, mine, MPI_INT, out, mine, MPI_INT, comm) != MPI_SUCCESS;
+    else if (gathered)
         rc = MPI_Gather(in, mine, MPI_INT, out, mine, MPI_INT, 0, comm) != MPI_SUCCESS;
     rc |= MPI_Allreduce(in, out, gathered ? LONG : mine, MPI_INT, MPI_SUM, comm) != MPI_SUCCESS;
     MPI_Comm_free(&comm);
@@ -195,11 +197,12 @@ int main(int argc, char **argv)
         if (rank == 0)
             printf("no threads\n");
     } else {
-        wrong = !strcmp(mode, "short")      ? shorts()
-                : !strcmp(mode, "far")      ? far(0)
-                : !strcmp(mode, "late")     ? far(1)
-                : !strcmp(mode, "mismatch") ? mismatch(0) + mismatch(60) + mismatch(4000)
-                                            : threads();
+        wrong = !strcmp(mode, "short")  ? shorts()
+                : !strcmp(mode, "far")  ? far(0)
+                : !strcmp(mode, "late") ? far(1)
+                : !strcmp(mode, "mismatch")
+                    ? mismatch(0, 0) + mismatch(60, 0) + mismatch(4000, 0) + mismatch(4000, 1)
+                    : threads();
         MPI_Allreduce(&wrong, &all, 1, MPI_LONG, MPI_SUM, MPI_COMM_WORLD);
         if (rank == 0)
             printf("%ld wrong\n", all);
