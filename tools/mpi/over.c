@@ -234,26 +234,32 @@ static void intel_flags(struct mpi_words *settings)
 }
 
 /*
- * What goes as messages whatever the preset is: in as few steps as there are. A step of a ring or of a doubling
- * lets no rank go on that its neighbours have not served, a change of the process for each. Allgather as a k-nomial
- * (5), of 8 ranks in one step, of more with radix 4, as one step of that many is as slow as the table's choice;
- * alltoall all at once (14). But 8 ranks double (1) from 8 to 16 KiB, as a pair's messages then answer each other
- * in memory that both have at hand: 0.7 to 1.0 of that step. Longer ones are copied once for all receivers of a
- * step, which takes 0.6 to 0.9 of doubling.
+ * Never by a k-nomial (5), which Intel MPI's table names for some lengths over any provider, and which hands over
+ * garbage, or crashes, where a buffer is another number of elements of another type than the one it goes to (2021.18;
+ * 30 integers sent, kept as 10 triples). For ranks that run in turns by gathering and a broadcast (4), in few steps
+ * (docs/rationale/crowd-intel-algorithms.md); from where hosts/mpi has it anyway, once it has begun, 8 ranks double
+ * (1). Else by the usual, doubling and from 32 KiB on a ring (3), which is the best of few ranks at all lengths.
  */
-static void intel_steps(uint32_t ranks, struct mpi_words *settings)
+static void intel_allgathers(uint32_t crowd, struct mpi_words *settings)
 {
-    bool few = ranks <= 8;
+    const char *rule = "1:0-32767;3:32768-2147483647";
 
-    intel_rule("I_MPI_ADJUST_ALLTOALL", "14", settings);
-    if (mpi_chosen("I_MPI_ADJUST_ALLGATHER"))
+    if (mpi_chosen_table())
         return;
-    mpi_words_add(settings, ranks == 8 ? "I_MPI_ADJUST_ALLGATHER=5:0-8191;1:8192-16384;5:16385-2147483647"
-                                       : "I_MPI_ADJUST_ALLGATHER=5");
-    mpi_words_add(settings, few ? "I_MPI_ADJUST_ALLGATHER_NODE_KNOMIAL_RADIX=8"
-                                : "I_MPI_ADJUST_ALLGATHER_NODE_KNOMIAL_RADIX=4");
-    mpi_words_add(settings, few ? "I_MPI_ADJUST_ALLGATHER_NETWORK_KNOMIAL_RADIX=8"
-                                : "I_MPI_ADJUST_ALLGATHER_NETWORK_KNOMIAL_RADIX=4");
+    if (crowd > 32)
+        rule = "4:0-131071;1:131072-2147483647";
+    else if (crowd >= 6)
+        rule = "4:0-767;1:768-2147483647";
+    else if (crowd)
+        rule = "3";
+    intel_rule("I_MPI_ADJUST_ALLGATHER", rule, settings);
+}
+
+/* A step of a ring or of a doubling lets no rank go on that its neighbours have not served, a change of the process for
+ * each. So alltoall all at once. */
+static void intel_alltoalls(struct mpi_words *settings)
+{
+    intel_rule("I_MPI_ADJUST_ALLTOALL", "14", settings);
 }
 
 static void intel_rules(uint32_t ranks, struct mpi_words *settings)
@@ -265,7 +271,7 @@ static void intel_rules(uint32_t ranks, struct mpi_words *settings)
         intel_flags(settings);
     /* Those of up to 512 bytes take 0.63 to 0.88 of its own with 3, by the table 0.92 to 1.14; longer ones the same. */
     intel_rule("I_MPI_ADJUST_GATHER", "3", settings);
-    intel_steps(ranks, settings);
+    intel_alltoalls(settings);
 }
 
 /*
@@ -311,7 +317,7 @@ static void intel_rules_on_intel(uint32_t ranks, struct mpi_words *settings)
     intel_rule("I_MPI_ADJUST_ALLREDUCE",
                mpi_chosen("I_MPI_ADJUST_REDUCE") ? "23" : "23:0-8191;3:8192-2147483647", settings);
     intel_reduce_on_intel(ranks, settings);
-    intel_steps(ranks, settings);
+    intel_alltoalls(settings);
 }
 
 /*
@@ -337,6 +343,8 @@ void mpi_over_nigh(const struct mpi_place *place, const char *providers, uint32_
     mpi_words_add(settings, "FI_PROVIDER=nigh");
     for (const char *const *one = settings_of(place); *one; one++)
         mpi_words_add(settings, *one);
+    if (place->family == MPI_INTEL)
+        intel_allgathers(crowd, settings);
     if (intel_table(place, settings) && crowd)
         intel_rules(crowd, settings);
     if (!crowd)

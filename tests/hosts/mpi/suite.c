@@ -118,8 +118,9 @@ static int run_case(const struct suite_case *one, int number)
 
 int main(int argc, char **argv)
 {
-    const struct suite_case *const groups[] = {suite_messages,    suite_requests, suite_wild, suite_types,
-                                               suite_collectives, suite_windows,  suite_long, suite_rooted};
+    const struct suite_case *const groups[] = {suite_counts,  suite_messages, suite_requests,
+                                               suite_wild,    suite_types,    suite_collectives,
+                                               suite_windows, suite_long,     suite_rooted};
     long long mine[2], all[2];
     int number = 0, failed = 0;
 

@@ -15,7 +15,7 @@ struct suite_case {
 };
 
 extern const struct suite_case suite_messages[], suite_requests[], suite_wild[], suite_types[],
-    suite_collectives[], suite_windows[], suite_long[], suite_rooted[];
+    suite_collectives[], suite_windows[], suite_long[], suite_rooted[], suite_counts[];
 
 extern int suite_rank, suite_ranks;
 
