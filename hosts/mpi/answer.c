@@ -5,6 +5,7 @@
 #include "hosts/mpi/log.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <stdlib.h>
 
 /* Broadcasts of up to 1 MiB, as messages or in the MPI's shared memory, are faster. For the others: flat.h. */
@@ -68,10 +69,46 @@ bool nigh_mpi_answer_packs(const struct nigh_mpi_vector *vector)
     return packs;
 }
 
+/*
+ * The longest that was released is kept, up to so much: malloc() has the kernel map large memory for each call anew, page
+ * by page, which takes longer than to pack (allgathers of 4 MiB with gaps 120 ms, so 51). With the session's lock.
+ */
+#define KEPT_MAX (33u << 20) /* 8 ranks of 4 MiB, and what malloc() adds */
+static void *kept;
+
+static void *take_kept(uint64_t bytes)
+{
+    void *memory = NULL;
+
+    nigh_mpi_session_lock();
+    if (malloc_usable_size(kept) >= bytes) {
+        memory = kept;
+        kept = NULL;
+    }
+    nigh_mpi_session_unlock();
+    return memory;
+}
+
+void nigh_mpi_answer_release(void *memory)
+{
+    size_t bytes = malloc_usable_size(memory);
+    void *other = memory;
+
+    nigh_mpi_session_lock();
+    if (bytes <= KEPT_MAX && bytes > malloc_usable_size(kept)) {
+        other = kept;
+        kept = memory;
+    }
+    nigh_mpi_session_unlock();
+    free(other);
+}
+
 void *nigh_mpi_answer_memory(const char *what, uint64_t bytes)
 {
-    void *memory = malloc(bytes);
+    void *memory = take_kept(bytes);
 
+    if (!memory)
+        memory = malloc(bytes);
     if (!memory)
         nigh_mpi_log("%s: no memory for %llu bytes to pack", what, (unsigned long long)bytes);
     return memory;
@@ -89,7 +126,7 @@ static int run_packed(struct nigh_mpi_flow *flow, const struct nigh_mpi_vector *
     rc = rc ? nigh_mpi_answer_give_up(flow->group, rc) : nigh_mpi_flow_run(flow);
     if (!rc && nigh_mpi_flow_writes(flow))
         rc = nigh_mpi_vector_unpack(vector, memory, result, flow->type, comm);
-    free(memory);
+    nigh_mpi_answer_release(memory);
     return rc;
 }
 

@@ -26,8 +26,9 @@ int nigh_mpi_answer_give_up(struct nigh_mpi_group *group, int rc);
 /* Must MPI pack what is sent, and unpack what has come? Counts a call that needs it. */
 bool nigh_mpi_answer_packs(const struct nigh_mpi_vector *vector);
 
-/* Memory for what is packed, to be freed. NULL: there is none, which is logged. */
+/* Memory for what is packed, until it is released. NULL: there is none, which is logged. */
 void *nigh_mpi_answer_memory(const char *what, uint64_t bytes);
+void nigh_mpi_answer_release(void *memory);
 
 /* Runs a flow; `buffer` is what this rank reads, if it does, and `result` what it writes. As nigh_mpi_answer(). */
 int nigh_mpi_answer_flow(struct nigh_mpi_flow *flow, const struct nigh_mpi_vector *vector, const void *buffer,

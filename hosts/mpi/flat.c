@@ -20,7 +20,6 @@ static int lend(const struct nigh_mpi_rooted *call)
 {
     struct nigh_mpi_group *group = call->group;
     struct nigh_mpi_slot *slot = pick_slot(group);
-    struct nigh_mpi_peer *root = group->peers[call->root];
     uint32_t empty = 0;
     int rc = 0;
 
@@ -31,8 +30,8 @@ static int lend(const struct nigh_mpi_rooted *call)
     if (rc)
         return rc;
     memcpy(slot->memory, call->send, call->bytes);
-    rc = nigh_mpi_session_lend(root, slot, call->bytes, call->bytes, group->tag + NIGH_MPI_TAG_LENT);
-    return rc ? rc : nigh_mpi_group_let_out(group, call->what, root);
+    rc = nigh_mpi_rooted_lend(call, call->root, slot, call->bytes);
+    return rc ? rc : nigh_mpi_group_let_out(group, call->what, group->peers[call->root]);
 }
 
 /* ---- the root ------------------------------------------------------------------------------------------ */
@@ -49,10 +48,8 @@ static int expect(const struct nigh_mpi_rooted *call)
 
     for (int r = 0; r < group->ranks && !rc; r++) {
         group->sources[r].came = r == group->me;
-        arrival_of(call, r)->from = group->peers[r];
         if (r != group->me)
-            rc = nigh_mpi_session_expect(arrival_of(call, r), NIGH_MPI_SLOT_BYTES,
-                                         group->tag + NIGH_MPI_TAG_LENT);
+            rc = nigh_mpi_rooted_expect(call, r, arrival_of(call, r));
     }
     return rc;
 }

@@ -8,7 +8,6 @@
 #include "hosts/mpi/spread.h"
 
 #include <errno.h>
-#include <stdlib.h>
 
 static bool is_answered(uint64_t bytes)
 {
@@ -28,7 +27,7 @@ static int send_packed(struct nigh_mpi_rooted *rooted, const struct nigh_mpi_vec
 
     rooted->send = packed;
     rc = rc ? nigh_mpi_answer_give_up(rooted->group, rc) : nigh_mpi_rooted_run(rooted);
-    free(packed);
+    nigh_mpi_answer_release(packed);
     return rc;
 }
 
@@ -38,8 +37,10 @@ static int send_packed(struct nigh_mpi_rooted *rooted, const struct nigh_mpi_vec
 static int own_differs(const struct nigh_mpi_gather *call, const struct nigh_mpi_rooted *rooted,
                        struct nigh_mpi_vector *own)
 {
-    if (nigh_mpi_vector_describe(own, call->send, call->sends, call->type) && own->bytes == rooted->bytes)
+    if (nigh_mpi_vector_measure(own, call->sends, call->type) && own->bytes == rooted->bytes) {
+        nigh_mpi_vector_look(own, call->send, call->type);
         return 0;
+    }
     nigh_mpi_log(
         "%s of %u bytes of each rank: this one sends itself another length (%lld elements of its send type)",
         rooted->what, rooted->bytes, (long long)call->sends);
@@ -119,7 +120,7 @@ static int collect_packed(const struct nigh_mpi_gather *call, struct nigh_mpi_ro
     rc = collect(call, rooted, vector, true, comm);
     if (!rc)
         rc = unpack_all(call, rooted, vector, comm);
-    free(rooted->recv);
+    nigh_mpi_answer_release(rooted->recv);
     return rc;
 }
 
@@ -142,14 +143,15 @@ bool nigh_mpi_gather(const struct nigh_mpi_gather *call, nigh_mpi_comm comm, int
     bool keeps = me == call->root;
 
     if (me == NIGH_MPI_NONE || (!keeps && call->send == NIGH_MPI_IN_PLACE) ||
-        !nigh_mpi_vector_describe(&vector, keeps ? call->recv : call->send, keeps ? call->recvs : call->sends,
-                                  keeps ? call->into : call->type) ||
+        !nigh_mpi_vector_measure(&vector, keeps ? call->recvs : call->sends,
+                                 keeps ? call->into : call->type) ||
         !is_answered(vector.bytes))
         return false;
     rooted.group = nigh_mpi_group_of(comm, vector.bytes);
     if (!nigh_mpi_has_root(rooted.group, call->root))
         return false;
     rooted.bytes = (uint32_t)vector.bytes;
+    nigh_mpi_vector_look(&vector, keeps ? call->recv : call->send, keeps ? call->into : call->type);
     if (keeps)
         rc = keep(call, &rooted, &vector, comm);
     else
@@ -165,14 +167,14 @@ bool nigh_mpi_allgather(const struct nigh_mpi_gather *call, nigh_mpi_comm comm, 
         .what = "MPI_Allgather", .send = call->send, .recv = call->recv, .root = NIGH_MPI_NONE};
     struct nigh_mpi_vector vector;
 
-    if (!nigh_mpi_limits.allgather_from || nigh_mpi_group_rank(comm) == NIGH_MPI_NONE ||
-        !nigh_mpi_vector_describe(&vector, call->recv, call->recvs, call->into) ||
+    if (!nigh_mpi_limits.allgather_from || !nigh_mpi_vector_measure(&vector, call->recvs, call->into) ||
         vector.bytes < nigh_mpi_limits.allgather_from)
         return false;
     rooted.group = nigh_mpi_group_of(comm, vector.bytes);
     if (!rooted.group || (rooted.group->ranks > NIGH_MPI_SPREAD_RANKS && vector.bytes < NIGH_MPI_SPREAD_FROM))
         return false;
     rooted.bytes = (uint32_t)vector.bytes;
+    nigh_mpi_vector_look(&vector, call->recv, call->into);
     *result = nigh_mpi_answer(keep(call, &rooted, &vector, comm), comm);
     return true;
 }

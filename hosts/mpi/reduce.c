@@ -6,7 +6,6 @@
 #include "hosts/mpi/flat.h"
 
 #include <errno.h>
-#include <stdlib.h>
 
 /* What there is a loop for, or an operation of the program's own that commutes, which goes with any type. MPI's own do
  * not, and what is wrong then the MPI is to say. */
@@ -57,7 +56,7 @@ static int run_packed(struct nigh_mpi_rooted *call, const struct nigh_mpi_vector
     rc = rc ? nigh_mpi_answer_give_up(call->group, rc) : nigh_mpi_rooted_run(call);
     if (!rc && call->group->me == call->root)
         rc = nigh_mpi_vector_unpack(vector, memory, recv, type, comm);
-    free(memory);
+    nigh_mpi_answer_release(memory);
     return rc;
 }
 

@@ -9,14 +9,40 @@
 #include <errno.h>
 #include <string.h>
 
+int nigh_mpi_rooted_gone(const struct nigh_mpi_rooted *call, int rank, int rc)
+{
+    nigh_mpi_log("%s of %u bytes: rank %d of its communicator is gone: %s", call->what, call->bytes, rank,
+                 strerror(-rc));
+    return rc;
+}
+
+static uint64_t tag_of(const struct nigh_mpi_rooted *call)
+{
+    return call->group->tag + NIGH_MPI_TAG_LENT;
+}
+
+int nigh_mpi_rooted_expect(const struct nigh_mpi_rooted *call, int rank, struct nigh_mpi_arrival *arrival)
+{
+    int rc;
+
+    arrival->from = call->group->peers[rank];
+    rc = nigh_mpi_session_expect(arrival, NIGH_MPI_SLOT_BYTES, tag_of(call));
+    return rc ? nigh_mpi_rooted_gone(call, rank, rc) : 0;
+}
+
+int nigh_mpi_rooted_lend(const struct nigh_mpi_rooted *call, int rank, struct nigh_mpi_slot *slot,
+                         uint64_t bytes)
+{
+    int rc = nigh_mpi_session_lend(call->group->peers[rank], slot, bytes, call->bytes, tag_of(call));
+
+    return rc ? nigh_mpi_rooted_gone(call, rank, rc) : 0;
+}
+
 int nigh_mpi_rooted_check(const struct nigh_mpi_rooted *call, int rank,
                           const struct nigh_mpi_arrival *arrival, uint64_t bytes)
 {
-    if (arrival->status < 0) {
-        nigh_mpi_log("%s of %u bytes: rank %d of its communicator is gone: %s", call->what, call->bytes, rank,
-                     strerror(-arrival->status));
-        return arrival->status;
-    }
+    if (arrival->status < 0)
+        return nigh_mpi_rooted_gone(call, rank, arrival->status);
     if (arrival->bytes == bytes && (!arrival->total || arrival->total == call->bytes))
         return 0;
     nigh_mpi_log(

@@ -30,6 +30,15 @@ static inline char *nigh_mpi_rooted_place(const struct nigh_mpi_rooted *call, in
  * broken, -EMSGSIZE one has another length. The group is broken then. */
 int nigh_mpi_rooted_run(const struct nigh_mpi_rooted *call);
 
+/* Waits from now on for the next of what a rank lends to this one, or lends a rank the first `bytes` of a slot. 0, or an
+ * error, logged: the rank is gone. */
+int nigh_mpi_rooted_expect(const struct nigh_mpi_rooted *call, int rank, struct nigh_mpi_arrival *arrival);
+int nigh_mpi_rooted_lend(const struct nigh_mpi_rooted *call, int rank, struct nigh_mpi_slot *slot,
+                         uint64_t bytes);
+
+/* Tells people that a rank cannot be reached, because of `rc`, which is returned. */
+int nigh_mpi_rooted_gone(const struct nigh_mpi_rooted *call, int rank, int rc);
+
 /* What has come from a rank, which is to be so many bytes: 0, or an error as above, logged. */
 int nigh_mpi_rooted_check(const struct nigh_mpi_rooted *call, int rank,
                           const struct nigh_mpi_arrival *arrival, uint64_t bytes);

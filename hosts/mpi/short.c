@@ -20,7 +20,9 @@ static int wait_for_root(const struct nigh_mpi_rooted *call, struct nigh_mpi_pee
 
     while (root->asked.open && !rc)
         rc = nigh_mpi_group_wait(call->group, call->what, &empty);
-    return rc ? rc : root->asked.status;
+    if (!rc && root->asked.status)
+        rc = nigh_mpi_rooted_gone(call, call->root, root->asked.status);
+    return rc;
 }
 
 static int send_to(const struct nigh_mpi_rooted *call, struct nigh_mpi_peer *root)
@@ -31,9 +33,10 @@ static int send_to(const struct nigh_mpi_rooted *call, struct nigh_mpi_peer *roo
 
     while (!rc) {
         rc = nigh_mpi_session_send(root, call->send, call->bytes, tag_of(call->group), asks);
-        if (rc != -EAGAIN)
+        if (!rc)
             break;
-        rc = nigh_mpi_group_wait(call->group, call->what, &empty);
+        rc = rc == -EAGAIN ? nigh_mpi_group_wait(call->group, call->what, &empty)
+                           : nigh_mpi_rooted_gone(call, call->root, rc);
     }
     if (!rc && nigh_mpi_session_may_wait(root))
         rc = nigh_mpi_group_let_out(call->group, call->what, root);
@@ -70,8 +73,9 @@ static int expect(struct nigh_mpi_shorts *shorts, struct nigh_mpi_peer *from, ui
 }
 
 /* A few at a time: what is posted in a row is filed in a row. */
-static int expect_all(struct nigh_mpi_group *group)
+static int expect_all(const struct nigh_mpi_rooted *call)
 {
+    struct nigh_mpi_group *group = call->group;
     uint32_t count = ahead(group);
     int rc = 0;
 
@@ -80,6 +84,8 @@ static int expect_all(struct nigh_mpi_group *group)
 
         if (r != group->me && shorts->posted - shorts->taken <= count / 2)
             rc = expect(shorts, group->peers[r], count, tag_of(group));
+        if (rc)
+            nigh_mpi_rooted_gone(call, r, rc);
     }
     return rc;
 }
@@ -148,7 +154,7 @@ int nigh_mpi_short(const struct nigh_mpi_rooted *call)
 
     if (group->me != call->root)
         return send_to(call, group->peers[call->root]);
-    rc = expect_all(group);
+    rc = expect_all(call);
     if (rc)
         return rc;
     return call->add ? add_all(call) : keep_all(call);

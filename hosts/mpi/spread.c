@@ -16,11 +16,6 @@ struct run {
     int left;      /* other ranks of which parts are still to come */
 };
 
-static uint64_t tag_of(const struct nigh_mpi_group *group)
-{
-    return group->tag + NIGH_MPI_TAG_LENT;
-}
-
 static uint64_t length(const struct run *run, uint64_t part)
 {
     uint64_t left = run->call->bytes - part * PART_BYTES;
@@ -47,13 +42,7 @@ static struct nigh_mpi_arrival *arrival_of(const struct run *run, int rank, uint
 
 static int expect(const struct run *run, int rank, uint64_t part)
 {
-    struct nigh_mpi_group *group = run->call->group;
-    struct nigh_mpi_arrival *arrival = arrival_of(run, rank, part);
-
-    if (part >= run->parts)
-        return 0;
-    arrival->from = group->peers[rank];
-    return nigh_mpi_session_expect(arrival, NIGH_MPI_SLOT_BYTES, tag_of(group));
+    return part < run->parts ? nigh_mpi_rooted_expect(run->call, rank, arrival_of(run, rank, part)) : 0;
 }
 
 static int take(struct run *run, int rank)
@@ -98,8 +87,7 @@ static int lend_to_all(const struct run *run, struct nigh_mpi_slot *slot, uint64
     int rc = 0;
 
     for (int i = 1; i < group->ranks && !rc; i++)
-        rc = nigh_mpi_session_lend(group->peers[(group->me + i) % group->ranks], slot, bytes,
-                                   run->call->bytes, tag_of(group));
+        rc = nigh_mpi_rooted_lend(run->call, (group->me + i) % group->ranks, slot, bytes);
     return rc;
 }
 

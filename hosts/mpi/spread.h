@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * hosts/mpi/spread.h - each rank's vector goes to all others in parts: it lends them a copy of the next part, from a
- * slot that the caches hold, and they copy it past the caches to where they keep it. So memory is read once for each
- * vector, and results are written without being read.
+ * slot that the caches hold, and they copy it past the caches to where they keep it. So a vector is read from
+ * memory by its own rank alone, and results are written without being read.
  */
 #ifndef NIGH_MPI_SPREAD_H
 #define NIGH_MPI_SPREAD_H

@@ -6,19 +6,35 @@
 #include "hosts/mpi/device.h"
 
 #include <errno.h>
+#include <string.h>
+
+/* Types with longer elements are packed: two bytes say where a byte lies, and the stack has them twice. */
+#define ELEMENT_MAX 4096u
+
+static size_t known_width(nigh_mpi_type type)
+{
+    return type == NIGH_MPI_BYTE || type == NIGH_MPI_CHAR ? 1 : nigh_mpi_add_width(type);
+}
+
+static size_t width_of(nigh_mpi_type type)
+{
+    size_t width = known_width(type);
+    int size;
+
+    if (width || type == NIGH_MPI_DATATYPE_NULL)
+        return width;
+    return nigh_mpi_calls()->Type_size(type, &size) || size <= 0 ? 0 : (size_t)size;
+}
 
 bool nigh_mpi_vector_measure(struct nigh_mpi_vector *vector, int64_t count, nigh_mpi_type type)
 {
-    int size;
-
-    if (count <= 0 || (uint64_t)count > NIGH_MPI_VECTOR_MAX || type == NIGH_MPI_DATATYPE_NULL ||
-        nigh_mpi_calls()->Type_size(type, &size) || size <= 0)
+    if (count <= 0 || (uint64_t)count > NIGH_MPI_VECTOR_MAX)
         return false;
     vector->count = (uint64_t)count;
-    vector->width = (unsigned)size;
+    vector->width = width_of(type);
     vector->bytes = vector->count * vector->width;
     vector->dense = false;
-    return vector->bytes <= NIGH_MPI_VECTOR_MAX;
+    return vector->width && vector->bytes <= NIGH_MPI_VECTOR_MAX;
 }
 
 bool nigh_mpi_vector_is_close(const struct nigh_mpi_vector *vector, nigh_mpi_type type)
@@ -31,7 +47,6 @@ bool nigh_mpi_vector_is_close(const struct nigh_mpi_vector *vector, nigh_mpi_typ
            extent == true_extent && extent == (nigh_mpi_aint)vector->width;
 }
 
-/* A type of MPI's own: of others the bytes may lie close, but in another order than that in which they are sent. */
 static bool is_named(nigh_mpi_type type)
 {
     int integers, addresses, types, combiner;
@@ -40,32 +55,33 @@ static bool is_named(nigh_mpi_type type)
            combiner == NIGH_MPI_COMBINER_NAMED;
 }
 
-bool nigh_mpi_vector_is_dense(const struct nigh_mpi_vector *vector, const void *buffer, nigh_mpi_type type)
+/*
+ * Of other types that are close the bytes may be sent in another order than that in which they lie. MPI packs one
+ * element whose bytes say where they lie, and then one in which they say the rest of it: they come out as they went in,
+ * or are in another order. An allgather of 4 MiB of such a type that is packed takes 100 ms, of one that is not 10.
+ */
+static bool is_in_order(const struct nigh_mpi_vector *vector, nigh_mpi_type type)
 {
-    return buffer && is_named(type) && nigh_mpi_vector_is_close(vector, type);
-}
+    unsigned char from[ELEMENT_MAX], to[ELEMENT_MAX];
 
-static size_t known_width(nigh_mpi_type type)
-{
-    return type == NIGH_MPI_BYTE || type == NIGH_MPI_CHAR ? 1 : nigh_mpi_add_width(type);
-}
+    if (vector->width > ELEMENT_MAX)
+        return false;
+    for (unsigned shift = 0; shift <= 8; shift += 8) {
+        int at = 0;
 
-bool nigh_mpi_vector_describe(struct nigh_mpi_vector *vector, const void *buffer, int64_t count,
-                              nigh_mpi_type type)
-{
-    size_t width = known_width(type);
-
-    if (!width) {
-        if (!nigh_mpi_vector_measure(vector, count, type))
+        for (unsigned i = 0; i < vector->width; i++)
+            from[i] = (unsigned char)(i >> shift);
+        if (nigh_mpi_calls()->Pack(from, 1, type, to, (int)vector->width, &at, NIGH_MPI_COMM_SELF) ||
+            (uint64_t)at != vector->width || memcmp(from, to, vector->width) != 0)
             return false;
-        vector->dense = nigh_mpi_vector_is_dense(vector, buffer, type);
-        return true;
     }
-    vector->count = (uint64_t)count;
-    vector->width = width;
-    vector->bytes = vector->count * width;
-    vector->dense = buffer != NULL;
-    return count > 0 && vector->count <= NIGH_MPI_VECTOR_MAX && vector->bytes <= NIGH_MPI_VECTOR_MAX;
+    return true;
+}
+
+void nigh_mpi_vector_look(struct nigh_mpi_vector *vector, const void *buffer, nigh_mpi_type type)
+{
+    vector->dense = buffer && (known_width(type) || (nigh_mpi_vector_is_close(vector, type) &&
+                                                     (is_named(type) || is_in_order(vector, type))));
 }
 
 bool nigh_mpi_vector_needs_packing(const struct nigh_mpi_vector *vector)

@@ -18,20 +18,17 @@ struct nigh_mpi_vector {
     bool dense;     /* they lie as they are sent */
 };
 
-/* All but `dense`, which becomes false. False: too long, nothing, or no type that MPI knows. */
+/* All but `dense`, which becomes false. For the types used most MPI is not asked, as that takes as long as a short
+ * call. False: too long, nothing, or no type that MPI knows. */
 bool nigh_mpi_vector_measure(struct nigh_mpi_vector *vector, int64_t count, nigh_mpi_type type);
 
 /* Elements lie close, without gaps between them and in them. */
 bool nigh_mpi_vector_is_close(const struct nigh_mpi_vector *vector, nigh_mpi_type type);
 
-/* And in the order in which they are sent, from `buffer` on, which is one. */
-bool nigh_mpi_vector_is_dense(const struct nigh_mpi_vector *vector, const void *buffer, nigh_mpi_type type);
+/* And is it `dense`, from `buffer` on, which is one? That may take MPI some calls. */
+void nigh_mpi_vector_look(struct nigh_mpi_vector *vector, const void *buffer, nigh_mpi_type type);
 
-/* All of it, `dense` as well. For the types used most MPI is not asked, as that takes as long as a short call. */
-bool nigh_mpi_vector_describe(struct nigh_mpi_vector *vector, const void *buffer, int64_t count,
-                              nigh_mpi_type type);
-
-/* Is it, or may it be a device's? With the session's lock. */
+/* Is it not, or may it be a device's? With the session's lock. */
 bool nigh_mpi_vector_needs_packing(const struct nigh_mpi_vector *vector);
 
 /* 0, or -EIO: MPI does not, or has another length in mind. */

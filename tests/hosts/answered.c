@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Collectives that hosts/mpi answers, where they go wrong or come from several threads. Rank 0 says how it ended.
- *     answered short|far|late|mismatch|threads | killed FILE
+ *     answered short|far|late|mismatch|close|threads | killed FILE
  */
 #include <fcntl.h>
 #include <mpi.h>
@@ -123,6 +123,34 @@ static long mismatch(int gathered, int to_all)
     return ranks - all;
 }
 
+/* Types without gaps, whose elements are sent as they lie. */
+static long close_types(void)
+{
+    enum { MANY = 20000 };
+    int *in = calloc(MANY, sizeof *in), *all = calloc((size_t)MANY * (size_t)ranks, sizeof *all);
+    MPI_Datatype types[3];
+    long wrong = 0;
+
+    MPI_Type_contiguous(4, MPI_INT, &types[0]);
+    MPI_Type_vector(2, 2, 2, MPI_INT, &types[1]);
+    MPI_Type_dup(types[0], &types[2]);
+    for (int i = 0; i < MANY; i++)
+        in[i] = rank * MANY + i;
+    for (int t = 0; t < 3; t++) {
+        MPI_Type_commit(&types[t]);
+        for (int turn = 0; turn < 20; turn++) {
+            memset(all, 0, (size_t)MANY * (size_t)ranks * sizeof *all);
+            MPI_Allgather(in, MANY / 4, types[t], all, MANY / 4, types[t], MPI_COMM_WORLD);
+            for (int i = 0; i < MANY * ranks; i++)
+                wrong += all[i] != i;
+        }
+        MPI_Type_free(&types[t]);
+    }
+    free(all);
+    free(in);
+    return wrong;
+}
+
 static MPI_Comm comms[THREADS];
 
 static void *thread(void *arg)
@@ -197,9 +225,10 @@ int main(int argc, char **argv)
         if (rank == 0)
             printf("no threads\n");
     } else {
-        wrong = !strcmp(mode, "short")  ? shorts()
-                : !strcmp(mode, "far")  ? far(0)
-                : !strcmp(mode, "late") ? far(1)
+        wrong = !strcmp(mode, "short")   ? shorts()
+                : !strcmp(mode, "far")   ? far(0)
+                : !strcmp(mode, "late")  ? far(1)
+                : !strcmp(mode, "close") ? close_types()
                 : !strcmp(mode, "mismatch")
                     ? mismatch(0, 0) + mismatch(60, 0) + mismatch(4000, 0) + mismatch(4000, 1)
                     : threads();

@@ -167,6 +167,37 @@ static void allgathers_of_types(void)
     free(in);
 }
 
+/* Without gaps, but the second half of an element is sent before the first: of a few bytes, of two halves of 256, of
+ * more than is looked at. */
+static void allgathers_of_halves(void)
+{
+    static const int widths[] = {8, 128, 2000};
+
+    for (int w = 0; w < 3; w++) {
+        int half = widths[w] / 2, blocks[] = {half, half}, places[] = {half, 0};
+        int elements = 30000 / widths[w] + 1, count = elements * widths[w];
+        int *in = suite_memory(4 * (size_t)count),
+            *all = suite_memory(4 * (size_t)count * (size_t)suite_ranks);
+        MPI_Datatype halves;
+        long wrong = 0;
+
+        MPI_Type_indexed(2, blocks, places, MPI_INT, &halves);
+        MPI_Type_commit(&halves);
+        for (int i = 0; i < count; i++)
+            in[i] = suite_rank * 100000 + i;
+        MPI_Allgather(in, elements, halves, all, count, MPI_INT, MPI_COMM_WORLD);
+        for (int i = 0; i < count * suite_ranks; i++) {
+            int at = i % widths[w];
+
+            wrong += all[i] != i / count * 100000 + i % count - at + (at + half) % widths[w];
+        }
+        EQUAL(wrong, 0);
+        MPI_Type_free(&halves);
+        free(all);
+        free(in);
+    }
+}
+
 /* ---- reductions ---------------------------------------------------------------------------------------- */
 
 static long wrong_sums(const double *out, int count, int call)
@@ -266,6 +297,7 @@ const struct suite_case suite_rooted[] = {
     {"rooted: gathers of types that have the addresses", gathers_of_addresses},
     {"rooted: gathers to all ranks, in place and not", allgathers},
     {"rooted: gathers to all ranks of types that differ", allgathers_of_types},
+    {"rooted: gathers to all ranks of types without gaps, sent in another order", allgathers_of_halves},
     {"rooted: reductions of some KiB", reductions},
     {"rooted: a sum that depends on the order, and is the same each time", the_same_each_time},
     {"rooted: gathers and reductions in a row", in_a_row},
