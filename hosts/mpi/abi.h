@@ -114,6 +114,7 @@ typedef int (*nigh_mpi_request_cancel)(void *, int);
     CALL(Reduce, (const void *, void *, int, nigh_mpi_type, nigh_mpi_op, int, nigh_mpi_comm)) \
     CALL(Allreduce, (const void *, void *, int, nigh_mpi_type, nigh_mpi_op, nigh_mpi_comm)) \
     CALL(Bcast, (void *, int, nigh_mpi_type, int, nigh_mpi_comm)) \
+    CALL(Alltoall, (const void *, int, nigh_mpi_type, void *, int, nigh_mpi_type, nigh_mpi_comm)) \
     CALL(Allgather, (const void *, int, nigh_mpi_type, void *, int, nigh_mpi_type, nigh_mpi_comm)) \
     CALL(Gather, (const void *, int, nigh_mpi_type, void *, int, nigh_mpi_type, int, nigh_mpi_comm))
 /* What is called of the MPI that the program is linked with. */
@@ -151,6 +152,8 @@ typedef int (*nigh_mpi_request_cancel)(void *, int);
     CALL(Reduce_c, (const void *, void *, nigh_mpi_count, nigh_mpi_type, nigh_mpi_op, int, nigh_mpi_comm)) \
     CALL(Allreduce_c, (const void *, void *, nigh_mpi_count, nigh_mpi_type, nigh_mpi_op, nigh_mpi_comm)) \
     CALL(Bcast_c, (void *, nigh_mpi_count, nigh_mpi_type, int, nigh_mpi_comm)) \
+    CALL(Alltoall_c, (const void *, nigh_mpi_count, nigh_mpi_type, void *, nigh_mpi_count, nigh_mpi_type, \
+                      nigh_mpi_comm)) \
     CALL(Allgather_c, (const void *, nigh_mpi_count, nigh_mpi_type, void *, nigh_mpi_count, nigh_mpi_type, \
                        nigh_mpi_comm)) \
     CALL(Gather_c, (const void *, nigh_mpi_count, nigh_mpi_type, void *, nigh_mpi_count, nigh_mpi_type, int, \

@@ -20,12 +20,12 @@ void nigh_mpi_account_write(const struct nigh_mpi_account *account, int rank)
         return;
     length = snprintf(line, sizeof(line),
                       "{\"rank\": %d, \"pid\": %d, \"shorts\": %" PRIu64 ", \"gathers\": %" PRIu64
-                      ", \"allgathers\": %" PRIu64 ", \"reduces\": %" PRIu64 ", \"allreduces\": %" PRIu64
-                      ", \"broadcasts\": %" PRIu64 ", \"bytes\": %" PRIu64 ", \"packed\": %" PRIu64
-                      ", \"failed\": %" PRIu64 "}\n",
+                      ", \"allgathers\": %" PRIu64 ", \"alltoalls\": %" PRIu64 ", \"reduces\": %" PRIu64
+                      ", \"allreduces\": %" PRIu64 ", \"broadcasts\": %" PRIu64 ", \"bytes\": %" PRIu64
+                      ", \"packed\": %" PRIu64 ", \"failed\": %" PRIu64 "}\n",
                       rank, (int)getpid(), account->shorts, account->gathers, account->allgathers,
-                      account->reduces, account->allreduces, account->broadcasts, account->bytes,
-                      account->packed, account->failed);
+                      account->alltoalls, account->reduces, account->allreduces, account->broadcasts,
+                      account->bytes, account->packed, account->failed);
     rc = nigh_host_append(path, line, (size_t)length);
     if (rc)
         nigh_mpi_log("NIGH_MPI_ACCOUNT is \"%s\": cannot be written: %s", path, strerror(rc));

@@ -7,7 +7,7 @@
 
 /* Counted by who holds the session's lock. */
 struct nigh_mpi_account {
-    uint64_t shorts, gathers, allgathers, reduces, allreduces, broadcasts;
+    uint64_t shorts, gathers, allgathers, alltoalls, reduces, allreduces, broadcasts;
     uint64_t bytes;  /* of this rank's vectors in all but the short ones */
     uint64_t packed; /* calls whose vectors MPI packed and unpacked */
     uint64_t failed;

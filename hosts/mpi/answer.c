@@ -2,15 +2,27 @@
 /* hosts/mpi/answer.c - see answer.h. */
 #include "hosts/mpi/answer.h"
 #include "hosts/mpi/calls.h"
+#include "hosts/mpi/exchange.h"
 #include "hosts/mpi/log.h"
 
 #include <errno.h>
 #include <malloc.h>
 #include <stdlib.h>
 
-/* Broadcasts of up to 1 MiB, as messages or in the MPI's shared memory, are faster. For the others: flat.h. */
-struct nigh_mpi_limits nigh_mpi_limits = {
-    .reduce_from = 32768, .bcast_from = 1572864, .gather_to = 65536, .allgather_from = 2048};
+/* What Open MPI sends to all at once takes less (8 ranks on 2 CPUs, 64 KiB 0.91 of its own, and answered 1.03). */
+#ifdef NIGH_MPI_OPENMPI
+#define ALLTOALL_TO 0
+#else
+#define ALLTOALL_TO NIGH_MPI_EXCHANGE_TO
+#endif
+
+/* Broadcasts of up to 1 MiB, as messages or in the MPI's shared memory, are faster. For the others: flat.h, exchange.h.
+ */
+struct nigh_mpi_limits nigh_mpi_limits = {.reduce_from = 32768,
+                                          .bcast_from = 1572864,
+                                          .gather_to = 65536,
+                                          .allgather_from = 2048,
+                                          .alltoall_to = ALLTOALL_TO};
 
 static void read_limit(const char *variable, uint64_t *limit)
 {
@@ -36,6 +48,7 @@ __attribute__((constructor)) static void read_limits(void)
     read_limit("NIGH_MPI_BCAST_FROM", &nigh_mpi_limits.bcast_from);
     read_limit("NIGH_MPI_GATHER_TO", &nigh_mpi_limits.gather_to);
     read_limit("NIGH_MPI_ALLGATHER_FROM", &nigh_mpi_limits.allgather_from);
+    read_limit("NIGH_MPI_ALLTOALL_TO", &nigh_mpi_limits.alltoall_to);
 }
 
 int nigh_mpi_answer(int rc, nigh_mpi_comm comm)
@@ -70,8 +83,8 @@ bool nigh_mpi_answer_packs(const struct nigh_mpi_vector *vector)
 }
 
 /*
- * The longest that was released is kept, up to so much: malloc() has the kernel map large memory for each call anew, page
- * by page, which takes longer than to pack (allgathers of 4 MiB with gaps 120 ms, so 51). With the session's lock.
+ * The longest that was released is kept, up to so much: malloc() has the kernel map large memory for each call anew,
+ * page by page, which takes longer than to pack (allgathers of 4 MiB with gaps 120 ms, so 51). With the session's lock.
  */
 #define KEPT_MAX (33u << 20) /* 8 ranks of 4 MiB, and what malloc() adds */
 static void *kept;

@@ -13,6 +13,7 @@ struct nigh_mpi_limits {
     uint64_t bcast_from;
     uint64_t gather_to; /* of each rank, as the next */
     uint64_t allgather_from;
+    uint64_t alltoall_to;
 };
 extern struct nigh_mpi_limits nigh_mpi_limits;
 

@@ -4,6 +4,7 @@
  * process. All others, and what it cannot judge, it hands on. What it decides by is the same in all ranks of a call, so
  * all do the same.
  */
+#include "hosts/mpi/alltoall.h"
 #include "hosts/mpi/answer.h"
 #include "hosts/mpi/broadcast.h"
 #include "hosts/mpi/calls.h"
@@ -38,6 +39,8 @@ ENTRY(Allreduce, const void *, void *, int, type_arg, op_arg, comm_arg)
 ENTRY(Allreduce_c, const void *, void *, nigh_mpi_count, type_arg, op_arg, comm_arg)
 ENTRY(Bcast, void *, int, type_arg, int, comm_arg)
 ENTRY(Bcast_c, void *, nigh_mpi_count, type_arg, int, comm_arg)
+ENTRY(Alltoall, const void *, int, type_arg, void *, int, type_arg, comm_arg)
+ENTRY(Alltoall_c, const void *, nigh_mpi_count, type_arg, void *, nigh_mpi_count, type_arg, comm_arg)
 ENTRY(Allgather, const void *, int, type_arg, void *, int, type_arg, comm_arg)
 ENTRY(Allgather_c, const void *, nigh_mpi_count, type_arg, void *, nigh_mpi_count, type_arg, comm_arg)
 ENTRY(Gather, const void *, int, type_arg, void *, int, type_arg, int, comm_arg)
@@ -194,5 +197,35 @@ int MPI_Allgather_c(const void *send, nigh_mpi_count sends, type_arg type, void 
     if (sends > INT_MAX || recvs > INT_MAX)
         return too_large("MPI_Allgather", sends > recvs ? sends : recvs, (nigh_mpi_comm)comm);
     return ON(Allgather, const void *, int, type_arg, void *, int, type_arg,
+              comm_arg)(send, (int)sends, type, recv, (int)recvs, into, comm);
+}
+
+int MPI_Alltoall(const void *send, int sends, type_arg type, void *recv, int recvs, type_arg into,
+                 comm_arg comm)
+{
+    struct nigh_mpi_alltoall call = {send, sends, (nigh_mpi_type)type, recv, recvs, (nigh_mpi_type)into};
+    int result;
+
+    if (!nigh_mpi_calls()->foreign && nigh_mpi_alltoall(&call, (nigh_mpi_comm)comm, &result))
+        return result;
+    return ON(Alltoall, const void *, int, type_arg, void *, int, type_arg, comm_arg)(send, sends, type, recv,
+                                                                                      recvs, into, comm);
+}
+
+int MPI_Alltoall_c(const void *send, nigh_mpi_count sends, type_arg type, void *recv, nigh_mpi_count recvs,
+                   type_arg into, comm_arg comm)
+{
+    const struct nigh_mpi_calls *mpi = nigh_mpi_calls();
+    struct nigh_mpi_alltoall call = {send, sends, (nigh_mpi_type)type, recv, recvs, (nigh_mpi_type)into};
+    int result;
+
+    if (!mpi->foreign && nigh_mpi_alltoall(&call, (nigh_mpi_comm)comm, &result))
+        return result;
+    if (mpi->Alltoall_c)
+        return ON(Alltoall_c, const void *, nigh_mpi_count, type_arg, void *, nigh_mpi_count, type_arg,
+                  comm_arg)(send, sends, type, recv, recvs, into, comm);
+    if (sends > INT_MAX || recvs > INT_MAX)
+        return too_large("MPI_Alltoall", sends > recvs ? sends : recvs, (nigh_mpi_comm)comm);
+    return ON(Alltoall, const void *, int, type_arg, void *, int, type_arg,
               comm_arg)(send, (int)sends, type, recv, (int)recvs, into, comm);
 }

@@ -2,7 +2,6 @@
 /* hosts/mpi/gather.c - see gather.h. */
 #include "hosts/mpi/gather.h"
 #include "hosts/mpi/answer.h"
-#include "hosts/mpi/calls.h"
 #include "hosts/mpi/flat.h"
 #include "hosts/mpi/log.h"
 #include "hosts/mpi/spread.h"
@@ -47,42 +46,12 @@ static int own_differs(const struct nigh_mpi_gather *call, const struct nigh_mpi
     return -EMSGSIZE;
 }
 
-/* Where a rank's vector lies in the buffer of who keeps them, as its type has it. */
-static int place_of(const struct nigh_mpi_gather *call, int rank, const struct nigh_mpi_vector *vector,
-                    void **place)
-{
-    nigh_mpi_aint low, extent;
-
-    if (nigh_mpi_calls()->Type_get_extent(call->into, &low, &extent))
-        return -EIO;
-    *place = (void *)((intptr_t)call->recv + rank * (intptr_t)vector->count * extent);
-    return 0;
-}
-
-static int unpack_all(const struct nigh_mpi_gather *call, const struct nigh_mpi_rooted *rooted,
-                      const struct nigh_mpi_vector *vector, nigh_mpi_comm comm)
-{
-    bool in_place = call->send == NIGH_MPI_IN_PLACE;
-    int rc = 0;
-
-    for (int r = 0; r < rooted->group->ranks && !rc; r++) {
-        void *to;
-
-        if (r == rooted->group->me && in_place)
-            continue;
-        rc = place_of(call, r, vector, &to);
-        if (!rc)
-            rc = nigh_mpi_vector_unpack(vector, nigh_mpi_rooted_place(rooted, r), to, call->into, comm);
-    }
-    return rc;
-}
-
 /* What lies in its place already others need, too, where all keep all. */
 static int pack_in_place(const struct nigh_mpi_gather *call, const struct nigh_mpi_rooted *rooted,
                          const struct nigh_mpi_vector *vector, char *to, nigh_mpi_comm comm)
 {
     void *from;
-    int rc = place_of(call, rooted->group->me, vector, &from);
+    int rc = nigh_mpi_vector_place(vector, call->recv, call->into, rooted->group->me, &from);
 
     return rc ? rc : nigh_mpi_vector_pack(vector, from, call->into, to, comm);
 }
@@ -119,7 +88,9 @@ static int collect_packed(const struct nigh_mpi_gather *call, struct nigh_mpi_ro
         return nigh_mpi_answer_give_up(rooted->group, -ENOMEM);
     rc = collect(call, rooted, vector, true, comm);
     if (!rc)
-        rc = unpack_all(call, rooted, vector, comm);
+        rc = nigh_mpi_vector_unpack_each(vector, rooted->recv, call->recv, call->into, rooted->group->ranks,
+                                         call->send == NIGH_MPI_IN_PLACE ? rooted->group->me : NIGH_MPI_NONE,
+                                         comm);
     nigh_mpi_answer_release(rooted->recv);
     return rc;
 }

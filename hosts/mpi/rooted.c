@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* hosts/mpi/rooted.c - see rooted.h. */
 #include "hosts/mpi/rooted.h"
+#include "hosts/mpi/exchange.h"
 #include "hosts/mpi/flat.h"
 #include "hosts/mpi/log.h"
 #include "hosts/mpi/short.h"
@@ -60,12 +61,24 @@ int nigh_mpi_rooted_check_slot(const struct nigh_mpi_rooted *call, const struct 
     return slot->lent.status;
 }
 
+int nigh_mpi_rooted_let_out(const struct nigh_mpi_rooted *call)
+{
+    struct nigh_mpi_group *group = call->group;
+    int rc = 0;
+
+    for (int r = 0; r < group->ranks && !rc; r++)
+        if (r != group->me)
+            rc = nigh_mpi_group_let_out(group, call->what, group->peers[r]);
+    return rc;
+}
+
 static void count(const struct nigh_mpi_rooted *call)
 {
     struct nigh_mpi_account *account = &nigh_mpi_session_account;
     bool is_short = call->bytes <= NIGH_MPI_SHORT_BYTES;
 
-    account->allgathers += call->root == NIGH_MPI_NONE;
+    account->alltoalls += call->apart;
+    account->allgathers += call->root == NIGH_MPI_NONE && !call->apart;
     account->gathers += call->root != NIGH_MPI_NONE && !call->add;
     account->shorts += call->add && is_short;
     account->reduces += call->add && !is_short;
@@ -76,6 +89,8 @@ static int run(const struct nigh_mpi_rooted *call)
 {
     if (call->group->broken)
         return -ECONNRESET;
+    if (call->apart)
+        return nigh_mpi_exchange(call);
     if (call->root == NIGH_MPI_NONE)
         return nigh_mpi_spread(call);
     return call->bytes <= NIGH_MPI_SHORT_BYTES ? nigh_mpi_short(call) : nigh_mpi_flat(call);

@@ -131,17 +131,6 @@ static int begin(struct run *run)
     return rc;
 }
 
-static int let_out(const struct nigh_mpi_rooted *call)
-{
-    struct nigh_mpi_group *group = call->group;
-    int rc = 0;
-
-    for (int r = 0; r < group->ranks && !rc; r++)
-        if (r != group->me)
-            rc = nigh_mpi_group_let_out(group, call->what, group->peers[r]);
-    return rc;
-}
-
 int nigh_mpi_spread(const struct nigh_mpi_rooted *call)
 {
     struct run run = {.call = call, .left = call->group->ranks - 1};
@@ -157,5 +146,5 @@ int nigh_mpi_spread(const struct nigh_mpi_rooted *call)
         if (!rc && !gave && !took)
             rc = nigh_mpi_group_wait(call->group, call->what, &empty);
     }
-    return rc < 0 ? rc : let_out(call);
+    return rc < 0 ? rc : nigh_mpi_rooted_let_out(call);
 }

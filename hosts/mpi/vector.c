@@ -108,3 +108,46 @@ int nigh_mpi_vector_unpack(const struct nigh_mpi_vector *vector, const void *pac
                ? -EIO
                : 0;
 }
+
+int nigh_mpi_vector_place(const struct nigh_mpi_vector *vector, const void *first, nigh_mpi_type type,
+                          int rank, void **place)
+{
+    nigh_mpi_aint low, extent;
+
+    if (nigh_mpi_calls()->Type_get_extent(type, &low, &extent))
+        return -EIO;
+    *place = (void *)((intptr_t)first + rank * (intptr_t)vector->count * extent);
+    return 0;
+}
+
+int nigh_mpi_vector_pack_each(const struct nigh_mpi_vector *vector, const void *from, nigh_mpi_type type,
+                              char *to, int ranks, nigh_mpi_comm comm)
+{
+    int rc = 0;
+
+    for (int r = 0; r < ranks && !rc; r++) {
+        void *place;
+
+        rc = nigh_mpi_vector_place(vector, from, type, r, &place);
+        if (!rc)
+            rc = nigh_mpi_vector_pack(vector, place, type, to + (unsigned)r * vector->bytes, comm);
+    }
+    return rc;
+}
+
+int nigh_mpi_vector_unpack_each(const struct nigh_mpi_vector *vector, const char *packed, void *to,
+                                nigh_mpi_type type, int ranks, int except, nigh_mpi_comm comm)
+{
+    int rc = 0;
+
+    for (int r = 0; r < ranks && !rc; r++) {
+        void *place;
+
+        if (r == except)
+            continue;
+        rc = nigh_mpi_vector_place(vector, to, type, r, &place);
+        if (!rc)
+            rc = nigh_mpi_vector_unpack(vector, packed + (unsigned)r * vector->bytes, place, type, comm);
+    }
+    return rc;
+}

@@ -37,4 +37,15 @@ int nigh_mpi_vector_pack(const struct nigh_mpi_vector *vector, const void *from,
 int nigh_mpi_vector_unpack(const struct nigh_mpi_vector *vector, const void *packed, void *to,
                            nigh_mpi_type type, nigh_mpi_comm comm);
 
+/* Where the vector of a rank lies behind `first`, that of rank 0. 0, or -EIO: MPI does not say. */
+int nigh_mpi_vector_place(const struct nigh_mpi_vector *vector, const void *first, nigh_mpi_type type,
+                          int rank, void **place);
+
+/* All ranks' vectors, from or to what MPI's calls have, where they lie packed one behind the other; of rank `except`
+ * nothing is unpacked. Errors as above. */
+int nigh_mpi_vector_pack_each(const struct nigh_mpi_vector *vector, const void *from, nigh_mpi_type type,
+                              char *to, int ranks, nigh_mpi_comm comm);
+int nigh_mpi_vector_unpack_each(const struct nigh_mpi_vector *vector, const char *packed, void *to,
+                                nigh_mpi_type type, int ranks, int except, nigh_mpi_comm comm);
+
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Collectives that hosts/mpi answers, where they go wrong or come from several threads. Rank 0 says how it ended.
- *     answered short|far|late|mismatch|close|threads | killed FILE
+ *     answered short|far|late|mismatch|close|alltoall|threads | killed FILE
  */
 #include <fcntl.h>
 #include <mpi.h>
@@ -102,20 +102,24 @@ static long far(int frees)
 
 /* One rank gives half of what the others do. All that wait for it, and for those, are told: at the latest by the next
  * call. How many were not. */
-static long mismatch(int gathered, int to_all)
+enum kind { ALLREDUCE, GATHER, ALLGATHER, ALLTOALL };
+
+static long mismatch(enum kind kind, int count)
 {
     int *in = calloc(LONG, sizeof *in), *out = calloc(LONG, sizeof *out), rc = 0, all;
-    int count = gathered ? gathered : LONG, mine = rank == 1 ? count / 2 : count;
+    int mine = rank == 1 ? count / 2 : count;
     MPI_Comm comm;
 
     MPI_Comm_dup(MPI_COMM_WORLD, &comm);
     MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
     MPI_Allreduce(in, out, LONG, MPI_INT, MPI_SUM, comm);
-    if (to_all)
-        rc = MPI_Allgather(in, mine, MPI_INT, out, mine, MPI_INT, comm) != MPI_SUCCESS;
-    else if (gathered)
+    if (kind == GATHER)
         rc = MPI_Gather(in, mine, MPI_INT, out, mine, MPI_INT, 0, comm) != MPI_SUCCESS;
-    rc |= MPI_Allreduce(in, out, gathered ? LONG : mine, MPI_INT, MPI_SUM, comm) != MPI_SUCCESS;
+    if (kind == ALLGATHER)
+        rc = MPI_Allgather(in, mine, MPI_INT, out, mine, MPI_INT, comm) != MPI_SUCCESS;
+    if (kind == ALLTOALL)
+        rc = MPI_Alltoall(in, mine, MPI_INT, out, mine, MPI_INT, comm) != MPI_SUCCESS;
+    rc |= MPI_Allreduce(in, out, kind == ALLREDUCE ? mine : LONG, MPI_INT, MPI_SUM, comm) != MPI_SUCCESS;
     MPI_Comm_free(&comm);
     MPI_Allreduce(&rc, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
     free(in);
@@ -148,6 +152,70 @@ static long close_types(void)
     }
     free(all);
     free(in);
+    return wrong;
+}
+
+/* ---- alltoalls: of lengths that are answered, and others ------------------------------------------------ */
+
+static int turn;
+
+static int element(int from, int to, int i)
+{
+    return ((from * 32 + to) * 32 + turn) * 20000 + i;
+}
+
+/* Elements lie `step` integers apart. */
+static void fill(int *out, int count, int step)
+{
+    for (int r = 0; r < ranks; r++)
+        for (int i = 0; i < count; i++)
+            out[(r * count + i) * step] = element(rank, r, i);
+}
+
+static long wrong_of(const int *in, int count, int step)
+{
+    long wrong = 0;
+
+    for (int r = 0; r < ranks; r++)
+        for (int i = 0; i < count; i++)
+            wrong += in[(r * count + i) * step] != element(r, rank, i);
+    for (int i = 1; i < step * ranks * count; i += step)
+        wrong += step > 1 && in[i] != -1;
+    return wrong;
+}
+
+/* From integers or what has gaps to either; or in place. */
+static long alltoall(int count, int out_step, int in_step, int in_place)
+{
+    size_t most = 2 * (size_t)count * (size_t)ranks;
+    int *out = malloc(most * sizeof *out), *in = malloc(most * sizeof *in);
+    MPI_Datatype types[3] = {MPI_INT, MPI_INT, MPI_INT};
+    long wrong;
+
+    MPI_Type_create_resized(MPI_INT, 0, 8, &types[2]);
+    MPI_Type_commit(&types[2]);
+    memset(in, -1, most * sizeof *in);
+    turn++;
+    fill(in_place ? in : out, count, in_place ? in_step : out_step);
+    MPI_Alltoall(in_place ? MPI_IN_PLACE : out, count, types[out_step], in, count, types[in_step],
+                 MPI_COMM_WORLD);
+    memset(out, -2, most * sizeof *out); /* it is the program's again */
+    wrong = wrong_of(in, count, in_step);
+    MPI_Type_free(&types[2]);
+    free(in);
+    free(out);
+    return wrong;
+}
+
+static long alltoalls(void)
+{
+    static const int counts[] = {8191, 8192, 8193, 12000, 16384, 16385};
+    long wrong = 0;
+
+    for (int again = 0; again < 3; again++)
+        for (int c = 0; c < 6; c++)
+            for (int how = 0; how < 6; how++)
+                wrong += alltoall(counts[c], 1 + how % 2, 1 + how / 2 % 2, how >= 4);
     return wrong;
 }
 
@@ -225,13 +293,14 @@ int main(int argc, char **argv)
         if (rank == 0)
             printf("no threads\n");
     } else {
-        wrong = !strcmp(mode, "short")   ? shorts()
-                : !strcmp(mode, "far")   ? far(0)
-                : !strcmp(mode, "late")  ? far(1)
-                : !strcmp(mode, "close") ? close_types()
-                : !strcmp(mode, "mismatch")
-                    ? mismatch(0, 0) + mismatch(60, 0) + mismatch(4000, 0) + mismatch(4000, 1)
-                    : threads();
+        wrong = !strcmp(mode, "short")      ? shorts()
+                : !strcmp(mode, "far")      ? far(0)
+                : !strcmp(mode, "late")     ? far(1)
+                : !strcmp(mode, "alltoall") ? alltoalls() + mismatch(ALLTOALL, 16384)
+                : !strcmp(mode, "close")    ? close_types()
+                : !strcmp(mode, "mismatch") ? mismatch(ALLREDUCE, LONG) + mismatch(GATHER, 60) +
+                                                  mismatch(GATHER, 4000) + mismatch(ALLGATHER, 4000)
+                                            : threads();
         MPI_Allreduce(&wrong, &all, 1, MPI_LONG, MPI_SUM, MPI_COMM_WORLD);
         if (rank == 0)
             printf("%ld wrong\n", all);

@@ -30,6 +30,7 @@ static const struct kind {
     {{"BCAST"}, "NIGH_MPI_BCAST_FROM=0"},
     {{"GATHER"}, "NIGH_MPI_GATHER_TO=0"},
     {{"ALLGATHER"}, "NIGH_MPI_ALLGATHER_FROM=0"},
+    {{"ALLTOALL"}, "NIGH_MPI_ALLTOALL_TO=0"},
 };
 #define KINDS (sizeof kinds / sizeof *kinds)
 
