@@ -31,7 +31,7 @@ static bool has_ranks(const struct nigh_mpi_group *group)
 
 /* MPI is not asked any more where lengths differ: the others do not. */
 static int describe(const struct nigh_mpi_alltoall *call, const struct nigh_mpi_vector *kept,
-                    struct sent *sent)
+                    struct sent *sent, nigh_mpi_comm comm)
 {
     if (call->send == NIGH_MPI_IN_PLACE) {
         *sent = (struct sent){*kept, call->recv, call->into, true};
@@ -40,7 +40,7 @@ static int describe(const struct nigh_mpi_alltoall *call, const struct nigh_mpi_
     *sent = (struct sent){.buffer = call->send, .type = call->type};
     if (nigh_mpi_vector_measure(&sent->vector, call->sends, call->type) &&
         sent->vector.bytes == kept->bytes) {
-        nigh_mpi_vector_look(&sent->vector, call->send, call->type);
+        nigh_mpi_vector_look(&sent->vector, call->send, call->type, comm);
         return 0;
     }
     nigh_mpi_log(
@@ -57,10 +57,12 @@ static int run_packed(const struct nigh_mpi_alltoall *call, struct nigh_mpi_root
     uint64_t bytes = kept->bytes * (unsigned)ranks;
     char *memory = nigh_mpi_answer_memory(WHAT, 2 * bytes);
 
+    if (!memory)
+        return nigh_mpi_answer_give_up(rooted->group, -ENOMEM);
+    nigh_mpi_answer_count_packed();
     rooted->send = memory;
     rooted->recv = memory + bytes;
-    rc = memory ? nigh_mpi_vector_pack_each(&sent->vector, sent->buffer, sent->type, memory, ranks, comm)
-                : -ENOMEM;
+    rc = nigh_mpi_vector_pack_each(&sent->vector, sent->buffer, sent->type, memory, ranks, comm);
     rc = rc ? nigh_mpi_answer_give_up(rooted->group, rc) : nigh_mpi_rooted_run(rooted);
     if (!rc)
         rc = nigh_mpi_vector_unpack_each(kept, rooted->recv, call->recv, call->into, ranks, NIGH_MPI_NONE,
@@ -89,7 +91,7 @@ static int run(const struct nigh_mpi_alltoall *call, struct nigh_mpi_rooted *roo
 {
     bool packs = nigh_mpi_answer_packs(kept);
     struct sent sent;
-    int rc = describe(call, kept, &sent);
+    int rc = describe(call, kept, &sent, comm);
 
     if (rc)
         return nigh_mpi_answer_give_up(rooted->group, rc);
@@ -109,10 +111,10 @@ bool nigh_mpi_alltoall(const struct nigh_mpi_alltoall *call, nigh_mpi_comm comm,
         !is_answered(kept.bytes))
         return false;
     rooted.group = nigh_mpi_group_of(comm, kept.bytes);
-    if (!has_ranks(rooted.group))
+    if (!has_ranks(rooted.group) || (call->send && call->send == call->recv))
         return false;
     rooted.bytes = (uint32_t)kept.bytes;
-    nigh_mpi_vector_look(&kept, call->recv, call->into);
+    nigh_mpi_vector_look(&kept, call->recv, call->into, comm);
     *result = nigh_mpi_answer(run(call, &rooted, &kept, comm), comm);
     return true;
 }

@@ -6,8 +6,8 @@
 #include "hosts/mpi/log.h"
 
 #include <errno.h>
-#include <malloc.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* What Open MPI sends to all at once takes less (8 ranks on 2 CPUs, 64 KiB 0.91 of its own, and answered 1.03). */
 #ifdef NIGH_MPI_OPENMPI
@@ -77,24 +77,40 @@ bool nigh_mpi_answer_packs(const struct nigh_mpi_vector *vector)
 
     nigh_mpi_session_lock();
     packs = nigh_mpi_vector_needs_packing(vector);
-    nigh_mpi_session_account.packed += packs;
     nigh_mpi_session_unlock();
     return packs;
 }
 
+void nigh_mpi_answer_count_packed(void)
+{
+    nigh_mpi_session_lock();
+    nigh_mpi_session_account.packed++;
+    nigh_mpi_session_unlock();
+}
+
 /*
  * The longest that was released is kept, up to so much: malloc() has the kernel map large memory for each call anew,
- * page by page, which takes longer than to pack (allgathers of 4 MiB with gaps 120 ms, so 51). With the session's lock.
+ * page by page, which takes longer than to pack. How long it is stands before it. With the session's lock.
  */
-#define KEPT_MAX (33u << 20) /* 8 ranks of 4 MiB, and what malloc() adds */
-static void *kept;
+#define KEPT_MAX (32u << 20)
+#define HEAD     64u
+static char *kept;
 
-static void *take_kept(uint64_t bytes)
+static uint64_t length_of(const char *memory)
 {
-    void *memory = NULL;
+    uint64_t bytes = 0;
+
+    if (memory)
+        memcpy(&bytes, memory - HEAD, sizeof(bytes));
+    return bytes;
+}
+
+static char *take_kept(uint64_t bytes)
+{
+    char *memory = NULL;
 
     nigh_mpi_session_lock();
-    if (malloc_usable_size(kept) >= bytes) {
+    if (length_of(kept) >= bytes) {
         memory = kept;
         kept = NULL;
     }
@@ -102,43 +118,60 @@ static void *take_kept(uint64_t bytes)
     return memory;
 }
 
-void nigh_mpi_answer_release(void *memory)
+static char *make(uint64_t bytes)
 {
-    size_t bytes = malloc_usable_size(memory);
-    void *other = memory;
+    char *memory = malloc(HEAD + bytes);
 
-    nigh_mpi_session_lock();
-    if (bytes <= KEPT_MAX && bytes > malloc_usable_size(kept)) {
-        other = kept;
-        kept = memory;
-    }
-    nigh_mpi_session_unlock();
-    free(other);
+    if (!memory)
+        return NULL;
+    memcpy(memory, &bytes, sizeof(bytes));
+    return memory + HEAD;
 }
 
 void *nigh_mpi_answer_memory(const char *what, uint64_t bytes)
 {
-    void *memory = take_kept(bytes);
+    char *memory = take_kept(bytes);
 
     if (!memory)
-        memory = malloc(bytes);
+        memory = make(bytes);
     if (!memory)
         nigh_mpi_log("%s: no memory for %llu bytes to pack", what, (unsigned long long)bytes);
     return memory;
 }
 
+void nigh_mpi_answer_release(void *memory)
+{
+    uint64_t bytes = length_of(memory);
+    char *other = memory;
+
+    nigh_mpi_session_lock();
+    if (bytes <= KEPT_MAX && bytes > length_of(kept)) {
+        other = kept;
+        kept = memory;
+    }
+    nigh_mpi_session_unlock();
+    if (other)
+        free(other - HEAD);
+}
+
+/* What is added is moved as bytes: an operation of the program's own wants elements as they lie, not as they are sent.
+ */
 static int run_packed(struct nigh_mpi_flow *flow, const struct nigh_mpi_vector *vector, const void *buffer,
                       void *result, nigh_mpi_comm comm)
 {
+    const struct nigh_mpi_vector bytes = {.count = vector->bytes, .bytes = vector->bytes, .width = 1};
+    const struct nigh_mpi_vector *moved = flow->up ? &bytes : vector;
+    nigh_mpi_type type = flow->up ? NIGH_MPI_BYTE : flow->type;
     void *memory = nigh_mpi_answer_memory(flow->what, vector->bytes);
     int rc = memory ? 0 : -ENOMEM;
 
+    nigh_mpi_answer_count_packed();
     if (!rc && nigh_mpi_flow_reads(flow))
-        rc = nigh_mpi_vector_pack(vector, buffer, flow->type, memory, comm);
+        rc = nigh_mpi_vector_pack(moved, buffer, type, memory, comm);
     flow->in = flow->out = memory;
     rc = rc ? nigh_mpi_answer_give_up(flow->group, rc) : nigh_mpi_flow_run(flow);
     if (!rc && nigh_mpi_flow_writes(flow))
-        rc = nigh_mpi_vector_unpack(vector, memory, result, flow->type, comm);
+        rc = nigh_mpi_vector_unpack(moved, memory, result, type, comm);
     nigh_mpi_answer_release(memory);
     return rc;
 }

@@ -24,8 +24,9 @@ int nigh_mpi_answer(int rc, nigh_mpi_comm comm);
 /* The other ranks are told that this one cannot go on, because of `rc`, which is returned. */
 int nigh_mpi_answer_give_up(struct nigh_mpi_group *group, int rc);
 
-/* Must MPI pack what is sent, and unpack what has come? Counts a call that needs it. */
+/* Must MPI pack what is sent, and unpack what has come? A call in which it does is counted once. */
 bool nigh_mpi_answer_packs(const struct nigh_mpi_vector *vector);
+void nigh_mpi_answer_count_packed(void);
 
 /* Memory for what is packed, until it is released. NULL: there is none, which is logged. */
 void *nigh_mpi_answer_memory(const char *what, uint64_t bytes);

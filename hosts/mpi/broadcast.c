@@ -16,7 +16,7 @@ bool nigh_mpi_broadcast(void *buffer, int64_t count, nigh_mpi_type type, int roo
     flow.group = nigh_mpi_group_of(comm, vector.bytes);
     if (!nigh_mpi_has_root(flow.group, root))
         return false;
-    nigh_mpi_vector_look(&vector, buffer, type);
+    nigh_mpi_vector_look(&vector, buffer, type, comm);
     *result = nigh_mpi_answer_flow(&flow, &vector, buffer, buffer, comm);
     return true;
 }

@@ -34,7 +34,8 @@ static int begin(struct run *run)
         if (r != group->me)
             rc = nigh_mpi_rooted_expect(call, r, arrival_of(call, r));
     }
-    memcpy(nigh_mpi_rooted_place(call, group->me), nigh_mpi_rooted_part(call, group->me), call->bytes);
+    if (!rc)
+        memcpy(nigh_mpi_rooted_place(call, group->me), nigh_mpi_rooted_part(call, group->me), call->bytes);
     run->sent = 1;
     run->left = group->ranks - 1;
     return rc;

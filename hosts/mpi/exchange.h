@@ -9,7 +9,7 @@
 #include "hosts/mpi/rooted.h"
 
 /* The lengths and ranks that this way is faster for than the MPI's messages: 8 ranks on 2 CPUs of an Emerald Rapids
- * over Intel MPI 0.92, 0.95 and 0.94 of them at 32, 48 and 64 KiB. Longer ones are read where they lie; fewer ranks
+ * over Intel MPI 0.96, 0.94 and 0.95 of them at 32, 48 and 64 KiB. Longer ones are read where they lie; fewer ranks
  * find room in the caches for one copy for each peer; of more ranks each waits for two of them at a time too often. */
 #define NIGH_MPI_EXCHANGE_FROM 32768u
 #define NIGH_MPI_EXCHANGE_TO   65536u

@@ -24,6 +24,7 @@ static int send_packed(struct nigh_mpi_rooted *rooted, const struct nigh_mpi_vec
     void *packed = nigh_mpi_answer_memory(rooted->what, vector->bytes);
     int rc = packed ? nigh_mpi_vector_pack(vector, rooted->send, type, packed, comm) : -ENOMEM;
 
+    nigh_mpi_answer_count_packed();
     rooted->send = packed;
     rc = rc ? nigh_mpi_answer_give_up(rooted->group, rc) : nigh_mpi_rooted_run(rooted);
     nigh_mpi_answer_release(packed);
@@ -34,10 +35,10 @@ static int send_packed(struct nigh_mpi_rooted *rooted, const struct nigh_mpi_vec
 
 /* What a rank sends itself must be as long as what it keeps. MPI is not asked any more: the others do not. */
 static int own_differs(const struct nigh_mpi_gather *call, const struct nigh_mpi_rooted *rooted,
-                       struct nigh_mpi_vector *own)
+                       struct nigh_mpi_vector *own, nigh_mpi_comm comm)
 {
     if (nigh_mpi_vector_measure(own, call->sends, call->type) && own->bytes == rooted->bytes) {
-        nigh_mpi_vector_look(own, call->send, call->type);
+        nigh_mpi_vector_look(own, call->send, call->type, comm);
         return 0;
     }
     nigh_mpi_log(
@@ -69,7 +70,9 @@ static int collect(const struct nigh_mpi_gather *call, struct nigh_mpi_rooted *r
             rc = pack_in_place(call, rooted, vector, place, comm);
         rooted->send = place;
     } else {
-        rc = own_differs(call, rooted, &own);
+        rc = own_differs(call, rooted, &own, comm);
+        if (!rc && !packs && !own.dense)
+            nigh_mpi_answer_count_packed();
         if (!rc && (packs || !own.dense)) {
             rc = nigh_mpi_vector_pack(&own, call->send, call->type, place, comm);
             rooted->send = place;
@@ -86,6 +89,7 @@ static int collect_packed(const struct nigh_mpi_gather *call, struct nigh_mpi_ro
     rooted->recv = nigh_mpi_answer_memory(rooted->what, vector->bytes * (unsigned)rooted->group->ranks);
     if (!rooted->recv)
         return nigh_mpi_answer_give_up(rooted->group, -ENOMEM);
+    nigh_mpi_answer_count_packed();
     rc = collect(call, rooted, vector, true, comm);
     if (!rc)
         rc = nigh_mpi_vector_unpack_each(vector, rooted->recv, call->recv, call->into, rooted->group->ranks,
@@ -122,7 +126,7 @@ bool nigh_mpi_gather(const struct nigh_mpi_gather *call, nigh_mpi_comm comm, int
     if (!nigh_mpi_has_root(rooted.group, call->root))
         return false;
     rooted.bytes = (uint32_t)vector.bytes;
-    nigh_mpi_vector_look(&vector, keeps ? call->recv : call->send, keeps ? call->into : call->type);
+    nigh_mpi_vector_look(&vector, keeps ? call->recv : call->send, keeps ? call->into : call->type, comm);
     if (keeps)
         rc = keep(call, &rooted, &vector, comm);
     else
@@ -145,7 +149,7 @@ bool nigh_mpi_allgather(const struct nigh_mpi_gather *call, nigh_mpi_comm comm, 
     if (!rooted.group || (rooted.group->ranks > NIGH_MPI_SPREAD_RANKS && vector.bytes < NIGH_MPI_SPREAD_FROM))
         return false;
     rooted.bytes = (uint32_t)vector.bytes;
-    nigh_mpi_vector_look(&vector, call->recv, call->into);
+    nigh_mpi_vector_look(&vector, call->recv, call->into, comm);
     *result = nigh_mpi_answer(keep(call, &rooted, &vector, comm), comm);
     return true;
 }

@@ -57,7 +57,7 @@ struct nigh_mpi_group {
     struct nigh_mpi_peer **peers; /* a rank; NULL of this one */
     uint64_t tag;
     struct nigh_mpi_shorts *shorts;    /* a rank */
-    struct nigh_mpi_source *sources;   /* a rank, of flat.h and spread.h */
+    struct nigh_mpi_source *sources;   /* a rank, of flat.h, spread.h and exchange.h */
     char *sums;                        /* room for half as many sums as there are ranks, at a root */
     int alarm;                         /* not 0: a warning has come */
     struct nigh_mpi_arrival *warnings; /* a rank; posted as long as the group lives */

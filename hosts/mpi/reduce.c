@@ -52,6 +52,7 @@ static int run_packed(struct nigh_mpi_rooted *call, const struct nigh_mpi_vector
     void *recv = call->recv, *memory = nigh_mpi_answer_memory(call->what, vector->bytes);
     int rc = memory ? nigh_mpi_vector_pack(vector, call->send, type, memory, comm) : -ENOMEM;
 
+    nigh_mpi_answer_count_packed();
     call->send = call->recv = memory;
     rc = rc ? nigh_mpi_answer_give_up(call->group, rc) : nigh_mpi_rooted_run(call);
     if (!rc && call->group->me == call->root)

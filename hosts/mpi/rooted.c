@@ -12,8 +12,8 @@
 
 int nigh_mpi_rooted_gone(const struct nigh_mpi_rooted *call, int rank, int rc)
 {
-    nigh_mpi_log("%s of %u bytes: rank %d of its communicator is gone: %s", call->what, call->bytes, rank,
-                 strerror(-rc));
+    nigh_mpi_log("%s of %u bytes: rank %d of its communicator cannot be reached: %s", call->what, call->bytes,
+                 rank, strerror(-rc));
     return rc;
 }
 

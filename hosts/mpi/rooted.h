@@ -37,7 +37,7 @@ static inline char *nigh_mpi_rooted_place(const struct nigh_mpi_rooted *call, in
 int nigh_mpi_rooted_run(const struct nigh_mpi_rooted *call);
 
 /* Waits from now on for the next of what a rank lends to this one, or lends a rank the first `bytes` of a slot. 0, or
- * an error, logged: the rank is gone. */
+ * an error, logged: mostly that the rank is gone. */
 int nigh_mpi_rooted_expect(const struct nigh_mpi_rooted *call, int rank, struct nigh_mpi_arrival *arrival);
 int nigh_mpi_rooted_lend(const struct nigh_mpi_rooted *call, int rank, struct nigh_mpi_slot *slot,
                          uint64_t bytes);

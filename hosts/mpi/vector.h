@@ -26,7 +26,8 @@ bool nigh_mpi_vector_measure(struct nigh_mpi_vector *vector, int64_t count, nigh
 bool nigh_mpi_vector_is_close(const struct nigh_mpi_vector *vector, nigh_mpi_type type);
 
 /* And is it `dense`, from `buffer` on, which is one? That may take MPI some calls. */
-void nigh_mpi_vector_look(struct nigh_mpi_vector *vector, const void *buffer, nigh_mpi_type type);
+void nigh_mpi_vector_look(struct nigh_mpi_vector *vector, const void *buffer, nigh_mpi_type type,
+                          nigh_mpi_comm comm);
 
 /* Is it not, or may it be a device's? With the session's lock. */
 bool nigh_mpi_vector_needs_packing(const struct nigh_mpi_vector *vector);

@@ -102,7 +102,7 @@ static long far(int frees)
 
 /* One rank gives half of what the others do. All that wait for it, and for those, are told: at the latest by the next
  * call. How many were not. */
-enum kind { ALLREDUCE, GATHER, ALLGATHER, ALLTOALL };
+enum kind { ALLREDUCE, GATHER, ALLGATHER, ALLTOALL, OWN };
 
 static long mismatch(enum kind kind, int count)
 {
@@ -119,6 +119,8 @@ static long mismatch(enum kind kind, int count)
         rc = MPI_Allgather(in, mine, MPI_INT, out, mine, MPI_INT, comm) != MPI_SUCCESS;
     if (kind == ALLTOALL)
         rc = MPI_Alltoall(in, mine, MPI_INT, out, mine, MPI_INT, comm) != MPI_SUCCESS;
+    if (kind == OWN) /* it keeps what the others send */
+        rc = MPI_Alltoall(in, mine, MPI_INT, out, count, MPI_INT, comm) != MPI_SUCCESS;
     rc |= MPI_Allreduce(in, out, kind == ALLREDUCE ? mine : LONG, MPI_INT, MPI_SUM, comm) != MPI_SUCCESS;
     MPI_Comm_free(&comm);
     MPI_Allreduce(&rc, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
@@ -161,7 +163,7 @@ static int turn;
 
 static int element(int from, int to, int i)
 {
-    return ((from * 32 + to) * 32 + turn) * 20000 + i;
+    return ((from * 16 + to) * 128 + turn) * 17000 + i;
 }
 
 /* Elements lie `step` integers apart. */
@@ -207,6 +209,27 @@ static long alltoall(int count, int out_step, int in_step, int in_place)
     return wrong;
 }
 
+/* On the same communicator, by the same memory of nigh's. */
+static long beside(void)
+{
+    enum { MANY = 1000 };
+    int *in = malloc(MANY * sizeof *in), *all = malloc((size_t)MANY * (size_t)ranks * sizeof *all);
+    int root = turn % ranks;
+    long wrong = 0;
+
+    for (int i = 0; i < MANY; i++)
+        in[i] = rank + turn + i;
+    MPI_Allgather(in, MANY, MPI_INT, all, MANY, MPI_INT, MPI_COMM_WORLD);
+    for (int i = 0; i < MANY * ranks; i++)
+        wrong += all[i] != i / MANY + turn + i % MANY;
+    MPI_Reduce(in, all, MANY, MPI_INT, MPI_SUM, root, MPI_COMM_WORLD);
+    for (int i = 0; i < MANY && rank == root; i++)
+        wrong += all[i] != sum_of(turn + i);
+    free(all);
+    free(in);
+    return wrong;
+}
+
 static long alltoalls(void)
 {
     static const int counts[] = {8191, 8192, 8193, 12000, 16384, 16385};
@@ -215,7 +238,8 @@ static long alltoalls(void)
     for (int again = 0; again < 3; again++)
         for (int c = 0; c < 6; c++)
             for (int how = 0; how < 6; how++)
-                wrong += alltoall(counts[c], 1 + how % 2, 1 + how / 2 % 2, how >= 4);
+                wrong +=
+                    alltoall(counts[c], 1 + how % 2, 1 + (how < 4 ? how / 2 : how % 2), how >= 4) + beside();
     return wrong;
 }
 
@@ -296,7 +320,7 @@ int main(int argc, char **argv)
         wrong = !strcmp(mode, "short")      ? shorts()
                 : !strcmp(mode, "far")      ? far(0)
                 : !strcmp(mode, "late")     ? far(1)
-                : !strcmp(mode, "alltoall") ? alltoalls() + mismatch(ALLTOALL, 16384)
+                : !strcmp(mode, "alltoall") ? alltoalls() + mismatch(ALLTOALL, 16384) + mismatch(OWN, 16384)
                 : !strcmp(mode, "close")    ? close_types()
                 : !strcmp(mode, "mismatch") ? mismatch(ALLREDUCE, LONG) + mismatch(GATHER, 60) +
                                                   mismatch(GATHER, 4000) + mismatch(ALLGATHER, 4000)

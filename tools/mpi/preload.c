@@ -82,9 +82,7 @@ void mpi_preload(const struct mpi_place *place, const char *providers, uint32_t 
     if (!object)
         return;
     if (strpbrk(object, " :")) {
-        fprintf(stderr,
-                "%s: no preloading from a path with a blank or a colon: reductions, gathers and long "
-                "broadcasts stay MPI's own\n",
+        fprintf(stderr, "%s: no preloading from a path with a blank or a colon: collectives stay MPI's own\n",
                 object);
     } else {
         add_behind("LD_PRELOAD", object, settings);
