@@ -18,22 +18,12 @@ static int receiver(const struct run *run)
     return (group->me + run->sent) % group->ranks;
 }
 
-static struct nigh_mpi_arrival *arrival_of(const struct nigh_mpi_rooted *call, int rank)
-{
-    return &call->group->sources[rank].arrivals[0];
-}
-
 static int begin(struct run *run)
 {
     const struct nigh_mpi_rooted *call = run->call;
     struct nigh_mpi_group *group = call->group;
-    int rc = 0;
+    int rc = nigh_mpi_rooted_expect_each(call);
 
-    for (int r = 0; r < group->ranks && !rc; r++) {
-        group->sources[r].came = r == group->me;
-        if (r != group->me)
-            rc = nigh_mpi_rooted_expect(call, r, arrival_of(call, r));
-    }
     if (!rc)
         memcpy(nigh_mpi_rooted_place(call, group->me), nigh_mpi_rooted_part(call, group->me), call->bytes);
     run->sent = 1;
@@ -71,7 +61,7 @@ static int give_some(struct run *run)
 static int take(struct run *run, int rank)
 {
     const struct nigh_mpi_rooted *call = run->call;
-    struct nigh_mpi_arrival *arrival = arrival_of(call, rank);
+    struct nigh_mpi_arrival *arrival = nigh_mpi_rooted_arrival(call, rank);
     int rc = nigh_mpi_rooted_check(call, rank, arrival, call->bytes);
 
     if (rc)
@@ -92,7 +82,7 @@ static int take_some(struct run *run)
     for (int i = 1; i < group->ranks && !rc; i++) {
         int rank = (group->me + group->ranks - i) % group->ranks;
 
-        if (group->sources[rank].came || arrival_of(run->call, rank)->posted)
+        if (group->sources[rank].came || nigh_mpi_rooted_arrival(run->call, rank)->posted)
             continue;
         some = 1;
         rc = take(run, rank);

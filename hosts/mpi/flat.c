@@ -36,28 +36,10 @@ static int lend(const struct nigh_mpi_rooted *call)
 
 /* ---- the root ------------------------------------------------------------------------------------------ */
 
-static struct nigh_mpi_arrival *arrival_of(const struct nigh_mpi_rooted *call, int rank)
-{
-    return &call->group->sources[rank].arrivals[0];
-}
-
-static int expect(const struct nigh_mpi_rooted *call)
-{
-    struct nigh_mpi_group *group = call->group;
-    int rc = 0;
-
-    for (int r = 0; r < group->ranks && !rc; r++) {
-        group->sources[r].came = r == group->me;
-        if (r != group->me)
-            rc = nigh_mpi_rooted_expect(call, r, arrival_of(call, r));
-    }
-    return rc;
-}
-
 static void keep(const struct nigh_mpi_rooted *call, int rank)
 {
-    memcpy(nigh_mpi_rooted_place(call, rank), arrival_of(call, rank)->data, call->bytes);
-    nigh_mpi_session_give_back(arrival_of(call, rank));
+    memcpy(nigh_mpi_rooted_place(call, rank), nigh_mpi_rooted_arrival(call, rank)->data, call->bytes);
+    nigh_mpi_session_give_back(nigh_mpi_rooted_arrival(call, rank));
 }
 
 /*
@@ -73,8 +55,8 @@ struct sum {
 
 static void done_with(const struct nigh_mpi_rooted *call, int rank, const char *part)
 {
-    if (part == arrival_of(call, rank)->data)
-        nigh_mpi_session_give_back(arrival_of(call, rank));
+    if (part == nigh_mpi_rooted_arrival(call, rank)->data)
+        nigh_mpi_session_give_back(nigh_mpi_rooted_arrival(call, rank));
 }
 
 /* The sum of two halves takes the place of the first. */
@@ -116,7 +98,7 @@ static int take_some(const struct nigh_mpi_rooted *call, struct sum *sum)
     int taken = 0, rc = 0;
 
     for (int r = 0; r < group->ranks && !rc; r++) {
-        const struct nigh_mpi_arrival *arrival = arrival_of(call, r);
+        const struct nigh_mpi_arrival *arrival = nigh_mpi_rooted_arrival(call, r);
 
         if (group->sources[r].came || arrival->posted)
             continue;
@@ -146,7 +128,7 @@ static void begin_own(const struct nigh_mpi_rooted *call, struct sum *sum)
 static int collect(const struct nigh_mpi_rooted *call)
 {
     struct sum sum = {.call = call};
-    int left = call->group->ranks - 1, rc = expect(call);
+    int left = call->group->ranks - 1, rc = nigh_mpi_rooted_expect_each(call);
     uint32_t empty = 0;
 
     if (!rc)

@@ -31,6 +31,19 @@ int nigh_mpi_rooted_expect(const struct nigh_mpi_rooted *call, int rank, struct 
     return rc ? nigh_mpi_rooted_gone(call, rank, rc) : 0;
 }
 
+int nigh_mpi_rooted_expect_each(const struct nigh_mpi_rooted *call)
+{
+    struct nigh_mpi_group *group = call->group;
+    int rc = 0;
+
+    for (int r = 0; r < group->ranks && !rc; r++) {
+        group->sources[r].came = r == group->me;
+        if (r != group->me)
+            rc = nigh_mpi_rooted_expect(call, r, nigh_mpi_rooted_arrival(call, r));
+    }
+    return rc;
+}
+
 int nigh_mpi_rooted_lend(const struct nigh_mpi_rooted *call, int rank, struct nigh_mpi_slot *slot,
                          uint64_t bytes)
 {

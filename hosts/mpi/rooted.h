@@ -31,6 +31,12 @@ static inline char *nigh_mpi_rooted_place(const struct nigh_mpi_rooted *call, in
     return call->recv + (uint64_t)rank * call->bytes;
 }
 
+/* What a rank lends to this one, where it lends once in a call. */
+static inline struct nigh_mpi_arrival *nigh_mpi_rooted_arrival(const struct nigh_mpi_rooted *call, int rank)
+{
+    return &call->group->sources[rank].arrivals[0];
+}
+
 /* Runs one to its end, by short.h, flat.h, spread.h or exchange.h, which say who waits for whom. All ranks of the group
  * call it with the same but for `send` and `recv`. 0; or a negative errno, logged: -ECONNRESET, -EPROTO a peer has
  * ended or is broken, -EMSGSIZE one has another length. The group is broken then. */
@@ -41,6 +47,9 @@ int nigh_mpi_rooted_run(const struct nigh_mpi_rooted *call);
 int nigh_mpi_rooted_expect(const struct nigh_mpi_rooted *call, int rank, struct nigh_mpi_arrival *arrival);
 int nigh_mpi_rooted_lend(const struct nigh_mpi_rooted *call, int rank, struct nigh_mpi_slot *slot,
                          uint64_t bytes);
+
+/* Waits for one from each other rank, at nigh_mpi_rooted_arrival(): `came` of its source is 0 until who calls has seen that it has come. */
+int nigh_mpi_rooted_expect_each(const struct nigh_mpi_rooted *call);
 
 /* Tells people that a rank cannot be reached, because of `rc`, which is returned. */
 int nigh_mpi_rooted_gone(const struct nigh_mpi_rooted *call, int rank, int rc);
