@@ -48,7 +48,8 @@ int nigh_mpi_rooted_expect(const struct nigh_mpi_rooted *call, int rank, struct 
 int nigh_mpi_rooted_lend(const struct nigh_mpi_rooted *call, int rank, struct nigh_mpi_slot *slot,
                          uint64_t bytes);
 
-/* Waits for one from each other rank, at nigh_mpi_rooted_arrival(): `came` of its source is 0 until who calls has seen that it has come. */
+/* Waits for one from each other rank, at nigh_mpi_rooted_arrival(): `came` of its source is 0 until who calls has seen
+ * that it has come. */
 int nigh_mpi_rooted_expect_each(const struct nigh_mpi_rooted *call);
 
 /* Tells people that a rank cannot be reached, because of `rc`, which is returned. */
