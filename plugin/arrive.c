@@ -174,8 +174,7 @@ static enum nigh_verdict arrive_grant(struct nigh_endpoint *endpoint, uint64_t i
 
     /* The peer cannot read it. Chosen while it is none in chunks yet: so it is not timed, and goes in no shuttle. */
     if (op && op->kind == NIGH_SEND_REFER && op->refer == NIGH_REFER_CMA) {
-        if (endpoint->help.op == op)
-            nigh_help_forget(endpoint);
+        nigh_help_forget(endpoint, op);
         nigh_plan_choose(endpoint, op);
         op->kind = NIGH_SEND_CHUNKED;
         nigh_count_redirected(endpoint->context, NIGH_PATH_CMA, NIGH_PATH_CHUNKED, op->bytes);

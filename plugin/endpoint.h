@@ -115,7 +115,8 @@ struct nigh_endpoint {
     uint64_t early; /* bytes of the peer's that wait in private memory for receives */
     const uint32_t *peer_crammed;
     const uint32_t *peer_reading; /* may the peer read our private memory? see struct nigh_pair */
-    const uint64_t *peer_offered, *peer_claimed, *peer_written; /* help.h */
+    const uint32_t *peer_asks;    /* does it ask for help, then? */
+    const uint64_t *peer_offered, *peer_claimed, *peer_written; /* of NIGH_OFFERS each: help.h */
     uint64_t left_over_ns; /* with threads: when nothing that is to be told named it any more; 0: not yet */
     const char *suspect;   /* the peer said what cannot be: progress breaks the endpoint */
 
@@ -130,9 +131,11 @@ struct nigh_endpoint {
     uint32_t spread;                /* long messages of ours that are under way: spread.h */
     uint64_t swaps;                 /* cq.told + 1 when a long receive from it was posted: swap.h; 0: never */
 
-    struct nigh_help help;        /* with a message of ours */
-    struct nigh_message *offered; /* a message of the peer's that it is asked to help with; NULL: none */
-    uint32_t offers;              /* there were so many */
+    struct nigh_help help[NIGH_OFFERS]; /* with messages of ours, each at the place of its number */
+    struct nigh_message
+        *offered[NIGH_OFFERS]; /* the peer's that it is asked to help with, the same; NULL: none */
+    uint32_t offers;           /* the number of the last one */
+    uint64_t probed;           /* ns: when its process was last known to be the peer */
 
     struct nigh_send_queue queue;   /* nothing of them has been sent */
     struct nigh_send_queue flow;    /* pieces may be sent */
@@ -228,7 +231,7 @@ uint64_t nigh_plan_place_from(const struct nigh_context *context);
 uint64_t nigh_plan_crowded_from(void);
 /* Is the CPU better off with one copy where two could go by a shuttle, too? */
 bool nigh_plan_prefers_once(const struct nigh_context *context);
-/* Whether one of so many bytes is: one copy, by process_vm_readv. */
+/* Whether one of so many bytes is: one copy, by process_vm_readv, of which the sender may make a part (help.h, beside.h). */
 bool nigh_plan_in_place(const struct nigh_endpoint *endpoint, uint64_t bytes);
 /* May the next message lie in a shuttle? `stream`: it follows another one, and nothing has come
  * from the peer in between. */

@@ -65,6 +65,7 @@ static __attribute__((noinline)) int expect_now(struct nigh_endpoint *endpoint, 
     struct nigh_context *context = endpoint->context;
     struct nigh_recv_op *op = take_op(context, buffer, shape, word);
 
+    nigh_swap_expect(endpoint, NIGH_SHAPE_BYTES(shape));
     nigh_match_post_plain(&context->matcher, &op->posted, endpoint->index, NIGH_SHAPE_TCLASS(shape), tag);
     return 0;
 }
@@ -127,6 +128,7 @@ static __attribute__((noinline)) int file_now(struct nigh_endpoint *endpoint, vo
     struct nigh_context *context = endpoint->context;
     struct nigh_recv_op *op = take_masked(endpoint, buffer, shape, tag, ignore, word);
 
+    nigh_swap_expect(endpoint, NIGH_SHAPE_BYTES(shape));
     nigh_match_post_hot(&context->matcher, &op->posted);
     if (__builtin_expect(context->meets && endpoint->meets && nigh_ring_peek(&endpoint->rx), 0))
         return nigh_recv_look(endpoint);

@@ -6,20 +6,25 @@
 #include "plugin/help.h"
 #include "plugin/context.h"
 #include "plugin/near.h"
+#include "shm/clock.h"
 #include "shm/cma.h"
 #include "shm/os.h"
 #include "shm/rendezvous.h"
 #include <errno.h>
 
-/* What a sender copies before its host has its turn: as much as a receiver does. */
+/* What a sender that shares its CPU copies before its host has its turn: as much as a receiver does. */
 #define TURN_BYTES (512u * 1024)
+/* For so long a process is taken to be still the one that it was: in that time nobody's number is given to another
+ * process, or a new program begun that has got its memory. To look takes 0.55 us, a tenth of a slice of 64 KiB. */
+#define PROBED_NS UINT64_C(100000)
 
-/* Of a message of so many bytes: both sides know those. */
+/* Of a message of so many bytes, both sides know those: half of it, in pages, but not more. */
 static uint32_t slice_of(uint64_t wanted)
 {
-    return wanted < 2 * NIGH_HELP_SLICE_BYTES ? NIGH_HELP_SLICE_BYTES / 2 : NIGH_HELP_SLICE_BYTES;
+    uint64_t half = ((wanted + 1) / 2 + NIGH_PAGE - 1) / NIGH_PAGE * NIGH_PAGE;
+
+    return half < NIGH_HELP_SLICE_BYTES ? (uint32_t)half : NIGH_HELP_SLICE_BYTES;
 }
-static_assert(NIGH_HELP_FROM >= 2 * (NIGH_HELP_SLICE_BYTES / 2), "there are two slices at least");
 
 static uint32_t slices_in(uint64_t bytes, uint32_t slice)
 {
@@ -34,6 +39,11 @@ static uint32_t slices_of(const struct nigh_message *message)
 static uint32_t slices_got(const struct nigh_message *message)
 {
     return slices_in(message->got, slice_of(message->wanted));
+}
+
+static uint32_t slot_of(uint32_t offer)
+{
+    return offer % NIGH_OFFERS;
 }
 
 static uint64_t word_of(uint32_t offer, uint32_t count)
@@ -55,10 +65,16 @@ bool nigh_help_may(const struct nigh_message *message)
 {
     const struct nigh_endpoint *endpoint = message->endpoint;
     const struct nigh_context *context = endpoint->context;
+    uint64_t least = context->crowd.full ? NIGH_HELP_FROM : NIGH_HELP_BESIDE_FROM;
 
-    return message->refer == NIGH_REFER_CMA && message->wanted >= NIGH_HELP_FROM && context->crowd.full &&
-           !context->referred && !(context->guard & NIGH_GUARD_THREADS) && !endpoint->self &&
-           endpoint->state == NIGH_READY && nigh_plan_peer_reads(endpoint);
+    return message->refer == NIGH_REFER_CMA && message->wanted >= least && !context->referred &&
+           !(context->guard & NIGH_GUARD_THREADS) && !endpoint->self && endpoint->state == NIGH_READY &&
+           nigh_plan_peer_reads(endpoint);
+}
+
+uint64_t nigh_help_slice(const struct nigh_message *message)
+{
+    return slice_of(message->wanted);
 }
 
 bool nigh_help_cannot(const struct nigh_message *message, uint32_t cpu)
@@ -66,53 +82,83 @@ bool nigh_help_cannot(const struct nigh_message *message, uint32_t cpu)
     return message->cpu && message->cpu == cpu;
 }
 
+static uint32_t next_offer(const struct nigh_endpoint *endpoint)
+{
+    return endpoint->offers == UINT32_MAX ? 1 : endpoint->offers + 1; /* 0 is none */
+}
+
 static void offer(struct nigh_message *message)
 {
     struct nigh_endpoint *endpoint = message->endpoint;
     struct nigh_wire_help help = {(uintptr_t)message->to, message->wanted};
-    uint32_t slice = slice_of(message->wanted);
+    uint32_t number = next_offer(endpoint);
+    uint64_t *word = &endpoint->pair->offered[slot_of(number)];
 
     /* What was copied before was not counted in slices. */
-    if (message->wanted - message->got < 2 * slice || message->got % slice)
+    if (slices_of(message) - slices_got(message) < 2 || message->got % slice_of(message->wanted))
         return;
-    endpoint->offers += endpoint->offers == UINT32_MAX ? 2 : 1; /* 0 is none */
+    endpoint->offers = number;
     /* Relaxed: the slot that tells of it is published behind. */
-    nigh_store_relaxed(&endpoint->pair->offered, word_of(endpoint->offers, slices_got(message)));
+    nigh_store_relaxed(word, word_of(number, slices_got(message)));
     /* At once or not: an answer that waits for room may be overtaken by the message's FINISH, behind
      * which nobody knows the number. */
-    if (nigh_link_send(endpoint, nigh_head_make(NIGH_K_HELP, 0, 0, 0), message->id, endpoint->offers, &help,
+    if (nigh_link_send(endpoint, nigh_head_make(NIGH_K_HELP, 0, 0, 0), message->id, number, &help,
                        sizeof(help))) {
-        nigh_store_relaxed(&endpoint->pair->offered, 0);
+        nigh_store_relaxed(word, 0);
         return;
     }
-    endpoint->offered = message;
-    message->offer = endpoint->offers;
+    endpoint->offered[slot_of(number)] = message;
+    message->offer = number;
+}
+
+/* In a crowd one at a time, as many senders take turns; beside a CPU of its own a sender has the next ones to go on
+ * with while we are at a slice of ours. */
+static bool has_room(const struct nigh_endpoint *endpoint)
+{
+    if (!endpoint->context->crowd.full)
+        return !endpoint->offered[slot_of(next_offer(endpoint))];
+    for (unsigned i = 0; i < NIGH_OFFERS; i++)
+        if (endpoint->offered[i])
+            return false;
+    return true;
+}
+
+/* A message by itself, as in a tree, is best copied where it is used next if ranks outnumber CPUs: a broadcast of 1 MiB
+ * 1.1 to 1.25 in place of 1.08. */
+static bool is_by_itself(const struct nigh_context *context)
+{
+    return context->crowd.full && !context->pulls->next && !context->matcher.arrived_count;
 }
 
 void nigh_help_offer(struct nigh_context *context)
 {
-    struct nigh_message *message = context->pulls;
+    /* In a crowd the newest, of which the receiver copies nothing for a while; else in the order in which it does. */
+    bool crowd = context->crowd.full;
+    struct nigh_message *message = crowd ? context->pulls_last : context->pulls;
     uint32_t cpu;
 
-    /* A message by itself, as in a tree, is best copied where it is used next: a broadcast of 1 MiB
-     * 1.1 to 1.25 in place of 1.08. */
-    if (!message || !context->crowd.full || (!message->next && !context->matcher.arrived_count))
+    if (!message || is_by_itself(context))
         return;
     cpu = nigh_near_cpu();
-    for (; message; message = message->next)
-        if (!message->endpoint->offered && nigh_help_may(message) && !nigh_help_cannot(message, cpu))
+    for (; message; message = crowd ? message->before : message->next)
+        if (!message->offer && has_room(message->endpoint) && nigh_help_may(message) &&
+            !nigh_help_cannot(message, cpu))
             offer(message);
 }
 
 /* HELP_SEE here, too: what is put back may have been written in part, and may be the host's again. */
 static uint32_t claimed(const struct nigh_message *message)
 {
-    return count_of(nigh_load_acquire(message->endpoint->peer_claimed, HELP_SEE), message->offer);
+    const uint64_t *word = message->endpoint->peer_claimed + slot_of(message->offer);
+
+    return count_of(nigh_load_acquire(word, HELP_SEE), message->offer);
 }
 
 static uint32_t written(const struct nigh_message *message)
 {
-    return count_of(nigh_load_acquire(message->endpoint->peer_written, HELP_SEE), message->offer);
+    const uint64_t *word = message->endpoint->peer_written + slot_of(message->offer);
+
+    return count_of(nigh_load_acquire(word, HELP_SEE), message->offer);
 }
 
 bool nigh_help_has_begun(const struct nigh_message *message)
@@ -123,7 +169,8 @@ bool nigh_help_has_begun(const struct nigh_message *message)
 uint64_t nigh_help_take(struct nigh_message *message)
 {
     uint32_t all = slices_of(message), mine = slices_got(message), slice = slice_of(message->wanted);
-    uint64_t left = message->wanted - message->got, *word = &message->endpoint->pair->offered;
+    uint64_t *word = &message->endpoint->pair->offered[slot_of(message->offer)];
+    uint64_t left = message->wanted - message->got;
 
     if (!left)
         return 0;
@@ -170,7 +217,7 @@ void nigh_help_withdraw(struct nigh_message *message)
     if (!message->offer)
         return;
     /* Relaxed, and before the look whether it writes. */
-    nigh_store_relaxed(&message->endpoint->pair->offered, 0);
+    nigh_store_relaxed(&message->endpoint->pair->offered[slot_of(message->offer)], 0);
     nigh_fence_full(HELP_TAKE);
 }
 
@@ -179,11 +226,25 @@ void nigh_help_end(struct nigh_message *message)
     if (!message->offer)
         return;
     nigh_help_withdraw(message);
-    message->endpoint->offered = NULL;
+    message->endpoint->offered[slot_of(message->offer)] = NULL;
     message->offer = 0;
 }
 
 /* ---- the sender's ------------------------------------------------------------------------------------------ */
+
+/* The one to go on with: that which was asked for first. NULL: none. */
+static struct nigh_help *first_of(struct nigh_endpoint *endpoint)
+{
+    struct nigh_help *first = NULL;
+
+    for (unsigned i = 0; i < NIGH_OFFERS; i++) {
+        struct nigh_help *help = &endpoint->help[i];
+
+        if (help->op && (!first || (int32_t)(help->offer - first->offer) < 0))
+            first = help;
+    }
+    return first;
+}
 
 void nigh_help_asked(struct nigh_endpoint *endpoint, struct nigh_send_op *op, uint32_t offer, uint64_t to,
                      uint64_t bytes)
@@ -192,41 +253,53 @@ void nigh_help_asked(struct nigh_endpoint *endpoint, struct nigh_send_op *op, ui
 
     if (context->guard & NIGH_GUARD_THREADS || context->helps_not)
         return;
-    if (!endpoint->help.op) {
+    if (!first_of(endpoint)) {
         endpoint->next_asked = context->asked;
         context->asked = endpoint;
     }
-    endpoint->help = (struct nigh_help){op, to, bytes, offer, 0};
+    endpoint->help[slot_of(offer)] = (struct nigh_help){op, to, bytes, offer, 0};
+    op->helped = true;
 }
 
-void nigh_help_forget(struct nigh_endpoint *endpoint)
+static void forget(struct nigh_endpoint *endpoint, struct nigh_help *help)
 {
     struct nigh_endpoint **link = &endpoint->context->asked;
 
-    endpoint->help.op = NULL;
+    help->op = NULL;
+    if (first_of(endpoint))
+        return;
     while (*link != endpoint)
         link = &(*link)->next_asked;
     *link = endpoint->next_asked;
 }
 
-static void say_claimed(struct nigh_endpoint *endpoint, uint32_t count)
+void nigh_help_forget(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
 {
-    nigh_store_release(&endpoint->pair->claimed, word_of(endpoint->help.offer, count), HELP_DONE);
+    for (unsigned i = 0; op->helped && i < NIGH_OFFERS; i++)
+        if (endpoint->help[i].op == op)
+            forget(endpoint, &endpoint->help[i]);
+    op->helped = false;
+}
+
+static void say_claimed(struct nigh_endpoint *endpoint, const struct nigh_help *help, uint32_t count)
+{
+    uint64_t *word = &endpoint->pair->claimed[slot_of(help->offer)];
+
+    nigh_store_release(word, word_of(help->offer, count), HELP_DONE);
 }
 
 /* Claims one more of `all`. */
-static bool claim(struct nigh_endpoint *endpoint, uint32_t all)
+static bool claim(struct nigh_endpoint *endpoint, const struct nigh_help *help, uint32_t all)
 {
-    const struct nigh_help *help = &endpoint->help;
     uint64_t word;
 
-    say_claimed(endpoint, help->taken + 1);
+    say_claimed(endpoint, help, help->taken + 1);
     nigh_fence_full(HELP_CLAIM);
     /* Relaxed: a count, and whether this offer still stands. */
-    word = nigh_load_relaxed(endpoint->peer_offered);
+    word = nigh_load_relaxed(endpoint->peer_offered + slot_of(help->offer));
     if (word >> 32 == help->offer && (uint32_t)word < all - help->taken && !nigh_endpoint_left(endpoint))
         return true;
-    say_claimed(endpoint, help->taken);
+    say_claimed(endpoint, help, help->taken);
     return false;
 }
 
@@ -235,46 +308,57 @@ static bool claim(struct nigh_endpoint *endpoint, uint32_t all)
  * its private memory has what was drawn for it alone. Between the two calls it would have to die, be
  * waited for, and its number be given away.
  */
-static int write_slice(const struct nigh_endpoint *endpoint, uint32_t all)
+static int probe(struct nigh_endpoint *endpoint)
 {
-    const struct nigh_help *help = &endpoint->help;
+    uint64_t now = nigh_clock_ns();
+    int rc;
+
+    if (now - endpoint->probed < PROBED_NS)
+        return 0;
+    rc = nigh_cma_probe(endpoint->pid, endpoint->view.layout.nonce_address, endpoint->incarnation);
+    if (!rc)
+        endpoint->probed = now;
+    return rc;
+}
+
+static int write_slice(struct nigh_endpoint *endpoint, const struct nigh_help *help, uint32_t all)
+{
     uint32_t slice = slice_of(help->bytes);
     uint64_t at = (uint64_t)(all - help->taken - 1) * slice, left = help->bytes - at;
-    int rc = nigh_cma_probe(endpoint->pid, endpoint->view.layout.nonce_address, endpoint->incarnation);
+    int rc = probe(endpoint);
 
     return rc ? rc
               : nigh_cma_write(endpoint->pid, help->to + at, help->op->buffer + at,
                                left < slice ? left : slice);
 }
 
-static bool help_once(struct nigh_endpoint *endpoint)
+/* A slice: its bytes. 0: there was none. */
+static uint32_t help_once(struct nigh_endpoint *endpoint)
 {
-    struct nigh_help *help = &endpoint->help;
-    uint32_t all = slices_in(help->bytes, slice_of(help->bytes));
-    bool ours = help->taken < all && claim(endpoint, all);
-    int rc = ours ? write_slice(endpoint, all) : 0;
+    struct nigh_help *help = first_of(endpoint);
+    uint32_t slice = slice_of(help->bytes), all = slices_in(help->bytes, slice);
+    bool ours = help->taken < all && claim(endpoint, help, all);
+    int rc = ours ? write_slice(endpoint, help, all) : 0;
 
     if (ours && !rc) {
-        nigh_store_release(&endpoint->pair->written, word_of(help->offer, ++help->taken), HELP_DONE);
+        uint64_t *word = &endpoint->pair->written[slot_of(help->offer)];
+
+        nigh_store_release(word, word_of(help->offer, ++help->taken), HELP_DONE);
     } else {
-        say_claimed(endpoint, help->taken);
+        say_claimed(endpoint, help, help->taken);
         endpoint->context->helps_not |= rc == -EPERM || rc == -ENOSYS;
-        nigh_help_forget(endpoint);
+        forget(endpoint, help);
     }
     /* It may sleep until we are done with it. */
     nigh_link_published(endpoint);
-    return ours;
+    return ours ? slice : 0;
 }
 
 bool nigh_help_progress(struct nigh_context *context)
 {
-    uint32_t bytes = 0;
+    uint32_t most = context->crowd.full ? TURN_BYTES : 1, bytes = 0;
 
-    while (context->asked && bytes < TURN_BYTES) {
-        uint32_t slice = slice_of(context->asked->help.bytes);
-
-        if (help_once(context->asked))
-            bytes += slice;
-    }
+    while (context->asked && bytes < most)
+        bytes += help_once(context->asked);
     return bytes != 0;
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * plugin/help.h - two copy one message: where ranks outnumber CPUs, the sender of one that its receiver
- * reads out of its process writes slices of it into the receiver's while it has nothing else to do, so that
- * what comes to one rank from many is not copied on that rank's CPU alone. The receiver takes slices from
- * the first on, the sender from the last.
+ * plugin/help.h - two copy one message: the sender of one that its receiver reads out of its process writes slices of
+ * it into the receiver's while it has nothing else to do. The receiver takes slices from the first on, the sender from
+ * the last. Where ranks outnumber CPUs, so that what comes to one rank from many is not copied on that rank's CPU alone;
+ * where each has one, so that both are at work with one copy.
  */
 #ifndef NIGH_PLUGIN_HELP_H
 #define NIGH_PLUGIN_HELP_H
@@ -17,13 +17,15 @@ struct nigh_message;
 struct nigh_send_op;
 
 /*
- * Few slices: between two of its own a sender is one of several on its CPU, and what they leave in the caches is lost.
+ * In a crowd. Few slices: between two of its own a sender is one of several on its CPU, and what they leave in the caches is lost.
  * Gather of 1 MiB to one of 8 ranks on 2 CPUs over Intel MPI, in parts of its own, with slices of 64, 128 and 256
  * KiB: 1.6, 1.2 and 1.1; without help 1.9. But at least two, which is worth it from 256 KiB on, where messages of that
  * length are copied once: gather of 256 KiB on an Emerald Rapids 1.03 and, with help, 0.55 of its own.
  */
 #define NIGH_HELP_SLICE_BYTES (256u * 1024)
 #define NIGH_HELP_FROM        (256u * 1024)
+/* Beside a CPU of its own; which messages come so is beside.c's. */
+#define NIGH_HELP_BESIDE_FROM (64u * 1024)
 
 /* The sender's side of an endpoint: what the peer has asked it to help with. */
 struct nigh_help {
@@ -42,6 +44,8 @@ bool nigh_help_may(const struct nigh_message *message);
 /* Asks the senders of those that wait to be copied, where one would wait for another: from then on nothing may be
  * written to the buffer of one that has `offer` but slices that nigh_help_take() has given. */
 void nigh_help_offer(struct nigh_context *context);
+/* The most of it to take at once while its sender is not asked, but may be. */
+uint64_t nigh_help_slice(const struct nigh_message *message);
 /* The bytes of the next slice of an offered message, which begins at `got`. 0: the sender has the rest, for now. */
 uint64_t nigh_help_take(struct nigh_message *message);
 /* Has the sender taken any? */
@@ -65,6 +69,6 @@ void nigh_help_asked(struct nigh_endpoint *endpoint, struct nigh_send_op *op, ui
 /* One slice. False: there was none. */
 bool nigh_help_progress(struct nigh_context *context);
 /* The operation that we were asked to help with ends. */
-void nigh_help_forget(struct nigh_endpoint *endpoint);
+void nigh_help_forget(struct nigh_endpoint *endpoint, struct nigh_send_op *op);
 
 #endif

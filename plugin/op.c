@@ -51,8 +51,7 @@ void nigh_send_discard(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
 {
     if (op->id != NIGH_NO_ID)
         nigh_ids_give(&endpoint->out, op->id);
-    if (endpoint->help.op == op)
-        nigh_help_forget(endpoint);
+    nigh_help_forget(endpoint, op);
     endpoint->context->referred -= op->counted;
     nigh_spread_end(endpoint, op);
     if (op->held)

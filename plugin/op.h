@@ -70,6 +70,7 @@ struct nigh_send_op {
     uint32_t trip;    /* bytes that go there at a time, the next behind a GRANT for the last; 0: all of it */
     bool silent, sync, notify;
     bool counted;   /* in the context's `referred` */
+    bool helped;    /* the receiver has asked for help with it: help.h */
     bool spread;    /* in its and the endpoint's `spread` */
     bool granted;   /* matched at the peer */
     bool flowing;   /* in the endpoint's flow list */
@@ -142,7 +143,7 @@ struct nigh_message {
     uint64_t offset;  /* the same: where in the region */
     const uint8_t
         *lies; /* PIECES, unexpected: the shuttle that they lie in until they are matched; NULL: none */
-    struct nigh_message *next; /* in the context's pulls, or all claimed ones */
+    struct nigh_message *next, *before; /* in the context's pulls; `next` in all claimed ones, too */
     int32_t status;
     int32_t failed;   /* REFER: a copy of a slice has, with this */
     int32_t ended;    /* REFER: by nigh_pull_fail(), with this, while slices were being copied */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* plugin/options.c - options: what the host set, else the environment, else the default. Nothing wrong is ignored. */
 #include "plugin/options.h"
+#include "plugin/beside.h"
 #include "plugin/context.h"
 #include "plugin/launcher.h"
 #include "plugin/op.h"
@@ -240,6 +241,8 @@ static void read_sizes(struct reader *reader, const struct nigh_open *options, s
         (uint32_t)number(reader, "NIGH_BODY", NULL, 0, body_default(out), NIGH_SLOT_PAYLOAD, NIGH_BODY_MAX);
     out->heap_from = number(reader, "NIGH_HEAP_FROM", NULL, 0, 16384, 1, UINT64_MAX);
     out->place_from = nigh_plan_crowded_from();
+    out->beside_from = nigh_beside_from();
+    out->beside_row_from = nigh_beside_row_from();
     out->spin_ns = number(reader, "NIGH_SPIN", "spin_ns", options->spin_ns, 20000, 0, UINT32_MAX);
     out->spin_by_load = !options->spin_ns && !get(reader, "NIGH_SPIN");
     out->peers_max = (uint32_t)number(reader, "NIGH_PEERS_MAX", "peers_max", options->peers_max,

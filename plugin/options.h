@@ -24,6 +24,8 @@ struct nigh_config {
     uint32_t ring_slots, eager_bytes, body_bytes;
     uint64_t heap_from;  /* heap sends of at least this go by reference */
     uint64_t place_from; /* in a crowd sends of at least this are copied once; others: spread.c, swap.h */
+    uint64_t beside_from,
+        beside_row_from; /* out of a crowd half of such a send is copied by each side: beside.h */
     uint64_t spin_ns;
     bool ring_by_load; /* nobody said how long: NIGH_RING_CROWDED while there are more ranks than CPUs */
     bool span_by_load; /* nobody said how wide: less while there are more ranks than CPUs */

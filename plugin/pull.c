@@ -29,27 +29,43 @@
 
 /* ---- the lists: `pulls` have something left to be taken, of `copying` threads copy the last slices ---- */
 
-static bool unlink_from(struct nigh_message **link, const struct nigh_message *message)
+static struct nigh_message **link_to(struct nigh_message **link, const struct nigh_message *message)
 {
     while (*link && *link != message)
         link = &(*link)->next;
+    return link;
+}
+
+static bool leave_pulls(struct nigh_context *context, const struct nigh_message *message)
+{
+    struct nigh_message **link = link_to(&context->pulls, message);
+
     if (!*link)
         return false;
     *link = message->next;
+    if (message->next)
+        message->next->before = message->before;
+    else
+        context->pulls_last = message->before;
     return true;
+}
+
+static void leave_copying(struct nigh_context *context, const struct nigh_message *message)
+{
+    *link_to(&context->copying, message) = message->next;
 }
 
 static void all_taken(struct nigh_message *message)
 {
     struct nigh_context *context = message->endpoint->context;
 
-    if (!unlink_from(&context->pulls, message))
+    if (!leave_pulls(context, message))
         return;
     message->next = context->copying;
     context->copying = message;
 }
 
-/* Which first, the least: what nobody else can copy, what its sender may, what it does. Who has been
+/* In a crowd, which first, the least: what nobody else can copy, what its sender may, what it does. Who has been
  * passed often is not passed any more. */
 static unsigned order_of(const struct nigh_message *message, uint32_t cpu)
 {
@@ -58,28 +74,26 @@ static unsigned order_of(const struct nigh_message *message, uint32_t cpu)
     return nigh_help_has_begun(message) ? 2 : 1;
 }
 
-/* The oldest is the last of the list: nobody is overtaken, but for a while those that their senders
- * are at, or may be. */
+/* Nobody is overtaken, but, where ranks share CPUs, for a while those that their senders are at, or may be. */
 static struct nigh_message *oldest(const struct nigh_context *context)
 {
-    struct nigh_message *best = NULL, *last = NULL;
+    struct nigh_message *best = NULL;
     unsigned least = UINT_MAX;
     uint32_t cpu;
 
-    if (!context->pulls || !context->pulls->next)
+    if (!context->pulls || !context->pulls->next || !context->crowd.full)
         return context->pulls;
     cpu = nigh_near_cpu();
     for (struct nigh_message *message = context->pulls; message; message = message->next) {
         unsigned order = order_of(message, cpu);
 
-        last = message;
-        if (order > least)
+        if (order >= least)
             continue;
         best = message;
         least = order;
     }
-    if (best != last)
-        last->passed++;
+    if (best != context->pulls)
+        context->pulls->passed++;
     return best;
 }
 
@@ -197,8 +211,13 @@ static void go_on(struct nigh_message *message)
         nigh_endpoint_suspect(message->endpoint, "it claims more of a message than there is");
         return;
     }
-    unlink_from(&context->copying, message);
+    leave_copying(context, message);
+    message->before = NULL;
     message->next = context->pulls;
+    if (message->next)
+        message->next->before = message;
+    else
+        context->pulls_last = message;
     context->pulls = message;
 }
 
@@ -214,7 +233,7 @@ static bool end_copied(struct nigh_context *context)
             go_on(message);
             continue;
         }
-        unlink_from(&context->copying, message);
+        leave_copying(context, message);
         end(message);
         ended = true;
     }
@@ -233,8 +252,8 @@ void nigh_pull_fail(struct nigh_message *message, int status)
         all_taken(message);
         return;
     }
-    if (!unlink_from(&context->pulls, message))
-        unlink_from(&context->copying, message);
+    if (!leave_pulls(context, message))
+        leave_copying(context, message);
     nigh_help_end(message);
     done(message, status);
 }
@@ -257,7 +276,8 @@ static bool gives_way(struct nigh_context *context)
 {
     uint32_t cpu;
 
-    if (!context->pulls || context->gave_way == WAYS_MAX || !context->matcher.posted_count)
+    if (!context->pulls || !context->crowd.full || context->gave_way == WAYS_MAX ||
+        !context->matcher.posted_count)
         return false;
     cpu = nigh_near_cpu();
     for (const struct nigh_message *message = context->pulls; message; message = message->next)
@@ -267,10 +287,18 @@ static bool gives_way(struct nigh_context *context)
     return true;
 }
 
+/* Beside a sender that copies, too, a slice, behind which it is looked what that one has done, and can be asked. */
+static uint64_t turn_of(const struct nigh_context *context)
+{
+    if (!context->crowd.full && context->pulls && nigh_help_may(context->pulls))
+        return 1;
+    return (1 + (uint64_t)context->begun) * NIGH_TURN_BYTES;
+}
+
 /* A turn, of the oldest messages. With `apart` other threads are let in while this one copies. */
 static bool advance(struct nigh_context *context, bool apart)
 {
-    uint64_t turn = (1 + (uint64_t)context->begun) * NIGH_TURN_BYTES;
+    uint64_t turn = turn_of(context);
     struct nigh_message *message;
     struct nigh_slice slice;
     bool moved = false;
@@ -312,8 +340,13 @@ void nigh_pull_begin(struct nigh_message *message)
     message->wanted = !message->to ? 0 : message->total < message->room ? message->total : message->room;
     /* A claimed message may outlive its endpoint's last disconnect. */
     message->endpoint->pins++;
-    message->next = context->pulls;
-    context->pulls = message;
+    message->next = NULL;
+    message->before = context->pulls_last;
+    if (message->before)
+        message->before->next = message;
+    else
+        context->pulls = message;
+    context->pulls_last = message;
     /* With threads there may be one that does it all, while the one whose post has found the message computes. If it is
      * another one that has found it, that one begins: the poster is not there. */
     if (context->guard & NIGH_GUARD_THREADS && message->wanted > NIGH_SLICE_BYTES) {

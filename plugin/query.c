@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* plugin/query.c - facts about a context, a peer, the paths to it and the machine. Changes nothing. */
 #include "plugin/query.h"
+#include "plugin/beside.h"
 #include "plugin/context.h"
 #include "plugin/machine.h"
 #include "plugin/refuse.h"
@@ -112,12 +113,40 @@ static void path_row(struct nigh_query_path *row, uint64_t from, const char *pat
     snprintf(row->path, sizeof(row->path), "%s", path);
 }
 
+/* Of one by itself. */
+static bool is_in_place(const struct nigh_endpoint *endpoint, uint64_t bytes)
+{
+    return nigh_plan_in_place(endpoint, bytes) || nigh_beside_takes(endpoint, bytes);
+}
+
+static uint64_t in_place_from(const struct nigh_endpoint *endpoint)
+{
+    const struct nigh_context *context = endpoint->context;
+    uint64_t from = context->config.beside_from, least = (uint64_t)context->config.eager_bytes + 1;
+
+    if (context->crowd.full || context->config.path >= 0 || from == UINT64_MAX)
+        return nigh_plan_place_from(context);
+    return from < least ? least : from;
+}
+
+static const char *why_cma(const struct nigh_endpoint *endpoint)
+{
+    if (nigh_beside_takes(endpoint, UINT64_MAX))
+        return "allowed, used for long messages, also shorter ones in a row: each side has a CPU, and copies "
+               "half";
+    return nigh_plan_prefers_once(endpoint->context)
+               ? "allowed, used for long messages, and shorter ones to several peers or both ways: more "
+                 "ranks than "
+                 "CPUs"
+               : "allowed, used for long messages: there are more ranks than CPUs";
+}
+
 static void cma_row(const struct nigh_endpoint *endpoint, struct nigh_query_path *row)
 {
     /* Relaxed: one word that says all. */
     uint32_t reading = endpoint->attached ? nigh_load_relaxed(endpoint->peer_reading) : 0;
 
-    path_row(row, nigh_plan_place_from(endpoint->context), "cma");
+    path_row(row, in_place_from(endpoint), "cma");
     if (!reading)
         snprintf(row->reason, sizeof(row->reason), "not used: not connected yet");
     else if (reading > 1)
@@ -125,12 +154,8 @@ static void cma_row(const struct nigh_endpoint *endpoint, struct nigh_query_path
                  "refused: the peer cannot read this process's memory (%.50s)", strerror((int)(reading - 1)));
     else if (endpoint->context->config.path == NIGH_PATH_CMA)
         snprintf(row->reason, sizeof(row->reason), "forced by NIGH_PATH");
-    else if (nigh_plan_in_place(endpoint, UINT64_MAX))
-        snprintf(row->reason, sizeof(row->reason),
-                 nigh_plan_prefers_once(endpoint->context)
-                     ? "allowed, used for long messages, and shorter ones to several peers or both ways: "
-                       "more ranks than CPUs"
-                     : "allowed, used for long messages: there are more ranks than CPUs");
+    else if (is_in_place(endpoint, UINT64_MAX))
+        snprintf(row->reason, sizeof(row->reason), "%s", why_cma(endpoint));
     else
         snprintf(row->reason, sizeof(row->reason),
                  "allowed, not used: the chunk pipeline is faster on this machine");
@@ -139,24 +164,25 @@ static void cma_row(const struct nigh_endpoint *endpoint, struct nigh_query_path
 /* Private memory that does not fit the ring. */
 static void private_row(const struct nigh_endpoint *endpoint, struct nigh_query_path *row, uint64_t from)
 {
-    bool in_place = nigh_plan_in_place(endpoint, from);
+    bool in_place = is_in_place(endpoint, from);
     char text[NIGH_PACE_REASON];
 
     path_row(row, from, in_place ? "cma" : "chunked");
     snprintf(row->reason, sizeof(row->reason), "%.110s",
-             in_place ? "the receiver reads it where it lies"
-                      : nigh_pace_reason(&endpoint->pace, from, text));
+             !in_place ? nigh_pace_reason(&endpoint->pace, from, text)
+             : nigh_beside_takes(endpoint, from)
+                 ? "each side copies half, straight from one process to the other"
+                 : "the receiver reads it where it lies");
 }
 
 /* Powers of two, and where the way changes in between. */
 static uint64_t class_after(const struct nigh_endpoint *endpoint, uint64_t from)
 {
-    uint64_t place_from = nigh_plan_place_from(endpoint->context), next = 8192;
+    uint64_t place_from = in_place_from(endpoint), next = 8192;
 
     while (next <= from)
         next *= 2;
-    return from < place_from && place_from < next && nigh_plan_in_place(endpoint, place_from) ? place_from
-                                                                                              : next;
+    return from < place_from && place_from < next && is_in_place(endpoint, place_from) ? place_from : next;
 }
 
 /* What private memory of these lengths takes where several peers get it at a time, and in place of chunks. */

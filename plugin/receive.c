@@ -134,7 +134,7 @@ __attribute__((noinline)) int nigh_recv_post_generally(struct nigh_context *cont
     rc = nigh_recv_create(context, from, recv, &op);
     if (rc)
         return rc;
-    if (from && context->crowd.full)
+    if (from)
         nigh_swap_expect(from, recv->bytes);
     if (__builtin_expect(op->flags & NIGH_MULTI, 0)) {
         nigh_multi_post(context, from, op);
@@ -177,6 +177,8 @@ static inline __attribute__((always_inline)) int file_plain(struct nigh_context 
     op->bytes = NIGH_FIELD(recv->bytes);
     op->context = NIGH_FIELD(recv->context);
     op->flags = 0;
+    if (from)
+        nigh_swap_expect(from, op->bytes);
     if (__builtin_expect(!nigh_match_is_hot(&context->matcher, op->posted.source, op->posted.ignore), 0))
         return post_shaped(context, from, &op->posted);
     nigh_match_post_hot(&context->matcher, &op->posted);

@@ -2,6 +2,7 @@
 /* plugin/send.c - post_send: the short way straight into a slot, and everything that cannot take it. What
  * becomes an operation goes on in op.c. */
 #include "plugin/send.h"
+#include "plugin/beside.h"
 #include "plugin/context.h"
 #include "plugin/count.h"
 #include "plugin/crammed.h"
@@ -61,7 +62,7 @@ static void route(struct nigh_endpoint *endpoint, const struct nigh_send *send, 
     int forced = context->config.path;
     uint64_t offset;
     uint32_t trip;
-    bool alone, in_place;
+    bool beside, alone, in_place;
 
     op->kind = NIGH_SEND_CHUNKED;
     op->path = NIGH_PATH_CHUNKED;
@@ -70,7 +71,8 @@ static void route(struct nigh_endpoint *endpoint, const struct nigh_send *send, 
         return;
     nigh_spread_begin(endpoint, op);
     trip = nigh_spread_trip(endpoint, op);
-    alone = nigh_plan_in_place(endpoint, send->bytes);
+    beside = nigh_beside_takes_next(endpoint, send->bytes);
+    alone = beside || nigh_plan_in_place(endpoint, send->bytes);
     in_place = alone || nigh_spread_in_place(endpoint, op) || waits_where_it_lies(endpoint, op);
     if ((forced == NIGH_PATH_HEAP || (forced < 0 && send->bytes >= context->config.heap_from)) &&
         nigh_heap_find_and_hold(context->heap, send->buffer, send->bytes, &offset) == 0) {
@@ -89,6 +91,7 @@ static void route(struct nigh_endpoint *endpoint, const struct nigh_send *send, 
         op->key = (uintptr_t)send->buffer;
         op->counted = alone;
         context->referred += alone;
+        endpoint->in_a_row += beside;
     } else {
         op->trip = trip;
         return;

@@ -143,9 +143,12 @@ static bool cannot_be_helped(const struct nigh_message *message)
 
 uint64_t nigh_slice_most(const struct nigh_message *message)
 {
+    const struct nigh_context *context = message->endpoint->context;
     uint64_t bytes = (message->wanted - message->got) / 8 / NIGH_SLICE_BYTES * NIGH_SLICE_BYTES;
 
-    if (!(message->endpoint->context->guard & NIGH_GUARD_THREADS))
+    if (!(context->guard & NIGH_GUARD_THREADS) && !context->crowd.full)
+        return nigh_help_may(message) ? nigh_help_slice(message) : NIGH_TURN_BYTES;
+    if (!(context->guard & NIGH_GUARD_THREADS))
         return cannot_be_helped(message) ? PLACE_TURN_BYTES : NIGH_TURN_BYTES;
     return bytes < NIGH_SLICE_BYTES ? NIGH_SLICE_BYTES : bytes < SLICE_BYTES_MAX ? bytes : SLICE_BYTES_MAX;
 }

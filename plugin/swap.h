@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * plugin/swap.h - two ranks that run in turns and send each other long messages, as in a step of doubling: each has
- * posted a receive from the other and sends before it hears of anything. On a CPU that is better off with one copy such
+ * plugin/swap.h - two ranks that send each other long messages, as in a step of doubling: each has posted a receive from
+ * the other and sends before it hears of anything. Where they run in turns, on a CPU that is better off with one copy, such
  * messages are read where they lie, also those of lengths that a gather or a reduction sends as two copies: there the
- * sender would wait for its root (docs/rationale/crowd-large.md).
+ * sender would wait for its root (docs/rationale/crowd-large.md). Where each has a CPU it is the other way round: beside.c.
  */
 #ifndef NIGH_PLUGIN_SWAP_H
 #define NIGH_PLUGIN_SWAP_H
@@ -12,7 +12,7 @@
 
 #define NIGH_SWAP_FROM (64u * 1024 + 1)
 
-/* In a crowd a receive of up to `bytes` from it is posted. */
+/* A receive of up to `bytes` from it is posted. */
 static inline void nigh_swap_expect(struct nigh_endpoint *endpoint, uint64_t bytes)
 {
     if (__builtin_expect(bytes >= NIGH_SWAP_FROM, 0))

@@ -50,7 +50,7 @@
  *   counts                     owner                       observers
  *   pair[i].consumed, .cold,   owner, as receiver from i   peer i, as sender
  *     .read_cost, .reading,
- *     .offered
+ *     .asks, .offered
  *   pair[i].ring, .closed,     owner, as sender to i       peer i, as receiver
  *     .claimed, .written
  *   chunks                     owner, as sender to i       peer i, as receiver
@@ -63,7 +63,7 @@
  */
 
 #define NIGH_ARENA_MAGIC    UINT64_C(0x31616e6572612d6e) /* "n-arena1" */
-#define NIGH_LAYOUT_VERSION 14u
+#define NIGH_LAYOUT_VERSION 15u
 #define NIGH_LINE           64u
 #define NIGH_PAGE           4096u
 
@@ -171,8 +171,12 @@ struct nigh_region_table {
 };
 static_assert(sizeof(struct nigh_region_table) == NIGH_LINE, "region table");
 
-/* Two lines for a peer, apart because they have different readers' rhythms: `consumed` changes while data
- * flows in, `ring` about never. */
+/* Messages of one sender's that both may be copying: enough that it has another one to go on with while the receiver is
+ * at a slice. */
+#define NIGH_OFFERS 4u
+
+/* Four lines for a peer, apart because they have different readers' rhythms: `consumed` changes while data
+ * flows in, `ring` about never, `offered` while long messages come, what stands behind it while they go out. */
 struct nigh_pair {
     uint64_t consumed; /* slots of the peer's ring to us that we have read, ever; its credit */
     uint32_t cold; /* 1: we do not poll this peer's ring each time, so it must set a hint after publishing */
@@ -188,17 +192,25 @@ struct nigh_pair {
     uint32_t closed;
     /* Of the peer's private memory by us: 0 not tried yet, 1 allowed, else 1 + why not (errno). */
     uint32_t reading;
-    /* Of a message that both copy (plugin/help.h), by number << 32 | slices: as its receiver, that we have taken from
-     * its beginning; as the sender of one, that we have taken from its end, and of these written. */
-    uint64_t offered, claimed, written;
     /* 1: much that the peer has sent waits here for receives, so it had better ask (plugin/crammed.h). Not in the line of
      * `consumed`: the peer times its loads of that behind its copies, to feel where we lie (plugin/plan.c). */
     uint32_t crammed;
-    uint32_t reserved1;
-    uint64_t reserved3[2];
+    /* 1: of a message that we read out of the peer's memory we ask it to copy a part. */
+    uint32_t asks;
+    uint64_t reserved1[5];
+
+    /* Of messages that both copy (plugin/help.h), each at the place of its number, as number << 32 | slices: as the
+     * receiver of one, that we have taken from its beginning; */
+    uint64_t offered[NIGH_OFFERS];
+    uint64_t reserved2[4];
+
+    /* as the sender of one, that we have taken from its end, and of these written. */
+    uint64_t claimed[NIGH_OFFERS], written[NIGH_OFFERS];
 };
-static_assert(sizeof(struct nigh_pair) == 2 * NIGH_LINE, "pair");
+static_assert(sizeof(struct nigh_pair) == 4 * NIGH_LINE, "pair");
 static_assert(offsetof(struct nigh_pair, ring) == NIGH_LINE, "pair.ring");
+static_assert(offsetof(struct nigh_pair, offered) == 2 * NIGH_LINE, "pair.offered");
+static_assert(offsetof(struct nigh_pair, claimed) == 3 * NIGH_LINE, "pair.claimed");
 
 /*
  * A slot of a ring: one line. The ring is used from its last slot downwards (shm/ring.h). Word 0 is stored last, with

@@ -16,7 +16,7 @@
 
 static const struct constant layout_constants[] = {
     CONSTANT(NIGH_ARENA_MAGIC, UINT64_C(0x31616e6572612d6e)),
-    CONSTANT(NIGH_LAYOUT_VERSION, 14),
+    CONSTANT(NIGH_LAYOUT_VERSION, 15),
     CONSTANT(NIGH_LINE, 64),
     CONSTANT(NIGH_PAGE, 4096),
     CONSTANT(NIGH_PEERS_MAX, 65536),
@@ -111,7 +111,7 @@ static const struct place layout_places[] = {
     FIELD(nigh_region_table, reserved, 8, 56),
     TAIL(nigh_region_table, at, 64),
 
-    STRUCT(nigh_pair, 128),
+    STRUCT(nigh_pair, 256),
     FIELD(nigh_pair, consumed, 0, 8),
     FIELD(nigh_pair, cold, 8, 4),
     FIELD(nigh_pair, reserved0, 12, 4),
@@ -119,12 +119,13 @@ static const struct place layout_places[] = {
     FIELD(nigh_pair, ring, 64, 8),
     FIELD(nigh_pair, closed, 72, 4),
     FIELD(nigh_pair, reading, 76, 4),
-    FIELD(nigh_pair, offered, 80, 8),
-    FIELD(nigh_pair, claimed, 88, 8),
-    FIELD(nigh_pair, written, 96, 8),
-    FIELD(nigh_pair, crammed, 104, 4),
-    FIELD(nigh_pair, reserved1, 108, 4),
-    FIELD(nigh_pair, reserved3, 112, 16),
+    FIELD(nigh_pair, crammed, 80, 4),
+    FIELD(nigh_pair, asks, 84, 4),
+    FIELD(nigh_pair, reserved1, 88, 40),
+    FIELD(nigh_pair, offered, 128, 32),
+    FIELD(nigh_pair, reserved2, 160, 32),
+    FIELD(nigh_pair, claimed, 192, 32),
+    FIELD(nigh_pair, written, 224, 32),
 
     STRUCT(nigh_slot, 64),
     FIELD(nigh_slot, head, 0, 8),
@@ -246,7 +247,8 @@ static const struct look layout_looks[] = {
     {7, UINT64_C(0x57c34a20d5c537a9)},  {8, UINT64_C(0xe85f7a97a38cee19)},
     {9, UINT64_C(0xc3d38a539bf4847d)},  {10, UINT64_C(0x98f32d069a55b967)},
     {11, UINT64_C(0x1244a762bd2e6755)}, {12, UINT64_C(0x1244a762bd2e6755)},
-    {13, UINT64_C(0x1244a762bd2e6755)}, {14, UINT64_C(0x4de1091227881755)}};
+    {13, UINT64_C(0x1244a762bd2e6755)}, {14, UINT64_C(0x4de1091227881755)},
+    {15, UINT64_C(0x52d26aeae58080e0)}};
 static const struct look greeting_looks[] = {{1, UINT64_C(0xb2ac7a01926d8468)},
                                              {2, UINT64_C(0x8b87eb40def88b4f)}};
 

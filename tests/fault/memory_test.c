@@ -135,8 +135,8 @@ static void test_memory_while_talking(void **state)
     }
 }
 
-/* What has another way says nothing, and leaves the line to what has none: not the longest, which one CPU for both
- * has read out of its sender's own memory. */
+/* What has another way says nothing, and leaves the line to what has none: not the longest, which may be read
+ * out of its sender's own memory. */
 static int shuttle_without_memory(void *data)
 {
     struct fault_pair pair;
@@ -159,7 +159,7 @@ static int shuttle_without_memory(void *data)
     WANT(sent == 0 && received == 0 && osfail_hit());
     WANT_INT(fault_lines(), 0);
     osfail_arm_all(OSFAIL_fallocate, 1, ENOSPC);
-    (void)fault_pair_send(&pair, 400000, &sent, &received);
+    (void)fault_pair_send(&pair, 80000, &sent, &received);
     WANT(fault_lines() > 0);
     WANT_SAID("committing");
     osfail_remove();

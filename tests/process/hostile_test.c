@@ -230,6 +230,13 @@ static void say_soundly(struct foe *foe)
     }
 }
 
+static void scribble_on_help(struct foe *foe)
+{
+    uint64_t *words[] = {foe->pair->offered, foe->pair->claimed, foe->pair->written};
+
+    nigh_store_relaxed(&words[below(3)][below(NIGH_OFFERS)], chance());
+}
+
 /* All that peers read of an owner now and then, and believe nothing of. */
 static void scribble_apart(struct foe *foe)
 {
@@ -248,7 +255,8 @@ static void scribble_apart(struct foe *foe)
         break;
     case 1:
         nigh_store_relaxed(&foe->pair->reading, below(2) ? (uint32_t)below(40) : (uint32_t)chance());
-        nigh_store_relaxed(&(&foe->pair->offered)[below(3)], chance());
+        nigh_store_relaxed(&foe->pair->asks, (uint32_t)below(3));
+        scribble_on_help(foe);
         break;
     case 2: /* where memory may be got from that was never registered */
         for (unsigned i = 0; i < 24; i++)

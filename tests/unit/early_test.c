@@ -34,6 +34,8 @@ static int start(void **state)
     to = hosted_open_pair(&a, &b, 0);
     back = hosted_connect(&b, 0);
     a.context->config.place_from = b.context->config.place_from = MOST + 1; /* on every CPU */
+    a.context->config.beside_from = b.context->config.beside_from = UINT64_MAX;
+    a.context->config.beside_row_from = b.context->config.beside_row_from = UINT64_MAX;
     return 0;
 }
 

@@ -93,8 +93,8 @@ static uint32_t offered(void)
 
 static void claim(uint32_t offer, uint32_t claimed, uint32_t written)
 {
-    nigh_store_relaxed(&foe.pair->claimed, (uint64_t)offer << 32 | claimed);
-    nigh_store_release(&foe.pair->written, (uint64_t)offer << 32 | written, HELP_DONE);
+    nigh_store_relaxed(&foe.pair->claimed[offer % NIGH_OFFERS], (uint64_t)offer << 32 | claimed);
+    nigh_store_release(&foe.pair->written[offer % NIGH_OFFERS], (uint64_t)offer << 32 | written, HELP_DONE);
 }
 
 static void test_claims_too_many(void **state)
@@ -249,7 +249,7 @@ static void test_help_of_which_too_much_is_taken(void **state)
 {
     (void)state;
     memset(in, 0, sizeof(in));
-    nigh_store_relaxed(&foe.pair->offered, UINT64_C(1) << 32 | UINT32_MAX);
+    nigh_store_relaxed(&foe.pair->offered[1], UINT64_C(1) << 32 | UINT32_MAX);
     ask(0, 1, (uintptr_t)in[0], BYTES);
     hosted_turns(&victim, NULL, 1000);
     assert_int_equal(in[0][BYTES - 1], 0);
@@ -260,12 +260,12 @@ static void test_help_of_which_too_much_is_taken(void **state)
 static void test_help_into_nothing(void **state)
 {
     (void)state;
-    nigh_store_relaxed(&foe.pair->offered, UINT64_C(1) << 32);
+    nigh_store_relaxed(&foe.pair->offered[1], UINT64_C(1) << 32);
     ask(0, 1, 4096, BYTES);
     hosted_turns(&victim, NULL, 1000);
     assert_int_equal(hosted_state(&victim, to_foe), NIGH_READY);
-    assert_int_equal(nigh_load_relaxed(&foe.own->claimed), UINT64_C(1) << 32);
-    assert_int_equal((uint32_t)nigh_load_relaxed(&foe.own->written), 0);
+    assert_int_equal(nigh_load_relaxed(&foe.own->claimed[1]), UINT64_C(1) << 32);
+    assert_int_equal((uint32_t)nigh_load_relaxed(&foe.own->written[1]), 0);
 }
 
 static bool is_allowed(void)

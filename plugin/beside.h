@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * plugin/beside.h - two ranks with a CPU each: of a long message each side copies half, straight from one process to the
+ * other (help.h), where the CPU is better off so than with two copies beside each other in chunks.
+ */
+#ifndef NIGH_PLUGIN_BESIDE_H
+#define NIGH_PLUGIN_BESIDE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct nigh_endpoint;
+
+/* On this CPU, from so many bytes on, of a message that follows no other, and of one of a row; UINT64_MAX: none. What
+ * config.beside_from and .beside_row_from are. */
+uint64_t nigh_beside_from(void);
+uint64_t nigh_beside_row_from(void);
+
+/* Would the peer copy a part of what we send it, and we the rest? */
+bool nigh_beside_both_copy(const struct nigh_endpoint *endpoint);
+/* Is a message of so many bytes copied so, which follows no other? */
+bool nigh_beside_takes(const struct nigh_endpoint *endpoint, uint64_t bytes);
+/* The same of the next one. */
+bool nigh_beside_takes_next(struct nigh_endpoint *endpoint, uint64_t bytes);
+
+#endif
