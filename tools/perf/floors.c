@@ -203,7 +203,10 @@ enum size_columns {
     ONEWAY = STREAM + BEST,
     HEAP = ONEWAY + BEST,
     HEAP_ONEWAY = HEAP + BEST,
-    COPY_VM = HEAP_ONEWAY + BEST,
+    COPY_VM = HEAP_ONEWAY + BEST, /* where processes may read each other, as what follows */
+    HALVES,
+    HALVES_ONEWAY,
+    COLUMNS,
 };
 
 /* Columns that a size has no kind for repeat the last one: the table's shape is the same for all sizes. */
@@ -221,7 +224,7 @@ static int size_rank(struct perf_rank *me, void *arg)
 {
     const struct task *task = arg;
     struct perf_pipe stream[BEST], oneway[BEST], heap[BEST];
-    struct perf_piece piece[COPY_VM + 1];
+    struct perf_piece piece[COLUMNS];
     struct perf_plan plan = {.piece = piece,
                              .pieces = COPY_VM + task->vm,
                              .warm = perf_pipe_warm(task->bytes),
@@ -229,6 +232,7 @@ static int size_rank(struct perf_rank *me, void *arg)
                              .seconds = task->seconds * 0.7};
     struct perf_pipe_load load;
     struct perf_copy_kind copy;
+    struct perf_halves halves;
 
     if (perf_pipe_load_open(&load, task->bytes, task->window, task->stale) != 0)
         perf_fail(me, "no memory for %u messages of %zu bytes", task->window, task->bytes);
@@ -236,6 +240,10 @@ static int size_rank(struct perf_rank *me, void *arg)
     piece[COPY_ONE] = (struct perf_piece){"1 core", perf_copy_one, &copy, 0, 0};
     piece[COPY_BOTH] = (struct perf_piece){"2 cores", perf_copy_both, &copy, 0, 0};
     piece[COPY_VM] = (struct perf_piece){"process_vm_readv", perf_copy_vm, &copy, 0, 0};
+    piece[HALVES] = (struct perf_piece){"halves", perf_halves_stream, &halves, 0, load.window};
+    piece[HALVES_ONEWAY] = (struct perf_piece){"halves", perf_halves_oneway, &halves, 0, 1};
+    if (task->vm && perf_halves_open(me, &load, &halves))
+        plan.pieces = COLUMNS;
     add_group(piece + STREAM, perf_pipe_stream, stream,
               perf_pipe_choose(me, &load, perf_pipe_stream, task->seconds * 0.15, stream));
     add_group(piece + ONEWAY, perf_pipe_oneway, oneway,
@@ -268,23 +276,29 @@ static int emit_size(struct perf_run *run, const struct perf_job *job, const str
         const char *test, *unit;
         uint32_t first, count;
     } rows[] = {
-        {"floor-copy", "GB/s", COPY_ONE, 1},    {"floor-copy-both", "GB/s", COPY_BOTH, 1},
-        {"floor-stream", "GB/s", STREAM, BEST}, {"floor-in-place", "GB/s", HEAP, BEST},
-        {"floor-oneway", "ns", ONEWAY, BEST},   {"floor-in-place-oneway", "ns", HEAP_ONEWAY, BEST},
+        {"floor-copy", "GB/s", COPY_ONE, 1},
+        {"floor-copy-both", "GB/s", COPY_BOTH, 1},
+        {"floor-stream", "GB/s", STREAM, BEST},
+        {"floor-in-place", "GB/s", HEAP, BEST},
+        {"floor-oneway", "ns", ONEWAY, BEST},
+        {"floor-in-place-oneway", "ns", HEAP_ONEWAY, BEST},
         {"floor-vm-readv", "GB/s", COPY_VM, 1},
+        {"floor-halves", "GB/s", HALVES, 1},
+        {"floor-halves-oneway", "ns", HALVES_ONEWAY, 1},
     };
     struct perf_result refused;
     int rc = 0;
 
     for (size_t i = 0; rc == 0 && i < sizeof(rows) / sizeof(rows[0]); i++) {
-        if (rows[i].first != COPY_VM || task->vm) {
+        if (rows[i].first < job->shared->table.columns) {
             rc = emit_column(run, job, task->bytes, rows[i].test, rows[i].unit, rows[i].first, rows[i].count);
             continue;
         }
-        perf_result_init(&refused, rows[i].test, "process_vm_readv", rows[i].unit);
+        perf_result_init(&refused, rows[i].test, rows[i].first == COPY_VM ? "process_vm_readv" : "halves",
+                         rows[i].unit);
         refused.bytes = task->bytes;
         refused.ranks = 2;
-        note(&refused, why);
+        note(&refused, *why ? why : "ranks may not write each other's memory");
         rc = perf_run_emit(run, &refused);
     }
     return rc;

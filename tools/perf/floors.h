@@ -7,6 +7,9 @@
 #include "shm/copy.h"
 #include "tools/perf/job.h"
 
+#include <stdbool.h>
+#include <sys/types.h>
+
 /* Which line of perf_shared does what. */
 enum perf_line_use {
     PERF_LINE_HANDOFF = 16, /* and the next three */
@@ -15,9 +18,13 @@ enum perf_line_use {
     PERF_LINE_DONE = 5,
     PERF_LINE_PIPE = 6, /* and the next one: credits of the pipes */
     PERF_LINE_YIELD = 8,
-    PERF_LINE_WAKE = 9,   /* and the next two */
-    PERF_LINE_HEAP = 12,  /* and the next one */
-    PERF_LINE_COUNT = 14, /* and the next one: pieces in a shuttle */
+    PERF_LINE_WAKE = 9,    /* and the next two */
+    PERF_LINE_HEAP = 12,   /* and the next one */
+    PERF_LINE_COUNT = 14,  /* and the next one: pieces in a shuttle */
+    PERF_LINE_HALVES = 20, /* and the next one, as of the following: how far each has come */
+    PERF_LINE_FROM = 22,   /* addresses of its buffers */
+    PERF_LINE_TO = 24,
+    PERF_LINE_MAY = 26, /* may it read and write the other's? */
 };
 
 /* Parts of the job's scratch memory; a job with floors asks for PERF_SCRATCH(bytes of its messages in flight). */
@@ -77,6 +84,20 @@ double perf_copy_vm(struct perf_rank *me, void *kind, uint32_t count); /* proces
 
 /* 1 when process_vm_readv between two ranks is allowed here; else 0, and *why says so (static storage). */
 int perf_copy_vm_allowed(const char **why);
+
+/* ---- half of each message by each side, straight from one process to the other ---- */
+
+struct perf_pipe_load;
+struct perf_halves {
+    const struct perf_pipe_load *load;
+    uint64_t peer_from, peer_to; /* addresses in process `pid` */
+    pid_t pid;
+};
+
+/* In all ranks. False, in all of them: ranks 0 and 1 may not read and write each other's memory here. */
+bool perf_halves_open(struct perf_rank *me, const struct perf_pipe_load *load, struct perf_halves *halves);
+double perf_halves_stream(struct perf_rank *me, void *halves, uint32_t count); /* windows, GB/s */
+double perf_halves_oneway(struct perf_rank *me, void *halves, uint32_t count); /* ns */
 
 /* ---- how much of a copy another core hides behind computing, percent ---- */
 

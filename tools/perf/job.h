@@ -41,7 +41,7 @@ struct perf_rank {
     uint64_t barriers; /* how many it has been through */
     bool in_barrier;   /* between two calls of perf_barrier_poll() */
     uint64_t turns;    /* handoffs so far, the same in all ranks that take part; so are the next */
-    uint64_t shared_turns, sleeps, syncs, lines, wakes, pieces[2];
+    uint64_t shared_turns, sleeps, syncs, lines, wakes, pieces[2], halves[2];
     uint64_t messages; /* numbers messages, for their seeds; the same in ranks that exchange them */
     uint64_t lone;     /* the same for messages that stay in this rank */
     struct perf_shared *shared;

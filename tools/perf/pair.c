@@ -13,7 +13,8 @@
 #include <string.h>
 
 enum {
-    FLOORS = PERF_PIPE_BEST + PERF_RING_KINDS, /* columns at most, of whatever kind */
+    FLOORS = PERF_PIPE_BEST + PERF_RING_KINDS + 1, /* columns at most, of whatever kind */
+    HALVES_FROM = 65536,                           /* of shorter ones a copy is less than two system calls */
     LINE_BYTES = 40, /* of payload that fit into one line beside tag and immediate */
 };
 
@@ -33,6 +34,7 @@ struct task {
 struct racers {
     struct perf_pipe_load load;
     struct perf_pipe pipe[PERF_PIPE_BEST];
+    struct perf_halves halves;
     struct perf_rate_kind rate[2];
     struct perf_ring_kind ring[PERF_RING_KINDS];
     struct perf_hidden_kind hidden[PERF_HIDDEN_KINDS];
@@ -84,6 +86,13 @@ static void add_pipes(struct racers *r, struct perf_rank *me, const struct task 
         add_floor(r, r->pipe[i].kind.name, run, &r->pipe[i], run == perf_pipe_oneway ? 1 : r->load.window);
 }
 
+static void add_halves(struct racers *r, struct perf_rank *me, const struct task *task, perf_piece_fn run,
+                       uint32_t messages)
+{
+    if (task->bytes >= HALVES_FROM && perf_halves_open(me, &r->load, &r->halves))
+        add_floor(r, "halves", run, &r->halves, messages);
+}
+
 static void add_rings(struct racers *r, size_t bytes)
 {
     uint32_t n = perf_ring_kinds(bytes, r->ring);
@@ -130,10 +139,12 @@ static void add_floors(struct racers *r, struct perf_rank *me, const struct task
         break;
     case PERF_FLOOR_ONEWAY:
         add_pipes(r, me, task, perf_pipe_oneway);
+        add_halves(r, me, task, perf_halves_oneway, 1);
         add_rings(r, task->bytes);
         break;
     case PERF_FLOOR_STREAM:
         add_pipes(r, me, task, perf_pipe_stream);
+        add_halves(r, me, task, perf_halves_stream, r->load.window);
         break;
     case PERF_FLOOR_IN_PLACE:
         add_in_place(r);
