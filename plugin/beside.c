@@ -29,13 +29,19 @@ uint64_t nigh_beside_row_from(void)
     return nigh_cpu() == NIGH_CPU_GOLDEN_COVE ? IN_ROW_FROM : UINT64_MAX;
 }
 
+bool nigh_beside_is_on(const struct nigh_context *context)
+{
+    return !context->crowd.full && context->config.beside_from != UINT64_MAX &&
+           !(context->guard & NIGH_GUARD_THREADS);
+}
+
 bool nigh_beside_both_copy(const struct nigh_endpoint *endpoint)
 {
     const struct nigh_context *context = endpoint->context;
 
     /* Relaxed: words that say all. Who may read may write. */
-    return !context->crowd.full && !context->helps_not && !(context->guard & NIGH_GUARD_THREADS) &&
-           !endpoint->self && nigh_plan_peer_reads(endpoint) && nigh_load_relaxed(endpoint->peer_asks) &&
+    return nigh_beside_is_on(context) && !context->helps_not && !endpoint->self &&
+           nigh_plan_peer_reads(endpoint) && nigh_load_relaxed(endpoint->peer_asks) &&
            nigh_load_relaxed(&endpoint->pair->reading) == 1;
 }
 

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct nigh_context;
 struct nigh_endpoint;
 
 /* On this CPU, from so many bytes on, of a message that follows no other, and of one of a row; UINT64_MAX: none. What
@@ -16,6 +17,8 @@ struct nigh_endpoint;
 uint64_t nigh_beside_from(void);
 uint64_t nigh_beside_row_from(void);
 
+/* Are messages copied so here? */
+bool nigh_beside_is_on(const struct nigh_context *context);
 /* Would the peer copy a part of what we send it, and we the rest? */
 bool nigh_beside_both_copy(const struct nigh_endpoint *endpoint);
 /* Is a message of so many bytes copied so, which follows no other? */

@@ -4,6 +4,7 @@
  * and looks at the other's word. So of two that take the same slice one at least sees the other, and puts it back.
  */
 #include "plugin/help.h"
+#include "plugin/beside.h"
 #include "plugin/context.h"
 #include "plugin/near.h"
 #include "shm/clock.h"
@@ -14,8 +15,8 @@
 
 /* What a sender that shares its CPU copies before its host has its turn: as much as a receiver does. */
 #define TURN_BYTES (512u * 1024)
-/* For so long a process is taken to be still the one that it was: in that time nobody's number is given to another
- * process, or a new program begun that has got its memory. To look takes 0.55 us, a tenth of a slice of 64 KiB. */
+/* For so long a process is taken to be still the one that it was: in that time nobody dies, is waited for, and has his
+ * number given away. To look takes 0.55 us, a tenth of a slice of 64 KiB. */
 #define PROBED_NS UINT64_C(100000)
 
 /* Of a message of so many bytes, both sides know those: half of it, in pages, but not more. */
@@ -65,11 +66,12 @@ bool nigh_help_may(const struct nigh_message *message)
 {
     const struct nigh_endpoint *endpoint = message->endpoint;
     const struct nigh_context *context = endpoint->context;
-    uint64_t least = context->crowd.full ? NIGH_HELP_FROM : NIGH_HELP_BESIDE_FROM;
+    bool beside = nigh_beside_is_on(context);
+    uint64_t least = beside ? NIGH_HELP_BESIDE_FROM : NIGH_HELP_FROM;
 
-    return message->refer == NIGH_REFER_CMA && message->wanted >= least && !context->referred &&
-           !(context->guard & NIGH_GUARD_THREADS) && !endpoint->self && endpoint->state == NIGH_READY &&
-           nigh_plan_peer_reads(endpoint);
+    return message->refer == NIGH_REFER_CMA && message->wanted >= least && (context->crowd.full || beside) &&
+           !context->referred && !(context->guard & NIGH_GUARD_THREADS) && !endpoint->self &&
+           endpoint->state == NIGH_READY && nigh_plan_peer_reads(endpoint);
 }
 
 uint64_t nigh_help_slice(const struct nigh_message *message)
@@ -97,7 +99,6 @@ static void offer(struct nigh_message *message)
     /* What was copied before was not counted in slices. */
     if (slices_of(message) - slices_got(message) < 2 || message->got % slice_of(message->wanted))
         return;
-    endpoint->offers = number;
     /* Relaxed: the slot that tells of it is published behind. */
     nigh_store_relaxed(word, word_of(number, slices_got(message)));
     /* At once or not: an answer that waits for room may be overtaken by the message's FINISH, behind
@@ -107,6 +108,7 @@ static void offer(struct nigh_message *message)
         nigh_store_relaxed(word, 0);
         return;
     }
+    endpoint->offers = number;
     endpoint->offered[slot_of(number)] = message;
     message->offer = number;
 }
@@ -257,6 +259,8 @@ void nigh_help_asked(struct nigh_endpoint *endpoint, struct nigh_send_op *op, ui
         endpoint->next_asked = context->asked;
         context->asked = endpoint;
     }
+    /* What stands there has ended, though its FINISH, which may have to wait for room, may come later: it has no more
+     * slices to be claimed. */
     endpoint->help[slot_of(offer)] = (struct nigh_help){op, to, bytes, offer, 0};
     op->helped = true;
 }
@@ -327,9 +331,11 @@ static int write_slice(struct nigh_endpoint *endpoint, const struct nigh_help *h
     uint64_t at = (uint64_t)(all - help->taken - 1) * slice, left = help->bytes - at;
     int rc = probe(endpoint);
 
-    return rc ? rc
-              : nigh_cma_write(endpoint->pid, help->to + at, help->op->buffer + at,
-                               left < slice ? left : slice);
+    if (rc)
+        return rc;
+    rc = nigh_cma_write(endpoint->pid, help->to + at, help->op->buffer + at, left < slice ? left : slice);
+    endpoint->context->helps_not |= rc == -EPERM || rc == -ENOSYS;
+    return rc;
 }
 
 /* A slice: its bytes. 0: there was none. */
@@ -346,7 +352,6 @@ static uint32_t help_once(struct nigh_endpoint *endpoint)
         nigh_store_release(word, word_of(help->offer, ++help->taken), HELP_DONE);
     } else {
         say_claimed(endpoint, help, help->taken);
-        endpoint->context->helps_not |= rc == -EPERM || rc == -ENOSYS;
         forget(endpoint, help);
     }
     /* It may sleep until we are done with it. */
@@ -354,11 +359,30 @@ static uint32_t help_once(struct nigh_endpoint *endpoint)
     return ours ? slice : 0;
 }
 
+/* The next time another one: of the first there may always be a next message. */
+static void let_pass(struct nigh_context *context)
+{
+    struct nigh_endpoint *first = context->asked, **link = &context->asked;
+
+    if (!first || !first->next_asked)
+        return;
+    *link = first->next_asked;
+    while (*link)
+        link = &(*link)->next_asked;
+    first->next_asked = NULL;
+    *link = first;
+}
+
 bool nigh_help_progress(struct nigh_context *context)
 {
-    uint32_t most = context->crowd.full ? TURN_BYTES : 1, bytes = 0;
+    uint32_t bytes = 0;
 
-    while (context->asked && bytes < most)
+    while (context->asked && context->crowd.full && bytes < TURN_BYTES)
         bytes += help_once(context->asked);
+    if (context->crowd.full)
+        return bytes != 0;
+    while (context->asked && !bytes)
+        bytes = help_once(context->asked);
+    let_pass(context);
     return bytes != 0;
 }

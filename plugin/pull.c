@@ -5,6 +5,7 @@
  * help (help.c). With threads several copy one message together, outside of the context's lock. Also direct gets.
  */
 #include "plugin/pull.h"
+#include "plugin/beside.h"
 #include "plugin/context.h"
 #include "plugin/guard.h"
 #include "plugin/near.h"
@@ -287,18 +288,18 @@ static bool gives_way(struct nigh_context *context)
     return true;
 }
 
-/* Beside a sender that copies, too, a slice, behind which it is looked what that one has done, and can be asked. */
-static uint64_t turn_of(const struct nigh_context *context)
+/* A sender that copies, too, is to have the next ones, and to hear of those that are done. */
+static void feed(struct nigh_context *context)
 {
-    if (!context->crowd.full && context->pulls && nigh_help_may(context->pulls))
-        return 1;
-    return (1 + (uint64_t)context->begun) * NIGH_TURN_BYTES;
+    end_copied(context);
+    nigh_help_offer(context);
 }
 
 /* A turn, of the oldest messages. With `apart` other threads are let in while this one copies. */
 static bool advance(struct nigh_context *context, bool apart)
 {
-    uint64_t turn = turn_of(context);
+    bool beside = nigh_beside_is_on(context);
+    uint64_t turn = (1 + (beside ? 0 : (uint64_t)context->begun)) * NIGH_TURN_BYTES;
     struct nigh_message *message;
     struct nigh_slice slice;
     bool moved = false;
@@ -327,6 +328,8 @@ static bool advance(struct nigh_context *context, bool apart)
         if (apart)
             nigh_guard_enter(context);
         nigh_slice_learn(context, &slice);
+        if (beside)
+            feed(context);
     }
     return end_copied(context) || moved;
 }

@@ -121,12 +121,23 @@ static bool is_in_place(const struct nigh_endpoint *endpoint, uint64_t bytes)
 
 static uint64_t in_place_from(const struct nigh_endpoint *endpoint)
 {
-    const struct nigh_context *context = endpoint->context;
-    uint64_t from = context->config.beside_from, least = (uint64_t)context->config.eager_bytes + 1;
+    const struct nigh_config *config = &endpoint->context->config;
+    uint64_t from = config->beside_from, least = (uint64_t)config->eager_bytes + 1;
 
-    if (context->crowd.full || context->config.path >= 0 || from == UINT64_MAX)
-        return nigh_plan_place_from(context);
+    if (!nigh_beside_takes(endpoint, UINT64_MAX))
+        return nigh_plan_place_from(endpoint->context);
     return from < least ? least : from;
+}
+
+static const char *why_not_cma(const struct nigh_endpoint *endpoint)
+{
+    const struct nigh_context *context = endpoint->context;
+
+    if (context->crowd.full || context->config.path >= 0 || context->config.beside_from == UINT64_MAX)
+        return "allowed, not used: the chunk pipeline is faster on this machine";
+    if (context->guard & NIGH_GUARD_THREADS || !nigh_load_relaxed(endpoint->peer_asks))
+        return "allowed, not used: with threads the chunk pipeline is faster, on either side";
+    return "allowed, not used: this process may not write the peer's memory, and copying alone is slower";
 }
 
 static const char *why_cma(const struct nigh_endpoint *endpoint)
@@ -157,8 +168,7 @@ static void cma_row(const struct nigh_endpoint *endpoint, struct nigh_query_path
     else if (is_in_place(endpoint, UINT64_MAX))
         snprintf(row->reason, sizeof(row->reason), "%s", why_cma(endpoint));
     else
-        snprintf(row->reason, sizeof(row->reason),
-                 "allowed, not used: the chunk pipeline is faster on this machine");
+        snprintf(row->reason, sizeof(row->reason), "%s", why_not_cma(endpoint));
 }
 
 /* Private memory that does not fit the ring. */

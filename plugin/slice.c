@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* plugin/slice.c - see slice.h. */
 #include "plugin/slice.h"
+#include "plugin/beside.h"
 #include "shm/clock.h"
 #include "shm/cma.h"
 #include "shm/copy.h"
@@ -146,8 +147,8 @@ uint64_t nigh_slice_most(const struct nigh_message *message)
     const struct nigh_context *context = message->endpoint->context;
     uint64_t bytes = (message->wanted - message->got) / 8 / NIGH_SLICE_BYTES * NIGH_SLICE_BYTES;
 
-    if (!(context->guard & NIGH_GUARD_THREADS) && !context->crowd.full)
-        return nigh_help_may(message) ? nigh_help_slice(message) : NIGH_TURN_BYTES;
+    if (nigh_beside_is_on(context) && nigh_help_may(message))
+        return nigh_help_slice(message);
     if (!(context->guard & NIGH_GUARD_THREADS))
         return cannot_be_helped(message) ? PLACE_TURN_BYTES : NIGH_TURN_BYTES;
     return bytes < NIGH_SLICE_BYTES ? NIGH_SLICE_BYTES : bytes < SLICE_BYTES_MAX ? bytes : SLICE_BYTES_MAX;
