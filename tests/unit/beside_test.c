@@ -32,6 +32,7 @@ static uint8_t out[MOST], in[MOST], back[MOST];
 
 static unsigned reads, writes, writes_back; /* the last: those to `back` */
 static uint64_t read_bytes, written_bytes;
+static uint8_t *first_written;
 static int failure;            /* of each write; 0: none */
 static bool recycled;          /* the receiver's number is another process' */
 static void (*in_write)(void); /* called in the first one */
@@ -58,6 +59,8 @@ static ssize_t staged_writev(pid_t pid, const struct iovec *local, unsigned long
                              const struct iovec *remote, unsigned long remotes, unsigned long flags)
 {
     (void)pid, (void)locals, (void)remotes, (void)flags;
+    if (writes == 0)
+        first_written = remote->iov_base;
     if (writes++ == 0 && in_write)
         in_write();
     if (failure) {
@@ -272,6 +275,20 @@ static void test_numbers(void **state)
     assert_null(a.context->asked);
 }
 
+/* Of several the sender goes on with what it was asked for first, whose number is the greatest here. */
+static void test_oldest_first(void **state)
+{
+    (void)state;
+    from->offers = UINT32_MAX - TURN - 1;
+    post_some();
+    polls(&b, 1);
+    assert_int_equal(from->offers, NIGH_OFFERS - 2); /* 0 is none, so its place is free now */
+    sender_helps();
+    assert_int_equal(writes, 1);
+    assert_ptr_equal(first_written, in + TURN * EACH + EACH / 2);
+    ends_well(SOME, ALL);
+}
+
 /* Who sends such messages itself copies beside the other one anyway. */
 static void swap(uint64_t bytes)
 {
@@ -482,22 +499,12 @@ static void test_sender_leaves(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(halves),
-        TEST(shorter),
-        TEST(cut),
-        TEST(sender_goes_on),
-        TEST(receiver_alone),
-        TEST(numbers),
-        TEST(both_ways),
-        TEST(both_ways_in_shuttles),
-        TEST(in_a_row),
-        TEST(two_receivers),
-        TEST_THREADS(threads),
-        TEST(not_both_ways),
-        TEST(not_allowed),
-        TEST(recycled),
-        TEST(receiver_leaves),
-        TEST(sender_leaves),
+        TEST(halves),          TEST(shorter),        TEST(cut),
+        TEST(sender_goes_on),  TEST(receiver_alone), TEST(oldest_first),
+        TEST(numbers),         TEST(both_ways),      TEST(both_ways_in_shuttles),
+        TEST(in_a_row),        TEST(two_receivers),  TEST_THREADS(threads),
+        TEST(not_both_ways),   TEST(not_allowed),    TEST(recycled),
+        TEST(receiver_leaves), TEST(sender_leaves),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
