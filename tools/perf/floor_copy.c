@@ -105,14 +105,14 @@ double perf_copy_both(struct perf_rank *me, void *arg, uint32_t count)
     return perf_tally_middle(&tally);
 }
 
-static int read_all(pid_t pid, uint8_t *to, const uint8_t *from, size_t bytes)
+int perf_vm_move(perf_vm_fn call, pid_t pid, uint8_t *local, uint64_t remote, size_t bytes)
 {
     size_t done = 0;
 
     while (done < bytes) {
-        struct iovec local = {to + done, bytes - done},
-                     remote = {(void *)(uintptr_t)(from + done), bytes - done};
-        ssize_t n = process_vm_readv(pid, &local, 1, &remote, 1, 0);
+        struct iovec here = {local + done, bytes - done},
+                     there = {(void *)(uintptr_t)(remote + done), bytes - done};
+        ssize_t n = call(pid, &here, 1, &there, 1, 0);
 
         if (n <= 0)
             return n == 0 ? -EIO : -errno;
@@ -141,11 +141,12 @@ double perf_copy_vm(struct perf_rank *me, void *arg, uint32_t count)
         if (me->rank == 0) {
             perf_tally_add(&tally, (double)kind->bytes / give_and_await(me, NULL, NULL, NULL, 0, number));
         } else {
-            const uint8_t *from = (const uint8_t *)(uintptr_t)perf_line_take(address);
+            uint64_t from = perf_line_take(address);
             int rc;
 
             perf_line_await(line, 2 * number);
-            rc = read_all((pid_t)me->shared->pid[0], kind->private_to, from, kind->bytes);
+            rc = perf_vm_move(process_vm_readv, (pid_t)me->shared->pid[0], kind->private_to, from,
+                              kind->bytes);
             perf_line_give(line, 2 * number + 1);
             if (rc != 0)
                 perf_fail(me, "process_vm_readv of %zu bytes: %s", kind->bytes, strerror(-rc));
@@ -166,7 +167,7 @@ int perf_copy_vm_allowed(const char **why)
     prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0); /* where Yama guards; EINVAL elsewhere */
     pid = fork();
     if (pid == 0) {
-        int rc = read_all(getppid(), (uint8_t *)&there, (const uint8_t *)&here, sizeof(here));
+        int rc = perf_vm_move(process_vm_readv, getppid(), (uint8_t *)&there, (uintptr_t)&here, sizeof(here));
 
         _exit(rc == 0 && there == here ? 0 : rc ? -rc : EIO);
     }

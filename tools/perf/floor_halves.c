@@ -8,30 +8,9 @@
 #include "tools/perf/pipe.h"
 #include "tools/perf/tally.h"
 
-#include <errno.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/uio.h>
-
-typedef ssize_t (*move_fn)(pid_t pid, const struct iovec *local, unsigned long locals,
-                           const struct iovec *remote, unsigned long remotes, unsigned long flags);
-
-/* 0 or -errno. */
-static int move(move_fn call, pid_t pid, uint8_t *local, uint64_t remote, size_t bytes)
-{
-    size_t done = 0;
-
-    while (done < bytes) {
-        struct iovec here = {local + done, bytes - done},
-                     there = {(void *)(uintptr_t)(remote + done), bytes - done};
-        ssize_t n = call(pid, &here, 1, &there, 1, 0);
-
-        if (n <= 0)
-            return n == 0 ? -EIO : -errno;
-        done += (size_t)n;
-    }
-    return 0;
-}
 
 static struct perf_line *line_of(const struct perf_rank *me, enum perf_line_use use, uint32_t rank)
 {
@@ -56,8 +35,8 @@ static void write_second(struct perf_rank *me, const struct perf_halves *halves,
     size_t half = half_of(load);
 
     must(me,
-         move(process_vm_writev, halves->pid, load->from + at + half, halves->peer_to + at + half,
-              load->bytes - half),
+         perf_vm_move(process_vm_writev, halves->pid, load->from + at + half, halves->peer_to + at + half,
+                      load->bytes - half),
          load);
 }
 
@@ -65,7 +44,9 @@ static void read_first(struct perf_rank *me, const struct perf_halves *halves, s
 {
     const struct perf_pipe_load *load = halves->load;
 
-    must(me, move(process_vm_readv, halves->pid, load->to + at, halves->peer_from + at, half_of(load)), load);
+    must(me,
+         perf_vm_move(process_vm_readv, halves->pid, load->to + at, halves->peer_from + at, half_of(load)),
+         load);
 }
 
 /* Where the other's buffers lie, and whether we may read and write there: tried with what is to be written over. */
@@ -82,8 +63,9 @@ static int meet(struct perf_rank *me, struct perf_halves *halves)
     halves->pid = (pid_t)me->shared->pid[peer];
     halves->peer_from = perf_line_take(line_of(me, PERF_LINE_FROM, peer));
     halves->peer_to = perf_line_take(line_of(me, PERF_LINE_TO, peer));
-    rc = move(process_vm_readv, halves->pid, (uint8_t *)&word, halves->peer_from, sizeof(word));
-    return rc ? rc : move(process_vm_writev, halves->pid, (uint8_t *)&word, halves->peer_to, sizeof(word));
+    rc = perf_vm_move(process_vm_readv, halves->pid, (uint8_t *)&word, halves->peer_from, sizeof(word));
+    return rc ? rc
+              : perf_vm_move(process_vm_writev, halves->pid, (uint8_t *)&word, halves->peer_to, sizeof(word));
 }
 
 bool perf_halves_open(struct perf_rank *me, const struct perf_pipe_load *load, struct perf_halves *halves)

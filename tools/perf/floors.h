@@ -9,6 +9,7 @@
 
 #include <stdbool.h>
 #include <sys/types.h>
+#include <sys/uio.h>
 
 /* Which line of perf_shared does what. */
 enum perf_line_use {
@@ -81,6 +82,11 @@ struct perf_copy_kind {
 double perf_copy_one(struct perf_rank *me, void *kind, uint32_t count);  /* one core, its own memory */
 double perf_copy_both(struct perf_rank *me, void *kind, uint32_t count); /* each core copies half */
 double perf_copy_vm(struct perf_rank *me, void *kind, uint32_t count); /* process_vm_readv by the receiver */
+
+/* All of it, by process_vm_readv or process_vm_writev. 0 or -errno. */
+typedef ssize_t (*perf_vm_fn)(pid_t pid, const struct iovec *local, unsigned long locals,
+                              const struct iovec *remote, unsigned long remotes, unsigned long flags);
+int perf_vm_move(perf_vm_fn call, pid_t pid, uint8_t *local, uint64_t remote, size_t bytes);
 
 /* 1 when process_vm_readv between two ranks is allowed here; else 0, and *why says so (static storage). */
 int perf_copy_vm_allowed(const char **why);
