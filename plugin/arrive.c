@@ -5,6 +5,7 @@
  * whole in the ring are in pieces.c, remote memory in rma.c and atomic.c.
  */
 #include "plugin/arrive.h"
+#include "plugin/beside.h"
 #include "plugin/context.h"
 #include "plugin/count.h"
 #include "plugin/counted.h"
@@ -186,7 +187,8 @@ static enum nigh_verdict arrive_grant(struct nigh_endpoint *endpoint, uint64_t i
     return NIGH_GO;
 }
 
-static enum nigh_verdict arrive_help(struct nigh_endpoint *endpoint, uint64_t id, uint64_t offer)
+static enum nigh_verdict arrive_help(struct nigh_endpoint *endpoint, uint64_t head, uint64_t id,
+                                     uint64_t offer)
 {
     struct nigh_send_op *op = nigh_ids_get(&endpoint->out, id);
     struct nigh_wire_help help;
@@ -195,8 +197,10 @@ static enum nigh_verdict arrive_help(struct nigh_endpoint *endpoint, uint64_t id
     if (!op || op->kind != NIGH_SEND_REFER || op->refer != NIGH_REFER_CMA || !help.bytes ||
         help.bytes > op->bytes || help.to > UINTPTR_MAX - help.bytes || !offer || offer > UINT32_MAX)
         return NIGH_BAD;
-    nigh_help_asked(endpoint, op, (uint32_t)offer, help.to, help.bytes);
-    return NIGH_GO;
+    return nigh_help_asked(endpoint, op, (uint32_t)offer, help.to, help.bytes,
+                           nigh_head_flags(head) & NIGH_F_ONE)
+               ? NIGH_GO
+               : NIGH_BAD;
 }
 
 int nigh_arrive_status(uint64_t imm)
@@ -221,6 +225,8 @@ static enum nigh_verdict arrive_finish(struct nigh_endpoint *endpoint, uint64_t 
     /* The peer has left in the middle of the copy, and says so before it says goodbye. */
     if (status == -ECANCELED && op->op == NIGH_OP_SEND)
         status = -ECONNRESET;
+    if (op->early)
+        nigh_beside_early_over(endpoint, op);
     nigh_send_complete(endpoint, op, status, op->bytes);
     return NIGH_GO;
 }
@@ -248,10 +254,13 @@ static __attribute__((noinline)) enum nigh_verdict handle(struct nigh_endpoint *
     case NIGH_K_REFER:
         return nigh_arrive_refer(endpoint, head, tag, imm);
     case NIGH_K_GRANT:
+        endpoint->answered_us++;
         return arrive_grant(endpoint, tag, imm);
     case NIGH_K_HELP:
-        return arrive_help(endpoint, tag, imm);
+        endpoint->answered_us++;
+        return arrive_help(endpoint, head, tag, imm);
     case NIGH_K_FINISH:
+        endpoint->answered_us++;
         return arrive_finish(endpoint, tag, imm);
     case NIGH_K_PUT:
     case NIGH_K_GET:

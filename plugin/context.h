@@ -48,6 +48,8 @@ struct nigh_context {
     struct nigh_endpoint *busy; /* with queued or flowing sends */
     uint64_t copied_by; /* ns: by then the peer has copied what was last sent as a reference, if it looks */
     struct nigh_message *pulls, *pulls_last; /* references being read: the oldest, the newest */
+    /* Those that wait for their receive, but not for ever, the oldest, the newest: fetch.h. */
+    struct nigh_message *fetches, *fetches_last;
     struct nigh_message *copying; /* of which nothing is left to be taken: threads copy their last slices */
     struct nigh_endpoint *asked;  /* whose messages from us we may help to copy: help.h */
     uint32_t referred; /* messages of ours that their receivers read out of this process, or will */

@@ -4,6 +4,7 @@
 #include "plugin/context.h"
 #include "plugin/count.h"
 #include "plugin/crammed.h"
+#include "plugin/fetch.h"
 #include "plugin/pieces.h"
 #include "plugin/pull.h"
 #include "plugin/receive.h"
@@ -35,7 +36,7 @@ int nigh_message_early(struct nigh_message *message, uint64_t bytes)
     return 0;
 }
 
-static void free_early(struct nigh_message *message)
+void nigh_message_unkeep(struct nigh_message *message)
 {
     if (!message->buffer)
         return;
@@ -48,7 +49,8 @@ void nigh_message_free(struct nigh_message *message)
 {
     if (message->pinned)
         nigh_region_pin(&message->endpoint->context->regions, message->key, -1);
-    free_early(message);
+    nigh_fetch_forget(message);
+    nigh_message_unkeep(message);
     free(message->staged);
     nigh_slab_give(&message->endpoint->context->messages, message);
 }
@@ -216,7 +218,7 @@ static void move_early(struct nigh_message *message, const uint8_t *early)
     if (message->lies && message->got == message->total)
         nigh_shuttle_received(message->endpoint, message->shuttle);
     message->lies = NULL;
-    free_early(message);
+    nigh_message_unkeep(message);
 }
 
 void nigh_recv_refuse(struct nigh_message *message, struct nigh_recv_op *op)

@@ -98,6 +98,10 @@ struct nigh_endpoint {
     uint64_t heard_before;    /* rx.next at the last body, in slots or in chunks; not in a crowd's */
     uint64_t row, row_before; /* bytes in pieces of this row of messages, and of the one before: plan.c */
     uint64_t row_heard;       /* rx.next at its last message */
+    uint64_t answered_us;     /* of what rx.next has counted: GRANT, HELP, FINISH */
+    uint64_t one_way;  /* rx.next without those at the last message of beside.c's lengths, + 1; 0: none yet */
+    uint64_t early_ns; /* when one of ours was over that was `early` */
+    uint32_t away;     /* so many of those lengths more go without the peer, which was not there */
 
     struct nigh_pair *pair; /* our lines about this peer */
     uint32_t their_index;
@@ -219,6 +223,8 @@ void nigh_plan_open(struct nigh_endpoint *endpoint);
 void nigh_plan_probe(struct nigh_endpoint *endpoint);
 /* We may (0), or may not (negative errno). */
 void nigh_plan_reading(struct nigh_endpoint *endpoint, int rc);
+/* A message of its could not be read: is it so of all? */
+void nigh_plan_unread(struct nigh_endpoint *endpoint, int rc);
 /* May the peer read ours? */
 static inline bool nigh_plan_peer_reads(const struct nigh_endpoint *endpoint)
 {

@@ -19,13 +19,20 @@
  * number given away. To look takes 0.55 us, a tenth of a slice of 64 KiB. */
 #define PROBED_NS UINT64_C(100000)
 
-/* Of a message of so many bytes, both sides know those: half of it, in pages, but not more. */
-static uint32_t slice_of(uint64_t wanted)
+/* Half of a message of so many bytes, in pages, but not more than that. */
+static uint32_t half_of(uint64_t bytes)
 {
-    uint64_t half = ((wanted + 1) / 2 + NIGH_PAGE - 1) / NIGH_PAGE * NIGH_PAGE;
+    uint64_t half = ((bytes + 1) / 2 + NIGH_PAGE - 1) / NIGH_PAGE * NIGH_PAGE;
 
     return half < NIGH_HELP_SLICE_BYTES ? (uint32_t)half : NIGH_HELP_SLICE_BYTES;
 }
+
+/* Both sides know it. */
+static uint32_t slice_of(uint64_t bytes, bool one)
+{
+    return one ? (uint32_t)bytes : half_of(bytes);
+}
+static_assert(NIGH_HELP_HALVES_FROM <= NIGH_HELP_FROM, "in a crowd there are two slices at least");
 
 static uint32_t slices_in(uint64_t bytes, uint32_t slice)
 {
@@ -34,12 +41,12 @@ static uint32_t slices_in(uint64_t bytes, uint32_t slice)
 
 static uint32_t slices_of(const struct nigh_message *message)
 {
-    return slices_in(message->wanted, slice_of(message->wanted));
+    return slices_in(message->wanted, message->slice);
 }
 
 static uint32_t slices_got(const struct nigh_message *message)
 {
-    return slices_in(message->got, slice_of(message->wanted));
+    return slices_in(message->got, message->slice);
 }
 
 static uint32_t slot_of(uint32_t offer)
@@ -76,7 +83,7 @@ bool nigh_help_may(const struct nigh_message *message)
 
 uint64_t nigh_help_slice(const struct nigh_message *message)
 {
-    return slice_of(message->wanted);
+    return half_of(message->wanted);
 }
 
 bool nigh_help_cannot(const struct nigh_message *message, uint32_t cpu)
@@ -89,22 +96,38 @@ static uint32_t next_offer(const struct nigh_endpoint *endpoint)
     return endpoint->offers == UINT32_MAX ? 1 : endpoint->offers + 1; /* 0 is none */
 }
 
+/* Of several each side copies whole ones by turns. */
+static bool is_one_slice(const struct nigh_message *message)
+{
+    const struct nigh_context *context = message->endpoint->context;
+
+    return nigh_beside_is_on(context) && message->wanted < NIGH_HELP_HALVES_FROM && !message->got &&
+           context->pulls->next;
+}
+
+/* What was copied before was not counted in slices. */
+static bool has_slices(const struct nigh_message *message, uint32_t least)
+{
+    return message->got % message->slice == 0 && slices_of(message) - slices_got(message) >= least;
+}
+
 static void offer(struct nigh_message *message)
 {
     struct nigh_endpoint *endpoint = message->endpoint;
     struct nigh_wire_help help = {(uintptr_t)message->to, message->wanted};
     uint32_t number = next_offer(endpoint);
     uint64_t *word = &endpoint->pair->offered[slot_of(number)];
+    bool one = is_one_slice(message);
 
-    /* What was copied before was not counted in slices. */
-    if (slices_of(message) - slices_got(message) < 2 || message->got % slice_of(message->wanted))
+    message->slice = slice_of(message->wanted, one);
+    if (!has_slices(message, one ? 1 : 2))
         return;
     /* Relaxed: the slot that tells of it is published behind. */
     nigh_store_relaxed(word, word_of(number, slices_got(message)));
     /* At once or not: an answer that waits for room may be overtaken by the message's FINISH, behind
      * which nobody knows the number. */
-    if (nigh_link_send(endpoint, nigh_head_make(NIGH_K_HELP, 0, 0, 0), message->id, number, &help,
-                       sizeof(help))) {
+    if (nigh_link_send(endpoint, nigh_head_make(NIGH_K_HELP, 0, 0, one ? NIGH_F_ONE : 0), message->id, number,
+                       &help, sizeof(help))) {
         nigh_store_relaxed(word, 0);
         return;
     }
@@ -170,7 +193,7 @@ bool nigh_help_has_begun(const struct nigh_message *message)
 
 uint64_t nigh_help_take(struct nigh_message *message)
 {
-    uint32_t all = slices_of(message), mine = slices_got(message), slice = slice_of(message->wanted);
+    uint32_t all = slices_of(message), mine = slices_got(message), slice = message->slice;
     uint64_t *word = &message->endpoint->pair->offered[slot_of(message->offer)];
     uint64_t left = message->wanted - message->got;
 
@@ -187,9 +210,12 @@ uint64_t nigh_help_take(struct nigh_message *message)
 /* One more than are left is none: it claims that, sees that it is not there, and puts it back. */
 bool nigh_help_lies(const struct nigh_message *message)
 {
-    uint32_t left = slices_of(message) - slices_got(message);
+    uint32_t left;
 
-    return message->offer && (claimed(message) > left + 1 || written(message) > left);
+    if (!message->offer)
+        return false;
+    left = slices_of(message) - slices_got(message);
+    return claimed(message) > left + 1 || written(message) > left;
 }
 
 bool nigh_help_writes(const struct nigh_message *message)
@@ -234,7 +260,21 @@ void nigh_help_end(struct nigh_message *message)
 
 /* ---- the sender's ------------------------------------------------------------------------------------------ */
 
-/* The one to go on with: that which was asked for first. NULL: none. */
+static bool is_one(const struct nigh_help *help)
+{
+    return help->slice == help->bytes;
+}
+
+/* The receiver, too, is at that which it asked for first: of that the other half, if it has one; else that which it
+ * comes to last. */
+static bool goes_before(const struct nigh_help *help, const struct nigh_help *other)
+{
+    bool older = (int32_t)(help->offer - other->offer) < 0;
+
+    return is_one(help) == is_one(other) ? older != is_one(help) : !is_one(help);
+}
+
+/* The one to go on with. NULL: none. */
 static struct nigh_help *first_of(struct nigh_endpoint *endpoint)
 {
     struct nigh_help *first = NULL;
@@ -242,27 +282,30 @@ static struct nigh_help *first_of(struct nigh_endpoint *endpoint)
     for (unsigned i = 0; i < NIGH_OFFERS; i++) {
         struct nigh_help *help = &endpoint->help[i];
 
-        if (help->op && (!first || (int32_t)(help->offer - first->offer) < 0))
+        if (help->op && (!first || goes_before(help, first)))
             first = help;
     }
     return first;
 }
 
-void nigh_help_asked(struct nigh_endpoint *endpoint, struct nigh_send_op *op, uint32_t offer, uint64_t to,
-                     uint64_t bytes)
+bool nigh_help_asked(struct nigh_endpoint *endpoint, struct nigh_send_op *op, uint32_t offer, uint64_t to,
+                     uint64_t bytes, bool one)
 {
     struct nigh_context *context = endpoint->context;
 
+    if (one && bytes >= NIGH_HELP_HALVES_FROM)
+        return false;
     if (context->guard & NIGH_GUARD_THREADS || context->helps_not)
-        return;
+        return true;
     if (!first_of(endpoint)) {
         endpoint->next_asked = context->asked;
         context->asked = endpoint;
     }
     /* What stands there has ended, though its FINISH, which may have to wait for room, may come later: it has no more
      * slices to be claimed. */
-    endpoint->help[slot_of(offer)] = (struct nigh_help){op, to, bytes, offer, 0};
+    endpoint->help[slot_of(offer)] = (struct nigh_help){op, to, bytes, offer, 0, slice_of(bytes, one)};
     op->helped = true;
+    return true;
 }
 
 static void forget(struct nigh_endpoint *endpoint, struct nigh_help *help)
@@ -327,13 +370,13 @@ static int probe(struct nigh_endpoint *endpoint)
 
 static int write_slice(struct nigh_endpoint *endpoint, const struct nigh_help *help, uint32_t all)
 {
-    uint32_t slice = slice_of(help->bytes);
-    uint64_t at = (uint64_t)(all - help->taken - 1) * slice, left = help->bytes - at;
+    uint64_t at = (uint64_t)(all - help->taken - 1) * help->slice, left = help->bytes - at;
     int rc = probe(endpoint);
 
     if (rc)
         return rc;
-    rc = nigh_cma_write(endpoint->pid, help->to + at, help->op->buffer + at, left < slice ? left : slice);
+    rc = nigh_cma_write(endpoint->pid, help->to + at, help->op->buffer + at,
+                        left < help->slice ? left : help->slice);
     endpoint->context->helps_not |= rc == -EPERM || rc == -ENOSYS;
     return rc;
 }
@@ -342,7 +385,7 @@ static int write_slice(struct nigh_endpoint *endpoint, const struct nigh_help *h
 static uint32_t help_once(struct nigh_endpoint *endpoint)
 {
     struct nigh_help *help = first_of(endpoint);
-    uint32_t slice = slice_of(help->bytes), all = slices_in(help->bytes, slice);
+    uint32_t slice = help->slice, all = slices_in(help->bytes, slice);
     bool ours = help->taken < all && claim(endpoint, help, all);
     int rc = ours ? write_slice(endpoint, help, all) : 0;
 

@@ -113,8 +113,8 @@ static int start_refer(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
     refer.id = op->id;
     if (op->refer == NIGH_REFER_CMA)
         refer.cpu = nigh_near_cpu();
-    return nigh_link_send(endpoint, nigh_head_make(NIGH_K_REFER, 0, op->tclass, 0), op->tag, op->imm, &refer,
-                          sizeof(refer));
+    return nigh_link_send(endpoint, nigh_head_make(NIGH_K_REFER, 0, op->tclass, op->early ? NIGH_F_EARLY : 0),
+                          op->tag, op->imm, &refer, sizeof(refer));
 }
 
 static int start_get(struct nigh_endpoint *endpoint, struct nigh_send_op *op)

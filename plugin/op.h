@@ -64,6 +64,7 @@ struct nigh_send_op {
     uint64_t paced;   /* the bytes that it is paced as: it may be one of many */
     uint64_t copy_ns; /* of a timed message: our copies of `timed` bytes of it */
     uint64_t timed;
+    uint64_t begun; /* REFER: when it was posted, ns */
     uint32_t piece; /* bytes of the largest piece */
     void (*copy)(void *to, const void *from, size_t bytes);
     uint8_t *shuttle; /* where its bytes go; NULL: to chunks */
@@ -71,6 +72,7 @@ struct nigh_send_op {
     bool silent, sync, notify;
     bool counted;   /* in the context's `referred` */
     bool helped;    /* the receiver has asked for help with it: help.h */
+    bool early;     /* REFER: the receiver fetches it if need be: fetch.h */
     bool spread;    /* in its and the endpoint's `spread` */
     bool granted;   /* matched at the peer */
     bool flowing;   /* in the endpoint's flow list */
@@ -134,16 +136,18 @@ struct nigh_message {
     uint64_t room;             /* bytes that fit there */
     uint64_t total, got, eager;
     uint64_t tag, imm;
-    uint64_t where;   /* REFER */
-    uint64_t wanted;  /* REFER: of the bytes; `got` of them are copied, or taken by a thread that copies */
-    uint64_t touched; /* REFER: when the thread that has posted the receive was last at it, ns */
-    uint64_t key;     /* PUT, and REFER of a get */
-    uint8_t *buffer;  /* private memory of an unexpected message; NULL: none */
-    uint8_t *staged;  /* PUT into a region that the host copies to: where the bytes come together */
-    uint64_t offset;  /* the same: where in the region */
+    uint64_t where;  /* REFER */
+    uint64_t wanted; /* REFER: of the bytes; `got` of them are copied, or taken by a thread that copies */
+    /* REFER: when the thread that has posted the receive was last at it, ns; while it has none: when it came */
+    uint64_t touched;
+    uint64_t key;    /* PUT, and REFER of a get */
+    uint8_t *buffer; /* private memory of an unexpected message; NULL: none */
+    uint8_t *staged; /* PUT into a region that the host copies to: where the bytes come together */
+    uint64_t offset; /* the same: where in the region */
     const uint8_t
         *lies; /* PIECES, unexpected: the shuttle that they lie in until they are matched; NULL: none */
     struct nigh_message *next, *before; /* in the context's pulls; `next` in all claimed ones, too */
+    struct nigh_message *fetch_next, *fetch_before; /* in the context's fetches */
     int32_t status;
     int32_t failed;   /* REFER: a copy of a slice has, with this */
     int32_t ended;    /* REFER: by nigh_pull_fail(), with this, while slices were being copied */
@@ -152,11 +156,13 @@ struct nigh_message {
     uint32_t shuttle; /* the flags that name it and its kernel, of what lies in one */
     uint32_t cpu;     /* REFER: where its sender ran, as in the slot */
     uint32_t offer;   /* REFER: its sender is asked to help, by this number: help.h; 0: it is not */
+    uint32_t slice;   /* REFER: the bytes of a slice of what it is asked for */
     uint8_t kind;     /* enum nigh_message_kind */
     uint8_t refer, tclass;
-    bool sync;    /* wants a GRANT when matched */
-    bool trips;   /* PIECES: `eager` bytes of a shuttle at a time; a GRANT asks for the next */
-    bool claimed; /* by a probe */
+    bool sync;          /* wants a GRANT when matched */
+    bool trips;         /* PIECES: `eager` bytes of a shuttle at a time; a GRANT asks for the next */
+    bool claimed;       /* by a probe */
+    bool fetched_later; /* it is in the context's fetches */
     bool notify;
     uint8_t passed; /* REFER: so often another one was copied first */
     bool late;      /* it was there before its receive */

@@ -3,6 +3,7 @@
 #include "plugin/options.h"
 #include "plugin/beside.h"
 #include "plugin/context.h"
+#include "plugin/fetch.h"
 #include "plugin/launcher.h"
 #include "plugin/op.h"
 #include "plugin/refuse.h"
@@ -243,6 +244,8 @@ static void read_sizes(struct reader *reader, const struct nigh_open *options, s
     out->place_from = nigh_plan_crowded_from();
     out->beside_from = nigh_beside_from();
     out->beside_row_from = nigh_beside_row_from();
+    out->away_ns = NIGH_BESIDE_AWAY_NS;
+    out->fetch_ns = NIGH_FETCH_NS;
     out->spin_ns = number(reader, "NIGH_SPIN", "spin_ns", options->spin_ns, 20000, 0, UINT32_MAX);
     out->spin_by_load = !options->spin_ns && !get(reader, "NIGH_SPIN");
     out->peers_max = (uint32_t)number(reader, "NIGH_PEERS_MAX", "peers_max", options->peers_max,

@@ -25,7 +25,8 @@ struct nigh_config {
     uint64_t heap_from;  /* heap sends of at least this go by reference */
     uint64_t place_from; /* in a crowd sends of at least this are copied once; others: spread.c, swap.h */
     uint64_t beside_from,
-        beside_row_from; /* out of a crowd half of such a send is copied by each side: beside.h */
+        beside_row_from;        /* out of a crowd half of such a send is copied by each side: beside.h */
+    uint64_t away_ns, fetch_ns; /* of those of up to eager_bytes: beside.h, fetch.h */
     uint64_t spin_ns;
     bool ring_by_load; /* nobody said how long: NIGH_RING_CROWDED while there are more ranks than CPUs */
     bool span_by_load; /* nobody said how wide: less while there are more ranks than CPUs */

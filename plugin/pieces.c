@@ -9,6 +9,7 @@
 #include "plugin/context.h"
 #include "plugin/count.h"
 #include "plugin/counted.h"
+#include "plugin/fetch.h"
 #include "plugin/large.h"
 #include "plugin/match_alone.h"
 #include "plugin/receive.h"
@@ -374,5 +375,7 @@ enum nigh_verdict nigh_arrive_refer(struct nigh_endpoint *endpoint, uint64_t hea
     message->where = refer.where;
     message->cpu = refer.cpu;
     accept_or_keep(message, posted);
+    if (!posted && nigh_head_flags(head) & NIGH_F_EARLY && refer.refer == NIGH_REFER_CMA)
+        nigh_fetch_later(message);
     return NIGH_GO;
 }

@@ -107,6 +107,13 @@ bool nigh_plan_in_place(const struct nigh_endpoint *endpoint, uint64_t bytes)
     return bytes >= nigh_plan_place_from(context) && nigh_plan_peer_reads(endpoint);
 }
 
+void nigh_plan_unread(struct nigh_endpoint *endpoint, int rc)
+{
+    /* Of other memory the next message may be. */
+    if (rc != -EFAULT && rc != -ENOMEM && rc != -EIO && rc != -ECONNRESET)
+        nigh_plan_reading(endpoint, rc);
+}
+
 static bool is_timed(struct nigh_endpoint *endpoint, const struct nigh_send_op *op, bool stream)
 {
     return op->kind == NIGH_SEND_CHUNKED && endpoint->timed_count < NIGH_TIMED_MAX &&

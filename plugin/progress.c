@@ -8,6 +8,7 @@
 #include "plugin/arrive.h"
 #include "plugin/context.h"
 #include "plugin/count.h"
+#include "plugin/fetch.h"
 #include "plugin/large.h"
 #include "plugin/near.h"
 #include "plugin/note.h"
@@ -290,7 +291,8 @@ bool nigh_progress_all(struct nigh_context *context)
     nigh_rendezvous_progress(context->rendezvous);
     moved = nigh_progress_sweep(context);
     moved |= push_sends(context);
-    return nigh_pull_progress(context) || moved;
+    moved |= nigh_pull_progress(context);
+    return nigh_fetch_progress(context) || moved;
 }
 
 /*
@@ -365,6 +367,8 @@ bool nigh_progress(struct nigh_context *context)
         moved |= push_sends(context);
     if (__builtin_expect((context->pulls || context->copying) && !context->apart, 0))
         moved |= nigh_pull_progress(context);
+    if (__builtin_expect(context->fetches != NULL, 0))
+        moved |= nigh_fetch_progress(context);
     if (__builtin_expect(context->asked != NULL && !moved, 0))
         moved = nigh_help_progress(context);
     if (moved) {

@@ -171,9 +171,7 @@ static bool ask_for_pieces(struct nigh_message *message)
         nigh_endpoint_suspect(endpoint, "it gave two messages one number");
         return false;
     }
-    /* Of other memory the next message may be. */
-    if (failed != -EFAULT && failed != -ENOMEM && failed != -EIO)
-        nigh_plan_reading(endpoint, failed);
+    nigh_plan_unread(endpoint, failed);
     endpoint->pins--;
     endpoint->in.at[message->id] = message;
     message->kind = NIGH_MSG_PIECES;

@@ -31,6 +31,8 @@ void nigh_recv_cancel(struct nigh_context *context, struct nigh_recv_op *op, int
 struct nigh_message *nigh_message_create(struct nigh_endpoint *endpoint);
 /* Private memory for what comes before its receive, in `buffer` until the message is freed. -ENOMEM. */
 int nigh_message_early(struct nigh_message *message, uint64_t bytes);
+/* Gives that back; where there is none nothing. */
+void nigh_message_unkeep(struct nigh_message *message);
 /* With its private buffer. */
 void nigh_message_free(struct nigh_message *message);
 /* A receive that took no message, or no more, ends: completes and is freed. */

@@ -29,7 +29,7 @@ static __attribute__((cold, noinline)) int refuse_inject(struct nigh_endpoint *e
 
 static int check(struct nigh_endpoint *endpoint, const struct nigh_send *send)
 {
-    const uint32_t known = NIGH_SYNC | NIGH_INJECT | NIGH_SILENT;
+    const uint32_t known = NIGH_SYNC | NIGH_INJECT | NIGH_SILENT | NIGH_MAY_WAIT;
     struct nigh_context *context = endpoint->context;
     int rc = nigh_check_struct(context, "post_send", send, send->size, sizeof(*send));
 
@@ -55,6 +55,12 @@ static bool waits_where_it_lies(const struct nigh_endpoint *endpoint, const stru
            nigh_plan_peer_reads(endpoint);
 }
 
+/* Not what is silent: its host need not poll, so it may never hear that one is over. */
+static bool may_wait(const struct nigh_send *send)
+{
+    return (send->flags & (NIGH_MAY_WAIT | NIGH_SILENT)) == NIGH_MAY_WAIT;
+}
+
 /* Which way the bytes go, for what does not fit a ring. */
 static void route(struct nigh_endpoint *endpoint, const struct nigh_send *send, struct nigh_send_op *op)
 {
@@ -71,7 +77,8 @@ static void route(struct nigh_endpoint *endpoint, const struct nigh_send *send, 
         return;
     nigh_spread_begin(endpoint, op);
     trip = nigh_spread_trip(endpoint, op);
-    beside = nigh_beside_takes_next(endpoint, send->bytes);
+    beside = nigh_beside_takes_next(endpoint, send->bytes, may_wait(send));
+    nigh_beside_begun(endpoint, send->bytes);
     alone = beside || nigh_plan_in_place(endpoint, send->bytes);
     in_place = alone || nigh_spread_in_place(endpoint, op) || waits_where_it_lies(endpoint, op);
     if ((forced == NIGH_PATH_HEAP || (forced < 0 && send->bytes >= context->config.heap_from)) &&
@@ -90,6 +97,7 @@ static void route(struct nigh_endpoint *endpoint, const struct nigh_send *send, 
         op->path = NIGH_PATH_CMA;
         op->key = (uintptr_t)send->buffer;
         op->counted = alone;
+        op->early = send->bytes <= context->config.eager_bytes && beside && !op->sync;
         context->referred += alone;
         endpoint->in_a_row += beside;
     } else {
@@ -97,7 +105,8 @@ static void route(struct nigh_endpoint *endpoint, const struct nigh_send *send, 
         return;
     }
     op->kind = NIGH_SEND_REFER;
-    context->copied_by = nigh_clock_ns() + FIND_NS + COPY_NS_OF(send->bytes);
+    op->begun = nigh_clock_ns();
+    context->copied_by = op->begun + FIND_NS + COPY_NS_OF(send->bytes);
 }
 
 static int post_op(struct nigh_endpoint *endpoint, const struct nigh_send *send)
@@ -217,6 +226,13 @@ static bool in_heap(const struct nigh_context *context, const struct nigh_send *
            nigh_heap_find(context->heap, send->buffer, send->bytes, &offset) == 0;
 }
 
+/* May it be over before it is received, and is to be? */
+static bool is_eager(struct nigh_endpoint *endpoint, const struct nigh_send *send)
+{
+    return send->bytes <= endpoint->context->config.eager_bytes &&
+           !(may_wait(send) && nigh_beside_takes_next(endpoint, send->bytes, true));
+}
+
 /* More than a body: without an operation where that will do. */
 static int post_large(struct nigh_endpoint *endpoint, const struct nigh_send *send)
 {
@@ -224,7 +240,7 @@ static int post_large(struct nigh_endpoint *endpoint, const struct nigh_send *se
     const struct nigh_config *config = &context->config;
     enum nigh_path path = NIGH_PATH_CHUNKED;
 
-    if (send->bytes > config->eager_bytes || config->path >= 0 || in_heap(context, send) ||
+    if (!is_eager(endpoint, send) || config->path >= 0 || in_heap(context, send) ||
         nigh_crammed(endpoint, send->flags & NIGH_SILENT) || nigh_cq_reserve(&context->cq, 1))
         return post_general(endpoint, send);
     if (context->crowd.full && nigh_share_whole(endpoint, send) == 0) {
@@ -233,6 +249,7 @@ static int post_large(struct nigh_endpoint *endpoint, const struct nigh_send *se
         nigh_cq_unreserve(&context->cq, 1);
         return post_general(endpoint, send);
     }
+    nigh_beside_begun(endpoint, send->bytes);
     sent(endpoint, send, path);
     return 0;
 }
@@ -274,8 +291,9 @@ static __attribute__((noinline)) int woken(struct nigh_endpoint *endpoint)
 /* All in one look: what is not 0 here makes a send not plain. */
 static inline uint32_t oddities(const struct nigh_send *send, uint32_t flags, uint32_t tclass)
 {
-    return (NIGH_FIELD(send->size) ^ (uint32_t)sizeof(*send)) | (flags & ~(NIGH_INJECT | NIGH_SILENT)) |
-           (tclass & ~(NIGH_TCLASSES - 1)) | NIGH_FIELD(send->reserved0);
+    return (NIGH_FIELD(send->size) ^ (uint32_t)sizeof(*send)) |
+           (flags & ~(NIGH_INJECT | NIGH_SILENT | NIGH_MAY_WAIT)) | (tclass & ~(NIGH_TCLASSES - 1)) |
+           NIGH_FIELD(send->reserved0);
 }
 static_assert((NIGH_TCLASSES & (NIGH_TCLASSES - 1)) == 0, "a class is checked by its bits");
 

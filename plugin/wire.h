@@ -63,6 +63,10 @@ enum nigh_kind {
 #define NIGH_F_RETURNS 4096u
 /* FIRST in a shuttle: no PIECE follows, the shuttle's count says how much is there */
 #define NIGH_F_COUNTED 8192u
+/* HELP: all of it is one slice */
+#define NIGH_F_ONE 1u
+/* REFER to cma: its receiver fetches it if it has no receive for long */
+#define NIGH_F_EARLY 16384u
 
 /* Where a piece lies is given in lines from the arena's start: 256 GiB in 32 bits, and the pool lies
  * first. In a shuttle: from its beginning. */

@@ -74,7 +74,7 @@ static ssize_t send_locked(struct nigh_fi_ep *ep, const struct nigh_fi_what *wha
     struct nigh_send send = {
         .size = sizeof(send),
         .flags = (hidden && !recorded ? NIGH_SILENT : 0) | (flags & FI_MATCH_COMPLETE ? NIGH_SYNC : 0) |
-                 (flags & FI_INJECT ? NIGH_INJECT : 0),
+                 (flags & FI_INJECT ? NIGH_INJECT : 0) | NIGH_MAY_WAIT,
         .buffer = parts->count == 1 ? parts->iov->iov_base : NULL,
         .bytes = bytes,
         .tag = what->tag,
@@ -116,7 +116,7 @@ ssize_t nigh_fi_send_slowly(struct nigh_fi_ep *ep, const struct nigh_fi_what *wh
 {
     struct nigh_send send = {
         .size = sizeof(send),
-        .flags = ep->send_flags,
+        .flags = ep->send_flags | NIGH_MAY_WAIT,
         .buffer = nigh_fi_place(buf, len),
         .bytes = len,
         .tag = what->tag,

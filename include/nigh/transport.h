@@ -178,7 +178,11 @@ enum nigh_state {
  * CONNECTING reach it with no further call here, if its context was open when it was dialled: what a small ring holds,
  * 60 of up to 40 bytes, 3 of 1 KiB. A disconnect before it is READY completes them with -ECANCELED, though the peer may
  * read them yet. */
-#define NIGH_SILENT       (1u << 2)
+#define NIGH_SILENT (1u << 2)
+/* It may complete only when the peer has looked for messages, whatever its length: the host counts on no less, as MPI's
+ * standard mode does. So those of up to NIGH_EAGER, too, can be read where they lie, where that is faster. Without effect
+ * on NIGH_SILENT ones. */
+#define NIGH_MAY_WAIT     (1u << 3)
 #define NIGH_INJECT_BYTES 1024u
 
 /*
@@ -191,7 +195,7 @@ enum nigh_state {
  */
 struct nigh_send {
     uint32_t size;  /* sizeof(struct nigh_send) */
-    uint32_t flags; /* NIGH_SYNC, NIGH_INJECT, NIGH_SILENT */
+    uint32_t flags; /* NIGH_SYNC, NIGH_INJECT, NIGH_SILENT, NIGH_MAY_WAIT */
     const void *buffer;
     uint64_t bytes;
     uint64_t tag;

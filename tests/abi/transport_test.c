@@ -32,6 +32,7 @@ static const struct constant abi_constants[] = {
     CONSTANT(NIGH_SYNC, 1),
     CONSTANT(NIGH_INJECT, 2),
     CONSTANT(NIGH_SILENT, 4),
+    CONSTANT(NIGH_MAY_WAIT, 8),
     CONSTANT(NIGH_INJECT_BYTES, 1024),
     CONSTANT(NIGH_MULTI, 1),
     CONSTANT(NIGH_IN_PLACE, 2),

@@ -417,7 +417,7 @@ static const struct refusal {
     {CALL(connect_garbage), -EBADMSG, {"connect:", "no address of nigh", "address()"}},
     {CALL(connect_truncated), -EBADMSG, {"connect:", "no address of nigh", "all of it"}},
     {CALL(send_short), -EINVAL, {"post_send:", " 8,", "sizeof"}},
-    {CALL(send_flags), -EINVAL, {"post_send:", "0x100", "0x7"}},
+    {CALL(send_flags), -EINVAL, {"post_send:", "0x100", "0xf"}},
     {CALL(send_class), -EINVAL, {"post_send:", "class 8", "0 to 7"}},
     {CALL(send_null), -EFAULT, {"post_send:", "4711", "NULL"}},
     {CALL(send_inject), -EMSGSIZE, {"post_send:", "1025", "1024"}},

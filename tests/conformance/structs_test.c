@@ -173,7 +173,7 @@ static const struct slot {
      fill_connect,
      call_connect,
      {RESERVED(nigh_connect, reserved)}},
-    {"post_send", sizeof(struct nigh_send), 7, fill_send, call_send, {RESERVED(nigh_send, reserved0)}},
+    {"post_send", sizeof(struct nigh_send), 15, fill_send, call_send, {RESERVED(nigh_send, reserved0)}},
     {"post_recv", sizeof(struct nigh_recv), 3, fill_recv, call_recv, {{0, 0}}},
     {"register_memory",
      sizeof(struct nigh_register),

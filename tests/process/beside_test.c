@@ -23,6 +23,8 @@
 enum {
     KIB = 1024,
     FROM = 64 * KIB,
+    ROW_FROM = 32 * KIB,
+    SHORT = 250 * KIB, /* at most so long are half of them: many of those are copied whole */
     MOST = 1024 * KIB,
     PITCH = MOST + 4096,
     ROW = 12,
@@ -39,6 +41,7 @@ struct row {
     bool both; /* one goes the other way, too */
     struct {
         uint64_t bytes, room;
+        uint32_t flags;
         bool heap;
     } message[ROW];
 };
@@ -75,7 +78,7 @@ static uint64_t chance(uint64_t below)
 /* The same in both. */
 static struct row row_of(unsigned round)
 {
-    uint64_t state = round * UINT64_C(0x9e3779b97f4a7c15) + 12345;
+    uint64_t state = round * UINT64_C(0x9e3779b97f4a7c15) + 12345, most;
     struct row row;
 
     for (unsigned i = 0; i < 8; i++)
@@ -84,7 +87,9 @@ static struct row row_of(unsigned round)
     row.both = next(&state) % 5 == 0;
     for (unsigned i = 0; i < row.count; i++) {
         row.message[i].heap = next(&state) % 8 == 0;
-        row.message[i].bytes = 1 + next(&state) % (row.message[i].heap ? HEAPED : MOST);
+        most = next(&state) % 2 ? SHORT : MOST;
+        row.message[i].bytes = 1 + next(&state) % (row.message[i].heap ? HEAPED : most);
+        row.message[i].flags = next(&state) % 2 ? NIGH_MAY_WAIT : 0;
         row.message[i].room = next(&state) % 8 ? MOST : row.message[i].bytes - row.message[i].bytes / 3;
     }
     return row;
@@ -134,7 +139,8 @@ static ssize_t slow_readv(pid_t pid, const struct iovec *local, unsigned long lo
 /* Whatever this machine has. */
 static void set_apart(void)
 {
-    me.context->config.beside_from = me.context->config.beside_row_from = FROM;
+    me.context->config.beside_from = FROM;
+    me.context->config.beside_row_from = ROW_FROM;
     me.context->crowd.full = crowds && chance(3) == 0;
     nigh_context_settle(me.context);
 }
@@ -180,7 +186,7 @@ static void send_row(struct nigh_endpoint *to, unsigned round)
     for (unsigned i = 0; i < row.count; i++)
         fill(place_of(&row, i), round, i, row.message[i].bytes);
     for (unsigned i = 0; i < row.count; i++) {
-        hosted_send(to, i, i, place_of(&row, i), row.message[i].bytes, 0);
+        hosted_send(to, i, i, place_of(&row, i), row.message[i].bytes, row.message[i].flags);
         if (chance(6) == 0)
             turn();
     }

@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "plugin/help.h"
 #include "tests/support/cpus.h"
 #include "tests/support/foe.h"
 #include "tests/support/hosted.h"
@@ -189,7 +190,7 @@ static void test_another_offer(void **state)
  * -------------------------------------------------------------------------------------------- */
 
 /* A message of the victim's, that the foe has been told of; it asks for help with `id`, as if it had a buffer there. */
-static void ask(uint64_t id, uint64_t offer, uint64_t to, uint64_t bytes)
+static void ask_as(uint32_t flags, uint64_t id, uint64_t offer, uint64_t to, uint64_t bytes)
 {
     struct nigh_wire_help help = {to, bytes};
     struct nigh_slot slot;
@@ -198,7 +199,12 @@ static void ask(uint64_t id, uint64_t offer, uint64_t to, uint64_t bytes)
     while (!foe_receive(&foe, &slot))
         hosted_poll(&victim);
     assert_int_equal(nigh_head_kind(slot.head), NIGH_K_REFER);
-    foe_send(&foe, nigh_head_make(NIGH_K_HELP, 0, 0, 0), id, offer, &help, sizeof(help));
+    foe_send(&foe, nigh_head_make(NIGH_K_HELP, 0, 0, flags), id, offer, &help, sizeof(help));
+}
+
+static void ask(uint64_t id, uint64_t offer, uint64_t to, uint64_t bytes)
+{
+    ask_as(0, id, offer, to, bytes);
 }
 
 static void refused(uint64_t id, uint64_t offer, uint64_t to, uint64_t bytes)
@@ -218,6 +224,15 @@ static void test_help_with_more_than_it_is(void **state)
 {
     (void)state;
     refused(0, 1, (uintptr_t)in[0], BYTES + 1);
+}
+
+/* It would be at it for as long as it takes. */
+static void test_help_with_all_of_a_long_one(void **state)
+{
+    (void)state;
+    ask_as(NIGH_F_ONE, 0, 1, (uintptr_t)in[0], NIGH_HELP_HALVES_FROM);
+    until_broken();
+    assert_int_equal(hosted_until(&victim, NULL, NIGH_OP_SEND, 5)->status, -EPROTO);
 }
 
 static void test_help_over_the_end_of_memory(void **state)
@@ -291,6 +306,7 @@ int main(void)
         TEST(another_offer),
         TEST(help_with_nothing),
         TEST(help_with_more_than_it_is),
+        TEST(help_with_all_of_a_long_one),
         TEST(help_over_the_end_of_memory),
         TEST(help_without_a_number),
         TEST(help_that_is_not_offered),
