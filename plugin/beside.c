@@ -78,8 +78,8 @@ static bool goes_and_comes(struct nigh_endpoint *endpoint, uint64_t bytes)
 
 /*
  * Has the peer sent nothing but answers since the last one? So a row is also what is sent one behind the other by a host
- * that waits for each: streams of 40 to 200 KiB by MPI_Send over Open MPI had 5.4 to 8 GB/s in chunks, and 8.2 to 12 so, its
- * own 5.6 to 8.5. (in_a_row ends with any answer.)
+ * that waits for each: streams of 40 to 192 KiB by MPI_Send over Open MPI had 4.7 to 7.4 GB/s in chunks, and 5.8 to 10.7
+ * so, its own 6.0 to 7.3. (in_a_row ends with any answer.)
  */
 static bool is_in_row(const struct nigh_endpoint *endpoint)
 {

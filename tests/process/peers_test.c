@@ -180,6 +180,7 @@ static void peer_works(void **state)
     one_round(peer, "latency", 8192, 1, "us");
     one_round(peer, "rate", 8, 64, "M/s");
     one_round(peer, "bandwidth", 262144, 8, "GB/s");
+    one_round(peer, "sends", 65536, 8, "GB/s");
     if (strcmp(name, "ucx")) {
         one_round(peer, "barrier", 8, 1, "ns");
         one_round(peer, "allreduce", 8, 1, "ns");

@@ -23,11 +23,16 @@ struct hand_case {
     double p50[HAND_ROUNDS_MAX], p99[HAND_ROUNDS_MAX], handoff[HAND_ROUNDS_MAX];
 };
 
+static int is_stream(const char *test)
+{
+    return !strcmp(test, "bandwidth") || !strcmp(test, "sends");
+}
+
 static uint32_t usual_window(const char *test, uint64_t bytes)
 {
     if (!strcmp(test, "rate"))
         return 64;
-    if (strcmp(test, "bandwidth"))
+    if (!is_stream(test))
         return 1;
     uint64_t fit = (2u << 20) / (bytes ? bytes : 1);
     return fit > 64 ? 64 : fit < 2 ? 2 : (uint32_t)fit;
@@ -68,7 +73,7 @@ static void hand_print(const struct peer_rank *self, struct hand_case *h, int ro
     if (!strcmp(c->test, "rate")) {
         value = c->window * 1e3 / p50;
         unit = "M/s";
-    } else if (!strcmp(c->test, "bandwidth")) {
+    } else if (is_stream(c->test)) {
         value = (double)c->window * (double)c->bytes / p50;
         unit = "GB/s";
     }

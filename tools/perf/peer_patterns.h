@@ -160,8 +160,39 @@ static int latency_large(struct peer_rank *self, const struct peer_case *c, doub
 
 /* ---- windows ---- */
 
+static inline int each_is_waited_for(const struct peer_case *c)
+{
+    return !strcmp(c->test, "sends");
+}
+
+static void send_window(struct peer_rank *self, const struct peer_case *c)
+{
+    size_t step = buffer_step(c->bytes);
+
+    for (uint32_t w = 0; w < c->window; w++)
+        if (each_is_waited_for(c))
+            op_send(self, outgoing + w * step, c->bytes, 1 - self->rank, TAG_DATA);
+        else
+            op_isend(self, w, outgoing + w * step, c->bytes, 1 - self->rank, TAG_DATA);
+    if (!each_is_waited_for(c))
+        op_waitall(self, c->window);
+}
+
+static void recv_window(struct peer_rank *self, const struct peer_case *c)
+{
+    size_t step = buffer_step(c->bytes);
+
+    for (uint32_t w = 0; w < c->window && !each_is_waited_for(c); w++)
+        op_irecv(self, w, incoming + w * step, c->bytes, 1 - self->rank, TAG_DATA);
+    op_send(self, outgoing, 0, 1 - self->rank, TAG_READY);
+    for (uint32_t w = 0; w < c->window && each_is_waited_for(c); w++)
+        op_recv(self, incoming + w * step, c->bytes, 1 - self->rank, TAG_DATA);
+    if (!each_is_waited_for(c))
+        op_waitall(self, c->window);
+}
+
 /* One window of distinct buffers, rewritten before the clock starts, receives posted before it starts, and
- * one empty message back when all have arrived. */
+ * one empty message back when all have arrived. Of "sends" each is sent when the one before is over, and received so. */
 static int bandwidth(struct peer_rank *self, const struct peer_case *c, double *samples)
 {
     uint64_t count = min_u64(c->iterations, PEER_SAMPLES_MAX), wrong = 0, seq = 1;
@@ -174,17 +205,12 @@ static int bandwidth(struct peer_rank *self, const struct peer_case *c, double *
                 write_words(outgoing + w * step, c->bytes, seq + w);
             op_recv(self, incoming, 0, other, TAG_READY);
             uint64_t start = peer_ticks();
-            for (uint32_t w = 0; w < c->window; w++)
-                op_isend(self, w, outgoing + w * step, c->bytes, other, TAG_DATA);
-            op_waitall(self, c->window);
+            send_window(self, c);
             op_recv(self, incoming, 0, other, TAG_DONE);
             if (samples)
                 samples[s] = (double)(peer_ticks() - start) * self->tick_ns;
         } else {
-            for (uint32_t w = 0; w < c->window; w++)
-                op_irecv(self, w, incoming + w * step, c->bytes, other, TAG_DATA);
-            op_send(self, outgoing, 0, other, TAG_READY);
-            op_waitall(self, c->window);
+            recv_window(self, c);
             op_send(self, outgoing, 0, other, TAG_DONE);
             for (uint32_t w = 0; w < c->window; w++)
                 wrong |= check_words(incoming + w * step, c->bytes, seq + w);
@@ -255,14 +281,15 @@ static int run_pair(struct peer_rank *self, const struct peer_case *c, double *s
         return 0;
     if (!strcmp(c->test, "latency"))
         return c->bytes <= SMALL_MAX ? latency_small(self, c, samples) : latency_large(self, c, samples);
-    return !strcmp(c->test, "bandwidth") ? bandwidth(self, c, samples) : rate(self, c, samples);
+    return !strcmp(c->test, "rate") ? rate(self, c, samples) : bandwidth(self, c, samples);
 }
 
 /* The whole of struct peer_rank's `run`. Every rank reaches its end; ranks that have no part wait in no call
  * of the peer. */
 static int run_pattern(struct peer_rank *self, const struct peer_case *c, double *samples)
 {
-    int pair = !strcmp(c->test, "latency") || !strcmp(c->test, "bandwidth") || !strcmp(c->test, "rate");
+    int pair = !strcmp(c->test, "latency") || !strcmp(c->test, "bandwidth") || each_is_waited_for(c) ||
+               !strcmp(c->test, "rate");
     size_t window = c->window ? c->window : 1;
 
     if (c->bytes % 8 || window > OP_WINDOW_MAX || !c->iterations) {

@@ -163,7 +163,7 @@ static bool in_list(const char *word, const char *const *list)
 /* 0, -EOPNOTSUPP, or -EINVAL. */
 static int check_case(const struct perf_peer *peer, const struct perf_case *c)
 {
-    static const char *const pairs[] = {"latency", "rate", "bandwidth", NULL};
+    static const char *const pairs[] = {"latency", "rate", "bandwidth", "sends", NULL};
     static const char *const units[] = {"ns", "us", "GB/s", "M/s", NULL};
 
     if (c->ranks != peer->ranks || c->bytes % 8 || c->window > WINDOW_MAX ||

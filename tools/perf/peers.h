@@ -20,6 +20,7 @@
  *   rate       windows of non-blocking calls back to back, one empty message back after 16 windows.
  *   bandwidth  one window of distinct buffers, all rewritten before the clock starts, all receives posted
  *              before it starts, one empty message back at its end.
+ *   sends      the same, but each is sent by a blocking call when the one before is over, and received so.
  *   barrier, allreduce, reduce (float, sum), bcast, bcast+barrier (one behind the other), gather, allgather,
  *   alltoall   root 0; `bytes` of one rank, in alltoall for one other. Up to 1 KiB 32 calls in a row to a sample, with
  *              writing and checking, and with a barrier behind those of reduce and gather. Above, and every bcast: each
