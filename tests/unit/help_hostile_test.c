@@ -8,6 +8,8 @@
 
 #include <cmocka.h>
 
+#include "plugin/context.h"
+#include "plugin/fetch.h"
 #include "plugin/help.h"
 #include "tests/support/cpus.h"
 #include "tests/support/foe.h"
@@ -283,6 +285,30 @@ static void test_help_into_nothing(void **state)
     assert_int_equal((uint32_t)nigh_load_relaxed(&foe.own->written[1]), 0);
 }
 
+/* ---- the victim fetches ------------------------------------------------------------------------------------ */
+
+/* Says that it may not wait for its receive. Is it to be fetched? */
+static bool is_to_be_fetched(uint32_t id, uint64_t total)
+{
+    struct nigh_wire_refer refer = {
+        .total = total, .where = (uintptr_t)out, .id = id, .refer = NIGH_REFER_CMA};
+
+    foe_send(&foe, nigh_head_make(NIGH_K_REFER, 0, 0, NIGH_F_EARLY), 77, 0, &refer, sizeof(refer));
+    hosted_turns(&victim, NULL, 10);
+    return victim.context->fetches != NULL;
+}
+
+/* The victim takes no more memory for it than that of one that its sender might have sent so. */
+static void test_early_but_long(void **state)
+{
+    (void)state;
+    victim.context->config.fetch_ns = UINT64_MAX;
+    assert_false(is_to_be_fetched(0, UINT64_C(1) << 40));
+    assert_false(is_to_be_fetched(1, NIGH_FETCH_MAX + 1));
+    assert_true(is_to_be_fetched(2, 4096));
+    assert_int_equal(hosted_state(&victim, to_foe), NIGH_READY);
+}
+
 static bool is_allowed(void)
 {
     uint64_t word = 5, seen = 0;
@@ -307,6 +333,7 @@ int main(void)
         TEST(help_with_nothing),
         TEST(help_with_more_than_it_is),
         TEST(help_with_all_of_a_long_one),
+        TEST(early_but_long),
         TEST(help_over_the_end_of_memory),
         TEST(help_without_a_number),
         TEST(help_that_is_not_offered),
