@@ -28,8 +28,7 @@ static void link_words(struct nigh_endpoint *endpoint)
     endpoint->peer_reading = &theirs->reading;
     endpoint->peer_asks = &theirs->asks;
     endpoint->peer_offered = theirs->offered;
-    endpoint->peer_claimed = theirs->claimed;
-    endpoint->peer_written = theirs->written;
+    endpoint->peer_helped = theirs->helped;
     endpoint->peer_read_cost = theirs->read_cost;
     endpoint->peer_open = nigh_load_relaxed(&theirs->closed) & ~1u;
     endpoint->ring_word = &theirs->ring;

@@ -24,6 +24,8 @@
 
 /* So many go on in chunks, as if they stood alone, where the receiver was not there. */
 #define AWAY_MESSAGES 16u
+/* Behind a row of so many the next one begins another, too. */
+#define ROW_MESSAGES 4u
 /* Passes without news. */
 #define LOOKS 8u
 
@@ -86,6 +88,13 @@ static bool is_in_row(const struct nigh_endpoint *endpoint)
     return endpoint->one_way == endpoint->rx.next - endpoint->answered_us + 1;
 }
 
+/* The first of a row, if the last one had some: in chunks each side copied all of it before it came to the others. Of 64
+ * messages of 32 and 64 KiB over Open MPI that took 11 and 20 of 190 and 370 us. */
+static bool begins_row(const struct nigh_endpoint *endpoint)
+{
+    return endpoint->row_messages >= ROW_MESSAGES;
+}
+
 /* One that is to be over at once, as its host counts on that, the peer was not there, or would not fetch it. */
 static bool is_over_at_once(const struct nigh_endpoint *endpoint, uint64_t bytes, bool may_wait)
 {
@@ -96,7 +105,8 @@ static bool is_over_at_once(const struct nigh_endpoint *endpoint, uint64_t bytes
 bool nigh_beside_takes_next(struct nigh_endpoint *endpoint, uint64_t bytes, bool may_wait)
 {
     const struct nigh_config *config = &endpoint->context->config;
-    uint64_t from = is_in_row(endpoint) ? config->beside_row_from : config->beside_from;
+    bool row = is_in_row(endpoint) || begins_row(endpoint);
+    uint64_t from = row ? config->beside_row_from : config->beside_from;
 
     return takes_from(endpoint, bytes, from) && !is_over_at_once(endpoint, bytes, may_wait) &&
            !goes_and_comes(endpoint, bytes);
@@ -106,6 +116,7 @@ void nigh_beside_begun(struct nigh_endpoint *endpoint, uint64_t bytes)
 {
     if (bytes < endpoint->context->config.beside_row_from)
         return;
+    endpoint->row_messages = is_in_row(endpoint) ? endpoint->row_messages + 1 : 1;
     endpoint->one_way = endpoint->rx.next - endpoint->answered_us + 1;
     endpoint->away -= endpoint->away != 0;
 }

@@ -50,12 +50,14 @@ struct nigh_context {
     struct nigh_message *pulls, *pulls_last; /* references being read: the oldest, the newest */
     /* Those that wait for their receive, but not for ever, the oldest, the newest: fetch.h. */
     struct nigh_message *fetches, *fetches_last;
-    struct nigh_message *copying; /* of which nothing is left to be taken: threads copy their last slices */
-    struct nigh_endpoint *asked;  /* whose messages from us we may help to copy: help.h */
-    uint32_t referred; /* messages of ours that their receivers read out of this process, or will */
-    uint32_t begun;    /* of these pulls, of which nothing is copied yet as it should have been at once */
-    bool helps_not;    /* writing into a process has failed */
-    uint8_t gave_way;  /* passes since `begun` in which nothing was copied, that others might run: pull.c */
+    struct nigh_message
+        *copying; /* of which nothing is to be taken for now: others copy, or are to: pulls.h */
+    struct nigh_endpoint *asked; /* whose messages from us we may help to copy: help.h */
+    uint32_t referred;           /* messages of ours that their receivers read out of this process, or will */
+    uint32_t pulls_count;
+    uint32_t begun;   /* of the pulls, of which nothing is copied yet as it should have been at once */
+    bool helps_not;   /* writing into a process has failed */
+    uint8_t gave_way; /* passes since `begun` in which nothing was copied, that others might run: pull.c */
     uint32_t idle_passes; /* since something arrived or a sweep was made */
     uint32_t busy_passes; /* in which something arrived, since a sweep was made */
     uint32_t sleepers;    /* threads in wait() that are or go to sleep */

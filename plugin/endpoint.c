@@ -50,8 +50,7 @@ static void reset_pair(struct nigh_context *context, struct nigh_pair *pair, boo
     nigh_store_relaxed(&pair->asks, !(context->guard & NIGH_GUARD_THREADS));
     for (unsigned i = 0; i < NIGH_OFFERS; i++) {
         nigh_store_relaxed(&pair->offered[i], 0);
-        nigh_store_relaxed(&pair->claimed[i], 0);
-        nigh_store_relaxed(&pair->written[i], 0);
+        nigh_store_relaxed(&pair->helped[i], 0);
     }
     nigh_store_relaxed(&pair->closed, (nigh_load_relaxed(&pair->closed) + 1) & ~1u);
     nigh_store_relaxed(&pair->cold, cold);

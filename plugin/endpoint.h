@@ -99,9 +99,10 @@ struct nigh_endpoint {
     uint64_t row, row_before; /* bytes in pieces of this row of messages, and of the one before: plan.c */
     uint64_t row_heard;       /* rx.next at its last message */
     uint64_t answered_us;     /* of what rx.next has counted: GRANT, HELP, FINISH */
-    uint64_t one_way;  /* rx.next without those at the last message of beside.c's lengths, + 1; 0: none yet */
-    uint64_t early_ns; /* when one of ours was over that was `early` */
-    uint32_t away;     /* so many of those lengths more go without the peer, which was not there */
+    uint64_t one_way; /* rx.next without those at the last message of beside.c's lengths, + 1; 0: none yet */
+    uint32_t row_messages; /* of those, since anything else came */
+    uint64_t early_ns;     /* when one of ours was over that was `early` */
+    uint32_t away;         /* so many of those lengths more go without the peer, which was not there */
 
     struct nigh_pair *pair; /* our lines about this peer */
     uint32_t their_index;
@@ -120,7 +121,7 @@ struct nigh_endpoint {
     const uint32_t *peer_crammed;
     const uint32_t *peer_reading; /* may the peer read our private memory? see struct nigh_pair */
     const uint32_t *peer_asks;    /* does it ask for help, then? */
-    const uint64_t *peer_offered, *peer_claimed, *peer_written; /* of NIGH_OFFERS each: help.h */
+    const uint64_t *peer_offered, *peer_helped; /* of NIGH_OFFERS each: help.h */
     uint64_t left_over_ns; /* with threads: when nothing that is to be told named it any more; 0: not yet */
     const char *suspect;   /* the peer said what cannot be: progress breaks the endpoint */
 
@@ -137,9 +138,11 @@ struct nigh_endpoint {
 
     struct nigh_help help[NIGH_OFFERS]; /* with messages of ours, each at the place of its number */
     struct nigh_message
-        *offered[NIGH_OFFERS]; /* the peer's that it is asked to help with, the same; NULL: none */
-    uint32_t offers;           /* the number of the last one */
-    uint64_t probed;           /* ns: when its process was last known to be the peer */
+        *offered[NIGH_OFFERS];           /* the peer's that it is asked to help with, the same; NULL: none */
+    uint32_t offers;                     /* the number of the last one */
+    uint32_t offered_count, asked_count; /* of `offered`, and of `help` */
+    uint64_t probed;                     /* ns: when its process was last known to be the peer */
+    uint64_t lived;                      /* ns: when it was last known to live: pull.c */
 
     struct nigh_send_queue queue;   /* nothing of them has been sent */
     struct nigh_send_queue flow;    /* pieces may be sent */

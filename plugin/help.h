@@ -8,6 +8,8 @@
 #ifndef NIGH_PLUGIN_HELP_H
 #define NIGH_PLUGIN_HELP_H
 
+#include "shm/layout.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -32,6 +34,30 @@ struct nigh_send_op;
  */
 #define NIGH_HELP_HALVES_FROM (224u * 1024)
 
+/* What a word has room for. Of 16 GiB. */
+#define NIGH_HELP_SLICES_MAX 65534u
+
+/* Both sides': where what concerns an offer is; */
+static inline uint32_t nigh_help_slot(uint32_t offer)
+{
+    return offer % NIGH_OFFERS;
+}
+
+/* what it says; */
+static inline uint64_t nigh_help_word(uint32_t offer, uint32_t counts)
+{
+    return (uint64_t)offer << 32 | counts;
+}
+
+/* how many slices there are; */
+static inline uint64_t nigh_help_slices(uint64_t bytes, uint32_t slice)
+{
+    return (bytes + slice - 1) / slice;
+}
+
+/* and how long each is of a message of so many bytes, which with `one` is one. */
+uint32_t nigh_help_slice_of(uint64_t bytes, bool one);
+
 /* The sender's side of an endpoint: what the peer has asked it to help with. */
 struct nigh_help {
     struct nigh_send_op *op; /* NULL: nothing */
@@ -50,6 +76,10 @@ bool nigh_help_may(const struct nigh_message *message);
 /* Asks the senders of those that wait to be copied, where one would wait for another: from then on nothing may be
  * written to the buffer of one that has `offer` but slices that nigh_help_take() has given. */
 void nigh_help_offer(struct nigh_context *context);
+/* Short enough to be one slice beside others, and nothing of it is copied yet? */
+bool nigh_help_is_short(const struct nigh_message *message);
+/* Is all of it one slice that the sender was asked for, and has not claimed? */
+bool nigh_help_is_unclaimed(const struct nigh_message *message);
 /* The most of it to take at once while its sender is not asked, but may be. */
 uint64_t nigh_help_slice(const struct nigh_message *message);
 /* The bytes of the next slice of an offered message, which begins at `got`. 0: the sender has the rest, for now. */

@@ -9,7 +9,9 @@
 #include "plugin/context.h"
 #include "plugin/guard.h"
 #include "plugin/near.h"
+#include "plugin/pulls.h"
 #include "plugin/receive.h"
+#include "plugin/run.h"
 #include "plugin/send.h"
 #include "plugin/shown.h"
 #include "plugin/slice.h"
@@ -27,44 +29,11 @@
 #define WAYS_MAX 4u
 /* A slice takes 40 us; who takes longer was stopped in it, or lies, and close() is not to wait for ever. */
 #define DRAIN_NS UINT64_C(5000000000)
+/* For so long one that lived has kept its number: in that time nobody dies, is waited for, and has it given away. To look
+ * is a system call for each message, 0.25 us of the 4 that 32 KiB take. */
+#define LIVED_NS UINT64_C(100000)
 
-/* ---- the lists: `pulls` have something left to be taken, of `copying` threads copy the last slices ---- */
-
-static struct nigh_message **link_to(struct nigh_message **link, const struct nigh_message *message)
-{
-    while (*link && *link != message)
-        link = &(*link)->next;
-    return link;
-}
-
-static bool leave_pulls(struct nigh_context *context, const struct nigh_message *message)
-{
-    struct nigh_message **link = link_to(&context->pulls, message);
-
-    if (!*link)
-        return false;
-    *link = message->next;
-    if (message->next)
-        message->next->before = message->before;
-    else
-        context->pulls_last = message->before;
-    return true;
-}
-
-static void leave_copying(struct nigh_context *context, const struct nigh_message *message)
-{
-    *link_to(&context->copying, message) = message->next;
-}
-
-static void all_taken(struct nigh_message *message)
-{
-    struct nigh_context *context = message->endpoint->context;
-
-    if (!leave_pulls(context, message))
-        return;
-    message->next = context->copying;
-    context->copying = message;
-}
+/* ---- which next ---- */
 
 /* In a crowd, which first, the least: what nobody else can copy, what its sender may, what it does. Who has been
  * passed often is not passed any more. */
@@ -116,7 +85,19 @@ static void done(struct nigh_message *message, int status)
     nigh_recv_finish(message, message->status ? message->status : status);
 }
 
-/* A peer that has left may use its heap for something else, so what was copied may not be the
+static bool lives(struct nigh_endpoint *endpoint)
+{
+    uint64_t now = nigh_clock_ns();
+
+    if (now - endpoint->lived < LIVED_NS)
+        return true;
+    if (!nigh_rendezvous_lives(endpoint->context->rendezvous, endpoint))
+        return false;
+    endpoint->lived = now;
+    return true;
+}
+
+/* Behind LEAVE_HEAR. A peer that has left may use its heap for something else, so what was copied may not be the
  * message. The shared memory of a dead one changes no more, but its number, by which private memory
  * is read, may be another process' by now. */
 static int still_there(const struct nigh_message *message)
@@ -125,11 +106,9 @@ static int still_there(const struct nigh_message *message)
 
     if (message->refer == NIGH_REFER_COPY)
         return 0;
-    nigh_fence_full(LEAVE_HEAR);
     if (nigh_endpoint_left(endpoint))
         return -ECONNRESET;
-    if (message->refer == NIGH_REFER_CMA && !endpoint->self &&
-        !nigh_rendezvous_lives(endpoint->context->rendezvous, endpoint))
+    if (message->refer == NIGH_REFER_CMA && !endpoint->self && !lives(endpoint))
         return -ECONNRESET;
     /* Nothing keeps the owner from deregistering it meanwhile: it knows nothing of us. */
     if (message->get && !nigh_shown_still(&endpoint->view, message->key))
@@ -204,35 +183,32 @@ static bool is_to_go_on(struct nigh_message *message)
 
 static void go_on(struct nigh_message *message)
 {
-    struct nigh_context *context = message->endpoint->context;
-
-    if (nigh_help_lies(message)) {
+    if (nigh_help_lies(message))
         nigh_endpoint_suspect(message->endpoint, "it claims more of a message than there is");
-        return;
-    }
-    leave_copying(context, message);
-    message->before = NULL;
-    message->next = context->pulls;
-    if (message->next)
-        message->next->before = message;
     else
-        context->pulls_last = message;
-    context->pulls = message;
+        nigh_pulls_go_on(message);
 }
 
 static bool end_copied(struct nigh_context *context)
 {
-    bool ended = false;
+    bool ended = false, fenced = false;
 
     for (struct nigh_message *message = context->copying, *next; message; message = next) {
         next = message->next;
         if (!nigh_slice_all_done(message))
             continue;
         if (is_to_go_on(message)) {
-            go_on(message);
+            /* What the sender has not come to yet stays its until we have nothing else. */
+            if (!context->pulls || !nigh_help_is_unclaimed(message))
+                go_on(message);
             continue;
         }
-        leave_copying(context, message);
+        /* Between the copies and the look whether the peer has left: one for all of them, unless another thread has
+         * copied some of this one only now. */
+        if (!fenced)
+            nigh_fence_full(LEAVE_HEAR);
+        fenced = !(context->guard & NIGH_GUARD_THREADS);
+        nigh_pulls_leave(message);
         end(message);
         ended = true;
     }
@@ -241,18 +217,15 @@ static bool end_copied(struct nigh_context *context)
 
 void nigh_pull_fail(struct nigh_message *message, int status)
 {
-    struct nigh_context *context = message->endpoint->context;
-
     nigh_help_withdraw(message);
     if (!nigh_slice_all_done(message)) {
         /* Its buffer is being written to: who is done last ends it, with what has come first. */
         if (!message->ended)
             message->ended = status;
-        all_taken(message);
+        nigh_pulls_taken(message);
         return;
     }
-    if (!leave_pulls(context, message))
-        leave_copying(context, message);
+    nigh_pulls_leave(message);
     nigh_help_end(message);
     done(message, status);
 }
@@ -265,7 +238,7 @@ static bool take(struct nigh_message *message, uint64_t most, struct nigh_slice 
     bool taken = nigh_slice_take(message, most, slice);
 
     if (message->got == message->wanted || !taken)
-        all_taken(message);
+        nigh_pulls_taken(message);
     return taken;
 }
 
@@ -293,28 +266,16 @@ static void feed(struct nigh_context *context)
     nigh_help_offer(context);
 }
 
-/* A turn, of the oldest messages. With `apart` other threads are let in while this one copies. */
-static bool advance(struct nigh_context *context, bool apart)
+/* Some of the oldest: its bytes. 0: there is nothing to copy now. With `apart` other threads are let in meanwhile. */
+static uint64_t copy_some(struct nigh_context *context, bool apart)
 {
-    bool beside = nigh_beside_is_on(context);
-    uint64_t turn = (1 + (beside ? 0 : (uint64_t)context->begun)) * NIGH_TURN_BYTES;
     struct nigh_message *message;
     struct nigh_slice slice;
-    bool moved = false;
+    uint64_t run = nigh_run_read(context);
 
-    context->gave_way = context->begun ? 0 : context->gave_way;
-    context->begun = 0;
-    nigh_help_offer(context);
-    /* Something was done: who is about to sleep is to look again. */
-    if (gives_way(context)) {
-        end_copied(context);
-        return true;
-    }
-    for (uint64_t bytes = 0; bytes < turn; bytes += slice.bytes) {
-        message = oldest(context);
-        if (!message || !nigh_slice_is_ours(message))
-            break;
-        moved = true;
+    if (run)
+        return run;
+    while ((message = oldest(context)) && nigh_slice_is_ours(message)) {
         if (!take(message, nigh_slice_most(message), &slice)) {
             if (message->offer)
                 continue;
@@ -326,8 +287,43 @@ static bool advance(struct nigh_context *context, bool apart)
         if (apart)
             nigh_guard_enter(context);
         nigh_slice_learn(context, &slice);
-        if (beside)
-            feed(context);
+        return slice.bytes;
+    }
+    return 0;
+}
+
+/* Of short messages more may lie in the ring than are known of: with them both sides have whole runs to copy. */
+static bool wants_more(const struct nigh_context *context)
+{
+    return context->pulls_count < NIGH_RUN_MESSAGES &&
+           (!context->pulls || nigh_help_is_short(context->pulls));
+}
+
+/* A turn. */
+static bool advance(struct nigh_context *context, bool apart)
+{
+    bool beside = nigh_beside_is_on(context), moved = false;
+    uint64_t turn = (1 + (beside ? 0 : (uint64_t)context->begun)) * NIGH_TURN_BYTES;
+    uint64_t some;
+
+    context->gave_way = context->begun ? 0 : context->gave_way;
+    context->begun = 0;
+    if (beside)
+        feed(context);
+    else
+        nigh_help_offer(context);
+    /* Something was done: who is about to sleep is to look again. */
+    if (gives_way(context)) {
+        end_copied(context);
+        return true;
+    }
+    for (uint64_t bytes = 0; bytes < turn && (some = copy_some(context, apart)) != 0; bytes += some) {
+        moved = true;
+        if (!beside)
+            continue;
+        feed(context);
+        if (wants_more(context))
+            break;
     }
     return end_copied(context) || moved;
 }
@@ -341,13 +337,7 @@ void nigh_pull_begin(struct nigh_message *message)
     message->wanted = !message->to ? 0 : message->total < message->room ? message->total : message->room;
     /* A claimed message may outlive its endpoint's last disconnect. */
     message->endpoint->pins++;
-    message->next = NULL;
-    message->before = context->pulls_last;
-    if (message->before)
-        message->before->next = message;
-    else
-        context->pulls = message;
-    context->pulls_last = message;
+    nigh_pulls_add(message);
     /* With threads there may be one that does it all, while the one whose post has found the message computes. If it is
      * another one that has found it, that one begins: the poster is not there. */
     if (context->guard & NIGH_GUARD_THREADS && message->wanted > NIGH_SLICE_BYTES) {

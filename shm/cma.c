@@ -43,6 +43,26 @@ int nigh_cma_write(int pid, uint64_t remote, const void *local, uint64_t bytes)
     return move(nigh_os.process_vm_writev, pid, (char *)(uintptr_t)local, remote, bytes);
 }
 
+static int move_several(move_fn call, int pid, const struct iovec *here, const struct iovec *there,
+                        unsigned count, uint64_t bytes)
+{
+    ssize_t got = pid > 0 ? call(pid, here, count, there, count, 0) : -1;
+
+    return got >= 0 && (uint64_t)got == bytes ? 0 : -EIO;
+}
+
+int nigh_cma_read_several(int pid, const struct iovec *here, const struct iovec *there, unsigned count,
+                          uint64_t bytes)
+{
+    return move_several(nigh_os.process_vm_readv, pid, here, there, count, bytes);
+}
+
+int nigh_cma_write_several(int pid, const struct iovec *there, const struct iovec *here, unsigned count,
+                           uint64_t bytes)
+{
+    return move_several(nigh_os.process_vm_writev, pid, here, there, count, bytes);
+}
+
 int nigh_cma_probe(int pid, uint64_t remote, uint64_t nonce)
 {
     uint64_t seen;

@@ -52,7 +52,7 @@
  *     .read_cost, .reading,
  *     .asks, .offered
  *   pair[i].ring, .closed,     owner, as sender to i       peer i, as receiver
- *     .claimed, .written
+ *     .helped
  *   chunks                     owner, as sender to i       peer i, as receiver
  *   rings in window to i       owner, as sender to i;      peer i, as receiver
  *                              peer i could, and does not
@@ -63,7 +63,7 @@
  */
 
 #define NIGH_ARENA_MAGIC    UINT64_C(0x31616e6572612d6e) /* "n-arena1" */
-#define NIGH_LAYOUT_VERSION 16u
+#define NIGH_LAYOUT_VERSION 17u
 #define NIGH_LINE           64u
 #define NIGH_PAGE           4096u
 
@@ -171,9 +171,9 @@ struct nigh_region_table {
 };
 static_assert(sizeof(struct nigh_region_table) == NIGH_LINE, "region table");
 
-/* Messages of one sender's that both may be copying: enough that it has another one to go on with while the receiver is
- * at a slice. */
-#define NIGH_OFFERS 4u
+/* Messages of one sender's that both may be copying: enough that it has others to go on with while the receiver is at some.
+ * Their words are a line. */
+#define NIGH_OFFERS 8u
 
 /* Four lines for a peer, apart because they have different readers' rhythms: `consumed` changes while data
  * flows in, `ring` about never, `offered` while long messages come, what stands behind it while they go out. */
@@ -202,15 +202,14 @@ struct nigh_pair {
     /* Of messages that both copy (plugin/help.h), each at the place of its number, as number << 32 | slices: as the
      * receiver of one, that we have taken from its beginning; */
     uint64_t offered[NIGH_OFFERS];
-    uint64_t reserved2[4];
 
-    /* as the sender of one, that we have taken from its end, and of these written. */
-    uint64_t claimed[NIGH_OFFERS], written[NIGH_OFFERS];
+    /* as the sender of one, that we have taken from its end << 16, | of these written. */
+    uint64_t helped[NIGH_OFFERS];
 };
 static_assert(sizeof(struct nigh_pair) == 4 * NIGH_LINE, "pair");
 static_assert(offsetof(struct nigh_pair, ring) == NIGH_LINE, "pair.ring");
 static_assert(offsetof(struct nigh_pair, offered) == 2 * NIGH_LINE, "pair.offered");
-static_assert(offsetof(struct nigh_pair, claimed) == 3 * NIGH_LINE, "pair.claimed");
+static_assert(offsetof(struct nigh_pair, helped) == 3 * NIGH_LINE, "pair.helped");
 
 /*
  * A slot of a ring: one line. The ring is used from its last slot downwards (shm/ring.h). Word 0 is stored last, with

@@ -47,9 +47,9 @@
  *   HELP_TAKE      the receiver's fence between saying which slices of a message it takes, and its look
  *                  at what the sender has
  *   HELP_CLAIM     the sender's fence between saying which slices it takes, and its look at what the receiver has
- *   HELP_DONE      the sender's store of how many it has written into the receiver's buffer, and of how many it has
- *                  taken, which may put one back
- *   HELP_SEE       the receiver's load of each
+ *   HELP_DONE      the sender's store of how many it has taken, which may put one back, and how many of these it has
+ *                  written into the receiver's buffer
+ *   HELP_SEE       the receiver's load of that
  */
 #define NIGH_ORDER_LABELS(LABEL)                 \
     LABEL(RING_PUBLISH, release, RING_PEEK)      \

@@ -16,7 +16,7 @@
 
 static const struct constant layout_constants[] = {
     CONSTANT(NIGH_ARENA_MAGIC, UINT64_C(0x31616e6572612d6e)),
-    CONSTANT(NIGH_LAYOUT_VERSION, 16),
+    CONSTANT(NIGH_LAYOUT_VERSION, 17),
     CONSTANT(NIGH_LINE, 64),
     CONSTANT(NIGH_PAGE, 4096),
     CONSTANT(NIGH_PEERS_MAX, 65536),
@@ -122,10 +122,8 @@ static const struct place layout_places[] = {
     FIELD(nigh_pair, crammed, 80, 4),
     FIELD(nigh_pair, asks, 84, 4),
     FIELD(nigh_pair, reserved1, 88, 40),
-    FIELD(nigh_pair, offered, 128, 32),
-    FIELD(nigh_pair, reserved2, 160, 32),
-    FIELD(nigh_pair, claimed, 192, 32),
-    FIELD(nigh_pair, written, 224, 32),
+    FIELD(nigh_pair, offered, 128, 64),
+    FIELD(nigh_pair, helped, 192, 64),
 
     STRUCT(nigh_slot, 64),
     FIELD(nigh_slot, head, 0, 8),
@@ -249,7 +247,8 @@ static const struct look layout_looks[] = {
     {9, UINT64_C(0xc3d38a539bf4847d)},  {10, UINT64_C(0x98f32d069a55b967)},
     {11, UINT64_C(0x1244a762bd2e6755)}, {12, UINT64_C(0x1244a762bd2e6755)},
     {13, UINT64_C(0x1244a762bd2e6755)}, {14, UINT64_C(0x4de1091227881755)},
-    {15, UINT64_C(0x52d26aeae58080e0)}, {16, UINT64_C(0xe7a31ad395056c81)}};
+    {15, UINT64_C(0x52d26aeae58080e0)}, {16, UINT64_C(0xe7a31ad395056c81)},
+    {17, UINT64_C(0x253952c96695348d)}};
 static const struct look greeting_looks[] = {{1, UINT64_C(0xb2ac7a01926d8468)},
                                              {2, UINT64_C(0x8b87eb40def88b4f)}};
 

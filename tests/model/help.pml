@@ -14,15 +14,16 @@
 #define SLICES 2
 #endif
 
-#define OFFERED 0 /* number * 8 + count, as the next two */
-#define CLAIMED 1
-#define WRITTEN 2
-#define SLOT    3 /* the number of the last offer that S was told of */
-#define DATA    4 /* a slice each: 0, or the number of the message that it was written for */
+#define OFFERED 0 /* number * 16 + count */
+#define HELPED  1 /* number * 16 + claimed * 4 + written */
+#define SLOT    2 /* the number of the last offer that S was told of */
+#define DATA    3 /* a slice each: 0, or the number of the message that it was written for */
 #define WORDS   (DATA + SLICES)
 
-#define WORD(number, count) ((number)*8 + (count))
-#define COUNT(word, number) ((word) / 8 == (number) -> (word) % 8 : 0)
+#define WORD(number, count) ((number)*16 + (count))
+#define HELP(number, claimed, written) WORD(number, (claimed)*4 + (written))
+#define CLAIMED(word, number) ((word) / 16 == (number) -> (word) % 16 / 4 : 0)
+#define WRITTEN(word, number) ((word) / 16 == (number) -> (word) % 4 : 0)
 
 byte memory[WORDS];
 byte host;    /* the number of the offer whose buffer is the host's again */
@@ -73,8 +74,7 @@ end:
     :: d_step { nempty(buffer_r) -> drain_one(buffer_r, w, v) }
     :: d_step { nempty(buffer_s) -> drain_one(buffer_s, w, v) }
     OVERTAKES(buffer_r, OFFERED)
-    OVERTAKES(buffer_s, CLAIMED)
-    OVERTAKES(buffer_s, WRITTEN)
+    OVERTAKES(buffer_s, HELPED)
     OVERTAKES(buffer_s, DATA)
     OVERTAKES(buffer_s, DATA + 1)
 #if SLICES > 2
@@ -99,19 +99,19 @@ inline take()
     buffer_r ! OFFERED, WORD(number, got + 1), false;
     fence_r();
     if
-    :: COUNT(memory[CLAIMED], number) <= SLICES - got - 1 ->
+    :: CLAIMED(memory[HELPED], number) <= SLICES - got - 1 ->
         atomic { copied[got]++; got++ }
     :: else ->
         buffer_r ! OFFERED, WORD(number, got), false
     fi
 }
 
-/* Both words are loaded apart. */
+/* Both counts are loaded apart. */
 inline is_written()
 {
-    seen = COUNT(memory[CLAIMED], number);
+    seen = CLAIMED(memory[HELPED], number);
 #ifndef NO_WAIT
-    writes = (got < SLICES && seen != COUNT(memory[WRITTEN], number));
+    writes = (got < SLICES && seen != WRITTEN(memory[HELPED], number));
 #endif
     seen = 0
 }
@@ -145,10 +145,8 @@ active proctype receiver()
         buffer_r ! SLOT, number, true; /* RING_PUBLISH */
         do
         :: !withdrawn && got < SLICES -> take()
-        :: !withdrawn && got + COUNT(memory[WRITTEN], number) == SLICES ->
-            buffer_r ! OFFERED, 0, false;
-            fence_r();
-            give_back(true);
+        :: !withdrawn && got + WRITTEN(memory[HELPED], number) == SLICES ->
+            give_back(true); /* what is offered says that nothing is left */
             break
         :: !withdrawn && got < SLICES ->
             buffer_r ! OFFERED, 0, false; /* nigh_help_withdraw() */
@@ -160,7 +158,7 @@ active proctype receiver()
             is_written();
             if
             :: !writes -> give_back(false); break
-            :: writes && COUNT(memory[CLAIMED], number) == COUNT(memory[WRITTEN], number) -> writes = false
+            :: writes && CLAIMED(memory[HELPED], number) == WRITTEN(memory[HELPED], number) -> writes = false
             fi
         od
     }
@@ -186,24 +184,24 @@ end:
     :: memory[SLOT] > number ->
         d_step { number = memory[SLOT]; taken = 0 }
     :: number && taken < SLICES ->
-        buffer_s ! CLAIMED, WORD(number, taken + 1), RELEASE;
+        buffer_s ! HELPED, HELP(number, taken + 1, taken), RELEASE;
         fence_s();
         word = memory[OFFERED];
         if
 #ifdef NO_NUMBER
-        :: word % 8 < SLICES - taken && word ->
+        :: word % 16 < SLICES - taken && word ->
 #else
-        :: word / 8 == number && word % 8 < SLICES - taken ->
+        :: word / 16 == number && word % 16 < SLICES - taken ->
 #endif
             buffer_s ! DATA + SLICES - taken - 1, number, false;
             if
             :: atomic { copied[SLICES - taken - 1]++; taken++ };
-                buffer_s ! WRITTEN, WORD(number, taken), RELEASE /* HELP_DONE */
-            :: buffer_s ! CLAIMED, WORD(number, taken), PUT_BACK; /* it has failed: some of it may be written */
+                buffer_s ! HELPED, HELP(number, taken, taken), RELEASE /* HELP_DONE */
+            :: buffer_s ! HELPED, HELP(number, taken, taken), PUT_BACK; /* it has failed: some of it may be written */
                 taken = SLICES
             fi
         :: else ->
-            buffer_s ! CLAIMED, WORD(number, taken), RELEASE;
+            buffer_s ! HELPED, HELP(number, taken, taken), RELEASE;
             taken = SLICES /* not until it is asked again */
         fi;
         word = 0

@@ -24,11 +24,12 @@ enum {
     KIB = 1024,
     FROM = 64 * KIB,
     ROW_FROM = 32 * KIB,
-    SHORT = 250 * KIB, /* at most so long are half of them: many of those are copied whole */
+    SHORT = 250 * KIB,  /* at most so long are some: many of those are copied whole, */
+    SHORTER = 70 * KIB, /* and of those several in a call */
     MOST = 1024 * KIB,
     PITCH = MOST + 4096,
-    ROW = 12,
-    HEAPED = 200 * KIB, /* at most so long are those of the heap */
+    ROW = 24,
+    HEAPED = 160 * KIB, /* at most so long are those of the heap */
     BACK = 600 * KIB,
     ROUNDS = 150,
     ASK = 700, /* contexts of what is no message of the row */
@@ -87,7 +88,7 @@ static struct row row_of(unsigned round)
     row.both = next(&state) % 5 == 0;
     for (unsigned i = 0; i < row.count; i++) {
         row.message[i].heap = next(&state) % 8 == 0;
-        most = next(&state) % 2 ? SHORT : MOST;
+        most = (uint64_t[]){SHORTER, SHORTER, SHORT, MOST}[next(&state) % 4];
         row.message[i].bytes = 1 + next(&state) % (row.message[i].heap ? HEAPED : most);
         row.message[i].flags = next(&state) % 2 ? NIGH_MAY_WAIT : 0;
         row.message[i].room = next(&state) % 8 ? MOST : row.message[i].bytes - row.message[i].bytes / 3;

@@ -232,9 +232,9 @@ static void say_soundly(struct foe *foe)
 
 static void scribble_on_help(struct foe *foe)
 {
-    uint64_t *words[] = {foe->pair->offered, foe->pair->claimed, foe->pair->written};
+    uint64_t *words[] = {foe->pair->offered, foe->pair->helped};
 
-    nigh_store_relaxed(&words[below(3)][below(NIGH_OFFERS)], chance());
+    nigh_store_relaxed(&words[below(2)][below(NIGH_OFFERS)], chance());
 }
 
 /* All that peers read of an owner now and then, and believe nothing of. */

@@ -23,7 +23,7 @@ enum {
     KIB = 1024,
     FROM = 96 * KIB,
     MOST = 3 * 1024 * KIB + 5,
-    SOME = 7,
+    SOME = 11,
     EACH = 256 * KIB,
     ALL = SOME * EACH,
     TURN = 2 /* of these the receiver copies in a pass */
@@ -35,20 +35,27 @@ static struct nigh_endpoint *to, *from;
 static uint8_t out[MOST], in[MOST], back[MOST];
 
 static unsigned reads, writes, writes_back; /* the last: those to `back` */
+static unsigned read_calls, write_calls;
+static uint64_t longest_call; /* bytes */
+static bool one_by_one;       /* calls with several places fail */
 static uint64_t read_bytes, written_bytes;
 static uint8_t *first_written;
 static int failure;            /* of each write; 0: none */
 static int read_failure;       /* of each read that is no probe */
+static uint8_t *unreadable;    /* a read from here fails */
 static bool recycled;          /* the receiver's number is another process' */
 static void (*in_write)(void); /* called in the first one */
 static void (*in_read)(void);  /* in each, behind it */
 
+/* Several places are as many reads in one call. */
 static ssize_t staged_readv(pid_t pid, const struct iovec *local, unsigned long locals,
                             const struct iovec *remote, unsigned long remotes, unsigned long flags)
 {
-    (void)pid, (void)locals, (void)remotes, (void)flags;
-    memcpy(local->iov_base, remote->iov_base, local->iov_len);
+    ssize_t moved = 0;
+
+    (void)pid, (void)remotes, (void)flags;
     if (local->iov_len == 8) { /* a probe */
+        memcpy(local->iov_base, remote->iov_base, local->iov_len);
         if (recycled)
             memset(local->iov_base, 0xee, local->iov_len);
         return (ssize_t)local->iov_len;
@@ -57,29 +64,52 @@ static ssize_t staged_readv(pid_t pid, const struct iovec *local, unsigned long 
         errno = read_failure;
         return -1;
     }
-    read_bytes += local->iov_len;
-    reads++;
+    if (one_by_one && locals > 1) {
+        errno = EINVAL;
+        return -1;
+    }
+    for (unsigned long i = 0; i < locals; i++) {
+        if (remote[i].iov_base == unreadable)
+            return moved;
+        assert_int_equal(local[i].iov_len, remote[i].iov_len);
+        memcpy(local[i].iov_base, remote[i].iov_base, local[i].iov_len);
+        moved += (ssize_t)local[i].iov_len;
+        reads++;
+    }
+    read_bytes += (uint64_t)moved;
+    longest_call = (uint64_t)moved > longest_call ? (uint64_t)moved : longest_call;
+    read_calls++;
     if (in_read)
         in_read();
-    return (ssize_t)local->iov_len;
+    return moved;
 }
 
 static ssize_t staged_writev(pid_t pid, const struct iovec *local, unsigned long locals,
                              const struct iovec *remote, unsigned long remotes, unsigned long flags)
 {
-    (void)pid, (void)locals, (void)remotes, (void)flags;
+    ssize_t moved = 0;
+
+    (void)pid, (void)remotes, (void)flags;
     if (writes == 0)
         first_written = remote->iov_base;
-    if (writes++ == 0 && in_write)
+    writes += (unsigned)locals;
+    if (write_calls++ == 0 && in_write)
         in_write();
-    if (failure) {
-        errno = failure;
+    if (failure || (one_by_one && locals > 1)) {
+        errno = failure ? failure : EINVAL;
         return -1;
     }
-    memcpy(remote->iov_base, local->iov_base, local->iov_len);
-    writes_back += (uint8_t *)remote->iov_base >= back && (uint8_t *)remote->iov_base < back + sizeof(back);
-    written_bytes += local->iov_len;
-    return (ssize_t)local->iov_len;
+    for (unsigned long i = 0; i < locals; i++) {
+        uint8_t *at = remote[i].iov_base;
+
+        assert_int_equal(local[i].iov_len, remote[i].iov_len);
+        memcpy(at, local[i].iov_base, local[i].iov_len);
+        moved += (ssize_t)local[i].iov_len;
+        writes_back += at >= back && at < back + sizeof(back);
+    }
+    written_bytes += (uint64_t)moved;
+    longest_call = (uint64_t)moved > longest_call ? (uint64_t)moved : longest_call;
+    return moved;
 }
 
 /* As if each had its own. */
@@ -107,7 +137,10 @@ static int start_as(uint32_t flags)
     nigh_os.process_vm_readv = staged_readv;
     nigh_os.process_vm_writev = staged_writev;
     nigh_os.sched_getcpu = staged_getcpu;
-    reads = writes = writes_back = 0;
+    reads = writes = writes_back = read_calls = write_calls = 0;
+    longest_call = 0;
+    one_by_one = false;
+    unreadable = NULL;
     read_bytes = written_bytes = 0;
     failure = read_failure = 0;
     recycled = false;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The floor of messages that are copied once, by both: the receiver reads the first half of each straight out of the
- * sender's private memory, the sender writes the second into the receiver's, and nothing else happens. */
+/* The floor of messages that are copied once, by both, straight from one process' private memory to the other's, and
+ * nothing else happens: the receiver reads the first half of each, the sender writes the second; or, of a window, the
+ * receiver reads the first half of the messages, several in a call, and the sender writes the others. */
 #include "tools/perf/floors.h"
 
 #include "tools/perf/clock.h"
@@ -8,6 +9,7 @@
 #include "tools/perf/pipe.h"
 #include "tools/perf/tally.h"
 
+#include <errno.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/uio.h>
@@ -49,6 +51,42 @@ static void read_first(struct perf_rank *me, const struct perf_halves *halves, s
          load);
 }
 
+/* `count` whole ones from `first` on, in one call. */
+static void move_whole(struct perf_rank *me, const struct perf_halves *halves, perf_vm_fn call,
+                       uint32_t first, uint32_t count)
+{
+    const struct perf_pipe_load *load = halves->load;
+    bool reads = call == process_vm_readv;
+    struct iovec here[PERF_HALVES_CALL], there[PERF_HALVES_CALL];
+    ssize_t moved;
+
+    for (uint32_t i = 0; i < count; i++) {
+        size_t at = (first + i) * load->stride;
+        uint64_t far = (reads ? halves->peer_from : halves->peer_to) + at;
+
+        here[i] = (struct iovec){(reads ? load->to : load->from) + at, load->bytes};
+        there[i] = (struct iovec){(void *)(uintptr_t)far, load->bytes};
+    }
+    moved = call(halves->pid, here, count, there, count, 0);
+    if (moved < 0 || (size_t)moved != count * load->bytes)
+        perf_fail(me, "floor halves: %u messages of %zu bytes to or from another process: %s", count,
+                  load->bytes, moved < 0 ? strerror(errno) : "some are missing");
+}
+
+/* Of a window: all, or the first of them, or the others. */
+static void move_window(struct perf_rank *me, const struct perf_halves *halves, bool reads, uint32_t messages)
+{
+    uint32_t half = (messages + 1) / 2, first = reads ? 0 : half, end = reads ? half : messages,
+             most = halves->whole;
+
+    for (uint32_t i = 0; !most && i < messages; i++)
+        (reads ? read_first : write_second)(me, halves, i * halves->load->stride);
+    for (uint32_t i = first, count; most && i < end; i += count) {
+        count = end - i < most ? end - i : most;
+        move_whole(me, halves, reads ? process_vm_readv : process_vm_writev, i, count);
+    }
+}
+
 /* Where the other's buffers lie, and whether we may read and write there: tried with what is to be written over. */
 static int meet(struct perf_rank *me, struct perf_halves *halves)
 {
@@ -68,9 +106,10 @@ static int meet(struct perf_rank *me, struct perf_halves *halves)
               : perf_vm_move(process_vm_writev, halves->pid, (uint8_t *)&word, halves->peer_to, sizeof(word));
 }
 
-bool perf_halves_open(struct perf_rank *me, const struct perf_pipe_load *load, struct perf_halves *halves)
+bool perf_halves_open(struct perf_rank *me, const struct perf_pipe_load *load, uint32_t whole,
+                      struct perf_halves *halves)
 {
-    *halves = (struct perf_halves){.load = load};
+    *halves = (struct perf_halves){.load = load, .whole = whole};
     if (me->rank < 2)
         perf_line_give(line_of(me, PERF_LINE_MAY, me->rank), meet(me, halves) == 0);
     perf_barrier(me);
@@ -109,8 +148,7 @@ static void send(struct perf_rank *me, const struct perf_halves *halves, uint32_
     struct perf_line *line = line_of(me, PERF_LINE_HALVES, me->rank);
 
     perf_line_give(line, ++me->halves[me->rank]);
-    for (uint32_t i = 0; i < messages; i++)
-        write_second(me, halves, i * halves->load->stride);
+    move_window(me, halves, false, messages);
     perf_line_give(line, ++me->halves[me->rank]);
 }
 
@@ -120,8 +158,7 @@ static void receive(struct perf_rank *me, const struct perf_halves *halves, uint
     struct perf_line *line = line_of(me, PERF_LINE_HALVES, peer);
 
     perf_line_await(line, ++me->halves[peer]);
-    for (uint32_t i = 0; i < messages; i++)
-        read_first(me, halves, i * halves->load->stride);
+    move_window(me, halves, true, messages);
     perf_line_await(line, ++me->halves[peer]);
 }
 

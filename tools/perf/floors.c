@@ -206,6 +206,7 @@ enum size_columns {
     COPY_VM = HEAP_ONEWAY + BEST, /* where processes may read each other, as what follows */
     HALVES,
     HALVES_ONEWAY,
+    WHOLE,
     COLUMNS,
 };
 
@@ -232,7 +233,7 @@ static int size_rank(struct perf_rank *me, void *arg)
                              .seconds = task->seconds * 0.7};
     struct perf_pipe_load load;
     struct perf_copy_kind copy;
-    struct perf_halves halves;
+    struct perf_halves halves, whole;
 
     if (perf_pipe_load_open(&load, task->bytes, task->window, task->stale) != 0)
         perf_fail(me, "no memory for %u messages of %zu bytes", task->window, task->bytes);
@@ -242,7 +243,9 @@ static int size_rank(struct perf_rank *me, void *arg)
     piece[COPY_VM] = (struct perf_piece){"process_vm_readv", perf_copy_vm, &copy, 0, 0};
     piece[HALVES] = (struct perf_piece){"halves", perf_halves_stream, &halves, 0, load.window};
     piece[HALVES_ONEWAY] = (struct perf_piece){"halves", perf_halves_oneway, &halves, 0, 1};
-    if (task->vm && perf_halves_open(me, &load, &halves))
+    piece[WHOLE] = (struct perf_piece){"whole ones", perf_halves_stream, &whole, 0, load.window};
+    if (task->vm && perf_halves_open(me, &load, 0, &halves) &&
+        perf_halves_open(me, &load, PERF_HALVES_CALL, &whole))
         plan.pieces = COLUMNS;
     add_group(piece + STREAM, perf_pipe_stream, stream,
               perf_pipe_choose(me, &load, perf_pipe_stream, task->seconds * 0.15, stream));
@@ -285,6 +288,7 @@ static int emit_size(struct perf_run *run, const struct perf_job *job, const str
         {"floor-vm-readv", "GB/s", COPY_VM, 1},
         {"floor-halves", "GB/s", HALVES, 1},
         {"floor-halves-oneway", "ns", HALVES_ONEWAY, 1},
+        {"floor-whole", "GB/s", WHOLE, 1},
     };
     struct perf_result refused;
     int rc = 0;

@@ -91,17 +91,22 @@ int perf_vm_move(perf_vm_fn call, pid_t pid, uint8_t *local, uint64_t remote, si
 /* 1 when process_vm_readv between two ranks is allowed here; else 0, and *why says so (static storage). */
 int perf_copy_vm_allowed(const char **why);
 
-/* ---- half of each message by each side, straight from one process to the other ---- */
+/* ---- half by each side, straight from one process to the other ---- */
+
+#define PERF_HALVES_CALL 4u
 
 struct perf_pipe_load;
 struct perf_halves {
+    uint32_t
+        whole; /* messages in a call, up to PERF_HALVES_CALL, of which each side has half; 0: half of each message */
     const struct perf_pipe_load *load;
     uint64_t peer_from, peer_to; /* addresses in process `pid` */
     pid_t pid;
 };
 
 /* In all ranks. False, in all of them: ranks 0 and 1 may not read and write each other's memory here. */
-bool perf_halves_open(struct perf_rank *me, const struct perf_pipe_load *load, struct perf_halves *halves);
+bool perf_halves_open(struct perf_rank *me, const struct perf_pipe_load *load, uint32_t whole,
+                      struct perf_halves *halves);
 double perf_halves_stream(struct perf_rank *me, void *halves, uint32_t count); /* windows, GB/s */
 double perf_halves_oneway(struct perf_rank *me, void *halves, uint32_t count); /* ns */
 

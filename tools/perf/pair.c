@@ -13,9 +13,10 @@
 #include <string.h>
 
 enum {
-    FLOORS = PERF_PIPE_BEST + PERF_RING_KINDS + 1, /* columns at most, of whatever kind */
-    HALVES_FROM = 65536,                           /* of shorter ones a copy is less than two system calls */
-    LINE_BYTES = 40, /* of payload that fit into one line beside tag and immediate */
+    FLOORS = PERF_PIPE_BEST + PERF_RING_KINDS + 2, /* columns at most, of whatever kind */
+    HALVES_FROM = 65536,                           /* of shorter ones a copy is less than two system calls, */
+    WHOLE_FROM = 16384, /* and several of them in one call are as good from here on */
+    LINE_BYTES = 40,    /* of payload that fit into one line beside tag and immediate */
 };
 
 /* What the launcher tells the ranks. */
@@ -34,7 +35,7 @@ struct task {
 struct racers {
     struct perf_pipe_load load;
     struct perf_pipe pipe[PERF_PIPE_BEST];
-    struct perf_halves halves;
+    struct perf_halves halves, whole;
     struct perf_rate_kind rate[2];
     struct perf_ring_kind ring[PERF_RING_KINDS];
     struct perf_hidden_kind hidden[PERF_HIDDEN_KINDS];
@@ -89,8 +90,14 @@ static void add_pipes(struct racers *r, struct perf_rank *me, const struct task 
 static void add_halves(struct racers *r, struct perf_rank *me, const struct task *task, perf_piece_fn run,
                        uint32_t messages)
 {
-    if (task->bytes >= HALVES_FROM && perf_halves_open(me, &r->load, &r->halves))
+    if (task->bytes >= HALVES_FROM && perf_halves_open(me, &r->load, 0, &r->halves))
         add_floor(r, "halves", run, &r->halves, messages);
+}
+
+static void add_whole(struct racers *r, struct perf_rank *me, const struct task *task)
+{
+    if (task->bytes >= WHOLE_FROM && perf_halves_open(me, &r->load, PERF_HALVES_CALL, &r->whole))
+        add_floor(r, "whole ones", perf_halves_stream, &r->whole, r->load.window);
 }
 
 static void add_rings(struct racers *r, size_t bytes)
@@ -145,6 +152,7 @@ static void add_floors(struct racers *r, struct perf_rank *me, const struct task
     case PERF_FLOOR_STREAM:
         add_pipes(r, me, task, perf_pipe_stream);
         add_halves(r, me, task, perf_halves_stream, r->load.window);
+        add_whole(r, me, task);
         break;
     case PERF_FLOOR_IN_PLACE:
         add_in_place(r);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Bytes a second: one window of messages, all rewritten before the clock starts and all receives posted, until an empty
- * message says that all have come. From private buffers, and from the heap. */
+ * message says that all have come, for which all sends may wait. From private buffers, and from the heap. */
 #include "tools/perf/clock.h"
 #include "tools/perf/floors.h"
 #include "tools/perf/pair.h"
@@ -12,7 +12,7 @@ enum { TAG = 3, ACK = 4 };
 static double send_window(struct perf_pair *pair)
 {
     struct perf_node *node = &pair->node;
-    struct nigh_send send = {.size = sizeof(send), .bytes = pair->bytes, .tag = TAG};
+    struct nigh_send send = {.size = sizeof(send), .flags = NIGH_MAY_WAIT, .bytes = pair->bytes, .tag = TAG};
     struct nigh_recv ack = {.size = sizeof(ack), .tag = ACK};
     uint64_t sent = node->sent + pair->window, received = node->received + 1, start;
 
