@@ -96,8 +96,8 @@ static uint32_t offered(void)
 
 static void claim(uint32_t offer, uint32_t claimed, uint32_t written)
 {
-    nigh_store_release(&foe.pair->helped[offer % NIGH_OFFERS], (uint64_t)offer << 32 | claimed << 16 | written,
-                       HELP_DONE);
+    nigh_store_release(&foe.pair->helped[offer % NIGH_OFFERS],
+                       (uint64_t)offer << 32 | claimed << 16 | written, HELP_DONE);
 }
 
 static void test_claims_too_many(void **state)
