@@ -188,6 +188,78 @@ static void test_another_offer(void **state)
     assert_memory_equal(in[1], out, BYTES);
 }
 
+/* ---- whole short ones, where each has a CPU ----------------------------------------------------------------- */
+
+enum { SHORT = 64 << 10, ROW = 6 };
+
+/* Messages of the foe's, of which it is asked to copy some: the last number. */
+static uint32_t lent(void)
+{
+    struct nigh_slot slot;
+    uint32_t offer = 0;
+
+    victim.context->config.beside_from = victim.context->config.beside_row_from = SHORT;
+    victim.context->crowd.full = false;
+    nigh_context_settle(victim.context);
+    for (uint32_t id = 0; id < ROW; id++) {
+        struct nigh_wire_refer refer = {
+            .total = SHORT, .where = (uintptr_t)out, .id = id, .refer = NIGH_REFER_CMA};
+
+        assert_int_equal(hosted_recv(&victim, to_foe, id, id, in[0] + id * SHORT, SHORT, 0), 0);
+        foe_send(&foe, nigh_head_make(NIGH_K_REFER, 0, 0, 0), id, 0, &refer, sizeof(refer));
+    }
+    hosted_poll(&victim);
+    while (foe_receive(&foe, &slot))
+        if (nigh_head_kind(slot.head) == NIGH_K_HELP && nigh_head_flags(slot.head) & NIGH_F_ONE)
+            offer = (uint32_t)slot.imm;
+    assert_true(offer > 1);
+    return offer;
+}
+
+static unsigned ended(int status)
+{
+    unsigned count = 0;
+
+    for (uint32_t id = 0; id < ROW; id++) {
+        const struct nigh_completion *done = hosted_find(&victim, NIGH_OP_RECV, id);
+
+        count += done && done->status == status;
+    }
+    return count;
+}
+
+static void test_claims_more_than_all(void **state)
+{
+    uint32_t offer;
+
+    (void)state;
+    offer = lent();
+    claim(offer, 3, 0);
+    until_broken();
+    hosted_turns(&victim, NULL, 100);
+    assert_int_equal(ended(0) + ended(-EPROTO), ROW);
+    assert_true(ended(-EPROTO));
+}
+
+/* One is not written: the others are the victim's all the same, and this one when it is put back. */
+static void test_claims_one(void **state)
+{
+    uint32_t offer;
+
+    (void)state;
+    memset(in, 0, sizeof(in));
+    offer = lent();
+    claim(offer, 1, 0);
+    hosted_turns(&victim, NULL, 1000);
+    assert_int_equal(ended(0), ROW - 1);
+    claim(offer, 0, 0);
+    hosted_turns(&victim, NULL, 1000);
+    assert_int_equal(ended(0), ROW);
+    for (uint32_t id = 0; id < ROW; id++)
+        assert_memory_equal(in[0] + id * SHORT, out, SHORT);
+    assert_int_equal(to_foe->offered_count, 0);
+}
+
 /* ---- the victim is asked
  * -------------------------------------------------------------------------------------------- */
 
@@ -233,6 +305,22 @@ static void test_help_with_all_of_a_long_one(void **state)
 {
     (void)state;
     ask_as(NIGH_F_ONE, 0, 1, (uintptr_t)in[0], NIGH_HELP_HALVES_FROM);
+    until_broken();
+    assert_int_equal(hosted_until(&victim, NULL, NIGH_OP_SEND, 5)->status, -EPROTO);
+}
+
+/* There is no room for so many in a word. Nothing of it is looked at. */
+static void test_help_with_too_many_slices(void **state)
+{
+    uint64_t bytes = (uint64_t)NIGH_HELP_SLICE_BYTES * NIGH_HELP_SLICES_MAX + 1;
+    struct nigh_wire_help help = {(uintptr_t)in, bytes};
+    struct nigh_slot slot;
+
+    (void)state;
+    assert_int_equal(hosted_send(to_foe, 5, 5, out, bytes, 0), 0);
+    while (!foe_receive(&foe, &slot))
+        hosted_poll(&victim);
+    foe_send(&foe, nigh_head_make(NIGH_K_HELP, 0, 0, 0), 0, 1, &help, sizeof(help));
     until_broken();
     assert_int_equal(hosted_until(&victim, NULL, NIGH_OP_SEND, 5)->status, -EPROTO);
 }
@@ -329,9 +417,12 @@ int main(void)
         TEST(says_that_it_has_written),
         TEST(says_that_it_has_written_too_much),
         TEST(another_offer),
+        TEST(claims_more_than_all),
+        TEST(claims_one),
         TEST(help_with_nothing),
         TEST(help_with_more_than_it_is),
         TEST(help_with_all_of_a_long_one),
+        TEST(help_with_too_many_slices),
         TEST(early_but_long),
         TEST(help_over_the_end_of_memory),
         TEST(help_without_a_number),
