@@ -229,6 +229,38 @@ static void short_reads_go_on(void **state)
     osfail_remove();
 }
 
+/* Several places in one call: all of them, or an error. */
+static void several_places(void **state)
+{
+    static uint8_t local[3][5000];
+    struct iovec here[3], there[3];
+    uint64_t bytes = 0;
+
+    (void)state;
+    for (unsigned i = 0; i < 3; i++) {
+        here[i] = (struct iovec){local[i], 4000 + 100 * i};
+        there[i] = (struct iovec){remote + 20000 - 7001 * i, 4000 + 100 * i};
+        bytes += here[i].iov_len;
+    }
+    assert_int_equal(nigh_cma_read_several(child, here, there, 3, bytes), 0);
+    for (unsigned i = 0; i < 3; i++)
+        for (size_t k = 0; k < sizeof(local[i]); k++)
+            assert_int_equal(local[i][k], k < here[i].iov_len ? pattern(20000 - 7001 * i + k) : 0);
+    for (unsigned i = 0; i < 3; i++)
+        memset(local[i], 0x40 + (int)i, here[i].iov_len);
+    assert_int_equal(nigh_cma_write_several(child, there, here, 3, bytes), 0);
+    for (unsigned i = 0; i < 3; i++)
+        memset(local[i], 0, here[i].iov_len);
+    assert_int_equal(nigh_cma_read_several(child, here, there, 3, bytes), 0);
+    for (unsigned i = 0; i < 3; i++)
+        for (size_t k = 0; k < here[i].iov_len; k++)
+            assert_int_equal(local[i][k], 0x40 + i);
+    there[2].iov_base = (void *)4096;
+    assert_int_equal(nigh_cma_read_several(child, here, there, 3, bytes), -EIO);
+    assert_int_equal(nigh_cma_write_several(child, there, here, 3, bytes), -EIO);
+    assert_int_equal(nigh_cma_read_several(0, here, there, 2, bytes), -EIO);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -239,6 +271,7 @@ int main(void)
         cmocka_unit_test(refused_by_a_sandbox),
         cmocka_unit_test(refused_to_another_user),
         cmocka_unit_test(short_reads_go_on),
+        cmocka_unit_test(several_places),
     };
     return cmocka_run_group_tests_name("cma", tests, start_child, end_child);
 }
