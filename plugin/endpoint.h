@@ -56,6 +56,10 @@ struct nigh_filling {
     uint32_t flags;
 };
 
+/* For so long a process that was looked at has kept its number: in that time nobody dies, is waited for, and has it given
+ * away. */
+#define NIGH_NUMBER_KEPT_NS UINT64_C(100000)
+
 /*
  * What a short message needs lies in three lines: this one either way, the ring's own in each direction. Where ranks
  * share CPUs each turn finds them gone, so they are asked for (progress.c), for which more would be too many.

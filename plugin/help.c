@@ -11,7 +11,7 @@
 #include "plugin/pulls.h"
 #include "shm/rendezvous.h"
 
-/* Messages that cannot be offered behind which is not looked for others: each look costs as long as a slot. */
+/* Short messages that are not offered behind which is not looked for others: each run would look at all of them. */
 #define SKIPPED_MAX 8u
 
 /* Half of a message of so many bytes, in pages, but not more than that. */
@@ -50,11 +50,6 @@ bool nigh_help_may(const struct nigh_message *message)
     return message->refer == NIGH_REFER_CMA && message->wanted >= least && (context->crowd.full || beside) &&
            !context->referred && !(context->guard & NIGH_GUARD_THREADS) && !endpoint->self &&
            endpoint->state == NIGH_READY && nigh_plan_peer_reads(endpoint);
-}
-
-uint64_t nigh_help_slice(const struct nigh_message *message)
-{
-    return half_of(message->wanted);
 }
 
 bool nigh_help_cannot(const struct nigh_message *message, uint32_t cpu)
@@ -136,7 +131,8 @@ static void offer_in_crowd(struct nigh_context *context, uint32_t cpu)
             offer(message, false);
 }
 
-/* Whole ones of several, the newest first, to half of them. They are the sender's until we have nothing else to copy. */
+/* Whole ones of several, the newest first, until their sender has about as many as are left to us. They are its until we
+ * have nothing else to copy. */
 static void offer_whole(struct nigh_context *context, uint32_t cpu)
 {
     struct nigh_message *message = context->pulls_last, *before;
@@ -183,14 +179,18 @@ void nigh_help_offer(struct nigh_context *context)
     }
 }
 
-/* HELP_SEE here, too: what is put back may have been written in part, and may be the host's again. Of another offer:
- * none. */
+/* HELP_SEE for what is claimed, too: what is put back may have been written in part, and may be the host's again. */
+static uint64_t said(const struct nigh_message *message)
+{
+    return nigh_load_acquire(message->endpoint->peer_helped + nigh_help_slot(message->offer), HELP_SEE);
+}
+
+/* Of another offer: none. */
 static uint32_t helped(const struct nigh_message *message)
 {
-    const uint64_t *word = message->endpoint->peer_helped + nigh_help_slot(message->offer);
-    uint64_t said = nigh_load_acquire(word, HELP_SEE);
+    uint64_t word = said(message);
 
-    return said >> 32 == message->offer ? (uint32_t)said : 0;
+    return word >> 32 == message->offer ? (uint32_t)word : 0;
 }
 
 static uint32_t claimed(const struct nigh_message *message)
@@ -208,9 +208,10 @@ bool nigh_help_has_begun(const struct nigh_message *message)
     return message->offer && claimed(message);
 }
 
-bool nigh_help_is_unclaimed(const struct nigh_message *message)
+bool nigh_help_is_unanswered(const struct nigh_message *message)
 {
-    return message->offer && message->slice == message->wanted && !message->got && !helped(message);
+    return message->offer && message->slice == message->wanted && !message->got &&
+           said(message) >> 32 != message->offer;
 }
 
 uint64_t nigh_help_take(struct nigh_message *message)
@@ -275,9 +276,7 @@ void nigh_help_end(struct nigh_message *message)
 {
     if (!message->offer)
         return;
-    /* Where nothing is left to be claimed the word is not looked at. */
-    if (!nigh_help_is_whole(message))
-        nigh_help_withdraw(message);
+    /* Nothing is left to be claimed, or it is withdrawn, or its sender is gone: the word is as good as none. */
     message->endpoint->offered[nigh_help_slot(message->offer)] = NULL;
     message->endpoint->offered_count--;
     message->offer = 0;

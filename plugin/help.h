@@ -34,7 +34,7 @@ struct nigh_send_op;
  */
 #define NIGH_HELP_HALVES_FROM (224u * 1024)
 
-/* What a word has room for. Of 16 GiB. */
+/* What a word has room for, 16 GiB: longer ones the receiver copies alone. */
 #define NIGH_HELP_SLICES_MAX 65534u
 
 /* Both sides': where what concerns an offer is; */
@@ -78,10 +78,8 @@ bool nigh_help_may(const struct nigh_message *message);
 void nigh_help_offer(struct nigh_context *context);
 /* Short enough to be one slice beside others, and nothing of it is copied yet? */
 bool nigh_help_is_short(const struct nigh_message *message);
-/* Is all of it one slice that the sender was asked for, and has not claimed? */
-bool nigh_help_is_unclaimed(const struct nigh_message *message);
-/* The most of it to take at once while its sender is not asked, but may be. */
-uint64_t nigh_help_slice(const struct nigh_message *message);
+/* Is all of it one slice that the sender was asked for, and has said nothing of? Of what it has put back it says so. */
+bool nigh_help_is_unanswered(const struct nigh_message *message);
 /* The bytes of the next slice of an offered message, which begins at `got`. 0: the sender has the rest, for now. */
 uint64_t nigh_help_take(struct nigh_message *message);
 /* Has the sender taken any? */
@@ -102,7 +100,7 @@ void nigh_help_end(struct nigh_message *message);
 /* HELP has come, for `bytes` at `to`; with `one` they are one slice. False: they cannot be. */
 bool nigh_help_asked(struct nigh_endpoint *endpoint, struct nigh_send_op *op, uint32_t offer, uint64_t to,
                      uint64_t bytes, bool one);
-/* One slice. False: there was none. */
+/* A slice, or several short messages; in a crowd a turn. False: there was none. */
 bool nigh_help_progress(struct nigh_context *context);
 /* The operation that we were asked to help with ends. */
 void nigh_help_forget(struct nigh_endpoint *endpoint, struct nigh_send_op *op);

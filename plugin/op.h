@@ -146,7 +146,8 @@ struct nigh_message {
     uint64_t offset; /* the same: where in the region */
     const uint8_t
         *lies; /* PIECES, unexpected: the shuttle that they lie in until they are matched; NULL: none */
-    struct nigh_message *next, *before; /* in the context's pulls; `next` in all claimed ones, too */
+    struct nigh_message *next,
+        *before; /* in the context's pulls, or copying; `next` in all claimed ones, too */
     struct nigh_message *fetch_next, *fetch_before; /* in the context's fetches */
     int32_t status;
     int32_t failed;   /* REFER: a copy of a slice has, with this */

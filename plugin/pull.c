@@ -21,17 +21,14 @@
 #include <limits.h>
 #include <sched.h>
 
-/* Slices of others that are copied before a message whose sender has begun to help: it may have
- * been stopped, or compute. */
+/* Slices of others that are copied before a message whose sender has begun to help, or looks behind them whether it has:
+ * it may have been stopped, or compute. */
 #define PASSED_MAX 32u
 /* Passes in which nothing is copied while senders on other CPUs do: those on ours need it for their messages, and run
  * while the host yields. Two, four and eight are as good. */
 #define WAYS_MAX 4u
 /* A slice takes 40 us; who takes longer was stopped in it, or lies, and close() is not to wait for ever. */
 #define DRAIN_NS UINT64_C(5000000000)
-/* For so long one that lived has kept its number: in that time nobody dies, is waited for, and has it given away. To look
- * is a system call for each message, 0.25 us of the 4 that 32 KiB take. */
-#define LIVED_NS UINT64_C(100000)
 
 /* ---- which next ---- */
 
@@ -85,11 +82,12 @@ static void done(struct nigh_message *message, int status)
     nigh_recv_finish(message, message->status ? message->status : status);
 }
 
+/* To look is a system call for each message, 0.25 us of the 4 that 32 KiB take. */
 static bool lives(struct nigh_endpoint *endpoint)
 {
     uint64_t now = nigh_clock_ns();
 
-    if (now - endpoint->lived < LIVED_NS)
+    if (now - endpoint->lived < NIGH_NUMBER_KEPT_NS)
         return true;
     if (!nigh_rendezvous_lives(endpoint->context->rendezvous, endpoint))
         return false;
@@ -189,6 +187,14 @@ static void go_on(struct nigh_message *message)
         nigh_pulls_go_on(message);
 }
 
+/* What it has not come to yet stays its until we have nothing else, but not for ever: it may compute, while others send on
+ * and on. */
+static bool is_left_to_sender(struct nigh_message *message)
+{
+    return message->endpoint->context->pulls && nigh_help_is_unanswered(message) &&
+           message->passed++ < PASSED_MAX;
+}
+
 static bool end_copied(struct nigh_context *context)
 {
     bool ended = false, fenced = false;
@@ -198,8 +204,7 @@ static bool end_copied(struct nigh_context *context)
         if (!nigh_slice_all_done(message))
             continue;
         if (is_to_go_on(message)) {
-            /* What the sender has not come to yet stays its until we have nothing else. */
-            if (!context->pulls || !nigh_help_is_unclaimed(message))
+            if (!is_left_to_sender(message))
                 go_on(message);
             continue;
         }

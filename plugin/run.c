@@ -18,7 +18,7 @@ bool nigh_run_add(struct nigh_run *run, const void *here, uint64_t there, uint64
 }
 
 /* Short, and nobody else is asked to copy it. */
-static bool is_ours(const struct nigh_message *message)
+static bool may_go_in_run(const struct nigh_message *message)
 {
     return !message->offer && nigh_help_is_short(message) && nigh_help_may(message);
 }
@@ -46,7 +46,7 @@ static bool begins(const struct nigh_context *context)
 {
     const struct nigh_message *message = context->pulls;
 
-    return message && is_ours(message) && (message->next || message->endpoint->offered_count);
+    return message && may_go_in_run(message) && (message->next || message->endpoint->offered_count);
 }
 
 uint64_t nigh_run_read(struct nigh_context *context)
@@ -59,7 +59,7 @@ uint64_t nigh_run_read(struct nigh_context *context)
     if (!nigh_beside_is_on(context) || !begins(context))
         return 0;
     endpoint = message->endpoint;
-    while (message && run.count < most && message->endpoint == endpoint && is_ours(message)) {
+    while (message && run.count < most && message->endpoint == endpoint && may_go_in_run(message)) {
         struct nigh_message *next = message->next;
 
         if (!nigh_run_add(&run, message->to, message->where, message->wanted))

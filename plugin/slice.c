@@ -148,7 +148,7 @@ uint64_t nigh_slice_most(const struct nigh_message *message)
     uint64_t bytes = (message->wanted - message->got) / 8 / NIGH_SLICE_BYTES * NIGH_SLICE_BYTES;
 
     if (nigh_beside_is_on(context) && nigh_help_may(message))
-        return nigh_help_slice(message);
+        return nigh_help_slice_of(message->wanted, false);
     if (!(context->guard & NIGH_GUARD_THREADS))
         return cannot_be_helped(message) ? PLACE_TURN_BYTES : NIGH_TURN_BYTES;
     return bytes < NIGH_SLICE_BYTES ? NIGH_SLICE_BYTES : bytes < SLICE_BYTES_MAX ? bytes : SLICE_BYTES_MAX;

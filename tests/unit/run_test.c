@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Rows of short messages, of which each side copies several whole ones in a call; which of them are the sender's, until
  * the receiver has nothing else to do. */
+#include "plugin/help.h"
 #include "plugin/run.h"
 #include "tests/support/apart.h"
 
@@ -90,7 +91,7 @@ static void test_lengths(void **state)
         post_row();
         row_ends_well();
         assert_int_equal(reads + writes, COUNT);
-        assert_true(longest_call <= (lengths[i] < NIGH_RUN_BYTES ? NIGH_RUN_BYTES : lengths[i]));
+        assert_true(longest_call >= lengths[i] && longest_call <= NIGH_RUN_BYTES);
         comes_back();
     }
 }
@@ -175,6 +176,145 @@ static void test_sender_stands_still(void **state)
     assert_int_equal(writes, claimed);
 }
 
+/* What the sender has put back the receiver copies at once, and not behind all others. */
+static void test_put_back(void **state)
+{
+    (void)state;
+    post_row();
+    polls(&b, 1);
+    failure = EFAULT;
+    sender_helps();
+    assert_true(writes > 1);
+    polls(&b, 1);
+    assert_non_null(hosted_find(&b, NIGH_OP_RECV, COUNT - 1));
+    assert_non_null(hosted_find(&b, NIGH_OP_RECV, COUNT - 2));
+    assert_null(hosted_find(&b, NIGH_OP_RECV, COUNT / 2));
+    row_ends_well();
+}
+
+/* The receiver has copied all of it, and the sender does not know yet. */
+static void test_all_taken(void **state)
+{
+    (void)state;
+    post_row();
+    polls(&b, 1);
+    while (to->asked_count < NIGH_OFFERS) /* in passes that have news, and copy nothing */
+        hosted_poll(&a);
+    assert_int_equal(writes, 0);
+    polls(&b, 200);
+    assert_int_equal(read_bytes, COUNT * SHORT);
+    nigh_help_progress(a.context);
+    assert_int_equal(writes, 0);
+    row_ends_well();
+}
+
+/* HELP of a next one comes ahead of the FINISH of what has its place. */
+static void test_replaced(void **state)
+{
+    struct nigh_send_op *op;
+
+    (void)state;
+    assert_int_equal(hosted_send(to, 0, 0, out, SHORT, NIGH_MAY_WAIT), 0);
+    op = to->out.at[0];
+    assert_non_null(op);
+    assert_true(nigh_help_asked(to, op, 1, (uintptr_t)in, SHORT, true));
+    assert_true(nigh_help_asked(to, op, 1 + NIGH_OFFERS, (uintptr_t)in, SHORT, true));
+    assert_int_equal(to->asked_count, 1);
+    nigh_help_forget(to, op);
+    assert_int_equal(to->asked_count, 0);
+    assert_null(a.context->asked);
+    assert_int_equal(hosted_recv(&b, from, 0, 0, in, SHORT, 0), 0);
+    one_ends_well(0);
+}
+
+/* ---- of two senders ---------------------------------------------------------------------------------------- */
+
+enum { OTHERS = 1000, ONES = 2000, WINDOW = 16, FEW = 4 };
+
+static struct hosted c;
+static struct nigh_endpoint *c_to, *from_c;
+
+static void meet_other(void)
+{
+    hosted_open(&c, a.context->config.job, 2, 0);
+    c_to = hosted_connect(&c, 1);
+    from_c = hosted_connect(&b, 2);
+    assert_int_equal(hosted_recv(&c, c_to, 92, 92, NULL, 0, 0), 0);
+    assert_int_equal(hosted_send(from_c, 92, 92, NULL, 0, NIGH_SILENT), 0);
+    hosted_until(&c, &b, NIGH_OP_RECV, 92);
+    assert_int_equal(hosted_recv(&b, from_c, 93, 93, NULL, 0, 0), 0);
+    assert_int_equal(hosted_send(c_to, 93, 93, NULL, 0, NIGH_SILENT), 0);
+    hosted_until(&b, &c, NIGH_OP_RECV, 93);
+    set_apart(&c);
+    set_rows(&c);
+    c_to->row_messages = 100;
+    a.context->crowd.full = b.context->crowd.full = false;
+    nigh_context_settle(a.context);
+    nigh_context_settle(b.context);
+}
+
+static void post_of_one(void)
+{
+    assert_int_equal(hosted_recv(&b, from, OTHERS, 1, in, SHORT, 0), 0);
+    assert_int_equal(hosted_send(to, OTHERS, 1, out, SHORT, NIGH_MAY_WAIT), 0);
+}
+
+static void post_of_other(void)
+{
+    for (unsigned i = 0; i < FEW; i++) {
+        assert_int_equal(hosted_recv(&b, from_c, ONES, 2, back + i * SHORT, SHORT, 0), 0);
+        assert_int_equal(hosted_send(c_to, ONES, 2, out, SHORT, NIGH_MAY_WAIT), 0);
+    }
+}
+
+/* One sends on and on, so that there is always something else to copy; the other has sent a few. Passes until these have
+ * come. */
+static unsigned passes_until_few(void)
+{
+    unsigned over = 0, passes = 0;
+
+    for (unsigned i = 0; i < WINDOW; i++)
+        post_of_one();
+    for (; over < FEW; passes++) {
+        assert_true(passes < 1000);
+        a.count = b.count = 0;
+        if (passes == 5)
+            post_of_other();
+        hosted_poll(&b);
+        for (unsigned i = 0; i < b.count; i++) {
+            over += b.done[i].context == ONES;
+            if (b.done[i].context == OTHERS)
+                post_of_one();
+        }
+        hosted_poll(&a);
+    }
+    for (unsigned i = 0; i < FEW; i++)
+        assert_memory_equal(back + i * SHORT, out, SHORT);
+    return passes;
+}
+
+static void close_other(void)
+{
+    for (unsigned i = 0; i < 1000; i++) {
+        a.count = b.count = c.count = 0;
+        hosted_poll(&a);
+        hosted_poll(&b);
+        hosted_poll(&c);
+    }
+    assert_null(b.context->copying);
+    assert_int_equal(from_c->offered_count, 0);
+    hosted_close(&c);
+}
+
+/* What was left to one that computes the receiver copies all the same. */
+static void test_other_computes(void **state)
+{
+    (void)state;
+    meet_other();
+    assert_true(passes_until_few() < 100);
+    close_other();
+}
+
 /* ---- what fails -------------------------------------------------------------------------------------------- */
 
 /* Where several at a time cannot be copied each is. */
@@ -225,27 +365,37 @@ static void test_another_process(void **state)
     assert_int_equal(writes, 0);
 }
 
-/* The receiver gives them up while the sender is asked for some, and is in the middle of others. */
+static unsigned ended_receives(void)
+{
+    unsigned ended = 0;
+
+    for (unsigned i = 0; i < COUNT; i++)
+        ended += hosted_find(&b, NIGH_OP_RECV, i) != NULL;
+    return ended;
+}
+
+/* The receiver gives them up while the sender is asked for some, and is in the middle of others: those end when they are
+ * written. */
 static void receiver_gives_up(void)
 {
     assert_int_equal(hosted_ops->disconnect(from), 0);
     polls(&b, 50);
+    claimed = writes;
+    assert_int_equal(ended_receives(), COUNT - claimed);
 }
 
 static void test_given_up(void **state)
 {
-    unsigned ended = 0;
-
     (void)state;
     post_row();
     polls(&b, 1);
     in_write = receiver_gives_up;
     sender_helps();
-    assert_true(writes > 0);
+    assert_true(claimed > 0);
     polls(&b, 50);
-    for (unsigned i = 0; i < COUNT; i++)
-        ended += hosted_find(&b, NIGH_OP_RECV, i) != NULL;
-    assert_int_equal(ended, COUNT);
+    assert_int_equal(ended_receives(), COUNT);
+    polls(&a, 50);
+    assert_int_equal(writes, claimed);
     for (unsigned i = 0; i < COUNT; i++)
         hosted_until(&a, &b, NIGH_OP_SEND, i);
     assert_null(a.context->asked);
@@ -259,8 +409,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(several_in_a_call), TEST(lengths),           TEST(any),
         TEST(sender_computes),   TEST(receiver_computes), TEST(sender_stands_still),
-        TEST(one_by_one),        TEST(one_unreadable),    TEST(not_allowed),
-        TEST(another_process),   TEST(given_up),
+        TEST(all_taken),         TEST(replaced),          TEST(other_computes),
+        TEST(put_back),          TEST(one_by_one),        TEST(one_unreadable),
+        TEST(not_allowed),       TEST(another_process),   TEST(given_up),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
