@@ -208,6 +208,25 @@ static void test_all_taken(void **state)
     row_ends_well();
 }
 
+/* A receiver that sleeps meanwhile is woken by what has been written. */
+static void test_receiver_sleeps(void **state)
+{
+    uint32_t *asleep = &nigh_arena_state(&b.context->arena)->asleep, bell;
+
+    (void)state;
+    post_row();
+    polls(&b, 1);
+    while (to->asked_count < NIGH_OFFERS)
+        hosted_poll(&a);
+    bell = nigh_load_relaxed(&b.context->bell.shared->bell);
+    nigh_store_relaxed(asleep, NIGH_ASLEEP_FUTEX);
+    nigh_help_progress(a.context);
+    assert_true(writes > 0);
+    assert_int_not_equal(nigh_load_relaxed(&b.context->bell.shared->bell), bell);
+    nigh_store_relaxed(asleep, NIGH_AWAKE);
+    row_ends_well();
+}
+
 /* HELP of a next one comes ahead of the FINISH of what has its place. */
 static void test_replaced(void **state)
 {
@@ -409,9 +428,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(several_in_a_call), TEST(lengths),           TEST(any),
         TEST(sender_computes),   TEST(receiver_computes), TEST(sender_stands_still),
-        TEST(all_taken),         TEST(replaced),          TEST(other_computes),
-        TEST(put_back),          TEST(one_by_one),        TEST(one_unreadable),
-        TEST(not_allowed),       TEST(another_process),   TEST(given_up),
+        TEST(all_taken),         TEST(receiver_sleeps),   TEST(replaced),
+        TEST(other_computes),    TEST(put_back),          TEST(one_by_one),
+        TEST(one_unreadable),    TEST(not_allowed),       TEST(another_process),
+        TEST(given_up),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
