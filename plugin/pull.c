@@ -189,7 +189,7 @@ static void go_on(struct nigh_message *message)
 
 /* What it has not come to yet stays its until we have nothing else, but not for ever: it may compute, while others send on
  * and on. */
-static bool is_left_to_sender(struct nigh_message *message)
+static bool leave_to_sender(struct nigh_message *message)
 {
     return message->endpoint->context->pulls && nigh_help_is_unanswered(message) &&
            message->passed++ < PASSED_MAX;
@@ -204,7 +204,7 @@ static bool end_copied(struct nigh_context *context)
         if (!nigh_slice_all_done(message))
             continue;
         if (is_to_go_on(message)) {
-            if (!is_left_to_sender(message))
+            if (!leave_to_sender(message))
                 go_on(message);
             continue;
         }

@@ -150,13 +150,7 @@ static int start_as(uint32_t flags)
         out[i] = (uint8_t)(i * 7 + i / 4096);
     to = hosted_open_pair(&a, &b, flags);
     from = hosted_connect(&b, 0);
-    /* Both have found out by then that they may read each other. */
-    assert_int_equal(hosted_recv(&a, to, 90, 90, NULL, 0, 0), 0);
-    assert_int_equal(hosted_send(from, 90, 90, NULL, 0, NIGH_SILENT), 0);
-    hosted_until(&a, &b, NIGH_OP_RECV, 90);
-    assert_int_equal(hosted_recv(&b, from, 91, 91, NULL, 0, 0), 0);
-    assert_int_equal(hosted_send(to, 91, 91, NULL, 0, NIGH_SILENT), 0);
-    hosted_until(&b, &a, NIGH_OP_RECV, 91);
+    hosted_meet(&a, to, &b, from);
     set_apart(&a);
     set_apart(&b);
     return 0;

@@ -188,3 +188,21 @@ void hosted_turns(struct hosted *hosted, struct hosted *other, unsigned turns)
             hosted_poll(other);
     }
 }
+
+static void meet_once(struct hosted *from, struct nigh_endpoint *to, struct hosted *at,
+                      struct nigh_endpoint *back)
+{
+    enum { MEETS = 92 };
+
+    from->count = at->count = 0; /* each may have met others */
+    assert_int_equal(hosted_recv(at, back, MEETS, MEETS, NULL, 0, 0), 0);
+    assert_int_equal(hosted_send(to, MEETS, MEETS, NULL, 0, NIGH_SILENT), 0);
+    hosted_until(at, from, NIGH_OP_RECV, MEETS);
+}
+
+void hosted_meet(struct hosted *one, struct nigh_endpoint *to_other, struct hosted *other,
+                 struct nigh_endpoint *to_one)
+{
+    meet_once(other, to_one, one, to_other);
+    meet_once(one, to_other, other, to_one);
+}

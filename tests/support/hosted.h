@@ -50,4 +50,8 @@ const struct nigh_completion *hosted_until(struct hosted *hosted, struct hosted 
 /* Polls both for a while: long enough for sweeps. */
 void hosted_turns(struct hosted *hosted, struct hosted *other, unsigned turns);
 
+/* A message each way, after which both have found out whether they may read each other. */
+void hosted_meet(struct hosted *one, struct nigh_endpoint *to_other, struct hosted *other,
+                 struct nigh_endpoint *to_one);
+
 #endif

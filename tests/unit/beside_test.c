@@ -180,12 +180,7 @@ static struct nigh_endpoint *meet_third(struct nigh_endpoint **to_third)
     hosted_open(&third, a.context->config.job, 2, 0);
     *to_third = hosted_connect(&a, 2);
     back_to_a = hosted_connect(&third, 0);
-    assert_int_equal(hosted_recv(&a, *to_third, 92, 92, NULL, 0, 0), 0);
-    assert_int_equal(hosted_send(back_to_a, 92, 92, NULL, 0, NIGH_SILENT), 0);
-    hosted_until(&a, &third, NIGH_OP_RECV, 92);
-    assert_int_equal(hosted_recv(&third, back_to_a, 93, 93, NULL, 0, 0), 0);
-    assert_int_equal(hosted_send(*to_third, 93, 93, NULL, 0, NIGH_SILENT), 0);
-    hosted_until(&third, &a, NIGH_OP_RECV, 93);
+    hosted_meet(&a, *to_third, &third, back_to_a);
     set_apart(&a);
     set_apart(&b);
     set_apart(&third);

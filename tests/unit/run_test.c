@@ -258,12 +258,7 @@ static void meet_other(void)
     hosted_open(&c, a.context->config.job, 2, 0);
     c_to = hosted_connect(&c, 1);
     from_c = hosted_connect(&b, 2);
-    assert_int_equal(hosted_recv(&c, c_to, 92, 92, NULL, 0, 0), 0);
-    assert_int_equal(hosted_send(from_c, 92, 92, NULL, 0, NIGH_SILENT), 0);
-    hosted_until(&c, &b, NIGH_OP_RECV, 92);
-    assert_int_equal(hosted_recv(&b, from_c, 93, 93, NULL, 0, 0), 0);
-    assert_int_equal(hosted_send(c_to, 93, 93, NULL, 0, NIGH_SILENT), 0);
-    hosted_until(&b, &c, NIGH_OP_RECV, 93);
+    hosted_meet(&c, c_to, &b, from_c);
     set_apart(&c);
     set_rows(&c);
     c_to->row_messages = 100;
