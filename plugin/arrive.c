@@ -2,9 +2,10 @@
 /*
  * plugin/arrive.c - reads a peer's ring. Each word is loaded once into private memory, checked, and only then used;
  * what cannot be true breaks that peer and nobody else. A handler answers with a verdict. Messages that do not lie
- * whole in the ring are in pieces.c, remote memory in rma.c and atomic.c.
+ * whole in the ring are in pieces.c, answers in answer.c, remote memory in rma.c and atomic.c.
  */
 #include "plugin/arrive.h"
+#include "plugin/answer.h"
 #include "plugin/beside.h"
 #include "plugin/context.h"
 #include "plugin/count.h"
@@ -167,69 +168,7 @@ static inline enum nigh_verdict arrive_message(struct nigh_endpoint *endpoint, u
     return NIGH_GO;
 }
 
-/* ---- answers ------------------------------------------------------------------------------------------- */
-
-static enum nigh_verdict arrive_grant(struct nigh_endpoint *endpoint, uint64_t id, uint64_t late)
-{
-    struct nigh_send_op *op = nigh_ids_get(&endpoint->out, id);
-
-    /* The peer cannot read it. Chosen while it is none in chunks yet: so it is not timed, and goes in no shuttle. */
-    if (op && op->kind == NIGH_SEND_REFER && op->refer == NIGH_REFER_CMA) {
-        nigh_help_forget(endpoint, op);
-        nigh_plan_choose(endpoint, op);
-        op->kind = NIGH_SEND_CHUNKED;
-        nigh_count_redirected(endpoint->context, NIGH_PATH_CMA, NIGH_PATH_CHUNKED, op->bytes);
-    }
-    /* In trips: for each of them, when all of the last one is there. */
-    if (!op || op->kind != NIGH_SEND_CHUNKED || (op->trip ? op->flowing : op->granted))
-        return NIGH_BAD;
-    nigh_large_granted(endpoint, op, late != 0);
-    return NIGH_GO;
-}
-
-static enum nigh_verdict arrive_help(struct nigh_endpoint *endpoint, uint64_t head, uint64_t id,
-                                     uint64_t offer)
-{
-    struct nigh_send_op *op = nigh_ids_get(&endpoint->out, id);
-    struct nigh_wire_help help;
-
-    nigh_arrive_payload(endpoint, &help, sizeof(help));
-    if (!op || op->kind != NIGH_SEND_REFER || op->refer != NIGH_REFER_CMA || !help.bytes ||
-        help.bytes > op->bytes || help.to > UINTPTR_MAX - help.bytes || !offer || offer > UINT32_MAX)
-        return NIGH_BAD;
-    return nigh_help_asked(endpoint, op, (uint32_t)offer, help.to, help.bytes,
-                           nigh_head_flags(head) & NIGH_F_ONE)
-               ? NIGH_GO
-               : NIGH_BAD;
-}
-
-int nigh_arrive_status(uint64_t imm)
-{
-    int status = (int)(int64_t)imm;
-
-    return status == 0 || status == -EACCES || status == -ERANGE || status == -EOPNOTSUPP ||
-                   status == -ECANCELED
-               ? status
-               : -EIO;
-}
-
-static enum nigh_verdict arrive_finish(struct nigh_endpoint *endpoint, uint64_t id, uint64_t imm)
-{
-    struct nigh_send_op *op = nigh_ids_get(&endpoint->out, id);
-    int status;
-
-    if (!op || op->flowing || (op->kind != NIGH_SEND_REFER && op->kind != NIGH_SEND_PUT) ||
-        (op->kind == NIGH_SEND_PUT && op->sent < op->bytes))
-        return NIGH_BAD;
-    status = nigh_arrive_status(imm);
-    /* The peer has left in the middle of the copy, and says so before it says goodbye. */
-    if (status == -ECANCELED && op->op == NIGH_OP_SEND)
-        status = -ECONNRESET;
-    if (op->early)
-        nigh_beside_early_over(endpoint, op);
-    nigh_send_complete(endpoint, op, status, op->bytes);
-    return NIGH_GO;
-}
+/* ---- the others ----------------------------------------------------------------------------------------- */
 
 static enum nigh_verdict arrive_move(struct nigh_endpoint *endpoint, uint64_t word)
 {
@@ -254,14 +193,9 @@ static __attribute__((noinline)) enum nigh_verdict handle(struct nigh_endpoint *
     case NIGH_K_REFER:
         return nigh_arrive_refer(endpoint, head, tag, imm);
     case NIGH_K_GRANT:
-        endpoint->answered_us++;
-        return arrive_grant(endpoint, tag, imm);
     case NIGH_K_HELP:
-        endpoint->answered_us++;
-        return arrive_help(endpoint, head, tag, imm);
     case NIGH_K_FINISH:
-        endpoint->answered_us++;
-        return arrive_finish(endpoint, tag, imm);
+        return nigh_answer_arrive(endpoint, head, tag, imm);
     case NIGH_K_PUT:
     case NIGH_K_GET:
     case NIGH_K_REPLY:

@@ -30,8 +30,6 @@ static inline __attribute__((always_inline)) void nigh_arrive_payload(const stru
         memcpy((uint8_t *)out + 8 * i, &word, 8);
     }
 }
-/* What a peer may report as a status; anything else it says is "it failed". */
-int nigh_arrive_status(uint64_t imm);
 
 /* ---- short.c: a lone message of one slot, in a crowd of several, too ---- */
 /* nigh_arrive_poll() of a quiet ring in which there is a message, whose word 0 is `head`. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* plugin/atomic.c - post_atomic and its target. */
 #include "plugin/atomic.h"
+#include "plugin/answer.h"
 #include "plugin/arrive.h"
 #include "plugin/context.h"
 #include "plugin/count.h"
@@ -320,7 +321,7 @@ enum nigh_verdict nigh_atomic_arrive(struct nigh_endpoint *endpoint, uint64_t he
 enum nigh_verdict nigh_atomic_result(struct nigh_endpoint *endpoint, uint64_t head, uint64_t id, uint64_t imm)
 {
     struct nigh_send_op *op = nigh_ids_get(&endpoint->out, id);
-    int status = nigh_arrive_status(imm);
+    int status = nigh_answer_status(imm);
 
     if (!op || op->kind != NIGH_SEND_ATOMIC || nigh_head_bytes(head) != (status ? 0 : op->bytes))
         return NIGH_BAD;

@@ -132,3 +132,10 @@ void nigh_beside_early_over(struct nigh_endpoint *endpoint, const struct nigh_se
         endpoint->away = AWAY_MESSAGES;
     endpoint->early_ns = now;
 }
+
+/* Behind other news it is no sign of anything. */
+void nigh_beside_early_asked(struct nigh_endpoint *endpoint, const struct nigh_send_op *op)
+{
+    if (endpoint->context->idle_passes >= LOOKS)
+        nigh_beside_early_over(endpoint, op);
+}

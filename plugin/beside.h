@@ -32,7 +32,9 @@ bool nigh_beside_takes(const struct nigh_endpoint *endpoint, uint64_t bytes);
 bool nigh_beside_takes_next(struct nigh_endpoint *endpoint, uint64_t bytes, bool may_wait);
 /* It has begun, in whichever way. */
 void nigh_beside_begun(struct nigh_endpoint *endpoint, uint64_t bytes);
-/* FINISH has come for one of up to NIGH_EAGER. */
+/* FINISH has come for one of up to NIGH_EAGER, and perhaps for others with it. */
 void nigh_beside_early_over(struct nigh_endpoint *endpoint, const struct nigh_send_op *op);
+/* HELP has come for one: its receiver is there. */
+void nigh_beside_early_asked(struct nigh_endpoint *endpoint, const struct nigh_send_op *op);
 
 #endif

@@ -15,8 +15,8 @@
  *   claimed             messages               incomplete ones are marked lost, their claim fails; references to a copy
  *                                              of a peer that we leave: taken to private memory
  *   pulls, copying      copies under way       out of the heap of a dead peer, or of a copy of a peer's that we do not
- *                                              leave: go on, the mapping stays; else fail, when no thread writes to the
- *                                              buffer any more
+ *                                              leave: go on, the mapping stays; else fail, when nobody writes to the
+ *                                              buffer any more, but what the sender has written whole
  *   lents               what the host holds    stays valid: the mapping stays until it is released
  */
 #include "plugin/context.h"

@@ -208,10 +208,15 @@ bool nigh_help_has_begun(const struct nigh_message *message)
     return message->offer && claimed(message);
 }
 
+/* Offered as one slice, and not taken back. */
+static bool is_lent(const struct nigh_message *message)
+{
+    return message->offer && message->slice == message->wanted && !message->got;
+}
+
 bool nigh_help_is_unanswered(const struct nigh_message *message)
 {
-    return message->offer && message->slice == message->wanted && !message->got &&
-           said(message) >> 32 != message->offer;
+    return is_lent(message) && said(message) >> 32 != message->offer;
 }
 
 uint64_t nigh_help_take(struct nigh_message *message)
@@ -261,6 +266,15 @@ bool nigh_help_writes(const struct nigh_message *message)
 bool nigh_help_is_whole(const struct nigh_message *message)
 {
     return message->got == message->wanted || slices_got(message) + written(message) == slices_of(message);
+}
+
+/* Behind the look at the word it is seen whether it is still this peer's, and not of the next one at its index. */
+bool nigh_help_was_senders(const struct nigh_message *message)
+{
+    const struct nigh_endpoint *endpoint = message->endpoint;
+
+    return is_lent(message) && said(message) == nigh_help_word(message->offer, 1u << 16 | 1) &&
+           nigh_load_relaxed(endpoint->peer_closed) - endpoint->peer_open <= 1;
 }
 
 void nigh_help_withdraw(struct nigh_message *message)

@@ -90,6 +90,8 @@ bool nigh_help_writes(const struct nigh_message *message);
 bool nigh_help_lies(const struct nigh_message *message);
 /* Has all of an offered message been copied? Not while nigh_help_writes(). */
 bool nigh_help_is_whole(const struct nigh_message *message);
+/* Was all of it one slice, which the sender has written? Then it knows that it is over. */
+bool nigh_help_was_senders(const struct nigh_message *message);
 /* No further slice is the sender's; one that it is at is still written. */
 void nigh_help_withdraw(struct nigh_message *message);
 /* The message ends. */
@@ -97,7 +99,7 @@ void nigh_help_end(struct nigh_message *message);
 
 /* ---- the sender's ---- */
 
-/* HELP has come, for `bytes` at `to`; with `one` they are one slice. False: they cannot be. */
+/* HELP has come, for `bytes` at `to`; with `one` they are one slice. False: they cannot be, or were. */
 bool nigh_help_asked(struct nigh_endpoint *endpoint, struct nigh_send_op *op, uint32_t offer, uint64_t to,
                      uint64_t bytes, bool one);
 /* A slice, or several short messages; in a crowd a turn. False: there was none. */

@@ -4,6 +4,7 @@
 #include "plugin/context.h"
 #include "plugin/help.h"
 #include "plugin/run.h"
+#include "plugin/send.h"
 #include "shm/clock.h"
 #include "shm/cma.h"
 #include <errno.h>
@@ -52,7 +53,8 @@ bool nigh_help_asked(struct nigh_endpoint *endpoint, struct nigh_send_op *op, ui
     struct nigh_context *context = endpoint->context;
     struct nigh_help help = {op, to, bytes, offer, 0, nigh_help_slice_of(bytes, one)};
 
-    if ((one && bytes >= NIGH_HELP_HALVES_FROM) || slices_of(&help) > NIGH_HELP_SLICES_MAX)
+    /* Each message is asked for once. */
+    if (op->helped || (one && bytes >= NIGH_HELP_HALVES_FROM) || slices_of(&help) > NIGH_HELP_SLICES_MAX)
         return false;
     if (context->guard & NIGH_GUARD_THREADS || context->helps_not)
         return true;
@@ -163,6 +165,7 @@ static int probe(struct nigh_endpoint *endpoint)
     uint64_t now = nigh_clock_ns();
     int rc;
 
+    endpoint->early_ns = now;
     if (now - endpoint->probed < NIGH_NUMBER_KEPT_NS)
         return 0;
     rc = nigh_cma_probe(endpoint->pid, endpoint->view.layout.nonce_address, endpoint->incarnation);
@@ -197,8 +200,9 @@ static void write_turn(struct nigh_endpoint *endpoint, struct turn *turn)
         }
         help->taken++;
         say(endpoint, help, help->taken);
+        /* All of it is in the receiver's buffer: no FINISH follows. */
         if (is_one(help))
-            forget(endpoint, help);
+            nigh_send_complete(endpoint, help->op, 0, help->op->bytes);
     }
 }
 

@@ -5,6 +5,7 @@
  * help (help.c). With threads several copy one message together, outside of the context's lock. Also direct gets.
  */
 #include "plugin/pull.h"
+#include "plugin/answer.h"
 #include "plugin/beside.h"
 #include "plugin/context.h"
 #include "plugin/guard.h"
@@ -66,10 +67,12 @@ static struct nigh_message *oldest(const struct nigh_context *context)
 
 /* ---- the end ---- */
 
-static void done(struct nigh_message *message, int status)
+static void done(struct nigh_message *message, int status, struct nigh_finish *finish)
 {
     struct nigh_endpoint *endpoint = message->endpoint;
+    bool told = nigh_help_was_senders(message);
 
+    nigh_help_end(message);
     endpoint->pins--;
     if (message->get) {
         struct nigh_send_op *op = message->get;
@@ -78,7 +81,12 @@ static void done(struct nigh_message *message, int status)
         nigh_message_free(message);
         return;
     }
-    nigh_link_answer(endpoint, NIGH_K_FINISH, 0, message->id, (uint64_t)(int64_t)status, NULL, 0);
+    if (told)
+        status = 0;
+    else if (!status)
+        nigh_finish_add(finish, endpoint, message->id);
+    else
+        nigh_link_answer(endpoint, NIGH_K_FINISH, 0, message->id, (uint64_t)(int64_t)status, NULL, 0);
     nigh_recv_finish(message, message->status ? message->status : status);
 }
 
@@ -149,6 +157,7 @@ static bool ask_for_pieces(struct nigh_message *message)
         return false;
     }
     nigh_plan_unread(endpoint, failed);
+    nigh_help_end(message);
     endpoint->pins--;
     endpoint->in.at[message->id] = message;
     message->kind = NIGH_MSG_PIECES;
@@ -157,14 +166,13 @@ static bool ask_for_pieces(struct nigh_message *message)
     return true;
 }
 
-static void end(struct nigh_message *message)
+static void end(struct nigh_message *message, struct nigh_finish *finish)
 {
     int status = outcome(message);
 
-    nigh_help_end(message);
     if (status == -EIO && message->refer == NIGH_REFER_CMA && !message->ended && ask_for_pieces(message))
         return;
-    done(message, status);
+    done(message, status, finish);
 }
 
 /* Nobody writes to it, but something is left: the sender has put a slice back, or has gone with some. */
@@ -198,6 +206,7 @@ static bool leave_to_sender(struct nigh_message *message)
 static bool end_copied(struct nigh_context *context)
 {
     bool ended = false, fenced = false;
+    struct nigh_finish finish = {.count = 0};
 
     for (struct nigh_message *message = context->copying, *next; message; message = next) {
         next = message->next;
@@ -214,9 +223,10 @@ static bool end_copied(struct nigh_context *context)
             nigh_fence_full(LEAVE_HEAR);
         fenced = !(context->guard & NIGH_GUARD_THREADS);
         nigh_pulls_leave(message);
-        end(message);
+        end(message, &finish);
         ended = true;
     }
+    nigh_finish_tell(&finish);
     return ended;
 }
 
@@ -231,8 +241,7 @@ void nigh_pull_fail(struct nigh_message *message, int status)
         return;
     }
     nigh_pulls_leave(message);
-    nigh_help_end(message);
-    done(message, status);
+    done(message, status, NULL);
 }
 
 /* ---- turns ---- */

@@ -4,6 +4,7 @@
  * region. A get of heap memory is a copy by the initiator, any other the target's pieces in return.
  */
 #include "plugin/rma.h"
+#include "plugin/answer.h"
 #include "plugin/arrive.h"
 #include "plugin/atomic.h"
 #include "plugin/context.h"
@@ -287,7 +288,7 @@ static enum nigh_verdict arrive_reply(struct nigh_endpoint *endpoint, uint64_t h
                                       uint64_t imm)
 {
     struct nigh_send_op *op = nigh_ids_get(&endpoint->out, id);
-    int status = nigh_arrive_status(imm);
+    int status = nigh_answer_status(imm);
     struct nigh_wire_first first;
     struct nigh_message *message;
 

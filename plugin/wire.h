@@ -14,7 +14,8 @@
  *                                                receive (1); of a REFER to cma: it cannot be read, send all of it as
  *                                                PIECEs; no FINISH follows
  *                                                of a FIRST in trips: that trip is read, send the next
- *   FINISH    id       status   -                to whoever began `id`: the other side is done with it
+ *   FINISH    id       status   wire_finish      to whoever began `id`, and those in the payload: the other side is done
+ *                                                with them; as many as it is long
  *   HELP      id       number   wire_help        to the sender of a REFER to cma: it may copy, too: plugin/help.h
  *   PUT       key      offset   wire_first       remote write; pieces follow; answered by FINISH
  *   GET       key      offset   wire_get         remote read; answered by REPLY
@@ -24,7 +25,8 @@
  *   MOVE      ring     -        -                the rest of this ring's messages come through that one
  *
  * An id is the sender's number for a transfer that it has under way on this endpoint (plugin/ids.h). It is free again
- * after the last PIECE (GRANT seen where one was needed), FINISH, or RESULT.
+ * after the last PIECE (GRANT seen where one was needed), FINISH, or RESULT, and of a message that was one slice when its
+ * sender has written that (NIGH_F_ONE): no FINISH follows.
  */
 #ifndef NIGH_PLUGIN_WIRE_H
 #define NIGH_PLUGIN_WIRE_H
@@ -96,6 +98,12 @@ struct nigh_wire_refer {
     uint32_t reserved;
 };
 
+#define NIGH_FINISH_MORE 10u
+
+struct nigh_wire_finish {
+    uint32_t ids[NIGH_FINISH_MORE];
+};
+
 struct nigh_wire_help {
     uint64_t to; /* an address in the receiver's process */
     uint64_t bytes;
@@ -116,6 +124,7 @@ struct nigh_wire_atomic {
 
 static_assert(sizeof(struct nigh_wire_first) <= NIGH_SLOT_PAYLOAD, "first fits a slot");
 static_assert(sizeof(struct nigh_wire_refer) <= NIGH_SLOT_PAYLOAD, "refer fits a slot");
+static_assert(sizeof(struct nigh_wire_finish) <= NIGH_SLOT_PAYLOAD, "finish fits a slot");
 static_assert(sizeof(struct nigh_wire_atomic) + 2 * 1024 <= NIGH_BODY_MAX, "an atomic fits a body");
 
 #endif

@@ -16,7 +16,7 @@
 
 static const struct constant layout_constants[] = {
     CONSTANT(NIGH_ARENA_MAGIC, UINT64_C(0x31616e6572612d6e)),
-    CONSTANT(NIGH_LAYOUT_VERSION, 17),
+    CONSTANT(NIGH_LAYOUT_VERSION, 18),
     CONSTANT(NIGH_LINE, 64),
     CONSTANT(NIGH_PAGE, 4096),
     CONSTANT(NIGH_PEERS_MAX, 65536),
@@ -152,7 +152,7 @@ static const struct constant slot_constants[] = {
     CONSTANT(NIGH_F_STRATEGY_MASK, 7), CONSTANT(NIGH_F_SHUTTLE, 2048), CONSTANT(NIGH_F_RETURNS, 4096),
     CONSTANT(NIGH_REFER_HEAP, 1),      CONSTANT(NIGH_REFER_CMA, 2),    CONSTANT(NIGH_REFER_LEND, 3),
     CONSTANT(NIGH_REFER_COPY, 4),      CONSTANT(NIGH_LAP_SHIFT, 48),   CONSTANT(NIGH_F_COUNTED, 8192),
-    CONSTANT(NIGH_F_ONE, 1),           CONSTANT(NIGH_F_EARLY, 16384),
+    CONSTANT(NIGH_F_ONE, 1),           CONSTANT(NIGH_F_EARLY, 16384),  CONSTANT(NIGH_FINISH_MORE, 10),
 };
 
 #define HEAD UINT64_C(0x203010004) /* of kind 1, 2 bytes, class 3, flags 4 */
@@ -177,6 +177,9 @@ static const struct place slot_places[] = {
     FIELD(nigh_wire_refer, refer, 20, 4),
     FIELD(nigh_wire_refer, cpu, 24, 4),
     FIELD(nigh_wire_refer, reserved, 28, 4),
+
+    STRUCT(nigh_wire_finish, 40),
+    FIELD(nigh_wire_finish, ids, 0, 40),
 
     STRUCT(nigh_wire_help, 16),
     FIELD(nigh_wire_help, to, 0, 8),
@@ -248,7 +251,7 @@ static const struct look layout_looks[] = {
     {11, UINT64_C(0x1244a762bd2e6755)}, {12, UINT64_C(0x1244a762bd2e6755)},
     {13, UINT64_C(0x1244a762bd2e6755)}, {14, UINT64_C(0x4de1091227881755)},
     {15, UINT64_C(0x52d26aeae58080e0)}, {16, UINT64_C(0xe7a31ad395056c81)},
-    {17, UINT64_C(0x253952c96695348d)}};
+    {17, UINT64_C(0x253952c96695348d)}, {18, UINT64_C(0x08a29141f7e8805b)}};
 static const struct look greeting_looks[] = {{1, UINT64_C(0xb2ac7a01926d8468)},
                                              {2, UINT64_C(0x8b87eb40def88b4f)}};
 

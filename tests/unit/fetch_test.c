@@ -320,8 +320,24 @@ static bool next_is_over_at_once(unsigned number)
     return over;
 }
 
-/* A receiver that was away for long is not waited for the next times. (A sweep begins the count of passes without news
- * again, and how many there were before the row depends on the machine.) */
+/* The sender's, of which each finds so many without news before it. (A sweep begins that count again, and where it stands
+ * otherwise depends on the machine.) */
+static void polls_behind(uint32_t passes)
+{
+    for (unsigned i = 0; i < 20; i++) {
+        a.context->idle_passes = passes;
+        polls(&a, 1);
+    }
+}
+
+static void receive_one(unsigned i)
+{
+    assert_int_equal(hosted_recv(&b, from, i, i, in + i * LONG, LONG, 0), 0);
+    polls(&b, 20);
+    assert_non_null(hosted_find(&b, NIGH_OP_RECV, i));
+}
+
+/* A receiver that was away for long is not waited for the next times. */
 static void test_away(void **state)
 {
     unsigned over = 0;
@@ -331,14 +347,50 @@ static void test_away(void **state)
     send_row();
     b.context->config.fetch_ns = 0;
     polls(&b, 2);
-    for (unsigned i = 0; i < 20; i++) {
-        a.context->idle_passes = 8;
-        polls(&a, 1);
-    }
+    polls_behind(8);
     assert_non_null(hosted_find(&a, NIGH_OP_SEND, ROW - 1));
     while (next_is_over_at_once(ROW + over))
         over++;
     assert_int_equal(over, 16);
+}
+
+/* It is waited for since it was posted, whenever others were over. */
+static void test_away_since(void **state)
+{
+    (void)state;
+    a.context->config.away_ns = 5000000000;
+    to->early_ns = 1;
+    send_row();
+    receive_one(1);
+    polls_behind(8);
+    assert_non_null(hosted_find(&a, NIGH_OP_SEND, 1));
+    assert_int_equal(to->away, 0);
+}
+
+static uint32_t seen;
+
+static void sender_is_asked(void)
+{
+    in_read = NULL;
+    polls_behind(8);
+    seen = to->away;
+}
+
+/* One that is back may first ask its sender to copy some. */
+static void test_away_and_asks(void **state)
+{
+    (void)state;
+    a.context->config.away_ns = 0;
+    send_row();
+    seen = 0;
+    in_read = sender_is_asked;
+    for (unsigned i = 1; i < ROW; i++)
+        assert_int_equal(hosted_recv(&b, from, i, i, in + i * LONG, LONG, 0), 0);
+    polls(&b, 20);
+    assert_true(writes);
+    assert_true(seen);
+    receive_one(0);
+    ends_well(ROW, ROW * LONG);
 }
 
 /* That the sender itself was away says nothing. */
@@ -349,8 +401,7 @@ static void test_sender_away(void **state)
     send_row();
     b.context->config.fetch_ns = 0;
     polls(&b, 2);
-    a.context->idle_passes = 0;
-    polls(&a, 20);
+    polls_behind(0);
     assert_non_null(hosted_find(&a, NIGH_OP_SEND, ROW - 1));
     assert_int_equal(to->away, 0);
 }
@@ -384,6 +435,8 @@ int main(void)
         TEST(sender_leaves),
         TEST(receiver_leaves),
         TEST(away),
+        TEST(away_since),
+        TEST(away_and_asks),
         TEST(is_no_deadlock),
         TEST(oldest_first),
         TEST(other_limit),

@@ -241,6 +241,20 @@ static void test_claims_more_than_all(void **state)
     assert_true(ended(-EPROTO));
 }
 
+static void test_has_written_more_than_all(void **state)
+{
+    uint32_t offer;
+    uint64_t context;
+
+    (void)state;
+    offer = lent();
+    context = to_foe->offered[nigh_help_slot(offer)]->recv->context;
+    claim(offer, 2, 2);
+    until_broken();
+    assert_int_equal(hosted_until(&victim, NULL, NIGH_OP_RECV, context)->status, -EPROTO);
+    assert_int_equal(ended(0) + ended(-EPROTO), ROW);
+}
+
 /* One is not written: the others are the victim's all the same, and this one when it is put back. */
 static void test_claims_one(void **state)
 {
@@ -305,6 +319,21 @@ static void test_help_with_all_of_a_long_one(void **state)
 {
     (void)state;
     ask_as(NIGH_F_ONE, 0, 1, (uintptr_t)in[0], NIGH_HELP_HALVES_FROM);
+    until_broken();
+    assert_int_equal(hosted_until(&victim, NULL, NIGH_OP_SEND, 5)->status, -EPROTO);
+}
+
+/* With all of them in one call the first would end the message of the next ones. */
+static void test_help_several_times(void **state)
+{
+    struct nigh_wire_help help = {(uintptr_t)in[0], SHORT};
+
+    (void)state;
+    for (uint32_t offer = 2; offer <= 4; offer++)
+        nigh_store_relaxed(&foe.pair->offered[nigh_help_slot(offer)], nigh_help_word(offer, 0));
+    ask_as(NIGH_F_ONE, 0, 1, (uintptr_t)in[0], SHORT);
+    for (uint32_t offer = 2; offer <= 4; offer++)
+        foe_send(&foe, nigh_head_make(NIGH_K_HELP, 0, 0, NIGH_F_ONE), 0, offer, &help, sizeof(help));
     until_broken();
     assert_int_equal(hosted_until(&victim, NULL, NIGH_OP_SEND, 5)->status, -EPROTO);
 }
@@ -418,10 +447,12 @@ int main(void)
         TEST(says_that_it_has_written_too_much),
         TEST(another_offer),
         TEST(claims_more_than_all),
+        TEST(has_written_more_than_all),
         TEST(claims_one),
         TEST(help_with_nothing),
         TEST(help_with_more_than_it_is),
         TEST(help_with_all_of_a_long_one),
+        TEST(help_several_times),
         TEST(help_with_too_many_slices),
         TEST(early_but_long),
         TEST(help_over_the_end_of_memory),

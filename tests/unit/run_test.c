@@ -233,17 +233,23 @@ static void test_replaced(void **state)
     struct nigh_send_op *op;
 
     (void)state;
-    assert_int_equal(hosted_send(to, 0, 0, out, SHORT, NIGH_MAY_WAIT), 0);
-    op = to->out.at[0];
-    assert_non_null(op);
-    assert_true(nigh_help_asked(to, op, 1, (uintptr_t)in, SHORT, true));
-    assert_true(nigh_help_asked(to, op, 1 + NIGH_OFFERS, (uintptr_t)in, SHORT, true));
+    for (unsigned i = 0; i < 2; i++) {
+        assert_int_equal(hosted_send(to, i, i, out + i * ROOM, SHORT, NIGH_MAY_WAIT), 0);
+        op = to->out.at[i];
+        assert_non_null(op);
+        assert_true(nigh_help_asked(to, op, 1 + i * NIGH_OFFERS, (uintptr_t)in, SHORT, true));
+        assert_int_equal(to->asked_count, 1);
+        assert_false(nigh_help_asked(to, op, 2, (uintptr_t)in, SHORT, true));
+    }
+    nigh_help_forget(to, to->out.at[0]);
     assert_int_equal(to->asked_count, 1);
-    nigh_help_forget(to, op);
+    nigh_help_forget(to, to->out.at[1]);
     assert_int_equal(to->asked_count, 0);
     assert_null(a.context->asked);
-    assert_int_equal(hosted_recv(&b, from, 0, 0, in, SHORT, 0), 0);
-    one_ends_well(0);
+    for (unsigned i = 0; i < 2; i++) {
+        assert_int_equal(hosted_recv(&b, from, i, i, in + i * ROOM, SHORT, 0), 0);
+        one_ends_well(i);
+    }
 }
 
 /* ---- of two senders ---------------------------------------------------------------------------------------- */
