@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* plugin/answer.h - what receivers say of messages that lie with their sender or wait for their receives: GRANT, HELP and
- * FINISH. Messages that end together are told of in one slot. */
+/* plugin/answer.h - what receivers say of messages that lie with their sender or wait for their receives: GRANT, HELP
+ * and FINISH. Messages that end together are told of in one slot. */
 #ifndef NIGH_PLUGIN_ANSWER_H
 #define NIGH_PLUGIN_ANSWER_H
 
@@ -14,7 +14,8 @@ struct nigh_finish {
     uint32_t ids[1 + NIGH_FINISH_MORE];
 };
 
-/* Its message `id` is over, all of it copied. Tells of those that stand there first, if they are another sender's or too many. */
+/* Its message `id` is over, all of it copied. Tells of those that stand there first, if they are another sender's or
+ * too many. */
 void nigh_finish_add(struct nigh_finish *finish, struct nigh_endpoint *endpoint, uint32_t id);
 /* Tells of all of them. They have been copied before. */
 void nigh_finish_tell(struct nigh_finish *finish);

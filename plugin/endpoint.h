@@ -56,9 +56,9 @@ struct nigh_filling {
     uint32_t flags;
 };
 
-/* For so long a process that was looked at has kept its number: in that time nobody dies, is waited for, and has it given
- * away. Ten times as long would spare 4 of 200 us of each window of 64 messages of 32 KiB, whose first look finds the caches
- * cold, but a receiver that begins another program (exec) would be written to for as long. */
+/* For so long a process that was looked at has kept its number: in that time nobody dies, is waited for, and has it
+ * given away. Ten times as long would spare 4 of 200 us of each window of 64 messages of 32 KiB, whose first look finds
+ * the caches cold, but a receiver that begins another program (exec) would be written to for as long. */
 #define NIGH_NUMBER_KEPT_NS UINT64_C(100000)
 
 /*

@@ -14,8 +14,8 @@
  *                                                receive (1); of a REFER to cma: it cannot be read, send all of it as
  *                                                PIECEs; no FINISH follows
  *                                                of a FIRST in trips: that trip is read, send the next
- *   FINISH    id       status   wire_finish      to whoever began `id`, and those in the payload: the other side is done
- *                                                with them; as many as it is long
+ *   FINISH    id       status   wire_finish      to whoever began `id`, and those in the payload, as many as it is
+ *                                                long: the other side is done with them
  *   HELP      id       number   wire_help        to the sender of a REFER to cma: it may copy, too: plugin/help.h
  *   PUT       key      offset   wire_first       remote write; pieces follow; answered by FINISH
  *   GET       key      offset   wire_get         remote read; answered by REPLY
@@ -25,8 +25,8 @@
  *   MOVE      ring     -        -                the rest of this ring's messages come through that one
  *
  * An id is the sender's number for a transfer that it has under way on this endpoint (plugin/ids.h). It is free again
- * after the last PIECE (GRANT seen where one was needed), FINISH, or RESULT, and of a message that was one slice when its
- * sender has written that (NIGH_F_ONE): no FINISH follows.
+ * after the last PIECE (GRANT seen where one was needed), FINISH, or RESULT; that of a message that was one slice
+ * (NIGH_F_ONE) when its sender has written it: no FINISH follows.
  */
 #ifndef NIGH_PLUGIN_WIRE_H
 #define NIGH_PLUGIN_WIRE_H

@@ -671,8 +671,8 @@ struct nigh_ops {
     /*
      * Undoes one connect(). With the last: queued and unmatched operations of this endpoint complete with
      * -ECANCELED (one whose message other threads, or the peer, are copying at this moment as soon as none does,
-     * and as if not disconnected if the peer had all of it), the peer sees PEER_CLOSED, the pointer is dead. Never waits. Errors: -EINVAL not connected by this
-     * caller.
+     * and with 0 if that was all of it), the peer sees PEER_CLOSED, the pointer is dead. Never waits. Errors:
+     * -EINVAL not connected by this caller.
      */
     int (*disconnect)(struct nigh_endpoint *endpoint);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Lies about which messages are over. Each number is looked at before it is used: of those that a slot names ahead of the
- * lie the messages are over, of the others they end with -EPROTO, and everybody else is served. */
+/* Lies about which messages are over. Each number is looked at before it is used: of those that a slot names ahead of
+ * the lie the messages are over, of the others they end with -EPROTO, and everybody else is served. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How senders hear that messages which lie with them are over: of those that their receivers have copied several at a time,
- * of those that they have written themselves they know. */
+/* How senders hear that messages which lie with them are over: of those that their receivers have copied several at a
+ * time, of those that they have written themselves they know. */
 #include "plugin/answer.h"
 #include "plugin/help.h"
 #include "tests/support/apart.h"
@@ -150,8 +150,9 @@ static void test_receiver_leaves(void **state)
     assert_int_equal(hosted_find(&b, NIGH_OP_RECV, COUNT / 2)->status, -ECANCELED);
 }
 
-/* The receiver gives up while the sender is at some, which it then puts back; and before the receiver looks, the words that
- * they share are another peer's, which has the sender's index, and has written what it was asked for by the same numbers. */
+/* The receiver gives up while the sender is at some, which it then puts back; and before the receiver looks, the words
+ * that they share are another peer's, which has the sender's index, and has written what it was asked for by the same
+ * numbers. */
 static void test_another_has_its_place(void **state)
 {
     (void)state;

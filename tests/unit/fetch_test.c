@@ -320,8 +320,8 @@ static bool next_is_over_at_once(unsigned number)
     return over;
 }
 
-/* The sender's, of which each finds so many without news before it. (A sweep begins that count again, and where it stands
- * otherwise depends on the machine.) */
+/* The sender's, of which each finds so many without news before it. (A sweep begins that count again, and where it
+ * stands otherwise depends on the machine.) */
 static void polls_behind(uint32_t passes)
 {
     for (unsigned i = 0; i < 20; i++) {
