@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* plugin/helper.c - the sender's side of help.h. */
-#include "plugin/beside.h"
 #include "plugin/context.h"
 #include "plugin/help.h"
 #include "plugin/run.h"
