@@ -4,6 +4,7 @@
 #include "hosts/mpi/answer.h"
 #include "hosts/mpi/exchange.h"
 #include "hosts/mpi/log.h"
+#include "hosts/mpi/short.h"
 
 #include <errno.h>
 #include <string.h>
@@ -18,15 +19,22 @@ struct sent {
     bool in_place; /* where what comes would lie on what is yet to be sent, so it is copied first */
 };
 
-static bool is_answered(uint64_t bytes)
+static bool is_short(uint64_t bytes)
 {
-    return bytes >= NIGH_MPI_EXCHANGE_FROM && bytes <= nigh_mpi_limits.alltoall_to &&
-           bytes <= NIGH_MPI_SLOT_BYTES;
+    return bytes <= NIGH_MPI_SHORT_BYTES;
 }
 
-static bool has_ranks(const struct nigh_mpi_group *group)
+static bool is_answered(uint64_t bytes)
 {
-    return group && group->ranks >= NIGH_MPI_EXCHANGE_MIN && group->ranks <= NIGH_MPI_EXCHANGE_MAX;
+    return bytes <= nigh_mpi_limits.alltoall_to && bytes <= NIGH_MPI_SLOT_BYTES &&
+           (is_short(bytes) || bytes >= NIGH_MPI_EXCHANGE_FROM);
+}
+
+static bool has_ranks(const struct nigh_mpi_group *group, uint64_t bytes)
+{
+    if (is_short(bytes))
+        return group->ranks <= NIGH_MPI_SHORT_EACH_MAX;
+    return group->ranks >= NIGH_MPI_EXCHANGE_MIN && group->ranks <= NIGH_MPI_EXCHANGE_MAX;
 }
 
 /* MPI is not asked any more where lengths differ: the others do not. */
@@ -111,7 +119,7 @@ bool nigh_mpi_alltoall(const struct nigh_mpi_alltoall *call, nigh_mpi_comm comm,
         !is_answered(kept.bytes))
         return false;
     rooted.group = nigh_mpi_group_of(comm, kept.bytes);
-    if (!has_ranks(rooted.group) || (call->send && call->send == call->recv))
+    if (!rooted.group || !has_ranks(rooted.group, kept.bytes) || (call->send && call->send == call->recv))
         return false;
     rooted.bytes = (uint32_t)kept.bytes;
     nigh_mpi_vector_look(&kept, call->recv, call->into, comm);

@@ -102,11 +102,11 @@ static int run(const struct nigh_mpi_rooted *call)
 {
     if (call->group->broken)
         return -ECONNRESET;
-    if (call->apart)
-        return nigh_mpi_exchange(call);
-    if (call->root == NIGH_MPI_NONE)
+    if (call->root == NIGH_MPI_NONE && !call->apart)
         return nigh_mpi_spread(call);
-    return call->bytes <= NIGH_MPI_SHORT_BYTES ? nigh_mpi_short(call) : nigh_mpi_flat(call);
+    if (call->bytes <= NIGH_MPI_SHORT_BYTES)
+        return nigh_mpi_short(call);
+    return call->apart ? nigh_mpi_exchange(call) : nigh_mpi_flat(call);
 }
 
 int nigh_mpi_rooted_run(const struct nigh_mpi_rooted *call)

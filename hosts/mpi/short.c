@@ -13,37 +13,50 @@ static uint64_t tag_of(const struct nigh_mpi_group *group)
 /* ---- a rank that sends --------------------------------------------------------------------------------- */
 
 /* One in so many is told of when the root has taken it, and the next of those waits for that. */
-static int wait_for_root(const struct nigh_mpi_rooted *call, struct nigh_mpi_peer *root)
+static int wait_for(const struct nigh_mpi_rooted *call, int rank, const struct nigh_mpi_receipt *asked)
 {
     uint32_t empty = 0;
     int rc = 0;
 
-    while (root->asked.open && !rc)
+    while (asked->open && !rc)
         rc = nigh_mpi_group_wait(call->group, call->what, &empty);
-    if (!rc && root->asked.status)
-        rc = nigh_mpi_rooted_gone(call, call->root, root->asked.status);
-    return rc;
+    return !rc && asked->status ? nigh_mpi_rooted_gone(call, rank, asked->status) : rc;
 }
 
-static int send_to(const struct nigh_mpi_rooted *call, struct nigh_mpi_peer *root)
+static int send_to(const struct nigh_mpi_rooted *call, int rank, const char *vector)
 {
-    bool asks = root->posted - root->asked_at >= NIGH_MPI_SHORTS_AHEAD;
-    int rc = asks ? wait_for_root(call, root) : 0;
+    struct nigh_mpi_peer *to = call->group->peers[rank];
+    bool asks = to->posted - to->asked_at >= NIGH_MPI_SHORTS_AHEAD;
+    int rc = asks ? wait_for(call, rank, &to->asked) : 0;
     uint32_t empty = 0;
 
     while (!rc) {
-        rc = nigh_mpi_session_send(root, call->send, call->bytes, tag_of(call->group), asks);
+        rc = nigh_mpi_session_send(to, vector, call->bytes, tag_of(call->group), asks);
         if (!rc)
             break;
         rc = rc == -EAGAIN ? nigh_mpi_group_wait(call->group, call->what, &empty)
-                           : nigh_mpi_rooted_gone(call, call->root, rc);
+                           : nigh_mpi_rooted_gone(call, rank, rc);
     }
-    if (!rc && nigh_mpi_session_may_wait(root))
-        rc = nigh_mpi_group_let_out(call->group, call->what, root);
+    if (!rc && nigh_mpi_session_may_wait(to))
+        rc = nigh_mpi_group_let_out(call->group, call->what, to);
     return rc;
 }
 
-/* ---- the root ------------------------------------------------------------------------------------------ */
+/* The ranks behind this one in turn, so that not all send to the same one. */
+static int send_to_each(const struct nigh_mpi_rooted *call)
+{
+    const struct nigh_mpi_group *group = call->group;
+    int rc = 0;
+
+    for (int i = 1; i < group->ranks && !rc; i++) {
+        int rank = (group->me + i) % group->ranks;
+
+        rc = send_to(call, rank, nigh_mpi_rooted_part(call, rank));
+    }
+    return rc;
+}
+
+/* ---- who keeps or adds them ------------------------------------------------------------------------------------------ */
 
 /* So many receives wait for one peer, or half of that. */
 static uint32_t ahead(const struct nigh_mpi_group *group)
@@ -134,11 +147,12 @@ static int add_all(const struct nigh_mpi_rooted *call)
 static int keep_all(const struct nigh_mpi_rooted *call)
 {
     struct nigh_mpi_group *group = call->group;
+    const char *sent = call->apart ? nigh_mpi_rooted_part(call, group->me) : call->send;
     char *own = nigh_mpi_rooted_place(call, group->me);
     int rc = 0;
 
-    if (own != call->send)
-        memcpy(own, call->send, call->bytes);
+    if (own != sent)
+        memcpy(own, sent, call->bytes);
     for (int r = 0; r < group->ranks && !rc; r++) {
         rc = r == group->me ? 0 : await(call, r);
         if (!rc && r != group->me)
@@ -152,9 +166,11 @@ int nigh_mpi_short(const struct nigh_mpi_rooted *call)
     struct nigh_mpi_group *group = call->group;
     int rc;
 
-    if (group->me != call->root)
-        return send_to(call, group->peers[call->root]);
+    if (!call->apart && group->me != call->root)
+        return send_to(call, call->root, call->send);
     rc = expect_all(call);
+    if (!rc && call->apart)
+        rc = send_to_each(call);
     if (rc)
         return rc;
     return call->add ? add_all(call) : keep_all(call);

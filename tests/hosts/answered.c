@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Collectives that hosts/mpi answers, where they go wrong or come from several threads. Rank 0 says how it ended.
- *     answered short|far|late|mismatch|close|alltoall|threads | killed FILE
+ *     answered short|far|late|mismatch|close|alltoall|threads | killed|gone FILE
  */
 #include <fcntl.h>
 #include <mpi.h>
@@ -232,15 +232,50 @@ static long beside(void)
 
 static long alltoalls(void)
 {
-    static const int counts[] = {8191, 8192, 8193, 12000, 16384, 16385};
+    static const int counts[] = {1, 64, 65, 8191, 8192, 8193, 12000, 16384, 16385};
     long wrong = 0;
 
     for (int again = 0; again < 3; again++)
-        for (int c = 0; c < 6; c++)
+        for (int c = 0; c < 9; c++)
             for (int how = 0; how < 6; how++)
                 wrong +=
                     alltoall(counts[c], 1 + how % 2, 1 + (how < 4 ? how / 2 : how % 2), how >= 4) + beside();
     return wrong;
+}
+
+/* Of up to 256 bytes and more, with what else is short in between, whose roots change; one rank or another is late. */
+static long rows(void)
+{
+    int in[16 * 70], out[16 * 70];
+    long wrong = 0;
+
+    for (int i = 0; i < 6000; i++) {
+        int count = 1 + i % 70, root = i / 50 % ranks;
+
+        if (i % 500 == 0 && rank == root)
+            usleep(5000);
+        for (int r = 0; r < ranks; r++)
+            for (int k = 0; k < count; k++)
+                in[r * count + k] = rank * 1000 + r * 100 + i + k;
+        MPI_Alltoall(in, count, MPI_INT, out, count, MPI_INT, MPI_COMM_WORLD);
+        for (int r = 0; r < ranks; r++)
+            for (int k = 0; k < count; k++)
+                wrong += out[r * count + k] != r * 1000 + rank * 100 + i + k;
+        in[0] = rank + i;
+        if (i % 3 == 0)
+            MPI_Reduce(in, out, 1, MPI_INT, MPI_SUM, root, MPI_COMM_WORLD);
+        wrong += i % 3 == 0 && rank == root && out[0] != sum_of(i);
+        if (i % 3 == 1)
+            MPI_Gather(in, 1, MPI_INT, out, 1, MPI_INT, root, MPI_COMM_WORLD);
+        for (int r = 0; r < ranks && i % 3 == 1 && rank == root; r++)
+            wrong += out[r] != r + i;
+    }
+    return wrong;
+}
+
+static long mismatches(void)
+{
+    return mismatch(ALLTOALL, 16384) + mismatch(OWN, 16384) + mismatch(ALLTOALL, 60) + mismatch(OWN, 60);
 }
 
 static MPI_Comm comms[THREADS];
@@ -290,14 +325,19 @@ static long threads(void)
     return wrong;
 }
 
-static void killed(const char *told)
+/* While the others are at an allreduce, or at a short alltoall. */
+static void killed(const char *told, int which)
 {
     int *in = calloc(LONG, sizeof *in), *out = calloc(LONG, sizeof *out);
 
     for (int turn = 0;; turn++) {
-        if (turn == 50 && rank == 1 && open(told, O_CREAT | O_WRONLY | O_CLOEXEC, 0600) >= 0)
+        if (turn / 2 == 25 && turn % 2 == which && rank == 1 &&
+            open(told, O_CREAT | O_WRONLY | O_CLOEXEC, 0600) >= 0)
             raise(SIGKILL);
-        MPI_Allreduce(in, out, LONG, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+        if (turn % 2)
+            MPI_Alltoall(in, 4, MPI_INT, out, 4, MPI_INT, MPI_COMM_WORLD);
+        else
+            MPI_Allreduce(in, out, LONG, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
     }
 }
 
@@ -311,8 +351,8 @@ int main(int argc, char **argv)
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     alarm(120); /* a job that does not end must not stay */
-    if (!strcmp(mode, "killed") && argc > 2)
-        killed(argv[2]);
+    if ((!strcmp(mode, "killed") || !strcmp(mode, "gone")) && argc > 2)
+        killed(argv[2], mode[0] == 'g');
     if (!strcmp(mode, "threads") && level != MPI_THREAD_MULTIPLE) {
         if (rank == 0)
             printf("no threads\n");
@@ -320,7 +360,7 @@ int main(int argc, char **argv)
         wrong = !strcmp(mode, "short")      ? shorts()
                 : !strcmp(mode, "far")      ? far(0)
                 : !strcmp(mode, "late")     ? far(1)
-                : !strcmp(mode, "alltoall") ? alltoalls() + mismatch(ALLTOALL, 16384) + mismatch(OWN, 16384)
+                : !strcmp(mode, "alltoall") ? alltoalls() + rows() + mismatches()
                 : !strcmp(mode, "close")    ? close_types()
                 : !strcmp(mode, "mismatch") ? mismatch(ALLREDUCE, LONG) + mismatch(GATHER, 60) +
                                                   mismatch(GATHER, 4000) + mismatch(ALLGATHER, 4000)
