@@ -16,25 +16,21 @@ struct sent {
     struct nigh_mpi_vector vector; /* for one rank; those for the others lie behind it */
     const void *buffer;
     nigh_mpi_type type;
-    bool in_place; /* where what comes would lie on what is yet to be sent, so it is copied first */
+    bool
+        in_place; /* where what comes would lie on what is yet to be sent: short ones go first, others are copied */
 };
-
-static bool is_short(uint64_t bytes)
-{
-    return bytes <= NIGH_MPI_SHORT_BYTES;
-}
 
 static bool is_answered(uint64_t bytes)
 {
     return bytes <= nigh_mpi_limits.alltoall_to && bytes <= NIGH_MPI_SLOT_BYTES &&
-           (is_short(bytes) || bytes >= NIGH_MPI_EXCHANGE_FROM);
+           (nigh_mpi_is_short(bytes) || bytes >= NIGH_MPI_EXCHANGE_FROM);
 }
 
-static bool has_ranks(const struct nigh_mpi_group *group, uint64_t bytes)
+static bool has_ranks(int ranks, uint64_t bytes)
 {
-    if (is_short(bytes))
-        return group->ranks <= NIGH_MPI_SHORT_EACH_MAX;
-    return group->ranks >= NIGH_MPI_EXCHANGE_MIN && group->ranks <= NIGH_MPI_EXCHANGE_MAX;
+    if (nigh_mpi_is_short(bytes))
+        return ranks <= NIGH_MPI_SHORT_EACH_MAX;
+    return ranks >= NIGH_MPI_EXCHANGE_MIN && ranks <= NIGH_MPI_EXCHANGE_MAX;
 }
 
 /* MPI is not asked any more where lengths differ: the others do not. */
@@ -107,7 +103,8 @@ static int run(const struct nigh_mpi_alltoall *call, struct nigh_mpi_rooted *roo
         return run_packed(call, rooted, kept, &sent, comm);
     rooted->send = sent.buffer;
     rooted->recv = call->recv;
-    return sent.in_place ? run_in_place(rooted) : nigh_mpi_rooted_run(rooted);
+    return sent.in_place && !nigh_mpi_is_short(kept->bytes) ? run_in_place(rooted)
+                                                            : nigh_mpi_rooted_run(rooted);
 }
 
 bool nigh_mpi_alltoall(const struct nigh_mpi_alltoall *call, nigh_mpi_comm comm, int *result)
@@ -116,10 +113,10 @@ bool nigh_mpi_alltoall(const struct nigh_mpi_alltoall *call, nigh_mpi_comm comm,
     struct nigh_mpi_vector kept;
 
     if (!nigh_mpi_limits.alltoall_to || !nigh_mpi_vector_measure(&kept, call->recvs, call->into) ||
-        !is_answered(kept.bytes))
+        !is_answered(kept.bytes) || !has_ranks(nigh_mpi_group_ranks(comm), kept.bytes))
         return false;
     rooted.group = nigh_mpi_group_of(comm, kept.bytes);
-    if (!rooted.group || !has_ranks(rooted.group, kept.bytes) || (call->send && call->send == call->recv))
+    if (!rooted.group || (call->send && call->send == call->recv))
         return false;
     rooted.bytes = (uint32_t)kept.bytes;
     nigh_mpi_vector_look(&kept, call->recv, call->into, comm);

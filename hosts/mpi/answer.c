@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Short ones alone: what Open MPI sends to all at once takes less (8 ranks on 2 CPUs, 64 KiB 0.91 of its own, and answered
- * 1.03). */
+/* Short ones alone: what Open MPI sends to all at once takes less (8 ranks on 2 CPUs, 64 KiB 0.91 of its own, and
+ * answered 1.03). */
 #ifdef NIGH_MPI_OPENMPI
 #define ALLTOALL_TO NIGH_MPI_SHORT_BYTES
 #else

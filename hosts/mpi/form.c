@@ -157,12 +157,6 @@ static bool agree(bool mine, nigh_mpi_comm comm)
     return over && all;
 }
 
-static bool has_ranks(struct nigh_mpi_group *group, nigh_mpi_comm comm)
-{
-    return group->me != NIGH_MPI_NONE && !nigh_mpi_calls()->Comm_size(comm, &group->ranks) &&
-           group->ranks >= RANKS_MIN;
-}
-
 /* Each step is taken by all ranks or by none. */
 static void form(struct nigh_mpi_group *group, nigh_mpi_comm comm)
 {
@@ -206,7 +200,7 @@ static void undo(struct nigh_mpi_group *group)
 void nigh_mpi_group_form(struct nigh_mpi_group *group, nigh_mpi_comm comm)
 {
     group->formed = true;
-    if (has_ranks(group, comm))
+    if (group->me != NIGH_MPI_NONE && group->ranks >= RANKS_MIN)
         form(group, comm);
     if (!group->active)
         undo(group);

@@ -13,7 +13,7 @@ static bool is_answered(uint64_t bytes)
     uint64_t most =
         nigh_mpi_limits.gather_to < NIGH_MPI_SLOT_BYTES ? nigh_mpi_limits.gather_to : NIGH_MPI_SLOT_BYTES;
 
-    return bytes <= most && (bytes <= NIGH_MPI_SHORT_BYTES || bytes >= NIGH_MPI_FLAT_FROM);
+    return bytes <= most && (nigh_mpi_is_short(bytes) || bytes >= NIGH_MPI_FLAT_FROM);
 }
 
 /* ---- who sends alone ------------------------------------------------------------------------------- */

@@ -33,6 +33,16 @@ static bool is_read(const struct nigh_mpi_group *group)
     return read;
 }
 
+/* The receipts lie in the group. */
+static bool asks(const struct nigh_mpi_group *group)
+{
+    bool open = false;
+
+    for (int r = 0; r < group->ranks; r++)
+        open |= group->shorts[r].question.asked.open != 0;
+    return open;
+}
+
 static bool expects(const struct nigh_mpi_group *group)
 {
     bool posted = false;
@@ -72,7 +82,7 @@ static void reap(void)
     struct nigh_mpi_group **at = &groups, *group;
 
     while ((group = *at) != NULL) {
-        if (!group->leaving || group->broken || !is_read(group) || expects(group)) {
+        if (!group->leaving || group->broken || !is_read(group) || expects(group) || asks(group)) {
             at = &group->next;
             continue;
         }
@@ -181,7 +191,8 @@ static struct nigh_mpi_group *create(nigh_mpi_comm comm)
     struct nigh_mpi_group *group = calloc(1, sizeof(*group));
     int inter;
 
-    if (group && (mpi->Comm_test_inter(comm, &inter) || inter || mpi->Comm_rank(comm, &group->me)))
+    if (group && (mpi->Comm_test_inter(comm, &inter) || inter || mpi->Comm_size(comm, &group->ranks) ||
+                  mpi->Comm_rank(comm, &group->me)))
         group->me = NIGH_MPI_NONE;
     return group;
 }
@@ -239,6 +250,13 @@ int nigh_mpi_group_rank(nigh_mpi_comm comm)
     const struct nigh_mpi_group *group = closed ? NULL : known(comm);
 
     return group ? group->me : NIGH_MPI_NONE;
+}
+
+int nigh_mpi_group_ranks(nigh_mpi_comm comm)
+{
+    const struct nigh_mpi_group *group = closed ? NULL : known(comm);
+
+    return group ? group->ranks : 0;
 }
 
 /* Weights are alike in all ranks, as their calls are. */

@@ -26,8 +26,15 @@
 #define NIGH_MPI_SHORTS_POSTED  32u
 #define NIGH_MPI_SHORTS_PENDING 1024u
 
-/* What has come from a peer, or will: posted ahead by who has been a root, and taken in turn. */
+static inline bool nigh_mpi_is_short(uint64_t bytes)
+{
+    return bytes <= NIGH_MPI_SHORT_BYTES;
+}
+
+/* What has come from a peer, or will: posted ahead by who has been a root or in an alltoall, and taken in turn. And of
+ * those to it as their root one in so many, which the next such one waits for. */
 struct nigh_mpi_shorts {
+    struct nigh_mpi_question question;
     uint32_t posted, taken; /* ever; the number modulo NIGH_MPI_SHORTS_POSTED is the place in what follows */
     struct nigh_mpi_arrival arrivals[NIGH_MPI_SHORTS_POSTED];
     char rooms[NIGH_MPI_SHORTS_POSTED][NIGH_MPI_SHORT_BYTES];
@@ -67,8 +74,10 @@ struct nigh_mpi_group {
     struct nigh_mpi_arrival arrivals[NIGH_MPI_SOURCES][NIGH_MPI_AHEAD];
 };
 
-/* This rank's number in a communicator; NIGH_MPI_NONE: in none, or in one between two groups. */
+/* This rank's number in a communicator; NIGH_MPI_NONE: in none, or in one between two groups. And how many there are in
+ * it; 0 there. */
 int nigh_mpi_group_rank(nigh_mpi_comm comm);
+int nigh_mpi_group_ranks(nigh_mpi_comm comm);
 
 /* The active group of a communicator, or NULL: this call, of so many bytes, is the MPI's. When enough bytes have come
  * by it is collective over the communicator, and so is called by all ranks or by none. */

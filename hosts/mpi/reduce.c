@@ -35,14 +35,9 @@ static bool has_buffers(const struct nigh_mpi_group *group, int root, const void
 
 /* ---- all to the root ----------------------------------------------------------------------------------- */
 
-static bool is_short(uint64_t bytes)
-{
-    return bytes <= NIGH_MPI_SHORT_BYTES;
-}
-
 static bool goes_to_root(uint64_t bytes)
 {
-    return is_short(bytes) ||
+    return nigh_mpi_is_short(bytes) ||
            (bytes >= NIGH_MPI_FLAT_FROM && bytes <= NIGH_MPI_FLAT_TO && bytes < nigh_mpi_limits.reduce_from);
 }
 
@@ -84,7 +79,7 @@ static bool reduce_at_root(const void *send, void *recv, int64_t count, nigh_mpi
     };
 
     if (!nigh_mpi_has_root(group, root) || !has_buffers(group, root, send, recv) ||
-        (!is_short(vector.bytes) && group->ranks > NIGH_MPI_FLAT_RANKS))
+        (!nigh_mpi_is_short(vector.bytes) && group->ranks > NIGH_MPI_FLAT_RANKS))
         return false;
     if (nigh_mpi_answer_packs(&vector))
         *result = nigh_mpi_answer(run_packed(&call, &vector, type, comm), comm);

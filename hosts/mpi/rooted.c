@@ -88,7 +88,7 @@ int nigh_mpi_rooted_let_out(const struct nigh_mpi_rooted *call)
 static void count(const struct nigh_mpi_rooted *call)
 {
     struct nigh_mpi_account *account = &nigh_mpi_session_account;
-    bool is_short = call->bytes <= NIGH_MPI_SHORT_BYTES;
+    bool is_short = nigh_mpi_is_short(call->bytes);
 
     account->alltoalls += call->apart;
     account->allgathers += call->root == NIGH_MPI_NONE && !call->apart;
@@ -104,7 +104,7 @@ static int run(const struct nigh_mpi_rooted *call)
         return -ECONNRESET;
     if (call->root == NIGH_MPI_NONE && !call->apart)
         return nigh_mpi_spread(call);
-    if (call->bytes <= NIGH_MPI_SHORT_BYTES)
+    if (nigh_mpi_is_short(call->bytes))
         return nigh_mpi_short(call);
     return call->apart ? nigh_mpi_exchange(call) : nigh_mpi_flat(call);
 }

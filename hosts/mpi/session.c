@@ -284,28 +284,35 @@ static uint32_t slots(uint32_t bytes)
     return 1 + (bytes > ONE_SLOT ? (bytes + 63) / 64 : 0);
 }
 
+static void note_taken(struct nigh_mpi_peer *peer, uint32_t at)
+{
+    if ((int32_t)(at - peer->taken) > 0)
+        peer->taken = at;
+}
+
 /* What was posted to a peer before something that it has taken, it has taken, too. */
-static int send_asking(struct nigh_mpi_peer *to, const void *buffer, uint32_t bytes, uint64_t tag)
+static int send_asking(struct nigh_mpi_peer *to, const void *buffer, uint32_t bytes, uint64_t tag,
+                       struct nigh_mpi_question *question)
 {
     struct nigh_send send = {.size = sizeof(send), .buffer = buffer, .bytes = bytes, .tag = tag};
     int rc;
 
-    to->taken = to->asked_at;
+    note_taken(to, question->at);
     send.flags = NIGH_INJECT | NIGH_SYNC;
-    send.context = (uintptr_t)&to->asked;
+    send.context = (uintptr_t)&question->asked;
     rc = session.nigh->post_send(to->endpoint, &send);
     if (rc)
         return rc;
-    to->asked.open++;
-    to->asked_at = to->posted;
+    question->asked.open++;
+    question->at = to->posted;
     return 0;
 }
 
 int nigh_mpi_session_send(struct nigh_mpi_peer *to, const void *buffer, uint32_t bytes, uint64_t tag,
-                          bool asks)
+                          struct nigh_mpi_question *question)
 {
-    int rc = asks ? send_asking(to, buffer, bytes, tag)
-                  : session.nigh->inject(to->endpoint, buffer, NIGH_SHAPE(bytes, 0), tag, 0, NULL);
+    int rc = question ? send_asking(to, buffer, bytes, tag, question)
+                      : session.nigh->inject(to->endpoint, buffer, NIGH_SHAPE(bytes, 0), tag, 0, NULL);
 
     if (!rc)
         to->posted += slots(bytes);
@@ -320,7 +327,7 @@ void nigh_mpi_session_forget(struct nigh_mpi_arrival *arrival)
 
 void nigh_mpi_session_warn(struct nigh_mpi_peer *to, uint64_t tag)
 {
-    (void)nigh_mpi_session_send(to, NULL, 0, tag, false);
+    (void)nigh_mpi_session_send(to, NULL, 0, tag, NULL);
 }
 
 static void file(const struct nigh_completion *done)

@@ -32,11 +32,16 @@ struct nigh_mpi_slot {
 struct nigh_mpi_peer {
     struct nigh_mpi_peer *next;
     struct nigh_endpoint *endpoint;
-    uint32_t posted;               /* slots of its ring */
-    uint32_t taken;                /* so many of them have been, at least */
-    uint32_t looked_at;            /* the last one for which it was seen that nothing waits */
-    uint32_t asked_at;             /* the one that was to be told of */
-    struct nigh_mpi_receipt asked; /* when it has been taken */
+    uint32_t posted;    /* slots of its ring */
+    uint32_t taken;     /* so many of them have been, at least */
+    uint32_t looked_at; /* the last one for which it was seen that nothing waits */
+};
+
+/* One message to a peer that is told of when it has been taken, in the order of those of one communicator: what is
+ * taken there does not wait for what is taken elsewhere. */
+struct nigh_mpi_question {
+    uint32_t at; /* so much had been posted to the peer before it */
+    struct nigh_mpi_receipt asked;
 };
 
 /* A peer's part that is waited for. */
@@ -111,10 +116,10 @@ int nigh_mpi_session_expect_into(struct nigh_mpi_arrival *arrival, void *room, u
 /* How many of these are posted, of all communicators. */
 uint32_t nigh_mpi_session_pending(void);
 
-/* Sends at most NIGH_INJECT_BYTES; `asks`: to->asked is open until the message has been taken, and must not be before.
- * 0, or the errors of post_send(): -EAGAIN too many are on their way. */
+/* Sends at most NIGH_INJECT_BYTES; `question`, if it is not NULL, is open until the message has been taken, and must not
+ * be before. 0, or the errors of post_send(): -EAGAIN too many are on their way. */
 int nigh_mpi_session_send(struct nigh_mpi_peer *to, const void *buffer, uint32_t bytes, uint64_t tag,
-                          bool asks);
+                          struct nigh_mpi_question *question);
 
 /* No longer: what is posted is taken back, and `posted` is false when that is over, at a later poll. */
 void nigh_mpi_session_forget(struct nigh_mpi_arrival *arrival);

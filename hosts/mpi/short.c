@@ -13,8 +13,9 @@ static uint64_t tag_of(const struct nigh_mpi_group *group)
 /* ---- a rank that sends --------------------------------------------------------------------------------- */
 
 /* One in so many is told of when the root has taken it, and the next of those waits for that. */
-static int wait_for(const struct nigh_mpi_rooted *call, int rank, const struct nigh_mpi_receipt *asked)
+static int wait_for(const struct nigh_mpi_rooted *call, int rank)
 {
+    const struct nigh_mpi_receipt *asked = &call->group->shorts[rank].question.asked;
     uint32_t empty = 0;
     int rc = 0;
 
@@ -23,15 +24,24 @@ static int wait_for(const struct nigh_mpi_rooted *call, int rank, const struct n
     return !rc && asked->status ? nigh_mpi_rooted_gone(call, rank, asked->status) : rc;
 }
 
+/* Nobody is more than one alltoall ahead, so those need not ask. */
+static struct nigh_mpi_question *question_to(const struct nigh_mpi_rooted *call, int rank)
+{
+    struct nigh_mpi_question *question = &call->group->shorts[rank].question;
+    bool asks = !call->apart && call->group->peers[rank]->posted - question->at >= NIGH_MPI_SHORTS_AHEAD;
+
+    return asks ? question : NULL;
+}
+
 static int send_to(const struct nigh_mpi_rooted *call, int rank, const char *vector)
 {
     struct nigh_mpi_peer *to = call->group->peers[rank];
-    bool asks = to->posted - to->asked_at >= NIGH_MPI_SHORTS_AHEAD;
-    int rc = asks ? wait_for(call, rank, &to->asked) : 0;
+    struct nigh_mpi_question *question = question_to(call, rank);
+    int rc = question ? wait_for(call, rank) : 0;
     uint32_t empty = 0;
 
     while (!rc) {
-        rc = nigh_mpi_session_send(to, vector, call->bytes, tag_of(call->group), asks);
+        rc = nigh_mpi_session_send(to, vector, call->bytes, tag_of(call->group), question);
         if (!rc)
             break;
         rc = rc == -EAGAIN ? nigh_mpi_group_wait(call->group, call->what, &empty)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Collectives that hosts/mpi answers, where they go wrong or come from several threads. Rank 0 says how it ended.
- *     answered short|far|late|mismatch|close|alltoall|threads | killed|gone FILE
+ *     answered short|far|late|mismatch|close|alltoall|rows|threads | killed|gone FILE
  */
 #include <fcntl.h>
 #include <mpi.h>
@@ -243,7 +243,22 @@ static long alltoalls(void)
     return wrong;
 }
 
-/* Of up to 256 bytes and more, with what else is short in between, whose roots change; one rank or another is late. */
+/* Many to a root that is late, so that they are far ahead of it. */
+static long row_to(int root, int i)
+{
+    int in = rank + i, out = 0;
+    long wrong = 0;
+
+    if (rank == root)
+        usleep(5000);
+    for (int k = 0; k < 100; k++) {
+        MPI_Reduce(&in, &out, 1, MPI_INT, MPI_SUM, root, MPI_COMM_WORLD);
+        wrong += rank == root && out != sum_of(i);
+    }
+    return wrong;
+}
+
+/* Of up to 256 bytes and more, with what else is short in between, whose roots change. */
 static long rows(void)
 {
     int in[16 * 70], out[16 * 70];
@@ -252,8 +267,8 @@ static long rows(void)
     for (int i = 0; i < 6000; i++) {
         int count = 1 + i % 70, root = i / 50 % ranks;
 
-        if (i % 500 == 0 && rank == root)
-            usleep(5000);
+        if (i % 500 == 0)
+            wrong += row_to(root, i);
         for (int r = 0; r < ranks; r++)
             for (int k = 0; k < count; k++)
                 in[r * count + k] = rank * 1000 + r * 100 + i + k;
@@ -279,6 +294,48 @@ static long mismatches(void)
 }
 
 static MPI_Comm comms[THREADS];
+
+/* One thread of each rank sends so many to the root that it waits for it, which the root comes to behind the alltoall
+ * that another thread is in: on another communicator, so that waits for nobody else. */
+static void *reduces(void *arg)
+{
+    MPI_Comm *comm = arg;
+    long wrong = 0;
+
+    for (int i = 0; i < 300; i++) {
+        int in = rank + i, out = 0;
+
+        MPI_Reduce(&in, &out, 1, MPI_INT, MPI_SUM, 0, *comm);
+        wrong += rank == 0 && out != sum_of(i);
+    }
+    return (void *)wrong;
+}
+
+static long crossed(void)
+{
+    int *in = calloc((size_t)ranks, sizeof *in), *out = calloc((size_t)ranks, sizeof *out);
+    pthread_t running;
+    void *wrong;
+    long others = 0;
+
+    if (rank != 0)
+        pthread_create(&running, NULL, reduces, &comms[0]);
+    usleep(100000);
+    for (int i = 0; i < 40; i++) {
+        for (int r = 0; r < ranks; r++)
+            in[r] = rank * 1000 + r + i;
+        MPI_Alltoall(in, 1, MPI_INT, out, 1, MPI_INT, comms[1]);
+        for (int r = 0; r < ranks; r++)
+            others += out[r] != r * 1000 + rank + i;
+    }
+    if (rank == 0)
+        wrong = reduces(&comms[0]);
+    else
+        pthread_join(running, &wrong);
+    free(in);
+    free(out);
+    return (long)wrong + others;
+}
 
 static void *thread(void *arg)
 {
@@ -320,6 +377,7 @@ static long threads(void)
         pthread_join(running[t], &one);
         wrong += (long)one;
     }
+    wrong += crossed();
     for (int t = 0; t < THREADS; t++)
         MPI_Comm_free(&comms[t]);
     return wrong;
@@ -360,7 +418,8 @@ int main(int argc, char **argv)
         wrong = !strcmp(mode, "short")      ? shorts()
                 : !strcmp(mode, "far")      ? far(0)
                 : !strcmp(mode, "late")     ? far(1)
-                : !strcmp(mode, "alltoall") ? alltoalls() + rows() + mismatches()
+                : !strcmp(mode, "alltoall") ? alltoalls() + mismatches() + rows()
+                : !strcmp(mode, "rows")     ? rows()
                 : !strcmp(mode, "close")    ? close_types()
                 : !strcmp(mode, "mismatch") ? mismatch(ALLREDUCE, LONG) + mismatch(GATHER, 60) +
                                                   mismatch(GATHER, 4000) + mismatch(ALLGATHER, 4000)
