@@ -168,6 +168,28 @@ static void the_table_has_a_dash_where_there_is_no_floor(void **state)
     assert_non_null(strstr(text, "800 rounds; 6 dropped because L moved\n"));
 }
 
+/* One column for all rows, and one for each of two that differ at their ends. */
+static void a_long_name_is_a_column(void **state)
+{
+    static const char long_name[] = "openmpi+nigh:GLIBC_TUNABLES=glibc.malloc.hugetlb=";
+    struct perf_result rows[2] = {example(), example()};
+    char text[4096], heading[256];
+
+    (void)state;
+    for (unsigned i = 0; i < 2; i++) {
+        rows[i].peer_count = 2;
+        for (unsigned k = 0; k < 2; k++) {
+            snprintf(rows[i].peers[k].name, sizeof(rows[i].peers[k].name), "%s%u", long_name, k);
+            rows[i].peers[k].value = 400 + k;
+        }
+    }
+    write_table(text, sizeof(text), rows, 2);
+    snprintf(heading, sizeof(heading), "  %s0  %s1\n", long_name, long_name);
+    assert_non_null(strstr(text, heading));
+    assert_non_null(strstr(text, " 401.0 ns\n"));
+    assert_null(strstr(text, " -\n"));
+}
+
 /* What several rows have to say is told once, and a path that is the test's own name with it. */
 static void a_note_is_told_once(void **state)
 {
@@ -197,6 +219,7 @@ int main(void)
         cmocka_unit_test(a_full_disk_is_an_error),
         cmocka_unit_test(figures_are_scaled_for_people),
         cmocka_unit_test(the_table_has_a_dash_where_there_is_no_floor),
+        cmocka_unit_test(a_long_name_is_a_column),
         cmocka_unit_test(a_note_is_told_once),
     };
     return cmocka_run_group_tests_name("perf_json", tests, NULL, NULL);

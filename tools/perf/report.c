@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FIXED = 10, COLUMNS = FIXED + PERF_PEERS, CELL = 48 };
+/* The longest cell is a peer's name, by which its column is found again. */
+enum { FIXED = 10, COLUMNS = FIXED + PERF_PEERS, CELL = PERF_PEER_BYTES };
 
 struct table {
     size_t lines; /* the heading included */
