@@ -16,8 +16,7 @@ struct sent {
     struct nigh_mpi_vector vector; /* for one rank; those for the others lie behind it */
     const void *buffer;
     nigh_mpi_type type;
-    bool
-        in_place; /* where what comes would lie on what is yet to be sent: short ones go first, others are copied */
+    bool in_place; /* what comes lies on what is yet to be sent: short ones go first, others are copied */
 };
 
 static bool is_answered(uint64_t bytes)

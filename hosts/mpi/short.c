@@ -66,7 +66,7 @@ static int send_to_each(const struct nigh_mpi_rooted *call)
     return rc;
 }
 
-/* ---- who keeps or adds them ------------------------------------------------------------------------------------------ */
+/* ---- who keeps or adds them --------------------------------------------------------------------------- */
 
 /* So many receives wait for one peer, or half of that. */
 static uint32_t ahead(const struct nigh_mpi_group *group)

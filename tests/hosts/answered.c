@@ -261,7 +261,7 @@ static long row_to(int root, int i)
 /* Of up to 256 bytes and more, with what else is short in between, whose roots change. */
 static long rows(void)
 {
-    int in[16 * 70], out[16 * 70];
+    int in[24 * 70], out[24 * 70];
     long wrong = 0;
 
     for (int i = 0; i < 6000; i++) {
