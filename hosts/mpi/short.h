@@ -9,8 +9,9 @@
 
 #include "hosts/mpi/rooted.h"
 
-/* Alltoalls of so many ranks and fewer: 8, 12, 16, 20 and 24 ranks on 2 CPUs of an Emerald Rapids exchange 64 bytes in
- * 0.72, 0.84, 0.56, 0.79 and 0.97 of what they take by messages of Open MPI, 32 in 1.06. */
+/* Alltoalls of so many ranks and fewer: 3, 8, 12, 16, 20 and 24 ranks on 2 CPUs of an Emerald Rapids exchange 64 bytes in
+ * 0.79, 0.68, 0.66, 0.45, 0.51 and 0.63 of what they take by messages of Open MPI 4.1. 32 took 1.06 when alltoalls
+ * still asked as senders to a root do, and were not tried since. */
 #define NIGH_MPI_SHORT_EACH_MAX 24
 
 /* Of at most NIGH_MPI_SHORT_BYTES. Waits for the other ranks at the root, or where each gets another vector; elsewhere
