@@ -38,8 +38,10 @@ static int open_memory(struct nigh_context *context)
         .huge = context->config.huge,
         .log = &context->log,
     };
-    int rc = nigh_arena_create(&arena, &context->arena);
+    int rc;
 
+    nigh_program_ask(&arena.program);
+    rc = nigh_arena_create(&arena, &context->arena);
     if (rc)
         return rc;
     context->counters = nigh_arena_counters(&context->arena);

@@ -145,6 +145,7 @@ void nigh_endpoint_free(struct nigh_endpoint *endpoint)
         nigh_window_unmap(&endpoint->theirs);
         nigh_bell_close(&endpoint->bell);
         nigh_view_unmap(&endpoint->view);
+        nigh_program_unmap(&endpoint->program);
     }
     give_index(context, endpoint->index);
     free(endpoint);

@@ -130,11 +130,12 @@ struct nigh_endpoint {
     uint64_t left_over_ns; /* with threads: when nothing that is to be told named it any more; 0: not yet */
     const char *suspect;   /* the peer said what cannot be: progress breaks the endpoint */
 
-    struct nigh_view view;     /* the peer's arena */
-    uint64_t *met;             /* a bit for each chunk of its pool that we have read; NULL: not kept */
-    struct nigh_bell bell;     /* the peer's doorbell */
-    struct nigh_window window; /* of our ring to the peer */
-    struct nigh_window theirs; /* of the peer's ring to us */
+    struct nigh_view view;       /* the peer's arena */
+    struct nigh_program program; /* its program's memory, as far as that can be mapped */
+    uint64_t *met;               /* a bit for each chunk of its pool that we have read; NULL: not kept */
+    struct nigh_bell bell;       /* the peer's doorbell */
+    struct nigh_window window;   /* of our ring to the peer */
+    struct nigh_window theirs;   /* of the peer's ring to us */
 
     struct nigh_shuttle shuttle[2]; /* in our window; in theirs */
     uint8_t shuttle_last;           /* of these, the one that came last */

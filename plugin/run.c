@@ -6,6 +6,7 @@
 #include "plugin/help.h"
 #include "plugin/pulls.h"
 #include "shm/cma.h"
+#include "shm/copy.h"
 
 bool nigh_run_add(struct nigh_run *run, const void *here, uint64_t there, uint64_t bytes)
 {
@@ -21,6 +22,22 @@ bool nigh_run_add(struct nigh_run *run, const void *here, uint64_t there, uint64
 static bool may_go_in_run(const struct nigh_message *message)
 {
     return !message->offer && nigh_help_is_short(message) && nigh_help_may(message);
+}
+
+/* Where the program's memory is mapped. False: it is not, or not all of it. */
+static bool read_mapped(const struct nigh_endpoint *endpoint, const struct nigh_run *run)
+{
+    nigh_copy_fn copy = nigh_copy_select(nigh_context_kernel(endpoint->context, run->here[0].iov_len));
+
+    for (uint32_t i = 0; i < run->count; i++) {
+        uint64_t bytes = run->here[i].iov_len;
+        const void *at = nigh_program_at(&endpoint->program, (uintptr_t)run->there[i].iov_base, bytes);
+
+        if (!at)
+            return false;
+        copy(run->here[i].iov_base, at, bytes);
+    }
+    return true;
 }
 
 /* One by one, to know which. */
@@ -69,7 +86,8 @@ uint64_t nigh_run_read(struct nigh_context *context)
         nigh_pulls_taken(message);
         message = next;
     }
-    if (nigh_cma_read_several(endpoint->pid, run.here, run.there, run.count, run.bytes))
+    if (!read_mapped(endpoint, &run) &&
+        nigh_cma_read_several(endpoint->pid, run.here, run.there, run.count, run.bytes))
         read_each(messages, run.count);
     return run.bytes;
 }

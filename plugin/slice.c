@@ -76,11 +76,17 @@ static int place(struct nigh_slice *slice)
     slice->from = message->where + message->got;
     if (message->refer == NIGH_REFER_CMA) {
         slice->pid = endpoint->pid;
-        return endpoint->state >= NIGH_PEER_CLOSED ? -ECONNRESET : 0;
+        if (endpoint->state >= NIGH_PEER_CLOSED)
+            return -ECONNRESET;
+        slice->at = nigh_program_at(&endpoint->program, slice->from, slice->bytes);
+    } else {
+        slice->at = nigh_view_at(&endpoint->view, slice->from, slice->bytes);
+        if (!slice->at)
+            return -EIO;
     }
-    slice->at = nigh_view_at(&endpoint->view, slice->from, slice->bytes);
-    choose_kernel(slice);
-    return slice->at ? 0 : -EIO;
+    if (slice->at)
+        choose_kernel(slice);
+    return 0;
 }
 
 bool nigh_slice_take(struct nigh_message *message, uint64_t most, struct nigh_slice *slice)

@@ -73,6 +73,10 @@ static void lay_out(const struct nigh_arena_config *config, struct nigh_arena_he
         .rank = config->rank,
         .ranks = config->ranks,
         .flags = nigh_bell_light() ? NIGH_ARENA_FENCES : 0,
+        .memory_fd = config->program.fd,
+        .memory_address = config->program.address,
+        .memory_bytes = config->program.bytes,
+        .memory_id = config->program.id,
     };
     out->pairs_off = 2 * NIGH_PAGE;
     /* Where huge pages may be used areas begin with one; reserved space costs nothing. */

@@ -5,6 +5,7 @@
 #define NIGH_SHM_ARENA_H
 
 #include "shm/layout.h"
+#include "shm/program.h"
 #include <stdbool.h>
 
 struct nigh_arena_config {
@@ -15,8 +16,9 @@ struct nigh_arena_config {
     uint32_t peers_max;              /* 1 .. NIGH_PEERS_MAX */
     uint64_t pool_bytes, heap_bytes; /* reserved, not committed; rounded up to chunks and pages; may be 0 */
     uint64_t share_bytes; /* behind the heap, in whole pages: the context's own copies for several peers */
-    bool huge;            /* ask for huge pages in pool and heap */
-    const struct nigh_log_sink *log; /* told of what is refused later; NULL: the thread's */
+    struct nigh_program_told program; /* the program's memory, told to peers; all zero: none */
+    bool huge;                        /* ask for huge pages in pool and heap */
+    const struct nigh_log_sink *log;  /* told of what is refused later; NULL: the thread's */
 };
 
 struct nigh_arena {

@@ -58,12 +58,15 @@
  *                              peer i could, and does not
  *   shuttle in window to i     who of the two holds it     the other one
  *   heap                       owner's program             peers that were sent a reference
+ *   program's memory (own      owner's program             peers that were sent a reference
+ *     memfd, not sealed
+ *     against writing)
  *   doorbell (own memfd,       every peer and the owner    the owner
  *     SHRINK, GROW, SEAL)
  */
 
 #define NIGH_ARENA_MAGIC    UINT64_C(0x31616e6572612d6e) /* "n-arena1" */
-#define NIGH_LAYOUT_VERSION 18u
+#define NIGH_LAYOUT_VERSION 19u
 #define NIGH_LINE           64u
 #define NIGH_PAGE           4096u
 
@@ -76,7 +79,9 @@
 /* Where in it the count of a counted message lies, which is shorter (NIGH_F_COUNTED): a word that says how many bytes
  * of it may be read. In the last line of what gets memory at once, so that it needs none of its own. */
 #define NIGH_SHUTTLE_COUNT (65536u - NIGH_LINE)
-#define NIGH_ARENA_MAX     (UINT64_C(1) << 44) /* 16 TiB: a peer must not use up our address space */
+/* Where in the program's memory it says that it is no longer the file's (struct nigh_memory_head). */
+#define NIGH_PROGRAM_TAKEN_BACK 8u
+#define NIGH_ARENA_MAX          (UINT64_C(1) << 44) /* 16 TiB: a peer must not use up our address space */
 
 /* arena_header.flags: the owner runs membarrier before it sleeps, so publishers that are registered for it
  * need no fence of their own. Told, not assumed: a sandbox may refuse membarrier to one side alone. */
@@ -92,13 +97,16 @@ struct nigh_arena_header {
     uint64_t pool_off, pool_bytes;
     uint64_t heap_off, heap_bytes;
     uint32_t flags; /* NIGH_ARENA_* */
-    uint32_t reserved0;
+    uint32_t
+        memory_fd; /* the owner's descriptor of its program's memory, + 1; 0 = it has none: shm/program.h */
     /* Where the owner's private memory holds its incarnation: what the probe of cma reads. */
     uint64_t nonce_address;
     /* Whose it is: for observers. Peers have been told by the greeting, and do not look here. */
     uint64_t job;
     uint32_t rank, ranks;
-    uint64_t reserved[3];
+    /* The program's memory: where it lies in the owner, all of it in that file. */
+    uint64_t memory_address, memory_bytes;
+    uint64_t memory_id; /* at the beginning of the file, too: another one may have that descriptor by now */
 };
 static_assert(sizeof(struct nigh_arena_header) == 128, "arena header");
 

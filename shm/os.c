@@ -31,6 +31,11 @@ static int pidfd_open(pid_t pid, unsigned flags)
     return (int)syscall(SYS_pidfd_open, pid, flags);
 }
 
+static int pidfd_getfd(int process, int fd, unsigned flags)
+{
+    return (int)syscall(SYS_pidfd_getfd, process, fd, flags);
+}
+
 #define REAL_CALL(result, failed, name, parameters, arguments) \
     static result real_##name parameters                       \
     {                                                          \

@@ -68,6 +68,7 @@
          (fd, flags, to, before))                                                                            \
     CALL(int, -1, poll, (struct pollfd * fds, nfds_t count, int timeout_ms), (fds, count, timeout_ms))       \
     CALL(int, -1, pidfd_open, (pid_t pid, unsigned flags), (pid, flags))                                     \
+    CALL(int, -1, pidfd_getfd, (int process, int fd, unsigned flags), (process, fd, flags))                  \
     CALL(int, -1, socket, (int domain, int type, int protocol), (domain, type, protocol))                    \
     CALL(int, -1, bind, (int fd, const struct sockaddr *to, socklen_t bytes), (fd, to, bytes))               \
     CALL(int, -1, listen, (int fd, int backlog), (fd, backlog))                                              \

@@ -101,9 +101,10 @@ static int check_header(const struct nigh_arena_header *header, uint64_t bytes, 
     if (header->peers_max == 0 || header->peers_max > NIGH_PEERS_MAX)
         return broken_value("its number of peers is out of range (from 1)", header->peers_max, NIGH_PEERS_MAX,
                             " at most");
-    if (header->flags & ~NIGH_ARENA_FENCES || header->reserved0 || header->reserved[0] ||
-        header->reserved[1] || header->reserved[2])
-        return broken("reserved fields of its header are not zero");
+    if (header->flags & ~NIGH_ARENA_FENCES)
+        return broken("reserved flags of its header are not zero");
+    if (!nigh_program_is_sound(header))
+        return broken("its program's memory is not where it can be");
     return check_areas(header);
 }
 

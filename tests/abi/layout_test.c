@@ -16,7 +16,7 @@
 
 static const struct constant layout_constants[] = {
     CONSTANT(NIGH_ARENA_MAGIC, UINT64_C(0x31616e6572612d6e)),
-    CONSTANT(NIGH_LAYOUT_VERSION, 18),
+    CONSTANT(NIGH_LAYOUT_VERSION, 19),
     CONSTANT(NIGH_LINE, 64),
     CONSTANT(NIGH_PAGE, 4096),
     CONSTANT(NIGH_PEERS_MAX, 65536),
@@ -24,6 +24,7 @@ static const struct constant layout_constants[] = {
     CONSTANT(NIGH_RING_SLOTS_MAX, 65536),
     CONSTANT(NIGH_SHUTTLE_BYTES, 524288),
     CONSTANT(NIGH_SHUTTLE_COUNT, 65472),
+    CONSTANT(NIGH_PROGRAM_TAKEN_BACK, 8),
     CONSTANT(NIGH_ARENA_MAX, UINT64_C(0x100000000000)),
     CONSTANT(NIGH_ARENA_FENCES, 1),
     CONSTANT(NIGH_AWAKE, 0),
@@ -49,12 +50,14 @@ static const struct place layout_places[] = {
     FIELD(nigh_arena_header, heap_off, 56, 8),
     FIELD(nigh_arena_header, heap_bytes, 64, 8),
     FIELD(nigh_arena_header, flags, 72, 4),
-    FIELD(nigh_arena_header, reserved0, 76, 4),
+    FIELD(nigh_arena_header, memory_fd, 76, 4),
     FIELD(nigh_arena_header, nonce_address, 80, 8),
     FIELD(nigh_arena_header, job, 88, 8),
     FIELD(nigh_arena_header, rank, 96, 4),
     FIELD(nigh_arena_header, ranks, 100, 4),
-    FIELD(nigh_arena_header, reserved, 104, 24),
+    FIELD(nigh_arena_header, memory_address, 104, 8),
+    FIELD(nigh_arena_header, memory_bytes, 112, 8),
+    FIELD(nigh_arena_header, memory_id, 120, 8),
 
     STRUCT(nigh_arena_state, 64),
     FIELD(nigh_arena_state, asleep, 0, 4),
@@ -251,7 +254,8 @@ static const struct look layout_looks[] = {
     {11, UINT64_C(0x1244a762bd2e6755)}, {12, UINT64_C(0x1244a762bd2e6755)},
     {13, UINT64_C(0x1244a762bd2e6755)}, {14, UINT64_C(0x4de1091227881755)},
     {15, UINT64_C(0x52d26aeae58080e0)}, {16, UINT64_C(0xe7a31ad395056c81)},
-    {17, UINT64_C(0x253952c96695348d)}, {18, UINT64_C(0x08a29141f7e8805b)}};
+    {17, UINT64_C(0x253952c96695348d)}, {18, UINT64_C(0x08a29141f7e8805b)},
+    {19, UINT64_C(0x96247e7f19188609)}};
 static const struct look greeting_looks[] = {{1, UINT64_C(0xb2ac7a01926d8468)},
                                              {2, UINT64_C(0x8b87eb40def88b4f)}};
 

@@ -27,6 +27,7 @@ static const struct nigh_arena_config config = {
     .peers_max = 40,
     .pool_bytes = 65536,
     .heap_bytes = 1 << 20,
+    .program = {.address = 1 << 30, .bytes = 1 << 20, .id = 5, .fd = 8},
 };
 
 /* The header of a sound arena, to be spoilt. */
@@ -278,10 +279,16 @@ static struct spoilt spoilt[] = {
     {"peers_reach_into_pool", FIELD(peers_max), NIGH_PEERS_MAX, "its "},
     {"bytes_all_ones", FIELD(bytes), UINT64_MAX, "not the one"},
     {"flags_unknown", FIELD(flags), 2, "reserved"},
-    {"reserved0", FIELD(reserved0), 1, "reserved"},
-    {"reserved_first", offsetof(struct nigh_arena_header, reserved), 8, 1, "reserved"},
-    {"reserved_middle", offsetof(struct nigh_arena_header, reserved) + 8, 8, 1, "reserved"},
-    {"reserved_last", sizeof(struct nigh_arena_header) - 8, 8, UINT64_C(1) << 63, "reserved"},
+    {"memory_without_a_descriptor", FIELD(memory_fd), 0, "memory"},
+    {"memory_descriptor_negative", FIELD(memory_fd), UINT32_MAX, "memory"},
+    {"memory_without_a_place", FIELD(memory_address), 0, "memory"},
+    {"memory_misaligned", FIELD(memory_address), (1 << 30) + 64, "memory"},
+    {"memory_overflow", FIELD(memory_address), HUGE_OFFSET, "memory"},
+    {"memory_none", FIELD(memory_bytes), 0, "memory"},
+    {"memory_of_its_head", FIELD(memory_bytes), 4096, "memory"},
+    {"memory_part_page", FIELD(memory_bytes), (1 << 20) + 1, "memory"},
+    {"memory_too_large", FIELD(memory_bytes), 2 * NIGH_ARENA_MAX, "memory"},
+    {"memory_without_an_id", FIELD(memory_id), 0, "memory"},
     {"pairs_on_header", FIELD(pairs_off), 0, "pairs"},
     {"pairs_on_state", FIELD(pairs_off), 4096, "pairs"},
     {"pairs_misaligned", FIELD(pairs_off), 8192 + 64, "pairs"},

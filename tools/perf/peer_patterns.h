@@ -29,14 +29,15 @@ static inline size_t buffer_step(size_t bytes)
     return (bytes + 63) / 64 * 64 + 64;
 }
 
-/* Small pages, as nigh's own have: programs' buffers are malloc'ed. */
+/* Of the program's malloc, which an MPI may have replaced; in small pages, as nigh's own have. */
 static unsigned char *buffer_pages(size_t size)
 {
-    void *at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    size_t whole = (size + 4095) / 4096 * 4096;
+    void *at = aligned_alloc(4096, whole);
 
-    if (at == MAP_FAILED)
+    if (!at)
         return NULL;
-    madvise(at, size, MADV_NOHUGEPAGE);
+    madvise(at, whole, MADV_NOHUGEPAGE);
     memset(at, 1, size);
     return at;
 }
@@ -46,8 +47,8 @@ static int buffers_grow(size_t size)
     if (size <= buffers_size)
         return 0;
     if (buffers_size) {
-        munmap(outgoing, buffers_size);
-        munmap(incoming, buffers_size);
+        free(outgoing);
+        free(incoming);
         buffers_size = 0;
     }
     outgoing = buffer_pages(size);
