@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* hosts/malloc/log.c - see log.h. */
+#include "hosts/malloc/log.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+void nigh_malloc_log(const char *format, ...)
+{
+    char text[512];
+    int before = errno, used = snprintf(text, sizeof(text), "nigh: malloc:%d: ", (int)getpid());
+    va_list list;
+
+    va_start(list, format);
+    vsnprintf(text + used, sizeof(text) - (size_t)used - 1, format,
+              list); /* a byte less, for the line's end */
+    va_end(list);
+    strcat(text, "\n");
+    if (write(STDERR_FILENO, text, strlen(text)) < 0)
+        errno = before; /* nobody reads it: nothing to do about that here */
+    errno = before;
+}
