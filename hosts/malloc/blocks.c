@@ -193,10 +193,9 @@ size_t nigh_malloc_blocks_room(const void *memory, const char *call)
 /* What the system takes back it takes without the lock: the block is nobody else's yet. */
 void nigh_malloc_blocks_free(void *memory, const char *call)
 {
-    static const uint8_t marks[] = {NIGH_MALLOC_DIRTY | NIGH_MALLOC_KEPT, 0, NIGH_MALLOC_DIRTY};
-    int before = errno, emptied = -1;
+    int before = errno;
     uint32_t n, page;
-    bool much;
+    bool much, emptied = false;
 
     nigh_malloc_lock();
     n = length_of(memory, call);
@@ -207,7 +206,7 @@ void nigh_malloc_blocks_free(void *memory, const char *call)
         emptied = nigh_malloc_region_empty(&region, (uint64_t)page * PAGE, (uint64_t)n * PAGE);
         nigh_malloc_lock();
     }
-    nigh_malloc_pages_give(&pages, page, marks[emptied + 1]);
+    nigh_malloc_pages_give(&pages, page, emptied ? 0 : NIGH_MALLOC_DIRTY | NIGH_MALLOC_KEPT);
     nigh_malloc_unlock();
     errno = before;
 }

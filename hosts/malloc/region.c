@@ -206,15 +206,24 @@ bool nigh_malloc_region_reach(struct nigh_malloc_region *region, uint64_t end)
     return true;
 }
 
-int nigh_malloc_region_empty(const struct nigh_malloc_region *region, uint64_t from, uint64_t bytes)
+/* Memory of no file in the place of the file's, which reads as zeros. */
+static bool map_nothing(char *memory, uint64_t bytes, int rights)
+{
+    const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE;
+
+    return !bytes || mmap(memory, bytes, rights, flags, -1, 0) != MAP_FAILED;
+}
+
+bool nigh_malloc_region_empty(const struct nigh_malloc_region *region, uint64_t from, uint64_t bytes)
 {
     char *memory = (char *)region->base + from;
 
     /* Through the mapping, not by the descriptor: that may be another file's by now. The kernel refuses it where the
      * mapping has become the process's own meanwhile. */
     if (!region->own)
-        return !region->gives || madvise(memory, bytes, MADV_REMOVE) ? -1 : 0;
-    return madvise(memory, bytes, MADV_DONTNEED) ? -1 : 1; /* back is what the file has */
+        return region->gives && madvise(memory, bytes, MADV_REMOVE) == 0;
+    /* What is then written takes a page; through the file's mapping it would take one of the file's, too. */
+    return map_nothing(memory, bytes, PROT_READ | PROT_WRITE);
 }
 
 /* ---- a mapping of the process's own --------------------------------------------------------------------- */
@@ -227,12 +236,13 @@ static bool tell_peers(const struct nigh_malloc_region *region)
                   offsetof(struct nigh_memory_head, taken_back)) == (ssize_t)sizeof(taken_back);
 }
 
-static bool map_own(const struct nigh_malloc_region *region, uint64_t from, uint64_t to, int rights)
+static bool map_own(const struct nigh_malloc_region *region)
 {
-    char *memory = (char *)region->base + from;
+    char *memory = (char *)region->base + NIGH_MALLOC_PAGE;
+    uint64_t bytes = region->reached - NIGH_MALLOC_PAGE;
 
-    return from == to || mmap(memory, to - from, rights, MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, region->fd,
-                              (off_t)from) != MAP_FAILED;
+    return !bytes || mmap(memory, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE,
+                          region->fd, NIGH_MALLOC_PAGE) != MAP_FAILED;
 }
 
 bool nigh_malloc_region_own(struct nigh_malloc_region *region)
@@ -241,8 +251,8 @@ bool nigh_malloc_region_own(struct nigh_malloc_region *region)
         return false;
     /* The kernel holds other threads' accesses up while it changes the mapping: each is before it, in the file, or
      * behind it, in a copy of the file's page. */
-    if (!map_own(region, NIGH_MALLOC_PAGE, region->reached, PROT_READ | PROT_WRITE) ||
-        !map_own(region, region->reached, region->bytes, PROT_NONE))
+    if (!map_own(region) ||
+        !map_nothing((char *)region->base + region->reached, region->bytes - region->reached, PROT_NONE))
         return false;
     madvise((char *)region->base + region->reached, region->bytes - region->reached, MADV_DONTDUMP);
     region->own = true;

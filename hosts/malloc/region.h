@@ -34,8 +34,8 @@ bool nigh_malloc_region_held(const struct nigh_malloc_region *region);
 /* The program may have what lies before `end`. False: the system says no. */
 bool nigh_malloc_region_reach(struct nigh_malloc_region *region, uint64_t end);
 
-/* Gives memory back to the system: 0 and it reads as zeros, 1 and it reads as something, -1 and it was not given. */
-int nigh_malloc_region_empty(const struct nigh_malloc_region *region, uint64_t from, uint64_t bytes);
+/* Gives memory back to the system, behind which it reads as zeros. False: it was not given. */
+bool nigh_malloc_region_empty(const struct nigh_malloc_region *region, uint64_t from, uint64_t bytes);
 
 /* Tells peers, and puts a mapping of the process's own in the place of the shared one, with the same contents. False: it
  * could not, and nothing has changed. */
