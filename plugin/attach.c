@@ -28,6 +28,7 @@ static void link_words(struct nigh_endpoint *endpoint)
     endpoint->peer_closed = &theirs->closed;
     endpoint->peer_reading = &theirs->reading;
     endpoint->peer_asks = &theirs->asks;
+    endpoint->peer_maps = &theirs->maps;
     endpoint->peer_offered = theirs->offered;
     endpoint->peer_helped = theirs->helped;
     endpoint->peer_read_cost = theirs->read_cost;
@@ -80,6 +81,8 @@ static void map_program(struct nigh_endpoint *endpoint)
     if (nigh_load_relaxed(&endpoint->pair->reading) != 1)
         return;
     rc = nigh_program_map(endpoint->pid, &endpoint->view.layout, &endpoint->program);
+    /* Relaxed, as `reading`. */
+    nigh_store_relaxed(&endpoint->pair->maps, endpoint->program.base != NULL);
     if (!rc)
         return;
     nigh_log_use(&context->log);

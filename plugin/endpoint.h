@@ -126,6 +126,7 @@ struct nigh_endpoint {
     const uint32_t *peer_crammed;
     const uint32_t *peer_reading; /* may the peer read our private memory? see struct nigh_pair */
     const uint32_t *peer_asks;    /* does it ask for help, then? */
+    const uint32_t *peer_maps;    /* has it mapped our program's memory? */
     const uint64_t *peer_offered, *peer_helped; /* of NIGH_OFFERS each: help.h */
     uint64_t left_over_ns; /* with threads: when nothing that is to be told named it any more; 0: not yet */
     const char *suspect;   /* the peer said what cannot be: progress breaks the endpoint */

@@ -27,7 +27,8 @@ static bool may_go_in_run(const struct nigh_message *message)
 /* Where the program's memory is mapped. False: it is not, or not all of it. */
 static bool read_mapped(const struct nigh_endpoint *endpoint, const struct nigh_run *run)
 {
-    nigh_copy_fn copy = nigh_copy_select(nigh_context_kernel(endpoint->context, run->here[0].iov_len));
+    nigh_copy_fn copy =
+        nigh_copy_select(nigh_context_program_kernel(endpoint->context, run->here[0].iov_len));
 
     for (uint32_t i = 0; i < run->count; i++) {
         uint64_t bytes = run->here[i].iov_len;

@@ -61,6 +61,12 @@ static bool may_wait(const struct nigh_send *send)
     return (send->flags & (NIGH_MAY_WAIT | NIGH_SILENT)) == NIGH_MAY_WAIT;
 }
 
+/* One of up to NIGH_EAGER bytes that lies here until it is received, or fetched, where ranks run in turns. */
+static bool lies_early(struct nigh_endpoint *endpoint, const struct nigh_send *send)
+{
+    return may_wait(send) && nigh_spread_early(endpoint, send->buffer, send->bytes);
+}
+
 /* Which way the bytes go, for what does not fit a ring. */
 static void route(struct nigh_endpoint *endpoint, const struct nigh_send *send, struct nigh_send_op *op)
 {
@@ -68,7 +74,7 @@ static void route(struct nigh_endpoint *endpoint, const struct nigh_send *send, 
     int forced = context->config.path;
     uint64_t offset;
     uint32_t trip;
-    bool beside, alone, in_place;
+    bool beside, early, alone, in_place;
 
     op->kind = NIGH_SEND_CHUNKED;
     op->path = NIGH_PATH_CHUNKED;
@@ -79,7 +85,8 @@ static void route(struct nigh_endpoint *endpoint, const struct nigh_send *send, 
     trip = nigh_spread_trip(endpoint, op);
     beside = nigh_beside_takes_next(endpoint, send->bytes, may_wait(send));
     nigh_beside_begun(endpoint, send->bytes);
-    alone = beside || nigh_plan_in_place(endpoint, send->bytes);
+    early = lies_early(endpoint, send);
+    alone = beside || early || nigh_plan_in_place(endpoint, send->bytes);
     in_place = alone || nigh_spread_in_place(endpoint, op) || waits_where_it_lies(endpoint, op);
     if ((forced == NIGH_PATH_HEAP || (forced < 0 && send->bytes >= context->config.heap_from)) &&
         nigh_heap_find_and_hold(context->heap, send->buffer, send->bytes, &offset) == 0) {
@@ -97,7 +104,7 @@ static void route(struct nigh_endpoint *endpoint, const struct nigh_send *send, 
         op->path = NIGH_PATH_CMA;
         op->key = (uintptr_t)send->buffer;
         op->counted = alone;
-        op->early = send->bytes <= context->config.eager_bytes && beside && !op->sync;
+        op->early = send->bytes <= context->config.eager_bytes && (beside || early) && !op->sync;
         context->referred += alone;
         endpoint->in_a_row += beside;
     } else {
@@ -240,8 +247,9 @@ static int post_large(struct nigh_endpoint *endpoint, const struct nigh_send *se
     const struct nigh_config *config = &context->config;
     enum nigh_path path = NIGH_PATH_CHUNKED;
 
-    if (!is_eager(endpoint, send) || config->path >= 0 || in_heap(context, send) ||
-        nigh_crammed(endpoint, send->flags & NIGH_SILENT) || nigh_cq_reserve(&context->cq, 1))
+    if (!is_eager(endpoint, send) || lies_early(endpoint, send) || config->path >= 0 ||
+        in_heap(context, send) || nigh_crammed(endpoint, send->flags & NIGH_SILENT) ||
+        nigh_cq_reserve(&context->cq, 1))
         return post_general(endpoint, send);
     if (context->crowd.full && nigh_share_whole(endpoint, send) == 0) {
         path = NIGH_PATH_HEAP;

@@ -57,14 +57,17 @@ static void choose_kernel(struct nigh_slice *slice)
 {
     struct nigh_context *context = slice->message->endpoint->context;
     nigh_copy_fn past = nigh_copy_select(NIGH_COPY_NT);
+    uint64_t bytes = slice->message->wanted;
+    enum nigh_copy_kernel kernel = slice->message->refer == NIGH_REFER_CMA
+                                       ? nigh_context_program_kernel(context, bytes)
+                                       : nigh_context_kernel(context, bytes);
 
     /* Others teach nothing, so a trial must not fall on one. */
     slice->timed = slice->bytes % NIGH_SLICE_BYTES == 0 && nigh_slice_is_anothers(slice->message);
     slice->past = slice->timed && past && nigh_far_choose(&context->far, &slice->trial);
     if (slice->trial) /* the other way may take ten times as long */
         slice->bytes = NIGH_SLICE_BYTES;
-    slice->kernel =
-        slice->past ? past : nigh_copy_select(nigh_context_kernel(context, slice->message->wanted));
+    slice->kernel = slice->past ? past : nigh_copy_select(kernel);
 }
 
 static int place(struct nigh_slice *slice)

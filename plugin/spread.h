@@ -20,6 +20,11 @@ struct nigh_spread {
     uint32_t peers; /* to which long messages are under way */
     bool several;   /* since there was none, there was a time with two */
     bool before;    /* the same of the time before */
+    /* Those that may be over before they are received: nothing of them is under way behind their posts, so they are counted
+     * from one look of the host's at completions to the next. */
+    const struct nigh_endpoint *burst_last;
+    uint64_t burst; /* what the host had been told of when it began, + 1 */
+    uint32_t burst_peers, burst_peers_before;
 };
 
 /* A message is under way, until nigh_spread_end() at its operation's end. */
@@ -31,6 +36,10 @@ void nigh_spread_end(struct nigh_endpoint *endpoint, struct nigh_send_op *op);
 bool nigh_spread_past(const struct nigh_endpoint *endpoint, const struct nigh_send_op *op);
 /* Is such a one, or one of a swap, not copied here, but read by its receiver where it lies? */
 bool nigh_spread_in_place(const struct nigh_endpoint *endpoint, const struct nigh_send_op *op);
+
+/* Is one of up to NIGH_EAGER bytes that may wait for its receiver, one of several peers', read where it lies? If its
+ * receiver has mapped it, it takes one copy there, and two else. Whatever it answers of a send, it does again. */
+bool nigh_spread_early(struct nigh_endpoint *endpoint, const void *buffer, uint64_t bytes);
 
 /* What a trip of that message takes, which has begun and is the next one; 0: it goes another way. */
 uint32_t nigh_spread_trip(struct nigh_endpoint *endpoint, const struct nigh_send_op *op);

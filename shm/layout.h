@@ -205,7 +205,9 @@ struct nigh_pair {
     uint32_t crammed;
     /* 1: of a message that we read out of the peer's memory we ask it to copy a part. */
     uint32_t asks;
-    uint64_t reserved1[5];
+    uint32_t maps; /* 1: we have mapped the peer's program's memory: shm/program.h */
+    uint32_t reserved2;
+    uint64_t reserved1[4];
 
     /* Of messages that both copy (plugin/help.h), each at the place of its number, as number << 32 | slices: as the
      * receiver of one, that we have taken from its beginning; */

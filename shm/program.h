@@ -17,6 +17,16 @@ struct nigh_program_told {
 };
 void nigh_program_ask(struct nigh_program_told *out);
 
+/* Whether all of [memory, memory + bytes) is in the program's memory that our header tells of, and peers that have mapped it
+ * may still read it there. */
+static inline bool nigh_program_holds(const struct nigh_arena_header *own, const void *memory, uint64_t bytes)
+{
+    uint64_t at = (uintptr_t)memory - own->memory_address;
+
+    return own->memory_fd && at < own->memory_bytes && bytes <= own->memory_bytes - at &&
+           !nigh_load_relaxed((const uint32_t *)(uintptr_t)(own->memory_address + NIGH_PROGRAM_TAKEN_BACK));
+}
+
 /* Whether what a peer's header says can be: in whole pages, inside the address space. Nothing at all can. */
 bool nigh_program_is_sound(const struct nigh_arena_header *header);
 

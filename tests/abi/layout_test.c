@@ -124,7 +124,9 @@ static const struct place layout_places[] = {
     FIELD(nigh_pair, reading, 76, 4),
     FIELD(nigh_pair, crammed, 80, 4),
     FIELD(nigh_pair, asks, 84, 4),
-    FIELD(nigh_pair, reserved1, 88, 40),
+    FIELD(nigh_pair, maps, 88, 4),
+    FIELD(nigh_pair, reserved2, 92, 4),
+    FIELD(nigh_pair, reserved1, 96, 32),
     FIELD(nigh_pair, offered, 128, 64),
     FIELD(nigh_pair, helped, 192, 64),
 
@@ -255,7 +257,7 @@ static const struct look layout_looks[] = {
     {13, UINT64_C(0x1244a762bd2e6755)}, {14, UINT64_C(0x4de1091227881755)},
     {15, UINT64_C(0x52d26aeae58080e0)}, {16, UINT64_C(0xe7a31ad395056c81)},
     {17, UINT64_C(0x253952c96695348d)}, {18, UINT64_C(0x08a29141f7e8805b)},
-    {19, UINT64_C(0x96247e7f19188609)}};
+    {19, UINT64_C(0x7ba81413350572b8)}};
 static const struct look greeting_looks[] = {{1, UINT64_C(0xb2ac7a01926d8468)},
                                              {2, UINT64_C(0x8b87eb40def88b4f)}};
 

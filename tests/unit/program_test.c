@@ -2,75 +2,9 @@
 /* A program whose memory lies in a file that peers map: its messages are read there and not by process_vm_readv, as long
  * as it says so, and by that where anything is amiss. Sender and receiver are one process, so what tells the two ways
  * apart is who was asked. */
-#include "nigh/memory.h"
-#include "shm/program.h"
 #include "tests/support/apart.h"
 #include "tests/support/osfail.h"
-#include <fcntl.h>
-#include <sys/mman.h>
-
-enum { PAGE = 4096, BYTES = 8 * 1024 * KIB, BEHIND = 16 * PAGE, ID = 77 };
-
-static int file = -1;
-static uint8_t *base; /* BYTES of the file, and BEHIND of another mapping */
-static struct nigh_memory said;
-static bool asked;
-
-/* What the plugin asks for, as an allocator would export it. */
-__attribute__((visibility("default"))) int nigh_memory(struct nigh_memory *out);
-int nigh_memory(struct nigh_memory *out)
-{
-    asked = true;
-    if (file < 0)
-        return -ENOENT;
-    assert_int_equal(out->size, sizeof(*out));
-    *out = said;
-    return 0;
-}
-
-/* ---- the memory -------------------------------------------------------------------------------------------- */
-
-static void take_back(void)
-{
-    uint32_t yes = 1;
-
-    assert_int_equal(pwrite(file, &yes, sizeof(yes), offsetof(struct nigh_memory_head, taken_back)),
-                     sizeof(yes));
-}
-
-/* As before a fork: what is written from now on is no longer in the file. */
-static void make_private(void)
-{
-    take_back();
-    assert_ptr_equal(
-        mmap(base + PAGE, BYTES - PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED, file, PAGE),
-        base + PAGE);
-}
-
-static void make_file(int seals)
-{
-    struct nigh_memory_head head = {.id = ID};
-
-    file = memfd_create("program_test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    assert_true(file >= 0);
-    assert_int_equal(ftruncate(file, BYTES), 0);
-    assert_int_equal(pwrite(file, &head, sizeof(head), 0), sizeof(head));
-    assert_int_equal(fcntl(file, F_ADD_SEALS, seals), 0);
-    base = mmap(NULL, BYTES + BEHIND, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    assert_true(base != MAP_FAILED);
-    assert_ptr_equal(mmap(base, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file, 0), base);
-    for (unsigned i = PAGE; i < BYTES + BEHIND; i++)
-        base[i] = (uint8_t)(i * 11 + i / 4099);
-    said = (struct nigh_memory){
-        .size = sizeof(said), .fd = file, .base = (uintptr_t)base, .bytes = BYTES, .id = ID};
-}
-
-static void drop_file(void)
-{
-    munmap(base, BYTES + BEHIND);
-    close(file);
-    file = -1;
-}
+#include "tests/support/program.h"
 
 static int begin_with(int seals, uint32_t flags)
 {
