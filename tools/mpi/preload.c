@@ -7,18 +7,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The object that answers some collectives in an MPI's place, to be freed: beside the provider when both are installed,
- * in a folder beside the provider's before. NULL: it was not built. */
-static char *collectives_object(const struct mpi_place *place, const char *providers)
+/* An object to preload, to be freed: beside the provider when both are installed, in a folder beside the provider's
+ * before. NULL: it was not built. */
+static char *object_of(const char *providers, const char *folder, const char *name)
 {
-    static const char *const folders[] = {"", "/../../mpi/.libs"};
-    const char *abi = place->family == MPI_OPENMPI ? "openmpi" : "mpich";
     char path[2 * MPI_PATH_BYTES], *found = NULL;
 
-    for (size_t i = 0; i < sizeof folders / sizeof *folders && !found; i++)
-        if ((size_t)snprintf(path, sizeof path, "%s%s/libnigh-%s.so", providers, folders[i], abi) <
-            sizeof path)
-            found = realpath(path, NULL);
+    if ((size_t)snprintf(path, sizeof path, "%s/%s", providers, name) < sizeof path)
+        found = realpath(path, NULL);
+    if (!found &&
+        (size_t)snprintf(path, sizeof path, "%s/../../%s/.libs/%s", providers, folder, name) < sizeof path)
+        found = realpath(path, NULL);
     return found;
 }
 
@@ -64,33 +63,64 @@ static void add_behind(const char *name, const char *word, struct mpi_words *set
     free(text);
 }
 
+/* Objects with colons between them. */
+struct objects {
+    char paths[2 * MPI_PATH_BYTES];
+    size_t used;
+};
+
+/* False: it was not built, or it cannot be preloaded, which is said with what is so instead. */
+static bool add_object(char *object, const char *instead, struct objects *out)
+{
+    bool can = object && !strpbrk(object, " :") && out->used + strlen(object) + 2 <= sizeof out->paths;
+
+    if (can)
+        out->used += (size_t)sprintf(out->paths + out->used, "%s%s", out->used ? ":" : "", object);
+    else if (object)
+        fprintf(stderr, "%s: no preloading from a path with a blank or a colon: %s\n", object, instead);
+    free(object);
+    return can;
+}
+
 /*
  * Where ranks share CPUs no algorithm of messages comes up to one in which each rank adds its own to what the one
  * before it on that CPU has just left in the cache (docs/rationale/crowd-collectives.md), so such calls do not reach
- * the MPI. Behind what the user preloads: a tool that counts calls is to see them.
+ * the MPI.
  */
-void mpi_preload(const struct mpi_place *place, const char *providers, uint32_t programs,
-                 struct mpi_words *settings)
+static void add_collectives(const struct mpi_place *place, const char *providers, uint32_t programs,
+                            struct objects *objects, struct mpi_words *settings)
 {
     bool all = place->family != MPI_OPENMPI || programs == 1; /* its Fortran calls cannot be answered */
+    const char *name = place->family == MPI_OPENMPI ? "libnigh-openmpi.so" : "libnigh-mpich.so";
     size_t chosen = 0;
-    char *object;
 
     for (size_t i = 0; i < KINDS; i++)
         chosen += is_chosen(place, &kinds[i]);
-    object = all && chosen < KINDS ? collectives_object(place, providers) : NULL;
-    if (!object)
+    if (!all || chosen == KINDS ||
+        !add_object(object_of(providers, "mpi", name), "collectives stay MPI's own", objects))
         return;
-    if (strpbrk(object, " :")) {
-        fprintf(stderr, "%s: no preloading from a path with a blank or a colon: collectives stay MPI's own\n",
-                object);
-    } else {
-        add_behind("LD_PRELOAD", object, settings);
-        /* A program with gcc's address sanitizer refuses to start otherwise; it still comes before the C library. */
-        add_behind("ASAN_OPTIONS", "verify_asan_link_order=0", settings);
-        for (size_t i = 0; i < KINDS; i++)
-            if (is_chosen(place, &kinds[i]))
-                mpi_words_add(settings, kinds[i].left);
-    }
-    free(object);
+    for (size_t i = 0; i < KINDS; i++)
+        if (is_chosen(place, &kinds[i]))
+            mpi_words_add(settings, kinds[i].left);
+}
+
+/* Behind what the user preloads: a tool that counts calls is to see them, and an allocator of his own to stay in use. */
+bool mpi_preload(const struct mpi_place *place, const char *providers, bool crowded, uint32_t programs,
+                 struct mpi_words *settings)
+{
+    const char *off = getenv("NIGH_MALLOC");
+    struct objects objects = {.used = 0};
+    bool shared = false;
+
+    if (!off || strcmp(off, "0") != 0)
+        shared = add_object(object_of(providers, "malloc", "libnigh-malloc.so"),
+                            "messages are read by the kernel", &objects);
+    if (crowded)
+        add_collectives(place, providers, programs, &objects, settings);
+    if (!objects.used)
+        return false;
+    add_behind("LD_PRELOAD", objects.paths, settings);
+    /* A program with gcc's address sanitizer refuses to start otherwise; it still comes before the C library. */
+    add_behind("ASAN_OPTIONS", "verify_asan_link_order=0", settings);
+    return shared;
 }
