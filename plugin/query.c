@@ -210,6 +210,25 @@ static unsigned share_row(const struct nigh_endpoint *endpoint, struct nigh_quer
     return 1;
 }
 
+/* What a program's allocator keeps in a file: nigh/memory.h. */
+static unsigned program_row(const struct nigh_endpoint *endpoint, struct nigh_query_path *row)
+{
+    const struct nigh_arena_header *own = &endpoint->context->arena.layout;
+    const void *first = (const void *)(uintptr_t)(own->memory_address + NIGH_PAGE);
+    const char *reason =
+        "the program's large blocks: the peer has not mapped them, and reads them by the kernel";
+
+    if (!own->memory_fd || !endpoint->attached || endpoint->self)
+        return 0;
+    if (!nigh_program_holds(own, first, 1))
+        reason = "the program's large blocks: its own since it forked, so the peer reads them by the kernel";
+    else if (nigh_load_relaxed(endpoint->peer_maps))
+        reason = "the program's large blocks: the peer has mapped them, and copies them without the kernel";
+    path_row(row, in_place_from(endpoint), "cma");
+    snprintf(row->reason, sizeof(row->reason), "%s", reason);
+    return 1;
+}
+
 static int query_paths(const struct nigh_endpoint *endpoint, void *out, uint64_t *bytes)
 {
     const struct nigh_config *config = &endpoint->context->config;
@@ -232,6 +251,7 @@ static int query_paths(const struct nigh_endpoint *endpoint, void *out, uint64_t
     snprintf(rows[count++].reason, NIGH_REASON_BYTES,
              "post_lend of memory from heap_alloc: nothing is copied");
     cma_row(endpoint, &rows[count++]);
+    count += program_row(endpoint, &rows[count]);
     return nigh_query_answer(rows, count * sizeof(rows[0]), out, bytes);
 }
 

@@ -313,6 +313,30 @@ static void test_not_allowed(void **state)
     drop_file();
 }
 
+/* ---- what is said of it ------------------------------------------------------------------------------------ */
+
+/* Whether the last row of the report begins so, of what is sent on `endpoint`. */
+static bool reported(const struct hosted *hosted, struct nigh_endpoint *endpoint, const char *text)
+{
+    struct nigh_query_path rows[32];
+    uint64_t bytes = sizeof(rows);
+
+    rows[0].size = sizeof(rows[0]);
+    assert_int_equal(hosted_ops->query(hosted->context, endpoint, NIGH_QUERY_PATHS, rows, &bytes), 0);
+    return strstr(rows[bytes / sizeof(rows[0]) - 1].reason, text) != NULL;
+}
+
+static void test_report(void **state)
+{
+    (void)state;
+    assert_true(reported(&a, to, "the peer has mapped them"));
+    from->pair->maps = 0;
+    assert_true(reported(&a, to, "the peer has not mapped them"));
+    from->pair->maps = 1;
+    take_back();
+    assert_true(reported(&a, to, "its own since it forked"));
+}
+
 /* ---- what an allocator may say ----------------------------------------------------------------------------- */
 
 static void test_unsound(void **state)
@@ -381,6 +405,7 @@ int main(void)
         TEST(another_file),
         TEST(failures),
         cmocka_unit_test(test_not_allowed),
+        TEST(report),
         cmocka_unit_test(test_unsound),
     };
 
