@@ -71,6 +71,9 @@ static void close_attach(const struct nigh_attach *attach)
         close(attach->event_fd);
 }
 
+/* Of an address space of 47 bits, for all peers, as all heaps have another one: each program's may be half of memory. */
+#define ADDRESSES (UINT64_C(1) << 45)
+
 /* Where its private memory may be read, its program's is, if it can be mapped, without asking the kernel. Without that nothing
  * is lost but speed. */
 static void map_program(struct nigh_endpoint *endpoint)
@@ -80,7 +83,8 @@ static void map_program(struct nigh_endpoint *endpoint)
 
     if (nigh_load_relaxed(&endpoint->pair->reading) != 1)
         return;
-    rc = nigh_program_map(endpoint->pid, &endpoint->view.layout, &endpoint->program);
+    rc = nigh_program_map(endpoint->pid, &endpoint->view.layout, ADDRESSES / context->config.ranks,
+                          &endpoint->program);
     /* Relaxed, as `reading`. */
     nigh_store_relaxed(&endpoint->pair->maps, endpoint->program.base != NULL);
     if (!rc)

@@ -47,6 +47,7 @@ static void reset_pair(struct nigh_context *context, struct nigh_pair *pair, boo
         nigh_store_relaxed(&pair->read_cost[i], 0);
     nigh_store_relaxed(&pair->ring, 0);
     nigh_store_relaxed(&pair->reading, 0);
+    nigh_store_relaxed(&pair->maps, 0);
     nigh_store_relaxed(&pair->asks, !(context->guard & NIGH_GUARD_THREADS));
     for (unsigned i = 0; i < NIGH_OFFERS; i++) {
         nigh_store_relaxed(&pair->offered[i], 0);

@@ -42,6 +42,8 @@
     CALL(void *, MAP_FAILED, mmap, (void *at, size_t bytes, int prot, int flags, int fd, off_t offset),      \
          (at, bytes, prot, flags, fd, offset))                                                               \
     CALL(int, -1, munmap, (void *at, size_t bytes), (at, bytes))                                             \
+    CALL(int, -1, mprotect, (void *at, size_t bytes, int prot), (at, bytes, prot))                           \
+    CALL(int, -1, munlock, (const void *at, size_t bytes), (at, bytes))                                      \
     CALL(int, -1, madvise, (void *at, size_t bytes, int advice), (at, bytes, advice))                        \
     CALL(int, -1, getrlimit, (int what, struct rlimit *out), (what, out))                                    \
     CALL(int, -1, setrlimit, (int what, const struct rlimit *to), (what, to))                                \

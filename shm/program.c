@@ -76,18 +76,35 @@ static int check(int fd, const struct nigh_arena_header *header)
     return head.id == header->memory_id && !head.taken_back ? 0 : -EPROTO;
 }
 
-static int map(int fd, const struct nigh_arena_header *header, struct nigh_program *out)
+/* The program would miss what peers take of it. */
+static bool is_limited(void)
 {
-    uint64_t bytes = header->memory_bytes;
+    struct rlimit limit;
+
+    return nigh_os.getrlimit(RLIMIT_AS, &limit) || limit.rlim_cur != RLIM_INFINITY;
+}
+
+/* Who locks all its memory, or leaves a core behind, is not to fill what the peer has not used. */
+static int tame(void *base, uint64_t bytes)
+{
+    return nigh_os.madvise(base, bytes, MADV_DONTFORK) || nigh_os.madvise(base, bytes, MADV_DONTDUMP) ||
+           nigh_os.munlock(base, bytes) || nigh_os.mprotect(base, bytes, PROT_READ);
+}
+
+static int map(int fd, const struct nigh_arena_header *header, uint64_t most, struct nigh_program *out)
+{
+    uint64_t bytes = header->memory_bytes < most ? header->memory_bytes : most & ~(uint64_t)(NIGH_PAGE - 1);
     int rc = check(fd, header);
     void *base;
 
     if (rc)
         return rc;
-    base = nigh_os.mmap(NULL, bytes, PROT_READ, MAP_SHARED | MAP_NORESERVE, fd, 0);
+    if (bytes < 2 * NIGH_PAGE || is_limited())
+        return -ENOMEM;
+    base = nigh_os.mmap(NULL, bytes, PROT_NONE, MAP_SHARED | MAP_NORESERVE, fd, 0);
     if (base == MAP_FAILED)
         return -ENOMEM;
-    if (nigh_os.madvise(base, bytes, MADV_DONTFORK)) {
+    if (tame(base, bytes)) {
         nigh_os.munmap(base, bytes);
         return -ENOMEM;
     }
@@ -95,7 +112,7 @@ static int map(int fd, const struct nigh_arena_header *header, struct nigh_progr
     return 0;
 }
 
-int nigh_program_map(int pid, const struct nigh_arena_header *header, struct nigh_program *out)
+int nigh_program_map(int pid, const struct nigh_arena_header *header, uint64_t most, struct nigh_program *out)
 {
     int process, fd, rc;
 
@@ -106,7 +123,7 @@ int nigh_program_map(int pid, const struct nigh_arena_header *header, struct nig
     if (process < 0)
         return pid > 0 ? -errno : -ESRCH;
     fd = nigh_os.pidfd_getfd(process, (int)header->memory_fd - 1, 0);
-    rc = fd < 0 ? -errno : map(fd, header, out);
+    rc = fd < 0 ? -errno : map(fd, header, most, out);
     nigh_os_close(fd);
     nigh_os_close(process);
     return rc;

@@ -38,12 +38,14 @@ struct nigh_program {
 
 /*
  * Maps what the header of process `pid` tells of, if anything, after checking that the descriptor is that file: sealed,
- * of that size, with that id, not taken back. 0, also where there is none; else it is not mapped, *out all zero:
+ * of that size, with that id, not taken back. Of a long one the first `most` bytes; none at all where the address space is
+ * limited, since it would be missing for the program. 0, also where there is none; else it is not mapped, *out all zero:
  *   -EPERM   the peer lets nobody have its descriptors, or the sandbox this call
  *   -ENOSYS  no pidfd_getfd (before Linux 5.6)
  *   -ESRCH, -EBADF, -EMFILE, -ENOMEM (mapping fails), -EPROTO (it is another file)
  */
-int nigh_program_map(int pid, const struct nigh_arena_header *header, struct nigh_program *out);
+int nigh_program_map(int pid, const struct nigh_arena_header *header, uint64_t most,
+                     struct nigh_program *out);
 void nigh_program_unmap(struct nigh_program *program);
 
 /* Where [address, address + bytes) of the peer's can be read; NULL: by process_vm_readv. */

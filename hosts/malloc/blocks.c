@@ -3,6 +3,7 @@
 #include "hosts/malloc/blocks.h"
 #include "hosts/malloc/fork.h"
 #include "hosts/malloc/log.h"
+#include "hosts/malloc/next.h"
 #include "hosts/malloc/pages.h"
 #include "hosts/malloc/region.h"
 #include "hosts/malloc/settings.h"
@@ -28,19 +29,38 @@ static struct nigh_malloc_pages pages;
 static enum { UNMADE, MADE, REFUSED } made;
 static bool handed_out; /* somebody has had a block */
 
+/* In a program that is sanitized, where other functions of the C library cannot be called until it has begun, and which is
+ * to see all blocks. */
+extern void __asan_init(void) __attribute__((weak));
+extern void __msan_init(void) __attribute__((weak));
+extern void __tsan_init(void) __attribute__((weak));
+
+static bool is_sanitized(void)
+{
+    return __asan_init || __msan_init || __tsan_init;
+}
+
 /* ---- the region ---------------------------------------------------------------------------------------- */
 
 void nigh_malloc_blocks_settle(void)
 {
+    bool forks;
+
+    if (is_sanitized()) {
+        nigh_malloc_blocks_from = SIZE_MAX;
+        return;
+    }
+    if (!nigh_malloc_next_find())
+        return;
+    forks = nigh_malloc_fork_register();
     nigh_malloc_lock();
     if (!nigh_malloc_blocks_from && nigh_malloc_settings_read(&settings)) {
+        settings.on &= forks;
         if (!settings.on)
             made = REFUSED;
         nigh_malloc_blocks_from = settings.on ? settings.from : SIZE_MAX;
     }
     nigh_malloc_unlock();
-    if (nigh_malloc_blocks_from && settings.on)
-        nigh_malloc_fork_register();
 }
 
 static bool open_table(void)
@@ -84,6 +104,8 @@ int nigh_malloc_blocks_memory(struct nigh_memory *out)
 
     if (!nigh_malloc_blocks_from)
         nigh_malloc_blocks_settle();
+    if (is_sanitized())
+        return -ENOENT;
     nigh_malloc_lock();
     if (out->size >= sizeof(*out) && have_region() && !region.own && nigh_malloc_region_held(&region)) {
         out->fd = region.fd;
@@ -142,6 +164,8 @@ void *nigh_malloc_blocks_alloc(size_t bytes, size_t align)
 
     if (!nigh_malloc_blocks_from)
         nigh_malloc_blocks_settle();
+    if (bytes < nigh_malloc_blocks_from)
+        return NULL;
     nigh_malloc_lock();
     if (takes(bytes))
         memory = take(bytes, align);
@@ -251,17 +275,15 @@ static bool copy(void)
     uint64_t bytes = region.reached - PAGE;
     char *all = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
-    if (all == MAP_FAILED)
+    if (all == MAP_FAILED || !nigh_malloc_region_tell(&region))
         return false;
     for (uint32_t page = 1; page; page = nigh_malloc_pages_next(&pages, page)) {
         uint64_t n = nigh_malloc_pages_length(&pages, page);
 
         memcpy(all + ((uint64_t)page - 1) * PAGE, address_of(page), n * PAGE);
     }
-    if (mremap(all, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, address_of(1)) == MAP_FAILED)
-        return false;
-    region.own = true;
-    return true;
+    return mremap(all, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, address_of(1)) != MAP_FAILED &&
+           nigh_malloc_region_leave(&region);
 }
 
 void nigh_malloc_blocks_part(void)

@@ -6,6 +6,7 @@
 #include "hosts/malloc/blocks.h"
 #include "hosts/malloc/next.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <malloc.h>
 #include <nigh/memory.h>
@@ -31,7 +32,7 @@ EXPORTED void *pvalloc(size_t bytes);
 EXPORTED size_t malloc_usable_size(void *memory);
 EXPORTED int nigh_memory(struct nigh_memory *out);
 
-/* As early as can be: in a process of one thread, and before it has handlers for forks. */
+/* In a process of one thread. */
 __attribute__((constructor(101))) static void begin(void)
 {
     nigh_malloc_next_find();
@@ -215,7 +216,10 @@ void *pvalloc(size_t bytes)
 
 /* ---- what peers may map --------------------------------------------------------------------------------- */
 
+/* This one, whichever the process uses: programs may bring another one, or preload it before. */
+static __typeof__(malloc) ours __attribute__((alias("malloc"), malloc, nothrow));
+
 int nigh_memory(struct nigh_memory *out)
 {
-    return nigh_malloc_blocks_memory(out);
+    return dlsym(RTLD_DEFAULT, "malloc") == (void *)ours ? nigh_malloc_blocks_memory(out) : -ENOENT;
 }

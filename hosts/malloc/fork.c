@@ -2,7 +2,9 @@
 /* hosts/malloc/fork.c - see fork.h. */
 #include "hosts/malloc/fork.h"
 #include "hosts/malloc/blocks.h"
+#include "hosts/malloc/next.h"
 
+#include <errno.h>
 #include <pthread.h>
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -16,21 +18,41 @@ bool nigh_malloc_forks(void)
     return pthread_equal(forker, pthread_self());
 }
 
+/* With the lock: whether the thread that has it could be cancelled before. Making a file has points at which threads are. */
+static int cancelled;
+
+static void take(void)
+{
+    int state;
+
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+    pthread_mutex_lock(&lock);
+    cancelled = state;
+}
+
+static void give(void)
+{
+    int state = cancelled;
+
+    pthread_mutex_unlock(&lock);
+    pthread_setcancelstate(state, NULL);
+}
+
 void nigh_malloc_lock(void)
 {
     if (!nigh_malloc_forks())
-        pthread_mutex_lock(&lock);
+        take();
 }
 
 void nigh_malloc_unlock(void)
 {
     if (!nigh_malloc_forks())
-        pthread_mutex_unlock(&lock);
+        give();
 }
 
 static void before(void)
 {
-    pthread_mutex_lock(&lock);
+    take();
     nigh_malloc_blocks_part();
     forker = pthread_self();
 }
@@ -38,7 +60,7 @@ static void before(void)
 static void behind_in_parent(void)
 {
     forker = NOBODY;
-    pthread_mutex_unlock(&lock);
+    give();
 }
 
 static void behind_in_child(void)
@@ -46,9 +68,10 @@ static void behind_in_child(void)
     nigh_malloc_blocks_forget();
     forker = NOBODY;
     pthread_mutex_init(&lock, NULL); /* who waited for it is not here */
+    pthread_setcancelstate(cancelled, NULL);
 }
 
-void nigh_malloc_fork_register(void)
+bool nigh_malloc_fork_register(void)
 {
     static bool registered;
     bool first;
@@ -57,6 +80,19 @@ void nigh_malloc_fork_register(void)
     first = !registered;
     registered = true;
     nigh_malloc_unlock();
-    if (first) /* without the lock: it may allocate */
-        pthread_atfork(before, behind_in_parent, behind_in_child);
+    if (first && nigh_malloc_next.register_atfork) /* without the lock: it may allocate */
+        nigh_malloc_next.register_atfork(before, behind_in_parent, behind_in_child, NULL);
+    return nigh_malloc_next.register_atfork;
+}
+
+/* What pthread_atfork() of any object calls. Constructors of libraries run before ours, and handlers that are registered
+ * first run within all others: a thread that forks would hold our lock while it waits for a library's, whose owner may
+ * be about to allocate. */
+__attribute__((visibility("default"))) int __register_atfork(void (*prepare)(void), void (*in_parent)(void),
+                                                             void (*in_child)(void), void *object);
+int __register_atfork(void (*prepare)(void), void (*in_parent)(void), void (*in_child)(void), void *object)
+{
+    if (!nigh_malloc_next_find() || !nigh_malloc_fork_register())
+        return ENOMEM;
+    return nigh_malloc_next.register_atfork(prepare, in_parent, in_child, object);
 }

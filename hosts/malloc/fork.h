@@ -15,7 +15,8 @@ void nigh_malloc_unlock(void);
 /* Whether this thread forks. With the lock. */
 bool nigh_malloc_forks(void);
 
-/* From now on forks are told of. As early as can be: handlers registered later run within ours. */
-void nigh_malloc_fork_register(void);
+/* From now on forks are told of; at the latest when anybody else asks for that, whose handlers then run outside of ours:
+ * what they wait for nobody holds who waits for the lock. False: they cannot be. */
+bool nigh_malloc_fork_register(void);
 
 #endif

@@ -117,12 +117,12 @@ struct nigh_malloc_next nigh_malloc_next = {.malloc = first_malloc,
 
 #define FIND(slot, name) (*(void **)&found.slot = dlsym(RTLD_NEXT, name))
 
-void nigh_malloc_next_find(void)
+bool nigh_malloc_next_find(void)
 {
     struct nigh_malloc_next found = {0};
 
     if (searching || nigh_malloc_next.malloc != first_malloc)
-        return;
+        return !searching;
     searching = true;
     FIND(malloc, "malloc");
     FIND(calloc, "calloc");
@@ -132,6 +132,8 @@ void nigh_malloc_next_find(void)
     FIND(aligned_alloc, "aligned_alloc");
     FIND(memalign, "memalign");
     FIND(usable, "malloc_usable_size");
+    FIND(register_atfork, "__register_atfork");
     nigh_malloc_next = found;
     searching = false;
+    return true;
 }

@@ -16,10 +16,13 @@ extern struct nigh_malloc_next {
     void *(*aligned_alloc)(size_t align, size_t bytes);
     void *(*memalign)(size_t align, size_t bytes);
     size_t (*usable)(void *memory); /* NULL: it does not say */
+    /* What pthread_atfork() calls; NULL: there is none. */
+    int (*register_atfork)(void (*before)(void), void (*in_parent)(void), void (*in_child)(void),
+                           void *object);
 } nigh_malloc_next;
 
-/* Finds them, if nobody has. */
-void nigh_malloc_next_find(void);
+/* Finds them, if nobody has. False: they are being looked for. */
+bool nigh_malloc_next_find(void);
 
 /* Whether it was handed out while they were looked for: such memory is never free again. How much there is behind it. */
 bool nigh_malloc_next_early(const void *memory);

@@ -21,7 +21,8 @@
 
 #define HUGE_PAGE ((uint64_t)2 << 20)
 /* Reached so much at a time: a system call for each 64 MiB of new memory costs nothing beside its pages. */
-#define REACH ((uint64_t)64 << 20)
+#define REACH     ((uint64_t)64 << 20)
+#define OWN_LEAST ((uint64_t)1 << 20)
 /* The descriptor's number: above those that programs count on, such as shells' and those of select(). */
 #define FD_FROM 512
 
@@ -222,8 +223,9 @@ bool nigh_malloc_region_empty(const struct nigh_malloc_region *region, uint64_t 
      * mapping has become the process's own meanwhile. */
     if (!region->own)
         return region->gives && madvise(memory, bytes, MADV_REMOVE) == 0;
-    /* What is then written takes a page; through the file's mapping it would take one of the file's, too. */
-    return map_nothing(memory, bytes, PROT_READ | PROT_WRITE);
+    /* What is then written takes a page; through the file's mapping it would take one of the file's, too. Each is a mapping,
+     * of which a process has 65530, so short ones are kept. */
+    return bytes >= OWN_LEAST && map_nothing(memory, bytes, PROT_READ | PROT_WRITE);
 }
 
 /* ---- a mapping of the process's own --------------------------------------------------------------------- */
@@ -245,16 +247,32 @@ static bool map_own(const struct nigh_malloc_region *region)
                           region->fd, NIGH_MALLOC_PAGE) != MAP_FAILED;
 }
 
-bool nigh_malloc_region_own(struct nigh_malloc_region *region)
+bool nigh_malloc_region_tell(const struct nigh_malloc_region *region)
 {
-    if (!nigh_malloc_region_held(region) || !tell_peers(region))
+    volatile struct nigh_memory_head *head = (struct nigh_memory_head *)region->base;
+
+    if (mprotect((void *)region->base, NIGH_MALLOC_PAGE, PROT_READ | PROT_WRITE))
         return false;
-    /* The kernel holds other threads' accesses up while it changes the mapping: each is before it, in the file, or
-     * behind it, in a copy of the file's page. */
-    if (!map_own(region) ||
-        !map_nothing((char *)region->base + region->reached, region->bytes - region->reached, PROT_NONE))
+    head->taken_back = 1;
+    mprotect((void *)region->base, NIGH_MALLOC_PAGE, PROT_READ);
+    return true;
+}
+
+bool nigh_malloc_region_leave(struct nigh_malloc_region *region)
+{
+    char *rest = (char *)region->base + region->reached;
+
+    if (!map_nothing(rest, region->bytes - region->reached, PROT_NONE))
         return false;
-    madvise((char *)region->base + region->reached, region->bytes - region->reached, MADV_DONTDUMP);
+    madvise(rest, region->bytes - region->reached, MADV_DONTDUMP);
     region->own = true;
     return true;
+}
+
+bool nigh_malloc_region_own(struct nigh_malloc_region *region)
+{
+    /* The kernel holds other threads' accesses up while it changes the mapping: each is before it, in the file, or
+     * behind it, in a copy of the file's page. */
+    return nigh_malloc_region_held(region) && tell_peers(region) && map_own(region) &&
+           nigh_malloc_region_leave(region);
 }

@@ -38,7 +38,11 @@ bool nigh_malloc_region_reach(struct nigh_malloc_region *region, uint64_t end);
 bool nigh_malloc_region_empty(const struct nigh_malloc_region *region, uint64_t from, uint64_t bytes);
 
 /* Tells peers, and puts a mapping of the process's own in the place of the shared one, with the same contents. False: it
- * could not, and nothing has changed. */
+ * could not. */
 bool nigh_malloc_region_own(struct nigh_malloc_region *region);
+/* Tells peers without the descriptor; and what is left to do when something else lies in the place of what was reached: what
+ * was not is no longer the file's, either. */
+bool nigh_malloc_region_tell(const struct nigh_malloc_region *region);
+bool nigh_malloc_region_leave(struct nigh_malloc_region *region);
 
 #endif

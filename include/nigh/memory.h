@@ -28,7 +28,7 @@ struct nigh_memory_head {
     uint64_t id; /* random, not 0: two files of two programs differ in it */
     /* Not 0: the owner's memory may differ from the file's from now on, as it does when its mapping becomes
      * private (before a fork: else both processes would write to one memory). Peers look at it before they copy.
-     * Written by pwrite(), before the mapping changes; never 0 again. What is being sent meanwhile stays in the
+     * Written by pwrite(), or through the mapping, before that changes; never 0 again. What is being sent meanwhile stays in the
      * file as it is, for its sender does not change it before it is over. */
     uint32_t taken_back;
     uint32_t reserved[13]; /* zero */

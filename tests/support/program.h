@@ -17,6 +17,7 @@
 #include <fcntl.h>
 #include <stdbool.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { PAGE = 4096, BYTES = 8 * 1024 * 1024, BEHIND = 16 * PAGE, ID = 77 };

@@ -226,13 +226,13 @@ static void test_another_file(void **state)
 
     (void)state;
     told = a.context->arena.layout;
-    assert_int_equal(nigh_program_map(getpid(), &told, &program), 0);
+    assert_int_equal(nigh_program_map(getpid(), &told, UINT64_MAX, &program), 0);
     nigh_program_unmap(&program);
     told.memory_id++;
-    assert_int_equal(nigh_program_map(getpid(), &told, &program), -EPROTO);
+    assert_int_equal(nigh_program_map(getpid(), &told, UINT64_MAX, &program), -EPROTO);
     told.memory_id--;
     told.memory_bytes -= PAGE;
-    assert_int_equal(nigh_program_map(getpid(), &told, &program), -EPROTO);
+    assert_int_equal(nigh_program_map(getpid(), &told, UINT64_MAX, &program), -EPROTO);
     told.memory_bytes += PAGE;
 
     low = memfd_create("other", MFD_ALLOW_SEALING);
@@ -243,24 +243,63 @@ static void test_another_file(void **state)
     assert_int_equal(pwrite(other, &head, sizeof(head), 0), sizeof(head));
     assert_int_equal(fcntl(other, F_ADD_SEALS, F_SEAL_GROW), 0);
     told.memory_fd = (uint32_t)other + 1;
-    assert_int_equal(nigh_program_map(getpid(), &told, &program), -EPROTO);
+    assert_int_equal(nigh_program_map(getpid(), &told, UINT64_MAX, &program), -EPROTO);
     assert_int_equal(fcntl(other, F_ADD_SEALS, F_SEAL_SHRINK), 0);
-    assert_int_equal(nigh_program_map(getpid(), &told, &program), 0);
+    assert_int_equal(nigh_program_map(getpid(), &told, UINT64_MAX, &program), 0);
     nigh_program_unmap(&program);
     close(other);
-    assert_int_equal(nigh_program_map(getpid(), &told, &program), -EBADF);
+    assert_int_equal(nigh_program_map(getpid(), &told, UINT64_MAX, &program), -EBADF);
     assert_int_equal(pipe(ends), 0);
     told.memory_fd = (uint32_t)ends[0] + 1;
-    assert_int_equal(nigh_program_map(getpid(), &told, &program), -EPROTO);
+    assert_int_equal(nigh_program_map(getpid(), &told, UINT64_MAX, &program), -EPROTO);
     assert_null(program.base);
     close(ends[0]);
     close(ends[1]);
-    assert_int_equal(nigh_program_map(0, &told, &program), -ESRCH);
+    assert_int_equal(nigh_program_map(0, &told, UINT64_MAX, &program), -ESRCH);
     told.memory_fd = 0;
-    assert_int_equal(nigh_program_map(getpid(), &told, &program), 0);
+    assert_int_equal(nigh_program_map(getpid(), &told, UINT64_MAX, &program), 0);
     assert_null(program.base);
     assert_int_equal(osfail_open_fds(), fds);
     assert_int_equal(osfail_shared_maps(), maps);
+}
+
+/* Of one that is longer than its share of the address space the beginning. */
+static void test_beginning(void **state)
+{
+    const struct nigh_arena_header *told = &a.context->arena.layout;
+    struct nigh_program program;
+
+    (void)state;
+    assert_int_equal(nigh_program_map(getpid(), told, 5 * PAGE + 7, &program), 0);
+    assert_non_null(nigh_program_at(&program, (uintptr_t)base + 4 * PAGE, PAGE));
+    assert_memory_equal(nigh_program_at(&program, (uintptr_t)base + 4 * PAGE, PAGE), base + 4 * PAGE, PAGE);
+    assert_null(nigh_program_at(&program, (uintptr_t)base + 4 * PAGE, PAGE + 1));
+    assert_null(nigh_program_at(&program, (uintptr_t)base + 5 * PAGE, 1));
+    nigh_program_unmap(&program);
+    assert_int_equal(nigh_program_map(getpid(), told, 2 * PAGE - 1, &program), -ENOMEM);
+    from->program.bytes = 6 * PAGE;
+    assert_true(sent_from(base + PAGE, EACH) > 0);
+    from->program.bytes = BYTES;
+}
+
+/* What no one has used takes no memory by being mapped, locked or dumped. */
+static void test_locked(void **state)
+{
+    struct nigh_program program;
+    struct stat before, after;
+
+    (void)state;
+    assert_int_equal(fallocate(file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, BYTES / 2, BYTES / 2), 0);
+    assert_int_equal(fstat(file, &before), 0);
+    if (mlockall(MCL_FUTURE)) {
+        print_message("no memory may be locked here\n");
+        skip();
+    }
+    assert_int_equal(nigh_program_map(getpid(), &a.context->arena.layout, UINT64_MAX, &program), 0);
+    assert_int_equal(munlockall(), 0);
+    assert_int_equal(fstat(file, &after), 0);
+    assert_int_equal(after.st_blocks, before.st_blocks);
+    nigh_program_unmap(&program);
 }
 
 /* Each call that maps it fails once: nothing is left, and messages are read the other way. */
@@ -268,12 +307,15 @@ static void test_failures(void **state)
 {
     static const struct {
         enum osfail_call call;
+        unsigned nth;
         int error, result;
     } failures[] = {
-        {OSFAIL_pidfd_open, EMFILE, -EMFILE}, {OSFAIL_pidfd_getfd, EPERM, -EPERM},
-        {OSFAIL_fcntl, EINVAL, -EPROTO},      {OSFAIL_fstatfs, EIO, -EPROTO},
-        {OSFAIL_fstat, EIO, -EPROTO},         {OSFAIL_pread, EIO, -EPROTO},
-        {OSFAIL_mmap, ENOMEM, -ENOMEM},       {OSFAIL_madvise, ENOMEM, -ENOMEM},
+        {OSFAIL_pidfd_open, 1, EMFILE, -EMFILE}, {OSFAIL_pidfd_getfd, 1, EPERM, -EPERM},
+        {OSFAIL_fcntl, 1, EINVAL, -EPROTO},      {OSFAIL_fstatfs, 1, EIO, -EPROTO},
+        {OSFAIL_fstat, 1, EIO, -EPROTO},         {OSFAIL_pread, 1, EIO, -EPROTO},
+        {OSFAIL_getrlimit, 1, EIO, -ENOMEM},     {OSFAIL_mmap, 1, ENOMEM, -ENOMEM},
+        {OSFAIL_madvise, 1, ENOMEM, -ENOMEM},    {OSFAIL_madvise, 2, EINVAL, -ENOMEM},
+        {OSFAIL_munlock, 1, ENOMEM, -ENOMEM},    {OSFAIL_mprotect, 1, EACCES, -ENOMEM},
     };
     unsigned fds = osfail_open_fds(), maps = osfail_shared_maps();
     struct nigh_program program;
@@ -281,8 +323,9 @@ static void test_failures(void **state)
     (void)state;
     for (unsigned i = 0; i < sizeof(failures) / sizeof(failures[0]); i++) {
         osfail_install();
-        osfail_arm(failures[i].call, 1, failures[i].error);
-        assert_int_equal(nigh_program_map(getpid(), &a.context->arena.layout, &program), failures[i].result);
+        osfail_arm(failures[i].call, failures[i].nth, failures[i].error);
+        assert_int_equal(nigh_program_map(getpid(), &a.context->arena.layout, UINT64_MAX, &program),
+                         failures[i].result);
         assert_true(osfail_hit());
         osfail_remove();
         assert_null(program.base);
@@ -403,6 +446,8 @@ int main(void)
         cmocka_unit_test(test_taken_back_before),
         TEST_WITH(unsealed, begin_unsealed),
         TEST(another_file),
+        TEST(beginning),
+        TEST(locked),
         TEST(failures),
         cmocka_unit_test(test_not_allowed),
         TEST(report),
