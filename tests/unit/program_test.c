@@ -291,7 +291,7 @@ static void test_locked(void **state)
     (void)state;
     assert_int_equal(fallocate(file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, BYTES / 2, BYTES / 2), 0);
     assert_int_equal(fstat(file, &before), 0);
-    if (mlockall(MCL_FUTURE)) {
+    if (geteuid() || mlockall(MCL_FUTURE)) { /* for others there is a limit, which mappings count against */
         print_message("no memory may be locked here\n");
         skip();
     }
