@@ -230,14 +230,6 @@ bool nigh_malloc_region_empty(const struct nigh_malloc_region *region, uint64_t 
 
 /* ---- a mapping of the process's own --------------------------------------------------------------------- */
 
-static bool tell_peers(const struct nigh_malloc_region *region)
-{
-    const uint32_t taken_back = 1;
-
-    return pwrite(region->fd, &taken_back, sizeof(taken_back),
-                  offsetof(struct nigh_memory_head, taken_back)) == (ssize_t)sizeof(taken_back);
-}
-
 static bool map_own(const struct nigh_malloc_region *region)
 {
     char *memory = (char *)region->base + NIGH_MALLOC_PAGE;
@@ -253,7 +245,7 @@ bool nigh_malloc_region_tell(const struct nigh_malloc_region *region)
 
     if (mprotect((void *)region->base, NIGH_MALLOC_PAGE, PROT_READ | PROT_WRITE))
         return false;
-    head->taken_back = 1;
+    head->taken_back = 1; /* ahead of what follows, as that is a system call */
     mprotect((void *)region->base, NIGH_MALLOC_PAGE, PROT_READ);
     return true;
 }
@@ -273,6 +265,6 @@ bool nigh_malloc_region_own(struct nigh_malloc_region *region)
 {
     /* The kernel holds other threads' accesses up while it changes the mapping: each is before it, in the file, or
      * behind it, in a copy of the file's page. */
-    return nigh_malloc_region_held(region) && tell_peers(region) && map_own(region) &&
+    return nigh_malloc_region_held(region) && nigh_malloc_region_tell(region) && map_own(region) &&
            nigh_malloc_region_leave(region);
 }

@@ -40,7 +40,7 @@ bool nigh_malloc_region_empty(const struct nigh_malloc_region *region, uint64_t 
 /* Tells peers, and puts a mapping of the process's own in the place of the shared one, with the same contents. False: it
  * could not. */
 bool nigh_malloc_region_own(struct nigh_malloc_region *region);
-/* Tells peers without the descriptor; and what is left to do when something else lies in the place of what was reached: what
+/* Tells peers alone; and what is left to do when something else lies in the place of what was reached: what
  * was not is no longer the file's, either. */
 bool nigh_malloc_region_tell(const struct nigh_malloc_region *region);
 bool nigh_malloc_region_leave(struct nigh_malloc_region *region);
