@@ -6,6 +6,7 @@
 #include "lib/thread.h"
 
 #include <errno.h>
+#include <locale.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -16,6 +17,12 @@ struct reader {
     struct nigh_call call;
     int rc;
 };
+
+/* Variables are written alike in every locale: numbers with a point, words in ASCII. glibc's and musl's "C" is static. */
+static locale_t plain(void)
+{
+    return newlocale(LC_ALL_MASK, "C", (locale_t)0);
+}
 
 static const char *get(const char *name)
 {
@@ -38,7 +45,7 @@ static uint64_t seconds(struct reader *reader, const char *name, double given, d
     char *end = NULL;
 
     if (text) {
-        value = strtod(text, &end);
+        value = strtod_l(text, &end, plain());
         if (end == text || *end)
             value = -1;
     }
@@ -55,9 +62,9 @@ static bool choice(struct reader *reader, const char *name, const char *no, cons
     const char *text = get(name);
     char expected[64];
 
-    if (!text || strcasecmp(text, no) == 0)
+    if (!text || strcasecmp_l(text, no, plain()) == 0)
         return false;
-    if (strcasecmp(text, yes) == 0)
+    if (strcasecmp_l(text, yes, plain()) == 0)
         return true;
     strcpy(expected, no);
     strcat(strcat(expected, " or "), yes);
@@ -71,7 +78,7 @@ static int level(struct reader *reader)
     const char *text = get("NIGH_LOG");
 
     for (int i = 0; text && i < 3; i++)
-        if (strcasecmp(text, words[i]) == 0)
+        if (strcasecmp_l(text, words[i], plain()) == 0)
             return i;
     if (text)
         complain(reader, "NIGH_LOG", text, "error, warn or info");

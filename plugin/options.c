@@ -9,6 +9,7 @@
 #include "plugin/refuse.h"
 #include "shm/log.h"
 #include <errno.h>
+#include <locale.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -79,7 +80,7 @@ static bool parse_number(const char *text, uint64_t *out)
     value = strtoull(text, &end, 0);
     if (errno)
         return false;
-    if (*end && (at = strchr(suffixes, *end & ~0x20)) != NULL) {
+    if (*end && *end != ' ' && (at = strchr(suffixes, *end & ~0x20)) != NULL) {
         shift = 10 * (unsigned)(at - suffixes + 1);
         end++;
     }
@@ -114,13 +115,14 @@ static uint64_t number(struct reader *reader, const char *name, const char *fiel
 static int word(struct reader *reader, const char *name, const char *given, const char *words)
 {
     const char *text = given ? given : get(reader, name), *at = words;
+    locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0); /* static in glibc and musl */
 
     if (!text)
         return -1;
     for (int place = 0;; place++) {
         size_t length = strcspn(at, "|");
 
-        if (strlen(text) == length && strncasecmp(text, at, length) == 0)
+        if (strlen(text) == length && strncasecmp_l(text, at, length, plain) == 0)
             return place;
         if (!at[length])
             break;

@@ -2,6 +2,7 @@
 /* hosts/libfabric/log.c - see log.h. */
 #include "hosts/libfabric/log.h"
 
+#include <locale.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,9 +17,10 @@ static const char *const names[] = {"warn", "trace", "info", "debug"};
 static enum nigh_fi_level limit(void)
 {
     const char *value = getenv("FI_LOG_LEVEL");
+    locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0); /* static in glibc and musl */
 
     for (int i = 0; value && i < 4; i++)
-        if (strcasecmp(value, names[i]) == 0)
+        if (strcasecmp_l(value, names[i], plain) == 0)
             return (enum nigh_fi_level)i;
     return NIGH_FI_WARN;
 }

@@ -5,6 +5,7 @@
 
 #include <assert.h>
 #include <ifaddrs.h>
+#include <locale.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <rdma/fi_errno.h>
@@ -60,13 +61,14 @@ static bool has_address(const struct addrinfo *found)
 
 static bool is_this_machine(const char *node)
 {
+    locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0); /* static in glibc and musl */
     struct addrinfo *found;
     char own[256] = "";
     bool is;
 
-    if (strcasecmp(node, "localhost") == 0 || strncmp(node, "127.", 4) == 0 || strcmp(node, "::1") == 0)
+    if (strcasecmp_l(node, "localhost", plain) == 0 || strncmp(node, "127.", 4) == 0 || strcmp(node, "::1") == 0)
         return true;
-    if (gethostname(own, sizeof(own) - 1) == 0 && strcasecmp(node, own) == 0)
+    if (gethostname(own, sizeof(own) - 1) == 0 && strcasecmp_l(node, own, plain) == 0)
         return true;
     if (getaddrinfo(node, NULL, NULL, &found) != 0)
         return false;

@@ -11,7 +11,9 @@
 #include "tests/support/capture.h"
 #include <errno.h>
 #include <linux/sched.h>
+#include <locale.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -65,6 +67,53 @@ static void test_from_the_environment(void **state)
     assert_int_equal(rank, 0);
     assert_int_equal(size, 1);
     assert_int_equal(nigh_finalize(), 0);
+    clear();
+}
+
+/* Makes a locale in which numbers have a decimal comma and an I has a small letter without a dot, and uses it. False: it
+ * cannot be made here. */
+static bool use_turkish(char *folder)
+{
+    char command[200];
+
+    if (!mkdtemp(folder))
+        return false;
+    snprintf(command, sizeof(command), "localedef -i tr_TR -f ISO-8859-9 %s/tr_TR > /dev/null 2>&1", folder);
+    return system(command) == 0 && setenv("LOCPATH", folder, 1) == 0 &&
+           setlocale(LC_ALL, "tr_TR") && *localeconv()->decimal_point == ',';
+}
+
+static void leave_turkish(const char *folder)
+{
+    char command[200];
+
+    setlocale(LC_ALL, "C");
+    unsetenv("LOCPATH");
+    snprintf(command, sizeof(command), "rm -rf %s", folder);
+    assert_int_equal(system(command), 0);
+}
+
+static void test_in_any_locale(void **state)
+{
+    char folder[] = "/tmp/nigh-locale.XXXXXX";
+    bool made = use_turkish(folder);
+
+    (void)state;
+    if (!made) {
+        leave_turkish(folder);
+        print_message("no locale with a decimal comma can be made (package locales)\n");
+        skip();
+    }
+    clear();
+    setenv("NIGH_STALL", "0.3", 1);
+    setenv("NIGH_TIMEOUT", "1.5", 1);
+    setenv("NIGH_THREADS", "MULTIPLE", 1);
+    setenv("NIGH_LOG", "INFO", 1);
+    setenv("NIGH_PATH", "CHUNKED", 1);
+    assert_int_equal(nigh_init(NULL), 0);
+    assert_int_equal(nigh_finalize(), 0);
+    unsetenv("NIGH_PATH");
+    leave_turkish(folder);
     clear();
 }
 
@@ -288,6 +337,7 @@ int main(void)
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_older_plugin),
         cmocka_unit_test(test_variables),
+        cmocka_unit_test(test_in_any_locale),
         cmocka_unit_test(test_twice),
         cmocka_unit_test(test_beside),
         cmocka_unit_test(test_launched),
