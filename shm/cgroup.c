@@ -2,6 +2,7 @@
 /* shm/cgroup.c - walks the files of our control groups from our own level up to the root. */
 #include "shm/cgroup.h"
 #include "shm/file.h"
+#include "shm/os.h"
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -13,8 +14,9 @@
 /* Version 1 writes "no limit" as the largest page-aligned signed number. */
 #define V1_NONE (UINT64_C(1) << 62)
 
-/* A limit of one level, whose folder is `level`; NONE where there is none. `swap`: what the machine has free of it. */
-typedef uint64_t limit_of_level(const char *level, uint64_t swap);
+/* A limit of one level, whose folder is `level`, with room for the name of a file behind it; NONE where there is none. `swap`:
+ * what the machine has free of it. */
+typedef uint64_t limit_of_level(char *level, uint64_t swap);
 
 /* Where the two versions keep a limit, and how a level says it. */
 struct limit {
@@ -23,34 +25,42 @@ struct limit {
     uint64_t swap;
 };
 
-enum { PATH_ROOM = 4096 + 64, LINE_ROOM = 128, STAT_ROOM = 8192 };
+/* Paths and files are kept on the heap: memory is committed by threads that may have the smallest of stacks. */
+enum { PATH_ROOM = 4096 + 64, FILE_ROOM = 64, LINE_ROOM = 128, STAT_ROOM = 8192, LIST_ROOM = 4096 };
 
-static int read_in(const char *level, const char *file, char *text, size_t room)
+/* Behind the path of the level, for as long as the file is read. */
+static char *load_in(char *level, const char *file, size_t room)
 {
-    char path[PATH_ROOM + 64];
+    size_t length = strlen(level);
+    char *text;
 
-    snprintf(path, sizeof(path), "%s/%s", level, file);
-    return nigh_file_read(path, text, room);
+    snprintf(level + length, FILE_ROOM, "/%s", file);
+    text = nigh_file_load(level, room);
+    level[length] = 0;
+    return text;
 }
 
-static uint64_t number_in(const char *level, const char *file)
+static uint64_t number_in(char *level, const char *file)
 {
-    char text[LINE_ROOM], *end;
-    uint64_t number;
+    char *text = load_in(level, file, LINE_ROOM), *end;
+    uint64_t number = NONE;
 
-    if (read_in(level, file, text, sizeof(text)) != 0 || text[0] == '-')
-        return NONE; /* version 1 writes a quota of -1 for none */
-    number = strtoull(text, &end, 10);
-    return end == text || number >= V1_NONE ? NONE : number; /* "max" has no digit */
+    if (text && text[0] != '-') { /* version 1 writes a quota of -1 for none */
+        number = strtoull(text, &end, 10);
+        if (end == text || number >= V1_NONE)
+            number = NONE; /* "max" has no digit */
+    }
+    free(text);
+    return number;
 }
 
-static uint64_t memory_v1(const char *level, uint64_t swap)
+static uint64_t memory_v1(char *level, uint64_t swap)
 {
     (void)swap;
     return number_in(level, "memory.limit_in_bytes");
 }
 
-static uint64_t memory_v2(const char *level, uint64_t swap)
+static uint64_t memory_v2(char *level, uint64_t swap)
 {
     (void)swap;
     return number_in(level, "memory.max");
@@ -70,13 +80,13 @@ static uint64_t in_stat(const char *text, const char *name)
 }
 
 /* What the kernel drops before it kills: pages of files. Shared memory and tmpfs are not on these lists. */
-static uint64_t droppable(const char *level, const char *inactive, const char *active, const char *slab)
+static uint64_t droppable(char *level, const char *inactive, const char *active, const char *slab)
 {
-    char text[STAT_ROOM];
+    char *text = load_in(level, "memory.stat", STAT_ROOM);
+    uint64_t bytes = text ? in_stat(text, inactive) + in_stat(text, active) + in_stat(text, slab) : 0;
 
-    if (read_in(level, "memory.stat", text, sizeof(text)) != 0)
-        return 0;
-    return in_stat(text, inactive) + in_stat(text, active) + in_stat(text, slab);
+    free(text);
+    return bytes;
 }
 
 /* limit - used + dropped, no less than 0. */
@@ -89,7 +99,7 @@ static uint64_t left_of(uint64_t limit, uint64_t used, uint64_t dropped)
 }
 
 /* Its second limit is one of memory and swap together. */
-static uint64_t left_v1(const char *level, uint64_t swap)
+static uint64_t left_v1(char *level, uint64_t swap)
 {
     uint64_t limit = number_in(level, "memory.limit_in_bytes");
     uint64_t both = number_in(level, "memory.memsw.limit_in_bytes"), dropped, left;
@@ -104,7 +114,7 @@ static uint64_t left_v1(const char *level, uint64_t swap)
     return left < both ? left : both;
 }
 
-static uint64_t left_v2(const char *level, uint64_t swap)
+static uint64_t left_v2(char *level, uint64_t swap)
 {
     uint64_t limit = number_in(level, "memory.max"), left;
 
@@ -128,22 +138,22 @@ static uint64_t milli(uint64_t quota, uint64_t period)
     return thousandths == 0 ? 1 : thousandths;
 }
 
-static uint64_t cpu_v1(const char *level, uint64_t swap)
+static uint64_t cpu_v1(char *level, uint64_t swap)
 {
     (void)swap;
     return milli(number_in(level, "cpu.cfs_quota_us"), number_in(level, "cpu.cfs_period_us"));
 }
 
 /* "QUOTA PERIOD" or "max PERIOD". */
-static uint64_t cpu_v2(const char *level, uint64_t swap)
+static uint64_t cpu_v2(char *level, uint64_t swap)
 {
-    char text[LINE_ROOM];
+    char *text = load_in(level, "cpu.max", LINE_ROOM);
     unsigned long long quota, period;
+    bool limited = text && sscanf(text, "%llu %llu", &quota, &period) == 2;
 
     (void)swap;
-    if (read_in(level, "cpu.max", text, sizeof(text)) != 0 || sscanf(text, "%llu %llu", &quota, &period) != 2)
-        return NONE;
-    return milli(quota, period);
+    free(text);
+    return limited ? milli(quota, period) : NONE;
 }
 
 /*
@@ -154,20 +164,23 @@ static uint64_t smallest_up(const char *root, const char *path, limit_of_level *
 {
     uint64_t smallest = NONE;
     size_t bottom = strlen(root);
-    char level[PATH_ROOM];
+    char *level = nigh_os.calloc(1, PATH_ROOM + FILE_ROOM), *slash = level;
 
-    if (snprintf(level, sizeof(level), "%s%s", root, path) >= (int)sizeof(level))
+    if (!level)
         return NONE;
-    for (;;) {
+    if (snprintf(level, PATH_ROOM, "%s%s", root, path) >= PATH_ROOM)
+        slash = NULL;
+    while (slash) {
         uint64_t here = limit(level, swap);
-        char *slash = strrchr(level + bottom, '/');
 
         if (here < smallest)
             smallest = here;
-        if (slash == NULL)
-            return smallest;
-        *slash = 0;
+        slash = strrchr(level + bottom, '/');
+        if (slash)
+            *slash = 0;
     }
+    free(level);
+    return smallest;
 }
 
 /* Is `name` one of the comma-separated `list`? */
@@ -209,10 +222,10 @@ static uint64_t of_line(char *line, const struct limit *limit)
 
 static uint64_t smallest(const struct limit *limit)
 {
-    char text[4096], *rest = NULL;
+    char *text = nigh_file_load("/proc/self/cgroup", LIST_ROOM), *rest = NULL;
     uint64_t least = NONE;
 
-    if (nigh_file_read("/proc/self/cgroup", text, sizeof(text)) != 0)
+    if (!text)
         return NONE;
     for (char *line = strtok_r(text, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest)) {
         uint64_t here = of_line(line, limit);
@@ -220,6 +233,7 @@ static uint64_t smallest(const struct limit *limit)
         if (here < least)
             least = here;
     }
+    free(text);
     return least;
 }
 

@@ -27,6 +27,17 @@ int nigh_file_read(const char *path, char *text, size_t room)
     return 0;
 }
 
+char *nigh_file_load(const char *path, size_t room)
+{
+    char *text = nigh_os.calloc(1, room);
+
+    if (text && nigh_file_read(path, text, room) != 0) {
+        free(text);
+        text = NULL;
+    }
+    return text;
+}
+
 int nigh_file_read_number(const char *path, uint64_t *out)
 {
     char text[64], *end;

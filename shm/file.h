@@ -9,6 +9,9 @@
 /* Reads at most room - 1 bytes of `path` into text and ends it with 0. 0, or a negative errno of open or read. */
 int nigh_file_read(const char *path, char *text, size_t room);
 
+/* The same into memory of its own, which the caller frees; NULL: it cannot be read, or there is no memory. */
+char *nigh_file_load(const char *path, size_t room);
+
 /* The number that the file begins with. 0, a negative errno of open or read, -EBADMSG no number. */
 int nigh_file_read_number(const char *path, uint64_t *out);
 

@@ -31,15 +31,16 @@ static uint64_t meminfo(const char *text, const char *name)
 /* Returns how much swap is free. */
 static uint64_t read_meminfo(struct nigh_limits *out)
 {
-    char text[4096];
+    char *text = nigh_file_load("/proc/meminfo", 4096);
     uint64_t swap;
 
     out->memory = out->available = NONE;
-    if (nigh_file_read("/proc/meminfo", text, sizeof(text)))
+    if (!text)
         return 0;
     out->memory = meminfo(text, "MemTotal:");
     out->available = meminfo(text, "MemAvailable:");
     swap = meminfo(text, "SwapFree:");
+    free(text);
     if (swap == NONE)
         return 0;
     if (out->available != NONE)

@@ -43,7 +43,7 @@
  * Buffers     A buffer belongs to nigh from the call to the end of the operation. `bytes` may be 0, the buffer then
  *             NULL; otherwise NULL is -EFAULT.
  * Order       Of two messages from one rank that match the same receive, the one sent first is received first.
- * Threads     One thread at a time, unless nigh_config.threads (or NIGH_THREADS=multiple): then any thread at any time.
+ * Threads     Each needs 32 KiB of stack. One thread at a time, unless nigh_config.threads (or NIGH_THREADS=multiple): then any thread at any time.
  *             nigh_abort, nigh_comm_rank, nigh_comm_size and nigh_comm_world_rank may be called
  *             beside a call that waits.
  * Progress    Any call that waits or tests moves everything. With NIGH_PROGRESS=thread messages also move

@@ -30,7 +30,8 @@
  *             of the host's can bring (-EINVAL, -EFAULT, -ERANGE, too many bytes, an address that is none) is also told
  *             to the log, with the value and what it may be: the first 64 of a context. A NULL handle or output, and
  *             calls in a forked child (once), are told on standard error.
- * Threads     By default a context belongs to one thread at a time: no two slots may run on it at once;
+ * Threads     A thread that calls any slot needs 32 KiB of stack.
+ *             By default a context belongs to one thread at a time: no two slots may run on it at once;
  *             different contexts are independent. With NIGH_OPEN_THREADS (or NIGH_THREADS=multiple) every slot
  *             may be called by any thread at any time. wait() then lets other threads in while it sleeps.
  * Blocking    Only wait() blocks. Everything else returns after a bounded amount of work. A call that copies
@@ -39,6 +40,11 @@
  * Progress    Things move when poll_completions(), take_completions(), wait(), probe() or a post is called.
  * Structs     Every struct that crosses this boundary begins with its size as the caller compiled it. A larger
  *             size than this object knows is accepted as long as the unknown tail is zero.
+ *
+ * ## Loading and unloading
+ *
+ * dlclose() leaves the object where it is (-z nodelete): contexts that are open stay good, and a later dlopen() gives
+ * the same object. close() ends a context, also after dlclose().
  *
  * ## Growth
  *

@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "tests/fault/fault.h"
 #include "tests/lib/ranks.h"
 #include "tests/support/cpus.h"
 #include <dirent.h>
@@ -402,6 +403,77 @@ static void test_one_at_a_time(void **state)
     ranks_run(2, one_at_a_time, NULL);
 }
 
+/* ---- small stacks ---- */
+
+enum { STACK = 64 << 10, STACK_PROMISED = 32 << 10, SMALL_THREADS = 8, LONGEST = 2 << 20 };
+#define PAINT 0xa5
+
+/* Messages of each path, windows, collectives, and what goes wrong in words. */
+static void *in_little_room(void *data)
+{
+    const struct worker *worker = data;
+    int other = 1 - worker->rank;
+    uint8_t *out = malloc(LONGEST), *in = malloc(LONGEST);
+
+    CHECK(out && in);
+    for (uint64_t bytes = 1; bytes <= LONGEST; bytes *= 8) {
+        ranks_fill(out, bytes, (uint64_t)worker->number);
+        OK(nigh_sendrecv(out, bytes, other, worker->number, in, bytes, other, worker->number, nigh_world(), NULL));
+        CHECK(ranks_is_filled(in, bytes, (uint64_t)worker->number));
+    }
+    OK(nigh_allreduce(out, in, 1000, NIGH_I32, NIGH_SUM, worker->comm));
+    CHECK_INT(nigh_send(NULL, 1, other, 1, nigh_world()), -EFAULT);
+    CHECK_INT(nigh_recv(in, 4, 7, 1, nigh_world(), NULL), -ERANGE);
+    free(in);
+    free(out);
+    return NULL;
+}
+
+static size_t used_of(const uint8_t *stack)
+{
+    size_t untouched = 0;
+
+    while (untouched < STACK && stack[untouched] == PAINT)
+        untouched++;
+    return STACK - untouched;
+}
+
+static void small_stacks(int rank, int size)
+{
+    static uint8_t stacks[SMALL_THREADS][STACK] __attribute__((aligned(4096)));
+    struct worker workers[SMALL_THREADS];
+    pthread_attr_t attributes;
+
+    (void)size;
+    memset(stacks, PAINT, sizeof(stacks));
+    CHECK_INT(pthread_attr_init(&attributes), 0);
+    for (int i = 0; i < SMALL_THREADS; i++) {
+        workers[i] = (struct worker){.number = i, .rank = rank};
+        OK(nigh_comm_dup(nigh_world(), &workers[i].comm));
+    }
+    for (int i = 0; i < SMALL_THREADS; i++) {
+        CHECK_INT(pthread_attr_setstack(&attributes, stacks[i], STACK), 0);
+        CHECK_INT(pthread_create(&workers[i].thread, &attributes, in_little_room, &workers[i]), 0);
+    }
+    for (int i = 0; i < SMALL_THREADS; i++) {
+        CHECK_INT(pthread_join(workers[i].thread, NULL), 0);
+        if (used_of(stacks[i]) > STACK_PROMISED)
+            ranks_check_int(__FILE__, __LINE__, "bytes of stack", (long long)used_of(stacks[i]), STACK_PROMISED);
+        OK(nigh_comm_free(&workers[i].comm));
+    }
+}
+
+static void test_small_stacks(void **state)
+{
+    (void)state;
+#if FAULT_SANITIZED
+    print_message("sanitizers take stack of their own\n");
+    skip();
+#else
+    ranks_run(2, small_stacks, &threads);
+#endif
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -409,6 +481,7 @@ int main(void)
         cmocka_unit_test(test_make_comms),    cmocka_unit_test(test_polled_away),
         cmocka_unit_test(test_progress),      cmocka_unit_test(test_left_while_it_copies),
         cmocka_unit_test(test_from_the_heap), cmocka_unit_test(test_one_at_a_time),
+        cmocka_unit_test(test_small_stacks),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
