@@ -16,6 +16,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static struct {
     __typeof__(&nigh_init) init;
@@ -81,9 +83,43 @@ static void test_loaded(void **state)
     assert_int_equal(lib.finalize(), 0);
 }
 
+/* A host that unloads the object with a context open: its thread, forks and further calls find the code. */
+static void test_unloaded_while_open(void **state)
+{
+    const char *plugin = getenv("NIGH_PLUGIN");
+    struct nigh_open options = {.size = sizeof(options), .job = (uint64_t)getpid(), .ranks = 2};
+    struct nigh_connect peer = {.size = sizeof(peer), .rank = 1, .source = NIGH_SOURCE_NONE};
+    struct nigh_endpoint *endpoint;
+    struct nigh_context *context;
+    const struct nigh_ops *ops;
+    nigh_transport_fn entry;
+    void *object;
+    pid_t child;
+    int status;
+
+    (void)state;
+    assert_non_null(plugin);
+    object = dlopen(plugin, RTLD_NOW | RTLD_LOCAL);
+    if (!object)
+        fail_msg("%s", dlerror());
+    *(void **)&entry = symbol(object, NIGH_SYMBOL);
+    ops = entry(NIGH_ABI);
+    assert_non_null(ops);
+    assert_int_equal(ops->open(&options, &context), 0);
+    assert_int_equal(ops->connect(context, &peer, &endpoint), 0); /* nobody is there: redials go on */
+    assert_int_equal(dlclose(object), 0);
+    assert_int_equal(ops->wait(context, 20000000), -ETIMEDOUT);
+    child = fork();
+    if (child == 0)
+        _exit(ops->disconnect(endpoint) == -ECHILD ? 0 : 1);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    ops->close(context);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_loaded)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_loaded), cmocka_unit_test(test_unloaded_while_open)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
