@@ -16,7 +16,6 @@
 #include "lib/young.h"
 
 #include <errno.h>
-#include <stdlib.h>
 
 enum { WORLD_ID = 1, SELF_ID = 2 };
 
@@ -26,8 +25,9 @@ static void in_child(void)
         nigh_core.guard |= NIGH_GUARD_FORKED;
 }
 
-/* Others are told that this rank was killed: it is the one that can say what happened. */
-static void at_exit(void)
+/* Peers see that this rank was killed: only it can say what happened. As a destructor of this library, which runs behind the
+ * program's atexit handlers and destructors, which may still call nigh_finalize. */
+__attribute__((destructor)) static void at_exit(void)
 {
     if (nigh_initialized())
         nigh_say(NIGH_LOG_ERROR,
@@ -35,12 +35,12 @@ static void at_exit(void)
                  "whoever waits for this rank gets -ECONNRESET");
 }
 
-static int watch_ends(struct nigh_call call)
+static int watch_forks(struct nigh_call call)
 {
     static bool watched;
 
-    if (!watched && (pthread_atfork(NULL, NULL, in_child) != 0 || atexit(at_exit) != 0))
-        return nigh_fail(call, -ENOMEM, "no memory for handlers of fork and exit");
+    if (!watched && pthread_atfork(NULL, NULL, in_child) != 0)
+        return nigh_fail(call, -ENOMEM, "no memory for a handler of fork");
     watched = true;
     return 0;
 }
@@ -99,7 +99,7 @@ static int open_all(struct nigh_call call, const struct nigh_config *config)
     int rc = nigh_settings_read(call, config);
 
     if (!rc)
-        rc = watch_ends(call);
+        rc = watch_forks(call);
     if (!rc)
         rc = nigh_plugin_load(call, config);
     if (!rc)

@@ -110,6 +110,22 @@ static void finalize_missing(int rank, int size)
         exit(0);
 }
 
+static void finalize_it(void)
+{
+    if (nigh_initialized())
+        nigh_finalize();
+}
+
+/* Registered first, so called last: behind whatever nigh_init registers. */
+static void finalize_at_exit(int rank, int size)
+{
+    (void)rank;
+    (void)size;
+    atexit(finalize_it);
+    if (nigh_init(NULL) == 0)
+        exit(0);
+}
+
 static void one_never_finalizes(int rank, int size)
 {
     (void)size;
@@ -238,6 +254,7 @@ const struct wrong wrong_ends[] = {
      NULL,
      WRONG_KILLED},
     {"finalize-missing", 1, finalize_missing, {"the program ends without nigh_finalize"}, NULL, WRONG_LOOSE},
+    {"finalize-at-exit", 2, finalize_at_exit, {"", ""}, NULL, WRONG_LOOSE},
     {"one-never-finalizes",
      3,
      one_never_finalizes,
