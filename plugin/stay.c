@@ -56,11 +56,13 @@ static inline bool may_go_to_one_that_stands(const struct nigh_context *context,
 static bool only_messages(struct nigh_endpoint *endpoint)
 {
     struct nigh_ring_rx ahead = endpoint->ahead;
+    uint64_t end =
+        endpoint->rx.next + endpoint->rx.mask + 1; /* a peer without credit may write on as we walk */
     uint64_t head;
 
     if (ahead.slots != endpoint->rx.slots || ahead.next < endpoint->rx.next)
         ahead = endpoint->rx;
-    while ((head = nigh_ring_peek(&ahead)) != 0) {
+    while ((head = nigh_ring_peek(&ahead)) != 0 && ahead.next < end) {
         if (!nigh_stay_is_message(head) || may_go_to_one_that_stands(endpoint->context, head))
             break;
         if (__builtin_expect(nigh_head_bytes(head) <= NIGH_SLOT_PAYLOAD, 1))

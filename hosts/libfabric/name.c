@@ -66,7 +66,8 @@ static bool is_this_machine(const char *node)
     char own[256] = "";
     bool is;
 
-    if (strcasecmp_l(node, "localhost", plain) == 0 || strncmp(node, "127.", 4) == 0 || strcmp(node, "::1") == 0)
+    if (strcasecmp_l(node, "localhost", plain) == 0 || strncmp(node, "127.", 4) == 0 ||
+        strcmp(node, "::1") == 0)
         return true;
     if (gethostname(own, sizeof(own) - 1) == 0 && strcasecmp_l(node, own, plain) == 0)
         return true;

@@ -119,7 +119,8 @@ static void test_unloaded_while_open(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_loaded), cmocka_unit_test(test_unloaded_while_open)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_loaded),
+                                       cmocka_unit_test(test_unloaded_while_open)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -79,8 +79,8 @@ static bool use_turkish(char *folder)
     if (!mkdtemp(folder))
         return false;
     snprintf(command, sizeof(command), "localedef -i tr_TR -f ISO-8859-9 %s/tr_TR > /dev/null 2>&1", folder);
-    return system(command) == 0 && setenv("LOCPATH", folder, 1) == 0 &&
-           setlocale(LC_ALL, "tr_TR") && *localeconv()->decimal_point == ',';
+    return system(command) == 0 && setenv("LOCPATH", folder, 1) == 0 && setlocale(LC_ALL, "tr_TR") &&
+           *localeconv()->decimal_point == ',';
 }
 
 static void leave_turkish(const char *folder)
@@ -332,16 +332,11 @@ static void test_number_of_another(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_alone),
-        cmocka_unit_test(test_from_the_environment),
-        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_older_plugin),
-        cmocka_unit_test(test_variables),
-        cmocka_unit_test(test_in_any_locale),
-        cmocka_unit_test(test_twice),
-        cmocka_unit_test(test_beside),
-        cmocka_unit_test(test_launched),
-        cmocka_unit_test(test_number_of_another),
+        cmocka_unit_test(test_alone),     cmocka_unit_test(test_from_the_environment),
+        cmocka_unit_test(test_refused),   cmocka_unit_test(test_older_plugin),
+        cmocka_unit_test(test_variables), cmocka_unit_test(test_in_any_locale),
+        cmocka_unit_test(test_twice),     cmocka_unit_test(test_beside),
+        cmocka_unit_test(test_launched),  cmocka_unit_test(test_number_of_another),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

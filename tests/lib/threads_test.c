@@ -418,7 +418,8 @@ static void *in_little_room(void *data)
     CHECK(out && in);
     for (uint64_t bytes = 1; bytes <= LONGEST; bytes *= 8) {
         ranks_fill(out, bytes, (uint64_t)worker->number);
-        OK(nigh_sendrecv(out, bytes, other, worker->number, in, bytes, other, worker->number, nigh_world(), NULL));
+        OK(nigh_sendrecv(out, bytes, other, worker->number, in, bytes, other, worker->number, nigh_world(),
+                         NULL));
         CHECK(ranks_is_filled(in, bytes, (uint64_t)worker->number));
     }
     OK(nigh_allreduce(out, in, 1000, NIGH_I32, NIGH_SUM, worker->comm));
@@ -458,7 +459,8 @@ static void small_stacks(int rank, int size)
     for (int i = 0; i < SMALL_THREADS; i++) {
         CHECK_INT(pthread_join(workers[i].thread, NULL), 0);
         if (used_of(stacks[i]) > STACK_PROMISED)
-            ranks_check_int(__FILE__, __LINE__, "bytes of stack", (long long)used_of(stacks[i]), STACK_PROMISED);
+            ranks_check_int(__FILE__, __LINE__, "bytes of stack", (long long)used_of(stacks[i]),
+                            STACK_PROMISED);
         OK(nigh_comm_free(&workers[i].comm));
     }
 }
