@@ -194,7 +194,7 @@ static double burst(struct perf_pair *pair)
         MUST(nigh_irecv(NULL, 0, 1, ACK, world, &ack));
     perf_pair_sync(me);
     start = perf_ticks();
-    for (uint32_t i = 0; i < pair->test->windows; i++, pair->number += WINDOW) {
+    for (uint32_t i = 0; i < pair->windows; i++, pair->number += WINDOW) {
         if (me->rank == 0)
             send_one_window(pair);
         else
@@ -214,5 +214,5 @@ double perf_lib_rate(struct perf_rank *me, void *arg, uint32_t count)
 
     for (uint32_t i = 0; me->rank < 2 && i < count; i++)
         ns += burst(pair);
-    return 1e3 * WINDOW * pair->test->windows * count / ns;
+    return 1e3 * WINDOW * pair->windows * count / ns;
 }

@@ -197,6 +197,7 @@ static void open_pair(struct perf_pair *pair, struct perf_rank *me, const struct
                                .bytes = task->bytes,
                                .stride = r->load.stride,
                                .window = r->load.window,
+                               .windows = task->test->windows ? task->test->windows(task->bytes) : 1,
                                .stale = task->options->stale,
                                .number = 1};
     pair->shares = shares(task);
@@ -235,9 +236,8 @@ static void close_pair(struct perf_pair *pair, const struct task *task)
 
 static void race(struct perf_rank *me, const struct task *task, struct perf_pair *pair, struct racers *r)
 {
-    uint32_t windows = task->test->windows ? task->test->windows : 1;
     struct perf_piece piece[PERF_COLUMNS] = {
-        {task->test->name, task->test->run, pair, 0, windows * pair->window}};
+        {task->test->name, task->test->run, pair, 0, pair->windows * pair->window}};
     struct perf_plan plan = {.piece = piece,
                              .warm = perf_pipe_warm(task->bytes),
                              .sampled = task->test->sampled ? 0 : PERF_COLUMN_NONE,

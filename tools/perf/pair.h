@@ -28,8 +28,8 @@ struct perf_pair {
     struct perf_rank *me;
     struct perf_node node;
     const struct perf_pair_test *test;
-    size_t bytes, stride; /* of a message; from one to the next */
-    uint32_t window;
+    size_t bytes, stride;     /* of a message; from one to the next */
+    uint32_t window, windows; /* messages in a window, windows in a repetition */
     bool stale;
     struct perf_pipe_load buffers; /* private memory */
     bool shares;                   /* it is that of the floors */
@@ -50,7 +50,7 @@ struct perf_pair_test {
     bool lib_reaches; /* libnigh's row has this floor, too, and not the plugin's row */
     const char *note; /* for each row, or NULL */
     uint32_t (*window)(size_t bytes);
-    uint32_t windows;                      /* in one repetition; 0: 1 */
+    uint32_t (*windows)(size_t bytes);     /* in one repetition; NULL: 1 */
     void (*begin)(struct perf_pair *pair); /* after connecting, in ranks 0 and 1; may be NULL */
     perf_piece_fn run;                     /* its argument is the pair */
     perf_piece_fn run_lib;                 /* the same through libnigh (tools/perf/lib.h), or NULL */

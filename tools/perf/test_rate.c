@@ -6,7 +6,10 @@
 #include "tools/perf/lib.h"
 #include "tools/perf/pair.h"
 
-enum { WINDOW = 64, WINDOWS = 16, TAG = 7, ACK = 8 };
+enum { WINDOW = 64, WINDOWS_MOST = 16, TAG = 7, ACK = 8 };
+
+/* Of one repetition, in which each peer's turn is one, too: those of long messages would wait for seconds. */
+#define REPETITION_BYTES ((size_t)16 << 20)
 
 static void send_one_window(struct perf_pair *pair)
 {
@@ -55,7 +58,7 @@ static double burst(struct perf_pair *pair)
     }
     perf_pair_sync(pair->me);
     start = perf_ticks();
-    for (uint32_t i = 0; i < WINDOWS; i++, pair->number += WINDOW) {
+    for (uint32_t i = 0; i < pair->windows; i++, pair->number += WINDOW) {
         if (pair->me->rank == 0)
             send_one_window(pair);
         else
@@ -75,13 +78,20 @@ static double run(struct perf_rank *me, void *arg, uint32_t count)
 
     for (uint32_t i = 0; me->rank < 2 && i < count; i++)
         ns += burst(pair);
-    return 1e3 * WINDOW * WINDOWS * count / ns;
+    return 1e3 * WINDOW * pair->windows * count / ns;
 }
 
 static uint32_t window(size_t bytes)
 {
     (void)bytes;
     return WINDOW;
+}
+
+static uint32_t windows(size_t bytes)
+{
+    size_t fit = REPETITION_BYTES / (WINDOW * (bytes ? bytes : 1));
+
+    return fit < 1 ? 1 : fit > WINDOWS_MOST ? WINDOWS_MOST : (uint32_t)fit;
 }
 
 int perf_test_rate(struct perf_run *run_)
@@ -92,7 +102,7 @@ int perf_test_rate(struct perf_run *run_)
         .sizes = "8,64,512,4K",
         .floor = PERF_FLOOR_RATE,
         .window = window,
-        .windows = WINDOWS,
+        .windows = windows,
         .run = run,
         .run_lib = perf_lib_rate,
     };
