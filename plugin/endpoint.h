@@ -122,6 +122,9 @@ struct nigh_endpoint {
     bool dead;     /* nobody looks at our ring any more, whatever the peer's flag says */
     bool busy;     /* in the context's busy list */
     bool hot;
+    bool
+        no_room; /* a send found the ring full; the one that waits for it clears this before it tries again */
+    bool starved;   /* what waits found room, and no memory: note.c */
     uint64_t early; /* bytes of the peer's that wait in private memory for receives */
     const uint32_t *peer_crammed;
     const uint32_t *peer_reading; /* may the peer read our private memory? see struct nigh_pair */

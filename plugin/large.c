@@ -97,8 +97,10 @@ bool nigh_large_flow(struct nigh_endpoint *endpoint)
         if (nigh_link_room(endpoint, 1))
             break;
         piece.bytes = copy_piece(endpoint, op, op->piece, flags, &piece.line);
-        if (!piece.bytes)
+        if (!piece.bytes) {
+            endpoint->starved = true;
             break;
+        }
         nigh_link_send(endpoint, nigh_head_make(NIGH_K_PIECE, 0, 0, flags), op->id, 0, &piece, sizeof(piece));
         if (!op->shuttle)
             nigh_chunk_named(endpoint);

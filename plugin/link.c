@@ -118,6 +118,7 @@ int nigh_link_room(struct nigh_endpoint *endpoint, uint32_t slots)
         return 0;
     if (!endpoint->self && !endpoint->context->crowd.full && room_soon(endpoint, slots))
         return 0;
+    endpoint->no_room = true;
     return -EAGAIN;
 }
 

@@ -63,6 +63,22 @@ static bool is_connecting(const struct nigh_context *context)
     return false;
 }
 
+/* Its peer has room for it, but chunks are with peers that have yet to read them, or there is no memory: others than
+ * those that the note names may change that. */
+static bool is_starved(const struct nigh_context *context)
+{
+    for (const struct nigh_endpoint *endpoint = context->all; endpoint; endpoint = endpoint->next_all)
+        if (endpoint->starved && endpoint->state == NIGH_READY && !endpoint->gone)
+            return true;
+    return false;
+}
+
+static void forget_starved(struct nigh_context *context)
+{
+    for (struct nigh_endpoint *endpoint = context->all; endpoint; endpoint = endpoint->next_all)
+        endpoint->starved = false;
+}
+
 bool nigh_note_is_asked(struct nigh_context *context)
 {
     uint64_t nudges = nigh_bell_nudges(&context->bell);
@@ -81,12 +97,14 @@ bool nigh_note_is_asked(struct nigh_context *context)
  */
 bool nigh_note_answer(struct nigh_context *context, bool moved)
 {
-    bool more = nigh_progress_all(context);
+    bool more;
 
+    forget_starved(context);
+    more = nigh_progress_all(context);
     if (more && context->blocked)
         nigh_note_moved(nigh_arena_note(&context->arena));
     if (!moved && !more && context->blocked && !context->hands && !nigh_cq_count(&context->cq) &&
-        !nigh_is_unprobed(context) && !is_connecting(context))
+        !nigh_is_unprobed(context) && !is_connecting(context) && !is_starved(context))
         nigh_note_checked(nigh_arena_note(&context->arena), context->nudges_seen);
     return more;
 }

@@ -237,8 +237,10 @@ bool nigh_send_progress(struct nigh_endpoint *endpoint)
         /* Before: what is sent at once is freed. */
         struct nigh_send_op *op = nigh_queue_take(&endpoint->queue, &endpoint->queue.head);
 
+        endpoint->no_room = false;
         if (start(endpoint, op)) {
             nigh_queue_put_back(&endpoint->queue, op);
+            endpoint->starved |= !endpoint->no_room;
             break;
         }
         moved = true;
