@@ -17,7 +17,7 @@ int nigh_note_set(struct nigh_context *context, const struct nigh_note *note)
 
     if (rc)
         return rc;
-    if (note->reserved[0] || note->reserved[1] || note->reserved[2])
+    if (note->reserved[0] || note->reserved[1])
         return nigh_refuse_reserved(context, "note");
     if (note->state < NIGH_NOTE_RUNNING || note->state > NIGH_NOTE_LEFT)
         return nigh_refuse(context, -EINVAL, "note: state %u: %u to %u", note->state, NIGH_NOTE_RUNNING,

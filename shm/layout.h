@@ -66,7 +66,7 @@
  */
 
 #define NIGH_ARENA_MAGIC    UINT64_C(0x31616e6572612d6e) /* "n-arena1" */
-#define NIGH_LAYOUT_VERSION 19u
+#define NIGH_LAYOUT_VERSION 20u
 #define NIGH_LINE           64u
 #define NIGH_PAGE           4096u
 
@@ -140,7 +140,8 @@ struct nigh_arena_note {
     uint64_t requests;
     uint64_t since_ns;
     uint64_t site[NIGH_NOTE_SITE_BYTES / 8];
-    uint64_t reserved[2];
+    uint64_t until_ns;
+    uint64_t reserved;
 };
 static_assert(sizeof(struct nigh_arena_note) == 2 * NIGH_LINE, "arena note");
 static_assert(NIGH_NOTE_OFFSET >= 2 * sizeof(struct nigh_arena_state),

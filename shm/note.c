@@ -30,6 +30,7 @@ void nigh_note_write(struct nigh_arena_note *line, const struct nigh_note *note)
     nigh_store_release(&line->bytes, note->bytes, NOTE_SET);
     nigh_store_release(&line->requests, note->requests, NOTE_SET);
     nigh_store_release(&line->since_ns, note->since_ns, NOTE_SET);
+    nigh_store_release(&line->until_ns, note->until_ns, NOTE_SET);
     for (unsigned i = 0; i < NIGH_NOTE_SITE_BYTES / 8; i++) {
         memcpy(&word, note->site + 8 * i, sizeof(word));
         nigh_store_release(&line->site[i], word, NOTE_SET);
@@ -52,6 +53,7 @@ static void copy(const struct nigh_arena_note *line, uint64_t sequence, struct n
 {
     uint64_t state_op = nigh_load_acquire(&line->state_op, NOTE_GET);
     uint64_t group_peer = nigh_load_acquire(&line->group_peer, NOTE_GET);
+    uint64_t until_ns = nigh_load_acquire(&line->until_ns, NOTE_GET);
 
     *out = (struct nigh_note){
         .size = sizeof(*out),
@@ -66,6 +68,7 @@ static void copy(const struct nigh_arena_note *line, uint64_t sequence, struct n
         .since_ns = nigh_load_acquire(&line->since_ns, NOTE_GET),
         .serial = sequence / 2,
         .checked = nigh_load_acquire(&line->checked, NOTE_GET),
+        .until_ns = until_ns == UINT64_MAX ? 0 : until_ns,
     };
     for (unsigned i = 0; i < NIGH_NOTE_SITE_BYTES / 8; i++) {
         uint64_t word = nigh_load_acquire(&line->site[i], NOTE_GET);

@@ -620,9 +620,12 @@ struct nigh_note {
     uint64_t since_ns; /* CLOCK_MONOTONIC */
     char site[40];     /* where in the program, "file.c:123", ended by a zero */
     /* Filled in by nigh, not looked at by note(): */
-    uint64_t serial;      /* differs after each note(), and after whatever moves while a note says BLOCKED */
-    uint64_t checked;     /* full passes since then, asked for by nudge(), that found nothing to do */
-    uint64_t reserved[3]; /* zero */
+    uint64_t serial;  /* differs after each note(), and after whatever moves while a note says BLOCKED */
+    uint64_t checked; /* full passes since then, asked for by nudge(), that found nothing to do */
+    /* The host's again. When a BLOCKED rank goes on by the clock if nothing comes before, CLOCK_MONOTONIC; 0 or UINT64_MAX:
+     * never. query() says 0 of both. */
+    uint64_t until_ns;
+    uint64_t reserved[2]; /* zero */
 };
 
 /* ---- the table ----------------------------------------------------------------------------------------- */
@@ -838,10 +841,10 @@ struct nigh_ops {
      * BLOCKED and its host has taken all completions, `checked` of its line becomes `number` or more; where something
      * moves, `serial` changes. Its wait() returns -EINTR if nothing came. Costs the peer a few microseconds. Never
      * waits: a peer that is stopped or computes answers when it goes on, and one that waits for a connection which is
-     * still being made lets `checked` be.
+     * still being made, or whose sends wait for memory that other peers have yet to read, lets `checked` be.
      *
-     * So of ranks that wait for each other, the caller's own among them (through its endpoint to itself): read all
-     * their lines, then nudge each, then read all lines again until each says `checked` >= its number. If every serial
+     * So of ranks that wait for each other without an end (`until_ns` is 0: a rank that goes on by the clock is in no
+     * deadlock), the caller's own among them (through its endpoint to itself): read all their lines, then nudge each, then read all lines again until each says `checked` >= its number. If every serial
      * is still the same, nothing that was sent is unread, and nobody was free to send: they are in a deadlock. (Not so
      * if `checked` has only gone up: an earlier nudge may have been answered by a pass that had begun before.) Errors:
      * -EAGAIN CONNECTING; -ECONNRESET, -EPROTO by the endpoint's state.

@@ -16,7 +16,7 @@
 
 static const struct constant layout_constants[] = {
     CONSTANT(NIGH_ARENA_MAGIC, UINT64_C(0x31616e6572612d6e)),
-    CONSTANT(NIGH_LAYOUT_VERSION, 19),
+    CONSTANT(NIGH_LAYOUT_VERSION, 20),
     CONSTANT(NIGH_LINE, 64),
     CONSTANT(NIGH_PAGE, 4096),
     CONSTANT(NIGH_PEERS_MAX, 65536),
@@ -77,7 +77,8 @@ static const struct place layout_places[] = {
     FIELD(nigh_arena_note, requests, 56, 8),
     FIELD(nigh_arena_note, since_ns, 64, 8),
     FIELD(nigh_arena_note, site, 72, 40),
-    FIELD(nigh_arena_note, reserved, 112, 16),
+    FIELD(nigh_arena_note, until_ns, 112, 8),
+    FIELD(nigh_arena_note, reserved, 120, 8),
 
     STRUCT(nigh_arena_counters, 288),
     FIELD(nigh_arena_counters, sent, 0, 48),
@@ -257,7 +258,7 @@ static const struct look layout_looks[] = {
     {13, UINT64_C(0x1244a762bd2e6755)}, {14, UINT64_C(0x4de1091227881755)},
     {15, UINT64_C(0x52d26aeae58080e0)}, {16, UINT64_C(0xe7a31ad395056c81)},
     {17, UINT64_C(0x253952c96695348d)}, {18, UINT64_C(0x08a29141f7e8805b)},
-    {19, UINT64_C(0x7ba81413350572b8)}};
+    {19, UINT64_C(0x7ba81413350572b8)}, {20, UINT64_C(0xc4d85507ae2c0077)}};
 static const struct look greeting_looks[] = {{1, UINT64_C(0xb2ac7a01926d8468)},
                                              {2, UINT64_C(0x8b87eb40def88b4f)}};
 

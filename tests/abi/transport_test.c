@@ -397,7 +397,8 @@ static const struct place abi_places[] = {
     FIELD(nigh_note, site, 56, 40),
     FIELD(nigh_note, serial, 96, 8),
     FIELD(nigh_note, checked, 104, 8),
-    FIELD(nigh_note, reserved, 112, 24),
+    FIELD(nigh_note, until_ns, 112, 8),
+    FIELD(nigh_note, reserved, 120, 16),
 
     STRUCT(nigh_ops, 320),
     FIELD(nigh_ops, abi, 0, 4),

@@ -20,6 +20,7 @@ static const struct nigh_note all_fields = {
     .bytes = UINT64_C(0xffffffffffffffff),
     .since_ns = 12345678901,
     .site = "program.c:123",
+    .until_ns = 23456789012,
 };
 
 static void check_fields(const struct nigh_note *note)
@@ -32,6 +33,7 @@ static void check_fields(const struct nigh_note *note)
     CHECK_INT(note->requests, 0xf0f1f2f3);
     CHECK(note->members == all_fields.members && note->tag == all_fields.tag);
     CHECK(note->bytes == all_fields.bytes && note->since_ns == all_fields.since_ns);
+    CHECK(note->until_ns == all_fields.until_ns);
     CHECK(strcmp(note->site, "program.c:123") == 0);
     CHECK_INT(note->checked, 0);
 }
@@ -112,7 +114,8 @@ static void torn(struct pair *pair)
                                  .members = i,
                                  .tag = i,
                                  .bytes = i,
-                                 .since_ns = i};
+                                 .since_ns = i,
+                                 .until_ns = i};
 
         memset(note.site, 'a' + (int)(i % 26), 39);
         CHECK_INT(nigh->note(writes->context, &note), 0);
@@ -125,7 +128,8 @@ static void torn(struct pair *pair)
         CHECK(note.tag >= last);
         last = note.tag;
         seen++;
-        CHECK(note.serial == last && note.members == last && note.bytes == last && note.since_ns == last);
+        CHECK(note.serial == last && note.members == last && note.bytes == last && note.since_ns == last &&
+              note.until_ns == last);
         CHECK(note.op == last && note.group == last && note.peer == last && note.requests == last);
         for (unsigned i = 0; i < 39; i++)
             CHECK_INT(note.site[i], 'a' + (int)(last % 26));

@@ -188,6 +188,33 @@ static void a_deadlock_is_drawn(void **state)
     end(&job);
 }
 
+/* The clock frees one of two that wait for each other. */
+static void a_wait_with_an_end_is_in_no_circle(void **state)
+{
+    char line[128], *text;
+    struct job job;
+    json_t *root, *until;
+
+    (void)state;
+    start(&job, 2, "hour:1 recv:0");
+    sleep_ms(1100);
+    root = look(&job, "-i 0.1");
+    assert_int_equal(json_array_size(json_object_get(root, "circles")), 0);
+    for (unsigned i = 0; i < 2; i++)
+        assert_false(json_is_true(json_object_get(rank_of(root, i), "stuck")));
+    until = json_object_get(json_object_get(rank_of(root, 0), "note"), "until");
+    assert_true(json_number_value(until) > 3000 && json_number_value(until) < 3600);
+    until = json_object_get(json_object_get(rank_of(root, 1), "note"), "until");
+    assert_true(json_is_null(until));
+    json_decref(root);
+    snprintf(line, sizeof(line), TOP " --once --job %s", job.id);
+    text = printed(line, 0, false);
+    if (strstr(text, "deadlock") || !strstr(text, ", until 60 min from now, stand.c:77\n"))
+        fail_msg("the end is not told:\n%s", text);
+    free(text);
+    end(&job);
+}
+
 /* A circle that has just closed is shown as what it is. */
 static void a_young_circle_is_not_called_a_deadlock(void **state)
 {
@@ -467,11 +494,17 @@ static void what_lies_is_shown_and_harms_nobody(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(states_are_told_apart), cmocka_unit_test(queues_are_counted),
-        cmocka_unit_test(a_deadlock_is_drawn),   cmocka_unit_test(a_young_circle_is_not_called_a_deadlock),
-        cmocka_unit_test(who_ends_is_told),      cmocka_unit_test(jobs_are_chosen),
-        cmocka_unit_test(wrong_usage_is_told),   cmocka_unit_test(no_job_is_told),
-        cmocka_unit_test(nobody_is_disturbed),   cmocka_unit_test(what_lies_is_shown_and_harms_nobody),
+        cmocka_unit_test(states_are_told_apart),
+        cmocka_unit_test(queues_are_counted),
+        cmocka_unit_test(a_deadlock_is_drawn),
+        cmocka_unit_test(a_wait_with_an_end_is_in_no_circle),
+        cmocka_unit_test(a_young_circle_is_not_called_a_deadlock),
+        cmocka_unit_test(who_ends_is_told),
+        cmocka_unit_test(jobs_are_chosen),
+        cmocka_unit_test(wrong_usage_is_told),
+        cmocka_unit_test(no_job_is_told),
+        cmocka_unit_test(nobody_is_disturbed),
+        cmocka_unit_test(what_lies_is_shown_and_harms_nobody),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -9,6 +9,7 @@
  *     talk:PEER  sends to PEER and receives from it            late:PEER  as recv, a second after the others
  *     stop       has stopped itself                            end    ends when it gets SIGUSR1
  *     ask:PEER   sends PEER three messages that nobody receives, then as recv
+ *     hour:PEER  as recv, for an hour at most
  */
 #include <dlfcn.h>
 #include <signal.h>
@@ -24,6 +25,7 @@ static const struct nigh_ops *nigh;
 static struct nigh_context *context;
 static struct nigh_query_context me;
 static uint32_t peer;
+static uint64_t seconds; /* that a wait takes at most; 0: it has no end */
 
 static void must(int rc, const char *what)
 {
@@ -54,6 +56,7 @@ static void note(uint32_t state, uint32_t op, uint64_t members)
 
     clock_gettime(CLOCK_MONOTONIC, &now);
     note.since_ns = (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
+    note.until_ns = seconds ? note.since_ns + seconds * UINT64_C(1000000000) : 0;
     must(nigh->note(context, &note), "note");
 }
 
@@ -175,7 +178,9 @@ static void take(const char *state)
     peer = number ? (uint32_t)strtoul(number + 1, NULL, 10) : NIGH_RANK_NONE;
     if (strncmp(state, "late", 4) == 0)
         sleep(1);
-    if (strncmp(state, "recv", 4) == 0 || strncmp(state, "late", 4) == 0)
+    if (strncmp(state, "hour", 4) == 0)
+        seconds = 3600;
+    if (seconds || strncmp(state, "recv", 4) == 0 || strncmp(state, "late", 4) == 0)
         block(NIGH_NOTE_OP_RECV, 0, 0);
     if (strcmp(state, "any") == 0)
         block(NIGH_NOTE_OP_RECV, UINT64_MAX, 0);

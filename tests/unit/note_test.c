@@ -27,7 +27,8 @@ static struct nigh_note a_note(void)
                               .since_ns = 9,
                               .site = "a.c:10",
                               .serial = 1000,
-                              .checked = 1000};
+                              .checked = 1000,
+                              .until_ns = 11};
 }
 
 static void what_is_written_is_read(void **state)
@@ -44,6 +45,22 @@ static void what_is_written_is_read(void **state)
     in.serial = 1;
     in.checked = 0;
     assert_memory_equal(&out, &in, sizeof(in));
+}
+
+/* Both ways to say that a wait has no end are one to the reader. */
+static void no_end_is_zero(void **state)
+{
+    static const uint64_t said[] = {0, 1, UINT64_MAX - 1, UINT64_MAX}, read[] = {0, 1, UINT64_MAX - 1, 0};
+    struct nigh_arena_note line = {0};
+    struct nigh_note in = a_note(), out;
+
+    (void)state;
+    for (unsigned i = 0; i < 4; i++) {
+        in.until_ns = said[i];
+        nigh_note_write(&line, &in);
+        assert_int_equal(nigh_note_read(&line, &out), 0);
+        assert_true(out.until_ns == read[i]);
+    }
 }
 
 static void moves_and_checks_are_counted(void **state)
@@ -120,7 +137,7 @@ static void *writes(void *unused)
     while (!nigh_load_relaxed(&stop)) {
         note.tag++;
         note.group = note.peer = note.requests = (uint32_t)note.tag;
-        note.members = note.bytes = note.since_ns = note.tag;
+        note.members = note.bytes = note.since_ns = note.until_ns = note.tag;
         memset(note.site, 'a' + (int)(note.tag % 26), sizeof(note.site));
         nigh_note_write(&shared_line, &note);
         nigh_note_moved(&shared_line);
@@ -147,7 +164,8 @@ static void a_line_is_read_whole(void **state)
         seen++;
         assert_true(note.tag >= last);
         last = note.tag;
-        assert_true(note.members == last && note.bytes == last && note.since_ns == last);
+        assert_true(note.members == last && note.bytes == last && note.since_ns == last &&
+                    note.until_ns == last);
         assert_true(note.group == last && note.peer == last && note.requests == last);
         /* A note counts once, what moved once more; the check may have come in between. */
         if (last) {
@@ -165,6 +183,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_written_is_read),
+        cmocka_unit_test(no_end_is_zero),
         cmocka_unit_test(moves_and_checks_are_counted),
         cmocka_unit_test(a_line_that_is_being_written_is_not_read),
         cmocka_unit_test(a_line_that_lies_is_refused),

@@ -138,6 +138,25 @@ static void what_is_young_is_not_proven(void **state)
     assert_true(ranks[0].stuck && !ranks[0].proven);
 }
 
+/* However late the clock frees one: the others go on behind it. */
+static void a_wait_that_ends_is_in_no_circle(void **state)
+{
+    static const struct who three[] = {
+        {WAITS, RECV, 1, 0, true}, {WAITS, RECV, 2, 0, true}, {WAITS, RECV, 0, 0, true}};
+    struct top_job job = make(three, 3, 3);
+
+    (void)state;
+    ranks[1].now.note.until_ns = ranks[1].before.note.until_ns = 3600 * SECOND;
+    top_graph_judge(&job);
+    for (unsigned i = 0; i < 3; i++)
+        assert_true(!ranks[i].stuck && !ranks[i].proven);
+    /* Its moment has passed: it has no CPU at the moment, or is stopped. */
+    ranks[1].now.note.until_ns = ranks[1].before.note.until_ns = 1;
+    top_graph_judge(&job);
+    for (unsigned i = 0; i < 3; i++)
+        assert_true(!ranks[i].stuck && !ranks[i].proven);
+}
+
 static void a_circle_is_found_from_anywhere(void **state)
 {
     static const struct who who[] = {{WAITS, RECV, 3, 0, true},
@@ -166,6 +185,7 @@ int main(void)
         cmocka_unit_test(any_of_several),
         cmocka_unit_test(all_of_several),
         cmocka_unit_test(what_is_young_is_not_proven),
+        cmocka_unit_test(a_wait_that_ends_is_in_no_circle),
         cmocka_unit_test(a_circle_is_found_from_anywhere),
     };
 

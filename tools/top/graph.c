@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The wait-for graph. A rank that waits for any of several goes on when one of them does, so it is stuck only with all
+ * The wait-for graph. A rank whose wait has an end goes on by the clock. A rank that waits for any of several goes on when one of them does, so it is stuck only with all
  * of them; one that waits for all is stuck with the first. The stuck ones are what is left of the blocked when everyone
  * who can still go on has been taken out.
  */
@@ -46,7 +46,7 @@ static bool may_go_on(const struct top_job *job, const struct top_rank *rank)
 {
     bool all = top_waits_for_all(rank), any = waits_for_strangers(job, rank);
 
-    if (any && !all)
+    if (rank->now.note.until_ns || (any && !all))
         return true;
     for (size_t i = 0; i < job->count; i++) {
         if (!top_waits_for(rank, job->rank[i].found.arena.rank))

@@ -21,6 +21,16 @@ static json_t *number(uint64_t value)
     return json_integer((json_int_t)(value > INT64_MAX ? INT64_MAX : value));
 }
 
+/* Seconds that are left; a rank that is stopped may be late. */
+static json_t *until(const struct top_reading *now)
+{
+    uint64_t until_ns = now->note.until_ns;
+
+    if (!until_ns)
+        return json_null();
+    return json_real(until_ns > now->at_ns ? (double)(until_ns - now->at_ns) / 1e9 : 0.0);
+}
+
 static json_t *note_of(const struct top_rank *rank)
 {
     const struct top_reading *now = &rank->now;
@@ -29,13 +39,13 @@ static json_t *note_of(const struct top_rank *rank)
 
     if (!now->noted || note->state != NIGH_NOTE_BLOCKED)
         return json_null();
-    return json_pack("{s:s, s:I, s:o, s:o, s:o, s:o, s:I, s:f, s:s, s:o}", "op", top_op_word(note->op, op),
-                     "group", (json_int_t)note->group, "peer",
+    return json_pack("{s:s, s:I, s:o, s:o, s:o, s:o, s:I, s:f, s:o, s:s, s:o}", "op",
+                     top_op_word(note->op, op), "group", (json_int_t)note->group, "peer",
                      note->peer == NIGH_RANK_NONE ? json_null() : json_integer(note->peer), "members",
                      note->peer == NIGH_RANK_NONE ? hex(note->members) : json_null(), "tag", hex(note->tag),
                      "bytes", number(note->bytes), "requests", (json_int_t)note->requests, "seconds",
-                     now->at_ns > note->since_ns ? (double)(now->at_ns - note->since_ns) / 1e9 : 0.0, "site",
-                     note->site, "serial", number(note->serial));
+                     now->at_ns > note->since_ns ? (double)(now->at_ns - note->since_ns) / 1e9 : 0.0, "until",
+                     until(now), "site", note->site, "serial", number(note->serial));
 }
 
 static json_t *paths_of(const struct top_rank *rank)

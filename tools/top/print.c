@@ -35,7 +35,7 @@ static double sent_rate(const struct top_rank *rank, const uint64_t counters[NIG
 static void print_wait(FILE *out, const struct top_rank *rank)
 {
     const struct top_reading *now = &rank->now;
-    char words[TOP_WORDS], since[16];
+    char words[TOP_WORDS], since[16], left[16];
 
     if (rank->state != TOP_BLOCKED && rank->state != TOP_STOPPED)
         return;
@@ -44,6 +44,9 @@ static void print_wait(FILE *out, const struct top_rank *rank)
     fprintf(out, "  %s", top_wait_words(rank, words));
     if (now->at_ns > now->note.since_ns)
         fprintf(out, ", %s", top_duration(now->at_ns - now->note.since_ns, since));
+    if (now->note.until_ns)
+        fprintf(out, ", until %s from now",
+                top_duration(now->note.until_ns > now->at_ns ? now->note.until_ns - now->at_ns : 0, left));
     if (now->note.site[0])
         fprintf(out, ", %s", now->note.site);
 }
@@ -162,7 +165,7 @@ void top_print(FILE *out, const struct top_job *job)
             top_job_is_over(job) ? "; it has ended" : "");
     fprintf(out, "%5s %8s %-15s %-9s %7s %8s %7s %8s %6s %6s %6s %7s  %s\n", "rank", "pid", "program",
             "state", "sent/s", "B/s", "recv/s", "B/s", "posted", "unexp", "queued", "sleeps",
-            "waits for, since, at");
+            "waits for, since, until, at");
     for (size_t i = 0; i < job->count; i++)
         print_rank(out, &job->rank[i]);
     print_stuck(out, job);
