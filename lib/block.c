@@ -55,3 +55,29 @@ void nigh_block_end(struct nigh_block *block)
     if (!nigh_blocked && !nigh_core.threads)
         nigh_core.guard &= ~(uint32_t)NIGH_GUARD_BLOCKED;
 }
+
+static uint64_t serial_now(void)
+{
+    struct nigh_note note;
+
+    return nigh_line_read(nigh_core.rank, &note) == 0 ? note.serial : 0;
+}
+
+/* Whoever is seen to be blocked posts nothing without saying so first; and there is no room before
+ * something has moved. */
+bool nigh_block_try(struct nigh_block *block, int (*post)(void *data))
+{
+    bool seen = block->begun && !(nigh_core.guard & NIGH_GUARD_THREADS);
+    int rc;
+
+    if (seen && block->tried == serial_now())
+        return false;
+    if (seen)
+        nigh_line_run(block);
+    rc = post(block->data);
+    if (rc == -EAGAIN && seen) {
+        nigh_line_block(block);
+        block->tried = serial_now();
+    }
+    return rc != -EAGAIN;
+}

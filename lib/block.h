@@ -38,6 +38,7 @@ struct nigh_block {
     bool warned, begun;
     int ended;               /* of `requests`: so many at the beginning have */
     uint64_t shown[3];       /* whom the status line names: lib/line.c */
+    uint64_t tried;          /* nigh_block_try(): the serial of this rank's line then */
     struct nigh_block *next; /* nigh_blocked: calls of other threads */
 };
 
@@ -56,6 +57,9 @@ int nigh_block_alone(struct nigh_call call);
 /* Around all of the sleeping of one call, which has found nothing while it polled. */
 void nigh_block_begin(struct nigh_block *block);
 void nigh_block_end(struct nigh_block *block);
+
+/* For `over` of NIGH_BLOCK_ROOM: posts once more if anything has moved since the last try. False: still -EAGAIN. */
+bool nigh_block_try(struct nigh_block *block, int (*post)(void *data));
 
 /*
  * Called when block->look_ns has come; sets the next one (UINT64_MAX: never again). 0: goes on waiting; a negative

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * lib/graph.c - a rank that waits for any of several is stuck when all of them are; one that waits for all of several
- * when one of them is. The stuck ones are the greatest set of blocked ranks for which that holds: all are taken for
+ * when one of them is; one whose wait the clock ends never is. The stuck ones are the greatest set of blocked ranks for which that holds: all are taken for
  * stuck, and those that are not are crossed out until nothing changes.
  */
 #include "lib/graph.h"
@@ -63,7 +63,9 @@ static int add(struct nigh_graph *graph, int rank, struct nigh_vertex **out)
         graph->index[rank] = graph->count;
         *vertex = (struct nigh_vertex){.rank = rank};
         vertex->doing = look_at(graph, rank, &vertex->note);
-        vertex->stuck = vertex->doing >= NIGH_DOING_WAITS;
+        vertex->stuck =
+            vertex->doing > NIGH_DOING_WAITS ||
+            (vertex->doing == NIGH_DOING_WAITS && nigh_line_outlasts(&vertex->note, graph->after_ns));
     }
     *out = vertex;
     return 0;
@@ -89,18 +91,18 @@ static int expand(struct nigh_graph *graph, int at)
     return 0;
 }
 
-int nigh_graph_open(struct nigh_graph *graph, struct nigh_block *block)
+int nigh_graph_open(struct nigh_graph *graph, struct nigh_block *block, uint64_t after_ns)
 {
     struct nigh_vertex *me;
     int rc;
 
-    *graph = (struct nigh_graph){.block = block, .until = nigh_now_ns() + MEET_NS};
+    *graph = (struct nigh_graph){.block = block, .after_ns = after_ns, .until = nigh_now_ns() + MEET_NS};
     graph->index = calloc((size_t)nigh_core.ranks, sizeof(*graph->index));
     if (!graph->index)
         return -ENOMEM;
     rc = add(graph, nigh_core.rank, &me);
     for (int at = 0; !rc && at < graph->count && graph->vertices[0].stuck; at++)
-        if (graph->vertices[at].doing == NIGH_DOING_WAITS)
+        if (graph->vertices[at].doing == NIGH_DOING_WAITS && graph->vertices[at].stuck)
             rc = expand(graph, at);
     return rc;
 }

@@ -28,13 +28,15 @@ struct nigh_graph {
     struct nigh_block *block;     /* of this rank */
     struct nigh_vertex *vertices; /* [0] is this rank */
     int count, room;
-    int *index;      /* by rank: 1 + place among the vertices; 0: not looked at */
-    uint64_t until;  /* how long may be waited for ranks that have not been met */
-    bool incomplete; /* one of them did not answer in time */
+    int *index;        /* by rank: 1 + place among the vertices; 0: not looked at */
+    uint64_t after_ns; /* waits that end by then are no reason to be stuck */
+    uint64_t until;    /* how long may be waited for ranks that have not been met */
+    bool incomplete;   /* one of them did not answer in time */
 };
 
-/* Reads lines, as many as needed. -ENOMEM. To be closed in any case. */
-int nigh_graph_open(struct nigh_graph *graph, struct nigh_block *block);
+/* Reads lines, as many as needed. Waits that end by `after_ns` are taken for going on; UINT64_MAX: all that end.
+ * -ENOMEM. To be closed in any case. */
+int nigh_graph_open(struct nigh_graph *graph, struct nigh_block *block, uint64_t after_ns);
 void nigh_graph_close(struct nigh_graph *graph);
 
 /* Marks the witnesses of what it returns. */

@@ -152,6 +152,14 @@ static void set_site(struct nigh_note *note, const char *site)
         strcpy(note->site, site);
 }
 
+/* nigh_finalize without a time-out begins its waits anew for ranks that live: the clock does not end it. */
+static uint64_t end_of(const struct nigh_block *block, uint32_t op)
+{
+    if (!block->timeout_ns || (op == NIGH_NOTE_OP_CLOSE && !nigh_core.world->timeout_ns))
+        return 0;
+    return block->since_ns + block->timeout_ns;
+}
+
 static struct nigh_note note_of(struct nigh_block *block)
 {
     struct nigh_note note = {
@@ -162,6 +170,7 @@ static struct nigh_note note_of(struct nigh_block *block)
     };
     struct who who = {0};
 
+    note.until_ns = end_of(block, note.op);
     set_site(&note, block->call.site);
     if (block->kind == NIGH_BLOCK_ALL || block->kind == NIGH_BLOCK_ANY) {
         set_requests(&note, block);

@@ -44,6 +44,12 @@ enum nigh_doing nigh_line_doing(int world_rank, struct nigh_note *out);
 /* Does it wait for all of them (each must come), not for any? */
 bool nigh_line_is_all(const struct nigh_note *note);
 
+/* Does its wait end later than `after_ns`, or never? UINT64_MAX: never. */
+static inline bool nigh_line_outlasts(const struct nigh_note *note, uint64_t after_ns)
+{
+    return note->until_ns == 0 || note->until_ns > after_ns;
+}
+
 /* Does the line of `rank` say that it waits for `other`? */
 bool nigh_line_names(int rank, const struct nigh_note *note, int other);
 

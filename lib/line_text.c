@@ -94,6 +94,14 @@ static void put_message(struct text *text, const struct nigh_note *note)
     put_tag(text, note->tag);
 }
 
+static void put_end(struct text *text, uint64_t until_ns)
+{
+    uint64_t now = nigh_now_ns();
+
+    if (until_ns)
+        put(text, ", for %.1f s more at most", until_ns > now ? (double)(until_ns - now) / 1e9 : 0.0);
+}
+
 struct nigh_sentence nigh_line_text(int rank, const struct nigh_note *note)
 {
     struct nigh_sentence sentence = {""};
@@ -109,6 +117,7 @@ struct nigh_sentence nigh_line_text(int rank, const struct nigh_note *note)
     put_message(&text, note);
     if (note->op != NIGH_NOTE_OP_CLOSE)
         put_comm(&text, note->group);
+    put_end(&text, note->until_ns);
     if (note->site[0])
         put(&text, " (%s)", note->site);
     return sentence;

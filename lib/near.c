@@ -12,7 +12,7 @@
 enum {
     ROWS = 1024, /* messages that are looked at, oldest first */
     SHOWN = 3,
-    LONG = 8, /* stalls */
+    LONG = 30, /* stalls */
 };
 
 struct wanted {
@@ -174,15 +174,10 @@ struct nigh_sentence nigh_near_text(const struct nigh_block *block)
     return wanted_by(block, &wanted) ? describe(&wanted, false) : (struct nigh_sentence){""};
 }
 
-/* A rank that runs may be about to send what is waited for. */
-static bool is_time(const struct nigh_block *block, const struct wanted *wanted)
+/* The ranks that are waited for may be about to send it: those that are not are found by lib/stall.c. */
+static bool is_time(const struct nigh_block *block)
 {
-    struct nigh_note note;
-
-    if (nigh_now_ns() - block->since_ns > LONG * nigh_core.stall_ns)
-        return true;
-    return wanted->source >= 0 &&
-           nigh_line_doing(nigh_comm_to_world(wanted->comm, wanted->source), &note) >= NIGH_DOING_WAITS;
+    return nigh_now_ns() - block->since_ns > LONG * nigh_core.stall_ns;
 }
 
 bool nigh_near_warn(const struct nigh_block *block)
@@ -191,7 +186,7 @@ bool nigh_near_warn(const struct nigh_block *block)
     struct wanted wanted;
     char source[32], tag[32];
 
-    if (!wanted_by(block, &wanted) || !is_time(block, &wanted))
+    if (!wanted_by(block, &wanted) || !is_time(block))
         return false;
     near = describe(&wanted, true);
     if (!near.text[0])

@@ -149,33 +149,18 @@ struct attempt {
     struct nigh_operation *operation;
     struct nigh_endpoint *endpoint;
     int rc;
-    uint64_t serial; /* of this rank's line at the last try */
 };
 
-static uint64_t serial_now(void)
+static int post_again(void *data)
 {
-    struct nigh_note note;
+    struct attempt *attempt = data;
 
-    return nigh_line_read(nigh_core.rank, &note) == 0 ? note.serial : 0;
+    return attempt->rc = try_post(attempt->operation, attempt->endpoint);
 }
 
-/* Whoever is seen to be blocked posts nothing without saying so first; and there is no room before
- * something has moved. */
 static bool try_again(struct nigh_block *block)
 {
-    bool seen = block->begun && !(nigh_core.guard & NIGH_GUARD_THREADS);
-    struct attempt *attempt = block->data;
-
-    if (seen && attempt->serial == serial_now())
-        return false;
-    if (seen)
-        nigh_line_run(block);
-    attempt->rc = try_post(attempt->operation, attempt->endpoint);
-    if (attempt->rc == -EAGAIN && seen) {
-        nigh_line_block(block);
-        attempt->serial = serial_now();
-    }
-    return attempt->rc != -EAGAIN;
+    return nigh_block_try(block, post_again);
 }
 
 static int wait_for_room(struct nigh_call call, struct nigh_operation *operation,

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* lib/probe.c - what message is there, and taking it out for a receive of its own. */
 #include "lib/error.h"
+#include "lib/line.h"
+#include "lib/near.h"
 #include "lib/peer.h"
 #include "lib/post.h"
 #include "lib/wait.h"
@@ -77,8 +79,10 @@ static int fail(const struct look *look, int rc)
 
     if (rc == -ETIMEDOUT)
         return nigh_fail(call, rc,
-                         "timed out: no message from rank %d (-1: any), tag %d (-1: any), in %s came",
-                         look->source, look->tag, nigh_comm_text(look->comm).text);
+                         "timed out: no message from rank %d (-1: any), tag %d (-1: any), in %s came; %s%s",
+                         look->source, look->tag, nigh_comm_text(look->comm).text,
+                         nigh_missing_text(look->comm, look->source).text,
+                         nigh_near_receive(look->comm, look->source, look->tag).text);
     if (rc == -ECONNRESET && look->source < 0)
         return nigh_fail(call, rc, "a rank of %s was killed or has exited without nigh_finalize",
                          nigh_comm_text(look->comm).text);

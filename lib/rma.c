@@ -2,6 +2,7 @@
 /* lib/rma.c - put, get and atomics on windows, and waiting for them. */
 #include "lib/block.h"
 #include "lib/error.h"
+#include "lib/line.h"
 #include "lib/post.h"
 #include "lib/reduce.h"
 #include "lib/wait.h"
@@ -126,7 +127,7 @@ struct post {
     int rc;
 };
 
-static int try_post(const struct post *post)
+static int try_post(struct post *post)
 {
     struct nigh_operation *operation = post->access->operation;
     struct nigh_endpoint *endpoint = post->access->endpoint;
@@ -146,12 +147,16 @@ static int try_post(const struct post *post)
     return rc;
 }
 
+static int post_again(void *data)
+{
+    struct post *post = data;
+
+    return post->rc = try_post(post);
+}
+
 static bool try_again(struct nigh_block *block)
 {
-    struct post *post = block->data;
-
-    post->rc = try_post(post);
-    return post->rc != -EAGAIN;
+    return nigh_block_try(block, post_again);
 }
 
 static int wait_for_room(struct post *post)
@@ -170,6 +175,8 @@ static int wait_for_room(struct post *post)
     };
     int rc = nigh_block_until(&block);
 
+    if (rc && rc != -ETIMEDOUT)
+        return rc; /* whoever found out has said it */
     if (rc)
         return nigh_fail(access->call, rc,
                          "rank %d does nothing of what it was asked for, and no more can be queued",
@@ -354,8 +361,9 @@ int nigh_win_await(struct nigh_call call, struct nigh_win *win, int target)
         return 0;
     rc = nigh_wait_one(call, to->operation, win->comm->timeout_ns);
     if (rc == -ETIMEDOUT)
-        return nigh_fail(call, rc, "timed out: %llu operations on rank %d through %s are not complete",
-                         (unsigned long long)to->operation->spare, target, nigh_win_text(win).text);
+        return nigh_fail(call, rc, "timed out: %llu operations on rank %d through %s are not complete; %s",
+                         (unsigned long long)to->operation->spare, target, nigh_win_text(win).text,
+                         nigh_missing_text(win->comm, target).text);
     if (rc)
         return rc;
     rc = to->error;

@@ -2,6 +2,8 @@
 /* lib/several.c - checking, awaiting and ending one of several requests. */
 #include "lib/several.h"
 #include "lib/error.h"
+#include "lib/line.h"
+#include "lib/near.h"
 
 #include <errno.h>
 
@@ -59,8 +61,11 @@ int nigh_several_late(struct nigh_call call, int count, const nigh_request *requ
         if (missing++ == 0)
             first = operation;
     }
-    return nigh_fail(call, error, "timed out: %d of %d requests have not ended, the first is: %s", missing,
-                     count, first ? nigh_operation_text(first).text : "none");
+    if (!first)
+        return nigh_fail(call, error, "timed out: %d requests", count);
+    return nigh_fail(call, error, "timed out: %d of %d requests have not ended, the first is: %s; %s%s",
+                     missing, count, nigh_operation_text(first).text,
+                     nigh_missing_text(first->comm, first->peer).text, nigh_near_operation(first).text);
 }
 
 static bool any_over(struct nigh_block *block)

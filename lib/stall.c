@@ -4,7 +4,7 @@
  * circle, so its first look finds it; later looks are for what has changed since, and come ever less often.
  *
  * The lines say who is stuck; the nudges prove that nothing is under way (docs/memory-model.md,
- * "What two readings prove").
+ * "What two readings prove"). docs/diagnosis.md lists what a verdict takes for granted.
  */
 #include "lib/block.h"
 #include "lib/comm.h"
@@ -24,7 +24,17 @@
 #define NAP_NS   UINT64_C(500000)    /* then: nobody wakes it. Longer each time, up to the last */
 #define LAST_NS  UINT64_C(8000000)
 
+#define FAR_NS \
+    UINT64_C(30000000000) /* a time-out further away than this is warned of: its own text comes late */
+
 enum proof { UNPROVED = 0, PROVED };
+
+/* What a look has found. Its graph is to be closed in any case. */
+struct finding {
+    struct nigh_graph graph;
+    enum nigh_fate fate;
+    bool proved;
+};
 
 /* The line of a witness, unless something has happened to it since it was judged. */
 static bool is_unchanged(const struct nigh_vertex *vertex, struct nigh_note *now)
@@ -108,16 +118,25 @@ static int deserted(struct nigh_block *block, const struct nigh_graph *graph)
                      mine.text, nigh_near_text(block).text);
 }
 
-static int circle(struct nigh_block *block, const struct nigh_graph *graph)
+/* Those in the circle, or all witnesses. NULL: no memory. */
+static struct nigh_vertex *pick(const struct nigh_graph *graph, bool witnesses, int *count)
 {
     struct nigh_vertex *members = calloc((size_t)graph->count, sizeof(*members));
-    int count = 0, rc;
+
+    *count = 0;
+    for (int i = 0; members && i < graph->count; i++)
+        if (witnesses ? graph->vertices[i].witness : graph->vertices[i].reaches)
+            members[(*count)++] = graph->vertices[i];
+    return members;
+}
+
+static int circle(struct nigh_block *block, const struct nigh_graph *graph)
+{
+    int count, rc;
+    struct nigh_vertex *members = pick(graph, false, &count);
 
     if (!members)
         return 0;
-    for (int i = 0; i < graph->count; i++)
-        if (graph->vertices[i].reaches)
-            members[count++] = graph->vertices[i];
     /* Whoever has read this rank's line must not take it for stuck any more: it sends now. */
     nigh_line_run(block);
     nigh_verdict_pass(graph);
@@ -152,31 +171,79 @@ static bool is_news_of_death(const struct nigh_block *block)
     return block->comm->deaths_untold != 0;
 }
 
+static void find(struct nigh_block *block, uint64_t after_ns, struct finding *out)
+{
+    *out = (struct finding){.fate = NIGH_FATE_OPEN};
+    nigh_line_refresh(block);
+    if (nigh_graph_open(&out->graph, block, after_ns) == 0)
+        out->fate = nigh_graph_judge(&out->graph);
+    out->proved = out->fate != NIGH_FATE_OPEN && prove(&out->graph) == PROVED;
+}
+
+struct sight {
+    bool unproved;   /* there may be a deadlock, or was one */
+    bool incomplete; /* a rank has not answered a first call yet */
+    bool timed;      /* a rank waits with a time-out */
+};
+
+/* The verdict: of ranks that wait without an end alone, this one among them. */
+static int judge(struct nigh_block *block, struct sight *sight)
+{
+    struct finding found;
+    int rc = 0;
+
+    *sight = (struct sight){.timed = block->timeout_ns != 0};
+    if (sight->timed)
+        return 0;
+    find(block, UINT64_MAX, &found);
+    if (found.proved)
+        rc = found.fate == NIGH_FATE_CIRCLE ? circle(block, &found.graph) : deserted(block, &found.graph);
+    sight->unproved = found.fate != NIGH_FATE_OPEN && !found.proved;
+    sight->incomplete = found.graph.incomplete;
+    for (int i = 0; i < found.graph.count; i++)
+        sight->timed |= found.graph.vertices[i].note.until_ns != 0;
+    nigh_graph_close(&found.graph);
+    return rc;
+}
+
+/* The same of ranks that only time-outs will free, and not soon: no verdict, they go on then. True: it was said. */
+static bool warn_of_clocks(struct nigh_block *block)
+{
+    struct nigh_vertex *members = NULL;
+    struct finding found;
+    bool timed = false;
+    int count = 0;
+
+    find(block, nigh_now_ns() + FAR_NS, &found);
+    if (found.proved)
+        members = pick(&found.graph, true, &count);
+    for (int i = 0; members && i < count; i++)
+        timed |= members[i].note.until_ns != 0;
+    if (timed)
+        nigh_verdict_warn(block, members, count);
+    free(members);
+    nigh_graph_close(&found.graph);
+    return timed;
+}
+
+static bool is_far(const struct nigh_block *block)
+{
+    return !block->timeout_ns || block->since_ns + block->timeout_ns > nigh_now_ns() + FAR_NS;
+}
+
 static int look(struct nigh_block *block)
 {
-    struct nigh_graph graph;
-    enum nigh_fate fate = NIGH_FATE_OPEN;
-    bool unproved = false;
-    int rc = 0;
+    struct sight sight;
+    int rc;
 
     if (is_news_of_death(block))
         return 0;
-    nigh_line_refresh(block);
-    if (nigh_graph_open(&graph, block) == 0)
-        fate = nigh_graph_judge(&graph);
-    if (fate != NIGH_FATE_OPEN) {
-        unproved = prove(&graph) != PROVED;
-        if (!unproved)
-            rc = fate == NIGH_FATE_CIRCLE ? circle(block, &graph) : deserted(block, &graph);
-    }
-    set_next(block, unproved, graph.incomplete);
+    rc = judge(block, &sight);
+    set_next(block, sight.unproved, sight.incomplete);
+    if (!rc && !sight.unproved && !block->warned && is_far(block))
+        block->warned = nigh_near_warn(block) || (sight.timed && warn_of_clocks(block));
     /* A nudge that came while this rank was looking was taken for an answer to its own. */
-    if (!rc)
-        rc = nigh_verdict_hear(block, &(bool){false});
-    if (!rc && !unproved && !block->warned)
-        block->warned = nigh_near_warn(block);
-    nigh_graph_close(&graph);
-    return rc;
+    return rc ? rc : nigh_verdict_hear(block, &(bool){false});
 }
 
 /* Those that wait for this rank, which does nothing any more but leave, blocked before it came here: they look now. */
@@ -199,7 +266,7 @@ int nigh_block_look(struct nigh_block *block, uint64_t now_ns)
         return 0;
     }
     if (nigh_core.guard & NIGH_GUARD_THREADS) {
-        block->warned |= nigh_near_warn(block);
+        block->warned |= is_far(block) && nigh_near_warn(block);
         block->look_every_ns *= 2;
         block->look_ns = block->warned ? UINT64_MAX : now_ns + block->look_every_ns;
         return 0;

@@ -170,23 +170,42 @@ static int by_rank(const struct nigh_vertex *members, int count, int above)
     return best;
 }
 
+/* What each of them does, and how many are not named. */
+static void put_members(char *text, size_t room, const struct nigh_vertex *members, int count, int total)
+{
+    size_t used = 0;
+    int named = 0;
+
+    for (int i = by_rank(members, count, -1); i >= 0 && named < TOLD && used < room - 1;
+         i = by_rank(members, count, members[i].rank), named++)
+        used += (size_t)snprintf(text + used, room - used, "%s%s", used ? "; " : "",
+                                 members[i].doing > NIGH_DOING_WAITS
+                                     ? nigh_doing_text(members[i].rank).text
+                                     : nigh_line_text(members[i].rank, &members[i].note).text);
+    if (total > named && used < room)
+        snprintf(text + used, room - used, "; and %d more", total - named);
+}
+
 int nigh_verdict_say(const struct nigh_block *block, const struct nigh_vertex *members, int count, int total)
 {
     struct nigh_sentence near = nigh_near_text(block);
     char text[1400] = "";
-    size_t used = 0;
 
-    for (int i = by_rank(members, count, -1); i >= 0 && used < sizeof(text) - 1;
-         i = by_rank(members, count, members[i].rank))
-        used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%s", used ? "; " : "",
-                                 nigh_line_text(members[i].rank, &members[i].note).text);
-    if (total > count && used < sizeof(text))
-        snprintf(text + used, sizeof(text) - used, "; and %d more", total - count);
+    put_members(text, sizeof(text), members, count, total);
     if (total == 1)
         return nigh_fail(block->call, -EDEADLK, "deadlock: this rank waits for itself: %s. To mend it: %s%s",
                          text, advice(members, count), near.text);
     return nigh_fail(block->call, -EDEADLK, "deadlock: %d ranks wait for each other: %s. To mend it: %s%s",
                      total, text, advice(members, count), near.text);
+}
+
+void nigh_verdict_warn(const struct nigh_block *block, const struct nigh_vertex *members, int count)
+{
+    char text[1400] = "";
+
+    put_members(text, sizeof(text), members, count, count);
+    nigh_say(NIGH_LOG_WARN, "%s%s: nothing but a time-out will end this: %s%s", block->call.name,
+             nigh_where(block->call.site).text, text, nigh_near_text(block).text);
 }
 
 /* ---- hearing --------------------------------------------------------------------------------------------- */
@@ -269,7 +288,7 @@ int nigh_verdict_hear(struct nigh_block *block, bool *asked)
             continue;
         if (verdict.since_ns == 0) {
             *asked = true;
-        } else if (verdict.since_ns == block->since_ns) {
+        } else if (verdict.since_ns == block->since_ns && !block->timeout_ns) {
             int count = read_members(&verdict, members);
 
             /* Whoever goes on first may free another that has not heard. */

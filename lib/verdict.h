@@ -18,6 +18,9 @@ void nigh_verdict_ask(int world_rank);
 /* Says on behalf of `block` that its rank is in the circle. Returns -EDEADLK. */
 int nigh_verdict_say(const struct nigh_block *block, const struct nigh_vertex *members, int count, int total);
 
+/* Says what those do that wait for each other until one's time-out has passed, or for ranks that have left. */
+void nigh_verdict_warn(const struct nigh_block *block, const struct nigh_vertex *members, int count);
+
 /* Takes what others have told this rank. -EDEADLK (said) if that is about `block`; otherwise 0, and *asked
  * becomes true if somebody asks it to look. */
 int nigh_verdict_hear(struct nigh_block *block, bool *asked);

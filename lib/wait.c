@@ -13,6 +13,9 @@
 /* A first sleep in the plugin, which spins and yields there by the load of the machine: only then a call blocks. */
 #define FIRST_NS UINT64_C(20000)
 
+#define TEXT_NS \
+    UINT64_C(50000000) /* programs poll with shorter nigh_wait_for(): no search for who is missing, then */
+
 static uint64_t least(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;
@@ -202,9 +205,14 @@ static int wait_one(struct nigh_call call, nigh_request *request, uint64_t timeo
         return 0;
     }
     rc = nigh_wait_one(call, operation, chosen ? timeout_ns : operation->comm->timeout_ns);
-    if (rc == -ETIMEDOUT && chosen)
+    if (rc == -ETIMEDOUT && chosen && timeout_ns < TEXT_NS)
         return nigh_fail_quietly(call, rc, "not ended after %.3f s: %s", (double)timeout_ns / 1e9,
                                  nigh_operation_text(operation).text);
+    if (rc == -ETIMEDOUT && chosen)
+        return nigh_fail_quietly(call, rc, "not ended after %.3f s: %s; %s%s", (double)timeout_ns / 1e9,
+                                 nigh_operation_text(operation).text,
+                                 nigh_missing_text(operation->comm, operation->peer).text,
+                                 nigh_near_operation(operation).text);
     if (rc)
         return nigh_operation_late(call, operation, rc);
     return nigh_request_retire(call, operation, request, status, true);

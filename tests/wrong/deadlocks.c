@@ -2,6 +2,11 @@
 /* Ranks that wait for each other: user programs 26 and 27, and what else makes a circle. */
 #include "tests/wrong/wrong.h"
 
+#include <signal.h>
+#include <stdio.h>
+#include <sys/time.h>
+#include <unistd.h>
+
 static char big[4 << 20], room[4 << 20];
 enum { BIG = sizeof(big) };
 
@@ -245,6 +250,43 @@ static void taken_by_a_wildcard(int rank, int size)
     nigh_wait(&request, NIGH_STATUS_IGNORE);
 }
 
+static void nothing(int number)
+{
+    (void)number;
+}
+
+/* A timer's handler ends each sleep, as a nudge does. */
+static void under_a_timer(int rank, int size)
+{
+    struct sigaction action = {.sa_handler = nothing};
+    struct itimerval often = {{0, 2000}, {0, 2000}};
+
+    (void)size;
+    sigaction(SIGALRM, &action, NULL);
+    setitimer(ITIMER_REAL, &often, NULL);
+    TELL(nigh_recv(room, 8, 1 - rank, 5, WORLD, NIGH_STATUS_IGNORE));
+}
+
+/* Nobody is accused, and nobody has to wait for an hour to hear of it; rank 2 ends them. */
+static void with_an_hour_each(int rank, int size)
+{
+    pid_t pid = getpid();
+
+    (void)size;
+    nigh_barrier(WORLD); /* a message to one that is not met yet is under way */
+    nigh_comm_set_timeout(WORLD, 3600);
+    if (rank < 2) {
+        nigh_send(&pid, sizeof(pid), 2, 1, WORLD);
+        TELL(nigh_recv(room, 8, 1 - rank, 5, WORLD, NIGH_STATUS_IGNORE));
+        return;
+    }
+    wrong_nap_until(0, "will end this");
+    wrong_nap_until(1, "will end this");
+    for (int other = 0; other < 2; other++)
+        if (nigh_recv(&pid, sizeof(pid), other, 1, WORLD, NIGH_STATUS_IGNORE) == 0)
+            kill(pid, SIGKILL);
+}
+
 #define CIRCLE(count) "deadlock: " #count " ranks wait for each other: "
 
 const struct wrong wrong_deadlocks[] = {
@@ -276,6 +318,27 @@ const struct wrong wrong_deadlocks[] = {
             "rank 0.*let one rank send before it receives"},
      NULL,
      0},
+    {"both-receive-first, under a timer",
+     2,
+     under_a_timer,
+     {CIRCLE(2) "rank 0 waits in nigh_recv from rank 1.*\nreturned EDEADLK"},
+     NULL,
+     0},
+    {"both-receive-first, with a time-out",
+     2,
+     both_receive_first,
+     {"timed out: receive of at most 8 bytes from rank [01], tag 5.*; rank [01] (waits in nigh_recv|is in "
+      "nigh_finalize).*\nreturned ETIMEDOUT"},
+     "NIGH_TIMEOUT=1",
+     0},
+    {"both-receive-first, with an hour each",
+     3,
+     with_an_hour_each,
+     {"nigh_recv at .*: nothing but a time-out will end this: rank 0 waits in nigh_recv from rank 1, .* for "
+      "3[0-9.]+ s more at most \\(deadlocks.c:[0-9]+\\); rank 1 waits in nigh_recv from rank 0",
+      "nothing but a time-out will end this: rank 0 waits in nigh_recv from rank 1", WHATEVER},
+     NULL,
+     WRONG_KILLED},
     {"ring-of-3-receives",
      3,
      ring_of_receives,

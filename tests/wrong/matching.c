@@ -365,7 +365,7 @@ const struct wrong wrong_matching[] = {
       "waits in "
       "nigh_recv from rank 2.*" NEAR "rank 1 has sent tag 6, 400 bytes",
       WHATEVER, ""},
-     NULL,
+     "NIGH_STALL=0.02",
      0},
     {"probe-of-another-tag",
      2,

@@ -18,8 +18,8 @@
 enum { AT_A_TIME = 4, SECONDS = 200, SAID = 16384 };
 
 static const struct wrong *const kinds[] = {
-    wrong_collectives, wrong_deadlocks, wrong_matching,  wrong_requests,
-    wrong_memory,      wrong_ends,      wrong_arguments, wrong_right,
+    wrong_collectives, wrong_deadlocks, wrong_matching, wrong_requests, wrong_memory,
+    wrong_ends,        wrong_arguments, wrong_right,    wrong_premises,
 };
 
 /* Some of these programs end in the middle of things: what they leave is their own mistake. */

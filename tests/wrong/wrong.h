@@ -32,7 +32,7 @@ struct wrong {
 
 /* Each ends with an entry without a name. */
 extern const struct wrong wrong_collectives[], wrong_deadlocks[], wrong_matching[], wrong_requests[],
-    wrong_memory[], wrong_ends[], wrong_arguments[], wrong_right[];
+    wrong_memory[], wrong_ends[], wrong_arguments[], wrong_right[], wrong_premises[];
 
 /* Writes what a call has returned: "returned EDEADLK". */
 void wrong_told(int rc);
