@@ -10,7 +10,20 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { TEXT_BYTES = 2048 }; /* eight ranks of a deadlock, each with what it waits for */
+/* Kinds beyond those that are counted are written without a bound: no program has so many. */
+enum {
+    TEXT_BYTES = 2048, /* eight ranks of a deadlock, each with what it waits for */
+    KINDS = 256,       /* of lines, that are counted */
+    OF_A_KIND = 16,    /* lines that are written */
+};
+
+/* Lines of one format from one place of the program. */
+static struct {
+    const char *format; /* NULL: unused */
+    const char *site;
+    uint32_t lines;
+} kinds[KINDS];
+static pthread_mutex_t counting = PTHREAD_MUTEX_INITIALIZER;
 
 struct texts {
     char error[TEXT_BYTES], logged[TEXT_BYTES];
@@ -64,6 +77,41 @@ static void to_stderr(const char *text)
     errno = error;
 }
 
+/* How many of its kind there have been, with this one; 0: not counted. Never waits: a child of fork() may find the lock
+ * taken by a thread that it does not have. */
+static uint32_t count_line(const char *format, const char *site)
+{
+    uint32_t at = 0, lines = 0;
+
+    if (pthread_mutex_trylock(&counting))
+        return 0;
+    while (at < KINDS && kinds[at].format && (kinds[at].format != format || kinds[at].site != site))
+        at++;
+    if (at < KINDS) {
+        kinds[at].format = format;
+        kinds[at].site = site;
+        lines = ++kinds[at].lines;
+    }
+    pthread_mutex_unlock(&counting);
+    return lines;
+}
+
+/* To stderr, as long as there are not too many of its kind. */
+static void log_line(const char *format, const char *site, const char *text)
+{
+    uint32_t lines = count_line(format, site);
+    char last[TEXT_BYTES];
+
+    if (lines > OF_A_KIND)
+        return;
+    if (lines == OF_A_KIND) {
+        snprintf(last, sizeof(last), "%.1900s (the %uth line of this kind: more of them are not written)",
+                 text, lines);
+        text = last;
+    }
+    to_stderr(text);
+}
+
 __attribute__((format(printf, 2, 0))) static void format_text(char *text, const char *format,
                                                               va_list arguments)
 {
@@ -95,7 +143,7 @@ int nigh_fail(struct nigh_call call, int error, const char *format, ...)
     va_end(arguments);
     if (strcmp(kept->error, kept->logged) != 0) {
         memcpy(kept->logged, kept->error, sizeof(kept->logged));
-        to_stderr(kept->error);
+        log_line(format, call.site, kept->error);
     }
     return error;
 }
@@ -120,7 +168,7 @@ void nigh_say(int level, const char *format, ...)
     va_start(arguments, format);
     format_text(text, format, arguments);
     va_end(arguments);
-    to_stderr(text);
+    log_line(format, NULL, text);
 }
 
 struct nigh_where nigh_where(const char *site)

@@ -9,7 +9,8 @@ enum { NIGH_LOG_ERROR = 0, NIGH_LOG_WARN = 1, NIGH_LOG_INFO = 2 };
 
 /*
  * Keep and log "CALL at SITE: ..." as the calling thread's error; returns `error`. To be called once per error, where
- * it is decided. A line equal to the last one logged is not logged again: programs that try in a loop.
+ * it is decided. A line equal to the last one logged is not logged again: programs that try in a loop; and of lines of
+ * one format and site the first 16 are.
  */
 int nigh_fail(struct nigh_call call, int error, const char *format, ...)
     __attribute__((format(printf, 3, 4), cold));
@@ -18,7 +19,7 @@ int nigh_fail(struct nigh_call call, int error, const char *format, ...)
 int nigh_fail_quietly(struct nigh_call call, int error, const char *format, ...)
     __attribute__((format(printf, 3, 4), cold));
 
-/* A line on stderr, "nigh: rank R: ...", if NIGH_LOG shows its level. */
+/* A line on stderr, "nigh: rank R: ...", if NIGH_LOG shows its level; the first 16 of one format. */
 void nigh_say(int level, const char *format, ...) __attribute__((format(printf, 2, 3), cold));
 
 /* "" or " at file.c:12", for messages about something that was called there. Valid as long as the site. */

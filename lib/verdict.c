@@ -186,12 +186,36 @@ static void put_members(char *text, size_t room, const struct nigh_vertex *membe
         snprintf(text + used, room - used, "; and %d more", total - named);
 }
 
+static bool is_named(const struct nigh_vertex *members, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (members[i].rank == nigh_core.rank)
+            return true;
+    return false;
+}
+
+/* The same list for each of hundreds would be all that can be seen. */
+static void say_briefly(const struct nigh_block *block, const struct nigh_vertex *members, int count,
+                        int total)
+{
+    nigh_say(NIGH_LOG_ERROR,
+             "%s%s: deadlock: this is one of %d ranks that wait for each other; rank %d names some",
+             block->call.name, nigh_where(block->call.site).text, total,
+             members[by_rank(members, count, -1)].rank);
+}
+
 int nigh_verdict_say(const struct nigh_block *block, const struct nigh_vertex *members, int count, int total)
 {
     struct nigh_sentence near = nigh_near_text(block);
     char text[1400] = "";
 
     put_members(text, sizeof(text), members, count, total);
+    if (!is_named(members, count) && count > 0) {
+        say_briefly(block, members, count, total);
+        return nigh_fail_quietly(block->call, -EDEADLK,
+                                 "deadlock: %d ranks wait for each other: %s. To mend it: %s%s", total, text,
+                                 advice(members, count), near.text);
+    }
     if (total == 1)
         return nigh_fail(block->call, -EDEADLK, "deadlock: this rank waits for itself: %s. To mend it: %s%s",
                          text, advice(members, count), near.text);

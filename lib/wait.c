@@ -240,9 +240,8 @@ NIGH_PUBLIC int nigh_wait_for(nigh_request *request, double seconds, struct nigh
     if (!(seconds >= 0))
         rc = nigh_fail(call, -EINVAL, "%g is no number of seconds", seconds);
     else
-        /* Of no time at all one nanosecond is left: 0 is "for ever" further down. */
-        rc = wait_one(call, request, seconds < 1e9 ? (uint64_t)(seconds * 1e9) + 1 : UINT64_C(1) << 60, true,
-                      status);
+        /* Of no time at all one nanosecond is left: 0 is "for ever" further down, as of a communicator. */
+        rc = wait_one(call, request, seconds < 1e9 ? (uint64_t)(seconds * 1e9) + 1 : 0, true, status);
     nigh_leave();
     return rc;
 }

@@ -32,7 +32,8 @@
  *             Whatever waits (marked "waits") may also return
  *               -ECONNRESET  the rank that is waited for has left or was killed
  *               -EPROTO      its shared memory is not sound any more
- *               -EDEADLK     this rank is part of a circle of ranks that wait for each other; all of them are told, and
+ *               -EDEADLK     this rank is part of a circle of ranks that wait for each other without an end (a
+ *                            time-out is one: such a call never returns this); all of them are told, and
  *                            the text names ranks, operations, tags and sizes
  *               -ETIMEDOUT   the communicator's time-out has passed; the text says what did not come. A receive was
  *                            taken back, or, if its message is just arriving, waits up to a second longer; a request
@@ -46,6 +47,8 @@
  * Threads     Each needs 32 KiB of stack. One thread at a time, unless nigh_config.threads (or NIGH_THREADS=multiple): then any thread at any time.
  *             nigh_abort, nigh_comm_rank, nigh_comm_size and nigh_comm_world_rank may be called
  *             beside a call that waits.
+ * Signals     A handler may interrupt a call that waits, which goes on. It calls nothing of nigh, and does not leave a
+ *             call by a jump (siglongjmp, an exception).
  * Progress    Any call that waits or tests moves everything. With NIGH_PROGRESS=thread messages also move
  *             while the program computes.
  * Call sites  Messages name file and line of the call: the macros at the end of this header pass them.
@@ -258,7 +261,7 @@ int nigh_startall(int count, nigh_request *requests);
 int nigh_wait(nigh_request *request, struct nigh_status *status);            /* waits */
 int nigh_test(nigh_request *request, int *flag, struct nigh_status *status); /* *flag: 1 ended, 0 not yet */
 
-/* As nigh_wait, at most `seconds`: -ETIMEDOUT, the request stays active. */
+/* As nigh_wait, at most `seconds`: -ETIMEDOUT, the request stays active. From 1e9 on it is nigh_wait. */
 int nigh_wait_for(nigh_request *request, double seconds, struct nigh_status *status);
 
 /* Ends them in their order as they come. On -ETIMEDOUT and -EDEADLK those that were not reached yet stay as they are; a

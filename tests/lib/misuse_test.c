@@ -372,12 +372,43 @@ static void test_configured(void **state)
     ranks_run(1, configured, &(struct ranks_how){.loose = true});
 }
 
+static int said(const char *part)
+{
+    int count = 0;
+
+    for (const char *at = ranks_said(); (at = strstr(at, part)) != NULL; at++)
+        count++;
+    return count;
+}
+
+/* Two mistakes in turn, in a loop: 16 lines of each are enough. Another place is another kind. */
+static void in_a_loop(int rank, int size)
+{
+    for (int i = 0; i < 100; i++) {
+        CHECK_INT(nigh_send(NULL, 1, rank, 1, nigh_world()), -EFAULT);
+        CHECK_INT(nigh_send(NULL, 0, size, 1, nigh_world()), -ERANGE);
+        CHECK_TEXT("there is no rank");
+    }
+    CHECK_INT(said("1 bytes are to be sent"), 16);
+    CHECK_INT(said("there is no rank"), 16);
+    CHECK_INT(said("(the 16th line of this kind: more of them are not written)"), 2);
+    CHECK_INT(nigh_send(NULL, 1, rank, 1, nigh_world()), -EFAULT);
+    CHECK_INT(said("1 bytes are to be sent"), 17);
+}
+
+static void test_in_a_loop(void **state)
+{
+    (void)state;
+    ranks_run(1, in_a_loop, NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_arguments), cmocka_unit_test(test_requests), cmocka_unit_test(test_outside),
-        cmocka_unit_test(test_forked),    cmocka_unit_test(test_debug),    cmocka_unit_test(test_forget),
-        cmocka_unit_test(test_light),     cmocka_unit_test(test_missing),  cmocka_unit_test(test_configured),
+        cmocka_unit_test(test_in_a_loop),  cmocka_unit_test(test_arguments), cmocka_unit_test(test_requests),
+        cmocka_unit_test(test_outside),    cmocka_unit_test(test_forked),    cmocka_unit_test(test_debug),
+        cmocka_unit_test(test_forget),     cmocka_unit_test(test_light),     cmocka_unit_test(test_missing),
+        cmocka_unit_test(test_configured),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -45,6 +45,32 @@ static void test_soon(void **state)
     ranks_run(8, soon, NULL);
 }
 
+/* Of many ranks eight are named, and write so; the text of all is the same. */
+static void many(int rank, int size)
+{
+    bool named, lists;
+    char text[32];
+    int value;
+
+    OK(nigh_barrier(nigh_world()));
+    CHECK_INT(nigh_recv(&value, sizeof(value), (rank + 1) % size, 1, nigh_world(), NIGH_STATUS_IGNORE),
+              -EDEADLK);
+    CHECK_TEXT("deadlock: 11 ranks wait for each other: ");
+    CHECK_TEXT("; and 3 more. To mend it: ");
+    snprintf(text, sizeof(text), "rank %d waits in nigh_recv", rank);
+    named = strstr(nigh_error_text(), text) != NULL;
+    lists = strstr(ranks_said(), "; and 3 more. To mend it: ") != NULL;
+    CHECK_INT(lists, named);
+    CHECK(named || strstr(ranks_said(), "deadlock: this is one of 11 ranks that wait for each other; rank "));
+    OK(nigh_barrier(nigh_world()));
+}
+
+static void test_many(void **state)
+{
+    (void)state;
+    ranks_run(11, many, NULL);
+}
+
 /* After one deadlock the ranks go on, and the next one is found as well. */
 static void again(int rank, int size)
 {
@@ -266,9 +292,13 @@ static void test_at_rest(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_soon),          cmocka_unit_test(test_again),
-        cmocka_unit_test(test_never_wrongly), cmocka_unit_test(test_never_wrongly_at_once),
-        cmocka_unit_test(test_at_rest),       cmocka_unit_test(test_scarce),
+        cmocka_unit_test(test_soon),
+        cmocka_unit_test(test_again),
+        cmocka_unit_test(test_many),
+        cmocka_unit_test(test_never_wrongly),
+        cmocka_unit_test(test_never_wrongly_at_once),
+        cmocka_unit_test(test_at_rest),
+        cmocka_unit_test(test_scarce),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
