@@ -163,9 +163,9 @@ static int say_late(const struct nigh_coll *coll, int error, int rank)
 {
     if (error != -ETIMEDOUT)
         return error; /* whoever found the deadlock has said it */
-    return nigh_fail(coll->call, error, "timed out after %.3g s in %s: rank %d has not come; %s",
+    return nigh_fail(coll->call, error, "timed out after %.3g s in %s: rank %d has not come; %s%s",
                      (double)coll->comm->timeout_ns / 1e9, nigh_comm_text(coll->comm).text, rank,
-                     nigh_missing_text(coll->comm, rank).text);
+                     nigh_missing_text(coll->comm, rank).text, nigh_unmet_text(coll->comm, rank).text);
 }
 
 int nigh_coll_await(struct nigh_coll *coll, struct nigh_operation **operation, uint64_t *told)

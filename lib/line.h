@@ -59,6 +59,9 @@ struct nigh_sentence nigh_line_text(int rank, const struct nigh_note *note);
 /* The same of a rank in any state: "rank 1 runs the program, since nigh_recv at ring.c:12 ended 2.1 s ago". */
 struct nigh_sentence nigh_doing_text(int world_rank);
 
+/* ": " and why, if that rank of `comm` was never met; else "". */
+struct nigh_sentence nigh_unmet_text(const struct nigh_comm *comm, int rank);
+
 /* Of a call that has waited too long for `peer` of `comm`, or (NIGH_ANY_SOURCE) any of it: what
  * they do; a few are named. */
 struct nigh_sentence nigh_missing_text(const struct nigh_comm *comm, int peer);

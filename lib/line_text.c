@@ -5,6 +5,7 @@
 #include "lib/line.h"
 #include "lib/line_ops.h"
 #include "lib/peer.h"
+#include "lib/post.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -145,6 +146,7 @@ struct nigh_sentence nigh_doing_text(int world_rank)
 {
     struct nigh_sentence sentence = {""};
     struct text text = {.sentence = &sentence};
+    struct nigh_query_end end;
     struct nigh_note note;
 
     switch (nigh_line_doing(world_rank, &note)) {
@@ -157,14 +159,30 @@ struct nigh_sentence nigh_doing_text(int world_rank)
         put_running(&text, world_rank, &note);
         break;
     case NIGH_DOING_GONE:
-        put(&text, "rank %d %s", world_rank,
-            nigh_peer_state(world_rank) == NIGH_PEER_DEAD && !nigh_line_has_left(world_rank)
-                ? "was killed or has exited without nigh_finalize"
-                : "has left the job");
-        break;
+        return nigh_peer_refused(world_rank, &end)
+                   ? nigh_loss_text(nigh_core.world, world_rank)
+                   : nigh_loss_words(world_rank, nigh_loss_state(nigh_core.world, world_rank), 0);
     case NIGH_DOING_UNKNOWN:
-        put(&text, "rank %d has not been met: it has not called nigh_init yet, or had ended before",
-            world_rank);
+        put(&text, "rank %d has not been met: %s", world_rank,
+            nigh_peer_end(world_rank, &end) ? end.text
+                                            : "it has not called nigh_init yet, or had ended before");
+        break;
+    }
+    return sentence;
+}
+
+struct nigh_sentence nigh_unmet_text(const struct nigh_comm *comm, int rank)
+{
+    struct nigh_sentence sentence = {""};
+    struct text text = {.sentence = &sentence};
+    struct nigh_query_end end;
+
+    switch (nigh_peer_end(nigh_comm_to_world(comm, rank), &end)) {
+    case NIGH_REASON_ABSENT:
+    case NIGH_REASON_REACHED:
+        put(&text, ": %s", end.text);
+        break;
+    default:
         break;
     }
     return sentence;

@@ -25,6 +25,21 @@ void nigh_peers_close(void)
     dead = NULL;
 }
 
+/* Of what the plugin has told with its values. */
+static const char *advice(int rc)
+{
+    switch (rc) {
+    case -EMFILE:
+        return ": no file descriptor is left in this process, and a peer takes two: raise the limit (ulimit -n)";
+    case -ENOSPC:
+        return ": this rank has as many peers as it may: set NIGH_PEERS_MAX higher";
+    case -ENOMEM:
+        return ": no memory or address space is left in this process (ulimit -v, the cgroup's limit)";
+    default:
+        return "";
+    }
+}
+
 int nigh_peer_connect(struct nigh_call call, int world_rank, struct nigh_endpoint **out)
 {
     struct nigh_connect to = {
@@ -34,7 +49,8 @@ int nigh_peer_connect(struct nigh_call call, int world_rank, struct nigh_endpoin
     if (!nigh_core.endpoints[world_rank])
         rc = nigh_core.ops->connect(nigh_core.context, &to, &nigh_core.endpoints[world_rank]);
     if (rc)
-        return nigh_fail(call, rc, "cannot connect to rank %d of the world: %s", world_rank, strerror(-rc));
+        return nigh_fail(call, rc, "cannot connect to rank %d of the world: %s%s", world_rank, strerror(-rc),
+                         advice(rc));
     *out = nigh_core.endpoints[world_rank];
     return 0;
 }
@@ -63,6 +79,22 @@ int32_t nigh_peer_pid(int world_rank)
 
     query(world_rank, &answer);
     return answer.pid;
+}
+
+uint32_t nigh_peer_end(int world_rank, struct nigh_query_end *out)
+{
+    uint64_t bytes = sizeof(*out);
+
+    memset(out, 0, sizeof(*out));
+    if (nigh_core.endpoints[world_rank])
+        (void)nigh_core.ops->query(nigh_core.context, nigh_core.endpoints[world_rank], NIGH_QUERY_END, out,
+                                   &bytes);
+    return out->reason;
+}
+
+bool nigh_peer_refused(int world_rank, struct nigh_query_end *out)
+{
+    return nigh_peer_end(world_rank, out) > NIGH_REASON_GONE;
 }
 
 static void tell_comm(struct nigh_comm *comm, void *data)

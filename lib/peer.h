@@ -14,6 +14,11 @@ int nigh_peer_connect(struct nigh_call call, int world_rank, struct nigh_endpoin
 /* enum nigh_state of a rank; 0 if it was never connected. */
 uint32_t nigh_peer_state(int world_rank);
 
+/* Why it has ended, or is not connected yet: enum nigh_reason, and in words. */
+uint32_t nigh_peer_end(int world_rank, struct nigh_query_end *out);
+/* Was it refused, so that it was never met? It has not left then. The words for it. */
+bool nigh_peer_refused(int world_rank, struct nigh_query_end *out);
+
 /* What the operating system calls it; 0 = not connected, or not visible from here. */
 int32_t nigh_peer_pid(int world_rank);
 

@@ -276,7 +276,10 @@ uint32_t nigh_loss_state(const struct nigh_comm *comm, int rank)
 {
     int world = nigh_comm_to_world(comm, rank);
     uint32_t state = nigh_peer_state(world);
+    struct nigh_query_end end;
 
+    if (nigh_peer_refused(world, &end))
+        return NIGH_LOSS_REFUSED;
     if (nigh_line_has_left(world))
         return NIGH_PEER_CLOSED;
     /* Its memory could not be read any more, before the kernel has told that it has ended. */
@@ -285,7 +288,14 @@ uint32_t nigh_loss_state(const struct nigh_comm *comm, int rank)
 
 struct nigh_sentence nigh_loss_text(const struct nigh_comm *comm, int rank)
 {
-    return nigh_loss_words(rank, nigh_loss_state(comm, rank), nigh_peer_pid(nigh_comm_to_world(comm, rank)));
+    int world = nigh_comm_to_world(comm, rank);
+    struct nigh_query_end end;
+    struct nigh_sentence text;
+
+    if (!nigh_peer_refused(world, &end))
+        return nigh_loss_words(rank, nigh_loss_state(comm, rank), nigh_peer_pid(world));
+    snprintf(text.text, sizeof(text.text), "rank %d cannot be reached: %s", rank, end.text);
+    return text;
 }
 
 struct nigh_sentence nigh_loss_words(int rank, uint32_t state, int32_t pid)
@@ -298,6 +308,7 @@ struct nigh_sentence nigh_loss_words(int rank, uint32_t state, int32_t pid)
     snprintf(text.text, sizeof(text.text), "rank %d%s %s", rank, process,
              state == NIGH_PEER_DEAD ? "was killed or has exited without nigh_finalize"
              : state == NIGH_BROKEN  ? "has broken the protocol, its shared memory cannot be trusted any more"
+             : state == NIGH_LOSS_REFUSED ? "and another rank cannot reach each other, as that one has said"
                                      : "has left the job");
     return text;
 }

@@ -65,7 +65,8 @@ int nigh_post_refused(struct nigh_call call, const struct nigh_operation *operat
 
 /* "rank 2 of the world (process 77) has died", or has left: why rank `rank` of `comm` cannot be reached. */
 struct nigh_sentence nigh_loss_text(const struct nigh_comm *comm, int rank);
-/* What it says that of: enum nigh_state. */
+/* What it says that of: enum nigh_state, or NIGH_LOSS_REFUSED. */
+enum { NIGH_LOSS_REFUSED = 15 }; /* one of the two has refused the other: they have never met */
 uint32_t nigh_loss_state(const struct nigh_comm *comm, int rank);
 /* The same of a rank that somebody else has found in that state; pid 0: not known. */
 struct nigh_sentence nigh_loss_words(int rank, uint32_t state, int32_t pid);

@@ -95,14 +95,16 @@ static void map_program(struct nigh_endpoint *endpoint)
              context->config.rank, (int)endpoint->rank, strerror(-rc));
 }
 
-static int attach_peer(struct nigh_endpoint *endpoint, const struct nigh_attach *attach)
+static int attach_peer(struct nigh_endpoint *endpoint, const struct nigh_attach *attach, uint64_t *stumble)
 {
     int rc;
 
     endpoint->pid = attach->pid; /* first: who is refused is named */
     rc = nigh_view_map(attach->arena_fd, attach->hello.self.incarnation, &endpoint->view);
-    if (rc)
+    if (rc) {
+        *stumble = nigh_view_stumble(attach->arena_fd, rc);
         return rc;
+    }
     if (attach->hello.index >= endpoint->view.layout.peers_max) {
         rc = -EPROTO;
         goto unmap;
@@ -183,10 +185,44 @@ static int attached_already(struct nigh_endpoint *endpoint, const struct nigh_at
     return -EAGAIN;
 }
 
+/* No connection comes of it. Told where it is decided: here. */
+static void refused(const struct nigh_context *context, struct nigh_endpoint *endpoint,
+                    const struct nigh_end *end)
+{
+    uint64_t job = endpoint->job == context->config.meeting ? context->config.job : endpoint->job;
+    char text[NIGH_END_BYTES];
+
+    if (endpoint->state >= NIGH_PEER_CLOSED)
+        return;
+    nigh_end_set(endpoint, end);
+    nigh_end_text(endpoint, text);
+    nigh_log(NIGH_LOG_WARN, "rank %u: cannot connect to rank %d of job %llx: %s", context->config.rank,
+             (int)endpoint->rank, (unsigned long long)job, text);
+}
+
+/* Ours is the fault, or nobody's, unless its memory is not sound. */
+static int attach_failed(struct nigh_endpoint *endpoint, const struct nigh_attach *attach, int rc, uint64_t stumble)
+{
+    struct nigh_end end = {.error = rc, .pid = attach->pid, .value = stumble};
+
+    if (rc == -EPROTONOSUPPORT) {
+        end.reason = NIGH_REASON_LAYOUT;
+    } else if (rc == -EPROTO) {
+        nigh_endpoint_fail(endpoint, NIGH_BROKEN, rc, "its shared memory is not sound");
+        return rc;
+    } else {
+        end.reason = rc == -EMFILE ? NIGH_REASON_DESCRIPTORS : NIGH_REASON_MEMORY;
+    }
+    refused(endpoint->context, endpoint, &end);
+    nigh_endpoint_fail(endpoint, NIGH_PEER_CLOSED, -ECONNRESET, NULL);
+    return rc;
+}
+
 static int attached(void *user, void *cookie, const struct nigh_attach *attach)
 {
     const struct nigh_context *context = user;
     struct nigh_endpoint *endpoint = cookie;
+    uint64_t stumble = 0;
     int rc = 0;
 
     if (endpoint->attached)
@@ -203,7 +239,7 @@ static int attached(void *user, void *cookie, const struct nigh_attach *attach)
             nigh_endpoint_fail(endpoint, NIGH_PEER_CLOSED, -ECONNRESET, NULL);
         return -ECONNREFUSED;
     }
-    rc = attach_peer(endpoint, attach);
+    rc = attach_peer(endpoint, attach, &stumble);
     close(attach->arena_fd);
     close(attach->doorbell_fd);
     close(attach->window_fd);
@@ -215,47 +251,18 @@ static int attached(void *user, void *cookie, const struct nigh_attach *attach)
     }
     if (attach->event_fd >= 0)
         close(attach->event_fd);
-    if (rc == -EPROTO) {
-        nigh_endpoint_fail(endpoint, NIGH_BROKEN, rc, "its shared memory is not sound");
-    } else {
-        /* Ours is the fault, not the peer's: what was refused and by which limit has been logged. */
-        nigh_log(NIGH_LOG_WARN,
-                 "rank %u: not connected to rank %d: its shared memory cannot be mapped (%s): raise the "
-                 "limit that is named above, then connect again",
-                 endpoint->context->config.rank, (int)endpoint->rank, strerror(-rc));
-        nigh_endpoint_fail(endpoint, NIGH_PEER_CLOSED, -ECONNRESET, NULL);
-    }
-    return rc;
+    return attach_failed(endpoint, attach, rc, stumble);
 }
 
-static const char *advice(int error)
-{
-    switch (error) {
-    case -ECONNREFUSED:
-        return "the context that was addressed is closed: ask for its new address";
-    case -EACCES:
-        return "the processes of a job must be of one user";
-    case -EMFILE:
-        return "here or there no file descriptor is left: raise the limit (ulimit -n)";
-    case -ENOMEM:
-        return "here or there no memory is left";
-    case -ENOSPC:
-        return "it has as many peers as it may: set NIGH_PEERS_MAX higher there";
-    default:
-        return "all processes of a job must load the same nigh";
-    }
-}
-
-static void failed(void *user, void *cookie, int error)
+static void failed(void *user, void *cookie, const struct nigh_refusal *why)
 {
     struct nigh_endpoint *endpoint = cookie;
     struct nigh_context *context = user;
+    struct nigh_end end = nigh_end_of(why);
 
+    if (!endpoint->attached || why->cause != NIGH_CAUSE_GONE)
+        refused(context, endpoint, &end);
     /* One that was attached has left: no more than what a goodbye tells. */
-    if (endpoint->state < NIGH_PEER_CLOSED && !(endpoint->attached && error == -ECONNREFUSED))
-        nigh_log(NIGH_LOG_WARN, "rank %u: cannot connect to rank %d of job %llx: %s: %s",
-                 context->config.rank, (int)endpoint->rank, (unsigned long long)endpoint->job,
-                 strerror(-error), advice(error));
     endpoint->dead = true;
     nigh_endpoint_fail(endpoint, NIGH_PEER_CLOSED, -ECONNRESET, NULL);
 }

@@ -4,6 +4,7 @@
 #define NIGH_PLUGIN_ENDPOINT_H
 
 #include "nigh/transport.h"
+#include "plugin/end.h"
 #include "plugin/feel.h"
 #include "plugin/help.h"
 #include "plugin/op.h"
@@ -176,6 +177,8 @@ struct nigh_endpoint {
     struct nigh_feel feel;
     uint64_t read_before[NIGH_PACE_STRATEGIES]; /* the peer's read_cost when it was last learned from */
     float read_line_ns[NIGH_PACE_STRATEGIES];   /* and what that was for a line */
+
+    struct nigh_end end; /* why, once its state says that it has ended */
 
     struct nigh_endpoint *next_asked;
     struct nigh_endpoint *next_busy, *next_all, **link_all;

@@ -171,6 +171,20 @@ static void keep_claimed(const struct nigh_endpoint *endpoint)
     }
 }
 
+/* Where nothing was kept that says more. */
+static void keep_reason(struct nigh_endpoint *endpoint, enum nigh_state state, int error, const char *why)
+{
+    struct nigh_end end = {.reason = state == NIGH_PEER_DEAD ? NIGH_REASON_DIED
+                                     : state == NIGH_BROKEN  ? NIGH_REASON_BROKEN
+                                                             : NIGH_REASON_LEFT,
+                           .error = error,
+                           .there = true,
+                           .pid = endpoint->pid,
+                           .why = why};
+
+    nigh_end_set(endpoint, &end);
+}
+
 static void note(const struct nigh_endpoint *endpoint, enum nigh_state state, const char *why)
 {
     struct nigh_context *context = endpoint->context;
@@ -200,6 +214,7 @@ void nigh_endpoint_fail(struct nigh_endpoint *endpoint, enum nigh_state state, i
 {
     if (endpoint->state >= NIGH_PEER_CLOSED)
         return;
+    keep_reason(endpoint, state, error, why);
     note(endpoint, state, why);
     endpoint->state = state;
     endpoint->can_post = endpoint->meets = false;

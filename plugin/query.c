@@ -65,6 +65,14 @@ static int query_endpoint(const struct nigh_endpoint *endpoint, void *out, uint6
     return nigh_query_answer(&facts, sizeof(facts), out, bytes);
 }
 
+static int query_end(const struct nigh_endpoint *endpoint, void *out, uint64_t *bytes)
+{
+    struct nigh_query_end facts;
+
+    nigh_end_query(endpoint, &facts);
+    return nigh_query_answer(&facts, sizeof(facts), out, bytes);
+}
+
 static int query_stats(const struct nigh_context *context, void *out, uint64_t *bytes)
 {
     const struct nigh_arena_counters *counters = context->counters;
@@ -279,8 +287,8 @@ static int query_note(const struct nigh_context *context, const struct nigh_endp
 
 static int refuse(struct nigh_context *context, uint32_t what)
 {
-    return nigh_refuse(context, -EINVAL, "query: kind %u: 1 to %u are there, and %u and %u need an endpoint",
-                       what, NIGH_QUERY_POSTED, NIGH_QUERY_ENDPOINT, NIGH_QUERY_PATHS);
+    return nigh_refuse(context, -EINVAL, "query: kind %u: 1 to %u are there, and %u, %u and %u need an endpoint",
+                       what, NIGH_QUERY_END, NIGH_QUERY_ENDPOINT, NIGH_QUERY_PATHS, NIGH_QUERY_END);
 }
 
 int nigh_query(struct nigh_context *context, struct nigh_endpoint *endpoint, uint32_t what, void *out,
@@ -299,6 +307,8 @@ int nigh_query(struct nigh_context *context, struct nigh_endpoint *endpoint, uin
         return endpoint ? query_endpoint(endpoint, out, bytes) : refuse(context, what);
     case NIGH_QUERY_PATHS:
         return endpoint ? query_paths(endpoint, out, bytes) : refuse(context, what);
+    case NIGH_QUERY_END:
+        return endpoint ? query_end(endpoint, out, bytes) : refuse(context, what);
     case NIGH_QUERY_NOTE:
         return query_note(context, endpoint, out, bytes);
     case NIGH_QUERY_UNEXPECTED:

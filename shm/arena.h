@@ -107,9 +107,12 @@ struct nigh_view {
 /*
  * Maps a peer's arena read-only after checking: the descriptor is a memfd with all four seals, its size
  * equals the header's, the header is sound (magic, version, areas in order, aligned, inside, no overflow),
- * incarnation as expected. Does not close fd. -EPROTO (logged, with what was wrong), -ENOMEM (logged).
+ * incarnation as expected. Does not close fd. -EPROTO (logged, with what was wrong), -EPROTONOSUPPORT another version
+ * (logged), -ENOMEM (logged).
  */
 int nigh_view_map(int fd, uint64_t incarnation, struct nigh_view *out);
+/* What was in the way when that has said so: -EPROTONOSUPPORT the version, -ENOMEM the size; 0: not known. */
+uint64_t nigh_view_stumble(int fd, int error);
 void nigh_view_unmap(struct nigh_view *view);
 
 /* The one function that turns a peer's offset into a pointer. NULL if [offset, offset + bytes) is not inside.

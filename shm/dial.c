@@ -2,11 +2,10 @@
 /* shm/dial.c - the dialler's side of an attach. */
 #include "shm/exchange.h"
 #include "shm/liveness.h"
-#include "shm/log.h"
 #include "shm/os.h"
 
 #include <errno.h>
-#include <inttypes.h>
+#include <unistd.h>
 
 /* Nothing of the connection that was tried is left. */
 static void undo(struct nigh_exchange *exchange)
@@ -18,14 +17,27 @@ static void undo(struct nigh_exchange *exchange)
 
 /* failed() is not called from here: who dials is not prepared for an event before dial() returns. A first try has no watch,
  * so what nigh_dial_try() gives up it gives up in progress. */
-static void fail(struct nigh_exchange *exchange, int error)
+static void fail(struct nigh_exchange *exchange, const struct nigh_refusal *why)
 {
     undo(exchange);
+    exchange->state = NIGH_FAILING;
+    exchange->why = *why;
+    exchange->deadline = 1;
+}
+
+static void fail_here(struct nigh_exchange *exchange, int error)
+{
+    struct nigh_refusal why = nigh_exchange_why(exchange, error, false, 0);
+
     if (error == -EMFILE)
         nigh_exchange_log_full(exchange->rendezvous);
-    exchange->state = NIGH_FAILING;
-    exchange->error = error;
-    exchange->deadline = 1;
+    /* NIGH_DIR is open to its owner alone, whom this process was when it opened. */
+    if (error == -EACCES && exchange->rendezvous->directory &&
+        geteuid() != exchange->rendezvous->place.uid) {
+        why.cause = NIGH_CAUSE_DIRECTORY;
+        why.value = exchange->rendezvous->place.uid;
+    }
+    fail(exchange, &why);
 }
 
 static void pause_for(struct nigh_exchange *exchange)
@@ -47,28 +59,34 @@ static void again(struct nigh_exchange *exchange)
 static void not_reached(struct nigh_exchange *exchange, int error)
 {
     exchange->put_off &= error == -EAGAIN;
-    if (error == -EAGAIN || (error == -ECONNREFUSED && exchange->to.incarnation == 0))
-        again(exchange);
-    else
-        fail(exchange, error);
+    if (exchange->why.cause) { /* it is another user's */
+        fail(exchange, &exchange->why);
+        return;
+    }
+    if (error != -EAGAIN && !(error == -ECONNREFUSED && exchange->to.incarnation == 0)) {
+        fail_here(exchange, error);
+        return;
+    }
+    if (error == -EAGAIN)
+        exchange->seen = exchange->put_off ? NIGH_SEEN_REACHED : NIGH_SEEN_BUSY;
+    else if (exchange->seen < NIGH_SEEN_USER)
+        exchange->seen = NIGH_SEEN_NOBODY;
+    nigh_late_look(exchange->rendezvous, exchange);
+    again(exchange);
 }
 
+/* Who listens there? The kernel says as whom it began to, which a change of its user since does not alter. */
 static int check_listener(struct nigh_exchange *exchange, int fd)
 {
-    const struct nigh_rendezvous *rendezvous = exchange->rendezvous;
     struct nigh_credentials listener;
     int error = nigh_liveness_credentials(fd, &listener);
 
-    if (!error && listener.uid != rendezvous->place.uid) {
-        nigh_log(NIGH_LOG_ERROR,
-                 "rank %" PRIu32 " of job %016" PRIx64
-                 " is held by a process of user %u (process %d), and this is user %u: not attached; give the "
-                 "job an id of its own (NIGH_JOB)",
-                 exchange->to.rank, nigh_name_called(&rendezvous->name, exchange->to.job),
-                 (unsigned)listener.uid, (int)listener.pid, (unsigned)rendezvous->place.uid);
+    exchange->pid = error ? 0 : listener.pid;
+    if (!error && listener.uid != exchange->rendezvous->place.uid) {
+        exchange->why = nigh_exchange_why(exchange, -EACCES, false, listener.uid);
+        exchange->why.cause = NIGH_CAUSE_USER;
         error = -EACCES;
     }
-    exchange->pid = error ? 0 : listener.pid;
     return error;
 }
 
@@ -127,9 +145,11 @@ void nigh_dial_try(struct nigh_exchange *exchange)
 
     /* Attached the other way round meanwhile: there is nothing left to try for, unless that was not to be. */
     if (nigh_watch_find(&exchange->rendezvous->watches, exchange->cookie)) {
-        nigh_exchange_give_up(exchange, -ECONNREFUSED);
+        exchange->why = nigh_exchange_why(exchange, -ECONNREFUSED, true, 0);
+        nigh_exchange_give_up(exchange, &exchange->why);
         return;
     }
+    exchange->why = (struct nigh_refusal){0};
     name.job = exchange->to.job;
     name.rank = exchange->to.rank;
     if (must_wait(exchange->rendezvous)) {
@@ -161,7 +181,8 @@ void nigh_dial_finish(struct nigh_exchange *exchange)
         exchange->state = NIGH_FINISHING;
         exchange->deadline = nigh_clock_ns() + NIGH_RETRY_FIRST_NS;
     } else if (error && error != -EPIPE && error != -ECONNRESET) {
-        nigh_exchange_give_up(exchange, error); /* the other will take our hanging up for that, too */
+        exchange->why = nigh_exchange_why(exchange, error, false, 0);
+        nigh_exchange_give_up(exchange, &exchange->why); /* the other will take our hanging up for that, too */
     } else {
         nigh_exchange_complete(exchange); /* if the other is gone, the watch tells */
     }
@@ -186,9 +207,11 @@ static void answered(struct nigh_exchange *exchange, const struct nigh_wire *mes
     int error = check_answer(exchange, message);
 
     if (error) {
+        struct nigh_refusal why = nigh_exchange_why(exchange, error, true, 0);
+
         nigh_exchange_close_fds(fds);
         nigh_exchange_tell(exchange, NIGH_WIRE_DONE, error);
-        fail(exchange, error);
+        fail(exchange, &why);
         return;
     }
     exchange->keep = message->flags & NIGH_WIRE_KEEP;
@@ -204,13 +227,27 @@ static void answered(struct nigh_exchange *exchange, const struct nigh_wire *mes
     nigh_dial_finish(exchange);
 }
 
-static void refused(struct nigh_exchange *exchange, int error)
+/* By the other side, or because of what it said. */
+static void refused(struct nigh_exchange *exchange, const struct nigh_refusal *why)
 {
-    exchange->put_off = error == -EAGAIN;
-    if (exchange->put_off)
-        again(exchange);
-    else
-        fail(exchange, error);
+    exchange->put_off = why->error == -EAGAIN;
+    if (!exchange->put_off) {
+        fail(exchange, why);
+        return;
+    }
+    exchange->seen = NIGH_SEEN_REACHED;
+    again(exchange);
+}
+
+/* Its answer is none, or its descriptors have no place here. */
+static void answered_badly(struct nigh_exchange *exchange, int error, uint32_t version)
+{
+    struct nigh_refusal why = nigh_exchange_why(exchange, error, false, error == -EPROTONOSUPPORT ? version : 0);
+
+    if (error == -EMFILE)
+        nigh_exchange_log_full(exchange->rendezvous);
+    nigh_exchange_tell(exchange, NIGH_WIRE_DONE, error);
+    fail(exchange, &why);
 }
 
 void nigh_dial_ready(struct nigh_exchange *exchange)
@@ -224,15 +261,11 @@ void nigh_dial_ready(struct nigh_exchange *exchange)
     if (error == -ECONNRESET) {
         nigh_dial_lost(exchange);
     } else if (error) {
-        nigh_log(NIGH_LOG_WARN, "rank %" PRIu32 " of job %016" PRIx64 " (process %d): %s", exchange->to.rank,
-                 nigh_name_called(&exchange->rendezvous->name, exchange->to.job), (int)exchange->pid,
-                 error == -EMFILE
-                     ? "no descriptors are left for its memory: raise the limit (ulimit -n)"
-                     : "its answer is malformed: all processes of a job must load the same nigh");
-        nigh_exchange_tell(exchange, NIGH_WIRE_DONE, error);
-        refused(exchange, error);
+        answered_badly(exchange, error, message.version);
     } else if (message.kind == NIGH_WIRE_REFUSE) {
-        refused(exchange, message.error);
+        struct nigh_refusal why = nigh_exchange_why(exchange, message.error, true, message.value);
+
+        refused(exchange, &why);
     } else {
         answered(exchange, &message, fds);
     }

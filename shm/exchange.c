@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* shm/exchange.c - what both sides of an attach have in common: its life, its events and its end. */
 #include "shm/exchange.h"
+#include "shm/layout.h"
 #include "shm/log.h"
 #include "shm/os.h"
 
@@ -100,17 +101,71 @@ static bool under_way(const struct nigh_rendezvous *rendezvous, const void *cook
     return false;
 }
 
-void nigh_exchange_give_up(struct nigh_exchange *exchange, int error)
+static enum nigh_cause cause_of(int error, bool there)
+{
+    switch (error) {
+    case -ECONNREFUSED:
+        return NIGH_CAUSE_GONE;
+    case -EACCES:
+        return there ? NIGH_CAUSE_USER : NIGH_CAUSE_DENIED;
+    case -EMFILE:
+        return NIGH_CAUSE_DESCRIPTORS;
+    case -ENOMEM:
+        return NIGH_CAUSE_MEMORY;
+    case -ENOSPC:
+        return NIGH_CAUSE_PEERS;
+    case -EPROTONOSUPPORT: /* greetings of another version are not read at all */
+        return there ? NIGH_CAUSE_LAYOUT : NIGH_CAUSE_VERSION;
+    case -EPROTO:
+        return NIGH_CAUSE_PROTOCOL;
+    default:
+        return NIGH_CAUSE_DENIED;
+    }
+}
+
+uint64_t nigh_exchange_value(const struct nigh_rendezvous *rendezvous, int error)
+{
+    struct rlimit limit = {0};
+
+    switch (error) {
+    case -EMFILE:
+        nigh_os.getrlimit(RLIMIT_NOFILE, &limit);
+        return limit.rlim_cur;
+    case -EACCES:
+        return rendezvous->place.uid;
+    case -ENOSPC:
+        return rendezvous->self.peers_max;
+    case -EPROTONOSUPPORT:
+        return NIGH_LAYOUT_VERSION;
+    default:
+        return 0;
+    }
+}
+
+struct nigh_refusal nigh_exchange_why(const struct nigh_exchange *exchange, int error, bool there,
+                                      uint64_t value)
+{
+    return (struct nigh_refusal){
+        .cause = cause_of(error, there),
+        .error = error,
+        .there = there,
+        .pid = (int)exchange->pid,
+        .value = there || value ? value : nigh_exchange_value(exchange->rendezvous, error),
+    };
+}
+
+void nigh_exchange_give_up(struct nigh_exchange *exchange, const struct nigh_refusal *why)
 {
     struct nigh_rendezvous *rendezvous = exchange->rendezvous;
     void *cookie = exchange->cookie;
     struct nigh_watch *watch = nigh_watch_find(&rendezvous->watches, cookie);
+    struct nigh_refusal told = *why; /* it may be the exchange's */
 
     nigh_exchange_drop(exchange);
     if ((watch && watch->confirmed) || under_way(rendezvous, cookie))
         return;
     nigh_watch_destroy(&rendezvous->watches, watch);
-    rendezvous->events->failed(rendezvous->user, cookie, error);
+    rendezvous->events->failed(rendezvous->user, cookie, &told);
 }
 
 void nigh_exchange_forget(struct nigh_rendezvous *rendezvous, const void *cookie)
@@ -174,6 +229,7 @@ int nigh_exchange_tell(struct nigh_exchange *exchange, enum nigh_wire_kind kind,
 
     nigh_wire_begin(&message, kind, NULL);
     message.error = nigh_wire_error(error);
+    message.value = nigh_exchange_value(exchange->rendezvous, message.error);
     if (kind == NIGH_WIRE_DONE && exchange->rely)
         message.flags = NIGH_WIRE_KEEP;
     return nigh_wire_send(exchange->fd, &message, NULL);
@@ -289,13 +345,15 @@ void nigh_exchange_ready(struct nigh_exchange *exchange)
 
 void nigh_exchange_expire(struct nigh_exchange *exchange)
 {
+    struct nigh_refusal gone;
+
     exchange->deadline = 0;
     switch (exchange->state) {
     case NIGH_DIALLING:
         nigh_dial_try(exchange);
         break;
     case NIGH_FAILING:
-        nigh_exchange_give_up(exchange, exchange->error);
+        nigh_exchange_give_up(exchange, &exchange->why);
         break;
     case NIGH_FINISHING:
         nigh_dial_finish(exchange);
@@ -304,7 +362,8 @@ void nigh_exchange_expire(struct nigh_exchange *exchange)
         nigh_greet_answer(exchange);
         break;
     case NIGH_ENDED:
-        nigh_exchange_give_up(exchange, -ECONNREFUSED);
+        gone = nigh_exchange_why(exchange, -ECONNREFUSED, true, 0);
+        nigh_exchange_give_up(exchange, &gone);
         break;
     case NIGH_WAIT_HELLO: /* silent for too long */
         nigh_log(NIGH_LOG_INFO, "process %d connected and said nothing for %" PRIu64 " s: dropped",

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* shm/exchange.h - one attach under way, from either side, and the rendezvous that it is part of. Private to
- * rendezvous.c, exchange.c, dial.c and greet.c. */
+ * rendezvous.c, exchange.c, dial.c, greet.c and late.c. */
 #ifndef NIGH_SHM_EXCHANGE_H
 #define NIGH_SHM_EXCHANGE_H
 
@@ -46,7 +46,11 @@ struct nigh_exchange {
     bool rely;                /* our watch needs the socket's hang-up */
     bool keep;                /* theirs does */
     bool put_off;             /* DIALLING because the other asked for that */
-    int error;
+    bool told_late;           /* late.c */
+    enum nigh_seen seen;      /* while DIALLING */
+    uint64_t seen_value;
+    uint64_t begun;          /* monotonic ns when it was dialled */
+    struct nigh_refusal why; /* FAILING */
 };
 
 struct nigh_rendezvous {
@@ -72,6 +76,10 @@ struct nigh_rendezvous {
     bool strangers_logged; /* once is enough: they may come as often as they like */
     bool full_logged;
     uint64_t accept_again; /* after a failure to accept; 0: at once */
+    uint64_t full_since;   /* since when no descriptor is left to accept anybody; 0: there are some */
+    int spare;             /* given up to tell diallers so; -1: it could not be had again */
+    uint64_t late_ns;
+    uint32_t late_lines;
     uint64_t armed;        /* deadline that the timer is set to; 0: off */
 };
 
@@ -84,6 +92,7 @@ struct nigh_rendezvous {
 #define NIGH_RETRY_FIRST_NS  UINT64_C(1000000)
 #define NIGH_RETRY_LAST_NS   UINT64_C(100000000)
 #define NIGH_ACCEPT_AGAIN_NS UINT64_C(100000000)
+#define NIGH_FULL_NS         UINT64_C(1000000000) /* without a descriptor: it will not pass by itself */
 
 /* ---- exchange.c: what both sides do ---- */
 /* A new one, in the list. NULL: no memory. */
@@ -95,7 +104,12 @@ void nigh_exchange_hang_up(struct nigh_exchange *exchange);
 /* Ends it without an event; freed by reap. */
 void nigh_exchange_drop(struct nigh_exchange *exchange);
 /* Ends it; failed() unless the pair is attached by another exchange, or another may still attach it. */
-void nigh_exchange_give_up(struct nigh_exchange *exchange, int error);
+void nigh_exchange_give_up(struct nigh_exchange *exchange, const struct nigh_refusal *why);
+/* What `error` means, if nothing more is known; `value` is what the other side (`there`) has said of it. */
+struct nigh_refusal nigh_exchange_why(const struct nigh_exchange *exchange, int error, bool there,
+                                      uint64_t value);
+/* The value that goes with an error which the other side is told. */
+uint64_t nigh_exchange_value(const struct nigh_rendezvous *rendezvous, int error);
 /* Does what `deadline` was for. */
 void nigh_exchange_expire(struct nigh_exchange *exchange);
 /* Its socket is readable. */
@@ -132,10 +146,16 @@ void nigh_dial_finish(struct nigh_exchange *exchange);
 void nigh_dial_lost(struct nigh_exchange *exchange);
 
 /* ---- greet.c: the listener ---- */
+/* A descriptor for when there is none to accept anybody; as well as it goes. */
+void nigh_greet_keep_spare(struct nigh_rendezvous *rendezvous);
 /* Accepts whoever knocks, as far as there is room. */
 void nigh_greet_accept(struct nigh_rendezvous *rendezvous);
 void nigh_greet_ready(struct nigh_exchange *exchange);
 void nigh_greet_answer(struct nigh_exchange *exchange);
 void nigh_greet_done(struct nigh_exchange *exchange);
+
+/* ---- late.c: peers that nobody has met ---- */
+/* Tells, once each, of those that are dialled in vain for late_ns, and looks where they may be. */
+void nigh_late_look(struct nigh_rendezvous *rendezvous, const struct nigh_exchange *oldest);
 
 #endif

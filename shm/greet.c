@@ -7,6 +7,7 @@
 #include "shm/shared.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 
 static void log_stranger(struct nigh_rendezvous *rendezvous, const struct nigh_credentials *stranger)
@@ -15,31 +16,60 @@ static void log_stranger(struct nigh_rendezvous *rendezvous, const struct nigh_c
         return;
     rendezvous->strangers_logged = true;
     nigh_log(NIGH_LOG_WARN,
-             "process %d of user %u tried to attach to this process of user %u: refused; the processes of a "
-             "job must be of one user",
+             "process %d of user %u tried to attach to this process, whose job is of user %u: refused; the "
+             "processes of a job must be of one user when they open it",
              (int)stranger->pid, (unsigned)stranger->uid, (unsigned)rendezvous->place.uid);
 }
 
-static void refuse_socket(int fd, int error)
+static void refuse_socket(const struct nigh_rendezvous *rendezvous, int fd, int error)
 {
     struct nigh_wire message;
 
     nigh_wire_begin(&message, NIGH_WIRE_REFUSE, NULL);
     message.error = nigh_wire_error(error);
+    message.value = nigh_exchange_value(rendezvous, message.error);
     nigh_wire_send(fd, &message, NULL); /* if it cannot be told, it sees the socket close */
 }
 
-/* Takes over an accepted socket. -EACCES, -EAGAIN. */
+/*
+ * A dialler of another user may be a rank that has changed its user since it opened. Then it still listens under its name
+ * with the user that it had, of which the kernel tells, and with the same process. So may whoever was let in before the
+ * change, but no other process of the new user. Nothing is kept of it, and no descriptor taken, before that is known.
+ */
+static int check_stranger(const struct nigh_rendezvous *rendezvous, int fd, pid_t dialler)
+{
+    struct nigh_name name = rendezvous->name;
+    struct nigh_credentials owner;
+    struct nigh_wire hello;
+    int socket, error = nigh_wire_peek(fd, &hello);
+
+    if (error)
+        return error == -EPROTO ? -EACCES : error;
+    name.job = hello.job;
+    name.rank = hello.rank;
+    error = nigh_name_connect(&name, &socket);
+    if (error)
+        return error == -EAGAIN || error == -EMFILE || error == -ENOMEM ? error : -EACCES;
+    error = nigh_liveness_credentials(socket, &owner);
+    nigh_os_close(socket);
+    return !error && owner.uid == rendezvous->place.uid && owner.pid && owner.pid == dialler ? 0 : -EACCES;
+}
+
+/* Takes over an accepted socket. -EACCES, -EAGAIN, -EMFILE, -ENOMEM; -ECONNRESET: somebody looked who listens. */
 static int admit(struct nigh_rendezvous *rendezvous, int fd, struct nigh_exchange **out)
 {
     struct nigh_credentials dialler;
     struct nigh_exchange *exchange;
+    int error;
 
     if (nigh_liveness_credentials(fd, &dialler) < 0)
         return -EACCES;
     if (dialler.uid != rendezvous->place.uid) {
-        log_stranger(rendezvous, &dialler);
-        return -EACCES;
+        error = check_stranger(rendezvous, fd, dialler.pid);
+        if (error == -EACCES)
+            log_stranger(rendezvous, &dialler);
+        if (error)
+            return error;
     }
     exchange = nigh_exchange_create(rendezvous, NIGH_WAIT_HELLO);
     if (!exchange)
@@ -55,8 +85,40 @@ static int admit(struct nigh_rendezvous *rendezvous, int fd, struct nigh_exchang
     return 0;
 }
 
+void nigh_greet_keep_spare(struct nigh_rendezvous *rendezvous)
+{
+    if (rendezvous->spare < 0)
+        rendezvous->spare = nigh_os.fcntl(rendezvous->timer, F_DUPFD_CLOEXEC, 3);
+}
+
+/* Nobody can be accepted for want of descriptors. Those who wait would wait for ever, and never know for what, so the
+ * spare one serves to tell them. */
+static void turn_away(struct nigh_rendezvous *rendezvous)
+{
+    uint64_t now = nigh_clock_ns();
+    int fd;
+
+    nigh_exchange_log_full(rendezvous);
+    if (!rendezvous->full_since)
+        rendezvous->full_since = now;
+    if (rendezvous->spare < 0 || now - rendezvous->full_since < NIGH_FULL_NS)
+        return;
+    nigh_os_close(rendezvous->spare);
+    rendezvous->spare = -1;
+    for (unsigned tries = 0; tries < NIGH_HALF_OPEN_MAX; tries++) {
+        fd = nigh_os.accept4(rendezvous->listener.fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (fd < 0)
+            break;
+        refuse_socket(rendezvous, fd, -EMFILE);
+        nigh_os_close(fd);
+    }
+    nigh_greet_keep_spare(rendezvous);
+}
+
 void nigh_greet_accept(struct nigh_rendezvous *rendezvous)
 {
+    nigh_greet_keep_spare(rendezvous);
+
     for (unsigned tries = 0; tries < NIGH_HALF_OPEN_MAX && rendezvous->half_open < NIGH_HALF_OPEN_MAX;
          tries++) {
         int fd = nigh_os.accept4(rendezvous->listener.fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
@@ -69,16 +131,17 @@ void nigh_greet_accept(struct nigh_rendezvous *rendezvous)
             continue;
         if (fd < 0) { /* without a pause the waiting connection would wake us for ever */
             if (errno == EMFILE || errno == ENFILE)
-                nigh_exchange_log_full(rendezvous);
+                turn_away(rendezvous);
             rendezvous->accept_again = nigh_clock_ns() + NIGH_ACCEPT_AGAIN_NS;
             return;
         }
+        rendezvous->full_since = 0;
         error = admit(rendezvous, fd, &exchange);
         if (!error) {
             nigh_greet_ready(exchange); /* a dialler has mostly spoken by now */
             continue;
         }
-        refuse_socket(fd, error);
+        refuse_socket(rendezvous, fd, error);
         nigh_os_close(fd);
     }
 }
@@ -87,7 +150,7 @@ static void refuse(struct nigh_exchange *exchange, int error)
 {
     if (error == -EMFILE)
         nigh_exchange_log_full(exchange->rendezvous);
-    refuse_socket(exchange->fd, error);
+    refuse_socket(exchange->rendezvous, exchange->fd, error);
     nigh_exchange_drop(exchange);
 }
 
@@ -209,7 +272,12 @@ void nigh_greet_ready(struct nigh_exchange *exchange)
     }
     if (!error)
         nigh_exchange_close_fds(fds);
-    if (error != -EMFILE)
+    if (error == -EPROTONOSUPPORT)
+        nigh_log(NIGH_LOG_WARN,
+                 "process %d sent a greeting of version %u, not %u: refused; all processes of a job must load "
+                 "the same nigh",
+                 (int)exchange->pid, message.version, NIGH_WIRE_VERSION);
+    else if (error != -EMFILE)
         nigh_log(NIGH_LOG_WARN,
                  "process %d sent something that is no greeting of version %u: refused; all processes of a "
                  "job must load the same nigh",
@@ -219,7 +287,7 @@ void nigh_greet_ready(struct nigh_exchange *exchange)
 
 void nigh_greet_done(struct nigh_exchange *exchange)
 {
-    struct nigh_wire message;
+    struct nigh_wire message = {.value = 0};
     int fds[NIGH_WIRE_FDS];
     int error = nigh_wire_receive(exchange->fd, &message, fds);
 
@@ -234,7 +302,9 @@ void nigh_greet_done(struct nigh_exchange *exchange)
         error = exchange->state == NIGH_WAIT_DONE && message.kind == NIGH_WIRE_DONE ? message.error : -EPROTO;
     }
     if (error) {
-        nigh_exchange_give_up(exchange, error);
+        struct nigh_refusal why = nigh_exchange_why(exchange, error, true, message.value);
+
+        nigh_exchange_give_up(exchange, &why);
         return;
     }
     exchange->keep = message.flags & NIGH_WIRE_KEEP;

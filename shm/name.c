@@ -4,10 +4,12 @@
 #include "shm/liveness.h"
 #include "shm/log.h"
 #include "shm/os.h"
+#include "shm/sweep.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
@@ -18,8 +20,7 @@
 #define BACKLOG    4096
 #define LOCK_TRIES 1000 /* a millisecond each; the lock is held for a few system calls */
 
-/* Writes the name's socket address. 0 or -ENAMETOOLONG. */
-static int make_address(const struct nigh_name *name, struct sockaddr_un *out, socklen_t *bytes)
+int nigh_name_address(const struct nigh_name *name, struct sockaddr_un *out, socklen_t *bytes)
 {
     const size_t room = sizeof(out->sun_path);
     int length;
@@ -38,9 +39,9 @@ static int make_address(const struct nigh_name *name, struct sockaddr_un *out, s
     return 0;
 }
 
-static int new_socket(int *fd)
+int nigh_name_socket(int type, int *fd)
 {
-    *fd = nigh_os.socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    *fd = nigh_os.socket(AF_UNIX, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (*fd >= 0)
         return 0;
     return errno == ENFILE ? -EMFILE : errno == ENOBUFS ? -ENOMEM : -errno;
@@ -96,6 +97,30 @@ static int lock(const char *directory, int *fd)
     return error;
 }
 
+static bool is_socket_of(const struct nigh_name *name, const struct stat *file)
+{
+    return S_ISSOCK(file->st_mode) && file->st_uid == name->uid;
+}
+
+bool nigh_name_is_ours(const struct nigh_name *name, const char *path, struct stat *file)
+{
+    return nigh_os.lstat(path, file) == 0 && is_socket_of(name, file);
+}
+
+/* The umask may have taken from the owner the right to connect, and whoever made the socket has not given it back yet, or
+ * ended before. */
+static bool is_shut(const struct nigh_name *name, const char *path)
+{
+    struct stat file;
+
+    return nigh_name_is_ours(name, path, &file) && !(file.st_mode & S_IWUSR);
+}
+
+int nigh_name_open_up(const char *path)
+{
+    return nigh_os.chmod(path, S_IRUSR | S_IWUSR) < 0 ? -errno : 0;
+}
+
 /*
  * Removes the file of `address` if it is this user's socket and nobody listens on it; the lock is held. Whoever
  * listens in a directory has bound and begun to listen under the lock, so a refusal now proves that the owner has
@@ -104,18 +129,22 @@ static int lock(const char *directory, int *fd)
 static int remove_stale(const struct nigh_name *name, const struct sockaddr_un *address, socklen_t bytes)
 {
     struct stat file;
-    int fd, error = new_socket(&fd);
+    int fd, error = 0;
 
+    if (nigh_os.lstat(address->sun_path, &file) < 0)
+        return errno == ENOENT ? 0 : -errno;
+    if (!is_socket_of(name, &file))
+        return -EEXIST;
+    if (!(file.st_mode & S_IWUSR))
+        error = nigh_name_open_up(address->sun_path);
+    if (!error)
+        error = nigh_name_socket(SOCK_SEQPACKET, &fd);
     if (error)
         return error;
     error = to_address(fd, address, bytes);
     nigh_os_close(fd);
     if (error != -ECONNREFUSED)
         return error && error != -EAGAIN ? error : -EADDRINUSE;
-    if (nigh_os.lstat(address->sun_path, &file) < 0)
-        return errno == ENOENT ? 0 : -errno;
-    if (!S_ISSOCK(file.st_mode) || file.st_uid != name->uid)
-        return -EEXIST;
     return nigh_os.unlink(address->sun_path) < 0 && errno != ENOENT ? -errno : 0;
 }
 
@@ -131,7 +160,7 @@ static void clear_away(const struct nigh_name *name, const struct sockaddr_un *a
 
 static int do_connect(const struct sockaddr_un *address, socklen_t bytes, int *fd)
 {
-    int error = new_socket(fd);
+    int error = nigh_name_socket(SOCK_SEQPACKET, fd);
 
     if (error)
         return error;
@@ -146,12 +175,18 @@ int nigh_name_connect(const struct nigh_name *name, int *fd)
     struct sockaddr_un address;
     struct stat file;
     socklen_t bytes;
-    int error = make_address(name, &address, &bytes);
+    int error = nigh_name_address(name, &address, &bytes);
 
     if (error)
         return error;
     error = do_connect(&address, bytes, fd);
-    if (error == -ECONNREFUSED && name->directory && nigh_os.lstat(address.sun_path, &file) == 0)
+    if (!name->directory)
+        return error;
+    if (error == -EACCES && is_shut(name, address.sun_path)) {
+        clear_away(name, &address, bytes);
+        return -EAGAIN;
+    }
+    if (error == -ECONNREFUSED && nigh_os.lstat(address.sun_path, &file) == 0)
         clear_away(name, &address, bytes);
     return error;
 }
@@ -210,7 +245,7 @@ static int start(const struct nigh_name *name, const struct sockaddr_un *address
 
     if (error)
         return error;
-    if ((name->directory && nigh_os.lstat(address->sun_path, &file) < 0) ||
+    if ((name->directory && (nigh_name_open_up(address->sun_path) || nigh_os.lstat(address->sun_path, &file) < 0)) ||
         nigh_os.listen(out->fd, BACKLOG) < 0) {
         error = -errno;
         if (name->directory)
@@ -231,12 +266,14 @@ static int listen_locked(const struct nigh_name *name, const struct sockaddr_un 
         error = lock(name->directory, &directory);
     if (error)
         return error;
-    error = new_socket(&out->fd);
+    error = nigh_name_socket(SOCK_SEQPACKET, &out->fd);
     if (!error) {
         error = start(name, address, bytes, out);
         if (error)
             nigh_os_close(out->fd);
     }
+    if (!error && name->directory)
+        nigh_sweep(name, directory);
     nigh_os_close(directory);
     return error;
 }
@@ -247,7 +284,7 @@ static void log_in_use(const struct nigh_name *name)
     struct nigh_credentials owner = {0};
     struct sockaddr_un address;
     socklen_t bytes;
-    int fd, error = make_address(name, &address, &bytes);
+    int fd, error = nigh_name_address(name, &address, &bytes);
 
     if (!error && do_connect(&address, bytes, &fd) == 0) {
         error = nigh_liveness_credentials(fd, &owner);
@@ -312,7 +349,7 @@ int nigh_name_listen(const struct nigh_name *name, struct nigh_listener *out)
     struct nigh_listener listener = {.fd = -1};
     struct sockaddr_un address;
     socklen_t bytes;
-    int error = make_address(name, &address, &bytes);
+    int error = nigh_name_address(name, &address, &bytes);
 
     if (!error)
         error = listen_locked(name, &address, bytes, &listener);
@@ -331,7 +368,7 @@ void nigh_name_close(const struct nigh_name *name, struct nigh_listener *listene
     socklen_t bytes;
 
     /* While this socket listens nobody replaces its file, so file first. */
-    if (name->directory && make_address(name, &address, &bytes) == 0 &&
+    if (name->directory && nigh_name_address(name, &address, &bytes) == 0 &&
         nigh_os.lstat(address.sun_path, &file) == 0 && file.st_dev == listener->device &&
         file.st_ino == listener->inode)
         nigh_os.unlink(address.sun_path);

@@ -4,9 +4,12 @@
 #ifndef NIGH_SHM_NAME_H
 #define NIGH_SHM_NAME_H
 
+#include <stdbool.h>
 #include <stdint.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/types.h>
+#include <sys/un.h>
 
 /* A name: `<directory>/<job in hex>-<rank>`, or the abstract `nigh-<uid>-<job in hex>-<rank>`. */
 struct nigh_name {
@@ -37,7 +40,8 @@ int nigh_name_directory(const char *directory, struct stat *out);
 /*
  * Listens under `name`, non-blocking. The socket file of a process that has ended is replaced. -EADDRINUSE
  * somebody listens there; -ENAMETOOLONG, -EMFILE, -EACCES, -EPERM, -ENOMEM; logged. In a directory it waits
- * up to a second for others that are opening or clearing away at that moment.
+ * up to a second for others that are opening or clearing away at that moment; the socket file has mode 0600, whatever the
+ * umask is; and files of other jobs' processes that have ended are removed.
  */
 int nigh_name_listen(const struct nigh_name *name, struct nigh_listener *out);
 /* Ends it and removes its file. */
@@ -49,5 +53,15 @@ void nigh_name_close(const struct nigh_name *name, struct nigh_listener *listene
  * (something else has that name), -ENAMETOOLONG.
  */
 int nigh_name_connect(const struct nigh_name *name, int *fd);
+
+/* ---- what sweep.c needs, too ---- */
+/* Writes the name's socket address. 0 or -ENAMETOOLONG. */
+int nigh_name_address(const struct nigh_name *name, struct sockaddr_un *out, socklen_t *bytes);
+/* An unconnected, non-blocking socket. -EMFILE, -ENOMEM, others as socket(). */
+int nigh_name_socket(int type, int *fd);
+/* Is that file, whose facts are in *file then, a socket of this user's? */
+bool nigh_name_is_ours(const struct nigh_name *name, const char *path, struct stat *file);
+/* Gives its owner the right to connect, which the umask may have taken. */
+int nigh_name_open_up(const char *path);
 
 #endif

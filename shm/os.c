@@ -36,6 +36,11 @@ static int pidfd_getfd(int process, int fd, unsigned flags)
     return (int)syscall(SYS_pidfd_getfd, process, fd, flags);
 }
 
+static ssize_t getdents64(int directory, void *to, size_t bytes)
+{
+    return syscall(SYS_getdents64, directory, to, bytes);
+}
+
 #define REAL_CALL(result, failed, name, parameters, arguments) \
     static result real_##name parameters                       \
     {                                                          \

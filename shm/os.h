@@ -55,6 +55,8 @@
     CALL(int, -1, close, (int fd), (fd))                                                                     \
     CALL(int, -1, mkdir, (const char *path, mode_t mode), (path, mode))                                      \
     CALL(int, -1, unlink, (const char *path), (path))                                                        \
+    CALL(int, -1, chmod, (const char *path, mode_t mode), (path, mode))                                      \
+    CALL(ssize_t, -1, getdents64, (int directory, void *to, size_t bytes), (directory, to, bytes))           \
     CALL(int, -1, rename, (const char *from, const char *to), (from, to))                                    \
     CALL(int, -1, futex, (uint32_t * word, int op, uint32_t value, const struct timespec *timeout),          \
          (word, op, value, timeout))                                                                         \

@@ -77,6 +77,7 @@ static int open_name(struct nigh_rendezvous *rendezvous)
         return error;
     error = add_source(rendezvous->epoll, rendezvous->listener.fd, &rendezvous->listener_source);
     rendezvous->accepting = !error;
+    nigh_greet_keep_spare(rendezvous);
     return error;
 }
 
@@ -93,6 +94,8 @@ static void fill_in(struct nigh_rendezvous *rendezvous, const struct nigh_rendez
         .listener = {.fd = -1},
         .epoll = -1,
         .timer = -1,
+        .spare = -1,
+        .late_ns = config->late_ns ? config->late_ns : NIGH_LATE_NS,
     };
 }
 
@@ -127,6 +130,7 @@ int nigh_rendezvous_open(const struct nigh_rendezvous_config *config, struct nig
 
 static void free_rendezvous(struct nigh_rendezvous *rendezvous)
 {
+    nigh_os_close(rendezvous->spare);
     nigh_os_close(rendezvous->timer);
     nigh_os_close(rendezvous->epoll);
     free(rendezvous->directory);
@@ -256,6 +260,7 @@ int nigh_rendezvous_dial(struct nigh_rendezvous *rendezvous, const struct nigh_i
     exchange->window_fd = window_fd;
     exchange->cookie = cookie;
     exchange->pause_ns = NIGH_RETRY_FIRST_NS;
+    exchange->begun = nigh_clock_ns();
     nigh_dial_try(exchange);
     settle(rendezvous);
     return 0;
@@ -312,6 +317,25 @@ pid_t nigh_rendezvous_reached(const struct nigh_rendezvous *rendezvous, const vo
 bool nigh_rendezvous_greeted(const struct nigh_rendezvous *rendezvous, const void *cookie)
 {
     return reached(rendezvous, cookie) != NULL;
+}
+
+enum nigh_seen nigh_rendezvous_seen(const struct nigh_rendezvous *rendezvous, const void *cookie,
+                                    uint64_t *value, uint64_t *ns)
+{
+    for (const struct nigh_exchange *at = rendezvous->exchanges; at; at = at->next) {
+        if (at->cookie != cookie || (at->state != NIGH_DIALLING && at->state != NIGH_WAIT_ANSWER))
+            continue;
+        *value = at->seen_value;
+        *ns = nigh_clock_ns() - at->begun;
+        return at->state == NIGH_WAIT_ANSWER ? NIGH_SEEN_REACHED : at->seen;
+    }
+    *value = *ns = 0;
+    return NIGH_SEEN_NOBODY;
+}
+
+uint32_t nigh_rendezvous_user(const struct nigh_rendezvous *rendezvous)
+{
+    return rendezvous->place.uid;
 }
 
 bool nigh_rendezvous_listens(const struct nigh_rendezvous *rendezvous, const struct nigh_identity *who)

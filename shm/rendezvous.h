@@ -3,6 +3,9 @@
  * shm/rendezvous.h - how two contexts find each other and exchange their descriptors: a Unix socket, one
  * short exchange, SCM_RIGHTS. Abstract names by default, files in a 0700 directory on request. Who may attach
  * is decided by SO_PEERCRED; pid and pidfd come from the kernel. Never blocks.
+ *
+ * A job is of the user that its contexts were opened as. A process that has changed its user since is known by the
+ * name that it still listens under: greet.c.
  */
 #ifndef NIGH_SHM_RENDEZVOUS_H
 #define NIGH_SHM_RENDEZVOUS_H
@@ -38,6 +41,37 @@ struct nigh_attach {
     int pid;                                        /* 0 if not visible from here */
 };
 
+/* Why two contexts are not attached to each other. */
+enum nigh_cause {
+    NIGH_CAUSE_GONE = 1,    /* the context that was dialled is closed, or the other has given up */
+    NIGH_CAUSE_USER,        /* it is another user's; value: that user */
+    NIGH_CAUSE_DENIED,      /* the system refuses a call: error */
+    NIGH_CAUSE_DIRECTORY,   /* NIGH_DIR is closed to what we are now; value: the user that we were */
+    NIGH_CAUSE_DESCRIPTORS, /* none is left; value: the limit */
+    NIGH_CAUSE_MEMORY,
+    NIGH_CAUSE_PEERS,    /* no room for one more; value: peers_max */
+    NIGH_CAUSE_VERSION,  /* of the greeting; value: the other side's */
+    NIGH_CAUSE_LAYOUT,   /* of shared memory; value: the other side's */
+    NIGH_CAUSE_PROTOCOL, /* nonsense was said, or something else has the name */
+};
+
+struct nigh_refusal {
+    enum nigh_cause cause;
+    int error;      /* negative errno */
+    bool there;     /* it is the other side that refuses or lacks something */
+    int pid;        /* of the other side; 0: not reached, or not visible */
+    uint64_t value; /* what the cause says; 0: not known */
+};
+
+/* What a dial that has not ended has found so far. */
+enum nigh_seen {
+    NIGH_SEEN_NOBODY,   /* nobody listens under the name */
+    NIGH_SEEN_BUSY,     /* somebody does, but has no room for one more to wait */
+    NIGH_SEEN_REACHED,  /* it has the greeting, or has asked for another one, and has not answered */
+    NIGH_SEEN_USER,     /* nobody, but another user has opened this rank of the job: value */
+    NIGH_SEEN_ABSTRACT, /* nobody in NIGH_DIR, but somebody without one */
+};
+
 /* Called from nigh_rendezvous_progress() only. */
 struct nigh_rendezvous_events {
     /* Somebody greets us. Returns 0 and *index, under which we will know it: a record that exists already
@@ -51,11 +85,9 @@ struct nigh_rendezvous_events {
      * negative to tell the other side off: it has then closed the descriptors too, and no failed() follows;
      * -EAGAIN: not now; one that dials us tries again by itself, one that has answered us is told that we have gone. */
     int (*attached)(void *user, void *cookie, const struct nigh_attach *attach);
-    /* A dial can never succeed: -ECONNREFUSED the incarnation is gone, -EACCES another user's, -EPROTO
-     * nonsense was said, -EMFILE and -ENOMEM by this or the other side, -ENOSPC the other refused. It also
-     * undoes an attached() towards a dialler that gave up (-ECONNREFUSED) or could not take it. Never for a
-     * cookie that both sides have attached, and no other event for it follows. */
-    void (*failed)(void *user, void *cookie, int error);
+    /* A dial can never succeed. It also undoes an attached() towards a dialler that gave up (NIGH_CAUSE_GONE) or
+     * could not take it. Never for a cookie that both sides have attached, and no other event for it follows. */
+    void (*failed)(void *user, void *cookie, const struct nigh_refusal *why);
     /* The process behind `cookie` has ended. Once per watch. */
     void (*died)(void *user, void *cookie);
 };
@@ -66,9 +98,12 @@ struct nigh_rendezvous_config {
     uint32_t peers_max, ranks;
     int arena_fd, doorbell_fd, event_fd;
     const char *directory; /* NULL: abstract names */
+    uint64_t late_ns;      /* after which peers that nobody has met are told, once; 0: NIGH_LATE_NS */
     const struct nigh_rendezvous_events *events;
     void *user;
 };
+
+#define NIGH_LATE_NS UINT64_C(3000000000)
 
 /* Begins to listen under (uid, job, rank). -EADDRINUSE, -EMFILE, -EACCES, -ENOTDIR, -ENAMETOOLONG, -EPERM;
  * logged. */
@@ -109,6 +144,12 @@ bool nigh_rendezvous_lives(const struct nigh_rendezvous *rendezvous, const void 
 /* The process that was reached under the name that is dialled for `cookie`, and has not answered yet; 0: nobody, or it
  * is not visible. It listens, but may compute for as long as it likes before it answers. */
 pid_t nigh_rendezvous_reached(const struct nigh_rendezvous *rendezvous, const void *cookie);
+/* What its dial has found; NIGH_SEEN_NOBODY if there is none. *value: see enum nigh_seen. *ns: for how long it has
+ * been dialled. */
+enum nigh_seen nigh_rendezvous_seen(const struct nigh_rendezvous *rendezvous, const void *cookie,
+                                    uint64_t *value, uint64_t *ns);
+/* The user that the job is of: this process' when it was opened. */
+uint32_t nigh_rendezvous_user(const struct nigh_rendezvous *rendezvous);
 /* Listens no longer, for good: who dials is refused. */
 void nigh_rendezvous_deafen(struct nigh_rendezvous *rendezvous);
 /* Has somebody been greeted under that name, who has not answered yet, or has asked to be greeted again? */

@@ -27,6 +27,13 @@ static int broken_value(const char *what, uint64_t value, uint64_t other, const 
     return -EPROTO;
 }
 
+static int other_version(uint32_t version)
+{
+    broken_value("its layout is of another version", version, NIGH_LAYOUT_VERSION,
+                 "; all processes of a job must load the same nigh");
+    return -EPROTONOSUPPORT;
+}
+
 static int check_seals(int fd)
 {
     static const struct {
@@ -92,8 +99,7 @@ static int check_header(const struct nigh_arena_header *header, uint64_t bytes, 
     if (header->magic != NIGH_ARENA_MAGIC)
         return broken("it is not an arena (wrong magic number)");
     if (header->version != NIGH_LAYOUT_VERSION)
-        return broken_value("its layout is of another version", header->version, NIGH_LAYOUT_VERSION,
-                            "; all processes of a job must load the same nigh");
+        return other_version(header->version);
     if (header->incarnation != incarnation)
         return broken("it belongs to another context than the one that was greeted");
     if (header->bytes != bytes)
@@ -137,6 +143,16 @@ int nigh_view_map(int fd, uint64_t incarnation, struct nigh_view *out)
     }
     *out = (struct nigh_view){.base = base, .bytes = bytes, .layout = header};
     return 0;
+}
+
+uint64_t nigh_view_stumble(int fd, int error)
+{
+    struct nigh_arena_header header = {.version = 0};
+    struct stat stat = {.st_size = 0};
+
+    if (error == -EPROTONOSUPPORT && nigh_os.pread(fd, &header, sizeof(header), 0) == (ssize_t)sizeof(header))
+        return header.version;
+    return error == -ENOMEM && nigh_os.fstat(fd, &stat) == 0 ? (uint64_t)stat.st_size : 0;
 }
 
 void nigh_view_unmap(struct nigh_view *view)

@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <string.h>
 
-static_assert(sizeof(struct nigh_wire) == 80, "no padding: every byte that is sent is set");
+static_assert(sizeof(struct nigh_wire) == 88, "no padding: every byte that is sent is set");
 
 #define PEERS_LIMIT 65536u /* of struct nigh_open */
 
@@ -113,7 +113,8 @@ static bool no_target(const struct nigh_wire *m)
 /* Errors are passed on to the program, so only those that the interface names come through. */
 static bool error_is_known(int error)
 {
-    static const int known[] = {-ECONNREFUSED, -EACCES, -EPROTO, -ENOSPC, -ENOMEM, -EMFILE, -EAGAIN};
+    static const int known[] = {-ECONNREFUSED, -EACCES, -EPROTO, -EPROTONOSUPPORT,
+                                -ENOSPC,       -ENOMEM, -EMFILE, -EAGAIN};
 
     for (unsigned i = 0; i < sizeof(known) / sizeof(*known); i++) {
         if (error == known[i])
@@ -133,19 +134,26 @@ static bool is_sound(const struct nigh_wire *m)
         return false;
     switch (m->kind) {
     case NIGH_WIRE_HELLO:
-        return speaker_is_sound(m) && !m->error && !m->flags;
+        return speaker_is_sound(m) && !m->error && !m->flags && !m->value;
     case NIGH_WIRE_ANSWER:
-        return speaker_is_sound(m) && no_target(m) && !m->error && !(m->flags & ~NIGH_WIRE_KEEP);
+        return speaker_is_sound(m) && no_target(m) && !m->error && !(m->flags & ~NIGH_WIRE_KEEP) && !m->value;
     case NIGH_WIRE_REFUSE:
         return no_speaker(m) && no_target(m) && error_is_known(m->error) && !m->flags;
     case NIGH_WIRE_DONE:
-        return no_speaker(m) && no_target(m) && (!m->error || error_is_known(m->error)) &&
+        return no_speaker(m) && no_target(m) && (m->error ? error_is_known(m->error) : !m->value) &&
                !(m->flags & ~NIGH_WIRE_KEEP);
     case NIGH_WIRE_BYE:
-        return no_speaker(m) && no_target(m) && !m->error && !m->flags;
+        return no_speaker(m) && no_target(m) && !m->error && !m->flags && !m->value;
     default:
         return false;
     }
+}
+
+/* Magic and version stand first in all of them. */
+static bool is_other_version(const struct nigh_wire *m, ssize_t bytes)
+{
+    return bytes >= (ssize_t)(offsetof(struct nigh_wire, version) + sizeof(m->version)) &&
+           m->magic == NIGH_WIRE_MAGIC && m->version != NIGH_WIRE_VERSION;
 }
 
 /* recvmsg(). A packet socket tells of a reset before it gives what was sent ahead of it, and tells it once. */
@@ -189,8 +197,29 @@ int nigh_wire_receive(int fd, struct nigh_wire *out, int fds[NIGH_WIRE_FDS])
         error = 0;
     if (error) {
         close_all(fds);
+        if (error == -EPROTO && is_other_version(&message, got)) {
+            error = -EPROTONOSUPPORT;
+            out->version = message.version;
+        }
         return error;
     }
+    *out = message;
+    return 0;
+}
+
+int nigh_wire_peek(int fd, struct nigh_wire *out)
+{
+    struct nigh_wire message = {0};
+    struct iovec bytes = {.iov_base = &message, .iov_len = sizeof(message)};
+    struct msghdr header = {.msg_iov = &bytes, .msg_iovlen = 1};
+    ssize_t got = nigh_os.recvmsg(fd, &header, MSG_PEEK | MSG_DONTWAIT);
+
+    if (got < 0 && (errno == EAGAIN || errno == EINTR || errno == ENOMEM || errno == ENOBUFS))
+        return -EAGAIN;
+    if (got <= 0)
+        return -ECONNRESET;
+    if (got != (ssize_t)sizeof(message) || message.kind != NIGH_WIRE_HELLO || !is_sound(&message))
+        return -EPROTO;
     *out = message;
     return 0;
 }

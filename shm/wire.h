@@ -24,7 +24,7 @@ enum nigh_wire_kind {
 };
 
 #define NIGH_WIRE_MAGIC   UINT64_C(0x31747461682d6e67)
-#define NIGH_WIRE_VERSION 2u
+#define NIGH_WIRE_VERSION 3u
 #define NIGH_WIRE_KEEP    (1u << 0) /* ANSWER, DONE: keep this socket, its hang-up is how I see you die */
 #define NIGH_WIRE_FDS     4u
 
@@ -44,6 +44,7 @@ struct nigh_wire {
     int32_t error; /* REFUSE, DONE: 0 or negative errno, one of a known few */
     uint32_t flags;
     uint32_t fds; /* how many come with it */
+    uint64_t value; /* REFUSE, DONE: what struct nigh_refusal says of the error, else 0 */
 };
 
 /* Fills in who speaks (`self` may be NULL) and the constants. */
@@ -57,10 +58,15 @@ int nigh_wire_send(int fd, const struct nigh_wire *message, const int *fds);
 /*
  * Receives one message. Returns 0 and the message with exactly out->fds descriptors in `fds` (the rest -1),
  * which are the caller's. -EAGAIN: nothing there; -ECONNRESET: the other side is gone; -EPROTO: the form is
- * wrong (length, magic, version, kind, numbers out of range, too few or too many descriptors); -EMFILE: the
- * descriptors that came with it did not fit into this process. No descriptor is left open on failure.
+ * wrong (length, magic, kind, numbers out of range, too few or too many descriptors); -EPROTONOSUPPORT: another
+ * version, which is in out->version; -EMFILE: the descriptors that came with it did not fit into this process. No
+ * descriptor is left open on failure.
  */
 int nigh_wire_receive(int fd, struct nigh_wire *out, int fds[NIGH_WIRE_FDS]);
+
+/* Looks at the HELLO that is there to be received, and takes neither it nor its descriptors. -EAGAIN: nothing is there
+ * yet; -ECONNRESET: the other side is gone; -EPROTO: something else is there. */
+int nigh_wire_peek(int fd, struct nigh_wire *out);
 
 /* The error to send for one that occurred here: itself if the other side may be told it, else -EPROTO. */
 int nigh_wire_error(int error);

@@ -8,6 +8,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 static_assert((NIGH_FI_WITH_DATA >> 15) == FI_REMOTE_CQ_DATA && (NIGH_DONE_RELEASED << 16) == FI_MULTI_RECV,
               "nigh_fi_flags() shifts these");
@@ -190,11 +191,26 @@ static bool take_record(struct nigh_fi_ep *ep, const struct nigh_completion *don
     return !mute && (out->err || !hidden);
 }
 
+/* A peer that was refused has not left, and the host's user can do something about it. */
+static void take_reason(const struct nigh_fi_ep *ep, struct nigh_endpoint *peer, struct nigh_fi_staged *out)
+{
+    struct nigh_query_end end = {.size = sizeof(end)};
+    uint64_t bytes = sizeof(end);
+
+    if (ep->nigh->query(ep->context, peer, NIGH_QUERY_END, &end, &bytes) || !end.text[0])
+        return;
+    if (end.error)
+        out->prov_errno = -end.error;
+    out->why = strdup(end.text);
+}
+
 /* What was received, and what did not fit: multi-receive buffers do not tell the one from the other. */
-static void take_error(const struct nigh_completion *done, struct nigh_fi_staged *out)
+static void take_error(const struct nigh_fi_ep *ep, const struct nigh_completion *done, struct nigh_fi_staged *out)
 {
     out->err = error_of(done->status);
     out->prov_errno = -done->status;
+    if (nigh_fi_is_loss(out->err) && done->endpoint)
+        take_reason(ep, done->endpoint, out);
     if (!(done->flags & NIGH_DONE_CUT))
         return;
     out->entry.len = (size_t)(uintptr_t)done->data;
@@ -216,11 +232,11 @@ void nigh_fi_complete(struct nigh_fi_ep *ep, const struct nigh_completion *done)
     if (done->op == NIGH_OP_RECV && ep->caps & FI_SOURCE)
         staged.source = nigh_fi_source(ep, done);
     if (done->status)
-        take_error(done, &staged);
-    if (nigh_fi_op_is(&ep->domain->ops, done->context) && !take_record(ep, done, &staged))
-        return;
-    if (cq)
+        take_error(ep, done, &staged);
+    if ((!nigh_fi_op_is(&ep->domain->ops, done->context) || take_record(ep, done, &staged)) && cq)
         nigh_fi_cq_put(cq, &staged);
+    else if (nigh_fi_is_loss(staged.err))
+        free(staged.why);
 }
 
 int nigh_fi_ep_progress(struct nigh_fi_ep *ep)

@@ -10,6 +10,7 @@
 #include "hosts/libfabric/provider.h"
 #include "hosts/libfabric/wait.h"
 
+#include <errno.h>
 #include <string.h>
 
 /* Makes room for `count` more that wait. -FI_ENOMEM. */
@@ -20,6 +21,12 @@ static inline int nigh_fi_cq_room(struct nigh_fi_cq *cq, uint64_t count)
     if (NIGH_FI_LIKELY(cq->mask + 1 - (cq->tail - cq->head) >= count))
         return 0;
     return nigh_fi_cq_grow(cq, count);
+}
+
+/* Errors with words: struct nigh_fi_staged. */
+static inline bool nigh_fi_is_loss(int err)
+{
+    return err == FI_ECONNRESET || err == EPROTO;
 }
 
 /* Queues one; there is room. */

@@ -5,6 +5,7 @@
 #include "hosts/libfabric/refuse.h"
 #include "hosts/libfabric/wait.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -309,6 +310,24 @@ static ssize_t sread(struct fid_cq *fid, void *buf, size_t count, const void *co
     return sreadfrom(fid, buf, count, NULL, cond, timeout);
 }
 
+/* The words for an error, which are the queue's or the host's: in its buffer of err_data_size bytes, if it has given one
+ * (since API 1.5), else in the queue until the next is read. */
+static void tell_why(struct nigh_fi_cq *cq, char *why, struct fi_cq_err_entry *buf)
+{
+    size_t room = cq->domain->fabric->fid.api_version < FI_VERSION(1, 5) ? 0 : buf->err_data_size;
+    size_t bytes = why ? strlen(why) + 1 : 0;
+
+    if (!room || !buf->err_data) {
+        snprintf(cq->why, sizeof(cq->why), "%s", why ? why : "");
+        buf->err_data = why ? cq->why : NULL;
+    } else {
+        snprintf(buf->err_data, room, "%s", why ? why : "");
+        bytes = bytes < room ? bytes : room;
+    }
+    buf->err_data_size = bytes;
+    free(why);
+}
+
 /* Fields that later versions append to the entry are not touched: its size is the host's affair. */
 static ssize_t readerr(struct fid_cq *fid, struct fi_cq_err_entry *buf, uint64_t flags)
 {
@@ -326,10 +345,10 @@ static ssize_t readerr(struct fid_cq *fid, struct fi_cq_err_entry *buf, uint64_t
         buf->buf = first->entry.buf;
         buf->data = first->entry.data;
         buf->tag = first->entry.tag;
-        buf->olen = first->olen;
+        buf->olen = nigh_fi_is_loss(first->err) ? 0 : first->olen;
         buf->err = first->err;
         buf->prov_errno = first->prov_errno;
-        buf->err_data_size = 0;
+        tell_why(cq, nigh_fi_is_loss(first->err) ? first->why : NULL, buf);
         cq->head++;
         rc = 1;
     }
@@ -348,8 +367,8 @@ static int cq_signal(struct fid_cq *fid)
 
 static const char *cq_strerror(struct fid_cq *cq, int prov_errno, const void *err_data, char *buf, size_t len)
 {
-    (void)cq, (void)err_data;
-    return nigh_fi_strerror(prov_errno, buf, len);
+    (void)cq;
+    return nigh_fi_strerror(prov_errno, err_data, buf, len);
 }
 
 /* ---- the object ---------------------------------------------------------------------------------------- */
@@ -360,6 +379,9 @@ static int close_cq(struct fid *fid)
 
     if (nigh_fi_is_held(cq->domain, &cq->refs))
         return -FI_EBUSY;
+    for (; cq->head != cq->tail; cq->head++)
+        if (nigh_fi_is_loss(cq->staged[cq->head & cq->mask].err))
+            free(cq->staged[cq->head & cq->mask].why);
     nigh_fi_waiter_close(cq->domain, &cq->waiter);
     nigh_fi_let_go(cq->domain);
     free(cq->staged);

@@ -179,7 +179,7 @@ static ssize_t sread(struct fid_eq *fid, uint32_t *event, void *buf, size_t len,
 static const char *eq_strerror(struct fid_eq *eq, int prov_errno, const void *err_data, char *buf, size_t len)
 {
     (void)eq, (void)err_data;
-    return nigh_fi_strerror(prov_errno, buf, len);
+    return nigh_fi_strerror(prov_errno, NULL, buf, len);
 }
 
 /* ---- the object ---------------------------------------------------------------------------------------- */

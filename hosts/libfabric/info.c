@@ -64,6 +64,7 @@ static const struct fi_domain_attr domain_full = {
     .max_ep_tx_ctx = 1,
     .max_ep_rx_ctx = 1,
     .cntr_cnt = 1024,
+    .max_err_data = NIGH_END_BYTES,
     .mr_iov_limit = 1,
     .mr_cnt = 65536,
     .caps = NIGH_FI_DOMAIN_CAPS,

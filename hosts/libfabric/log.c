@@ -38,11 +38,13 @@ void nigh_fi_log(enum nigh_fi_level level, const char *format, ...)
     fprintf(stderr, "libfabric:%d:nigh:<%s> %s\n", (int)getpid(), names[level], text);
 }
 
-const char *nigh_fi_strerror(int prov_errno, char *buf, size_t len)
+const char *nigh_fi_strerror(int prov_errno, const char *err_data, char *buf, size_t len)
 {
+    const char *words = err_data && *err_data ? err_data : strerror(prov_errno);
+
     if (buf && len)
-        snprintf(buf, len, "%s", strerror(prov_errno));
-    return strerror(prov_errno);
+        snprintf(buf, len, "%s", words);
+    return words;
 }
 
 void nigh_fi_log_nigh(void *data, int level, const char *text)

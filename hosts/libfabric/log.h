@@ -11,8 +11,8 @@ enum nigh_fi_level { NIGH_FI_WARN, NIGH_FI_TRACE, NIGH_FI_INFO, NIGH_FI_DEBUG };
 /* One line on stderr if FI_LOG_LEVEL (warn, trace, info, debug; default: none but warn) lets it through. Any thread. */
 void nigh_fi_log(enum nigh_fi_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* The words for an entry's prov_errno, in `buf`, too, if there is one. */
-const char *nigh_fi_strerror(int prov_errno, char *buf, size_t len);
+/* The words for an entry's prov_errno, or those that are its err_data, if it has some; in `buf`, too, if there is one. */
+const char *nigh_fi_strerror(int prov_errno, const char *err_data, char *buf, size_t len);
 
 /* For nigh's own lines: struct nigh_open.log. */
 void nigh_fi_log_nigh(void *data, int level, const char *text);

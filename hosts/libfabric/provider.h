@@ -175,7 +175,10 @@ struct nigh_fi_staged {
     fi_addr_t source;
     int err; /* 0: a success */
     int prov_errno;
-    size_t olen;
+    union {
+        size_t olen;
+        char *why; /* FI_ECONNRESET, EPROTO: the peer's end in words, which goes with the entry; NULL: not known */
+    };
 };
 
 struct nigh_fi_cq {
@@ -191,6 +194,7 @@ struct nigh_fi_cq {
     uint32_t refs; /* endpoints bound, enabled or not */
     struct nigh_fi_idle idle;
     struct nigh_fi_waiter waiter;
+    char why[NIGH_END_BYTES]; /* of the error that was read last: err_data */
 };
 
 struct nigh_fi_cntr {

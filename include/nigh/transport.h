@@ -477,6 +477,8 @@ enum nigh_query {
      * progress: poll first. The answer may be empty. -ENOMEM */
     NIGH_QUERY_UNEXPECTED = 7,
     NIGH_QUERY_POSTED = 8,
+    /* struct nigh_query_end: why an endpoint has ended, or is not connected yet. May ask the system who listens */
+    NIGH_QUERY_END = 9,
 };
 
 /* Each answer begins with its full size as this object knows it. A smaller room gets the beginning of the answer; what
@@ -506,6 +508,40 @@ struct nigh_query_endpoint {
     uint64_t ring_slots;
     uint64_t handoff_ns; /* measured on this pair, 0 = not yet */
     uint64_t reserved[6];
+};
+
+/* Why an endpoint has ended; of one that is CONNECTING, what keeps it so. Later versions may know more. */
+enum nigh_reason {
+    NIGH_REASON_NONE = 0,         /* it is READY */
+    NIGH_REASON_ABSENT = 1,       /* CONNECTING: nobody has its name, yet or ever */
+    NIGH_REASON_REACHED = 2,      /* CONNECTING: it is there and has not answered yet */
+    NIGH_REASON_LEFT = 3,         /* it has disconnected or closed */
+    NIGH_REASON_DIED = 4,         /* its process has ended */
+    NIGH_REASON_BROKEN = 5,       /* it broke the protocol */
+    NIGH_REASON_GONE = 6,         /* the context that was addressed is closed */
+    NIGH_REASON_USER = 7,         /* it is another user's: `value` */
+    NIGH_REASON_DENIED = 8,       /* the system refuses a call: `error` */
+    NIGH_REASON_DIRECTORY = 9,    /* NIGH_DIR is closed to the user that this process is now */
+    NIGH_REASON_DESCRIPTORS = 10, /* none is left, of `value` */
+    NIGH_REASON_MEMORY = 11,      /* none is left, or no address space */
+    NIGH_REASON_PEERS = 12,       /* peers_max, `value`, is reached */
+    NIGH_REASON_VERSION = 13,     /* its greeting is of version `value` */
+    NIGH_REASON_LAYOUT = 14,      /* its shared memory is of version `value` */
+    NIGH_REASON_PROTOCOL = 15,    /* what was said when they met is no greeting of nigh's */
+};
+
+#define NIGH_END_BYTES 384
+struct nigh_query_end {
+    uint32_t size;
+    uint32_t state;  /* enum nigh_state */
+    uint32_t reason; /* enum nigh_reason */
+    int32_t error;   /* the negative errno behind it, 0 = none */
+    uint32_t there;  /* 1 the peer refuses or lacks it, 0 this process */
+    uint32_t reserved0;
+    uint64_t value; /* see enum nigh_reason; 0 = not known */
+    uint64_t reserved[4];
+    /* What failed, with which value, and what to do: goes on behind "rank 1 cannot be reached: ". Empty: READY */
+    char text[NIGH_END_BYTES];
 };
 
 #define NIGH_REASON_BYTES 112

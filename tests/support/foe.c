@@ -52,11 +52,11 @@ static int attached(void *user, void *cookie, const struct nigh_attach *attach)
     return 0;
 }
 
-static void failed(void *user, void *cookie, int error)
+static void failed(void *user, void *cookie, const struct nigh_refusal *why)
 {
     (void)user;
     (void)cookie;
-    (void)error;
+    (void)why;
 }
 
 static void died(void *user, void *cookie)

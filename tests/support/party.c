@@ -11,6 +11,8 @@
 #include <time.h>
 #include <unistd.h>
 
+uint64_t party_late_ns;
+
 static const char arena_mark[] = "arena", doorbell_mark[] = "doorbell", window_mark[] = "window";
 
 struct mark {
@@ -128,13 +130,14 @@ static void close_peer(struct peer *peer)
     peer->attached = false;
 }
 
-static void failed(void *user, void *cookie, int error)
+static void failed(void *user, void *cookie, const struct nigh_refusal *why)
 {
     struct peer *peer = cookie;
 
     (void)user;
     peer->failures++;
-    peer->error = error;
+    peer->error = why->error;
+    peer->why = *why;
     close_peer(peer);
 }
 
@@ -166,6 +169,7 @@ int party_open(struct party *party, uint64_t job, uint32_t rank, const char *dir
         .doorbell_fd = marked_file(doorbell_mark, incarnation),
         .event_fd = with_eventfd ? eventfd(0, EFD_CLOEXEC) : -1,
         .directory = directory,
+        .late_ns = party_late_ns,
         .events = &events,
         .user = party,
     };

@@ -23,6 +23,7 @@ struct peer {
     bool fds_are_right; /* the first three that came are those of who says so */
     unsigned attaches, failures, deaths;
     int error; /* of the last failure */
+    struct nigh_refusal why;
 };
 
 struct party {
@@ -34,6 +35,9 @@ struct party {
     bool forget_in_callback;
     unsigned greetings;
 };
+
+/* Of those opened next: when peers that they have not met are told. 0: as ever. */
+extern uint64_t party_late_ns;
 
 /* Opens under (job, rank) with an arena and a doorbell in which a test can see whose they are; with an eventfd
  * if `with_eventfd`. The error of nigh_rendezvous_open(), nothing remains then. */

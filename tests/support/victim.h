@@ -72,7 +72,7 @@ static inline void still_works(void)
     party_forget(&victim, peer);
     party_close(&honest);
     party_for(us, 1, 30);
-    assert_int_equal(osfail_open_fds(), fds_before + 6);
+    assert_int_equal(osfail_open_fds(), fds_before + 7);
 }
 
 static inline int knock(void)

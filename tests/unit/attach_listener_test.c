@@ -72,6 +72,30 @@ static void expect_failure(const struct nigh_wire *message, unsigned fd_count, i
     party_forget(&victim, peer);
 }
 
+/* Another nigh: its version is told. */
+static void answers_of_another_version(void **state)
+{
+    struct nigh_wire message = answer(1, 5);
+    struct peer *peer;
+    int fd;
+
+    (void)state;
+    set_trap();
+    peer = party_dial(&victim, 1, 5);
+    fd = take_dial();
+    message.version = NIGH_WIRE_VERSION + 1;
+    assert_int_equal(send_raw(fd, &message, sizeof(message), 3), 0);
+    assert_true(party_until(us, 1, 2000, has_failed, peer));
+    assert_int_equal(peer->error, -EPROTONOSUPPORT);
+    assert_int_equal(peer->why.cause, NIGH_CAUSE_VERSION);
+    assert_false(peer->why.there);
+    assert_int_equal(peer->why.value, NIGH_WIRE_VERSION + 1);
+    close(fd);
+    party_forget(&victim, peer);
+    nigh_name_close(&trap_name, &trap);
+    still_works();
+}
+
 static void wrong_answers(void **state)
 {
     struct nigh_wire message = answer(1, 5);
@@ -167,6 +191,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CASE(wrong_answers),
+        CASE(answers_of_another_version),
         CASE(listener_that_hangs_up),
         CASE(refusal_for_now_is_tried_again),
     };

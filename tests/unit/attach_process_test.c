@@ -33,9 +33,9 @@ static void attaches_to_another_process(void **state)
     assert_true(peer->fds_are_right);
     assert_true(peer->fds[3] >= 0);
     party_for(us, 1, 50);
-    /* Six of this party and two pipes; the other's arena, doorbell, window and eventfd, and one to
+    /* Seven of this party and two pipes; the other's arena, doorbell, window and eventfd, and one to
      * see it end: no socket. */
-    assert_int_equal(osfail_open_fds(), fds_before + 6 + 2 + 4 + 1);
+    assert_int_equal(osfail_open_fds(), fds_before + 7 + 2 + 4 + 1);
 }
 
 static void killed_peer_is_told_once(void **state)

@@ -314,7 +314,23 @@ static void spoilt_header(void **state)
     struct nigh_arena_header header = sound();
 
     memcpy((uint8_t *)&header + one->offset, &one->value, one->width);
-    refused(memfd_with(&header, sound().bytes, ALL_SEALS), -EPROTO, one->logged);
+    refused(memfd_with(&header, sound().bytes, ALL_SEALS),
+            one->offset == offsetof(struct nigh_arena_header, version) ? -EPROTONOSUPPORT : -EPROTO, one->logged);
+}
+
+static void what_was_in_the_way_is_known(void **state)
+{
+    struct nigh_arena_header header = sound();
+    int fd;
+
+    (void)state;
+    header.version = 7;
+    fd = memfd_with(&header, header.bytes, ALL_SEALS);
+    assert_int_equal(nigh_view_stumble(fd, -EPROTONOSUPPORT), 7);
+    assert_int_equal(nigh_view_stumble(fd, -ENOMEM), header.bytes);
+    assert_int_equal(nigh_view_stumble(fd, -EPROTO), 0);
+    assert_int_equal(nigh_view_stumble(-1, -ENOMEM), 0);
+    close(fd);
 }
 
 /* The table above is about a layout that would pass as it is. */
@@ -401,6 +417,7 @@ int main(void)
         cmocka_unit_test(a_file_longer_than_its_header_says),
         cmocka_unit_test(a_file_larger_than_any_arena),
         cmocka_unit_test(the_unspoilt_header_passes),
+        cmocka_unit_test(what_was_in_the_way_is_known),
         cmocka_unit_test(the_header_is_read_once),
         cmocka_unit_test(every_failure_cleans_up),
     };
