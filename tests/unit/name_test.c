@@ -13,6 +13,7 @@
 #include "tests/support/osfail.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -318,6 +319,156 @@ static void connect_failures(void **state)
 
 #define CASE(name) cmocka_unit_test_setup_teardown(name, begin, end)
 
+/* ---- the umask ------------------------------------------------------------------------------------------------------ */
+
+/* Root may connect to everything, so as somebody else where that can be. Returns what the child does. */
+static int as_owner(int (*play)(mode_t mask), mode_t mask)
+{
+    int status;
+    pid_t child;
+
+    if (geteuid() == 0)
+        assert_int_equal(chown(directory, 1234, 1234), 0);
+    child = fork();
+    if (child == 0) {
+        if (geteuid() == 0 && (setresgid(1234, 1234, 1234) || setresuid(1234, 1234, 1234)))
+            _exit(99);
+        name.uid = geteuid();
+        umask(mask);
+        _exit(play(mask));
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 100;
+}
+
+static int listens(mode_t mask)
+{
+    struct nigh_listener listener;
+    struct stat stat;
+
+    (void)mask;
+    if (nigh_name_listen(&name, &listener))
+        return 1;
+    if (lstat(file, &stat) || (stat.st_mode & 07777) != 0600)
+        return 2;
+    if (connect_and_close(&name))
+        return 3;
+    nigh_name_close(&name, &listener);
+    return 0;
+}
+
+static void any_umask_will_do(void **state)
+{
+    static const mode_t masks[] = {0, 022, 077, 0177, 0200, 0777};
+
+    (void)state;
+    for (unsigned i = 0; i < sizeof(masks) / sizeof(*masks); i++)
+        assert_int_equal(as_owner(listens, masks[i]), 0);
+}
+
+/* As far as nigh_name_listen() had come when it was killed. */
+static int binds_and_ends(mode_t mask)
+{
+    struct sockaddr_un address;
+    socklen_t bytes;
+    int fd;
+
+    (void)mask;
+    return nigh_name_address(&name, &address, &bytes) || nigh_name_socket(SOCK_SEQPACKET, &fd) ||
+           bind(fd, (struct sockaddr *)&address, bytes);
+}
+
+static int dials_twice(mode_t mask)
+{
+    (void)mask;
+    return connect_and_close(&name) != -EAGAIN || exists() || connect_and_close(&name) != -ECONNREFUSED;
+}
+
+static void shut_sockets_of_the_dead_go(void **state)
+{
+    (void)state;
+    assert_int_equal(as_owner(binds_and_ends, 0777), 0);
+    assert_true(exists());
+    assert_int_equal(as_owner(listens, 022), 0);
+    assert_int_equal(as_owner(binds_and_ends, 0777), 0);
+    if (geteuid() == 0)
+        assert_int_equal(as_owner(dials_twice, 022), 0);
+}
+
+/* ---- what other jobs have left --------------------------------------------------------------------------------------- */
+
+static void path_of(uint64_t other, uint32_t rank, char *path)
+{
+    sprintf(path, "%s/%016" PRIx64 "-%" PRIu32, directory, other, rank);
+}
+
+static bool is_there(const char *path)
+{
+    struct stat stat;
+
+    return lstat(path, &stat) == 0;
+}
+
+static void the_next_job_sweeps(void **state)
+{
+    enum { DEAD = 200, ALIVE = 3 };
+    struct nigh_listener listener, living[ALIVE];
+    struct nigh_name other = name;
+    char path[128], *const odd = path;
+    int status, bound;
+    unsigned left = DEAD;
+    struct sockaddr_un address;
+    socklen_t bytes;
+    pid_t child;
+
+    (void)state;
+    for (other.rank = 0; other.rank < ALIVE; other.rank++) {
+        other.job = 0x2000;
+        assert_int_equal(nigh_name_listen(&other, &living[other.rank]), 0);
+    }
+    child = fork();
+    if (child == 0) {
+        for (other.rank = 0; other.rank < DEAD; other.rank++) {
+            other.job = 0x1000 + other.rank;
+            if (nigh_name_address(&other, &address, &bytes) || nigh_name_socket(SOCK_SEQPACKET, &bound) ||
+                bind(bound, (struct sockaddr *)&address, bytes))
+                _exit(1);
+        }
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    /* Bound and not listening yet, as a job that is just starting. */
+    other.job = 0x3000;
+    assert_int_equal(nigh_name_address(&other, &address, &bytes), 0);
+    assert_int_equal(nigh_name_socket(SOCK_SEQPACKET, &bound), 0);
+    assert_int_equal(bind(bound, (struct sockaddr *)&address, bytes), 0);
+    sprintf(odd, "%s/0000000000004000-1", directory);
+    close(open(odd, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+    for (unsigned jobs = 0; jobs < 100 && left; jobs++) {
+        name.job = 0x5000 + jobs;
+        assert_int_equal(nigh_name_listen(&name, &listener), 0);
+        nigh_name_close(&name, &listener);
+        left = 0;
+        for (uint32_t rank = 0; rank < DEAD; rank++) {
+            path_of(0x1000 + rank, rank, path);
+            left += is_there(path);
+        }
+        if (jobs == 0)
+            assert_in_range(left, 1, DEAD - 40); /* many are looked at by and by */
+    }
+    assert_int_equal(left, 0);
+    sprintf(odd, "%s/0000000000004000-1", directory);
+    assert_int_equal(unlink(odd), 0);
+    assert_int_equal(unlink(address.sun_path), 0);
+    close(bound);
+    for (other.rank = 0; other.rank < ALIVE; other.rank++) {
+        other.job = 0x2000;
+        assert_int_equal(connect_and_close(&other), 0);
+        nigh_name_close(&other, &living[other.rank]);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -332,6 +483,9 @@ int main(void)
         CASE(long_directories),
         CASE(failures_leave_nothing),
         CASE(connect_failures),
+        CASE(any_umask_will_do),
+        CASE(shut_sockets_of_the_dead_go),
+        CASE(the_next_job_sweeps),
     };
     return cmocka_run_group_tests_name("name", tests, NULL, NULL);
 }
