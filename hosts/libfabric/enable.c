@@ -94,7 +94,8 @@ static int open_context(struct nigh_fi_ep *ep)
     options.job = ep->named;
     options.rank = ep->named ? 0 : job.rank;
     options.ranks = job.size;
-    options.peers_max = peers + 64 < 1024 ? 1024 : peers + 64 < 65536 ? (uint32_t)peers + 64 : 65536;
+    if (!getenv("NIGH_PEERS_MAX")) /* which a refused peer is told to set */
+        options.peers_max = peers + 64 < 1024 ? 1024 : peers + 64 < 65536 ? (uint32_t)peers + 64 : 65536;
     options.flags = sleeps(ep) ? NIGH_OPEN_WAIT_FD : 0;
     while (!options.job)
         if (getrandom(&options.job, sizeof(options.job), 0) < 0)

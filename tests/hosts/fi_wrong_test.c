@@ -312,6 +312,85 @@ static void remote_memory(void **state)
     exchange();
 }
 
+/* ---- a peer that refuses --------------------------------------------------------------------------------------- */
+
+static struct fi_side full; /* has room for one peer, which it is itself */
+
+/* One that has not been read yet for each of two sends; `full` must look, too. */
+static void await_refusals(void)
+{
+    static char much[1 << 20]; /* what is short is over when it is posted */
+    fi_addr_t there;
+
+    setenv("NIGH_PEERS_MAX", "1", 1);
+    fi_side_open(&lab, &(struct fi_wish){0}, &full);
+    unsetenv("NIGH_PEERS_MAX");
+    FI_OK(fi_tsend(full.ep, from, 1, NULL, fi_side_insert(&full, full.name), 1, NULL));
+    there = fi_side_insert(TX, full.name);
+    for (int i = 0; i < 2; i++)
+        FI_OK(fi_tsend(TX->ep, much, sizeof(much), NULL, there, 1, NULL));
+}
+
+/* As fi_await_error(), into an entry that has been filled in. */
+static void read_refusal(struct fi_cq_err_entry *error)
+{
+    struct fi_cq_tagged_entry entry;
+    ssize_t rc;
+
+    do {
+        fi_cq_read(full.rx, NULL, 0);
+        rc = fi_cq_read(TX->tx, &entry, 1);
+    } while (rc == -FI_EAGAIN);
+    FI_GIVES(rc, -FI_EAVAIL);
+    FI_GIVES(fi_cq_readerr(TX->tx, error, 0), 1);
+    FI_GIVES(error->err, FI_ECONNRESET);
+    FI_GIVES(error->prov_errno, ENOSPC);
+    FI_GIVES(error->olen, 0);
+}
+
+static void wants_words(const char *words)
+{
+    if (!strstr(words, "as many peers as it may, 1: set NIGH_PEERS_MAX"))
+        fail_msg("\"%s\"", words);
+}
+
+/* The words are in the queue's memory, or in the host's, as far as that reaches, and fi_cq_strerror() has them. */
+static void refusals(void **state)
+{
+    char words[512], few[10] = "", none[8] = "unread";
+    struct fi_cq_err_entry error = {0};
+
+    (void)state;
+    await_refusals();
+    read_refusal(&error);
+    wants_words(error.err_data);
+    assert_int_equal(error.err_data_size, strlen(error.err_data) + 1);
+    assert_string_equal(fi_cq_strerror(TX->tx, error.prov_errno, error.err_data, words, sizeof(words)),
+                        error.err_data);
+    wants_words(words);
+    error = (struct fi_cq_err_entry){.err_data = few, .err_data_size = sizeof(few)};
+    read_refusal(&error);
+    assert_ptr_equal(error.err_data, few);
+    assert_int_equal(error.err_data_size, sizeof(few));
+    assert_int_equal(strlen(few), sizeof(few) - 1);
+    assert_true(lab.info->domain_attr->max_err_data >= sizeof(words) / 2);
+    /* An error without words leaves nothing that could be taken for some. */
+    error = (struct fi_cq_err_entry){.err_data = none, .err_data_size = sizeof(none)};
+    FI_OK(fi_trecv(RX->ep, to, 1, NULL, RX->peer, 9, 0, NULL));
+    FI_OK(fi_tsend(TX->ep, from, sizeof(from), NULL, TX->peer, 9, NULL));
+    (void)fi_await_error(&lab, RX->rx);
+    FI_OK(fi_trecv(RX->ep, to, 1, NULL, RX->peer, 9, 0, NULL));
+    FI_OK(fi_tsend(TX->ep, from, sizeof(from), NULL, TX->peer, 9, NULL));
+    do {
+        fi_pump(&lab);
+    } while (fi_cq_readerr(RX->rx, &error, 0) != 1);
+    assert_int_equal(error.err, FI_ETRUNC);
+    assert_int_equal(error.err_data_size, 0);
+    assert_string_equal(none, "");
+    assert_string_equal(fi_cq_strerror(RX->rx, error.prov_errno, none, NULL, 0), strerror(EMSGSIZE));
+    fi_side_close(&full);
+}
+
 #define CASE(name) cmocka_unit_test_setup_teardown(name, open_all, close_all)
 
 int main(void)
@@ -327,6 +406,7 @@ int main(void)
         CASE(too_early),
         CASE(messages),
         CASE(remote_memory),
+        CASE(refusals),
     };
 
     fi_find();
