@@ -30,7 +30,8 @@ static const char *advice(int rc)
 {
     switch (rc) {
     case -EMFILE:
-        return ": no file descriptor is left in this process, and a peer takes two: raise the limit (ulimit -n)";
+        return ": no file descriptor is left in this process, and a peer takes two: raise the limit (ulimit "
+               "-n)";
     case -ENOSPC:
         return ": this rank has as many peers as it may: set NIGH_PEERS_MAX higher";
     case -ENOMEM:

@@ -309,7 +309,7 @@ struct nigh_sentence nigh_loss_words(int rank, uint32_t state, int32_t pid)
              state == NIGH_PEER_DEAD ? "was killed or has exited without nigh_finalize"
              : state == NIGH_BROKEN  ? "has broken the protocol, its shared memory cannot be trusted any more"
              : state == NIGH_LOSS_REFUSED ? "and another rank cannot reach each other, as that one has said"
-                                     : "has left the job");
+                                          : "has left the job");
     return text;
 }
 

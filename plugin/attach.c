@@ -201,18 +201,22 @@ static void refused(const struct nigh_context *context, struct nigh_endpoint *en
 }
 
 /* Ours is the fault, or nobody's, unless its memory is not sound. */
-static int attach_failed(struct nigh_endpoint *endpoint, const struct nigh_attach *attach, int rc, uint64_t stumble)
+static int attach_failed(struct nigh_endpoint *endpoint, const struct nigh_attach *attach, int rc,
+                         uint64_t stumble)
 {
     struct nigh_end end = {.error = rc, .pid = attach->pid, .value = stumble};
 
     if (rc == -EPROTONOSUPPORT) {
         end.reason = NIGH_REASON_LAYOUT;
-    } else if (rc == -EPROTO) {
+        nigh_end_set(endpoint, &end);
+        nigh_endpoint_fail(endpoint, NIGH_BROKEN, -EPROTO, "its shared memory is of another version");
+        return rc;
+    }
+    if (rc == -EPROTO) {
         nigh_endpoint_fail(endpoint, NIGH_BROKEN, rc, "its shared memory is not sound");
         return rc;
-    } else {
-        end.reason = rc == -EMFILE ? NIGH_REASON_DESCRIPTORS : NIGH_REASON_MEMORY;
     }
+    end.reason = rc == -EMFILE ? NIGH_REASON_DESCRIPTORS : NIGH_REASON_MEMORY;
     refused(endpoint->context, endpoint, &end);
     nigh_endpoint_fail(endpoint, NIGH_PEER_CLOSED, -ECONNRESET, NULL);
     return rc;

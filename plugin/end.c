@@ -78,7 +78,8 @@ static void put_user(struct text *text, const struct nigh_endpoint *endpoint)
         if (end->pid > 0)
             put(text, " %d", end->pid);
         put(text,
-            ", whose job is of user %llu, does not let in this one, which is of user %u now and opened as user %u: "
+            ", whose job is of user %llu, does not let in this one, which is of user %u now and opened as "
+            "user %u: "
             "all processes of a job must be of one user when they open it",
             (unsigned long long)end->value, (unsigned)geteuid(), user_of(endpoint));
     } else {
@@ -86,7 +87,8 @@ static void put_user(struct text *text, const struct nigh_endpoint *endpoint)
         if (end->pid > 0)
             put(text, " by process %d", end->pid);
         put(text,
-            " of user %llu, and this job is of user %u: run all of a job as one user, and give each job an id of its "
+            " of user %llu, and this job is of user %u: run all of a job as one user, and give each job an "
+            "id of its "
             "own (NIGH_JOB)",
             (unsigned long long)end->value, user_of(endpoint));
     }
@@ -127,13 +129,15 @@ static void put_refusal(struct text *text, const struct nigh_endpoint *endpoint)
         break;
     case NIGH_REASON_DENIED:
         put(text,
-            "the system does not let this process connect to it: %s: a sandbox or security module stands in the way "
+            "the system does not let this process connect to it: %s: a sandbox or security module stands in "
+            "the way "
             "(seccomp, SELinux, AppArmor)",
             strerror(-end->error));
         break;
     case NIGH_REASON_DIRECTORY:
         put(text,
-            "NIGH_DIR, %s, is open to user %llu alone, and this process is of user %u now: connect to all peers "
+            "NIGH_DIR, %s, is open to user %llu alone, and this process is of user %u now: connect to all "
+            "peers "
             "before the user changes, or leave NIGH_DIR unset",
             endpoint->context->config.directory, value, (unsigned)geteuid());
         break;
@@ -149,16 +153,20 @@ static void put_refusal(struct text *text, const struct nigh_endpoint *endpoint)
         put(text, " has as many peers as it may, %llu: set NIGH_PEERS_MAX higher there", value);
         break;
     case NIGH_REASON_VERSION:
-        put(text, "its greeting has version %llu, this process knows %u: all processes of a job must load the same nigh",
+        put(text,
+            "its greeting has version %llu, this process knows %u: all processes of a job must load the same "
+            "nigh",
             value, NIGH_WIRE_VERSION);
         break;
     case NIGH_REASON_LAYOUT:
         put(text,
-            "its shared memory has version %llu, this process' has %u: all processes of a job must load the same nigh",
+            "its shared memory has version %llu, this process' has %u: all processes of a job must load the "
+            "same nigh",
             value, NIGH_LAYOUT_VERSION);
         break;
     default:
-        put(text, "what was said is no greeting of nigh's, or something else has its name: all processes of a job must "
+        put(text, "what was said is no greeting of nigh's, or something else has its name: all processes of "
+                  "a job must "
                   "load the same nigh");
         break;
     }
@@ -170,35 +178,44 @@ static enum nigh_reason put_waiting(struct text *text, const struct nigh_endpoin
 {
     const char *directory = endpoint->context->config.directory;
     uint64_t value, ns;
-    enum nigh_seen seen =
-        nigh_rendezvous_seen(endpoint->context->rendezvous, endpoint, &value, &ns);
+    enum nigh_seen seen = nigh_rendezvous_seen(endpoint->context->rendezvous, endpoint, &value, &ns);
     double seconds = (double)ns / 1e9;
 
     switch (seen) {
     case NIGH_SEEN_REACHED:
         put(text, "it");
         put_process(text, nigh_rendezvous_reached(endpoint->context->rendezvous, endpoint));
-        put(text, " was greeted and has not answered for %.1f s: it computes without a call of nigh, or is stopped",
+        put(text,
+            " was greeted and has not answered for %.1f s: it computes without a call of nigh, or is stopped",
             seconds);
         return NIGH_REASON_REACHED;
     case NIGH_SEEN_BUSY:
-        put(text, "it takes no connection for %.1f s, more than it has room for wait: it computes without a call of "
-                  "nigh, or is stopped", seconds);
+        put(text,
+            "it takes no connection for %.1f s, more than it has room for wait: it computes without a call "
+            "of "
+            "nigh, or is stopped",
+            seconds);
         return NIGH_REASON_REACHED;
     case NIGH_SEEN_USER:
-        put(text, "user %llu has opened that rank of the job, and this job is of user %u: run all of a job as one user",
+        put(text,
+            "user %llu has opened that rank of the job, and this job is of user %u: run all of a job as one "
+            "user",
             (unsigned long long)value, user_of(endpoint));
         return NIGH_REASON_ABSENT;
     case NIGH_SEEN_ABSTRACT:
-        put(text, "it listens without NIGH_DIR, and NIGH_DIR is %s here: set it to one directory for all, or for none",
+        put(text,
+            "it listens without NIGH_DIR, and NIGH_DIR is %s here: set it to one directory for all, or for "
+            "none",
             directory);
         return NIGH_REASON_ABSENT;
     default:
         break;
     }
     put(text,
-        "it has not opened nigh yet, or had ended before (nobody has its name for %.1f s); or it can never be met: of "
-        "another user than %u, of another job (NIGH_JOB), ", seconds, user_of(endpoint));
+        "it has not opened nigh yet, or had ended before (nobody has its name for %.1f s); or it can never "
+        "be met: of "
+        "another user than %u, of another job (NIGH_JOB), ",
+        seconds, user_of(endpoint));
     if (directory[0])
         put(text, "with another NIGH_DIR than %s", directory);
     else

@@ -287,8 +287,9 @@ static int query_note(const struct nigh_context *context, const struct nigh_endp
 
 static int refuse(struct nigh_context *context, uint32_t what)
 {
-    return nigh_refuse(context, -EINVAL, "query: kind %u: 1 to %u are there, and %u, %u and %u need an endpoint",
-                       what, NIGH_QUERY_END, NIGH_QUERY_ENDPOINT, NIGH_QUERY_PATHS, NIGH_QUERY_END);
+    return nigh_refuse(context, -EINVAL,
+                       "query: kind %u: 1 to %u are there, and %u, %u and %u need an endpoint", what,
+                       NIGH_QUERY_END, NIGH_QUERY_ENDPOINT, NIGH_QUERY_PATHS, NIGH_QUERY_END);
 }
 
 int nigh_query(struct nigh_context *context, struct nigh_endpoint *endpoint, uint32_t what, void *out,

@@ -32,8 +32,7 @@ static void fail_here(struct nigh_exchange *exchange, int error)
     if (error == -EMFILE)
         nigh_exchange_log_full(exchange->rendezvous);
     /* NIGH_DIR is open to its owner alone, whom this process was when it opened. */
-    if (error == -EACCES && exchange->rendezvous->directory &&
-        geteuid() != exchange->rendezvous->place.uid) {
+    if (error == -EACCES && exchange->rendezvous->directory && geteuid() != exchange->rendezvous->place.uid) {
         why.cause = NIGH_CAUSE_DIRECTORY;
         why.value = exchange->rendezvous->place.uid;
     }
@@ -182,7 +181,8 @@ void nigh_dial_finish(struct nigh_exchange *exchange)
         exchange->deadline = nigh_clock_ns() + NIGH_RETRY_FIRST_NS;
     } else if (error && error != -EPIPE && error != -ECONNRESET) {
         exchange->why = nigh_exchange_why(exchange, error, false, 0);
-        nigh_exchange_give_up(exchange, &exchange->why); /* the other will take our hanging up for that, too */
+        nigh_exchange_give_up(exchange,
+                              &exchange->why); /* the other will take our hanging up for that, too */
     } else {
         nigh_exchange_complete(exchange); /* if the other is gone, the watch tells */
     }
@@ -242,7 +242,8 @@ static void refused(struct nigh_exchange *exchange, const struct nigh_refusal *w
 /* Its answer is none, or its descriptors have no place here. */
 static void answered_badly(struct nigh_exchange *exchange, int error, uint32_t version)
 {
-    struct nigh_refusal why = nigh_exchange_why(exchange, error, false, error == -EPROTONOSUPPORT ? version : 0);
+    struct nigh_refusal why =
+        nigh_exchange_why(exchange, error, false, error == -EPROTONOSUPPORT ? version : 0);
 
     if (error == -EMFILE)
         nigh_exchange_log_full(exchange->rendezvous);

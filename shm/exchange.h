@@ -80,7 +80,7 @@ struct nigh_rendezvous {
     int spare;             /* given up to tell diallers so; -1: it could not be had again */
     uint64_t late_ns;
     uint32_t late_lines;
-    uint64_t armed;        /* deadline that the timer is set to; 0: off */
+    uint64_t armed; /* deadline that the timer is set to; 0: off */
 };
 
 #define NIGH_HALF_OPEN_MAX   64u

@@ -273,10 +273,11 @@ void nigh_greet_ready(struct nigh_exchange *exchange)
     if (!error)
         nigh_exchange_close_fds(fds);
     if (error == -EPROTONOSUPPORT)
-        nigh_log(NIGH_LOG_WARN,
-                 "process %d sent a greeting of version %u, not %u: refused; all processes of a job must load "
-                 "the same nigh",
-                 (int)exchange->pid, message.version, NIGH_WIRE_VERSION);
+        nigh_log(
+            NIGH_LOG_WARN,
+            "process %d sent a greeting of version %u, not %u: refused; all processes of a job must load "
+            "the same nigh",
+            (int)exchange->pid, message.version, NIGH_WIRE_VERSION);
     else if (error != -EMFILE)
         nigh_log(NIGH_LOG_WARN,
                  "process %d sent something that is no greeting of version %u: refused; all processes of a "

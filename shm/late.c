@@ -40,7 +40,7 @@ static void list(const struct ranks *ranks, char *text, size_t room)
 
     for (uint32_t i = 0; i < named && used < room; i++)
         used += (size_t)snprintf(text + used, room - used, "%s%" PRIu32,
-                                 i == 0                                  ? " "
+                                 i == 0                                    ? " "
                                  : i + 1 == named && i + 1 == ranks->count ? " and "
                                                                            : ", ",
                                  ranks->at[i]);
@@ -88,7 +88,8 @@ static void look_for_users(struct nigh_rendezvous *rendezvous, uint64_t job)
 
     if (text && nigh_file_read("/proc/net/unix", text, TABLE) == 0) {
         for (at = text; (at = strstr(at, "@nigh-")) != NULL; at++) {
-            if (sscanf(at, "@nigh-%" SCNu32 "-%" SCNx64 "-%" SCNu32, &uid, &theirs, &rank) == 3 && theirs == job)
+            if (sscanf(at, "@nigh-%" SCNu32 "-%" SCNx64 "-%" SCNu32, &uid, &theirs, &rank) == 3 &&
+                theirs == job)
                 note_user(rendezvous, job, rank, uid);
         }
     }
@@ -128,14 +129,16 @@ static void tell(const struct nigh_rendezvous *rendezvous, uint64_t job, const s
 
     list(late, ranks, sizeof(ranks));
     nigh_log(NIGH_LOG_WARN,
-             "rank %" PRIu32 ": %s of job %016" PRIx64 " not met for %.1f s, tried on: %s not opened nigh yet, or ended "
+             "rank %" PRIu32 ": %s of job %016" PRIx64
+             " not met for %.1f s, tried on: %s not opened nigh yet, or ended "
              "before; or can never be met: of another user than %u, of another job (NIGH_JOB), %s%s.%s",
              rendezvous->self.self.rank, ranks, nigh_name_called(&rendezvous->name, job),
              (double)rendezvous->late_ns / 1e9, late->count == 1 ? "it has" : "they have",
              (unsigned)rendezvous->place.uid,
-             rendezvous->directory ? "or with another NIGH_DIR than "
-                                   : "in another network namespace (set NIGH_DIR to one directory for all), or with "
-                                     "NIGH_DIR set",
+             rendezvous->directory
+                 ? "or with another NIGH_DIR than "
+                 : "in another network namespace (set NIGH_DIR to one directory for all), or with "
+                   "NIGH_DIR set",
              rendezvous->directory ? rendezvous->directory : "", known);
 }
 

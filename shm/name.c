@@ -245,7 +245,8 @@ static int start(const struct nigh_name *name, const struct sockaddr_un *address
 
     if (error)
         return error;
-    if ((name->directory && (nigh_name_open_up(address->sun_path) || nigh_os.lstat(address->sun_path, &file) < 0)) ||
+    if ((name->directory &&
+         (nigh_name_open_up(address->sun_path) || nigh_os.lstat(address->sun_path, &file) < 0)) ||
         nigh_os.listen(out->fd, BACKLOG) < 0) {
         error = -errno;
         if (name->directory)

@@ -48,7 +48,8 @@ static void sweep_one(struct sweep *sweep, const struct sockaddr_un *address, so
     const char *path = address->sun_path;
     struct stat file;
 
-    if (!nigh_name_is_ours(sweep->name, path, &file) || (!(file.st_mode & S_IWUSR) && nigh_name_open_up(path)))
+    if (!nigh_name_is_ours(sweep->name, path, &file) ||
+        (!(file.st_mode & S_IWUSR) && nigh_name_open_up(path)))
         return;
     if (nigh_os.connect(sweep->probe, (const struct sockaddr *)address, bytes) == 0 || errno != ECONNREFUSED)
         return;
@@ -83,8 +84,9 @@ static void sweep_entries(struct sweep *sweep, int directory)
 /* On a file system that machines share the owner may be alive on another one. */
 static bool is_local(int directory)
 {
-    static const unsigned long local[] = {TMPFS_MAGIC,      EXT4_SUPER_MAGIC,     XFS_SUPER_MAGIC, BTRFS_SUPER_MAGIC,
-                                          F2FS_SUPER_MAGIC, OVERLAYFS_SUPER_MAGIC, RAMFS_MAGIC};
+    static const unsigned long local[] = {TMPFS_MAGIC,       EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC,
+                                          BTRFS_SUPER_MAGIC, F2FS_SUPER_MAGIC, OVERLAYFS_SUPER_MAGIC,
+                                          RAMFS_MAGIC};
     struct statfs system;
 
     if (nigh_os.fstatfs(directory, &system))
@@ -113,5 +115,6 @@ void nigh_sweep(const struct nigh_name *name, int directory)
     nigh_os_close(again);
     nigh_os_close(sweep.probe);
     if (sweep.removed)
-        nigh_log(NIGH_LOG_INFO, "%s: removed %u sockets of processes that have ended", name->directory, sweep.removed);
+        nigh_log(NIGH_LOG_INFO, "%s: removed %u sockets of processes that have ended", name->directory,
+                 sweep.removed);
 }

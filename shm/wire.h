@@ -43,7 +43,7 @@ struct nigh_wire {
     uint32_t to_rank;
     int32_t error; /* REFUSE, DONE: 0 or negative errno, one of a known few */
     uint32_t flags;
-    uint32_t fds; /* how many come with it */
+    uint32_t fds;   /* how many come with it */
     uint64_t value; /* REFUSE, DONE: what struct nigh_refusal says of the error, else 0 */
 };
 

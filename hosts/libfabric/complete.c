@@ -205,7 +205,8 @@ static void take_reason(const struct nigh_fi_ep *ep, struct nigh_endpoint *peer,
 }
 
 /* What was received, and what did not fit: multi-receive buffers do not tell the one from the other. */
-static void take_error(const struct nigh_fi_ep *ep, const struct nigh_completion *done, struct nigh_fi_staged *out)
+static void take_error(const struct nigh_fi_ep *ep, const struct nigh_completion *done,
+                       struct nigh_fi_staged *out)
 {
     out->err = error_of(done->status);
     out->prov_errno = -done->status;

@@ -177,7 +177,8 @@ struct nigh_fi_staged {
     int prov_errno;
     union {
         size_t olen;
-        char *why; /* FI_ECONNRESET, EPROTO: the peer's end in words, which goes with the entry; NULL: not known */
+        char *
+            why; /* FI_ECONNRESET, EPROTO: the peer's end in words, which goes with the entry; NULL: not known */
     };
 };
 

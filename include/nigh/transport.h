@@ -163,6 +163,9 @@ struct nigh_connect {
  *     PEER_DEAD    | the peer's process ended                 | -ECONNRESET     | 0, -> gone
  *     BROKEN       | the peer broke the protocol              | -EPROTO         | 0, -> gone
  *
+ * Why it has ended, or is not connected yet, NIGH_QUERY_END tells. A job is of the user that its processes are when they
+ * open it: a process that changes its user later, at any time, is connected as before.
+ *
  * Operations in flight when a state ends complete with -ECONNRESET (or -EPROTO); what the peer had published
  * before it closed or died can still be received. After `disconnect` the pointer is dead; connect anew for a
  * new one.
@@ -707,7 +710,8 @@ struct nigh_ops {
      * Never waits. Errors: -ERANGE rank outside of the job; -EINVAL neither or both of rank and address;
      * -EBADMSG the address is not one of nigh's (garbage, another version); -EHOSTUNREACH the address is of
      * another machine or boot; -EACCES of another user; -ENOSPC more than peers_max (logged); -EMFILE no file
-     * descriptor left (logged); -ENOMEM. A peer named by rank that never opens stays CONNECTING; one named by
+     * descriptor left (logged); -ENOMEM. A peer named by rank that never opens stays CONNECTING, which the
+     * log tells once after 3 s, with what may be the reason; one named by
      * the address of a context that was closed becomes PEER_CLOSED. A peer of another job can be named by that
      * job and its rank there: a service whose job is a number that all know.
      */

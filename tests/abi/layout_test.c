@@ -217,7 +217,7 @@ static const struct constant greeting_constants[] = {
 };
 
 static const struct place greeting_places[] = {
-    STRUCT(nigh_wire, 80),
+    STRUCT(nigh_wire, 88),
     FIELD(nigh_wire, magic, 0, 8),
     FIELD(nigh_wire, version, 8, 4),
     FIELD(nigh_wire, kind, 12, 4),
@@ -233,6 +233,7 @@ static const struct place greeting_places[] = {
     FIELD(nigh_wire, error, 68, 4),
     FIELD(nigh_wire, flags, 72, 4),
     FIELD(nigh_wire, fds, 76, 4),
+    FIELD(nigh_wire, value, 80, 8),
 };
 
 static const struct golden layout = GOLDEN("shm/layout.h", layout_constants, layout_places);
@@ -259,8 +260,8 @@ static const struct look layout_looks[] = {
     {15, UINT64_C(0x52d26aeae58080e0)}, {16, UINT64_C(0xe7a31ad395056c81)},
     {17, UINT64_C(0x253952c96695348d)}, {18, UINT64_C(0x08a29141f7e8805b)},
     {19, UINT64_C(0x7ba81413350572b8)}, {20, UINT64_C(0xc4d85507ae2c0077)}};
-static const struct look greeting_looks[] = {{1, UINT64_C(0xb2ac7a01926d8468)},
-                                             {2, UINT64_C(0x8b87eb40def88b4f)}};
+static const struct look greeting_looks[] = {
+    {1, UINT64_C(0xb2ac7a01926d8468)}, {2, UINT64_C(0x8b87eb40def88b4f)}, {3, UINT64_C(0xbc20698f7d74e9ec)}};
 
 #define FIRST_LOOK UINT64_C(0xcbf29ce484222325)
 

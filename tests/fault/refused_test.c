@@ -130,7 +130,8 @@ static int peer_without_descriptors(void *data)
     start_peer(own_job(), NULL, fill_descriptors);
     WANT_INT(fault_open(0, &pair.context[0]), 0);
     pair.to[0] = fault_connect(pair.context[0], 1);
-    end = want_end(&pair, NIGH_REASON_DESCRIPTORS, true, "it may have 200", "raise the limit there (ulimit -n)");
+    end = want_end(&pair, NIGH_REASON_DESCRIPTORS, true, "it may have 200",
+                   "raise the limit there (ulimit -n)");
     WANT_INT(end.value, LIMIT);
     WANT_INT(end.error, -EMFILE);
     WANT_INT(fault_lines(), 1);
@@ -159,7 +160,8 @@ static int no_descriptors(void *data)
     WANT_INT(getrlimit(RLIMIT_NOFILE, &limit), 0);
     osfail_arm_all(OSFAIL_socket, 1, EMFILE);
     pair.to[0] = fault_connect(pair.context[0], 1);
-    end = want_end(&pair, NIGH_REASON_DESCRIPTORS, false, "this process has no file descriptor left", "ulimit -n");
+    end = want_end(&pair, NIGH_REASON_DESCRIPTORS, false, "this process has no file descriptor left",
+                   "ulimit -n");
     WANT_INT(end.value, limit.rlim_cur);
     osfail_remove();
     fault_pair_close(&pair);
@@ -176,7 +178,8 @@ static int no_addresses(void *data)
     WANT_INT(fault_open(1, &pair.context[1]), 0);
     pair.to[0] = fault_connect(pair.context[0], 1);
     osfail_arm_all(OSFAIL_mmap, 1, ENOMEM);
-    end = want_end(&pair, NIGH_REASON_MEMORY, true, "no memory or address space left", "raise the limit there (ulimit -v");
+    end = want_end(&pair, NIGH_REASON_MEMORY, true, "no memory or address space left",
+                   "raise the limit there (ulimit -v");
     WANT_INT(end.error, -ENOMEM);
     osfail_remove();
     fault_pair_close(&pair);
@@ -210,7 +213,8 @@ static int too_many_peers(void *data)
     WANT_INT(fault_ops()->open(&options, &pair.context[1]), 0);
     fault_connect(pair.context[1], 1);
     pair.to[0] = fault_connect(pair.context[0], 1);
-    WANT_INT(want_end(&pair, NIGH_REASON_PEERS, true, "as many peers as it may, 1", "NIGH_PEERS_MAX").value, 1);
+    WANT_INT(want_end(&pair, NIGH_REASON_PEERS, true, "as many peers as it may, 1", "NIGH_PEERS_MAX").value,
+             1);
     fault_pair_close(&pair);
     return 0;
 }
@@ -228,10 +232,14 @@ static int another_layout(void *data)
     pair.to[0] = fault_connect(pair.context[0], 1);
     for (unsigned i = 0; i < 10000 && fault_state(pair.context[0], pair.to[0]) == NIGH_CONNECTING; i++) {
         foe_progress(&foe);
-        (void)fault_until(&pair, 0, NIGH_PEER_CLOSED, 1);
+        (void)fault_until(&pair, 0, NIGH_BROKEN, 1);
     }
-    end = want_end(&pair, NIGH_REASON_LAYOUT, false, "shared memory has version 7", "load the same nigh");
+    end = end_of(&pair);
+    WANT_INT(end.state, NIGH_BROKEN);
+    WANT_INT(end.reason, NIGH_REASON_LAYOUT);
     WANT_INT(end.value, 7);
+    WANT(strstr(end.text, "shared memory has version 7") && strstr(end.text, "load the same nigh"));
+    WANT_SAID("of another version: 7, not");
     fault_close(pair.context[0]);
     foe_close(&foe);
     return 0;

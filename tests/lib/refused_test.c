@@ -39,8 +39,11 @@ static void talks(int rank)
 
 static void drops(int rank, int size)
 {
-    struct nigh_config config = {
-        .size = sizeof(config), .set = 1, .rank = (uint32_t)rank, .ranks = (uint32_t)size, .job = ranks_job() + 1};
+    struct nigh_config config = {.size = sizeof(config),
+                                 .set = 1,
+                                 .rank = (uint32_t)rank,
+                                 .ranks = (uint32_t)size,
+                                 .job = ranks_job() + 1};
 
     OK(nigh_finalize());
     OK(nigh_init(&config)); /* nobody is met yet */
@@ -68,8 +71,11 @@ static void test_ranks_drop_privileges(void **state)
 /* Rank 1 has none when rank 0 looks for it for the first time. */
 static void full(int rank, int size)
 {
-    struct nigh_config config = {
-        .size = sizeof(config), .set = 1, .rank = (uint32_t)rank, .ranks = (uint32_t)size, .job = ranks_job() + 1};
+    struct nigh_config config = {.size = sizeof(config),
+                                 .set = 1,
+                                 .rank = (uint32_t)rank,
+                                 .ranks = (uint32_t)size,
+                                 .job = ranks_job() + 1};
     struct rlimit limit = {LIMIT, LIMIT};
     int value = 0;
 

@@ -264,8 +264,9 @@ static void long_directories(void **state)
 /* Every system call behind a name, failing at each of its places: an error or success, and nothing is left. */
 static void failures_leave_nothing(void **state)
 {
-    static const enum osfail_call calls[] = {OSFAIL_open,  OSFAIL_flock,   OSFAIL_socket, OSFAIL_bind, OSFAIL_listen,
-                                             OSFAIL_lstat, OSFAIL_connect, OSFAIL_unlink, OSFAIL_chmod};
+    static const enum osfail_call calls[] = {OSFAIL_open,    OSFAIL_flock,  OSFAIL_socket,
+                                             OSFAIL_bind,    OSFAIL_listen, OSFAIL_lstat,
+                                             OSFAIL_connect, OSFAIL_unlink, OSFAIL_chmod};
     unsigned hits = 0;
 
     (void)state;

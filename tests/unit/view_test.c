@@ -315,7 +315,8 @@ static void spoilt_header(void **state)
 
     memcpy((uint8_t *)&header + one->offset, &one->value, one->width);
     refused(memfd_with(&header, sound().bytes, ALL_SEALS),
-            one->offset == offsetof(struct nigh_arena_header, version) ? -EPROTONOSUPPORT : -EPROTO, one->logged);
+            one->offset == offsetof(struct nigh_arena_header, version) ? -EPROTONOSUPPORT : -EPROTO,
+            one->logged);
 }
 
 static void what_was_in_the_way_is_known(void **state)
