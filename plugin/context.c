@@ -41,6 +41,7 @@ static int open_memory(struct nigh_context *context)
     int rc;
 
     nigh_program_ask(&arena.program);
+    nigh_program_watch_open(&arena.program, &context->program_watch);
     rc = nigh_arena_create(&arena, &context->arena);
     if (rc)
         return rc;
@@ -162,6 +163,7 @@ static void destroy(struct nigh_context *context)
     if (context->pool.arena)
         nigh_pool_destroy(&context->pool);
     nigh_bell_close(&context->bell);
+    nigh_program_watch_close(&context->program_watch);
     if (context->arena.base)
         nigh_arena_destroy(&context->arena);
     pthread_mutex_destroy(&context->lock);
@@ -197,7 +199,7 @@ int nigh_context_open(const struct nigh_open *options, struct nigh_context **out
     if (!context)
         goto restore;
     memset(context, 0, sizeof(*context));
-    context->bell.fd = context->bell.eventfd = context->arena.fd = -1;
+    context->bell.fd = context->bell.eventfd = context->arena.fd = context->program_watch.maps = -1;
     pthread_mutex_init(&context->lock, NULL);
     rc = nigh_config_read(options, NULL, &context->config);
     if (!rc) {

@@ -23,6 +23,7 @@
 #include "shm/doorbell.h"
 #include "shm/log.h"
 #include "shm/pool.h"
+#include "shm/program.h"
 #include <pthread.h>
 
 /* Polled each time; the others are found by hints and by a sweep now and then. 16 lines are one L1 set's worth of
@@ -85,6 +86,7 @@ struct nigh_context {
     struct nigh_config config;
     uint64_t incarnation;
     struct nigh_arena arena;
+    struct nigh_program_watch program_watch;
     struct nigh_bell bell;
     struct nigh_pool pool;
     struct nigh_heap *heap;

@@ -67,6 +67,17 @@ static bool lies_early(struct nigh_endpoint *endpoint, const struct nigh_send *s
     return may_wait(send) && nigh_spread_early(endpoint, send->buffer, send->bytes);
 }
 
+/* Before a peer is to read memory where it lies: it would copy the file's from its mapping of it, where the program has
+ * something else mapped by now. False: it must not. */
+static bool may_be_read(const struct nigh_context *context, const struct nigh_send *send)
+{
+    const struct nigh_arena_header *own = &context->arena.layout;
+
+    return send->bytes < NIGH_PROGRAM_WATCH_FROM ||
+           nigh_program_is_there(&context->program_watch, own, send->buffer, send->bytes) ||
+           nigh_program_take_back(own) == 0;
+}
+
 /* Which way the bytes go, for what does not fit a ring. */
 static void route(struct nigh_endpoint *endpoint, const struct nigh_send *send, struct nigh_send_op *op)
 {
@@ -99,7 +110,7 @@ static void route(struct nigh_endpoint *endpoint, const struct nigh_send *send, 
         op->refer = NIGH_REFER_HEAP;
         op->path = NIGH_PATH_HEAP;
         op->key = offset;
-    } else if (in_place && !trip) {
+    } else if (in_place && !trip && may_be_read(context, send)) {
         op->refer = NIGH_REFER_CMA;
         op->path = NIGH_PATH_CMA;
         op->key = (uintptr_t)send->buffer;

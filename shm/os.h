@@ -52,6 +52,9 @@
     CALL(ssize_t, -1, read, (int fd, void *to, size_t bytes), (fd, to, bytes))                               \
     CALL(ssize_t, -1, pread, (int fd, void *to, size_t bytes, off_t offset), (fd, to, bytes, offset))        \
     CALL(ssize_t, -1, write, (int fd, const void *from, size_t bytes), (fd, from, bytes))                    \
+    CALL(ssize_t, -1, pwrite, (int fd, const void *from, size_t bytes, off_t offset),                        \
+         (fd, from, bytes, offset))                                                                          \
+    CALL(int, -1, ioctl, (int fd, unsigned long request, void *argument), (fd, request, argument))           \
     CALL(int, -1, close, (int fd), (fd))                                                                     \
     CALL(int, -1, mkdir, (const char *path, mode_t mode), (path, mode))                                      \
     CALL(int, -1, unlink, (const char *path), (path))                                                        \

@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 
 static_assert(sizeof(struct nigh_memory_head) == NIGH_LINE, "its head is a line");
@@ -46,6 +47,80 @@ void nigh_program_ask(struct nigh_program_told *out)
     }
     *out = (struct nigh_program_told){
         .address = memory.base, .bytes = memory.bytes, .id = memory.id, .fd = (uint32_t)memory.fd + 1};
+}
+
+/* ---- what is mapped there ------------------------------------------------------------------------------ */
+
+/* struct procmap_query of <linux/fs.h> and its call, which older headers do not have. */
+struct query {
+    uint64_t size, flags, address;
+    uint64_t begin, end, rights, page, offset, number;
+    uint32_t major_of, minor_of, name_bytes, build_id_bytes;
+    uint64_t name, build_id;
+};
+static_assert(sizeof(struct query) == 104, "the kernel's");
+#define QUERY        _IOWR('f', 17, struct query)
+#define QUERY_SHARED 8u
+
+/* The mapping that has `address`. */
+static int ask_kernel(int maps, uint64_t address, struct query *out)
+{
+    *out = (struct query){.size = sizeof(*out), .address = address};
+    return nigh_os.ioctl(maps, QUERY, out) ? -errno : 0;
+}
+
+void nigh_program_watch_open(const struct nigh_program_told *told, struct nigh_program_watch *out)
+{
+    struct query query;
+    int maps;
+
+    *out = (struct nigh_program_watch){.maps = -1};
+    if (!told->fd)
+        return;
+    maps = nigh_os.open("/proc/self/maps", O_RDONLY | O_CLOEXEC, 0);
+    /* Its head is the file's, whatever the program has done with the rest. */
+    if (maps < 0 || ask_kernel(maps, told->address, &query)) {
+        nigh_os_close(maps);
+        return;
+    }
+    *out = (struct nigh_program_watch){
+        .maps = maps, .major_of = query.major_of, .minor_of = query.minor_of, .number = query.number};
+}
+
+void nigh_program_watch_close(struct nigh_program_watch *watch)
+{
+    nigh_os_close(watch->maps);
+    watch->maps = -1;
+}
+
+bool nigh_program_is_there(const struct nigh_program_watch *watch, const struct nigh_arena_header *own,
+                           const void *memory, uint64_t bytes)
+{
+    uint64_t at = (uintptr_t)memory, end = at + bytes, last = own->memory_address + own->memory_bytes;
+    struct query query;
+
+    if (watch->maps < 0 || !nigh_program_holds(own, (const void *)(uintptr_t)own->memory_address, NIGH_PAGE))
+        return true;
+    at = at < own->memory_address ? own->memory_address : at;
+    end = end > last ? last : end;
+    for (; at < end; at = query.end)
+        if (ask_kernel(watch->maps, at, &query) || query.number != watch->number ||
+            query.major_of != watch->major_of || query.minor_of != watch->minor_of ||
+            !(query.rights & QUERY_SHARED) || query.begin - query.offset != own->memory_address)
+            return false;
+    return true;
+}
+
+int nigh_program_take_back(const struct nigh_arena_header *own)
+{
+    const uint32_t yes = 1;
+    struct nigh_memory_head head;
+    int fd = (int)own->memory_fd - 1;
+
+    if (nigh_os.pread(fd, &head, sizeof(head), 0) != (ssize_t)sizeof(head) || head.id != own->memory_id)
+        return -EBADF;
+    return nigh_os.pwrite(fd, &yes, sizeof(yes), NIGH_PROGRAM_TAKEN_BACK) == (ssize_t)sizeof(yes) ? 0
+                                                                                                  : -EBADF;
 }
 
 /* ---- a peer's ------------------------------------------------------------------------------------------ */

@@ -27,6 +27,29 @@ static inline bool nigh_program_holds(const struct nigh_arena_header *own, const
            !nigh_load_relaxed((const uint32_t *)(uintptr_t)(own->memory_address + NIGH_PROGRAM_TAKEN_BACK));
 }
 
+/*
+ * The kernel's account of what is mapped where that memory is. A program may map something else there past its allocator,
+ * by a system call of its own; the allocator, which sees the C library's calls, says the others itself
+ * (docs/memory-model.md). `maps`: -1 where the kernel cannot be asked (before Linux 6.11), or there is no such memory.
+ */
+struct nigh_program_watch {
+    int maps;
+    uint32_t major_of, minor_of; /* the file */
+    uint64_t number;
+};
+void nigh_program_watch_open(const struct nigh_program_told *told, struct nigh_program_watch *out);
+void nigh_program_watch_close(struct nigh_program_watch *watch);
+
+/* Asked for a message of so many bytes and more: it takes half a microsecond. */
+#define NIGH_PROGRAM_WATCH_FROM (256u * 1024)
+
+/* Whether what [memory, memory + bytes) has of the program's memory is the file's still, as far as can be asked. */
+bool nigh_program_is_there(const struct nigh_program_watch *watch, const struct nigh_arena_header *own,
+                           const void *memory, uint64_t bytes);
+
+/* Says in the file that peers may not read it there any more. 0, or -EBADF: the descriptor is not the file's. */
+int nigh_program_take_back(const struct nigh_arena_header *own);
+
 /* Whether what a peer's header says can be: in whole pages, inside the address space. Nothing at all can. */
 bool nigh_program_is_sound(const struct nigh_arena_header *header);
 

@@ -206,6 +206,103 @@ static void test_taken_back_before(void **state)
     drop_file();
 }
 
+/* ---- other memory is mapped there -------------------------------------------------------------------------- */
+
+/* By a program that does not say so, while its peers go on: the kernel does (Linux 6.11). */
+static void maps_over(uint64_t offset, int flags, int fd)
+{
+    uint8_t *at = base + PAGE + offset;
+
+    assert_non_null(from->program.base);
+    assert_int_equal(sent_from(base + PAGE, MOST), 0);
+    assert_ptr_equal(mmap(at, EACH / 2, PROT_READ | PROT_WRITE, flags | MAP_FIXED, fd, 0), at);
+    memset(at, 0x77, EACH / 2);
+    assert_int_equal(sent_from(base + PAGE, MOST), MOST);
+    assert_int_equal(sent_from(base + PAGE, MOST / 16), MOST / 16); /* nor shorter ones, from then on */
+}
+
+static bool cannot_ask(void)
+{
+    if (a.context->program_watch.maps >= 0)
+        return false;
+    print_message("this kernel does not say what is mapped at an address\n");
+    return true;
+}
+
+static void test_mapped_over(void **state)
+{
+    (void)state;
+    if (cannot_ask())
+        skip();
+    maps_over(EACH, MAP_SHARED | MAP_ANONYMOUS, -1);
+}
+
+static void test_mapped_over_at_its_end(void **state)
+{
+    (void)state;
+    if (cannot_ask())
+        skip();
+    maps_over((MOST - EACH / 2) / PAGE * PAGE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+}
+
+/* The same file, at another place of it. */
+static void test_moved(void **state)
+{
+    (void)state;
+    if (cannot_ask())
+        skip();
+    maps_over(EACH, MAP_SHARED, file);
+}
+
+/* The same place of the same file, but the program's alone. */
+static void test_private(void **state)
+{
+    uint8_t *at = base + PAGE;
+
+    (void)state;
+    if (cannot_ask())
+        skip();
+    assert_ptr_equal(mmap(at, EACH, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED, file, PAGE), at);
+    memset(at, 0x77, EACH);
+    assert_int_equal(sent_from(at, MOST), MOST);
+}
+
+/* And the descriptor is closed, so that peers cannot be told: it is sent otherwise. */
+static void test_mapped_over_and_closed(void **state)
+{
+    int kept;
+
+    (void)state;
+    if (cannot_ask())
+        skip();
+    kept = dup(file);
+    close(file);
+    assert_ptr_equal(
+        mmap(base + PAGE, EACH, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0),
+        base + PAGE);
+    memset(base + PAGE, 0x77, EACH);
+    assert_int_equal(sent_from(base + PAGE, MOST), 0);
+    assert_int_equal(dup2(kept, file), file);
+    close(kept);
+}
+
+/* A kernel that cannot be asked: what is sent is taken to lie there. */
+static void test_unasked(void **state)
+{
+    struct nigh_program_told told;
+    struct nigh_program_watch watch;
+
+    (void)state;
+    nigh_program_ask(&told);
+    osfail_install();
+    osfail_arm(OSFAIL_ioctl, 1, ENOTTY);
+    nigh_program_watch_open(&told, &watch);
+    assert_true(osfail_hit());
+    osfail_remove();
+    assert_int_equal(watch.maps, -1);
+    assert_true(nigh_program_is_there(&watch, &a.context->arena.layout, base + PAGE, MOST));
+}
+
 /* ---- what is not that file --------------------------------------------------------------------------------- */
 
 static void test_unsealed(void **state)
@@ -444,6 +541,12 @@ int main(void)
         TEST_WITH(threads, begin_threads),
         TEST(taken_back),
         cmocka_unit_test(test_taken_back_before),
+        TEST(mapped_over),
+        TEST(mapped_over_at_its_end),
+        TEST(moved),
+        TEST(private),
+        TEST(mapped_over_and_closed),
+        TEST(unasked),
         TEST_WITH(unsealed, begin_unsealed),
         TEST(another_file),
         TEST(beginning),
