@@ -27,11 +27,11 @@ static inline bool nigh_malloc_blocks_has(const void *memory)
     return (uintptr_t)memory >= nigh_malloc_blocks_begin && (uintptr_t)memory < nigh_malloc_blocks_end;
 }
 
-/* NULL: it is for the next malloc. `align`: a power of two. */
-void *nigh_malloc_blocks_alloc(size_t bytes, size_t align);
+/* How a block is wanted: with zeros in it; because one grows that cannot where it is. */
+enum { NIGH_MALLOC_ZEROS = 1, NIGH_MALLOC_GROWS = 2 };
 
-/* Of a block that was just had: zeros, where it has anything else. */
-void nigh_malloc_blocks_clear(void *memory, size_t bytes);
+/* NULL: it is for the next malloc. `align`: a power of two. */
+void *nigh_malloc_blocks_alloc(size_t bytes, size_t align, unsigned how);
 
 /* For memory in the region. What is no block's ends the process, with a line that says so and names the `call`. */
 size_t nigh_malloc_blocks_room(const void *memory, const char *call);
@@ -46,9 +46,27 @@ int nigh_malloc_blocks_memory(struct nigh_memory *out);
 /* Reads the environment, if nobody has. */
 void nigh_malloc_blocks_settle(void);
 
-/* Before a fork, with the lock: blocks that somebody has become the process's own. Behind it, in the child: a region of
- * which nobody has had a block is the parent's alone. */
+/* Gives back what is free, address space too. False: there was nothing. */
+bool nigh_malloc_blocks_trim(void);
+
+/* Whether the process's address space is limited from now on: then it is given back as blocks are freed. */
+void nigh_malloc_blocks_limit(bool limited);
+
+/*
+ * From now on all large blocks are the next malloc's, and peers do not use those that there are:
+ * part    before a fork, with the lock: they become the process's own. Nothing happens where nobody has had a block
+ * own     the same at any other time
+ * foreign the program is about to map other memory at [begin, end), or to unmap what is there
+ */
 void nigh_malloc_blocks_part(void);
+void nigh_malloc_blocks_own(void);
+void nigh_malloc_blocks_foreign(uintptr_t begin, uintptr_t end);
+
+/* Whether none of that has happened, or the second has. */
+bool nigh_malloc_blocks_shared(void);
+bool nigh_malloc_blocks_are_own(void);
+
+/* In the child of a fork: a region of which nobody has had a block is the parent's alone. */
 void nigh_malloc_blocks_forget(void);
 
 #endif

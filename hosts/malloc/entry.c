@@ -45,9 +45,16 @@ static bool is_power(size_t align)
 }
 
 /* A large block; NULL: it is for the next malloc. */
-static void *large(size_t align, size_t bytes)
+static void *large(size_t align, size_t bytes, unsigned how)
 {
-    return nigh_malloc_blocks_takes(bytes) && is_power(align) ? nigh_malloc_blocks_alloc(bytes, align) : NULL;
+    return nigh_malloc_blocks_takes(bytes) && is_power(align) ? nigh_malloc_blocks_alloc(bytes, align, how)
+                                                              : NULL;
+}
+
+/* Whether the next malloc, which gave none, is to be asked again: there is more memory, or address space, now. */
+static bool again(const void *memory)
+{
+    return !memory && errno == ENOMEM && nigh_malloc_blocks_trim();
 }
 
 static bool overflows(size_t count, size_t bytes, size_t *product)
@@ -62,9 +69,11 @@ static bool overflows(size_t count, size_t bytes, size_t *product)
 
 void *malloc(size_t bytes)
 {
-    void *memory = large(LEAST, bytes);
+    void *memory = large(LEAST, bytes, 0);
 
-    return memory ? memory : nigh_malloc_next.malloc(bytes);
+    if (!memory)
+        memory = nigh_malloc_next.malloc(bytes);
+    return again(memory) ? nigh_malloc_next.malloc(bytes) : memory;
 }
 
 void *calloc(size_t count, size_t bytes)
@@ -74,11 +83,10 @@ void *calloc(size_t count, size_t bytes)
 
     if (overflows(count, bytes, &all))
         return NULL;
-    memory = large(LEAST, all);
+    memory = large(LEAST, all, NIGH_MALLOC_ZEROS);
     if (!memory)
-        return nigh_malloc_next.calloc(count, bytes);
-    nigh_malloc_blocks_clear(memory, all);
-    return memory;
+        memory = nigh_malloc_next.calloc(count, bytes);
+    return again(memory) ? nigh_malloc_next.calloc(count, bytes) : memory;
 }
 
 void free(void *memory)
@@ -125,25 +133,37 @@ static void *move(void *memory, size_t room, void *to, size_t bytes)
     return to;
 }
 
+static void *next_realloc(void *memory, size_t bytes)
+{
+    void *to = nigh_malloc_next.realloc(memory, bytes);
+
+    return bytes && again(to) ? nigh_malloc_next.realloc(memory, bytes) : to;
+}
+
 /* A block of the region. */
 static void *resize_large(void *memory, size_t bytes)
 {
+    size_t room;
+    void *to;
+
     if (!bytes) {
         nigh_malloc_blocks_free(memory, "realloc");
         return NULL;
     }
     if (nigh_malloc_blocks_resize(memory, bytes))
         return memory;
-    return move(memory, nigh_malloc_blocks_room(memory, "realloc"), malloc(bytes), bytes);
+    room = nigh_malloc_blocks_room(memory, "realloc");
+    to = large(LEAST, bytes, bytes > room ? NIGH_MALLOC_GROWS : 0);
+    return move(memory, room, to ? to : malloc(bytes), bytes);
 }
 
 /* One of the next malloc, which stays there if it does not become large. */
 static void *resize_other(void *memory, size_t bytes)
 {
-    void *to = nigh_malloc_next.usable ? large(LEAST, bytes) : NULL;
+    void *to = nigh_malloc_next.usable ? large(LEAST, bytes, NIGH_MALLOC_GROWS) : NULL;
 
     if (!to)
-        return nigh_malloc_next.realloc(memory, bytes);
+        return next_realloc(memory, bytes);
     return move(memory, nigh_malloc_next.usable(memory), to, bytes);
 }
 
@@ -169,28 +189,35 @@ void *reallocarray(void *memory, size_t count, size_t bytes)
 
 int posix_memalign(void **out, size_t align, size_t bytes)
 {
-    int before = errno;
-    void *memory = align % sizeof(void *) ? NULL : large(align, bytes);
+    int before = errno, rc;
+    void *memory = align % sizeof(void *) ? NULL : large(align, bytes, 0);
 
     errno = before; /* it says what is wrong by what it returns */
-    if (!memory)
-        return nigh_malloc_next.posix_memalign(out, align, bytes);
-    *out = memory;
-    return 0;
+    if (memory) {
+        *out = memory;
+        return 0;
+    }
+    rc = nigh_malloc_next.posix_memalign(out, align, bytes);
+    return rc == ENOMEM && nigh_malloc_blocks_trim() ? nigh_malloc_next.posix_memalign(out, align, bytes)
+                                                     : rc;
 }
 
 void *aligned_alloc(size_t align, size_t bytes)
 {
-    void *memory = large(align, bytes);
+    void *memory = large(align, bytes, 0);
 
-    return memory ? memory : nigh_malloc_next.aligned_alloc(align, bytes);
+    if (!memory)
+        memory = nigh_malloc_next.aligned_alloc(align, bytes);
+    return again(memory) ? nigh_malloc_next.aligned_alloc(align, bytes) : memory;
 }
 
 void *memalign(size_t align, size_t bytes)
 {
-    void *memory = large(align, bytes);
+    void *memory = large(align, bytes, 0);
 
-    return memory ? memory : nigh_malloc_next.memalign(align, bytes);
+    if (!memory)
+        memory = nigh_malloc_next.memalign(align, bytes);
+    return again(memory) ? nigh_malloc_next.memalign(align, bytes) : memory;
 }
 
 static size_t page_size(void)

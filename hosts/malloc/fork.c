@@ -18,49 +18,38 @@ bool nigh_malloc_forks(void)
     return pthread_equal(forker, pthread_self());
 }
 
-/* With the lock: whether the thread that has it could be cancelled before. Making a file has points at which threads are. */
-static int cancelled;
+void nigh_malloc_lock(void)
+{
+    if (!nigh_malloc_forks())
+        pthread_mutex_lock(&lock);
+}
 
-static void take(void)
+void nigh_malloc_unlock(void)
+{
+    if (!nigh_malloc_forks())
+        pthread_mutex_unlock(&lock);
+}
+
+static int cancelled; /* before, of the thread that forks: reading files is a point at which threads are */
+
+static void before(void)
 {
     int state;
 
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
     pthread_mutex_lock(&lock);
     cancelled = state;
-}
-
-static void give(void)
-{
-    int state = cancelled;
-
-    pthread_mutex_unlock(&lock);
-    pthread_setcancelstate(state, NULL);
-}
-
-void nigh_malloc_lock(void)
-{
-    if (!nigh_malloc_forks())
-        take();
-}
-
-void nigh_malloc_unlock(void)
-{
-    if (!nigh_malloc_forks())
-        give();
-}
-
-static void before(void)
-{
-    take();
     nigh_malloc_blocks_part();
     forker = pthread_self();
 }
 
 static void behind_in_parent(void)
 {
+    int state = cancelled;
+
     forker = NOBODY;
-    give();
+    pthread_mutex_unlock(&lock);
+    pthread_setcancelstate(state, NULL);
 }
 
 static void behind_in_child(void)

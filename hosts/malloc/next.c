@@ -2,6 +2,7 @@
 /* hosts/malloc/next.c - see next.h. Looking for functions may allocate: that is handed out of an array. Processes have one
  * thread that early. */
 #include "hosts/malloc/next.h"
+#include "hosts/malloc/system.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -133,6 +134,7 @@ bool nigh_malloc_next_find(void)
     FIND(memalign, "memalign");
     FIND(usable, "malloc_usable_size");
     FIND(register_atfork, "__register_atfork");
+    nigh_malloc_system_find();
     nigh_malloc_next = found;
     searching = false;
     return true;

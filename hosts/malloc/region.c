@@ -3,6 +3,7 @@
 #include "hosts/malloc/region.h"
 #include "hosts/malloc/log.h"
 #include "hosts/malloc/pages.h"
+#include "hosts/malloc/system.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -18,13 +19,18 @@
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 0x0008u
 #endif
+#ifndef MAP_FIXED_NOREPLACE
+#define MAP_FIXED_NOREPLACE 0x100000
+#endif
 
 #define HUGE_PAGE ((uint64_t)2 << 20)
-/* Reached so much at a time: a system call for each 64 MiB of new memory costs nothing beside its pages. */
-#define REACH     ((uint64_t)64 << 20)
-#define OWN_LEAST ((uint64_t)1 << 20)
 /* The descriptor's number: above those that programs count on, such as shells' and those of select(). */
 #define FD_FROM 512
+/* Where it is put, and how often another place is tried: above all executables and heaps, below where the kernel puts
+ * mappings, with a stack of any size. */
+#define PLACE_FROM  ((uint64_t)18 << 40)
+#define PLACE_BYTES ((uint64_t)12 << 40)
+#define PLACES      16
 
 /* ---- what forbids it ----------------------------------------------------------------------------------- */
 
@@ -56,8 +62,6 @@ static const char *forbids(uint64_t bytes)
         return "and this system's pages are not of 4 KiB, as what peers are promised is";
     if (limited(RLIMIT_FSIZE, bytes)) /* the kernel would send SIGXFSZ */
         return "more than files may have (ulimit -f): raise it, or set NIGH_MALLOC_BYTES to less";
-    if (limited(RLIMIT_AS, 2 * bytes))
-        return "more than half of its address space (ulimit -v): raise it, or set NIGH_MALLOC_BYTES to less";
     if (limited(RLIMIT_DATA, UINT64_MAX)) /* after a fork it would count */
         return "and data is limited (ulimit -d): lift that";
     if (counted_in_full())
@@ -83,7 +87,7 @@ static int create(void)
     return high;
 }
 
-static uint64_t any_id(const void *own)
+static uint64_t any_number(const void *own)
 {
     struct timespec now;
     uint64_t id = 0;
@@ -99,7 +103,7 @@ static uint64_t any_id(const void *own)
 
 static bool form(struct nigh_malloc_region *region)
 {
-    struct nigh_memory_head head = {.id = any_id(region)};
+    struct nigh_memory_head head = {.id = any_number(region)};
     struct stat stat;
 
     region->id = head.id;
@@ -114,55 +118,71 @@ static bool form(struct nigh_malloc_region *region)
 
 /* ---- the mapping --------------------------------------------------------------------------------------- */
 
-static bool map(struct nigh_malloc_region *region, bool huge)
+/* A kernel before 4.17 takes the address for a hint. */
+static int map_at(uint64_t at, uint64_t bytes, int rights, int flags, int fd, uint64_t offset)
 {
-    const uint64_t room = region->bytes + HUGE_PAGE;
-    char *all = mmap(NULL, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0), *base;
-    size_t before;
+    void *want = (void *)(uintptr_t)at, *memory;
 
-    if (all == MAP_FAILED)
-        return false;
-    before = -(uintptr_t)all & (HUGE_PAGE - 1);
-    base = all + before;
-    if (mmap(base, region->bytes, PROT_NONE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, region->fd, 0) ==
-            MAP_FAILED ||
-        mprotect(base, NIGH_MALLOC_PAGE, PROT_READ)) {
-        munmap(all, room);
-        return false;
-    }
-    if (before)
-        munmap(all, before);
-    munmap(base + region->bytes, HUGE_PAGE - before);
-    madvise(base, region->bytes, MADV_DONTDUMP);
-    if (huge)
-        madvise(base, region->bytes, MADV_HUGEPAGE);
-    region->base = (uintptr_t)base;
-    region->reached = NIGH_MALLOC_PAGE;
-    return true;
+    memory = nigh_malloc_system_mmap(want, bytes, rights, flags | MAP_NORESERVE | MAP_FIXED_NOREPLACE, fd,
+                                     (off_t)offset);
+    if (memory == MAP_FAILED)
+        return -errno;
+    if (memory == want)
+        return 0;
+    nigh_malloc_system_munmap(memory, bytes);
+    return -EEXIST;
 }
 
-/* Emulators of this system take the call and do nothing: then nothing is given back, and all of it may be dirty. */
-static bool gives_back(struct nigh_malloc_region *region)
+/* Whether nobody has anything there now. What the address space is limited to may be less: then it cannot be tried. */
+static bool is_empty(uint64_t at, uint64_t bytes)
+{
+    int rc = map_at(at, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    if (rc == 0)
+        nigh_malloc_system_munmap((void *)(uintptr_t)at, bytes);
+    return rc == 0 || rc == -ENOMEM;
+}
+
+static bool find_place(struct nigh_malloc_region *region)
+{
+    for (int i = 0; i < PLACES; i++) {
+        uint64_t at = PLACE_FROM + any_number(region) % PLACE_BYTES / HUGE_PAGE * HUGE_PAGE;
+
+        if (!is_empty(at, region->bytes))
+            continue;
+        if (map_at(at, NIGH_MALLOC_PAGE, PROT_READ, MAP_SHARED, region->fd, 0) == 0) {
+            region->base = at;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Emulators of this system take the call and do nothing: then nothing is given back, and all of it may be kept. */
+static bool gives_back(const struct nigh_malloc_region *region)
 {
     char *memory = (char *)region->base + NIGH_MALLOC_PAGE, there = 1;
 
-    if (!nigh_malloc_region_reach(region, 2 * NIGH_MALLOC_PAGE))
+    if (nigh_malloc_region_map(region, NIGH_MALLOC_PAGE, NIGH_MALLOC_PAGE))
         return false;
     memory[0] = 1;
-    if (madvise(memory, NIGH_MALLOC_PAGE, MADV_REMOVE) || pread(region->fd, &there, 1, NIGH_MALLOC_PAGE) != 1)
+    if (nigh_malloc_system_madvise(memory, NIGH_MALLOC_PAGE, MADV_REMOVE) ||
+        pread(region->fd, &there, 1, NIGH_MALLOC_PAGE) != 1)
         there = 1;
     memory[0] = 0;
+    nigh_malloc_system_munmap(memory, NIGH_MALLOC_PAGE);
     return !there;
 }
 
-bool nigh_malloc_region_open(struct nigh_malloc_region *region, uint64_t bytes, bool huge, bool tell)
+bool nigh_malloc_region_open(struct nigh_malloc_region *region, uint64_t bytes, uint64_t used, bool huge,
+                             bool tell)
 {
     const char *why = forbids(bytes);
 
-    *region = (struct nigh_malloc_region){.bytes = bytes, .fd = -1};
+    *region = (struct nigh_malloc_region){.bytes = bytes, .fd = -1, .huge = huge};
     if (!why) {
         region->fd = create();
-        if (region->fd >= 0 && form(region) && map(region, huge)) {
+        if (region->fd >= 0 && form(region) && find_place(region)) {
             region->gives = gives_back(region);
             return true;
         }
@@ -172,8 +192,9 @@ bool nigh_malloc_region_open(struct nigh_malloc_region *region, uint64_t bytes, 
     }
     if (tell)
         nigh_malloc_log("no memory that peers may map, so all of it is the next malloc's: a file in memory "
-                        "of %llu MiB: %s",
-                        (unsigned long long)(bytes >> 20), why ? why : "refused");
+                        "of %llu MiB, for %llu MiB of blocks: %s",
+                        (unsigned long long)(bytes >> 20), (unsigned long long)(used >> 20),
+                        why ? why : "refused");
     return false;
 }
 
@@ -186,57 +207,32 @@ bool nigh_malloc_region_held(const struct nigh_malloc_region *region)
 
 void nigh_malloc_region_close(struct nigh_malloc_region *region)
 {
-    munmap((void *)region->base, region->bytes);
+    nigh_malloc_system_munmap((void *)region->base, NIGH_MALLOC_PAGE);
     if (nigh_malloc_region_held(region))
         close(region->fd);
 }
 
-bool nigh_malloc_region_reach(struct nigh_malloc_region *region, uint64_t end)
+int nigh_malloc_region_map(const struct nigh_malloc_region *region, uint64_t from, uint64_t bytes)
 {
-    char *from = (char *)region->base + region->reached;
-    uint64_t to = (end + REACH - 1) & ~(REACH - 1);
+    int rc = nigh_malloc_region_held(region) ? 0 : -EBADF;
 
-    if (end <= region->reached)
-        return true;
-    if (to > region->bytes)
-        to = region->bytes;
-    if (mprotect(from, to - region->reached, PROT_READ | PROT_WRITE))
-        return false;
-    madvise(from, to - region->reached, MADV_DODUMP);
-    region->reached = to;
-    return true;
+    if (rc == 0)
+        rc = map_at(region->base + from, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, region->fd, from);
+    if (rc == 0 && region->huge)
+        nigh_malloc_system_madvise((char *)region->base + from, bytes, MADV_HUGEPAGE);
+    return rc;
 }
 
-/* Memory of no file in the place of the file's, which reads as zeros. */
-static bool map_nothing(char *memory, uint64_t bytes, int rights)
+bool nigh_malloc_region_unmap(const struct nigh_malloc_region *region, uint64_t from, uint64_t bytes)
 {
-    const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE;
-
-    return !bytes || mmap(memory, bytes, rights, flags, -1, 0) != MAP_FAILED;
+    return nigh_malloc_system_munmap((char *)region->base + from, bytes) == 0;
 }
 
 bool nigh_malloc_region_empty(const struct nigh_malloc_region *region, uint64_t from, uint64_t bytes)
 {
-    char *memory = (char *)region->base + from;
-
     /* Through the mapping, not by the descriptor: that may be another file's by now. The kernel refuses it where the
      * mapping has become the process's own meanwhile. */
-    if (!region->own)
-        return region->gives && madvise(memory, bytes, MADV_REMOVE) == 0;
-    /* What is then written takes a page; through the file's mapping it would take one of the file's, too. Each is a mapping,
-     * of which a process has 65530, so short ones are kept. */
-    return bytes >= OWN_LEAST && map_nothing(memory, bytes, PROT_READ | PROT_WRITE);
-}
-
-/* ---- a mapping of the process's own --------------------------------------------------------------------- */
-
-static bool map_own(const struct nigh_malloc_region *region)
-{
-    char *memory = (char *)region->base + NIGH_MALLOC_PAGE;
-    uint64_t bytes = region->reached - NIGH_MALLOC_PAGE;
-
-    return !bytes || mmap(memory, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE,
-                          region->fd, NIGH_MALLOC_PAGE) != MAP_FAILED;
+    return region->gives && nigh_malloc_system_madvise((char *)region->base + from, bytes, MADV_REMOVE) == 0;
 }
 
 bool nigh_malloc_region_tell(const struct nigh_malloc_region *region)
@@ -248,23 +244,4 @@ bool nigh_malloc_region_tell(const struct nigh_malloc_region *region)
     head->taken_back = 1; /* ahead of what follows, as that is a system call */
     mprotect((void *)region->base, NIGH_MALLOC_PAGE, PROT_READ);
     return true;
-}
-
-bool nigh_malloc_region_leave(struct nigh_malloc_region *region)
-{
-    char *rest = (char *)region->base + region->reached;
-
-    if (!map_nothing(rest, region->bytes - region->reached, PROT_NONE))
-        return false;
-    madvise(rest, region->bytes - region->reached, MADV_DONTDUMP);
-    region->own = true;
-    return true;
-}
-
-bool nigh_malloc_region_own(struct nigh_malloc_region *region)
-{
-    /* The kernel holds other threads' accesses up while it changes the mapping: each is before it, in the file, or
-     * behind it, in a copy of the file's page. */
-    return nigh_malloc_region_held(region) && nigh_malloc_region_tell(region) && map_own(region) &&
-           nigh_malloc_region_leave(region);
 }

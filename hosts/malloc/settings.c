@@ -13,7 +13,7 @@
 
 #define HUGE_PAGE    ((uint64_t)2 << 20)
 #define REGION_LEAST ((uint64_t)4 << 20)
-#define REGION_MOST  ((uint64_t)8 << 40) /* a sixteenth of the address space */
+#define REGION_MOST  ((uint64_t)2 << 40) /* four times that is a sixteenth of the address space */
 #define FROM         ((uint64_t)32 << 10)
 #define TRANSPARENT  "/sys/kernel/mm/transparent_hugepage/"
 #define ANY_BYTES    ((uint64_t)1 << 62)

@@ -15,8 +15,8 @@ extern "C" {
 #endif
 
 /*
- * The file: a memfd of ordinary pages, sealed at least SHRINK and GROW, mapped shared and writable from its
- * beginning on:
+ * The file: a memfd of ordinary pages, sealed at least SHRINK and GROW. Its first page is always mapped, shared. The rest
+ * is mapped shared and writable where the program has memory of it, at `base` + its offset in the file and nowhere else:
  *
  *   0       struct nigh_memory_head    written once; `taken_back` when the memory is no longer shared
  *   4 KiB   the program's
@@ -27,7 +27,8 @@ extern "C" {
 struct nigh_memory_head {
     uint64_t id; /* random, not 0: two files of two programs differ in it */
     /* Not 0: the owner's memory may differ from the file's from now on, as it does when its mapping becomes
-     * private (before a fork: else both processes would write to one memory). Peers look at it before they copy.
+     * private (before a fork: else both processes would write to one memory), or when the program maps something else
+     * at any address of it. Peers look at it before they copy. nigh sets it, too, where the kernel tells it of that.
      * Written by pwrite(), or through the mapping, before that changes; never 0 again. What is being sent meanwhile stays in the
      * file as it is, for its sender does not change it before it is over. */
     uint32_t taken_back;
@@ -37,8 +38,8 @@ struct nigh_memory_head {
 struct nigh_memory {
     uint32_t size;  /* sizeof(struct nigh_memory), set by who asks */
     int32_t fd;     /* stays open under this number as long as the process lives */
-    uint64_t base;  /* where the file is mapped, in whole pages of 4 KiB */
-    uint64_t bytes; /* of the file, all mapped, in whole pages, at most 16 TiB */
+    uint64_t base;  /* where the file's beginning is mapped, in whole pages of 4 KiB */
+    uint64_t bytes; /* of the file, in whole pages, at most 16 TiB */
     uint64_t id;    /* as in its head */
 };
 
