@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* hosts/libfabric/info.c - fi_getinfo: what the provider can do in this process, narrowed to what is asked for. */
 #include "hosts/libfabric/info.h"
+#include "hosts/libfabric/intel.h"
 #include "hosts/libfabric/launcher.h"
 #include "hosts/libfabric/log.h"
 #include "hosts/libfabric/name.h"
@@ -193,6 +194,22 @@ static void offer_devices(struct fi_info *info)
     info->rx_attr->caps |= FI_HMEM;
 }
 
+/* Intel MPI (2021.18) uses a provider's remote memory for windows of MPI_Win_allocate_shared, too, but never registers
+ * their memory, and calls dynamic windows -1 bytes long. Where there is no remote memory it sends messages. */
+static void withhold_memory(struct fi_info *info)
+{
+    static const uint64_t memory =
+        FI_RMA | FI_ATOMIC | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE | FI_RMA_EVENT;
+
+    info->caps &= ~memory;
+    info->tx_attr->caps &= ~memory;
+    info->rx_attr->caps &= ~memory;
+    nigh_fi_log(
+        NIGH_FI_INFO,
+        "FI_RMA and FI_ATOMIC are not offered to Intel MPI, which uses them wrongly; " NIGH_FI_INTEL_ASKS
+        "=1 has them offered");
+}
+
 int nigh_fi_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags,
                     const struct fi_info *hints, struct fi_info **out)
 {
@@ -211,6 +228,8 @@ int nigh_fi_getinfo(uint32_t version, const char *node, const char *service, uin
     if (!info)
         return -FI_ENOMEM;
     info->fabric_attr->api_version = version;
+    if ((!hints || !hints->caps) && nigh_fi_intel_mpi() && !nigh_fi_intel_asks())
+        withhold_memory(info);
     if (hints && hints->caps & FI_HMEM)
         offer_devices(info);
     rc = nigh_fi_hints_check(hints, info, version);

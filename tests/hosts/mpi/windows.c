@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One-sided communication on a program's own memory: windows that an MPI allocates may be plain shared memory, and tell
- * nothing about the transport. */
+/* One-sided communication, mostly on a program's own memory: windows that an MPI allocates may be plain shared memory,
+ * and tell nothing about the transport. Where they are not, the MPI has to find the transport's way there. */
 #include "tests/hosts/mpi/suite.h"
 
 enum { WORDS = 5000 };
@@ -198,6 +198,83 @@ static void attached(void)
     free(all);
 }
 
+/* Every other word of the neighbour's part, and all ranks' sums in rank 0's. The last rank's part is shorter. */
+static void shared(void)
+{
+    enum { PART = 600 };
+    long out[100], back[100], one = 1, old, *mine;
+    int size, me, right, left, last;
+    MPI_Datatype every_other;
+    MPI_Comm node;
+
+    MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
+    MPI_Comm_size(node, &size);
+    MPI_Comm_rank(node, &me);
+    right = (me + 1) % size, left = (me + size - 1) % size, last = me == size - 1;
+    MPI_Win_allocate_shared((last ? PART / 2 : PART) * sizeof(long), sizeof(long), MPI_INFO_NULL, node, &mine,
+                            &window);
+    MPI_Type_vector(100, 1, 2, MPI_LONG, &every_other);
+    MPI_Type_commit(&every_other);
+    MPI_Win_lock_all(MPI_MODE_NOCHECK, window);
+    for (int i = 0; i < PART / 2; i++)
+        mine[i] = 0;
+    MPI_Win_sync(window);
+    MPI_Barrier(node);
+    MPI_Win_unlock_all(window);
+    for (int i = 0; i < 100; i++)
+        out[i] = me * 1000 + i;
+    MPI_Win_fence(0, window);
+    MPI_Put(out, 100, MPI_LONG, right, 10, 1, every_other, window);
+    for (int i = 0; i < 7; i++)
+        MPI_Accumulate(&one, 1, MPI_LONG, 0, 250, 1, MPI_LONG, MPI_SUM, window);
+    MPI_Win_fence(0, window);
+    MPI_Get(back, 100, MPI_LONG, right, 10, 1, every_other, window);
+    MPI_Win_fence(0, window);
+    for (int i = 0; i < 100; i++) {
+        EQUAL(mine[10 + 2 * i], left * 1000 + i);
+        EQUAL(mine[11 + 2 * i], 0);
+        EQUAL(back[i], out[i]);
+    }
+    MPI_Win_lock(MPI_LOCK_SHARED, 0, 0, window);
+    MPI_Fetch_and_op(&one, &old, MPI_LONG, 0, 251, MPI_SUM, window);
+    MPI_Win_flush(0, window);
+    EQUAL(old >= 0 && old < size, 1);
+    MPI_Win_unlock(0, window);
+    MPI_Barrier(node);
+    MPI_Win_lock(MPI_LOCK_SHARED, 0, 0, window);
+    MPI_Get(back, 2, MPI_LONG, 0, 250, 2, MPI_LONG, window);
+    MPI_Win_unlock(0, window);
+    EQUAL(back[0], 7 * size);
+    EQUAL(back[1], size);
+    MPI_Type_free(&every_other);
+    MPI_Win_free(&window);
+    MPI_Comm_free(&node);
+}
+
+/* Attributes of a dynamic window, which has no memory until some is attached, and afterwards still none of its own. */
+static void described(void)
+{
+    static const int names[] = {MPI_WIN_BASE, MPI_WIN_SIZE, MPI_WIN_DISP_UNIT, MPI_WIN_CREATE_FLAVOR};
+    void *found[4] = {0};
+    int has, all = 0;
+
+    MPI_Win_create_dynamic(MPI_INFO_NULL, MPI_COMM_WORLD, &window);
+    memory = suite_memory(WORDS * sizeof(long));
+    for (int attach = 0; attach < 2; attach++) {
+        if (attach)
+            MPI_Win_attach(window, memory, WORDS * sizeof(long));
+        for (int i = 0; i < 4; i++, all += has)
+            MPI_Win_get_attr(window, names[i], &found[i], &has);
+        EQUAL(all, 4 * (attach + 1));
+        EQUAL((long)found[0], (long)MPI_BOTTOM);
+        EQUAL(found[1] ? *(MPI_Aint *)found[1] : -2, 0);
+        EQUAL(found[2] ? *(int *)found[2] : -2, 1);
+        EQUAL(found[3] ? *(int *)found[3] : -2, MPI_WIN_FLAVOR_DYNAMIC);
+    }
+    MPI_Win_detach(window, memory);
+    close_window();
+}
+
 const struct suite_case suite_windows[] = {
     {"windows: put, get and accumulate between fences", fence},
     {"windows: a counter under locks, and by atomic operations", counter},
@@ -206,5 +283,7 @@ const struct suite_case suite_windows[] = {
     {"windows: post, start, complete, wait", start_post},
     {"windows: every other word", strided},
     {"windows: memory attached later", attached},
+    {"windows: shared memory that the MPI allocates", shared},
+    {"windows: what is said of a dynamic one", described},
     {0},
 };
