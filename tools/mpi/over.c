@@ -2,6 +2,7 @@
 /* See over.h. */
 #include "tools/mpi/over.h"
 #include "tools/mpi/chosen.h"
+#include "tools/mpi/home.h"
 #include "tools/mpi/preload.h"
 #include "tools/mpi/turns.h"
 
@@ -72,38 +73,6 @@ int mpi_providers(char *path, size_t size, char *why, size_t room)
     return -ENOENT;
 }
 
-/* The root of an Intel MPI: I_MPI_ROOT, or two levels above its launcher. */
-static bool intel_root(const struct mpi_place *place, char *root, size_t size)
-{
-    const char *set = getenv("I_MPI_ROOT");
-    char *file, *end;
-    bool fits;
-
-    if (set)
-        return (size_t)snprintf(root, size, "%s", set) < size;
-    file = realpath(place->launcher, NULL); /* it may be a link, or relative to here */
-    if (!file)
-        return false;
-    for (int i = 0; i < 2; i++) {
-        end = strrchr(file, '/');
-        if (end)
-            *end = '\0';
-    }
-    fits = (size_t)snprintf(root, size, "%s", *file ? file : "/") < size;
-    free(file);
-    return fits;
-}
-
-void mpi_at_home(const struct mpi_place *place, struct mpi_words *settings)
-{
-    char root[MPI_PATH_BYTES], text[MPI_PATH_BYTES + 16];
-
-    if (place->family != MPI_INTEL || getenv("I_MPI_ROOT") || !intel_root(place, root, sizeof root))
-        return;
-    snprintf(text, sizeof text, "I_MPI_ROOT=%s", root);
-    mpi_words_add(settings, text);
-}
-
 static bool intel_cpu(void)
 {
 #if defined(__x86_64__)
@@ -127,7 +96,7 @@ static bool intel_table(const struct mpi_place *place, struct mpi_words *setting
     static const char name[] = "I_MPI_TUNING_BIN=";
 
     if (place->family != MPI_INTEL || mpi_chosen_table() || intel_cpu() ||
-        !intel_root(place, root, sizeof root))
+        !mpi_intel_root(place, root, sizeof root))
         return false;
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
         snprintf(text, sizeof text, "%s%s/%s/tuning_generic_shm.dat", name, root, places[i]);

@@ -19,7 +19,4 @@ int mpi_providers(char *path, size_t size, char *why, size_t room);
 void mpi_over_nigh(const struct mpi_place *place, const char *providers, uint32_t crowd, uint32_t programs,
                    struct mpi_words *settings);
 
-/* Appends what any program of this MPI needs, over nigh or not, when it was not installed where it looks for itself. */
-void mpi_at_home(const struct mpi_place *place, struct mpi_words *settings);
-
 #endif

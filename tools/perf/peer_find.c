@@ -2,6 +2,7 @@
 /* Where the peers are and how each wants to be called. */
 #include "tools/perf/peer_find.h"
 
+#include "tools/mpi/home.h"
 #include "tools/mpi/over.h"
 #include "tools/perf/peers.h"
 

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "tools/mpi/able.h"
+#include "tools/mpi/home.h"
 #include "tools/mpi/over.h"
 #include "tools/run/bind.h"
 
