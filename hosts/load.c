@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* hosts/load.c - see load.h. */
 #include "hosts/load.h"
+#include "include/common/descriptor.h"
 
 #include <dlfcn.h>
 #include <limits.h>
@@ -34,7 +35,7 @@ const struct nigh_ops *nigh_host_load(char *why, size_t room)
 
     if (!name || !*name)
         name = beside(path, sizeof(path)) ? path : NIGH_PKGLIBDIR "/nigh.so";
-    object = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+    object = NIGH_FD_DURING(dlopen(name, RTLD_NOW | RTLD_LOCAL));
     if (object)
         *(void **)&entry = dlsym(object, NIGH_SYMBOL);
     if (!entry) {

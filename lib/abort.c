@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* lib/abort.c - ending a job at once. A child ends the other ranks when this one is gone, so that whoever started the
  * job sees the status of the rank that wanted the end before those of its victims. */
+#include "include/common/descriptor.h"
 #include "lib/error.h"
 #include "lib/peer.h"
 #include "lib/progress.h"
@@ -30,7 +31,7 @@ static unsigned long long started(int32_t pid)
     FILE *file;
 
     snprintf(name, sizeof(name), "/proc/%d/stat", pid);
-    file = fopen(name, "re");
+    file = nigh_fd_fopen(name);
     if (!file)
         return 0;
     if (!fgets(line, sizeof(line), file))

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* lib/error.c - one sentence per error and thread. Formatting lives here so that no call formats on its short way. */
 #include "lib/error.h"
+#include "include/common/standard_error.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -62,19 +63,34 @@ static struct texts *texts_to_write(void)
     return &of_all;
 }
 
+static struct nigh_standard_error standard_error;
+
+__attribute__((constructor)) static void look_first(void)
+{
+    nigh_standard_error_begin(&standard_error);
+}
+
+void nigh_error_write(const char *line, size_t bytes)
+{
+    nigh_standard_error_write(&standard_error, line, bytes);
+}
+
+void nigh_error_look(void)
+{
+    (void)nigh_standard_error_is(&standard_error);
+}
+
 /* One write, so that the lines of several ranks on one terminal stay whole. */
 static void to_stderr(const char *text)
 {
     char line[TEXT_BYTES + 48];
-    int error = errno, bytes;
+    int bytes;
 
     if (nigh_core.ranks > 1)
         bytes = snprintf(line, sizeof(line), "nigh: rank %d: %s\n", nigh_core.rank, text);
     else
         bytes = snprintf(line, sizeof(line), "nigh: %s\n", text);
-    if (write(STDERR_FILENO, line, (size_t)bytes) < 0)
-        errno = error; /* nobody left to tell */
-    errno = error;
+    nigh_error_write(line, (size_t)bytes);
 }
 
 /* How many of its kind there have been, with this one; 0: not counted. Never waits: a child of fork() may find the lock

@@ -22,6 +22,11 @@ int nigh_fail_quietly(struct nigh_call call, int error, const char *format, ...)
 /* A line on stderr, "nigh: rank R: ...", if NIGH_LOG shows its level; the first 16 of one format. */
 void nigh_say(int level, const char *format, ...) __attribute__((format(printf, 2, 3), cold));
 
+/* A line, as it is, to standard error if that is the program's yet (common/standard_error.h). Keeps errno. */
+void nigh_error_write(const char *line, size_t bytes);
+/* Looks whether standard error is closed: what is opened in its place later gets no lines. */
+void nigh_error_look(void);
+
 /* "" or " at file.c:12", for messages about something that was called there. Valid as long as the site. */
 struct nigh_where {
     char text[96];

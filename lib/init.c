@@ -124,6 +124,7 @@ NIGH_PUBLIC int nigh_init(const struct nigh_config *config)
         return nigh_enter_guarded(call);
     if (!(nigh_core.guard & NIGH_GUARD_CLOSED))
         return nigh_fail(call, -EALREADY, "called before, and nigh_finalize was not: once is enough");
+    nigh_error_look();
     rc = open_all(call, config);
     if (rc)
         return rc;

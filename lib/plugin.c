@@ -2,6 +2,7 @@
 /* lib/plugin.c - the transport is an object of its own, so that a program linked with this library runs with the one
  * that is installed later, or with another one. */
 #include "lib/plugin.h"
+#include "include/common/descriptor.h"
 #include "lib/error.h"
 #include "lib/lives.h"
 #include "lib/turn.h"
@@ -13,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { PATH_BYTES = 4096, LINES_BYTES = 2048 };
+enum { PATH_BYTES = 4096, LINES_BYTES = 2048, LINE_BYTES = 1100 };
 
 /* What the plugin says while a context is opened for the first time: shown unless it only says that
  * there is no launcher. */
@@ -41,13 +42,13 @@ static void *open_object(struct nigh_call call, const struct nigh_config *config
     void *object;
 
     if (named && *named) {
-        object = dlopen(named, RTLD_NOW | RTLD_LOCAL);
+        object = NIGH_FD_DURING(dlopen(named, RTLD_NOW | RTLD_LOCAL));
         if (!object)
             nigh_fail(call, -ENOENT, "the plugin that %s names cannot be loaded: %s",
                       config && config->plugin ? "nigh_config.plugin" : "NIGH_PLUGIN", dlerror());
         return object;
     }
-    object = dlopen(beside(path) ? path : NIGH_PKGLIBDIR "/nigh.so", RTLD_NOW | RTLD_LOCAL);
+    object = NIGH_FD_DURING(dlopen(beside(path) ? path : NIGH_PKGLIBDIR "/nigh.so", RTLD_NOW | RTLD_LOCAL));
     if (!object)
         nigh_fail(
             call, -ENOENT,
@@ -98,9 +99,19 @@ static void show_lines(void)
 {
     size_t bytes = strlen(lines);
 
-    if (bytes && write(STDERR_FILENO, lines, bytes) < 0)
-        bytes = 0; /* nobody left to tell */
+    if (bytes)
+        nigh_error_write(lines, bytes);
     lines[0] = '\0';
+}
+
+static void show_line(void *data, int level, const char *text)
+{
+    char line[LINE_BYTES];
+    int bytes = snprintf(line, sizeof(line), "nigh: %s\n", text);
+
+    (void)data;
+    (void)level;
+    nigh_error_write(line, (size_t)bytes);
 }
 
 /* A job that nobody else has. */
@@ -120,7 +131,7 @@ static int open_context(struct nigh_open *options)
         return rc;
     }
     options->flags &= ~NIGH_OPEN_DETECT;
-    options->log = NULL;
+    options->log = show_line;
     options->life = 0;
     options->rank = 0;
     options->ranks = 1;
@@ -132,15 +143,12 @@ __thread const char *nigh_plugin_hushed;
 
 static void log_line(void *data, int level, const char *text)
 {
-    char line[1100];
-    int bytes = snprintf(line, sizeof(line), "nigh: %s\n", text);
-
     if (nigh_plugin_hushed && strncmp(text, nigh_plugin_hushed, strlen(nigh_plugin_hushed)) == 0)
         return;
     if (nigh_core.context == NULL)
         keep_line(data, level, text);
-    else if (write(STDERR_FILENO, line, (size_t)bytes) < 0)
-        return; /* nobody left to tell */
+    else
+        show_line(data, level, text);
 }
 
 static void close_context(void)

@@ -34,7 +34,7 @@ static int check_place(struct nigh_call call, struct nigh_comm *const *out)
     return out ? 0 : nigh_fail(call, -EINVAL, "the new communicator has no place: NULL");
 }
 
-static int dup(struct nigh_call call, struct nigh_comm *comm, struct nigh_comm **out)
+static int duplicate(struct nigh_call call, struct nigh_comm *comm, struct nigh_comm **out)
 {
     struct nigh_members members;
     uint32_t id;
@@ -56,7 +56,7 @@ NIGH_PUBLIC int nigh_comm_dup(struct nigh_comm *comm, struct nigh_comm **out)
 
     if (rc)
         return rc;
-    rc = dup(call, comm, out);
+    rc = duplicate(call, comm, out);
     nigh_leave();
     return rc;
 }

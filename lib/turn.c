@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* lib/turn.c - counts in a file that many processes write: who is in the job has its rank's locked. */
 #include "lib/turn.h"
+#include "include/common/descriptor.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
@@ -12,8 +13,17 @@
 static struct {
     bool open; /* and locked */
     int fd;
+    struct nigh_file_id id;
     uint64_t rank, count;
 } turn;
+
+/* The program may have closed it, and opened a file of its own under that number. */
+static bool is_ours(void)
+{
+    struct stat stat;
+
+    return turn.open && fstat(turn.fd, &stat) == 0 && nigh_file_id_is(&stat, &turn.id);
+}
 
 static bool number_of(const char *name, int base, uint64_t *out)
 {
@@ -64,6 +74,7 @@ bool nigh_turn_begin(const struct nigh_open *options, uint64_t *life)
 {
     uint64_t job = options->job, rank = options->rank;
     const char *file;
+    struct stat stat;
     bool mine;
 
     nigh_turn_end();
@@ -71,8 +82,13 @@ bool nigh_turn_begin(const struct nigh_open *options, uint64_t *life)
         (!number_of("NIGH_JOB", 16, &job) || !number_of("NIGH_RANK", 10, &rank)))
         return false;
     file = file_of(job);
-    if (!file || (turn.fd = open(file, O_RDWR | O_CLOEXEC)) < 0)
+    if (!file || (turn.fd = NIGH_FD(open(file, O_RDWR | O_CLOEXEC))) < 0)
         return false;
+    if (fstat(turn.fd, &stat)) {
+        close(turn.fd);
+        return false;
+    }
+    turn.id = nigh_file_id_of(&stat);
     turn.rank = rank;
     turn.open = true;
     mine = rank < UINT32_MAX && lock(turn.fd, rank);
@@ -88,14 +104,14 @@ bool nigh_turn_begin(const struct nigh_open *options, uint64_t *life)
 
 void nigh_turn_undo(void)
 {
-    if (turn.open)
+    if (is_ours())
         (void)set(turn.count);
     nigh_turn_end();
 }
 
 void nigh_turn_end(void)
 {
-    if (turn.open)
+    if (is_ours())
         close(turn.fd);
     turn.open = false;
 }

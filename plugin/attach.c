@@ -67,8 +67,6 @@ static void close_attach(const struct nigh_attach *attach)
     close(attach->arena_fd);
     close(attach->doorbell_fd);
     close(attach->window_fd);
-    if (attach->event_fd >= 0)
-        close(attach->event_fd);
 }
 
 /* Of an address space of 47 bits, for all peers, as all heaps have another one: each program's may be half of memory. */
@@ -112,7 +110,7 @@ static int attach_peer(struct nigh_endpoint *endpoint, const struct nigh_attach 
     rc = nigh_window_map(attach->window_fd, &endpoint->theirs);
     if (rc)
         goto unmap;
-    rc = nigh_bell_map(attach->doorbell_fd, attach->event_fd, &endpoint->bell);
+    rc = nigh_bell_map(attach->doorbell_fd, &endpoint->bell);
     if (rc)
         goto unmap_window;
     endpoint->their_index = attach->hello.index;
@@ -157,6 +155,9 @@ static int greeted(void *user, const struct nigh_hello *hello, uint32_t *index, 
         peer_left(endpoint);
         endpoint = NULL;
     }
+    /* The program has closed it: what has its number now is not for others. */
+    if (endpoint && !nigh_window_is(&endpoint->window, endpoint->window.fd))
+        return -ECONNREFUSED;
     if (!endpoint) {
         rc = nigh_endpoint_create(context, &hello->self, &endpoint);
         if (rc)
@@ -244,17 +245,13 @@ static int attached(void *user, void *cookie, const struct nigh_attach *attach)
         return -ECONNREFUSED;
     }
     rc = attach_peer(endpoint, attach, &stumble);
-    close(attach->arena_fd);
-    close(attach->doorbell_fd);
-    close(attach->window_fd);
+    close_attach(attach);
     if (!rc) {
         /* Now, whoever has looked: what was published before is done with, also where the peer has read it and left, and
          * what is posted next goes straight to the ring. */
         nigh_send_progress(endpoint);
         return 0;
     }
-    if (attach->event_fd >= 0)
-        close(attach->event_fd);
     return attach_failed(endpoint, attach, rc, stumble);
 }
 

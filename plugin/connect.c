@@ -78,7 +78,12 @@ static int begin(struct nigh_context *context, const struct nigh_identity *who, 
         rc = nigh_rendezvous_dial(context->rendezvous, who, endpoint->index, endpoint->window.fd, endpoint);
         if (rc) {
             nigh_endpoint_free(endpoint);
-            return rc;
+            return rc != -EBADF
+                       ? rc
+                       : nigh_refuse(
+                             context, rc,
+                             "connect: the program has closed descriptors of nigh's, or opened others under "
+                             "their numbers (closefrom closes all): it can be connected with nobody else");
         }
     }
     *out = endpoint;

@@ -6,6 +6,7 @@
 #include "plugin/pull.h"
 #include "plugin/receive.h"
 #include "shm/heap.h"
+#include "shm/notifier.h"
 #include "shm/os.h"
 #include "shm/rendezvous.h"
 #include "shm/service.h"
@@ -46,7 +47,7 @@ static int open_memory(struct nigh_context *context)
     if (rc)
         return rc;
     context->counters = nigh_arena_counters(&context->arena);
-    rc = nigh_bell_create(context->config.peers_max, context->config.wait_fd, &context->bell);
+    rc = nigh_bell_create(context->config.peers_max, &context->bell);
     if (rc)
         return rc;
     rc = nigh_pool_create(&context->arena, context->config.span_bytes, &context->pool);
@@ -113,7 +114,6 @@ static int open_peers(struct nigh_context *context)
         .ranks = context->config.ranks,
         .arena_fd = context->arena.fd,
         .doorbell_fd = context->bell.fd,
-        .event_fd = context->bell.eventfd,
         .directory = context->config.directory[0] ? context->config.directory : NULL,
         .events = &nigh_endpoint_events,
         .user = context,
@@ -199,8 +199,9 @@ int nigh_context_open(const struct nigh_open *options, struct nigh_context **out
     if (!context)
         goto restore;
     memset(context, 0, sizeof(*context));
-    context->bell.fd = context->bell.eventfd = context->arena.fd = context->program_watch.maps = -1;
+    context->bell.fd = context->arena.fd = context->program_watch.maps = -1;
     pthread_mutex_init(&context->lock, NULL);
+    nigh_log_look();
     rc = nigh_config_read(options, NULL, &context->config);
     if (!rc) {
         open_log(context, options);
@@ -244,7 +245,9 @@ int nigh_context_close(struct nigh_context *context)
     nigh_context_linger(context);
     nigh_fork_forget(context);
     nigh_service_stop(context->service);
+    nigh_notifier_stop(context->notifier);
     context->service = NULL;
+    context->notifier = NULL;
     /* Before the goodbyes: who has heard one and finds nobody listening knows that we do not come back. */
     nigh_rendezvous_deafen(context->rendezvous);
     for (struct nigh_endpoint *endpoint = context->all; endpoint; endpoint = endpoint->next_all)

@@ -94,6 +94,7 @@ struct nigh_context {
     struct nigh_early early;
     struct nigh_rendezvous *rendezvous;
     struct nigh_service *service;
+    struct nigh_notifier *notifier; /* from the first wait_fd() on */
     /* In a crowd: receives that look into their peer's ring at once, and those that wait for what
      * lies behind others. */
     bool at_once;   /* a post has found its message since the last poll */

@@ -128,6 +128,11 @@ static void put_refusal(struct text *text, const struct nigh_endpoint *endpoint)
         put_user(text, endpoint);
         break;
     case NIGH_REASON_DENIED:
+        if (end->error == -EBADF) {
+            put(text, "the program has closed descriptors of nigh's, or opened others under their numbers "
+                      "(closefrom closes all)");
+            break;
+        }
         put(text,
             "the system does not let this process connect to it: %s: a sandbox or security module stands in "
             "the way "

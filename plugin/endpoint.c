@@ -6,6 +6,7 @@
 #include "plugin/large.h"
 #include "plugin/progress.h"
 #include "plugin/shuttle.h"
+#include "shm/cma.h"
 #include "shm/rendezvous.h"
 #include <errno.h>
 #include <stdlib.h>
@@ -118,6 +119,19 @@ int nigh_endpoint_hold(struct nigh_endpoint *endpoint)
     if (!endpoint->held)
         endpoint->held = calloc(NIGH_CHUNKS_HELD_MAX, sizeof(*endpoint->held));
     return endpoint->held ? 0 : -ENOMEM;
+}
+
+/* Where the program has closed our descriptors the process is asked for its nonce: its number may be another's by now. */
+bool nigh_endpoint_lives(const struct nigh_endpoint *endpoint)
+{
+    const struct nigh_rendezvous *rendezvous = endpoint->context->rendezvous;
+    uint64_t seen;
+    int rc;
+
+    if (!nigh_rendezvous_is_lost(rendezvous))
+        return nigh_rendezvous_lives(rendezvous, endpoint);
+    rc = nigh_cma_read(endpoint->pid, &seen, endpoint->view.layout.nonce_address, sizeof(seen));
+    return rc ? rc == -EPERM || rc == -ENOSYS : seen == endpoint->incarnation;
 }
 
 void nigh_endpoint_free(struct nigh_endpoint *endpoint)

@@ -218,6 +218,8 @@ int nigh_endpoint_check(const struct nigh_endpoint *endpoint);
 void nigh_endpoint_farewell(struct nigh_endpoint *endpoint);
 /* The last disconnect: abandons it, says farewell; freed by progress when the peer looks no longer. */
 void nigh_endpoint_retire(struct nigh_endpoint *endpoint);
+/* Does its process live? A system call. */
+bool nigh_endpoint_lives(const struct nigh_endpoint *endpoint);
 /* Has the peer left? What it had published before can be seen then. */
 static inline bool nigh_endpoint_left(const struct nigh_endpoint *endpoint)
 {

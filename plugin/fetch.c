@@ -6,7 +6,6 @@
 #include "plugin/receive.h"
 #include "shm/clock.h"
 #include "shm/cma.h"
-#include "shm/rendezvous.h"
 #include <errno.h>
 #include <string.h>
 
@@ -70,9 +69,7 @@ static int read_whole(const struct nigh_message *message)
     if (rc)
         return rc;
     nigh_fence_full(LEAVE_HEAR);
-    return nigh_endpoint_left(endpoint) || !nigh_rendezvous_lives(endpoint->context->rendezvous, endpoint)
-               ? -ECONNRESET
-               : 0;
+    return nigh_endpoint_left(endpoint) || !nigh_endpoint_lives(endpoint) ? -ECONNRESET : 0;
 }
 
 /* With FINISH its sender's operation is over. Where anything is amiss, or its sender has been told to wait, the message

@@ -9,7 +9,6 @@
 #include "plugin/context.h"
 #include "plugin/near.h"
 #include "plugin/pulls.h"
-#include "shm/rendezvous.h"
 
 /* Short messages that are not offered behind which is not looked for others: each run would look at all of them. */
 #define SKIPPED_MAX 8u
@@ -259,8 +258,7 @@ bool nigh_help_writes(const struct nigh_message *message)
     if (taken == written(message) || nigh_help_lies(message))
         return false;
     /* Nobody may have looked whether it lives: the endpoint has ended, or is about to. */
-    return (endpoint->state == NIGH_READY && !message->ended) ||
-           nigh_rendezvous_lives(endpoint->context->rendezvous, endpoint);
+    return (endpoint->state == NIGH_READY && !message->ended) || nigh_endpoint_lives(endpoint);
 }
 
 bool nigh_help_is_whole(const struct nigh_message *message)

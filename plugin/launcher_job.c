@@ -5,6 +5,7 @@
  * really set.
  */
 #include "plugin/launcher_job.h"
+#include "include/common/descriptor.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -187,7 +188,7 @@ int nigh_launcher_read_process(void *data, int32_t pid, struct nigh_launcher_pro
 
     (void)data;
     snprintf(path, sizeof(path), "/proc/%" PRId32 "/stat", process.pid);
-    file = fopen(path, "re");
+    file = nigh_fd_fopen(path);
     if (file == NULL)
         return -ENOENT;
     bytes = fread(line, 1, sizeof(line) - 1, file);

@@ -279,6 +279,8 @@ static bool serve(struct nigh_context *context)
     nigh_log_use(&context->log);
     nigh_service_taken(context->service);
     nigh_rendezvous_progress(context->rendezvous);
+    if (nigh_rendezvous_is_lost(context->rendezvous))
+        nigh_service_blind(context->service);
     nigh_progress_sweep(context);
     return true;
 }

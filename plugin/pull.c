@@ -17,7 +17,6 @@
 #include "plugin/shown.h"
 #include "plugin/slice.h"
 #include "shm/clock.h"
-#include "shm/rendezvous.h"
 #include <errno.h>
 #include <limits.h>
 #include <sched.h>
@@ -97,7 +96,7 @@ static bool lives(struct nigh_endpoint *endpoint)
 
     if (now - endpoint->lived < NIGH_NUMBER_KEPT_NS)
         return true;
-    if (!nigh_rendezvous_lives(endpoint->context->rendezvous, endpoint))
+    if (!nigh_endpoint_lives(endpoint))
         return false;
     endpoint->lived = now;
     return true;
@@ -134,8 +133,7 @@ static int outcome(const struct nigh_message *message)
     if (message->refer != NIGH_REFER_CMA)
         return failed;
     /* Nobody of that number: a peer whose first thread alone has ended cannot be read, but lives. */
-    if (failed == -ESRCH && !message->endpoint->self &&
-        !nigh_rendezvous_lives(message->endpoint->context->rendezvous, message->endpoint))
+    if (failed == -ESRCH && !message->endpoint->self && !nigh_endpoint_lives(message->endpoint))
         return -ECONNRESET;
     return failed == -ECONNRESET ? -ECONNRESET : -EIO;
 }

@@ -13,7 +13,7 @@
 #include "plugin/pull.h"
 #include "plugin/refuse.h"
 #include "shm/clock.h"
-#include "shm/os.h"
+#include "shm/notifier.h"
 #include <errno.h>
 #include <sched.h>
 
@@ -99,13 +99,12 @@ static bool yield(struct nigh_context *context, uint64_t deadline)
     return false;
 }
 
-/* The flag says how all threads of this context sleep: one that wakes must not take it down for the others. */
+/* The flag says that any thread of this context sleeps: one that wakes must not take it down for the others. */
 static void show(struct nigh_context *context)
 {
-    uint32_t how = (context->sleepers ? NIGH_ASLEEP_FUTEX : 0u) | (context->fd_armed ? NIGH_ASLEEP_FD : 0u);
-
     /* Relaxed: where it is raised a fence orders it before the last look. */
-    nigh_store_relaxed(&nigh_arena_state(&context->arena)->asleep, how);
+    nigh_store_relaxed(&nigh_arena_state(&context->arena)->asleep,
+                       context->sleepers || context->fd_armed ? NIGH_ASLEEP : NIGH_AWAKE);
 }
 
 /* The last look, with the flag up. True: nothing is there, sleep. */
@@ -200,30 +199,44 @@ int nigh_wait(struct nigh_context *context, uint64_t timeout_ns)
     }
 }
 
+static void disarm(struct nigh_context *context)
+{
+    context->fd_armed = false;
+    if (context->notifier)
+        nigh_notifier_disarm(context->notifier);
+    show(context);
+}
+
 int nigh_wait_fd(struct nigh_context *context, int *fd)
 {
-    uint64_t drained;
+    uint32_t seen;
+    int own, rc;
 
     nigh_log_use(&context->log);
-    if (context->bell.eventfd < 0)
+    if (!context->config.wait_fd)
         return nigh_refuse(
             context, -ENOTSUP,
             "wait_fd: there is no descriptor: open with NIGH_OPEN_WAIT_FD (or NIGH_WAIT_FD=1)");
-    context->fd_armed = context->nudged = false;
-    show(context);
+    context->nudged = false;
+    disarm(context);
     if (!fd)
         return 0;
     if (ready(context))
         return -EAGAIN;
-    if (nigh_os.read(context->bell.eventfd, &drained, sizeof(drained)) < 0 && errno != EAGAIN)
-        return -errno;
+    rc = context->notifier ? 0 : nigh_notifier_start(&context->bell, &context->notifier);
+    if (rc)
+        return rc;
+    own = nigh_notifier_clear(context->notifier);
+    if (own < 0)
+        return own;
+    seen = nigh_bell_read(&context->bell);
     context->fd_armed = true;
     show(context);
     if (!is_quiet(context)) {
-        context->fd_armed = false;
-        show(context);
+        disarm(context);
         return -EAGAIN;
     }
-    *fd = context->bell.eventfd;
+    nigh_notifier_arm(context->notifier, seen);
+    *fd = own;
     return 0;
 }

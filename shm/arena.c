@@ -110,7 +110,7 @@ static int system_error(const char *call, int error)
     return nigh_memfd_error(error);
 }
 
-static int create_file(uint64_t bytes, int *out)
+static int create_file(uint64_t bytes, int *out, struct nigh_file_id *id)
 {
     struct rlimit limit;
     int fd = nigh_memfd_create("nigh-arena");
@@ -121,7 +121,7 @@ static int create_file(uint64_t bytes, int *out)
     if (nigh_os.getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
         limit.rlim_cur < bytes)
         errno = EFBIG;
-    else if (nigh_os.ftruncate(fd, (off_t)bytes) == 0) {
+    else if (nigh_os.ftruncate(fd, (off_t)bytes) == 0 && nigh_os_identify(fd, id) == 0) {
         *out = fd;
         return 0;
     }
@@ -239,7 +239,7 @@ int nigh_arena_create(const struct nigh_arena_config *config, struct nigh_arena 
         log_refusal("book-keeping for", arena.bytes, strerror(ENOMEM));
         return -ENOMEM;
     }
-    error = create_file(arena.bytes, &arena.fd);
+    error = create_file(arena.bytes, &arena.fd, &arena.id);
     if (!error)
         error = map_file(&arena, config->huge);
     if (!error && config->huge)
@@ -262,7 +262,7 @@ void nigh_arena_destroy(struct nigh_arena *arena)
         return; /* never created; its fd may be a zero that is not ours */
     if (arena->base)
         nigh_os.munmap(arena->base, arena->bytes);
-    nigh_os_close(arena->fd);
+    nigh_os_close_own(arena->fd, &arena->id);
     free(arena->backed);
     *arena = (struct nigh_arena){.fd = -1, .huge_reason = ""};
 }
@@ -323,14 +323,25 @@ static const char *stands_in_the_way(struct nigh_arena *arena, uint64_t bytes)
     return NULL;
 }
 
-static int allocate(int fd, uint64_t offset, uint64_t bytes)
+/* Another file may have the number by now: fallocate would write to the program's. */
+static int populate(const struct nigh_backed *file, uint64_t offset, uint64_t bytes)
+{
+    if (nigh_os.madvise(file->base + offset, bytes, NIGH_MADV_POPULATE_WRITE) == 0)
+        return 0;
+    return errno == EINVAL ? -EBADF : -ENOMEM;
+}
+
+static int allocate(const struct nigh_backed *file, uint64_t offset, uint64_t bytes)
 {
     uint64_t piece = PIECE_BYTES;
+
+    if (!nigh_os_is(file->fd, &file->id))
+        return populate(file, offset, bytes);
 
     while (bytes) {
         if (piece > bytes)
             piece = bytes;
-        if (nigh_os.fallocate(fd, 0, (off_t)offset, (off_t)piece)) {
+        if (nigh_os.fallocate(file->fd, 0, (off_t)offset, (off_t)piece)) {
             if (errno != EINTR)
                 return -errno;
             piece = piece > 4 * NIGH_PAGE ? piece / 4 & ~(uint64_t)(NIGH_PAGE - 1) : NIGH_PAGE;
@@ -363,7 +374,8 @@ static int refuse(struct nigh_arena *arena, uint64_t bytes, const char *why)
 }
 
 /* NULL, or why not. */
-static const char *back(struct nigh_arena *arena, int fd, uint64_t offset, uint64_t bytes)
+static const char *back(struct nigh_arena *arena, const struct nigh_backed *file, uint64_t offset,
+                        uint64_t bytes)
 {
     const char *obstacle = stands_in_the_way(arena, bytes);
     int error;
@@ -372,25 +384,29 @@ static const char *back(struct nigh_arena *arena, int fd, uint64_t offset, uint6
         return obstacle;
     /* fallocate alone gives small pages where the policy is "advise"; a failure here is no harm, because
      * fallocate decides. */
-    if (fd == arena->fd && arena->huge && offset >= arena->layout.pool_off)
+    if (file->base == arena->base && arena->huge && offset >= arena->layout.pool_off)
         (void)nigh_os.madvise(arena->base + offset, bytes, NIGH_MADV_POPULATE_WRITE);
-    error = allocate(fd, offset, bytes);
+    error = allocate(file, offset, bytes);
+    if (error == -EBADF)
+        return "the program has closed its descriptor (closefrom?), and this kernel (before 5.14) gives none "
+               "without it";
     if (error)
         return strerror(-error);
     arena->committed += bytes;
     return NULL;
 }
 
-int nigh_arena_back(struct nigh_arena *arena, int fd, uint64_t offset, uint64_t bytes)
+int nigh_arena_back(struct nigh_arena *arena, const struct nigh_backed *file, uint64_t offset, uint64_t bytes)
 {
-    const char *why = back(arena, fd, offset, bytes);
+    const char *why = back(arena, file, offset, bytes);
 
     return why ? refuse(arena, bytes, why) : 0;
 }
 
-int nigh_arena_back_if(struct nigh_arena *arena, int fd, uint64_t offset, uint64_t bytes)
+int nigh_arena_back_if(struct nigh_arena *arena, const struct nigh_backed *file, uint64_t offset,
+                       uint64_t bytes)
 {
-    const char *why = back(arena, fd, offset, bytes);
+    const char *why = back(arena, file, offset, bytes);
     const struct nigh_log_sink *before;
     char size[NIGH_BYTES_TEXT];
 
@@ -408,8 +424,10 @@ void nigh_arena_unback(struct nigh_arena *arena, uint64_t bytes)
 }
 
 static int commit_by(struct nigh_arena *arena, uint64_t offset, uint64_t bytes,
-                     int (*backs)(struct nigh_arena *arena, int fd, uint64_t offset, uint64_t bytes))
+                     int (*backs)(struct nigh_arena *arena, const struct nigh_backed *file, uint64_t offset,
+                                  uint64_t bytes))
 {
+    const struct nigh_backed file = {.fd = arena->fd, .id = arena->id, .base = arena->base};
     uint64_t page = offset / NIGH_PAGE, end;
 
     assert(offset <= arena->bytes && bytes <= arena->bytes - offset);
@@ -422,7 +440,7 @@ static int commit_by(struct nigh_arena *arena, uint64_t offset, uint64_t bytes,
     }
     while ((page = next_page(arena->backed, page, end, false)) < end) {
         uint64_t stop = next_page(arena->backed, page, end, true);
-        int error = backs(arena, arena->fd, page * NIGH_PAGE, (stop - page) * NIGH_PAGE);
+        int error = backs(arena, &file, page * NIGH_PAGE, (stop - page) * NIGH_PAGE);
 
         if (error)
             return error;

@@ -4,6 +4,7 @@
 #ifndef NIGH_SHM_ARENA_H
 #define NIGH_SHM_ARENA_H
 
+#include "include/common/descriptor.h"
 #include "shm/layout.h"
 #include "shm/program.h"
 #include <stdbool.h>
@@ -25,6 +26,7 @@ struct nigh_arena {
     uint8_t *base; /* writable; NULL: not created */
     uint64_t bytes;
     int fd;
+    struct nigh_file_id id;          /* of fd */
     bool huge;                       /* the kernel's policy allows huge pages here and they were asked for */
     const char *huge_reason;         /* static text: why not, "" if so */
     struct nigh_arena_header layout; /* private copy */
@@ -65,11 +67,21 @@ int nigh_arena_commit(struct nigh_arena *arena, uint64_t offset, uint64_t bytes)
 /* The same for what the caller can do without: a refusal is information. */
 int nigh_arena_commit_if(struct nigh_arena *arena, uint64_t offset, uint64_t bytes);
 
+/* A file of this context's, mapped from its beginning on. */
+struct nigh_backed {
+    int fd;
+    struct nigh_file_id id;
+    uint8_t *base;
+};
+
 /* The same for [offset, offset + bytes) of another file of this context, in whole pages that have none yet: by the same
- * limits, and counted here, until nigh_arena_unback() says that so many bytes are gone. */
-int nigh_arena_back(struct nigh_arena *arena, int fd, uint64_t offset, uint64_t bytes);
+ * limits, and counted here, until nigh_arena_unback() says that so many bytes are gone. Where the program has closed its
+ * descriptor, by the mapping (Linux 5.14). */
+int nigh_arena_back(struct nigh_arena *arena, const struct nigh_backed *file, uint64_t offset,
+                    uint64_t bytes);
 /* The same for what the caller can do without: a refusal is information, and what is needed later has its own line. */
-int nigh_arena_back_if(struct nigh_arena *arena, int fd, uint64_t offset, uint64_t bytes);
+int nigh_arena_back_if(struct nigh_arena *arena, const struct nigh_backed *file, uint64_t offset,
+                       uint64_t bytes);
 void nigh_arena_unback(struct nigh_arena *arena, uint64_t bytes);
 
 /* Commits pair `index` and returns it (zeroed unless used before). NULL: -ENOMEM (logged), or index is not

@@ -13,7 +13,6 @@
 #include <linux/membarrier.h>
 #include <pthread.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -75,6 +74,8 @@ static int create_file(uint64_t bytes, struct nigh_bell *bell)
         return failed("memfd_create");
     if (nigh_os.ftruncate(bell->fd, (off_t)bytes))
         return failed("ftruncate");
+    if (nigh_os_identify(bell->fd, &bell->id))
+        return failed("fstat");
     if (back_with_memory(bell->fd, bytes))
         return failed("fallocate");
     if (nigh_os.fcntl(bell->fd, F_ADD_SEALS, SEALS))
@@ -82,9 +83,9 @@ static int create_file(uint64_t bytes, struct nigh_bell *bell)
     return 0;
 }
 
-int nigh_bell_create(uint32_t peers_max, bool with_eventfd, struct nigh_bell *out)
+int nigh_bell_create(uint32_t peers_max, struct nigh_bell *out)
 {
-    struct nigh_bell bell = {.words = (peers_max + 63) / 64, .fd = -1, .eventfd = -1};
+    struct nigh_bell bell = {.words = (peers_max + 63) / 64, .fd = -1};
     uint64_t bytes = bytes_for(peers_max);
     int error;
 
@@ -92,11 +93,6 @@ int nigh_bell_create(uint32_t peers_max, bool with_eventfd, struct nigh_bell *ou
     error = create_file(bytes, &bell);
     if (!error)
         error = map(bell.fd, bytes, &bell);
-    if (!error && with_eventfd) {
-        bell.eventfd = nigh_os.eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-        if (bell.eventfd < 0)
-            error = failed("eventfd");
-    }
     if (error) {
         if (bell.shared)
             nigh_os.munmap(bell.shared, bell.bytes);
@@ -107,9 +103,9 @@ int nigh_bell_create(uint32_t peers_max, bool with_eventfd, struct nigh_bell *ou
     return 0;
 }
 
-int nigh_bell_map(int fd, int eventfd, struct nigh_bell *out)
+int nigh_bell_map(int fd, struct nigh_bell *out)
 {
-    struct nigh_bell bell = {.fd = -1, .eventfd = eventfd};
+    struct nigh_bell bell = {.fd = -1};
     struct statfs system;
     struct stat stat;
     int seals = nigh_os.fcntl(fd, F_GET_SEALS, 0), error;
@@ -124,8 +120,6 @@ int nigh_bell_map(int fd, int eventfd, struct nigh_bell *out)
         return broken("its size is out of range");
     if (seals & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE))
         return broken("it is sealed against ringing");
-    if (eventfd != -1 && nigh_os.fcntl(eventfd, F_GETFD, 0) < 0)
-        return broken("its eventfd is not open");
     error = map(fd, (uint64_t)stat.st_size, &bell);
     if (error) {
         if (bell.shared)
@@ -142,9 +136,8 @@ void nigh_bell_close(struct nigh_bell *bell)
     if (!bell->shared)
         return;
     nigh_os.munmap(bell->shared, bell->bytes);
-    nigh_os_close(bell->fd);
-    nigh_os_close(bell->eventfd);
-    *bell = (struct nigh_bell){.fd = -1, .eventfd = -1};
+    nigh_os_close_own(bell->fd, &bell->id);
+    *bell = (struct nigh_bell){.fd = -1};
 }
 
 /* ---- fences ---------------------------------------------------------------------------------------------- */
@@ -189,30 +182,13 @@ void nigh_bell_fence(void)
 
 /* ---- ring and sleep -------------------------------------------------------------------------------------- */
 
-static void wake_futex(struct nigh_bell *bell)
-{
-    /* Not PRIVATE: the sleeper is another process. All, because a process may sleep with several threads. */
-    (void)nigh_os.futex(&bell->shared->bell, FUTEX_WAKE, INT_MAX, NULL);
-}
-
-static void wake_eventfd(struct nigh_bell *bell)
-{
-    const uint64_t one = 1;
-    ssize_t written;
-
-    do
-        written = nigh_os.write(bell->eventfd, &one, sizeof(one));
-    while (written < 0 && errno == EINTR);
-    /* EAGAIN: the counter is full, so the descriptor is readable, which is all that was wanted. */
-}
-
 void nigh_bell_ring(struct nigh_bell *bell, uint32_t asleep)
 {
     (void)nigh_fetch_add_release(&bell->shared->bell, 1, BELL_RING);
-    if (asleep == NIGH_ASLEEP_FUTEX || asleep == NIGH_ASLEEP_BOTH)
-        wake_futex(bell);
-    if ((asleep == NIGH_ASLEEP_FD || asleep == NIGH_ASLEEP_BOTH) && bell->eventfd >= 0)
-        wake_eventfd(bell);
+    if (asleep != NIGH_ASLEEP)
+        return;
+    /* Not PRIVATE: the sleeper is another process. All, because a process may sleep with several threads. */
+    (void)nigh_os.futex(&bell->shared->bell, FUTEX_WAKE, INT_MAX, NULL);
 }
 
 void nigh_bell_hint(struct nigh_bell *bell, uint32_t index)

@@ -9,6 +9,7 @@
 #ifndef NIGH_SHM_DOORBELL_H
 #define NIGH_SHM_DOORBELL_H
 
+#include "include/common/descriptor.h"
 #include "shm/layout.h"
 #include "shm/shared.h"
 #include <stdbool.h>
@@ -16,18 +17,18 @@
 struct nigh_bell {
     struct nigh_doorbell *shared; /* writable; NULL: not open */
     uint64_t bytes;
-    uint32_t words; /* of hints */
-    int fd;         /* own memfd; -1 in a peer's */
-    int eventfd;    /* own: -1 unless NIGH_OPEN_WAIT_FD; a peer's: -1 unless it was passed */
+    uint32_t words;         /* of hints */
+    int fd;                 /* own memfd; -1 in a peer's */
+    struct nigh_file_id id; /* of fd */
 };
 
 /* Own doorbell for `peers_max` peers (1 .. NIGH_PEERS_MAX), wholly backed by memory. -ENOMEM, -EMFILE,
  * -EPERM, -ENOSYS, logged; nothing remains then and *out is not written. */
-int nigh_bell_create(uint32_t peers_max, bool with_eventfd, struct nigh_bell *out);
-/* A peer's, from its descriptors; takes over eventfd (-1: none) on success, does not close fd. Checks size and
- * seals (SHRINK, GROW, SEAL), and that eventfd, if given, is a descriptor: -EPROTO; -ENOMEM. Both logged. */
-int nigh_bell_map(int fd, int eventfd, struct nigh_bell *out);
-/* Both kinds; closes its descriptors. Nothing happens if shared is NULL. */
+int nigh_bell_create(uint32_t peers_max, struct nigh_bell *out);
+/* A peer's, from its descriptor, which it does not close. Checks size and seals (SHRINK, GROW, SEAL): -EPROTO; -ENOMEM.
+ * Both logged. */
+int nigh_bell_map(int fd, struct nigh_bell *out);
+/* Both kinds; closes its descriptor. Nothing happens if shared is NULL. */
 void nigh_bell_close(struct nigh_bell *bell);
 
 /* True when this process is registered for membarrier, so its publishers need no fence of their own towards

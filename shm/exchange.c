@@ -50,8 +50,7 @@ void nigh_exchange_hang_up(struct nigh_exchange *exchange)
     if (exchange->fd < 0)
         return;
     /* Closing alone would not do: a forked child may hold the socket, and with it its place in the set. */
-    nigh_os.epoll_ctl(exchange->rendezvous->epoll, EPOLL_CTL_DEL, exchange->fd, NULL);
-    nigh_os_close(exchange->fd);
+    nigh_watches_close_member(exchange->rendezvous->epoll, exchange->fd);
     exchange->fd = -1;
 }
 
@@ -238,12 +237,17 @@ int nigh_exchange_tell(struct nigh_exchange *exchange, enum nigh_wire_kind kind,
 int nigh_exchange_introduce(struct nigh_exchange *exchange, enum nigh_wire_kind kind,
                             const struct nigh_identity *to)
 {
-    const struct nigh_rendezvous *rendezvous = exchange->rendezvous;
-    const int fds[NIGH_WIRE_FDS] = {rendezvous->arena_fd, rendezvous->doorbell_fd, exchange->window_fd,
-                                    rendezvous->event_fd};
+    struct nigh_rendezvous *rendezvous = exchange->rendezvous;
+    const int fds[NIGH_WIRE_FDS] = {rendezvous->arena_fd, rendezvous->doorbell_fd, exchange->window_fd};
     struct nigh_hello self = rendezvous->self;
     struct nigh_wire message;
 
+    /* What has their numbers now may be the program's: nobody is to have it. */
+    if (!nigh_os_is(fds[0], &rendezvous->arena_id) || !nigh_os_is(fds[1], &rendezvous->doorbell_id) ||
+        !nigh_os_is(fds[2], &exchange->window_id)) {
+        nigh_rendezvous_lose(rendezvous);
+        return -EBADF;
+    }
     self.index = exchange->index;
     nigh_wire_begin(&message, kind, &self);
     if (to) {
@@ -253,7 +257,7 @@ int nigh_exchange_introduce(struct nigh_exchange *exchange, enum nigh_wire_kind 
     }
     if (kind == NIGH_WIRE_ANSWER && exchange->rely)
         message.flags = NIGH_WIRE_KEEP;
-    message.fds = rendezvous->event_fd < 0 ? NIGH_WIRE_FDS - 1 : NIGH_WIRE_FDS;
+    message.fds = NIGH_WIRE_FDS;
     return nigh_wire_send(exchange->fd, &message, fds);
 }
 
@@ -266,11 +270,8 @@ void nigh_exchange_close_fds(const int *fds)
 int nigh_exchange_attach(struct nigh_exchange *exchange, const struct nigh_wire *message, const int *fds)
 {
     struct nigh_rendezvous *rendezvous = exchange->rendezvous;
-    struct nigh_attach attach = {.arena_fd = fds[0],
-                                 .doorbell_fd = fds[1],
-                                 .window_fd = fds[2],
-                                 .event_fd = fds[3],
-                                 .pid = (int)exchange->pid};
+    struct nigh_attach attach = {
+        .arena_fd = fds[0], .doorbell_fd = fds[1], .window_fd = fds[2], .pid = (int)exchange->pid};
     int error;
 
     nigh_wire_hello(message, &attach.hello);

@@ -4,6 +4,7 @@
 #ifndef NIGH_SHM_EXCHANGE_H
 #define NIGH_SHM_EXCHANGE_H
 
+#include "include/common/descriptor.h"
 #include "shm/address.h"
 #include "shm/clock.h"
 #include "shm/name.h"
@@ -40,6 +41,7 @@ struct nigh_exchange {
     struct nigh_identity to;
     uint32_t index; /* under which we know the other */
     int window_fd;  /* of our ring to it: the cookie's */
+    struct nigh_file_id window_id;
     void *cookie;
     struct nigh_watch *watch; /* until it is in the table */
     bool counted;             /* in the rendezvous' `dials` */
@@ -54,8 +56,9 @@ struct nigh_exchange {
 };
 
 struct nigh_rendezvous {
-    struct nigh_hello self;              /* index: filled in for each message */
-    int arena_fd, doorbell_fd, event_fd; /* event_fd: -1: none */
+    struct nigh_hello self; /* index: filled in for each message */
+    int arena_fd, doorbell_fd;
+    struct nigh_file_id arena_id, doorbell_id, listener_id;
     const struct nigh_rendezvous_events *events;
     void *user;
     struct nigh_name name;
@@ -75,6 +78,9 @@ struct nigh_rendezvous {
     bool unsettled;        /* the timer could not be set */
     bool strangers_logged; /* once is enough: they may come as often as they like */
     bool full_logged;
+    bool listens;          /* the listener is in the set */
+    bool lost;             /* the program has closed our descriptors */
+    bool lost_told;        /* and those who wait have been told */
     uint64_t accept_again; /* after a failure to accept; 0: at once */
     uint64_t full_since;   /* since when no descriptor is left to accept anybody; 0: there are some */
     int spare;             /* given up to tell diallers so; -1: it could not be had again */
@@ -136,6 +142,21 @@ int nigh_exchange_attach(struct nigh_exchange *exchange, const struct nigh_wire 
 void nigh_exchange_complete(struct nigh_exchange *exchange);
 void nigh_exchange_close_fds(const int *fds);
 void nigh_exchange_log_full(struct nigh_rendezvous *rendezvous);
+
+static inline struct epoll_event nigh_listener_event(struct nigh_rendezvous *rendezvous, bool accept)
+{
+    return (struct epoll_event){.events = accept ? EPOLLIN : 0, .data.ptr = &rendezvous->listener_source};
+}
+
+/* ---- lost.c ---- */
+/* Whether the descriptors are ours yet. Before whatever uses the set, a socket or the timer. */
+bool nigh_rendezvous_is_sound(struct nigh_rendezvous *rendezvous);
+/* They are not (logged once): none of them is used, or closed, from now on. */
+void nigh_rendezvous_lose(struct nigh_rendezvous *rendezvous);
+/* The same if it is so, without a line: in a child, where the host's sink may not be called. */
+void nigh_rendezvous_let_go(struct nigh_rendezvous *rendezvous);
+/* Whoever waits for an attach waits in vain: failed(). In progress only. */
+void nigh_rendezvous_tell_lost(struct nigh_rendezvous *rendezvous);
 
 /* ---- dial.c: the dialler ---- */
 /* Connects and sends HELLO, or arranges for the next try or for failed(). */

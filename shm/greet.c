@@ -87,8 +87,9 @@ static int admit(struct nigh_rendezvous *rendezvous, int fd, struct nigh_exchang
 
 void nigh_greet_keep_spare(struct nigh_rendezvous *rendezvous)
 {
-    if (rendezvous->spare < 0)
-        rendezvous->spare = nigh_os.fcntl(rendezvous->timer, F_DUPFD_CLOEXEC, 3);
+    /* Of the arena, as that is known again by its inode. */
+    if (rendezvous->spare < 0 && nigh_os_is(rendezvous->arena_fd, &rendezvous->arena_id))
+        rendezvous->spare = nigh_os.fcntl(rendezvous->arena_fd, F_DUPFD_CLOEXEC, 3);
 }
 
 /* Nobody can be accepted for want of descriptors. Those who wait would wait for ever, and never know for what, so the
@@ -103,7 +104,7 @@ static void turn_away(struct nigh_rendezvous *rendezvous)
         rendezvous->full_since = now;
     if (rendezvous->spare < 0 || now - rendezvous->full_since < NIGH_FULL_NS)
         return;
-    nigh_os_close(rendezvous->spare);
+    nigh_os_close_own(rendezvous->spare, &rendezvous->arena_id);
     rendezvous->spare = -1;
     for (unsigned tries = 0; tries < NIGH_HALF_OPEN_MAX; tries++) {
         fd = nigh_os.accept4(rendezvous->listener.fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
@@ -179,10 +180,13 @@ static int find_record(struct nigh_exchange *exchange, const struct nigh_wire *m
 {
     struct nigh_rendezvous *rendezvous = exchange->rendezvous;
     struct nigh_hello hello;
+    int error;
 
     nigh_wire_hello(message, &hello);
-    return rendezvous->events->greeted(rendezvous->user, &hello, &exchange->index, &exchange->window_fd,
-                                       &exchange->cookie);
+    error = rendezvous->events->greeted(rendezvous->user, &hello, &exchange->index, &exchange->window_fd,
+                                        &exchange->cookie);
+
+    return error ? error : nigh_os_identify(exchange->window_fd, &exchange->window_id);
 }
 
 /* A dialler has one dial for a peer: if it comes again, its earlier attempt is over, however that ended. */

@@ -121,7 +121,7 @@ struct nigh_arena_state {
 static_assert(sizeof(struct nigh_arena_state) == NIGH_LINE, "arena state is one line");
 
 /* BOTH: one thread sleeps in wait(), another one waits for the descriptor. */
-enum nigh_asleep { NIGH_AWAKE = 0, NIGH_ASLEEP_FUTEX = 1, NIGH_ASLEEP_FD = 2, NIGH_ASLEEP_BOTH = 3 };
+enum nigh_asleep { NIGH_AWAKE = 0, NIGH_ASLEEP = 1 };
 
 /*
  * The status line: struct nigh_note of nigh/transport.h, packed into two lines. `sequence` is odd while it is being

@@ -38,6 +38,9 @@ static int pidfd_of_socket(int socket, int *pidfd)
     socklen_t bytes = sizeof(fd);
 
     if (nigh_os.getsockopt(socket, SOL_SOCKET, SO_PEERPIDFD, &fd, &bytes) == 0 && fd >= 0) {
+        fd = nigh_os_take(fd);
+        if (fd < 0)
+            return -EMFILE;
         nigh_os.fcntl(fd, F_SETFD, FD_CLOEXEC);
         *pidfd = fd;
         return 0;

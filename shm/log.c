@@ -2,6 +2,7 @@
 /* shm/log.c - the calling thread's sink and the formatting of a line. A thread's, because the host wants the
  * lines of a call on the thread and with the data of the context that it called. */
 #include "shm/log.h"
+#include "include/common/standard_error.h"
 #include "shm/os.h"
 
 #include <errno.h>
@@ -14,6 +15,17 @@
 
 static const struct nigh_log_sink standard = {.level = NIGH_LOG_WARN};
 static __thread const struct nigh_log_sink *current;
+static struct nigh_standard_error standard_error;
+
+__attribute__((constructor)) static void look_first(void)
+{
+    nigh_standard_error_begin(&standard_error);
+}
+
+void nigh_log_look(void)
+{
+    (void)nigh_standard_error_is(&standard_error);
+}
 
 const struct nigh_log_sink *nigh_log_use(const struct nigh_log_sink *sink)
 {
@@ -29,7 +41,7 @@ static void to_stderr(const char *text)
     char line[LINE_BYTES + 8];
     int bytes = snprintf(line, sizeof(line), "nigh: %s\n", text);
 
-    if (nigh_os.write(STDERR_FILENO, line, (size_t)bytes) < 0)
+    if (nigh_standard_error_is(&standard_error) && nigh_os.write(STDERR_FILENO, line, (size_t)bytes) < 0)
         return; /* nobody left to tell */
 }
 

@@ -14,6 +14,9 @@ struct nigh_log_sink {
 /* The sink of the calling thread; NULL restores the default (warn, stderr). Returns the one before. */
 const struct nigh_log_sink *nigh_log_use(const struct nigh_log_sink *sink);
 
+/* Looks whether standard error is closed: what is opened in its place later gets no lines. Any thread. */
+void nigh_log_look(void);
+
 /* Formats and writes a line of at most 1 KiB. */
 void nigh_log(int level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

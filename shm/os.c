@@ -8,7 +8,6 @@
 #include <numaif.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/eventfd.h>
 #include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -47,7 +46,20 @@ static ssize_t getdents64(int directory, void *to, size_t bytes)
     {                                                          \
         return name arguments;                                 \
     }
-NIGH_OS_CALLS(REAL_CALL)
+#define REAL_MAKER(result, failed, name, parameters, arguments) \
+    static result real_##name parameters                        \
+    {                                                           \
+        return NIGH_FD(name arguments);                         \
+    }
+/* With the low numbers filled the caller's nigh_os_take() has nothing to do, unless another thread closes one at that moment. */
+#define REAL_BRINGER(result, failed, name, parameters, arguments) \
+    static result real_##name parameters                          \
+    {                                                             \
+        return NIGH_FD_DURING(name arguments);                    \
+    }
+NIGH_OS_MAKERS(REAL_MAKER)
+NIGH_OS_BRINGERS(REAL_BRINGER)
+NIGH_OS_OTHERS(REAL_CALL)
 
 #define REAL_MEMBER(result, failed, name, parameters, arguments) .name = real_##name,
 struct nigh_os nigh_os = {NIGH_OS_CALLS(REAL_MEMBER)};
@@ -59,4 +71,64 @@ void nigh_os_close(int fd)
     if (fd >= 0)
         nigh_os.close(fd);
     errno = error;
+}
+
+int nigh_os_take(int fd)
+{
+    return nigh_fd_above(fd);
+}
+
+int nigh_os_identify(int fd, struct nigh_file_id *out)
+{
+    struct stat stat;
+
+    if (nigh_os.fstat(fd, &stat))
+        return -errno;
+    *out = nigh_file_id_of(&stat);
+    return 0;
+}
+
+int nigh_os_pair(int fds[2], struct nigh_file_id ids[2])
+{
+    int made[2], error = 0;
+
+    fds[0] = fds[1] = -1;
+    if (nigh_os.socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, made))
+        return -errno;
+    for (int i = 0; i < 2; i++) {
+        made[i] = nigh_os_take(made[i]);
+        if (made[i] < 0)
+            error = -errno;
+        else if (!error)
+            error = nigh_os_identify(made[i], &ids[i]);
+    }
+    if (error) {
+        nigh_os_close(made[0]);
+        nigh_os_close(made[1]);
+        return error;
+    }
+    fds[0] = made[0];
+    fds[1] = made[1];
+    return 0;
+}
+
+bool nigh_os_is(int fd, const struct nigh_file_id *id)
+{
+    int error = errno;
+    struct stat stat;
+    bool is = fd >= 0;
+
+    /* Where it cannot be told nothing speaks against it. */
+    if (is && nigh_os.fstat(fd, &stat))
+        is = errno != EBADF;
+    else if (is)
+        is = nigh_file_id_is(&stat, id);
+    errno = error;
+    return is;
+}
+
+void nigh_os_close_own(int fd, const struct nigh_file_id *id)
+{
+    if (nigh_os_is(fd, id))
+        nigh_os_close(fd);
 }

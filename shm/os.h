@@ -4,6 +4,8 @@
 #ifndef NIGH_SHM_OS_H
 #define NIGH_SHM_OS_H
 
+#include "include/common/descriptor.h"
+
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
@@ -31,8 +33,27 @@
  * calls have the one form that is used here. What cannot fail (close of a good descriptor, free, munmap of
  * what was mapped) is in the list too, so that tests can count it.
  */
-#define NIGH_OS_CALLS(CALL)                                                                                  \
-    CALL(int, -1, memfd_create, (const char *name, unsigned flags), (name, flags))                           \
+/* What makes a descriptor. The real calls keep it above stderr (common/descriptor.h). */
+#define NIGH_OS_MAKERS(CALL)                                                                \
+    CALL(int, -1, memfd_create, (const char *name, unsigned flags), (name, flags))          \
+    CALL(int, -1, open, (const char *path, int flags, mode_t mode), (path, flags, mode))    \
+    CALL(int, -1, epoll_create1, (int flags), (flags))                                      \
+    CALL(int, -1, timerfd_create, (int clock, int flags), (clock, flags))                   \
+    CALL(int, -1, pidfd_open, (pid_t pid, unsigned flags), (pid, flags))                    \
+    CALL(int, -1, pidfd_getfd, (int process, int fd, unsigned flags), (process, fd, flags)) \
+    CALL(int, -1, socket, (int domain, int type, int protocol), (domain, type, protocol))   \
+    CALL(int, -1, accept4, (int fd, struct sockaddr *from, socklen_t *bytes, int flags),    \
+         (fd, from, bytes, flags))
+
+/* What may bring descriptors in what it writes: above stderr too, once the caller has taken each with nigh_os_take(). */
+#define NIGH_OS_BRINGERS(CALL)                                                                    \
+    CALL(int, -1, getsockopt, (int fd, int level, int name, void *value, socklen_t *bytes),       \
+         (fd, level, name, value, bytes))                                                         \
+    CALL(ssize_t, -1, recvmsg, (int fd, struct msghdr *message, int flags), (fd, message, flags)) \
+    CALL(int, -1, socketpair, (int domain, int type, int protocol, int fds[2]), (domain, type, protocol, fds))
+
+/* All others. */
+#define NIGH_OS_OTHERS(CALL)                                                                                 \
     CALL(int, -1, ftruncate, (int fd, off_t bytes), (fd, bytes))                                             \
     CALL(int, -1, fallocate, (int fd, int mode, off_t offset, off_t bytes), (fd, mode, offset, bytes))       \
     CALL(int, -1, fstat, (int fd, struct stat *out), (fd, out))                                              \
@@ -48,7 +69,6 @@
     CALL(int, -1, getrlimit, (int what, struct rlimit *out), (what, out))                                    \
     CALL(int, -1, setrlimit, (int what, const struct rlimit *to), (what, to))                                \
     CALL(int, -1, flock, (int fd, int operation), (fd, operation))                                           \
-    CALL(int, -1, open, (const char *path, int flags, mode_t mode), (path, flags, mode))                     \
     CALL(ssize_t, -1, read, (int fd, void *to, size_t bytes), (fd, to, bytes))                               \
     CALL(ssize_t, -1, pread, (int fd, void *to, size_t bytes, off_t offset), (fd, to, bytes, offset))        \
     CALL(ssize_t, -1, write, (int fd, const void *from, size_t bytes), (fd, from, bytes))                    \
@@ -64,30 +84,19 @@
     CALL(int, -1, futex, (uint32_t * word, int op, uint32_t value, const struct timespec *timeout),          \
          (word, op, value, timeout))                                                                         \
     CALL(int, -1, membarrier, (int command, unsigned flags), (command, flags))                               \
-    CALL(int, -1, eventfd, (unsigned count, int flags), (count, flags))                                      \
-    CALL(int, -1, epoll_create1, (int flags), (flags))                                                       \
     CALL(int, -1, epoll_ctl, (int epoll, int op, int fd, struct epoll_event *event), (epoll, op, fd, event)) \
     CALL(int, -1, epoll_wait, (int epoll, struct epoll_event *events, int count, int timeout_ms),            \
          (epoll, events, count, timeout_ms))                                                                 \
-    CALL(int, -1, timerfd_create, (int clock, int flags), (clock, flags))                                    \
     CALL(int, -1, timerfd_settime,                                                                           \
          (int fd, int flags, const struct itimerspec *to, struct itimerspec *before),                        \
          (fd, flags, to, before))                                                                            \
     CALL(int, -1, poll, (struct pollfd * fds, nfds_t count, int timeout_ms), (fds, count, timeout_ms))       \
-    CALL(int, -1, pidfd_open, (pid_t pid, unsigned flags), (pid, flags))                                     \
-    CALL(int, -1, pidfd_getfd, (int process, int fd, unsigned flags), (process, fd, flags))                  \
-    CALL(int, -1, socket, (int domain, int type, int protocol), (domain, type, protocol))                    \
     CALL(int, -1, bind, (int fd, const struct sockaddr *to, socklen_t bytes), (fd, to, bytes))               \
     CALL(int, -1, listen, (int fd, int backlog), (fd, backlog))                                              \
     CALL(int, -1, connect, (int fd, const struct sockaddr *to, socklen_t bytes), (fd, to, bytes))            \
-    CALL(int, -1, accept4, (int fd, struct sockaddr *from, socklen_t *bytes, int flags),                     \
-         (fd, from, bytes, flags))                                                                           \
-    CALL(int, -1, getsockopt, (int fd, int level, int name, void *value, socklen_t *bytes),                  \
-         (fd, level, name, value, bytes))                                                                    \
     CALL(int, -1, setsockopt, (int fd, int level, int name, const void *value, socklen_t bytes),             \
          (fd, level, name, value, bytes))                                                                    \
     CALL(ssize_t, -1, sendmsg, (int fd, const struct msghdr *message, int flags), (fd, message, flags))      \
-    CALL(ssize_t, -1, recvmsg, (int fd, struct msghdr *message, int flags), (fd, message, flags))            \
     CALL(int, -1, shutdown, (int fd, int how), (fd, how))                                                    \
     CALL(ssize_t, -1, process_vm_readv,                                                                      \
          (pid_t pid, const struct iovec *local, unsigned long locals, const struct iovec *remote,            \
@@ -112,6 +121,8 @@
          (mode, nodes, bits, at, flags))                                                                     \
     CALL(void *, NULL, calloc, (size_t count, size_t bytes), (count, bytes))
 
+#define NIGH_OS_CALLS(CALL) NIGH_OS_MAKERS(CALL) NIGH_OS_BRINGERS(CALL) NIGH_OS_OTHERS(CALL)
+
 #define NIGH_OS_MEMBER(result, failed, name, parameters, arguments) result(*name) parameters;
 struct nigh_os {
     NIGH_OS_CALLS(NIGH_OS_MEMBER)
@@ -123,5 +134,22 @@ extern struct nigh_os nigh_os;
 
 /* nigh_os.close() that keeps errno, for error paths; nothing happens for -1. */
 void nigh_os_close(int fd);
+
+/* A descriptor that came by another way than a call that makes one: above stderr, closed on exec. -1 and errno, and it is closed. */
+int nigh_os_take(int fd);
+
+/*
+ * Programs close descriptors that are not theirs (closefrom(3) in a daemon) and open others under the same numbers. Whatever
+ * nigh keeps, and will write to, hand on or close later, it identifies when it makes it, and asks again before that.
+ */
+/* 0; negative errno. */
+int nigh_os_identify(int fd, struct nigh_file_id *out);
+/* Two stream sockets that are connected, not blocking, identified. A socket has an inode by which it is known again, and can
+ * be written to without SIGPIPE. 0; negative errno, both are -1. */
+int nigh_os_pair(int fds[2], struct nigh_file_id ids[2]);
+/* Keeps errno. */
+bool nigh_os_is(int fd, const struct nigh_file_id *id);
+/* nigh_os_close(), if it is. */
+void nigh_os_close_own(int fd, const struct nigh_file_id *id);
 
 #endif

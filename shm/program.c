@@ -71,6 +71,7 @@ static int ask_kernel(int maps, uint64_t address, struct query *out)
 
 void nigh_program_watch_open(const struct nigh_program_told *told, struct nigh_program_watch *out)
 {
+    struct nigh_file_id id;
     struct query query;
     int maps;
 
@@ -79,17 +80,20 @@ void nigh_program_watch_open(const struct nigh_program_told *told, struct nigh_p
         return;
     maps = nigh_os.open("/proc/self/maps", O_RDONLY | O_CLOEXEC, 0);
     /* Its head is the file's, whatever the program has done with the rest. */
-    if (maps < 0 || ask_kernel(maps, told->address, &query)) {
+    if (maps < 0 || nigh_os_identify(maps, &id) || ask_kernel(maps, told->address, &query)) {
         nigh_os_close(maps);
         return;
     }
-    *out = (struct nigh_program_watch){
-        .maps = maps, .major_of = query.major_of, .minor_of = query.minor_of, .number = query.number};
+    *out = (struct nigh_program_watch){.maps = maps,
+                                       .id = id,
+                                       .major_of = query.major_of,
+                                       .minor_of = query.minor_of,
+                                       .number = query.number};
 }
 
 void nigh_program_watch_close(struct nigh_program_watch *watch)
 {
-    nigh_os_close(watch->maps);
+    nigh_os_close_own(watch->maps, &watch->id);
     watch->maps = -1;
 }
 
@@ -101,6 +105,9 @@ bool nigh_program_is_there(const struct nigh_program_watch *watch, const struct 
 
     if (watch->maps < 0 || !nigh_program_holds(own, (const void *)(uintptr_t)own->memory_address, NIGH_PAGE))
         return true;
+    if (!nigh_os_is(watch->maps,
+                    &watch->id)) /* the program has closed it, as daemons do: it is read by the kernel then */
+        return false;
     at = at < own->memory_address ? own->memory_address : at;
     end = end > last ? last : end;
     for (; at < end; at = query.end)

@@ -6,6 +6,7 @@
 #ifndef NIGH_SHM_PROGRAM_H
 #define NIGH_SHM_PROGRAM_H
 
+#include "include/common/descriptor.h"
 #include "shm/layout.h"
 #include "shm/shared.h"
 #include <stdbool.h>
@@ -34,6 +35,7 @@ static inline bool nigh_program_holds(const struct nigh_arena_header *own, const
  */
 struct nigh_program_watch {
     int maps;
+    struct nigh_file_id id;      /* of it */
     uint32_t major_of, minor_of; /* the file */
     uint64_t number;
 };

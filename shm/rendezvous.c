@@ -75,8 +75,10 @@ static int open_name(struct nigh_rendezvous *rendezvous)
     error = nigh_name_listen(&rendezvous->name, &rendezvous->listener);
     if (error)
         return error;
-    error = add_source(rendezvous->epoll, rendezvous->listener.fd, &rendezvous->listener_source);
-    rendezvous->accepting = !error;
+    error = nigh_os_identify(rendezvous->listener.fd, &rendezvous->listener_id);
+    if (!error)
+        error = add_source(rendezvous->epoll, rendezvous->listener.fd, &rendezvous->listener_source);
+    rendezvous->accepting = rendezvous->listens = !error;
     nigh_greet_keep_spare(rendezvous);
     return error;
 }
@@ -88,7 +90,6 @@ static void fill_in(struct nigh_rendezvous *rendezvous, const struct nigh_rendez
         .self = {.self = config->self, .peers_max = config->peers_max, .ranks = config->ranks},
         .arena_fd = config->arena_fd,
         .doorbell_fd = config->doorbell_fd,
-        .event_fd = config->event_fd,
         .events = config->events,
         .user = config->user,
         .listener = {.fd = -1},
@@ -109,7 +110,11 @@ int nigh_rendezvous_open(const struct nigh_rendezvous_config *config, struct nig
         return -ENOMEM;
     fill_in(rendezvous, config);
     nigh_liveness_raise_limit();
-    error = open_set(rendezvous);
+    error = nigh_os_identify(rendezvous->arena_fd, &rendezvous->arena_id);
+    if (!error)
+        error = nigh_os_identify(rendezvous->doorbell_fd, &rendezvous->doorbell_id);
+    if (!error)
+        error = open_set(rendezvous);
     if (!error) {
         error = open_directory(rendezvous, config->directory);
         if (!error)
@@ -130,7 +135,7 @@ int nigh_rendezvous_open(const struct nigh_rendezvous_config *config, struct nig
 
 static void free_rendezvous(struct nigh_rendezvous *rendezvous)
 {
-    nigh_os_close(rendezvous->spare);
+    nigh_os_close_own(rendezvous->spare, &rendezvous->arena_id);
     nigh_os_close(rendezvous->timer);
     nigh_os_close(rendezvous->epoll);
     free(rendezvous->directory);
@@ -141,6 +146,7 @@ void nigh_rendezvous_close(struct nigh_rendezvous *rendezvous)
 {
     if (!rendezvous)
         return;
+    (void)nigh_rendezvous_is_sound(rendezvous);
     for (struct nigh_exchange *at = rendezvous->exchanges; at; at = at->next)
         nigh_exchange_drop(at);
     nigh_exchange_reap(rendezvous);
@@ -152,15 +158,16 @@ void nigh_rendezvous_close(struct nigh_rendezvous *rendezvous)
 
 void nigh_rendezvous_deafen(struct nigh_rendezvous *rendezvous)
 {
-    if (rendezvous->listener.fd < 0)
+    if (!nigh_rendezvous_is_sound(rendezvous) || !rendezvous->listens)
         return;
     nigh_os.epoll_ctl(rendezvous->epoll, EPOLL_CTL_DEL, rendezvous->listener.fd, NULL);
     nigh_name_close(&rendezvous->name, &rendezvous->listener);
-    rendezvous->accepting = false;
+    rendezvous->accepting = rendezvous->listens = false;
 }
 
 void nigh_rendezvous_abandon(struct nigh_rendezvous *rendezvous)
 {
+    nigh_rendezvous_let_go(rendezvous);
     while (rendezvous->exchanges) {
         struct nigh_exchange *exchange = rendezvous->exchanges;
 
@@ -223,7 +230,7 @@ static int set_accepting(struct nigh_rendezvous *rendezvous)
 {
     bool accept = rendezvous->listener.fd >= 0 && !rendezvous->accept_again &&
                   rendezvous->half_open < NIGH_HALF_OPEN_MAX;
-    struct epoll_event event = {.events = accept ? EPOLLIN : 0, .data.ptr = &rendezvous->listener_source};
+    struct epoll_event event = nigh_listener_event(rendezvous, accept);
 
     if (accept == rendezvous->accepting)
         return 0;
@@ -242,6 +249,8 @@ static void settle(struct nigh_rendezvous *rendezvous)
     if (rendezvous->in_progress)
         return;
     nigh_exchange_reap(rendezvous);
+    if (rendezvous->lost)
+        return;
     error = set_accepting(rendezvous);
     if (!error)
         error = set_timer(rendezvous, next_deadline(rendezvous));
@@ -251,29 +260,38 @@ static void settle(struct nigh_rendezvous *rendezvous)
 int nigh_rendezvous_dial(struct nigh_rendezvous *rendezvous, const struct nigh_identity *to, uint32_t index,
                          int window_fd, void *cookie)
 {
-    struct nigh_exchange *exchange = nigh_exchange_create(rendezvous, NIGH_DIALLING);
+    struct nigh_exchange *exchange;
+    struct nigh_file_id window_id;
 
+    if (!nigh_rendezvous_is_sound(rendezvous) || nigh_os_identify(window_fd, &window_id))
+        return -EBADF;
+    exchange = nigh_exchange_create(rendezvous, NIGH_DIALLING);
     if (!exchange)
         return -ENOMEM;
     exchange->to = *to;
     exchange->index = index;
     exchange->window_fd = window_fd;
+    exchange->window_id = window_id;
     exchange->cookie = cookie;
     exchange->pause_ns = NIGH_RETRY_FIRST_NS;
     exchange->begun = nigh_clock_ns();
     nigh_dial_try(exchange);
+    if (rendezvous->lost)
+        nigh_exchange_drop(exchange);
     settle(rendezvous);
-    return 0;
+    return rendezvous->lost ? -EBADF : 0;
 }
 
 void nigh_rendezvous_forget(struct nigh_rendezvous *rendezvous, void *cookie)
 {
+    (void)nigh_rendezvous_is_sound(rendezvous);
     nigh_exchange_forget(rendezvous, cookie);
     settle(rendezvous);
 }
 
 void nigh_rendezvous_undial(struct nigh_rendezvous *rendezvous, const void *cookie)
 {
+    (void)nigh_rendezvous_is_sound(rendezvous);
     nigh_exchange_undial(rendezvous, cookie);
     settle(rendezvous);
 }
@@ -285,12 +303,13 @@ bool nigh_rendezvous_dials(const struct nigh_rendezvous *rendezvous, const void 
 
 bool nigh_rendezvous_lives(const struct nigh_rendezvous *rendezvous, const void *cookie)
 {
-    const struct nigh_watch *watch = nigh_watch_find(&rendezvous->watches, cookie);
+    struct nigh_watch *watch = nigh_watch_find(&rendezvous->watches, cookie);
 
     if (!watch)
         return false;
     if (!watch->hangup)
-        return watch->pidfd < 0 || !nigh_liveness_ended(watch->pidfd); /* none is needed of ourselves */
+        return watch->pidfd < 0 || !nigh_liveness_ended(watch->pidfd) || /* none is needed of ourselves */
+               !nigh_watches_has(&rendezvous->watches, watch);
     for (const struct nigh_exchange *at = rendezvous->exchanges; at; at = at->next) {
         if (at->cookie == cookie && at->rely && at->fd >= 0)
             return !nigh_liveness_hung_up(at->fd);
@@ -387,6 +406,12 @@ bool nigh_rendezvous_progress(struct nigh_rendezvous *rendezvous)
     struct epoll_event events[EVENTS_AT_ONCE];
     int count, turns = 0;
 
+    if (!nigh_rendezvous_is_sound(rendezvous)) {
+        if (rendezvous->lost_told)
+            return false;
+        nigh_rendezvous_tell_lost(rendezvous);
+        return true;
+    }
     if (rendezvous->unsettled)
         settle(rendezvous);
     do {
@@ -398,6 +423,8 @@ bool nigh_rendezvous_progress(struct nigh_rendezvous *rendezvous)
             dispatch(rendezvous, events[i].data.ptr);
         rendezvous->in_progress = false;
         settle(rendezvous);
-    } while (++turns < TURNS_MAX && count == EVENTS_AT_ONCE);
+    } while (++turns < TURNS_MAX && count == EVENTS_AT_ONCE && !rendezvous->lost);
+    if (rendezvous->lost)
+        nigh_rendezvous_tell_lost(rendezvous);
     return turns > 0;
 }

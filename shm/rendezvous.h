@@ -25,7 +25,7 @@ struct nigh_identity {
 };
 
 /* What one side tells the other: sent with its descriptors arena, doorbell, the window of
- * its ring to the listener and, if it has one, eventfd. */
+ * its ring to the listener. */
 struct nigh_hello {
     struct nigh_identity self;
     uint32_t index;     /* under which the speaker knows the listener in its own pairs */
@@ -37,8 +37,8 @@ struct nigh_hello {
  * descriptors belong to the callee, which closes or keeps them. */
 struct nigh_attach {
     struct nigh_hello hello;
-    int arena_fd, doorbell_fd, window_fd, event_fd; /* event_fd: -1 if it has none */
-    int pid;                                        /* 0 if not visible from here */
+    int arena_fd, doorbell_fd, window_fd;
+    int pid; /* 0 if not visible from here */
 };
 
 /* Why two contexts are not attached to each other. */
@@ -96,7 +96,7 @@ struct nigh_rendezvous_config {
     struct nigh_identity self; /* incarnation set */
     uint64_t called;           /* self.job as people know it, 0: as it is */
     uint32_t peers_max, ranks;
-    int arena_fd, doorbell_fd, event_fd;
+    int arena_fd, doorbell_fd;
     const char *directory; /* NULL: abstract names */
     uint64_t late_ns;      /* after which peers that nobody has met are told, once; 0: NIGH_LATE_NS */
     const struct nigh_rendezvous_events *events;
@@ -125,7 +125,7 @@ int nigh_rendezvous_parse(const struct nigh_rendezvous *rendezvous, const struct
  * until forget(). Ends in attached() or failed(). A name that nobody listens on
  * is tried again (1 ms, doubling to 100 ms) if to->incarnation is 0, else it fails with -ECONNREFUSED: an
  * address names a context that was open when it was written. So does an answer from another incarnation.
- * -ENOMEM, nothing begun then. */
+ * -ENOMEM; -EBADF the program has closed our descriptors; nothing begun then. */
 int nigh_rendezvous_dial(struct nigh_rendezvous *rendezvous, const struct nigh_identity *to, uint32_t index,
                          int window_fd, void *cookie);
 /* Forgets dials, exchanges and the watch of `cookie`; no event for it comes any more. The watch of the other
@@ -160,6 +160,10 @@ bool nigh_rendezvous_listens(const struct nigh_rendezvous *rendezvous, const str
 /* Does all that can be done now: accepts, reads, answers, redials, notices deaths. Calls events. Costs system
  * calls. False: there was nothing. */
 bool nigh_rendezvous_progress(struct nigh_rendezvous *rendezvous);
+
+/* Has the program closed our descriptors, or opened others under their numbers? Then nobody is attached any more and no end
+ * is heard of; what is attached stays so. */
+bool nigh_rendezvous_is_lost(const struct nigh_rendezvous *rendezvous);
 
 /* One descriptor (epoll) that is readable when progress has something to do; a timer for redials included. */
 int nigh_rendezvous_fd(const struct nigh_rendezvous *rendezvous);

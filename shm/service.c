@@ -1,26 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* shm/service.c - the service thread. It is the only thread that nigh starts. */
+/* shm/service.c - the service thread. */
 #include "shm/service.h"
 #include "shm/log.h"
 #include "shm/os.h"
+#include "shm/thread.h"
 
 #include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 
 /* Bits of the flag. The thread raises RAISED, its owner takes it down; ENDED stays. */
 #define RAISED 1u
 #define ENDED  2u
 
 struct nigh_service {
-    uint32_t flag; /* also the futex word that the thread waits on until it is taken */
-    int fd, stop;
+    uint32_t flag;   /* also the futex word that the thread waits on until it is taken */
+    int fd, stop[2]; /* the thread polls the first and hears the second closed, whoever closes it */
+    struct nigh_file_id id[2];
+    uint32_t blind; /* `fd` is the program's by now */
     struct nigh_bell *bell;
     const struct nigh_arena_state *state;
     pthread_t thread;
@@ -41,13 +42,37 @@ static bool raise_flag(struct nigh_service *service)
     return true;
 }
 
-/* A system call that fails for no reason but a signal or memory pressure counts as readiness: the owner then looks
- * in vain once, and nothing spins, because this waits for it. */
-static void wait_ready(struct nigh_service *service)
+static bool is_blind(struct nigh_service *service)
 {
-    struct pollfd fds[] = {{.fd = service->fd, .events = POLLIN}, {.fd = service->stop, .events = POLLIN}};
+    /* Relaxed: it is looked at before each poll. */
+    return nigh_load_relaxed(&service->blind) || !nigh_os_is(service->stop[0], &service->id[0]);
+}
 
+/*
+ * A system call that fails for no reason but a signal or memory pressure counts as readiness: the owner then looks
+ * in vain once, and nothing spins, because this waits for it. False: the program has closed the descriptors, which wakes this,
+ * as the other end hangs up. A poll() that is woken looks at what has the numbers by then, so identity is asked before and
+ * behind it.
+ */
+static bool wait_ready(struct nigh_service *service)
+{
+    struct pollfd fds[] = {{.fd = service->fd, .events = POLLIN}, {.fd = service->stop[0], .events = POLLIN}};
+    int before;
+
+    if (is_blind(service))
+        return false;
+    pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, &before);
     nigh_os.poll(fds, 2, -1);
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+    return !is_blind(service) && !(fds[1].revents & (POLLHUP | POLLERR | POLLNVAL));
+}
+
+static void wait_end(struct nigh_service *service)
+{
+    uint32_t flag;
+
+    while (!((flag = nigh_load_acquire(&service->flag, FLAG_SEE)) & ENDED))
+        nigh_os.futex(&service->flag, FUTEX_WAIT | FUTEX_PRIVATE_FLAG, flag, NULL);
 }
 
 static void wait_taken(struct nigh_service *service)
@@ -59,29 +84,19 @@ static void wait_taken(struct nigh_service *service)
 static void *run(void *argument)
 {
     struct nigh_service *service = argument;
+    bool sees = true;
+    int before;
 
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
     pthread_setname_np(pthread_self(), "nigh-service");
-    do {
-        wait_ready(service);
+    while (sees) {
+        sees = wait_ready(service);
         if (!raise_flag(service))
-            break;
+            return NULL;
         wait_taken(service);
-    } while (true);
+    }
+    wait_end(service);
     return NULL;
-}
-
-/* The host's signals are for the host's threads: the new thread inherits a mask without any. */
-static int start_thread(struct nigh_service *service)
-{
-    sigset_t all, before;
-    int error;
-
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    error = nigh_os.pthread_create(&service->thread, NULL, run, service);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    /* That is what a stack finds no room for, or a thread no place: nothing that trying again would change. */
-    return error == EAGAIN ? -ENOMEM : -error;
 }
 
 int nigh_service_start(int fd, struct nigh_bell *bell, const struct nigh_arena_state *state,
@@ -92,15 +107,17 @@ int nigh_service_start(int fd, struct nigh_bell *bell, const struct nigh_arena_s
 
     if (!service)
         return -ENOMEM;
-    *service = (struct nigh_service){.fd = fd, .bell = bell, .state = state};
-    service->stop = nigh_os.eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    error = service->stop < 0 ? -errno : start_thread(service);
+    *service = (struct nigh_service){.fd = fd, .stop = {-1, -1}, .bell = bell, .state = state};
+    error = nigh_os_pair(service->stop, service->id);
+    if (!error)
+        error = nigh_thread_spawn(&service->thread, run, service);
     if (error) {
         nigh_log(NIGH_LOG_ERROR,
                  "cannot start the service thread: %s (raise what stands in the way: ulimit -u, ulimit -v, "
                  "ulimit -n)",
                  strerror(-error));
-        nigh_os_close(service->stop);
+        nigh_os_close(service->stop[0]);
+        nigh_os_close(service->stop[1]);
         free(service);
         return error == -ENFILE ? -EMFILE : error;
     }
@@ -120,11 +137,19 @@ void nigh_service_stop(struct nigh_service *service)
     /* Whichever of its two waits it is in, or between: the flag ends the second, the descriptor the first. */
     (void)nigh_fetch_or_release(&service->flag, ENDED, FLAG_RAISE);
     wake(service);
-    while (nigh_os.write(service->stop, &(uint64_t){1}, sizeof(uint64_t)) < 0 && errno == EINTR)
-        continue;
+    if (nigh_os_is(service->stop[1], &service->id[1]))
+        nigh_os.shutdown(service->stop[1], SHUT_RDWR);
+    else /* a forked child may hold the other end open, so that nothing hangs up */
+        pthread_cancel(service->thread);
     pthread_join(service->thread, NULL);
-    nigh_os_close(service->stop);
+    nigh_os_close_own(service->stop[0], &service->id[0]);
+    nigh_os_close_own(service->stop[1], &service->id[1]);
     free(service);
+}
+
+void nigh_service_blind(struct nigh_service *service)
+{
+    nigh_store_relaxed(&service->blind, 1);
 }
 
 const uint32_t *nigh_service_flag(const struct nigh_service *service)

@@ -21,6 +21,8 @@ void nigh_service_stop(struct nigh_service *service);
 
 /* The word to test on every poll: not 0 when there is something to do. */
 const uint32_t *nigh_service_flag(const struct nigh_service *service);
+/* The program has closed `fd`, or opened another file there: the thread does not look at it any more. */
+void nigh_service_blind(struct nigh_service *service);
 /* Takes the flag down and lets the thread sleep again; call before doing the work. */
 void nigh_service_taken(struct nigh_service *service);
 

@@ -70,6 +70,8 @@
     LABEL(BELL_READ, acquire, BELL_RING)         \
     LABEL(FLAG_RAISE, release, FLAG_SEE)         \
     LABEL(FLAG_SEE, acquire, FLAG_RAISE)         \
+    LABEL(NOTIFY_ARM, release, NOTIFY_TAKE)      \
+    LABEL(NOTIFY_TAKE, acquire, NOTIFY_ARM)      \
     LABEL(GOODBYE_SAY, release, GOODBYE_HEAR)    \
     LABEL(GOODBYE_HEAR, acquire, GOODBYE_SAY)    \
     LABEL(LEAVE_SAY, fence, LEAVE_HEAR)          \

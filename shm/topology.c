@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* shm/topology.c - asks hwloc, else the kernel's lists, and numbers what they say. */
 #include "shm/topology.h"
+#include "include/common/descriptor.h"
 #include "shm/cgroup.h"
 #include "shm/os.h"
 
@@ -151,6 +152,7 @@ static void read_hwloc(struct draft *draft, hwloc_topology_t hwloc)
 static void read_machine(struct draft *draft)
 {
     const char *file = getenv("HWLOC_XMLFILE");
+    unsigned low = nigh_low_hold(); /* hwloc keeps a directory open until it is destroyed */
     hwloc_topology_t hwloc;
     int failed = hwloc_topology_init(&hwloc);
 
@@ -161,6 +163,7 @@ static void read_machine(struct draft *draft)
             read_hwloc(draft, hwloc);
         hwloc_topology_destroy(hwloc);
     }
+    nigh_low_release(low);
     if (failed == 0)
         return;
     /* Without its plugin for libxml2 hwloc finds out so late that a file holds nothing. */

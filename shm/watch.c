@@ -26,6 +26,33 @@ static struct nigh_watch **bucket_of(const struct nigh_watches *watches, const v
                 ->buckets[((uint64_t)(uintptr_t)cookie * UINT64_C(0x9e3779b97f4a7c15)) >> 40 & watches->mask];
 }
 
+bool nigh_watches_holds(int epoll, int op, int fd, struct epoll_event *event)
+{
+    return nigh_os.epoll_ctl(epoll, op, fd, event) == 0 ||
+           (errno != ENOENT && errno != EBADF && errno != EINVAL && errno != EPERM);
+}
+
+void nigh_watches_close_member(int epoll, int fd)
+{
+    if (fd >= 0 && nigh_watches_holds(epoll, EPOLL_CTL_DEL, fd, NULL))
+        nigh_os_close(fd);
+}
+
+bool nigh_watches_has(const struct nigh_watches *watches, struct nigh_watch *watch)
+{
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = watch};
+
+    return nigh_watches_holds(watches->epoll, EPOLL_CTL_MOD, watch->pidfd, &event);
+}
+
+void nigh_watches_lose(struct nigh_watches *watches)
+{
+    watches->epoll = -1;
+    for (uint32_t i = 0; watches->buckets && i <= watches->mask; i++)
+        for (struct nigh_watch *watch = watches->buckets[i]; watch; watch = watch->next)
+            watch->pidfd = -1;
+}
+
 void nigh_watches_close(struct nigh_watches *watches, bool in_child)
 {
     for (uint32_t i = 0; watches->buckets && i <= watches->mask; i++) {
@@ -87,9 +114,7 @@ void nigh_watch_destroy(struct nigh_watches *watches, struct nigh_watch *watch)
     if (*at)
         *at = watch->next;
     /* Closing alone would not do: a forked child may hold the descriptor, and with it its place in the set. */
-    if (watch->pidfd >= 0)
-        nigh_os.epoll_ctl(watches->epoll, EPOLL_CTL_DEL, watch->pidfd, NULL);
-    nigh_os_close(watch->pidfd);
+    nigh_watches_close_member(watches->epoll, watch->pidfd);
     watch->pidfd = -1;
     watch->ended = true;
     watch->next = watches->ended;

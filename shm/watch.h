@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/epoll.h>
 #include <sys/types.h>
 
 /* What an event of the rendezvous' epoll set points at begins with this. */
@@ -36,6 +37,16 @@ struct nigh_watches {
 int nigh_watches_open(struct nigh_watches *watches, int epoll, uint32_t peers_max);
 /* Destroys all; with `in_child` (after a fork) leaves the epoll set, which is the parent's too, as it is. */
 void nigh_watches_close(struct nigh_watches *watches, bool in_child);
+
+/* epoll_ctl(), of EPOLL_CTL_MOD or _DEL: false where `epoll` is no set that holds `fd`, which it knows by file and number. */
+bool nigh_watches_holds(int epoll, int op, int fd, struct epoll_event *event);
+/* Takes a descriptor out of an epoll set and closes it, unless it is not there: then the program has closed it, and what has
+ * its number now is the program's. */
+void nigh_watches_close_member(int epoll, int fd);
+/* Whether its descriptor is the one that was made for it. */
+bool nigh_watches_has(const struct nigh_watches *watches, struct nigh_watch *watch);
+/* The program has closed the set: no watch tells of an end any more, and no number is used or closed. */
+void nigh_watches_lose(struct nigh_watches *watches);
 
 /* A watch of the process at the other end of `socket`, in no table yet; none is needed of this process. -ESRCH
  * it has ended; -EMFILE, -ENOMEM. */

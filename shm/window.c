@@ -60,6 +60,8 @@ static int create_file(uint64_t bytes, struct nigh_window *window)
         return failed("memfd_create");
     if (nigh_os.ftruncate(window->fd, (off_t)bytes))
         return failed("ftruncate");
+    if (nigh_os_identify(window->fd, &window->id))
+        return failed("fstat");
     if (nigh_os.fcntl(window->fd, F_ADD_SEALS, SEALS))
         return failed("fcntl(F_ADD_SEALS)");
     return 0;
@@ -87,15 +89,21 @@ int nigh_window_create(uint32_t slots_max, struct nigh_window *out)
     return 0;
 }
 
+static struct nigh_backed backed(const struct nigh_window *window)
+{
+    return (struct nigh_backed){.fd = window->fd, .id = window->id, .base = window->base};
+}
+
 int nigh_window_take(struct nigh_window *window, struct nigh_arena *arena, uint32_t slots, uint64_t *offset)
 {
+    const struct nigh_backed file = backed(window);
     uint64_t bytes = (uint64_t)slots * NIGH_LINE;
     int error;
 
     assert((slots & (slots - 1)) == 0 && slots >= NIGH_RING_SLOTS_MIN);
     if (bytes > window->bytes - NIGH_SHUTTLE_BYTES - window->used)
         return -ENOMEM;
-    error = nigh_arena_back(arena, window->fd, window->used, bytes);
+    error = nigh_arena_back(arena, &file, window->used, bytes);
     if (error)
         return error;
     *offset = window->used;
@@ -105,6 +113,7 @@ int nigh_window_take(struct nigh_window *window, struct nigh_arena *arena, uint3
 
 int nigh_window_back_shuttle(struct nigh_window *window, struct nigh_arena *arena, uint64_t bytes)
 {
+    const struct nigh_backed file = backed(window);
     uint64_t from = window->bytes - NIGH_SHUTTLE_BYTES + window->shuttled, more;
     int error;
 
@@ -112,7 +121,7 @@ int nigh_window_back_shuttle(struct nigh_window *window, struct nigh_arena *aren
     if (bytes <= window->shuttled)
         return 0;
     more = bytes - window->shuttled;
-    error = nigh_arena_back_if(arena, window->fd, from, more);
+    error = nigh_arena_back_if(arena, &file, from, more);
     if (error)
         return error;
     /* A kernel before 5.14 refuses, and the faults come one by one. */
@@ -126,7 +135,7 @@ void nigh_window_close(struct nigh_window *window, struct nigh_arena *arena)
     if (!window->base)
         return;
     nigh_arena_unback(arena, window->used + window->shuttled);
-    nigh_os_close(window->fd);
+    nigh_os_close_own(window->fd, &window->id);
     nigh_window_unmap(window);
 }
 
@@ -152,7 +161,7 @@ static int check(int fd, struct nigh_window *window)
     if (stat.st_size <= NIGH_SHUTTLE_BYTES || stat.st_size % NIGH_PAGE || (uint64_t)stat.st_size > BYTES_MAX)
         return broken("its size is out of range");
     window->bytes = (uint64_t)stat.st_size;
-    window->inode = stat.st_ino;
+    window->id = nigh_file_id_of(&stat);
     return 0;
 }
 
@@ -176,9 +185,7 @@ int nigh_window_map(int fd, struct nigh_window *out)
 
 bool nigh_window_is(const struct nigh_window *window, int fd)
 {
-    struct stat stat;
-
-    return nigh_os.fstat(fd, &stat) == 0 && stat.st_ino == window->inode;
+    return nigh_os_is(fd, &window->id);
 }
 
 void nigh_window_unmap(struct nigh_window *window)

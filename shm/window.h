@@ -14,7 +14,7 @@ struct nigh_window {
     int fd;            /* the sender's, to be handed to the peer; a reader keeps none: -1 */
     uint64_t used;     /* the sender's: bytes that rings have taken, from the beginning; they have memory */
     uint64_t shuttled; /* the sender's: bytes of the shuttle that have memory, from its beginning */
-    uint64_t inode;    /* a reader's: which file it is */
+    struct nigh_file_id id; /* which file it is */
 };
 
 /*

@@ -75,11 +75,12 @@ static void close_all(int fds[NIGH_WIRE_FDS])
     }
 }
 
-/* Collects the descriptors of a message that was received; returns how many. The kernel has installed no more than
- * there was room for, and dropped the others. */
-static unsigned take_fds(struct msghdr *header, int fds[NIGH_WIRE_FDS])
+/* Collects the descriptors of a message that was received; returns how many came. The kernel has installed no more than
+ * there was room for, and dropped the others. *lost: there was no room for one of them above stderr; it is -1. */
+static unsigned take_fds(struct msghdr *header, int fds[NIGH_WIRE_FDS], bool *lost)
 {
     unsigned count = 0;
+    int fd;
 
     for (struct cmsghdr *at = CMSG_FIRSTHDR(header); at; at = CMSG_NXTHDR(header, at)) {
         unsigned here;
@@ -87,8 +88,11 @@ static unsigned take_fds(struct msghdr *header, int fds[NIGH_WIRE_FDS])
         if (at->cmsg_level != SOL_SOCKET || at->cmsg_type != SCM_RIGHTS)
             continue;
         here = (unsigned)((at->cmsg_len - CMSG_LEN(0)) / sizeof(int));
-        for (unsigned i = 0; i < here && count < NIGH_WIRE_FDS; i++)
-            memcpy(&fds[count++], CMSG_DATA(at) + i * sizeof(int), sizeof(int));
+        for (unsigned i = 0; i < here && count < NIGH_WIRE_FDS; i++) {
+            memcpy(&fd, CMSG_DATA(at) + i * sizeof(int), sizeof(int));
+            fds[count] = nigh_os_take(fd);
+            *lost |= fds[count++] < 0;
+        }
     }
     return count;
 }
@@ -96,8 +100,7 @@ static unsigned take_fds(struct msghdr *header, int fds[NIGH_WIRE_FDS])
 static bool speaker_is_sound(const struct nigh_wire *m)
 {
     return m->incarnation != 0 && m->peers_max > 0 && m->peers_max <= PEERS_LIMIT &&
-           m->index < m->peers_max && m->ranks > 0 && m->rank < m->ranks &&
-           (m->fds == NIGH_WIRE_FDS - 1 || m->fds == NIGH_WIRE_FDS);
+           m->index < m->peers_max && m->ranks > 0 && m->rank < m->ranks && m->fds == NIGH_WIRE_FDS;
 }
 
 static bool no_speaker(const struct nigh_wire *m)
@@ -181,16 +184,17 @@ int nigh_wire_receive(int fd, struct nigh_wire *out, int fds[NIGH_WIRE_FDS])
                             .msg_controllen = CMSG_LEN(NIGH_WIRE_FDS * sizeof(int))};
     ssize_t got = receive(fd, &header);
     unsigned count;
+    bool lost = false;
     int error = -EPROTO;
 
     if (got < 0)
         return errno == EAGAIN ? -EAGAIN : -ECONNRESET;
     for (unsigned i = 0; i < NIGH_WIRE_FDS; i++)
         fds[i] = -1;
-    count = take_fds(&header, fds);
+    count = take_fds(&header, fds, &lost);
     if (got == 0)
         error = -ECONNRESET;
-    else if ((header.msg_flags & MSG_CTRUNC) && count < NIGH_WIRE_FDS)
+    else if (lost || ((header.msg_flags & MSG_CTRUNC) && count < NIGH_WIRE_FDS))
         error = -EMFILE;
     else if (!(header.msg_flags & (MSG_CTRUNC | MSG_TRUNC)) && got == (ssize_t)sizeof(message) &&
              is_sound(&message) && message.fds == count)

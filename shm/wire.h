@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* shm/wire.h - the messages of an attach, as they cross the socket: one fixed struct and up to four
+/* shm/wire.h - the messages of an attach, as they cross the socket: one fixed struct and up to three
  * descriptors. What is read here is hostile: only messages that are right in form come out. */
 #ifndef NIGH_SHM_WIRE_H
 #define NIGH_SHM_WIRE_H
@@ -9,8 +9,8 @@
 
 /*
  *   dialler                                     listener
- *      | HELLO  who I am, whom I want, 3-4 fds ->  |  greeted(), attached()
- *      |   <- ANSWER  who I am, 3-4 fds            |  or <- REFUSE  why
+ *      | HELLO  who I am, whom I want, 3 fds ->  |  greeted(), attached()
+ *      |   <- ANSWER  who I am, 3 fds            |  or <- REFUSE  why
  *      |  attached()                               |
  *      | DONE  0, or why not ->                    |
  *     (closed, or kept while one side has no other way to see the other die; BYE then ends it in peace)
@@ -26,7 +26,7 @@ enum nigh_wire_kind {
 #define NIGH_WIRE_MAGIC   UINT64_C(0x31747461682d6e67)
 #define NIGH_WIRE_VERSION 3u
 #define NIGH_WIRE_KEEP    (1u << 0) /* ANSWER, DONE: keep this socket, its hang-up is how I see you die */
-#define NIGH_WIRE_FDS     4u
+#define NIGH_WIRE_FDS     3u        /* arena, doorbell, window */
 
 struct nigh_wire {
     uint64_t magic;

@@ -2,6 +2,7 @@
 /* hosts/libfabric/cuda.c - see cuda.h. */
 #include "hosts/libfabric/cuda.h"
 #include "hosts/libfabric/log.h"
+#include "include/common/descriptor.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -63,7 +64,7 @@ static bool take(void *object, const struct symbol *symbol)
 static const char *load(void)
 {
     static char missing[96];
-    void *object = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    void *object = NIGH_FD_DURING(dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL));
 
     if (!object)
         return "there is no libcuda.so.1: no CUDA driver is installed";
@@ -90,7 +91,7 @@ static const char *name_of(const struct nigh_cuda *cuda, int result)
 static const char *start(void)
 {
     static char failed[96];
-    int count = 0, result = table.init(0);
+    int count = 0, result = NIGH_FD_DURING(table.init(0));
 
     if (!result)
         result = table.device_count(&count);

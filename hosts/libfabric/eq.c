@@ -4,6 +4,7 @@
 #include "hosts/libfabric/log.h"
 #include "hosts/libfabric/refuse.h"
 #include "hosts/libfabric/wait.h"
+#include "include/common/descriptor.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -248,7 +249,8 @@ int nigh_fi_eq_open(struct fid_fabric *fid, struct fi_eq_attr *attr, struct fid_
     if (!eq)
         return -FI_ENOMEM;
     eq->event_fd = -1;
-    if (attr->wait_obj != FI_WAIT_NONE && (eq->event_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) < 0) {
+    if (attr->wait_obj != FI_WAIT_NONE &&
+        (eq->event_fd = NIGH_FD(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC))) < 0) {
         free(eq);
         return -FI_EMFILE;
     }

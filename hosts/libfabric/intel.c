@@ -2,6 +2,7 @@
 /* hosts/libfabric/intel.c - see intel.h. A provider is not told who its host is; the libraries that the process has
  * loaded say it. The environment does not: whoever uses several MPIs has Intel's variables in all of them. */
 #include "hosts/libfabric/intel.h"
+#include "include/common/descriptor.h"
 
 #include <dlfcn.h>
 #include <stddef.h>
@@ -19,7 +20,7 @@ bool nigh_fi_intel_mpi(void)
     bool found = false;
 
     for (size_t i = 0; i < sizeof(objects) / sizeof(objects[0]) && !found; i++) {
-        void *object = dlopen(objects[i], RTLD_LAZY | RTLD_NOLOAD);
+        void *object = NIGH_FD_DURING(dlopen(objects[i], RTLD_LAZY | RTLD_NOLOAD));
 
         if (!object)
             continue;

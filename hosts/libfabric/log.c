@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* hosts/libfabric/log.c - see log.h. */
 #include "hosts/libfabric/log.h"
+#include "include/common/standard_error.h"
 
 #include <locale.h>
 #include <stdarg.h>
@@ -11,6 +12,13 @@
 #include <unistd.h>
 
 static const char *const names[] = {"warn", "trace", "info", "debug"};
+
+static struct nigh_standard_error standard_error;
+
+__attribute__((constructor)) static void look_first(void)
+{
+    nigh_standard_error_begin(&standard_error);
+}
 
 /* Read each time: hosts set it late, and no line is on a fast path. Warnings come without being asked: what
  * this provider warns of ends a job. */
@@ -27,15 +35,17 @@ static enum nigh_fi_level limit(void)
 
 void nigh_fi_log(enum nigh_fi_level level, const char *format, ...)
 {
-    char text[512];
+    char text[512], line[sizeof(text) + 64];
     va_list list;
+    int bytes;
 
     if (level > limit())
         return;
     va_start(list, format);
     vsnprintf(text, sizeof(text), format, list);
     va_end(list);
-    fprintf(stderr, "libfabric:%d:nigh:<%s> %s\n", (int)getpid(), names[level], text);
+    bytes = snprintf(line, sizeof(line), "libfabric:%d:nigh:<%s> %s\n", (int)getpid(), names[level], text);
+    nigh_standard_error_write(&standard_error, line, (size_t)bytes);
 }
 
 const char *nigh_fi_strerror(int prov_errno, const char *err_data, char *buf, size_t len)

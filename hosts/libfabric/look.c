@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* hosts/libfabric/look.c - see look.h. */
 #include "hosts/libfabric/look.h"
+#include "include/common/descriptor.h"
 
 #include <stdlib.h>
 #include <sys/epoll.h>
@@ -102,7 +103,7 @@ static bool is_repeated(struct nigh_fi_waiter *waiter)
 
     if (fd >= 0)
         return true;
-    fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+    fd = NIGH_FD(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
     if (fd < 0)
         return false;
     if (timerfd_settime(fd, 0, &each, NULL) < 0 || epoll_ctl(waiter->epoll_fd, EPOLL_CTL_ADD, fd, &event) < 0)

@@ -2,6 +2,7 @@
 /* hosts/libfabric/name.c - see name.h. */
 #include "hosts/libfabric/name.h"
 #include "hosts/libfabric/log.h"
+#include "include/common/descriptor.h"
 
 #include <assert.h>
 #include <ifaddrs.h>
@@ -50,7 +51,7 @@ static bool has_address(const struct addrinfo *found)
     struct ifaddrs *mine;
     bool is = false;
 
-    if (getifaddrs(&mine) < 0)
+    if (NIGH_FD_DURING(getifaddrs(&mine)) < 0)
         return false;
     for (; found && !is; found = found->ai_next)
         for (struct ifaddrs *at = mine; at && !is; at = at->ifa_next)
@@ -71,7 +72,7 @@ static bool is_this_machine(const char *node)
         return true;
     if (gethostname(own, sizeof(own) - 1) == 0 && strcasecmp_l(node, own, plain) == 0)
         return true;
-    if (getaddrinfo(node, NULL, NULL, &found) != 0)
+    if (NIGH_FD_DURING(getaddrinfo(node, NULL, NULL, &found)) != 0)
         return false;
     is = has_address(found);
     freeaddrinfo(found);

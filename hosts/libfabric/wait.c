@@ -4,6 +4,7 @@
 #include "hosts/libfabric/complete.h"
 #include "hosts/libfabric/idle.h"
 #include "hosts/libfabric/look.h"
+#include "include/common/descriptor.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -39,7 +40,7 @@ static int watch(int epoll_fd, int fd)
 
 static int new_event(int *fd)
 {
-    *fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    *fd = NIGH_FD(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
     return *fd < 0 ? -errno : 0;
 }
 
@@ -50,7 +51,7 @@ static int open_descriptors(struct nigh_fi_waiter *waiter)
     if (!rc)
         rc = new_event(&waiter->signal_fd);
     if (!rc)
-        waiter->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+        waiter->epoll_fd = NIGH_FD(epoll_create1(EPOLL_CLOEXEC));
     if (!rc && waiter->epoll_fd < 0)
         rc = -errno;
     if (!rc)
@@ -144,7 +145,7 @@ void nigh_fi_waiter_drop(struct nigh_fi_waiter *waiter, const struct nigh_fi_ep 
 {
     uint32_t kept = 0;
 
-    /* Closing it is not enough: peers have it, too, and go on ringing. */
+    /* Closing it is not enough: a forked child may hold it. */
     if (waiter->epoll_fd >= 0 && ep->wait_fd >= 0)
         epoll_ctl(waiter->epoll_fd, EPOLL_CTL_DEL, ep->wait_fd, NULL);
     for (uint32_t i = 0; i < waiter->ep_count; i++)

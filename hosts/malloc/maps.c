@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* hosts/malloc/maps.c - see maps.h. */
 #include "hosts/malloc/maps.h"
+#include "include/common/descriptor.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -46,7 +47,7 @@ int nigh_malloc_maps_each(const struct nigh_malloc_region *region,
                           void *argument)
 {
     static char text[8192]; /* with the lock */
-    int fd = open(MAPS, O_RDONLY | O_CLOEXEC), rc = 0;
+    int fd = NIGH_FD(open(MAPS, O_RDONLY | O_CLOEXEC)), rc = 0;
     struct nigh_malloc_mapping mapping;
     size_t used = 0;
     ssize_t bytes;

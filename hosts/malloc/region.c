@@ -4,6 +4,7 @@
 #include "hosts/malloc/log.h"
 #include "hosts/malloc/pages.h"
 #include "hosts/malloc/system.h"
+#include "include/common/descriptor.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -45,7 +46,7 @@ static bool limited(int resource, uint64_t bytes)
 static bool counted_in_full(void)
 {
     char mode = '0';
-    int fd = open("/proc/sys/vm/overcommit_memory", O_RDONLY | O_CLOEXEC);
+    int fd = NIGH_FD(open("/proc/sys/vm/overcommit_memory", O_RDONLY | O_CLOEXEC));
 
     if (fd < 0)
         return false;
@@ -74,10 +75,10 @@ static const char *forbids(uint64_t bytes)
 static int create(void)
 {
     const unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
-    int fd = memfd_create("nigh-malloc", flags | MFD_NOEXEC_SEAL), high;
+    int fd = NIGH_FD(memfd_create("nigh-malloc", flags | MFD_NOEXEC_SEAL)), high;
 
     if (fd < 0 && errno == EINVAL) /* a kernel before 6.3 */
-        fd = memfd_create("nigh-malloc", flags);
+        fd = NIGH_FD(memfd_create("nigh-malloc", flags));
     if (fd < 0)
         return -1;
     high = fcntl(fd, F_DUPFD_CLOEXEC, FD_FROM);

@@ -3,6 +3,7 @@
 #include "hosts/malloc/settings.h"
 #include "hosts/malloc/log.h"
 #include "hosts/malloc/pages.h"
+#include "include/common/descriptor.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -79,7 +80,7 @@ static bool read_switch(void)
 static bool chosen(const char *path, const char *const *words)
 {
     char text[256], word[32];
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = NIGH_FD(open(path, O_RDONLY | O_CLOEXEC));
     ssize_t bytes = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
 
     if (fd >= 0)

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* hosts/mpi/calls.c - see calls.h. */
 #include "hosts/mpi/calls.h"
+#include "hosts/mpi/log.h"
+#include "include/common/descriptor.h"
 
 #include <dlfcn.h>
 #include <link.h>
@@ -106,7 +108,7 @@ static void *find_library(void)
 
     dl_iterate_phdr(look_for_libraries, &search);
     for (int i = 0; i < search.count; i++) {
-        void *library = dlopen(search.names[i], RTLD_LAZY | RTLD_NOLOAD);
+        void *library = NIGH_FD_DURING(dlopen(search.names[i], RTLD_LAZY | RTLD_NOLOAD));
 
         if (library && dlsym(library, "PMPI_Reduce"))
             return library;
@@ -120,11 +122,10 @@ static void load_late(void)
     fill(&late);
     if (!late.missing)
         return;
-    fprintf(stderr,
-            "nigh: MPI: there is no %s in this process: start the program without %s in LD_PRELOAD, or with "
-            "the one of "
-            "its MPI's ABI\n",
-            late.missing, NIGH_MPI_OBJECT);
+    nigh_mpi_log(
+        "there is no %s in this process: start the program without %s in LD_PRELOAD, or with the one of its "
+        "MPI's ABI",
+        late.missing, NIGH_MPI_OBJECT);
     abort();
 }
 

@@ -515,15 +515,16 @@ struct nigh_query_endpoint {
 
 /* Why an endpoint has ended; of one that is CONNECTING, what keeps it so. Later versions may know more. */
 enum nigh_reason {
-    NIGH_REASON_NONE = 0,         /* it is READY */
-    NIGH_REASON_ABSENT = 1,       /* CONNECTING: nobody has its name, yet or ever */
-    NIGH_REASON_REACHED = 2,      /* CONNECTING: it is there and has not answered yet */
-    NIGH_REASON_LEFT = 3,         /* it has disconnected or closed */
-    NIGH_REASON_DIED = 4,         /* its process has ended */
-    NIGH_REASON_BROKEN = 5,       /* it broke the protocol */
-    NIGH_REASON_GONE = 6,         /* the context that was addressed is closed */
-    NIGH_REASON_USER = 7,         /* it is another user's: `value` */
-    NIGH_REASON_DENIED = 8,       /* the system refuses a call: `error` */
+    NIGH_REASON_NONE = 0,    /* it is READY */
+    NIGH_REASON_ABSENT = 1,  /* CONNECTING: nobody has its name, yet or ever */
+    NIGH_REASON_REACHED = 2, /* CONNECTING: it is there and has not answered yet */
+    NIGH_REASON_LEFT = 3,    /* it has disconnected or closed */
+    NIGH_REASON_DIED = 4,    /* its process has ended */
+    NIGH_REASON_BROKEN = 5,  /* it broke the protocol */
+    NIGH_REASON_GONE = 6,    /* the context that was addressed is closed */
+    NIGH_REASON_USER = 7,    /* it is another user's: `value` */
+    NIGH_REASON_DENIED =
+        8, /* the system refuses a call: `error`; -EBADF: the program has closed nigh's descriptors */
     NIGH_REASON_DIRECTORY = 9,    /* NIGH_DIR is closed to the user that this process is now */
     NIGH_REASON_DESCRIPTORS = 10, /* none is left, of `value` */
     NIGH_REASON_MEMORY = 11,      /* none is left, or no address space */
@@ -710,7 +711,8 @@ struct nigh_ops {
      * Never waits. Errors: -ERANGE rank outside of the job; -EINVAL neither or both of rank and address;
      * -EBADMSG the address is not one of nigh's (garbage, another version); -EHOSTUNREACH the address is of
      * another machine or boot; -EACCES of another user; -ENOSPC more than peers_max (logged); -EMFILE no file
-     * descriptor left (logged); -ENOMEM. A peer named by rank that never opens stays CONNECTING, which the
+     * descriptor left (logged); -ENOMEM; -EBADF the program has closed descriptors of nigh's, or opened others under their numbers
+     * (logged): who is connected stays so. A peer named by rank that never opens stays CONNECTING, which the
      * log tells once after 3 s, with what may be the reason; one named by
      * the address of a context that was closed becomes PEER_CLOSED. A peer of another job can be named by that
      * job and its rank there: a service whose job is a number that all know.
@@ -846,9 +848,11 @@ struct nigh_ops {
      * The descriptor that becomes readable when there is something to poll, for epoll, libuv and the like; it
      * belongs to the context. Call it before each sleep: it also arms the descriptor and takes old readiness
      * off it. While it is armed every message costs its sender a system call: `fd` NULL takes the arms off, for hosts
-     * that do not sleep any more. There is one: with threads, who calls does so for all that sleep on it. Errors:
+     * that do not sleep any more. There is one: with threads, who calls does so for all that sleep on it. The first
+     * call makes it, and starts a thread that makes it readable, with all signals blocked. Errors:
      * -EAGAIN there is something to poll now (*fd is not written, and it is not armed); -ENOTSUP the context was
-     * opened without NIGH_OPEN_WAIT_FD.
+     * opened without NIGH_OPEN_WAIT_FD; -EMFILE, -ENOMEM it, or the thread, could not be made (logged); -EBADF the program has
+     * closed it (logged).
      */
     int (*wait_fd)(struct nigh_context *context, int *fd);
 

@@ -28,8 +28,7 @@ static const struct constant layout_constants[] = {
     CONSTANT(NIGH_ARENA_MAX, UINT64_C(0x100000000000)),
     CONSTANT(NIGH_ARENA_FENCES, 1),
     CONSTANT(NIGH_AWAKE, 0),
-    CONSTANT(NIGH_ASLEEP_FUTEX, 1),
-    CONSTANT(NIGH_ASLEEP_FD, 2),
+    CONSTANT(NIGH_ASLEEP, 1),
     CONSTANT(NIGH_NOTE_OFFSET, 128),
     CONSTANT(NIGH_NOTE_SITE_BYTES, 40),
     CONSTANT(NIGH_COUNTERS_OFFSET, 256),
@@ -213,7 +212,7 @@ static const struct constant greeting_constants[] = {
     CONSTANT(NIGH_WIRE_DONE, 4),
     CONSTANT(NIGH_WIRE_BYE, 5),
     CONSTANT(NIGH_WIRE_KEEP, 1),
-    CONSTANT(NIGH_WIRE_FDS, 4),
+    CONSTANT(NIGH_WIRE_FDS, 3),
 };
 
 static const struct place greeting_places[] = {

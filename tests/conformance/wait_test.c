@@ -321,7 +321,7 @@ static void armed_and_not(struct pair *pair)
         else
             CHECK_INT(nigh->wait_fd(rx->context, NULL), 0);
         pair_send(tx, &value, 8, i, 0, 10 + i);
-        CHECK_INT(epoll_wait(set, &event, 1, 0), i == 0);
+        CHECK_INT(epoll_wait(set, &event, 1, i == 0 ? 60000 : 20), i == 0);
         pair_received(rx, i, 8);
         pair_sent(tx, 10 + i, 8);
     }

@@ -91,16 +91,18 @@ static void offers_what_is_asked(void **state)
     fi_freeinfo(info);
 }
 
-/* What the provider says on standard error from here to heard(). */
+/* What the provider says on standard error from here to heard(). The file stays open: it would be taken for one of data. */
+static int said_fd;
+
 static int hear(void)
 {
-    int before = dup(STDERR_FILENO), fd = memfd_create("said", 0);
+    int before = dup(STDERR_FILENO);
 
-    assert_true(before >= 0 && fd >= 0);
+    said_fd = memfd_create("said", 0);
+    assert_true(before >= 0 && said_fd >= 0);
     setenv("FI_LOG_LEVEL", "info", 1);
     fflush(stderr);
-    assert_true(dup2(fd, STDERR_FILENO) >= 0);
-    close(fd);
+    assert_true(dup2(said_fd, STDERR_FILENO) >= 0);
     return before;
 }
 
@@ -110,10 +112,11 @@ static const char *heard(int before)
     ssize_t bytes;
 
     fflush(stderr);
-    bytes = pread(STDERR_FILENO, said, sizeof(said) - 1, 0);
+    bytes = pread(said_fd, said, sizeof(said) - 1, 0);
     said[bytes > 0 ? bytes : 0] = '\0';
     dup2(before, STDERR_FILENO);
     close(before);
+    close(said_fd);
     unsetenv("FI_LOG_LEVEL");
     return said;
 }

@@ -6,7 +6,8 @@
  * weaker than x86, as strong as the labels promise. No time-outs: a lost wake-up is a state from which nothing goes on.
  *
  * What is modelled of the labels of shm/shared.h: RING_PUBLISH, RING_PEEK, CREDIT_RETURN, CREDIT_TAKE, SLEEP_ENTER,
- * SLEEP_CHECK (light: nothing at all; FULL: a fence), BELL_RING, BELL_READ, FLAG_RAISE, FLAG_SEE. Loads of one process
+ * SLEEP_CHECK (light: nothing at all; FULL: a fence), BELL_RING, BELL_READ, FLAG_RAISE, FLAG_SEE, and with NOTIFIER
+ * NOTIFY_ARM and NOTIFY_TAKE. Loads of one process
  * are taken in program order. Mutations, each of which must fail, are chosen by -D; tests/model/sleep_fails names them.
  */
 #ifndef COUNT
@@ -25,6 +26,8 @@
 byte memory[WORDS];
 byte bell_p, bell_c; /* futex words: read-modify-write only, so in no buffer */
 bool dead, killed_told, flag;
+bool armed, readable; /* NOTIFIER: the consumer sleeps on a descriptor, which a thread of its own makes readable */
+byte armed_seen;
 chan buffer_p = [5] of { byte, byte, bool }; /* word, value, release */
 chan buffer_c = [5] of { byte, byte, bool };
 byte published, consumed;
@@ -170,6 +173,25 @@ end:
     killed_told = true
 }
 
+#ifdef NOTIFIER
+active proctype notifier()
+{
+    byte seen;
+
+end:
+    do
+    :: armed -> /* NOTIFY_TAKE */
+#ifdef NOTIFIER_READS
+        seen = bell_c;
+#else
+        seen = armed_seen;
+#endif
+        bell_c != seen;
+        atomic { armed = false; readable = true; seen = 0 }
+    od
+}
+#endif
+
 #define HERE (memory[LAP + consumed % SLOTS] == LAP_OF(consumed))
 
 inline take()
@@ -205,6 +227,9 @@ active proctype consumer()
             :: else -> break
             fi
         :: !HERE && !flag ->
+#if defined(NOTIFIER) && !defined(CLEAR_LATE)
+            readable = false;
+#endif
 #ifndef BELL_LATE
             seen = bell_c; /* BELL_READ */
 #endif
@@ -220,7 +245,15 @@ active proctype consumer()
 #ifdef BELL_LATE
                 seen = bell_c;
 #endif
+#ifdef NOTIFIER
+                atomic { armed_seen = seen; armed = true }; /* NOTIFY_ARM */
+#ifdef CLEAR_LATE
+                readable = false;
+#endif
+                readable
+#else
                 bell_c != seen
+#endif
             fi;
             buffer_c ! ASLEEP_C, 0, false
         fi

@@ -84,12 +84,23 @@ static void test_a_job_of_its_own(void **state)
     run_well(line, "");
 }
 
+/* Programs that print where nothing is open must not print into the file of the turns. */
+static void test_closed_descriptors(void **state)
+{
+    (void)state;
+    run_well("$RUN --bind none -n 2 sh -c 'for i in 1 2; do $BIN/turn print <&- >&- 2>&- || exit $?; done; "
+             "$BIN/turn meet'",
+             "");
+    run_well("$RUN --bind none -n 2 sh -c '$BIN/turn print <&- >&- 2>&-' <&- >&- 2>&-", "");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_one_that_is_early),      cmocka_unit_test(test_many),
         cmocka_unit_test(test_ones_that_do_not_leave), cmocka_unit_test(test_one_inside_another),
         cmocka_unit_test(test_one_that_stumbles),      cmocka_unit_test(test_a_job_of_its_own),
+        cmocka_unit_test(test_closed_descriptors),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

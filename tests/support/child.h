@@ -32,7 +32,7 @@ static inline int begin(void **state)
     (void)state;
     job = ((uint64_t)getpid() << 32) + (job & 0xffff) + 1;
     fds_before = osfail_open_fds();
-    assert_int_equal(party_open(&here, job, 0, NULL, false), 0);
+    assert_int_equal(party_open(&here, job, 0, NULL), 0);
     child = 0;
     return 0;
 }
@@ -153,7 +153,7 @@ static struct party *const them[] = {&there};
 
 static inline void open_there(void)
 {
-    if (party_open(&there, job, 1, NULL, true))
+    if (party_open(&there, job, 1, NULL))
         _exit(8);
 }
 

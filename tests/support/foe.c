@@ -37,7 +37,7 @@ static int attached(void *user, void *cookie, const struct nigh_attach *attach)
     if (!foe->attached) {
         must(nigh_view_map(attach->arena_fd, attach->hello.self.incarnation, &foe->view), "view");
         must(nigh_window_map(attach->window_fd, &foe->theirs), "window");
-        must(nigh_bell_map(attach->doorbell_fd, -1, &foe->victim), "doorbell");
+        must(nigh_bell_map(attach->doorbell_fd, &foe->victim), "doorbell");
         foe->their_index = attach->hello.index;
         foe->own = (const void *)(foe->view.base + foe->view.layout.pairs_off +
                                   foe->their_index * sizeof(struct nigh_pair));
@@ -47,8 +47,6 @@ static int attached(void *user, void *cookie, const struct nigh_attach *attach)
     close(attach->arena_fd);
     close(attach->doorbell_fd);
     close(attach->window_fd);
-    if (attach->event_fd >= 0)
-        close(attach->event_fd);
     return 0;
 }
 
@@ -79,7 +77,6 @@ void foe_open(struct foe *foe, uint64_t job, uint32_t rank, uint64_t incarnation
         .self = {.job = job, .incarnation = arena.incarnation, .rank = rank},
         .peers_max = 64,
         .ranks = 64,
-        .event_fd = -1,
         .events = &events,
         .user = foe,
     };
@@ -89,7 +86,7 @@ void foe_open(struct foe *foe, uint64_t job, uint32_t rank, uint64_t incarnation
     foe->rank = rank;
     foe->incarnation = arena.incarnation;
     must(nigh_arena_create(&arena, &foe->arena), "arena");
-    must(nigh_bell_create(64, false, &foe->bell), "doorbell");
+    must(nigh_bell_create(64, &foe->bell), "doorbell");
     must(nigh_window_create(4096, &foe->window), "window");
     foe->pair = nigh_arena_pair(&foe->arena, 0);
     must(nigh_arena_commit(&foe->arena, foe->arena.layout.pool_off, FOE_POOL), "pool");

@@ -6,7 +6,6 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
@@ -46,7 +45,7 @@ static struct peer *new_peer(struct party *party, const struct nigh_identity *wh
 
         if (peer->used)
             continue;
-        *peer = (struct peer){.used = true, .who = *who, .fds = {-1, -1, -1, -1}};
+        *peer = (struct peer){.used = true, .who = *who, .fds = {-1, -1, -1}};
         return peer;
     }
     return NULL;
@@ -89,8 +88,6 @@ static void close_attach(const struct nigh_attach *attach)
     close(attach->arena_fd);
     close(attach->doorbell_fd);
     close(attach->window_fd);
-    if (attach->event_fd >= 0)
-        close(attach->event_fd);
 }
 
 static int attached(void *user, void *cookie, const struct nigh_attach *attach)
@@ -113,7 +110,6 @@ static int attached(void *user, void *cookie, const struct nigh_attach *attach)
     peer->fds[0] = attach->arena_fd;
     peer->fds[1] = attach->doorbell_fd;
     peer->fds[2] = attach->window_fd;
-    peer->fds[3] = attach->event_fd;
     peer->fds_are_right = is_marked(peer->fds[0], arena_mark, incarnation) &&
                           is_marked(peer->fds[1], doorbell_mark, incarnation) &&
                           is_marked(peer->fds[2], window_mark, incarnation);
@@ -122,7 +118,7 @@ static int attached(void *user, void *cookie, const struct nigh_attach *attach)
 
 static void close_peer(struct peer *peer)
 {
-    for (unsigned i = 0; i < 4; i++) {
+    for (unsigned i = 0; i < 3; i++) {
         if (peer->fds[i] >= 0)
             close(peer->fds[i]);
         peer->fds[i] = -1;
@@ -152,7 +148,7 @@ static void died(void *user, void *cookie)
 
 static const struct nigh_rendezvous_events events = {greeted, attached, failed, died};
 
-int party_open(struct party *party, uint64_t job, uint32_t rank, const char *directory, bool with_eventfd)
+int party_open(struct party *party, uint64_t job, uint32_t rank, const char *directory)
 {
     static uint64_t count;
     uint64_t incarnation = ((uint64_t)getpid() << 32) + ++count;
@@ -167,7 +163,6 @@ int party_open(struct party *party, uint64_t job, uint32_t rank, const char *dir
         .ranks = 1024,
         .arena_fd = marked_file(arena_mark, incarnation),
         .doorbell_fd = marked_file(doorbell_mark, incarnation),
-        .event_fd = with_eventfd ? eventfd(0, EFD_CLOEXEC) : -1,
         .directory = directory,
         .late_ns = party_late_ns,
         .events = &events,
@@ -191,8 +186,6 @@ static void close_own(struct party *party)
     close(party->config.arena_fd);
     close(party->config.doorbell_fd);
     close(party->window_fd);
-    if (party->config.event_fd >= 0)
-        close(party->config.event_fd);
 }
 
 void party_close(struct party *party)

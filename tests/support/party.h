@@ -19,8 +19,8 @@ struct peer {
     bool attached;
     uint32_t their_index;
     int pid;
-    int fds[4];         /* arena, doorbell, window, eventfd */
-    bool fds_are_right; /* the first three that came are those of who says so */
+    int fds[3];         /* arena, doorbell, window */
+    bool fds_are_right; /* those that came are those of who says so */
     unsigned attaches, failures, deaths;
     int error; /* of the last failure */
     struct nigh_refusal why;
@@ -39,9 +39,8 @@ struct party {
 /* Of those opened next: when peers that they have not met are told. 0: as ever. */
 extern uint64_t party_late_ns;
 
-/* Opens under (job, rank) with an arena and a doorbell in which a test can see whose they are; with an eventfd
- * if `with_eventfd`. The error of nigh_rendezvous_open(), nothing remains then. */
-int party_open(struct party *party, uint64_t job, uint32_t rank, const char *directory, bool with_eventfd);
+/* Opens under (job, rank) with an arena and a doorbell in which a test can see whose they are. The error of nigh_rendezvous_open(), nothing remains then. */
+int party_open(struct party *party, uint64_t job, uint32_t rank, const char *directory);
 /* Also closes what came from peers. */
 void party_close(struct party *party);
 /* In a forked child. */

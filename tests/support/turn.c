@@ -8,7 +8,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static int rank, size;
@@ -101,6 +103,26 @@ static void nest(const char *program)
     MUST(nigh_finalize() == 0);
 }
 
+/* It was started without stdin, stdout and stderr, and prints all the same: into nothing. Its own file of data gets no line of
+ * nigh's. */
+static void print(void)
+{
+    struct stat stat;
+
+    for (int fd = 0; fd < 3; fd++)
+        if (fcntl(fd, F_GETFD) >= 0 || write(fd, "a line", 6) != -1)
+            _exit(fd + 10);
+    if (exchange(1) != 1)
+        _exit(20);
+    for (int fd = 0; fd < 3; fd++)
+        if (memfd_create("data", MFD_CLOEXEC) != fd)
+            _exit(21);
+    if (nigh_send(&rank, sizeof(rank), size, 0, nigh_world()) != -ERANGE)
+        _exit(22);
+    if (nigh_finalize() || fstat(2, &stat) || stat.st_size != 0)
+        _exit(23);
+}
+
 static uint64_t address_space(void)
 {
     FILE *file = fopen("/proc/self/statm", "r");
@@ -145,6 +167,8 @@ int main(int argc, char **argv)
         late(file);
     else if (strcmp(mode, "nest") == 0)
         nest(argv[0]);
+    else if (strcmp(mode, "print") == 0)
+        print();
     else if (strcmp(mode, "die") == 0)
         die();
     else if (strcmp(mode, "meet") == 0 || strcmp(mode, "stumble") == 0)

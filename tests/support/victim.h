@@ -31,7 +31,7 @@ static inline int begin(void **state)
     (void)state;
     job = ((uint64_t)getpid() << 32) + (job & 0xffff) + 1;
     fds_before = osfail_open_fds();
-    assert_int_equal(party_open(&victim, job, 0, NULL, false), 0);
+    assert_int_equal(party_open(&victim, job, 0, NULL), 0);
     name = (struct nigh_name){.uid = geteuid(), .job = job, .rank = 0};
     logged_begin();
     return 0;
@@ -63,7 +63,7 @@ static inline void still_works(void)
     struct party *const two[] = {&victim, &honest};
     struct peer *peer;
 
-    assert_int_equal(party_open(&honest, job, 1000, NULL, false), 0);
+    assert_int_equal(party_open(&honest, job, 1000, NULL), 0);
     peer = party_dial(&honest, 0, 0);
     assert_true(party_until(two, 2, 2000, is_attached, peer));
     party_for(two, 2, 50);

@@ -228,7 +228,7 @@ static void sealed_against_everybody_but_the_owners_mapping(void **state)
     assert_int_equal(mprotect(readable, 4096, PROT_READ | PROT_WRITE), -1);
     assert_int_equal(errno, EACCES);
     munmap(readable, 4096);
-    nigh_arena_state(&arena)->asleep = NIGH_ASLEEP_FD; /* the owner still writes */
+    nigh_arena_state(&arena)->asleep = NIGH_ASLEEP; /* the owner still writes */
     assert_true(fcntl(arena.fd, F_GETFD) & FD_CLOEXEC);
     nigh_arena_destroy(&arena);
 }

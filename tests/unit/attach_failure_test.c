@@ -42,11 +42,11 @@ static bool settled(void *data)
 static int scenario(const char *where)
 {
     struct peer *there, *here;
-    int error = party_open(&a, job, 0, where, true);
+    int error = party_open(&a, job, 0, where);
 
     if (error)
         return error;
-    error = party_open(&b, job, 1, where, false);
+    error = party_open(&b, job, 1, where);
     if (error) {
         party_close(&a);
         return error;
@@ -158,7 +158,7 @@ static void play_other(bool dial, int ready)
 
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     party_abandon(&a);
-    if (party_open(&b, job, 1, NULL, false) || write(ready, "", 1) != 1)
+    if (party_open(&b, job, 1, NULL) || write(ready, "", 1) != 1)
         _exit(1);
     if (!dial)
         party_dial(&b, 0, a.config.self.incarnation);
@@ -187,7 +187,7 @@ static void between_processes(void **state)
 
         job++;
         assert_int_equal(pipe(ready), 0);
-        assert_int_equal(party_open(&a, job, 0, NULL, false), 0);
+        assert_int_equal(party_open(&a, job, 0, NULL), 0);
         child = fork();
         if (child == 0)
             play_other(dial, ready[1]);

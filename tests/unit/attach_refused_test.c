@@ -231,7 +231,7 @@ static void what_the_system_refuses_is_told(void **state)
 static void open_late(struct party *party, const char *directory)
 {
     party_late_ns = 50000000;
-    assert_int_equal(party_open(party, job, 7, directory, false), 0);
+    assert_int_equal(party_open(party, job, 7, directory), 0);
     party_late_ns = 0;
     logged_begin();
 }

@@ -89,7 +89,7 @@ static void dial_from_another_namespace(int in, int out)
         _exit(0);
     }
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (party_open(&there, job, 1, where, true))
+    if (party_open(&there, job, 1, where))
         _exit(8);
     peer = party_dial(&there, 0, 0);
     if (!party_until(them, 1, 10000, is_attached, peer) || !peer->fds_are_right || peer->pid != 0)
@@ -153,7 +153,7 @@ static void another_network_namespace_by_directory(void **state)
     assert_non_null(mkdtemp(directory));
     where = directory;
     party_close(&here);
-    assert_int_equal(party_open(&here, job, 0, where, false), 0);
+    assert_int_equal(party_open(&here, job, 0, where), 0);
     attach_over_namespaces();
     kill_child();
     party_peer(&here, 1)->used = false;
@@ -162,7 +162,7 @@ static void another_network_namespace_by_directory(void **state)
     party_for(us, 1, 20);
     party_close(&here);
     files = rmdir(directory);
-    assert_int_equal(party_open(&here, job, 0, NULL, false), 0);
+    assert_int_equal(party_open(&here, job, 0, NULL), 0);
     assert_int_equal(files, 0);
 }
 
@@ -186,7 +186,7 @@ static void descriptors_run_out(void **state)
     unsigned failures = 0;
 
     (void)state;
-    assert_int_equal(party_open(&second, job, 1, NULL, true), 0);
+    assert_int_equal(party_open(&second, job, 1, NULL), 0);
     getrlimit(RLIMIT_NOFILE, &before);
     logged_begin();
     for (unsigned spare = 0; spare < 8; spare++) {

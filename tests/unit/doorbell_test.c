@@ -31,11 +31,11 @@ static uint64_t now_ns(void)
     return (uint64_t)now.tv_sec * 1000 * MS + (uint64_t)now.tv_nsec;
 }
 
-static struct nigh_bell create(uint32_t peers, bool with_eventfd)
+static struct nigh_bell create(uint32_t peers)
 {
     struct nigh_bell bell;
 
-    assert_int_equal(nigh_bell_create(peers, with_eventfd, &bell), 0);
+    assert_int_equal(nigh_bell_create(peers, &bell), 0);
     return bell;
 }
 
@@ -51,16 +51,15 @@ static void sizes_follow_the_peers(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
-        struct nigh_bell bell = create(sizes[i].peers, false), peer;
+        struct nigh_bell bell = create(sizes[i].peers), peer;
         struct stat stat;
 
         assert_int_equal(bell.words, sizes[i].words);
         assert_int_equal(bell.bytes, sizes[i].bytes);
-        assert_int_equal(bell.eventfd, -1);
         assert_int_equal(fstat(bell.fd, &stat), 0);
         assert_int_equal(stat.st_blocks * 512, sizes[i].bytes); /* all of it backed */
         assert_true(fcntl(bell.fd, F_GETFD) & FD_CLOEXEC);
-        assert_int_equal(nigh_bell_map(bell.fd, -1, &peer), 0);
+        assert_int_equal(nigh_bell_map(bell.fd, &peer), 0);
         assert_true(peer.words >= bell.words);
         nigh_bell_close(&peer);
         nigh_bell_close(&bell);
@@ -71,11 +70,11 @@ static void sizes_follow_the_peers(void **state)
 
 static void a_peer_rings_and_hints_through_its_own_mapping(void **state)
 {
-    struct nigh_bell bell = create(128, false), peer;
+    struct nigh_bell bell = create(128), peer;
     uint32_t before = nigh_bell_read(&bell);
 
     (void)state;
-    assert_int_equal(nigh_bell_map(bell.fd, -1, &peer), 0);
+    assert_int_equal(nigh_bell_map(bell.fd, &peer), 0);
     assert_ptr_not_equal(peer.shared, bell.shared);
     nigh_bell_ring(&peer, NIGH_AWAKE);
     assert_int_equal(nigh_bell_read(&bell), before + 1);
@@ -91,7 +90,7 @@ static void a_peer_rings_and_hints_through_its_own_mapping(void **state)
 /* A nudge is seen by whoever looks at what the hint made it look at. */
 static void a_nudge_comes_with_a_hint(void **state)
 {
-    struct nigh_bell bell = create(128, false);
+    struct nigh_bell bell = create(128);
 
     (void)state;
     assert_int_equal(nigh_bell_nudges(&bell), 0);
@@ -107,7 +106,7 @@ static void a_nudge_comes_with_a_hint(void **state)
 
 static void hints_out_of_range_are_nothing(void **state)
 {
-    struct nigh_bell bell = create(64, false);
+    struct nigh_bell bell = create(64);
     uint8_t before[4096];
 
     (void)state;
@@ -121,7 +120,7 @@ static void hints_out_of_range_are_nothing(void **state)
 
 static void the_summary_is_shared_by_words_64_apart(void **state)
 {
-    struct nigh_bell bell = create(NIGH_PEERS_MAX, false);
+    struct nigh_bell bell = create(NIGH_PEERS_MAX);
 
     (void)state;
     nigh_bell_hint(&bell, 64 * 64 * 3 + 64 * 5);
@@ -130,13 +129,13 @@ static void the_summary_is_shared_by_words_64_apart(void **state)
     nigh_bell_close(&bell);
 }
 
-static void refused(int fd, int eventfd, const char *logged)
+static void refused(int fd, const char *logged)
 {
     unsigned fds = osfail_open_fds(), maps = osfail_shared_maps();
     struct nigh_bell out = {.fd = -7};
 
     logged_begin();
-    assert_int_equal(nigh_bell_map(fd, eventfd, &out), -EPROTO);
+    assert_int_equal(nigh_bell_map(fd, &out), -EPROTO);
     logged_assert_has(logged);
     logged_end();
     assert_int_equal(out.fd, -7);
@@ -163,26 +162,25 @@ static void hostile_descriptors_are_refused(void **state)
     char path[64];
 
     (void)state;
-    refused(memfd_of(4096, seals & ~F_SEAL_SHRINK), -1, "not sealed");
-    refused(memfd_of(4096, seals & ~F_SEAL_GROW), -1, "not sealed");
-    refused(memfd_of(4096, seals & ~F_SEAL_SEAL), -1, "not sealed");
-    refused(memfd_of(4096, seals | F_SEAL_WRITE), -1, "against ringing");
-    refused(memfd_of(4096, seals | F_SEAL_FUTURE_WRITE), -1, "against ringing");
-    refused(memfd_of(0, seals), -1, "size");
-    refused(memfd_of(100, seals), -1, "size");
-    refused(memfd_of(4097, seals), -1, "size");
-    refused(memfd_of(12288 + 4096, seals), -1, "size");
-    refused(memfd_of((off_t)1 << 50, seals), -1, "size");
-    refused(open("/", O_RDONLY | O_CLOEXEC), -1, "not a memfd");
-    refused(99999, -1, "not a memfd");
+    refused(memfd_of(4096, seals & ~F_SEAL_SHRINK), "not sealed");
+    refused(memfd_of(4096, seals & ~F_SEAL_GROW), "not sealed");
+    refused(memfd_of(4096, seals & ~F_SEAL_SEAL), "not sealed");
+    refused(memfd_of(4096, seals | F_SEAL_WRITE), "against ringing");
+    refused(memfd_of(4096, seals | F_SEAL_FUTURE_WRITE), "against ringing");
+    refused(memfd_of(0, seals), "size");
+    refused(memfd_of(100, seals), "size");
+    refused(memfd_of(4097, seals), "size");
+    refused(memfd_of(12288 + 4096, seals), "size");
+    refused(memfd_of((off_t)1 << 50, seals), "size");
+    refused(open("/", O_RDONLY | O_CLOEXEC), "not a memfd");
+    refused(99999, "not a memfd");
     assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
-    refused(ends[0], -1, "not a memfd");
+    refused(ends[0], "not a memfd");
     close(ends[1]);
-    refused(memfd_of(4096, seals), 99999, "eventfd is not open");
     fd = memfd_of(4096, seals);
     snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-    refused(open(path, O_RDONLY | O_CLOEXEC), -1, "mapped for writing");
-    assert_int_equal(nigh_bell_map(fd, -1, &bell), 0); /* and the sound one is taken */
+    refused(open(path, O_RDONLY | O_CLOEXEC), "mapped for writing");
+    assert_int_equal(nigh_bell_map(fd, &bell), 0); /* and the sound one is taken */
     nigh_bell_close(&bell);
     close(fd);
 }
@@ -197,7 +195,7 @@ static void every_failure_of_create_cleans_up(void **state)
         {OSFAIL_memfd_create, ENOSYS, -ENOSYS}, {OSFAIL_memfd_create, EACCES, -EPERM},
         {OSFAIL_ftruncate, ENOMEM, -ENOMEM},    {OSFAIL_fallocate, ENOSPC, -ENOMEM},
         {OSFAIL_fcntl, EPERM, -EPERM},          {OSFAIL_mmap, ENOMEM, -ENOMEM},
-        {OSFAIL_madvise, ENOMEM, -ENOMEM},      {OSFAIL_eventfd, EMFILE, -EMFILE},
+        {OSFAIL_madvise, ENOMEM, -ENOMEM},      {OSFAIL_fstat, ENOMEM, -ENOMEM},
     };
     unsigned fds = osfail_open_fds(), maps = osfail_shared_maps();
 
@@ -207,7 +205,7 @@ static void every_failure_of_create_cleans_up(void **state)
 
         logged_begin();
         osfail_arm(failures[i].call, 1, failures[i].error);
-        assert_int_equal(nigh_bell_create(8, true, &out), failures[i].result);
+        assert_int_equal(nigh_bell_create(8, &out), failures[i].result);
         assert_true(osfail_hit());
         osfail_remove();
         assert_int_equal(logged_lines(), 1);
@@ -224,10 +222,10 @@ static void interrupted_and_old_kernels_are_served(void **state)
 
     (void)state;
     osfail_arm(OSFAIL_fallocate, 1, EINTR);
-    bell = create(8, false);
+    bell = create(8);
     nigh_bell_close(&bell);
     osfail_arm(OSFAIL_memfd_create, 1, EINVAL);
-    bell = create(8, false);
+    bell = create(8);
     osfail_remove();
     nigh_bell_close(&bell);
 }
@@ -235,14 +233,14 @@ static void interrupted_and_old_kernels_are_served(void **state)
 static void failures_of_map_clean_up(void **state)
 {
     static const enum osfail_call calls[] = {OSFAIL_mmap, OSFAIL_madvise};
-    struct nigh_bell bell = create(8, false), out = {.fd = -7};
+    struct nigh_bell bell = create(8), out = {.fd = -7};
     unsigned maps = osfail_shared_maps();
 
     (void)state;
     logged_begin();
     for (size_t i = 0; i < 2; i++) {
         osfail_arm(calls[i], 1, ENOMEM);
-        assert_int_equal(nigh_bell_map(bell.fd, -1, &out), -ENOMEM);
+        assert_int_equal(nigh_bell_map(bell.fd, &out), -ENOMEM);
         osfail_remove();
         assert_int_equal(out.fd, -7);
         assert_int_equal(osfail_shared_maps(), maps);
@@ -251,84 +249,43 @@ static void failures_of_map_clean_up(void **state)
     nigh_bell_close(&bell);
 }
 
-static void a_mapped_eventfd_is_taken_over(void **state)
-{
-    struct nigh_bell bell = create(8, true), peer;
-    unsigned fds = osfail_open_fds();
-
-    (void)state;
-    assert_true(bell.eventfd >= 0);
-    assert_true(fcntl(bell.eventfd, F_GETFL) & O_NONBLOCK);
-    assert_int_equal(nigh_bell_map(bell.fd, dup(bell.eventfd), &peer), 0);
-    nigh_bell_close(&peer);
-    assert_int_equal(osfail_open_fds(), fds);
-    nigh_bell_close(&bell);
-}
-
 /* ---- ringing --------------------------------------------------------------------------------------------- */
-
-static bool readable(int fd)
-{
-    struct pollfd look = {.fd = fd, .events = POLLIN};
-
-    return poll(&look, 1, 0) == 1;
-}
 
 static void a_ring_makes_only_the_call_that_is_needed(void **state)
 {
-    struct nigh_bell bell = create(8, true);
+    struct nigh_bell bell = create(8);
 
     (void)state;
     osfail_install();
     nigh_bell_ring(&bell, NIGH_AWAKE);
-    assert_int_equal(osfail_count(OSFAIL_futex) + osfail_count(OSFAIL_write), 0);
-    nigh_bell_ring(&bell, NIGH_ASLEEP_FUTEX);
+    assert_int_equal(osfail_count(OSFAIL_futex), 0);
+    nigh_bell_ring(&bell, NIGH_ASLEEP);
     assert_int_equal(osfail_count(OSFAIL_futex), 1);
-    assert_int_equal(osfail_count(OSFAIL_write), 0);
-    assert_false(readable(bell.eventfd));
-    nigh_bell_ring(&bell, NIGH_ASLEEP_FD);
-    assert_int_equal(osfail_count(OSFAIL_futex), 1);
-    assert_int_equal(osfail_count(OSFAIL_write), 1);
-    assert_true(readable(bell.eventfd));
     nigh_bell_ring(&bell, 12345); /* a peer's garbage */
-    assert_int_equal(osfail_count(OSFAIL_futex) + osfail_count(OSFAIL_write), 2);
-    assert_int_equal(nigh_bell_read(&bell), 4);
+    assert_int_equal(osfail_count(OSFAIL_futex), 1);
+    assert_int_equal(osfail_count(OSFAIL_write) + osfail_count(OSFAIL_sendmsg), 0);
+    assert_int_equal(nigh_bell_read(&bell), 3);
     osfail_remove();
-    nigh_bell_close(&bell);
-    bell = create(8, false);
-    nigh_bell_ring(&bell, NIGH_ASLEEP_FD); /* it has none */
-    assert_int_equal(nigh_bell_read(&bell), 1);
     nigh_bell_close(&bell);
 }
 
-static void a_full_eventfd_does_not_block_the_ringer(void **state)
+/* A daemon closes all descriptors, and opens others. */
+static void a_number_that_is_another_file_is_not_closed(void **state)
 {
-    struct nigh_bell bell = create(8, true);
-    const uint64_t full = UINT64_MAX - 1;
+    struct nigh_bell bell = create(8);
+    int fd = bell.fd, other = open("/dev/null", O_RDONLY | O_CLOEXEC);
 
     (void)state;
-    assert_int_equal(write(bell.eventfd, &full, sizeof(full)), sizeof(full));
-    nigh_bell_ring(&bell, NIGH_ASLEEP_FD);
-    assert_true(readable(bell.eventfd));
+    assert_int_equal(dup3(other, fd, O_CLOEXEC), fd);
+    close(other);
     nigh_bell_close(&bell);
-}
-
-static void an_interrupted_write_is_repeated(void **state)
-{
-    struct nigh_bell bell = create(8, true);
-
-    (void)state;
-    osfail_arm(OSFAIL_write, 1, EINTR);
-    nigh_bell_ring(&bell, NIGH_ASLEEP_FD);
-    assert_int_equal(osfail_count(OSFAIL_write), 2);
-    osfail_remove();
-    assert_true(readable(bell.eventfd));
-    nigh_bell_close(&bell);
+    assert_true(fcntl(fd, F_GETFD) >= 0);
+    close(fd);
 }
 
 static void the_bell_wraps(void **state)
 {
-    struct nigh_bell bell = create(8, false);
+    struct nigh_bell bell = create(8);
 
     (void)state;
     bell.shared->bell = UINT32_MAX;
@@ -342,7 +299,7 @@ static void the_bell_wraps(void **state)
 
 static void timeouts_are_relative_and_kept(void **state)
 {
-    struct nigh_bell bell = create(8, false);
+    struct nigh_bell bell = create(8);
     uint64_t began;
 
     (void)state;
@@ -358,7 +315,7 @@ static void timeouts_are_relative_and_kept(void **state)
 
 static void a_bell_that_has_rung_does_not_sleep(void **state)
 {
-    struct nigh_bell bell = create(8, false);
+    struct nigh_bell bell = create(8);
     uint32_t seen = nigh_bell_read(&bell);
 
     (void)state;
@@ -375,7 +332,7 @@ static void note_alarm(int signal)
 
 static void a_signal_ends_the_sleep(void **state)
 {
-    struct nigh_bell bell = create(8, false);
+    struct nigh_bell bell = create(8);
     struct sigaction action = {.sa_handler = note_alarm, .sa_flags = SA_RESTART};
     /* It repeats, so that a signal before the sleep begins is not the last one. */
     struct itimerval timer = {.it_interval.tv_usec = 20000, .it_value.tv_usec = 20000}, off = {0};
@@ -390,7 +347,7 @@ static void a_signal_ends_the_sleep(void **state)
 
 static void a_kernel_without_futex_is_told_once_and_counts_as_time(void **state)
 {
-    struct nigh_bell bell = create(8, false);
+    struct nigh_bell bell = create(8);
 
     (void)state;
     logged_begin();
@@ -416,10 +373,8 @@ int main(void)
         cmocka_unit_test(every_failure_of_create_cleans_up),
         cmocka_unit_test(interrupted_and_old_kernels_are_served),
         cmocka_unit_test(failures_of_map_clean_up),
-        cmocka_unit_test(a_mapped_eventfd_is_taken_over),
         cmocka_unit_test(a_ring_makes_only_the_call_that_is_needed),
-        cmocka_unit_test(a_full_eventfd_does_not_block_the_ringer),
-        cmocka_unit_test(an_interrupted_write_is_repeated),
+        cmocka_unit_test(a_number_that_is_another_file_is_not_closed),
         cmocka_unit_test(the_bell_wraps),
         cmocka_unit_test(timeouts_are_relative_and_kept),
         cmocka_unit_test(a_bell_that_has_rung_does_not_sleep),

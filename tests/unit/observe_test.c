@@ -55,7 +55,7 @@ static void what_the_owner_writes_is_seen(void **state)
     nigh_note_write(nigh_arena_note(&arena), &note);
     nigh_arena_counters(&arena)->sleeps = 12;
     nigh_arena_counters(&arena)->sent[5] = 13;
-    nigh_arena_state(&arena)->asleep = NIGH_ASLEEP_FD;
+    nigh_arena_state(&arena)->asleep = NIGH_ASLEEP;
     assert_int_equal(nigh_observe_note(&observed, &seen), 0);
     assert_int_equal(seen.tag, 9);
     nigh_observe_counters(&observed, &counters);

@@ -28,7 +28,7 @@ int __wrap_sched_yield(void)
 {
     if (owed && stage == RING_LATE) {
         owed = false;
-        nigh_bell_ring(&sleeper.context->bell, NIGH_ASLEEP_FUTEX);
+        nigh_bell_ring(&sleeper.context->bell, NIGH_ASLEEP);
     }
     return 0;
 }
@@ -43,7 +43,7 @@ static int staged_futex(uint32_t *word, int op, uint32_t value, const struct tim
     if (op != FUTEX_WAIT || !stage || owed)
         return real_futex(word, op, value, timeout);
     flag = nigh_load_relaxed(&shown->asleep);
-    assert_int_equal(flag, NIGH_ASLEEP_FUTEX);
+    assert_int_equal(flag, NIGH_ASLEEP);
     nigh_store_relaxed(&shown->asleep, NIGH_AWAKE);
     assert_int_equal(hosted_send(to, 7, 1, &value, sizeof(value), NIGH_INJECT), 0);
     nigh_store_relaxed(&shown->asleep, flag);

@@ -219,7 +219,7 @@ static void test_receiver_sleeps(void **state)
     while (to->asked_count < NIGH_OFFERS)
         hosted_poll(&a);
     bell = nigh_load_relaxed(&b.context->bell.shared->bell);
-    nigh_store_relaxed(asleep, NIGH_ASLEEP_FUTEX);
+    nigh_store_relaxed(asleep, NIGH_ASLEEP);
     nigh_help_progress(a.context);
     assert_true(writes > 0);
     assert_int_not_equal(nigh_load_relaxed(&b.context->bell.shared->bell), bell);

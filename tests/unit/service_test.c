@@ -13,11 +13,14 @@
 #include "tests/support/osfail.h"
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -33,7 +36,7 @@ static int start(void **test)
     state.asleep = NIGH_AWAKE;
     source = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     assert_true(source >= 0);
-    assert_int_equal(nigh_bell_create(4, true, &bell), 0);
+    assert_int_equal(nigh_bell_create(4, &bell), 0);
     assert_int_equal(nigh_service_start(source, &bell, &state, &service), 0);
     return 0;
 }
@@ -142,7 +145,7 @@ static void sleeper_on_the_bell_is_woken(void **test)
     for (unsigned i = 0; i < 200; i++) {
         uint32_t seen = nigh_bell_read(&bell);
 
-        nigh_store_relaxed(&state.asleep, NIGH_ASLEEP_FUTEX);
+        nigh_store_relaxed(&state.asleep, NIGH_ASLEEP);
         nigh_bell_fence();
         assert_int_equal(flag(), 0);
         make_ready();
@@ -155,16 +158,84 @@ static void sleeper_on_the_bell_is_woken(void **test)
     }
 }
 
-static void sleeper_on_the_descriptor_is_woken(void **test)
+/* Which of the process' descriptors the thread has for its stop: sockets that came with it. */
+static int sockets(int fds[2])
 {
-    struct pollfd look = {.fd = bell.eventfd, .events = POLLIN};
+    struct stat stat;
+    int count = 0;
+
+    for (int fd = 3; fd < 256; fd++)
+        if (fstat(fd, &stat) == 0 && S_ISSOCK(stat.st_mode) && count++ < 2)
+            fds[count - 1] = fd;
+    return count;
+}
+
+/* A daemon closes all descriptors: the owner looks once, and what has these numbers by then is neither polled, nor written
+ * to, nor closed. */
+static void closed_descriptors_are_noticed(void **test)
+{
+    int fds[2], other = open("/dev/null", O_RDONLY | O_CLOEXEC);
 
     (void)test;
-    nigh_store_relaxed(&state.asleep, NIGH_ASLEEP_FD);
-    nigh_bell_fence();
+    await_polls(1);
+    assert_int_equal(sockets(fds), 2);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(dup3(other, fds[i], O_CLOEXEC), fds[i]);
+    await_flag();
+    nigh_service_taken(service);
     make_ready();
-    assert_int_equal(poll(&look, 1, 60000), 1);
-    assert_int_equal(flag(), 1);
+    pause_ms(50);
+    assert_int_equal(flag(), 0);
+    assert_int_equal(osfail_count(OSFAIL_poll), 1);
+    nigh_service_stop(service);
+    service = NULL;
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(close(fds[i]), 0);
+    close(other);
+}
+
+/* A child that was forked before has the descriptors yet, so that none hangs up. */
+static void stop_ends_it_beside_a_child(void **test)
+{
+    int fds[2], other = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    pid_t child;
+
+    (void)test;
+    await_polls(1);
+    assert_int_equal(sockets(fds), 2);
+    child = fork();
+    if (child == 0)
+        for (;;)
+            pause();
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(dup3(other, fds[i], O_CLOEXEC), fds[i]);
+    nigh_service_stop(service);
+    service = NULL;
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(close(fds[i]), 0);
+    close(other);
+    kill(child, SIGKILL);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+}
+
+/* The owner has noticed that what is polled is not its own. */
+static void a_blind_thread_polls_no_more(void **test)
+{
+    (void)test;
+    await_polls(1);
+    make_ready();
+    await_flag();
+    nigh_service_taken(service);
+    nigh_service_blind(service);
+    for (unsigned i = 0; i < 100; i++) { /* it may have looked before it was told */
+        pause_ms(1);
+        if (flag())
+            nigh_service_taken(service);
+    }
+    osfail_install();
+    pause_ms(50);
+    assert_int_equal(osfail_count(OSFAIL_poll), 0);
+    assert_int_equal(flag(), 0);
 }
 
 static void failing_poll_is_looked_into_once(void **test)
@@ -266,7 +337,7 @@ static void failed_start_leaves_nothing(void **test)
         enum osfail_call call;
         int error, told;
     } cases[] = {{OSFAIL_calloc, ENOMEM, ENOMEM},
-                 {OSFAIL_eventfd, EMFILE, EMFILE},
+                 {OSFAIL_socketpair, EMFILE, EMFILE},
                  {OSFAIL_pthread_create, EAGAIN, ENOMEM}};
     struct nigh_service *none = NULL;
     unsigned fds;
@@ -294,7 +365,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(flag_follows_the_descriptor),      CASE(flag_rises_again_while_ready),
         CASE(untaken_flag_costs_nothing),       CASE(awake_owner_is_not_rung),
-        CASE(sleeper_on_the_bell_is_woken),     CASE(sleeper_on_the_descriptor_is_woken),
+        CASE(sleeper_on_the_bell_is_woken),     CASE(closed_descriptors_are_noticed),
+        CASE(a_blind_thread_polls_no_more),     CASE(stop_ends_it_beside_a_child),
         CASE(failing_poll_is_looked_into_once), CASE(thread_has_a_name_and_no_signals),
         CASE(stop_ends_it_at_any_moment),       CASE(failed_start_leaves_nothing),
     };

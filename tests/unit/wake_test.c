@@ -34,7 +34,7 @@ static struct nigh_bell create(void)
 {
     struct nigh_bell bell;
 
-    assert_int_equal(nigh_bell_create(8, false, &bell), 0);
+    assert_int_equal(nigh_bell_create(8, &bell), 0);
     return bell;
 }
 
@@ -102,7 +102,7 @@ static int answer(void)
 {
     struct nigh_bell bell;
 
-    if (nigh_bell_map(bell_of_sleeper.fd, -1, &bell))
+    if (nigh_bell_map(bell_of_sleeper.fd, &bell))
         return 1;
     if (nigh_bell_light() == full_fences)
         return 2;
@@ -133,7 +133,7 @@ static int await(uint64_t round, struct nigh_bell *bell)
         uint32_t seen = nigh_bell_read(bell);
         int error = 0;
 
-        nigh_store_relaxed(&game->asleep, NIGH_ASLEEP_FUTEX);
+        nigh_store_relaxed(&game->asleep, NIGH_ASLEEP);
         nigh_bell_fence();
         if (nigh_load_acquire(&game->returned, RING_PEEK) < round) {
             slept = 1;
@@ -159,7 +159,7 @@ static int sleep_and_wake(void)
     unsigned seed = 1, aim = ANSWER;
     uint64_t end = now_ns() + 3000 * MS; /* where CPUs are scarce fewer rounds must do */
 
-    if (nigh_bell_map(bell_of_sleeper.fd, -1, &bell))
+    if (nigh_bell_map(bell_of_sleeper.fd, &bell))
         return 1;
     if (nigh_bell_light() == full_fences)
         return 2;

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "config.h"
+#include "tools/standard.h"
 
 const char *argp_program_version = "nigh-info " PACKAGE_VERSION;
 
@@ -102,6 +103,8 @@ int main(int argc, char **argv)
     json_t *facts;
     int status = 0;
 
+    if (!tool_fill_standard())
+        return 1; /* nobody would read why */
     argp_parse(&argp, argc, argv, 0, NULL, &command);
     if (info_plugin_load(command.plugin, &plugin) != 0)
         return 1;

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "config.h"
+#include "tools/standard.h"
 
 const char *argp_program_version = "nigh-perf " PACKAGE_VERSION;
 
@@ -373,6 +374,8 @@ int main(int argc, char **argv)
     struct perf_run run = {.options = &command.options};
     int rc, wrote;
 
+    if (!tool_fill_standard())
+        return 1; /* nobody would read why */
     argp_parse(&argp, argc, argv, 0, NULL, &command);
     rc = perf_job_check();
     if (rc == 0)

@@ -20,6 +20,7 @@
 #include "tools/run/mpi.h"
 #include "tools/run/options.h"
 #include "tools/run/orphans.h"
+#include "tools/standard.h"
 
 /* A terminal's input on its way to a rank: the rank, in a process group of its own, may not read it itself. */
 struct pump {
@@ -40,19 +41,6 @@ _Noreturn static void give_up(const char *what)
 {
     fprintf(stderr, "nigh-run: cannot %s: %s\n", what, strerror(errno));
     exit(RUN_FAILED);
-}
-
-/* Descriptors 0 to 2 that were closed would be given to pipes, and then be taken for stdio by the ranks. */
-static void fill_stdio(void)
-{
-    int fd;
-
-    do {
-        fd = open("/dev/null", O_RDWR);
-        if (fd < 0)
-            give_up("open /dev/null");
-    } while (fd <= STDERR_FILENO);
-    close(fd);
 }
 
 /* A signal that we were started to ignore (nohup, a shell's background job) stays ignored, by the ranks too. */
@@ -222,7 +210,9 @@ int main(int argc, char **argv)
     struct front front = {.pump = {.to = -1}};
     sigset_t watched;
 
-    fill_stdio();
+    /* Else pipes would be given these numbers, and be taken for stdio by the ranks. */
+    if (!tool_fill_standard())
+        give_up("open /dev/null");
     run_options_read(argc, argv, &options);
     if (options.mpi)
         run_mpi(&options);

@@ -6,6 +6,7 @@
 #include "tools/top/screen.h"
 
 #include "config.h"
+#include "tools/standard.h"
 
 #include <argp.h>
 #include <inttypes.h>
@@ -220,6 +221,8 @@ int main(int argc, char **argv)
     struct top_crop crop;
     int status, rc;
 
+    if (!tool_fill_standard())
+        return 1; /* nobody would read why */
     argp_parse(&argp, argc, argv, 0, NULL, &command);
     rc = top_find(&crop);
     if (rc) {

@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Programs that close descriptors: stdin, stdout or stderr before they open a context or between open and connect, and print
+ * all the same; or all that there are, as daemons do, and open others. nigh owns none of 0, 1 and 2, and touches none of the
+ * program's. */
+#include "tests/support/data.h"
+#include "tests/support/pair.h"
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+static const struct nigh_ops *nigh;
+
+/* ---- stdio that is closed -------------------------------------------------------------------------------- */
+
+enum { ROUNDS = 300 };
+
+/* What nigh opens where a program prints, the program writes to. */
+static void print(unsigned round)
+{
+    char line[1024];
+
+    memset(line, '0' + (int)(round % 10), sizeof(line));
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) >= 0 || write(fd, line, 1 + round % sizeof(line)) != -1)
+            pair_fail(__FILE__, __LINE__, "descriptor %d, which the program has closed, is open", fd);
+}
+
+static void close_stdio(void)
+{
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+        close(fd);
+}
+
+/* Back and forth, of all ways that messages take; the second side prints before each. */
+static void talk(struct pair *pair, bool prints)
+{
+    static const uint64_t sizes[] = {8, 1000, 5000, 50000, 1 << 20};
+    struct pair_end *tx = pair->end[0], *rx = pair->end[1];
+
+    for (unsigned round = 0; round < ROUNDS; round++) {
+        uint64_t bytes = sizes[round % 50 ? round % 3 : round / 50 % 5], from = round, back = round + 7;
+
+        if (rx) {
+            uint8_t *in = data_room(bytes), *out = data_filled(bytes, back);
+
+            if (prints)
+                print(round);
+            pair_recv(rx, in, bytes, round, 1);
+            pair_received(rx, 1, bytes);
+            data_check(in, bytes, from, 0);
+            if (prints)
+                print(round);
+            pair_send(rx, out, bytes, round, 0, 2);
+            pair_sent(rx, 2, bytes);
+        }
+        if (tx) {
+            uint8_t *in = data_room(bytes), *out = data_filled(bytes, from);
+
+            pair_recv(tx, in, bytes, round, 1);
+            pair_send(tx, out, bytes, round, 0, 2);
+            pair_sent(tx, 2, bytes);
+            pair_received(tx, 1, bytes);
+            data_check(in, bytes, back, 0);
+        }
+    }
+}
+
+/* number: 0 before open, 1 between open and connect, 2 behind connect. */
+static void closed_stdio(struct pair *pair)
+{
+    struct pair_end *own = pair->end[0] ? pair->end[0] : pair->end[1];
+    bool second = pair->end[1] != NULL;
+
+    if (second && pair->of->number == 0)
+        close_stdio();
+    pair_open(own);
+    pair_meet();
+    if (second && pair->of->number == 1)
+        close_stdio();
+    pair_connect(own);
+    if (second && pair->of->number == 2)
+        close_stdio();
+    talk(pair, second);
+}
+
+/* ---- all closed, and others opened ------------------------------------------------------------------------ */
+
+enum { FIRST = 3, LAST = 63, KINDS = 5 };
+
+/* What the program opens under the numbers that nigh had: one of each kind that nigh has, too. */
+static int new_file(unsigned kind)
+{
+    struct itimerspec hour = {.it_value = {.tv_sec = 3600}};
+    struct epoll_event event = {.events = EPOLLIN, .data.u64 = 0xdead};
+    int fd = -1, pair[2];
+
+    switch (kind) {
+    case 0:
+        fd = memfd_create("program", MFD_CLOEXEC);
+        CHECK_INT(write(fd, "content", 7), 7);
+        break;
+    case 1:
+        fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
+        CHECK_INT(timerfd_settime(fd, 0, &hour, NULL), 0);
+        break;
+    case 2:
+        fd = eventfd(3, EFD_CLOEXEC | EFD_NONBLOCK);
+        break;
+    case 3: /* one that is ready: stdin of all that are open is */
+        fd = epoll_create1(EPOLL_CLOEXEC);
+        CHECK_INT(epoll_ctl(fd, EPOLL_CTL_ADD, LAST + 1, &event), 0);
+        break;
+    default:
+        CHECK_INT(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair), 0);
+        CHECK_INT(write(pair[1], "packet", 6), 6);
+        fcntl(pair[1], F_DUPFD_CLOEXEC, LAST + 2);
+        close(pair[1]);
+        fd = pair[0];
+    }
+    return fd;
+}
+
+static void close_all_and_open_others(void)
+{
+    int ready;
+
+    for (int fd = FIRST; fd < 1024; fd++)
+        close(fd);
+    ready = eventfd(1, EFD_CLOEXEC);
+    CHECK_INT(fcntl(ready, F_DUPFD_CLOEXEC, LAST + 1), LAST + 1);
+    close(ready);
+    for (int fd = FIRST; fd <= LAST; fd++)
+        CHECK_INT(new_file((unsigned)fd % KINDS), fd);
+}
+
+/* As it was opened. */
+static void check_file(int fd)
+{
+    struct itimerspec left;
+    struct epoll_event event;
+    char bytes[16];
+    uint64_t count;
+
+    switch ((unsigned)fd % KINDS) {
+    case 0:
+        CHECK_INT(lseek(fd, 0, SEEK_END), 7);
+        CHECK_INT(pread(fd, bytes, sizeof(bytes), 0), 7);
+        CHECK(memcmp(bytes, "content", 7) == 0);
+        break;
+    case 1:
+        CHECK_INT(timerfd_gettime(fd, &left), 0);
+        CHECK(left.it_value.tv_sec > 3000);
+        break;
+    case 2:
+        CHECK_INT(read(fd, &count, sizeof(count)), sizeof(count));
+        CHECK_INT(count, 3);
+        break;
+    case 3:
+        CHECK_INT(epoll_wait(fd, &event, 1, 0), 1);
+        CHECK_INT(event.data.u64, 0xdead);
+        break;
+    default:
+        CHECK_INT(read(fd, bytes, sizeof(bytes)), 6);
+        CHECK_INT(read(fd, bytes, sizeof(bytes)), -1);
+    }
+}
+
+static void check_files(void)
+{
+    for (int fd = FIRST; fd <= LAST; fd++)
+        check_file(fd);
+}
+
+/* A job that nobody opens. */
+static struct nigh_connect nobody(const struct pair *pair)
+{
+    return (struct nigh_connect){.size = sizeof(struct nigh_connect),
+                                 .job = pair->job ^ UINT64_C(1) << 63,
+                                 .source = NIGH_SOURCE_NONE};
+}
+
+/* Whoever is connected stays so; to others there is no way any more. */
+static void closed_behind_connect(struct pair *pair)
+{
+    struct nigh_connect other = nobody(pair);
+    struct pair_end *own = pair->end[0] ? pair->end[0] : pair->end[1];
+    struct nigh_endpoint *endpoint;
+
+    pair_open(own);
+    pair_connect(own);
+    pair_state(own, NIGH_READY);
+    pair_meet();
+    if (pair->end[1])
+        close_all_and_open_others();
+    pair_meet();
+    talk(pair, false);
+    if (!pair->end[1])
+        return;
+    CHECK_INT(nigh->connect(own->context, &other, &endpoint), -EBADF);
+    CHECK_INT(pair_state_now(own), NIGH_READY);
+    pair_pump_ms(50);
+    pair_disconnect(own);
+    pair_close(own);
+    check_files();
+}
+
+/* One that waits for its peer hears that it waits in vain. */
+static void closed_while_it_dials(struct pair *pair)
+{
+    struct nigh_connect other = nobody(pair);
+    struct pair_end *own = pair->end[0] ? pair->end[0] : pair->end[1];
+
+    if (!pair->end[1])
+        return;
+    pair_open(own);
+    CHECK_INT(nigh->connect(own->context, &other, &own->peer), 0);
+    pair_pump_ms(10);
+    CHECK_INT(pair_state_now(own), NIGH_CONNECTING);
+    close_all_and_open_others();
+    pair_state(own, NIGH_PEER_CLOSED);
+    pair_disconnect(own);
+    pair_close(own);
+    check_files();
+}
+
+/* A thread sleeps meanwhile, on a descriptor that it was given: that was its own to close. */
+static void closed_with_a_descriptor(struct pair *pair)
+{
+    struct pair_end *own = pair->end[0] ? pair->end[0] : pair->end[1];
+    int fd;
+
+    pair_open(own);
+    pair_connect(own);
+    pair_state(own, NIGH_READY);
+    pair_meet();
+    if (pair->end[1]) {
+        for (int rc = -EAGAIN; rc == -EAGAIN; pair_pump())
+            rc = nigh->wait_fd(own->context, &fd);
+        close_all_and_open_others();
+        for (int rc = -EAGAIN; rc != -EBADF; pair_pump()) {
+            rc = nigh->wait_fd(own->context, &fd);
+            CHECK(rc == -EAGAIN || rc == -EBADF);
+        }
+    }
+    pair_meet();
+    talk(pair, false);
+    if (!pair->end[1])
+        return;
+    pair_disconnect(own);
+    pair_close(own);
+    check_files();
+}
+
+static const struct pair_case cases[] = {
+    {.name = "stdio closed before open", .play = closed_stdio, .forms = PAIR_FORK, .how = PAIR_MANUAL},
+    {.name = "stdio closed before connect",
+     .play = closed_stdio,
+     .forms = PAIR_FORK,
+     .how = PAIR_MANUAL,
+     .number = 1},
+    {.name = "stdio closed behind connect",
+     .play = closed_stdio,
+     .forms = PAIR_FORK,
+     .how = PAIR_MANUAL,
+     .number = 2},
+    {.name = "all closed behind connect",
+     .play = closed_behind_connect,
+     .forms = PAIR_FORK,
+     .how = PAIR_MANUAL | PAIR_DEATH},
+    {.name = "all closed while it dials",
+     .play = closed_while_it_dials,
+     .forms = PAIR_FORK,
+     .how = PAIR_MANUAL | PAIR_DEATH},
+    {.name = "all closed, with a descriptor",
+     .play = closed_with_a_descriptor,
+     .forms = PAIR_FORK,
+     .how = PAIR_MANUAL | PAIR_DEATH,
+     .options = {.flags = NIGH_OPEN_WAIT_FD}},
+};
+
+int main(int argc, char **argv)
+{
+    nigh = pair_load();
+    return pair_run(argc, argv, cases, sizeof(cases) / sizeof(cases[0]));
+}
