@@ -150,6 +150,21 @@ static void intel_rule(const char *name, const char *value, struct mpi_words *se
 }
 
 /*
+ * Broadcasts in Intel MPI's own shared memory (9 to 11) that are longer than the threshold, and so have parts, hand over
+ * what other collectives left there (2021.18; over its own fabrics, too, with 3 ranks and more). hosts/mpi answers those,
+ * and what it does not answer, or what lies within an allreduce, goes as messages.
+ */
+static void intel_broadcasts(const char *from, struct mpi_words *settings)
+{
+    char text[64];
+
+    if (mpi_chosen("I_MPI_ADJUST_BCAST") || getenv("NIGH_MPI_BCAST_FROM"))
+        return;
+    snprintf(text, sizeof text, "NIGH_MPI_BCAST_FROM=%s", from);
+    mpi_words_add(settings, text);
+}
+
+/*
  * That table, too, is for ranks with a CPU each, and a good deal of it is for shared memory without messages. Where
  * ranks run in turns (docs/rationale/crowd-intel-algorithms.md): as messages what the root need not wait for, a
  * binomial tree (1) for short broadcasts and (2) for short reductions; in shared memory of Intel MPI's own all else,
@@ -158,7 +173,7 @@ static void intel_rule(const char *name, const char *value, struct mpi_words *se
  * stay in the cache: reductions of 256 KiB to 4 MiB take 0.55 to 0.7 of what they take whole. Allreduces have no parts,
  * so above it they are such a reduction and a broadcast (3), of 8 ranks with 384 to 768 KiB Rabenseifner's (2), as
  * messages. Ranges of bytes, all sizes: outside of them it is not the table that decides, but what it has where there
- * is no table.
+ * is no table. Broadcasts in parts are wrong (intel_broadcasts).
  */
 static void intel_trees(uint32_t ranks, struct mpi_words *settings)
 {
@@ -166,8 +181,11 @@ static void intel_trees(uint32_t ranks, struct mpi_words *settings)
 
     intel_rule("I_MPI_COLL_SHM_THRESHOLD", "196608", settings);
     intel_rule("I_MPI_ADJUST_REDUCE", "2:0-1023;9:1024-2147483647", settings);
-    intel_rule("I_MPI_ADJUST_BCAST", few ? "1:0-8191;11:8192-2147483647" : "1:0-4095;10:4096-2147483647",
+    intel_rule("I_MPI_ADJUST_BCAST",
+               few ? "1:0-8191;11:8192-196608;8:196609-2147483647"
+                   : "1:0-4095;10:4096-196608;8:196609-2147483647",
                settings);
+    intel_broadcasts("196609", settings);
     intel_rule("I_MPI_ADJUST_ALLREDUCE",
                ranks < 8 ? "18:0-1023;10:1024-196608;3:196609-2147483647"
                : few     ? "18:0-1023;12:1024-196608;3:196609-393215;2:393216-786431;3:786432-2147483647"
@@ -272,10 +290,11 @@ static void intel_reduce_on_intel(uint32_t ranks, struct mpi_words *settings)
 /*
  * On Intel's CPUs, beside the table that Intel MPI has for the model and networks. Unless the tuning mode "none" is
  * named it makes all reductions there as messages, whatever the preset is; with it they are in shared memory, as on
- * CPUs of other makers, for which it has no tuning modes. Allreduces from 8 KiB on are such a reduction and a broadcast
- * (3): 256 KiB take 0.75 of its own in place of 0.9 with the best of the others (23), which has no parts, 1 MiB 1.25 in
- * place of 1.4 as messages. Where reductions are the user's that one stays for all sizes. Without any of this
- * allreduces of 4 KiB take 2.0, of 256 KiB 1.8, allgathers of 256 KiB 1.5.
+ * CPUs of other makers, for which it has no tuning modes. Allreduces from 8 KiB up to the threshold are such a reduction
+ * and a broadcast (3): 256 KiB take 0.75 of its own in place of 0.9 with the best of the others (23), which has no
+ * parts. Longer ones would have their broadcast in parts, and are Rabenseifner's (2), as messages. Where reductions are
+ * the user's one (23) stays for all sizes. Without any of this allreduces of 4 KiB take 2.0, of 256 KiB 1.8, allgathers
+ * of 256 KiB 1.5.
  */
 static void intel_rules_on_intel(uint32_t ranks, bool shared, struct mpi_words *settings)
 {
@@ -284,12 +303,11 @@ static void intel_rules_on_intel(uint32_t ranks, bool shared, struct mpi_words *
     mpi_words_add(settings, "I_MPI_TUNING_MODE=none");
     intel_rule("I_MPI_COLL_SHM_THRESHOLD", "262144", settings);
     intel_rule("I_MPI_ADJUST_ALLREDUCE",
-               mpi_chosen("I_MPI_ADJUST_REDUCE") ? "23" : "23:0-8191;3:8192-2147483647", settings);
+               mpi_chosen("I_MPI_ADJUST_REDUCE") ? "23" : "23:0-8191;3:8192-262144;2:262145-2147483647",
+               settings);
     intel_reduce_on_intel(ranks, settings);
     intel_alltoalls(settings);
-    /* Until all have them, broadcasts of 1 MiB take 0.96 to 1.04 in Intel MPI's own shared memory, 0.86 and 0.91 by hosts/mpi. */
-    if (!mpi_chosen("I_MPI_ADJUST_BCAST") && !getenv("NIGH_MPI_BCAST_FROM"))
-        mpi_words_add(settings, "NIGH_MPI_BCAST_FROM=1048576");
+    intel_broadcasts("262145", settings);
     /* hosts/mpi copies twice what receivers that have mapped it copy once: of 32 and 64 KiB 0.92 and 1.08 of its own, as
      * messages 0.82 and 0.81; 16 KiB are the same. */
     if (shared && !mpi_chosen("I_MPI_ADJUST_ALLTOALL") && !getenv("NIGH_MPI_ALLTOALL_TO"))

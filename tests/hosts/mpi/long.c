@@ -362,6 +362,38 @@ static void beside_messages(void)
     free(out);
 }
 
+/* An MPI's shared memory, used in parts: what a part was used for before must not come out of it. nigh answers no
+ * reductions of long doubles. */
+static void in_turns(void)
+{
+    static const int bytes[] = {PART, 192 * 1024 + 16, 256 * 1024 + 16, 512 * 1024};
+    const int most = 512 * 1024;
+    long double *in = suite_memory((size_t)most), *out = suite_memory((size_t)most);
+    long *sent = suite_memory((size_t)most), wrong = 0;
+
+    for (int turn = 0; turn < 16; turn++) {
+        int count = bytes[turn / 4] / (int)sizeof *in, longs = bytes[turn / 4] / (int)sizeof *sent;
+
+        for (int i = 0; i < count; i++)
+            in[i] = turn * 1000000L + suite_rank + i;
+        for (int i = 0; i < longs; i++)
+            sent[i] = suite_rank == 0 ? turn + i : -1;
+        MPI_Reduce(in, out, count, MPI_LONG_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
+        for (int i = 0; suite_rank == 0 && i < count; i++)
+            wrong += out[i] != turn * 1000000L + suite_ranks - 1 + i;
+        MPI_Bcast(sent, longs, MPI_LONG, 0, MPI_COMM_WORLD);
+        for (int i = 0; i < longs; i++)
+            wrong += sent[i] != turn + i;
+        MPI_Allreduce(in, out, count, MPI_LONG_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+        for (int i = 0; i < count; i++)
+            wrong += out[i] != turn * 1000000L + suite_ranks - 1 + i;
+    }
+    EQUAL(wrong, 0);
+    free(in);
+    free(out);
+    free(sent);
+}
+
 const struct suite_case suite_long[] = {
     {"long: reductions of lengths around a part's, of several roots", lengths_and_roots},
     {"long: reductions of types and operations", types_and_operations},
@@ -373,6 +405,7 @@ const struct suite_case suite_long[] = {
     {"long: broadcasts of types that have the addresses", of_addresses},
     {"long: calls that MPI does not allow", wrong_calls},
     {"long: reductions in a row", in_a_row},
+    {"long: reductions and broadcasts in turns", in_turns},
     {"long: reductions on communicators that come and go", communicators},
     {"long: reductions beside a message that needs its receiver", beside_messages},
     {NULL, NULL},
