@@ -28,7 +28,8 @@ static void pass_on(void)
 
         if (!from_anyone(operation) || operation->comm->deaths_untold == 0 || operation->flags & NIGH_OP_TOLD)
             continue;
-        if (nigh_core.ops->cancel(nigh_core.context, (uintptr_t)operation) == 0) {
+        /* One that has met its message is to bring that. */
+        if (nigh_core.ops->cancel_unmatched(nigh_core.context, (uintptr_t)operation) == 0) {
             operation->comm->deaths_untold--;
             operation->flags |= NIGH_OP_TOLD | NIGH_OP_RARE;
         }

@@ -24,7 +24,7 @@ static bool cancel_send(struct nigh_endpoint *endpoint, uint64_t op_context)
     return false;
 }
 
-int nigh_cancel(struct nigh_context *context, uint64_t op_context)
+int nigh_cancel_unmatched(struct nigh_context *context, uint64_t op_context)
 {
     struct nigh_posted *posted = nigh_match_oldest(&context->matcher, has_context, &op_context);
 
@@ -37,4 +37,9 @@ int nigh_cancel(struct nigh_context *context, uint64_t op_context)
         if (cancel_send(endpoint, op_context))
             return 0;
     return -ENOENT;
+}
+
+int nigh_cancel(struct nigh_context *context, uint64_t op_context)
+{
+    return nigh_cancel_unmatched(context, op_context);
 }

@@ -175,6 +175,13 @@ static int entry_cancel(struct nigh_context *context, uint64_t op_context)
     return GUARDED(context, nigh_cancel(context, op_context));
 }
 
+static int entry_cancel_unmatched(struct nigh_context *context, uint64_t op_context)
+{
+    if (!context)
+        return nigh_refuse_missing("cancel_unmatched");
+    return GUARDED(context, nigh_cancel_unmatched(context, op_context));
+}
+
 static int entry_post_put(struct nigh_endpoint *endpoint, const struct nigh_rma *rma)
 {
     if (!endpoint || !rma)
@@ -470,6 +477,7 @@ static const struct nigh_ops table = {
     .send_imm = nigh_send_imm,
     .recv_imm = nigh_recv_imm,
     .take_completions = entry_take,
+    .cancel_unmatched = entry_cancel_unmatched,
 };
 
 __attribute__((visibility("default"))) const struct nigh_ops *nigh_transport(uint32_t abi)

@@ -80,5 +80,6 @@ int nigh_probe(struct nigh_context *context, struct nigh_endpoint *from, uint64_
                uint32_t tclass, struct nigh_completion *found, struct nigh_message **out);
 int nigh_recv_claim(struct nigh_context *context, struct nigh_message *message, const struct nigh_recv *recv);
 int nigh_cancel(struct nigh_context *context, uint64_t op_context);
+int nigh_cancel_unmatched(struct nigh_context *context, uint64_t op_context);
 
 #endif

@@ -109,7 +109,8 @@ static int setopt(fid_t fid, int level, int name, const void *value, size_t byte
     return 0;
 }
 
-/* A context may be a record's: the host knows its own only. */
+/* A context may be a record's: the host knows its own only. A receive that has met its message completes with it: MPIs count
+ * on that either the receive fails or the message is there. */
 static ssize_t cancel(fid_t fid, void *context)
 {
     struct nigh_fi_ep *ep = (struct nigh_fi_ep *)(void *)fid;
@@ -119,9 +120,9 @@ static ssize_t cancel(fid_t fid, void *context)
     if (!ep->context)
         return -FI_EOPBADSTATE;
     nigh_fi_lock(ep->domain);
-    rc = ep->nigh->cancel(ep->context, (uintptr_t)context);
+    rc = ep->nigh->cancel_unmatched(ep->context, (uintptr_t)context);
     while (rc == -ENOENT && (op = nigh_fi_op_find(&ep->domain->ops, context, op)))
-        rc = ep->nigh->cancel(ep->context, (uintptr_t)op);
+        rc = ep->nigh->cancel_unmatched(ep->context, (uintptr_t)op);
     nigh_fi_unlock(ep->domain);
     return rc;
 }

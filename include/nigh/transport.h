@@ -943,6 +943,13 @@ struct nigh_ops {
      * several threads, whose calls would end what one looks at.
      */
     int (*take_completions)(struct nigh_context *context, struct nigh_taken *out, uint32_t count);
+
+    /*
+     * cancel() of what has not begun alone: a receive that has met no message, an operation of which nothing has left. No
+     * message is lost: for hosts whose receives either fail or bring their message, as MPI's do. Errors: -ENOENT as
+     * cancel(), or the operation has begun and completes by itself.
+     */
+    int (*cancel_unmatched)(struct nigh_context *context, uint64_t op_context);
 };
 
 typedef const struct nigh_ops *(*nigh_transport_fn)(uint32_t abi);

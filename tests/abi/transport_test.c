@@ -429,7 +429,7 @@ static const struct place abi_places[] = {
     FIELD(nigh_note, until_ns, 112, 8),
     FIELD(nigh_note, reserved, 120, 16),
 
-    STRUCT(nigh_ops, 320),
+    STRUCT(nigh_ops, 328),
     FIELD(nigh_ops, abi, 0, 4),
     FIELD(nigh_ops, size, 4, 4),
     FIELD(nigh_ops, name, 8, 8),
@@ -471,6 +471,7 @@ static const struct place abi_places[] = {
     FIELD(nigh_ops, send_imm, 296, 8),
     FIELD(nigh_ops, recv_imm, 304, 8),
     FIELD(nigh_ops, take_completions, 312, 8),
+    FIELD(nigh_ops, cancel_unmatched, 320, 8),
 };
 
 static const struct golden abi = GOLDEN("include/nigh/transport.h", abi_constants, abi_places);

@@ -50,6 +50,8 @@ static void nothing_posted(struct pair *pair)
     CHECK_INT(nigh->claim(NULL, (struct nigh_message *)(void *)&done, &recv), -EINVAL);
     CHECK_INT(nigh->claim(context, (struct nigh_message *)(void *)&done, &recv), -EINVAL);
     CHECK_INT(nigh->cancel(NULL, 0), -EINVAL);
+    CHECK_INT(nigh->cancel_unmatched(NULL, 0), -EINVAL);
+    CHECK_INT(nigh->cancel_unmatched(context, 0), -ENOENT);
     CHECK_INT(nigh->cancel(context, 0), -ENOENT);
     CHECK_INT(nigh->post_put(NULL, &rma), -EINVAL);
     CHECK_INT(nigh->post_put(peer, NULL), -EINVAL);

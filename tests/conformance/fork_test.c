@@ -44,6 +44,7 @@ static int calls(const struct handles *handles)
         nigh->probe(context, peer, 0, 0, 0, &done, NULL),
         nigh->claim(context, (struct nigh_message *)(void *)&done, &recv),
         nigh->cancel(context, 0),
+        nigh->cancel_unmatched(context, 0),
         nigh->post_put(peer, &rma),
         nigh->post_get(peer, &rma),
         nigh->post_atomic(peer, &atomic),

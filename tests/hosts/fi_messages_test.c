@@ -327,6 +327,28 @@ static void cancelled(void **state)
     FI_GIVES((int)fi_cancel(&RX->ep->fid, &to[1]), -FI_ENOENT);
 }
 
+/* A receive that has met its message is not cancelled: MPIs count on that the message is not lost. */
+static void cancelled_too_late(void **state)
+{
+    enum { LONG = 3 << 20 };
+    struct fi_cq_tagged_entry done;
+    char *sent = calloc(1, LONG), *got = malloc(LONG);
+
+    (void)state;
+    memset(got, 0xff, LONG);
+    FI_OK(fi_trecv(RX->ep, got, LONG, NULL, FI_ADDR_UNSPEC, 3, 0, &to[1]));
+    FI_OK(fi_tsend(TX->ep, sent, LONG, NULL, TX->peer, 3, NULL));
+    while (got[0])
+        fi_pump(&lab);
+    (void)fi_cancel(&RX->ep->fid, &to[1]);
+    done = fi_await(&lab, RX->rx);
+    assert_int_equal(done.len, LONG);
+    assert_memory_equal(got, sent, LONG);
+    fi_await(&lab, TX->tx);
+    free(sent);
+    free(got);
+}
+
 /* A peer that closes: what names it fails, nothing hangs. */
 static void peer_closes(void **state)
 {
@@ -499,6 +521,7 @@ int main(void)
         CASE(truncated),
         CASE(truncated_vectors),
         CASE(cancelled),
+        CASE(cancelled_too_late),
         CASE(peer_closes),
         CASE(peek_nothing),
         CASE(peek_leaves_it),

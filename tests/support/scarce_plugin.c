@@ -72,6 +72,6 @@ __attribute__((visibility("default"))) const struct nigh_ops *nigh_transport(uin
     scarce.release = release;
     scarce.open = open_told;
     if (getenv("NIGH_SCARCE_SLOTS"))
-        scarce.size = offsetof(struct nigh_ops, expect);
+        scarce.size = offsetof(struct nigh_ops, cancel_unmatched);
     return &scarce;
 }
