@@ -10,17 +10,39 @@
 
 #define TAKE_BACK_NS UINT64_C(1000000000)
 
+static const struct nigh_call none = {"nigh", NULL};
+
+void nigh_operation_stop(struct nigh_operation *operation)
+{
+    (void)nigh_core.ops->cancel(nigh_core.context, (uintptr_t)operation);
+    if (nigh_wait_one(none, operation, TAKE_BACK_NS) == 0)
+        return;
+    nigh_say(NIGH_LOG_WARN,
+             "its sender was stopped in the middle of copying to the buffer of the %s: it can be given back "
+             "when that "
+             "rank goes on or ends",
+             nigh_operation_text(operation).text);
+    while (operation->phase != NIGH_PHASE_DONE)
+        (void)nigh_wait_one(none, operation, TAKE_BACK_NS);
+}
+
+/* A message that is arriving has a second to be there; what comes later is dropped. */
+static void recall_receive(struct nigh_operation *operation)
+{
+    if (nigh_core.ops->cancel_unmatched(nigh_core.context, (uintptr_t)operation) != 0)
+        (void)nigh_wait_one(none, operation, TAKE_BACK_NS);
+    if (operation->phase != NIGH_PHASE_DONE)
+        nigh_operation_stop(operation);
+}
+
 bool nigh_operation_recall(struct nigh_operation *operation)
 {
-    struct nigh_call none = {"nigh", NULL};
-
-    if (operation->phase == NIGH_PHASE_ACTIVE) {
-        int rc = nigh_core.ops->cancel(nigh_core.context, (uintptr_t)operation);
-
-        /* A send that has left is its receiver's matter now, a receive is being filled this moment. */
-        if (rc == 0 || operation->kind >= NIGH_KIND_RECV)
-            (void)nigh_wait_one(none, operation, TAKE_BACK_NS);
-    }
+    if (operation->phase == NIGH_PHASE_ACTIVE && operation->kind >= NIGH_KIND_RECV)
+        recall_receive(operation);
+    /* A send that has left is its receiver's matter now. */
+    else if (operation->phase == NIGH_PHASE_ACTIVE &&
+             nigh_core.ops->cancel(nigh_core.context, (uintptr_t)operation) == 0)
+        (void)nigh_wait_one(none, operation, TAKE_BACK_NS);
     return operation->phase == NIGH_PHASE_DONE && operation->error != -ECANCELED;
 }
 

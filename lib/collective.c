@@ -25,6 +25,15 @@ int nigh_coll_begin(struct nigh_coll *coll)
     return nigh_likely(comm->lost == 0) ? 0 : nigh_coll_fail_again(coll);
 }
 
+static void stop(struct nigh_operation *operation)
+{
+    if (!operation)
+        return;
+    if (operation->phase == NIGH_PHASE_ACTIVE)
+        nigh_operation_stop(operation);
+    nigh_operation_abandon(operation);
+}
+
 /*
  * The buffer is the program's again when this returns, so a send that has left is waited for: its receiver has a sink,
  * or is about to have one. Only one that is stopped does not take it: false, said.
@@ -49,18 +58,20 @@ static bool let_go(struct nigh_operation *operation, uint64_t until_ns)
  * and they what we do. */
 static void take_back(struct nigh_coll *coll)
 {
-    uint64_t until_ns = nigh_now_ns() + TAKE_BACK_NS;
-    bool all = let_go(coll->round_in, until_ns);
+    uint64_t until_ns;
+    bool all = true;
 
+    stop(coll->round_in);
     for (int i = 0; coll->peers && i < coll->size; i++)
-        all &= let_go(coll->peers[i].receiving, until_ns);
+        stop(coll->peers[i].receiving);
+    until_ns = nigh_now_ns() + TAKE_BACK_NS;
     if (coll->posted)
         nigh_coll_sink(coll);
     for (int i = 0; i < NIGH_COLL_ROUNDS; i++)
         all &= let_go(coll->round_out[i], until_ns);
     for (int i = 0; coll->peers && i < coll->size; i++)
         all &= let_go(coll->peers[i].sending, until_ns);
-    /* What is still read from or written to can never be freed. */
+    /* What is still read from can never be freed. */
     if (!all)
         coll->room = coll->comm->little = NULL;
 }

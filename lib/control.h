@@ -42,8 +42,7 @@ int nigh_control_irecv(struct nigh_call call, struct nigh_comm *comm, int rank, 
 int nigh_control_wait(struct nigh_call call, struct nigh_operation *operation, uint64_t *got);
 
 /*
- * Memory for messages of one call, which may have to give them up: a send that has left reads it, and a
- * receive that cannot be taken back writes it, when the call is over. NULL: there is none. given_back: with
+ * Memory for messages of one call, which may have to give them up: a send that has left reads it when the call is over. NULL: there is none. given_back: with
  * the call's result; after a failure the memory stays until the library is closed, by nigh_control_close(),
  * when no operation refers to it any more.
  */

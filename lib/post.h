@@ -46,12 +46,16 @@ struct nigh_operation *nigh_operation_new(struct nigh_call call, enum nigh_kind 
 int nigh_operation_post(struct nigh_call call, struct nigh_operation *operation);
 
 /*
- * Cancel an operation that is active. A receive that cannot be taken back any more, because a peer is in the middle of
- * it, is waited for, at most for a second. True: it has ended by itself, and what it has brought counts.
+ * Cancel an operation that is active. A receive whose message is arriving is waited for, at most for a second, and has ended
+ * when this returns. A send may not have. True: it has ended by itself, and what it has brought counts.
  */
 bool nigh_operation_recall(struct nigh_operation *operation);
 
-/* Free the slot of an operation that was recalled. Where it has not ended the buffer stays in use, which is said. */
+/* Cancel an active receive at once; it has ended when this returns. Waits, for as long as it takes, only where its sender was
+ * stopped in the middle of copying to the buffer, which is said after a second. */
+void nigh_operation_stop(struct nigh_operation *operation);
+
+/* Free the slot of an operation that was recalled. Where a send has not ended its buffer stays in use, which is said. */
 void nigh_operation_abandon(struct nigh_operation *operation);
 
 /* Both, where nobody wants the result any more. */

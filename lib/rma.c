@@ -32,6 +32,8 @@ static void ended(struct nigh_operation *operation, const struct nigh_completion
 
     if (to && completion->status && !to->error)
         to->error = completion->status;
+    if (to)
+        to->incoming -= completion->op != NIGH_OP_PUT;
     if (--operation->spare)
         return;
     operation->phase = NIGH_PHASE_DONE;
@@ -55,6 +57,15 @@ static int first_time(struct access *access)
     return 0;
 }
 
+/* What they would still write is the program's memory again. They fail at once, but for copies that another thread is at. */
+static void stop_incoming(struct nigh_win_target *to)
+{
+    while (to->incoming && nigh_core.ops->cancel(nigh_core.context, (uintptr_t)to->operation) == 0)
+        ;
+    while (to->incoming)
+        (void)nigh_poll();
+}
+
 void nigh_win_drop_targets(struct nigh_win *win)
 {
     for (uint32_t i = 0; win->targets && i < win->comm->size; i++) {
@@ -62,6 +73,7 @@ void nigh_win_drop_targets(struct nigh_win *win)
 
         if (!operation)
             continue;
+        stop_incoming(&win->targets[i]);
         operation->owner = NULL;
         if (operation->spare == 0)
             nigh_operation_give(operation);
@@ -135,6 +147,7 @@ static int try_post(struct post *post)
 
     /* Before the post: it may complete inside of it. */
     operation->spare++;
+    post->access->to->incoming += !post->put;
     operation->phase = NIGH_PHASE_ACTIVE;
     if (post->put)
         rc = nigh_core.ops->post_put(endpoint, post->put);
@@ -142,7 +155,10 @@ static int try_post(struct post *post)
         rc = nigh_core.ops->post_get(endpoint, post->get);
     else
         rc = nigh_core.ops->post_atomic(endpoint, post->atomic);
-    if (rc && --operation->spare == 0)
+    if (!rc)
+        return 0;
+    post->access->to->incoming -= !post->put;
+    if (--operation->spare == 0)
         operation->phase = NIGH_PHASE_DONE;
     return rc;
 }

@@ -20,6 +20,7 @@ struct nigh_win_target {
     uint64_t key, bytes;              /* of its memory */
     struct nigh_operation *operation; /* NULL: none was ever posted */
     int error;                        /* of the first that failed since the last flush */
+    uint32_t incoming; /* gets and atomics under way: what still writes to the program's memory */
 };
 
 struct nigh_win {

@@ -112,7 +112,8 @@ static void complete(struct nigh_endpoint *endpoint, struct nigh_recv_op *op, in
     nigh_complete(context, &done);
 }
 
-void nigh_recv_finish(struct nigh_message *message, int status)
+/* Completes the receive of a message. */
+static inline void finish_recv(struct nigh_message *message, int status)
 {
     struct nigh_context *context = message->endpoint->context;
     struct nigh_recv_op *op = message->recv;
@@ -137,7 +138,20 @@ void nigh_recv_finish(struct nigh_message *message, int status)
         op->busy--;
     count_received(context, message->total, status == -EMSGSIZE);
     complete(message->endpoint, op, status, message->total, message->tag, message->imm, data, flags);
+}
+
+void nigh_recv_finish(struct nigh_message *message, int status)
+{
+    finish_recv(message, status);
     nigh_message_free(message);
+}
+
+void nigh_recv_drop(struct nigh_message *message)
+{
+    finish_recv(message, -ECANCELED);
+    message->kind = NIGH_MSG_DROPPED;
+    message->recv = NULL;
+    message->to = NULL;
 }
 
 /* ---- a message meets its receive ----------------------------------------------------------------------- */

@@ -7,7 +7,8 @@
  *                                              attached and may be read yet; those in `waiting` are in `out`, too. Copies
  *                                              that were complete, of an endpoint that we leave: stay until the peer
  *                                              looks no longer
- *   in                  messages in pieces     their receives fail; unmatched ones can never become whole: dropped
+ *   in                  messages in pieces     their receives fail; unmatched ones can never become whole: dropped,
+ *                                              as those whose receives were cancelled
  *   matcher, posted     receives naming it     fail
  *   matcher, arrived    whole messages         stay
  *   matcher, arrived    references             into the heap of a dead peer, or to a copy of the peer's: stay; else
@@ -64,6 +65,8 @@ static void fail_message(struct nigh_message *message, int error)
     } else if (message->kind == NIGH_MSG_PUT) {
         if (message->notify)
             nigh_cq_unreserve(&context->cq, 1);
+        nigh_message_free(message);
+    } else if (message->kind == NIGH_MSG_DROPPED) {
         nigh_message_free(message);
     } else if (message->recv) {
         nigh_recv_finish(message, error);

@@ -120,11 +120,12 @@ static inline struct nigh_recv_op *nigh_recv_op_of(const struct nigh_posted *pos
 }
 
 enum nigh_message_kind {
-    NIGH_MSG_BODY,   /* whole, unexpected, in `buffer` or `small` */
-    NIGH_MSG_PIECES, /* comes in pieces */
-    NIGH_MSG_REFER,  /* lies with the sender */
-    NIGH_MSG_PUT,    /* pieces into a region */
-    NIGH_MSG_REPLY,  /* pieces into a GET's buffer */
+    NIGH_MSG_BODY,    /* whole, unexpected, in `buffer` or `small` */
+    NIGH_MSG_PIECES,  /* comes in pieces */
+    NIGH_MSG_REFER,   /* lies with the sender */
+    NIGH_MSG_PUT,     /* pieces into a region */
+    NIGH_MSG_REPLY,   /* pieces into a GET's buffer */
+    NIGH_MSG_DROPPED, /* pieces that nobody wants: their receive was cancelled */
 };
 
 struct nigh_message {
@@ -167,6 +168,7 @@ struct nigh_message {
     bool notify;
     uint8_t passed; /* REFER: so often another one was copied first */
     bool late;      /* it was there before its receive */
+    bool cancelled; /* REFER: its receive, or its get; the sender does not see that */
     bool lost;      /* its endpoint has ended before it was complete */
     bool in_place;
     bool taken_over; /* REFER: by another thread than the receive's */

@@ -87,6 +87,8 @@ static void message_done(struct nigh_message *message)
         nigh_rma_reply_done(message);
     else if (message->recv)
         nigh_recv_finish(message, message->status);
+    else if (message->kind == NIGH_MSG_DROPPED)
+        nigh_message_free(message);
 }
 
 /*

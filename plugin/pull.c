@@ -66,6 +66,12 @@ static struct nigh_message *oldest(const struct nigh_context *context)
 
 /* ---- the end ---- */
 
+/* What FINISH says. A sender whose message was cancelled here has sent it as any other. */
+static uint64_t told_status(const struct nigh_message *message, int status)
+{
+    return message->cancelled ? 0 : (uint64_t)(int64_t)status;
+}
+
 static void done(struct nigh_message *message, int status, struct nigh_finish *finish)
 {
     struct nigh_endpoint *endpoint = message->endpoint;
@@ -85,7 +91,7 @@ static void done(struct nigh_message *message, int status, struct nigh_finish *f
     else if (!status)
         nigh_finish_add(finish, endpoint, message->id);
     else
-        nigh_link_answer(endpoint, NIGH_K_FINISH, 0, message->id, (uint64_t)(int64_t)status, NULL, 0);
+        nigh_link_answer(endpoint, NIGH_K_FINISH, 0, message->id, told_status(message, status), NULL, 0);
     nigh_recv_finish(message, message->status ? message->status : status);
 }
 
@@ -240,6 +246,12 @@ void nigh_pull_fail(struct nigh_message *message, int status)
     }
     nigh_pulls_leave(message);
     done(message, status, NULL);
+}
+
+void nigh_pull_cancel(struct nigh_message *message)
+{
+    message->cancelled = true;
+    nigh_pull_fail(message, -ECANCELED);
 }
 
 /* ---- turns ---- */

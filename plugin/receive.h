@@ -44,6 +44,9 @@ void nigh_recv_accept(struct nigh_message *message, struct nigh_recv_op *op);
 void nigh_recv_refuse(struct nigh_message *message, struct nigh_recv_op *op);
 /* The message is complete (or has failed): completion of its receive, message freed. */
 void nigh_recv_finish(struct nigh_message *message, int status);
+/* Cancels the receive of a message in pieces: it completes, and nothing is written to its buffer from then on. The message
+ * stays until the sender has sent all of it, or ends. */
+void nigh_recv_drop(struct nigh_message *message);
 /* A whole message of `bytes` at the ring's cursor for a posted receive. */
 void nigh_recv_deliver(struct nigh_endpoint *endpoint, struct nigh_recv_op *op, uint32_t bytes, uint64_t tag,
                        uint64_t imm);

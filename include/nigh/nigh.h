@@ -36,8 +36,11 @@
  *                            time-out is one: such a call never returns this); all of them are told, and
  *                            the text names ranks, operations, tags and sizes
  *               -ETIMEDOUT   the communicator's time-out has passed; the text says what did not come. A receive was
- *                            taken back, or, if its message is just arriving, waits up to a second longer; a request
- *                            stays active
+ *                            taken back, and nothing is written to its buffer any more. If its message is just
+ *                            arriving, the call waits up to a second longer for it; a message that is not there by
+ *                            then is lost, and its sender's call ends as if it had been received. If the sender was
+ *                            stopped in the middle of copying to the buffer itself, the call says so and waits until
+ *                            it goes on or ends. A request stays active, and its buffer in use
  * Ranks       of a message are ranks in its communicator, 0 .. size-1; NIGH_PROC_NULL: nobody, the call succeeds at
  *             once with no data; -ERANGE otherwise.
  * Tags        0 .. NIGH_TAG_MAX; -ERANGE otherwise. Messages of different communicators never match each other.
@@ -286,7 +289,9 @@ int nigh_testsome(int count, nigh_request *requests, int *outcount, int *indices
 int nigh_request_get_status(nigh_request request, int *flag, struct nigh_status *status);
 
 /* Asks to take a receive or a send back; returns at once. The request must still be waited for: its error is
- * -ECANCELED, or it had ended already. */
+ * -ECANCELED, and nothing is written to its buffer any more, or it had ended already. A receive is taken back while its message
+ * is arriving, too: that message is lost, and its sender's call ends as if it had been received. A send that has left ends
+ * as any other. */
 int nigh_cancel(nigh_request *request);
 
 /* A persistent one that is inactive; or lets an active send go on by itself: it cannot be waited for any more; or one
@@ -335,7 +340,8 @@ int nigh_release(const void *data);
 /* Collective over `comm`, wait. Each rank shows `bytes` of memory (0: none) to the others, which may be another number
  * at each. allocate: memory of the shared heap, zero, *base, freed with the window; create: memory of the caller's,
  * which stays valid until the window is freed. free: as nigh_win_fence, and then the window is gone, also with an
- * error. The communicator may be freed before. */
+ * error: gets and atomics that have not ended are given up, and nothing is written to their memory any more. The
+ * communicator may be freed before. */
 int nigh_win_allocate(uint64_t bytes, struct nigh_comm *comm, void **base, struct nigh_win **out);
 int nigh_win_create(void *base, uint64_t bytes, struct nigh_comm *comm, struct nigh_win **out);
 int nigh_win_free(struct nigh_win **win);

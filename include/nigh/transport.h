@@ -761,9 +761,19 @@ struct nigh_ops {
     int (*claim)(struct nigh_context *context, struct nigh_message *message, const struct nigh_recv *recv);
 
     /*
-     * Takes back the oldest posted receive, or the oldest queued send of which nothing has left, that was
-     * posted with this `op_context`. It completes with -ECANCELED. Takes time in proportion to what is
-     * posted. Errors: -ENOENT there is none: it has completed, is about to, or never was.
+     * Takes back one operation that was posted with this `op_context`. It completes with -ECANCELED, and nigh writes
+     * nothing to its memory from then on. In this order, what there is:
+     *  - the oldest receive that has met no message;
+     *  - the oldest send, put, get or atomic of which nothing has left;
+     *  - a receive whose message is arriving. The message is lost: it is received for nobody, and its sender's operation
+     *    completes as usual. The completion tells source, tag, immediate and length of the message;
+     *  - a get or an atomic whose result has not come. The atomic may have been done.
+     * The completion is there at once, but for two cases: other threads are copying to the buffer at this moment, or the
+     * peer is (it copies a part of a long message by process_vm_writev). It comes when they are done: if that peer is
+     * stopped just then, when it goes on or dies. Where all of the message was there by then it may be 0. Of a
+     * multi-receive buffer the messages that are arriving complete first; to cancel it once more drops those, too, and
+     * each of them completes with -ECANCELED. Never waits. Takes time in proportion to what is posted and under way.
+     * Errors: -ENOENT there is none: it has completed, is about to, or never was.
      */
     int (*cancel)(struct nigh_context *context, uint64_t op_context);
 

@@ -125,6 +125,121 @@ static void test_on_the_way(void **state)
     }
 }
 
+/* How a receive ends whose sender stands still in the middle of its message, as one that is stopped does. */
+enum end { BY_TIME, BY_TIME_MATCHED, BY_TIME_AMONG_SENDS, BY_CANCEL, ENDS };
+
+static enum end end_by;
+
+static void take_matched(uint8_t *buffer)
+{
+    nigh_matched message;
+
+    OK(nigh_comm_set_timeout(nigh_world(), 0));
+    OK(nigh_mprobe(0, 1, nigh_world(), &message, NULL));
+    OK(nigh_comm_set_timeout(nigh_world(), 0.2));
+    CHECK_INT(nigh_mrecv(buffer, LARGE, &message, NULL), -ETIMEDOUT);
+}
+
+static void give_up(uint8_t *buffer)
+{
+    nigh_request request;
+    int value = 1;
+
+    OK(nigh_comm_set_timeout(nigh_world(), 0.2));
+    if (end_by == BY_TIME) {
+        CHECK_INT(nigh_recv(buffer, LARGE, 0, 1, nigh_world(), NULL), -ETIMEDOUT);
+    } else if (end_by == BY_TIME_MATCHED) {
+        take_matched(buffer);
+    } else if (end_by == BY_TIME_AMONG_SENDS) {
+        CHECK_INT(nigh_sendrecv(&value, sizeof(value), 1, 7, buffer, LARGE, 0, 1, nigh_world(), NULL),
+                  -ETIMEDOUT);
+    } else {
+        OK(nigh_irecv(buffer, LARGE, 0, 1, nigh_world(), &request));
+        CHECK_INT(nigh_wait(&request, NULL), -ETIMEDOUT);
+        OK(nigh_cancel(&request));
+        CHECK_INT(nigh_wait(&request, NULL), -ECANCELED);
+    }
+    OK(nigh_comm_set_timeout(nigh_world(), 0));
+}
+
+static void half_way(int rank, int size)
+{
+    uint8_t *buffer = malloc(LARGE);
+    nigh_request request;
+    int value = 0;
+
+    (void)size;
+    memset(buffer, rank, LARGE);
+    OK(nigh_barrier(nigh_world()));
+    if (rank == 0) {
+        OK(nigh_isend(buffer, LARGE, 1, 1, nigh_world(), &request));
+        ranks_tell(0);
+        ranks_hear(1);
+        OK(nigh_wait(&request, NULL));
+        OK(nigh_send(&value, sizeof(value), 1, 2, nigh_world()));
+    } else {
+        ranks_hear(0);
+        give_up(buffer);
+        memset(buffer, 0x77, LARGE);
+        ranks_tell(1);
+        OK(nigh_recv(&value, sizeof(value), 0, 2, nigh_world(), NULL));
+        for (size_t i = 0; i < LARGE; i++)
+            CHECK(buffer[i] == 0x77);
+        if (end_by == BY_TIME_AMONG_SENDS)
+            OK(nigh_recv(&value, sizeof(value), 1, 7, nigh_world(), NULL));
+    }
+    free(buffer);
+}
+
+static void test_half_way(void **state)
+{
+    (void)state;
+    for (end_by = 0; end_by < ENDS; end_by++)
+        ranks_run(2, half_way,
+                  &(struct ranks_how){.threads = end_by % 2, .environment = "NIGH_PATH=chunked"});
+}
+
+/* A get whose target stands still: its window is freed after a time-out, and the memory it was for is the program's. */
+static void get_half_way(int rank, int size)
+{
+    struct nigh_win *win;
+    struct nigh_comm *comm;
+    uint8_t *memory = malloc(LARGE);
+    int value = 0;
+
+    (void)size;
+    memset(memory, rank, LARGE);
+    OK(nigh_comm_dup(nigh_world(), &comm));
+    OK(nigh_win_create(memory, LARGE, comm, &win));
+    if (rank == 0) {
+        uint8_t *buffer = malloc(LARGE);
+
+        OK(nigh_comm_set_timeout(comm, 0.2));
+        OK(nigh_get(buffer, LARGE, 1, 0, win));
+        CHECK_INT(nigh_win_flush(1, win), -ETIMEDOUT);
+        CHECK_INT(nigh_win_free(&win), -ETIMEDOUT);
+        memset(buffer, 0x77, LARGE);
+        ranks_tell(0);
+        OK(nigh_recv(&value, sizeof(value), 1, 2, nigh_world(), NULL));
+        for (size_t i = 0; i < LARGE; i++)
+            CHECK(buffer[i] == 0x77);
+        free(buffer);
+    } else {
+        ranks_hear(0);
+        CHECK(nigh_win_free(&win) != 0);
+        OK(nigh_send(&value, sizeof(value), 0, 2, nigh_world()));
+    }
+    OK(nigh_comm_free(&comm));
+    OK(nigh_barrier(nigh_world()));
+    free(memory);
+}
+
+static void test_get_half_way(void **state)
+{
+    (void)state;
+    ranks_run(2, get_half_way, NULL);
+}
+
 /* Of several requests each keeps the time-out of its communicator, whichever is waited for first. */
 static void of_several(int rank, int size)
 {
@@ -163,10 +278,9 @@ static void test_of_several(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_looks_at_once),
-        cmocka_unit_test(test_beside_a_sleeper),
-        cmocka_unit_test(test_on_the_way),
-        cmocka_unit_test(test_of_several),
+        cmocka_unit_test(test_looks_at_once), cmocka_unit_test(test_beside_a_sleeper),
+        cmocka_unit_test(test_on_the_way),    cmocka_unit_test(test_of_several),
+        cmocka_unit_test(test_half_way),      cmocka_unit_test(test_get_half_way),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

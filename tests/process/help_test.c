@@ -202,6 +202,53 @@ static void test_stopped(void **state)
     end(&me);
 }
 
+static void is_not_written(void)
+{
+    for (unsigned i = 0; i < BYTES; i++)
+        assert_int_equal(in[1][i], 0x77);
+}
+
+/* Cancelled while the sender is stopped in a slice: the buffer is the host's when it has gone on, and not before. */
+static void test_stopped_and_cancelled(void **state)
+{
+    static struct hosted me;
+    int status;
+
+    (void)state;
+    begin_with(&me, SIGSTOP);
+    assert_int_equal(hosted_until(&me, NULL, NIGH_OP_RECV, 0)->status, 0);
+    assert_int_equal(waitpid(child, &status, WUNTRACED), child);
+    assert_int_equal(hosted_ops->cancel(me.context, 1), 0);
+    for (unsigned i = 0; i < 5000; i++)
+        hosted_poll(&me);
+    assert_null(hosted_find(&me, NIGH_OP_RECV, 1));
+    assert_int_equal(kill(child, SIGCONT), 0);
+    assert_int_equal(hosted_until(&me, NULL, NIGH_OP_RECV, 1)->status, -ECANCELED);
+    memset(in[1], 0x77, BYTES);
+    while (waitpid(child, &status, WNOHANG) == 0) /* its sends complete */
+        hosted_poll(&me);
+    assert_int_equal(status, 0);
+    is_not_written();
+    end(&me);
+}
+
+static void test_stopped_cancelled_and_killed(void **state)
+{
+    static struct hosted me;
+
+    (void)state;
+    begin_with(&me, SIGSTOP);
+    assert_int_equal(waitpid(child, NULL, WUNTRACED), child);
+    assert_int_equal(hosted_ops->cancel(me.context, 1), 0);
+    for (unsigned i = 0; i < 100; i++)
+        hosted_poll(&me);
+    assert_null(hosted_find(&me, NIGH_OP_RECV, 1));
+    assert_int_equal(kill(child, SIGKILL), 0);
+    assert_int_equal(hosted_until(&me, NULL, NIGH_OP_RECV, 1)->status, -ECANCELED);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    end(&me);
+}
+
 /* A stopped one that is killed then. */
 static void test_stopped_and_killed(void **state)
 {
@@ -269,6 +316,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_killed, crowd, spread),
         cmocka_unit_test_setup_teardown(test_stopped, crowd, spread),
+        cmocka_unit_test_setup_teardown(test_stopped_and_cancelled, crowd, spread),
+        cmocka_unit_test_setup_teardown(test_stopped_cancelled_and_killed, crowd, spread),
         cmocka_unit_test_setup_teardown(test_stopped_and_killed, crowd, spread),
         cmocka_unit_test_setup_teardown(test_race, crowd, spread),
         cmocka_unit_test(test_race),

@@ -299,6 +299,37 @@ static void test_receiver_leaves(void **state)
     }
 }
 
+static void receiver_cancels(void)
+{
+    for (unsigned i = TURN; i < SOME; i++)
+        assert_int_equal(hosted_ops->cancel(b.context, i), 0);
+    hosted_turns(&b, NULL, 2000);
+    assert_null(hosted_find(&b, NIGH_OP_RECV, TURN));
+    for (unsigned i = TURN + 1; i < SOME; i++)
+        assert_int_equal(hosted_find(&b, NIGH_OP_RECV, i)->status, -ECANCELED);
+}
+
+/* The same where they are cancelled; the sender has sent all of them. */
+static void test_receiver_cancels(void **state)
+{
+    (void)state;
+    in_write = receiver_cancels;
+    post_some();
+    polls(&b, 1);
+    polls(&a, 20);
+    assert_int_equal(writes, 1);
+    assert_int_equal(hosted_until(&b, NULL, NIGH_OP_RECV, TURN)->status, -ECANCELED);
+    memset(in + TURN * EACH, 0x77, (SOME - TURN) * EACH);
+    for (unsigned i = 0; i < SOME; i++)
+        assert_int_equal(hosted_until(&a, &b, NIGH_OP_SEND, i)->status, 0);
+    for (unsigned i = TURN * EACH; i < SOME * EACH; i++)
+        assert_int_equal(in[i], 0x77);
+    memset(in, 0, sizeof(in));
+    a.count = b.count = 0;
+    post_some();
+    ends_well(SOME, ALL);
+}
+
 static void test_sender_leaves(void **state)
 {
     (void)state;
@@ -328,7 +359,7 @@ int main(void)
         TEST(numbers),         TEST(both_ways),      TEST(both_ways_in_shuttles),
         TEST(in_a_row),        TEST(two_receivers),  TEST_THREADS(threads),
         TEST(not_both_ways),   TEST(not_allowed),    TEST(recycled),
-        TEST(receiver_leaves), TEST(sender_leaves),
+        TEST(receiver_leaves), TEST(sender_leaves),  TEST(receiver_cancels),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

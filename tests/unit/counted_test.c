@@ -256,10 +256,35 @@ static void test_cancel(void **state)
     assert_int_equal(hosted_recv(&counts.victim, counts.to_foe, 11, COUNTS_TAG, counts.in, COUNTS_BYTES, 0),
                      0);
     counts_begin();
-    assert_int_equal(hosted_ops->cancel(counts.victim.context, 10), -ENOENT);
-    assert_int_equal(hosted_ops->cancel(counts.victim.context, 11), 0);
+    assert_int_equal(hosted_ops->cancel_unmatched(counts.victim.context, 10), -ENOENT);
+    assert_int_equal(hosted_ops->cancel_unmatched(counts.victim.context, 11), 0);
     assert_int_equal(hosted_until(&counts.victim, &counts.good, NIGH_OP_RECV, 11)->status, -ECANCELED);
     assert_whole(finish(10, COUNTS_STEP), COUNTS_BYTES);
+}
+
+/* Nothing of it is written any more; the next one has its shuttle and its count. */
+static void test_cancel_in_the_middle(void **state)
+{
+    struct nigh_wire_first first = counts_first();
+
+    (void)state;
+    for (uint64_t i = 0; i < 2; i++)
+        assert_int_equal(
+            hosted_recv(&counts.victim, counts.to_foe, 10 + i, COUNTS_TAG, counts.in, COUNTS_BYTES, 0), 0);
+    counts_begin();
+    counts_fill(COUNTS_STEP, 3 * COUNTS_STEP);
+    hosted_turns(&counts.victim, NULL, 20);
+    assert_int_equal(hosted_ops->cancel(counts.victim.context, 10), 0);
+    assert_int_equal(hosted_ops->cancel(counts.victim.context, 10), -ENOENT);
+    assert_int_equal(hosted_until(&counts.victim, NULL, NIGH_OP_RECV, 10)->status, -ECANCELED);
+    memset(counts.in, 0x77, sizeof(counts.in));
+    counts_fill(3 * COUNTS_STEP, COUNTS_BYTES);
+    hosted_turns(&counts.victim, NULL, 20);
+    for (unsigned i = 0; i < COUNTS_BYTES; i++)
+        assert_int_equal(counts.in[i], 0x77);
+    counts_say(COUNTS_STEP);
+    counts_announce(&first, NIGH_F_SHUTTLE | NIGH_F_COUNTED);
+    assert_whole(finish(11, COUNTS_STEP), COUNTS_BYTES);
 }
 
 /* They lie one behind the other, and the last one gives the buffer back. */
@@ -467,6 +492,7 @@ static const struct CMUnitTest tests[] = {
     CASE(test_claimed),
     CASE(test_claimed_and_lost),
     CASE(test_cancel),
+    CASE(test_cancel_in_the_middle),
     CASE(test_multi),
     CASE(test_multi_cancelled),
     CASE(test_in_place),

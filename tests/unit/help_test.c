@@ -470,6 +470,89 @@ static void test_disconnect(void **state)
     assert_int_equal(writes, 1);
 }
 
+/* Nothing of the second message is written any more, and its sender has sent it. */
+static void was_dropped(void)
+{
+    assert_int_equal(hosted_until(&b, NULL, NIGH_OP_RECV, 1)->status, -ECANCELED);
+    memset(in[1], 0x77, BYTES);
+    assert_int_equal(hosted_until(&a, &b, NIGH_OP_SEND, 1)->status, 0);
+    ends_well(0, BYTES);
+    for (unsigned i = 0; i < BYTES; i++)
+        assert_int_equal(in[1][i], 0x77);
+}
+
+static void cancel(void)
+{
+    assert_int_equal(hosted_ops->cancel(b.context, 1), 0);
+    assert_int_equal(hosted_ops->cancel(b.context, 1), -ENOENT);
+    for (unsigned i = 0; i < 2000; i++)
+        hosted_poll(&b);
+    assert_null(hosted_find(&b, NIGH_OP_RECV, 1));
+}
+
+/* The sender is in a slice: the receive completes behind it. */
+static void test_cancel(void **state)
+{
+    (void)state;
+    in_first = cancel;
+    post_two();
+    help();
+    assert_int_equal(writes, 1);
+    was_dropped();
+}
+
+static void cancel_then_fail(void)
+{
+    cancel();
+    fails = 0;
+    failure = EFAULT;
+}
+
+static void test_cancel_and_put_back(void **state)
+{
+    (void)state;
+    in_first = cancel_then_fail;
+    post_two();
+    help();
+    was_dropped();
+}
+
+/* It was asked, and has begun with none. */
+static void test_cancel_before_it_helps(void **state)
+{
+    (void)state;
+    post_two();
+    hosted_poll(&b);
+    assert_int_equal(hosted_ops->cancel(b.context, 1), 0);
+    assert_int_equal(hosted_until(&b, NULL, NIGH_OP_RECV, 1)->status, -ECANCELED);
+    help();
+    assert_int_equal(writes, 0);
+    was_dropped();
+    a.count = b.count = 0;
+    post_two();
+    help();
+    assert_true(writes > 0);
+    ends_well(0, BYTES);
+    ends_well(1, BYTES);
+}
+
+/* Whichever comes first, the end of the slice, of the receive or of the endpoint. */
+static void cancel_and_disconnect(void)
+{
+    cancel();
+    disconnect();
+}
+
+static void test_cancel_and_disconnect(void **state)
+{
+    (void)state;
+    in_first = cancel_and_disconnect;
+    post_two();
+    help();
+    assert_int_equal(hosted_until(&b, NULL, NIGH_OP_RECV, 1)->status, -ECANCELED);
+    assert_int_equal(writes, 1);
+}
+
 static unsigned stands, released, closed;
 
 static unsigned get(unsigned *word)
@@ -546,6 +629,10 @@ int main(void)
         TEST(standing_and_put_back),
         TEST(sleeping),
         TEST(disconnect),
+        TEST(cancel),
+        TEST(cancel_and_put_back),
+        TEST(cancel_before_it_helps),
+        TEST(cancel_and_disconnect),
         TEST(close),
         TEST(no_room),
         TEST(who_sends_elsewhere),

@@ -444,18 +444,66 @@ static void test_the_last_one_fails(void **state)
     check_ended(0);
 }
 
-/* A receive that is being copied is not taken back, as any that has met its message. */
-static void test_cancel_comes_too_late(void **state)
+/* A receive that has met its message is left alone. */
+static void test_cancel_unmatched_comes_too_late(void **state)
 {
     struct poller poller;
 
     (void)state;
     post_and_stand(&poller, 0);
-    assert_int_equal(hosted_ops->cancel(b.context, 1), -ENOENT);
+    assert_int_equal(hosted_ops->cancel_unmatched(b.context, 1), -ENOENT);
     release(1);
     until_ended(1);
     end(&poller, 1);
     check_ended(0);
+}
+
+/* Its sender sees nothing of it, and nothing is written to the buffer any more. */
+static void check_cancelled(void)
+{
+    check_ended(-ECANCELED);
+    assert_int_equal(hosted_until(&a, &b, NIGH_OP_SEND, 1)->status, 0);
+    memset(in, 0x77, sizeof(in));
+    for (unsigned i = 0; i < 100; i++)
+        poll_receiver();
+    for (unsigned i = 0; i < BYTES; i++)
+        assert_int_equal(in[i], 0x77);
+}
+
+/* No further slice begins, and the receive completes behind the one that is being copied. */
+static void test_cancelled_while_it_is_copied(void **state)
+{
+    struct poller poller;
+
+    (void)state;
+    post_and_stand(&poller, 0);
+    assert_int_equal(hosted_ops->cancel(b.context, 1), 0);
+    assert_int_equal(hosted_ops->cancel(b.context, 1), -ENOENT);
+    for (unsigned i = 0; i < 100; i++)
+        poll_receiver();
+    assert_int_equal(get(&ended), 0);
+    assert_int_equal(get(&copies), 1);
+    release(1);
+    until_ended(1);
+    end(&poller, 1);
+    check_cancelled();
+    assert_int_equal(get(&copies), 1);
+}
+
+static void test_cancelled_while_the_last_is_copied(void **state)
+{
+    struct poller poller;
+
+    (void)state;
+    post_and_stand(&poller, 0);
+    while (get(&copies) < SLICES)
+        poll_receiver();
+    assert_int_equal(hosted_ops->cancel(b.context, 1), 0);
+    assert_int_equal(get(&ended), 0);
+    release(1);
+    until_ended(1);
+    end(&poller, 1);
+    check_cancelled();
 }
 
 static void test_disconnected_while_it_is_copied(void **state)
@@ -534,6 +582,37 @@ static void test_many_messages(void **state)
     assert_int_equal(get(&copies), ROUNDS * SLICES);
 }
 
+/* One thread cancels while the others copy, and writes to the buffer as soon as it is told that it may. */
+static void test_many_cancelled(void **state)
+{
+    struct poller pollers[THREADS];
+
+    (void)state;
+    for (unsigned i = 0; i < THREADS; i++)
+        begin(&pollers[i]);
+    for (unsigned round = 0; round < ROUNDS; round++) {
+        a.count = 0;
+        __atomic_store_n(&copies, 0, __ATOMIC_RELEASE);
+        __atomic_store_n(&holds, 1, __ATOMIC_RELEASE);
+        post();
+        until_standing(1);
+        if (round % 2)
+            release(1);
+        assert_int_equal(hosted_ops->cancel(b.context, 1), 0);
+        release(1);
+        until_ended(round + 1);
+        assert_int_equal(last.status, -ECANCELED);
+        memset(in, 0x77, sizeof(in));
+        while (!hosted_find(&a, NIGH_OP_SEND, 1))
+            hosted_poll(&a);
+        assert_int_equal(hosted_find(&a, NIGH_OP_SEND, 1)->status, 0);
+        for (unsigned i = 0; i < BYTES; i++)
+            assert_int_equal(in[i], 0x77);
+    }
+    end(pollers, THREADS);
+    assert_int_equal(get(&ended), ROUNDS);
+}
+
 #define STAGED(test) cmocka_unit_test_setup_teardown(test, start, stop)
 
 int main(void)
@@ -550,11 +629,14 @@ int main(void)
         STAGED(test_two_end_together),
         STAGED(test_a_slice_fails_beside_another),
         STAGED(test_the_last_one_fails),
-        STAGED(test_cancel_comes_too_late),
+        STAGED(test_cancel_unmatched_comes_too_late),
+        STAGED(test_cancelled_while_it_is_copied),
+        STAGED(test_cancelled_while_the_last_is_copied),
         STAGED(test_disconnected_while_it_is_copied),
         STAGED(test_disconnected_while_the_last_is_copied),
         STAGED(test_the_peer_closes_while_it_is_copied),
         STAGED(test_many_messages),
+        STAGED(test_many_cancelled),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -503,12 +503,44 @@ static void not_when_the_crowd_has_gone(void **state)
     assert_no_trips(1, 1, LONG);
 }
 
+/* The trips go on to where nobody reads them, whether they came early or were awaited; the shuttle is the receiver's then. */
+static void those_that_are_cancelled(void **state)
+{
+    (void)state;
+    spread_once();
+    for (unsigned early = 0; early < 2; early++) {
+        if (!early)
+            expect(0, LONG);
+        post(0, 0, LONG, 0);
+        post(1, 1, LONG, 0);
+        assert_true(coming_from(0, TRIP)->trips);
+        expect(1, LONG);
+        if (early)
+            expect(0, LONG);
+        assert_int_equal(hosted_ops->cancel(peer[0].context, TAG), 0);
+        assert_int_equal(until(&peer[0], NIGH_OP_RECV, TAG)->status, -ECANCELED);
+        forget(&peer[0], until(&peer[0], NIGH_OP_RECV, TAG));
+        memset(in[0], 0x77, LONG);
+        assert_int_equal(until(&root, NIGH_OP_SEND, 0)->status, 0);
+        forget(&root, until(&root, NIGH_OP_SEND, 0));
+        while (coming(0))
+            turns(1);
+        for (unsigned i = 0; i < LONG; i++)
+            assert_int_equal(in[0][i], 0x77);
+        came(1, 1, LONG);
+        answer(0);
+        answer(1);
+    }
+    spread_once();
+}
+
 #define CASE(test) cmocka_unit_test_setup_teardown(test, start, stop)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         CASE(those_that_come_early),
+        CASE(those_that_are_cancelled),
         CASE(those_that_are_awaited),
         CASE(two_trips_at_the_least),
         CASE(the_receiver_has_the_shuttle),
