@@ -26,6 +26,8 @@ static void link_words(struct nigh_endpoint *endpoint)
     endpoint->peer_cpu = &state->cpu;
     endpoint->peer_crammed = &theirs->crammed;
     endpoint->peer_closed = &theirs->closed;
+    endpoint->peer_life = &theirs->life;
+    endpoint->peer_ended = &theirs->ended;
     endpoint->peer_reading = &theirs->reading;
     endpoint->peer_asks = &theirs->asks;
     endpoint->peer_maps = &theirs->maps;
@@ -123,6 +125,7 @@ static int attach_peer(struct nigh_endpoint *endpoint, const struct nigh_attach 
     link_words(endpoint);
     nigh_plan_probe(endpoint);
     map_program(endpoint);
+    nigh_lookouts_watch(endpoint->context->lookouts, endpoint->peer_life);
     return 0;
 
 unmap_window:
@@ -268,21 +271,28 @@ static void failed(void *user, void *cookie, const struct nigh_refusal *why)
     nigh_endpoint_fail(endpoint, NIGH_PEER_CLOSED, -ECONNRESET, NULL);
 }
 
+void nigh_endpoint_lost(struct nigh_endpoint *endpoint)
+{
+    if (endpoint->attached && !endpoint->gone)
+        nigh_arrive_rest(endpoint);
+    /* It said goodbye before it ended, and we had not looked yet: no death that anybody waits to hear of. */
+    if (endpoint->attached && nigh_endpoint_left(endpoint))
+        nigh_endpoint_fail(endpoint, NIGH_PEER_CLOSED, -ECONNRESET, NULL);
+    else if (!endpoint->gone)
+        nigh_endpoint_fail(endpoint, NIGH_PEER_DEAD, -ECONNRESET, NULL);
+}
+
+/* The kernel has given back all that the process had: it reads and writes nothing any more. */
 static void died(void *user, void *cookie)
 {
     struct nigh_endpoint *endpoint = cookie;
 
     (void)user;
     endpoint->dead = true;
-    if (endpoint->attached && !endpoint->gone)
-        nigh_arrive_rest(endpoint);
-    /* It said goodbye before it ended, and we had not looked yet: no death that anybody waits to hear of. */
-    if (endpoint->attached && nigh_endpoint_left(endpoint))
-        nigh_endpoint_fail(endpoint, NIGH_PEER_CLOSED, -ECONNRESET, NULL);
+    nigh_endpoint_lost(endpoint);
     if (endpoint->gone || endpoint->state == NIGH_PEER_CLOSED)
         endpoint->state = NIGH_PEER_DEAD;
-    else
-        nigh_endpoint_fail(endpoint, NIGH_PEER_DEAD, -ECONNRESET, NULL);
+    nigh_endpoint_reclaim(endpoint);
 }
 
 const struct nigh_rendezvous_events nigh_endpoint_events = {greeted, attached, failed, died};

@@ -125,12 +125,16 @@ static int open_peers(struct nigh_context *context)
     nigh_crowd_start(&context->crowd, context->config.ranks);
     nigh_near_tell(context);
     nigh_context_crowd(context);
+    rc = nigh_life_open((void *)(context->arena.base + context->arena.layout.pairs_off),
+                        context->config.peers_max, &context->life);
+    if (rc)
+        return rc;
     rc = nigh_service_start(nigh_rendezvous_fd(context->rendezvous), &context->bell,
-                            nigh_arena_state(&context->arena), &context->service);
+                            nigh_arena_state(&context->arena), context->life, &context->service);
     if (rc)
         return rc;
     context->service_flag = nigh_service_flag(context->service);
-    return 0;
+    return nigh_lookouts_open(context->service, &context->lookouts);
 }
 
 static void destroy_queues(struct nigh_context *context)
@@ -149,8 +153,9 @@ static void destroy_queues(struct nigh_context *context)
 /* In reverse order of opening, whatever of it there is. */
 static void destroy(struct nigh_context *context)
 {
-    if (context->service)
-        nigh_service_stop(context->service);
+    nigh_lookouts_close(context->lookouts);
+    nigh_service_stop(context->service);
+    nigh_life_close(context->life);
     if (context->rendezvous)
         nigh_rendezvous_close(context->rendezvous);
     nigh_lents_destroy(&context->lents);
@@ -244,6 +249,8 @@ int nigh_context_close(struct nigh_context *context)
     nigh_log_use(&context->log);
     nigh_context_linger(context);
     nigh_fork_forget(context);
+    nigh_lookouts_close(context->lookouts);
+    context->lookouts = NULL;
     nigh_service_stop(context->service);
     nigh_notifier_stop(context->notifier);
     context->service = NULL;

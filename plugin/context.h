@@ -21,7 +21,9 @@
 #include "shm/copy.h"
 #include "shm/crowd.h"
 #include "shm/doorbell.h"
+#include "shm/life.h"
 #include "shm/log.h"
+#include "shm/lookout.h"
 #include "shm/pool.h"
 #include "shm/program.h"
 #include <pthread.h>
@@ -95,6 +97,8 @@ struct nigh_context {
     struct nigh_rendezvous *rendezvous;
     struct nigh_service *service;
     struct nigh_notifier *notifier; /* from the first wait_fd() on */
+    struct nigh_life *life;         /* our words, by which peers hear of our death */
+    struct nigh_lookouts *lookouts; /* who hears of theirs; NULL: nobody */
     /* In a crowd: receives that look into their peer's ring at once, and those that wait for what
      * lies behind others. */
     bool at_once;   /* a post has found its message since the last poll */

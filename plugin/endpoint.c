@@ -49,6 +49,7 @@ static void reset_pair(struct nigh_context *context, struct nigh_pair *pair, boo
     nigh_store_relaxed(&pair->ring, 0);
     nigh_store_relaxed(&pair->reading, 0);
     nigh_store_relaxed(&pair->maps, 0);
+    nigh_store_relaxed(&pair->ended, 0);
     nigh_store_relaxed(&pair->asks, !(context->guard & NIGH_GUARD_THREADS));
     for (unsigned i = 0; i < NIGH_OFFERS; i++) {
         nigh_store_relaxed(&pair->offered[i], 0);
@@ -85,6 +86,7 @@ int nigh_endpoint_create(struct nigh_context *context, const struct nigh_identit
         goto free_index;
     }
     reset_pair(context, endpoint->pair, context->hot_count == NIGH_HOT_MAX);
+    nigh_life_hold(context->life, endpoint->index);
     endpoint->context = context;
     endpoint->state = NIGH_CONNECTING;
     endpoint->job = who->job;
@@ -155,6 +157,7 @@ void nigh_endpoint_free(struct nigh_endpoint *endpoint)
     nigh_ids_destroy(&endpoint->in);
     free(endpoint->held);
     if (endpoint->attached && !endpoint->self) {
+        nigh_lookouts_forget(context->lookouts, endpoint->peer_life);
         nigh_crowd_remove(&context->crowd);
         nigh_context_crowd(context);
         nigh_window_unmap(&endpoint->theirs);

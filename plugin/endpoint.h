@@ -12,6 +12,7 @@
 #include "plugin/wire.h"
 #include "shm/arena.h"
 #include "shm/doorbell.h"
+#include "shm/life.h"
 #include "shm/pace.h"
 #include "shm/ring.h"
 #include "shm/window.h"
@@ -95,6 +96,7 @@ struct nigh_endpoint {
     const uint64_t *ring_word; /* where the peer says its ring to us lies */
     const uint32_t *peer_closed;
     uint32_t peer_open; /* what *peer_closed says as long as the peer has not left */
+    const uint32_t *peer_life, *peer_ended;
     const uint32_t *peer_cold;
     const uint32_t *peer_cpu; /* near.h */
     const uint64_t *peer_read_cost;
@@ -120,8 +122,8 @@ struct nigh_endpoint {
     bool self;
     bool attached; /* view, bell and theirs are valid */
     bool gone;     /* disconnected: waits for the peer's last look at our ring */
-    bool dead;     /* nobody looks at our ring any more, whatever the peer's flag says */
-    bool busy;     /* in the context's busy list */
+    bool dead; /* nobody looks at our ring any more, whatever the peer's flag says: its process has ended */
+    bool busy; /* in the context's busy list */
     bool hot;
     bool
         no_room; /* a send found the ring full; the one that waits for it clears this before it tries again */
@@ -205,6 +207,8 @@ void nigh_endpoint_free(struct nigh_endpoint *endpoint);
 /* ---- attach.c ---- */
 /* What the rendezvous tells of peers; its cookies are endpoints. */
 extern const struct nigh_rendezvous_events nigh_endpoint_events;
+/* A READY peer's life word is marked: receives what it had published, then ends the endpoint. */
+void nigh_endpoint_lost(struct nigh_endpoint *endpoint);
 /* One that leads to its own context: READY at once. */
 void nigh_endpoint_attach_self(struct nigh_endpoint *endpoint);
 
@@ -226,12 +230,25 @@ static inline bool nigh_endpoint_left(const struct nigh_endpoint *endpoint)
     return nigh_load_acquire(endpoint->peer_closed, GOODBYE_HEAR) != endpoint->peer_open;
 }
 
+/* Behind the fence LEAVE_HEAR: may what the peer has referred us to be in other use by now? */
+static inline bool nigh_endpoint_let_go(const struct nigh_endpoint *endpoint)
+{
+    return nigh_endpoint_left(endpoint) || nigh_load_relaxed(endpoint->peer_ended);
+}
+/* Is its process ending, or has it begun another program? It may do a little yet: docs/memory-model.md, "Death". */
+static inline bool nigh_endpoint_marked(const struct nigh_endpoint *endpoint)
+{
+    return nigh_life_is_marked(nigh_load_acquire(endpoint->peer_life, LIFE_SEE));
+}
+
 /* ---- fail.c: the end ---- */
 /* Ends the endpoint: all its operations complete with `error`. Idempotent. */
 void nigh_endpoint_fail(struct nigh_endpoint *endpoint, enum nigh_state state, int error, const char *why);
 /* The peer said what cannot be, or cannot be answered: progress breaks the endpoint, as no list is
  * being walked there. */
 void nigh_endpoint_suspect(struct nigh_endpoint *endpoint, const char *why);
+/* The peer's process has ended: gives back what it might have read of ours. */
+void nigh_endpoint_reclaim(struct nigh_endpoint *endpoint);
 /* Ends all that is under way with -ECANCELED and forgets unmatched messages: the host has disconnected. */
 void nigh_endpoint_abandon(struct nigh_endpoint *endpoint);
 

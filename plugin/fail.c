@@ -5,8 +5,8 @@
  *
  *   queue, flow, out    our sends              completed with the error, also what was published before the peer
  *                                              attached and may be read yet; those in `waiting` are in `out`, too. Copies
- *                                              that were complete, of an endpoint that we leave: stay until the peer
- *                                              looks no longer
+ *                                              that were complete, of an endpoint that we leave or whose peer is
+ *                                              dying: stay until the peer looks no longer
  *   in                  messages in pieces     their receives fail; unmatched ones can never become whole: dropped,
  *                                              as those whose receives were cancelled
  *   matcher, posted     receives naming it     fail
@@ -31,7 +31,8 @@
 #include <errno.h>
 #include <string.h>
 
-static void fail_sends(struct nigh_endpoint *endpoint, int error, bool left)
+/* With `reads` the peer may be reading what was complete when it was posted. */
+static void fail_sends(struct nigh_endpoint *endpoint, int error, bool reads)
 {
     struct nigh_send_queue *queues[] = {&endpoint->queue, &endpoint->flow};
 
@@ -49,7 +50,7 @@ static void fail_sends(struct nigh_endpoint *endpoint, int error, bool left)
         struct nigh_send_op *op = endpoint->out.at[id];
 
         /* Answered gets come with their reply, which fails below. */
-        if (!op || (op->kind == NIGH_SEND_GET && op->granted) || (left && nigh_share_outlives(op)))
+        if (!op || (op->kind == NIGH_SEND_GET && op->granted) || (reads && nigh_share_outlives(op)))
             continue;
         nigh_send_complete(endpoint, op, error, 0);
     }
@@ -213,8 +214,31 @@ void nigh_endpoint_suspect(struct nigh_endpoint *endpoint, const char *why)
     nigh_progress_busy(endpoint);
 }
 
+/* What is offered is the sender's to write until it is withdrawn, whether its process is ending or not. */
+static void withdraw_offers(struct nigh_endpoint *endpoint)
+{
+    for (uint32_t i = 0; i < NIGH_OFFERS; i++)
+        if (endpoint->offered[i])
+            nigh_help_withdraw(endpoint->offered[i]);
+}
+
+/* A peer that is alive, or may be for a moment, sees by this word that what it is reading may be in other use. */
+static void say_ended(struct nigh_endpoint *endpoint)
+{
+    nigh_store_relaxed(&endpoint->pair->ended, 1);
+    nigh_fence_full(LEAVE_SAY);
+}
+
+void nigh_endpoint_reclaim(struct nigh_endpoint *endpoint)
+{
+    nigh_large_reclaim(endpoint, true);
+    nigh_share_reclaim(endpoint);
+}
+
 void nigh_endpoint_fail(struct nigh_endpoint *endpoint, enum nigh_state state, int error, const char *why)
 {
+    bool dying = state == NIGH_PEER_DEAD && !endpoint->dead;
+
     if (endpoint->state >= NIGH_PEER_CLOSED)
         return;
     keep_reason(endpoint, state, error, why);
@@ -222,14 +246,19 @@ void nigh_endpoint_fail(struct nigh_endpoint *endpoint, enum nigh_state state, i
     endpoint->state = state;
     endpoint->can_post = endpoint->meets = false;
     endpoint->timed_count = 0;
-    fail_sends(endpoint, error, false);
+    say_ended(endpoint);
+    withdraw_offers(endpoint);
+    fail_sends(endpoint, error, dying);
     fail_incoming(endpoint, error);
     fail_receives(endpoint, error);
     drop_arrived(endpoint, false);
     if (state != NIGH_PEER_DEAD)
         fail_pulls(endpoint, error, false);
-    nigh_large_reclaim(endpoint, true);
+    if (!dying)
+        nigh_large_reclaim(endpoint, true);
     nigh_progress_forget(endpoint);
+    if (endpoint->attached)
+        nigh_lookouts_forget(endpoint->context->lookouts, endpoint->peer_life);
     /* A dial under way would attach a peer to what has ended. It hears no goodbye from here, by which it would take back what of
      * its memory we still look at. */
     nigh_rendezvous_undial(endpoint->context->rendezvous, endpoint);

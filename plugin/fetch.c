@@ -69,7 +69,9 @@ static int read_whole(const struct nigh_message *message)
     if (rc)
         return rc;
     nigh_fence_full(LEAVE_HEAR);
-    return nigh_endpoint_left(endpoint) || !nigh_endpoint_lives(endpoint) ? -ECONNRESET : 0;
+    return nigh_endpoint_let_go(endpoint) || nigh_endpoint_marked(endpoint) || !nigh_endpoint_lives(endpoint)
+               ? -ECONNRESET
+               : 0;
 }
 
 /* With FINISH its sender's operation is over. Where anything is amiss, or its sender has been told to wait, the message

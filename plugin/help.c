@@ -251,13 +251,13 @@ bool nigh_help_writes(const struct nigh_message *message)
     uint32_t taken;
 
     /* Once all are ours no claim stands. A peer that has left is in no slice. */
-    if (!message->offer || message->got == message->wanted || endpoint->state == NIGH_PEER_DEAD ||
-        nigh_endpoint_left(endpoint))
+    if (!message->offer || message->got == message->wanted || endpoint->dead || nigh_endpoint_left(endpoint))
         return false;
     taken = claimed(message);
     if (taken == written(message) || nigh_help_lies(message))
         return false;
-    /* Nobody may have looked whether it lives: the endpoint has ended, or is about to. */
+    /* Nobody may have looked whether it lives: the endpoint has ended, or is about to. A mark alone does not tell: one of
+     * its system calls may be under way until its process has ended. */
     return (endpoint->state == NIGH_READY && !message->ended) || nigh_endpoint_lives(endpoint);
 }
 

@@ -165,6 +165,8 @@ static int probe(struct nigh_endpoint *endpoint)
     int rc;
 
     endpoint->early_ns = now;
+    if (nigh_endpoint_marked(endpoint))
+        return -ESRCH;
     if (now - endpoint->probed < NIGH_NUMBER_KEPT_NS)
         return 0;
     rc = nigh_cma_probe(endpoint->pid, endpoint->view.layout.nonce_address, endpoint->incarnation);

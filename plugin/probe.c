@@ -72,7 +72,7 @@ static bool is_withdrawn(const struct nigh_message *message)
         return true;
     if (message->refer == NIGH_REFER_COPY)
         return false;
-    if (nigh_endpoint_left(endpoint))
+    if (nigh_endpoint_let_go(endpoint))
         return true;
     /* What the dead had sent is as they left it, unless we had left them before. */
     return endpoint->state != NIGH_READY && endpoint->state != NIGH_PEER_DEAD;

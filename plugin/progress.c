@@ -236,6 +236,10 @@ bool nigh_progress_sweep(struct nigh_context *context)
     for (struct nigh_endpoint *endpoint = context->all, *next; endpoint; endpoint = next) {
         next = endpoint->next_all;
         moved |= look(endpoint);
+        if (endpoint->state == NIGH_READY && nigh_endpoint_marked(endpoint)) {
+            nigh_endpoint_lost(endpoint);
+            moved = true;
+        }
         if (nigh_ring_ones(&endpoint->tx))
             nigh_count_tally(endpoint);
         queued += endpoint->queue.count + endpoint->flow.count;

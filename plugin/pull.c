@@ -100,6 +100,9 @@ static bool lives(struct nigh_endpoint *endpoint)
 {
     uint64_t now = nigh_clock_ns();
 
+    /* Without it the memory was its own until now: a process that begins another program is marked first. */
+    if (nigh_endpoint_marked(endpoint))
+        return false;
     if (now - endpoint->lived < NIGH_NUMBER_KEPT_NS)
         return true;
     if (!nigh_endpoint_lives(endpoint))
@@ -117,7 +120,7 @@ static int still_there(const struct nigh_message *message)
 
     if (message->refer == NIGH_REFER_COPY)
         return 0;
-    if (nigh_endpoint_left(endpoint))
+    if (nigh_endpoint_let_go(endpoint))
         return -ECONNRESET;
     if (message->refer == NIGH_REFER_CMA && !endpoint->self && !lives(endpoint))
         return -ECONNRESET;
@@ -125,6 +128,16 @@ static int still_there(const struct nigh_message *message)
     if (message->get && !nigh_shown_still(&endpoint->view, message->key))
         return -EACCES;
     return 0;
+}
+
+/* Was it its process' end that made reading fail? A peer whose first thread alone has ended cannot be read either, but
+ * lives. */
+static bool has_gone(const struct nigh_endpoint *endpoint, int32_t failed)
+{
+    if (endpoint->self)
+        return false;
+    return endpoint->state != NIGH_READY || nigh_endpoint_marked(endpoint) ||
+           (failed == -ESRCH && !nigh_endpoint_lives(endpoint));
 }
 
 /* What has become of a message that nobody copies any more. */
@@ -138,10 +151,7 @@ static int outcome(const struct nigh_message *message)
         return message->got ? still_there(message) : 0;
     if (message->refer != NIGH_REFER_CMA)
         return failed;
-    /* Nobody of that number: a peer whose first thread alone has ended cannot be read, but lives. */
-    if (failed == -ESRCH && !message->endpoint->self && !nigh_endpoint_lives(message->endpoint))
-        return -ECONNRESET;
-    return failed == -ECONNRESET ? -ECONNRESET : -EIO;
+    return failed == -ECONNRESET || has_gone(message->endpoint, failed) ? -ECONNRESET : -EIO;
 }
 
 /*

@@ -79,8 +79,6 @@ static int place(struct nigh_slice *slice)
     slice->from = message->where + message->got;
     if (message->refer == NIGH_REFER_CMA) {
         slice->pid = endpoint->pid;
-        if (endpoint->state >= NIGH_PEER_CLOSED)
-            return -ECONNRESET;
         slice->at = nigh_program_at(&endpoint->program, slice->from, slice->bytes);
     } else {
         slice->at = nigh_view_at(&endpoint->view, slice->from, slice->bytes);
@@ -92,6 +90,12 @@ static int place(struct nigh_slice *slice)
     return 0;
 }
 
+/* What lies in its process, of a peer that has ended. Looked at before a slice is taken, by which it would be offered anew. */
+static bool is_out_of_reach(const struct nigh_message *message)
+{
+    return message->refer == NIGH_REFER_CMA && message->endpoint->state >= NIGH_PEER_CLOSED;
+}
+
 bool nigh_slice_take(struct nigh_message *message, uint64_t most, struct nigh_slice *slice)
 {
     uint64_t left = message->wanted - message->got;
@@ -100,6 +104,8 @@ bool nigh_slice_take(struct nigh_message *message, uint64_t most, struct nigh_sl
     *slice = (struct nigh_slice){.message = message, .bytes = left < most ? left : most};
     slice->posters =
         message->endpoint->context->guard & NIGH_GUARD_THREADS && !nigh_slice_is_anothers(message);
+    if (!rc && is_out_of_reach(message))
+        rc = -ECONNRESET;
     if (!rc && message->offer)
         slice->bytes = nigh_help_take(message);
     if (!rc && slice->bytes)

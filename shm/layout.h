@@ -52,7 +52,9 @@
  *     .read_cost, .reading,
  *     .asks, .offered
  *   pair[i].ring, .closed,     owner, as sender to i       peer i, as receiver
- *     .helped
+ *     .helped, .ended
+ *   pair[i].life               owner; the kernel at the    peer i
+ *                              end of the owner's process
  *   chunks                     owner, as sender to i       peer i, as receiver
  *   rings in window to i       owner, as sender to i;      peer i, as receiver
  *                              peer i could, and does not
@@ -185,7 +187,7 @@ static_assert(sizeof(struct nigh_region_table) == NIGH_LINE, "region table");
 #define NIGH_OFFERS 8u
 
 /* Four lines for a peer, apart because they have different readers' rhythms: `consumed` changes while data
- * flows in, `ring` about never, `offered` while long messages come, what stands behind it while they go out. */
+ * flows in, `ring` and `life` about never, `offered` while long messages come, what stands behind it while they go out. */
 struct nigh_pair {
     uint64_t consumed; /* slots of the peer's ring to us that we have read, ever; its credit */
     uint32_t cold; /* 1: we do not poll this peer's ring each time, so it must set a hint after publishing */
@@ -207,8 +209,13 @@ struct nigh_pair {
     /* 1: of a message that we read out of the peer's memory we ask it to copy a part. */
     uint32_t asks;
     uint32_t maps; /* 1: we have mapped the peer's program's memory: shm/program.h */
+    /* A robust futex of our service thread's, which the kernel marks when our process ends (shm/life.h): its number and
+     * the kernel's bits; 0: none. */
+    uint32_t life;
+    uint32_t
+        ended; /* 1: our operations with the peer have failed: what it reads of ours may be in other use */
     uint32_t reserved2;
-    uint64_t reserved1[4];
+    uint64_t reserved1[3];
 
     /* Of messages that both copy (plugin/help.h), each at the place of its number, as number << 32 | slices: as the
      * receiver of one, that we have taken from its beginning; */

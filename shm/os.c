@@ -21,6 +21,20 @@ static int futex(uint32_t *word, int op, uint32_t value, const struct timespec *
     return (int)syscall(SYS_futex, word, op, value, timeout, NULL, 0);
 }
 
+#ifndef SYS_futex_waitv
+#define SYS_futex_waitv 449
+#endif
+static int futex_waitv(struct nigh_futex_wait *waits, unsigned count, unsigned flags,
+                       struct timespec *timeout, int clock)
+{
+    return (int)syscall(SYS_futex_waitv, waits, count, flags, timeout, clock);
+}
+
+static int set_robust_list(void *head, size_t bytes)
+{
+    return (int)syscall(SYS_set_robust_list, head, bytes);
+}
+
 static int membarrier(int command, unsigned flags)
 {
     return (int)syscall(SYS_membarrier, command, flags, 0);

@@ -25,6 +25,14 @@
 #define NIGH_MADV_POPULATE_READ  22
 #define NIGH_MADV_POPULATE_WRITE 23
 
+/* Linux 5.16: one futex of several that a thread waits on. Headers of older systems do not name it. */
+struct nigh_futex_wait {
+    uint64_t value, address;
+    uint32_t flags, reserved;
+};
+#define NIGH_FUTEX_WAITS_MAX 128u
+#define NIGH_FUTEX_32        2u
+
 /*
  * CALL(result, failed, name, (parameters), (arguments))
  *
@@ -83,6 +91,11 @@
     CALL(int, -1, rename, (const char *from, const char *to), (from, to))                                    \
     CALL(int, -1, futex, (uint32_t * word, int op, uint32_t value, const struct timespec *timeout),          \
          (word, op, value, timeout))                                                                         \
+    CALL(int, -1, futex_waitv,                                                                               \
+         (struct nigh_futex_wait * waits, unsigned count, unsigned flags, struct timespec *timeout,          \
+          int clock),                                                                                        \
+         (waits, count, flags, timeout, clock))                                                              \
+    CALL(int, -1, set_robust_list, (void *head, size_t bytes), (head, bytes))                                \
     CALL(int, -1, membarrier, (int command, unsigned flags), (command, flags))                               \
     CALL(int, -1, epoll_ctl, (int epoll, int op, int fd, struct epoll_event *event), (epoll, op, fd, event)) \
     CALL(int, -1, epoll_wait, (int epoll, struct epoll_event *events, int count, int timeout_ms),            \

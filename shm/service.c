@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* shm/service.c - the service thread. */
 #include "shm/service.h"
+#include "shm/life.h"
 #include "shm/log.h"
 #include "shm/os.h"
 #include "shm/thread.h"
@@ -24,6 +25,7 @@ struct nigh_service {
     uint32_t blind; /* `fd` is the program's by now */
     struct nigh_bell *bell;
     const struct nigh_arena_state *state;
+    struct nigh_life *life;
     pthread_t thread;
 };
 
@@ -40,6 +42,11 @@ static bool raise_flag(struct nigh_service *service)
     if (asleep != NIGH_AWAKE)
         nigh_bell_ring(service->bell, asleep);
     return true;
+}
+
+void nigh_service_raise(struct nigh_service *service)
+{
+    (void)raise_flag(service);
 }
 
 static bool is_blind(struct nigh_service *service)
@@ -89,6 +96,8 @@ static void *run(void *argument)
 
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
     pthread_setname_np(pthread_self(), "nigh-service");
+    if (service->life)
+        nigh_life_enter(service->life);
     while (sees) {
         sees = wait_ready(service);
         if (!raise_flag(service))
@@ -100,14 +109,14 @@ static void *run(void *argument)
 }
 
 int nigh_service_start(int fd, struct nigh_bell *bell, const struct nigh_arena_state *state,
-                       struct nigh_service **out)
+                       struct nigh_life *life, struct nigh_service **out)
 {
     struct nigh_service *service = nigh_os.calloc(1, sizeof(*service));
     int error;
 
     if (!service)
         return -ENOMEM;
-    *service = (struct nigh_service){.fd = fd, .stop = {-1, -1}, .bell = bell, .state = state};
+    *service = (struct nigh_service){.fd = fd, .stop = {-1, -1}, .bell = bell, .state = state, .life = life};
     error = nigh_os_pair(service->stop, service->id);
     if (!error)
         error = nigh_thread_spawn(&service->thread, run, service);
@@ -134,6 +143,8 @@ void nigh_service_stop(struct nigh_service *service)
 {
     if (!service)
         return;
+    if (service->life)
+        nigh_life_release(service->life);
     /* Whichever of its two waits it is in, or between: the flag ends the second, the descriptor the first. */
     (void)nigh_fetch_or_release(&service->flag, ENDED, FLAG_RAISE);
     wake(service);

@@ -44,6 +44,9 @@
  *   SLICE_DONE     between threads of one process: the read-modify-write of a message's count of slices
  *                  that are being copied
  *   SLICE_SEE      the load of it by the thread that ends the message
+ *   LIFE_HOLD      the owner's store that puts a life word into the kernel's list, or takes all out: the kernel follows
+ *                  that list when the process ends, and marks the words behind all that the process had stored
+ *   LIFE_SEE       the peer's load of a life word
  *   HELP_TAKE      the receiver's fence between saying which slices of a message it takes, and its look
  *                  at what the sender has
  *   HELP_CLAIM     the sender's fence between saying which slices it takes, and its look at what the receiver has
@@ -84,6 +87,8 @@
     LABEL(NUDGE_SEE, acquire, NUDGE_SET)         \
     LABEL(SLICE_DONE, release, SLICE_SEE)        \
     LABEL(SLICE_SEE, acquire, SLICE_DONE)        \
+    LABEL(LIFE_HOLD, release, LIFE_SEE)          \
+    LABEL(LIFE_SEE, acquire, LIFE_HOLD)          \
     LABEL(HELP_TAKE, fence, HELP_CLAIM)          \
     LABEL(HELP_CLAIM, fence, HELP_TAKE)          \
     LABEL(HELP_DONE, release, HELP_SEE)          \

@@ -125,8 +125,10 @@ static const struct place layout_places[] = {
     FIELD(nigh_pair, crammed, 80, 4),
     FIELD(nigh_pair, asks, 84, 4),
     FIELD(nigh_pair, maps, 88, 4),
-    FIELD(nigh_pair, reserved2, 92, 4),
-    FIELD(nigh_pair, reserved1, 96, 32),
+    FIELD(nigh_pair, life, 92, 4),
+    FIELD(nigh_pair, ended, 96, 4),
+    FIELD(nigh_pair, reserved2, 100, 4),
+    FIELD(nigh_pair, reserved1, 104, 24),
     FIELD(nigh_pair, offered, 128, 64),
     FIELD(nigh_pair, helped, 192, 64),
 

@@ -204,6 +204,17 @@ static void hear_of_it(struct nigh_endpoint *to, bool sleep)
     }
 }
 
+/* What the dead might have read goes when its process has ended, which is a moment behind its death. */
+static void only_good_is_left(void)
+{
+    uint64_t until = now_us() + 60000000;
+
+    do
+        hosted_turns(&survivor, &good, 1100);
+    while (hosted_facts(&survivor).peers != 1 && now_us() < until);
+    assert_int_equal(hosted_facts(&survivor).peers, 1);
+}
+
 static void die(const struct kind *kind, unsigned turn, bool sleep)
 {
     struct nigh_endpoint *to = hosted_connect(&survivor, 1);
@@ -235,8 +246,7 @@ static void die(const struct kind *kind, unsigned turn, bool sleep)
     assert_int_equal(hosted_send(to, 1, 1, large, 8, 0), -ECONNRESET);
     serve_good();
     assert_int_equal(hosted_ops->disconnect(to), 0);
-    hosted_turns(&survivor, &good, 1100);
-    assert_int_equal(hosted_facts(&survivor).peers, 1);
+    only_good_is_left();
     if (begun > 30000000) /* nobody has rung, and it was found by chance */
         fail_msg("%s: it took %llu us until the death was told", kind->name, (unsigned long long)begun);
 }

@@ -37,7 +37,7 @@ static int start(void **test)
     source = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     assert_true(source >= 0);
     assert_int_equal(nigh_bell_create(4, &bell), 0);
-    assert_int_equal(nigh_service_start(source, &bell, &state, &service), 0);
+    assert_int_equal(nigh_service_start(source, &bell, &state, NULL, &service), 0);
     return 0;
 }
 
@@ -243,7 +243,7 @@ static void failing_poll_is_looked_into_once(void **test)
     (void)test;
     nigh_service_stop(service); /* the table is changed while no thread reads it */
     osfail_arm(OSFAIL_poll, 2, ENOMEM);
-    assert_int_equal(nigh_service_start(source, &bell, &state, &service), 0);
+    assert_int_equal(nigh_service_start(source, &bell, &state, NULL, &service), 0);
     make_ready();
     await_flag();
     make_unready();
@@ -318,7 +318,7 @@ static void stop_ends_it_at_any_moment(void **test)
         nigh_service_stop(service);
         if (i % 3)
             make_unready();
-        assert_int_equal(nigh_service_start(source, &bell, &state, &service), 0);
+        assert_int_equal(nigh_service_start(source, &bell, &state, NULL, &service), 0);
     }
     nigh_service_stop(service);
     service = NULL;
@@ -349,7 +349,7 @@ static void failed_start_leaves_nothing(void **test)
     for (unsigned i = 0; i < 3; i++) {
         osfail_arm(cases[i].call, 1, cases[i].error);
         logged_begin();
-        assert_int_equal(nigh_service_start(source, &bell, &state, &none), -cases[i].told);
+        assert_int_equal(nigh_service_start(source, &bell, &state, NULL, &none), -cases[i].told);
         if (i > 0)
             logged_assert_has("cannot start the service thread");
         logged_end();
