@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Of a row of messages, where each side has a CPU, shorter ones are copied whole, by one side or the other; with
  * NIGH_MAY_WAIT also those that would be over before they are received. */
+#include "plugin/progress.h"
 #include "tests/support/apart.h"
 
 enum {
@@ -87,6 +88,22 @@ static void test_whole_ones(void **state)
         assert_int_equal(written_bytes, writes * lengths[i]);
         assert_int_equal(reads + writes, MANY);
     }
+}
+
+/* A sender that is dying can take none of those that it was asked for and has not begun. */
+static void test_dying(void **state)
+{
+    (void)state;
+    post_row(MANY, NIGH_MAY_WAIT);
+    polls(&b, 1);
+    assert_true(from->offered_count > 0);
+    __atomic_store_n(&to->pair->life, FUTEX_OWNER_DIED | FUTEX_WAITERS, __ATOMIC_SEQ_CST);
+    nigh_progress_sweep(b.context);
+    polls(&b, MANY);
+    for (unsigned i = 1; i <= MANY; i++)
+        assert_non_null(hosted_find(&b, NIGH_OP_RECV, i));
+    sender_helps();
+    assert_int_equal(writes, 0);
 }
 
 /* Longer ones by halves. */
@@ -335,6 +352,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(whole_ones),
+        TEST(dying),
         TEST(halves_of_longer_ones),
         TEST(halves_of_the_only_one),
         TEST(newest_first),

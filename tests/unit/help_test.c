@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "plugin/context.h"
+#include "plugin/progress.h"
 #include "shm/os.h"
 #include "tests/support/cpus.h"
 #include "tests/support/hosted.h"
@@ -553,6 +554,65 @@ static void test_cancel_and_disconnect(void **state)
     assert_int_equal(writes, 1);
 }
 
+/* What the kernel does to the sender's life word when its process ends, before its last system call is over. */
+static void mark_sender(void)
+{
+    __atomic_store_n(&to->pair->life, FUTEX_OWNER_DIED | FUTEX_WAITERS, __ATOMIC_SEQ_CST);
+    nigh_progress_sweep(b.context);
+    assert_int_equal(hosted_state(&b, from), NIGH_PEER_DEAD);
+    for (unsigned i = 0; i < 2000; i++)
+        hosted_poll(&b);
+}
+
+static void die_in_slice(void)
+{
+    mark_sender();
+    assert_non_null(hosted_find(&b, NIGH_OP_RECV, 0));
+    assert_null(hosted_find(&b, NIGH_OP_RECV, 1));
+}
+
+/* A sender that dies in a slice may write it to its end: the buffer is the host's when it has, and nothing is written later. */
+static void test_dying_in_slice(void **state)
+{
+    static uint8_t left[BYTES];
+
+    (void)state;
+    in_first = die_in_slice;
+    post_two();
+    help();
+    assert_int_equal(hosted_until(&b, NULL, NIGH_OP_RECV, 1)->status, -ECONNRESET);
+    assert_int_equal(writes, 1);
+    memcpy(left, in[1], BYTES);
+    for (unsigned i = 0; i < 100; i++)
+        hosted_poll(&a);
+    assert_int_equal(writes, 1);
+    assert_memory_equal(in[1], left, BYTES);
+}
+
+/* What it was asked for it can take no more. */
+static void test_dying_before_slice(void **state)
+{
+    (void)state;
+    post_two();
+    hosted_poll(&b);
+    mark_sender();
+    assert_int_equal(hosted_find(&b, NIGH_OP_RECV, 1)->status, -ECONNRESET);
+    help();
+    assert_int_equal(writes, 0);
+}
+
+/* Nothing is written into a process that is about to be another program's. */
+static void test_dying_receiver(void **state)
+{
+    (void)state;
+    post_two();
+    hosted_poll(&b);
+    __atomic_store_n(&from->pair->life, FUTEX_OWNER_DIED | FUTEX_WAITERS, __ATOMIC_SEQ_CST);
+    for (unsigned i = 0; i < 20; i++)
+        hosted_poll(&a);
+    assert_int_equal(writes, 0);
+}
+
 static unsigned stands, released, closed;
 
 static unsigned get(unsigned *word)
@@ -629,10 +689,16 @@ int main(void)
         TEST(standing_and_put_back),
         TEST(sleeping),
         TEST(disconnect),
+<<<<<<< HEAD
         TEST(cancel),
         TEST(cancel_and_put_back),
         TEST(cancel_before_it_helps),
         TEST(cancel_and_disconnect),
+=======
+        TEST(dying_in_slice),
+        TEST(dying_before_slice),
+        TEST(dying_receiver),
+>>>>>>> fde13f4 (tests: what a dying peer does for a moment longer)
         TEST(close),
         TEST(no_room),
         TEST(who_sends_elsewhere),
