@@ -187,6 +187,27 @@ static void sleeping(void **state)
     measure("idle --seconds 0.3", 2, NO_FLOOR);
 }
 
+/* Of each interface, each way to wait: beside the bare futex and the pidfd. Without libfabric its one row says why. */
+static void deaths(void **state)
+{
+    int status;
+    unsigned rows;
+    char *text;
+
+    (void)state;
+    text = perf("", "death --sizes 64K --seconds 0.1 --json -", &status);
+    assert_int_equal(status, 0);
+    rows = rows_of(text, "death");
+    if (rows != 5 + (strstr(text, "no figure: ") ? 1 : 2) || !strstr(text, "\"table, asleep\"") ||
+        !strstr(text, "\"libnigh, polling\"") || !strstr(text, "\"pidfd\":") || !strstr(text, "\"floor\":"))
+        fail_msg("%u rows in: %s", rows, text);
+    free(text);
+    text = perf("NIGH_JOB=1f NIGH_RANK=0 NIGH_SIZE=1", "death 2>&1", &status);
+    assert_int_equal(status, 1);
+    assert_non_null(strstr(text, "does not work under nigh-run"));
+    free(text);
+}
+
 static void jobs(void **state)
 {
     (void)state;
@@ -480,6 +501,7 @@ int main(void)
         cmocka_unit_test(lend),
         cmocka_unit_test(remote_memory),
         cmocka_unit_test(sleeping),
+        cmocka_unit_test(deaths),
         cmocka_unit_test(jobs),
         cmocka_unit_test(matching),
         cmocka_unit_test(overlap_of_the_library),

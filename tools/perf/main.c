@@ -30,6 +30,7 @@ const struct perf_test nigh_perf_tests[] = {
     {"rma", "put, get and atomic", perf_test_rma},
     {"wake", "waking a rank that sleeps in a receive", perf_test_wake},
     {"idle", "CPU share and context switches of a rank that is blocked", perf_test_idle},
+    {"death", "hearing of a killed process, by how much memory it had", perf_test_death},
     {"memory", "shared memory of a job", perf_test_memory},
     {"connect", "from open to all connected", perf_test_connect},
     {"match", "matching past many receives and messages", perf_test_match},

@@ -34,7 +34,7 @@ int perf_run_emit(struct perf_run *run, const struct perf_result *row)
     int rc = perf_job_reports() ? keep(run, row) : 0;
 
     if (rc == 0 && run->json) {
-        rc = perf_json_write(run->json, row, run->options->peer_count > 0);
+        rc = perf_json_write(run->json, row, run->options->peer_count > 0 || row->peer_count > 0);
         if (rc != 0)
             fprintf(stderr, "nigh-perf: writing %s: %s\n", run->options->json, strerror(-rc));
     }

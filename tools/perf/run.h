@@ -88,6 +88,7 @@ int perf_test_lend(struct perf_run *run);
 int perf_test_rma(struct perf_run *run);
 int perf_test_wake(struct perf_run *run);
 int perf_test_idle(struct perf_run *run);
+int perf_test_death(struct perf_run *run);
 int perf_test_memory(struct perf_run *run);
 int perf_test_connect(struct perf_run *run);
 int perf_test_match(struct perf_run *run);
