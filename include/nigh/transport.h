@@ -160,7 +160,7 @@ struct nigh_connect {
  *     CONNECTING   | the peer has not answered yet            | 0, queued       | 0, -> gone
  *     READY        | both sides know each other               | 0               | 0, -> gone
  *     PEER_CLOSED  | the peer disconnected, closed, refused   | -ECONNRESET     | 0, -> gone
- *     PEER_DEAD    | the peer's process ended                 | -ECONNRESET     | 0, -> gone
+ *     PEER_DEAD    | the peer's process ended, or exec        | -ECONNRESET     | 0, -> gone
  *     BROKEN       | the peer broke the protocol              | -EPROTO         | 0, -> gone
  *
  * Why it has ended, or is not connected yet, NIGH_QUERY_END tells. A job is of the user that its processes are when they

@@ -689,16 +689,13 @@ int main(void)
         TEST(standing_and_put_back),
         TEST(sleeping),
         TEST(disconnect),
-<<<<<<< HEAD
         TEST(cancel),
         TEST(cancel_and_put_back),
         TEST(cancel_before_it_helps),
         TEST(cancel_and_disconnect),
-=======
         TEST(dying_in_slice),
         TEST(dying_before_slice),
         TEST(dying_receiver),
->>>>>>> fde13f4 (tests: what a dying peer does for a moment longer)
         TEST(close),
         TEST(no_room),
         TEST(who_sends_elsewhere),
