@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "plugin/context.h"
+#include "plugin/progress.h"
 #include "shm/os.h"
 #include "tests/support/cpus.h"
 #include "tests/support/hosted.h"
@@ -20,7 +21,8 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { LARGE = 3 << 20, PIECES = 48 << 10, MANY = 400 };
+/* ONCE is read in one call. */
+enum { LARGE = 3 << 20, ONCE = 400 << 10, PIECES = 48 << 10, MANY = 400 };
 
 static struct nigh_os saved;
 static struct hosted a, b, c; /* b is the one that dies */
@@ -299,38 +301,47 @@ static void test_its_heap_is_read(void **state)
     assert_memory_equal(in, out, LARGE);
 }
 
+static unsigned read_calls;
+
 /* A process that begins another program has that one's memory at the same place. */
 static ssize_t another_program(pid_t pid, const struct iovec *local, unsigned long locals,
                                const struct iovec *remote, unsigned long remotes, unsigned long flags)
 {
     if (local->iov_len <= 8)
         return saved.process_vm_readv(pid, local, locals, remote, remotes, flags);
+    read_calls++;
     mark_b();
     memset(local->iov_base, 0xee, local->iov_len);
     return (ssize_t)local->iov_len;
 }
 
+/* And none where it had a message; what is noticed meanwhile, by another thread. */
 static ssize_t no_memory_there(pid_t pid, const struct iovec *local, unsigned long locals,
                                const struct iovec *remote, unsigned long remotes, unsigned long flags)
 {
     if (local->iov_len <= 8)
         return saved.process_vm_readv(pid, local, locals, remote, remotes, flags);
+    read_calls++;
     mark_b();
+    nigh_progress_sweep(a.context);
     errno = EFAULT;
     return -1;
 }
 
 static void test_it_begins_another_program(void **state)
 {
-    (void)state;
     if (!hosted_may_read(&a)) {
         print_message("SKIP: processes may not read each other here\n");
         skip();
     }
     nigh_os.process_vm_readv = *state ? no_memory_there : another_program;
-    assert_int_equal(hosted_recv(&a, to_b, 1, 1, in, LARGE, 0), 0);
-    assert_int_equal(hosted_send(b_to_a, 1, 1, out, LARGE, 0), 0);
-    assert_int_equal(hosted_until(&a, &b, NIGH_OP_RECV, 1)->status, -ECONNRESET);
+    b.context->config.place_from = ONCE / 2;
+    b.context->config.eager_bytes = ONCE / 4;
+    read_calls = 0;
+    assert_int_equal(hosted_recv(&a, to_b, 1, 1, in, ONCE, 0), 0);
+    assert_int_equal(hosted_send(b_to_a, 1, 1, out, ONCE, 0), 0);
+    assert_int_equal(hosted_until(&a, &c, NIGH_OP_RECV, 1)->status, -ECONNRESET);
+    assert_int_equal(read_calls, 1);
 }
 
 #define CASE(name)   cmocka_unit_test_setup_teardown(name, start, stop)
