@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "plugin/context.h"
+#include "plugin/progress.h"
 #include "tests/support/shares.h"
 #include <errno.h>
 #include <malloc.h>
@@ -293,6 +294,23 @@ static void the_sender_leaves_one(void **state)
         post_twice(1, 21, out[i]);
 }
 
+/* So for a receiver that is dying: it may be reading for a moment longer. */
+static void a_receiver_is_dying(void **state)
+{
+    (void)state;
+    fill(out[0], 1);
+    for (unsigned tag = 1; tag <= LASTING - 2; tag++) {
+        post_twice(0, tag, out[0]);
+        hosted_poll(&root);
+    }
+    __atomic_store_n(&back[0]->pair->life, FUTEX_OWNER_DIED | FUTEX_WAITERS, __ATOMIC_SEQ_CST);
+    nigh_progress_sweep(root.context);
+    assert_int_equal(hosted_state(&root, to[0]), NIGH_PEER_DEAD);
+    send_much(1);
+    for (unsigned tag = 1; tag <= LASTING - 2; tag++)
+        take_twice(0, tag, 1);
+}
+
 /* Those of a receiver that goes are the next one's. */
 static void the_receiver_leaves(void **state)
 {
@@ -386,6 +404,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_sender_closes, start, stop),
         cmocka_unit_test_setup_teardown(the_sender_closes_in_the_middle, start_eager, stop),
         cmocka_unit_test_setup_teardown(the_sender_leaves_one, start, stop),
+        cmocka_unit_test_setup_teardown(a_receiver_is_dying, start, stop),
         cmocka_unit_test_setup_teardown(the_receiver_leaves, start, stop),
         cmocka_unit_test_setup_teardown(claimed_from_one_that_is_left, start, stop),
         cmocka_unit_test_setup_teardown(claimed_from_one_that_has_left, start, stop),
