@@ -24,7 +24,7 @@ enum nigh_wire_kind {
 };
 
 #define NIGH_WIRE_MAGIC   UINT64_C(0x31747461682d6e67)
-#define NIGH_WIRE_VERSION 3u
+#define NIGH_WIRE_VERSION 4u
 #define NIGH_WIRE_KEEP    (1u << 0) /* ANSWER, DONE: keep this socket, its hang-up is how I see you die */
 #define NIGH_WIRE_FDS     3u        /* arena, doorbell, window */
 

@@ -16,7 +16,7 @@
 
 static const struct constant layout_constants[] = {
     CONSTANT(NIGH_ARENA_MAGIC, UINT64_C(0x31616e6572612d6e)),
-    CONSTANT(NIGH_LAYOUT_VERSION, 20),
+    CONSTANT(NIGH_LAYOUT_VERSION, 21),
     CONSTANT(NIGH_LINE, 64),
     CONSTANT(NIGH_PAGE, 4096),
     CONSTANT(NIGH_PEERS_MAX, 65536),
@@ -260,9 +260,11 @@ static const struct look layout_looks[] = {
     {13, UINT64_C(0x1244a762bd2e6755)}, {14, UINT64_C(0x4de1091227881755)},
     {15, UINT64_C(0x52d26aeae58080e0)}, {16, UINT64_C(0xe7a31ad395056c81)},
     {17, UINT64_C(0x253952c96695348d)}, {18, UINT64_C(0x08a29141f7e8805b)},
-    {19, UINT64_C(0x7ba81413350572b8)}, {20, UINT64_C(0xc4d85507ae2c0077)}};
+    {19, UINT64_C(0x7ba81413350572b8)}, {20, UINT64_C(0xc4d85507ae2c0077)},
+    {21, UINT64_C(0x6f1efbc15c47bd23)}};
 static const struct look greeting_looks[] = {
-    {1, UINT64_C(0xb2ac7a01926d8468)}, {2, UINT64_C(0x8b87eb40def88b4f)}, {3, UINT64_C(0xbc20698f7d74e9ec)}};
+    {1, UINT64_C(0xb2ac7a01926d8468)}, {2, UINT64_C(0x8b87eb40def88b4f)}, {3, UINT64_C(0xbc20698f7d74e9ec)},
+    {4, UINT64_C(0x9d25a28672859fcb)}};
 
 #define FIRST_LOOK UINT64_C(0xcbf29ce484222325)
 

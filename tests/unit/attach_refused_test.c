@@ -101,7 +101,7 @@ static int error_of_claim(void)
     struct nigh_hello self = {
         .self = {.job = job, .incarnation = 5, .rank = 1}, .peers_max = 64, .ranks = 16};
     struct nigh_wire message;
-    int fd = open("/dev/null", O_RDONLY | O_CLOEXEC), fds[NIGH_WIRE_FDS] = {fd, fd, fd, -1};
+    int fd = open("/dev/null", O_RDONLY | O_CLOEXEC), fds[NIGH_WIRE_FDS] = {fd, fd, fd};
 
     nigh_wire_begin(&message, NIGH_WIRE_HELLO, &self);
     message.to_job = job;

@@ -41,9 +41,9 @@ static int begin(void **test)
     for (unsigned i = 0; i < WORDS; i++)
         words[i] = OWNER;
     source = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    assert_int_equal(nigh_bell_create(4, false, &bell), 0);
+    assert_int_equal(nigh_bell_create(4, &bell), 0);
     heard = nigh_bell_read(&bell);
-    state.asleep = NIGH_ASLEEP_FUTEX;
+    state.asleep = NIGH_ASLEEP;
     assert_int_equal(nigh_service_start(source, &bell, &state, NULL, &service), 0);
     return 0;
 }
