@@ -293,6 +293,8 @@ static void died(void *user, void *cookie)
     if (endpoint->gone || endpoint->state == NIGH_PEER_CLOSED)
         endpoint->state = NIGH_PEER_DEAD;
     nigh_endpoint_reclaim(endpoint);
+    if (!endpoint->gone)
+        nigh_progress_busy(endpoint);
 }
 
 const struct nigh_rendezvous_events nigh_endpoint_events = {greeted, attached, failed, died};

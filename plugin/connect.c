@@ -131,7 +131,7 @@ void nigh_endpoint_farewell(struct nigh_endpoint *endpoint)
 {
     nigh_store_release(&endpoint->pair->closed, nigh_load_relaxed(&endpoint->pair->closed) | 1, GOODBYE_SAY);
     nigh_fence_full(LEAVE_SAY);
-    if (!endpoint->attached || endpoint->self)
+    if (!endpoint->attached || endpoint->self || endpoint->dead)
         return;
     nigh_fence_full(SLEEP_CHECK);
     nigh_bell_hint(&endpoint->bell, endpoint->their_index);
@@ -143,6 +143,10 @@ void nigh_endpoint_retire(struct nigh_endpoint *endpoint)
     nigh_endpoint_abandon(endpoint);
     endpoint->gone = true;
     endpoint->refs = 0;
+    if (endpoint->bare) {
+        nigh_endpoint_take_back(endpoint);
+        return;
+    }
     nigh_endpoint_farewell(endpoint);
     if (!endpoint->attached)
         nigh_rendezvous_forget(endpoint->context->rendezvous, endpoint);

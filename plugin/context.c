@@ -147,6 +147,7 @@ static void destroy_queues(struct nigh_context *context)
     nigh_slab_destroy(&context->messages);
     free(context->by_index);
     free(context->index_free);
+    nigh_ids_destroy(&context->unread);
     nigh_peers_destroy(&context->peers);
 }
 
@@ -205,6 +206,7 @@ int nigh_context_open(const struct nigh_open *options, struct nigh_context **out
         goto restore;
     memset(context, 0, sizeof(*context));
     context->bell.fd = context->arena.fd = context->program_watch.maps = -1;
+    context->vacant.closed = 1;
     pthread_mutex_init(&context->lock, NULL);
     nigh_log_look();
     rc = nigh_config_read(options, NULL, &context->config);
@@ -242,6 +244,13 @@ static void leave(struct nigh_endpoint *endpoint)
     nigh_endpoint_farewell(endpoint);
 }
 
+/* What they have is messages in private memory. */
+static void leave_aside(struct nigh_context *context)
+{
+    for (struct nigh_endpoint *endpoint = context->aside; endpoint; endpoint = endpoint->next_all)
+        nigh_endpoint_abandon(endpoint);
+}
+
 int nigh_context_close(struct nigh_context *context)
 {
     struct nigh_message *message, *next;
@@ -259,6 +268,7 @@ int nigh_context_close(struct nigh_context *context)
     nigh_rendezvous_deafen(context->rendezvous);
     for (struct nigh_endpoint *endpoint = context->all; endpoint; endpoint = endpoint->next_all)
         leave(endpoint);
+    leave_aside(context);
     nigh_pull_drain(context);
     /* Only now: what is still arriving of them is known to their endpoints until these are left. */
     for (message = context->claimed; message; message = next) {
@@ -267,6 +277,8 @@ int nigh_context_close(struct nigh_context *context)
     }
     while (context->all)
         nigh_endpoint_free(context->all);
+    while (context->aside)
+        nigh_endpoint_free(context->aside);
     destroy(context);
     nigh_log_use(NULL);
     return 0;

@@ -120,9 +120,12 @@ struct nigh_context {
     struct nigh_message *claimed;
     struct nigh_endpoint **by_index; /* peers_max entries */
     uint32_t index_next, *index_free, index_free_count;
-    struct nigh_endpoint *all;
+    struct nigh_endpoint *all, *aside; /* bare ones that the host has not disconnected: strip.c */
     struct nigh_peers peers;
-    uint32_t endpoint_count;
+    uint32_t endpoint_count, aside_count;
+    struct nigh_ids unread; /* bare ones that have messages to receive: peers_max + number is their index */
+    /* The lines of bare ones' peers: nobody else looks at them. */
+    _Alignas(NIGH_LINE) struct nigh_pair vacant;
     uint32_t shuttles; /* bytes of ours that have memory */
     struct nigh_spread spread;
     bool has_matcher;

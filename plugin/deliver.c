@@ -6,6 +6,7 @@
 #include "plugin/crammed.h"
 #include "plugin/fetch.h"
 #include "plugin/pieces.h"
+#include "plugin/progress.h"
 #include "plugin/pull.h"
 #include "plugin/receive.h"
 #include "plugin/shuttle.h"
@@ -45,10 +46,18 @@ void nigh_message_unkeep(struct nigh_message *message)
     nigh_crammed_take_off(message->endpoint, message->eager);
 }
 
+static void unpin(struct nigh_message *message)
+{
+    if (message->pins == NIGH_PINS_REGION)
+        nigh_region_pin(&message->endpoint->context->regions, message->key, -1);
+    else
+        nigh_progress_unpin(message->endpoint);
+}
+
 void nigh_message_free(struct nigh_message *message)
 {
-    if (message->pinned)
-        nigh_region_pin(&message->endpoint->context->regions, message->key, -1);
+    if (message->pins)
+        unpin(message);
     nigh_fetch_forget(message);
     nigh_message_unkeep(message);
     free(message->staged);

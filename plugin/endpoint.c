@@ -15,6 +15,8 @@
 
 static int take_index(struct nigh_context *context, uint32_t *index)
 {
+    if (!context->index_free_count && context->index_next == context->config.peers_max)
+        nigh_progress_make_room(context);
     if (context->index_free_count) {
         *index = context->index_free[--context->index_free_count];
         return 0;
@@ -30,7 +32,7 @@ static int take_index(struct nigh_context *context, uint32_t *index)
     return 0;
 }
 
-static void give_index(struct nigh_context *context, uint32_t index)
+void nigh_endpoint_give_index(struct nigh_context *context, uint32_t index)
 {
     context->by_index[index] = NULL;
     context->index_free[context->index_free_count++] = index;
@@ -110,7 +112,7 @@ int nigh_endpoint_create(struct nigh_context *context, const struct nigh_identit
     return 0;
 
 free_index:
-    give_index(context, endpoint->index);
+    nigh_endpoint_give_index(context, endpoint->index);
 free_memory:
     free(endpoint);
     return rc;
@@ -136,7 +138,7 @@ bool nigh_endpoint_lives(const struct nigh_endpoint *endpoint)
     return rc ? rc == -EPERM || rc == -ENOSYS : seen == endpoint->incarnation;
 }
 
-void nigh_endpoint_free(struct nigh_endpoint *endpoint)
+void nigh_endpoint_release(struct nigh_endpoint *endpoint)
 {
     struct nigh_context *context = endpoint->context;
 
@@ -144,11 +146,6 @@ void nigh_endpoint_free(struct nigh_endpoint *endpoint)
     nigh_progress_forget(endpoint);
     nigh_large_reclaim(endpoint, true);
     nigh_share_reclaim(endpoint);
-    *endpoint->link_all = endpoint->next_all;
-    if (endpoint->next_all)
-        endpoint->next_all->link_all = endpoint->link_all;
-    nigh_peers_remove(endpoint);
-    context->endpoint_count--;
     nigh_shuttle_close(endpoint);
     nigh_window_close(&endpoint->window, &context->arena); /* the peer may go on reading what it has mapped */
     nigh_count_tally(endpoint);
@@ -156,15 +153,41 @@ void nigh_endpoint_free(struct nigh_endpoint *endpoint)
     nigh_ids_destroy(&endpoint->out);
     nigh_ids_destroy(&endpoint->in);
     free(endpoint->held);
-    if (endpoint->attached && !endpoint->self) {
-        nigh_lookouts_forget(context->lookouts, endpoint->peer_life);
-        nigh_crowd_remove(&context->crowd);
-        nigh_context_crowd(context);
-        nigh_window_unmap(&endpoint->theirs);
-        nigh_bell_close(&endpoint->bell);
-        nigh_view_unmap(&endpoint->view);
-        nigh_program_unmap(&endpoint->program);
+    if (!endpoint->attached || endpoint->self)
+        return;
+    nigh_lookouts_forget(context->lookouts, endpoint->peer_life);
+    nigh_crowd_remove(&context->crowd);
+    nigh_context_crowd(context);
+    nigh_window_unmap(&endpoint->theirs);
+    nigh_bell_close(&endpoint->bell);
+    nigh_view_unmap(&endpoint->view);
+    nigh_program_unmap(&endpoint->program);
+}
+
+static void free_bare(struct nigh_endpoint *endpoint)
+{
+    struct nigh_context *context = endpoint->context;
+
+    nigh_progress_forget(endpoint);
+    free(endpoint->last_note);
+    nigh_endpoint_give_numbers(endpoint);
+    context->aside_count -= endpoint->aside;
+}
+
+void nigh_endpoint_free(struct nigh_endpoint *endpoint)
+{
+    struct nigh_context *context = endpoint->context;
+
+    if (endpoint->bare) {
+        free_bare(endpoint);
+    } else {
+        nigh_endpoint_release(endpoint);
+        nigh_endpoint_give_index(context, endpoint->index);
     }
-    give_index(context, endpoint->index);
+    *endpoint->link_all = endpoint->next_all;
+    if (endpoint->next_all)
+        endpoint->next_all->link_all = endpoint->link_all;
+    nigh_peers_remove(endpoint);
+    context->endpoint_count--;
     free(endpoint);
 }

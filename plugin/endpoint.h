@@ -19,6 +19,10 @@
 
 struct nigh_context;
 struct nigh_identity;
+struct nigh_last_note;
+
+/* The index of an endpoint that has given its own back. No message has it as its source. */
+#define NIGH_INDEX_NONE (NIGH_ANY - 1)
 
 /* What came of a peer's message: done, go past it; no memory now, look again later; it cannot be. */
 enum nigh_verdict { NIGH_GO, NIGH_STAY, NIGH_BAD };
@@ -114,16 +118,19 @@ struct nigh_endpoint {
 
     struct nigh_pair *pair; /* our lines about this peer */
     uint32_t their_index;
-    uint32_t refs;             /* connects not yet undone */
-    uint32_t pins;             /* claimed messages and lends held: its memory must stay */
-    uint32_t rank;             /* NIGH_RANK_NONE: of another job */
+    uint32_t refs; /* connects not yet undone */
+    uint32_t pins; /* messages that lie in the peer's memory, claimed ones, lends held: that must stay */
+    uint32_t rank; /* NIGH_RANK_NONE: of another job */
     uint64_t job, incarnation; /* incarnation 0: not known yet */
     int pid;
     bool self;
     bool attached; /* view, bell and theirs are valid */
     bool gone;     /* disconnected: waits for the peer's last look at our ring */
-    bool dead; /* nobody looks at our ring any more, whatever the peer's flag says: its process has ended */
-    bool busy; /* in the context's busy list */
+    bool dead;  /* nobody looks at our ring any more, whatever the peer's flag says: its process has ended */
+    bool bare;  /* has ended and given back what it had of the peer and for it: strip.c */
+    bool knew;  /* bare, and it was attached */
+    bool aside; /* bare, and in the context's `aside` in place of `all` */
+    bool busy;  /* in the context's busy list */
     bool hot;
     bool
         no_room; /* a send found the ring full; the one that waits for it clears this before it tries again */
@@ -136,6 +143,7 @@ struct nigh_endpoint {
     const uint64_t *peer_offered, *peer_helped; /* of NIGH_OFFERS each: help.h */
     uint64_t left_over_ns; /* with threads: when nothing that is to be told named it any more; 0: not yet */
     const char *suspect;   /* the peer said what cannot be: progress breaks the endpoint */
+    struct nigh_last_note *last_note; /* of a bare one; NULL: its peer never wrote one */
 
     struct nigh_view view;       /* the peer's arena */
     struct nigh_program program; /* its program's memory, as far as that can be mapped */
@@ -201,6 +209,10 @@ int nigh_endpoint_create(struct nigh_context *context, const struct nigh_identit
 /* Makes sure that there is a list for chunks that the peer has to read. By itself, as it is two pages, and endpoints
  * are to lie close together. -ENOMEM. */
 int nigh_endpoint_hold(struct nigh_endpoint *endpoint);
+/* Gives back all that it has of the peer and for it; nothing may use that any more. Not its index. */
+void nigh_endpoint_release(struct nigh_endpoint *endpoint);
+/* The next new endpoint may have this index. */
+void nigh_endpoint_give_index(struct nigh_context *context, uint32_t index);
 /* Frees everything; nothing of it may be in a list any more. */
 void nigh_endpoint_free(struct nigh_endpoint *endpoint);
 
@@ -240,6 +252,18 @@ static inline bool nigh_endpoint_marked(const struct nigh_endpoint *endpoint)
 {
     return nigh_life_is_marked(nigh_load_acquire(endpoint->peer_life, LIFE_SEE));
 }
+
+/* ---- strip.c: behind the end ---- */
+/* One that has ended gives back all but what its host can still ask for. Nothing happens while something pins it, or
+ * memory is short: then it is for a later call. Nobody up the stack may be looking at the peer's memory. */
+void nigh_endpoint_strip(struct nigh_endpoint *endpoint);
+/* Of a bare one that is freed. */
+void nigh_endpoint_give_numbers(struct nigh_endpoint *endpoint);
+/* Bare ones that the host still has, which no pass needs to look at, are a list of their own; others stay. */
+void nigh_endpoint_set_aside(struct nigh_endpoint *endpoint);
+void nigh_endpoint_take_back(struct nigh_endpoint *endpoint);
+/* The peer's last status line: 0, or what reading it gave. */
+int nigh_endpoint_last_note(const struct nigh_endpoint *endpoint, struct nigh_note *out);
 
 /* ---- fail.c: the end ---- */
 /* Ends the endpoint: all its operations complete with `error`. Idempotent. */

@@ -23,6 +23,7 @@
 #include "plugin/context.h"
 #include "plugin/count.h"
 #include "plugin/large.h"
+#include "plugin/pieces.h"
 #include "plugin/progress.h"
 #include "plugin/pull.h"
 #include "plugin/receive.h"
@@ -111,6 +112,23 @@ static bool is_readable(const struct nigh_message *message, enum nigh_state stat
            (message->refer != NIGH_REFER_CMA && state == NIGH_PEER_DEAD);
 }
 
+/* What waits in a shuttle is copied out of it, so that nothing of the pair has to stay for it; what stays with the peer
+ * pins its memory until it is received. */
+static void keep(struct nigh_message *message)
+{
+    const uint8_t *lies = message->lies;
+
+    if (lies && nigh_message_early(message, message->got) == 0) {
+        nigh_arrive_copy(message->buffer, lies, message->got, message->shuttle);
+        message->lies = lies = NULL;
+    }
+    if (lies || message->kind == NIGH_MSG_REFER) {
+        message->pins = NIGH_PINS_PEER;
+        message->endpoint->pins++;
+    }
+    nigh_match_keep(&message->endpoint->context->matcher, &message->arrived);
+}
+
 /* Drops unmatched messages: with `all`, every one; else those that cannot be read any more. */
 static void drop_arrived(struct nigh_endpoint *endpoint, bool all)
 {
@@ -124,7 +142,7 @@ static void drop_arrived(struct nigh_endpoint *endpoint, bool all)
         if (all || !is_readable(message, endpoint->state))
             nigh_message_free(message);
         else
-            nigh_match_keep(&context->matcher, arrived);
+            keep(message);
     }
 }
 
@@ -264,6 +282,9 @@ void nigh_endpoint_fail(struct nigh_endpoint *endpoint, enum nigh_state state, i
     nigh_rendezvous_undial(endpoint->context->rendezvous, endpoint);
     if (state == NIGH_PEER_DEAD && !endpoint->gone)
         tell_death(endpoint);
+    /* Not here: whoever has found the end may still be looking at the peer's memory. */
+    if (!endpoint->gone)
+        nigh_progress_busy(endpoint);
 }
 
 void nigh_endpoint_abandon(struct nigh_endpoint *endpoint)

@@ -4,6 +4,7 @@
 #include "plugin/context.h"
 #include "plugin/count.h"
 #include "plugin/field.h"
+#include "plugin/progress.h"
 #include "plugin/refuse.h"
 #include "plugin/send.h"
 #include "shm/heap.h"
@@ -111,7 +112,7 @@ int nigh_lend_release(struct nigh_context *context, void *data)
         free(data);
     } else {
         nigh_link_answer(lent.endpoint, NIGH_K_FINISH, 0, lent.id, 0, NULL, 0);
-        lent.endpoint->pins--;
+        nigh_progress_unpin(lent.endpoint);
     }
     return 0;
 }

@@ -128,6 +128,13 @@ enum nigh_message_kind {
     NIGH_MSG_DROPPED, /* pieces that nobody wants: their receive was cancelled */
 };
 
+/* What must stay as long as the message is there. */
+enum nigh_message_pins {
+    NIGH_PINS_NOTHING,
+    NIGH_PINS_REGION, /* PUT: `key`'s */
+    NIGH_PINS_PEER,   /* unmatched, of a peer that has ended: it lies in that peer's memory */
+};
+
 struct nigh_message {
     struct nigh_arrived arrived; /* first */
     struct nigh_endpoint *endpoint;
@@ -172,7 +179,7 @@ struct nigh_message {
     bool lost;      /* its endpoint has ended before it was complete */
     bool in_place;
     bool taken_over; /* REFER: by another thread than the receive's */
-    bool pinned;     /* PUT: the region `key` is */
+    uint8_t pins;    /* enum nigh_message_pins */
     uint8_t small[40];
 };
 

@@ -8,6 +8,7 @@
 
 struct nigh_peers {
     struct nigh_endpoint **buckets; /* by job and rank */
+    struct nigh_endpoint **aside; /* bare ones by incarnation: there may be any number of one job and rank */
     uint32_t mask;
 };
 
@@ -18,6 +19,8 @@ void nigh_peers_destroy(struct nigh_peers *peers);
 /* Its job and rank do not change while it is in the table. */
 void nigh_peers_insert(struct nigh_peers *peers, struct nigh_endpoint *endpoint);
 void nigh_peers_remove(struct nigh_endpoint *endpoint);
+/* One that is bare will never be found as living: out of the way of those that may. */
+void nigh_peers_set_aside(struct nigh_peers *peers, struct nigh_endpoint *endpoint);
 /*
  * The living endpoint to `who`, the latest if there are several, or NULL. One that the peer has left lives no more,
  * noticed or not: a host that has heard of it by other means must not be given it. Incarnations are compared where both

@@ -99,7 +99,7 @@ int nigh_recv_claim(struct nigh_context *context, struct nigh_message *message, 
         return rc;
     *link = message->next;
     message->claimed = false;
-    message->endpoint->pins--;
+    nigh_progress_unpin(message->endpoint);
     if (is_withdrawn(message))
         nigh_recv_refuse(message, op);
     else

@@ -205,7 +205,8 @@ static bool may_be_answered(struct nigh_endpoint *endpoint)
     const struct nigh_context *context = endpoint->context;
     uint64_t now;
 
-    if (!(context->guard & NIGH_GUARD_THREADS) || context->endpoint_count > context->config.peers_max / 2)
+    if (!(context->guard & NIGH_GUARD_THREADS) ||
+        context->endpoint_count - context->aside_count > context->config.peers_max / 2)
         return false;
     now = nigh_clock_ns();
     if (!endpoint->left_over_ns)
@@ -220,7 +221,29 @@ static void show_counts(struct nigh_context *context, uint64_t queued)
     nigh_store_relaxed(&context->counters->posted, nigh_match_posted(&context->matcher));
     nigh_store_relaxed(&context->counters->arrived, context->matcher.arrived_count);
     nigh_store_relaxed(&context->counters->queued, queued);
-    nigh_store_relaxed(&context->counters->peers, context->endpoint_count);
+    nigh_store_relaxed(&context->counters->peers, context->endpoint_count - context->aside_count);
+}
+
+/* Behind its look: those that have ended need no other. */
+static void settle(struct nigh_endpoint *endpoint)
+{
+    nigh_endpoint_strip(endpoint); /* mostly it is already */
+    if (is_left_over(endpoint) && !may_be_answered(endpoint))
+        nigh_endpoint_retire(endpoint);
+    if (endpoint->refs)
+        nigh_endpoint_set_aside(endpoint);
+    else
+        bury(endpoint);
+}
+
+void nigh_progress_make_room(struct nigh_context *context)
+{
+    for (struct nigh_endpoint *endpoint = context->all, *next; endpoint; endpoint = next) {
+        next = endpoint->next_all;
+        if (endpoint->attached)
+            check_closed(endpoint);
+        settle(endpoint);
+    }
 }
 
 bool nigh_progress_sweep(struct nigh_context *context)
@@ -243,9 +266,7 @@ bool nigh_progress_sweep(struct nigh_context *context)
         if (nigh_ring_ones(&endpoint->tx))
             nigh_count_tally(endpoint);
         queued += endpoint->queue.count + endpoint->flow.count;
-        if (is_left_over(endpoint) && !may_be_answered(endpoint))
-            nigh_endpoint_retire(endpoint);
-        bury(endpoint);
+        settle(endpoint);
     }
     show_counts(context, queued);
     if (moved && context->blocked)
@@ -269,6 +290,10 @@ static bool push_sends(struct nigh_context *context)
             endpoint->suspect = NULL;
             nigh_endpoint_fail(endpoint, NIGH_BROKEN, -EPROTO, why);
             moved = true;
+            continue;
+        }
+        if (endpoint->state >= NIGH_PEER_CLOSED) {
+            nigh_endpoint_strip(endpoint);
             continue;
         }
         moved |= nigh_send_progress(endpoint) || endpoint->suspect;

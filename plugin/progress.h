@@ -19,6 +19,14 @@ void nigh_progress_warm(struct nigh_endpoint *endpoint);
 /* A new one: polled each time if there is room for it, else by the hints that it is asked for. */
 void nigh_progress_admit(struct nigh_endpoint *endpoint);
 void nigh_progress_forget(struct nigh_endpoint *endpoint);
+/* All indices are in use: those of peers that have gone, noticed or not, are given back now. */
+void nigh_progress_make_room(struct nigh_context *context);
+/* What lay in the peer's memory has been received or given back. */
+static inline void nigh_progress_unpin(struct nigh_endpoint *endpoint)
+{
+    if (--endpoint->pins == 0 && endpoint->state >= NIGH_PEER_CLOSED)
+        nigh_progress_busy(endpoint);
+}
 
 /* Is there something of it that nobody has received, or that was not looked at yet? */
 bool nigh_progress_is_unread(const struct nigh_endpoint *endpoint);

@@ -10,6 +10,7 @@
 #include "plugin/context.h"
 #include "plugin/guard.h"
 #include "plugin/near.h"
+#include "plugin/progress.h"
 #include "plugin/pulls.h"
 #include "plugin/receive.h"
 #include "plugin/run.h"
@@ -78,7 +79,7 @@ static void done(struct nigh_message *message, int status, struct nigh_finish *f
     bool told = nigh_help_was_senders(message);
 
     nigh_help_end(message);
-    endpoint->pins--;
+    nigh_progress_unpin(endpoint);
     if (message->get) {
         struct nigh_send_op *op = message->get;
 
@@ -172,7 +173,7 @@ static bool ask_for_pieces(struct nigh_message *message)
     }
     nigh_plan_unread(endpoint, failed);
     nigh_help_end(message);
-    endpoint->pins--;
+    nigh_progress_unpin(endpoint);
     endpoint->in.at[message->id] = message;
     message->kind = NIGH_MSG_PIECES;
     message->got = 0;

@@ -29,7 +29,7 @@ static int query_context(struct nigh_context *context, void *out, uint64_t *byte
         .size = sizeof(facts),
         .rank = context->config.rank,
         .ranks = context->config.ranks,
-        .peers = context->endpoint_count,
+        .peers = context->endpoint_count - context->aside_count,
         .job = context->config.job,
         .incarnation = context->incarnation,
         .shared_reserved = context->arena.bytes,
@@ -167,7 +167,8 @@ static void cma_row(const struct nigh_endpoint *endpoint, struct nigh_query_path
 
     path_row(row, in_place_from(endpoint), "cma");
     if (!reading)
-        snprintf(row->reason, sizeof(row->reason), "not used: not connected yet");
+        snprintf(row->reason, sizeof(row->reason), "not used: %s",
+                 endpoint->state < NIGH_PEER_CLOSED ? "not connected yet" : "no longer connected");
     else if (reading > 1)
         snprintf(row->reason, sizeof(row->reason),
                  "refused: the peer cannot read this process's memory (%.50s)", strerror((int)(reading - 1)));
@@ -279,6 +280,10 @@ static int query_note(const struct nigh_context *context, const struct nigh_endp
     struct nigh_note note;
     int rc;
 
+    if (endpoint && endpoint->bare && endpoint->knew) {
+        rc = nigh_endpoint_last_note(endpoint, &note);
+        return rc ? rc : nigh_query_answer(&note, sizeof(note), out, bytes);
+    }
     if (endpoint && !endpoint->attached)
         return endpoint->state == NIGH_CONNECTING ? -EAGAIN : nigh_endpoint_check(endpoint);
     rc = nigh_note_read((const void *)(arena + NIGH_PAGE + NIGH_NOTE_OFFSET), &note);

@@ -197,10 +197,10 @@ static enum nigh_verdict arrive_put(struct nigh_endpoint *endpoint, uint64_t hea
         return NIGH_STAY;
     }
     message->key = key;
-    message->pinned = !message->status;
-    if (message->pinned)
+    message->pins = message->status ? NIGH_PINS_NOTHING : NIGH_PINS_REGION;
+    if (message->pins)
         nigh_region_pin(&context->regions, key, 1);
-    if (message->pinned && first.total && nigh_region_copied(&context->regions, key))
+    if (message->pins && first.total && nigh_region_copied(&context->regions, key))
         stage(message, offset);
     return nigh_arrive_first_piece(message, first.line, first.bytes, nigh_head_flags(head));
 }

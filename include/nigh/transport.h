@@ -114,8 +114,10 @@ struct nigh_open {
      * times as much of ours waits for receives those of more than a body (NIGH_BODY) complete when they are matched, but
      * for NIGH_SILENT ones, until half of it was received. */
     uint32_t eager_bytes;
-    uint32_t spin_ns;   /* NIGH_SPIN: how long wait() spins before it sleeps: 0 = by machine load */
-    uint32_t peers_max; /* NIGH_PEERS_MAX: endpoints at one time, at most 65536: 0 = max(ranks, 64) + 64 */
+    uint32_t spin_ns; /* NIGH_SPIN: how long wait() spins before it sleeps: 0 = by machine load */
+    /* NIGH_PEERS_MAX: endpoints at one time, at most 65536: 0 = max(ranks, 64) + 64. Those whose peer has ended do not
+     * count. */
+    uint32_t peers_max;
     /* NIGH_DIR: sockets as files in this 0700 directory instead of abstract names, for processes without a
      * common network namespace */
     const char *directory;
@@ -169,6 +171,10 @@ struct nigh_connect {
  * Operations in flight when a state ends complete with -ECONNRESET (or -EPROTO); what the peer had published
  * before it closed or died can still be received. After `disconnect` the pointer is dead; connect anew for a
  * new one.
+ *
+ * An endpoint that has ended gives its descriptors, mappings and memory back at the next poll, and the peer sees
+ * PEER_CLOSED if it lives. What lies in the peer's memory and is not received or released yet keeps that memory mapped.
+ * The pointer stays good, and its endpoint takes about 4 KiB, until `disconnect`.
  */
 enum nigh_state {
     NIGH_CONNECTING = 1,
@@ -488,7 +494,8 @@ enum nigh_query {
  * a larger one has beyond it is filled with zero. */
 struct nigh_query_context {
     uint32_t size;
-    uint32_t rank, ranks, peers; /* peers: endpoints alive, implicit ones included */
+    /* peers: endpoints, implicit ones included, but for those that have ended and were not disconnected */
+    uint32_t rank, ranks, peers;
     uint64_t job;
     uint64_t incarnation;      /* random, of this context */
     uint64_t shared_reserved;  /* bytes of address space of the arena */
