@@ -4,6 +4,7 @@
 #include "hosts/libfabric/endpoint.h"
 #include "hosts/libfabric/launcher.h"
 #include "hosts/libfabric/log.h"
+#include "hosts/libfabric/peer.h"
 #include "hosts/libfabric/post.h"
 #include "hosts/libfabric/stage.h"
 #include "hosts/libfabric/wait.h"
@@ -206,7 +207,5 @@ void nigh_fi_ep_disable(struct nigh_fi_ep *ep)
     nigh_fi_lock(ep->domain);
     nigh_fi_ops_leave(&ep->domain->ops, ep);
     nigh_fi_unlock(ep->domain);
-    free(ep->peers);
-    ep->peers = NULL;
-    ep->peer_count = 0;
+    nigh_fi_peers_free(ep);
 }

@@ -100,8 +100,11 @@ struct nigh_fi_ep {
     struct fid_ep fid;
     const struct nigh_ops *nigh;
     struct nigh_context *context; /* NULL until it is enabled */
-    struct nigh_endpoint **peers; /* by fi_addr; NULL: not talked to yet */
+    struct nigh_endpoint **peers; /* by fi_addr; NULL: not talked to yet, or `ended` */
     size_t peer_count;
+    uint8_t *ended;       /* by fi_addr: what talking to it gives since its peer has ended; 0: it has not */
+    fi_addr_t *connected; /* all that `peers` has */
+    size_t connected_count, look_at; /* with so many it is looked at which of them have ended */
     struct nigh_fi_domain *domain;
     struct nigh_fi_cq *tx_cq, *rx_cq;
     uint32_t send_flags; /* NIGH_*, of calls that carry no flags */
