@@ -66,6 +66,8 @@ static void forget(struct nigh_mpi_group *group)
 
 static void destroy(struct nigh_mpi_group *group)
 {
+    for (int r = 0; group->peers && r < group->ranks; r++)
+        nigh_mpi_session_let_go(group->peers[r]);
     free(group->chain);
     free(group->shorts);
     free(group->sums);

@@ -158,14 +158,49 @@ static struct nigh_mpi_peer *peer_of(struct nigh_endpoint *endpoint)
     return peer;
 }
 
+static bool ask(const struct nigh_mpi_peer *peer, struct nigh_query_endpoint *facts)
+{
+    uint64_t bytes = sizeof(*facts);
+
+    memset(facts, 0, sizeof(*facts));
+    facts->size = sizeof(*facts);
+    return session.nigh->query(session.context, peer->endpoint, NIGH_QUERY_ENDPOINT, facts, &bytes) == 0;
+}
+
+/* Of programs that others start and end, as MPI_Comm_spawn does, there is no end. Those that live are left connected: the
+ * next group has them, too, and peers may not be through with this one's. */
+static void forget_ended(void)
+{
+    struct nigh_mpi_peer **at = &session.peers, *peer;
+    struct nigh_query_endpoint facts;
+
+    while ((peer = *at) != NULL) {
+        if (peer->uses || !ask(peer, &facts) || facts.state < NIGH_PEER_CLOSED) {
+            at = &peer->next;
+            continue;
+        }
+        *at = peer->next;
+        (void)session.nigh->disconnect(peer->endpoint);
+        free(peer);
+    }
+}
+
+void nigh_mpi_session_let_go(struct nigh_mpi_peer *peer)
+{
+    if (peer)
+        peer->uses--;
+}
+
 /* One that is known stays connected once. */
 int nigh_mpi_session_connect(const struct nigh_address *address, struct nigh_mpi_peer **out)
 {
     struct nigh_connect to = {.size = sizeof(to), .rank = NIGH_RANK_NONE, .address = address};
     struct nigh_endpoint *endpoint;
     struct nigh_mpi_peer *peer;
-    int rc = session.nigh->connect(session.context, &to, &endpoint);
+    int rc;
 
+    forget_ended();
+    rc = session.nigh->connect(session.context, &to, &endpoint);
     if (rc)
         return rc;
     peer = peer_of(endpoint);
@@ -179,17 +214,9 @@ int nigh_mpi_session_connect(const struct nigh_address *address, struct nigh_mpi
         peer->next = session.peers;
         session.peers = peer;
     }
+    peer->uses++;
     *out = peer;
     return 0;
-}
-
-static bool ask(const struct nigh_mpi_peer *peer, struct nigh_query_endpoint *facts)
-{
-    uint64_t bytes = sizeof(*facts);
-
-    memset(facts, 0, sizeof(*facts));
-    facts->size = sizeof(*facts);
-    return session.nigh->query(session.context, peer->endpoint, NIGH_QUERY_ENDPOINT, facts, &bytes) == 0;
 }
 
 uint32_t nigh_mpi_session_state(const struct nigh_mpi_peer *peer)

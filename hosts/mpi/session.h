@@ -32,6 +32,7 @@ struct nigh_mpi_slot {
 struct nigh_mpi_peer {
     struct nigh_mpi_peer *next;
     struct nigh_endpoint *endpoint;
+    uint32_t uses;      /* groups that name it */
     uint32_t posted;    /* slots of its ring */
     uint32_t taken;     /* so many of them have been, at least */
     uint32_t looked_at; /* the last one for which it was seen that nothing waits */
@@ -85,8 +86,11 @@ static inline void nigh_mpi_session_unlock(void)
 /* What calls have done. */
 extern struct nigh_mpi_account nigh_mpi_session_account;
 
-/* The peer at an address, connected until the session ends. 0 or connect()'s errors, -ENOMEM. */
+/* The peer at an address, for a group. Connected until the session ends, or its process has and no group names it any
+ * more. 0 or connect()'s errors, -ENOMEM. */
 int nigh_mpi_session_connect(const struct nigh_address *address, struct nigh_mpi_peer **out);
+/* A group that named it is over; NULL: nothing. */
+void nigh_mpi_session_let_go(struct nigh_mpi_peer *peer);
 
 /* NIGH_CONNECTING and so on. */
 uint32_t nigh_mpi_session_state(const struct nigh_mpi_peer *peer);
