@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Starts two more of itself, which answer: a job grows, and processes meet that have another MPI_COMM_WORLD. The
- * first one prints what came of it. */
+ * first one prints what came of it. With a number it does so as often, with few descriptors: those of programs that have
+ * ended are given back. */
+#include "tests/support/footprint.h"
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
-enum { CHILDREN = 2, WORDS = 100000 };
+enum { CHILDREN = 2, WORDS = 100000, WARM = 3, DESCRIPTORS = 80 };
 
 static int words[WORDS];
 
@@ -39,22 +42,14 @@ static int child(MPI_Comm parent)
     return sum != 1;
 }
 
-int main(int argc, char **argv)
+/* How many children have answered, and *sum of them heard all. */
+static int start(char *program, int *sum)
 {
-    MPI_Comm parent, children;
+    MPI_Comm children;
     MPI_Status status;
-    int good = 0, one = 1, sum;
+    int good = 0, one = 1;
 
-    MPI_Init(&argc, &argv);
-    alarm(120);
-    MPI_Comm_get_parent(&parent);
-    if (parent != MPI_COMM_NULL) {
-        int wrong = child(parent);
-
-        MPI_Finalize();
-        return wrong;
-    }
-    MPI_Comm_spawn(argv[0], MPI_ARGV_NULL, CHILDREN, MPI_INFO_NULL, 0, MPI_COMM_SELF, &children,
+    MPI_Comm_spawn(program, MPI_ARGV_NULL, CHILDREN, MPI_INFO_NULL, 0, MPI_COMM_SELF, &children,
                    MPI_ERRCODES_IGNORE);
     for (int i = 0; i < CHILDREN; i++) {
         fill(i);
@@ -64,9 +59,48 @@ int main(int argc, char **argv)
         MPI_Recv(words, WORDS, MPI_INT, i, MPI_ANY_TAG, children, &status);
         good += status.MPI_TAG == 1 && right(i + CHILDREN);
     }
-    MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, children);
+    MPI_Allreduce(&one, sum, 1, MPI_INT, MPI_SUM, children);
     MPI_Comm_disconnect(&children);
-    printf("%d of %d children answered, %d heard all\n", good, CHILDREN, sum);
+    return good;
+}
+
+/* That the last ones have ended may not have been noticed yet. */
+static int start_often(char *program, int times)
+{
+    struct rlimit few = {DESCRIPTORS, DESCRIPTORS};
+    struct footprint before = {0}, now;
+    int sum, wrong = 0;
+
+    setrlimit(RLIMIT_NOFILE, &few);
+    for (int i = 0; i < times; i++) {
+        wrong |= start(program, &sum) != CHILDREN || sum != CHILDREN;
+        if (i < WARM)
+            before = footprint_now();
+    }
+    now = footprint_now();
+    printf("%d times %s, descriptors %u and %u, mappings %u and %u\n", times, wrong ? "not all" : "all",
+           before.descriptors, now.descriptors, before.mappings, now.mappings);
+    return wrong || now.descriptors > before.descriptors + 3 * CHILDREN ||
+           now.mappings > before.mappings + 6 * CHILDREN;
+}
+
+int main(int argc, char **argv)
+{
+    MPI_Comm parent;
+    int wrong, good, sum;
+
+    MPI_Init(&argc, &argv);
+    alarm(120);
+    MPI_Comm_get_parent(&parent);
+    if (parent != MPI_COMM_NULL) {
+        wrong = child(parent);
+    } else if (argc > 1) {
+        wrong = start_often(argv[0], atoi(argv[1]));
+    } else {
+        good = start(argv[0], &sum);
+        printf("%d of %d children answered, %d heard all\n", good, CHILDREN, sum);
+        wrong = good != CHILDREN || sum != CHILDREN;
+    }
     MPI_Finalize();
-    return good != CHILDREN || sum != CHILDREN;
+    return wrong;
 }
