@@ -136,6 +136,7 @@ static int open_all(void **state)
         endpoints[i] = (struct nigh_endpoint *)(void *)&places[i];
     nigh_core.ops = &nothing_ends;
     nigh_core.ranks = RANKS;
+    nigh_core.endpoints = endpoints;
     nigh_core.stall_ns = 0;
     nigh_core.log_level = -1;
     posted = 0;
