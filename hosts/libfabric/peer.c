@@ -74,11 +74,11 @@ static bool is_unread(struct nigh_fi_ep *ep, struct nigh_endpoint *peer)
 /* What nigh still has to tell of them names them. False: it tells on and on. */
 static bool take_all(struct nigh_fi_ep *ep)
 {
-    int taken = (int)NIGH_FI_BATCH;
+    int taken = 1;
 
-    for (unsigned i = 0; i < LOOKS && taken == (int)NIGH_FI_BATCH; i++)
+    for (unsigned i = 0; i < LOOKS && taken > 0; i++)
         taken = nigh_fi_ep_progress(ep);
-    return taken >= 0 && taken < (int)NIGH_FI_BATCH;
+    return taken == 0;
 }
 
 /* Hosts leave addresses in the vector for good. Twice as many as were left by the last look are looked at, so that it costs
