@@ -96,7 +96,7 @@ static void fill_in(struct nigh_rendezvous *rendezvous, const struct nigh_rendez
         .epoll = -1,
         .timer = -1,
         .spare = -1,
-        .late_ns = config->late_ns ? config->late_ns : NIGH_LATE_NS,
+        .late_ns = config->late_ns ? config->late_ns : nigh_late_ns(config->ranks),
     };
 }
 

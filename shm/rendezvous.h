@@ -98,12 +98,16 @@ struct nigh_rendezvous_config {
     uint32_t peers_max, ranks;
     int arena_fd, doorbell_fd;
     const char *directory; /* NULL: abstract names */
-    uint64_t late_ns;      /* after which peers that nobody has met are told, once; 0: NIGH_LATE_NS */
+    uint64_t late_ns;      /* after which peers that nobody has met are told, once; 0: nigh_late_ns() */
     const struct nigh_rendezvous_events *events;
     void *user;
 };
 
-#define NIGH_LATE_NS UINT64_C(3000000000)
+/* The more ranks a job has, the longer its start may take, and the more of them would say so. */
+static inline uint64_t nigh_late_ns(uint32_t ranks)
+{
+    return UINT64_C(3000000000) + (ranks > 16 ? (ranks - 16) * UINT64_C(100000000) : 0);
+}
 
 /* Begins to listen under (uid, job, rank). -EADDRINUSE, -EMFILE, -EACCES, -ENOTDIR, -ENAMETOOLONG, -EPERM;
  * logged. */

@@ -99,21 +99,30 @@ static uint32_t descriptors(void)
     return count;
 }
 
-/* What the kernel has given to the shared memory that this process holds open: its own. */
+/* What the kernel has given to the shared memory that this process holds open, its own: each file once, however many
+ * descriptors it has. */
 static uint64_t memory_of_files(void)
 {
+    static ino_t seen[2 * RANKS_MAX];
     DIR *folder = opendir("/proc/self/fd");
     struct dirent *entry;
     uint64_t bytes = 0;
+    unsigned files = 0, i;
 
     while (folder && (entry = readdir(folder))) {
         char name[300], target[64] = "";
         struct stat file;
 
         snprintf(name, sizeof(name), "/proc/self/fd/%s", entry->d_name);
-        if (readlink(name, target, sizeof(target) - 1) > 0 && !strncmp(target, "/memfd:", 7) &&
-            !stat(name, &file))
+        if (readlink(name, target, sizeof(target) - 1) <= 0 || strncmp(target, "/memfd:", 7) ||
+            stat(name, &file))
+            continue;
+        for (i = 0; i < files && seen[i] != file.st_ino; i++)
+            continue;
+        if (i == files && files < sizeof(seen) / sizeof(seen[0])) {
+            seen[files++] = file.st_ino;
             bytes += (uint64_t)file.st_blocks * 512;
+        }
     }
     if (folder)
         closedir(folder);
