@@ -89,8 +89,9 @@ int nigh_control_wait(struct nigh_call call, struct nigh_operation *operation, u
         return 0;
     rc = nigh_wait_one(call, operation, operation->comm->timeout_ns);
     if (rc == -ETIMEDOUT) {
-        nigh_fail(call, rc, "timed out in %s: rank %d has not come; %s%s", nigh_comm_text(operation->comm).text,
-                  operation->peer, nigh_missing_text(operation->comm, operation->peer).text,
+        nigh_fail(call, rc, "timed out in %s: rank %d has not come; %s%s",
+                  nigh_comm_text(operation->comm).text, operation->peer,
+                  nigh_missing_text(operation->comm, operation->peer).text,
                   nigh_unmet_text(operation->comm, operation->peer).text);
     } else if (!rc && operation->error) {
         rc = operation->error;
