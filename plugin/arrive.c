@@ -208,8 +208,15 @@ static __attribute__((noinline)) enum nigh_verdict handle(struct nigh_endpoint *
 
 static void break_peer(struct nigh_endpoint *endpoint, uint64_t head, uint64_t tag, uint64_t imm)
 {
+    /* What is logged is more than what is kept, which has to be static. */
+    struct nigh_end end = {.reason = NIGH_REASON_BROKEN,
+                           .error = -EPROTO,
+                           .there = true,
+                           .pid = endpoint->pid,
+                           .why = "a slot of its ring holds what no message can be"};
     char why[160];
 
+    nigh_end_set(endpoint, &end);
     snprintf(why, sizeof(why),
              "slot %llu holds what no message can be: kind %u, %u bytes, tag %#llx, imm %#llx",
              (unsigned long long)endpoint->rx.next, nigh_head_kind(head), nigh_head_bytes(head),

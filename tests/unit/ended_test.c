@@ -294,6 +294,8 @@ static void test_room_is_made_at_once(void **state)
 static void test_broken(void **state)
 {
     struct hosted victim;
+    struct nigh_query_end why;
+    uint64_t bytes = sizeof(why);
     struct nigh_endpoint *liar;
     uint64_t job = hosted_job();
     unsigned before;
@@ -319,6 +321,8 @@ static void test_broken(void **state)
     assert_true(liar->bare);
     assert_int_equal(nigh_load_relaxed(&foe.own->closed) & 1, 1);
     assert_int_equal(hosted_send(liar, 1, 1, out, SMALL, 0), -EPROTO);
+    assert_int_equal(hosted_ops->query(victim.context, liar, NIGH_QUERY_END, &why, &bytes), 0);
+    assert_string_equal(why.text, "it broke the protocol: a slot of its ring holds what no message can be");
     foe_close(&foe);
     assert_true(footprint_descriptors() < before);
     hosted_close(&victim);
