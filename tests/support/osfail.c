@@ -25,7 +25,7 @@ static int fails(enum osfail_call call)
 
     if (call != armed || (armed_for_ever ? n < armed_nth : n != armed_nth))
         return 0;
-    was_hit = 1;
+    __atomic_store_n(&was_hit, 1, __ATOMIC_RELAXED);
     return 1;
 }
 
@@ -110,7 +110,7 @@ unsigned osfail_count(enum osfail_call call)
 
 int osfail_hit(void)
 {
-    return was_hit;
+    return __atomic_load_n(&was_hit, __ATOMIC_RELAXED);
 }
 
 unsigned osfail_open_fds(void)

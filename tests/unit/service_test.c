@@ -221,6 +221,8 @@ static void stop_ends_it_beside_a_child(void **test)
 /* The owner has noticed that what is polled is not its own. */
 static void a_blind_thread_polls_no_more(void **test)
 {
+    unsigned polls;
+
     (void)test;
     await_polls(1);
     make_ready();
@@ -232,9 +234,9 @@ static void a_blind_thread_polls_no_more(void **test)
         if (flag())
             nigh_service_taken(service);
     }
-    osfail_install();
+    polls = osfail_count(OSFAIL_poll);
     pause_ms(50);
-    assert_int_equal(osfail_count(OSFAIL_poll), 0);
+    assert_int_equal(osfail_count(OSFAIL_poll), polls);
     assert_int_equal(flag(), 0);
 }
 
