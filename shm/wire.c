@@ -9,13 +9,16 @@
 
 static_assert(sizeof(struct nigh_wire) == 88, "no padding: every byte that is sent is set");
 
+/* Room for one more than there may be: with whole words an emulator neither cuts the last one off nor keeps it. */
+#define ROOM_FDS (NIGH_WIRE_FDS + 1)
+
 #define PEERS_LIMIT 65536u /* of struct nigh_open */
 
 /* A control buffer of CMSG_SPACE() bytes may have room for one more descriptor, which the kernel would use; its
  * length is therefore given as CMSG_LEN(). */
 union control {
     struct cmsghdr header;
-    char bytes[CMSG_SPACE(NIGH_WIRE_FDS * sizeof(int))];
+    char bytes[CMSG_SPACE(ROOM_FDS * sizeof(int))];
 };
 
 void nigh_wire_begin(struct nigh_wire *message, enum nigh_wire_kind kind, const struct nigh_hello *self)
@@ -88,10 +91,14 @@ static unsigned take_fds(struct msghdr *header, int fds[NIGH_WIRE_FDS], bool *lo
         if (at->cmsg_level != SOL_SOCKET || at->cmsg_type != SCM_RIGHTS)
             continue;
         here = (unsigned)((at->cmsg_len - CMSG_LEN(0)) / sizeof(int));
-        for (unsigned i = 0; i < here && count < NIGH_WIRE_FDS; i++) {
+        for (unsigned i = 0; i < here; i++, count++) {
             memcpy(&fd, CMSG_DATA(at) + i * sizeof(int), sizeof(int));
-            fds[count] = nigh_os_take(fd);
-            *lost |= fds[count++] < 0;
+            fd = nigh_os_take(fd);
+            *lost |= fd < 0;
+            if (count < NIGH_WIRE_FDS)
+                fds[count] = fd;
+            else
+                nigh_os_close(fd);
         }
     }
     return count;
@@ -181,7 +188,7 @@ int nigh_wire_receive(int fd, struct nigh_wire *out, int fds[NIGH_WIRE_FDS])
     struct msghdr header = {.msg_iov = &bytes,
                             .msg_iovlen = 1,
                             .msg_control = &control,
-                            .msg_controllen = CMSG_LEN(NIGH_WIRE_FDS * sizeof(int))};
+                            .msg_controllen = CMSG_LEN(ROOM_FDS * sizeof(int))};
     ssize_t got = receive(fd, &header);
     unsigned count;
     bool lost = false;

@@ -69,7 +69,7 @@ static void listener_that_has_changed_is_met(void **state)
         listen_to(from_child);
         as_user(both ? OTHER : 0);
         peer = party_dial(&here, 1, 0);
-        assert_true(party_until(us, 1, 5000, is_settled, peer));
+        assert_true(party_until(us, 1, 60000, is_settled, peer));
         as_user(0);
         assert_int_equal(peer->failures, 0);
         kill_as_told_once(peer);
@@ -85,8 +85,8 @@ static void dialler_that_has_changed_is_let_in(void **state)
         logged_begin();
         start(dial_as_another);
         as_user(both ? OTHER : 0);
-        assert_true(party_until(us, 1, 5000, has_rank_1, &here));
-        assert_true(party_until(us, 1, 5000, is_attached, party_peer(&here, 1)));
+        assert_true(party_until(us, 1, 60000, has_rank_1, &here));
+        assert_true(party_until(us, 1, 60000, is_attached, party_peer(&here, 1)));
         as_user(0);
         assert_int_equal(logged_lines(), 0);
         logged_end();
