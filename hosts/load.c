@@ -11,18 +11,25 @@
 #include <string.h>
 #include <unistd.h>
 
-/* "DIR/nigh.so" of the directory that this object lies in. False: there is none. */
+/* Seen from the folder of this object: as installed, and from its libtool folder in a build folder. */
+static const char *const places[] = {"nigh.so", "../../../plugin/.libs/nigh.so"};
+
+/* The nigh.so that lies where this object does. False: there is none. */
 static bool beside(char *path, size_t room)
 {
     static const char here;
     const char *slash;
     Dl_info self;
+    int folder;
 
     if (!dladdr(&here, &self) || !self.dli_fname || !(slash = strrchr(self.dli_fname, '/')))
         return false;
-    if (snprintf(path, room, "%.*s/nigh.so", (int)(slash - self.dli_fname), self.dli_fname) >= (int)room)
-        return false;
-    return access(path, R_OK) == 0;
+    folder = (int)(slash - self.dli_fname);
+    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++)
+        if (snprintf(path, room, "%.*s/%s", folder, self.dli_fname, places[i]) < (int)room &&
+            access(path, R_OK) == 0)
+            return true;
+    return false;
 }
 
 const struct nigh_ops *nigh_host_load(char *why, size_t room)

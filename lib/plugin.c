@@ -20,19 +20,30 @@ enum { PATH_BYTES = 4096, LINES_BYTES = 2048, LINE_BYTES = 1100 };
  * there is no launcher. */
 static char lines[LINES_BYTES];
 
-/* NIGH/nigh.so in the folder of this library, as installed, or of an installation that was moved. */
+/* Seen from the folder of this library: as installed, or of an installation that was moved; and from its libtool folder in
+ * a build folder. */
+static const char *const places[] = {"nigh/nigh.so", "../../plugin/.libs/nigh.so"};
+
+/* The nigh.so that lies where this library does. False: there is none; `path` is the first place then. */
 static bool beside(char *path)
 {
     Dl_info info;
     const char *slash;
+    int folder;
 
     if (!dladdr((const void *)&nigh_core, &info) || !info.dli_fname)
         return false;
     slash = strrchr(info.dli_fname, '/');
-    if (!slash || slash - info.dli_fname > PATH_BYTES - 32)
+    if (!slash || slash - info.dli_fname > PATH_BYTES - 64)
         return false;
-    snprintf(path, PATH_BYTES, "%.*s/nigh/nigh.so", (int)(slash - info.dli_fname), info.dli_fname);
-    return access(path, F_OK) == 0;
+    folder = (int)(slash - info.dli_fname);
+    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+        snprintf(path, PATH_BYTES, "%.*s/%s", folder, info.dli_fname, places[i]);
+        if (access(path, F_OK) == 0)
+            return true;
+    }
+    snprintf(path, PATH_BYTES, "%.*s/%s", folder, info.dli_fname, places[0]);
+    return false;
 }
 
 static void *open_object(struct nigh_call call, const struct nigh_config *config)

@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tools/info/plugin.c - dlopen, the one symbol, the version. */
 #include "tools/info/plugin.h"
+#include "tools/home.h"
 
 #include <dlfcn.h>
+#include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 int info_plugin_load(const char *file, struct info_plugin *out)
 {
+    static char found[PATH_MAX]; /* `out` refers to it */
     nigh_transport_fn entry = NULL;
     void *object;
 
-    if (file == NULL)
-        file = getenv("NIGH_PLUGIN");
-    if (file == NULL)
-        file = NIGH_PKGLIBDIR "/nigh.so";
+    if (file == NULL) {
+        tool_plugin(found, sizeof(found));
+        file = found;
+    }
     object = dlopen(file, RTLD_NOW);
     if (object == NULL) {
         fprintf(stderr, "nigh-info: cannot load the module: %s; name another by --plugin or NIGH_PLUGIN\n",

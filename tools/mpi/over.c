@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* See over.h. */
 #include "tools/mpi/over.h"
+#include "tools/home.h"
 #include "tools/mpi/chosen.h"
 #include "tools/mpi/home.h"
 #include "tools/mpi/preload.h"
@@ -57,10 +58,10 @@ static const char *const *settings_of(const struct mpi_place *place)
 int mpi_providers(char *path, size_t size, char *why, size_t room)
 {
     const char *chosen = getenv("NIGH_PROVIDERS");
-    char file[MPI_PATH_BYTES + 16];
+    char built[MPI_PATH_BYTES], file[MPI_PATH_BYTES + 16];
 
     if (!chosen || !*chosen)
-        chosen = NIGH_PKGLIBDIR;
+        chosen = tool_in_build("hosts/libfabric/.libs", built, sizeof built) ? built : NIGH_PKGLIBDIR;
     snprintf(file, sizeof file, "%s/libnigh-fi.so", chosen);
     if (strlen(chosen) < size && access(file, R_OK) == 0) {
         memcpy(path, chosen, strlen(chosen) + 1);

@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -16,6 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tools/home.h"
 #include "tools/run/keeper.h"
 #include "tools/run/mpi.h"
 #include "tools/run/options.h"
@@ -203,6 +205,15 @@ static void start_keeper(struct front *front, struct run_keeper_start *start)
     }
 }
 
+/* Ranks of a nigh-run in a build folder load the module from there. */
+static void name_module(void)
+{
+    char path[PATH_MAX];
+
+    if (!getenv("NIGH_PLUGIN") && tool_in_build("plugin/.libs/nigh.so", path, sizeof(path)))
+        setenv("NIGH_PLUGIN", path, 1);
+}
+
 int main(int argc, char **argv)
 {
     static struct run_options options; /* lives until exit, with all that it points to */
@@ -213,6 +224,7 @@ int main(int argc, char **argv)
     /* Else pipes would be given these numbers, and be taken for stdio by the ranks. */
     if (!tool_fill_standard())
         give_up("open /dev/null");
+    name_module();
     run_options_read(argc, argv, &options);
     if (options.mpi)
         run_mpi(&options);

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* tools/home.c - see home.h. */
+#include "tools/home.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* The build folder as seen from tools/NAME and from libtool's tools/.libs/NAME. */
+static const char *const above[] = {"..", "../.."};
+
+/* The folder of the running program, without a slash at its end. */
+static bool own_folder(char *path, size_t room)
+{
+    ssize_t length = readlink("/proc/self/exe", path, room - 1);
+    char *slash;
+
+    if (length <= 0)
+        return false;
+    path[length] = '\0';
+    slash = strrchr(path, '/');
+    if (!slash)
+        return false;
+    *slash = '\0';
+    return true;
+}
+
+bool tool_in_build(const char *part, char *path, size_t room)
+{
+    char here[PATH_MAX], file[PATH_MAX + 64], *found;
+    bool fits = false;
+
+    if (!own_folder(here, sizeof(here)))
+        return false;
+    for (size_t i = 0; i < sizeof(above) / sizeof(above[0]) && !fits; i++) {
+        snprintf(file, sizeof(file), "%s/%s/%s", here, above[i], part);
+        found = realpath(file, NULL);
+        fits = found && strlen(found) < room;
+        if (fits)
+            memcpy(path, found, strlen(found) + 1);
+        free(found);
+    }
+    return fits;
+}
+
+void tool_plugin(char *path, size_t room)
+{
+    const char *named = getenv("NIGH_PLUGIN");
+
+    if (named && *named)
+        snprintf(path, room, "%s", named);
+    else if (!tool_in_build("plugin/.libs/nigh.so", path, room))
+        snprintf(path, room, "%s/nigh.so", NIGH_PKGLIBDIR);
+}
