@@ -128,7 +128,7 @@ static inline bool has_died(void *data)
 static inline void kill_as_told_once(struct peer *peer)
 {
     assert_int_equal(kill(child, SIGKILL), 0);
-    assert_true(party_until(us, 1, 5000, has_died, peer));
+    assert_true(party_until(us, 1, 60000, has_died, peer));
     await_end();
     party_for(us, 1, 50);
     assert_int_equal(peer->deaths, 1);
