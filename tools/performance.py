@@ -35,6 +35,13 @@ NAMES = {
     "ucx": "UCX",
 }
 WHAT = {"latency": "one way", "rate": "messages a second", "bandwidth": "stream", "lend": "lend, one way"}
+# What the README shows of it.
+SHOWN = {
+    "latency": (8, 512, 4 << 10, 32 << 10, 256 << 10, 1 << 20),
+    "rate": (8,),
+    "bandwidth": (4 << 10, 256 << 10, 1 << 20, 16 << 20),
+    "lend": (8, 64 << 20),
+}
 # Title, nigh-perf's arguments, and its part of the time that is asked for.
 RUNS = (
     ("Messages between two ranks, one way", f"latency --sizes 8,512,4K,32K,256K,1M --compare {OTHERS}", 4),
@@ -211,14 +218,14 @@ def page(folder):
     files = sorted(pathlib.Path(folder).glob("*.json"))
     if not files:
         raise ValueError(f"{folder} holds no .json file: run tools/performance.py record")
-    kept = sorted((json.loads(path.read_text(encoding="utf-8")) for path in files), key=lambda one: one["date"], reverse=True)
+    kept = sorted((json.loads(path.read_text(encoding="utf-8")) for path in files), key=age, reverse=True)
     lines = [
         "<!-- SPDX-License-Identifier: BSD-3-Clause -->",
         "<!-- Written by tools/performance.py write; the figures are in docs/performance/. -->",
         "# Performance",
         "",
         "One section for each machine, newest first. `tools/performance.py record` measures another one and",
-        "`tools/performance.py write > docs/performance.md` adds it here. [How figures are taken](rationale/measuring.md).",
+        "`tools/performance.py write` adds it here. [How figures are taken](rationale/measuring.md).",
         "",
         "- *L* is the time that a cache line takes from one CPU to the other. A row is of one state of the machine.",
         "- *Floor* is what the machine allows with no protocol at all, measured in the same rounds.",
@@ -237,12 +244,17 @@ def anchor(kept):
     return re.sub(r"[^a-z0-9 _-]", "", f"{kept['machine']}, {kept['date']}".lower()).replace(" ", "-")
 
 
+def age(kept):
+    """Newer files are greater; of one day those with rows of nigh-perf."""
+    return kept["date"], bool(kept.get("runs"))
+
+
 def newest(folder):
     """The newest file. Raises ValueError when the folder holds none."""
     files = [json.loads(path.read_text(encoding="utf-8")) for path in pathlib.Path(folder).glob("*.json")]
     if not files:
         raise ValueError(f"{folder} holds no .json file: run tools/performance.py record")
-    return max(files, key=lambda one: one["date"])
+    return max(files, key=age)
 
 
 def head(kept):
@@ -269,14 +281,19 @@ def summary(kept):
     if not kept.get("runs"):
         return kept_table(kept, "Messages between two ranks")
     table = [["two ranks", "L, ns", "nigh", "floor", "best other"]]
-    for run in kept["runs"]:
-        for row in run["rows"]:
-            if row["value"] is None or row["test"] not in WHAT or any("+nigh" in name for name in row.get("peers", {})):
-                continue
-            name, value = best(row) if row.get("peers") else (None, None)
-            other = f"{figure(value, row['unit'])} ({NAMES[name]})" if name else "-"
-            unit, what = row["unit"], f"{size(row['bytes'])}, {WHAT[row['test']]}"
-            table.append([what, three(row["handoff_ns"]), f"**{figure(row['value'], unit)}**", figure(row["floor"], unit), other])
+    rows = {}  # of two states of the machine the one with more rounds
+    for row in (row for run in kept["runs"] for row in run["rows"]):
+        key = (row["test"], row["bytes"])
+        over = any("+nigh" in name for name in row.get("peers", {}))
+        if row["value"] is None or over or row["bytes"] not in SHOWN.get(row["test"], ()):
+            continue
+        if key not in rows or row["rounds"] > rows[key]["rounds"]:
+            rows[key] = row
+    for row in rows.values():
+        name, value = best(row) if row.get("peers") else (None, None)
+        unit, what = row["unit"], f"{size(row['bytes'])}, {WHAT[row['test']]}"
+        other = f"{figure(value, unit)} ({NAMES[name]})" if name else "-"
+        table.append([what, three(row["handoff_ns"]), f"**{figure(row['value'], unit)}**", figure(row["floor"], unit), other])
     return [f"{head(kept)} *L* is the time of a cache line from CPU to CPU, *floor* what the machine allows.", "", *markdown(table)]
 
 
