@@ -289,13 +289,9 @@ static void intel_reduce_on_intel(uint32_t ranks, struct mpi_words *settings)
 }
 
 /*
- * On Intel's CPUs, beside the table that Intel MPI has for the model and networks. Unless the tuning mode "none" is
- * named it makes all reductions there as messages, whatever the preset is; with it they are in shared memory, as on
- * CPUs of other makers, for which it has no tuning modes. Allreduces from 8 KiB up to the threshold are such a reduction
- * and a broadcast (3): 256 KiB take 0.75 of its own in place of 0.9 with the best of the others (23), which has no
- * parts. Longer ones would have their broadcast in parts, and are Rabenseifner's (2), as messages. Where reductions are
- * the user's one (23) stays for all sizes. Without any of this allreduces of 4 KiB take 2.0, of 256 KiB 1.8, allgathers
- * of 256 KiB 1.5.
+ * On Intel's CPUs, beside the table that Intel MPI has for the model and networks. Unless the tuning mode "none" is named it
+ * makes all reductions as messages. Allreduces up to the threshold are such a reduction and a broadcast (3); longer ones are
+ * Rabenseifner's (2), as their broadcast would go in parts. docs/rationale/crowd-intel-algorithms.md, "On Intel's CPUs".
  */
 static void intel_rules_on_intel(uint32_t ranks, bool shared, struct mpi_words *settings)
 {
