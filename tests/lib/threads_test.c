@@ -468,12 +468,11 @@ static void small_stacks(int rank, int size)
 static void test_small_stacks(void **state)
 {
     (void)state;
-#if FAULT_SANITIZED
-    print_message("sanitizers take stack of their own\n");
-    skip();
-#else
+    if (FAULT_SANITIZED) {
+        print_message("sanitizers take stack of their own\n");
+        skip();
+    }
     ranks_run(2, small_stacks, &threads);
-#endif
 }
 
 int main(void)
