@@ -2,6 +2,7 @@
 /* lib/abort.c - ending a job at once. A child ends the other ranks when this one is gone, so that whoever started the
  * job sees the status of the rank that wanted the end before those of its victims. */
 #include "include/common/descriptor.h"
+#include "include/common/proc.h"
 #include "lib/error.h"
 #include "lib/peer.h"
 #include "lib/progress.h"
@@ -17,7 +18,7 @@
 #define GRACE_MS 2000                /* between TERM and KILL, as nigh-run has it */
 #define LAST_MS  200                 /* for this rank to be gone */
 
-/* A process, and when it was started: another one may get its number. */
+/* A process, and when it was started: another one may get its number. Not known without /proc: the number alone then. */
 struct process {
     int32_t pid; /* 0: none, or not seen from here */
     unsigned long long started;
@@ -49,7 +50,7 @@ static unsigned long long started(int32_t pid)
 static void find(int rank, struct process *process)
 {
     int32_t pid = nigh_peer_pid(rank);
-    struct process found = {.pid = pid, .started = started(pid)};
+    struct process found = {.pid = pid, .started = nigh_proc_counts_as_we() ? started(pid) : 0};
 
     (void)nigh_poll();
     if (nigh_peer_state(rank) == NIGH_READY)
@@ -87,15 +88,18 @@ static void nap_ms(long ms)
     nanosleep(&nap, NULL);
 }
 
+static bool is_there(const struct process *process)
+{
+    return process->pid > 0 && (!process->started || started(process->pid) == process->started);
+}
+
 /* How many of them there still are. */
 static int signal_all(const struct process *processes, int number)
 {
     int left = 0;
 
     for (int rank = 0; rank < nigh_core.ranks; rank++) {
-        const struct process *process = &processes[rank];
-
-        if (process->pid > 0 && started(process->pid) == process->started && kill(process->pid, number) == 0)
+        if (is_there(&processes[rank]) && kill(processes[rank].pid, number) == 0)
             left++;
     }
     return left;

@@ -2,7 +2,10 @@
 /* lib/turn.c - counts in a file that many processes write: who is in the job has its rank's locked. */
 #include "lib/turn.h"
 #include "include/common/descriptor.h"
+#include "include/common/proc.h"
+#include "lib/error.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -43,9 +46,15 @@ static const char *file_of(uint64_t job)
     if (!text || strtoull(text, &end, 16) != job || *end != ':')
         return NULL;
     snprintf(wanted, sizeof(wanted), "/memfd:nigh-lives-%016" PRIx64 " (deleted)", job);
-    if (readlink(end + 1, link, sizeof(link) - 1) < 0 || strcmp(link, wanted) != 0)
-        return NULL;
-    return end + 1;
+    if (readlink(end + 1, link, sizeof(link) - 1) >= 0)
+        return strcmp(link, wanted) == 0 ? end + 1 : NULL;
+    if (errno == ENOENT && !nigh_proc_self()) /* in a chroot or container of the rank's */
+        nigh_say(
+            NIGH_LOG_WARN,
+            "/proc is not mounted here: which of a rank's programs this is cannot be told (%s): mount it, or "
+            "start one program a rank",
+            end + 1);
+    return NULL;
 }
 
 /* By process, not by descriptor: a forked child that outlives the rank must not keep the next one out. */

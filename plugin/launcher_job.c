@@ -145,7 +145,7 @@ int nigh_launcher_job_hydra(const struct nigh_launcher_source *source, struct ni
     return nigh_launcher_fail(
         error,
         "PMI_RANK is \"%.60s\" but nothing tells this job from others: expected a process "
-        "hydra_pmi_proxy or mpiexec among the parents, or I_MPI_HYDRA_UUID; set NIGH_JOB",
+        "hydra_pmi_proxy or mpiexec among the parents in /proc, or I_MPI_HYDRA_UUID; set NIGH_JOB",
         rank != NULL ? rank : "");
 }
 
@@ -181,13 +181,14 @@ int nigh_launcher_job_torch(const struct nigh_launcher_source *source, struct ni
 
 int nigh_launcher_read_process(void *data, int32_t pid, struct nigh_launcher_process *out)
 {
-    struct nigh_launcher_process process = {.pid = pid == 0 ? getpid() : pid};
-    char path[64], line[1024], *name, *end;
+    struct nigh_launcher_process process = {.pid = pid};
+    char path[64] = "/proc/self/stat", line[1024], *name, *end;
     size_t bytes;
     FILE *file;
 
     (void)data;
-    snprintf(path, sizeof(path), "/proc/%" PRId32 "/stat", process.pid);
+    if (pid != 0) /* our own number may be another one in /proc: it may be of another PID namespace */
+        snprintf(path, sizeof(path), "/proc/%" PRId32 "/stat", pid);
     file = nigh_fd_fopen(path);
     if (file == NULL)
         return -ENOENT;
@@ -202,6 +203,7 @@ int nigh_launcher_read_process(void *data, int32_t pid, struct nigh_launcher_pro
         return -ENOENT;
     *end = '\0';
     snprintf(process.name, sizeof(process.name), "%s", name + 1);
+    process.pid = (int32_t)strtol(line, NULL, 10);
     if (sscanf(end + 1,
                " %*c %" SCNd32
                " %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %" SCNu64,

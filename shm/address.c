@@ -39,14 +39,24 @@ static uint64_t hash(const void *data, size_t bytes, uint64_t seed)
     return value;
 }
 
+/* Once for all contexts of a process, from any thread: a flag alone, which orders nothing. */
+static bool first_time(_Atomic(bool) *said)
+{
+    bool first = !*said;
+
+    *said = true;
+    return first;
+}
+
 static uint64_t find_machine(void)
 {
+    static _Atomic(bool) said;
     static const char path[] = "/proc/sys/kernel/random/boot_id";
     char id[64];
     int fd = nigh_os.open(path, O_RDONLY | O_CLOEXEC, 0);
     ssize_t bytes = fd < 0 ? -1 : nigh_os.read(fd, id, sizeof(id));
 
-    if (bytes <= 0)
+    if (bytes <= 0 && first_time(&said))
         nigh_log(NIGH_LOG_WARN,
                  "cannot read %s (%s): addresses do not tell this machine from others: mount /proc, or do "
                  "not take addresses elsewhere",
@@ -57,12 +67,13 @@ static uint64_t find_machine(void)
 
 static uint64_t find_network(void)
 {
+    static _Atomic(bool) said;
     static const char path[] = "/proc/self/ns/net";
     struct stat stat;
     int fd = nigh_os.open(path, O_RDONLY | O_CLOEXEC, 0);
     int error = fd < 0 ? -1 : nigh_os.fstat(fd, &stat);
 
-    if (error < 0)
+    if (error < 0 && first_time(&said))
         nigh_log(NIGH_LOG_WARN,
                  "cannot look at %s (%s): addresses do not tell network namespaces apart: mount /proc, or "
                  "set NIGH_DIR",

@@ -28,6 +28,20 @@ static uint64_t meminfo(const char *text, const char *name)
     return line ? strtoull(line + strlen(name), NULL, 10) * 1024 : NONE;
 }
 
+/* Without /proc. What others use is not known, so that `available` is what can be had at most. Returns how much swap is free. */
+static uint64_t ask_sysinfo(struct nigh_limits *out)
+{
+    struct sysinfo info;
+    uint64_t swap;
+
+    if (nigh_os.sysinfo(&info))
+        return 0;
+    swap = (uint64_t)info.freeswap * info.mem_unit;
+    out->memory = (uint64_t)info.totalram * info.mem_unit;
+    out->available = out->memory + swap;
+    return swap;
+}
+
 /* Returns how much swap is free. */
 static uint64_t read_meminfo(struct nigh_limits *out)
 {
@@ -36,7 +50,7 @@ static uint64_t read_meminfo(struct nigh_limits *out)
 
     out->memory = out->available = NONE;
     if (!text)
-        return 0;
+        return ask_sysinfo(out);
     out->memory = meminfo(text, "MemTotal:");
     out->available = meminfo(text, "MemAvailable:");
     swap = meminfo(text, "SwapFree:");

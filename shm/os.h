@@ -16,6 +16,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
+#include <sys/sysinfo.h>
 #include <sys/timerfd.h>
 #include <sys/types.h>
 #include <sys/uio.h>
@@ -74,6 +75,7 @@ struct nigh_futex_wait {
     CALL(int, -1, mprotect, (void *at, size_t bytes, int prot), (at, bytes, prot))                           \
     CALL(int, -1, munlock, (const void *at, size_t bytes), (at, bytes))                                      \
     CALL(int, -1, madvise, (void *at, size_t bytes, int advice), (at, bytes, advice))                        \
+    CALL(int, -1, sysinfo, (struct sysinfo * out), (out))                                                    \
     CALL(int, -1, getrlimit, (int what, struct rlimit *out), (what, out))                                    \
     CALL(int, -1, setrlimit, (int what, const struct rlimit *to), (what, to))                                \
     CALL(int, -1, flock, (int fd, int operation), (fd, operation))                                           \

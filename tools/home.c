@@ -3,23 +3,36 @@
 #include "tools/home.h"
 
 #include <limits.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <unistd.h>
 
 /* The build folder as seen from tools/NAME and from libtool's tools/.libs/NAME. */
 static const char *const above[] = {"..", "../.."};
 
-/* The folder of the running program, without a slash at its end. */
-static bool own_folder(char *path, size_t room)
+/* The running program's file. Without /proc it is found by the name that it was started with, as long as nothing has changed
+ * the folder. */
+static bool own_file(char *path)
 {
-    ssize_t length = readlink("/proc/self/exe", path, room - 1);
-    char *slash;
+    ssize_t length = readlink("/proc/self/exe", path, PATH_MAX - 1);
+    const char *name = (const char *)(uintptr_t)getauxval(AT_EXECFN);
 
     if (length <= 0)
-        return false;
+        return name && realpath(name, path);
     path[length] = '\0';
+    return true;
+}
+
+/* The folder of the running program, without a slash at its end. */
+static bool own_folder(char path[PATH_MAX])
+{
+    char *slash;
+
+    if (!own_file(path))
+        return false;
     slash = strrchr(path, '/');
     if (!slash)
         return false;
@@ -32,7 +45,7 @@ bool tool_in_build(const char *part, char *path, size_t room)
     char here[PATH_MAX], file[PATH_MAX + 64], *found;
     bool fits = false;
 
-    if (!own_folder(here, sizeof(here)))
+    if (!own_folder(here))
         return false;
     for (size_t i = 0; i < sizeof(above) / sizeof(above[0]) && !fits; i++) {
         snprintf(file, sizeof(file), "%s/%s/%s", here, above[i], part);

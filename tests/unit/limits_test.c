@@ -121,8 +121,18 @@ static void no_limit_is_none(void **state)
     assert_true(read_with(v1).cgroup == UINT64_MAX);
     assert_true(read_with(garbage).cgroup == UINT64_MAX);
     assert_true(read_with(nothing).cgroup == UINT64_MAX);
-    assert_true(read_with(nothing).memory == UINT64_MAX);
-    assert_true(read_with(nothing).available == UINT64_MAX);
+}
+
+static void without_proc_the_system_is_asked(void **state)
+{
+    static const struct file container[] = {{"/sys/fs/cgroup/memory.max", "52428800\n"}, {0}};
+    static const struct file nothing[] = {{0}};
+    struct nigh_limits limits = read_with(nothing);
+
+    (void)state;
+    assert_int_equal(limits.memory, (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE));
+    assert_true(limits.available >= limits.memory && limits.available < UINT64_MAX);
+    assert_int_equal(read_with(container).cgroup, 50 * MIB);
 }
 
 static void meminfo_is_read(void **state)
@@ -152,12 +162,16 @@ static void this_machine_has_memory(void **state)
 
 static void what_cannot_be_read_is_none(void **state)
 {
+    static const struct file nothing[] = {{0}};
     struct nigh_limits limits;
 
     (void)state;
-    osfail_arm_all(OSFAIL_read, 1, EIO);
+    osfail_arm_all(OSFAIL_sysinfo, 1, EFAULT);
+    nigh_os.open = open_fake;
+    files = nothing;
     nigh_limits_read(&limits);
-    assert_true(limits.cgroup == UINT64_MAX && limits.memory == UINT64_MAX);
+    assert_true(limits.cgroup == UINT64_MAX && limits.memory == UINT64_MAX && limits.available == UINT64_MAX);
+    osfail_remove();
     osfail_arm_all(OSFAIL_getrlimit, 1, EPERM);
     nigh_limits_read(&limits);
     assert_true(limits.file == UINT64_MAX && limits.address == UINT64_MAX);
@@ -206,6 +220,7 @@ int main(void)
         cmocka_unit_test(its_own_namespace_has_the_root_path),
         cmocka_unit_test(cgroup_v1_is_known),
         cmocka_unit_test(no_limit_is_none),
+        cmocka_unit_test(without_proc_the_system_is_asked),
         cmocka_unit_test(meminfo_is_read),
         cmocka_unit_test(this_machine_has_memory),
         cmocka_unit_test(what_cannot_be_read_is_none),

@@ -251,6 +251,14 @@ static bool watch(pid_t launcher, int signals, int *status)
     return true;
 }
 
+/* Whether /proc counts processes as we do: else nothing that the launcher starts could be found, and ended. */
+static bool has_proc(void)
+{
+    char text[16] = "";
+
+    return readlink("/proc/self", text, sizeof text - 1) > 0 && atoi(text) == getpid();
+}
+
 int peer_launch(char **command)
 {
     char directory[256];
@@ -258,6 +266,11 @@ int peer_launch(char **command)
     int status = -1;
 
     close_range(3, ~0u, 0);
+    if (!has_proc()) {
+        fprintf(stderr, "peer: /proc is not mounted here: what %s starts could not be ended: mount it\n",
+                command[0]);
+        return 1;
+    }
     setpgid(0, 0);
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     sigemptyset(&set);

@@ -145,8 +145,12 @@ static int emit(struct perf_run *run, const struct perf_job *job, const char *te
     for (uint32_t rank = 2; rank < job->ranks; rank++)
         if (!(job->shared->figure[rank][what] <= row.value))
             row.value = job->shared->figure[rank][what];
-    snprintf(row.note, sizeof(row.note), "in %.2f s of a rank blocked in a receive, all its threads",
-             job->shared->figure[1][2]);
+    if (isnan(row.value))
+        snprintf(row.note, sizeof(row.note),
+                 "no figure: /proc does not show what the ranks' threads have used: is it mounted?");
+    else
+        snprintf(row.note, sizeof(row.note), "in %.2f s of a rank blocked in a receive, all its threads",
+                 job->shared->figure[1][2]);
     return perf_run_emit(run, &row);
 }
 

@@ -55,12 +55,13 @@ static void drop(hwloc_cpuset_t *places, uint32_t count)
     free(places);
 }
 
-/* The CPUs that this process may use: its affinity, which a cgroup's cpuset has already cut. */
+/* The CPUs that this process may use: its affinity, which a cgroup's cpuset has already cut. By thread, here and below: of a
+ * process hwloc looks for the threads in /proc, and both have but one. */
 static hwloc_cpuset_t own_cpus(hwloc_topology_t topology)
 {
     hwloc_cpuset_t cpus = hwloc_bitmap_alloc();
 
-    if (cpus != NULL && hwloc_get_cpubind(topology, cpus, HWLOC_CPUBIND_PROCESS) != 0)
+    if (cpus != NULL && hwloc_get_cpubind(topology, cpus, HWLOC_CPUBIND_THREAD) != 0)
         hwloc_bitmap_copy(cpus, hwloc_topology_get_allowed_cpuset(topology));
     return cpus;
 }
@@ -154,8 +155,8 @@ int run_binding_apply(const struct run_binding *binding, uint32_t rank)
 {
     if (binding->places == NULL)
         return 0;
-    return hwloc_set_cpubind(binding->topology, place_of(binding, rank), HWLOC_CPUBIND_PROCESS) == 0 ? 0
-                                                                                                     : -errno;
+    return hwloc_set_cpubind(binding->topology, place_of(binding, rank), HWLOC_CPUBIND_THREAD) == 0 ? 0
+                                                                                                    : -errno;
 }
 
 void run_binding_text(const struct run_binding *binding, uint32_t rank, char *text, size_t bytes)

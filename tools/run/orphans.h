@@ -16,7 +16,8 @@ struct run_orphans {
 /* TERM, up to `grace_ns` of waiting (0: no TERM at all), then KILL and a bounded wait. Blocks; reaps all children. */
 void run_orphans_end(uint64_t grace_ns, struct run_orphans *result);
 
-/* Send a signal to every descendant. Their number. */
+/* Send a signal to every descendant. Their number. Without a /proc that counts processes as we do: to children alone, which
+ * others become as soon as their parents have ended. */
 uint32_t run_orphans_signal(int number);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* From a command line to running ranks: places, the job's id, and one process after the other. */
 #include "tools/run/start.h"
+#include "include/common/proc.h"
 #include "shm/clock.h"
 #include "tools/mpi/turns.h"
 
@@ -65,19 +66,21 @@ static int start_ranks(struct run_job *job, const struct run_start *start)
 /* Lives as long as this process, and needs no descriptor in the ranks' programs: some close all. */
 static void open_lives(struct run_job *job, struct run_start *start)
 {
+    static const char cost[] = "the programs of a rank cannot be told apart: start one program a rank, no "
+                               "script of several";
+    pid_t me = nigh_proc_self(); /* as the ranks will find it */
     char name[64];
     int fd;
 
     snprintf(name, sizeof(name), "nigh-lives-%016" PRIx64, start->job);
     fd = memfd_create(name, MFD_CLOEXEC);
-    if (fd >= 0 && ftruncate(fd, (off_t)(start->ranks * sizeof(uint64_t))) == 0)
-        snprintf(start->lives, sizeof(start->lives), "/proc/%d/fd/%d", (int)getpid(), fd);
+    if (fd < 0 || ftruncate(fd, (off_t)(start->ranks * sizeof(uint64_t))) != 0)
+        run_output_say(&job->output, "no memory for counts (%s): %s", strerror(errno), cost);
+    else if (me == 0)
+        run_output_say(&job->output, "/proc is not mounted here, or shows other processes: %s, or mount it",
+                       cost);
     else
-        run_output_say(
-            &job->output,
-            "no memory to count the programs of a rank (%s): start one program a rank, no script of "
-            "several",
-            strerror(errno));
+        snprintf(start->lives, sizeof(start->lives), "/proc/%d/fd/%d", (int)me, fd);
 }
 
 static int look_at_machine(struct run_job *job, struct run_binding *binding)

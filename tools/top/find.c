@@ -115,10 +115,16 @@ int top_find(struct top_crop *out)
     struct top_crop crop = {0};
     struct dirent *entry;
     DIR *folder = opendir("/proc");
+    struct stat self;
     int rc = 0;
 
     if (!folder)
         return -errno;
+    if (lstat("/proc/self", &self) != 0) { /* an empty folder, where a system of its own has it mounted */
+        rc = -errno;
+        closedir(folder);
+        return rc;
+    }
     while (!rc && (entry = readdir(folder))) {
         if (isdigit((unsigned char)entry->d_name[0]))
             rc = look_through(&crop, (pid_t)atoi(entry->d_name));

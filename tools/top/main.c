@@ -226,7 +226,8 @@ int main(int argc, char **argv)
     argp_parse(&argp, argc, argv, 0, NULL, &command);
     rc = top_find(&crop);
     if (rc) {
-        fprintf(stderr, "nigh-top: cannot look through /proc: %s\n", strerror(-rc));
+        fprintf(stderr, "nigh-top: cannot look for jobs in /proc: %s%s\n", strerror(-rc),
+                rc == -ENOENT ? "; it is not mounted here: mount it" : "");
         return 1;
     }
     if (command.list && crop.count)
