@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* lib/error.c - one sentence per error and thread. Formatting lives here so that no call formats on its short way. */
 #include "lib/error.h"
+#include "include/common/relay.h"
 #include "include/common/standard_error.h"
 
 #include <errno.h>
@@ -64,15 +65,23 @@ static struct texts *texts_to_write(void)
 }
 
 static struct nigh_standard_error standard_error;
+static struct nigh_relay relay;
 
 __attribute__((constructor)) static void look_first(void)
 {
     nigh_standard_error_begin(&standard_error);
+    nigh_relay_begin(&relay);
 }
 
-void nigh_error_write(const char *line, size_t bytes)
+static void write_of(long rank, const char *lines, size_t bytes)
 {
-    nigh_standard_error_write(&standard_error, line, bytes);
+    if (!nigh_relay_give(&relay, rank, lines, bytes))
+        nigh_standard_error_write(&standard_error, lines, bytes);
+}
+
+void nigh_error_write(const char *lines, size_t bytes)
+{
+    write_of(-1, lines, bytes);
 }
 
 void nigh_error_look(void)
@@ -90,7 +99,7 @@ static void to_stderr(const char *text)
         bytes = snprintf(line, sizeof(line), "nigh: rank %d: %s\n", nigh_core.rank, text);
     else
         bytes = snprintf(line, sizeof(line), "nigh: %s\n", text);
-    nigh_error_write(line, (size_t)bytes);
+    write_of(nigh_core.ranks > 1 ? nigh_core.rank : -1, line, (size_t)bytes);
 }
 
 /* How many of its kind there have been, with this one; 0: not counted. Never waits: a child of fork() may find the lock

@@ -23,7 +23,7 @@ int nigh_fail_quietly(struct nigh_call call, int error, const char *format, ...)
 void nigh_say(int level, const char *format, ...) __attribute__((format(printf, 2, 3), cold));
 
 /* A line, as it is, to standard error if that is the program's yet (common/standard_error.h). Keeps errno. */
-void nigh_error_write(const char *line, size_t bytes);
+void nigh_error_write(const char *lines, size_t bytes);
 /* Looks whether standard error is closed: what is opened in its place later gets no lines. */
 void nigh_error_look(void);
 

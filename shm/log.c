@@ -2,6 +2,7 @@
 /* shm/log.c - the calling thread's sink and the formatting of a line. A thread's, because the host wants the
  * lines of a call on the thread and with the data of the context that it called. */
 #include "shm/log.h"
+#include "include/common/relay.h"
 #include "include/common/standard_error.h"
 #include "shm/os.h"
 
@@ -16,10 +17,12 @@
 static const struct nigh_log_sink standard = {.level = NIGH_LOG_WARN};
 static __thread const struct nigh_log_sink *current;
 static struct nigh_standard_error standard_error;
+static struct nigh_relay relay;
 
 __attribute__((constructor)) static void look_first(void)
 {
     nigh_standard_error_begin(&standard_error);
+    nigh_relay_begin(&relay);
 }
 
 void nigh_log_look(void)
@@ -41,6 +44,8 @@ static void to_stderr(const char *text)
     char line[LINE_BYTES + 8];
     int bytes = snprintf(line, sizeof(line), "nigh: %s\n", text);
 
+    if (nigh_relay_give(&relay, -1, line, (size_t)bytes))
+        return;
     if (nigh_standard_error_is(&standard_error) && nigh_os.write(STDERR_FILENO, line, (size_t)bytes) < 0)
         return; /* nobody left to tell */
 }

@@ -117,7 +117,7 @@ static void test_a_rank_has_none(void **state)
 {
     (void)state;
     need(WITHOUT "true");
-    run_and_say("$RUN --bind none -n 2 " WITHOUT TURN " meet", 0,
+    run_and_say("$RUN --label --bind none -n 2 " WITHOUT TURN " meet", 0,
                 "nigh: /proc is not mounted here: which of a rank's programs this is cannot be told", 2);
 }
 

@@ -229,7 +229,7 @@ static void check_clock(struct keeper *keeper)
     }
 }
 
-static int poll_ms(const struct keeper *keeper)
+static int clock_ms(const struct keeper *keeper)
 {
     uint64_t at = keeper->kill_at != 0 ? keeper->kill_at : keeper->timeout_at, now;
 
@@ -239,6 +239,13 @@ static int poll_ms(const struct keeper *keeper)
     if (at <= now)
         return 0;
     return at - now > UINT64_C(3600000000000) ? 3600000 : (int)((at - now + 999999) / 1000000);
+}
+
+static int poll_ms(const struct keeper *keeper)
+{
+    int clock = clock_ms(keeper), output = run_output_wait_ms(&keeper->job.output);
+
+    return clock < 0 || (output >= 0 && output < clock) ? output : clock;
 }
 
 /* ---- the loop ---- */
@@ -263,11 +270,11 @@ static void step(struct keeper *keeper)
     keeper->polls[0] = (struct pollfd){.fd = keeper->front_gone ? -1 : keeper->control_fd, .events = POLLIN};
     keeper->polls[1] = (struct pollfd){.fd = keeper->child_fd, .events = POLLIN};
     count += run_output_poll_fill(&keeper->job.output, keeper->polls + 2);
-    if (poll(keeper->polls, count, poll_ms(keeper)) > 0) {
-        if (keeper->polls[0].revents != 0)
-            read_control(keeper);
-        run_output_handle(&keeper->job.output, keeper->polls + 2, count - 2);
-    }
+    if (poll(keeper->polls, count, poll_ms(keeper)) < 0)
+        count = 2; /* nothing is said of any */
+    else if (keeper->polls[0].revents != 0)
+        read_control(keeper);
+    run_output_handle(&keeper->job.output, keeper->polls + 2, count - 2);
     /* Also of what has died since the poll: output may have taken long. */
     read_child(keeper);
     reap(keeper);

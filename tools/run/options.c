@@ -124,7 +124,7 @@ static void read_variable(struct argp_state *state, char *text)
 {
     static const char *const ours[] = {"NIGH_RANK",       "NIGH_SIZE", "NIGH_LOCAL_RANK",
                                        "NIGH_LOCAL_SIZE", "NIGH_JOB",  "NIGH_OVERSUBSCRIBED",
-                                       "NIGH_LIVES"};
+                                       "NIGH_LIVES",      "NIGH_LINES"};
     struct run_program *program = ((struct part *)state->input)->program;
     const char *equals = strchr(text, '=');
     size_t length;

@@ -76,7 +76,8 @@ int run_output_open(struct run_output *output, uint32_t ranks, bool label)
 {
     struct stat out, err;
 
-    *output = (struct run_output){.sinks = {{.fd = STDOUT_FILENO}, {.fd = STDERR_FILENO}}};
+    *output = (struct run_output){.sinks = {{.fd = STDOUT_FILENO}, {.fd = STDERR_FILENO}},
+                                  .fold = {.listener = -1}};
     output->sink_of[0] = output->sink_of[1] = &output->sinks[1];
     if (fstat(STDOUT_FILENO, &out) != 0 || fstat(STDERR_FILENO, &err) != 0 || out.st_dev != err.st_dev ||
         out.st_ino != err.st_ino)
@@ -92,8 +93,20 @@ int run_output_open(struct run_output *output, uint32_t ranks, bool label)
     return 0;
 }
 
+static void put_folded(void *output, const char *text, size_t bytes)
+{
+    sink_put(&((struct run_output *)output)->sinks[1], text, bytes);
+}
+
+void run_output_fold(struct run_output *output, uint32_t ranks, uint64_t job)
+{
+    if (output->sources == NULL && ranks > 1)
+        (void)run_fold_open(&output->fold, ranks, job, put_folded, output);
+}
+
 void run_output_close(struct run_output *output)
 {
+    run_fold_close(&output->fold);
     for (uint32_t i = 0; i < output->source_count; i++) {
         if (output->sources[i].fd >= 0)
             close(output->sources[i].fd);
@@ -136,10 +149,13 @@ void run_output_say(struct run_output *output, const char *format, ...)
     size_t length = strlen(text);
 
     va_start(arguments, format);
-    vsnprintf(text + length, sizeof(text) - length - 1, format, arguments);
+    vsnprintf(text + length, sizeof(text) - length - 2, format, arguments);
     va_end(arguments);
     length = strlen(text);
     text[length++] = '\n';
+    text[length] = '\0';
+    if (run_fold_own(&output->fold, text))
+        return;
     sink_put(sink, text, length);
     if (output->sources == NULL) /* nothing else uses the queue: no reason to wait for the next poll */
         while (sink->length > 0 && sink_ready(sink, -1))
@@ -206,7 +222,7 @@ static bool source_read(struct run_output *output, struct run_source *source)
 
 size_t run_output_poll_max(const struct run_output *output)
 {
-    return output->source_count + 2;
+    return output->source_count + 2 + RUN_FOLD_CALLERS + 1;
 }
 
 static const struct run_sink *sink_for(const struct run_output *output, uint32_t source)
@@ -224,7 +240,8 @@ size_t run_output_poll_fill(const struct run_output *output, struct pollfd *poll
     for (uint32_t i = 0; i < output->source_count; i++)
         if (output->sources[i].fd >= 0 && sink_for(output, i)->length < SINK_BYTES_FULL)
             polls[count++] = (struct pollfd){.fd = output->sources[i].fd, .events = POLLIN};
-    return count;
+    return count +
+           (output->sinks[1].length < SINK_BYTES_FULL ? run_fold_poll_fill(&output->fold, polls + count) : 0);
 }
 
 /* A rank whose output nobody reads any more finds that out as if it had the broken pipe itself. */
@@ -254,10 +271,19 @@ void run_output_handle(struct run_output *output, const struct pollfd *polls, si
     }
     if (output->sinks[0].broken || output->sinks[1].broken)
         pass_breakage(output);
+    if (output->sinks[1].length < SINK_BYTES_FULL)
+        run_fold_step(&output->fold);
+}
+
+int run_output_wait_ms(const struct run_output *output)
+{
+    return output->sinks[1].length < SINK_BYTES_FULL ? run_fold_wait_ms(&output->fold) : -1;
 }
 
 void run_output_end(struct run_output *output)
 {
+    run_fold_step(&output->fold);
+    run_fold_show_all(&output->fold);
     for (uint32_t i = 0; i < output->source_count; i++) {
         struct run_source *source = &output->sources[i];
 

@@ -11,6 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "tools/run/fold.h"
+
 /* What a rank has written and has not ended with a newline yet. */
 struct run_source {
     int fd; /* our end of the pipe, -1: closed */
@@ -32,10 +34,14 @@ struct run_output {
     uint32_t source_count;
     struct run_sink sinks[2];
     struct run_sink *sink_of[2]; /* both the same when stdout and stderr are one file */
+    struct run_fold fold;        /* for lines of nigh's own, without labels */
 };
 
 /* Prepare for `ranks` ranks, labelled or not. 0 or -ENOMEM. */
 int run_output_open(struct run_output *output, uint32_t ranks, bool label);
+
+/* Without labels: equal lines of nigh's own from several ranks of `job` become one. Where that cannot be had, they do not. */
+void run_output_fold(struct run_output *output, uint32_t ranks, uint64_t job);
 void run_output_close(struct run_output *output);
 
 /*
@@ -44,13 +50,17 @@ void run_output_close(struct run_output *output);
  */
 int run_output_connect(struct run_output *output, uint32_t rank, int ends[2]);
 
-/* Say something of our own on stderr: "nigh-run: ..." and a newline, never inside a rank's line. */
+/* Say something of our own on stderr: "nigh-run: ..." and a newline, never inside a rank's line, and behind those of nigh that
+ * came before. */
 void run_output_say(struct run_output *output, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* For poll(): how many entries at most, fill them (the number used), and act on what came back. */
 size_t run_output_poll_max(const struct run_output *output);
 size_t run_output_poll_fill(const struct run_output *output, struct pollfd *polls);
 void run_output_handle(struct run_output *output, const struct pollfd *polls, size_t count);
+
+/* After how many ms run_output_handle() must be called, whatever poll() says; -1: not at all. */
+int run_output_wait_ms(const struct run_output *output);
 
 /* Take what is left in the pipes, close them, and complete unfinished lines. To be called when no rank is left. */
 void run_output_end(struct run_output *output);

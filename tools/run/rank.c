@@ -45,6 +45,10 @@ static void set_environment(const struct run_rank *rank, uint32_t number, const 
         setenv("NIGH_LIVES", lives, 1);
     else
         unsetenv("NIGH_LIVES"); /* an outer job's */
+    if (start->lines[0])
+        setenv("NIGH_LINES", start->lines, 1);
+    else
+        unsetenv("NIGH_LINES"); /* an outer job's */
     set_number("NIGH_RANK", number);
     set_number("NIGH_SIZE", start->ranks);
     set_number("NIGH_LOCAL_RANK", number);

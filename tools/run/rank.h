@@ -25,6 +25,7 @@ struct run_start {
     const struct run_binding *binding;
     uint64_t job;
     char lives[64]; /* where libnigh counts how often each rank has joined, for NIGH_LIVES; "": none */
+    char lines[96]; /* for NIGH_LINES: where lines of nigh's own are folded; "": nowhere */
     char *turns;    /* a variable for ranks that run in turns, or NULL */
     uint32_t ranks;
     int64_t stdin_rank;

@@ -4,38 +4,48 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
+
+struct set {
+    bool (*in)(const void *set, uint32_t rank);
+    const void *data;
+    uint32_t count;
+};
 
 /* The last rank of the range that begins at `first`. */
-static uint32_t range_end(const struct run_rank *ranks, uint32_t count, uint32_t first)
+static uint32_t range_end(const struct set *set, uint32_t first)
 {
-    while (first + 1 < count && ranks[first + 1].running)
+    while (first + 1 < set->count && set->in(set->data, first + 1))
         first++;
     return first;
 }
 
-void run_report_ranks(const struct run_rank *ranks, uint32_t count, char *text, size_t bytes)
+/* How the words begin, by how many there are. */
+static const char *beginning(const struct set *set)
 {
-    size_t length;
-    uint32_t running = 0;
+    uint32_t some = 0;
 
-    for (uint32_t i = 0; i < count; i++)
-        running += ranks[i].running;
-    length = (size_t)snprintf(text, bytes, "%s",
-                              running == 0   ? "no rank"
-                              : running == 1 ? "rank "
-                                             : "ranks ");
+    for (uint32_t i = 0; i < set->count && some < 2; i++)
+        some += set->in(set->data, i);
+    return some == 0 ? "no rank" : some == 1 ? "rank " : "ranks ";
+}
+
+void run_report_set(bool (*in)(const void *set, uint32_t rank), const void *data, uint32_t count, char *text,
+                    size_t bytes)
+{
+    const struct set set = {in, data, count};
+    size_t length = (size_t)snprintf(text, bytes, "%s", beginning(&set));
+
     for (uint32_t first = 0; first < count; first++) {
         const char *comma = text[length - 1] == ' ' ? "" : ",";
         uint32_t last;
 
-        if (!ranks[first].running)
+        if (!in(data, first))
             continue;
         if (bytes - length < 32) {
             snprintf(text + length, bytes - length, ",...");
             return;
         }
-        last = range_end(ranks, count, first);
+        last = range_end(&set, first);
         if (last == first)
             length += (size_t)snprintf(text + length, bytes - length, "%s%" PRIu32, comma, first);
         else
@@ -43,4 +53,14 @@ void run_report_ranks(const struct run_rank *ranks, uint32_t count, char *text, 
                 (size_t)snprintf(text + length, bytes - length, "%s%" PRIu32 "-%" PRIu32, comma, first, last);
         first = last;
     }
+}
+
+static bool runs(const void *ranks, uint32_t rank)
+{
+    return ((const struct run_rank *)ranks)[rank].running;
+}
+
+void run_report_ranks(const struct run_rank *ranks, uint32_t count, char *text, size_t bytes)
+{
+    run_report_set(runs, ranks, count, text, bytes);
 }

@@ -8,7 +8,12 @@
 
 #include "tools/run/rank.h"
 
-/* The ranks that run: "rank 3", "ranks 0-2,5", "no rank"; cut with "..." where `bytes` (at least 32) are too few. */
+/* Those of `count` that are in a set: "rank 3", "ranks 0-2,5", "no rank"; cut with "..." where `bytes` (at least 32) are too
+ * few. */
+void run_report_set(bool (*in)(const void *set, uint32_t rank), const void *set, uint32_t count, char *text,
+                    size_t bytes);
+
+/* The ranks that run, in the same words. */
 void run_report_ranks(const struct run_rank *ranks, uint32_t count, char *text, size_t bytes);
 
 #endif

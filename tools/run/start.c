@@ -169,6 +169,8 @@ int run_start(struct run_job *job, const struct run_keeper_start *from)
     while (start.job == 0)
         if (getrandom(&start.job, sizeof(start.job), 0) != sizeof(start.job))
             start.job = 0;
+    run_output_fold(&job->output, start.ranks, start.job);
+    run_fold_variable(&job->output.fold, start.lines, sizeof(start.lines));
     open_lives(job, &start);
     job->started_ns = nigh_clock_ns();
     if (look_at_machine(job, &binding) == 0) {
