@@ -38,6 +38,62 @@ char *nigh_file_load(const char *path, size_t room)
     return text;
 }
 
+/* Where lines are put together. */
+struct lines {
+    char text[NIGH_FILE_LINE + 1];
+    uint32_t used;
+    void (*each)(const char *line, void *data);
+    void *data;
+};
+
+static void end_line(struct lines *lines)
+{
+    lines->text[lines->used] = 0;
+    lines->used = 0;
+    lines->each(lines->text, lines->data);
+}
+
+static void add_bytes(struct lines *lines, const char *bytes, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (bytes[i] == '\n')
+            end_line(lines);
+        else if (lines->used < NIGH_FILE_LINE)
+            lines->text[lines->used++] = bytes[i];
+    }
+}
+
+int nigh_file_each_line(const char *path, void (*each)(const char *line, void *data), void *data)
+{
+    enum { ROOM = 4096 }; /* what the kernel gives of a table at a time */
+    struct lines *lines = nigh_os.calloc(1, sizeof(*lines) + ROOM);
+    char *bytes = (char *)(lines + 1);
+    int fd, rc = -ENOMEM;
+    ssize_t got;
+
+    if (!lines)
+        return rc;
+    lines->each = each;
+    lines->data = data;
+    fd = nigh_os.open(path, O_RDONLY | O_CLOEXEC, 0);
+    rc = fd < 0 ? -errno : 0;
+    if (rc)
+        goto free_lines;
+    do {
+        got = nigh_os.read(fd, bytes, ROOM);
+        if (got > 0)
+            add_bytes(lines, bytes, (size_t)got);
+    } while (got > 0 || (got < 0 && errno == EINTR));
+    if (got < 0)
+        rc = -errno;
+    else if (lines->used)
+        end_line(lines);
+    nigh_os_close(fd);
+free_lines:
+    free(lines);
+    return rc;
+}
+
 int nigh_file_read_number(const char *path, uint64_t *out)
 {
     char text[64], *end;

@@ -12,6 +12,11 @@ int nigh_file_read(const char *path, char *text, size_t room);
 /* The same into memory of its own, which the caller frees; NULL: it cannot be read, or there is no memory. */
 char *nigh_file_load(const char *path, size_t room);
 
+/* Calls `each` with every line of a file of any length, without its newline; what a line has beyond NIGH_FILE_LINE bytes is
+ * left out. 0, a negative errno of open or read, -ENOMEM; `each` may have been called by then. */
+#define NIGH_FILE_LINE 1024u
+int nigh_file_each_line(const char *path, void (*each)(const char *line, void *data), void *data);
+
 /* The number that the file begins with. 0, a negative errno of open or read, -EBADMSG no number. */
 int nigh_file_read_number(const char *path, uint64_t *out);
 

@@ -12,9 +12,8 @@
 #include <string.h>
 
 enum {
-    NAMED = 8,          /* ranks that a line lists */
-    LINES = 8,          /* lines of a context */
-    TABLE = 512 * 1024, /* bytes of the kernel's table of sockets that are looked at */
+    NAMED = 8, /* ranks that a line lists */
+    LINES = 8, /* lines of a context */
 };
 
 /* The lowest ranks, in order, and how many there are. */
@@ -79,21 +78,29 @@ static void note_user(struct nigh_rendezvous *rendezvous, uint64_t job, uint32_t
     }
 }
 
-/* Abstract names are to be seen by all, and the user is a part of them. */
+struct search {
+    struct nigh_rendezvous *rendezvous;
+    uint64_t job;
+};
+
+static void note_name(const char *line, void *data)
+{
+    const char *name = strstr(line, "@nigh-");
+    struct search *search = data;
+    uint32_t uid, rank;
+    uint64_t job;
+
+    if (name && sscanf(name, "@nigh-%" SCNu32 "-%" SCNx64 "-%" SCNu32, &uid, &job, &rank) == 3 &&
+        job == search->job)
+        note_user(search->rendezvous, job, rank, uid);
+}
+
+/* Abstract names are to be seen by all, and the user is a part of them. Where there is no /proc, nothing is known. */
 static void look_for_users(struct nigh_rendezvous *rendezvous, uint64_t job)
 {
-    char *text = nigh_os.calloc(1, TABLE), *at;
-    uint32_t uid, rank;
-    uint64_t theirs;
+    struct search search = {rendezvous, job};
 
-    if (text && nigh_file_read("/proc/net/unix", text, TABLE) == 0) {
-        for (at = text; (at = strstr(at, "@nigh-")) != NULL; at++) {
-            if (sscanf(at, "@nigh-%" SCNu32 "-%" SCNx64 "-%" SCNu32, &uid, &theirs, &rank) == 3 &&
-                theirs == job)
-                note_user(rendezvous, job, rank, uid);
-        }
-    }
-    free(text);
+    (void)nigh_file_each_line("/proc/net/unix", note_name, &search);
 }
 
 static void look_elsewhere(struct nigh_rendezvous *rendezvous, uint64_t job)

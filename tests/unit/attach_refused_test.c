@@ -3,6 +3,7 @@
  * value, within a bound; and of peers that are never met, where they may be. */
 #include "tests/support/child.h"
 
+#include "shm/exchange.h"
 #include "shm/name.h"
 #include "shm/wire.h"
 #include "tests/support/logged.h"
@@ -11,6 +12,7 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 
 enum { OTHER = 1234, LIMIT = 64 };
@@ -249,8 +251,10 @@ static void the_unmet_are_told_once(void **state)
 
     (void)state;
     open_late(&late, NULL);
+    late.rendezvous->late_ns = UINT64_MAX;
     for (uint32_t rank = 12; rank > 2; rank -= 3)
         party_dial(&late, rank, 0);
+    late.rendezvous->late_ns = 1; /* all together, however long it took to dial them */
     assert_true(party_until(one, 1, 1000, has_told, &lines));
     party_for(one, 1, 200);
     assert_int_equal(logged_lines(), 1);
@@ -295,6 +299,37 @@ static void another_users_rank_is_found(void **state)
     assert_int_equal(value, OTHER);
     assert_true(ns >= 50000000);
     party_close(&late);
+}
+
+static int (*real_open)(const char *path, int flags, mode_t mode);
+
+/* What the kernel's table of sockets has, behind a megabyte of others. */
+static int open_long(const char *path, int flags, mode_t mode)
+{
+    static const char line[] = "0000000000000000: 00000002 00000000 00000000 0001 03 4711\n";
+    int file, fd = real_open(path, flags, mode);
+    char bytes[4096];
+    ssize_t got;
+
+    if (fd < 0 || strcmp(path, "/proc/net/unix") != 0)
+        return fd;
+    file = memfd_create("unix", MFD_CLOEXEC);
+    assert_true(file >= 0);
+    for (unsigned i = 0; i < (1u << 20) / sizeof(line); i++)
+        assert_int_equal(write(file, line, sizeof(line) - 1), sizeof(line) - 1);
+    while ((got = read(fd, bytes, sizeof(bytes))) > 0)
+        assert_int_equal(write(file, bytes, (size_t)got), got);
+    close(fd);
+    assert_int_equal(lseek(file, 0, SEEK_SET), 0);
+    return file;
+}
+
+static void another_users_rank_is_found_among_many(void **state)
+{
+    real_open = nigh_os.open;
+    nigh_os.open = open_long;
+    another_users_rank_is_found(state);
+    nigh_os.open = real_open;
 }
 
 static void a_rank_without_the_directory_is_found(void **state)
@@ -351,6 +386,7 @@ int main(void)
         CASE(what_the_system_refuses_is_told),
         CASE(the_unmet_are_told_once),
         CASE(another_users_rank_is_found),
+        CASE(another_users_rank_is_found_among_many),
         CASE(a_rank_without_the_directory_is_found),
         CASE(whoever_is_reached_is_not_missed),
     };

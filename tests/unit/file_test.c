@@ -12,6 +12,7 @@
 #include "tests/support/osfail.h"
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static void a_file_is_read_and_ended(void **state)
@@ -65,6 +66,57 @@ static void numbers(void **state)
     fakeroot_remove();
 }
 
+struct seen {
+    unsigned lines, longest, last;
+};
+
+static void see(const char *line, void *data)
+{
+    struct seen *seen = data;
+
+    seen->lines++;
+    if (strlen(line) > seen->longest)
+        seen->longest = (unsigned)strlen(line);
+    sscanf(line, "line %u", &seen->last);
+}
+
+/* Longer than anything that is read at a time, and a last line without an end. */
+static void lines_are_whole(void **state)
+{
+    enum { LINES = 5000 };
+    char *text = calloc(LINES, 64);
+    struct seen seen = {0};
+    size_t used = 0;
+
+    (void)state;
+    assert_non_null(text);
+    for (int i = 1; i < LINES; i++)
+        used += (size_t)sprintf(text + used, "line %d%*s\n", i, i % 40, "");
+    sprintf(text + used, "line 77777");
+    fakeroot_install();
+    fakeroot_write("/proc/lines", text);
+    assert_int_equal(nigh_file_each_line("/proc/lines", see, &seen), 0);
+    assert_int_equal(seen.lines, LINES);
+    assert_int_equal(seen.last, 77777);
+    assert_int_equal(seen.longest, strlen("line 4999") + 39);
+    memset(text, 'x', 3000);
+    strcpy(text + 3000, "\n\nend");
+    fakeroot_write("/proc/long", text);
+    seen = (struct seen){0};
+    assert_int_equal(nigh_file_each_line("/proc/long", see, &seen), 0);
+    assert_int_equal(seen.lines, 3);
+    assert_int_equal(seen.longest, NIGH_FILE_LINE);
+    assert_int_equal(nigh_file_each_line("/proc/none", see, &seen), -ENOENT);
+    osfail_install();
+    osfail_arm(OSFAIL_read, 2, EIO);
+    assert_int_equal(nigh_file_each_line("/proc/lines", see, &seen), -EIO);
+    osfail_arm(OSFAIL_calloc, 1, ENOMEM);
+    assert_int_equal(nigh_file_each_line("/proc/lines", see, &seen), -ENOMEM);
+    osfail_remove();
+    fakeroot_remove();
+    free(text);
+}
+
 static void add(uint32_t number, void *data)
 {
     char *text = data;
@@ -109,6 +161,7 @@ int main(void)
         cmocka_unit_test(a_file_is_read_and_ended),
         cmocka_unit_test(a_failing_read_is_told_and_closes),
         cmocka_unit_test(numbers),
+        cmocka_unit_test(lines_are_whole),
         cmocka_unit_test(lists),
     };
     return cmocka_run_group_tests_name("file", tests, NULL, NULL);
