@@ -102,7 +102,7 @@ static int make(void **state)
 static int drop(void **state)
 {
     (void)state;
-    for (int i = 0; i < 1000 && folder[0] && rmdir(folder) && errno == EBUSY; i++)
+    for (int i = 0; i < 30000 && folder[0] && rmdir(folder) && errno == EBUSY; i++)
         usleep(1000);
     return folder[0] && access(folder, F_OK) == 0;
 }

@@ -53,7 +53,7 @@ static inline struct nigh_note note_of(struct pair_end *end, struct nigh_endpoin
     int rc = -EAGAIN;
 
     /* A reader gives up on a writer that was interrupted. */
-    for (unsigned i = 0; rc == -EAGAIN && i < 1000; i++) {
+    for (unsigned i = 0; rc == -EAGAIN && i < 30000; i++) {
         rc = read_note(end, of, &note);
         if (rc == -EAGAIN)
             sleep_ms(1);

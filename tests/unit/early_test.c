@@ -64,7 +64,7 @@ static struct nigh_shuttle *send_early(uint32_t bytes)
 {
     assert_int_equal(hosted_send(to, 1, TAG, out, bytes, 0), 0);
     for (unsigned i = 0; !kept() || kept()->got < bytes; i++) {
-        assert_true(i < 100000);
+        assert_true(i < 1000000);
         hosted_turns(&a, &b, 10);
         usleep(10);
     }

@@ -302,7 +302,7 @@ static void assert_refused(struct foe *other)
 
     assert_int_equal(hosted_send(to, 50, 1, big, 8, 0), 0);
     for (unsigned i = 0; !hosted_find(&victim, NIGH_OP_SEND, 50); i++) {
-        assert_true(i < 10000);
+        assert_true(i < 300000);
         foe_progress(other);
         hosted_turns(&victim, &good, 10);
         usleep(100);
@@ -352,7 +352,7 @@ static void test_ring_outside_of_its_window(void **state)
     nigh_store_release(&other.pair->ring, nigh_window_word(other.window.bytes - NIGH_PAGE, 128),
                        DIRECTORY_SET);
     for (unsigned i = 0; hosted_state(&victim, to) != NIGH_BROKEN; i++) {
-        assert_true(i < 10000);
+        assert_true(i < 300000);
         foe_progress(&other);
         hosted_turns(&victim, &good, 10);
         usleep(100);

@@ -104,6 +104,20 @@ static void await_raised(void)
     nigh_service_taken(service);
 }
 
+/* All that was to be watched is: nothing has been looked at anew for a while, in which this process had a CPU. */
+static void await_sleep(void)
+{
+    unsigned before = osfail_count(OSFAIL_futex_waitv);
+
+    for (unsigned same = 0, i = 0; same < 50 && i < 30000; i++) {
+        unsigned now = osfail_count(OSFAIL_futex_waitv);
+
+        pause_ms(1);
+        same = now == before ? same + 1 : 0;
+        before = now;
+    }
+}
+
 static void is_quiet(void)
 {
     pause_ms(20);
@@ -187,10 +201,11 @@ static void test_values(void **test)
         nigh_lookouts_watch(lookouts, &words[i]);
         nigh_lookouts_watch(lookouts, &words[count + i]);
     }
-    pause_ms(5);
+    await_sleep();
     for (unsigned i = 0; i < count; i++)
         change(count + i, values[i]);
     is_quiet();
+    await_sleep();
     before = osfail_count(OSFAIL_futex_waitv);
     for (unsigned i = 0; i < 2 * count; i++)
         change(i, 0x1234u + i);

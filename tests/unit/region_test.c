@@ -96,7 +96,7 @@ static void assert_free_again(void)
 {
     int rc = -EBUSY;
 
-    for (unsigned i = 0; i < 1000 && rc == -EBUSY; i++) {
+    for (unsigned i = 0; i < 300000 && rc == -EBUSY; i++) {
         hosted_turns(&victim, &good, 20);
         usleep(100);
         rc = hosted_ops->deregister(victim.context, region);

@@ -229,15 +229,14 @@ static void a_blind_thread_polls_no_more(void **test)
     await_flag();
     nigh_service_taken(service);
     nigh_service_blind(service);
-    for (unsigned i = 0; i < 100; i++) { /* it may have looked before it was told */
+    polls = osfail_count(OSFAIL_poll);
+    for (unsigned i = 0; i < 150; i++) {
         pause_ms(1);
         if (flag())
             nigh_service_taken(service);
     }
-    polls = osfail_count(OSFAIL_poll);
-    pause_ms(50);
-    assert_int_equal(osfail_count(OSFAIL_poll), polls);
-    assert_int_equal(flag(), 0);
+    /* It may have been about to look when it was told; one that sees looks whenever its flag is taken. */
+    assert_in_range(osfail_count(OSFAIL_poll) - polls, 0, 1);
 }
 
 static void failing_poll_is_looked_into_once(void **test)
