@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* plugin/machine.c - topology, memory, and whether other processes' memory may be read. */
 #include "plugin/machine.h"
+#include "include/common/proc.h"
 #include "shm/arena.h"
 #include "shm/cgroup.h"
 #include "shm/file.h"
@@ -90,10 +91,12 @@ static int may_trace_all(void)
 static void ask_yama(struct nigh_query_machine *out)
 {
     uint64_t scope = 0;
+    int rc = nigh_file_read_number(YAMA, &scope);
 
-    if (nigh_file_read_number(YAMA, &scope) != 0 || scope == 0) {
+    if (rc != 0 || scope == 0) {
         out->cma = 1;
-        say(out->cma_reason, "processes of the same user may read each other");
+        say(out->cma_reason, "processes of the same user may read each other%s",
+            rc != 0 && nigh_proc_self() == 0 ? ", unless Yama forbids it: no /proc tells" : "");
     } else if (scope < 3 && may_trace_all()) {
         out->cma = 1;
         say(out->cma_reason, "allowed by CAP_SYS_PTRACE; without it ptrace_scope is %d", (int)scope);

@@ -159,6 +159,11 @@ static void blindness_is_said(void **state)
         logged_end();
         assert_true(osfail_hit());
         assert_int_equal(nth == 1 ? blind.machine : blind.names, 0);
+        osfail_arm(OSFAIL_open, nth, EACCES); /* once in a process, however many contexts it opens */
+        logged_begin();
+        nigh_place_find(NULL, &blind);
+        assert_int_equal(logged_lines(), 0);
+        logged_end();
         assert_int_not_equal(nth == 1 ? blind.names : blind.machine, 0);
     }
     osfail_remove();
