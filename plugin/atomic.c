@@ -11,7 +11,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-uint32_t nigh_type_bytes(uint32_t type)
+/* Bytes of an element; 0: atomics do not take the type, which may be one of collectives. */
+static uint32_t width_of(uint32_t type)
 {
     static const uint8_t bytes[] = {
         [NIGH_I8] = 1,  [NIGH_U8] = 1,  [NIGH_I16] = 2, [NIGH_U16] = 2, [NIGH_I32] = 4,
@@ -132,7 +133,7 @@ static apply_fn apply_of(uint32_t type)
 int nigh_atomic_apply(uint32_t op, uint32_t type, void *at, const void *operand, const void *compare,
                       void *before, uint32_t count)
 {
-    uint32_t width = nigh_type_bytes(type);
+    uint32_t width = width_of(type);
     apply_fn apply = apply_of(type);
 
     if (!apply)
@@ -180,7 +181,7 @@ static int check(const struct nigh_endpoint *endpoint, const struct nigh_atomic 
 
     if (rc)
         return rc;
-    width = nigh_type_bytes(atomic->type);
+    width = width_of(atomic->type);
     if (!width || !defined(atomic->op, atomic->type))
         return nigh_refuse(context, -EOPNOTSUPP, "post_atomic: operation %u is not defined for type %u",
                            atomic->op, atomic->type);
@@ -200,7 +201,7 @@ static int check(const struct nigh_endpoint *endpoint, const struct nigh_atomic 
 /* The request as it goes over the wire, in memory of the operation; its size in op->imm. -ENOMEM. */
 static int make_request(struct nigh_send_op *op, const struct nigh_atomic *atomic)
 {
-    size_t bytes = (size_t)atomic->count * nigh_type_bytes(atomic->type);
+    size_t bytes = (size_t)atomic->count * width_of(atomic->type);
     struct nigh_wire_atomic request = {
         .op = atomic->op, .type = atomic->type, .count = atomic->count, .fetches = atomic->result != NULL};
     size_t total =
@@ -267,7 +268,7 @@ static int apply_request(struct nigh_context *context, const struct nigh_wire_at
                          const uint8_t *values, size_t values_bytes, uint64_t key, uint64_t offset,
                          uint8_t *before)
 {
-    uint32_t width = nigh_type_bytes(request->type);
+    uint32_t width = width_of(request->type);
     size_t bytes = (size_t)request->count * width;
     size_t expected = request->op == NIGH_READ ? 0 : request->op == NIGH_CSWAP ? 2 * bytes : bytes;
     const struct nigh_region *region;
@@ -310,11 +311,11 @@ enum nigh_verdict nigh_atomic_arrive(struct nigh_endpoint *endpoint, uint64_t he
         nigh_cq_unreserve(cq, 1);
     else if (tells)
         nigh_rma_tell(endpoint, request.fetches ? NIGH_OP_REMOTE_GET : NIGH_OP_REMOTE_PUT, key,
-                      request.count * nigh_type_bytes(request.type), 0);
+                      request.count * width_of(request.type), 0);
     if (status == -EPROTO)
         return NIGH_BAD;
     nigh_link_answer(endpoint, NIGH_K_RESULT, 0, request.id, (uint64_t)(int64_t)status, before,
-                     status ? 0 : request.count * nigh_type_bytes(request.type));
+                     status ? 0 : request.count * width_of(request.type));
     return NIGH_GO;
 }
 

@@ -5,9 +5,6 @@
 
 #include "plugin/endpoint.h"
 
-/* Bytes of an element; 0: no such type. */
-uint32_t nigh_type_bytes(uint32_t type);
-
 /* Applies `op` to `count` elements at `at`: old values to `before` (NULL: not wanted). -EOPNOTSUPP. */
 int nigh_atomic_apply(uint32_t op, uint32_t type, void *at, const void *operand, const void *compare,
                       void *before, uint32_t count);

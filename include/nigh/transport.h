@@ -383,6 +383,19 @@ enum nigh_type {
     NIGH_U64,
     NIGH_F32,
     NIGH_F64,
+    /* The types from here on are for collectives: atomics do not take them. */
+    NIGH_BOOL, /* one byte, 0 or not 0; results are 0 or 1 */
+    NIGH_F16,
+    NIGH_BF16,
+    NIGH_CF32, /* complex: two f32 */
+    NIGH_CF64, /* complex: two f64 */
+    /* A value and an index: struct {T value; int32_t index;} as C lays it out. Padding of results is zero. */
+    NIGH_I16_I32,
+    NIGH_I32_I32,
+    NIGH_I64_I32,
+    NIGH_F32_I32,
+    NIGH_F64_I32,
+    NIGH_OPAQUE, /* bytes of any width: they are moved, or combined by a function of the host's */
 };
 
 enum nigh_atomic_op {
@@ -399,6 +412,12 @@ enum nigh_atomic_op {
     NIGH_READ,  /* fetch only */
     NIGH_WRITE, /* replace */
     NIGH_CSWAP, /* replace where equal to `compare` */
+    /* The operations from here on are for collectives: atomics do not take them. */
+    NIGH_AVG,      /* the sum divided by the number of ranks */
+    NIGH_PREMUL,   /* each rank's elements times that rank's factor, summed */
+    NIGH_MINLOC,   /* of pairs: the smallest value and its index; the smaller index of equal values */
+    NIGH_MAXLOC,   /* of pairs: the largest value and its index; the smaller index of equal values */
+    NIGH_FUNCTION, /* a function of the host's */
 };
 
 #define NIGH_ATOMIC_BYTES 1024u /* largest count * width of one post_atomic */
@@ -409,8 +428,8 @@ enum nigh_atomic_op {
 struct nigh_atomic {
     uint32_t size;       /* sizeof(struct nigh_atomic) */
     uint32_t flags;      /* NIGH_SILENT */
-    uint16_t op;         /* enum nigh_atomic_op; bitwise and logical ones take integers only */
-    uint16_t type;       /* enum nigh_type */
+    uint16_t op;         /* NIGH_SUM .. NIGH_CSWAP; bitwise and logical ones take integers only */
+    uint16_t type;       /* NIGH_I8 .. NIGH_F64 */
     uint32_t count;      /* elements, at least 1, count * width <= NIGH_ATOMIC_BYTES */
     const void *operand; /* NULL for NIGH_READ */
     const void *compare; /* NIGH_CSWAP only */

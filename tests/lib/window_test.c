@@ -294,6 +294,10 @@ static void wrong(int rank, int size)
     CHECK_INT(nigh_accumulate(&word, 1, NIGH_U32, 0, 0, NIGH_READ, win), -EOPNOTSUPP);
     CHECK_INT(nigh_accumulate(&word, 1, NIGH_U32, 0, 0, NIGH_CSWAP, win), -EOPNOTSUPP);
     CHECK_INT(nigh_accumulate(&word, 1, 55, 0, 0, NIGH_SUM, win), -EINVAL);
+    for (int op = NIGH_AVG; op <= NIGH_FUNCTION; op++)
+        CHECK_INT(nigh_accumulate(&word, 1, NIGH_U32, 0, 0, op, win), -EOPNOTSUPP);
+    for (int type = NIGH_BOOL; type <= NIGH_OPAQUE; type++)
+        CHECK_INT(nigh_accumulate(&word, 1, type, 0, 0, NIGH_SUM, win), -EINVAL);
     CHECK_INT(nigh_get_accumulate(&word, 1, NIGH_U32, NULL, 0, 0, NIGH_SUM, win), -EFAULT);
     CHECK_INT(nigh_compare_and_swap(&word, NULL, &result, NIGH_U32, 0, 0, win), -EFAULT);
     CHECK_INT(nigh_win_flush(-7, win), -ERANGE);

@@ -105,7 +105,7 @@ static void fill_payload(struct foe *foe, uint8_t *payload)
                                     .refer = (uint32_t)below(6)};
     struct nigh_wire_piece piece = {.line = foe_pool_line(foe), .bytes = (uint32_t)value(foe)};
     struct nigh_wire_atomic atomic = {.op = (uint16_t)below(24),
-                                      .type = (uint16_t)below(16),
+                                      .type = (uint16_t)below(24),
                                       .count = (uint32_t)(below(4) ? below(4) : value(foe)),
                                       .id = (uint32_t)below(8)};
 
