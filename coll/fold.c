@@ -1,22 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* coll/fold.c - the types of elements and their names. */
+/* coll/fold.c - chooses the form of a reduction, and takes its loops through the sources block by block. */
 #include "coll/fold.h"
+#include "coll/fold_kernel.h"
+#include "shm/shared.h"
 
-#include <stddef.h>
-
-/* As a C compiler lays them out. */
-struct i16_i32 {
-    int16_t value;
-    int32_t index;
-};
-struct i64_i32 {
-    int64_t value;
-    int32_t index;
-};
-struct f64_i32 {
-    double value;
-    int32_t index;
-};
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+#include <stdbool.h>
+#include <string.h>
 
 static const struct {
     const char *name;
@@ -29,9 +21,9 @@ static const struct {
     [NIGH_F32] = {"f32", 4},         [NIGH_F64] = {"f64", 8},
     [NIGH_BOOL] = {"bool", 1},       [NIGH_F16] = {"f16", 2},
     [NIGH_BF16] = {"bf16", 2},       [NIGH_CF32] = {"cf32", 8},
-    [NIGH_CF64] = {"cf64", 16},      [NIGH_I16_I32] = {"i16_i32", sizeof(struct i16_i32)},
-    [NIGH_I32_I32] = {"i32_i32", 8}, [NIGH_I64_I32] = {"i64_i32", sizeof(struct i64_i32)},
-    [NIGH_F32_I32] = {"f32_i32", 8}, [NIGH_F64_I32] = {"f64_i32", sizeof(struct f64_i32)},
+    [NIGH_CF64] = {"cf64", 16},      [NIGH_I16_I32] = {"i16_i32", sizeof(struct nigh_i16_i32)},
+    [NIGH_I32_I32] = {"i32_i32", 8}, [NIGH_I64_I32] = {"i64_i32", sizeof(struct nigh_i64_i32)},
+    [NIGH_F32_I32] = {"f32_i32", 8}, [NIGH_F64_I32] = {"f64_i32", sizeof(struct nigh_f64_i32)},
     [NIGH_OPAQUE] = {"opaque", 0},
 };
 
@@ -59,4 +51,140 @@ const char *nigh_type_name(uint32_t type)
 const char *nigh_reduction_name(uint32_t op)
 {
     return op < COUNT(operations) && operations[op] ? operations[op] : "?";
+}
+
+/* ---- which form ---- */
+
+#if defined(__x86_64__)
+static int has_f16c(void)
+{
+    unsigned a, b, c, d;
+
+    return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
+}
+
+/* Of the AVX-512 CPUs some have less than the loops need. */
+static int ask_cpu(void)
+{
+    __builtin_cpu_init();
+    if (!__builtin_cpu_supports("avx2") || !has_f16c())
+        return NIGH_COPY_PORTABLE;
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
+        return NIGH_COPY_AVX512;
+    return NIGH_COPY_AVX2;
+}
+
+/* Two threads that both find nothing ask twice and store the same answer: relaxed is enough. */
+static int widest(void)
+{
+    static int kept = -1;
+    int isa = nigh_load_relaxed(&kept);
+
+    if (isa < 0) {
+        isa = ask_cpu();
+        nigh_store_relaxed(&kept, isa);
+    }
+    return isa;
+}
+#else
+static int widest(void)
+{
+    return NIGH_COPY_PORTABLE;
+}
+#endif
+
+nigh_fold_fn nigh_fold_select_isa(enum nigh_type type, enum nigh_atomic_op op, enum nigh_copy_isa isa)
+{
+    static nigh_fold_table *const tables[NIGH_COPY_ISAS] = {
+        [NIGH_COPY_PORTABLE] = &nigh_fold_portable,
+#if defined(__x86_64__)
+        [NIGH_COPY_AVX2] = &nigh_fold_avx2,
+        [NIGH_COPY_AVX512] = &nigh_fold_avx512,
+#endif
+    };
+
+    if ((unsigned)type >= NIGH_OPAQUE || (unsigned)op >= NIGH_FUNCTION || (unsigned)isa > (unsigned)widest())
+        return NULL;
+    return (*tables[isa])[type][op];
+}
+
+nigh_fold_fn nigh_fold_select(enum nigh_type type, enum nigh_atomic_op op)
+{
+    return nigh_fold_select_isa(type, op, (enum nigh_copy_isa)widest());
+}
+
+/* ---- block by block ---- */
+
+/* Each source is read once and `into` written once, while what lies between stays in the L1 cache. */
+enum { BLOCK = 1024 };
+
+/* `count` elements of a source as accumulators: where they lie, or in `room`. */
+static const void *load(const struct nigh_fold_kernel *kernel, const uint8_t *source, const void *factor,
+                        uint8_t *room, uint64_t count)
+{
+    float wide;
+
+    if (kernel->widen) {
+        kernel->widen(room, source, count);
+        source = room;
+    }
+    if (kernel->scale) {
+        if (kernel->widen) {
+            kernel->widen(&wide, factor, 1);
+            factor = &wide;
+        }
+        kernel->scale(room, source, factor, count);
+        source = room;
+    }
+    return source;
+}
+
+/* The block of `count` elements that begins `at` bytes into all buffers. */
+static void fold_block(const struct nigh_fold_kernel *kernel, uint8_t *into, const void *const *sources,
+                       uint32_t source_count, uint64_t at, uint64_t count, const struct nigh_fold_more *more)
+{
+    _Alignas(64) uint8_t sum[BLOCK], next[BLOCK];
+    const void *const *factors = kernel->scale ? more->factors : NULL;
+    uint64_t lanes = count * kernel->lanes;
+    void *last = kernel->narrow ? (void *)sum : into + at;
+    const void *result =
+        load(kernel, (const uint8_t *)sources[0] + at, factors ? factors[0] : NULL, sum, count);
+
+    for (uint32_t i = 1; i < source_count; i++) {
+        const void *right =
+            load(kernel, (const uint8_t *)sources[i] + at, factors ? factors[i] : NULL, next, count);
+        void *out = i + 1 < source_count || kernel->divide ? (void *)sum : last;
+
+        kernel->step(out, result, right, lanes);
+        result = out;
+    }
+    if (kernel->divide) {
+        kernel->divide(last, result, more->ranks, lanes);
+        result = last;
+    }
+    if (kernel->narrow)
+        kernel->narrow(into + at, result, count);
+    else if (result != into + at)
+        memcpy(into + at, result, count * kernel->bytes);
+}
+
+void nigh_fold_run(const struct nigh_fold_kernel *kernel, void *into, const void *const *sources,
+                   uint32_t source_count, uint64_t count, const struct nigh_fold_more *more)
+{
+    uint64_t a_block = BLOCK / kernel->wide;
+    bool plain = !kernel->widen && !kernel->scale && !kernel->divide;
+
+    if (source_count == 1 && kernel->alone) {
+        kernel->alone(into, sources[0], sources[0], count * kernel->lanes);
+    } else if (source_count == 1 && !kernel->scale && !kernel->divide) {
+        if (into != sources[0])
+            memcpy(into, sources[0], count * kernel->bytes);
+    } else if (source_count == 2 && plain) {
+        kernel->step(into, sources[0], sources[1], count * kernel->lanes);
+    } else {
+        for (uint64_t done = 0; done < count; done += a_block)
+            fold_block(kernel, into, sources, source_count, done * kernel->bytes,
+                       count - done < a_block ? count - done : a_block, more);
+    }
 }
