@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* plugin/context.c - open and close: what a presence in a job is made of, put together and taken apart. */
+#include "plugin/collective.h"
 #include "plugin/context.h"
 #include "plugin/fork.h"
 #include "plugin/near.h"
@@ -222,6 +223,8 @@ int nigh_context_open(const struct nigh_open *options, struct nigh_context **out
     if (!rc)
         rc = open_peers(context);
     if (!rc)
+        nigh_collectives_open(context);
+    if (!rc)
         rc = nigh_fork_watch(context);
     if (rc) {
         destroy(context);
@@ -266,6 +269,7 @@ int nigh_context_close(struct nigh_context *context)
     context->notifier = NULL;
     /* Before the goodbyes: who has heard one and finds nobody listening knows that we do not come back. */
     nigh_rendezvous_deafen(context->rendezvous);
+    nigh_coll_close(&context->coll);
     for (struct nigh_endpoint *endpoint = context->all; endpoint; endpoint = endpoint->next_all)
         leave(endpoint);
     leave_aside(context);

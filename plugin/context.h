@@ -4,6 +4,7 @@
 #ifndef NIGH_PLUGIN_CONTEXT_H
 #define NIGH_PLUGIN_CONTEXT_H
 
+#include "coll/coll.h"
 #include "nigh/transport.h"
 #include "plugin/completion.h"
 #include "plugin/early.h"
@@ -85,6 +86,7 @@ struct nigh_context {
     struct nigh_slab send_ops, recv_ops, messages;
     struct nigh_arena_counters *counters; /* without what stands in struct nigh_ring_tx */
 
+    struct nigh_coll coll;
     struct nigh_config config;
     uint64_t incarnation;
     struct nigh_arena arena;

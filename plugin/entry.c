@@ -7,6 +7,7 @@
 
 #include "nigh/transport.h"
 #include "plugin/atomic.h"
+#include "plugin/collective.h"
 #include "plugin/context.h"
 #include "plugin/guard.h"
 #include "plugin/lend.h"
@@ -236,6 +237,28 @@ static int heap_free(struct nigh_context *context, void *memory)
                : rc;
 }
 
+static int entry_post_collective(struct nigh_group *group, const struct nigh_collective *collective)
+{
+    if (!group || !collective)
+        return nigh_refuse_missing("post_collective");
+    return GUARDED(nigh_collective_context(group), nigh_collective_post(group, collective));
+}
+
+static int entry_group_create(struct nigh_context *context, const struct nigh_group_options *options,
+                              struct nigh_group **out)
+{
+    if (!context || !options || !out)
+        return nigh_refuse_missing("group_create");
+    return GUARDED(context, nigh_collective_group(context, options, out));
+}
+
+static int entry_group_free(struct nigh_group *group)
+{
+    if (!group)
+        return nigh_refuse_missing("group_free");
+    return GUARDED(nigh_collective_context(group), nigh_collective_leave(group));
+}
+
 static int entry_heap_alloc(struct nigh_context *context, uint64_t bytes, void **out)
 {
     if (!context || !out)
@@ -460,6 +483,9 @@ static const struct nigh_ops table = {
     .post_atomic = entry_post_atomic,
     .post_lend = entry_post_lend,
     .release = entry_release,
+    .post_collective = entry_post_collective,
+    .group_create = entry_group_create,
+    .group_free = entry_group_free,
     .heap_alloc = entry_heap_alloc,
     .heap_free = entry_heap_free,
     .register_memory = entry_register,

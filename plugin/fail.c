@@ -274,6 +274,7 @@ void nigh_endpoint_fail(struct nigh_endpoint *endpoint, enum nigh_state state, i
         fail_pulls(endpoint, error, false);
     if (!dying)
         nigh_large_reclaim(endpoint, true);
+    nigh_coll_lost(&endpoint->context->coll, endpoint);
     nigh_progress_forget(endpoint);
     if (endpoint->attached)
         nigh_lookouts_forget(endpoint->context->lookouts, endpoint->peer_life);

@@ -268,6 +268,7 @@ bool nigh_progress_sweep(struct nigh_context *context)
         queued += endpoint->queue.count + endpoint->flow.count;
         settle(endpoint);
     }
+    moved |= nigh_coll_sweep(&context->coll);
     show_counts(context, queued);
     if (moved && context->blocked)
         nigh_note_moved(nigh_arena_note(&context->arena));
@@ -323,6 +324,7 @@ bool nigh_progress_all(struct nigh_context *context)
     moved = nigh_progress_sweep(context);
     moved |= push_sends(context);
     moved |= nigh_pull_progress(context);
+    moved |= nigh_coll_progress(&context->coll);
     return nigh_fetch_progress(context) || moved;
 }
 
@@ -400,6 +402,8 @@ bool nigh_progress(struct nigh_context *context)
         moved |= nigh_pull_progress(context);
     if (__builtin_expect(context->fetches != NULL, 0))
         moved |= nigh_fetch_progress(context);
+    if (__builtin_expect(!nigh_coll_is_idle(&context->coll), 0))
+        moved |= nigh_coll_progress(&context->coll);
     if (__builtin_expect(context->asked != NULL && !moved, 0))
         moved = nigh_help_progress(context);
     if (moved) {

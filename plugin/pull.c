@@ -96,8 +96,8 @@ static void done(struct nigh_message *message, int status, struct nigh_finish *f
     nigh_recv_finish(message, message->status ? message->status : status);
 }
 
-/* To look is a system call for each message, 0.25 us of the 4 that 32 KiB take. */
-static bool lives(struct nigh_endpoint *endpoint)
+/* To look is a system call, too much for each message of 32 KiB. */
+bool nigh_pull_lives(struct nigh_endpoint *endpoint)
 {
     uint64_t now = nigh_clock_ns();
 
@@ -123,7 +123,7 @@ static int still_there(const struct nigh_message *message)
         return 0;
     if (nigh_endpoint_let_go(endpoint))
         return -ECONNRESET;
-    if (message->refer == NIGH_REFER_CMA && !endpoint->self && !lives(endpoint))
+    if (message->refer == NIGH_REFER_CMA && !endpoint->self && !nigh_pull_lives(endpoint))
         return -ECONNRESET;
     /* Nothing keeps the owner from deregistering it meanwhile: it knows nothing of us. */
     if (message->get && !nigh_shown_still(&endpoint->view, message->key))

@@ -15,6 +15,8 @@ bool nigh_pull_apart(struct nigh_context *context);
 void nigh_pull_fail(struct nigh_message *message, int status);
 /* Cancels the receive, or the get, of one, in the same way; its sender is told that it was received. */
 void nigh_pull_cancel(struct nigh_message *message);
+/* Behind a copy out of the peer's process: was it that process until now? */
+bool nigh_pull_lives(struct nigh_endpoint *endpoint);
 /* For close: waits for senders that are in the middle of a slice of what has been ended so; 5 s at
  * most, if one was stopped there. */
 void nigh_pull_drain(struct nigh_context *context);

@@ -69,12 +69,12 @@ static bool lies_early(struct nigh_endpoint *endpoint, const struct nigh_send *s
 
 /* Before a peer is to read memory where it lies: it would copy the file's from its mapping of it, where the program has
  * something else mapped by now. False: it must not. */
-static bool may_be_read(const struct nigh_context *context, const struct nigh_send *send)
+bool nigh_send_may_be_read(const struct nigh_context *context, const void *buffer, uint64_t bytes)
 {
     const struct nigh_arena_header *own = &context->arena.layout;
 
-    return send->bytes < NIGH_PROGRAM_WATCH_FROM ||
-           nigh_program_is_there(&context->program_watch, own, send->buffer, send->bytes) ||
+    return bytes < NIGH_PROGRAM_WATCH_FROM ||
+           nigh_program_is_there(&context->program_watch, own, buffer, bytes) ||
            nigh_program_take_back(own) == 0;
 }
 
@@ -110,7 +110,7 @@ static void route(struct nigh_endpoint *endpoint, const struct nigh_send *send, 
         op->refer = NIGH_REFER_HEAP;
         op->path = NIGH_PATH_HEAP;
         op->key = offset;
-    } else if (in_place && !trip && may_be_read(context, send)) {
+    } else if (in_place && !trip && nigh_send_may_be_read(context, send->buffer, send->bytes)) {
         op->refer = NIGH_REFER_CMA;
         op->path = NIGH_PATH_CMA;
         op->key = (uintptr_t)send->buffer;

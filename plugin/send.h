@@ -12,6 +12,8 @@ int nigh_send_post(struct nigh_endpoint *endpoint, const struct nigh_send *send)
 /* May one more be posted? 0; -ECONNRESET, -EPROTO by the state; -EAGAIN: as many are queued as one
  * endpoint may have. */
 int nigh_send_check(const struct nigh_endpoint *endpoint);
+/* May peers read these bytes where they lie, as far as can be asked? */
+bool nigh_send_may_be_read(const struct nigh_context *context, const void *buffer, uint64_t bytes);
 /* Posts an operation that is filled in: starts it or queues it. The CQ entry is reserved. */
 void nigh_send_begin(struct nigh_endpoint *endpoint, struct nigh_send_op *op);
 /* Starts queued and continues flowing sends. Returns whether anything moved. */

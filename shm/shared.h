@@ -53,6 +53,12 @@
  *   HELP_DONE      the sender's store of how many it has taken, which may put one back, and how many of these it has
  *                  written into the receiver's buffer
  *   HELP_SEE       the receiver's load of that
+ *   BOARD_SHOW     a member's store of what its board says of a group: where its slots lie, then the group's key
+ *   BOARD_FIND     another member's load of that key
+ *   CALL_PUBLISH   a member's store of the first word of a collective's slot, behind the rest of the slot and its data
+ *   CALL_PEEK      another member's load of that word
+ *   STEP_SET       a member's store of how far it has come: staged, reduced, taken, done with
+ *   STEP_GET       another member's load of each of these
  */
 #define NIGH_ORDER_LABELS(LABEL)                 \
     LABEL(RING_PUBLISH, release, RING_PEEK)      \
@@ -92,7 +98,13 @@
     LABEL(HELP_TAKE, fence, HELP_CLAIM)          \
     LABEL(HELP_CLAIM, fence, HELP_TAKE)          \
     LABEL(HELP_DONE, release, HELP_SEE)          \
-    LABEL(HELP_SEE, acquire, HELP_DONE)
+    LABEL(HELP_SEE, acquire, HELP_DONE)          \
+    LABEL(BOARD_SHOW, release, BOARD_FIND)       \
+    LABEL(BOARD_FIND, acquire, BOARD_SHOW)       \
+    LABEL(CALL_PUBLISH, release, CALL_PEEK)      \
+    LABEL(CALL_PEEK, acquire, CALL_PUBLISH)      \
+    LABEL(STEP_SET, release, STEP_GET)           \
+    LABEL(STEP_GET, acquire, STEP_SET)
 
 #define NIGH_ORDER_ENUM(name, kind, partner) NIGH_##name,
 enum nigh_order_label { NIGH_ORDER_LABELS(NIGH_ORDER_ENUM) NIGH_ORDER_LABEL_COUNT };

@@ -454,7 +454,7 @@ struct nigh_lend {
     uint64_t reserved;  /* zero */
 };
 
-/* ---- collectives (their slots may be absent: NIGH_HAS) ------------------------------------------------- */
+/* ---- collectives --------------------------------------------------------------------------------------- */
 
 enum nigh_collective_op {
     NIGH_BARRIER = 1,
@@ -470,21 +470,69 @@ enum nigh_collective_op {
     NIGH_EXSCAN,
 };
 
+/* A reduction of the host's (NIGH_FUNCTION): inout[i] = in[i] op inout[i] for `count` elements, `in` of the lower member. Called
+ * by posts and by calls that make progress, in their thread, for parts of a call, with buffers of nigh's own; it calls no slot. */
+typedef void (*nigh_reduce_fn)(void *arg, const void *in, void *inout, uint64_t count);
+
+/* The input lies in `recv`, and `send` is not looked at: of reductions and scans at its beginning (NIGH_REDUCE: at the root
+ * alone), of NIGH_GATHER (at the root alone) and NIGH_ALLGATHER in this member's block, of NIGH_ALLTOALL in all blocks, sent by
+ * the counts and offsets of `recv`. NIGH_BROADCAST: of the root. NIGH_SCATTER: the root keeps its block in `send`. */
+#define NIGH_COLLECTIVE_IN_PLACE (1u << 0)
+
+/*
+ * A call of a group. All members make the same calls in the same order. Members are numbered by their place in the group.
+ *
+ *     op              send                           recv                             count: elements
+ *     ----------------+------------------------------+--------------------------------+------------------------------
+ *     BARRIER         | -                            | -                              | -
+ *     BROADCAST       | root: count                  | others: count; root: a copy,   | the same at all members
+ *                     |                              | or NULL                        |
+ *     REDUCE          | count                        | root: count                    | the same at all members
+ *     ALLREDUCE       | count                        | count                          | the same at all members
+ *     GATHER          | count                        | root: a block a member         | of the member's block
+ *     SCATTER         | root: a block a member       | count                          | of the member's block
+ *     ALLGATHER       | count                        | a block a member               | of the member's block
+ *     ALLTOALL        | a block a member             | a block a member               | of one block
+ *     REDUCE_SCATTER  | all blocks                   | the member's block             | of one block
+ *     SCAN, EXSCAN    | count                        | count; EXSCAN, first: unchanged| the same at all members
+ *
+ * Blocks are `count` elements each and lie behind each other, unless send_counts or recv_counts say how many elements each has:
+ * an entry a member. They lie behind each other then, too, unless send_offsets or recv_offsets say where each begins, in
+ * elements. `count` is the member's own block then (GATHER, SCATTER, ALLGATHER), or not looked at. REDUCE_SCATTER takes
+ * recv_counts alone.
+ *
+ * Reductions are done in the order of the members, so all members get the same bits, in every run. What moves and is not
+ * reduced is bytes: types may differ between members if the bytes agree.
+ */
 struct nigh_collective {
-    uint32_t size; /* sizeof(struct nigh_collective) */
-    uint32_t flags;
-    uint16_t op;        /* enum nigh_collective_op */
-    uint16_t type;      /* enum nigh_type */
-    uint16_t reduction; /* enum nigh_atomic_op, NIGH_SUM .. NIGH_BXOR */
-    uint16_t reserved0; /* zero */
-    uint32_t root;      /* index in the group */
-    uint32_t reserved1; /* zero */
+    uint32_t size;           /* sizeof(struct nigh_collective) */
+    uint32_t flags;          /* NIGH_COLLECTIVE_IN_PLACE */
+    uint16_t op;             /* enum nigh_collective_op */
+    uint16_t type;           /* enum nigh_type */
+    uint16_t reduction;      /* enum nigh_atomic_op: NIGH_SUM .. NIGH_BXOR, NIGH_AVG .. NIGH_FUNCTION; else zero */
+    uint16_t reserved0;      /* zero */
+    uint32_t root;           /* place in the group: BROADCAST, REDUCE, GATHER, SCATTER; else zero */
+    uint32_t width;          /* NIGH_OPAQUE: bytes of an element; else zero */
     const void *send;
     void *recv;
-    uint64_t count;                             /* elements per rank */
-    const uint64_t *send_counts, *send_offsets; /* the v forms: one entry a rank, in elements; else NULL */
+    uint64_t count;
+    const uint64_t *send_counts, *send_offsets; /* these belong to nigh until the completion, too */
     const uint64_t *recv_counts, *recv_offsets;
-    uint64_t context;
+    const void *factor;      /* NIGH_PREMUL: one element; taken over in the call */
+    nigh_reduce_fn function; /* NIGH_FUNCTION */
+    void *function_arg;
+    uint64_t context;        /* comes back in the completion */
+    uint64_t reserved[2];    /* zero */
+};
+
+#define NIGH_GROUP_MAX 256u
+
+struct nigh_group_options {
+    uint32_t size;  /* sizeof(struct nigh_group_options) */
+    uint32_t count; /* members: 1 .. NIGH_GROUP_MAX */
+    struct nigh_endpoint *const *members; /* in the group's order; one of them leads to this context itself */
+    uint64_t id; /* the same at all members. Of groups of the same members and id the first that each has made is one
+                    group, the second another */
     uint64_t reserved[2]; /* zero */
 };
 
@@ -831,10 +879,29 @@ struct nigh_ops {
      */
     int (*release)(struct nigh_context *context, void *data);
 
-    /* Collectives on a group; absent until they are built in. */
+    /*
+     * Begins a call of a group: NIGH_OP_COLLECTIVE completes it, with `tag` the call's number in the group and `bytes` what it
+     * has put into `recv`. Several calls may be under way; they begin in the order of their posting. Buffers belong to nigh
+     * until the completion; `send` is only read. A call may complete before other members have made it. Status other than 0,
+     * with `source` of the member that it is about:
+     *   -ECONNRESET  a member has left the group, closed or died
+     *   -EPROTO      members have made different calls: both are told to the log of each that finds it
+     *   -EIO         a member's memory cannot be read, though it could when they met
+     *   -ENOMEM      none for data on its way
+     * From then on all calls of the group fail so, at all members, and no member reads another's buffers.
+     * Errors: -EINVAL op, flags, root, counts that another field rules out, send and recv overlap; -EOPNOTSUPP the reduction is
+     * not defined for the type; -EFAULT NULL where there are bytes; -ERANGE more than 2^62 bytes; -ECONNRESET, -EPROTO, -EIO as
+     * above; -ENOMEM.
+     */
     int (*post_collective)(struct nigh_group *group, const struct nigh_collective *collective);
-    int (*group_create)(struct nigh_context *context, struct nigh_endpoint *const *members, uint32_t count,
-                        struct nigh_group **out);
+    /*
+     * A group of endpoints that are connected, or will be: each member makes it, with the same members in the same order. It
+     * keeps its endpoints until group_free(), as one more connect() would. Calls may be posted at once. Never waits. Errors:
+     * -EINVAL count, a NULL or one endpoint twice, not exactly one that leads here; -ECONNRESET, -EPROTO a member has ended;
+     * -ENOMEM.
+     */
+    int (*group_create)(struct nigh_context *context, const struct nigh_group_options *options, struct nigh_group **out);
+    /* Leaves it: calls of other members that still need this one complete with -ECONNRESET. Errors: -EBUSY calls are under way. */
     int (*group_free)(struct nigh_group *group);
 
     /*

@@ -16,7 +16,7 @@
 
 static const struct constant layout_constants[] = {
     CONSTANT(NIGH_ARENA_MAGIC, UINT64_C(0x31616e6572612d6e)),
-    CONSTANT(NIGH_LAYOUT_VERSION, 21),
+    CONSTANT(NIGH_LAYOUT_VERSION, 22),
     CONSTANT(NIGH_LINE, 64),
     CONSTANT(NIGH_PAGE, 4096),
     CONSTANT(NIGH_PEERS_MAX, 65536),
@@ -63,7 +63,9 @@ static const struct place layout_places[] = {
     FIELD(nigh_arena_state, cold, 4, 4),
     FIELD(nigh_arena_state, regions, 8, 8),
     FIELD(nigh_arena_state, cpu, 16, 4),
-    FIELD(nigh_arena_state, reserved, 20, 44),
+    FIELD(nigh_arena_state, reserved0, 20, 4),
+    FIELD(nigh_arena_state, boards, 24, 8),
+    FIELD(nigh_arena_state, reserved, 32, 32),
 
     STRUCT(nigh_arena_note, 128),
     FIELD(nigh_arena_note, sequence, 0, 8),

@@ -1,0 +1,486 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* coll/call.c - see call.h. */
+#include "coll/call.h"
+#include "coll/check.h"
+#include "coll/fold.h"
+#include "shm/clock.h"
+#include "shm/log.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define EXIT_NS UINT64_C(1000000000)
+
+/* ---- post ---------------------------------------------------------------------------------------------- */
+
+static struct nigh_call *new_call(struct nigh_group *group)
+{
+    struct nigh_call *call = group->spare;
+
+    if (call)
+        group->spare = call->next;
+    else
+        call = malloc(sizeof(*call) + group->count * sizeof(call->peers[0]));
+    return call;
+}
+
+static void give(struct nigh_call *call)
+{
+    free(call->scratch);
+    call->next = call->group->spare;
+    call->group->spare = call;
+}
+
+static void reset(struct nigh_call *call, struct nigh_group *group, const struct nigh_collective *what)
+{
+    memset(call, 0, sizeof(*call));
+    memset(call->peers, 0, group->count * sizeof(call->peers[0]));
+    call->group = group;
+    call->what = *what;
+    nigh_shape_make(what, group->count, group->me, &call->shape);
+    call->print = nigh_call_print(what, &call->shape);
+    call->to = call->shape.result;
+    if (what->reduction == NIGH_PREMUL)
+        memcpy(call->factor, what->factor, call->shape.width);
+}
+
+/* Bytes of recv that the call may write, from its beginning. */
+static uint64_t extent(const struct nigh_call *call)
+{
+    const struct nigh_shape *shape = &call->shape;
+    uint64_t end = 0;
+
+    if (shape->folds)
+        return shape->to - shape->from;
+    for (uint32_t i = 0; i < shape->members; i++) {
+        struct nigh_part part = nigh_shape_part_of(&call->what, shape, i);
+
+        end = part.offset + part.bytes > end ? part.offset + part.bytes : end;
+    }
+    return end;
+}
+
+/* All memory that it needs of its own, before it has a number. */
+static int take_memory(struct nigh_call *call)
+{
+    struct nigh_group *group = call->group;
+    uint64_t bytes;
+
+    if (call->shape.folds && call->shape.width > group->tile) {
+        uint8_t *tiles = realloc(group->tiles, (group->count + 1) * call->shape.width);
+
+        if (!tiles)
+            return -ENOMEM;
+        group->tiles = tiles;
+        group->tile = call->shape.width;
+    }
+    if (!call->shape.collides || !call->shape.keeps)
+        return 0;
+    bytes = extent(call);
+    if (!bytes)
+        return 0;
+    call->scratch = malloc(bytes);
+    call->to = call->scratch;
+    return call->scratch ? 0 : -ENOMEM;
+}
+
+static int refuse(const struct nigh_group *group, const struct nigh_collective *what, int error, const char *why)
+{
+    char text[NIGH_CALL_TEXT];
+
+    nigh_call_text(nigh_call_word(what), what->count, text);
+    nigh_log(NIGH_LOG_ERROR, "rank %u: post_collective: %s: %s", group->coll->rank, text, why);
+    return error;
+}
+
+int nigh_group_post(struct nigh_group *group, const struct nigh_collective *what)
+{
+    char why[NIGH_WHY_BYTES];
+    struct nigh_call *call;
+    int rc = nigh_call_check(what, group->count, group->me, why);
+
+    if (rc)
+        return refuse(group, what, rc, why);
+    if (group->state == NIGH_GROUP_BROKEN)
+        return group->error;
+    call = new_call(group);
+    if (!call)
+        return -ENOMEM;
+    reset(call, group, what);
+    rc = take_memory(call);
+    if (rc) {
+        give(call);
+        return rc;
+    }
+    call->number = group->posted++;
+    if (group->last)
+        group->last->next = call;
+    else
+        group->first = call;
+    group->last = call;
+    if (!group->waiting)
+        group->waiting = call;
+    nigh_group_move(group);
+    if (group->state == NIGH_GROUP_READY)
+        nigh_calls_progress(group);
+    return 0;
+}
+
+/* ---- end ----------------------------------------------------------------------------------------------- */
+
+static void unlink_call(struct nigh_call *call)
+{
+    struct nigh_group *group = call->group;
+    struct nigh_call *before = NULL;
+
+    for (struct nigh_call *at = group->first; at != call; at = at->next)
+        before = at;
+    if (before)
+        before->next = call->next;
+    else
+        group->first = call->next;
+    if (group->last == call)
+        group->last = before;
+    if (group->waiting == call)
+        group->waiting = call->next;
+}
+
+static void complete(struct nigh_call *call, int status)
+{
+    struct nigh_group *group = call->group;
+    struct nigh_call_result result = {
+        .context = call->what.context,
+        .number = call->number,
+        .bytes = !status && call->shape.keeps ? extent(call) : 0,
+        .status = status,
+        .about = status ? group->members[group->about].handle : NULL,
+        .group = group,
+    };
+
+    unlink_call(call);
+    give(call);
+    group->coll->host->complete(group->coll->user, &result);
+}
+
+bool nigh_calls_fail(struct nigh_group *group)
+{
+    bool any = group->first != NULL;
+
+    while (group->first)
+        complete(group->first, group->error);
+    return any;
+}
+
+void nigh_calls_free(struct nigh_group *group)
+{
+    struct nigh_call *next;
+
+    for (struct nigh_call *call = group->first; call; call = next) {
+        next = call->next;
+        give(call);
+    }
+    for (struct nigh_call *call = group->spare; call; call = next) {
+        next = call->next;
+        free(call);
+    }
+    group->first = group->last = group->waiting = group->spare = NULL;
+}
+
+void nigh_call_lost(struct nigh_call *call, uint32_t member)
+{
+    struct nigh_group *group = call->group;
+    char text[NIGH_CALL_TEXT];
+
+    nigh_group_look(group);
+    if (group->ends || group->state != NIGH_GROUP_READY)
+        return;
+    nigh_call_text(nigh_call_word(&call->what), call->what.count, text);
+    nigh_log(NIGH_LOG_INFO, "rank %u: call %" PRIu64 " of a group, %s: member %u has left or died", group->coll->rank,
+             call->number, text, member);
+    nigh_group_revoke(group, NIGH_REVOKED_LOST, member, -ECONNRESET);
+}
+
+/* A process whose first thread has ended cannot be read, and is mostly ending: a moment later that is known. */
+static bool is_exiting(struct nigh_call *call)
+{
+    uint64_t now = nigh_clock_ns();
+
+    if (!call->unread_ns)
+        call->unread_ns = now;
+    return now - call->unread_ns < EXIT_NS;
+}
+
+void nigh_call_unreadable(struct nigh_call *call, uint32_t member, int error)
+{
+    struct nigh_group *group = call->group;
+
+    /* A member whose call has failed may have given its buffers back. */
+    nigh_group_look(group);
+    if (group->ends || (error == -ESRCH && is_exiting(call)))
+        return;
+    if (group->members[member].ended || !group->coll->host->lives(group->members[member].handle)) {
+        nigh_call_lost(call, member);
+        return;
+    }
+    nigh_log(NIGH_LOG_ERROR,
+             "rank %u: call %" PRIu64 " of a group: the memory of member %u cannot be read (%s): let ranks read each "
+             "other's memory, or set NIGH_PATH=chunked",
+             group->coll->rank, call->number, member, strerror(-error));
+    nigh_group_revoke(group, NIGH_REVOKED_FAILED, member, -EIO);
+}
+
+/* ---- who has come -------------------------------------------------------------------------------------- */
+
+static void mismatch(struct nigh_call *call, uint32_t member, const struct nigh_call_slot *slot)
+{
+    struct nigh_group *group = call->group;
+    char ours[NIGH_CALL_TEXT], theirs[NIGH_CALL_TEXT];
+
+    nigh_call_text(nigh_call_word(&call->what), call->what.count, ours);
+    nigh_call_text(nigh_load_relaxed(&slot->call), nigh_load_relaxed(&slot->count), theirs);
+    nigh_log(NIGH_LOG_ERROR,
+             "rank %u: call %" PRIu64 " of a group of %u: member %u (this one) calls %s, member %u calls %s: all members "
+             "must make the same calls in the same order",
+             group->coll->rank, call->number, group->count, group->me, ours, member, theirs);
+    nigh_group_revoke(group, NIGH_REVOKED_MISMATCH, member, -EPROTO);
+}
+
+static void wrong_bytes(struct nigh_call *call, uint32_t member, uint64_t expected, uint64_t given)
+{
+    struct nigh_group *group = call->group;
+    char ours[NIGH_CALL_TEXT];
+
+    nigh_call_text(nigh_call_word(&call->what), call->what.count, ours);
+    nigh_log(NIGH_LOG_ERROR,
+             "rank %u: call %" PRIu64 " of a group of %u, %s: member %u gives %" PRIu64 " bytes, member %u (this one) "
+             "expects %" PRIu64,
+             group->coll->rank, call->number, group->count, ours, member, given, group->me, expected);
+    nigh_group_revoke(group, NIGH_REVOKED_MISMATCH, member, -EPROTO);
+}
+
+void nigh_call_impossible(struct nigh_call *call, uint32_t member)
+{
+    nigh_log(NIGH_LOG_ERROR, "rank %u: call %" PRIu64 " of a group: member %u shows what cannot be: is it of another build?",
+             call->group->coll->rank, call->number, member);
+    nigh_group_revoke(call->group, NIGH_REVOKED_FAILED, member, -EIO);
+}
+
+static void accept(struct nigh_call *call, uint32_t member, const struct nigh_call_slot *slot)
+{
+    struct nigh_call_peer *peer = &call->peers[member];
+    struct nigh_part part = nigh_shape_part_of(&call->what, &call->shape, member);
+    uint64_t given = 0;
+    int rc = nigh_source_open(&call->group->members[member], slot, &call->shape, call->shape.by_parts, part.bytes,
+                              &peer->in, &given);
+
+    if (rc == -EMSGSIZE) {
+        wrong_bytes(call, member, part.bytes, given);
+        return;
+    }
+    if (rc) {
+        nigh_call_impossible(call, member);
+        return;
+    }
+    peer->seen = true;
+    peer->to = part.offset;
+    call->unseen--;
+    if (!part.bytes && !call->shape.folds)
+        call->open--;
+    if (nigh_source_is_direct(&peer->in))
+        call->took_direct = true;
+}
+
+static bool look_for(struct nigh_call *call, uint32_t member)
+{
+    const struct nigh_call_slot *slot = nigh_call_of(call, member);
+    bool ended = call->group->members[member].ended; /* before the look */
+    uint64_t head = nigh_load_acquire(&slot->head, CALL_PEEK);
+
+    if ((uint32_t)(head >> 32) != (uint32_t)call->number) {
+        if (ended)
+            nigh_call_lost(call, member);
+        return false;
+    }
+    if ((uint32_t)head != call->print)
+        mismatch(call, member, slot);
+    else
+        accept(call, member, slot);
+    return true;
+}
+
+static bool look_for_all(struct nigh_call *call)
+{
+    bool moved = false;
+
+    for (uint32_t i = 0; i < call->shape.members && call->group->state == NIGH_GROUP_READY; i++)
+        if (!call->peers[i].seen && nigh_shape_has(&call->shape, call->shape.takes, i))
+            moved |= look_for(call, i);
+    return moved;
+}
+
+/* ---- progress ------------------------------------------------------------------------------------------ */
+
+/* Others' buffers were read in place: were they the call's to the end? */
+static bool is_sound(struct nigh_call *call)
+{
+    if (!call->took_direct)
+        return true;
+    nigh_fence_full(LEAVE_HEAR);
+    for (uint32_t i = 0; i < call->shape.members; i++) {
+        const struct nigh_call_peer *peer = &call->peers[i];
+        bool direct = nigh_source_is_direct(&peer->in) || (peer->has_out && nigh_source_is_direct(&peer->out));
+        bool by_kernel = peer->in.lies == NIGH_LIES_PROCESS || (peer->has_out && peer->out.lies == NIGH_LIES_PROCESS);
+
+        if (!direct || nigh_group_is_sound(call->group, i, by_kernel))
+            continue;
+        nigh_call_lost(call, i);
+        return false;
+    }
+    return true;
+}
+
+/* Our board says up to which call we take nothing any more. */
+static void tell_done(struct nigh_group *group)
+{
+    uint64_t done = group->posted;
+
+    for (const struct nigh_call *call = group->first; call; call = call->next) {
+        if (call->state == NIGH_CALL_LEAVING)
+            continue;
+        done = call->number;
+        break;
+    }
+    if (done == group->done)
+        return;
+    group->done = done;
+    nigh_store_release(&group->board->done, done, STEP_SET);
+    nigh_group_tell(group);
+}
+
+static bool is_taken_by(const struct nigh_call *call, enum nigh_whom whom)
+{
+    struct nigh_group *group = call->group;
+
+    for (uint32_t i = 0; i < call->shape.members; i++) {
+        struct nigh_member *member = &group->members[i];
+
+        if (nigh_shape_has(&call->shape, whom, i) && member->done <= call->number &&
+            nigh_member_done(member) <= call->number)
+            return false;
+    }
+    return true;
+}
+
+/* Does nobody look at our buffers any more? */
+static bool is_left(const struct nigh_call *call)
+{
+    bool direct = call->lies == NIGH_LIES_HEAP || call->lies == NIGH_LIES_PROCESS;
+    bool out_direct = call->out_lies == NIGH_LIES_HEAP || call->out_lies == NIGH_LIES_PROCESS;
+
+    if (call->staged < call->stages)
+        return false;
+    return (!direct || is_taken_by(call, call->shape.taken_by)) && (!out_direct || is_taken_by(call, call->shape.out_by));
+}
+
+static void copy_result(struct nigh_call *call)
+{
+    const struct nigh_shape *shape = &call->shape;
+
+    if (!call->scratch)
+        return;
+    if (shape->folds) {
+        memcpy(shape->result, call->scratch, shape->to - shape->from);
+        return;
+    }
+    for (uint32_t i = 0; i < shape->members; i++) {
+        struct nigh_part part = nigh_shape_part_of(&call->what, shape, i);
+
+        memcpy(shape->result + part.offset, call->scratch + part.offset, part.bytes);
+    }
+}
+
+static bool has_taken(const struct nigh_call *call)
+{
+    return !call->unseen && !call->open && !call->open_out;
+}
+
+static bool take(struct nigh_call *call)
+{
+    bool moved = call->unseen && look_for_all(call);
+
+    if (call->group->state != NIGH_GROUP_READY)
+        return true;
+    moved |= call->shape.folds ? nigh_call_combine(call) : nigh_call_move(call);
+    if (call->open_out && call->group->state == NIGH_GROUP_READY)
+        moved |= nigh_call_take_results(call);
+    if (call->group->state != NIGH_GROUP_READY || !has_taken(call))
+        return moved;
+    if (!is_sound(call))
+        return true;
+    call->state = NIGH_CALL_LEAVING;
+    if (call->shape.takes != NIGH_WHOM_NONE) {
+        struct nigh_call_slot *own = nigh_call_own(call);
+
+        nigh_call_step(&own->taken, NIGH_CALL_ALL);
+        nigh_call_step(&own->taken_out, NIGH_CALL_ALL);
+    }
+    tell_done(call->group);
+    return true;
+}
+
+static bool advance(struct nigh_call *call)
+{
+    bool moved = call->staged < call->stages && nigh_call_stage(call);
+
+    if (call->state == NIGH_CALL_TAKING)
+        moved |= take(call);
+    if (call->state != NIGH_CALL_LEAVING || !is_left(call) || call->group->state != NIGH_GROUP_READY)
+        return moved;
+    copy_result(call);
+    complete(call, 0);
+    return true;
+}
+
+/* Calls begin in their order. */
+static bool begin_next(struct nigh_group *group)
+{
+    struct nigh_call *call = group->waiting;
+    int rc;
+
+    if (!call || !nigh_group_has_slot(group, call->number) ||
+        (group->first != call && group->first->number + NIGH_CALL_SLOTS <= call->number))
+        return false;
+    rc = nigh_call_begin(call);
+    if (rc == -EAGAIN) {
+        nigh_group_reclaim(group);
+        rc = nigh_call_begin(call);
+    }
+    if (rc == -EAGAIN)
+        return false;
+    if (rc) {
+        nigh_group_revoke(group, NIGH_REVOKED_FAILED, group->me, rc);
+        return false;
+    }
+    call->state = NIGH_CALL_TAKING;
+    group->waiting = call->next;
+    return true;
+}
+
+bool nigh_calls_progress(struct nigh_group *group)
+{
+    bool moved = false;
+
+    while (begin_next(group))
+        moved = true;
+    for (struct nigh_call *call = group->first, *next; call && call != group->waiting; call = next) {
+        next = call->next;
+        moved |= advance(call);
+        if (group->state != NIGH_GROUP_READY) {
+            nigh_calls_fail(group);
+            return true;
+        }
+    }
+    return moved;
+}

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * coll/call.h - one call of a group, from its post to its completion:
+ *
+ *   WAITING  its slot is still in use, or its group is not formed
+ *   TAKING   it has shown its `in`; takes others' bytes (move.c), or reduces them (combine.c)
+ *   LEAVING  it needs nothing of others any more; others still take its bytes
+ */
+#ifndef NIGH_COLL_CALL_H
+#define NIGH_COLL_CALL_H
+
+#include "coll/group.h"
+#include "coll/source.h"
+
+enum nigh_call_state { NIGH_CALL_WAITING = 0, NIGH_CALL_TAKING, NIGH_CALL_LEAVING };
+
+/* What one other member has to do with a call. */
+struct nigh_call_peer {
+    struct nigh_source in, out;
+    uint64_t got;     /* bytes of `in` that were taken */
+    uint64_t to;      /* where in the result they go */
+    uint64_t got_out; /* units of `out` */
+    bool seen, has_out;
+};
+
+struct nigh_call {
+    struct nigh_call *next;
+    struct nigh_group *group;
+    uint64_t number;
+    struct nigh_collective what;
+    struct nigh_shape shape;
+    uint32_t print;
+    enum nigh_call_state state;
+    uint8_t factor[NIGH_FACTOR_BYTES];
+
+    uint8_t *to;      /* where the result is made: recv, or `scratch` */
+    uint8_t *scratch; /* copied to recv when nobody reads that any more; NULL: none is needed */
+
+    enum nigh_lies lies, out_lies;
+    uint8_t *stream, *out_stream; /* of these */
+    uint64_t staged, stages;      /* units of the stream: copied, and all */
+    uint64_t units;               /* of a vector that is shared out */
+    uint64_t reduced;             /* units; of one that is not, bytes */
+    uint32_t unseen;              /* members whose `in` it takes, and that have not come */
+    uint32_t open, open_out;      /* members of whom it has not all */
+    bool took_direct;
+    uint64_t unread_ns; /* when reading a member failed as if it were ending; 0: never */
+    struct nigh_call_peer peers[];
+};
+
+/* All calls of a group that is READY; of one that is BROKEN. True: something has changed. */
+bool nigh_calls_progress(struct nigh_group *group);
+bool nigh_calls_fail(struct nigh_group *group);
+/* Memory of all of them, without completions. */
+void nigh_calls_free(struct nigh_group *group);
+
+/* The call cannot go on: the group is broken. */
+void nigh_call_lost(struct nigh_call *call, uint32_t member);
+void nigh_call_impossible(struct nigh_call *call, uint32_t member); /* it shows what cannot be */
+void nigh_call_unreadable(struct nigh_call *call, uint32_t member, int error);
+
+/* Stores one of the words of the third line of our slot. */
+static inline void nigh_call_step(uint64_t *word, uint64_t value)
+{
+    nigh_store_release(word, value, STEP_SET);
+}
+
+static inline struct nigh_call_slot *nigh_call_own(const struct nigh_call *call)
+{
+    return nigh_group_slot(call->group, call->number);
+}
+
+/* The slot of a member for this call. */
+static inline const struct nigh_call_slot *nigh_call_of(const struct nigh_call *call, uint32_t member)
+{
+    return &call->group->members[member].slots[call->number % NIGH_CALL_SLOTS];
+}
+
+/* ---- begin.c: shows this member's `in` ---- */
+/* 0; -EAGAIN: memory for it is still in use; -ENOMEM. */
+int nigh_call_begin(struct nigh_call *call);
+/* Copies what the others have made room for into a stream. */
+bool nigh_call_stage(struct nigh_call *call);
+
+/* ---- move.c, combine.c ---- */
+bool nigh_call_move(struct nigh_call *call);
+bool nigh_call_combine(struct nigh_call *call);
+bool nigh_call_take_results(struct nigh_call *call);
+
+#endif

@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * coll/combine.c - reductions. A member reduces what it takes in the order of the members. Long vectors that all, or the root,
+ * want whole are shared out: each member reduces its part of each unit, shows it, and takes the other parts from the others.
+ */
+#include "coll/call.h"
+#include "coll/fold.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* In one pass, of the result. */
+#define TURN_BYTES (256u * 1024)
+
+/* One source for each member, in their order. */
+struct sources {
+    const void *at[NIGH_MEMBERS_MAX];
+    const void *factors[NIGH_MEMBERS_MAX];
+    uint32_t count;
+};
+
+static uint8_t *tile_of(const struct nigh_call *call, uint32_t i)
+{
+    return call->group->tiles + i * call->group->tile;
+}
+
+static uint64_t whole_elements(const struct nigh_call *call, uint64_t bytes)
+{
+    return bytes - bytes % call->shape.width;
+}
+
+static bool is_folded(const struct nigh_call *call, uint32_t member)
+{
+    if (member == call->shape.me)
+        return call->shape.folds_own;
+    return nigh_shape_has(&call->shape, call->shape.takes, member);
+}
+
+/* How much of [at, at + bytes) can be reduced at a time: as far as all lie in one piece, or in a tile. */
+static uint64_t common_length(const struct nigh_call *call, uint64_t at, uint64_t bytes)
+{
+    if (call->what.reduction == NIGH_FUNCTION && bytes > call->group->tile)
+        bytes = whole_elements(call, call->group->tile);
+    for (uint32_t i = 0; i < call->shape.members; i++) {
+        if (i == call->shape.me || !is_folded(call, i))
+            continue;
+        if (!nigh_source_at(&call->peers[i].in, &call->group->members[i], at, &bytes) && bytes > call->group->tile)
+            bytes = whole_elements(call, call->group->tile);
+    }
+    return bytes;
+}
+
+static const void *factor_of(const struct nigh_call *call, uint32_t member)
+{
+    return member == call->shape.me ? call->factor : nigh_call_of(call, member)->factor;
+}
+
+/* Where [at, at + bytes) of each is; what only the kernel can read is copied to a tile. */
+static bool gather_sources(struct nigh_call *call, uint64_t at, uint64_t bytes, struct sources *out)
+{
+    out->count = 0;
+    for (uint32_t i = 0; i < call->shape.members; i++) {
+        const struct nigh_source *source = &call->peers[i].in;
+        const struct nigh_member *member = &call->group->members[i];
+        const void *from;
+
+        if (!is_folded(call, i))
+            continue;
+        from = i == call->shape.me ? call->shape.in + at : nigh_source_at(source, member, at, &bytes);
+        if (!from) {
+            int rc = nigh_source_read(source, member, at, bytes, tile_of(call, i));
+
+            if (rc) {
+                nigh_call_unreadable(call, i, rc);
+                return false;
+            }
+            from = tile_of(call, i);
+        }
+        out->factors[out->count] = factor_of(call, i);
+        out->at[out->count++] = from;
+    }
+    return true;
+}
+
+/* From the last to the first: the function keeps the order of its operands. */
+static void apply_function(const struct nigh_call *call, const struct sources *sources, uint64_t bytes, uint8_t *into)
+{
+    uint8_t *result = tile_of(call, call->shape.members);
+
+    memcpy(result, sources->at[sources->count - 1], bytes);
+    for (uint32_t i = sources->count - 1; i-- > 0;)
+        call->what.function(call->what.function_arg, sources->at[i], result, bytes / call->shape.width);
+    memcpy(into, result, bytes);
+}
+
+/* Reduces [at, at + bytes) into `into`. False: the group is broken. */
+static bool fold(struct nigh_call *call, uint64_t at, uint64_t bytes, uint8_t *into)
+{
+    struct sources sources;
+    struct nigh_fold_more more = {.ranks = call->shape.members, .factors = sources.factors};
+    nigh_fold_fn kernel = call->what.reduction == NIGH_FUNCTION
+                              ? NULL
+                              : nigh_fold_select(call->what.type, call->what.reduction);
+
+    while (bytes) {
+        uint64_t some = common_length(call, at, bytes);
+
+        if (!gather_sources(call, at, some, &sources))
+            return false;
+        if (kernel)
+            kernel(into, sources.at, sources.count, some / call->shape.width, &more);
+        else
+            apply_function(call, &sources, some, into);
+        at += some;
+        into += some;
+        bytes -= some;
+    }
+    return true;
+}
+
+/* Up to where the vector is there of all; one that has ended shows no more. */
+static uint64_t there_of_all(struct nigh_call *call)
+{
+    uint64_t least = call->shape.vector;
+
+    for (uint32_t i = 0; i < call->shape.members; i++) {
+        bool ended;
+        uint64_t there;
+
+        if (i == call->shape.me || !is_folded(call, i))
+            continue;
+        ended = call->group->members[i].ended;
+        there = nigh_source_there(&call->peers[i].in);
+        if (ended && there < call->shape.vector)
+            nigh_call_lost(call, i);
+        least = there < least ? there : least;
+    }
+    return least;
+}
+
+static bool any_streams(const struct nigh_call *call)
+{
+    for (uint32_t i = 0; i < call->shape.members; i++)
+        if (call->peers[i].seen && call->peers[i].in.lies == NIGH_LIES_STREAM)
+            return true;
+    return false;
+}
+
+static void tell_taken(struct nigh_call *call, uint64_t units)
+{
+    struct nigh_call_slot *own = nigh_call_own(call);
+
+    if (!any_streams(call) || nigh_load_relaxed(&own->taken) >= units)
+        return;
+    nigh_call_step(&own->taken, units);
+    nigh_group_tell(call->group);
+}
+
+/* ---- alone --------------------------------------------------------------------------------------------- */
+
+/* This member reduces all that it wants. `reduced` counts bytes. */
+static bool fold_alone(struct nigh_call *call)
+{
+    const struct nigh_shape *shape = &call->shape;
+    uint64_t unit = nigh_shape_unit(shape), begin, end;
+
+    if (call->unseen)
+        return false;
+    begin = shape->from + call->reduced;
+    end = there_of_all(call);
+    end = end < shape->to ? end : shape->to;
+    tell_taken(call, begin / unit);
+    if (end > begin && end - begin > TURN_BYTES && shape->width <= TURN_BYTES)
+        end = begin + whole_elements(call, TURN_BYTES);
+    if (end > begin) {
+        if (!fold(call, begin, end - begin, call->to + call->reduced))
+            return true;
+        call->reduced = end - shape->from;
+        tell_taken(call, end / unit);
+    }
+    if (shape->from + call->reduced < shape->to)
+        return end > begin;
+    call->open = 0;
+    return true;
+}
+
+/* ---- shared out ---------------------------------------------------------------------------------------- */
+
+/* Units of our part of the result that all have taken who want it. */
+static uint64_t results_taken(const struct nigh_call *call)
+{
+    uint64_t least = NIGH_CALL_ALL;
+
+    for (uint32_t i = 0; i < call->shape.members; i++) {
+        struct nigh_member *member = &call->group->members[i];
+        const struct nigh_call_slot *slot = nigh_call_of(call, i);
+        uint64_t taken = 0;
+
+        if (!nigh_shape_has(&call->shape, call->shape.out_by, i) || member->ended || member->done > call->number)
+            continue;
+        if ((uint32_t)(nigh_load_acquire(&slot->head, CALL_PEEK) >> 32) == (uint32_t)call->number)
+            taken = nigh_load_acquire(&slot->taken_out, STEP_GET);
+        /* As of a stream's: begin.c. */
+        if (nigh_member_done(member) > call->number)
+            continue;
+        least = taken < least ? taken : least;
+    }
+    return least;
+}
+
+static bool has_room(const struct nigh_call *call)
+{
+    uint64_t taken;
+
+    if (call->out_lies != NIGH_LIES_STREAM || call->reduced < NIGH_STREAM_UNITS)
+        return true;
+    taken = results_taken(call);
+    return taken == NIGH_CALL_ALL || call->reduced < taken + NIGH_STREAM_UNITS;
+}
+
+static bool fold_share(struct nigh_call *call)
+{
+    const struct nigh_shape *shape = &call->shape;
+    struct nigh_part share = nigh_shape_share(shape, call->reduced, shape->me);
+    uint64_t unit = nigh_shape_unit(shape);
+    uint8_t *shown = call->out_lies == NIGH_LIES_STREAM ? call->out_stream +
+                                                              call->reduced % NIGH_STREAM_UNITS * unit + share.offset % unit
+                                                        : NULL;
+    uint8_t *into = shape->keeps ? call->to + share.offset : shown;
+
+    if (!fold(call, share.offset, share.bytes, into))
+        return false;
+    if (shown && shown != into)
+        memcpy(shown, into, share.bytes);
+    return true;
+}
+
+static bool fold_shares(struct nigh_call *call)
+{
+    uint64_t there, unit = nigh_shape_unit(&call->shape), before = call->reduced, bytes = 0;
+
+    if (call->unseen)
+        return false;
+    there = there_of_all(call);
+    while (call->group->state == NIGH_GROUP_READY && call->reduced < call->units && bytes < TURN_BYTES &&
+           (there == call->shape.vector || (call->reduced + 1) * unit <= there) && has_room(call)) {
+        if (!fold_share(call))
+            return true;
+        bytes += unit / call->shape.members + 1;
+        call->reduced++;
+        nigh_call_step(&nigh_call_own(call)->reduced, call->reduced);
+        nigh_group_tell(call->group);
+    }
+    tell_taken(call, call->reduced);
+    if (call->reduced < call->units)
+        return call->reduced != before;
+    call->open = 0;
+    return true;
+}
+
+bool nigh_call_combine(struct nigh_call *call)
+{
+    if (!call->open)
+        return false;
+    return call->shape.shared_out ? fold_shares(call) : fold_alone(call);
+}
+
+/* ---- the others' parts of the result ------------------------------------------------------------------- */
+
+/* -errno; else how many units. */
+static int64_t take_result(struct nigh_call *call, uint32_t member, uint64_t reduced)
+{
+    struct nigh_call_peer *peer = &call->peers[member];
+    uint64_t bytes = 0, before = peer->got_out;
+
+    while (peer->got_out < reduced && bytes < TURN_BYTES) {
+        struct nigh_part share = nigh_shape_share(&call->shape, peer->got_out, member);
+        int rc = nigh_source_read(&peer->out, &call->group->members[member], share.offset, share.bytes,
+                                  call->to + share.offset);
+
+        if (rc)
+            return rc;
+        bytes += share.bytes + 1;
+        peer->got_out++;
+    }
+    if (peer->got_out == call->units)
+        call->open_out--;
+    return (int64_t)(peer->got_out - before);
+}
+
+static bool open_result(struct nigh_call *call, uint32_t member)
+{
+    struct nigh_call_peer *peer = &call->peers[member];
+
+    if (peer->has_out)
+        return true;
+    if (nigh_source_open_out(&call->group->members[member], nigh_call_of(call, member), &call->shape, &peer->out)) {
+        nigh_call_impossible(call, member);
+        return false;
+    }
+    peer->has_out = true;
+    call->took_direct |= nigh_source_is_direct(&peer->out);
+    return true;
+}
+
+static bool take_results_of(struct nigh_call *call, uint32_t member)
+{
+    struct nigh_call_peer *peer = &call->peers[member];
+    bool ended = call->group->members[member].ended; /* before the look */
+    uint64_t reduced = nigh_load_acquire(&nigh_call_of(call, member)->reduced, STEP_GET);
+    int64_t units;
+
+    reduced = reduced < call->units ? reduced : call->units;
+    if (reduced <= peer->got_out) {
+        if (ended)
+            nigh_call_lost(call, member);
+        return ended;
+    }
+    if (!open_result(call, member))
+        return true;
+    units = take_result(call, member, reduced);
+    if (units < 0)
+        nigh_call_unreadable(call, member, (int)units);
+    return true;
+}
+
+static void tell_results_taken(struct nigh_call *call)
+{
+    uint64_t least = NIGH_CALL_ALL;
+    struct nigh_call_slot *own = nigh_call_own(call);
+
+    for (uint32_t i = 0; i < call->shape.members; i++)
+        if (nigh_shape_has(&call->shape, call->shape.takes_out, i) && call->peers[i].got_out < call->units &&
+            call->peers[i].got_out < least)
+            least = call->peers[i].got_out;
+    if (least == nigh_load_relaxed(&own->taken_out))
+        return;
+    nigh_call_step(&own->taken_out, least);
+    nigh_group_tell(call->group);
+}
+
+bool nigh_call_take_results(struct nigh_call *call)
+{
+    bool moved = false;
+
+    for (uint32_t i = 1; i < call->shape.members && call->group->state == NIGH_GROUP_READY; i++) {
+        uint32_t member = (call->shape.me + i) % call->shape.members;
+
+        /* What it has not come to yet has reduced nothing. */
+        if (nigh_shape_has(&call->shape, call->shape.takes_out, member) && call->peers[member].seen &&
+            call->peers[member].got_out < call->units)
+            moved |= take_results_of(call, member);
+    }
+    if (moved && call->group->state == NIGH_GROUP_READY)
+        tell_results_taken(call);
+    return moved;
+}

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* coll/form.c - see form.h. */
+#include "coll/form.h"
+#include "shm/log.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#define KEY_BIT (UINT64_C(1) << 63)
+
+struct nigh_made {
+    struct nigh_made *next;
+    uint64_t of, count;
+};
+
+static uint64_t mix(uint64_t hash, uint64_t value)
+{
+    hash = (hash ^ value) * UINT64_C(0xbf58476d1ce4e5b9);
+    return hash ^ hash >> 31;
+}
+
+/* The how manyth group of these members it is. -ENOMEM. */
+static int count_made(struct nigh_coll *coll, uint64_t of, uint64_t *count)
+{
+    struct nigh_made *made = coll->made;
+
+    while (made && made->of != of)
+        made = made->next;
+    if (!made) {
+        made = calloc(1, sizeof(*made));
+        if (!made)
+            return -ENOMEM;
+        *made = (struct nigh_made){.next = coll->made, .of = of};
+        coll->made = made;
+    }
+    *count = made->count++;
+    return 0;
+}
+
+void nigh_form_forget(struct nigh_coll *coll)
+{
+    for (struct nigh_made *made = coll->made, *next; made; made = next) {
+        next = made->next;
+        free(made);
+    }
+    coll->made = NULL;
+}
+
+bool nigh_form_meet(struct nigh_group *group, uint32_t i)
+{
+    struct nigh_member *member = &group->members[i];
+
+    if (member->self || member->link.view || !group->coll->host->meet(member->handle, &member->link))
+        return false;
+    group->unmet--;
+    return true;
+}
+
+static bool meet(struct nigh_group *group)
+{
+    bool moved = false;
+
+    for (uint32_t i = 0; i < group->count; i++)
+        moved |= nigh_form_meet(group, i);
+    return moved;
+}
+
+/* Random numbers of all members' contexts: no other group of this machine has the same. */
+static int make_key(struct nigh_group *group)
+{
+    uint64_t hash = mix(group->id, group->count), count;
+    int rc;
+
+    for (uint32_t i = 0; i < group->count; i++)
+        hash = mix(hash, group->members[i].self ? group->coll->arena->layout.incarnation
+                                                : group->members[i].link.view->layout.incarnation);
+    rc = count_made(group->coll, hash, &count);
+    if (rc)
+        return rc;
+    group->key = mix(hash, count) | KEY_BIT;
+    group->light = true;
+    for (uint32_t i = 0; i < group->count; i++)
+        group->light &= group->members[i].self || group->members[i].link.light;
+    nigh_boards_show(&group->place, group->key);
+    nigh_group_tell(group);
+    return 0;
+}
+
+static int find(struct nigh_member *member, uint64_t key)
+{
+    const struct nigh_view *view = member->link.view;
+    struct nigh_board_place place;
+    uint64_t offset;
+    int rc = nigh_boards_find(view, key, &place);
+
+    if (rc)
+        return rc;
+    /* Relaxed: the key was stored behind it. */
+    offset = nigh_load_relaxed(&place.board->slots);
+    if (offset < view->layout.heap_off || offset % NIGH_LINE)
+        return -EPROTO;
+    member->slots = nigh_view_at(view, offset, NIGH_CALL_SLOTS * sizeof(*member->slots));
+    if (!member->slots)
+        return -EPROTO;
+    member->key = key;
+    member->place = place;
+    return 0;
+}
+
+/* Whose end is known before the look: what it, and whom it has seen, had shown is found then. */
+static uint32_t ended_one(const struct nigh_group *group)
+{
+    uint32_t i = 0;
+
+    while (i < group->count && !group->members[i].ended)
+        i++;
+    return i;
+}
+
+static bool find_all(struct nigh_group *group)
+{
+    uint32_t ended = ended_one(group);
+    bool all = true;
+
+    for (uint32_t i = 0; i < group->count; i++) {
+        struct nigh_member *member = &group->members[i];
+        int rc;
+
+        if (member->self || nigh_member_is_found(member))
+            continue;
+        rc = find(member, group->key);
+        all &= rc == 0;
+        if (rc == -EPROTO) {
+            nigh_log(NIGH_LOG_ERROR, "rank %u: member %u of a group of %u shows a board that cannot be", group->coll->rank,
+                     i, group->count);
+            nigh_group_revoke(group, NIGH_REVOKED_FAILED, i, -EPROTO);
+        }
+    }
+    /* It cannot have begun a call without all boards, so there is nothing of it to be had. */
+    if (!all && ended < group->count)
+        nigh_group_revoke(group, NIGH_REVOKED_LOST, ended, -ECONNRESET);
+    return all;
+}
+
+/* One that ends before it is met has no part in the group. */
+static void look_for_ends(struct nigh_group *group)
+{
+    for (uint32_t i = 0; i < group->count; i++)
+        if (group->members[i].ended && !group->members[i].link.view)
+            nigh_group_revoke(group, NIGH_REVOKED_LOST, i, -ECONNRESET);
+}
+
+bool nigh_form_progress(struct nigh_group *group)
+{
+    bool moved = false;
+    int rc = 0;
+
+    if (group->unmet)
+        moved = meet(group);
+    look_for_ends(group);
+    if (group->state != NIGH_GROUP_FORMING)
+        return true;
+    if (group->unmet)
+        return moved;
+    if (!group->key) {
+        rc = make_key(group);
+        moved = true;
+    }
+    if (rc) {
+        nigh_group_revoke(group, NIGH_REVOKED_FAILED, group->me, rc);
+        return true;
+    }
+    if (!find_all(group) || group->state != NIGH_GROUP_FORMING)
+        return moved;
+    group->state = NIGH_GROUP_READY;
+    return true;
+}

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* coll/form.h - how the members of a group meet: each shows its board under a key that all can compute, and looks for the
+ * others'. */
+#ifndef NIGH_COLL_FORM_H
+#define NIGH_COLL_FORM_H
+
+#include "coll/group.h"
+
+/* Moves a group on that is forming. */
+bool nigh_form_progress(struct nigh_group *group);
+/* Meets a member if that is possible now, and has not been done. */
+bool nigh_form_meet(struct nigh_group *group, uint32_t member);
+void nigh_form_forget(struct nigh_coll *coll);
+
+#endif

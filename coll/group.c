@@ -1,0 +1,390 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* coll/group.c - see group.h. */
+#include "coll/group.h"
+#include "coll/call.h"
+#include "coll/form.h"
+#include "shm/log.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* All tiles of a group. Memory of them that is not used is never touched. */
+#define TILES_BYTES (1024u * 1024)
+#define TILE_MOST   32768u
+#define TILE_LEAST  4096u
+
+struct nigh_coll *nigh_group_coll(const struct nigh_group *group)
+{
+    return group->coll;
+}
+
+void nigh_group_move(struct nigh_group *group)
+{
+    struct nigh_group **at = &group->coll->moving;
+
+    if (group->moves)
+        return;
+    /* In the order of their making: form.c counts by it. */
+    while (*at)
+        at = &(*at)->next_moving;
+    group->next_moving = NULL;
+    group->moves = true;
+    *at = group;
+}
+
+/* ---- create, free -------------------------------------------------------------------------------------- */
+
+static void add_member(struct nigh_group *group, uint32_t i, const struct nigh_group_member *given)
+{
+    struct nigh_member *member = &group->members[i];
+
+    member->handle = given->handle;
+    member->source = given->source;
+    member->self = given->self;
+    if (given->self)
+        group->me = i;
+    else
+        group->unmet++;
+}
+
+static int take_memory(struct nigh_group *group)
+{
+    struct nigh_coll *coll = group->coll;
+    uint64_t bytes = NIGH_CALL_SLOTS * sizeof(struct nigh_call_slot);
+    void *memory;
+    int rc;
+
+    group->tile = TILES_BYTES / (group->count + 1) / TILE_LEAST * TILE_LEAST;
+    group->tile = group->tile > TILE_MOST ? TILE_MOST : group->tile < TILE_LEAST ? TILE_LEAST : group->tile;
+    group->tiles = malloc((group->count + 1) * group->tile);
+    if (!group->tiles)
+        return -ENOMEM;
+    rc = nigh_heap_alloc(coll->heap, bytes, &memory);
+    if (rc)
+        return rc;
+    group->slots = memory;
+    memset(memory, 0, bytes);
+    /* No call has this number soon: an empty slot is no call 0. */
+    for (uint32_t i = 0; i < NIGH_CALL_SLOTS; i++)
+        group->slots[i].head = UINT64_MAX;
+    rc = nigh_boards_add(coll->arena, coll->heap, (uint64_t)((uint8_t *)memory - coll->arena->base), &group->place);
+    group->board = (struct nigh_board *)(uintptr_t)group->place.board;
+    return rc;
+}
+
+static void give_private(struct nigh_group *group)
+{
+    free(group->tiles);
+    nigh_calls_free(group);
+    free(group);
+}
+
+static void give_memory(struct nigh_group *group)
+{
+    struct nigh_coll *coll = group->coll;
+
+    if (group->board)
+        nigh_boards_remove(&group->place);
+    nigh_stage_free(&group->stage, coll->heap);
+    if (group->slots)
+        nigh_heap_free(coll->heap, group->slots);
+    give_private(group);
+}
+
+int nigh_group_create(struct nigh_coll *coll, const struct nigh_group_member *members, uint32_t count, uint64_t id,
+                      struct nigh_group **out)
+{
+    struct nigh_group *group = calloc(1, sizeof(*group) + count * sizeof(group->members[0]));
+    int rc = -ENOMEM;
+
+    if (!group)
+        return rc;
+    group->coll = coll;
+    group->count = count;
+    group->id = id;
+    group->state = NIGH_GROUP_FORMING;
+    for (uint32_t i = 0; i < count; i++)
+        add_member(group, i, &members[i]);
+    rc = take_memory(group);
+    if (rc) {
+        give_memory(group);
+        return rc;
+    }
+    group->next = coll->groups;
+    coll->groups = group;
+    nigh_group_move(group);
+    *out = group;
+    return 0;
+}
+
+int nigh_group_free(struct nigh_group *group)
+{
+    if (group->first)
+        return -EBUSY;
+    nigh_store_release(&group->board->left, UINT64_C(1), STEP_SET);
+    group->freed_by_host = true;
+    nigh_group_tell(group);
+    nigh_group_move(group);
+    return 0;
+}
+
+/* Everyone has left, too: nobody looks at what it has shown. One that was never formed is waited for: the others count it. */
+static bool is_over(struct nigh_group *group)
+{
+    if (group->state == NIGH_GROUP_FORMING)
+        return false;
+    for (uint32_t i = 0; i < group->count; i++) {
+        struct nigh_member *member = &group->members[i];
+
+        if (member->self || member->ended)
+            continue;
+        if (!nigh_member_is_found(member) || !nigh_member_left(member))
+            return false;
+    }
+    return true;
+}
+
+static void let_go(struct nigh_group *group)
+{
+    for (uint32_t i = 0; i < group->count; i++)
+        group->coll->host->let_go(group->members[i].handle, group->members[i].link.view != NULL);
+}
+
+static void unlink_group(struct nigh_group *group)
+{
+    struct nigh_group **at = &group->coll->groups;
+
+    while (*at != group)
+        at = &(*at)->next;
+    *at = group->next;
+    for (at = &group->coll->moving; group->moves && *at; at = &(*at)->next_moving) {
+        if (*at != group)
+            continue;
+        *at = group->next_moving;
+        break;
+    }
+}
+
+void nigh_coll_close(struct nigh_coll *coll)
+{
+    /* Who is reading our buffers sees by it that they are not the call's any more. */
+    for (struct nigh_group *group = coll->groups; group; group = group->next)
+        if (!nigh_load_relaxed(&group->board->revoked))
+            nigh_store_relaxed(&group->board->revoked, (uint64_t)NIGH_REVOKED_LEFT << 32 | group->me);
+    nigh_fence_full(LEAVE_SAY);
+    for (struct nigh_group *group = coll->groups, *next; group; group = next) {
+        next = group->next;
+        nigh_group_tell(group);
+        let_go(group);
+        give_private(group); /* the others look at what it has shown when we are gone */
+    }
+    coll->groups = coll->moving = NULL;
+    nigh_form_forget(coll);
+}
+
+/* ---- what others are told, and tell -------------------------------------------------------------------- */
+
+void nigh_group_tell(struct nigh_group *group)
+{
+    if (group->light)
+        nigh_fence_light(SLEEP_CHECK);
+    else
+        nigh_fence_full(SLEEP_CHECK);
+    for (uint32_t i = 0; i < group->count; i++) {
+        const struct nigh_member_link *link = &group->members[i].link;
+        uint32_t asleep;
+
+        if (!link->view || group->members[i].self || group->members[i].ended)
+            continue;
+        /* Relaxed: it steers only whether to wake. */
+        asleep = nigh_load_relaxed(link->asleep);
+        if (__builtin_expect(asleep, 0))
+            nigh_bell_ring(link->bell, asleep);
+    }
+}
+
+/* Calls below this number no other member needs. */
+static uint64_t done_by_all(struct nigh_group *group)
+{
+    uint64_t least = UINT64_MAX;
+
+    for (uint32_t i = 0; i < group->count; i++) {
+        uint64_t done = nigh_member_done(&group->members[i]);
+
+        least = done < least ? done : least;
+    }
+    return least;
+}
+
+void nigh_group_reclaim(struct nigh_group *group)
+{
+    uint64_t freed = done_by_all(group);
+
+    freed = freed < group->done ? freed : group->done;
+    for (; group->freed < freed; group->freed++) {
+        uint64_t *mark = &group->mark[group->freed % NIGH_CALL_SLOTS];
+
+        if (*mark)
+            nigh_stage_give(&group->stage, *mark);
+        *mark = 0;
+    }
+}
+
+bool nigh_group_has_slot(struct nigh_group *group, uint64_t number)
+{
+    if (number < group->freed + NIGH_CALL_SLOTS)
+        return true;
+    nigh_group_reclaim(group);
+    return number < group->freed + NIGH_CALL_SLOTS;
+}
+
+void nigh_group_revoke(struct nigh_group *group, enum nigh_revoked why, uint32_t about, int error)
+{
+    if (group->state == NIGH_GROUP_BROKEN)
+        return;
+    group->state = NIGH_GROUP_BROKEN;
+    group->error = error;
+    group->about = about;
+    if (!nigh_load_relaxed(&group->board->revoked))
+        nigh_store_release(&group->board->revoked, (uint64_t)why << 32 | about, STEP_SET);
+    nigh_fence_full(LEAVE_SAY);
+    nigh_group_tell(group);
+    nigh_group_move(group);
+}
+
+static int error_of(enum nigh_revoked why)
+{
+    return why == NIGH_REVOKED_LOST || why == NIGH_REVOKED_LEFT ? -ECONNRESET
+           : why == NIGH_REVOKED_MISMATCH                       ? -EPROTO
+                                                                : -EIO;
+}
+
+/* `member` has broken the group: it is about whom it says, or, if that is us, about itself. */
+static void follow(struct nigh_group *group, uint32_t member, uint64_t word)
+{
+    uint32_t about = (uint32_t)word;
+
+    if (group->ends || group->freed_by_host)
+        return;
+    group->ends = (enum nigh_revoked)(word >> 32);
+    group->ends_word = word;
+    group->ends_about = about >= group->count || about == group->me ? member : about;
+    nigh_group_move(group);
+}
+
+/* Behind a pass in which calls have been completed for which all was there. */
+static void end(struct nigh_group *group)
+{
+    int error = error_of(group->ends);
+
+    nigh_log(NIGH_LOG_INFO, "rank %u: another member has ended a group of %u, for member %u: %s", group->coll->rank,
+             group->count, group->ends_about, strerror(-error));
+    if (!nigh_load_relaxed(&group->board->revoked))
+        nigh_store_release(&group->board->revoked, group->ends_word, STEP_SET);
+    nigh_group_revoke(group, group->ends, group->ends_about, error);
+}
+
+void nigh_group_look(struct nigh_group *group)
+{
+    for (uint32_t i = 0; i < group->count; i++) {
+        struct nigh_member *member = &group->members[i];
+        uint64_t word;
+
+        /* One that has ended, too: it may have said before why. */
+        if (member->self || !nigh_member_is_found(member))
+            continue;
+        word = nigh_member_revoked(member);
+        if (word && word >> 32 != NIGH_REVOKED_LEFT)
+            follow(group, i, word);
+        else if (word || nigh_member_left(member))
+            member->ended = true;
+    }
+}
+
+bool nigh_group_is_sound(struct nigh_group *group, uint32_t member, bool by_kernel)
+{
+    const struct nigh_member *at = &group->members[member];
+
+    return !nigh_member_revoked(at) && (!by_kernel || group->coll->host->lives(at->handle));
+}
+
+void nigh_coll_lost(struct nigh_coll *coll, const void *handle)
+{
+    for (struct nigh_group *group = coll->groups; group; group = group->next) {
+        for (uint32_t i = 0; i < group->count; i++) {
+            struct nigh_member *member = &group->members[i];
+
+            if (member->handle != handle)
+                continue;
+            /* Now or never: its memory goes. */
+            nigh_form_meet(group, i);
+            member->ended = true;
+            nigh_group_move(group);
+        }
+    }
+}
+
+/* ---- progress ------------------------------------------------------------------------------------------ */
+
+/* Passes without a change from one look at whether others have ended the group to the next. */
+#define QUIET_PASSES 32u
+
+static bool progress(struct nigh_group *group)
+{
+    bool moved = false;
+
+    if (group->state == NIGH_GROUP_FORMING)
+        moved = nigh_form_progress(group);
+    if (group->state == NIGH_GROUP_READY)
+        moved |= nigh_calls_progress(group);
+    if (group->state == NIGH_GROUP_READY && group->ends) {
+        nigh_calls_progress(group);
+        end(group);
+    }
+    if (group->state == NIGH_GROUP_BROKEN)
+        moved |= nigh_calls_fail(group);
+    if (moved)
+        group->quiet = 0;
+    else if (++group->quiet % QUIET_PASSES == 0 && group->state == NIGH_GROUP_READY)
+        nigh_group_look(group);
+    return moved;
+}
+
+bool nigh_coll_progress(struct nigh_coll *coll)
+{
+    struct nigh_group **at = &coll->moving, *group;
+    bool moved = false;
+
+    while ((group = *at)) {
+        moved |= progress(group);
+        if (group->first || group->state == NIGH_GROUP_FORMING) {
+            at = &group->next_moving;
+            continue;
+        }
+        group->moves = false;
+        *at = group->next_moving;
+    }
+    return moved;
+}
+
+static void bury(struct nigh_coll *coll)
+{
+    for (struct nigh_group *group = coll->groups, *next; group; group = next) {
+        next = group->next;
+        if (!group->freed_by_host || !is_over(group))
+            continue;
+        unlink_group(group);
+        let_go(group);
+        give_memory(group);
+    }
+}
+
+bool nigh_coll_sweep(struct nigh_coll *coll)
+{
+    for (struct nigh_group *group = coll->moving; group; group = group->next_moving)
+        if (group->state == NIGH_GROUP_READY)
+            nigh_group_look(group);
+    bury(coll);
+    return !nigh_coll_is_idle(coll) && nigh_coll_progress(coll);
+}

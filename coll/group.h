@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* coll/group.h - a group as its member has it: private memory but for `board`, `slots` and what is in `stage`. */
+#ifndef NIGH_COLL_GROUP_H
+#define NIGH_COLL_GROUP_H
+
+#include "coll/coll.h"
+#include "coll/stage.h"
+
+struct nigh_call;
+
+enum nigh_group_state {
+    NIGH_GROUP_FORMING = 1, /* members are met, and their boards looked for */
+    NIGH_GROUP_READY,
+    NIGH_GROUP_BROKEN, /* all calls fail */
+};
+
+struct nigh_group {
+    struct nigh_coll *coll;
+    struct nigh_group *next, *next_moving;
+    bool moves;         /* in the list of those that move */
+    bool freed_by_host; /* waits for the others to leave, too */
+    bool light;         /* all members' sleep fences cover us */
+    enum nigh_group_state state;
+    uint32_t count, me;
+    uint32_t unmet; /* members that are waited for before the group is formed */
+    uint64_t id, key;
+
+    uint64_t posted;  /* calls, ever */
+    uint64_t done;    /* calls that take nothing any more, as our board says */
+    uint64_t freed;   /* calls that no member needs any more: as of the last look at all boards */
+    struct nigh_call *first, *last; /* under way, oldest first */
+    struct nigh_call *waiting;      /* of these the first that has not begun */
+    struct nigh_call *spare;        /* memory of calls that have ended */
+    uint32_t quiet;   /* passes in a row in which nothing moved */
+
+    struct nigh_board *board;
+    struct nigh_board_place place; /* of it */
+    struct nigh_call_slot *slots;
+    struct nigh_stage stage;
+    uint64_t mark[NIGH_CALL_SLOTS]; /* of the blocks that the call in this slot has taken; 0: none */
+    uint8_t *tiles;  /* for what is read by the kernel and reduced */
+    uint64_t tile;   /* bytes of one */
+
+    enum nigh_revoked ends; /* another member has ended it: behind the next pass */
+    uint32_t ends_about;
+    uint64_t ends_word; /* as its board says */
+    int error;       /* BROKEN */
+    uint32_t about;  /* the member that it is about */
+    struct nigh_member members[];
+};
+
+/* Tells the others that something of ours has changed: those that sleep are woken. */
+void nigh_group_tell(struct nigh_group *group);
+
+/* Whether slot and blocks of call `number` - NIGH_CALL_SLOTS may be used again. */
+bool nigh_group_has_slot(struct nigh_group *group, uint64_t number);
+/* Gives back the blocks of calls that no member needs any more. */
+void nigh_group_reclaim(struct nigh_group *group);
+
+/* All its calls fail from now on, here and at the other members, who may no longer rely on what they read of ours. */
+void nigh_group_revoke(struct nigh_group *group, enum nigh_revoked why, uint32_t about, int error);
+
+/* Has a member ended the group? Then it is broken here, too. Also whether one has ended. */
+void nigh_group_look(struct nigh_group *group);
+
+/* Behind copies out of a member's own buffers: was the call still the member's? */
+bool nigh_group_is_sound(struct nigh_group *group, uint32_t member, bool by_kernel);
+
+/* It has something to do in each pass. */
+void nigh_group_move(struct nigh_group *group);
+
+static inline struct nigh_call_slot *nigh_group_slot(const struct nigh_group *group, uint64_t number)
+{
+    return &group->slots[number % NIGH_CALL_SLOTS];
+}
+
+#endif

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* plugin/collective.c - see collective.h. */
+#include "plugin/collective.h"
+#include "plugin/progress.h"
+#include "plugin/pull.h"
+#include "plugin/refuse.h"
+#include "plugin/send.h"
+#include <errno.h>
+#include <stdlib.h>
+
+/* ---- what coll/ asks ----------------------------------------------------------------------------------- */
+
+static bool meet(void *handle, struct nigh_member_link *out)
+{
+    struct nigh_endpoint *endpoint = handle;
+
+    if (!endpoint->attached)
+        return false;
+    *out = (struct nigh_member_link){
+        .view = &endpoint->view,
+        .program = &endpoint->program,
+        .bell = &endpoint->bell,
+        .asleep = endpoint->peer_asleep,
+        .reads = endpoint->peer_reading,
+        .maps = endpoint->peer_maps,
+        .pid = endpoint->pid,
+        .light = endpoint->light,
+    };
+    endpoint->pins++;
+    return true;
+}
+
+static void let_go(void *handle, bool met)
+{
+    if (met)
+        nigh_progress_unpin(handle);
+    nigh_endpoint_disconnect(handle);
+}
+
+static bool lives(void *handle)
+{
+    return nigh_pull_lives(handle);
+}
+
+static bool may_be_read(void *user, const void *buffer, uint64_t bytes)
+{
+    return nigh_send_may_be_read(user, buffer, bytes);
+}
+
+/* Its room was reserved by the post. */
+static void complete(void *user, const struct nigh_call_result *result)
+{
+    struct nigh_context *context = user;
+    struct nigh_endpoint *about = result->about;
+    struct nigh_completion done = {
+        .context = result->context,
+        .status = result->status,
+        .op = NIGH_OP_COLLECTIVE,
+        .bytes = result->bytes,
+        .tag = result->number,
+        .source = about ? about->source : NIGH_SOURCE_NONE,
+        .endpoint = about,
+    };
+
+    nigh_complete(context, &done);
+}
+
+static const struct nigh_coll_host host = {
+    .meet = meet, .let_go = let_go, .lives = lives, .may_be_read = may_be_read, .complete = complete};
+
+void nigh_collectives_open(struct nigh_context *context)
+{
+    context->coll = (struct nigh_coll){
+        .arena = &context->arena,
+        .heap = context->heap,
+        .host = &host,
+        .user = context,
+        .rank = context->config.rank,
+        .copies_only = context->config.path >= 0 && context->config.path != NIGH_PATH_HEAP &&
+                       context->config.path != NIGH_PATH_CMA,
+    };
+}
+
+/* ---- groups -------------------------------------------------------------------------------------------- */
+
+static int check_members(struct nigh_context *context, const struct nigh_group_options *options)
+{
+    uint32_t selves = 0;
+
+    for (uint32_t i = 0; i < options->count; i++) {
+        const struct nigh_endpoint *endpoint = options->members[i];
+        int rc;
+
+        if (!endpoint || endpoint->context != context)
+            return nigh_refuse(context, -EINVAL, "group_create: member %u is %s", i,
+                               endpoint ? "another context's endpoint" : "NULL");
+        rc = nigh_endpoint_check(endpoint);
+        if (rc)
+            return rc;
+        selves += endpoint->self;
+        for (uint32_t k = 0; k < i; k++)
+            if (options->members[k] == endpoint)
+                return nigh_refuse(context, -EINVAL, "group_create: members %u and %u are one endpoint", k, i);
+    }
+    if (selves != 1)
+        return nigh_refuse(context, -EINVAL,
+                           "group_create: %u of the members lead to this context itself: one must", selves);
+    return 0;
+}
+
+static int check_options(struct nigh_context *context, const struct nigh_group_options *options)
+{
+    int rc = nigh_check_struct(context, "group_create", options, options->size, sizeof(*options));
+
+    if (rc)
+        return rc;
+    if (options->reserved[0] || options->reserved[1])
+        return nigh_refuse_reserved(context, "group_create");
+    if (!options->count || options->count > NIGH_GROUP_MAX)
+        return nigh_refuse(context, -EINVAL, "group_create: %u members: 1 to %u", options->count, NIGH_GROUP_MAX);
+    if (!options->members)
+        return nigh_refuse(context, -EINVAL, "group_create: members is NULL");
+    return check_members(context, options);
+}
+
+int nigh_collective_group(struct nigh_context *context, const struct nigh_group_options *options,
+                          struct nigh_group **out)
+{
+    struct nigh_group_member *members;
+    int rc;
+
+    nigh_log_use(&context->log);
+    rc = check_options(context, options);
+    if (rc)
+        return rc;
+    members = calloc(options->count, sizeof(*members));
+    if (!members)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < options->count; i++)
+        members[i] = (struct nigh_group_member){.handle = options->members[i],
+                                                .source = options->members[i]->source,
+                                                .self = options->members[i]->self};
+    rc = nigh_group_create(&context->coll, members, options->count, options->id, out);
+    for (uint32_t i = 0; !rc && i < options->count; i++)
+        options->members[i]->refs++;
+    free(members);
+    return rc;
+}
+
+int nigh_collective_leave(struct nigh_group *group)
+{
+    nigh_log_use(&nigh_collective_context(group)->log);
+    return nigh_group_free(group);
+}
+
+/* ---- calls --------------------------------------------------------------------------------------------- */
+
+int nigh_collective_post(struct nigh_group *group, const struct nigh_collective *call)
+{
+    struct nigh_context *context = nigh_collective_context(group);
+    int rc;
+
+    nigh_log_use(&context->log);
+    rc = nigh_check_struct(context, "post_collective", call, call->size, sizeof(*call));
+    if (rc)
+        return rc;
+    if (call->reserved0 || call->reserved[0] || call->reserved[1])
+        return nigh_refuse_reserved(context, "post_collective");
+    rc = nigh_cq_reserve(&context->cq, 1);
+    if (rc)
+        return rc;
+    rc = nigh_group_post(group, call);
+    if (rc)
+        nigh_cq_unreserve(&context->cq, 1);
+    return rc;
+}
