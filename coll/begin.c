@@ -40,7 +40,8 @@ static enum reach all_reach(const struct nigh_call *call, enum nigh_whom whom)
     return reach;
 }
 
-static struct reached reach_of(const struct nigh_call *call, enum nigh_whom whom, const void *buffer, uint64_t bytes)
+static struct reached reach_of(const struct nigh_call *call, enum nigh_whom whom, const void *buffer,
+                               uint64_t bytes)
 {
     struct nigh_coll *coll = call->group->coll;
     struct reached reached = {.reach = REACH_NOT};
@@ -105,7 +106,8 @@ static void choose_in(struct nigh_call *call, struct reached *reached)
 static void choose_out(struct nigh_call *call, struct reached *reached)
 {
     const struct nigh_shape *shape = &call->shape;
-    enum nigh_whom others = shape->out_by == NIGH_WHOM_ROOT && shape->me == shape->root ? NIGH_WHOM_NONE : shape->out_by;
+    enum nigh_whom others =
+        shape->out_by == NIGH_WHOM_ROOT && shape->me == shape->root ? NIGH_WHOM_NONE : shape->out_by;
 
     *reached = (struct reached){.reach = REACH_NOT};
     call->out_lies = NIGH_LIES_NOWHERE;
@@ -170,8 +172,8 @@ static void show_parts(struct nigh_call *call, uint8_t *copy, struct nigh_part *
     }
 }
 
-static void show_in(struct nigh_call *call, struct nigh_call_slot *slot, uint8_t *base, const struct blocks *blocks,
-                    const struct reached *reached)
+static void show_in(struct nigh_call *call, struct nigh_call_slot *slot, uint8_t *base,
+                    const struct blocks *blocks, const struct reached *reached)
 {
     const struct nigh_shape *shape = &call->shape;
     const struct nigh_coll *coll = call->group->coll;
@@ -195,8 +197,8 @@ static void show_in(struct nigh_call *call, struct nigh_call_slot *slot, uint8_t
     nigh_store_relaxed(&slot->parts, parts);
 }
 
-static void show_out(struct nigh_call *call, struct nigh_call_slot *slot, uint8_t *base, const struct blocks *blocks,
-                     const struct reached *reached)
+static void show_out(struct nigh_call *call, struct nigh_call_slot *slot, uint8_t *base,
+                     const struct blocks *blocks, const struct reached *reached)
 {
     uint64_t where = reached->where;
 
@@ -231,7 +233,8 @@ static void count_work(struct nigh_call *call)
     if (shape->shared_out)
         call->units = (shape->vector + nigh_shape_unit(shape) - 1) / nigh_shape_unit(shape);
     for (uint32_t i = 0; call->lies == NIGH_LIES_STREAM && i < shape->members; i++) {
-        uint64_t bytes = nigh_shape_part_for(&call->what, shape, i).bytes, stages = (bytes + piece - 1) / piece;
+        uint64_t bytes = nigh_shape_part_for(&call->what, shape, i).bytes,
+                 stages = (bytes + piece - 1) / piece;
 
         if (i != shape->me && stages > call->stages)
             call->stages = stages;
@@ -244,7 +247,8 @@ static void copy_own(struct nigh_call *call)
     const struct nigh_shape *shape = &call->shape;
     struct nigh_part from, to;
 
-    if (shape->folds || !shape->keeps || !shape->in_bytes || !shape->result || (shape->in_place && !call->scratch))
+    if (shape->folds || !shape->keeps || !shape->in_bytes || !shape->result ||
+        (shape->in_place && !call->scratch))
         return;
     from = nigh_shape_part_for(&call->what, shape, shape->me);
     to = nigh_shape_part_of(&call->what, shape, shape->me);
@@ -305,7 +309,8 @@ static uint64_t taken_by_all(const struct nigh_call *call)
         const struct nigh_call_slot *slot = nigh_call_of(call, i);
         uint64_t taken = 0;
 
-        if (!nigh_shape_has(&call->shape, call->shape.taken_by, i) || member->ended || member->done > call->number)
+        if (!nigh_shape_has(&call->shape, call->shape.taken_by, i) || member->ended ||
+            member->done > call->number)
             continue;
         if ((uint32_t)(nigh_load_acquire(&slot->head, CALL_PEEK) >> 32) == (uint32_t)call->number)
             taken = nigh_load_acquire(&slot->taken, STEP_GET);
@@ -321,14 +326,16 @@ static void copy_unit(struct nigh_call *call, uint64_t unit)
 {
     const struct nigh_shape *shape = &call->shape;
     uint8_t *to = call->stream + unit % NIGH_STREAM_UNITS * stream_unit(shape);
-    uint64_t piece = shape->by_parts ? nigh_shape_piece(shape->members) : stream_unit(shape), begin = unit * piece;
+    uint64_t piece = shape->by_parts ? nigh_shape_piece(shape->members) : stream_unit(shape),
+             begin = unit * piece;
 
     for (uint32_t i = 0; i < (shape->by_parts ? shape->members : 1); i++) {
         struct nigh_part part = nigh_shape_part_for(&call->what, shape, i);
         uint64_t left = part.bytes > begin ? part.bytes - begin : 0;
 
         if (left && !(shape->by_parts && i == shape->me))
-            memcpy(to + (shape->by_parts ? i * piece : 0), shape->in + part.offset + begin, left < piece ? left : piece);
+            memcpy(to + (shape->by_parts ? i * piece : 0), shape->in + part.offset + begin,
+                   left < piece ? left : piece);
     }
 }
 

@@ -73,7 +73,8 @@ struct nigh_call_slot {
     uint8_t payload[NIGH_CALL_INLINE];
 
     uint64_t where;
-    uint64_t parts;     /* arena offset of struct nigh_part [members]; 0: `in` is one part, or they are all alike */
+    uint64_t
+        parts; /* arena offset of struct nigh_part [members]; 0: `in` is one part, or they are all alike */
     uint64_t out_where; /* of its part of the result: stored before `reduced` is */
     uint64_t out_lies;
     uint64_t call; /* for the texts: op | type << 8 | reduction << 16 | root << 32 */

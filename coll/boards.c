@@ -41,7 +41,8 @@ static void take(struct nigh_boards *boards, uint32_t i, uint64_t slots, struct 
     *out = (struct nigh_board_place){.key = &boards->keys[i], .board = board};
 }
 
-int nigh_boards_add(struct nigh_arena *arena, struct nigh_heap *heap, uint64_t slots, struct nigh_board_place *out)
+int nigh_boards_add(struct nigh_arena *arena, struct nigh_heap *heap, uint64_t slots,
+                    struct nigh_board_place *out)
 {
     uint64_t *link = &nigh_arena_state(arena)->boards;
 

@@ -14,7 +14,8 @@ struct nigh_board_place {
 };
 
 /* A new board with those slots, which nobody finds yet. -ENOMEM: logged by the heap. */
-int nigh_boards_add(struct nigh_arena *arena, struct nigh_heap *heap, uint64_t slots, struct nigh_board_place *out);
+int nigh_boards_add(struct nigh_arena *arena, struct nigh_heap *heap, uint64_t slots,
+                    struct nigh_board_place *out);
 /* From here on it is found by that key, of which the highest bit is set. */
 void nigh_boards_show(const struct nigh_board_place *place, uint64_t key);
 /* Nobody finds it any more, and its place may be used again. */

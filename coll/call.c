@@ -11,8 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define EXIT_NS UINT64_C(1000000000)
-
 /* ---- post ---------------------------------------------------------------------------------------------- */
 
 static struct nigh_call *new_call(struct nigh_group *group)
@@ -86,7 +84,8 @@ static int take_memory(struct nigh_call *call)
     return call->scratch ? 0 : -ENOMEM;
 }
 
-static int refuse(const struct nigh_group *group, const struct nigh_collective *what, int error, const char *why)
+static int refuse(const struct nigh_group *group, const struct nigh_collective *what, int error,
+                  const char *why)
 {
     char text[NIGH_CALL_TEXT];
 
@@ -188,95 +187,18 @@ void nigh_calls_free(struct nigh_group *group)
     group->first = group->last = group->waiting = group->spare = NULL;
 }
 
-void nigh_call_lost(struct nigh_call *call, uint32_t member)
-{
-    struct nigh_group *group = call->group;
-    char text[NIGH_CALL_TEXT];
-
-    nigh_group_look(group);
-    if (group->ends || group->state != NIGH_GROUP_READY)
-        return;
-    nigh_call_text(nigh_call_word(&call->what), call->what.count, text);
-    nigh_log(NIGH_LOG_INFO, "rank %u: call %" PRIu64 " of a group, %s: member %u has left or died", group->coll->rank,
-             call->number, text, member);
-    nigh_group_revoke(group, NIGH_REVOKED_LOST, member, -ECONNRESET);
-}
-
-/* A process whose first thread has ended cannot be read, and is mostly ending: a moment later that is known. */
-static bool is_exiting(struct nigh_call *call)
-{
-    uint64_t now = nigh_clock_ns();
-
-    if (!call->unread_ns)
-        call->unread_ns = now;
-    return now - call->unread_ns < EXIT_NS;
-}
-
-void nigh_call_unreadable(struct nigh_call *call, uint32_t member, int error)
-{
-    struct nigh_group *group = call->group;
-
-    /* A member whose call has failed may have given its buffers back. */
-    nigh_group_look(group);
-    if (group->ends || (error == -ESRCH && is_exiting(call)))
-        return;
-    if (group->members[member].ended || !group->coll->host->lives(group->members[member].handle)) {
-        nigh_call_lost(call, member);
-        return;
-    }
-    nigh_log(NIGH_LOG_ERROR,
-             "rank %u: call %" PRIu64 " of a group: the memory of member %u cannot be read (%s): let ranks read each "
-             "other's memory, or set NIGH_PATH=chunked",
-             group->coll->rank, call->number, member, strerror(-error));
-    nigh_group_revoke(group, NIGH_REVOKED_FAILED, member, -EIO);
-}
-
 /* ---- who has come -------------------------------------------------------------------------------------- */
-
-static void mismatch(struct nigh_call *call, uint32_t member, const struct nigh_call_slot *slot)
-{
-    struct nigh_group *group = call->group;
-    char ours[NIGH_CALL_TEXT], theirs[NIGH_CALL_TEXT];
-
-    nigh_call_text(nigh_call_word(&call->what), call->what.count, ours);
-    nigh_call_text(nigh_load_relaxed(&slot->call), nigh_load_relaxed(&slot->count), theirs);
-    nigh_log(NIGH_LOG_ERROR,
-             "rank %u: call %" PRIu64 " of a group of %u: member %u (this one) calls %s, member %u calls %s: all members "
-             "must make the same calls in the same order",
-             group->coll->rank, call->number, group->count, group->me, ours, member, theirs);
-    nigh_group_revoke(group, NIGH_REVOKED_MISMATCH, member, -EPROTO);
-}
-
-static void wrong_bytes(struct nigh_call *call, uint32_t member, uint64_t expected, uint64_t given)
-{
-    struct nigh_group *group = call->group;
-    char ours[NIGH_CALL_TEXT];
-
-    nigh_call_text(nigh_call_word(&call->what), call->what.count, ours);
-    nigh_log(NIGH_LOG_ERROR,
-             "rank %u: call %" PRIu64 " of a group of %u, %s: member %u gives %" PRIu64 " bytes, member %u (this one) "
-             "expects %" PRIu64,
-             group->coll->rank, call->number, group->count, ours, member, given, group->me, expected);
-    nigh_group_revoke(group, NIGH_REVOKED_MISMATCH, member, -EPROTO);
-}
-
-void nigh_call_impossible(struct nigh_call *call, uint32_t member)
-{
-    nigh_log(NIGH_LOG_ERROR, "rank %u: call %" PRIu64 " of a group: member %u shows what cannot be: is it of another build?",
-             call->group->coll->rank, call->number, member);
-    nigh_group_revoke(call->group, NIGH_REVOKED_FAILED, member, -EIO);
-}
 
 static void accept(struct nigh_call *call, uint32_t member, const struct nigh_call_slot *slot)
 {
     struct nigh_call_peer *peer = &call->peers[member];
     struct nigh_part part = nigh_shape_part_of(&call->what, &call->shape, member);
     uint64_t given = 0;
-    int rc = nigh_source_open(&call->group->members[member], slot, &call->shape, call->shape.by_parts, part.bytes,
-                              &peer->in, &given);
+    int rc = nigh_source_open(&call->group->members[member], slot, &call->shape, call->shape.by_parts,
+                              part.bytes, &peer->in, &given);
 
     if (rc == -EMSGSIZE) {
-        wrong_bytes(call, member, part.bytes, given);
+        nigh_call_wrong_bytes(call, member, part.bytes, given);
         return;
     }
     if (rc) {
@@ -304,7 +226,7 @@ static bool look_for(struct nigh_call *call, uint32_t member)
         return false;
     }
     if ((uint32_t)head != call->print)
-        mismatch(call, member, slot);
+        nigh_call_mismatch(call, member, slot);
     else
         accept(call, member, slot);
     return true;
@@ -330,8 +252,10 @@ static bool is_sound(struct nigh_call *call)
     nigh_fence_full(LEAVE_HEAR);
     for (uint32_t i = 0; i < call->shape.members; i++) {
         const struct nigh_call_peer *peer = &call->peers[i];
-        bool direct = nigh_source_is_direct(&peer->in) || (peer->has_out && nigh_source_is_direct(&peer->out));
-        bool by_kernel = peer->in.lies == NIGH_LIES_PROCESS || (peer->has_out && peer->out.lies == NIGH_LIES_PROCESS);
+        bool direct =
+            nigh_source_is_direct(&peer->in) || (peer->has_out && nigh_source_is_direct(&peer->out));
+        bool by_kernel =
+            peer->in.lies == NIGH_LIES_PROCESS || (peer->has_out && peer->out.lies == NIGH_LIES_PROCESS);
 
         if (!direct || nigh_group_is_sound(call->group, i, by_kernel))
             continue;
@@ -381,7 +305,8 @@ static bool is_left(const struct nigh_call *call)
 
     if (call->staged < call->stages)
         return false;
-    return (!direct || is_taken_by(call, call->shape.taken_by)) && (!out_direct || is_taken_by(call, call->shape.out_by));
+    return (!direct || is_taken_by(call, call->shape.taken_by)) &&
+           (!out_direct || is_taken_by(call, call->shape.out_by));
 }
 
 static void copy_result(struct nigh_call *call)

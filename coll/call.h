@@ -54,10 +54,16 @@ bool nigh_calls_fail(struct nigh_group *group);
 /* Memory of all of them, without completions. */
 void nigh_calls_free(struct nigh_group *group);
 
-/* The call cannot go on: the group is broken. */
+/* ---- broken.c: the call cannot go on, and the group ends, at once or behind this pass ---- */
+/* The member has left or died. */
 void nigh_call_lost(struct nigh_call *call, uint32_t member);
-void nigh_call_impossible(struct nigh_call *call, uint32_t member); /* it shows what cannot be */
+/* What it shows cannot be. */
+void nigh_call_impossible(struct nigh_call *call, uint32_t member);
+/* Reading its memory has failed: it may be ending, which is known a little later. */
 void nigh_call_unreadable(struct nigh_call *call, uint32_t member, int error);
+/* It has called what its slot says; or gives another number of bytes. */
+void nigh_call_mismatch(struct nigh_call *call, uint32_t member, const struct nigh_call_slot *slot);
+void nigh_call_wrong_bytes(struct nigh_call *call, uint32_t member, uint64_t expected, uint64_t given);
 
 /* Stores one of the words of the third line of our slot. */
 static inline void nigh_call_step(uint64_t *word, uint64_t value)

@@ -32,7 +32,8 @@ static bool is_reduction(uint32_t op)
     return op == NIGH_REDUCE || op == NIGH_ALLREDUCE || op >= NIGH_REDUCE_SCATTER;
 }
 
-__attribute__((format(printf, 3, 4))) static int wrong(char why[NIGH_WHY_BYTES], int error, const char *format, ...)
+__attribute__((format(printf, 3, 4))) static int wrong(char why[NIGH_WHY_BYTES], int error,
+                                                       const char *format, ...)
 {
     va_list arguments;
 
@@ -74,15 +75,15 @@ static int check_reduction(const struct nigh_collective *call, char *why)
 }
 
 /* Is counts' sum, and with offsets each block's end, in range? Says how long all of it is. */
-static int check_blocks(uint64_t count, const uint64_t *counts, const uint64_t *offsets, uint32_t members, uint64_t width,
-                        uint64_t *length, char *why)
+static int check_blocks(uint64_t count, const uint64_t *counts, const uint64_t *offsets, uint32_t members,
+                        uint64_t width, uint64_t *length, char *why)
 {
     uint64_t most = BYTES_MAX / width, sum = 0, end = 0;
 
     if (!counts) {
         if (count > most / members)
-            return wrong(why, -ERANGE, "%" PRIu64 " elements of %" PRIu64 " bytes for each of %" PRIu32, count, width,
-                         members);
+            return wrong(why, -ERANGE, "%" PRIu64 " elements of %" PRIu64 " bytes for each of %" PRIu32,
+                         count, width, members);
         *length = count * members * width;
         return 0;
     }
@@ -90,7 +91,8 @@ static int check_blocks(uint64_t count, const uint64_t *counts, const uint64_t *
         uint64_t offset = offsets ? offsets[i] : sum;
 
         if (counts[i] > most || offset > most - counts[i] || sum > most - counts[i])
-            return wrong(why, -ERANGE, "%" PRIu64 " elements of %" PRIu64 " bytes at %" PRIu64 " of member %" PRIu32,
+            return wrong(why, -ERANGE,
+                         "%" PRIu64 " elements of %" PRIu64 " bytes at %" PRIu64 " of member %" PRIu32,
                          counts[i], width, offset, i);
         sum += counts[i];
         if (counts[i] && offset + counts[i] > end)
@@ -105,7 +107,8 @@ static int check_arrays(const struct nigh_collective *call, bool is_root, char *
 {
     bool in_place = call->flags & NIGH_COLLECTIVE_IN_PLACE;
     bool sends = (call->op == NIGH_SCATTER && is_root) || (call->op == NIGH_ALLTOALL && !in_place);
-    bool receives = (call->op == NIGH_GATHER && is_root) || call->op == NIGH_ALLGATHER || call->op == NIGH_ALLTOALL;
+    bool receives =
+        (call->op == NIGH_GATHER && is_root) || call->op == NIGH_ALLGATHER || call->op == NIGH_ALLTOALL;
 
     if ((call->send_counts || call->send_offsets) && !sends)
         return wrong(why, -EINVAL, "counts or offsets to send by");
@@ -129,8 +132,8 @@ struct lengths {
     uint64_t send, recv;
 };
 
-static int check_lengths(const struct nigh_collective *call, uint32_t members, uint32_t me, struct lengths *out,
-                         char *why)
+static int check_lengths(const struct nigh_collective *call, uint32_t members, uint32_t me,
+                         struct lengths *out, char *why)
 {
     uint64_t width = width_of(call), whole;
     bool is_root = me == call->root;
@@ -142,19 +145,24 @@ static int check_lengths(const struct nigh_collective *call, uint32_t members, u
     switch (call->op) {
     case NIGH_GATHER:
         out->recv = 0;
-        return is_root ? check_blocks(call->count, call->recv_counts, call->recv_offsets, members, width, &out->recv, why)
+        return is_root ? check_blocks(call->count, call->recv_counts, call->recv_offsets, members, width,
+                                      &out->recv, why)
                        : 0;
     case NIGH_SCATTER:
         out->send = 0;
-        return is_root ? check_blocks(call->count, call->send_counts, call->send_offsets, members, width, &out->send, why)
+        return is_root ? check_blocks(call->count, call->send_counts, call->send_offsets, members, width,
+                                      &out->send, why)
                        : 0;
     case NIGH_ALLTOALL:
-        rc = check_blocks(call->count, call->send_counts, call->send_offsets, members, width, &out->send, why);
+        rc =
+            check_blocks(call->count, call->send_counts, call->send_offsets, members, width, &out->send, why);
         if (rc)
             return rc;
-        return check_blocks(call->count, call->recv_counts, call->recv_offsets, members, width, &out->recv, why);
+        return check_blocks(call->count, call->recv_counts, call->recv_offsets, members, width, &out->recv,
+                            why);
     case NIGH_ALLGATHER:
-        return check_blocks(call->count, call->recv_counts, call->recv_offsets, members, width, &out->recv, why);
+        return check_blocks(call->count, call->recv_counts, call->recv_offsets, members, width, &out->recv,
+                            why);
     case NIGH_REDUCE_SCATTER:
         rc = check_blocks(call->count, call->recv_counts, NULL, members, width, &whole, why);
         if (rc)
@@ -190,8 +198,8 @@ static int check_own_block(const struct nigh_collective *call, uint32_t me, bool
         block = call->send_counts[me];
     if (block == call->count)
         return 0;
-    return wrong(why, -EINVAL, "count is %" PRIu64 ", and the counts say %" PRIu64 " of the member itself", call->count,
-                 block);
+    return wrong(why, -EINVAL, "count is %" PRIu64 ", and the counts say %" PRIu64 " of the member itself",
+                 call->count, block);
 }
 
 /* A send buffer is needed, or not looked at. */
@@ -232,7 +240,8 @@ static int check_buffers(const struct nigh_collective *call, uint32_t members, u
     return 0;
 }
 
-int nigh_call_check(const struct nigh_collective *call, uint32_t members, uint32_t me, char why[NIGH_WHY_BYTES])
+int nigh_call_check(const struct nigh_collective *call, uint32_t members, uint32_t me,
+                    char why[NIGH_WHY_BYTES])
 {
     int rc;
 
@@ -276,7 +285,8 @@ uint32_t nigh_call_print(const struct nigh_collective *call, const struct nigh_s
 
 void nigh_call_text(uint64_t word, uint64_t count, char out[NIGH_CALL_TEXT])
 {
-    uint32_t op = word & 0xff, type = word >> 8 & 0xff, reduction = word >> 16 & 0xff, root = (uint32_t)(word >> 32);
+    uint32_t op = word & 0xff, type = word >> 8 & 0xff, reduction = word >> 16 & 0xff,
+             root = (uint32_t)(word >> 32);
     char tail[32] = "";
 
     if (op == NIGH_BARRIER) {
@@ -289,5 +299,6 @@ void nigh_call_text(uint64_t word, uint64_t count, char out[NIGH_CALL_TEXT])
         snprintf(out, NIGH_CALL_TEXT, "%s of %" PRIu64 " %s (%s%s)", name_of(op), count, nigh_type_name(type),
                  nigh_reduction_name(reduction), tail);
     else
-        snprintf(out, NIGH_CALL_TEXT, "%s of %" PRIu64 " %s%s", name_of(op), count, nigh_type_name(type), tail);
+        snprintf(out, NIGH_CALL_TEXT, "%s of %" PRIu64 " %s%s", name_of(op), count, nigh_type_name(type),
+                 tail);
 }

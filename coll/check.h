@@ -8,7 +8,8 @@
 
 /* What is wrong is written to `why`, for a log's line. 0, -EINVAL, -EOPNOTSUPP, -EFAULT, -ERANGE. */
 #define NIGH_WHY_BYTES 160u
-int nigh_call_check(const struct nigh_collective *call, uint32_t members, uint32_t me, char why[NIGH_WHY_BYTES]);
+int nigh_call_check(const struct nigh_collective *call, uint32_t members, uint32_t me,
+                    char why[NIGH_WHY_BYTES]);
 
 /* Of all that members must agree in. */
 uint32_t nigh_call_print(const struct nigh_collective *call, const struct nigh_shape *shape);
@@ -16,8 +17,8 @@ uint32_t nigh_call_print(const struct nigh_collective *call, const struct nigh_s
 /* What a slot says of a call, for the texts of others. */
 static inline uint64_t nigh_call_word(const struct nigh_collective *call)
 {
-    return (uint64_t)call->root << 32 | (uint64_t)(call->reduction & 0xff) << 16 | (uint64_t)(call->type & 0xff) << 8 |
-           (call->op & 0xff);
+    return (uint64_t)call->root << 32 | (uint64_t)(call->reduction & 0xff) << 16 |
+           (uint64_t)(call->type & 0xff) << 8 | (call->op & 0xff);
 }
 
 #define NIGH_CALL_TEXT 96u

@@ -32,14 +32,15 @@ struct nigh_coll_host {
 };
 
 struct nigh_coll {
-    struct nigh_group *groups;   /* all; those that were freed, too, while others may look at what they have shown */
-    struct nigh_group *moving;   /* with calls under way, or not formed yet */
+    struct nigh_group
+        *groups; /* all; those that were freed, too, while others may look at what they have shown */
+    struct nigh_group *moving; /* with calls under way, or not formed yet */
     struct nigh_arena *arena;
     struct nigh_heap *heap;
     const struct nigh_coll_host *host;
     void *user;
-    uint32_t rank;    /* for the log */
-    bool copies_only; /* buffers are never read where they lie (NIGH_PATH) */
+    uint32_t rank;          /* for the log */
+    bool copies_only;       /* buffers are never read where they lie (NIGH_PATH) */
     struct nigh_made *made; /* how many groups of the same members there were */
 };
 
@@ -65,8 +66,8 @@ struct nigh_group_member {
     bool self;
 };
 /* `members` are the host's, in the group's order, one of them itself. -ENOMEM. */
-int nigh_group_create(struct nigh_coll *coll, const struct nigh_group_member *members, uint32_t count, uint64_t id,
-                      struct nigh_group **out);
+int nigh_group_create(struct nigh_coll *coll, const struct nigh_group_member *members, uint32_t count,
+                      uint64_t id, struct nigh_group **out);
 /* -EBUSY: calls are under way. */
 int nigh_group_free(struct nigh_group *group);
 

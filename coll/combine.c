@@ -44,7 +44,8 @@ static uint64_t common_length(const struct nigh_call *call, uint64_t at, uint64_
     for (uint32_t i = 0; i < call->shape.members; i++) {
         if (i == call->shape.me || !is_folded(call, i))
             continue;
-        if (!nigh_source_at(&call->peers[i].in, &call->group->members[i], at, &bytes) && bytes > call->group->tile)
+        if (!nigh_source_at(&call->peers[i].in, &call->group->members[i], at, &bytes) &&
+            bytes > call->group->tile)
             bytes = whole_elements(call, call->group->tile);
     }
     return bytes;
@@ -83,7 +84,8 @@ static bool gather_sources(struct nigh_call *call, uint64_t at, uint64_t bytes, 
 }
 
 /* From the last to the first: the function keeps the order of its operands. */
-static void apply_function(const struct nigh_call *call, const struct sources *sources, uint64_t bytes, uint8_t *into)
+static void apply_function(const struct nigh_call *call, const struct sources *sources, uint64_t bytes,
+                           uint8_t *into)
 {
     uint8_t *result = tile_of(call, call->shape.members);
 
@@ -196,7 +198,8 @@ static uint64_t results_taken(const struct nigh_call *call)
         const struct nigh_call_slot *slot = nigh_call_of(call, i);
         uint64_t taken = 0;
 
-        if (!nigh_shape_has(&call->shape, call->shape.out_by, i) || member->ended || member->done > call->number)
+        if (!nigh_shape_has(&call->shape, call->shape.out_by, i) || member->ended ||
+            member->done > call->number)
             continue;
         if ((uint32_t)(nigh_load_acquire(&slot->head, CALL_PEEK) >> 32) == (uint32_t)call->number)
             taken = nigh_load_acquire(&slot->taken_out, STEP_GET);
@@ -223,9 +226,9 @@ static bool fold_share(struct nigh_call *call)
     const struct nigh_shape *shape = &call->shape;
     struct nigh_part share = nigh_shape_share(shape, call->reduced, shape->me);
     uint64_t unit = nigh_shape_unit(shape);
-    uint8_t *shown = call->out_lies == NIGH_LIES_STREAM ? call->out_stream +
-                                                              call->reduced % NIGH_STREAM_UNITS * unit + share.offset % unit
-                                                        : NULL;
+    uint8_t *shown = call->out_lies == NIGH_LIES_STREAM
+                         ? call->out_stream + call->reduced % NIGH_STREAM_UNITS * unit + share.offset % unit
+                         : NULL;
     uint8_t *into = shape->keeps ? call->to + share.offset : shown;
 
     if (!fold(call, share.offset, share.bytes, into))
@@ -294,7 +297,8 @@ static bool open_result(struct nigh_call *call, uint32_t member)
 
     if (peer->has_out)
         return true;
-    if (nigh_source_open_out(&call->group->members[member], nigh_call_of(call, member), &call->shape, &peer->out)) {
+    if (nigh_source_open_out(&call->group->members[member], nigh_call_of(call, member), &call->shape,
+                             &peer->out)) {
         nigh_call_impossible(call, member);
         return false;
     }

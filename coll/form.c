@@ -131,8 +131,8 @@ static bool find_all(struct nigh_group *group)
         rc = find(member, group->key);
         all &= rc == 0;
         if (rc == -EPROTO) {
-            nigh_log(NIGH_LOG_ERROR, "rank %u: member %u of a group of %u shows a board that cannot be", group->coll->rank,
-                     i, group->count);
+            nigh_log(NIGH_LOG_ERROR, "rank %u: member %u of a group of %u shows a board that cannot be",
+                     group->coll->rank, i, group->count);
             nigh_group_revoke(group, NIGH_REVOKED_FAILED, i, -EPROTO);
         }
     }

@@ -68,7 +68,8 @@ static int take_memory(struct nigh_group *group)
     /* No call has this number soon: an empty slot is no call 0. */
     for (uint32_t i = 0; i < NIGH_CALL_SLOTS; i++)
         group->slots[i].head = UINT64_MAX;
-    rc = nigh_boards_add(coll->arena, coll->heap, (uint64_t)((uint8_t *)memory - coll->arena->base), &group->place);
+    rc = nigh_boards_add(coll->arena, coll->heap, (uint64_t)((uint8_t *)memory - coll->arena->base),
+                         &group->place);
     group->board = (struct nigh_board *)(uintptr_t)group->place.board;
     return rc;
 }
@@ -92,8 +93,8 @@ static void give_memory(struct nigh_group *group)
     give_private(group);
 }
 
-int nigh_group_create(struct nigh_coll *coll, const struct nigh_group_member *members, uint32_t count, uint64_t id,
-                      struct nigh_group **out)
+int nigh_group_create(struct nigh_coll *coll, const struct nigh_group_member *members, uint32_t count,
+                      uint64_t id, struct nigh_group **out)
 {
     struct nigh_group *group = calloc(1, sizeof(*group) + count * sizeof(group->members[0]));
     int rc = -ENOMEM;
@@ -278,8 +279,8 @@ static void end(struct nigh_group *group)
 {
     int error = error_of(group->ends);
 
-    nigh_log(NIGH_LOG_INFO, "rank %u: another member has ended a group of %u, for member %u: %s", group->coll->rank,
-             group->count, group->ends_about, strerror(-error));
+    nigh_log(NIGH_LOG_INFO, "rank %u: another member has ended a group of %u, for member %u: %s",
+             group->coll->rank, group->count, group->ends_about, strerror(-error));
     if (!nigh_load_relaxed(&group->board->revoked))
         nigh_store_release(&group->board->revoked, group->ends_word, STEP_SET);
     nigh_group_revoke(group, group->ends, group->ends_about, error);

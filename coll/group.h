@@ -25,27 +25,27 @@ struct nigh_group {
     uint32_t unmet; /* members that are waited for before the group is formed */
     uint64_t id, key;
 
-    uint64_t posted;  /* calls, ever */
-    uint64_t done;    /* calls that take nothing any more, as our board says */
-    uint64_t freed;   /* calls that no member needs any more: as of the last look at all boards */
+    uint64_t posted; /* calls, ever */
+    uint64_t done;   /* calls that take nothing any more, as our board says */
+    uint64_t freed;  /* calls that no member needs any more: as of the last look at all boards */
     struct nigh_call *first, *last; /* under way, oldest first */
     struct nigh_call *waiting;      /* of these the first that has not begun */
     struct nigh_call *spare;        /* memory of calls that have ended */
-    uint32_t quiet;   /* passes in a row in which nothing moved */
+    uint32_t quiet;                 /* passes in a row in which nothing moved */
 
     struct nigh_board *board;
     struct nigh_board_place place; /* of it */
     struct nigh_call_slot *slots;
     struct nigh_stage stage;
     uint64_t mark[NIGH_CALL_SLOTS]; /* of the blocks that the call in this slot has taken; 0: none */
-    uint8_t *tiles;  /* for what is read by the kernel and reduced */
-    uint64_t tile;   /* bytes of one */
+    uint8_t *tiles;                 /* for what is read by the kernel and reduced */
+    uint64_t tile;                  /* bytes of one */
 
     enum nigh_revoked ends; /* another member has ended it: behind the next pass */
     uint32_t ends_about;
     uint64_t ends_word; /* as its board says */
-    int error;       /* BROKEN */
-    uint32_t about;  /* the member that it is about */
+    int error;          /* BROKEN */
+    uint32_t about;     /* the member that it is about */
     struct nigh_member members[];
 };
 

@@ -26,9 +26,9 @@ struct nigh_member {
     struct nigh_board_place place; /* key NULL: its board was not found yet */
     const struct nigh_call_slot *slots;
     uint64_t key;
-    uint64_t done;  /* its calls that take nothing any more, as last seen */
+    uint64_t done; /* its calls that take nothing any more, as last seen */
     bool self;
-    bool ended;     /* it has left or died: what it shows changes no more */
+    bool ended; /* it has left or died: what it shows changes no more */
 };
 
 static inline bool nigh_member_is_found(const struct nigh_member *member)

@@ -17,7 +17,8 @@ static void tell_taken(struct nigh_call *call)
         const struct nigh_call_peer *peer = &call->peers[i];
         uint64_t units;
 
-        if (!nigh_shape_has(&call->shape, call->shape.takes, i) || (peer->seen && peer->got == peer->in.bytes))
+        if (!nigh_shape_has(&call->shape, call->shape.takes, i) ||
+            (peer->seen && peer->got == peer->in.bytes))
             continue;
         units = peer->seen && peer->in.lies == NIGH_LIES_STREAM ? peer->got / peer->in.piece
                 : peer->seen                                    ? NIGH_CALL_ALL

@@ -60,7 +60,8 @@ static bool sends_as_it_receives(const struct nigh_collective *call)
     return call->op == NIGH_ALLTOALL && call->flags & NIGH_COLLECTIVE_IN_PLACE;
 }
 
-struct nigh_part nigh_shape_part_for(const struct nigh_collective *call, const struct nigh_shape *shape, uint32_t member)
+struct nigh_part nigh_shape_part_for(const struct nigh_collective *call, const struct nigh_shape *shape,
+                                     uint32_t member)
 {
     if (!shape->by_parts)
         return (struct nigh_part){.bytes = shape->in_bytes};
@@ -69,7 +70,8 @@ struct nigh_part nigh_shape_part_for(const struct nigh_collective *call, const s
     return block(call->count, call->send_counts, call->send_offsets, shape->width, member);
 }
 
-struct nigh_part nigh_shape_part_of(const struct nigh_collective *call, const struct nigh_shape *shape, uint32_t member)
+struct nigh_part nigh_shape_part_of(const struct nigh_collective *call, const struct nigh_shape *shape,
+                                    uint32_t member)
 {
     switch (call->op) {
     case NIGH_BARRIER:
@@ -114,7 +116,8 @@ struct nigh_part nigh_shape_share(const struct nigh_shape *shape, uint64_t unit,
     uint64_t last = begin + grains * (member + 1) / shape->members * grain;
 
     last = last < end ? last : end;
-    return (struct nigh_part){.offset = first < last ? first : last, .bytes = first < last ? last - first : 0};
+    return (struct nigh_part){.offset = first < last ? first : last,
+                              .bytes = first < last ? last - first : 0};
 }
 
 static uint64_t in_bytes_of(const struct nigh_collective *call, const struct nigh_shape *shape)
@@ -143,7 +146,8 @@ static const uint8_t *in_of(const struct nigh_collective *call, const struct nig
         (rooted && shape->me != shape->root))
         return call->send;
     if (call->op == NIGH_GATHER || call->op == NIGH_ALLGATHER)
-        return call->recv ? (const uint8_t *)call->recv + nigh_shape_part_of(call, shape, shape->me).offset : NULL;
+        return call->recv ? (const uint8_t *)call->recv + nigh_shape_part_of(call, shape, shape->me).offset
+                          : NULL;
     return call->recv;
 }
 
@@ -185,7 +189,8 @@ static bool may_collide(const struct nigh_collective *call, const struct nigh_sh
             call->op == NIGH_EXSCAN);
 }
 
-void nigh_shape_make(const struct nigh_collective *call, uint32_t members, uint32_t me, struct nigh_shape *out)
+void nigh_shape_make(const struct nigh_collective *call, uint32_t members, uint32_t me,
+                     struct nigh_shape *out)
 {
     const struct form *form = &forms[call->op];
     bool is_root = me == call->root;
@@ -204,7 +209,8 @@ void nigh_shape_make(const struct nigh_collective *call, uint32_t members, uint3
         shape.width = 1;
     if (shape.taken_by != NIGH_WHOM_NONE || form->folds || call->op == NIGH_GATHER)
         shape.in_bytes = in_bytes_of(call, &shape);
-    shape.parts_differ = shape.by_parts && (sends_as_it_receives(call) ? call->recv_counts : call->send_counts);
+    shape.parts_differ =
+        shape.by_parts && (sends_as_it_receives(call) ? call->recv_counts : call->send_counts);
     shape.in = in_of(call, &shape);
     shape.keeps = has_result(call, &shape);
     shape.result = shape.keeps ? call->recv : NULL;

@@ -22,28 +22,29 @@ enum nigh_whom {
 
 struct nigh_shape {
     uint32_t members, me, root;
-    enum nigh_whom takes;      /* whose `in` this member takes */
-    enum nigh_whom taken_by;   /* who takes its `in`; NONE: it gives nothing */
-    enum nigh_whom takes_out;  /* whose part of the result it takes: reductions that are shared out */
-    enum nigh_whom out_by;     /* who takes its part of the result */
-    bool by_parts;             /* its `in` has a part for each member */
-    bool parts_differ;         /* of different lengths, or not behind each other */
-    bool folds;                /* what it takes is reduced */
-    bool folds_own;            /* its own `in`, too */
-    bool shared_out;           /* each member reduces a part of each unit */
-    bool keeps;                /* it has a place for the result */
+    enum nigh_whom takes;     /* whose `in` this member takes */
+    enum nigh_whom taken_by;  /* who takes its `in`; NONE: it gives nothing */
+    enum nigh_whom takes_out; /* whose part of the result it takes: reductions that are shared out */
+    enum nigh_whom out_by;    /* who takes its part of the result */
+    bool by_parts;            /* its `in` has a part for each member */
+    bool parts_differ;        /* of different lengths, or not behind each other */
+    bool folds;               /* what it takes is reduced */
+    bool folds_own;           /* its own `in`, too */
+    bool shared_out;          /* each member reduces a part of each unit */
+    bool keeps;               /* it has a place for the result */
     bool in_place;
-    bool collides;             /* what it writes may be what others still read of its `in` */
-    uint64_t width;            /* of an element */
-    uint64_t in_bytes;         /* of its `in`, all parts */
-    uint64_t vector;           /* bytes of what is reduced */
-    uint64_t from, to;         /* of that, in bytes: what this member reduces, where it is not shared out */
-    const uint8_t *in;         /* NULL: it has none */
-    uint8_t *result;           /* recv; NULL: it has none */
+    bool collides;     /* what it writes may be what others still read of its `in` */
+    uint64_t width;    /* of an element */
+    uint64_t in_bytes; /* of its `in`, all parts */
+    uint64_t vector;   /* bytes of what is reduced */
+    uint64_t from, to; /* of that, in bytes: what this member reduces, where it is not shared out */
+    const uint8_t *in; /* NULL: it has none */
+    uint8_t *result;   /* recv; NULL: it has none */
 };
 
 /* `call` has passed nigh_call_check(). */
-void nigh_shape_make(const struct nigh_collective *call, uint32_t members, uint32_t me, struct nigh_shape *out);
+void nigh_shape_make(const struct nigh_collective *call, uint32_t members, uint32_t me,
+                     struct nigh_shape *out);
 
 /* Is `member` among them? */
 static inline bool nigh_shape_has(const struct nigh_shape *shape, enum nigh_whom whom, uint32_t member)
@@ -63,8 +64,10 @@ static inline bool nigh_shape_has(const struct nigh_shape *shape, enum nigh_whom
 }
 
 /* The part of this member's `in` for `member`; where in `recv` the bytes of `member` go, and how many are expected. */
-struct nigh_part nigh_shape_part_for(const struct nigh_collective *call, const struct nigh_shape *shape, uint32_t member);
-struct nigh_part nigh_shape_part_of(const struct nigh_collective *call, const struct nigh_shape *shape, uint32_t member);
+struct nigh_part nigh_shape_part_for(const struct nigh_collective *call, const struct nigh_shape *shape,
+                                     uint32_t member);
+struct nigh_part nigh_shape_part_of(const struct nigh_collective *call, const struct nigh_shape *shape,
+                                    uint32_t member);
 
 /* How long bytes are cut, in a group of so many: a unit of a stream that has parts, */
 uint64_t nigh_shape_stream(uint32_t members);

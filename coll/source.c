@@ -18,8 +18,8 @@ static bool is_in_arena(const struct nigh_member *member, uint64_t where, uint64
 }
 
 /* The part that is for us, of parts that differ. */
-static int find_part(const struct nigh_member *member, const struct nigh_call_slot *slot, const struct nigh_shape *shape,
-                     uint64_t total, struct nigh_part *out)
+static int find_part(const struct nigh_member *member, const struct nigh_call_slot *slot,
+                     const struct nigh_shape *shape, uint64_t total, struct nigh_part *out)
 {
     uint64_t at = nigh_load_relaxed(&slot->parts);
     const struct nigh_part *parts;
@@ -32,7 +32,8 @@ static int find_part(const struct nigh_member *member, const struct nigh_call_sl
     return out->bytes <= total ? 0 : -EPROTO;
 }
 
-static int check_place(const struct nigh_member *member, struct nigh_source *source, const struct nigh_part *part)
+static int check_place(const struct nigh_member *member, struct nigh_source *source,
+                       const struct nigh_part *part)
 {
     uint64_t where = source->where;
 
@@ -41,7 +42,8 @@ static int check_place(const struct nigh_member *member, struct nigh_source *sou
         return part->bytes ? -EPROTO : 0;
     case NIGH_LIES_INLINE:
         source->where = part->offset;
-        return part->offset <= NIGH_CALL_INLINE && part->bytes <= NIGH_CALL_INLINE - part->offset ? 0 : -EPROTO;
+        return part->offset <= NIGH_CALL_INLINE && part->bytes <= NIGH_CALL_INLINE - part->offset ? 0
+                                                                                                  : -EPROTO;
     case NIGH_LIES_STREAM:
         return is_in_arena(member, where, NIGH_STREAM_UNITS * source->stream) ? 0 : -EPROTO;
     case NIGH_LIES_WHOLE:
@@ -59,8 +61,9 @@ static int check_place(const struct nigh_member *member, struct nigh_source *sou
     }
 }
 
-int nigh_source_open(const struct nigh_member *member, const struct nigh_call_slot *slot, const struct nigh_shape *shape,
-                     bool by_parts, uint64_t expected, struct nigh_source *out, uint64_t *bytes)
+int nigh_source_open(const struct nigh_member *member, const struct nigh_call_slot *slot,
+                     const struct nigh_shape *shape, bool by_parts, uint64_t expected,
+                     struct nigh_source *out, uint64_t *bytes)
 {
     uint64_t word = nigh_load_relaxed(&slot->bytes), total = word >> 8;
     struct nigh_part part = {.bytes = total};
@@ -78,7 +81,8 @@ int nigh_source_open(const struct nigh_member *member, const struct nigh_call_sl
             if (rc)
                 return rc;
         } else {
-            part = (struct nigh_part){.offset = total / shape->members * shape->me, .bytes = total / shape->members};
+            part = (struct nigh_part){.offset = total / shape->members * shape->me,
+                                      .bytes = total / shape->members};
         }
     }
     *bytes = part.bytes;
@@ -150,8 +154,8 @@ const void *nigh_source_at(const struct nigh_source *source, const struct nigh_m
     }
 }
 
-int nigh_source_read(const struct nigh_source *source, const struct nigh_member *member, uint64_t at, uint64_t bytes,
-                     void *to)
+int nigh_source_read(const struct nigh_source *source, const struct nigh_member *member, uint64_t at,
+                     uint64_t bytes, void *to)
 {
     uint8_t *next = to;
 

@@ -18,8 +18,9 @@ struct nigh_source {
 
 /* The member's `in` in `slot`, which was published. 0; -EMSGSIZE: it gives another number of bytes than `expected`, *bytes;
  * -EPROTO: it says what cannot be. */
-int nigh_source_open(const struct nigh_member *member, const struct nigh_call_slot *slot, const struct nigh_shape *shape,
-                     bool by_parts, uint64_t expected, struct nigh_source *out, uint64_t *bytes);
+int nigh_source_open(const struct nigh_member *member, const struct nigh_call_slot *slot,
+                     const struct nigh_shape *shape, bool by_parts, uint64_t expected,
+                     struct nigh_source *out, uint64_t *bytes);
 /* Its part of the result: where bytes [0, bytes) of the vector lie, of which it has some. Once `reduced` is not 0. -EPROTO. */
 int nigh_source_open_out(const struct nigh_member *member, const struct nigh_call_slot *slot,
                          const struct nigh_shape *shape, struct nigh_source *out);
@@ -37,7 +38,7 @@ uint64_t nigh_source_there(const struct nigh_source *source);
 const void *nigh_source_at(const struct nigh_source *source, const struct nigh_member *member, uint64_t at,
                            uint64_t *bytes);
 /* Copies them. 0, or an error of nigh_cma_read(). */
-int nigh_source_read(const struct nigh_source *source, const struct nigh_member *member, uint64_t at, uint64_t bytes,
-                     void *to);
+int nigh_source_read(const struct nigh_source *source, const struct nigh_member *member, uint64_t at,
+                     uint64_t bytes, void *to);
 
 #endif

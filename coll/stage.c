@@ -28,7 +28,8 @@ static int grow(struct nigh_stage *stage, struct nigh_heap *heap, uint64_t bytes
     return 0;
 }
 
-int nigh_stage_take(struct nigh_stage *stage, struct nigh_heap *heap, uint64_t bytes, void **out, uint64_t *mark)
+int nigh_stage_take(struct nigh_stage *stage, struct nigh_heap *heap, uint64_t bytes, void **out,
+                    uint64_t *mark)
 {
     uint64_t at, skipped;
 

@@ -17,7 +17,8 @@ struct nigh_stage {
  * A block of `bytes` (at least 1) on a line; *mark is what nigh_stage_give() takes to give it back with all before it.
  * -EAGAIN: blocks that were taken must be given back first; -ENOMEM: the heap is full (logged by it). Nothing changed then.
  */
-int nigh_stage_take(struct nigh_stage *stage, struct nigh_heap *heap, uint64_t bytes, void **out, uint64_t *mark);
+int nigh_stage_take(struct nigh_stage *stage, struct nigh_heap *heap, uint64_t bytes, void **out,
+                    uint64_t *mark);
 void nigh_stage_give(struct nigh_stage *stage, uint64_t mark);
 /* No peer reads it any more. */
 void nigh_stage_free(struct nigh_stage *stage, struct nigh_heap *heap);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* plugin/collective.c - see collective.h. */
 #include "plugin/collective.h"
+#include "plugin/guard.h"
 #include "plugin/progress.h"
 #include "plugin/pull.h"
 #include "plugin/refuse.h"
@@ -81,6 +82,11 @@ void nigh_collectives_open(struct nigh_context *context)
     };
 }
 
+static struct nigh_context *context_of(const struct nigh_group *group)
+{
+    return nigh_group_coll(group)->user;
+}
+
 /* ---- groups -------------------------------------------------------------------------------------------- */
 
 static int check_members(struct nigh_context *context, const struct nigh_group_options *options)
@@ -100,7 +106,8 @@ static int check_members(struct nigh_context *context, const struct nigh_group_o
         selves += endpoint->self;
         for (uint32_t k = 0; k < i; k++)
             if (options->members[k] == endpoint)
-                return nigh_refuse(context, -EINVAL, "group_create: members %u and %u are one endpoint", k, i);
+                return nigh_refuse(context, -EINVAL, "group_create: members %u and %u are one endpoint", k,
+                                   i);
     }
     if (selves != 1)
         return nigh_refuse(context, -EINVAL,
@@ -117,14 +124,15 @@ static int check_options(struct nigh_context *context, const struct nigh_group_o
     if (options->reserved[0] || options->reserved[1])
         return nigh_refuse_reserved(context, "group_create");
     if (!options->count || options->count > NIGH_GROUP_MAX)
-        return nigh_refuse(context, -EINVAL, "group_create: %u members: 1 to %u", options->count, NIGH_GROUP_MAX);
+        return nigh_refuse(context, -EINVAL, "group_create: %u members: 1 to %u", options->count,
+                           NIGH_GROUP_MAX);
     if (!options->members)
         return nigh_refuse(context, -EINVAL, "group_create: members is NULL");
     return check_members(context, options);
 }
 
-int nigh_collective_group(struct nigh_context *context, const struct nigh_group_options *options,
-                          struct nigh_group **out)
+static int create_group(struct nigh_context *context, const struct nigh_group_options *options,
+                        struct nigh_group **out)
 {
     struct nigh_group_member *members;
     int rc;
@@ -147,17 +155,17 @@ int nigh_collective_group(struct nigh_context *context, const struct nigh_group_
     return rc;
 }
 
-int nigh_collective_leave(struct nigh_group *group)
+static int leave_group(struct nigh_group *group)
 {
-    nigh_log_use(&nigh_collective_context(group)->log);
+    nigh_log_use(&context_of(group)->log);
     return nigh_group_free(group);
 }
 
 /* ---- calls --------------------------------------------------------------------------------------------- */
 
-int nigh_collective_post(struct nigh_group *group, const struct nigh_collective *call)
+static int post(struct nigh_group *group, const struct nigh_collective *call)
 {
-    struct nigh_context *context = nigh_collective_context(group);
+    struct nigh_context *context = context_of(group);
     int rc;
 
     nigh_log_use(&context->log);
@@ -173,4 +181,28 @@ int nigh_collective_post(struct nigh_group *group, const struct nigh_collective 
     if (rc)
         nigh_cq_unreserve(&context->cq, 1);
     return rc;
+}
+
+/* ---- the slots of the table ------------------------------------------------------------------------------ */
+
+int nigh_entry_post_collective(struct nigh_group *group, const struct nigh_collective *collective)
+{
+    if (!group || !collective)
+        return nigh_refuse_missing("post_collective");
+    return NIGH_GUARDED(context_of(group), post(group, collective));
+}
+
+int nigh_entry_group_create(struct nigh_context *context, const struct nigh_group_options *options,
+                            struct nigh_group **out)
+{
+    if (!context || !options || !out)
+        return nigh_refuse_missing("group_create");
+    return NIGH_GUARDED(context, create_group(context, options, out));
+}
+
+int nigh_entry_group_free(struct nigh_group *group)
+{
+    if (!group)
+        return nigh_refuse_missing("group_free");
+    return NIGH_GUARDED(context_of(group), leave_group(group));
 }

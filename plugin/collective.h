@@ -9,14 +9,10 @@
 /* Of a context that is being opened. */
 void nigh_collectives_open(struct nigh_context *context);
 
-int nigh_collective_group(struct nigh_context *context, const struct nigh_group_options *options,
-                          struct nigh_group **out);
-int nigh_collective_leave(struct nigh_group *group);
-int nigh_collective_post(struct nigh_group *group, const struct nigh_collective *call);
-
-static inline struct nigh_context *nigh_collective_context(const struct nigh_group *group)
-{
-    return nigh_group_coll(group)->user;
-}
+/* Slots of the table. */
+int nigh_entry_post_collective(struct nigh_group *group, const struct nigh_collective *collective);
+int nigh_entry_group_create(struct nigh_context *context, const struct nigh_group_options *options,
+                            struct nigh_group **out);
+int nigh_entry_group_free(struct nigh_group *group);
 
 #endif

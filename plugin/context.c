@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* plugin/context.c - open and close: what a presence in a job is made of, put together and taken apart. */
-#include "plugin/collective.h"
 #include "plugin/context.h"
+#include "plugin/collective.h"
 #include "plugin/fork.h"
 #include "plugin/near.h"
 #include "plugin/pull.h"

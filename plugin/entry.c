@@ -65,24 +65,6 @@ void nigh_guard_leave(struct nigh_context *context)
     pthread_mutex_unlock(&context->lock);
 }
 
-/* Runs `call` on the context under its guard. The whole test is one load and one branch where there is none. */
-#define GUARDED(context, call)                            \
-    ({                                                    \
-        struct nigh_context *guarded_ = (context);        \
-        int result_;                                      \
-                                                          \
-        if (__builtin_expect(guarded_->guard == 0, 1)) {  \
-            result_ = (call);                             \
-        } else if (guarded_->guard & NIGH_GUARD_FORKED) { \
-            result_ = nigh_refuse_child(guarded_);        \
-        } else {                                          \
-            nigh_guard_enter(guarded_);                   \
-            result_ = (call);                             \
-            nigh_guard_leave(guarded_);                   \
-        }                                                 \
-        result_;                                          \
-    })
-
 static int entry_open(const struct nigh_open *options, struct nigh_context **out)
 {
     if (!options || !out)
@@ -103,7 +85,7 @@ static int entry_address(struct nigh_context *context, struct nigh_address *out)
 {
     if (!context || !out)
         return nigh_refuse_missing("address");
-    return GUARDED(context, (nigh_rendezvous_address(context->rendezvous, out), 0));
+    return NIGH_GUARDED(context, (nigh_rendezvous_address(context->rendezvous, out), 0));
 }
 
 static int entry_connect(struct nigh_context *context, const struct nigh_connect *to,
@@ -111,20 +93,20 @@ static int entry_connect(struct nigh_context *context, const struct nigh_connect
 {
     if (!context || !to || !out)
         return nigh_refuse_missing("connect");
-    return GUARDED(context, nigh_endpoint_connect(context, to, out));
+    return NIGH_GUARDED(context, nigh_endpoint_connect(context, to, out));
 }
 
 static int entry_disconnect(struct nigh_endpoint *endpoint)
 {
     if (!endpoint)
         return nigh_refuse_missing("disconnect");
-    return GUARDED(endpoint->context, nigh_endpoint_disconnect(endpoint));
+    return NIGH_GUARDED(endpoint->context, nigh_endpoint_disconnect(endpoint));
 }
 
 /* The two hottest slots end in a call, so that where there is no guard nothing is saved on the stack. */
 __attribute__((noinline)) int nigh_guarded_send(struct nigh_endpoint *endpoint, const struct nigh_send *send)
 {
-    return GUARDED(endpoint->context, nigh_send_post(endpoint, send));
+    return NIGH_GUARDED(endpoint->context, nigh_send_post(endpoint, send));
 }
 
 static int entry_post_send(struct nigh_endpoint *endpoint, const struct nigh_send *send)
@@ -139,7 +121,7 @@ static int entry_post_send(struct nigh_endpoint *endpoint, const struct nigh_sen
 __attribute__((noinline)) int nigh_guarded_recv(struct nigh_context *context, struct nigh_endpoint *from,
                                                 const struct nigh_recv *recv)
 {
-    return GUARDED(context, nigh_recv_post_generally(context, from, recv));
+    return NIGH_GUARDED(context, nigh_recv_post_generally(context, from, recv));
 }
 
 static int entry_post_recv(struct nigh_context *context, struct nigh_endpoint *from,
@@ -158,7 +140,7 @@ static int entry_probe(struct nigh_context *context, struct nigh_endpoint *from,
 {
     if (!context || (from && from->context != context))
         return nigh_refuse_missing("probe");
-    return GUARDED(context, nigh_probe(context, from, tag, ignore, tclass, found, out));
+    return NIGH_GUARDED(context, nigh_probe(context, from, tag, ignore, tclass, found, out));
 }
 
 static int entry_claim(struct nigh_context *context, struct nigh_message *message,
@@ -166,56 +148,56 @@ static int entry_claim(struct nigh_context *context, struct nigh_message *messag
 {
     if (!context || !message || !recv)
         return nigh_refuse_missing("claim");
-    return GUARDED(context, nigh_recv_claim(context, message, recv));
+    return NIGH_GUARDED(context, nigh_recv_claim(context, message, recv));
 }
 
 static int entry_cancel(struct nigh_context *context, uint64_t op_context)
 {
     if (!context)
         return nigh_refuse_missing("cancel");
-    return GUARDED(context, nigh_cancel(context, op_context));
+    return NIGH_GUARDED(context, nigh_cancel(context, op_context));
 }
 
 static int entry_cancel_unmatched(struct nigh_context *context, uint64_t op_context)
 {
     if (!context)
         return nigh_refuse_missing("cancel_unmatched");
-    return GUARDED(context, nigh_cancel_unmatched(context, op_context));
+    return NIGH_GUARDED(context, nigh_cancel_unmatched(context, op_context));
 }
 
 static int entry_post_put(struct nigh_endpoint *endpoint, const struct nigh_rma *rma)
 {
     if (!endpoint || !rma)
         return nigh_refuse_missing("post_put");
-    return GUARDED(endpoint->context, nigh_rma_put(endpoint, rma));
+    return NIGH_GUARDED(endpoint->context, nigh_rma_put(endpoint, rma));
 }
 
 static int entry_post_get(struct nigh_endpoint *endpoint, const struct nigh_rma *rma)
 {
     if (!endpoint || !rma)
         return nigh_refuse_missing("post_get");
-    return GUARDED(endpoint->context, nigh_rma_get(endpoint, rma));
+    return NIGH_GUARDED(endpoint->context, nigh_rma_get(endpoint, rma));
 }
 
 static int entry_post_atomic(struct nigh_endpoint *endpoint, const struct nigh_atomic *atomic)
 {
     if (!endpoint || !atomic)
         return nigh_refuse_missing("post_atomic");
-    return GUARDED(endpoint->context, nigh_atomic_post(endpoint, atomic));
+    return NIGH_GUARDED(endpoint->context, nigh_atomic_post(endpoint, atomic));
 }
 
 static int entry_post_lend(struct nigh_endpoint *endpoint, const struct nigh_lend *lend)
 {
     if (!endpoint || !lend)
         return nigh_refuse_missing("post_lend");
-    return GUARDED(endpoint->context, nigh_lend_post(endpoint, lend));
+    return NIGH_GUARDED(endpoint->context, nigh_lend_post(endpoint, lend));
 }
 
 static int entry_release(struct nigh_context *context, void *data)
 {
     if (!context)
         return nigh_refuse_missing("release");
-    return GUARDED(context, nigh_lend_release(context, data));
+    return NIGH_GUARDED(context, nigh_lend_release(context, data));
 }
 
 static int heap_alloc(struct nigh_context *context, uint64_t bytes, void **out)
@@ -237,40 +219,18 @@ static int heap_free(struct nigh_context *context, void *memory)
                : rc;
 }
 
-static int entry_post_collective(struct nigh_group *group, const struct nigh_collective *collective)
-{
-    if (!group || !collective)
-        return nigh_refuse_missing("post_collective");
-    return GUARDED(nigh_collective_context(group), nigh_collective_post(group, collective));
-}
-
-static int entry_group_create(struct nigh_context *context, const struct nigh_group_options *options,
-                              struct nigh_group **out)
-{
-    if (!context || !options || !out)
-        return nigh_refuse_missing("group_create");
-    return GUARDED(context, nigh_collective_group(context, options, out));
-}
-
-static int entry_group_free(struct nigh_group *group)
-{
-    if (!group)
-        return nigh_refuse_missing("group_free");
-    return GUARDED(nigh_collective_context(group), nigh_collective_leave(group));
-}
-
 static int entry_heap_alloc(struct nigh_context *context, uint64_t bytes, void **out)
 {
     if (!context || !out)
         return nigh_refuse_missing("heap_alloc");
-    return GUARDED(context, heap_alloc(context, bytes, out));
+    return NIGH_GUARDED(context, heap_alloc(context, bytes, out));
 }
 
 static int entry_heap_free(struct nigh_context *context, void *memory)
 {
     if (!context)
         return nigh_refuse_missing("heap_free");
-    return GUARDED(context, heap_free(context, memory));
+    return NIGH_GUARDED(context, heap_free(context, memory));
 }
 
 static int check_copies(struct nigh_context *context, const struct nigh_register *memory)
@@ -373,21 +333,21 @@ static int entry_register(struct nigh_context *context, const struct nigh_regist
 {
     if (!context || !memory || !key || !out)
         return nigh_refuse_missing("register_memory");
-    return GUARDED(context, register_memory(context, memory, key, out));
+    return NIGH_GUARDED(context, register_memory(context, memory, key, out));
 }
 
 static int entry_deregister(struct nigh_context *context, struct nigh_region *region)
 {
     if (!context || !region)
         return nigh_refuse_missing("deregister");
-    return GUARDED(context, deregister(context, region));
+    return NIGH_GUARDED(context, deregister(context, region));
 }
 
 /* By itself, as it keeps registers that an empty poll need not save. */
 static __attribute__((noinline)) int guarded_poll(struct nigh_context *context, struct nigh_completion *out,
                                                   uint32_t count)
 {
-    return GUARDED(context, nigh_poll_shared(context, out, count));
+    return NIGH_GUARDED(context, nigh_poll_shared(context, out, count));
 }
 
 static int entry_poll(struct nigh_context *context, struct nigh_completion *out, uint32_t count)
@@ -412,14 +372,14 @@ static int entry_wait(struct nigh_context *context, uint64_t timeout_ns)
 {
     if (!context)
         return nigh_refuse_missing("wait");
-    return GUARDED(context, nigh_wait(context, timeout_ns));
+    return NIGH_GUARDED(context, nigh_wait(context, timeout_ns));
 }
 
 static int entry_wait_fd(struct nigh_context *context, int *fd)
 {
     if (!context)
         return nigh_refuse_missing("wait_fd");
-    return GUARDED(context, nigh_wait_fd(context, fd));
+    return NIGH_GUARDED(context, nigh_wait_fd(context, fd));
 }
 
 static int entry_query(struct nigh_context *context, struct nigh_endpoint *endpoint, uint32_t what, void *out,
@@ -429,7 +389,7 @@ static int entry_query(struct nigh_context *context, struct nigh_endpoint *endpo
         return nigh_refuse_missing("query");
     if (!context)
         return nigh_query(NULL, NULL, what, out, bytes);
-    return GUARDED(context, nigh_query(context, endpoint, what, out, bytes));
+    return NIGH_GUARDED(context, nigh_query(context, endpoint, what, out, bytes));
 }
 
 static int check_address(struct nigh_context *context, const struct nigh_address *address)
@@ -443,21 +403,21 @@ static int entry_check_address(struct nigh_context *context, const struct nigh_a
 {
     if (!context || !address)
         return nigh_refuse_missing("check_address");
-    return GUARDED(context, check_address(context, address));
+    return NIGH_GUARDED(context, check_address(context, address));
 }
 
 static int entry_note(struct nigh_context *context, const struct nigh_note *note)
 {
     if (!context || !note)
         return nigh_refuse_missing("note");
-    return GUARDED(context, nigh_note_set(context, note));
+    return NIGH_GUARDED(context, nigh_note_set(context, note));
 }
 
 static int entry_nudge(struct nigh_endpoint *endpoint, uint64_t *number)
 {
     if (!endpoint || !number)
         return nigh_refuse_missing("nudge");
-    return GUARDED(endpoint->context, nigh_endpoint_nudge(endpoint, number));
+    return NIGH_GUARDED(endpoint->context, nigh_endpoint_nudge(endpoint, number));
 }
 
 static const struct nigh_ops table = {
@@ -483,9 +443,9 @@ static const struct nigh_ops table = {
     .post_atomic = entry_post_atomic,
     .post_lend = entry_post_lend,
     .release = entry_release,
-    .post_collective = entry_post_collective,
-    .group_create = entry_group_create,
-    .group_free = entry_group_free,
+    .post_collective = nigh_entry_post_collective,
+    .group_create = nigh_entry_group_create,
+    .group_free = nigh_entry_group_free,
     .heap_alloc = entry_heap_alloc,
     .heap_free = entry_heap_free,
     .register_memory = entry_register,

@@ -16,4 +16,22 @@ void nigh_guard_open(struct nigh_context *context);
 int nigh_guarded_send(struct nigh_endpoint *endpoint, const struct nigh_send *send);
 int nigh_guarded_recv(struct nigh_context *context, struct nigh_endpoint *from, const struct nigh_recv *recv);
 
+/* Runs `call` on the context under its guard. The whole test is one load and one branch where there is none. */
+#define NIGH_GUARDED(context, call)                       \
+    ({                                                    \
+        struct nigh_context *guarded_ = (context);        \
+        int result_;                                      \
+                                                          \
+        if (__builtin_expect(guarded_->guard == 0, 1)) {  \
+            result_ = (call);                             \
+        } else if (guarded_->guard & NIGH_GUARD_FORKED) { \
+            result_ = nigh_refuse_child(guarded_);        \
+        } else {                                          \
+            nigh_guard_enter(guarded_);                   \
+            result_ = (call);                             \
+            nigh_guard_leave(guarded_);                   \
+        }                                                 \
+        result_;                                          \
+    })
+
 #endif

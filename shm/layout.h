@@ -119,7 +119,8 @@ struct nigh_arena_state {
     uint64_t regions; /* arena offset of struct nigh_region_table, in the heap; 0 = none yet */
     uint32_t cpu;     /* where the owner was when it last told, + 1; 0 = not known */
     uint32_t reserved0;
-    uint64_t boards; /* arena offset of the first struct nigh_boards (coll/board.h), in the heap; 0 = none yet */
+    uint64_t
+        boards; /* arena offset of the first struct nigh_boards (coll/board.h), in the heap; 0 = none yet */
     uint32_t reserved[8];
 };
 static_assert(sizeof(struct nigh_arena_state) == NIGH_LINE, "arena state is one line");

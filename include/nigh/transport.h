@@ -505,14 +505,14 @@ typedef void (*nigh_reduce_fn)(void *arg, const void *in, void *inout, uint64_t 
  * reduced is bytes: types may differ between members if the bytes agree.
  */
 struct nigh_collective {
-    uint32_t size;           /* sizeof(struct nigh_collective) */
-    uint32_t flags;          /* NIGH_COLLECTIVE_IN_PLACE */
-    uint16_t op;             /* enum nigh_collective_op */
-    uint16_t type;           /* enum nigh_type */
-    uint16_t reduction;      /* enum nigh_atomic_op: NIGH_SUM .. NIGH_BXOR, NIGH_AVG .. NIGH_FUNCTION; else zero */
-    uint16_t reserved0;      /* zero */
-    uint32_t root;           /* place in the group: BROADCAST, REDUCE, GATHER, SCATTER; else zero */
-    uint32_t width;          /* NIGH_OPAQUE: bytes of an element; else zero */
+    uint32_t size;      /* sizeof(struct nigh_collective) */
+    uint32_t flags;     /* NIGH_COLLECTIVE_IN_PLACE */
+    uint16_t op;        /* enum nigh_collective_op */
+    uint16_t type;      /* enum nigh_type */
+    uint16_t reduction; /* enum nigh_atomic_op: NIGH_SUM .. NIGH_BXOR, NIGH_AVG .. NIGH_FUNCTION; else zero */
+    uint16_t reserved0; /* zero */
+    uint32_t root;      /* place in the group: BROADCAST, REDUCE, GATHER, SCATTER; else zero */
+    uint32_t width;     /* NIGH_OPAQUE: bytes of an element; else zero */
     const void *send;
     void *recv;
     uint64_t count;
@@ -521,17 +521,18 @@ struct nigh_collective {
     const void *factor;      /* NIGH_PREMUL: one element; taken over in the call */
     nigh_reduce_fn function; /* NIGH_FUNCTION */
     void *function_arg;
-    uint64_t context;        /* comes back in the completion */
-    uint64_t reserved[2];    /* zero */
+    uint64_t context;     /* comes back in the completion */
+    uint64_t reserved[2]; /* zero */
 };
 
 #define NIGH_GROUP_MAX 256u
 
 struct nigh_group_options {
-    uint32_t size;  /* sizeof(struct nigh_group_options) */
-    uint32_t count; /* members: 1 .. NIGH_GROUP_MAX */
+    uint32_t size;                        /* sizeof(struct nigh_group_options) */
+    uint32_t count;                       /* members: 1 .. NIGH_GROUP_MAX */
     struct nigh_endpoint *const *members; /* in the group's order; one of them leads to this context itself */
-    uint64_t id; /* the same at all members. Of groups of the same members and id the first that each has made is one
+    uint64_t
+        id; /* the same at all members. Of groups of the same members and id the first that each has made is one
                     group, the second another */
     uint64_t reserved[2]; /* zero */
 };
@@ -900,7 +901,8 @@ struct nigh_ops {
      * -EINVAL count, a NULL or one endpoint twice, not exactly one that leads here; -ECONNRESET, -EPROTO a member has ended;
      * -ENOMEM.
      */
-    int (*group_create)(struct nigh_context *context, const struct nigh_group_options *options, struct nigh_group **out);
+    int (*group_create)(struct nigh_context *context, const struct nigh_group_options *options,
+                        struct nigh_group **out);
     /* Leaves it: calls of other members that still need this one complete with -ECONNRESET. Errors: -EBUSY calls are under way. */
     int (*group_free)(struct nigh_group *group);
 

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "coll/board.h"
 #include "plugin/wire.h"
 #include "shm/layout.h"
 #include "shm/wire.h"
@@ -240,7 +241,54 @@ static const struct place greeting_places[] = {
 };
 
 static const struct golden layout = GOLDEN("shm/layout.h", layout_constants, layout_places);
+static const struct constant board_constants[] = {
+    CONSTANT(NIGH_BOARDS, 32),       CONSTANT(NIGH_CALL_SLOTS, 8),       CONSTANT(NIGH_CALL_INLINE, 48),
+    CONSTANT(NIGH_STREAM_UNITS, 4),  CONSTANT(NIGH_MEMBERS_MAX, 256),    CONSTANT(NIGH_CALL_ALL, UINT64_MAX),
+    CONSTANT(NIGH_FACTOR_BYTES, 16), CONSTANT(NIGH_REVOKED_NOT, 0),      CONSTANT(NIGH_REVOKED_LEFT, 1),
+    CONSTANT(NIGH_REVOKED_LOST, 2),  CONSTANT(NIGH_REVOKED_MISMATCH, 3), CONSTANT(NIGH_REVOKED_FAILED, 4),
+    CONSTANT(NIGH_LIES_NOWHERE, 0),  CONSTANT(NIGH_LIES_INLINE, 1),      CONSTANT(NIGH_LIES_WHOLE, 2),
+    CONSTANT(NIGH_LIES_STREAM, 3),   CONSTANT(NIGH_LIES_HEAP, 4),        CONSTANT(NIGH_LIES_PROCESS, 5),
+};
+
+static const struct place board_places[] = {
+    STRUCT(nigh_board, 128),
+    FIELD(nigh_board, revoked, 0, 8),
+    FIELD(nigh_board, left, 8, 8),
+    FIELD(nigh_board, slots, 16, 8),
+    FIELD(nigh_board, reserved0, 24, 40),
+    FIELD(nigh_board, done, 64, 8),
+    FIELD(nigh_board, reserved1, 72, 56),
+
+    STRUCT(nigh_boards, 4416),
+    FIELD(nigh_boards, next, 0, 8),
+    FIELD(nigh_boards, reserved, 8, 56),
+    FIELD(nigh_boards, keys, 64, 256),
+    FIELD(nigh_boards, at, 320, 4096),
+
+    STRUCT(nigh_call_slot, 192),
+    FIELD(nigh_call_slot, head, 0, 8),
+    FIELD(nigh_call_slot, bytes, 8, 8),
+    FIELD(nigh_call_slot, payload, 16, 48),
+    FIELD(nigh_call_slot, where, 64, 8),
+    FIELD(nigh_call_slot, parts, 72, 8),
+    FIELD(nigh_call_slot, out_where, 80, 8),
+    FIELD(nigh_call_slot, out_lies, 88, 8),
+    FIELD(nigh_call_slot, call, 96, 8),
+    FIELD(nigh_call_slot, count, 104, 8),
+    FIELD(nigh_call_slot, factor, 112, 16),
+    FIELD(nigh_call_slot, staged, 128, 8),
+    FIELD(nigh_call_slot, reduced, 136, 8),
+    FIELD(nigh_call_slot, taken, 144, 8),
+    FIELD(nigh_call_slot, taken_out, 152, 8),
+    FIELD(nigh_call_slot, reserved, 160, 32),
+
+    STRUCT(nigh_part, 16),
+    FIELD(nigh_part, offset, 0, 8),
+    FIELD(nigh_part, bytes, 8, 8),
+};
+
 static const struct golden slots = GOLDEN("plugin/wire.h", slot_constants, slot_places);
+static const struct golden boards = GOLDEN("coll/board.h", board_constants, board_places);
 static const struct golden greeting = GOLDEN("shm/wire.h", greeting_constants, greeting_places);
 
 /*
@@ -263,7 +311,7 @@ static const struct look layout_looks[] = {
     {15, UINT64_C(0x52d26aeae58080e0)}, {16, UINT64_C(0xe7a31ad395056c81)},
     {17, UINT64_C(0x253952c96695348d)}, {18, UINT64_C(0x08a29141f7e8805b)},
     {19, UINT64_C(0x7ba81413350572b8)}, {20, UINT64_C(0xc4d85507ae2c0077)},
-    {21, UINT64_C(0x6f1efbc15c47bd23)}};
+    {21, UINT64_C(0x6f1efbc15c47bd23)}, {22, UINT64_C(0x2ead3c6c04f6a300)}};
 static const struct look greeting_looks[] = {{1, UINT64_C(0xb2ac7a01926d8468)},
                                              {2, UINT64_C(0x8b87eb40def88b4f)},
                                              {3, UINT64_C(0xbc20698f7d74e9ec)},
@@ -316,7 +364,7 @@ static void heads_are_golden(void **state)
 
 static void a_new_layout_has_a_new_version(void **state)
 {
-    uint64_t is = look_of(look_of(FIRST_LOOK, &layout), &slots);
+    uint64_t is = look_of(look_of(look_of(FIRST_LOOK, &layout), &slots), &boards);
 
     (void)state;
     is ^= nigh_head_make(1, 2, 3, 4);
@@ -336,6 +384,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         GOLDEN_CASES(layout),
         GOLDEN_CASES(slots),
+        GOLDEN_CASES(boards),
         cmocka_unit_test(heads_are_golden),
         GOLDEN_CASES(greeting),
         cmocka_unit_test(a_new_layout_has_a_new_version),

@@ -43,7 +43,7 @@ static void all_forms(uint16_t op, uint32_t members, struct nigh_group *const *g
 {
     uint32_t roots = is_rooted(op) ? members : 1;
 
-    for (uint32_t root = 0; root < roots; root += roots > 3 ? 2 : 1) {
+    for (uint32_t root = 0; root<roots; root += roots> 3 ? 2 : 1) {
         for (int blocks = CALL_EVEN; blocks <= (has_blocks(op) ? CALL_GAPPED : CALL_EVEN); blocks++) {
             for (int in_place = 0; in_place < (op == NIGH_BARRIER ? 1 : 2); in_place++) {
                 struct call_case of = *base;
@@ -170,8 +170,12 @@ static void test_types(void **state)
     for (uint16_t type = NIGH_I8; type <= NIGH_F64_I32; type++) {
         for (uint16_t reduction = NIGH_SUM; reduction <= NIGH_MAXLOC; reduction++) {
             for (unsigned i = 0; i < 4; i++) {
-                struct call_case of = {.op = NIGH_ALLREDUCE, .type = type, .reduction = reduction, .members = 4,
-                                       .count = counts[i],   .seed = i};
+                struct call_case of = {.op = NIGH_ALLREDUCE,
+                                       .type = type,
+                                       .reduction = reduction,
+                                       .members = 4,
+                                       .count = counts[i],
+                                       .seed = i};
                 struct call_room room;
                 int rc;
 
@@ -221,8 +225,13 @@ static void test_function(void **state)
     company_group(&company, in_order, 5, groups);
     for (unsigned k = 0; k < 5; k++) {
         for (uint64_t count = 1; count < 50000; count = count * 5 + 1) {
-            struct call_case of = {.op = ops[k], .type = NIGH_OPAQUE, .reduction = NIGH_FUNCTION, .members = 5,
-                                   .count = count, .seed = count + k, .in_place = count % 2};
+            struct call_case of = {.op = ops[k],
+                                   .type = NIGH_OPAQUE,
+                                   .reduction = NIGH_FUNCTION,
+                                   .members = 5,
+                                   .count = count,
+                                   .seed = count + k,
+                                   .in_place = count % 2};
 
             company_call(&company, in_order, groups, &of, k);
         }
@@ -247,7 +256,8 @@ static void draw_case(struct call_case *of, uint32_t members)
 {
     static const uint64_t most[] = {13, 600, 3000, 30000, 100000};
 
-    *of = (struct call_case){.op = (uint16_t)(NIGH_BARRIER + draw(NIGH_EXSCAN)), .type = NIGH_U16, .members = members};
+    *of = (struct call_case){
+        .op = (uint16_t)(NIGH_BARRIER + draw(NIGH_EXSCAN)), .type = NIGH_U16, .members = members};
     of->reduction = is_reduction(of->op) ? (uint16_t)(draw(2) ? NIGH_SUM : NIGH_MAX) : 0;
     of->root = is_rooted(of->op) ? (uint32_t)draw(members) : 0;
     of->count = draw(most[draw(5)]);
@@ -309,7 +319,8 @@ static void mixed(uint32_t count, uint64_t seed, const char *path)
                     }
             if (!call)
                 continue;
-            assert_int_equal(company_ops->post_collective(groups[call->group][place], &call->rooms[place].call), 0);
+            assert_int_equal(
+                company_ops->post_collective(groups[call->group][place], &call->rooms[place].call), 0);
             call->posted |= 1u << place;
             left--;
             if (!draw(4))
@@ -349,9 +360,9 @@ static void test_mixed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_alone),     cmocka_unit_test(test_two),      cmocka_unit_test(test_three),
-        cmocka_unit_test(test_eight),     cmocka_unit_test(test_seventeen), cmocka_unit_test(test_copied),
-        cmocka_unit_test(test_heap),      cmocka_unit_test(test_types),    cmocka_unit_test(test_function),
+        cmocka_unit_test(test_alone), cmocka_unit_test(test_two),       cmocka_unit_test(test_three),
+        cmocka_unit_test(test_eight), cmocka_unit_test(test_seventeen), cmocka_unit_test(test_copied),
+        cmocka_unit_test(test_heap),  cmocka_unit_test(test_types),     cmocka_unit_test(test_function),
         cmocka_unit_test(test_mixed),
     };
 

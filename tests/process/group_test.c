@@ -28,10 +28,10 @@ static struct nigh_endpoint *to[MOST];
 static struct nigh_group *group;
 static uint32_t me, ranks;
 static struct {
-    uint32_t said;    /* ranks that say so */
+    uint32_t said; /* ranks that say so */
     uint64_t death_ns;
     uint64_t told_ns[MOST];
-} *shared;
+} * shared;
 
 static uint64_t now_ns(void)
 {
@@ -368,8 +368,8 @@ static void test_left(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_calls),       cmocka_unit_test(test_leave_early), cmocka_unit_test(test_death),
-        cmocka_unit_test(test_mismatch),    cmocka_unit_test(test_wrong_block), cmocka_unit_test(test_left),
+        cmocka_unit_test(test_calls),    cmocka_unit_test(test_leave_early), cmocka_unit_test(test_death),
+        cmocka_unit_test(test_mismatch), cmocka_unit_test(test_wrong_block), cmocka_unit_test(test_left),
     };
 
     nigh = pair_load();

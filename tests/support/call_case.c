@@ -14,19 +14,20 @@ enum { EDGE = 64 };
 
 static uint32_t width_of(uint16_t type)
 {
-    static const uint8_t widths[] = {[NIGH_I8] = 1,       [NIGH_U8] = 1,       [NIGH_I16] = 2,      [NIGH_U16] = 2,
-                                     [NIGH_I32] = 4,      [NIGH_U32] = 4,      [NIGH_I64] = 8,      [NIGH_U64] = 8,
-                                     [NIGH_F32] = 4,      [NIGH_F64] = 8,      [NIGH_BOOL] = 1,     [NIGH_F16] = 2,
-                                     [NIGH_BF16] = 2,     [NIGH_CF32] = 8,     [NIGH_CF64] = 16,    [NIGH_I16_I32] = 8,
-                                     [NIGH_I32_I32] = 8,  [NIGH_I64_I32] = 16, [NIGH_F32_I32] = 8,  [NIGH_F64_I32] = 16,
-                                     [NIGH_OPAQUE] = 8};
+    static const uint8_t widths[] = {
+        [NIGH_I8] = 1,      [NIGH_U8] = 1,      [NIGH_I16] = 2,      [NIGH_U16] = 2,     [NIGH_I32] = 4,
+        [NIGH_U32] = 4,     [NIGH_I64] = 8,     [NIGH_U64] = 8,      [NIGH_F32] = 4,     [NIGH_F64] = 8,
+        [NIGH_BOOL] = 1,    [NIGH_F16] = 2,     [NIGH_BF16] = 2,     [NIGH_CF32] = 8,    [NIGH_CF64] = 16,
+        [NIGH_I16_I32] = 8, [NIGH_I32_I32] = 8, [NIGH_I64_I32] = 16, [NIGH_F32_I32] = 8, [NIGH_F64_I32] = 16,
+        [NIGH_OPAQUE] = 8};
 
     return widths[type];
 }
 
 static uint64_t hash(uint64_t seed, uint64_t a, uint64_t b)
 {
-    uint64_t x = seed * UINT64_C(0x9e3779b97f4a7c15) ^ a * UINT64_C(0xbf58476d1ce4e5b9) ^ b * UINT64_C(0x94d049bb133111eb);
+    uint64_t x = seed * UINT64_C(0x9e3779b97f4a7c15) ^ a * UINT64_C(0xbf58476d1ce4e5b9) ^
+                 b * UINT64_C(0x94d049bb133111eb);
 
     x ^= x >> 31;
     x *= UINT64_C(0xd6e8feb86659fd93);
@@ -308,7 +309,8 @@ static uint8_t *copy_of(const uint8_t *from, uint64_t bytes)
     return memory;
 }
 
-static void put_elements(const struct call_case *of, uint32_t member, uint64_t first, uint64_t count, uint8_t *at)
+static void put_elements(const struct call_case *of, uint32_t member, uint64_t first, uint64_t count,
+                         uint8_t *at)
 {
     for (uint64_t i = 0; i < count; i++)
         put_element(of, member, first + i, at + i * width_of(of->type));
@@ -353,7 +355,8 @@ static void make_blocks(const struct call_case *of, uint32_t me, count_fn counts
     }
 }
 
-static void make_arrays(const struct call_case *of, uint32_t me, struct call_room *room, count_fn counts, bool sends)
+static void make_arrays(const struct call_case *of, uint32_t me, struct call_room *room, count_fn counts,
+                        bool sends)
 {
     uint64_t *at = room->arrays + (sends ? 2 * of->members : 0);
 
@@ -388,7 +391,9 @@ static void take_recv(const struct call_case *of, struct call_room *room, uint64
 
 static void make_reduction(const struct call_case *of, uint32_t me, struct call_room *room)
 {
-    uint32_t width = width_of(of->type), upto = of->op == NIGH_SCAN ? me + 1 : of->op == NIGH_EXSCAN ? me : of->members;
+    uint32_t width = width_of(of->type), upto = of->op == NIGH_SCAN     ? me + 1
+                                                : of->op == NIGH_EXSCAN ? me
+                                                                        : of->members;
     uint64_t vector = vector_of(of), first = 0, count = of->count;
     bool keeps = of->op != NIGH_REDUCE || is_root(of, me), in_place = of->in_place && keeps;
 
@@ -544,14 +549,18 @@ void call_case_free(struct call_room *room)
 
 const char *call_case_text(const struct call_case *of, uint32_t me)
 {
-    static const char *const ops[] = {"?",       "barrier",   "broadcast", "reduce",         "allreduce", "gather",
-                                      "scatter", "allgather", "alltoall",  "reduce_scatter", "scan",      "exscan"};
+    static const char *const ops[] = {"?",         "barrier",        "broadcast", "reduce",
+                                      "allreduce", "gather",         "scatter",   "allgather",
+                                      "alltoall",  "reduce_scatter", "scan",      "exscan"};
     static char text[200];
 
-    snprintf(text, sizeof(text), "%s type %u reduction %u, member %u of %u, root %u, %llu elements%s%s, seed %llu",
-             ops[of->op], of->type, of->reduction, me, of->members, of->root, (unsigned long long)of->count,
+    snprintf(text, sizeof(text),
+             "%s type %u reduction %u, member %u of %u, root %u, %llu elements%s%s, seed %llu", ops[of->op],
+             of->type, of->reduction, me, of->members, of->root, (unsigned long long)of->count,
              of->in_place ? ", in place" : "",
-             of->blocks == CALL_EVEN ? "" : of->blocks == CALL_VARIED ? ", varied" : ", gapped",
+             of->blocks == CALL_EVEN     ? ""
+             : of->blocks == CALL_VARIED ? ", varied"
+                                         : ", gapped",
              (unsigned long long)of->seed);
     return text;
 }

@@ -8,9 +8,9 @@
 #include <stdbool.h>
 
 enum call_blocks {
-    CALL_EVEN,    /* count elements each */
-    CALL_VARIED,  /* counts that differ, some 0 */
-    CALL_GAPPED,  /* and offsets, from the last to the first, with gaps */
+    CALL_EVEN,   /* count elements each */
+    CALL_VARIED, /* counts that differ, some 0 */
+    CALL_GAPPED, /* and offsets, from the last to the first, with gaps */
 };
 
 struct call_case {
@@ -27,10 +27,10 @@ struct call_case {
 
 struct call_room {
     struct nigh_collective call;
-    uint8_t *send, *recv;           /* NULL: none */
+    uint8_t *send, *recv; /* NULL: none */
     uint64_t send_bytes, recv_bytes;
-    uint8_t *send_before, *wanted;  /* what they must hold afterwards */
-    uint64_t *arrays;               /* of counts and offsets */
+    uint8_t *send_before, *wanted; /* what they must hold afterwards */
+    uint64_t *arrays;              /* of counts and offsets */
     bool taken;
 };
 

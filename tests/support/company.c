@@ -43,7 +43,8 @@ void company_open(struct company *company, uint32_t count, uint32_t flags, const
         for (uint32_t k = 0; k < count; k++) {
             struct nigh_connect to = {.size = sizeof(to), .rank = k, .source = NIGH_SOURCE_NONE};
 
-            assert_int_equal(company_ops->connect(company->members[i].context, &to, &company->members[i].to[k]), 0);
+            assert_int_equal(
+                company_ops->connect(company->members[i].context, &to, &company->members[i].to[k]), 0);
         }
     }
 }
@@ -82,7 +83,8 @@ void company_poll(struct company *company)
 
         if (!member->context)
             continue;
-        polled = company_ops->poll_completions(member->context, member->done + member->count, COMPANY_DONE - member->count);
+        polled = company_ops->poll_completions(member->context, member->done + member->count,
+                                               COMPANY_DONE - member->count);
         assert_true(polled >= 0);
         member->count += (unsigned)polled;
     }
