@@ -31,14 +31,21 @@
 #define NIGH_FACTOR_BYTES 16u
 
 struct nigh_board {
-    uint64_t revoked; /* 0, or enum nigh_revoked << 32 | the member that is named */
-    uint64_t left;    /* 1: this member has freed the group, and looks at nobody's board any more */
-    uint64_t slots;   /* arena offset */
+    uint64_t
+        revoked; /* 0, or enum nigh_revoked << 56 | number of the call, 32 bits, << 16 | the member that is named */
+    uint64_t left;  /* 1: this member has freed the group, and looks at nobody's board any more */
+    uint64_t slots; /* arena offset */
     uint64_t reserved0[5];
     uint64_t done; /* calls */
     uint64_t reserved1[7];
 };
 static_assert(sizeof(struct nigh_board) == 2 * NIGH_LINE, "board");
+
+#define NIGH_REVOKED(why, number, about) \
+    ((uint64_t)(why) << 56 | (uint64_t)(uint32_t)(number) << 16 | (uint64_t)((about)&0xffff))
+#define NIGH_REVOKED_WHY(word)    ((enum nigh_revoked)((word) >> 56))
+#define NIGH_REVOKED_NUMBER(word) ((uint32_t)((word) >> 16))
+#define NIGH_REVOKED_ABOUT(word)  ((uint32_t)((word)&0xffff))
 
 enum nigh_revoked {
     NIGH_REVOKED_NOT = 0,

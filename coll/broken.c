@@ -18,12 +18,12 @@ void nigh_call_lost(struct nigh_call *call, uint32_t member)
     char text[NIGH_CALL_TEXT];
 
     nigh_group_look(group);
-    if (group->ends || group->state != NIGH_GROUP_READY)
+    if (group->ends_word || group->state != NIGH_GROUP_READY)
         return;
     nigh_call_text(nigh_call_word(&call->what), call->what.count, text);
-    nigh_log(NIGH_LOG_INFO, "rank %u: call %" PRIu64 " of a group, %s: member %u has left or died",
-             group->coll->rank, call->number, text, member);
-    nigh_group_revoke(group, NIGH_REVOKED_LOST, member, -ECONNRESET);
+    nigh_group_say(group, NIGH_LOG_INFO, "call %" PRIu64 ", %s: member %u has left or died", call->number,
+                   text, member);
+    nigh_group_revoke(group, NIGH_REVOKED_LOST, call->number, member, -ECONNRESET);
 }
 
 /* A process whose first thread has ended cannot be read, and is mostly ending: a moment later that is known. */
@@ -42,18 +42,18 @@ void nigh_call_unreadable(struct nigh_call *call, uint32_t member, int error)
 
     /* A member whose call has failed may have given its buffers back. */
     nigh_group_look(group);
-    if (group->ends || (error == -ESRCH && is_exiting(call)))
+    if (group->ends_word || (error == -ESRCH && is_exiting(call)))
         return;
     if (group->members[member].ended || !group->coll->host->lives(group->members[member].handle)) {
         nigh_call_lost(call, member);
         return;
     }
-    nigh_log(NIGH_LOG_ERROR,
-             "rank %u: call %" PRIu64
-             " of a group: the memory of member %u cannot be read (%s): let ranks read each "
-             "other's memory, or set NIGH_PATH=chunked",
-             group->coll->rank, call->number, member, strerror(-error));
-    nigh_group_revoke(group, NIGH_REVOKED_FAILED, member, -EIO);
+    nigh_group_say(group, NIGH_LOG_ERROR,
+                   "call %" PRIu64
+                   ": the memory of member %u cannot be read (%s): let ranks read each other's memory, "
+                   "or set NIGH_PATH=chunked",
+                   call->number, member, strerror(-error));
+    nigh_group_revoke(group, NIGH_REVOKED_FAILED, call->number, member, -EIO);
 }
 
 void nigh_call_mismatch(struct nigh_call *call, uint32_t member, const struct nigh_call_slot *slot)
@@ -63,12 +63,9 @@ void nigh_call_mismatch(struct nigh_call *call, uint32_t member, const struct ni
 
     nigh_call_text(nigh_call_word(&call->what), call->what.count, ours);
     nigh_call_text(nigh_load_relaxed(&slot->call), nigh_load_relaxed(&slot->count), theirs);
-    nigh_log(NIGH_LOG_ERROR,
-             "rank %u: call %" PRIu64
-             " of a group of %u: member %u (this one) calls %s, member %u calls %s: all members "
-             "must make the same calls in the same order",
-             group->coll->rank, call->number, group->count, group->me, ours, member, theirs);
-    nigh_group_revoke(group, NIGH_REVOKED_MISMATCH, member, -EPROTO);
+    nigh_group_say(group, NIGH_LOG_ERROR, "call %" PRIu64 ": member %u calls %s, member %u calls %s",
+                   call->number, group->me, ours, member, theirs);
+    nigh_group_revoke(group, NIGH_REVOKED_MISMATCH, call->number, member, -EPROTO);
 }
 
 void nigh_call_wrong_bytes(struct nigh_call *call, uint32_t member, uint64_t expected, uint64_t given)
@@ -77,18 +74,16 @@ void nigh_call_wrong_bytes(struct nigh_call *call, uint32_t member, uint64_t exp
     char ours[NIGH_CALL_TEXT];
 
     nigh_call_text(nigh_call_word(&call->what), call->what.count, ours);
-    nigh_log(NIGH_LOG_ERROR,
-             "rank %u: call %" PRIu64 " of a group of %u, %s: member %u gives %" PRIu64
-             " bytes, member %u (this one) "
-             "expects %" PRIu64,
-             group->coll->rank, call->number, group->count, ours, member, given, group->me, expected);
-    nigh_group_revoke(group, NIGH_REVOKED_MISMATCH, member, -EPROTO);
+    nigh_group_say(group, NIGH_LOG_ERROR,
+                   "call %" PRIu64 ", %s: member %u gives %" PRIu64 " bytes, member %u expects %" PRIu64,
+                   call->number, ours, member, given, group->me, expected);
+    nigh_group_revoke(group, NIGH_REVOKED_MISMATCH, call->number, member, -EPROTO);
 }
 
 void nigh_call_impossible(struct nigh_call *call, uint32_t member)
 {
-    nigh_log(NIGH_LOG_ERROR,
-             "rank %u: call %" PRIu64 " of a group: member %u shows what cannot be: is it of another build?",
-             call->group->coll->rank, call->number, member);
-    nigh_group_revoke(call->group, NIGH_REVOKED_FAILED, member, -EIO);
+    nigh_group_say(call->group, NIGH_LOG_ERROR,
+                   "call %" PRIu64 ": member %u shows what cannot be: is it of another build?", call->number,
+                   member);
+    nigh_group_revoke(call->group, NIGH_REVOKED_FAILED, call->number, member, -EIO);
 }

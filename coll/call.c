@@ -385,7 +385,9 @@ static bool begin_next(struct nigh_group *group)
     if (rc == -EAGAIN)
         return false;
     if (rc) {
-        nigh_group_revoke(group, NIGH_REVOKED_FAILED, group->me, rc);
+        nigh_group_say(group, NIGH_LOG_ERROR, "call %" PRIu64 ": no memory for data on its way: %s",
+                       call->number, strerror(-rc));
+        nigh_group_revoke(group, NIGH_REVOKED_FAILED, call->number, group->me, rc);
         return false;
     }
     call->state = NIGH_CALL_TAKING;

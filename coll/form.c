@@ -131,14 +131,14 @@ static bool find_all(struct nigh_group *group)
         rc = find(member, group->key);
         all &= rc == 0;
         if (rc == -EPROTO) {
-            nigh_log(NIGH_LOG_ERROR, "rank %u: member %u of a group of %u shows a board that cannot be",
-                     group->coll->rank, i, group->count);
-            nigh_group_revoke(group, NIGH_REVOKED_FAILED, i, -EPROTO);
+            nigh_group_say(group, NIGH_LOG_ERROR,
+                           "member %u shows a board that cannot be: is it of another build?", i);
+            nigh_group_revoke(group, NIGH_REVOKED_FAILED, 0, i, -EPROTO);
         }
     }
     /* It cannot have begun a call without all boards, so there is nothing of it to be had. */
     if (!all && ended < group->count)
-        nigh_group_revoke(group, NIGH_REVOKED_LOST, ended, -ECONNRESET);
+        nigh_group_revoke(group, NIGH_REVOKED_LOST, 0, ended, -ECONNRESET);
     return all;
 }
 
@@ -147,7 +147,7 @@ static void look_for_ends(struct nigh_group *group)
 {
     for (uint32_t i = 0; i < group->count; i++)
         if (group->members[i].ended && !group->members[i].link.view)
-            nigh_group_revoke(group, NIGH_REVOKED_LOST, i, -ECONNRESET);
+            nigh_group_revoke(group, NIGH_REVOKED_LOST, 0, i, -ECONNRESET);
 }
 
 bool nigh_form_progress(struct nigh_group *group)
@@ -167,7 +167,7 @@ bool nigh_form_progress(struct nigh_group *group)
         moved = true;
     }
     if (rc) {
-        nigh_group_revoke(group, NIGH_REVOKED_FAILED, group->me, rc);
+        nigh_group_revoke(group, NIGH_REVOKED_FAILED, 0, group->me, rc);
         return true;
     }
     if (!find_all(group) || group->state != NIGH_GROUP_FORMING)

@@ -2,10 +2,13 @@
 /* coll/group.c - see group.h. */
 #include "coll/group.h"
 #include "coll/call.h"
+#include "coll/check.h"
 #include "coll/form.h"
 #include "shm/log.h"
 
 #include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -172,7 +175,7 @@ void nigh_coll_close(struct nigh_coll *coll)
     /* Who is reading our buffers sees by it that they are not the call's any more. */
     for (struct nigh_group *group = coll->groups; group; group = group->next)
         if (!nigh_load_relaxed(&group->board->revoked))
-            nigh_store_relaxed(&group->board->revoked, (uint64_t)NIGH_REVOKED_LEFT << 32 | group->me);
+            nigh_store_relaxed(&group->board->revoked, NIGH_REVOKED(NIGH_REVOKED_LEFT, 0, group->me));
     nigh_fence_full(LEAVE_SAY);
     for (struct nigh_group *group = coll->groups, *next; group; group = next) {
         next = group->next;
@@ -240,7 +243,8 @@ bool nigh_group_has_slot(struct nigh_group *group, uint64_t number)
     return number < group->freed + NIGH_CALL_SLOTS;
 }
 
-void nigh_group_revoke(struct nigh_group *group, enum nigh_revoked why, uint32_t about, int error)
+void nigh_group_revoke(struct nigh_group *group, enum nigh_revoked why, uint64_t number, uint32_t about,
+                       int error)
 {
     if (group->state == NIGH_GROUP_BROKEN)
         return;
@@ -248,10 +252,23 @@ void nigh_group_revoke(struct nigh_group *group, enum nigh_revoked why, uint32_t
     group->error = error;
     group->about = about;
     if (!nigh_load_relaxed(&group->board->revoked))
-        nigh_store_release(&group->board->revoked, (uint64_t)why << 32 | about, STEP_SET);
+        nigh_store_release(&group->board->revoked, NIGH_REVOKED(why, number, about), STEP_SET);
     nigh_fence_full(LEAVE_SAY);
     nigh_group_tell(group);
     nigh_group_move(group);
+}
+
+void nigh_group_say(struct nigh_group *group, int level, const char *format, ...)
+{
+    va_list arguments;
+
+    if (group->text[0])
+        return;
+    va_start(arguments, format);
+    vsnprintf(group->text, sizeof(group->text), format, arguments);
+    va_end(arguments);
+    nigh_log(level, "rank %u, member %u of a group of %u: %s", group->coll->rank, group->me, group->count,
+             group->text);
 }
 
 static int error_of(enum nigh_revoked why)
@@ -264,26 +281,53 @@ static int error_of(enum nigh_revoked why)
 /* `member` has broken the group: it is about whom it says, or, if that is us, about itself. */
 static void follow(struct nigh_group *group, uint32_t member, uint64_t word)
 {
-    uint32_t about = (uint32_t)word;
+    uint32_t about = NIGH_REVOKED_ABOUT(word);
 
-    if (group->ends || group->freed_by_host)
+    if (group->ends_word || group->freed_by_host)
         return;
-    group->ends = (enum nigh_revoked)(word >> 32);
     group->ends_word = word;
+    group->ends_by = member;
     group->ends_about = about >= group->count || about == group->me ? member : about;
     nigh_group_move(group);
+}
+
+/* What a member has called, if its slot still says so. */
+static bool called(const struct nigh_group *group, uint32_t member, uint32_t number,
+                   char text[NIGH_CALL_TEXT])
+{
+    const struct nigh_call_slot *slots = member == group->me ? group->slots : group->members[member].slots;
+    const struct nigh_call_slot *slot = &slots[number % NIGH_CALL_SLOTS];
+
+    if ((uint32_t)(nigh_load_acquire(&slot->head, CALL_PEEK) >> 32) != number)
+        return false;
+    nigh_call_text(nigh_load_relaxed(&slot->call), nigh_load_relaxed(&slot->count), text);
+    return true;
+}
+
+static void say_why(struct nigh_group *group, int error)
+{
+    uint32_t number = NIGH_REVOKED_NUMBER(group->ends_word), about = NIGH_REVOKED_ABOUT(group->ends_word);
+    char one[NIGH_CALL_TEXT], other[NIGH_CALL_TEXT];
+
+    if (NIGH_REVOKED_WHY(group->ends_word) == NIGH_REVOKED_MISMATCH && about < group->count &&
+        called(group, group->ends_by, number, one) && called(group, about, number, other))
+        nigh_group_say(group, NIGH_LOG_ERROR, "call %u: member %u calls %s, member %u calls %s", number,
+                       group->ends_by, one, about, other);
+    else
+        nigh_group_say(group, NIGH_LOG_INFO, "member %u has ended the group for member %u: %s",
+                       group->ends_by, about, strerror(-error));
 }
 
 /* Behind a pass in which calls have been completed for which all was there. */
 static void end(struct nigh_group *group)
 {
-    int error = error_of(group->ends);
+    enum nigh_revoked why = NIGH_REVOKED_WHY(group->ends_word);
+    int error = error_of(why);
 
-    nigh_log(NIGH_LOG_INFO, "rank %u: another member has ended a group of %u, for member %u: %s",
-             group->coll->rank, group->count, group->ends_about, strerror(-error));
+    say_why(group, error);
     if (!nigh_load_relaxed(&group->board->revoked))
         nigh_store_release(&group->board->revoked, group->ends_word, STEP_SET);
-    nigh_group_revoke(group, group->ends, group->ends_about, error);
+    nigh_group_revoke(group, why, NIGH_REVOKED_NUMBER(group->ends_word), group->ends_about, error);
 }
 
 void nigh_group_look(struct nigh_group *group)
@@ -296,7 +340,7 @@ void nigh_group_look(struct nigh_group *group)
         if (member->self || !nigh_member_is_found(member))
             continue;
         word = nigh_member_revoked(member);
-        if (word && word >> 32 != NIGH_REVOKED_LEFT)
+        if (word && NIGH_REVOKED_WHY(word) != NIGH_REVOKED_LEFT)
             follow(group, i, word);
         else if (word || nigh_member_left(member))
             member->ended = true;
@@ -339,7 +383,7 @@ static bool progress(struct nigh_group *group)
         moved = nigh_form_progress(group);
     if (group->state == NIGH_GROUP_READY)
         moved |= nigh_calls_progress(group);
-    if (group->state == NIGH_GROUP_READY && group->ends) {
+    if (group->state == NIGH_GROUP_READY && group->ends_word) {
         nigh_calls_progress(group);
         end(group);
     }

@@ -41,11 +41,12 @@ struct nigh_group {
     uint8_t *tiles;                 /* for what is read by the kernel and reduced */
     uint64_t tile;                  /* bytes of one */
 
-    enum nigh_revoked ends; /* another member has ended it: behind the next pass */
-    uint32_t ends_about;
-    uint64_t ends_word; /* as its board says */
-    int error;          /* BROKEN */
-    uint32_t about;     /* the member that it is about */
+    /* Another member, `ends_by`, has ended it: behind the next pass. What its board says; 0: none has. */
+    uint64_t ends_word;
+    uint32_t ends_by, ends_about;
+    char text[NIGH_GROUP_TEXT_BYTES]; /* why; empty: it is not */
+    int error;                        /* BROKEN */
+    uint32_t about;                   /* the member that it is about */
     struct nigh_member members[];
 };
 
@@ -57,8 +58,13 @@ bool nigh_group_has_slot(struct nigh_group *group, uint64_t number);
 /* Gives back the blocks of calls that no member needs any more. */
 void nigh_group_reclaim(struct nigh_group *group);
 
-/* All its calls fail from now on, here and at the other members, who may no longer rely on what they read of ours. */
-void nigh_group_revoke(struct nigh_group *group, enum nigh_revoked why, uint32_t about, int error);
+/* Because of call `number` (0: no call). All its calls fail from now on, here and at the other members, who may no longer rely on what they read of ours. */
+void nigh_group_revoke(struct nigh_group *group, enum nigh_revoked why, uint64_t number, uint32_t about,
+                       int error);
+
+/* Keeps why it will be broken, unless that is known; also for the log, at `level`. */
+void nigh_group_say(struct nigh_group *group, int level, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 
 /* Has a member ended the group? Then it is broken here, too. Also whether one has ended. */
 void nigh_group_look(struct nigh_group *group);

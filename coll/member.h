@@ -36,13 +36,13 @@ static inline bool nigh_member_is_found(const struct nigh_member *member)
     return member->place.key != NULL;
 }
 
-/* It has ended the group, or its board is another group's by now: as enum nigh_revoked << 32 | member; 0: it has not. */
+/* It has ended the group, or its board is another group's by now: the word of its board; 0: it has not. */
 static inline uint64_t nigh_member_revoked(const struct nigh_member *member)
 {
     uint64_t word = nigh_load_acquire(&member->place.board->revoked, STEP_GET);
 
     if (nigh_load_acquire(member->place.key, BOARD_FIND) != member->key)
-        return (uint64_t)NIGH_REVOKED_LEFT << 32;
+        return NIGH_REVOKED(NIGH_REVOKED_LEFT, 0, 0);
     return word;
 }
 

@@ -8,6 +8,7 @@
 #include "plugin/send.h"
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* ---- what coll/ asks ----------------------------------------------------------------------------------- */
 
@@ -205,4 +206,24 @@ int nigh_entry_group_free(struct nigh_group *group)
     if (!group)
         return nigh_refuse_missing("group_free");
     return NIGH_GUARDED(context_of(group), leave_group(group));
+}
+
+static int query(const struct nigh_group *group, struct nigh_query_group *out)
+{
+    struct nigh_query_group answer;
+    uint32_t size = out->size;
+
+    if (size < sizeof(out->size))
+        return nigh_refuse(context_of(group), -EINVAL, "query_group: size is %u", size);
+    nigh_group_query(group, &answer);
+    memset(out, 0, size);
+    memcpy(out, &answer, size < sizeof(answer) ? size : sizeof(answer));
+    return 0;
+}
+
+int nigh_entry_query_group(struct nigh_group *group, struct nigh_query_group *out)
+{
+    if (!group || !out)
+        return nigh_refuse_missing("query_group");
+    return NIGH_GUARDED(context_of(group), query(group, out));
 }

@@ -14,5 +14,6 @@ int nigh_entry_post_collective(struct nigh_group *group, const struct nigh_colle
 int nigh_entry_group_create(struct nigh_context *context, const struct nigh_group_options *options,
                             struct nigh_group **out);
 int nigh_entry_group_free(struct nigh_group *group);
+int nigh_entry_query_group(struct nigh_group *group, struct nigh_query_group *out);
 
 #endif

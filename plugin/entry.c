@@ -464,6 +464,7 @@ static const struct nigh_ops table = {
     .recv_imm = nigh_recv_imm,
     .take_completions = entry_take,
     .cancel_unmatched = entry_cancel_unmatched,
+    .query_group = nigh_entry_query_group,
 };
 
 __attribute__((visibility("default"))) const struct nigh_ops *nigh_transport(uint32_t abi)

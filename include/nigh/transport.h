@@ -527,6 +527,25 @@ struct nigh_collective {
 
 #define NIGH_GROUP_MAX 256u
 
+#define NIGH_GROUP_TEXT_BYTES 256
+/* How a group is. Answered from what the last pass has found. */
+struct nigh_query_group {
+    uint32_t size; /* sizeof(struct nigh_query_group), from the host */
+    uint32_t members;
+    uint32_t formed;    /* 1: all members have made it */
+    int32_t status;     /* 0, or what all calls fail with */
+    uint32_t about;     /* status: the member that it is about */
+    uint32_t under_way; /* calls that were posted and have not completed */
+    uint64_t posted;    /* calls, ever: the next one's number */
+    uint64_t oldest;    /* number of the oldest that is under way */
+    /* Whom that one waits for: bit m % 64 of waits_for[m / 64]: member m has not come, or has not all that is needed. Before the
+     * group is formed: the members that have not made it. */
+    uint64_t waits_for[NIGH_GROUP_MAX / 64];
+    uint64_t reserved[4];
+    /* status: what has happened, as "member 2 calls allreduce of 100 f32 (sum), member 0 calls barrier"; else empty */
+    char text[NIGH_GROUP_TEXT_BYTES];
+};
+
 struct nigh_group_options {
     uint32_t size;                        /* sizeof(struct nigh_group_options) */
     uint32_t count;                       /* members: 1 .. NIGH_GROUP_MAX */
@@ -1055,6 +1074,9 @@ struct nigh_ops {
      * cancel(), or the operation has begun and completes by itself.
      */
     int (*cancel_unmatched)(struct nigh_context *context, uint64_t op_context);
+
+    /* How a group is, and why its calls fail. `out->size` as the host has it. Errors: -EINVAL size. */
+    int (*query_group)(struct nigh_group *group, struct nigh_query_group *out);
 };
 
 typedef const struct nigh_ops *(*nigh_transport_fn)(uint32_t abi);

@@ -332,6 +332,19 @@ static const struct place abi_places[] = {
     FIELD(nigh_group_options, id, 16, 8),
     FIELD(nigh_group_options, reserved, 24, 16),
 
+    STRUCT(nigh_query_group, 360),
+    FIELD(nigh_query_group, size, 0, 4),
+    FIELD(nigh_query_group, members, 4, 4),
+    FIELD(nigh_query_group, formed, 8, 4),
+    FIELD(nigh_query_group, status, 12, 4),
+    FIELD(nigh_query_group, about, 16, 4),
+    FIELD(nigh_query_group, under_way, 20, 4),
+    FIELD(nigh_query_group, posted, 24, 8),
+    FIELD(nigh_query_group, oldest, 32, 8),
+    FIELD(nigh_query_group, waits_for, 40, 32),
+    FIELD(nigh_query_group, reserved, 72, 32),
+    FIELD(nigh_query_group, text, 104, 256),
+
     STRUCT(nigh_query_context, 144),
     FIELD(nigh_query_context, size, 0, 4),
     FIELD(nigh_query_context, rank, 4, 4),
@@ -455,7 +468,7 @@ static const struct place abi_places[] = {
     FIELD(nigh_note, until_ns, 112, 8),
     FIELD(nigh_note, reserved, 120, 16),
 
-    STRUCT(nigh_ops, 328),
+    STRUCT(nigh_ops, 336),
     FIELD(nigh_ops, abi, 0, 4),
     FIELD(nigh_ops, size, 4, 4),
     FIELD(nigh_ops, name, 8, 8),
@@ -498,6 +511,7 @@ static const struct place abi_places[] = {
     FIELD(nigh_ops, recv_imm, 304, 8),
     FIELD(nigh_ops, take_completions, 312, 8),
     FIELD(nigh_ops, cancel_unmatched, 320, 8),
+    FIELD(nigh_ops, query_group, 328, 8),
 };
 
 static const struct golden abi = GOLDEN("include/nigh/transport.h", abi_constants, abi_places);

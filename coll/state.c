@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* coll/state.c - what a host can ask of a group: whom its oldest call waits for, why all fail. */
+#include "coll/call.h"
+
+#include <string.h>
+
+static bool is_missing(const struct nigh_call *call, uint32_t member)
+{
+    const struct nigh_shape *shape = &call->shape;
+    const struct nigh_call_peer *peer = &call->peers[member];
+
+    if (nigh_shape_has(shape, shape->takes, member) &&
+        (!peer->seen || (!shape->folds && peer->got < peer->in.bytes)))
+        return true;
+    return nigh_shape_has(shape, shape->takes_out, member) && peer->got_out < call->units;
+}
+
+static bool is_waited_for(const struct nigh_group *group, const struct nigh_call *call, uint32_t i)
+{
+    const struct nigh_member *member = &group->members[i];
+
+    if (member->self || group->state == NIGH_GROUP_BROKEN)
+        return false;
+    if (group->state == NIGH_GROUP_FORMING)
+        return !nigh_member_is_found(member);
+    if (!call || member->ended)
+        return false;
+    if (call->state == NIGH_CALL_TAKING)
+        return is_missing(call, i);
+    if (call->state == NIGH_CALL_LEAVING)
+        return member->done <= call->number && (nigh_shape_has(&call->shape, call->shape.taken_by, i) ||
+                                                nigh_shape_has(&call->shape, call->shape.out_by, i));
+    return member->done + NIGH_CALL_SLOTS <= call->number;
+}
+
+static uint32_t count_calls(const struct nigh_group *group)
+{
+    uint32_t count = 0;
+
+    for (const struct nigh_call *call = group->first; call; call = call->next)
+        count++;
+    return count;
+}
+
+void nigh_group_query(const struct nigh_group *group, struct nigh_query_group *out)
+{
+    const struct nigh_call *oldest = group->first;
+    bool broken = group->state == NIGH_GROUP_BROKEN;
+
+    *out = (struct nigh_query_group){
+        .size = sizeof(*out),
+        .members = group->count,
+        .formed = group->state == NIGH_GROUP_READY,
+        .status = broken ? group->error : 0,
+        .about = broken ? group->about : 0,
+        .under_way = count_calls(group),
+        .posted = group->posted,
+        .oldest = oldest ? oldest->number : group->posted,
+    };
+    for (uint32_t i = 0; i < group->count; i++)
+        if (is_waited_for(group, oldest, i))
+            out->waits_for[i / 64] |= UINT64_C(1) << i % 64;
+    memcpy(out->text, group->text, sizeof(out->text));
+}
