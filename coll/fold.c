@@ -116,75 +116,116 @@ nigh_fold_fn nigh_fold_select(enum nigh_type type, enum nigh_atomic_op op)
 
 /* ---- block by block ---- */
 
-/* Each source is read once and `into` written once, while what lies between stays in the L1 cache. */
-enum { BLOCK = 1024 };
+/* Bytes of each source that go into the accumulators, which stay in the L1 cache, before the next block. Sources that come
+ * from memory want short blocks, so that prefetchers keep following all of them; calls of the loops want long ones. */
+enum { BLOCK = 512, ACCUMULATORS = 2 * BLOCK };
 
-/* `count` elements of a source as accumulators: where they lie, or in `room`. */
-static const void *load(const struct nigh_fold_kernel *kernel, const uint8_t *source, const void *factor,
-                        uint8_t *room, uint64_t count)
+/* What is taken out of all sources at a time. */
+struct block {
+    const struct nigh_fold_kernel *kernel;
+    const void *const *sources;
+    const void *const *factors; /* NULL but for NIGH_PREMUL */
+    uint32_t source_count;
+    uint64_t at; /* in bytes */
+    uint64_t count;
+};
+
+static const uint8_t *source_at(const struct block *block, uint32_t i)
 {
+    return (const uint8_t *)block->sources[i] + block->at;
+}
+
+/* Source i as accumulators: where it lies, or in `room`. */
+static const void *load(const struct block *block, uint32_t i, uint8_t *room)
+{
+    const struct nigh_fold_kernel *kernel = block->kernel;
+    const void *elements = source_at(block, i), *factor;
     float wide;
 
     if (kernel->widen) {
-        kernel->widen(room, source, count);
-        source = room;
+        kernel->widen(room, elements, block->count);
+        elements = room;
     }
     if (kernel->scale) {
+        factor = block->factors[i];
         if (kernel->widen) {
             kernel->widen(&wide, factor, 1);
             factor = &wide;
         }
-        kernel->scale(room, source, factor, count);
-        source = room;
+        kernel->scale(room, elements, factor, block->count);
+        elements = room;
     }
-    return source;
+    return elements;
 }
 
-/* The block of `count` elements that begins `at` bytes into all buffers. */
-static void fold_block(const struct nigh_fold_kernel *kernel, uint8_t *into, const void *const *sources,
-                       uint32_t source_count, uint64_t at, uint64_t count, const struct nigh_fold_more *more)
+/* Puts source i, or two from there, on to *sum; the new sum goes to `last` if all are in it, else to `room`. */
+static uint32_t add(const struct block *block, uint32_t i, const void **sum, void *room, void *last)
 {
-    _Alignas(64) uint8_t sum[BLOCK], next[BLOCK];
-    const void *const *factors = kernel->scale ? more->factors : NULL;
-    uint64_t lanes = count * kernel->lanes;
-    void *last = kernel->narrow ? (void *)sum : into + at;
-    const void *result =
-        load(kernel, (const uint8_t *)sources[0] + at, factors ? factors[0] : NULL, sum, count);
+    const struct nigh_fold_kernel *kernel = block->kernel;
+    uint32_t several = kernel->two && block->source_count - i >= 2 ? 2 : 1;
+    void *out = i + several < block->source_count ? room : last;
+    uint64_t lanes = block->count * kernel->lanes;
+    _Alignas(64) uint8_t next[ACCUMULATORS];
 
-    for (uint32_t i = 1; i < source_count; i++) {
-        const void *right =
-            load(kernel, (const uint8_t *)sources[i] + at, factors ? factors[i] : NULL, next, count);
-        void *out = i + 1 < source_count || kernel->divide ? (void *)sum : last;
+    if (several == 2)
+        kernel->two(out, *sum, source_at(block, i), source_at(block, i + 1), lanes);
+    else
+        kernel->step(out, *sum, load(block, i, next), lanes);
+    *sum = out;
+    return several;
+}
 
-        kernel->step(out, result, right, lanes);
-        result = out;
-    }
+static void fold_block(const struct block *block, uint8_t *into, uint32_t ranks)
+{
+    const struct nigh_fold_kernel *kernel = block->kernel;
+    _Alignas(64) uint8_t room[ACCUMULATORS];
+    void *last = kernel->narrow ? (void *)room : into;
+    const void *sum = load(block, 0, room);
+
+    for (uint32_t i = 1; i < block->source_count;)
+        i += add(block, i, &sum, room, kernel->divide ? room : last);
     if (kernel->divide) {
-        kernel->divide(last, result, more->ranks, lanes);
-        result = last;
+        kernel->divide(last, sum, ranks, block->count * kernel->lanes);
+        sum = last;
     }
     if (kernel->narrow)
-        kernel->narrow(into + at, result, count);
-    else if (result != into + at)
-        memcpy(into + at, result, count * kernel->bytes);
+        kernel->narrow(into, sum, block->count);
+    else if (sum != into)
+        memcpy(into, sum, block->count * kernel->bytes);
+}
+
+static void fold_blocks(const struct nigh_fold_kernel *kernel, uint8_t *into, const void *const *sources,
+                        uint32_t source_count, uint64_t count, const struct nigh_fold_more *more)
+{
+    struct block block = {.kernel = kernel,
+                          .sources = sources,
+                          .factors = kernel->scale ? more->factors : NULL,
+                          .source_count = source_count};
+    uint64_t largest = BLOCK / kernel->bytes;
+
+    for (uint64_t done = 0; done < count; done += block.count) {
+        block.at = done * kernel->bytes;
+        block.count = count - done < largest ? count - done : largest;
+        fold_block(&block, into + block.at, kernel->divide ? more->ranks : 1);
+    }
 }
 
 void nigh_fold_run(const struct nigh_fold_kernel *kernel, void *into, const void *const *sources,
                    uint32_t source_count, uint64_t count, const struct nigh_fold_more *more)
 {
-    uint64_t a_block = BLOCK / kernel->wide;
     bool plain = !kernel->widen && !kernel->scale && !kernel->divide;
+    uint64_t lanes = count * kernel->lanes;
 
     if (source_count == 1 && kernel->alone) {
-        kernel->alone(into, sources[0], sources[0], count * kernel->lanes);
+        kernel->alone(into, sources[0], sources[0], lanes);
     } else if (source_count == 1 && !kernel->scale && !kernel->divide) {
-        if (into != sources[0])
+        if (into != sources[0] && count > 0)
             memcpy(into, sources[0], count * kernel->bytes);
+    } else if (source_count == 2 && kernel->direct) {
+        kernel->direct(into, sources[0], sources[1], lanes);
     } else if (source_count == 2 && plain) {
-        kernel->step(into, sources[0], sources[1], count * kernel->lanes);
+        kernel->step(into, sources[0], sources[1], lanes);
     } else {
-        for (uint64_t done = 0; done < count; done += a_block)
-            fold_block(kernel, into, sources, source_count, done * kernel->bytes,
-                       count - done < a_block ? count - done : a_block, more);
+        fold_blocks(kernel, into, sources, source_count, count, more);
     }
 }

@@ -19,7 +19,8 @@ struct nigh_fold_more {
  * into[i] = sources[0][i] op sources[1][i] op ..., from left to right, for `count` elements. `into` may be the same
  * address as any of the sources and does not overlap them otherwise. Any alignment. source_count is at least 1: one
  * source is copied, after AVG has divided it, or PREMUL multiplied; booleans become 0 or 1. `more` is read by AVG and
- * PREMUL alone. Uses about 4 KiB of stack. Any thread, never blocks, cannot fail.
+ * PREMUL alone. Without elements nothing is read. Takes less than 3 KiB of stack. Any thread, never blocks, cannot
+ * fail.
  *
  *  - Integers wrap. AVG divides the wrapped sum and truncates toward zero.
  *  - f16 and bf16: computed in f32 across all sources, rounded once, to nearest even.

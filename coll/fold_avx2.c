@@ -13,7 +13,7 @@
 #pragma clang attribute push(__attribute__((target("avx2,f16c"))), apply_to = function)
 #else
 #pragma GCC target("avx2,f16c")
-#pragma GCC optimize("O3", "fp-contract=off")
+#pragma GCC optimize("O2", "tree-vectorize", "vect-cost-model=dynamic", "fp-contract=off")
 #endif
 
 static uint64_t f16_widen_many(float *out, const void *in, uint64_t count)

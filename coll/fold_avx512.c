@@ -14,7 +14,7 @@
                              apply_to = function)
 #else
 #pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,prefer-vector-width=512")
-#pragma GCC optimize("O3", "fp-contract=off")
+#pragma GCC optimize("O2", "tree-vectorize", "vect-cost-model=dynamic", "fp-contract=off")
 #endif
 
 static uint64_t f16_widen_many(float *out, const void *in, uint64_t count)

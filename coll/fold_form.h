@@ -81,6 +81,11 @@ INLINE u16 f16_narrow(u32 bits)
     return (u16)(size > 0x7f800000 ? 0x7e00 : (size >= 0x477ff000 ? 0x7c00 : finite) | sign);
 }
 
+INLINE f32 bf16_widen(u32 half)
+{
+    return float_of(half << 16);
+}
+
 INLINE u16 bf16_narrow(u32 bits)
 {
     u32 rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
@@ -133,21 +138,33 @@ INLINE u16 bf16_narrow(u32 bits)
         LOOP(type, lanes, name##_one(a[i], y))                                  \
     }
 
+/* Sums of many sources: half the loads and stores of accumulators. */
+#define TWO(name, sum, type, element, widen)                                                            \
+    static void name(void *out, const void *left, const void *right, const void *third, uint64_t lanes) \
+    {                                                                                                   \
+        const any_##type *a = left;                                                                     \
+        const any_##element *b = right, *c = third;                                                     \
+        LOOP(type, lanes, sum(sum(a[i], widen(b[i])), widen(c[i])))                                     \
+    }
+
+#define ITSELF(x) x
+
 #define ORDER(type)                       \
     STEP(type##_min, type, y < x ? y : x) \
     STEP(type##_max, type, y > x ? y : x)
 
 /* Sums and products are made in an unsigned type that is at least as wide as int: nothing overflows, all wraps. */
-#define UNSIGNED(type, wide)                     \
-    ORDER(type)                                  \
-    STEP(type##_sum, type, (wide)x + (wide)y)    \
-    STEP(type##_prod, type, (wide)x *(wide)y)    \
-    SCALE(type##_scale, type, (wide)x *(wide)y)  \
-    STEP(type##_land, type, (x != 0) & (y != 0)) \
-    STEP(type##_lor, type, (x | y) != 0)         \
-    STEP(type##_lxor, type, (x != 0) ^ (y != 0)) \
-    STEP(type##_band, type, x &y)                \
-    STEP(type##_bor, type, x | y)                \
+#define UNSIGNED(type, wide)                                \
+    ORDER(type)                                             \
+    STEP(type##_sum, type, (wide)x + (wide)y)               \
+    TWO(type##_sum_two, type##_sum_one, type, type, ITSELF) \
+    STEP(type##_prod, type, (wide)x *(wide)y)               \
+    SCALE(type##_scale, type, (wide)x *(wide)y)             \
+    STEP(type##_land, type, (x != 0) & (y != 0))            \
+    STEP(type##_lor, type, (x | y) != 0)                    \
+    STEP(type##_lxor, type, (x != 0) ^ (y != 0))            \
+    STEP(type##_band, type, x &y)                           \
+    STEP(type##_bor, type, x | y)                           \
     STEP(type##_bxor, type, x ^ y)
 
 UNSIGNED(u8, u32)
@@ -169,6 +186,7 @@ DIVIDE(i64_divide, i64, i64, x / y)
 
 #define FLOATING(type)                                                       \
     STEP(type##_sum, type, type##_quiet(x + y))                              \
+    TWO(type##_sum_two, type##_sum_one, type, type, ITSELF)                  \
     STEP(type##_prod, type, type##_quiet(x *y))                              \
     STEP(type##_min, type,                                                   \
          __builtin_isunordered(x, y) ? type##_quiet((type)__builtin_nan("")) \
@@ -219,13 +237,23 @@ static void narrow_f16(void *out, const void *accumulators, uint64_t count)
 static void widen_bf16(void *out, const void *elements, uint64_t count)
 {
     const any_u16 *a = elements;
-    LOOP(u32, count, (u32)a[i] << 16)
+    LOOP(f32, count, bf16_widen(a[i]))
 }
 
 static void narrow_bf16(void *out, const void *accumulators, uint64_t count)
 {
     const any_u32 *a = accumulators;
     LOOP(u16, count, bf16_narrow(a[i]))
+}
+
+/* bf16_narrow() makes NaNs alike. */
+#define f32_plus(x, y) ((x) + (y))
+TWO(bf16_sum_two, f32_plus, f32, u16, bf16_widen)
+
+static void bf16_sum_direct(void *out, const void *left, const void *right, uint64_t count)
+{
+    const any_u16 *a = left, *b = right;
+    LOOP(u16, count, bf16_narrow(bits_of(bf16_widen(a[i]) + bf16_widen(b[i]))))
 }
 
 /* (x + xi i)(y + yi i). The inner quiet() also keeps gcc 12 from fusing a product with the addition behind it, which it
@@ -302,37 +330,37 @@ PAIRS(f64, f64_quiet)
 
 /* ---- which loops a reduction consists of: K(type, operation, fields of struct nigh_fold_kernel) ---- */
 
-#define PLAIN(type) .bytes = sizeof(type), .wide = sizeof(type), .lanes = 1
+#define PLAIN(type) .bytes = sizeof(type), .lanes = 1
 
-#define INTEGER_KERNELS(K, TYPE, type, same)                               \
-    K(TYPE, SUM, PLAIN(type), .step = same##_sum)                          \
-    K(TYPE, PROD, PLAIN(type), .step = same##_prod)                        \
-    K(TYPE, MIN, PLAIN(type), .step = type##_min)                          \
-    K(TYPE, MAX, PLAIN(type), .step = type##_max)                          \
-    K(TYPE, LAND, PLAIN(type), .step = same##_land)                        \
-    K(TYPE, LOR, PLAIN(type), .step = same##_lor)                          \
-    K(TYPE, LXOR, PLAIN(type), .step = same##_lxor)                        \
-    K(TYPE, BAND, PLAIN(type), .step = same##_band)                        \
-    K(TYPE, BOR, PLAIN(type), .step = same##_bor)                          \
-    K(TYPE, BXOR, PLAIN(type), .step = same##_bxor)                        \
-    K(TYPE, AVG, PLAIN(type), .step = same##_sum, .divide = type##_divide) \
+#define INTEGER_KERNELS(K, TYPE, type, same)                                                      \
+    K(TYPE, SUM, PLAIN(type), .step = same##_sum, .two = same##_sum_two)                          \
+    K(TYPE, PROD, PLAIN(type), .step = same##_prod)                                               \
+    K(TYPE, MIN, PLAIN(type), .step = type##_min)                                                 \
+    K(TYPE, MAX, PLAIN(type), .step = type##_max)                                                 \
+    K(TYPE, LAND, PLAIN(type), .step = same##_land)                                               \
+    K(TYPE, LOR, PLAIN(type), .step = same##_lor)                                                 \
+    K(TYPE, LXOR, PLAIN(type), .step = same##_lxor)                                               \
+    K(TYPE, BAND, PLAIN(type), .step = same##_band)                                               \
+    K(TYPE, BOR, PLAIN(type), .step = same##_bor)                                                 \
+    K(TYPE, BXOR, PLAIN(type), .step = same##_bxor)                                               \
+    K(TYPE, AVG, PLAIN(type), .step = same##_sum, .two = same##_sum_two, .divide = type##_divide) \
     K(TYPE, PREMUL, PLAIN(type), .step = same##_sum, .scale = same##_scale)
 
-#define FLOATING_KERNELS(K, TYPE, type)                                    \
-    K(TYPE, SUM, PLAIN(type), .step = type##_sum)                          \
-    K(TYPE, PROD, PLAIN(type), .step = type##_prod)                        \
-    K(TYPE, MIN, PLAIN(type), .step = type##_min)                          \
-    K(TYPE, MAX, PLAIN(type), .step = type##_max)                          \
-    K(TYPE, LAND, PLAIN(type), .step = type##_land)                        \
-    K(TYPE, LOR, PLAIN(type), .step = type##_lor)                          \
-    K(TYPE, LXOR, PLAIN(type), .step = type##_lxor)                        \
-    K(TYPE, AVG, PLAIN(type), .step = type##_sum, .divide = type##_divide) \
+#define FLOATING_KERNELS(K, TYPE, type)                                                           \
+    K(TYPE, SUM, PLAIN(type), .step = type##_sum, .two = type##_sum_two)                          \
+    K(TYPE, PROD, PLAIN(type), .step = type##_prod)                                               \
+    K(TYPE, MIN, PLAIN(type), .step = type##_min)                                                 \
+    K(TYPE, MAX, PLAIN(type), .step = type##_max)                                                 \
+    K(TYPE, LAND, PLAIN(type), .step = type##_land)                                               \
+    K(TYPE, LOR, PLAIN(type), .step = type##_lor)                                                 \
+    K(TYPE, LXOR, PLAIN(type), .step = type##_lxor)                                               \
+    K(TYPE, AVG, PLAIN(type), .step = type##_sum, .two = type##_sum_two, .divide = type##_divide) \
     K(TYPE, PREMUL, PLAIN(type), .step = type##_sum, .scale = type##_scale)
 
-#define IN_F32(type) .bytes = 2, .wide = 4, .lanes = 1, .widen = widen_##type, .narrow = narrow_##type
+#define IN_F32(type) .bytes = 2, .lanes = 1, .widen = widen_##type, .narrow = narrow_##type
 
-#define HALF_KERNELS(K, TYPE, type)                                   \
-    K(TYPE, SUM, IN_F32(type), .step = f32_sum)                       \
+#define HALF_KERNELS(K, TYPE, type, ...)                              \
+    K(TYPE, SUM, IN_F32(type), .step = f32_sum, __VA_ARGS__)          \
     K(TYPE, PROD, IN_F32(type), .step = f32_prod)                     \
     K(TYPE, MIN, IN_F32(type), .step = f32_min)                       \
     K(TYPE, MAX, IN_F32(type), .step = f32_max)                       \
@@ -342,12 +370,12 @@ PAIRS(f64, f64_quiet)
     K(TYPE, AVG, IN_F32(type), .step = f32_sum, .divide = f32_divide) \
     K(TYPE, PREMUL, IN_F32(type), .step = f32_sum, .scale = f32_scale)
 
-#define TWICE(type) .bytes = 2 * sizeof(type), .wide = 2 * sizeof(type), .lanes = 2
+#define TWICE(type) .bytes = 2 * sizeof(type), .lanes = 2
 
-#define COMPLEX_KERNELS(K, TYPE, type)                                     \
-    K(TYPE, SUM, TWICE(type), .step = type##_sum)                          \
-    K(TYPE, PROD, PLAIN(type[2]), .step = c##type##_prod)                  \
-    K(TYPE, AVG, TWICE(type), .step = type##_sum, .divide = type##_divide) \
+#define COMPLEX_KERNELS(K, TYPE, type)                                                            \
+    K(TYPE, SUM, TWICE(type), .step = type##_sum, .two = type##_sum_two)                          \
+    K(TYPE, PROD, PLAIN(type[2]), .step = c##type##_prod)                                         \
+    K(TYPE, AVG, TWICE(type), .step = type##_sum, .two = type##_sum_two, .divide = type##_divide) \
     K(TYPE, PREMUL, TWICE(type), .step = type##_sum, .scale = c##type##_scale)
 
 #define BOOL_KERNEL(K, OP, same) K(BOOL, OP, PLAIN(u8), .step = u8_##same, .alone = u8_lor)
@@ -356,35 +384,35 @@ PAIRS(f64, f64_quiet)
     K(TYPE, MINLOC, PLAIN(struct nigh_##type##_i32), .step = type##_minloc) \
     K(TYPE, MAXLOC, PLAIN(struct nigh_##type##_i32), .step = type##_maxloc)
 
-#define KERNELS(K)                    \
-    INTEGER_KERNELS(K, I8, i8, u8)    \
-    INTEGER_KERNELS(K, U8, u8, u8)    \
-    INTEGER_KERNELS(K, I16, i16, u16) \
-    INTEGER_KERNELS(K, U16, u16, u16) \
-    INTEGER_KERNELS(K, I32, i32, u32) \
-    INTEGER_KERNELS(K, U32, u32, u32) \
-    INTEGER_KERNELS(K, I64, i64, u64) \
-    INTEGER_KERNELS(K, U64, u64, u64) \
-    FLOATING_KERNELS(K, F32, f32)     \
-    FLOATING_KERNELS(K, F64, f64)     \
-    HALF_KERNELS(K, F16, f16)         \
-    HALF_KERNELS(K, BF16, bf16)       \
-    COMPLEX_KERNELS(K, CF32, f32)     \
-    COMPLEX_KERNELS(K, CF64, f64)     \
-    BOOL_KERNEL(K, SUM, lor)          \
-    BOOL_KERNEL(K, PROD, land)        \
-    BOOL_KERNEL(K, MIN, land)         \
-    BOOL_KERNEL(K, MAX, lor)          \
-    BOOL_KERNEL(K, LAND, land)        \
-    BOOL_KERNEL(K, LOR, lor)          \
-    BOOL_KERNEL(K, LXOR, lxor)        \
-    BOOL_KERNEL(K, BAND, land)        \
-    BOOL_KERNEL(K, BOR, lor)          \
-    BOOL_KERNEL(K, BXOR, lxor)        \
-    PAIR_KERNELS(K, I16_I32, i16)     \
-    PAIR_KERNELS(K, I32_I32, i32)     \
-    PAIR_KERNELS(K, I64_I32, i64)     \
-    PAIR_KERNELS(K, F32_I32, f32)     \
+#define KERNELS(K)                                                              \
+    INTEGER_KERNELS(K, I8, i8, u8)                                              \
+    INTEGER_KERNELS(K, U8, u8, u8)                                              \
+    INTEGER_KERNELS(K, I16, i16, u16)                                           \
+    INTEGER_KERNELS(K, U16, u16, u16)                                           \
+    INTEGER_KERNELS(K, I32, i32, u32)                                           \
+    INTEGER_KERNELS(K, U32, u32, u32)                                           \
+    INTEGER_KERNELS(K, I64, i64, u64)                                           \
+    INTEGER_KERNELS(K, U64, u64, u64)                                           \
+    FLOATING_KERNELS(K, F32, f32)                                               \
+    FLOATING_KERNELS(K, F64, f64)                                               \
+    HALF_KERNELS(K, F16, f16, .two = NULL)                                      \
+    HALF_KERNELS(K, BF16, bf16, .two = bf16_sum_two, .direct = bf16_sum_direct) \
+    COMPLEX_KERNELS(K, CF32, f32)                                               \
+    COMPLEX_KERNELS(K, CF64, f64)                                               \
+    BOOL_KERNEL(K, SUM, lor)                                                    \
+    BOOL_KERNEL(K, PROD, land)                                                  \
+    BOOL_KERNEL(K, MIN, land)                                                   \
+    BOOL_KERNEL(K, MAX, lor)                                                    \
+    BOOL_KERNEL(K, LAND, land)                                                  \
+    BOOL_KERNEL(K, LOR, lor)                                                    \
+    BOOL_KERNEL(K, LXOR, lxor)                                                  \
+    BOOL_KERNEL(K, BAND, land)                                                  \
+    BOOL_KERNEL(K, BOR, lor)                                                    \
+    BOOL_KERNEL(K, BXOR, lxor)                                                  \
+    PAIR_KERNELS(K, I16_I32, i16)                                               \
+    PAIR_KERNELS(K, I32_I32, i32)                                               \
+    PAIR_KERNELS(K, I64_I32, i64)                                               \
+    PAIR_KERNELS(K, F32_I32, f32)                                               \
     PAIR_KERNELS(K, F64_I32, f64)
 
 #define DEFINE(type, op, ...)                                                                     \

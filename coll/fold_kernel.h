@@ -5,17 +5,22 @@
 
 #include "coll/fold.h"
 
-/* Each loop takes any alignment; `out` may be the address of either operand. An accumulator is an element, or the f32
- * that stands for a half-width float. A lane is what step() and divide() count: half a complex number, else an element. */
+/* Each loop takes any alignment; `out` may be the address of any operand. An accumulator is an element, or the f32 that
+ * stands for a half-width float. A lane is what step(), two() and divide() count: half a complex number, else an element.
+ * step() and, in what they need, the others are there; NULL otherwise. */
 struct nigh_fold_kernel {
-    uint16_t bytes; /* of an element */
-    uint8_t wide;   /* bytes of its accumulator */
-    uint8_t lanes;  /* in an element */
+    uint16_t bytes; /* of an element; an accumulator has at most twice as many */
+    uint16_t lanes; /* in an element */
     void (*step)(void *out, const void *left, const void *right, uint64_t lanes);
-    void (*alone)(void *out, const void *left, const void *right,
-                  uint64_t lanes);                                       /* one source, with itself */
-    void (*widen)(void *out, const void *elements, uint64_t count);      /* NULL: they are accumulators */
-    void (*narrow)(void *out, const void *accumulators, uint64_t count); /* with widen */
+    /* (left op right) op third, with elements on the right: instead of step() and step(). */
+    void (*two)(void *out, const void *left, const void *right, const void *third, uint64_t lanes);
+    /* Two sources alone, from elements to elements; accumulators that are elements do without. */
+    void (*direct)(void *out, const void *left, const void *right, uint64_t lanes);
+    /* One source alone, which is both operands. */
+    void (*alone)(void *out, const void *left, const void *right, uint64_t lanes);
+    /* Where accumulators are not elements: from one to the other. */
+    void (*widen)(void *out, const void *elements, uint64_t count);
+    void (*narrow)(void *out, const void *accumulators, uint64_t count);
     void (*scale)(void *out, const void *in, const void *factor,
                   uint64_t count); /* NIGH_PREMUL; of accumulators */
     void (*divide)(void *out, const void *in, uint32_t ranks, uint64_t lanes); /* NIGH_AVG */

@@ -8,7 +8,7 @@
 #ifdef __clang__
 #pragma clang fp contract(off)
 #else
-#pragma GCC optimize("O3", "fp-contract=off")
+#pragma GCC optimize("O2", "tree-vectorize", "vect-cost-model=dynamic", "fp-contract=off")
 #endif
 
 #ifdef __ARM_FP16_FORMAT_IEEE

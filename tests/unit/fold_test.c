@@ -709,6 +709,19 @@ static void undefined_reductions_have_no_kernel(void **state)
     assert_null(nigh_fold_select_isa(NIGH_F32, NIGH_SUM, (enum nigh_copy_isa) - 1));
 }
 
+static void no_elements_need_no_memory(void **state)
+{
+    const void *none[SOURCES] = {NULL};
+    struct nigh_fold_more more = {.ranks = 1, .factors = none};
+
+    (void)state;
+    for (int type = NIGH_I8; type < NIGH_OPAQUE; type++)
+        for (int op = NIGH_SUM; op < NIGH_FUNCTION; op++)
+            for (uint32_t sources = 1; is_defined(type, op) && sources <= 3; sources++)
+                nigh_fold_select((enum nigh_type)type, (enum nigh_atomic_op)op)(NULL, none, sources, 0,
+                                                                                &more);
+}
+
 static void select_takes_the_widest_form(void **state)
 {
     nigh_fold_fn widest = NULL;
@@ -755,6 +768,7 @@ int main(void)
         cmocka_unit_test(every_half_converts),
         cmocka_unit_test(half_sums_are_rounded_once),
         cmocka_unit_test(undefined_reductions_have_no_kernel),
+        cmocka_unit_test(no_elements_need_no_memory),
         cmocka_unit_test(select_takes_the_widest_form),
         cmocka_unit_test(widths_and_names),
     };
