@@ -184,22 +184,18 @@ DIVIDE(i32_divide, i32, f64, (f64)x / y)
 DIVIDE(u64_divide, u64, u64, x / y)
 DIVIDE(i64_divide, i64, i64, x / y)
 
-#define FLOATING(type)                                                       \
-    STEP(type##_sum, type, type##_quiet(x + y))                              \
-    TWO(type##_sum_two, type##_sum_one, type, type, ITSELF)                  \
-    STEP(type##_prod, type, type##_quiet(x *y))                              \
-    STEP(type##_min, type,                                                   \
-         __builtin_isunordered(x, y) ? type##_quiet((type)__builtin_nan("")) \
-         : y < x                     ? y                                     \
-                                     : x)                                                        \
-    STEP(type##_max, type,                                                   \
-         __builtin_isunordered(x, y) ? type##_quiet((type)__builtin_nan("")) \
-         : y > x                     ? y                                     \
-                                     : x)                                                        \
-    STEP(type##_land, type, (x != 0) & (y != 0))                             \
-    STEP(type##_lor, type, (x != 0) | (y != 0))                              \
-    STEP(type##_lxor, type, (x != 0) ^ (y != 0))                             \
-    SCALE(type##_scale, type, type##_quiet(x *y))                            \
+#define NAN_OR(type, value) (__builtin_isunordered(x, y) ? (type)__builtin_nan("") : (value))
+
+#define FLOATING(type)                                      \
+    STEP(type##_sum, type, type##_quiet(x + y))             \
+    TWO(type##_sum_two, type##_sum_one, type, type, ITSELF) \
+    STEP(type##_prod, type, type##_quiet(x *y))             \
+    STEP(type##_min, type, NAN_OR(type, y < x ? y : x))     \
+    STEP(type##_max, type, NAN_OR(type, y > x ? y : x))     \
+    STEP(type##_land, type, (x != 0) & (y != 0))            \
+    STEP(type##_lor, type, (x != 0) | (y != 0))             \
+    STEP(type##_lxor, type, (x != 0) ^ (y != 0))            \
+    SCALE(type##_scale, type, type##_quiet(x *y))           \
     DIVIDE(type##_divide, type, type, type##_quiet(x / y))
 
 FLOATING(f32)

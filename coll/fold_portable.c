@@ -2,6 +2,9 @@
 /* coll/fold_portable.c - the reductions for every CPU of the architecture that this is built for. */
 #include "coll/fold_kernel.h"
 
+#ifdef __aarch64__
+#include <arm_neon.h>
+#endif
 #include <stddef.h>
 #include <string.h>
 
@@ -11,28 +14,35 @@
 #pragma GCC optimize("O2", "tree-vectorize", "vect-cost-model=dynamic", "fp-contract=off")
 #endif
 
-#ifdef __ARM_FP16_FORMAT_IEEE
-typedef __fp16 any_fp16 __attribute__((aligned(1), may_alias));
-typedef float any_float __attribute__((aligned(1), may_alias));
-
-static uint64_t f16_widen_many(void *out, const void *in, uint64_t count)
+#ifdef __aarch64__
+static uint64_t f16_widen_many(float *out, const void *in, uint64_t count)
 {
-    const any_fp16 *a = in;
-    any_float *to = out;
+    uint64_t i = 0;
 
-    for (uint64_t i = 0; i < count; i++)
-        to[i] = a[i];
-    return count;
+    for (; i + 4 <= count; i += 4) {
+        float16x4_t half;
+        float32x4_t wide;
+
+        memcpy(&half, (const uint16_t *)in + i, sizeof(half));
+        wide = vcvt_f32_f16(half);
+        memcpy(out + i, &wide, sizeof(wide));
+    }
+    return i;
 }
 
-static uint64_t f16_narrow_many(void *out, const void *in, uint64_t count)
+static uint64_t f16_narrow_many(void *out, const float *in, uint64_t count)
 {
-    const any_float *a = in;
-    any_fp16 *to = out;
+    uint64_t i = 0;
 
-    for (uint64_t i = 0; i < count; i++)
-        to[i] = (__fp16)a[i];
-    return count;
+    for (; i + 4 <= count; i += 4) {
+        float32x4_t wide;
+        float16x4_t half;
+
+        memcpy(&wide, in + i, sizeof(wide));
+        half = vcvt_f16_f32(wide);
+        memcpy((uint16_t *)out + i, &half, sizeof(half));
+    }
+    return i;
 }
 #else
 /* No instruction for it: fold_form.h converts all of them. */
