@@ -37,6 +37,9 @@
  * Blocking    Only wait() blocks. Everything else returns after a bounded amount of work. A call that copies
  *             memory takes the time of that copy; large copies are cut into pieces over several polls. close()
  *             also waits for nigh's own thread to end, and for a peer that is just copying into a receive's buffer.
+ *             Outside of that bound is memory whose pages a process supplies: of userfaultfd(2), and mapped files of a
+ *             file system in user space (FUSE). A copy from or to it, also by process_vm_readv() of a peer's, stops the
+ *             copying thread for as long as that process likes.
  * Progress    Things move when poll_completions(), take_completions(), wait(), probe() or a post is called.
  * Structs     Every struct that crosses this boundary begins with its size as the caller compiled it. A larger
  *             size than this object knows is accepted as long as the unknown tail is zero.
