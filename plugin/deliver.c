@@ -3,7 +3,6 @@
  * bytes go, and what the host is told. */
 #include "plugin/context.h"
 #include "plugin/count.h"
-#include "plugin/crammed.h"
 #include "plugin/fetch.h"
 #include "plugin/pieces.h"
 #include "plugin/progress.h"
@@ -25,25 +24,6 @@ struct nigh_message *nigh_message_create(struct nigh_endpoint *endpoint)
     message->id = NIGH_NO_ID;
     message->arrived.source = endpoint->index;
     return message;
-}
-
-int nigh_message_early(struct nigh_message *message, uint64_t bytes)
-{
-    message->buffer = nigh_early_take(&message->endpoint->context->early, bytes);
-    if (!message->buffer)
-        return -ENOMEM;
-    message->eager = bytes;
-    nigh_crammed_add(message->endpoint, bytes);
-    return 0;
-}
-
-void nigh_message_unkeep(struct nigh_message *message)
-{
-    if (!message->buffer)
-        return;
-    nigh_early_give(&message->endpoint->context->early, message->buffer, message->eager);
-    message->buffer = NULL;
-    nigh_crammed_take_off(message->endpoint, message->eager);
 }
 
 static void unpin(struct nigh_message *message)

@@ -40,6 +40,29 @@ void *nigh_early_take(struct nigh_early *early, uint64_t bytes)
     return memory;
 }
 
+/* The size that is had for `bytes`: memory of it may serve for all of that size. */
+static uint64_t whole(uint64_t bytes)
+{
+    return is_kept(bytes) ? (uint64_t)NIGH_EARLY_MIN << which(bytes) : bytes;
+}
+
+void *nigh_early_grow(struct nigh_early *early, void *memory, uint64_t from, uint64_t to, uint64_t used)
+{
+    void *larger;
+
+    if (memory && whole(from) == whole(to))
+        return memory;
+    /* All of it is malloc's: for what is long that maps the same pages anew. */
+    if (!is_kept(to))
+        return realloc(memory, to);
+    larger = nigh_early_take(early, to);
+    if (!larger || !memory)
+        return larger;
+    memcpy(larger, memory, used);
+    nigh_early_give(early, memory, from);
+    return larger;
+}
+
 void nigh_early_give(struct nigh_early *early, void *memory, uint64_t bytes)
 {
     uint64_t all = is_kept(bytes) ? (uint64_t)NIGH_EARLY_MIN << which(bytes) : 0;

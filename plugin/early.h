@@ -25,6 +25,9 @@ struct nigh_early {
 
 /* NULL: no memory. */
 void *nigh_early_take(struct nigh_early *early, uint64_t bytes);
+/* The same for `to` bytes in place of `from`, as which it was taken (NULL, 0: not yet), with the first `used` of what stands
+ * there. NULL: no memory, it stays as it is. */
+void *nigh_early_grow(struct nigh_early *early, void *memory, uint64_t from, uint64_t to, uint64_t used);
 /* With as many bytes as it was taken with; of NULL nothing. */
 void nigh_early_give(struct nigh_early *early, void *memory, uint64_t bytes);
 /* What is unused; the rest may still be given. */

@@ -150,7 +150,9 @@ struct nigh_message {
     uint64_t touched;
     uint64_t key;    /* PUT, and REFER of a get */
     uint8_t *buffer; /* private memory of an unexpected message; NULL: none */
-    uint8_t *staged; /* PUT into a region that the host copies to: where the bytes come together */
+    uint64_t kept;   /* its bytes */
+    uint8_t *
+        staged; /* PUT into a region that the host copies to: where the bytes come together, `room` of them */
     uint64_t offset; /* the same: where in the region */
     const uint8_t
         *lies; /* PIECES, unexpected: the shuttle that they lie in until they are matched; NULL: none */

@@ -92,24 +92,24 @@ static void message_done(struct nigh_message *message)
 }
 
 /*
- * A place for a message that nobody has taken, not before the first of its bytes. What comes in a shuttle stays there:
+ * A place for the next bytes of a message that nobody has taken, not before they come. What comes in a shuttle stays there:
  * it is ours until we answer, and copying it away would be a third copy. Of 8 ranks on 2 CPUs that allgather, nearly
  * half of all messages come before their receive, as those that others run before are not there yet.
  */
-static bool ready(struct nigh_message *message, uint32_t flags)
+static bool ready(struct nigh_message *message, uint32_t flags, uint32_t bytes)
 {
-    if (message->kind != NIGH_MSG_PIECES || message->recv || message->buffer || message->lies)
+    if (message->recv || message->lies)
         return true;
-    if (flags & NIGH_F_SHUTTLE) {
+    if (message->staged && message->got + bytes > message->room)
+        nigh_message_stage(message, message->got + bytes);
+    if (message->kind != NIGH_MSG_PIECES || message->got + bytes <= message->kept)
+        return true;
+    if (flags & NIGH_F_SHUTTLE && !message->buffer) {
         message->lies = nigh_shuttle_at(message->endpoint, flags, 0, 0);
         message->shuttle = flags & SHUTTLE_FLAGS;
         return true;
     }
-    if (nigh_message_early(message, message->eager))
-        return false;
-    message->to = message->buffer;
-    message->room = message->eager;
-    return true;
+    return nigh_message_grow(message, message->got + bytes) == 0;
 }
 
 /* One more piece of what stays in its shuttle: right behind the last. */
@@ -137,13 +137,13 @@ enum nigh_verdict nigh_arrive_more(struct nigh_message *message, uint32_t line, 
 {
     struct nigh_endpoint *endpoint = message->endpoint;
     const void *from = piece_at(endpoint, line, bytes, flags);
-    /* What nobody has taken yet may come as far as was announced: there is a buffer of that size for it. */
+    /* What nobody has taken yet may come as far as was announced. */
     uint64_t most = message->kind == NIGH_MSG_PIECES && !message->recv ? message->eager : message->total;
     uint64_t fits;
 
     if (!from || bytes > most - message->got || (message->trips && !is_trip(message, line, bytes, flags)))
         return NIGH_BAD;
-    if (!ready(message, flags))
+    if (!ready(message, flags, bytes))
         return NIGH_STAY;
     if (message->lies)
         return leave(message, line, bytes, flags);
@@ -271,7 +271,7 @@ enum nigh_verdict nigh_arrive_first(struct nigh_endpoint *endpoint, uint64_t hea
     message->shuttle = flags & SHUTTLE_FLAGS;
     if (nigh_ids_fit(&endpoint->in, first.id) || !match_message(message, &posted))
         goto stay;
-    if (!posted && first.bytes && !ready(message, flags))
+    if (!posted && first.bytes && !ready(message, flags, first.bytes))
         goto stay;
     if (first.total)
         endpoint->in.at[first.id] = message;

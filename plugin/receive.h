@@ -26,13 +26,21 @@ int nigh_recv_create(struct nigh_context *context, struct nigh_endpoint *from, c
 void nigh_recv_cancel(struct nigh_context *context, struct nigh_recv_op *op, int status,
                       struct nigh_endpoint *endpoint);
 
+/* ---- message_memory.c ---- */
+/* Private memory for what comes before its receive, in `buffer` until the message is freed. -ENOMEM. */
+int nigh_message_early(struct nigh_message *message, uint64_t bytes);
+/* The same for one in pieces, when `bytes` of it come: what came before is moved along, `to` and `room` name the new
+ * place. -ENOMEM: all is as it was. */
+int nigh_message_grow(struct nigh_message *message, uint64_t bytes);
+/* Gives that back; where there is none nothing. */
+void nigh_message_unkeep(struct nigh_message *message);
+/* A place outside of its region for a put, when `bytes` of it come: `to` and `room`. Without memory it ends with -EIO, and
+ * what else comes of it is dropped. */
+void nigh_message_stage(struct nigh_message *message, uint64_t bytes);
+
 /* ---- deliver.c ---- */
 /* A message of the peer's, empty and without an id. NULL: no memory. */
 struct nigh_message *nigh_message_create(struct nigh_endpoint *endpoint);
-/* Private memory for what comes before its receive, in `buffer` until the message is freed. -ENOMEM. */
-int nigh_message_early(struct nigh_message *message, uint64_t bytes);
-/* Gives that back; where there is none nothing. */
-void nigh_message_unkeep(struct nigh_message *message);
 /* With its private buffer. */
 void nigh_message_free(struct nigh_message *message);
 /* A receive that took no message, or no more, ends: completes and is freed. */

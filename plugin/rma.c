@@ -163,15 +163,6 @@ static struct nigh_message *begin(struct nigh_endpoint *endpoint, const struct n
     return message;
 }
 
-/* The region is one that the host copies to: the bytes come together in memory before. */
-static void stage(struct nigh_message *message, uint64_t offset)
-{
-    message->offset = offset;
-    message->staged = message->to = malloc(message->total);
-    if (!message->staged)
-        message->status = -EIO;
-}
-
 static enum nigh_verdict arrive_put(struct nigh_endpoint *endpoint, uint64_t head, uint64_t key,
                                     uint64_t offset)
 {
@@ -200,8 +191,11 @@ static enum nigh_verdict arrive_put(struct nigh_endpoint *endpoint, uint64_t hea
     message->pins = message->status ? NIGH_PINS_NOTHING : NIGH_PINS_REGION;
     if (message->pins)
         nigh_region_pin(&context->regions, key, 1);
-    if (message->pins && first.total && nigh_region_copied(&context->regions, key))
-        stage(message, offset);
+    /* The bytes come together in memory before the host copies them. */
+    if (message->pins && first.total && nigh_region_copied(&context->regions, key)) {
+        message->offset = offset;
+        nigh_message_stage(message, first.bytes);
+    }
     return nigh_arrive_first_piece(message, first.line, first.bytes, nigh_head_flags(head));
 }
 

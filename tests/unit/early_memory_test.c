@@ -101,6 +101,28 @@ static void not_these(void **state)
     assert_int_equal(early.bytes, 0);
 }
 
+/* What stood there comes along, whether its size is kept or malloc's. */
+static void it_grows(void **state)
+{
+    static const uint64_t steps[] = {1,    100,   2048,  2049,    4096,          5000,
+                                     8192, 65536, 65537, 1 << 20, (1 << 20) + 1, 5 << 20};
+    uint8_t *memory = NULL;
+
+    (void)state;
+    for (unsigned i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
+        uint64_t before = i ? steps[i - 1] : 0;
+
+        memory = nigh_early_grow(&early, memory, before, steps[i], before);
+        assert_non_null(memory);
+        for (uint64_t at = 0; at < before; at++)
+            assert_int_equal(memory[at], (uint8_t)(at * 7 + at / 256));
+        for (uint64_t at = before; at < steps[i]; at++)
+            memory[at] = (uint8_t)(at * 7 + at / 256);
+    }
+    nigh_early_give(&early, memory, steps[sizeof(steps) / sizeof(steps[0]) - 1]);
+    assert_int_equal(early.bytes, 4096 + 8192 + 65536 + 131072);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -108,6 +130,7 @@ int main(void)
         cmocka_unit_test_teardown(for_others_of_its_size, stop),
         cmocka_unit_test_teardown(no_more_than_was_said, stop),
         cmocka_unit_test_teardown(not_these, stop),
+        cmocka_unit_test_teardown(it_grows, stop),
     };
 
     return cmocka_run_group_tests_name("early memory", tests, NULL, NULL);
