@@ -210,7 +210,9 @@ int nigh_context_open(const struct nigh_open *options, struct nigh_context **out
     context->vacant.closed = 1;
     pthread_mutex_init(&context->lock, NULL);
     nigh_log_look();
-    rc = nigh_config_read(options, NULL, &context->config);
+    rc = nigh_fork_handle();
+    if (!rc)
+        rc = nigh_config_read(options, NULL, &context->config);
     if (!rc) {
         open_log(context, options);
         nigh_log_use(&context->log);
@@ -224,14 +226,13 @@ int nigh_context_open(const struct nigh_open *options, struct nigh_context **out
         rc = open_peers(context);
     if (!rc)
         nigh_collectives_open(context);
-    if (!rc)
-        rc = nigh_fork_watch(context);
     if (rc) {
         destroy(context);
         goto restore;
     }
     context->guard = context->config.threads ? NIGH_GUARD_THREADS : 0;
     nigh_context_settle(context);
+    nigh_fork_watch(context);
     *out = context;
 
 restore:

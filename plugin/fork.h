@@ -5,8 +5,10 @@
 
 struct nigh_context;
 
-/* From now on a fork marks the context in the child. -ENOMEM. Any thread. */
-int nigh_fork_watch(struct nigh_context *context);
+/* From now on a child of this process closes its copies of nigh's descriptors (shm/held.h). -ENOMEM. Any thread. */
+int nigh_fork_handle(void);
+/* From now on a fork marks the context in the child. Any thread. */
+void nigh_fork_watch(struct nigh_context *context);
 void nigh_fork_forget(struct nigh_context *context);
 
 #endif

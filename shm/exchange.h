@@ -153,8 +153,6 @@ static inline struct epoll_event nigh_listener_event(struct nigh_rendezvous *ren
 bool nigh_rendezvous_is_sound(struct nigh_rendezvous *rendezvous);
 /* They are not (logged once): none of them is used, or closed, from now on. */
 void nigh_rendezvous_lose(struct nigh_rendezvous *rendezvous);
-/* The same if it is so, without a line: in a child, where the host's sink may not be called. */
-void nigh_rendezvous_let_go(struct nigh_rendezvous *rendezvous);
 /* Whoever waits for an attach waits in vain: failed(). In progress only. */
 void nigh_rendezvous_tell_lost(struct nigh_rendezvous *rendezvous);
 

@@ -11,12 +11,6 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 
-/* Linux 6.5; missing in the headers of many that run on a newer kernel. Architectures with numbers of their own
- * (parisc, sparc) are told by their different SO_PEERCRED. */
-#if !defined(SO_PEERPIDFD) && SO_PEERCRED == 17
-#define SO_PEERPIDFD 77
-#endif
-
 int nigh_liveness_credentials(int socket, struct nigh_credentials *out)
 {
     struct ucred peer;

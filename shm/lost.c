@@ -16,8 +16,17 @@ static bool holds_ours(struct nigh_rendezvous *rendezvous)
            nigh_watches_holds(rendezvous->epoll, EPOLL_CTL_MOD, rendezvous->listener.fd, &event);
 }
 
-static void let_go(struct nigh_rendezvous *rendezvous)
+void nigh_rendezvous_lose(struct nigh_rendezvous *rendezvous)
 {
+    if (rendezvous->lost)
+        return;
+    nigh_log(NIGH_LOG_ERROR,
+             "rank %u: the program has closed descriptors of nigh's, or opened others under their numbers "
+             "(closefrom closes all): messages with connected peers go on, but nobody else can be connected, "
+             "and the end of "
+             "a peer's process is not noticed: close only what is the program's own, or do it before nigh is "
+             "opened",
+             rendezvous->self.self.rank);
     rendezvous->lost = true;
     nigh_os_close_own(rendezvous->listener.fd, &rendezvous->listener_id);
     rendezvous->listener.fd = rendezvous->epoll = rendezvous->timer = -1;
@@ -30,32 +39,12 @@ static void let_go(struct nigh_rendezvous *rendezvous)
     }
 }
 
-void nigh_rendezvous_lose(struct nigh_rendezvous *rendezvous)
-{
-    if (rendezvous->lost)
-        return;
-    nigh_log(NIGH_LOG_ERROR,
-             "rank %u: the program has closed descriptors of nigh's, or opened others under their numbers "
-             "(closefrom closes all): messages with connected peers go on, but nobody else can be connected, "
-             "and the end of "
-             "a peer's process is not noticed: close only what is the program's own, or do it before nigh is "
-             "opened",
-             rendezvous->self.self.rank);
-    let_go(rendezvous);
-}
-
 bool nigh_rendezvous_is_sound(struct nigh_rendezvous *rendezvous)
 {
     /* Without a listener it is being opened or closed. */
     if (rendezvous->listens && !holds_ours(rendezvous))
         nigh_rendezvous_lose(rendezvous);
     return !rendezvous->lost;
-}
-
-void nigh_rendezvous_let_go(struct nigh_rendezvous *rendezvous)
-{
-    if (rendezvous->listens && !holds_ours(rendezvous))
-        let_go(rendezvous);
 }
 
 bool nigh_rendezvous_is_lost(const struct nigh_rendezvous *rendezvous)

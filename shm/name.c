@@ -19,6 +19,8 @@
 /* As many dialers as a large job has can knock before the first poll; the system cuts it to somaxconn. */
 #define BACKLOG    4096
 #define LOCK_TRIES 1000 /* a millisecond each; the lock is held for a few system calls */
+/* A millisecond each, for a name that was left: a child that was forked at that moment has the socket yet. */
+#define LEFT_TRIES 200
 
 int nigh_name_address(const struct nigh_name *name, struct sockaddr_un *out, socklen_t *bytes)
 {
@@ -97,6 +99,15 @@ static int lock(const char *directory, int *fd)
     return error;
 }
 
+/* Closing alone would not do: a child may have been forked meanwhile. */
+static void unlock(int fd)
+{
+    if (fd < 0)
+        return;
+    nigh_os.flock(fd, LOCK_UN);
+    nigh_os_close(fd);
+}
+
 static bool is_socket_of(const struct nigh_name *name, const struct stat *file)
 {
     return S_ISSOCK(file->st_mode) && file->st_uid == name->uid;
@@ -155,7 +166,7 @@ static void clear_away(const struct nigh_name *name, const struct sockaddr_un *a
     if (try_lock(name->directory, &fd) < 0)
         return; /* somebody is at it, or it is left for the next */
     remove_stale(name, address, bytes);
-    nigh_os_close(fd);
+    unlock(fd);
 }
 
 static int do_connect(const struct sockaddr_un *address, socklen_t bytes, int *fd)
@@ -275,8 +286,18 @@ static int listen_locked(const struct nigh_name *name, const struct sockaddr_un 
     }
     if (!error && name->directory)
         nigh_sweep(name, directory);
-    nigh_os_close(directory);
+    unlock(directory);
     return error;
+}
+
+/* Does somebody have the name who listens no more? */
+static bool is_left(const struct sockaddr_un *address, socklen_t bytes)
+{
+    int fd, error = do_connect(address, bytes, &fd);
+
+    if (!error)
+        nigh_os_close(fd);
+    return error == -ECONNREFUSED;
 }
 
 /* Says who has the name, as far as the kernel tells. */
@@ -354,6 +375,10 @@ int nigh_name_listen(const struct nigh_name *name, struct nigh_listener *out)
 
     if (!error)
         error = listen_locked(name, &address, bytes, &listener);
+    for (unsigned i = 0; i < LEFT_TRIES && error == -EADDRINUSE && is_left(&address, bytes); i++) {
+        nigh_os.poll(NULL, 0, 1);
+        error = listen_locked(name, &address, bytes, &listener);
+    }
     if (error) {
         log_failure(name, error);
         return known(error);
@@ -373,6 +398,8 @@ void nigh_name_close(const struct nigh_name *name, struct nigh_listener *listene
         nigh_os.lstat(address.sun_path, &file) == 0 && file.st_dev == listener->device &&
         file.st_ino == listener->inode)
         nigh_os.unlink(address.sun_path);
+    /* A forked child may have it: who dials, or looks whose the name is, hears that nobody listens. */
+    nigh_os.shutdown(listener->fd, SHUT_RDWR);
     nigh_os_close(listener->fd);
     listener->fd = -1;
 }

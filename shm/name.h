@@ -38,8 +38,8 @@ struct nigh_listener {
 int nigh_name_directory(const char *directory, struct stat *out);
 
 /*
- * Listens under `name`, non-blocking. The socket file of a process that has ended is replaced. -EADDRINUSE
- * somebody listens there; -ENAMETOOLONG, -EMFILE, -EACCES, -EPERM, -ENOMEM; logged. In a directory it waits
+ * Listens under `name`, non-blocking. The socket file of a process that has ended is replaced; a name whose owner listens
+ * no more, but whose socket a forked child has yet, is waited for for 0.2 s. -EADDRINUSE somebody has it; -ENAMETOOLONG, -EMFILE, -EACCES, -EPERM, -ENOMEM; logged. In a directory it waits
  * up to a second for others that are opening or clearing away at that moment; the socket file has mode 0600, whatever the
  * umask is; and files of other jobs' processes that have ended are removed.
  */

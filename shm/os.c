@@ -2,12 +2,14 @@
 /* shm/os.c - the table's real calls: one thin function each, because libc has some as macros, as variadic
  * functions or not at all. */
 #include "shm/os.h"
+#include "shm/held.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <numaif.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -63,17 +65,125 @@ static ssize_t getdents64(int directory, void *to, size_t bytes)
 #define REAL_MAKER(result, failed, name, parameters, arguments) \
     static result real_##name parameters                        \
     {                                                           \
-        return NIGH_FD(name arguments);                         \
-    }
-/* With the low numbers filled the caller's nigh_os_take() has nothing to do, unless another thread closes one at that moment. */
-#define REAL_BRINGER(result, failed, name, parameters, arguments) \
-    static result real_##name parameters                          \
-    {                                                             \
-        return NIGH_FD_DURING(name arguments);                    \
+        int fd_;                                                \
+                                                                \
+        nigh_held_lock();                                       \
+        fd_ = nigh_held_add(NIGH_FD(name arguments));           \
+        nigh_held_unlock();                                     \
+        return fd_;                                             \
     }
 NIGH_OS_MAKERS(REAL_MAKER)
-NIGH_OS_BRINGERS(REAL_BRINGER)
 NIGH_OS_OTHERS(REAL_CALL)
+
+/* ---- calls that bring descriptors ------------------------------------------------------------------------ */
+
+/* With the low numbers filled the caller's nigh_os_take() has nothing to do, unless another thread closes one at that moment. */
+
+static int real_getsockopt(int fd, int level, int name, void *value, socklen_t *bytes)
+{
+    int rc;
+
+#ifdef SO_PEERPIDFD
+    if (level == SOL_SOCKET && name == SO_PEERPIDFD) {
+        nigh_held_lock();
+        rc = NIGH_FD_DURING(getsockopt(fd, level, name, value, bytes));
+        if (!rc)
+            nigh_held_add(*(int *)value);
+        nigh_held_unlock();
+        return rc;
+    }
+#endif
+    rc = getsockopt(fd, level, name, value, bytes);
+    return rc;
+}
+
+static void add_received(struct msghdr *message)
+{
+    for (struct cmsghdr *at = CMSG_FIRSTHDR(message); at; at = CMSG_NXTHDR(message, at)) {
+        size_t count = (at->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+        int fd;
+
+        if (at->cmsg_level != SOL_SOCKET || at->cmsg_type != SCM_RIGHTS)
+            continue;
+        for (size_t i = 0; i < count; i++) {
+            memcpy(&fd, CMSG_DATA(at) + i * sizeof(int), sizeof(int));
+            nigh_held_add(fd);
+        }
+    }
+}
+
+static ssize_t real_recvmsg(int fd, struct msghdr *message, int flags)
+{
+    ssize_t got;
+
+    nigh_held_lock();
+    got = NIGH_FD_DURING(recvmsg(fd, message, flags));
+    if (got >= 0)
+        add_received(message);
+    nigh_held_unlock();
+    return got;
+}
+
+static int real_socketpair(int domain, int type, int protocol, int fds[2])
+{
+    int rc;
+
+    nigh_held_lock();
+    rc = NIGH_FD_DURING(socketpair(domain, type, protocol, fds));
+    for (int i = 0; !rc && i < 2; i++)
+        nigh_held_add(fds[i]);
+    nigh_held_unlock();
+    return rc;
+}
+
+/* ---- calls that make or close them ----------------------------------------------------------------------- */
+
+/* What the kernel answers itself, and NIGH_DIR, where sockets are. */
+static bool is_quick(const char *path, int flags)
+{
+    return flags & O_DIRECTORY || strncmp(path, "/proc/", 6) == 0 || strncmp(path, "/sys/", 5) == 0;
+}
+
+/* Other files may lie far away: no fork waits for them, so that a child may keep one which is being opened. */
+static int real_open(const char *path, int flags, mode_t mode)
+{
+    int fd;
+
+    if (!is_quick(path, flags))
+        return NIGH_FD(open(path, flags, mode));
+    nigh_held_lock();
+    fd = nigh_held_add(NIGH_FD(open(path, flags, mode)));
+    nigh_held_unlock();
+    return fd;
+}
+
+static int real_fcntl(int fd, int command, int argument)
+{
+    int result;
+
+    if (command != F_DUPFD_CLOEXEC)
+        return fcntl(fd, command, argument);
+    nigh_held_lock();
+    result = nigh_held_add(fcntl(fd, command, argument));
+    nigh_held_unlock();
+    return result;
+}
+
+static int real_close(int fd)
+{
+    int rc;
+
+    nigh_held_lock();
+    if (!nigh_held_remove(fd)) {
+        nigh_held_unlock();
+        return close(fd);
+    }
+    rc = close(fd);
+    nigh_held_unlock();
+    return rc;
+}
+
+/* ---------------------------------------------------------------------------------------------------------- */
 
 #define REAL_MEMBER(result, failed, name, parameters, arguments) .name = real_##name,
 struct nigh_os nigh_os = {NIGH_OS_CALLS(REAL_MEMBER)};
@@ -89,7 +199,11 @@ void nigh_os_close(int fd)
 
 int nigh_os_take(int fd)
 {
-    return nigh_fd_above(fd);
+    nigh_held_lock();
+    nigh_held_remove(fd);
+    fd = nigh_held_add(nigh_fd_above(fd));
+    nigh_held_unlock();
+    return fd;
 }
 
 int nigh_os_identify(int fd, struct nigh_file_id *out)

@@ -26,6 +26,12 @@
 #define NIGH_MADV_POPULATE_READ  22
 #define NIGH_MADV_POPULATE_WRITE 23
 
+/* Linux 6.5; missing in the headers of many that run on a newer kernel. Architectures with numbers of their own
+ * (parisc, sparc) are told by their different SO_PEERCRED. */
+#if !defined(SO_PEERPIDFD) && SO_PEERCRED == 17
+#define SO_PEERPIDFD 77
+#endif
+
 /* Linux 5.16: one futex of several that a thread waits on. Headers of older systems do not name it. */
 struct nigh_futex_wait {
     uint64_t value, address;
@@ -42,10 +48,9 @@ struct nigh_futex_wait {
  * calls have the one form that is used here. What cannot fail (close of a good descriptor, free, munmap of
  * what was mapped) is in the list too, so that tests can count it.
  */
-/* What makes a descriptor. The real calls keep it above stderr (common/descriptor.h). */
+/* What makes a descriptor. The real calls keep it above stderr (common/descriptor.h), and in the set of shm/held.h. */
 #define NIGH_OS_MAKERS(CALL)                                                                \
     CALL(int, -1, memfd_create, (const char *name, unsigned flags), (name, flags))          \
-    CALL(int, -1, open, (const char *path, int flags, mode_t mode), (path, flags, mode))    \
     CALL(int, -1, epoll_create1, (int flags), (flags))                                      \
     CALL(int, -1, timerfd_create, (int clock, int flags), (clock, flags))                   \
     CALL(int, -1, pidfd_open, (pid_t pid, unsigned flags), (pid, flags))                    \
@@ -61,6 +66,12 @@ struct nigh_futex_wait {
     CALL(ssize_t, -1, recvmsg, (int fd, struct msghdr *message, int flags), (fd, message, flags)) \
     CALL(int, -1, socketpair, (int domain, int type, int protocol, int fds[2]), (domain, type, protocol, fds))
 
+/* What makes some, or closes them: in the set, too. */
+#define NIGH_OS_HOLDERS(CALL)                                                            \
+    CALL(int, -1, open, (const char *path, int flags, mode_t mode), (path, flags, mode)) \
+    CALL(int, -1, fcntl, (int fd, int command, int argument), (fd, command, argument))   \
+    CALL(int, -1, close, (int fd), (fd))
+
 /* All others. */
 #define NIGH_OS_OTHERS(CALL)                                                                                 \
     CALL(int, -1, ftruncate, (int fd, off_t bytes), (fd, bytes))                                             \
@@ -68,7 +79,6 @@ struct nigh_futex_wait {
     CALL(int, -1, fstat, (int fd, struct stat *out), (fd, out))                                              \
     CALL(int, -1, lstat, (const char *path, struct stat *out), (path, out))                                  \
     CALL(int, -1, fstatfs, (int fd, struct statfs *out), (fd, out))                                          \
-    CALL(int, -1, fcntl, (int fd, int command, int argument), (fd, command, argument))                       \
     CALL(void *, MAP_FAILED, mmap, (void *at, size_t bytes, int prot, int flags, int fd, off_t offset),      \
          (at, bytes, prot, flags, fd, offset))                                                               \
     CALL(int, -1, munmap, (void *at, size_t bytes), (at, bytes))                                             \
@@ -85,7 +95,6 @@ struct nigh_futex_wait {
     CALL(ssize_t, -1, pwrite, (int fd, const void *from, size_t bytes, off_t offset),                        \
          (fd, from, bytes, offset))                                                                          \
     CALL(int, -1, ioctl, (int fd, unsigned long request, void *argument), (fd, request, argument))           \
-    CALL(int, -1, close, (int fd), (fd))                                                                     \
     CALL(int, -1, mkdir, (const char *path, mode_t mode), (path, mode))                                      \
     CALL(int, -1, unlink, (const char *path), (path))                                                        \
     CALL(int, -1, chmod, (const char *path, mode_t mode), (path, mode))                                      \
@@ -136,7 +145,8 @@ struct nigh_futex_wait {
          (mode, nodes, bits, at, flags))                                                                     \
     CALL(void *, NULL, calloc, (size_t count, size_t bytes), (count, bytes))
 
-#define NIGH_OS_CALLS(CALL) NIGH_OS_MAKERS(CALL) NIGH_OS_BRINGERS(CALL) NIGH_OS_OTHERS(CALL)
+#define NIGH_OS_CALLS(CALL) \
+    NIGH_OS_MAKERS(CALL) NIGH_OS_BRINGERS(CALL) NIGH_OS_HOLDERS(CALL) NIGH_OS_OTHERS(CALL)
 
 #define NIGH_OS_MEMBER(result, failed, name, parameters, arguments) result(*name) parameters;
 struct nigh_os {

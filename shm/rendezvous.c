@@ -150,7 +150,7 @@ void nigh_rendezvous_close(struct nigh_rendezvous *rendezvous)
     for (struct nigh_exchange *at = rendezvous->exchanges; at; at = at->next)
         nigh_exchange_drop(at);
     nigh_exchange_reap(rendezvous);
-    nigh_watches_close(&rendezvous->watches, false);
+    nigh_watches_close(&rendezvous->watches);
     if (rendezvous->listener.fd >= 0)
         nigh_name_close(&rendezvous->name, &rendezvous->listener);
     free_rendezvous(rendezvous);
@@ -163,25 +163,6 @@ void nigh_rendezvous_deafen(struct nigh_rendezvous *rendezvous)
     nigh_os.epoll_ctl(rendezvous->epoll, EPOLL_CTL_DEL, rendezvous->listener.fd, NULL);
     nigh_name_close(&rendezvous->name, &rendezvous->listener);
     rendezvous->accepting = rendezvous->listens = false;
-}
-
-void nigh_rendezvous_abandon(struct nigh_rendezvous *rendezvous)
-{
-    nigh_rendezvous_let_go(rendezvous);
-    while (rendezvous->exchanges) {
-        struct nigh_exchange *exchange = rendezvous->exchanges;
-
-        rendezvous->exchanges = exchange->next;
-        nigh_os_close(exchange->fd);
-        if (exchange->watch && !exchange->watch->ended) {
-            nigh_os_close(exchange->watch->pidfd);
-            free(exchange->watch);
-        }
-        free(exchange);
-    }
-    nigh_watches_close(&rendezvous->watches, true);
-    nigh_os_close(rendezvous->listener.fd);
-    free_rendezvous(rendezvous);
 }
 
 void nigh_rendezvous_address(const struct nigh_rendezvous *rendezvous, struct nigh_address *out)

@@ -114,10 +114,6 @@ static inline uint64_t nigh_late_ns(uint32_t ranks)
 int nigh_rendezvous_open(const struct nigh_rendezvous_config *config, struct nigh_rendezvous **out);
 void nigh_rendezvous_close(struct nigh_rendezvous *rendezvous);
 
-/* In a child after fork(), instead of close: closes the child's copies of the descriptors and changes nothing
- * that the parent has. Without it the child would keep the name in use after the parent has ended. */
-void nigh_rendezvous_abandon(struct nigh_rendezvous *rendezvous);
-
 /* This context's address. */
 void nigh_rendezvous_address(const struct nigh_rendezvous *rendezvous, struct nigh_address *out);
 /* Reads an address: -EBADMSG garbage or version, -EHOSTUNREACH another machine or boot, -EACCES another user.

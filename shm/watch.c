@@ -53,21 +53,11 @@ void nigh_watches_lose(struct nigh_watches *watches)
             watch->pidfd = -1;
 }
 
-void nigh_watches_close(struct nigh_watches *watches, bool in_child)
+void nigh_watches_close(struct nigh_watches *watches)
 {
-    for (uint32_t i = 0; watches->buckets && i <= watches->mask; i++) {
-        while (watches->buckets[i]) {
-            struct nigh_watch *watch = watches->buckets[i];
-
-            if (!in_child) {
-                nigh_watch_destroy(watches, watch);
-                continue;
-            }
-            watches->buckets[i] = watch->next;
-            nigh_os_close(watch->pidfd);
-            free(watch);
-        }
-    }
+    for (uint32_t i = 0; watches->buckets && i <= watches->mask; i++)
+        while (watches->buckets[i])
+            nigh_watch_destroy(watches, watches->buckets[i]);
     nigh_watches_reap(watches);
     free(watches->buckets);
     watches->buckets = NULL;

@@ -35,8 +35,8 @@ struct nigh_watches {
 
 /* `epoll` is borrowed. -ENOMEM. */
 int nigh_watches_open(struct nigh_watches *watches, int epoll, uint32_t peers_max);
-/* Destroys all; with `in_child` (after a fork) leaves the epoll set, which is the parent's too, as it is. */
-void nigh_watches_close(struct nigh_watches *watches, bool in_child);
+/* Destroys all. */
+void nigh_watches_close(struct nigh_watches *watches);
 
 /* epoll_ctl(), of EPOLL_CTL_MOD or _DEL: false where `epoll` is no set that holds `fd`, which it knows by file and number. */
 bool nigh_watches_holds(int epoll, int op, int fd, struct epoll_event *event);

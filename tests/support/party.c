@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tests/support/party.c - the callee: records by index, first attach kept, later ones dropped. */
 #include "tests/support/party.h"
+#include "shm/held.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -196,8 +197,8 @@ void party_close(struct party *party)
 
 void party_abandon(struct party *party)
 {
-    nigh_rendezvous_abandon(party->rendezvous);
     close_own(party);
+    nigh_held_abandon();
 }
 
 struct peer *party_dial(struct party *party, uint32_t rank, uint64_t incarnation)
