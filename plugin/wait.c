@@ -107,10 +107,11 @@ static void show(struct nigh_context *context)
                        context->sleepers || context->fd_armed ? NIGH_ASLEEP : NIGH_AWAKE);
 }
 
-/* The last look, with the flag up. True: nothing is there, sleep. */
-static bool is_quiet(struct nigh_context *context)
+/* The last look, with the flag up. True: nothing is there, sleep, for *bound at most if the fence was refused. */
+static bool is_quiet(struct nigh_context *context, uint64_t *bound)
 {
-    nigh_bell_fence();
+    if (!nigh_bell_fence(context->arena.layout.flags & NIGH_ARENA_FENCES) && *bound > NIGH_UNFENCED_NS)
+        *bound = NIGH_UNFENCED_NS;
     /* Bounded: peers may keep us busy without end, with nothing to poll, and the time-out must be looked at. */
     for (uint32_t i = 0; i < LOOKS; i++) {
         bool moved = nigh_progress(context) || nigh_progress_sweep(context);
@@ -146,7 +147,7 @@ static int sleep_once(struct nigh_context *context, uint64_t limit_ns)
 
     context->sleepers++;
     show(context);
-    if (is_quiet(context)) {
+    if (is_quiet(context, &limit_ns)) {
         nigh_count(&context->counters->sleeps, 1);
         nigh_guard_leave(context);
         rc = nigh_bell_sleep(&context->bell, seen, limit_ns);
@@ -209,6 +210,7 @@ static void disarm(struct nigh_context *context)
 
 int nigh_wait_fd(struct nigh_context *context, int *fd)
 {
+    uint64_t bound = UINT64_MAX;
     uint32_t seen;
     int own, rc;
 
@@ -232,11 +234,11 @@ int nigh_wait_fd(struct nigh_context *context, int *fd)
     seen = nigh_bell_read(&context->bell);
     context->fd_armed = true;
     show(context);
-    if (!is_quiet(context)) {
+    if (!is_quiet(context, &bound)) {
         disarm(context);
         return -EAGAIN;
     }
-    nigh_notifier_arm(context->notifier, seen);
+    nigh_notifier_arm(context->notifier, seen, bound);
     *fd = own;
     return 0;
 }

@@ -72,7 +72,7 @@ static void lay_out(const struct nigh_arena_config *config, struct nigh_arena_he
         .job = config->job,
         .rank = config->rank,
         .ranks = config->ranks,
-        .flags = nigh_bell_light() ? NIGH_ARENA_FENCES : 0,
+        .flags = nigh_bell_can_fence() ? NIGH_ARENA_FENCES : 0,
         .memory_fd = config->program.fd,
         .memory_address = config->program.address,
         .memory_bytes = config->program.bytes,

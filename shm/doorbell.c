@@ -164,20 +164,27 @@ bool nigh_bell_light(void)
     return registered;
 }
 
-void nigh_bell_fence(void)
+bool nigh_bell_can_fence(void)
+{
+    return nigh_bell_light() && nigh_os.membarrier(MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0) == 0;
+}
+
+bool nigh_bell_fence(bool rely)
 {
     static uint32_t told; /* two threads at once may both tell: harmless */
 
     nigh_fence_full(SLEEP_ENTER);
-    if (!nigh_bell_light() || nigh_os.membarrier(MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0) == 0)
-        return;
-    /* Peers were told that we run it. A sandbox that closes later leaves the bound of each sleep. */
+    /* Asked each time: a filter may be one thread's alone, and a lack of memory passes. */
+    if (!rely || nigh_os.membarrier(MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0) == 0)
+        return true;
     if (!nigh_load_relaxed(&told))
-        nigh_log(NIGH_LOG_WARN,
-                 "membarrier worked when it was asked for and is refused now (%s): wake-ups may "
-                 "come late; let nigh call membarrier",
-                 strerror(errno));
+        nigh_log(
+            NIGH_LOG_WARN,
+            "membarrier worked when it was asked for and is refused now (%s): wake-ups may come late, so no "
+            "sleep is longer than %u ms; let nigh call membarrier",
+            strerror(errno), (unsigned)(NIGH_UNFENCED_NS / 1000000));
     nigh_store_relaxed(&told, 1);
+    return false;
 }
 
 /* ---- ring and sleep -------------------------------------------------------------------------------------- */

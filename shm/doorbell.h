@@ -43,9 +43,16 @@ static inline bool nigh_bell_light_to(const struct nigh_arena_header *arena)
     return (arena->flags & NIGH_ARENA_FENCES) && nigh_bell_light();
 }
 
+/* Whether peers may rely on this process to run membarrier before it sleeps: registered, and not refused to this thread since.
+ * For NIGH_ARENA_FENCES, by which they are told. */
+bool nigh_bell_can_fence(void);
+
 /* The sleeper's side of the asymmetric fence (SLEEP_ENTER): afterwards whatever any peer published is visible
- * here, or that peer will see our flag. One system call of about a microsecond where membarrier is used. */
-void nigh_bell_fence(void);
+ * here, or that peer will see our flag. One system call of about a microsecond where peers `rely` on membarrier. False: it is
+ * refused now, as by a sandbox that closed later (logged once). Then a peer may miss the flag, so sleep for NIGH_UNFENCED_NS
+ * at most. */
+bool nigh_bell_fence(bool rely);
+#define NIGH_UNFENCED_NS UINT64_C(10000000)
 
 /* Wakes the owner of a peer's (or own) doorbell; `asleep` as read from its arena (any value: it is a peer's).
  * Changes the bell always; system calls only for the values of enum nigh_asleep. Never blocks. */

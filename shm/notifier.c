@@ -22,8 +22,10 @@
 struct nigh_notifier {
     uint32_t armed; /* a futex */
     uint32_t seen;  /* what the bell was: published by `armed` */
+    uint64_t bound; /* of the sleep, ns: the same */
     uint32_t gone;  /* a futex: the thread has ended */
     uint32_t last;  /* number given: the owner's */
+    uint64_t most;  /* the bound that was given with it: the same */
     int fd[2];      /* the owner's, the thread's */
     struct nigh_file_id id[2];
     bool told;
@@ -53,13 +55,15 @@ static void *run(void *argument)
 
     pthread_setname_np(pthread_self(), "nigh-notifier");
     while ((armed = nigh_load_acquire(&notifier->armed, NOTIFY_TAKE)) != ENDED) {
-        uint32_t seen = nigh_load_relaxed(&notifier->seen); /* of `armed` or a later one, which will do */
+        /* Of `armed` or a later one, which will do. */
+        uint32_t seen = nigh_load_relaxed(&notifier->seen);
+        uint64_t bound = nigh_load_relaxed(&notifier->bound);
 
         if (armed == IDLE || armed == done) {
             nigh_os.futex(&notifier->armed, FUTEX_WAIT | FUTEX_PRIVATE_FLAG, armed, NULL);
         } else if (nigh_bell_read(notifier->bell) != seen ||
-                   nigh_bell_sleep(notifier->bell, seen, UINT64_MAX) ==
-                       -ETIMEDOUT) { /* it fails: the owner looks */
+                   nigh_bell_sleep(notifier->bell, seen, bound) == -ETIMEDOUT) {
+            /* The time is over, or sleeping fails: the owner looks. */
             signal_owner(notifier);
             done = armed;
         }
@@ -133,14 +137,19 @@ int nigh_notifier_clear(struct nigh_notifier *notifier)
     return notifier->fd[0];
 }
 
-void nigh_notifier_arm(struct nigh_notifier *notifier, uint32_t seen)
+void nigh_notifier_arm(struct nigh_notifier *notifier, uint32_t seen, uint64_t bound_ns)
 {
     notifier->last += 2;
     if (notifier->last == IDLE)
         notifier->last += 2;
     nigh_store_relaxed(&notifier->seen, seen);
+    nigh_store_relaxed(&notifier->bound, bound_ns);
     nigh_store_release(&notifier->armed, notifier->last, NOTIFY_ARM);
     wake(&notifier->armed);
+    /* It may sleep yet for an earlier arming, and for longer. */
+    if (bound_ns < notifier->most)
+        nigh_bell_ring(notifier->bell, NIGH_ASLEEP);
+    notifier->most = bound_ns;
 }
 
 void nigh_notifier_disarm(struct nigh_notifier *notifier)

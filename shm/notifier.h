@@ -21,8 +21,8 @@ void nigh_notifier_stop(struct nigh_notifier *notifier);
  * number (logged once). */
 int nigh_notifier_clear(struct nigh_notifier *notifier);
 /* From now on the descriptor becomes readable when the bell differs from `seen`, once. Arm it behind the last look, with the
- * bell as it was read before the flag was raised. */
-void nigh_notifier_arm(struct nigh_notifier *notifier, uint32_t seen);
+ * bell as it was read before the flag was raised. And when `bound_ns` have passed, UINT64_MAX: never: the owner looks then. */
+void nigh_notifier_arm(struct nigh_notifier *notifier, uint32_t seen, uint64_t bound_ns);
 /* No more, but for what is under way. */
 void nigh_notifier_disarm(struct nigh_notifier *notifier);
 

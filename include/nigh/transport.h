@@ -976,7 +976,8 @@ struct nigh_ops {
      * belongs to the context. Call it before each sleep: it also arms the descriptor and takes old readiness
      * off it. While it is armed every message costs its sender a system call: `fd` NULL takes the arms off, for hosts
      * that do not sleep any more. There is one: with threads, who calls does so for all that sleep on it. The first
-     * call makes it, and starts a thread that makes it readable, with all signals blocked. Errors:
+     * call makes it, and starts a thread that makes it readable, with all signals blocked. It may become readable with
+     * nothing to poll: poll, and arm it again. Errors:
      * -EAGAIN there is something to poll now (*fd is not written, and it is not armed); -ENOTSUP the context was
      * opened without NIGH_OPEN_WAIT_FD; -EMFILE, -ENOMEM it, or the thread, could not be made (logged); -EBADF the program has
      * closed it (logged).

@@ -13,7 +13,9 @@
 #include "tests/support/osfail.h"
 #include <errno.h>
 #include <linux/filter.h>
+#include <linux/membarrier.h>
 #include <linux/seccomp.h>
+#include <poll.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -433,6 +435,73 @@ static void test_calls_that_are_refused(void **state)
         fault_apart(refused_at_open, &calls[i]);
 }
 
+/* ---- a sandbox that closes later, without membarrier ------------------------------------------------------------- */
+
+#define WAIT_NS UINT64_C(300000000)
+
+static struct nigh_context *open_to_wait(uint32_t rank)
+{
+    struct nigh_open options = fault_options(rank);
+    struct nigh_context *context;
+
+    options.flags = NIGH_OPEN_WAIT_FD;
+    WANT_INT(fault_ops()->open(&options, &context), 0);
+    return context;
+}
+
+static uint64_t sleeps_of_a_wait(struct nigh_context *context)
+{
+    uint64_t before = stats_of(context).sleeps;
+
+    WANT_INT(fault_ops()->wait(context, WAIT_NS), -ETIMEDOUT);
+    return stats_of(context).sleeps - before;
+}
+
+/* Whether its descriptor becomes readable with nothing to poll. */
+static bool looks_up(struct nigh_context *context, int ms)
+{
+    struct pollfd look = {.events = POLLIN};
+
+    WANT_INT(fault_ops()->wait_fd(context, &look.fd), 0);
+    return poll(&look, 1, ms) == 1;
+}
+
+/* Peers of the one that was open rely on it, so it looks up by itself from then on. Nobody relies on one that is opened later. */
+static int fence_refused_later(void *data)
+{
+    struct nigh_context *context = open_to_wait(0), *later;
+    uint64_t quiet;
+
+    (void)data;
+    quiet = sleeps_of_a_wait(context);
+    WANT(quiet > 0 && quiet < 5);
+    WANT(!looks_up(context, 100));
+    WANT_INT(fault_ops()->wait_fd(context, NULL), 0);
+    forbid(SYS_membarrier, EPERM);
+    WANT(sleeps_of_a_wait(context) >= 8);
+    WANT(looks_up(context, 10000));
+    WANT(looks_up(context, 10000));
+    WANT_INT(fault_lines(), 1);
+    WANT_SAID("membarrier");
+    later = open_to_wait(1);
+    WANT(sleeps_of_a_wait(later) < 5);
+    WANT(!looks_up(later, 100));
+    WANT_INT(fault_lines(), 1);
+    fault_close(later);
+    fault_close(context);
+    return 0;
+}
+
+static void test_fences_are_refused_later(void **state)
+{
+    (void)state;
+    if (syscall(SYS_membarrier, MEMBARRIER_CMD_QUERY, 0, 0) < 0) {
+        print_message("this kernel refuses membarrier: %s\n", strerror(errno));
+        skip();
+    }
+    fault_apart(fence_refused_later, NULL);
+}
+
 /* ---- no /proc, no /sys
  * ---------------------------------------------------------------------------------------------- */
 
@@ -484,6 +553,7 @@ int main(void)
         cmocka_unit_test(test_reading_is_refused_to_one),
         cmocka_unit_test(test_peers_hide),
         cmocka_unit_test(test_calls_that_are_refused),
+        cmocka_unit_test(test_fences_are_refused_later),
         cmocka_unit_test(test_folders_that_are_hidden),
     };
 

@@ -52,7 +52,7 @@ static int arm(void)
 
     assert_true(fd > STDERR_FILENO);
     assert_false(readable(fd, 0));
-    nigh_notifier_arm(notifier, nigh_bell_read(&bell));
+    nigh_notifier_arm(notifier, nigh_bell_read(&bell), UINT64_MAX);
     return fd;
 }
 
@@ -67,6 +67,23 @@ static void each_arming_hears_a_ring(void **test)
     }
 }
 
+/* Also if it sleeps without a bound, for an earlier arming. */
+static void a_bound_ends_the_sleep(void **test)
+{
+    int fd = arm();
+
+    (void)test;
+    usleep(20000);
+    nigh_notifier_disarm(notifier);
+    for (unsigned i = 0; i < 3; i++) {
+        assert_int_equal(nigh_notifier_clear(notifier), fd);
+        nigh_notifier_arm(notifier, nigh_bell_read(&bell), UINT64_C(10000000));
+        assert_true(readable(fd, LONG_MS));
+    }
+    fd = arm();
+    assert_false(readable(fd, SOON_MS));
+}
+
 /* The thread may not sleep yet: what the bell was is the owner's to say. */
 static void a_ring_ahead_of_the_arming_is_heard(void **test)
 {
@@ -75,7 +92,7 @@ static void a_ring_ahead_of_the_arming_is_heard(void **test)
 
     (void)test;
     nigh_bell_ring(&bell, NIGH_AWAKE);
-    nigh_notifier_arm(notifier, seen);
+    nigh_notifier_arm(notifier, seen, UINT64_MAX);
     assert_true(readable(fd, LONG_MS));
 }
 
@@ -217,6 +234,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CASE(each_arming_hears_a_ring),
+        CASE(a_bound_ends_the_sleep),
         CASE(a_ring_ahead_of_the_arming_is_heard),
         CASE(without_arms_it_stays_as_it_is),
         CASE(one_arming_is_told_once),

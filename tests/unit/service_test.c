@@ -146,7 +146,7 @@ static void sleeper_on_the_bell_is_woken(void **test)
         uint32_t seen = nigh_bell_read(&bell);
 
         nigh_store_relaxed(&state.asleep, NIGH_ASLEEP);
-        nigh_bell_fence();
+        nigh_bell_fence(nigh_bell_light());
         assert_int_equal(flag(), 0);
         make_ready();
         assert_int_equal(nigh_bell_sleep(&bell, seen, UINT64_C(60000000000)), 0);
