@@ -9,20 +9,21 @@
 #include "shm/held.h"
 #include <errno.h>
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+/* Within the other one, as a signal's handler may fork while its thread holds that. */
+static pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 static struct nigh_context *open_contexts;
 static bool registered;
 
 static void before(void)
 {
-    pthread_mutex_lock(&lock);
     nigh_held_lock();
+    pthread_mutex_lock(&lock);
 }
 
 static void in_parent(void)
 {
-    nigh_held_unlock();
     pthread_mutex_unlock(&lock);
+    nigh_held_unlock();
 }
 
 static void in_child(void)
@@ -35,7 +36,7 @@ static void in_child(void)
     /* Also of contexts that are being opened or closed: a listener would keep its name in use after the parent has ended, and a
      * socket would never hang up. */
     nigh_held_abandon();
-    pthread_mutex_init(&lock, NULL);
+    lock = (pthread_mutex_t)PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 }
 
 int nigh_fork_handle(void)
