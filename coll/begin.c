@@ -3,12 +3,13 @@
  * they lie, if all who take them can read them there; else as a stream of copies. */
 #include "coll/call.h"
 #include "coll/check.h"
+#include "coll/put.h"
 
 #include <errno.h>
 #include <string.h>
 
 /* Up to so many bytes are copied: of what others have mapped, and of what they can read by the kernel alone. */
-#define WHOLE_MAPPED 8192u
+#define WHOLE_MAPPED NIGH_CALL_COPIED
 #define WHOLE_KERNEL 32768u
 /* A result that others can read by the kernel alone is streamed to them up to this. */
 #define OUT_STREAMED 262144u
@@ -165,7 +166,7 @@ static void show_parts(struct nigh_call *call, uint8_t *copy, struct nigh_part *
         struct nigh_part part = nigh_shape_part_for(&call->what, &call->shape, i);
 
         if (copy && part.bytes)
-            memcpy(copy + at, call->shape.in + part.offset, part.bytes);
+            nigh_put(call->group->coll, copy + at, call->shape.in + part.offset, part.bytes);
         nigh_store_relaxed(&parts[i].offset, copy ? at : part.offset);
         nigh_store_relaxed(&parts[i].bytes, part.bytes);
         at += part.bytes;
@@ -188,7 +189,7 @@ static void show_in(struct nigh_call *call, struct nigh_call_slot *slot, uint8_t
         show_parts(call, call->lies == NIGH_LIES_WHOLE ? base + blocks->in : NULL,
                    (struct nigh_part *)(void *)(base + blocks->parts));
     } else if (call->lies == NIGH_LIES_WHOLE) {
-        memcpy(base + blocks->in, shape->in, shape->in_bytes);
+        nigh_put(call->group->coll, base + blocks->in, shape->in, shape->in_bytes);
     } else if (call->lies == NIGH_LIES_INLINE) {
         memcpy(slot->payload, shape->in, shape->in_bytes);
     }
@@ -289,6 +290,8 @@ int nigh_call_begin(struct nigh_call *call)
         if (rc)
             return rc;
     }
+    if (call->lies < NIGH_LIES_STREAM)
+        nigh_call_direct(call);
     count_work(call);
     show_in(call, slot, base, &blocks, &in);
     show_out(call, slot, base, &blocks, &out);
@@ -299,8 +302,7 @@ int nigh_call_begin(struct nigh_call *call)
 
 /* ---- streams ------------------------------------------------------------------------------------------- */
 
-/* Units of our stream that all who take it have read. */
-static uint64_t taken_by_all(const struct nigh_call *call)
+uint64_t nigh_call_taken_by_all(const struct nigh_call *call)
 {
     uint64_t least = NIGH_CALL_ALL;
 
@@ -334,14 +336,14 @@ static void copy_unit(struct nigh_call *call, uint64_t unit)
         uint64_t left = part.bytes > begin ? part.bytes - begin : 0;
 
         if (left && !(shape->by_parts && i == shape->me))
-            memcpy(to + (shape->by_parts ? i * piece : 0), shape->in + part.offset + begin,
-                   left < piece ? left : piece);
+            nigh_put(call->group->coll, to + (shape->by_parts ? i * piece : 0),
+                     shape->in + part.offset + begin, left < piece ? left : piece);
     }
 }
 
 bool nigh_call_stage(struct nigh_call *call)
 {
-    uint64_t room = taken_by_all(call), end = call->stages;
+    uint64_t room = nigh_call_taken_by_all(call), end = call->stages;
 
     if (room != NIGH_CALL_ALL && room + NIGH_STREAM_UNITS < end)
         end = room + NIGH_STREAM_UNITS;

@@ -24,9 +24,22 @@ static struct nigh_call *new_call(struct nigh_group *group)
     return call;
 }
 
+void nigh_call_direct(struct nigh_call *call)
+{
+    struct nigh_group *group = call->group;
+
+    free(call->scratch);
+    if (group->window || call->shape.width > nigh_shape_stream(group->count))
+        free(call->window);
+    else
+        group->window = call->window;
+    call->scratch = call->window = NULL;
+    call->to = call->shape.result;
+}
+
 static void give(struct nigh_call *call)
 {
-    free(call->scratch);
+    nigh_call_direct(call);
     call->next = call->group->spare;
     call->group->spare = call;
 }
@@ -60,6 +73,21 @@ static uint64_t extent(const struct nigh_call *call)
     return end;
 }
 
+/* The group keeps one for its calls. */
+static int take_window(struct nigh_call *call)
+{
+    struct nigh_group *group = call->group;
+
+    call->window = group->window;
+    if (!call->window)
+        call->window = malloc(NIGH_STREAM_UNITS * nigh_shape_unit(&call->shape));
+    else if (call->shape.width > nigh_shape_stream(group->count)) /* a unit may be longer than that one's */
+        call->window = malloc(NIGH_STREAM_UNITS * call->shape.width);
+    if (call->window == group->window)
+        group->window = NULL;
+    return call->window ? 0 : -ENOMEM;
+}
+
 /* All memory that it needs of its own, before it has a number. */
 static int take_memory(struct nigh_call *call)
 {
@@ -67,14 +95,16 @@ static int take_memory(struct nigh_call *call)
     uint64_t bytes;
 
     if (call->shape.folds && call->shape.width > group->tile) {
-        uint8_t *tiles = realloc(group->tiles, (group->count + 1) * call->shape.width);
+        uint8_t *tiles = realloc(group->tiles, (group->count + 2) * call->shape.width);
 
         if (!tiles)
             return -ENOMEM;
         group->tiles = tiles;
         group->tile = call->shape.width;
     }
-    if (!call->shape.collides || !call->shape.keeps)
+    if (call->shape.returns)
+        return take_window(call);
+    if (!call->shape.collides)
         return 0;
     bytes = extent(call);
     if (!bytes)

@@ -41,8 +41,10 @@ struct nigh_call {
     uint64_t staged, stages;      /* units of the stream: copied, and all */
     uint64_t units;               /* of a vector that is shared out */
     uint64_t reduced;             /* units; of one that is not, bytes */
-    uint32_t unseen;              /* members whose `in` it takes, and that have not come */
-    uint32_t open, open_out;      /* members of whom it has not all */
+    uint8_t *window;         /* shape.returns: results on their way to recv; NULL: they go there at once */
+    uint64_t returned;       /* bytes of them that have come there */
+    uint32_t unseen;         /* members whose `in` it takes, and that have not come */
+    uint32_t open, open_out; /* members of whom it has not all */
     bool took_direct;
     uint64_t unread_ns; /* when reading a member failed as if it were ending; 0: never */
     struct nigh_call_peer peers[];
@@ -82,11 +84,16 @@ static inline const struct nigh_call_slot *nigh_call_of(const struct nigh_call *
     return &call->group->members[member].slots[call->number % NIGH_CALL_SLOTS];
 }
 
+/* Results go to recv at once: nobody reads it. */
+void nigh_call_direct(struct nigh_call *call);
+
 /* ---- begin.c: shows this member's `in` ---- */
 /* 0; -EAGAIN: memory for it is still in use; -ENOMEM. */
 int nigh_call_begin(struct nigh_call *call);
 /* Copies what the others have made room for into a stream. */
 bool nigh_call_stage(struct nigh_call *call);
+/* Units of this member's `in` that all who take it have taken; NIGH_CALL_ALL. */
+uint64_t nigh_call_taken_by_all(const struct nigh_call *call);
 
 /* ---- move.c, combine.c ---- */
 bool nigh_call_move(struct nigh_call *call);

@@ -8,6 +8,8 @@
 
 #include "coll/member.h"
 #include "nigh/transport.h"
+#include "shm/copy.h"
+#include "shm/far.h"
 
 struct nigh_group;
 
@@ -39,8 +41,10 @@ struct nigh_coll {
     struct nigh_heap *heap;
     const struct nigh_coll_host *host;
     void *user;
-    uint32_t rank;          /* for the log */
-    bool copies_only;       /* buffers are never read where they lie (NIGH_PATH) */
+    uint32_t rank;    /* for the log */
+    bool copies_only; /* buffers are never read where they lie (NIGH_PATH) */
+    struct nigh_far far;
+    nigh_copy_fn past;      /* non-temporal; NULL: the CPU has none */
     struct nigh_made *made; /* how many groups of the same members there were */
 };
 

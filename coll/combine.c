@@ -5,6 +5,7 @@
  */
 #include "coll/call.h"
 #include "coll/fold.h"
+#include "coll/put.h"
 
 #include <errno.h>
 #include <string.h>
@@ -140,10 +141,11 @@ static uint64_t there_of_all(struct nigh_call *call)
     return least;
 }
 
-static bool any_streams(const struct nigh_call *call)
+/* Does anybody wait for what is taken of it: to stage the next unit, or to write its buffer? */
+static bool is_asked(const struct nigh_call *call)
 {
     for (uint32_t i = 0; i < call->shape.members; i++)
-        if (call->peers[i].seen && call->peers[i].in.lies == NIGH_LIES_STREAM)
+        if (call->peers[i].seen && call->peers[i].in.lies >= NIGH_LIES_STREAM)
             return true;
     return false;
 }
@@ -152,7 +154,7 @@ static void tell_taken(struct nigh_call *call, uint64_t units)
 {
     struct nigh_call_slot *own = nigh_call_own(call);
 
-    if (!any_streams(call) || nigh_load_relaxed(&own->taken) >= units)
+    if (!is_asked(call) || nigh_load_relaxed(&own->taken) >= units)
         return;
     nigh_call_step(&own->taken, units);
     nigh_group_tell(call->group);
@@ -160,28 +162,83 @@ static void tell_taken(struct nigh_call *call, uint64_t units)
 
 /* ---- alone --------------------------------------------------------------------------------------------- */
 
+/* [at, at + *bytes) of the vector: where the result goes. *bytes may become less. */
+static uint8_t *place_of(const struct nigh_call *call, uint64_t at, uint64_t *bytes)
+{
+    uint64_t unit = nigh_shape_unit(&call->shape), within = at % unit;
+
+    if (!call->window)
+        return call->to + (at - call->shape.from);
+    if (*bytes > unit - within)
+        *bytes = unit - within;
+    return call->window + at / unit % NIGH_STREAM_UNITS * unit + within;
+}
+
+/* Copies to recv what the others have taken there. */
+static bool give_back(struct nigh_call *call)
+{
+    uint64_t unit = nigh_shape_unit(&call->shape), taken = nigh_call_taken_by_all(call), end = call->reduced;
+
+    if (call->staged < call->stages)
+        taken = taken < call->staged ? taken : call->staged;
+    if (taken != NIGH_CALL_ALL && taken * unit < end)
+        end = taken * unit;
+    if (!call->window || call->returned >= end)
+        return false;
+    while (call->returned < end) {
+        uint64_t bytes = end - call->returned;
+        const uint8_t *from = place_of(call, call->returned, &bytes);
+
+        memcpy(call->to + call->returned, from, bytes);
+        call->returned += bytes;
+    }
+    return true;
+}
+
+/* How far this member can reduce now. */
+static uint64_t end_of_turn(struct nigh_call *call, uint64_t begin)
+{
+    const struct nigh_shape *shape = &call->shape;
+    uint64_t end = there_of_all(call), unit = nigh_shape_unit(shape);
+
+    end = end < shape->to ? end : shape->to;
+    if (end > begin && end - begin > TURN_BYTES && shape->width <= TURN_BYTES)
+        end = begin + whole_elements(call, TURN_BYTES);
+    if (call->window && end > call->returned + NIGH_STREAM_UNITS * unit)
+        end = call->returned + NIGH_STREAM_UNITS * unit;
+    return end > begin ? end : begin;
+}
+
 /* This member reduces all that it wants. `reduced` counts bytes. */
 static bool fold_alone(struct nigh_call *call)
 {
     const struct nigh_shape *shape = &call->shape;
     uint64_t unit = nigh_shape_unit(shape), begin, end;
+    bool moved;
 
     if (call->unseen)
         return false;
+    moved = give_back(call);
     begin = shape->from + call->reduced;
-    end = there_of_all(call);
-    end = end < shape->to ? end : shape->to;
+    end = end_of_turn(call, begin);
     tell_taken(call, begin / unit);
-    if (end > begin && end - begin > TURN_BYTES && shape->width <= TURN_BYTES)
-        end = begin + whole_elements(call, TURN_BYTES);
-    if (end > begin) {
-        if (!fold(call, begin, end - begin, call->to + call->reduced))
+    for (uint64_t at = begin; at < end;) {
+        uint64_t bytes = end - at;
+        uint8_t *into = place_of(call, at, &bytes);
+
+        if (!fold(call, at, bytes, into))
             return true;
-        call->reduced = end - shape->from;
-        tell_taken(call, end / unit);
+        at += bytes;
+        call->reduced += bytes;
+        tell_taken(call, at / unit);
     }
+    moved |= end > begin;
     if (shape->from + call->reduced < shape->to)
-        return end > begin;
+        return moved;
+    tell_taken(call, NIGH_CALL_ALL);
+    moved |= give_back(call);
+    if (call->window && call->returned < call->reduced)
+        return moved;
     call->open = 0;
     return true;
 }
@@ -221,6 +278,38 @@ static bool has_room(const struct nigh_call *call)
     return taken == NIGH_CALL_ALL || call->reduced < taken + NIGH_STREAM_UNITS;
 }
 
+/* Of this member's part: what it keeps, and a copy for the others; one of them may be NULL. */
+static bool fold_through(struct nigh_call *call, const struct nigh_part *share, uint8_t *kept, uint8_t *shown)
+{
+    if (!fold(call, share->offset, share->bytes, kept ? kept : shown))
+        return false;
+    if (kept && shown)
+        nigh_put(call->group->coll, shown, kept, share->bytes);
+    return true;
+}
+
+/* The same by way of a tile, from which it goes past the cache to where others have read before. */
+static bool fold_past(struct nigh_call *call, const struct nigh_part *share, uint8_t *kept, uint8_t *shown)
+{
+    uint8_t *tile = tile_of(call, call->shape.members + 1);
+    uint64_t most = whole_elements(call, call->group->tile);
+
+    for (uint64_t at = 0; at < share->bytes;) {
+        uint64_t bytes = share->bytes - at < most ? share->bytes - at : most;
+
+        if (!fold(call, share->offset + at, bytes, tile))
+            return false;
+        if (shown)
+            nigh_put(call->group->coll, shown + at, tile, bytes);
+        if (kept && shown)
+            memcpy(kept + at, tile, bytes);
+        else if (kept)
+            nigh_put(call->group->coll, kept + at, tile, bytes);
+        at += bytes;
+    }
+    return true;
+}
+
 static bool fold_share(struct nigh_call *call)
 {
     const struct nigh_shape *shape = &call->shape;
@@ -229,13 +318,11 @@ static bool fold_share(struct nigh_call *call)
     uint8_t *shown = call->out_lies == NIGH_LIES_STREAM
                          ? call->out_stream + call->reduced % NIGH_STREAM_UNITS * unit + share.offset % unit
                          : NULL;
-    uint8_t *into = shape->keeps ? call->to + share.offset : shown;
+    uint8_t *kept = shape->keeps ? call->to + share.offset : NULL;
 
-    if (!fold(call, share.offset, share.bytes, into))
-        return false;
-    if (shown && shown != into)
-        memcpy(shown, into, share.bytes);
-    return true;
+    if (call->out_lies == NIGH_LIES_NOWHERE || !nigh_put_is_past(call->group->coll))
+        return fold_through(call, &share, kept, shown);
+    return fold_past(call, &share, kept, shown);
 }
 
 static bool fold_shares(struct nigh_call *call)

@@ -38,6 +38,7 @@ struct nigh_group {
     struct nigh_call_slot *slots;
     struct nigh_stage stage;
     uint64_t mark[NIGH_CALL_SLOTS]; /* of the blocks that the call in this slot has taken; 0: none */
+    uint8_t *window;                /* of a call that returns its results, kept; NULL: none, or in use */
     uint8_t *tiles;                 /* for what is read by the kernel and reduced */
     uint64_t tile;                  /* bytes of one */
 

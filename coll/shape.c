@@ -6,8 +6,10 @@
 
 #define STREAM_LEAST 65536u
 #define STREAM_MOST  262144u
-/* Up to so many bytes a vector is reduced by each member that wants the result: one step. Longer ones are shared out: two. */
-#define ALONE_BYTES 4096u
+/* Up to so many bytes, and in groups of fewer, each member that wants the result reduces the whole vector: one step. Else it is
+ * shared out: two steps, and less to read. */
+#define ALONE_BYTES   4096u
+#define ALONE_MEMBERS 4u
 
 /* Who takes whose bytes, for the root and for others. */
 struct form {
@@ -174,7 +176,7 @@ static void shape_reduction(const struct nigh_collective *call, struct nigh_shap
         shape->from = own.offset;
         shape->to = own.offset + own.bytes;
     }
-    if ((!rooted && !all) || shape->vector <= ALONE_BYTES || shape->members == 1)
+    if ((!rooted && !all) || shape->vector <= ALONE_BYTES || shape->members < ALONE_MEMBERS)
         return;
     shape->shared_out = true;
     shape->takes = shape->taken_by = NIGH_WHOM_ALL;
@@ -182,11 +184,17 @@ static void shape_reduction(const struct nigh_collective *call, struct nigh_shap
     shape->out_by = all ? NIGH_WHOM_ALL : NIGH_WHOM_ROOT;
 }
 
-static bool may_collide(const struct nigh_collective *call, const struct nigh_shape *shape)
+/* Is recv read by others while the result is made? */
+static bool is_read_meanwhile(const struct nigh_shape *shape)
 {
-    return shape->in_place && shape->taken_by != NIGH_WHOM_NONE &&
-           (call->op == NIGH_ALLTOALL || call->op == NIGH_REDUCE_SCATTER || call->op == NIGH_SCAN ||
-            call->op == NIGH_EXSCAN);
+    return shape->in_place && shape->keeps && shape->taken_by != NIGH_WHOM_NONE &&
+           shape->in_bytes > NIGH_CALL_COPIED;
+}
+
+static bool takes_in_order(const struct nigh_collective *call, const struct nigh_shape *shape)
+{
+    return (call->op == NIGH_ALLREDUCE && !shape->shared_out) || call->op == NIGH_SCAN ||
+           call->op == NIGH_EXSCAN;
 }
 
 void nigh_shape_make(const struct nigh_collective *call, uint32_t members, uint32_t me,
@@ -216,6 +224,8 @@ void nigh_shape_make(const struct nigh_collective *call, uint32_t members, uint3
     shape.result = shape.keeps ? call->recv : NULL;
     if (form->folds)
         shape_reduction(call, &shape);
-    shape.collides = may_collide(call, &shape);
+    shape.collides =
+        is_read_meanwhile(&shape) && (call->op == NIGH_ALLTOALL || call->op == NIGH_REDUCE_SCATTER);
+    shape.returns = is_read_meanwhile(&shape) && takes_in_order(call, &shape);
     *out = shape;
 }

@@ -11,6 +11,9 @@
 #include "nigh/transport.h"
 #include <stdbool.h>
 
+/* Up to so many bytes `in` is always copied. */
+#define NIGH_CALL_COPIED 8192u
+
 /* Members, as seen by one. */
 enum nigh_whom {
     NIGH_WHOM_NONE = 0,
@@ -33,7 +36,9 @@ struct nigh_shape {
     bool shared_out;          /* each member reduces a part of each unit */
     bool keeps;               /* it has a place for the result */
     bool in_place;
-    bool collides;     /* what it writes may be what others still read of its `in` */
+    /* What it writes may be what others still read of its `in`: */
+    bool collides;     /* anywhere, so that it comes to recv when they are done */
+    bool returns;      /* at the same place, so that it comes there unit by unit */
     uint64_t width;    /* of an element */
     uint64_t in_bytes; /* of its `in`, all parts */
     uint64_t vector;   /* bytes of what is reduced */

@@ -78,6 +78,7 @@ void nigh_collectives_open(struct nigh_context *context)
         .host = &host,
         .user = context,
         .rank = context->config.rank,
+        .past = nigh_copy_select(NIGH_COPY_NT),
         .copies_only = context->config.path >= 0 && context->config.path != NIGH_PATH_HEAP &&
                        context->config.path != NIGH_PATH_CMA,
     };

@@ -9,7 +9,7 @@
 #include "plugin/completion.h"
 #include "plugin/early.h"
 #include "plugin/endpoint.h"
-#include "plugin/far.h"
+#include "shm/far.h"
 #include "plugin/lent.h"
 #include "plugin/match.h"
 #include "plugin/options.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* plugin/far.h: both ways are tried, the one that pays is taken, and a change of the machine is found. */
+/* shm/far.h: both ways are tried, the one that pays is taken, and a change of the machine is found. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "plugin/far.h"
+#include "shm/far.h"
 
 /* How many of `slices` went past the cache, where the two ways take so long. */
 static unsigned past_of(struct nigh_far *far, unsigned slices, uint64_t through, uint64_t past)

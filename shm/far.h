@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* plugin/far.h - how slices of large messages are copied into buffers that another CPU's cache has: through the cache,
+/* shm/far.h - how slices of large messages are copied into buffers that another CPU's cache has: through the cache,
  * or past it. Both are timed; what lies in a cache is worth something to whoever reads it next. */
-#ifndef NIGH_PLUGIN_FAR_H
-#define NIGH_PLUGIN_FAR_H
+#ifndef NIGH_SHM_FAR_H
+#define NIGH_SHM_FAR_H
 
 #include <stdbool.h>
 #include <stdint.h>
