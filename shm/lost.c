@@ -55,6 +55,10 @@ bool nigh_rendezvous_is_lost(const struct nigh_rendezvous *rendezvous)
 void nigh_rendezvous_tell_lost(struct nigh_rendezvous *rendezvous)
 {
     rendezvous->lost_told = rendezvous->in_progress = true;
+    /* Those who have our answer attach by that, whether they can say so or not. */
+    for (struct nigh_exchange *at = rendezvous->exchanges; at; at = at->next)
+        if (at->state == NIGH_WAIT_DONE)
+            nigh_exchange_complete(at);
     for (struct nigh_exchange *at = rendezvous->exchanges; at; at = at->next) {
         if (at->state == NIGH_DEAD || at->state == NIGH_KEPT)
             continue;

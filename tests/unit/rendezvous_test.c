@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "tests/support/logged.h"
 #include "tests/support/osfail.h"
 #include "tests/support/party.h"
 #include <errno.h>
@@ -409,6 +410,33 @@ static void addresses_are_its_own(void **state)
     settle();
 }
 
+/* The program closes all descriptors while an answer is under way: its dialler attaches by that, and says so in vain. One that
+ * has no answer is told. */
+static void who_was_answered_stays_attached(void **state)
+{
+    struct peer *there = party_dial(&a, 1, 0), *here;
+
+    (void)state;
+    nigh_rendezvous_progress(a.rendezvous);
+    while (!(here = party_peer(&b, 0)) || !here->attached)
+        nigh_rendezvous_progress(b.rendezvous);
+    assert_false(there->attached);
+    for (int fd = 3; fd < 256; fd++)
+        close(fd);
+    fds_before = osfail_open_fds();
+    logged_begin();
+    for (unsigned i = 0; i < 10; i++) {
+        nigh_rendezvous_progress(a.rendezvous);
+        nigh_rendezvous_progress(b.rendezvous);
+    }
+    assert_int_equal(logged_lines(), 2);
+    logged_assert_has("the program has closed descriptors");
+    logged_end();
+    assert_int_equal(here->failures, 0);
+    assert_int_equal(there->failures, 1);
+    assert_int_equal(there->error, -EBADF);
+}
+
 #define CASE(name) cmocka_unit_test_setup_teardown(name, open_two, close_two)
 
 int main(void)
@@ -433,6 +461,7 @@ int main(void)
         CASE(hundred_dials_at_once),
         CASE(idle_progress_is_three_calls),
         CASE(addresses_are_its_own),
+        CASE(who_was_answered_stays_attached),
     };
     return cmocka_run_group_tests_name("rendezvous", tests, NULL, NULL);
 }
