@@ -167,7 +167,7 @@ static void disarmed_at_last(void **state)
     await_both(&far);
     fi_watch(&lab, &RX->rx->fid);
     send_from_afar(&far, peer);
-    assert_true(fi_is_readable(&RX->rx->fid));
+    assert_true(fi_gets_readable(&RX->rx->fid));
     await_both(&far);
     fi_lab_close(&far);
     fi_lab_close(&lab);

@@ -229,10 +229,20 @@ void fi_watch(struct fi_lab *lab, struct fid *fid)
     FI_OK(fi_try(lab, fid));
 }
 
-bool fi_is_readable(struct fid *fid)
+static bool is_readable_within(struct fid *fid, int ms)
 {
     struct pollfd on = {.events = POLLIN};
 
     FI_OK(fi_control(fid, FI_GETWAIT, &on.fd));
-    return poll(&on, 1, 0) == 1;
+    return poll(&on, 1, ms) == 1;
+}
+
+bool fi_is_readable(struct fid *fid)
+{
+    return is_readable_within(fid, 0);
+}
+
+bool fi_gets_readable(struct fid *fid)
+{
+    return is_readable_within(fid, LIMIT_S * 1000);
 }

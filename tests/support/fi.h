@@ -74,6 +74,8 @@ void fi_pump(struct fi_lab *lab);
 int fi_try(struct fi_lab *lab, struct fid *fid);
 void fi_watch(struct fi_lab *lab, struct fid *fid);
 bool fi_is_readable(struct fid *fid);
+/* By what another domain does: a thread of nigh's passes that on. */
+bool fi_gets_readable(struct fid *fid);
 
 #define FI_OK(call)              fi_check((call), 0, #call, __FILE__, __LINE__)
 #define FI_GIVES(call, expected) fi_check((call), (expected), #call, __FILE__, __LINE__)
