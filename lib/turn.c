@@ -23,9 +23,7 @@ static struct {
 /* The program may have closed it, and opened a file of its own under that number. */
 static bool is_ours(void)
 {
-    struct stat stat;
-
-    return turn.open && fstat(turn.fd, &stat) == 0 && nigh_file_id_is(&stat, &turn.id);
+    return turn.open && nigh_fd_is(turn.fd, &turn.id);
 }
 
 static bool number_of(const char *name, int base, uint64_t *out)

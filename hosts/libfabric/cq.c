@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 static struct nigh_fi_cq *cq_of(struct fid_cq *fid)
 {
@@ -358,11 +357,9 @@ static ssize_t readerr(struct fid_cq *fid, struct fi_cq_err_entry *buf, uint64_t
 
 static int cq_signal(struct fid_cq *fid)
 {
-    uint64_t one = 1;
+    struct nigh_fi_waiter *waiter = &cq_of(fid)->waiter;
 
-    if (cq_of(fid)->waiter.signal_fd < 0)
-        return -FI_EINVAL;
-    return write(cq_of(fid)->waiter.signal_fd, &one, sizeof(one)) == (ssize_t)sizeof(one) ? 0 : -FI_EAGAIN;
+    return waiter->object == FI_WAIT_NONE ? -FI_EINVAL : nigh_fi_wakeup_signal(&waiter->wakeup);
 }
 
 static const char *cq_strerror(struct fid_cq *cq, int prov_errno, const void *err_data, char *buf, size_t len)

@@ -45,7 +45,7 @@ static int control(struct fid *fid, int command, void *arg)
 
 /* ---- options ------------------------------------------------------------------------------------------- */
 
-static int getopt(fid_t fid, int level, int name, void *value, size_t *bytes)
+static int get_option(fid_t fid, int level, int name, void *value, size_t *bytes)
 {
     const struct nigh_fi_ep *ep = (const struct nigh_fi_ep *)(void *)fid;
 
@@ -95,7 +95,7 @@ static int setopt_device(struct nigh_fi_ep *ep, int name, const void *value, siz
     return 0;
 }
 
-static int setopt(fid_t fid, int level, int name, const void *value, size_t bytes)
+static int set_option(fid_t fid, int level, int name, const void *value, size_t bytes)
 {
     struct nigh_fi_ep *ep = (struct nigh_fi_ep *)(void *)fid;
 
@@ -242,8 +242,8 @@ static struct fi_ops fid_ops = NIGH_FI_OPS(close_ep, nigh_fi_ep_bind, control);
 static struct fi_ops_ep ep_ops = {
     .size = sizeof(struct fi_ops_ep),
     .cancel = cancel,
-    .getopt = getopt,
-    .setopt = setopt,
+    .getopt = get_option,
+    .setopt = set_option,
     .tx_ctx = no_tx_ctx,
     .rx_ctx = no_rx_ctx,
     .rx_size_left = no_size_left,

@@ -1,17 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* hosts/libfabric/eq.c - the event queue: a list, and a descriptor that is readable while it is not empty. */
+/* hosts/libfabric/eq.c - the event queue: a list, and a descriptor that is readable while there is something in it. */
 #include "hosts/libfabric/eq.h"
 #include "hosts/libfabric/log.h"
 #include "hosts/libfabric/refuse.h"
 #include "hosts/libfabric/wait.h"
-#include "include/common/descriptor.h"
 
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 static struct nigh_fi_eq *eq_of(struct fid *fid)
 {
@@ -40,16 +37,19 @@ static struct nigh_fi_event *create(uint32_t event, const void *data, size_t byt
     return made;
 }
 
+static bool may_sleep(const struct nigh_fi_eq *eq)
+{
+    return eq->pair.fd[0] >= 0;
+}
+
+/* What is lost costs the event nothing: whoever sleeps looks each second. */
 static void append(struct nigh_fi_eq *eq, struct nigh_fi_event *event)
 {
-    uint64_t one = 1;
-
     pthread_mutex_lock(&eq->lock);
+    if (!eq->head && may_sleep(eq))
+        (void)nigh_fi_pair_wake(&eq->pair, 0);
     *eq->tail = event;
     eq->tail = &event->next;
-    /* A full counter is as readable as any other. */
-    if (eq->event_fd >= 0 && write(eq->event_fd, &one, sizeof(one)) < 0)
-        nigh_fi_log(NIGH_FI_INFO, "event queue: %s", strerror(errno));
     pthread_mutex_unlock(&eq->lock);
 }
 
@@ -86,13 +86,12 @@ void nigh_fi_eq_error(struct nigh_fi_eq *eq, struct fid *fid, void *context, uin
 static void drop_first(struct nigh_fi_eq *eq)
 {
     struct nigh_fi_event *first = eq->head;
-    uint64_t value;
 
     eq->head = first->next;
     if (!eq->head) {
         eq->tail = &eq->head;
-        if (eq->event_fd >= 0 && read(eq->event_fd, &value, sizeof(value)) < 0)
-            nigh_fi_log(NIGH_FI_INFO, "event queue: %s", strerror(errno));
+        if (may_sleep(eq))
+            nigh_fi_pair_take(&eq->pair, 0);
     }
     free(first);
 }
@@ -162,18 +161,22 @@ static ssize_t eq_write(struct fid_eq *fid, uint32_t event, const void *buf, siz
 static ssize_t sread(struct fid_eq *fid, uint32_t *event, void *buf, size_t len, int timeout, uint64_t flags)
 {
     struct nigh_fi_eq *eq = eq_of(&fid->fid);
-    struct pollfd on = {.fd = eq->event_fd, .events = POLLIN};
+    struct pollfd on = {.fd = eq->pair.fd[0], .events = POLLIN};
     uint64_t deadline = nigh_fi_deadline(timeout);
     ssize_t rc;
     int left;
 
-    if (eq->event_fd < 0)
+    if (!may_sleep(eq))
         return -FI_ENOSYS;
     /* What woke this thread another one may have read. */
     while ((rc = eq_read(fid, event, buf, len, flags)) == -FI_EAGAIN &&
-           (left = nigh_fi_left_ms(deadline)) != 0)
+           (left = nigh_fi_left_ms(deadline)) != 0) {
+        rc = nigh_fi_pair_check(&eq->pair);
+        if (rc)
+            return rc;
         if (poll(&on, 1, left) < 0)
             return -errno;
+    }
     return rc;
 }
 
@@ -197,8 +200,7 @@ static int close_eq(struct fid *fid)
         return -FI_EBUSY;
     while (eq->head)
         drop_first(eq);
-    if (eq->event_fd >= 0)
-        close(eq->event_fd);
+    nigh_fi_pair_close(&eq->pair);
     pthread_mutex_lock(&eq->fabric->lock);
     eq->fabric->refs--;
     pthread_mutex_unlock(&eq->fabric->lock);
@@ -210,6 +212,7 @@ static int close_eq(struct fid *fid)
 static int control(struct fid *fid, int command, void *arg)
 {
     struct nigh_fi_eq *eq = eq_of(fid);
+    int rc;
 
     if (!arg)
         return -FI_EINVAL;
@@ -219,10 +222,12 @@ static int control(struct fid *fid, int command, void *arg)
     }
     if (command != FI_GETWAIT)
         return -FI_ENOSYS;
-    if (eq->event_fd < 0)
+    if (!may_sleep(eq))
         return -FI_ENODATA;
-    *(int *)arg = eq->event_fd;
-    return 0;
+    rc = nigh_fi_pair_check(&eq->pair);
+    if (!rc)
+        *(int *)arg = eq->pair.fd[0];
+    return rc;
 }
 
 static struct fi_ops fid_ops = NIGH_FI_OPS(close_eq, nigh_fi_no_bind, control);
@@ -248,9 +253,8 @@ int nigh_fi_eq_open(struct fid_fabric *fid, struct fi_eq_attr *attr, struct fid_
     eq = calloc(1, sizeof(*eq));
     if (!eq)
         return -FI_ENOMEM;
-    eq->event_fd = -1;
-    if (attr->wait_obj != FI_WAIT_NONE &&
-        (eq->event_fd = NIGH_FD(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC))) < 0) {
+    eq->pair = (struct nigh_fi_pair){.fd = {-1, -1}};
+    if (attr->wait_obj != FI_WAIT_NONE && nigh_fi_pair_open(&eq->pair)) {
         free(eq);
         return -FI_EMFILE;
     }

@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* hosts/libfabric/look.c - see look.h. */
 #include "hosts/libfabric/look.h"
-#include "include/common/descriptor.h"
 
 #include <stdlib.h>
-#include <sys/epoll.h>
-#include <sys/timerfd.h>
-#include <unistd.h>
 
 #define KEPT   64u /* then threads that do not sleep make room for others, and are told once more */
 #define GONE_S 1   /* a thread that was woken has run by then; if not, it is woken again as often */
@@ -92,27 +88,8 @@ void nigh_fi_looks_again(struct nigh_fi_waiter *waiter)
         look->asleep = false;
 }
 
-/* A thread that was stopped before it slept would sleep for ever once others have gone on without it.
- * From the first of that kind on the descriptor is readable again each second. Returns whether it is:
- * with no descriptor left all wait on. */
-static bool is_repeated(struct nigh_fi_waiter *waiter)
-{
-    struct itimerspec each = {{.tv_sec = GONE_S}, {.tv_sec = GONE_S}};
-    struct epoll_event event = {.events = EPOLLIN};
-    int fd = waiter->repeat_fd;
-
-    if (fd >= 0)
-        return true;
-    fd = NIGH_FD(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
-    if (fd < 0)
-        return false;
-    if (timerfd_settime(fd, 0, &each, NULL) < 0 || epoll_ctl(waiter->epoll_fd, EPOLL_CTL_ADD, fd, &event) < 0)
-        close(fd);
-    else
-        waiter->repeat_fd = fd;
-    return waiter->repeat_fd >= 0;
-}
-
+/* A thread that was stopped before it slept would sleep for ever once others have gone on without it. From the first of that
+ * kind on the descriptor is readable again each second; where it cannot be all wait on. */
 bool nigh_fi_is_unseen(struct nigh_fi_waiter *waiter)
 {
     bool any = false;
@@ -124,7 +101,8 @@ bool nigh_fi_is_unseen(struct nigh_fi_waiter *waiter)
             continue;
         if (!look->due_ns)
             look->due_ns = nigh_fi_now();
-        look->asleep = nigh_fi_now() - look->due_ns < GONE_S * UINT64_C(1000000000) || !is_repeated(waiter);
+        look->asleep = nigh_fi_now() - look->due_ns < GONE_S * UINT64_C(1000000000) ||
+                       !nigh_fi_wakeup_repeat(&waiter->wakeup);
         any |= look->asleep;
     }
     return any;

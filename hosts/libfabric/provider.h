@@ -10,6 +10,7 @@
 
 #include "hosts/libfabric/device.h"
 #include "hosts/libfabric/idle.h"
+#include "hosts/libfabric/wakeup.h"
 #include "nigh/transport.h"
 
 #include <pthread.h>
@@ -154,22 +155,20 @@ struct nigh_fi_av {
     struct nigh_fi_eq *eq;
 };
 
-/* A queue or counter as something to sleep on: the descriptors of the endpoints that complete there, one for what
- * another thread has put there, and one for fi_cq_signal(). */
+/* A queue or counter as something to sleep on. */
 struct nigh_fi_waiter {
-    enum fi_wait_obj object;          /* FI_WAIT_NONE: nobody may sleep */
-    int epoll_fd, news_fd, signal_fd; /* -1: none */
-    int repeat_fd;                    /* readable each second; -1: no thread was ever given up (look.c) */
-    struct nigh_fi_ep **eps;          /* enabled */
+    enum fi_wait_obj object; /* FI_WAIT_NONE: nobody may sleep */
+    struct nigh_fi_ep **eps; /* enabled */
     uint32_t ep_count;
     uint32_t sleepers;          /* threads in sread or cntr_wait */
-    bool watched;               /* a thread of the host's may sleep on epoll_fd */
-    bool rung;                  /* news_fd is readable */
+    bool watched;               /* a thread of the host's may sleep on the set */
+    bool rung;                  /* the end for news is readable */
     bool told;                  /* and was when a thread of the host's slept there, which may not know yet */
     uint64_t stamp;             /* changes with what is there */
     struct nigh_fi_look *looks; /* of a counter: which threads have seen it, look.h */
     uint32_t look_count;
     struct nigh_fi_waiter *next;
+    struct nigh_fi_wakeup wakeup; /* last: nobody who polls looks there */
 };
 
 /* A completion that waits to be read. */
@@ -226,8 +225,9 @@ struct nigh_fi_eq {
     struct nigh_fi_event *head, **tail;
     bool writable;
     enum fi_wait_obj wait_obj;
-    int event_fd;
     uint32_t refs;
+    struct nigh_fi_pair
+        pair; /* its first end is readable while there is something; none where nobody may sleep */
 };
 
 static inline void nigh_fi_lock(struct nigh_fi_domain *domain)

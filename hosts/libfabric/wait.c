@@ -4,87 +4,39 @@
 #include "hosts/libfabric/complete.h"
 #include "hosts/libfabric/idle.h"
 #include "hosts/libfabric/look.h"
-#include "include/common/descriptor.h"
 
-#include <errno.h>
-#include <limits.h>
-#include <poll.h>
 #include <sched.h>
 #include <stdlib.h>
-#include <sys/epoll.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 #define NEVER    UINT64_MAX
+#define MS       UINT64_C(1000000)
 #define SPIN_NS  20000u /* a wake through a descriptor takes about as long */
 #define BOUND_MS 1000   /* no sleep is longer: the second line of defence */
 
 uint64_t nigh_fi_deadline(int timeout_ms)
 {
-    return timeout_ms < 0 ? NEVER : nigh_fi_now() + (uint64_t)timeout_ms * 1000000u;
+    return timeout_ms < 0 ? NEVER : nigh_fi_now() + (uint64_t)timeout_ms * MS;
 }
 
 int nigh_fi_left_ms(uint64_t deadline)
 {
-    uint64_t now = deadline == NEVER ? 0 : nigh_fi_now(), left = deadline > now ? deadline - now : 0;
+    uint64_t now = nigh_fi_now(), left = deadline > now ? deadline - now : 0;
 
-    return deadline == NEVER ? -1 : left / 1000000 < INT_MAX ? (int)((left + 999999) / 1000000) : INT_MAX;
-}
-
-static int watch(int epoll_fd, int fd)
-{
-    struct epoll_event event = {.events = EPOLLIN};
-
-    return epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &event) < 0 && errno != EEXIST ? -errno : 0;
-}
-
-static int new_event(int *fd)
-{
-    *fd = NIGH_FD(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
-    return *fd < 0 ? -errno : 0;
-}
-
-static int open_descriptors(struct nigh_fi_waiter *waiter)
-{
-    int rc = new_event(&waiter->news_fd);
-
-    if (!rc)
-        rc = new_event(&waiter->signal_fd);
-    if (!rc)
-        waiter->epoll_fd = NIGH_FD(epoll_create1(EPOLL_CLOEXEC));
-    if (!rc && waiter->epoll_fd < 0)
-        rc = -errno;
-    if (!rc)
-        rc = watch(waiter->epoll_fd, waiter->news_fd);
-    return rc ? rc : watch(waiter->epoll_fd, waiter->signal_fd);
-}
-
-static void close_descriptors(struct nigh_fi_waiter *waiter)
-{
-    int *fds[] = {&waiter->epoll_fd, &waiter->news_fd, &waiter->signal_fd, &waiter->repeat_fd};
-
-    for (int i = 0; i < 4; i++) {
-        if (*fds[i] >= 0)
-            close(*fds[i]);
-        *fds[i] = -1;
-    }
+    return left < BOUND_MS * MS ? (int)((left + MS - 1) / MS) : BOUND_MS;
 }
 
 int nigh_fi_waiter_open(struct nigh_fi_domain *domain, enum fi_wait_obj object, struct nigh_fi_waiter *waiter)
 {
     int rc;
 
-    *waiter = (struct nigh_fi_waiter){
-        .object = object, .epoll_fd = -1, .news_fd = -1, .signal_fd = -1, .repeat_fd = -1};
+    *waiter = (struct nigh_fi_waiter){.object = object, .wakeup = NIGH_FI_NO_WAKEUP};
     if (object == FI_WAIT_NONE)
         return 0;
     if (object != FI_WAIT_UNSPEC && object != FI_WAIT_FD && object != FI_WAIT_YIELD)
         return -FI_ENOSYS;
-    rc = open_descriptors(waiter);
-    if (rc) {
-        close_descriptors(waiter);
+    rc = nigh_fi_wakeup_open(&waiter->wakeup);
+    if (rc)
         return rc;
-    }
     nigh_fi_lock(domain);
     waiter->next = domain->waiters;
     domain->waiters = waiter;
@@ -122,7 +74,7 @@ void nigh_fi_waiter_close(struct nigh_fi_domain *domain, struct nigh_fi_waiter *
     *link = waiter->next;
     await(domain, waiter, 0, false);
     nigh_fi_unlock(domain);
-    close_descriptors(waiter);
+    nigh_fi_wakeup_close(&waiter->wakeup);
 }
 
 int nigh_fi_waiter_add(struct nigh_fi_domain *domain, struct nigh_fi_waiter *waiter, struct nigh_fi_ep *ep)
@@ -146,8 +98,8 @@ void nigh_fi_waiter_drop(struct nigh_fi_waiter *waiter, const struct nigh_fi_ep 
     uint32_t kept = 0;
 
     /* Closing it is not enough: a forked child may hold it. */
-    if (waiter->epoll_fd >= 0 && ep->wait_fd >= 0)
-        epoll_ctl(waiter->epoll_fd, EPOLL_CTL_DEL, ep->wait_fd, NULL);
+    if (ep->wait_fd >= 0)
+        nigh_fi_wakeup_drop(&waiter->wakeup, ep->wait_fd);
     for (uint32_t i = 0; i < waiter->ep_count; i++)
         if (waiter->eps[i] != ep)
             waiter->eps[kept++] = waiter->eps[i];
@@ -156,14 +108,18 @@ void nigh_fi_waiter_drop(struct nigh_fi_waiter *waiter, const struct nigh_fi_ep 
 
 int nigh_fi_waiter_control(const struct nigh_fi_waiter *waiter, int command, void *arg)
 {
+    int rc;
+
     if (!arg)
         return -FI_EINVAL;
     switch (command) {
     case FI_GETWAIT:
         if (waiter->object != FI_WAIT_FD && waiter->object != FI_WAIT_UNSPEC)
             return -FI_ENODATA;
-        *(int *)arg = waiter->epoll_fd;
-        return 0;
+        rc = nigh_fi_wakeup_check(&waiter->wakeup);
+        if (!rc)
+            *(int *)arg = waiter->wakeup.epoll_fd;
+        return rc;
     case FI_GETWAITOBJ:
         *(enum fi_wait_obj *)arg = waiter->object == FI_WAIT_UNSPEC ? FI_WAIT_FD : waiter->object;
         return 0;
@@ -175,32 +131,22 @@ int nigh_fi_waiter_control(const struct nigh_fi_waiter *waiter, int command, voi
 /* Whoever watches has to ask again anyway, so once is enough. */
 void nigh_fi_ring(struct nigh_fi_domain *domain, struct nigh_fi_waiter *waiter)
 {
-    uint64_t one = 1;
-
-    /* It can only fail when it is readable already. */
-    if (!waiter->rung && write(waiter->news_fd, &one, sizeof(one)) < 0)
-        return;
+    /* Those who sleep on what is lost find out by themselves. */
+    if (!waiter->rung)
+        (void)nigh_fi_pair_wake(&waiter->wakeup.pair, NIGH_FI_NEWS);
     waiter->rung = true;
     waiter->told |= waiter->watched;
     await(domain, waiter, waiter->sleepers, false);
-}
-
-static bool take(int fd)
-{
-    uint64_t value;
-
-    return read(fd, &value, sizeof(value)) == (ssize_t)sizeof(value);
 }
 
 /* While others sleep it stays readable, so that they wake, too. A thread that watches a queue may not have run since it
  * was rung: it sleeps on, and hears of the next. */
 static void take_ring(struct nigh_fi_domain *domain, struct nigh_fi_waiter *waiter)
 {
-    if (waiter->repeat_fd >= 0)
-        take(waiter->repeat_fd);
+    nigh_fi_wakeup_take_repeat(&waiter->wakeup);
     if (!waiter->rung || waiter->sleepers || nigh_fi_is_unseen(waiter))
         return;
-    take(waiter->news_fd);
+    nigh_fi_pair_take(&waiter->wakeup.pair, NIGH_FI_NEWS);
     await(domain, waiter, 0, waiter->watched || waiter->told);
     waiter->rung = waiter->told = false;
 }
@@ -225,12 +171,12 @@ void nigh_fi_spread(struct nigh_fi_domain *domain)
 }
 
 /*
- * Arms the endpoints' descriptors. -FI_EAGAIN: one has something now. The lock is held. Not before somebody wants to
- * sleep: whoever sends to an armed one makes a system call for each message.
+ * Arms the endpoints' descriptors. -FI_EAGAIN: one has something now; -FI_EBADF: the program has closed what one sleeps on.
+ * The lock is held. Not before somebody wants to sleep: whoever sends to an armed one makes a system call for each message.
  */
 static int arm(struct nigh_fi_domain *domain, const struct nigh_fi_waiter *waiter)
 {
-    int fd, rc = 0;
+    int fd, rc = nigh_fi_wakeup_check(&waiter->wakeup);
 
     for (uint32_t i = 0; i < waiter->ep_count && !rc; i++) {
         struct nigh_fi_ep *ep = waiter->eps[i];
@@ -239,7 +185,7 @@ static int arm(struct nigh_fi_domain *domain, const struct nigh_fi_waiter *waite
         if (rc)
             break;
         ep->wait_fd = fd;
-        rc = watch(waiter->epoll_fd, fd);
+        rc = nigh_fi_wakeup_add(&waiter->wakeup, fd);
     }
     if (rc != -FI_EAGAIN || !nigh_fi_is_awaited(domain))
         return rc;
@@ -257,10 +203,7 @@ static void disarm(const struct nigh_fi_waiter *waiter)
 
 static int block(struct nigh_fi_domain *domain, struct nigh_fi_waiter *waiter, uint64_t deadline)
 {
-    struct pollfd on = {.fd = waiter->epoll_fd, .events = POLLIN};
-    int left = nigh_fi_left_ms(deadline);
-    int rc =
-        poll(&on, 1, left < 0 || left > BOUND_MS ? BOUND_MS : left) < 0 && errno == EINTR ? -FI_EINTR : 0;
+    int rc = nigh_fi_wakeup_sleep(&waiter->wakeup, nigh_fi_left_ms(deadline));
 
     nigh_fi_lock(domain);
     await(domain, waiter, waiter->sleepers - 1, waiter->watched);
@@ -299,7 +242,7 @@ int nigh_fi_sleep(struct nigh_fi_domain *domain, struct nigh_fi_waiter *waiter, 
     uint64_t now = nigh_fi_now(), until = now + SPIN_NS < deadline ? now + SPIN_NS : deadline;
     int rc;
 
-    if (take(waiter->signal_fd) || now >= deadline)
+    if (nigh_fi_wakeup_take_signal(&waiter->wakeup) || now >= deadline)
         return -FI_EAGAIN;
     if (spin(domain, waiter, stamp, until))
         return 0;
@@ -316,7 +259,7 @@ int nigh_fi_sleep(struct nigh_fi_domain *domain, struct nigh_fi_waiter *waiter, 
 /* `has`: there is something to read, and no reason to sleep. Then it stays readable for those who do. */
 static int try_waiter(struct nigh_fi_domain *domain, struct nigh_fi_waiter *waiter, bool has)
 {
-    int rc = take(waiter->signal_fd) || has ? -FI_EAGAIN : arm(domain, waiter);
+    int rc = nigh_fi_wakeup_take_signal(&waiter->wakeup) || has ? -FI_EAGAIN : arm(domain, waiter);
 
     if (rc)
         return rc;
@@ -368,7 +311,7 @@ static int try_eq(struct nigh_fi_eq *eq)
     int rc;
 
     pthread_mutex_lock(&eq->lock);
-    rc = eq->head ? -FI_EAGAIN : 0;
+    rc = eq->head ? -FI_EAGAIN : eq->pair.fd[0] >= 0 ? nigh_fi_pair_check(&eq->pair) : 0;
     pthread_mutex_unlock(&eq->lock);
     return rc;
 }

@@ -17,7 +17,7 @@ int nigh_fi_waiter_control(const struct nigh_fi_waiter *waiter, int command, voi
 
 /* A time at which to give up, of a time-out in milliseconds; below 0: never. */
 uint64_t nigh_fi_deadline(int timeout_ms);
-/* What is left until then, as poll() takes it; 0: nothing. */
+/* What is left until then, as poll() takes it, and at most a second: no sleep is longer. 0: nothing. */
 int nigh_fi_left_ms(uint64_t deadline);
 
 /* Wakes those who sleep there. The lock is held. */
@@ -37,13 +37,13 @@ static inline void nigh_fi_news(struct nigh_fi_domain *domain, struct nigh_fi_wa
 /*
  * Sleeps until there may be something to read, at most until `deadline`. `stamp` is the waiter's of
  * when nothing was there. 0: look again; -FI_EAGAIN: it is past the deadline, or somebody has
- * signalled; -FI_EINTR. The lock is not held.
+ * signalled; -FI_EINTR; -FI_EBADF: the program has closed what one sleeps on. The lock is not held.
  */
 int nigh_fi_sleep(struct nigh_fi_domain *domain, struct nigh_fi_waiter *waiter, uint64_t stamp,
                   uint64_t deadline);
 
 /* Where it returns 0 a thread may sleep on the descriptors: whatever any other thread does then that
- * completes something makes them readable. */
+ * completes something makes them readable. -FI_EBADF: the program has closed one. */
 int nigh_fi_trywait(struct fid_fabric *fabric, struct fid **fids, int count);
 
 #endif

@@ -109,4 +109,19 @@ static inline bool nigh_file_id_is(const struct stat *stat, const struct nigh_fi
     return stat->st_dev == id->device && stat->st_ino == id->inode;
 }
 
+/* Where it cannot be told nothing speaks against it. Keeps errno. */
+static inline bool nigh_fd_is(int fd, const struct nigh_file_id *id)
+{
+    int error = errno;
+    struct stat stat;
+    bool is = fd >= 0;
+
+    if (is && fstat(fd, &stat))
+        is = errno != EBADF;
+    else if (is)
+        is = nigh_file_id_is(&stat, id);
+    errno = error;
+    return is;
+}
+
 #endif

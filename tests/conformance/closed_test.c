@@ -3,6 +3,7 @@
  * all the same; or all that there are, as daemons do, and open others. nigh owns none of 0, 1 and 2, and touches none of the
  * program's. */
 #include "tests/support/data.h"
+#include "tests/support/others.h"
 #include "tests/support/pair.h"
 #include <fcntl.h>
 #include <poll.h>
@@ -92,90 +93,15 @@ static void closed_stdio(struct pair *pair)
 
 /* ---- all closed, and others opened ------------------------------------------------------------------------ */
 
-enum { FIRST = 3, LAST = 63, KINDS = 5 };
-
-/* What the program opens under the numbers that nigh had: one of each kind that nigh has, too. */
-static int new_file(unsigned kind)
+/* The case's number says which kind is where. */
+static void close_all_and_open_others(const struct pair *pair)
 {
-    struct itimerspec hour = {.it_value = {.tv_sec = 3600}};
-    struct epoll_event event = {.events = EPOLLIN, .data.u64 = 0xdead};
-    int fd = -1, pair[2];
-
-    switch (kind) {
-    case 0:
-        fd = memfd_create("program", MFD_CLOEXEC);
-        CHECK_INT(write(fd, "content", 7), 7);
-        break;
-    case 1:
-        fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
-        CHECK_INT(timerfd_settime(fd, 0, &hour, NULL), 0);
-        break;
-    case 2:
-        fd = eventfd(3, EFD_CLOEXEC | EFD_NONBLOCK);
-        break;
-    case 3: /* one that is ready: stdin of all that are open is */
-        fd = epoll_create1(EPOLL_CLOEXEC);
-        CHECK_INT(epoll_ctl(fd, EPOLL_CTL_ADD, LAST + 1, &event), 0);
-        break;
-    default:
-        CHECK_INT(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair), 0);
-        CHECK_INT(write(pair[1], "packet", 6), 6);
-        fcntl(pair[1], F_DUPFD_CLOEXEC, LAST + 2);
-        close(pair[1]);
-        fd = pair[0];
-    }
-    return fd;
-}
-
-static void close_all_and_open_others(void)
-{
-    int ready;
-
-    for (int fd = FIRST; fd < 1024; fd++)
-        close(fd);
-    ready = eventfd(1, EFD_CLOEXEC);
-    CHECK_INT(fcntl(ready, F_DUPFD_CLOEXEC, LAST + 1), LAST + 1);
-    close(ready);
-    for (int fd = FIRST; fd <= LAST; fd++)
-        CHECK_INT(new_file((unsigned)fd % KINDS), fd);
-}
-
-/* As it was opened. */
-static void check_file(int fd)
-{
-    struct itimerspec left;
-    struct epoll_event event;
-    char bytes[16];
-    uint64_t count;
-
-    switch ((unsigned)fd % KINDS) {
-    case 0:
-        CHECK_INT(lseek(fd, 0, SEEK_END), 7);
-        CHECK_INT(pread(fd, bytes, sizeof(bytes), 0), 7);
-        CHECK(memcmp(bytes, "content", 7) == 0);
-        break;
-    case 1:
-        CHECK_INT(timerfd_gettime(fd, &left), 0);
-        CHECK(left.it_value.tv_sec > 3000);
-        break;
-    case 2:
-        CHECK_INT(read(fd, &count, sizeof(count)), sizeof(count));
-        CHECK_INT(count, 3);
-        break;
-    case 3:
-        CHECK_INT(epoll_wait(fd, &event, 1, 0), 1);
-        CHECK_INT(event.data.u64, 0xdead);
-        break;
-    default:
-        CHECK_INT(read(fd, bytes, sizeof(bytes)), 6);
-        CHECK_INT(read(fd, bytes, sizeof(bytes)), -1);
-    }
+    others_open_all((unsigned)pair->of->number);
 }
 
 static void check_files(void)
 {
-    for (int fd = FIRST; fd <= LAST; fd++)
-        check_file(fd);
+    CHECK_INT(others_touched(), -1);
 }
 
 /* A job that nobody opens. */
@@ -198,7 +124,7 @@ static void closed_behind_connect(struct pair *pair)
     pair_state(own, NIGH_READY);
     pair_meet();
     if (pair->end[1])
-        close_all_and_open_others();
+        close_all_and_open_others(pair);
     pair_meet();
     talk(pair, false);
     if (!pair->end[1])
@@ -223,7 +149,7 @@ static void closed_while_it_dials(struct pair *pair)
     CHECK_INT(nigh->connect(own->context, &other, &own->peer), 0);
     pair_pump_ms(10);
     CHECK_INT(pair_state_now(own), NIGH_CONNECTING);
-    close_all_and_open_others();
+    close_all_and_open_others(pair);
     pair_state(own, NIGH_PEER_CLOSED);
     pair_disconnect(own);
     pair_close(own);
@@ -243,7 +169,7 @@ static void closed_with_a_descriptor(struct pair *pair)
     if (pair->end[1]) {
         for (int rc = -EAGAIN; rc == -EAGAIN; pair_pump())
             rc = nigh->wait_fd(own->context, &fd);
-        close_all_and_open_others();
+        close_all_and_open_others(pair);
         for (int rc = -EAGAIN; rc != -EBADF; pair_pump()) {
             rc = nigh->wait_fd(own->context, &fd);
             CHECK(rc == -EAGAIN || rc == -EBADF);
