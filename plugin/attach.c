@@ -6,6 +6,7 @@
 #include "plugin/progress.h"
 #include "plugin/send.h"
 #include "plugin/shuttle.h"
+#include "shm/clock.h"
 #include "shm/rendezvous.h"
 #include <errno.h>
 #include <stdlib.h>
@@ -63,6 +64,9 @@ void nigh_endpoint_attach_self(struct nigh_endpoint *endpoint)
     link_words(endpoint);
     nigh_plan_probe(endpoint);
 }
+
+/* Between two times that all processes are asked for. */
+#define ASK_NS UINT64_C(100000000)
 
 static void close_attach(const struct nigh_attach *attach)
 {
@@ -295,6 +299,23 @@ static void died(void *user, void *cookie)
     nigh_endpoint_reclaim(endpoint);
     if (!endpoint->gone)
         nigh_progress_busy(endpoint);
+}
+
+bool nigh_endpoint_ask_all(struct nigh_context *context)
+{
+    uint64_t now = nigh_clock_ns();
+    bool moved = false;
+
+    if (now - context->asked_ns < ASK_NS)
+        return false;
+    context->asked_ns = now;
+    for (struct nigh_endpoint *endpoint = context->all; endpoint; endpoint = endpoint->next_all) {
+        if (!endpoint->attached || endpoint->self || endpoint->dead || !nigh_endpoint_ended(endpoint))
+            continue;
+        died(context, endpoint);
+        moved = true;
+    }
+    return moved;
 }
 
 const struct nigh_rendezvous_events nigh_endpoint_events = {greeted, attached, failed, died};

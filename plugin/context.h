@@ -89,6 +89,7 @@ struct nigh_context {
     struct nigh_coll coll;
     struct nigh_config config;
     uint64_t incarnation;
+    uint64_t asked_ns; /* when all processes were asked for last: nigh_endpoint_ask_all() */
     struct nigh_arena arena;
     struct nigh_program_watch program_watch;
     struct nigh_bell bell;

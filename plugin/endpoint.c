@@ -7,6 +7,7 @@
 #include "plugin/progress.h"
 #include "plugin/shuttle.h"
 #include "shm/cma.h"
+#include "shm/liveness.h"
 #include "shm/rendezvous.h"
 #include <errno.h>
 #include <stdlib.h>
@@ -136,6 +137,18 @@ bool nigh_endpoint_lives(const struct nigh_endpoint *endpoint)
         return nigh_rendezvous_lives(rendezvous, endpoint);
     rc = nigh_cma_read(endpoint->pid, &seen, endpoint->view.layout.nonce_address, sizeof(seen));
     return rc ? rc == -EPERM || rc == -ENOSYS : seen == endpoint->incarnation;
+}
+
+/* A number that is another's by now is told by the nonce, if that could be read before. */
+bool nigh_endpoint_ended(const struct nigh_endpoint *endpoint)
+{
+    bool reads = nigh_load_relaxed(&endpoint->pair->reading) == 1;
+    uint64_t seen;
+    int rc = nigh_cma_read(endpoint->pid, &seen, endpoint->view.layout.nonce_address, sizeof(seen));
+
+    if (reads && (rc == -EFAULT || (!rc && seen != endpoint->incarnation)))
+        return true;
+    return nigh_liveness_gone(endpoint->pid);
 }
 
 void nigh_endpoint_release(struct nigh_endpoint *endpoint)

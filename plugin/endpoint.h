@@ -221,6 +221,9 @@ void nigh_endpoint_free(struct nigh_endpoint *endpoint);
 extern const struct nigh_rendezvous_events nigh_endpoint_events;
 /* A READY peer's life word is marked: receives what it had published, then ends the endpoint. */
 void nigh_endpoint_lost(struct nigh_endpoint *endpoint);
+/* Where the program has closed the descriptors that tell of deaths, asks for each process now and then. Returns whether one has
+ * ended: its endpoint ends, if it had not, and gives back what the process could reach. */
+bool nigh_endpoint_ask_all(struct nigh_context *context);
 /* One that leads to its own context: READY at once. */
 void nigh_endpoint_attach_self(struct nigh_endpoint *endpoint);
 
@@ -236,6 +239,9 @@ void nigh_endpoint_farewell(struct nigh_endpoint *endpoint);
 void nigh_endpoint_retire(struct nigh_endpoint *endpoint);
 /* Does its process live? A system call. */
 bool nigh_endpoint_lives(const struct nigh_endpoint *endpoint);
+/* Has all of its process ended, or begun another program? Without a descriptor of it; several calls. False also where it
+ * cannot be told. */
+bool nigh_endpoint_ended(const struct nigh_endpoint *endpoint);
 /* Has the peer left? What it had published before can be seen then. */
 static inline bool nigh_endpoint_left(const struct nigh_endpoint *endpoint)
 {

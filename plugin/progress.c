@@ -252,6 +252,8 @@ bool nigh_progress_sweep(struct nigh_context *context)
     bool moved = false;
 
     context->idle_passes = context->busy_passes = 0;
+    if (nigh_rendezvous_is_lost(context->rendezvous))
+        moved = nigh_endpoint_ask_all(context);
     if (context->crowd.full) {
         nigh_near_tell(context);
         nigh_near_first(context);

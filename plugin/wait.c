@@ -14,6 +14,7 @@
 #include "plugin/refuse.h"
 #include "shm/clock.h"
 #include "shm/notifier.h"
+#include "shm/rendezvous.h"
 #include <errno.h>
 #include <sched.h>
 
@@ -165,6 +166,14 @@ static int sleep_once(struct nigh_context *context, uint64_t limit_ns)
     return rc;
 }
 
+/* Where no descriptor tells of deaths they are found by looking. */
+static uint64_t next_bound(const struct nigh_context *context, uint64_t bound)
+{
+    if (nigh_rendezvous_is_lost(context->rendezvous))
+        return FIRST_SLEEP_NS;
+    return bound * 2 < LAST_SLEEP_NS ? bound * 2 : LAST_SLEEP_NS;
+}
+
 int nigh_wait(struct nigh_context *context, uint64_t timeout_ns)
 {
     uint64_t start, deadline, bound = FIRST_SLEEP_NS;
@@ -196,7 +205,7 @@ int nigh_wait(struct nigh_context *context, uint64_t timeout_ns)
             return outcome(context);
         if (rc == -EINTR)
             return rc;
-        bound = bound * 2 < LAST_SLEEP_NS ? bound * 2 : LAST_SLEEP_NS;
+        bound = next_bound(context, bound);
     }
 }
 

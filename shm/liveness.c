@@ -99,6 +99,18 @@ bool nigh_liveness_ended(int pidfd)
     return tells(pidfd, POLLIN);
 }
 
+bool nigh_liveness_gone(pid_t pid)
+{
+    int fd = pid > 0 ? nigh_os.pidfd_open(pid, 0) : -1;
+    bool ended;
+
+    if (fd < 0)
+        return pid > 0 && errno == ESRCH;
+    ended = nigh_liveness_ended(fd);
+    nigh_os_close(fd);
+    return ended;
+}
+
 int nigh_liveness_pidfd(int socket, pid_t pid, int *pidfd)
 {
     int fd = -1, error = pidfd_of_socket(socket, &fd);

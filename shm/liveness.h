@@ -27,6 +27,10 @@ int nigh_liveness_pidfd(int socket, pid_t pid, int *pidfd);
 bool nigh_liveness_ended(int pidfd);
 bool nigh_liveness_hung_up(int socket);
 
+/* Has the process of this number ended, all of it? For whoever has lost the descriptor: the number may be another's by now.
+ * False also where it cannot be told. */
+bool nigh_liveness_gone(pid_t pid);
+
 /* Raises the process's soft limit of descriptors to its hard limit, once a process: a peer takes one for its
  * pidfd and one for the window of our ring to it. Cannot fail: the limit that remains is logged where it is met. */
 void nigh_liveness_raise_limit(void);

@@ -22,10 +22,8 @@ void nigh_rendezvous_lose(struct nigh_rendezvous *rendezvous)
         return;
     nigh_log(NIGH_LOG_ERROR,
              "rank %u: the program has closed descriptors of nigh's, or opened others under their numbers "
-             "(closefrom closes all): messages with connected peers go on, but nobody else can be connected, "
-             "and the end of "
-             "a peer's process is not noticed: close only what is the program's own, or do it before nigh is "
-             "opened",
+             "(closefrom closes all): with connected peers all goes on, but nobody else can be connected: "
+             "close only what is the program's own, or do it before nigh is opened",
              rendezvous->self.self.rank);
     rendezvous->lost = true;
     nigh_os_close_own(rendezvous->listener.fd, &rendezvous->listener_id);

@@ -6,7 +6,13 @@
 #include "tests/support/others.h"
 #include "tests/support/pair.h"
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <signal.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 static const struct nigh_ops *nigh;
@@ -165,7 +171,7 @@ static void closed_while_it_dials(struct pair *pair)
     each_shift(pair, close_while_it_dials);
 }
 
-/* A thread sleeps meanwhile, on a descriptor that it was given: that was its own to close. */
+/* A message comes while a thread sleeps on a descriptor that it was given: that was its own to close. */
 static void close_with_a_descriptor(struct pair *pair, struct pair_end *own, unsigned shift)
 {
     int fd;
@@ -175,6 +181,12 @@ static void close_with_a_descriptor(struct pair *pair, struct pair_end *own, uns
         for (int rc = -EAGAIN; rc == -EAGAIN; pair_pump())
             rc = nigh->wait_fd(own->context, &fd);
         others_open_all(shift);
+    }
+    pair_meet();
+    talk(pair, 1, false);
+    pair_meet();
+    if (pair->end[1]) {
+        pair_pump_ms(20); /* whoever would make it readable has run */
         for (int rc = -EAGAIN; rc != -EBADF; pair_pump()) {
             rc = nigh->wait_fd(own->context, &fd);
             CHECK(rc == -EAGAIN || rc == -EBADF);
@@ -188,6 +200,83 @@ static void close_with_a_descriptor(struct pair *pair, struct pair_end *own, uns
 static void closed_with_a_descriptor(struct pair *pair)
 {
     each_shift(pair, close_with_a_descriptor);
+}
+
+/* ---- all closed, and the peer dies ------------------------------------------------------------------------- */
+
+enum { POLLS, SLEEPS, UNMARKED };
+
+/* Arenas that are mapped here: its own, and the peer's while something of that may be looked at. */
+static unsigned mapped_arenas(void)
+{
+    FILE *maps = fopen("/proc/self/maps", "re");
+    unsigned count = 0;
+    char line[512];
+
+    CHECK(maps != NULL);
+    while (fgets(line, sizeof(line), maps))
+        count += strstr(line, "nigh-arena") != NULL;
+    fclose(maps);
+    return count;
+}
+
+/* As in a sandbox: the kernel marks nothing when this process ends. */
+static void refuse_life_words(void)
+{
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_set_robust_list, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog filter = {.len = sizeof(code) / sizeof(code[0]), .filter = code};
+
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter))
+        pair_skip("this kernel, or what emulates it, has no seccomp filters");
+}
+
+static void await_death(struct pair_end *own, bool sleeps)
+{
+    while (pair_state_now(own) == NIGH_READY)
+        if (sleeps)
+            (void)nigh->wait(own->context, UINT64_C(60000000000));
+        else
+            pair_pump();
+    CHECK_INT(pair_state_now(own), NIGH_PEER_DEAD);
+}
+
+/* number: how it is noticed. What was the peer's is given back, as nobody looks at it any more. */
+static void closed_and_the_peer_killed(struct pair *pair)
+{
+    struct pair_end *own = pair->end[0] ? pair->end[0] : pair->end[1];
+    unsigned arenas;
+    uint64_t in;
+
+    if (pair->end[1] && pair->of->number == UNMARKED)
+        refuse_life_words();
+    pair_open(own);
+    arenas = mapped_arenas();
+    pair_connect(own);
+    pair_state(own, NIGH_READY);
+    talk(pair, 1, false);
+    CHECK(mapped_arenas() > arenas);
+    pair_meet();
+    if (pair->end[0]) {
+        others_open_all(0);
+        pair_recv(own, &in, sizeof(in), 5, 5);
+    }
+    pair_meet();
+    if (pair->end[1])
+        kill(getpid(), SIGKILL);
+    await_death(own, pair->of->number != POLLS);
+    CHECK_INT(pair_await(own, NIGH_OP_RECV, 5).status, -ECONNRESET);
+    CHECK_INT(pair_stats(own).peers_lost, 1);
+    for (unsigned i = 0; i < 1000 && mapped_arenas() > arenas; i++)
+        pair_pump_ms(10);
+    CHECK_INT(mapped_arenas(), arenas);
+    pair_disconnect(own);
+    pair_close(own);
+    CHECK_INT(others_touched(), -1);
 }
 
 static const struct pair_case cases[] = {
@@ -215,6 +304,21 @@ static const struct pair_case cases[] = {
      .forms = PAIR_FORK,
      .how = PAIR_MANUAL,
      .options = {.flags = NIGH_OPEN_WAIT_FD}},
+    {.name = "all closed, a peer killed, polling",
+     .play = closed_and_the_peer_killed,
+     .forms = PAIR_FORK,
+     .how = PAIR_MANUAL | PAIR_DEATH,
+     .number = POLLS},
+    {.name = "all closed, a peer killed, asleep",
+     .play = closed_and_the_peer_killed,
+     .forms = PAIR_FORK,
+     .how = PAIR_MANUAL | PAIR_DEATH,
+     .number = SLEEPS},
+    {.name = "all closed, a peer killed, unmarked",
+     .play = closed_and_the_peer_killed,
+     .forms = PAIR_FORK,
+     .how = PAIR_MANUAL | PAIR_DEATH,
+     .number = UNMARKED},
 };
 
 int main(int argc, char **argv)

@@ -10,6 +10,7 @@
 #include "shm/notifier.h"
 #include "tests/support/logged.h"
 #include "tests/support/osfail.h"
+#include "tests/support/others.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -160,30 +161,38 @@ static void stop_ends_it_at_any_moment(void **test)
     }
 }
 
+/* The thread's, of the two that came with it. */
+static int other_end(int own)
+{
+    struct stat stat;
+
+    for (int fd = OTHERS_FIRST; fd <= OTHERS_LAST; fd++)
+        if (fd != own && fstat(fd, &stat) == 0 && S_ISSOCK(stat.st_mode))
+            return fd;
+    fail_msg("there is no second socket");
+    return -1;
+}
+
 /* Its number is another file by then: nothing is read from it, nothing written to it, and it stays open. */
 static void a_descriptor_that_the_program_closed_is_noticed(void **test)
 {
-    int fd = arm(), pair[2];
-    char byte = 'a';
-
     (void)test;
-    assert_int_equal(pipe2(pair, O_CLOEXEC | O_NONBLOCK), 0);
-    assert_int_equal(write(pair[1], &byte, 1), 1);
-    assert_int_equal(dup3(pair[0], fd, O_CLOEXEC), fd);
-    nigh_bell_ring(&bell, NIGH_ASLEEP);
-    logged_begin();
-    assert_int_equal(nigh_notifier_clear(notifier), -EBADF);
-    assert_int_equal(nigh_notifier_clear(notifier), -EBADF);
-    logged_assert_has("closed the descriptor of wait_fd");
-    assert_int_equal(logged_lines(), 1);
-    logged_end();
-    nigh_notifier_stop(notifier);
-    notifier = NULL;
-    assert_int_equal(read(fd, &byte, 1), 1);
-    assert_int_equal(byte, 'a');
-    close(fd);
-    close(pair[0]);
-    close(pair[1]);
+    for (unsigned kind = 0; kind < 2 * OTHERS_KINDS; kind++) {
+        int fd = arm();
+
+        others_open(kind % 2 ? other_end(fd) : fd, kind / 2);
+        nigh_bell_ring(&bell, NIGH_ASLEEP);
+        poll(NULL, 0, SOON_MS);
+        logged_begin();
+        assert_int_equal(nigh_notifier_clear(notifier), -EBADF);
+        assert_int_equal(nigh_notifier_clear(notifier), -EBADF);
+        logged_assert_has("closed the descriptor of wait_fd");
+        assert_int_equal(logged_lines(), 1);
+        logged_end();
+        nigh_notifier_stop(notifier);
+        assert_int_equal(others_touched(), -1);
+        assert_int_equal(nigh_notifier_start(&bell, &notifier), 0);
+    }
 }
 
 /* The host has closed its end alone. */

@@ -11,6 +11,7 @@
 #include "shm/service.h"
 #include "tests/support/logged.h"
 #include "tests/support/osfail.h"
+#include "tests/support/others.h"
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -170,28 +171,48 @@ static int sockets(int fds[2])
     return count;
 }
 
-/* A daemon closes all descriptors: the owner looks once, and what has these numbers by then is neither polled, nor written
- * to, nor closed. */
-static void closed_descriptors_are_noticed(void **test)
-{
-    int fds[2], other = open("/dev/null", O_RDONLY | O_CLOEXEC);
+enum { FIRST_END = 1, SECOND_END = 2, BOTH_ENDS = 3 };
 
-    (void)test;
-    await_polls(1);
+/* The owner looks once, and what has these numbers by then is neither polled, nor written to, nor closed. */
+static void close_ends(unsigned which, unsigned kind)
+{
+    unsigned polls = osfail_count(OSFAIL_poll);
+    int fds[2];
+
     assert_int_equal(sockets(fds), 2);
     for (int i = 0; i < 2; i++)
-        assert_int_equal(dup3(other, fds[i], O_CLOEXEC), fds[i]);
+        if (which & 1u << i)
+            others_open(fds[i], kind);
+    if (which == FIRST_END) /* nothing tells of it but the next look */
+        make_ready();
     await_flag();
     nigh_service_taken(service);
-    make_ready();
-    pause_ms(50);
+    if (which != FIRST_END)
+        make_ready();
+    pause_ms(20);
     assert_int_equal(flag(), 0);
-    assert_int_equal(osfail_count(OSFAIL_poll), 1);
+    assert_int_equal(osfail_count(OSFAIL_poll), polls);
     nigh_service_stop(service);
     service = NULL;
+    assert_int_equal(others_touched(), -1);
     for (int i = 0; i < 2; i++)
-        assert_int_equal(close(fds[i]), 0);
-    close(other);
+        assert_int_equal(fcntl(fds[i], F_GETFD), -1);
+}
+
+/* A daemon closes all descriptors, or one of these alone. */
+static void closed_descriptors_are_noticed(void **test)
+{
+    unsigned polls = 1;
+
+    (void)test;
+    await_polls(polls);
+    for (unsigned which = FIRST_END; which <= BOTH_ENDS; which++)
+        for (unsigned kind = 0; kind < OTHERS_KINDS; kind++) {
+            close_ends(which, kind);
+            make_unready();
+            assert_int_equal(nigh_service_start(source, &bell, &state, NULL, &service), 0);
+            await_polls(++polls);
+        }
 }
 
 /* A child that was forked before has the descriptors yet, so that none hangs up. */
