@@ -34,6 +34,24 @@ int nigh_exchange_hold(struct nigh_exchange *exchange, int fd)
     return 0;
 }
 
+/* An epoll set knows what is in it by file and number. */
+static bool has_socket(struct nigh_exchange *exchange)
+{
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = exchange};
+
+    return exchange->fd >= 0 &&
+           nigh_watches_holds(exchange->rendezvous->epoll, EPOLL_CTL_MOD, exchange->fd, &event);
+}
+
+/* What has the number now may be the program's: nothing is read from it or written to it. */
+static bool may_use(struct nigh_exchange *exchange)
+{
+    if (has_socket(exchange))
+        return true;
+    nigh_rendezvous_lose(exchange->rendezvous);
+    return false;
+}
+
 /* A socket that is kept is no dial any more. */
 static void uncount(struct nigh_exchange *exchange)
 {
@@ -216,7 +234,7 @@ void nigh_exchange_died(struct nigh_rendezvous *rendezvous, struct nigh_watch *w
         return;
     }
     /* It may have answered, and sent messages, before it ended: take the answer first. */
-    if (exchange->state == NIGH_WAIT_ANSWER)
+    if (exchange->state == NIGH_WAIT_ANSWER && may_use(exchange))
         nigh_dial_ready(exchange);
     if (exchange->state == NIGH_WAIT_ANSWER)
         nigh_dial_lost(exchange);
@@ -226,6 +244,8 @@ int nigh_exchange_tell(struct nigh_exchange *exchange, enum nigh_wire_kind kind,
 {
     struct nigh_wire message;
 
+    if (!may_use(exchange))
+        return -EBADF;
     nigh_wire_begin(&message, kind, NULL);
     message.error = nigh_wire_error(error);
     message.value = nigh_exchange_value(exchange->rendezvous, message.error);
@@ -244,7 +264,7 @@ int nigh_exchange_introduce(struct nigh_exchange *exchange, enum nigh_wire_kind 
 
     /* What has their numbers now may be the program's: nobody is to have it. */
     if (!nigh_os_is(fds[0], &rendezvous->arena_id) || !nigh_os_is(fds[1], &rendezvous->doorbell_id) ||
-        !nigh_os_is(fds[2], &exchange->window_id)) {
+        !nigh_os_is(fds[2], &exchange->window_id) || !has_socket(exchange)) {
         nigh_rendezvous_lose(rendezvous);
         return -EBADF;
     }
@@ -322,6 +342,8 @@ static void kept_ready(struct nigh_exchange *exchange)
 
 void nigh_exchange_ready(struct nigh_exchange *exchange)
 {
+    if (exchange->fd >= 0 && !may_use(exchange))
+        return;
     switch (exchange->state) {
     case NIGH_WAIT_ANSWER:
         nigh_dial_ready(exchange);

@@ -16,8 +16,22 @@ static bool holds_ours(struct nigh_rendezvous *rendezvous)
            nigh_watches_holds(rendezvous->epoll, EPOLL_CTL_MOD, rendezvous->listener.fd, &event);
 }
 
+/* Whoever waits for an answer hears that none comes. A socket that is kept stays as it is: a peer would take its end for ours. */
+static void close_members(struct nigh_rendezvous *rendezvous)
+{
+    for (struct nigh_exchange *at = rendezvous->exchanges; at; at = at->next) {
+        if (at->state != NIGH_KEPT)
+            nigh_exchange_hang_up(at);
+        if (at->watch)
+            nigh_watches_close_member(rendezvous->epoll, at->watch->pidfd);
+    }
+    nigh_watches_close_member(rendezvous->epoll, rendezvous->timer);
+}
+
 void nigh_rendezvous_lose(struct nigh_rendezvous *rendezvous)
 {
+    bool set_is_own = holds_ours(rendezvous);
+
     if (rendezvous->lost)
         return;
     nigh_log(NIGH_LOG_ERROR,
@@ -26,10 +40,14 @@ void nigh_rendezvous_lose(struct nigh_rendezvous *rendezvous)
              "close only what is the program's own, or do it before nigh is opened",
              rendezvous->self.self.rank);
     rendezvous->lost = true;
+    if (set_is_own)
+        close_members(rendezvous);
+    nigh_watches_lose(&rendezvous->watches, set_is_own);
+    if (set_is_own)
+        nigh_os_close(rendezvous->epoll);
     nigh_os_close_own(rendezvous->listener.fd, &rendezvous->listener_id);
     rendezvous->listener.fd = rendezvous->epoll = rendezvous->timer = -1;
     rendezvous->accepting = rendezvous->listens = false;
-    nigh_watches_lose(&rendezvous->watches);
     for (struct nigh_exchange *at = rendezvous->exchanges; at; at = at->next) {
         at->fd = -1;
         if (at->watch)

@@ -34,6 +34,10 @@ static int open_set(struct nigh_rendezvous *rendezvous)
     if (rendezvous->timer < 0)
         return -errno;
     error = add_source(rendezvous->epoll, rendezvous->timer, &rendezvous->timer_source);
+    if (error) {
+        nigh_os_close(rendezvous->timer);
+        rendezvous->timer = -1;
+    }
     if (!error)
         error = nigh_watches_open(&rendezvous->watches, rendezvous->epoll, rendezvous->self.peers_max);
     return error;
@@ -133,10 +137,20 @@ int nigh_rendezvous_open(const struct nigh_rendezvous_config *config, struct nig
     return 0;
 }
 
+/* A timer has no inode: it is known by its place in the set. */
+static bool has_timer(struct nigh_rendezvous *rendezvous)
+{
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = &rendezvous->timer_source};
+
+    return rendezvous->timer >= 0 &&
+           nigh_watches_holds(rendezvous->epoll, EPOLL_CTL_MOD, rendezvous->timer, &event);
+}
+
 static void free_rendezvous(struct nigh_rendezvous *rendezvous)
 {
     nigh_os_close_own(rendezvous->spare, &rendezvous->arena_id);
-    nigh_os_close(rendezvous->timer);
+    if (has_timer(rendezvous))
+        nigh_os_close(rendezvous->timer);
     nigh_os_close(rendezvous->epoll);
     free(rendezvous->directory);
     free(rendezvous);
@@ -199,6 +213,10 @@ static int set_timer(struct nigh_rendezvous *rendezvous, uint64_t deadline)
 
     if (deadline == rendezvous->armed)
         return 0;
+    if (!has_timer(rendezvous)) {
+        nigh_rendezvous_lose(rendezvous);
+        return -EBADF;
+    }
     /* Setting also takes the readiness off the descriptor, so it is never read. */
     if (nigh_os.timerfd_settime(rendezvous->timer, TFD_TIMER_ABSTIME, &to, NULL) < 0)
         return -errno;
@@ -400,7 +418,7 @@ bool nigh_rendezvous_progress(struct nigh_rendezvous *rendezvous)
         if (count <= 0)
             break;
         rendezvous->in_progress = true;
-        for (int i = 0; i < count; i++)
+        for (int i = 0; i < count && !rendezvous->lost; i++)
             dispatch(rendezvous, events[i].data.ptr);
         rendezvous->in_progress = false;
         settle(rendezvous);

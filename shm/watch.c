@@ -45,12 +45,15 @@ bool nigh_watches_has(const struct nigh_watches *watches, struct nigh_watch *wat
     return nigh_watches_holds(watches->epoll, EPOLL_CTL_MOD, watch->pidfd, &event);
 }
 
-void nigh_watches_lose(struct nigh_watches *watches)
+void nigh_watches_lose(struct nigh_watches *watches, bool set_is_own)
 {
-    watches->epoll = -1;
     for (uint32_t i = 0; watches->buckets && i <= watches->mask; i++)
-        for (struct nigh_watch *watch = watches->buckets[i]; watch; watch = watch->next)
+        for (struct nigh_watch *watch = watches->buckets[i]; watch; watch = watch->next) {
+            if (set_is_own)
+                nigh_watches_close_member(watches->epoll, watch->pidfd);
             watch->pidfd = -1;
+        }
+    watches->epoll = -1;
 }
 
 void nigh_watches_close(struct nigh_watches *watches)

@@ -45,8 +45,9 @@ bool nigh_watches_holds(int epoll, int op, int fd, struct epoll_event *event);
 void nigh_watches_close_member(int epoll, int fd);
 /* Whether its descriptor is the one that was made for it. */
 bool nigh_watches_has(const struct nigh_watches *watches, struct nigh_watch *watch);
-/* The program has closed the set: no watch tells of an end any more, and no number is used or closed. */
-void nigh_watches_lose(struct nigh_watches *watches);
+/* The program has closed what the rendezvous needs: no watch tells of an end any more, and no number is used. Only what is in a
+ * set that is still our own is closed. */
+void nigh_watches_lose(struct nigh_watches *watches, bool set_is_own);
 
 /* A watch of the process at the other end of `socket`, in no table yet; none is needed of this process. -ESRCH
  * it has ended; -EMFILE, -ENOMEM. */

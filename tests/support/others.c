@@ -191,5 +191,6 @@ int others_touched(void)
         close(fd + PARTNER);
         is_open[fd] = false;
     }
+    close(READY);
     return touched;
 }

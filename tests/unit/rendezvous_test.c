@@ -8,11 +8,16 @@
 
 #include <cmocka.h>
 
+#include "shm/exchange.h"
+#include "shm/held.h"
 #include "tests/support/logged.h"
 #include "tests/support/osfail.h"
+#include "tests/support/others.h"
 #include "tests/support/party.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -437,6 +442,83 @@ static void who_was_answered_stays_attached(void **state)
     assert_int_equal(there->error, -EBADF);
 }
 
+/* One of a's descriptors becomes the program's, of each kind, while b greets it or waits to: b gets none of the program's, and
+ * nothing of it is touched, nor closed in a forked child. */
+static void lose_one(int (*number)(void), unsigned left_open, unsigned kind)
+{
+    int fd = number(), status;
+    struct peer *here;
+    pid_t child;
+
+    others_open(fd, kind);
+    child = fork();
+    if (child == 0) {
+        nigh_held_abandon();
+        _exit(fcntl(fd, F_GETFD) < 0);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    logged_begin();
+    party_dial(&a, 7, 0); /* sets the timer */
+    here = party_dial(&b, 0, 0);
+    for (unsigned i = 0; i < 100 && !nigh_rendezvous_is_lost(a.rendezvous); i++) {
+        nigh_rendezvous_progress(b.rendezvous);
+        nigh_rendezvous_progress(a.rendezvous);
+    }
+    assert_true(nigh_rendezvous_is_lost(a.rendezvous));
+    logged_assert_has("the program has closed descriptors");
+    logged_end();
+    assert_false(here->attached);
+    assert_int_equal(here->failures, 0);
+    nigh_rendezvous_close(a.rendezvous);
+    a.rendezvous = NULL;
+    assert_int_equal(others_touched(), -1);
+    party_close(&a);
+    party_forget(&b, here);
+    party_for((struct party *const[]){&b}, 1, 5);
+    fds_before += left_open;
+    assert_int_equal(party_open(&a, job, 0, NULL), 0);
+}
+
+static int arena_of_a(void)
+{
+    return a.config.arena_fd;
+}
+
+static int doorbell_of_a(void)
+{
+    return a.config.doorbell_fd;
+}
+
+static int listener_of_a(void)
+{
+    return a.rendezvous->listener.fd;
+}
+
+static int set_of_a(void)
+{
+    return a.rendezvous->epoll;
+}
+
+static int timer_of_a(void)
+{
+    return a.rendezvous->timer;
+}
+
+static void one_that_the_program_closed_is_noticed(void **state)
+{
+    /* The set is known by the listener, the timer by the set. */
+    static const struct {
+        int (*number)(void);
+        unsigned left_open;
+    } cases[] = {{listener_of_a, 2}, {set_of_a, 1}, {timer_of_a, 0}, {arena_of_a, 0}, {doorbell_of_a, 0}};
+
+    (void)state;
+    for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+        for (unsigned kind = 0; kind < OTHERS_KINDS; kind++)
+            lose_one(cases[i].number, cases[i].left_open, kind);
+}
+
 #define CASE(name) cmocka_unit_test_setup_teardown(name, open_two, close_two)
 
 int main(void)
@@ -462,6 +544,7 @@ int main(void)
         CASE(idle_progress_is_three_calls),
         CASE(addresses_are_its_own),
         CASE(who_was_answered_stays_attached),
+        CASE(one_that_the_program_closed_is_noticed),
     };
     return cmocka_run_group_tests_name("rendezvous", tests, NULL, NULL);
 }
