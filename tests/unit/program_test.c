@@ -4,6 +4,7 @@
  * apart is who was asked. */
 #include "tests/support/apart.h"
 #include "tests/support/osfail.h"
+#include "tests/support/others.h"
 #include "tests/support/program.h"
 
 static int begin_with(int seals, uint32_t flags)
@@ -303,6 +304,27 @@ static void test_unasked(void **state)
     assert_true(nigh_program_is_there(&watch, &a.context->arena.layout, base + PAGE, MOST));
 }
 
+/* The program has closed what asks, and opened others under its number: what is sent is read by the kernel. */
+static void test_asked_of_another_file(void **state)
+{
+    struct nigh_program_told told;
+    struct nigh_program_watch watch;
+
+    (void)state;
+    nigh_program_ask(&told);
+    for (unsigned kind = 0; kind < OTHERS_KINDS; kind++) {
+        nigh_program_watch_open(&told, &watch);
+        if (watch.maps < 0) {
+            print_message("SKIP: this kernel has no call that tells of one mapping\n");
+            skip();
+        }
+        others_open(watch.maps, kind);
+        assert_false(nigh_program_is_there(&watch, &a.context->arena.layout, base + PAGE, MOST));
+        nigh_program_watch_close(&watch);
+        assert_int_equal(others_touched(), -1);
+    }
+}
+
 /* ---- what is not that file --------------------------------------------------------------------------------- */
 
 static void test_unsealed(void **state)
@@ -547,6 +569,7 @@ int main(void)
         TEST(private),
         TEST(mapped_over_and_closed),
         TEST(unasked),
+        TEST(asked_of_another_file),
         TEST_WITH(unsealed, begin_unsealed),
         TEST(another_file),
         TEST(beginning),

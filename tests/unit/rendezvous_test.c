@@ -17,6 +17,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -519,6 +521,64 @@ static void one_that_the_program_closed_is_noticed(void **state)
             lose_one(cases[i].number, cases[i].left_open, kind);
 }
 
+/* A set of the program's under the number of a's, with a file of the program's in it under the number of a's listener. */
+static void a_set_of_the_programs_is_not_taken_for_its_own(void **state)
+{
+    struct epoll_event event = {.events = EPOLLIN, .data.u64 = 0xbeef}, got;
+    int listener = listener_of_a(), set = set_of_a(), file = eventfd(1, EFD_CLOEXEC),
+        made = epoll_create1(EPOLL_CLOEXEC);
+
+    (void)state;
+    assert_int_equal(dup3(file, listener, O_CLOEXEC), listener);
+    assert_int_equal(dup3(made, set, O_CLOEXEC), set);
+    assert_int_equal(epoll_ctl(set, EPOLL_CTL_ADD, listener, &event), 0);
+    logged_begin();
+    nigh_rendezvous_progress(a.rendezvous);
+    logged_end();
+    assert_true(nigh_rendezvous_is_lost(a.rendezvous));
+    assert_int_equal(epoll_wait(set, &got, 1, 0), 1);
+    assert_int_equal(got.data.u64, 0xbeef);
+    assert_int_equal(close(listener) | close(set), 0);
+    close(file);
+    close(made);
+    fds_before++; /* the timer: its set is not there to know it by */
+}
+
+/* The descriptor that is kept for diallers of a process that has no other is the program's, or what it is a copy of. */
+static void a_spare_one_that_the_program_closed_is_not_given_up(void **state)
+{
+    struct peer *here;
+
+    (void)state;
+    for (unsigned kind = 0; kind < OTHERS_KINDS; kind++) {
+        others_open(a.rendezvous->spare, kind);
+        a.rendezvous->full_since = 1; /* long ago */
+        osfail_install();
+        osfail_arm_all(OSFAIL_accept4, 1, EMFILE);
+        logged_begin();
+        here = party_dial(&b, 0, 0);
+        for (unsigned i = 0; i < 10; i++) {
+            nigh_rendezvous_progress(b.rendezvous);
+            nigh_rendezvous_progress(a.rendezvous);
+        }
+        logged_end();
+        assert_true(osfail_hit());
+        osfail_remove();
+        assert_int_equal(others_touched(), -1);
+        party_forget(&b, here);
+        party_close(&a);
+        assert_int_equal(party_open(&a, job, 0, NULL), 0);
+        nigh_os_close(a.rendezvous->spare);
+        a.rendezvous->spare = -1;
+        others_open(arena_of_a(), kind);
+        nigh_greet_keep_spare(a.rendezvous);
+        assert_int_equal(a.rendezvous->spare, -1);
+        assert_int_equal(others_touched(), -1);
+        party_close(&a);
+        assert_int_equal(party_open(&a, job, 0, NULL), 0);
+    }
+}
+
 #define CASE(name) cmocka_unit_test_setup_teardown(name, open_two, close_two)
 
 int main(void)
@@ -545,6 +605,8 @@ int main(void)
         CASE(addresses_are_its_own),
         CASE(who_was_answered_stays_attached),
         CASE(one_that_the_program_closed_is_noticed),
+        CASE(a_set_of_the_programs_is_not_taken_for_its_own),
+        CASE(a_spare_one_that_the_program_closed_is_not_given_up),
     };
     return cmocka_run_group_tests_name("rendezvous", tests, NULL, NULL);
 }
