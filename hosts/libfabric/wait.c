@@ -290,8 +290,12 @@ static int try_cntr(struct nigh_fi_cntr *cntr)
     if (cntr->waiter.object == FI_WAIT_NONE)
         return -FI_EINVAL;
     nigh_fi_lock(cntr->domain);
-    has = !nigh_fi_has_looked(&cntr->waiter) || cntr->of_memory || nigh_fi_is_unseen(&cntr->waiter);
-    rc = try_waiter(cntr->domain, &cntr->waiter, has);
+    /* First: who waits for a thread that sleeps on what is lost waits for ever. */
+    rc = nigh_fi_wakeup_check(&cntr->waiter.wakeup);
+    if (!rc) {
+        has = !nigh_fi_has_looked(&cntr->waiter) || cntr->of_memory || nigh_fi_is_unseen(&cntr->waiter);
+        rc = try_waiter(cntr->domain, &cntr->waiter, has);
+    }
     if (!rc)
         nigh_fi_looks_no_more(&cntr->waiter);
     nigh_fi_unlock(cntr->domain);

@@ -14,6 +14,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -21,7 +23,7 @@
 
 #include <cmocka.h>
 
-enum { NO_LIMIT = -1, LAST_FD = 60 };
+enum { NO_LIMIT = -1, LAST_FD = OTHERS_LAST + 1 };
 
 static struct fi_lab lab;
 static char from[300000], to[300000];
@@ -65,14 +67,11 @@ static void untouched(void)
     assert_int_equal(others_touched(), -1);
 }
 
-/* A thread that has not read a count yet is told to do so first, once. */
 static void gives_no_descriptor(struct fid *fid)
 {
-    int fd = -1, rc = fi_try(&lab, fid);
+    int fd = -1;
 
-    if (rc == -FI_EAGAIN && fid->fclass == FI_CLASS_CNTR)
-        rc = fi_try(&lab, fid);
-    FI_GIVES(rc, -FI_EBADF);
+    FI_GIVES(fi_try(&lab, fid), -FI_EBADF);
     FI_GIVES(fi_control(fid, FI_GETWAIT, &fd), -FI_EBADF);
 }
 
@@ -149,50 +148,6 @@ static void event_queues(void **state)
         fi_lab_close(&lab);
         untouched();
     }
-}
-
-static void *watch_a_count(void *cntr)
-{
-    fi_watch(&lab, cntr);
-    return NULL;
-}
-
-/* A thread that was told a second ago and has not looked since is woken by the counter's clock from then on. */
-static void be_given_up(struct fid_cntr *cntr)
-{
-    pthread_t gone;
-
-    assert_int_equal(pthread_create(&gone, NULL, watch_a_count, &cntr->fid), 0);
-    pthread_join(gone, NULL);
-    FI_OK(fi_cntr_add(cntr, 1));
-    for (int i = 0; i < 2; i++) /* this thread is told first, then waits for the other one */
-        FI_GIVES(fi_try(&lab, &cntr->fid), -FI_EAGAIN);
-}
-
-/* A clock for each kind that may come under its number. */
-static void clocks(void **state)
-{
-    struct fi_cntr_attr attr = {.events = FI_CNTR_EVENTS_COMP, .wait_obj = FI_WAIT_FD};
-    struct fid_cntr *all[OTHERS_KINDS];
-
-    (void)state;
-    open_lab(false);
-    for (unsigned i = 0; i < OTHERS_KINDS; i++) {
-        FI_OK(fi_cntr_open(lab.domain, &attr, &all[i], NULL));
-        be_given_up(all[i]);
-    }
-    usleep(1050000);
-    for (unsigned i = 0; i < OTHERS_KINDS; i++) /* one number on, each takes the next kind */
-        fi_watch(&lab, &all[i]->fid);
-    others_open_all(0);
-    for (unsigned i = 0; i < OTHERS_KINDS; i++) {
-        FI_OK(fi_cntr_add(all[i], 1));
-        FI_GIVES(fi_cntr_read(all[i]), 2);
-        gives_no_descriptor(&all[i]->fid);
-        FI_OK(fi_close(&all[i]->fid));
-    }
-    fi_lab_close(&lab);
-    untouched();
 }
 
 /* ---- those who sleep ----------------------------------------------------------------------------------- */
@@ -284,6 +239,12 @@ static bool is_open(int fd)
     return fcntl(fd, F_GETFD) >= 0;
 }
 
+static void note_open(bool open[LAST_FD])
+{
+    for (int fd = 0; fd < LAST_FD; fd++)
+        open[fd] = is_open(fd);
+}
+
 static struct fid *open_queue(void)
 {
     struct fi_cq_attr attr = {.format = FI_CQ_FORMAT_TAGGED, .wait_obj = FI_WAIT_FD};
@@ -307,8 +268,7 @@ static bool play_one_closed(struct fid *(*open_it)(void), unsigned nth, unsigned
     struct fid *fid;
     int victim = -1;
 
-    for (int fd = 0; fd < LAST_FD; fd++)
-        before[fd] = is_open(fd);
+    note_open(before);
     fid = open_it();
     for (int fd = 0; fd < LAST_FD; fd++)
         if (!before[fd] && is_open(fd) && count++ == nth)
@@ -340,6 +300,132 @@ static void one_alone(void **state)
     assert_int_equal(of_queue, 3);
     assert_int_equal(of_events, 2);
     fi_lab_close(&lab);
+}
+
+/* A set of the program's under the number of a queue's, and files of its own in it under those of the pair. */
+static void a_set_of_the_programs(void **state)
+{
+    struct epoll_event event = {.events = EPOLLIN, .data.u64 = 0xbeef};
+    bool before[LAST_FD];
+    struct fid *queue;
+    int set = -1, file = eventfd(1, EFD_CLOEXEC), made = epoll_create1(EPOLL_CLOEXEC);
+
+    (void)state;
+    open_lab(false);
+    note_open(before);
+    queue = open_queue();
+    FI_OK(fi_control(queue, FI_GETWAIT, &set));
+    assert_int_equal(dup3(made, set, O_CLOEXEC), set);
+    for (int fd = 0; fd < LAST_FD; fd++) {
+        if (before[fd] || !is_open(fd) || fd == set)
+            continue;
+        assert_int_equal(dup3(file, fd, O_CLOEXEC), fd);
+        assert_int_equal(epoll_ctl(set, EPOLL_CTL_ADD, fd, &event), 0);
+    }
+    gives_no_descriptor(queue);
+    FI_OK(fi_close(queue));
+    assert_int_equal(epoll_wait(set, &event, 1, 0), 1);
+    assert_int_equal(event.data.u64, 0xbeef);
+    for (int fd = 0; fd < LAST_FD; fd++)
+        if (!before[fd])
+            close(fd);
+    close(file);
+    close(made);
+    fi_lab_close(&lab);
+}
+
+/* ---- clocks -------------------------------------------------------------------------------------------- */
+
+static void *watch_a_count(void *cntr)
+{
+    fi_watch(&lab, cntr);
+    return NULL;
+}
+
+/* A thread that was told a second ago and has not looked since is woken by the counter's clock from then on. */
+static void be_given_up(struct fid_cntr *cntr)
+{
+    pthread_t gone;
+
+    assert_int_equal(pthread_create(&gone, NULL, watch_a_count, &cntr->fid), 0);
+    pthread_join(gone, NULL);
+    FI_OK(fi_cntr_add(cntr, 1));
+    for (int i = 0; i < 2; i++) /* this thread is told first, then waits for the other one */
+        FI_GIVES(fi_try(&lab, &cntr->fid), -FI_EAGAIN);
+}
+
+static struct fid_cntr *open_counter(void)
+{
+    struct fi_cntr_attr attr = {.events = FI_CNTR_EVENTS_COMP, .wait_obj = FI_WAIT_FD};
+    struct fid_cntr *cntr = NULL;
+
+    FI_OK(fi_cntr_open(lab.domain, &attr, &cntr, NULL));
+    be_given_up(cntr);
+    return cntr;
+}
+
+/* The number of the clock that it gets. */
+static int get_clock(struct fid_cntr *cntr)
+{
+    bool before[LAST_FD];
+
+    note_open(before);
+    fi_watch(&lab, &cntr->fid);
+    for (int fd = 0; fd < LAST_FD; fd++)
+        if (!before[fd] && is_open(fd))
+            return fd;
+    fail_msg("there is no clock");
+    return -1;
+}
+
+static void goes_on_without(struct fid_cntr *cntr)
+{
+    FI_OK(fi_cntr_add(cntr, 1));
+    FI_GIVES(fi_cntr_read(cntr), 2);
+    gives_no_descriptor(&cntr->fid);
+    FI_OK(fi_close(&cntr->fid));
+}
+
+/* The clock alone, of each kind. */
+static void clock_alone(struct fid_cntr *cntr, unsigned kind)
+{
+    others_open(get_clock(cntr), kind);
+    goes_on_without(cntr);
+    untouched();
+}
+
+/* Clocks that are lost alone, with a thread that sleeps beside them, and before they are made. */
+static void clocks(void **state)
+{
+    struct fid_cntr *alone[OTHERS_KINDS], *slept_on[OTHERS_KINDS], *late[OTHERS_KINDS];
+    pthread_t sleepers[OTHERS_KINDS];
+    void *rc;
+
+    (void)state;
+    open_lab(false);
+    for (unsigned i = 0; i < OTHERS_KINDS; i++) {
+        late[i] = open_counter();
+        slept_on[i] = open_counter();
+    }
+    for (unsigned i = 0; i < OTHERS_KINDS; i++)
+        alone[i] = open_counter();
+    usleep(1050000);
+    for (unsigned i = 0; i < OTHERS_KINDS; i++)
+        clock_alone(alone[i], i);
+    for (unsigned i = 0; i < OTHERS_KINDS; i++) {
+        assert_true(get_clock(slept_on[i]) <= OTHERS_LAST);
+        assert_int_equal(pthread_create(&sleepers[i], NULL, sleep_on_counter, slept_on[i]), 0);
+    }
+    usleep(20000);
+    others_open_all(0);
+    for (unsigned i = 0; i < OTHERS_KINDS; i++) {
+        pthread_join(sleepers[i], &rc);
+        assert_int_equal((intptr_t)rc, -FI_EBADF);
+        goes_on_without(slept_on[i]);
+        goes_on_without(late[i]);
+    }
+    fi_lab_close(&lab);
+    untouched();
 }
 
 /* ---- what is said -------------------------------------------------------------------------------------- */
@@ -418,9 +504,14 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         CASE(it_is_said_once), /* first: nothing is loaded yet */
-        CASE(queues),          CASE(what_has_come_is_read),      CASE(event_queues),
-        CASE(clocks),          CASE(those_who_sleep_hear_of_it), CASE(also_beside_a_child),
+        CASE(queues),
+        CASE(what_has_come_is_read),
+        CASE(event_queues),
+        CASE(those_who_sleep_hear_of_it),
+        CASE(also_beside_a_child),
         CASE(one_alone),
+        CASE(a_set_of_the_programs),
+        CASE(clocks),
     };
 
     fi_find();

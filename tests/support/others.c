@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 /* All numbers that are closed: the second half of a pair of sockets, and what is ready, lie above the last. */
-enum { END = 512, PARTNER = 64, READY = 256 };
+enum { END = 512, PARTNER = 128, READY = 256 };
 enum kind { FILE_IN_MEMORY, TIMER, EVENT, SET, PACKETS, STREAM };
 
 static unsigned kind_of[OTHERS_LAST + 1];
