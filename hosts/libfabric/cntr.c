@@ -125,7 +125,9 @@ static int close_cntr(struct fid *fid)
 
 static int control(struct fid *fid, int command, void *arg)
 {
-    return nigh_fi_waiter_control(&((struct nigh_fi_cntr *)(void *)fid)->waiter, command, arg);
+    struct nigh_fi_cntr *cntr = (struct nigh_fi_cntr *)(void *)fid;
+
+    return nigh_fi_waiter_control(cntr->domain, &cntr->waiter, command, arg);
 }
 
 static struct fi_ops fid_ops = NIGH_FI_OPS(close_cntr, nigh_fi_no_bind, control);

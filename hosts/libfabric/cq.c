@@ -388,7 +388,9 @@ static int close_cq(struct fid *fid)
 
 static int control(struct fid *fid, int command, void *arg)
 {
-    return nigh_fi_waiter_control(&((struct nigh_fi_cq *)(void *)fid)->waiter, command, arg);
+    struct nigh_fi_cq *cq = (struct nigh_fi_cq *)(void *)fid;
+
+    return nigh_fi_waiter_control(cq->domain, &cq->waiter, command, arg);
 }
 
 static struct fi_ops fid_ops = NIGH_FI_OPS(close_cq, nigh_fi_no_bind, control);

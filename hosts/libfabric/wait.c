@@ -106,7 +106,8 @@ void nigh_fi_waiter_drop(struct nigh_fi_waiter *waiter, const struct nigh_fi_ep 
     waiter->ep_count = kept;
 }
 
-int nigh_fi_waiter_control(const struct nigh_fi_waiter *waiter, int command, void *arg)
+int nigh_fi_waiter_control(struct nigh_fi_domain *domain, const struct nigh_fi_waiter *waiter, int command,
+                           void *arg)
 {
     int rc;
 
@@ -116,7 +117,9 @@ int nigh_fi_waiter_control(const struct nigh_fi_waiter *waiter, int command, voi
     case FI_GETWAIT:
         if (waiter->object != FI_WAIT_FD && waiter->object != FI_WAIT_UNSPEC)
             return -FI_ENODATA;
+        nigh_fi_lock(domain);
         rc = nigh_fi_wakeup_check(&waiter->wakeup);
+        nigh_fi_unlock(domain);
         if (!rc)
             *(int *)arg = waiter->wakeup.epoll_fd;
         return rc;

@@ -13,7 +13,8 @@ void nigh_fi_waiter_close(struct nigh_fi_domain *domain, struct nigh_fi_waiter *
 int nigh_fi_waiter_add(struct nigh_fi_domain *domain, struct nigh_fi_waiter *waiter, struct nigh_fi_ep *ep);
 void nigh_fi_waiter_drop(struct nigh_fi_waiter *waiter, const struct nigh_fi_ep *ep);
 /* FI_GETWAIT and FI_GETWAITOBJ. */
-int nigh_fi_waiter_control(const struct nigh_fi_waiter *waiter, int command, void *arg);
+int nigh_fi_waiter_control(struct nigh_fi_domain *domain, const struct nigh_fi_waiter *waiter, int command,
+                           void *arg);
 
 /* A time at which to give up, of a time-out in milliseconds; below 0: never. */
 uint64_t nigh_fi_deadline(int timeout_ms);
