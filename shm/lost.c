@@ -30,7 +30,7 @@ static void close_members(struct nigh_rendezvous *rendezvous)
 
 void nigh_rendezvous_lose(struct nigh_rendezvous *rendezvous)
 {
-    bool set_is_own = holds_ours(rendezvous);
+    bool set_is_own;
 
     if (rendezvous->lost)
         return;
@@ -39,6 +39,7 @@ void nigh_rendezvous_lose(struct nigh_rendezvous *rendezvous)
              "(closefrom closes all): with connected peers all goes on, but nobody else can be connected: "
              "close only what is the program's own, or do it before nigh is opened",
              rendezvous->self.self.rank);
+    set_is_own = holds_ours(rendezvous);
     rendezvous->lost = true;
     if (set_is_own)
         close_members(rendezvous);
