@@ -6,7 +6,7 @@
  * functions. Through it the processes of one machine exchange messages, read and write each other's memory
  * and wait for one another. A host needs this header and dlopen() only; it links nothing.
  *
- *     void *object = dlopen("nigh.so", RTLD_NOW);
+ *     void *object = dlopen(path, RTLD_NOW);   the path: pkg-config --variable=plugin nigh
  *     nigh_transport_fn entry = (nigh_transport_fn)dlsym(object, NIGH_SYMBOL);
  *     const struct nigh_ops *nigh = entry(NIGH_ABI);
  *
