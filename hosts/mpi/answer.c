@@ -2,7 +2,6 @@
 /* hosts/mpi/answer.c - see answer.h. */
 #include "hosts/mpi/answer.h"
 #include "hosts/mpi/calls.h"
-#include "hosts/mpi/exchange.h"
 #include "hosts/mpi/log.h"
 
 #include <errno.h>
@@ -14,7 +13,7 @@
 #ifdef NIGH_MPI_OPENMPI
 #define ALLTOALL_TO NIGH_MPI_SHORT_BYTES
 #else
-#define ALLTOALL_TO NIGH_MPI_EXCHANGE_TO
+#define ALLTOALL_TO 65536
 #endif
 
 /* Broadcasts of up to 1 MiB, as messages or in the MPI's shared memory, are faster. For the others: flat.h, exchange.h.
@@ -155,36 +154,37 @@ void nigh_mpi_answer_release(void *memory)
         free(other - HEAD);
 }
 
-/* What is added is moved as bytes: an operation of the program's own wants elements as they lie, not as they are sent.
- */
-static int run_packed(struct nigh_mpi_flow *flow, const struct nigh_mpi_vector *vector, const void *buffer,
-                      void *result, nigh_mpi_comm comm)
+/* What is reduced is moved as bytes: an operation of the program's own wants elements as they lie, not as they are sent. */
+static int run_packed(struct nigh_mpi_run *run, const struct nigh_mpi_vector *vector, const void *in,
+                      void *out, nigh_mpi_type type, nigh_mpi_comm comm)
 {
     const struct nigh_mpi_vector bytes = {.count = vector->bytes, .bytes = vector->bytes, .width = 1};
-    const struct nigh_mpi_vector *moved = flow->up ? &bytes : vector;
-    nigh_mpi_type type = flow->up ? NIGH_MPI_BYTE : flow->type;
-    void *memory = nigh_mpi_answer_memory(flow->what, vector->bytes);
+    const struct nigh_mpi_vector *moved = run->call.reduction ? &bytes : vector;
+    nigh_mpi_type as = run->call.reduction ? NIGH_MPI_BYTE : type;
+    void *memory = nigh_mpi_answer_memory(run->what, vector->bytes);
     int rc = memory ? 0 : -ENOMEM;
 
     nigh_mpi_answer_count_packed();
-    if (!rc && nigh_mpi_flow_reads(flow))
-        rc = nigh_mpi_vector_pack(moved, buffer, type, memory, comm);
-    flow->in = flow->out = memory;
-    rc = rc ? nigh_mpi_answer_give_up(flow->group, rc) : nigh_mpi_flow_run(flow);
-    if (!rc && nigh_mpi_flow_writes(flow))
-        rc = nigh_mpi_vector_unpack(moved, memory, result, type, comm);
+    if (!rc && run->gives)
+        rc = nigh_mpi_vector_pack(moved, in, as, memory, comm);
+    run->call.send = run->call.recv = memory;
+    if (run->gives)
+        run->call.flags |= NIGH_COLLECTIVE_IN_PLACE;
+    rc = rc ? nigh_mpi_answer_give_up(run->group, rc) : nigh_mpi_run(run);
+    if (!rc && run->keeps)
+        rc = nigh_mpi_vector_unpack(moved, memory, out, as, comm);
     nigh_mpi_answer_release(memory);
     return rc;
 }
 
-int nigh_mpi_answer_flow(struct nigh_mpi_flow *flow, const struct nigh_mpi_vector *vector, const void *buffer,
-                         void *result, nigh_mpi_comm comm)
+int nigh_mpi_answer_run(struct nigh_mpi_run *run, const struct nigh_mpi_vector *vector, const void *in,
+                        void *out, nigh_mpi_type type, nigh_mpi_comm comm)
 {
-    flow->bytes = vector->bytes;
-    flow->extent = flow->up ? vector->width : 1;
     if (nigh_mpi_answer_packs(vector))
-        return nigh_mpi_answer(run_packed(flow, vector, buffer, result, comm), comm);
-    flow->in = buffer;
-    flow->out = result;
-    return nigh_mpi_answer(nigh_mpi_flow_run(flow), comm);
+        return nigh_mpi_answer(run_packed(run, vector, in, out, type, comm), comm);
+    run->call.send = run->gives ? in : NULL;
+    run->call.recv = run->keeps ? out : NULL;
+    if (run->gives && run->keeps && in == out)
+        run->call.flags |= NIGH_COLLECTIVE_IN_PLACE;
+    return nigh_mpi_answer(nigh_mpi_run(run), comm);
 }

@@ -4,7 +4,7 @@
 #ifndef NIGH_MPI_ANSWER_H
 #define NIGH_MPI_ANSWER_H
 
-#include "hosts/mpi/flow.h"
+#include "hosts/mpi/run.h"
 #include "hosts/mpi/vector.h"
 
 /* In bytes; 0: never. The same in all ranks. */
@@ -32,9 +32,10 @@ void nigh_mpi_answer_count_packed(void);
 void *nigh_mpi_answer_memory(const char *what, uint64_t bytes);
 void nigh_mpi_answer_release(void *memory);
 
-/* Runs a flow; `buffer` is what this rank reads, if it does, and `result` what it writes. As nigh_mpi_answer(). */
-int nigh_mpi_answer_flow(struct nigh_mpi_flow *flow, const struct nigh_mpi_vector *vector, const void *buffer,
-                         void *result, nigh_mpi_comm comm);
+/* Runs a call on vectors that all ranks describe alike: `in` is what this rank gives, `out` where its result goes, if it
+ * gives and keeps; both may be one, or NULL with a type of addresses. As nigh_mpi_answer(). */
+int nigh_mpi_answer_run(struct nigh_mpi_run *run, const struct nigh_mpi_vector *vector, const void *in,
+                        void *out, nigh_mpi_type type, nigh_mpi_comm comm);
 
 static inline bool nigh_mpi_has_root(const struct nigh_mpi_group *group, int root)
 {

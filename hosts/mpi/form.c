@@ -2,7 +2,6 @@
 /* hosts/mpi/form.c - see form.h. */
 #include "hosts/mpi/form.h"
 #include "hosts/mpi/calls.h"
-#include "hosts/mpi/flat.h"
 #include "hosts/mpi/log.h"
 
 #include <sched.h>
@@ -10,7 +9,7 @@
 #include <string.h>
 #include <sys/random.h>
 
-#define RANKS_MIN 3 /* below it a chain has nothing to add up */
+#define RANKS_MIN 3
 
 /* What ranks tell each other when a group is made. */
 struct card {
@@ -30,19 +29,6 @@ static void *need(size_t bytes)
     abort();
 }
 
-static bool get_memory(struct nigh_mpi_group *group)
-{
-    int rc;
-
-    nigh_mpi_session_lock();
-    rc = nigh_mpi_session_nigh()->heap_alloc(nigh_mpi_session_context(), NIGH_MPI_SLOTS * NIGH_MPI_SLOT_BYTES,
-                                             &group->memory);
-    nigh_mpi_session_unlock();
-    for (unsigned i = 0; !rc && i < NIGH_MPI_SLOTS; i++)
-        group->slots[i].memory = (char *)group->memory + (size_t)i * NIGH_MPI_SLOT_BYTES;
-    return rc == 0;
-}
-
 /* Alike in all ranks, as all get the same masks. False: some rank has a CPU of its own, or has not told. */
 static bool is_crowd(struct nigh_mpi_group *group, uint8_t *masks, nigh_mpi_comm comm)
 {
@@ -55,7 +41,7 @@ static bool is_crowd(struct nigh_mpi_group *group, uint8_t *masks, nigh_mpi_comm
         memset(mine, 0xff, sizeof(mine));
     if (mpi->Allgather(mine, sizeof(mine), NIGH_MPI_BYTE, masks, sizeof(mine), NIGH_MPI_BYTE, comm))
         return false;
-    group->chains = nigh_mpi_chains(masks, group->ranks, group->chain, &cpus);
+    cpus = nigh_mpi_cpus(masks, group->ranks);
     return cpus < group->ranks;
 }
 
@@ -63,7 +49,7 @@ static void fill_card(struct nigh_mpi_group *group, struct card *card)
 {
     memset(card, 0, sizeof(*card));
     card->able = getrandom(&card->tag, sizeof(card->tag), 0) == sizeof(card->tag) &&
-                 nigh_mpi_session_open(group->me, group->ranks) == 0 && get_memory(group) &&
+                 nigh_mpi_session_open(group->me, group->ranks) == 0 &&
                  nigh_mpi_session_nigh()->address(nigh_mpi_session_context(), &card->address) == 0;
 }
 
@@ -78,7 +64,6 @@ static bool exchange(struct nigh_mpi_group *group, struct card *cards, nigh_mpi_
     for (int r = 0; r < group->ranks; r++)
         if (!cards[r].able)
             return false;
-    group->tag = cards[0].tag;
     return true;
 }
 
@@ -88,54 +73,42 @@ static bool dial(struct nigh_mpi_group *group, const struct card *cards)
 
     nigh_mpi_session_lock();
     for (int r = 0; r < group->ranks && all; r++)
-        if (r != group->me)
-            all = nigh_mpi_session_connect(&cards[r].address, &group->peers[r]) == 0;
+        all = nigh_mpi_session_connect(&cards[r].address, &group->peers[r]) == 0;
     nigh_mpi_session_unlock();
     return all;
 }
 
-static bool waits_for(const struct nigh_mpi_peer *peer, bool *lost)
+static bool make_group(struct nigh_mpi_group *group, uint64_t id)
 {
-    uint32_t state = nigh_mpi_session_state(peer);
+    struct nigh_endpoint **members = need((size_t)group->ranks * sizeof(*members));
+    struct nigh_group_options options = {
+        .size = sizeof(options), .count = (uint32_t)group->ranks, .members = members, .id = id};
+    int rc;
 
-    *lost |= state != NIGH_CONNECTING && state != NIGH_READY;
-    return state == NIGH_CONNECTING;
-}
-
-/* One receive from each: it ends when that rank gives up, and when its process ends. */
-static bool wait_for_warnings(struct nigh_mpi_group *group)
-{
-    int rc = 0;
-
-    nigh_mpi_session_lock();
-    for (int r = 0; r < group->ranks && !rc; r++) {
-        group->warnings[r].from = group->peers[r];
-        group->warnings[r].alarm = &group->alarm;
-        if (r != group->me)
-            rc = nigh_mpi_session_expect(&group->warnings[r], 0, group->tag + NIGH_MPI_TAG_WARNINGS);
-    }
-    nigh_mpi_session_unlock();
+    for (int r = 0; r < group->ranks; r++)
+        members[r] = group->peers[r]->endpoint;
+    rc = nigh_mpi_session_nigh()->group_create(nigh_mpi_session_context(), &options, &group->nigh);
+    free(members);
     return rc == 0;
 }
 
 /* So that nothing that a call leaves behind on its way needs this side again. */
 static bool meet(struct nigh_mpi_group *group)
 {
-    bool lost = false;
-    int next = 0;
+    struct nigh_query_group facts = {.size = sizeof(facts)};
 
     nigh_mpi_session_lock();
-    for (uint32_t empty = 1; next < group->ranks; empty++) {
-        while (next < group->ranks && (next == group->me || !waits_for(group->peers[next], &lost)))
-            next++;
-        if (nigh_mpi_session_poll() > 0 || next == group->ranks)
+    for (uint32_t empty = 1;; empty++) {
+        if (nigh_mpi_session_nigh()->query_group(group->nigh, &facts) || facts.formed || facts.status)
+            break;
+        if (nigh_mpi_session_poll() > 0)
             continue;
         nigh_mpi_session_unlock();
         nigh_mpi_session_idle(empty);
         nigh_mpi_session_lock();
     }
     nigh_mpi_session_unlock();
-    return !lost;
+    return facts.formed != 0;
 }
 
 /* Did all? Meanwhile peers that are still on their way to this rank get answers. */
@@ -164,37 +137,12 @@ static void form(struct nigh_mpi_group *group, nigh_mpi_comm comm)
     uint8_t *masks = need(ranks * NIGH_MPI_CPUS_BYTES);
     struct card *cards = need(ranks * sizeof(*cards));
 
-    group->chain = need(ranks * sizeof(*group->chain));
     group->peers = need(ranks * sizeof(*group->peers));
-    group->shorts = need(ranks * sizeof(*group->shorts));
-    group->sources = need(ranks * sizeof(*group->sources));
-    if (ranks <= NIGH_MPI_FLAT_RANKS)
-        group->sums = need((ranks + 1) / 2 * NIGH_MPI_FLAT_TO);
-    group->warnings = need(ranks * sizeof(*group->warnings));
-    group->active = is_crowd(group, masks, comm) && exchange(group, cards, comm) &&
-                    agree(dial(group, cards), comm) && agree(meet(group) && wait_for_warnings(group), comm);
+    group->active = ranks <= NIGH_GROUP_MAX && is_crowd(group, masks, comm) && exchange(group, cards, comm) &&
+                    agree(dial(group, cards), comm) && agree(make_group(group, cards[0].tag), comm) &&
+                    agree(meet(group), comm);
     free(cards);
     free(masks);
-}
-
-/* Others may have posted what this rank has not, and have their own to take back. */
-static void undo(struct nigh_mpi_group *group)
-{
-    bool posted = group->warnings && nigh_mpi_session_is_open();
-
-    nigh_mpi_session_lock();
-    for (int r = 0; posted && r < group->ranks; r++)
-        nigh_mpi_session_forget(&group->warnings[r]);
-    while (posted) {
-        nigh_mpi_session_poll();
-        posted = false;
-        for (int r = 0; r < group->ranks; r++)
-            posted |= group->warnings[r].posted;
-    }
-    if (group->memory)
-        (void)nigh_mpi_session_nigh()->heap_free(nigh_mpi_session_context(), group->memory);
-    group->memory = NULL;
-    nigh_mpi_session_unlock();
 }
 
 void nigh_mpi_group_form(struct nigh_mpi_group *group, nigh_mpi_comm comm)
@@ -202,6 +150,4 @@ void nigh_mpi_group_form(struct nigh_mpi_group *group, nigh_mpi_comm comm)
     group->formed = true;
     if (group->me != NIGH_MPI_NONE && group->ranks >= RANKS_MIN)
         form(group, comm);
-    if (!group->active)
-        undo(group);
 }

@@ -15,7 +15,6 @@ static pthread_once_t keys_once = PTHREAD_ONCE_INIT;
 static bool closed; /* MPI is being finalized: what is called now is the MPI's */
 /* With the session's lock: */
 static unsigned deletions;
-static struct nigh_mpi_group *groups;
 
 /* A group forms at the call with which its communicator has had so many bytes, each call counted for CALL_BYTES more:
  * that takes as long as a reduction of 1 MiB gains. */
@@ -24,83 +23,14 @@ static struct nigh_mpi_group *groups;
 
 /* ---- its end ------------------------------------------------------------------------------------------- */
 
-static bool is_read(const struct nigh_mpi_group *group)
-{
-    bool read = true;
-
-    for (unsigned i = 0; i < NIGH_MPI_SLOTS; i++)
-        read &= group->slots[i].lent.open == 0;
-    return read;
-}
-
-/* The receipts lie in the group. */
-static bool asks(const struct nigh_mpi_group *group)
-{
-    bool open = false;
-
-    for (int r = 0; r < group->ranks; r++)
-        open |= group->shorts[r].question.asked.open != 0;
-    return open;
-}
-
-static bool expects(const struct nigh_mpi_group *group)
-{
-    bool posted = false;
-
-    for (int r = 0; r < group->ranks; r++) {
-        posted |= group->warnings[r].posted;
-        for (unsigned i = 0; i < NIGH_MPI_SHORTS_POSTED; i++)
-            posted |= group->shorts[r].arrivals[i].posted;
-    }
-    return posted;
-}
-
-static void forget(struct nigh_mpi_group *group)
-{
-    for (int r = 0; r < group->ranks; r++) {
-        nigh_mpi_session_forget(&group->warnings[r]);
-        for (unsigned i = 0; i < NIGH_MPI_SHORTS_POSTED; i++)
-            nigh_mpi_session_forget(&group->shorts[r].arrivals[i]);
-    }
-}
-
 static void destroy(struct nigh_mpi_group *group)
 {
+    if (group->nigh)
+        (void)nigh_mpi_session_nigh()->group_free(group->nigh);
     for (int r = 0; group->peers && r < group->ranks; r++)
         nigh_mpi_session_let_go(group->peers[r]);
-    free(group->chain);
-    free(group->shorts);
-    free(group->sums);
-    free(group->sources);
-    free(group->warnings);
     free(group->peers);
     free(group);
-}
-
-/* Nothing waits when a communicator goes: MPIs delete attributes in the middle of their own progress. What peers still
- * read goes later. */
-static void reap(void)
-{
-    struct nigh_mpi_group **at = &groups, *group;
-
-    while ((group = *at) != NULL) {
-        if (!group->leaving || group->broken || !is_read(group) || expects(group) || asks(group)) {
-            at = &group->next;
-            continue;
-        }
-        *at = group->next;
-        (void)nigh_mpi_session_nigh()->heap_free(nigh_mpi_session_context(), group->memory);
-        destroy(group);
-    }
-}
-
-static void leave(struct nigh_mpi_group *group)
-{
-    group->leaving = true;
-    forget(group);
-    while (nigh_mpi_session_poll() > 0)
-        ;
-    reap();
 }
 
 static int copy_nothing(nigh_mpi_comm comm, int key, void *extra, void *value, void *copy, int *copied)
@@ -123,33 +53,11 @@ static int delete_group(nigh_mpi_comm comm, int key, void *value, void *extra)
     (void)extra;
     nigh_mpi_session_lock();
     deletions++;
-    if (!group->active)
-        destroy(group);
-    else if (nigh_mpi_session_is_open())
-        leave(group);
+    if (!nigh_mpi_session_is_open())
+        group->nigh = NULL; /* it went with the session */
+    destroy(group);
     nigh_mpi_session_unlock();
     return NIGH_MPI_SUCCESS;
-}
-
-/* A peer that has ended gives back, too; what a broken group has lent may never come back. */
-static bool is_settled(void)
-{
-    bool settled = nigh_mpi_session_all_out();
-
-    for (struct nigh_mpi_group *group = groups; group; group = group->next)
-        settled &= group->broken || is_read(group);
-    return settled;
-}
-
-static void settle(void)
-{
-    for (uint32_t empty = 1; !is_settled(); empty++) {
-        if (nigh_mpi_session_poll() > 0)
-            continue;
-        nigh_mpi_session_unlock();
-        nigh_mpi_session_idle(empty);
-        nigh_mpi_session_lock();
-    }
 }
 
 /* MPI deletes the attributes of MPI_COMM_SELF before anything else when it is finalized, and whoever has one there that
@@ -162,8 +70,6 @@ static int delete_end(nigh_mpi_comm comm, int key, void *value, void *extra)
     (void)extra;
     nigh_mpi_session_lock();
     closed = true;
-    if (nigh_mpi_session_is_open())
-        settle();
     nigh_mpi_session_close();
     nigh_mpi_session_unlock();
     return NIGH_MPI_SUCCESS;
@@ -233,20 +139,6 @@ static struct nigh_mpi_group *known(nigh_mpi_comm comm)
     return last.group;
 }
 
-static void form(struct nigh_mpi_group *group, nigh_mpi_comm comm)
-{
-    nigh_mpi_session_lock();
-    reap();
-    nigh_mpi_session_unlock();
-    nigh_mpi_group_form(group, comm);
-    if (!group->active)
-        return;
-    nigh_mpi_session_lock();
-    group->next = groups;
-    groups = group;
-    nigh_mpi_session_unlock();
-}
-
 int nigh_mpi_group_rank(nigh_mpi_comm comm)
 {
     const struct nigh_mpi_group *group = closed ? NULL : known(comm);
@@ -271,63 +163,9 @@ struct nigh_mpi_group *nigh_mpi_group_of(nigh_mpi_comm comm, uint64_t bytes)
     if (!group->formed) {
         group->weight += bytes + CALL_BYTES;
         if (group->weight >= FORM_BYTES)
-            form(group, comm);
+            nigh_mpi_group_form(group, comm);
     }
     return group->active ? group : NULL;
-}
-
-static bool has_ended(const struct nigh_mpi_peer *peer)
-{
-    uint32_t state = nigh_mpi_session_state(peer);
-
-    return state == NIGH_PEER_DEAD || state == NIGH_BROKEN;
-}
-
-/* Who has left in order, because it is through with its last call, is not lost: what it owes lies there. */
-static int lost(struct nigh_mpi_group *group)
-{
-    if (!group->alarm)
-        return NIGH_MPI_NONE;
-    group->alarm = 0;
-    for (int r = 0; r < group->ranks; r++) {
-        const struct nigh_mpi_arrival *warning = &group->warnings[r];
-
-        if (r != group->me && !warning->posted && (warning->status == 0 || has_ended(group->peers[r])))
-            return r;
-    }
-    return NIGH_MPI_NONE;
-}
-
-int nigh_mpi_group_idle(struct nigh_mpi_group *group, const char *what, uint32_t empty)
-{
-    int rank = lost(group);
-
-    if (rank != NIGH_MPI_NONE) {
-        nigh_mpi_log("%s: rank %d of its communicator has given up, or has ended", what, rank);
-        return -ECONNRESET;
-    }
-    nigh_mpi_session_unlock();
-    nigh_mpi_session_idle(empty);
-    nigh_mpi_session_lock();
-    return 0;
-}
-
-int nigh_mpi_group_wait(struct nigh_mpi_group *group, const char *what, uint32_t *empty)
-{
-    if (nigh_mpi_session_poll() <= 0)
-        return nigh_mpi_group_idle(group, what, ++*empty);
-    *empty = 0;
-    return 0;
-}
-
-int nigh_mpi_group_let_out(struct nigh_mpi_group *group, const char *what, struct nigh_mpi_peer *peer)
-{
-    uint32_t empty = 0;
-    int rc = 0;
-
-    while (!rc && !nigh_mpi_session_is_out(peer))
-        rc = nigh_mpi_session_poll() > 0 ? 0 : nigh_mpi_group_idle(group, what, ++empty);
-    return rc;
 }
 
 void nigh_mpi_group_give_up(struct nigh_mpi_group *group)
@@ -336,7 +174,6 @@ void nigh_mpi_group_give_up(struct nigh_mpi_group *group)
         return;
     group->broken = true;
     nigh_mpi_session_account.failed++;
-    for (int r = 0; r < group->ranks; r++)
-        if (r != group->me)
-            nigh_mpi_session_warn(group->peers[r], group->tag + NIGH_MPI_TAG_WARNINGS);
+    if (!nigh_mpi_session_nigh()->group_free(group->nigh))
+        group->nigh = NULL;
 }

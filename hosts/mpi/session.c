@@ -15,16 +15,8 @@
 
 #define BATCH     32u
 #define PEERS_MAX 4096u
-#define ONE_SLOT  32u
-/* A ring that is full grows, unless memory is short: so many slots are more than can be on their way to one peer. Where
- * the smallest ring would be full it is looked at all the same, once in a while. */
-#define RING_SLOTS 512u
-#define ROOM_LEAST 48u
-#define LOOK_EVERY 16u
 /* Of looks that found nothing one in so many lets MPI look, too, which may take it as long as a turn takes. */
 #define MPI_EVERY 32u
-/* How completions find their way back: the low bit of their context tells arrivals from receipts. */
-#define ARRIVAL 1u
 
 bool nigh_mpi_session_alone;
 struct nigh_mpi_account nigh_mpi_session_account;
@@ -35,7 +27,6 @@ static struct {
     struct nigh_context *context;
     nigh_mpi_request never; /* a request that does not end: to test it is to let MPI go on */
     int rank;
-    uint32_t pending; /* receives into a room */
     struct nigh_mpi_peer *peers;
 } session = {.lock = PTHREAD_MUTEX_INITIALIZER, .testing = PTHREAD_MUTEX_INITIALIZER};
 
@@ -86,7 +77,6 @@ static int open_context(int rank, int ranks)
     session.rank = rank;
     options.rank = (uint32_t)rank;
     options.ranks = (uint32_t)ranks;
-    options.ring_slots = RING_SLOTS;
     options.peers_max = PEERS_MAX; /* of all communicators, of which this is the first */
     rc = session.nigh->open(&options, &session.context);
     if (rc)
@@ -226,157 +216,16 @@ uint32_t nigh_mpi_session_state(const struct nigh_mpi_peer *peer)
     return ask(peer, &facts) ? facts.state : NIGH_BROKEN;
 }
 
-bool nigh_mpi_session_is_out(struct nigh_mpi_peer *peer)
-{
-    struct nigh_query_endpoint facts;
-
-    peer->looked_at = peer->posted;
-    return !ask(peer, &facts) || facts.queued == 0;
-}
-
-bool nigh_mpi_session_may_wait(const struct nigh_mpi_peer *peer)
-{
-    return peer->posted - peer->taken > ROOM_LEAST && peer->posted - peer->looked_at >= LOOK_EVERY;
-}
-
-bool nigh_mpi_session_all_out(void)
-{
-    bool out = true;
-
-    for (struct nigh_mpi_peer *peer = session.peers; peer; peer = peer->next)
-        out &= nigh_mpi_session_is_out(peer);
-    return out;
-}
-
-/* ---- messages ------------------------------------------------------------------------------------------ */
-
-int nigh_mpi_session_lend(struct nigh_mpi_peer *to, struct nigh_mpi_slot *slot, uint64_t bytes,
-                          uint64_t total, uint64_t tag)
-{
-    struct nigh_lend lend = {.size = sizeof(lend), .buffer = slot->memory, .bytes = bytes, .tag = tag};
-    int rc;
-
-    lend.imm = total;
-    lend.context = (uintptr_t)&slot->lent;
-    rc = session.nigh->post_lend(to->endpoint, &lend);
-    if (rc)
-        return rc;
-    slot->lent.open++;
-    to->posted++;
-    return 0;
-}
-
-int nigh_mpi_session_expect(struct nigh_mpi_arrival *arrival, uint64_t bytes, uint64_t tag)
-{
-    struct nigh_recv recv = {.size = sizeof(recv), .flags = NIGH_IN_PLACE, .bytes = bytes, .tag = tag};
-    int rc;
-
-    arrival->data = NULL;
-    arrival->status = 0;
-    recv.context = (uintptr_t)arrival | ARRIVAL;
-    rc = session.nigh->post_recv(session.context, arrival->from->endpoint, &recv);
-    arrival->posted = !rc;
-    return rc;
-}
-
-void nigh_mpi_session_give_back(struct nigh_mpi_arrival *arrival)
-{
-    (void)session.nigh->release(session.context, arrival->data);
-    arrival->data = NULL;
-    arrival->from->posted++;
-}
-
-int nigh_mpi_session_expect_into(struct nigh_mpi_arrival *arrival, void *room, uint32_t bytes, uint64_t tag)
-{
-    int rc;
-
-    arrival->data = NULL;
-    arrival->room = room;
-    arrival->status = 0;
-    rc = session.nigh->expect(arrival->from->endpoint, room, NIGH_SHAPE(bytes, 0), tag,
-                              (uintptr_t)arrival | ARRIVAL, NULL);
-    arrival->posted = !rc;
-    session.pending += !rc;
-    return rc;
-}
-
-uint32_t nigh_mpi_session_pending(void)
-{
-    return session.pending;
-}
-
-/* Of a ring, at most: what does not fit the first lies in those behind it. */
-static uint32_t slots(uint32_t bytes)
-{
-    return 1 + (bytes > ONE_SLOT ? (bytes + 63) / 64 : 0);
-}
-
-static void note_taken(struct nigh_mpi_peer *peer, uint32_t at)
-{
-    if ((int32_t)(at - peer->taken) > 0)
-        peer->taken = at;
-}
-
-/* What was posted to a peer before something that it has taken, it has taken, too. */
-static int send_asking(struct nigh_mpi_peer *to, const void *buffer, uint32_t bytes, uint64_t tag,
-                       struct nigh_mpi_question *question)
-{
-    struct nigh_send send = {.size = sizeof(send), .buffer = buffer, .bytes = bytes, .tag = tag};
-    int rc;
-
-    note_taken(to, question->at);
-    send.flags = NIGH_INJECT | NIGH_SYNC;
-    send.context = (uintptr_t)&question->asked;
-    rc = session.nigh->post_send(to->endpoint, &send);
-    if (rc)
-        return rc;
-    question->asked.open++;
-    question->at = to->posted;
-    return 0;
-}
-
-int nigh_mpi_session_send(struct nigh_mpi_peer *to, const void *buffer, uint32_t bytes, uint64_t tag,
-                          struct nigh_mpi_question *question)
-{
-    int rc = question ? send_asking(to, buffer, bytes, tag, question)
-                      : session.nigh->inject(to->endpoint, buffer, NIGH_SHAPE(bytes, 0), tag, 0, NULL);
-
-    if (!rc)
-        to->posted += slots(bytes);
-    return rc;
-}
-
-void nigh_mpi_session_forget(struct nigh_mpi_arrival *arrival)
-{
-    if (arrival->posted)
-        (void)session.nigh->cancel(session.context, (uintptr_t)arrival | ARRIVAL);
-}
-
-void nigh_mpi_session_warn(struct nigh_mpi_peer *to, uint64_t tag)
-{
-    (void)nigh_mpi_session_send(to, NULL, 0, tag, NULL);
-}
-
+/* Contexts of calls are receipts. */
 static void file(const struct nigh_completion *done)
 {
-    if (done->context & ARRIVAL) {
-        struct nigh_mpi_arrival *arrival = (void *)(uintptr_t)(done->context & ~(uint64_t)ARRIVAL);
+    struct nigh_mpi_receipt *receipt = (void *)(uintptr_t)done->context;
 
-        arrival->data = arrival->room ? arrival->room : done->data;
-        arrival->bytes = done->bytes;
-        arrival->total = done->imm;
-        arrival->status = done->status;
-        arrival->posted = false;
-        session.pending -= arrival->room != NULL;
-        if (arrival->alarm && done->status != -ECANCELED)
-            *arrival->alarm = done->status ? done->status : 1;
-    } else if (done->context) {
-        struct nigh_mpi_receipt *receipt = (void *)(uintptr_t)done->context;
-
-        receipt->open--;
-        if (done->status && !receipt->status)
-            receipt->status = done->status;
-    }
+    if (done->op != NIGH_OP_COLLECTIVE)
+        return;
+    receipt->open--;
+    if (done->status && !receipt->status)
+        receipt->status = done->status;
 }
 
 int nigh_mpi_session_poll(void)

@@ -13,47 +13,17 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What peers have not acknowledged yet. */
+/* What has not completed yet. */
 struct nigh_mpi_receipt {
     int open;   /* so many */
-    int status; /* of the first that never will be: a negative errno */
+    int status; /* of the first that failed: a negative errno */
 };
 
-/* Memory of ours that peers read: a part on its way. */
-struct nigh_mpi_slot {
-    char *memory;
-    struct nigh_mpi_receipt lent;
-};
-
-/*
- * Another process, the same for all communicators. What is posted to it is counted: what finds no room in the ring
- * waits at this side, for calls that a program which waits for something else never makes.
- */
+/* Another process, or this one: the same for all communicators. */
 struct nigh_mpi_peer {
     struct nigh_mpi_peer *next;
     struct nigh_endpoint *endpoint;
-    uint32_t uses;      /* groups that name it */
-    uint32_t posted;    /* slots of its ring */
-    uint32_t taken;     /* so many of them have been, at least */
-    uint32_t looked_at; /* the last one for which it was seen that nothing waits */
-};
-
-/* One message to a peer that is told of when it has been taken, in the order of those of one communicator: what is
- * taken there does not wait for what is taken elsewhere. */
-struct nigh_mpi_question {
-    uint32_t at; /* so much had been posted to the peer before it */
-    struct nigh_mpi_receipt asked;
-};
-
-/* A peer's part that is waited for. */
-struct nigh_mpi_arrival {
-    struct nigh_mpi_peer *from;
-    void *room;            /* where it is put; NULL: it is read where it lies */
-    void *data;            /* NULL: not there yet */
-    uint64_t bytes, total; /* of the part, and of all that the peer takes part with */
-    int status;            /* negative: it will not come */
-    bool posted;
-    int *alarm; /* if it is not NULL becomes `status`, or 1 of what has come, when this is over */
+    uint32_t uses; /* groups that name it */
 };
 
 /* Joins nigh; `rank` of `ranks` are for nigh's log. 0 also when that has been done; a negative errno, logged: the
@@ -94,42 +64,6 @@ void nigh_mpi_session_let_go(struct nigh_mpi_peer *peer);
 
 /* NIGH_CONNECTING and so on. */
 uint32_t nigh_mpi_session_state(const struct nigh_mpi_peer *peer);
-
-/* Does nothing of ours for it, or for any peer, wait at this side? */
-bool nigh_mpi_session_is_out(struct nigh_mpi_peer *peer);
-bool nigh_mpi_session_all_out(void);
-
-/* Is that worth a look, behind a short message? */
-bool nigh_mpi_session_may_wait(const struct nigh_mpi_peer *peer);
-
-/* Lends the first `bytes` of a slot to a peer, a part of `total`: slot->lent is open until it is given back. 0 or
- * post_lend()'s errors. */
-int nigh_mpi_session_lend(struct nigh_mpi_peer *to, struct nigh_mpi_slot *slot, uint64_t bytes,
-                          uint64_t total, uint64_t tag);
-
-/* Waits from now on for a part of at most `bytes` from arrival->from: see its other members. 0 or post_recv()'s
- * errors. */
-int nigh_mpi_session_expect(struct nigh_mpi_arrival *arrival, uint64_t bytes, uint64_t tag);
-
-/* The part has been read: gives it back to its owner. */
-void nigh_mpi_session_give_back(struct nigh_mpi_arrival *arrival);
-
-/* The same of a message of at most `bytes`, into `room`, which arrival->data then is. 0 or expect()'s errors. */
-int nigh_mpi_session_expect_into(struct nigh_mpi_arrival *arrival, void *room, uint32_t bytes, uint64_t tag);
-
-/* How many of these are posted, of all communicators. */
-uint32_t nigh_mpi_session_pending(void);
-
-/* Sends at most NIGH_INJECT_BYTES; `question`, if it is not NULL, is open until the message has been taken, and must not
- * be before. 0, or the errors of post_send(): -EAGAIN too many are on their way. */
-int nigh_mpi_session_send(struct nigh_mpi_peer *to, const void *buffer, uint32_t bytes, uint64_t tag,
-                          struct nigh_mpi_question *question);
-
-/* No longer: what is posted is taken back, and `posted` is false when that is over, at a later poll. */
-void nigh_mpi_session_forget(struct nigh_mpi_arrival *arrival);
-
-/* A message without bytes, for whoever waits for one of that tag; a peer that is gone does not get it. */
-void nigh_mpi_session_warn(struct nigh_mpi_peer *to, uint64_t tag);
 
 /* Takes what has come, and files it. Returns how much that was. */
 int nigh_mpi_session_poll(void);

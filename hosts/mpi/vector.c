@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* hosts/mpi/vector.c - see vector.h. */
 #include "hosts/mpi/vector.h"
-#include "hosts/mpi/add.h"
 #include "hosts/mpi/calls.h"
 #include "hosts/mpi/device.h"
+#include "hosts/mpi/types.h"
 
 #include <errno.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 
 static size_t known_width(nigh_mpi_type type)
 {
-    return type == NIGH_MPI_BYTE || type == NIGH_MPI_CHAR ? 1 : nigh_mpi_add_width(type);
+    return type == NIGH_MPI_BYTE || type == NIGH_MPI_CHAR ? 1 : nigh_mpi_type_width(type);
 }
 
 static size_t width_of(nigh_mpi_type type)
