@@ -269,7 +269,7 @@ static void publish(struct nigh_call *call, struct nigh_call_slot *slot)
     nigh_store_relaxed(&slot->taken, UINT64_C(0));
     nigh_store_relaxed(&slot->taken_out, UINT64_C(0));
     nigh_store_release(&slot->head, call->number << 32 | call->print, CALL_PUBLISH);
-    nigh_group_tell(call->group);
+    nigh_call_tell(call, call->shape.taken_by);
 }
 
 int nigh_call_begin(struct nigh_call *call)
@@ -352,6 +352,6 @@ bool nigh_call_stage(struct nigh_call *call)
     while (call->staged < end)
         copy_unit(call, call->staged++);
     nigh_call_step(&nigh_call_own(call)->staged, call->staged);
-    nigh_group_tell(call->group);
+    nigh_call_tell(call, call->shape.taken_by);
     return true;
 }

@@ -47,11 +47,12 @@ static void give(struct nigh_call *call)
 static void reset(struct nigh_call *call, struct nigh_group *group, const struct nigh_collective *what)
 {
     memset(call, 0, sizeof(*call));
-    memset(call->peers, 0, group->count * sizeof(call->peers[0]));
     call->group = group;
     call->what = *what;
     nigh_shape_make(what, group->count, group->me, &call->shape);
     call->print = nigh_call_print(what, &call->shape);
+    if (call->shape.takes != NIGH_WHOM_NONE || call->shape.takes_out != NIGH_WHOM_NONE)
+        memset(call->peers, 0, group->count * sizeof(call->peers[0]));
     call->to = call->shape.result;
     if (what->reduction == NIGH_PREMUL)
         memcpy(call->factor, what->factor, call->shape.width);
@@ -266,6 +267,10 @@ static bool look_for_all(struct nigh_call *call)
 {
     bool moved = false;
 
+    /* Each look goes on by what it finds: lines of several members are asked for together. */
+    for (uint32_t i = 0; i < call->shape.members && call->unseen > 1; i++)
+        if (!call->peers[i].seen && nigh_shape_has(&call->shape, call->shape.takes, i))
+            __builtin_prefetch(nigh_call_of(call, i));
     for (uint32_t i = 0; i < call->shape.members && call->group->state == NIGH_GROUP_READY; i++)
         if (!call->peers[i].seen && nigh_shape_has(&call->shape, call->shape.takes, i))
             moved |= look_for(call, i);

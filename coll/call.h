@@ -67,6 +67,21 @@ void nigh_call_unreadable(struct nigh_call *call, uint32_t member, int error);
 void nigh_call_mismatch(struct nigh_call *call, uint32_t member, const struct nigh_call_slot *slot);
 void nigh_call_wrong_bytes(struct nigh_call *call, uint32_t member, uint64_t expected, uint64_t given);
 
+/* Wakes those of `whom` that sleep. */
+static inline void nigh_call_tell(const struct nigh_call *call, enum nigh_whom whom)
+{
+    const struct nigh_shape *shape = &call->shape;
+
+    if (whom == NIGH_WHOM_ROOT)
+        nigh_group_tell_some(call->group, shape->root, shape->root + 1);
+    else if (whom == NIGH_WHOM_BEFORE)
+        nigh_group_tell_some(call->group, 0, shape->me);
+    else if (whom == NIGH_WHOM_BEHIND)
+        nigh_group_tell_some(call->group, shape->me + 1, shape->members);
+    else if (whom == NIGH_WHOM_ALL)
+        nigh_group_tell(call->group);
+}
+
 /* Stores one of the words of the third line of our slot. */
 static inline void nigh_call_step(uint64_t *word, uint64_t value)
 {

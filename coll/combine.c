@@ -157,7 +157,7 @@ static void tell_taken(struct nigh_call *call, uint64_t units)
     if (!is_asked(call) || nigh_load_relaxed(&own->taken) >= units)
         return;
     nigh_call_step(&own->taken, units);
-    nigh_group_tell(call->group);
+    nigh_call_tell(call, call->shape.takes);
 }
 
 /* ---- alone --------------------------------------------------------------------------------------------- */
@@ -339,7 +339,7 @@ static bool fold_shares(struct nigh_call *call)
         bytes += unit / call->shape.members + 1;
         call->reduced++;
         nigh_call_step(&nigh_call_own(call)->reduced, call->reduced);
-        nigh_group_tell(call->group);
+        nigh_call_tell(call, call->shape.out_by);
     }
     tell_taken(call, call->reduced);
     if (call->reduced < call->units)
@@ -427,7 +427,7 @@ static void tell_results_taken(struct nigh_call *call)
     if (least == nigh_load_relaxed(&own->taken_out))
         return;
     nigh_call_step(&own->taken_out, least);
-    nigh_group_tell(call->group);
+    nigh_call_tell(call, call->shape.takes_out);
 }
 
 bool nigh_call_take_results(struct nigh_call *call)

@@ -190,23 +190,32 @@ void nigh_coll_close(struct nigh_coll *coll)
 
 /* ---- what others are told, and tell -------------------------------------------------------------------- */
 
-void nigh_group_tell(struct nigh_group *group)
+static void wake(const struct nigh_member *member)
+{
+    const struct nigh_member_link *link = &member->link;
+    uint32_t asleep;
+
+    if (!link->view || member->self || member->ended)
+        return;
+    /* Relaxed: it steers only whether to wake. */
+    asleep = nigh_load_relaxed(link->asleep);
+    if (__builtin_expect(asleep, 0))
+        nigh_bell_ring(link->bell, asleep);
+}
+
+void nigh_group_tell_some(struct nigh_group *group, uint32_t first, uint32_t end)
 {
     if (group->light)
         nigh_fence_light(SLEEP_CHECK);
     else
         nigh_fence_full(SLEEP_CHECK);
-    for (uint32_t i = 0; i < group->count; i++) {
-        const struct nigh_member_link *link = &group->members[i].link;
-        uint32_t asleep;
+    for (uint32_t i = first; i < end; i++)
+        wake(&group->members[i]);
+}
 
-        if (!link->view || group->members[i].self || group->members[i].ended)
-            continue;
-        /* Relaxed: it steers only whether to wake. */
-        asleep = nigh_load_relaxed(link->asleep);
-        if (__builtin_expect(asleep, 0))
-            nigh_bell_ring(link->bell, asleep);
-    }
+void nigh_group_tell(struct nigh_group *group)
+{
+    nigh_group_tell_some(group, 0, group->count);
 }
 
 /* Calls below this number no other member needs. */

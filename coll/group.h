@@ -53,6 +53,8 @@ struct nigh_group {
 
 /* Tells the others that something of ours has changed: those that sleep are woken. */
 void nigh_group_tell(struct nigh_group *group);
+/* The members from `first` to `end` - 1 alone. */
+void nigh_group_tell_some(struct nigh_group *group, uint32_t first, uint32_t end);
 
 /* Whether slot and blocks of call `number` - NIGH_CALL_SLOTS may be used again. */
 bool nigh_group_has_slot(struct nigh_group *group, uint64_t number);

@@ -28,7 +28,7 @@ static void tell_taken(struct nigh_call *call)
     if (least == nigh_load_relaxed(&own->taken))
         return;
     nigh_call_step(&own->taken, least);
-    nigh_group_tell(call->group);
+    nigh_call_tell(call, call->shape.takes);
 }
 
 /* -errno: reading fails. Else how many bytes. */

@@ -242,7 +242,7 @@ static const struct place greeting_places[] = {
 
 static const struct golden layout = GOLDEN("shm/layout.h", layout_constants, layout_places);
 static const struct constant board_constants[] = {
-    CONSTANT(NIGH_BOARDS, 32),       CONSTANT(NIGH_CALL_SLOTS, 8),       CONSTANT(NIGH_CALL_INLINE, 48),
+    CONSTANT(NIGH_BOARDS, 32),       CONSTANT(NIGH_CALL_SLOTS, 64),       CONSTANT(NIGH_CALL_INLINE, 48),
     CONSTANT(NIGH_STREAM_UNITS, 4),  CONSTANT(NIGH_MEMBERS_MAX, 256),    CONSTANT(NIGH_CALL_ALL, UINT64_MAX),
     CONSTANT(NIGH_FACTOR_BYTES, 16), CONSTANT(NIGH_REVOKED_NOT, 0),      CONSTANT(NIGH_REVOKED_LEFT, 1),
     CONSTANT(NIGH_REVOKED_LOST, 2),  CONSTANT(NIGH_REVOKED_MISMATCH, 3), CONSTANT(NIGH_REVOKED_FAILED, 4),
@@ -311,7 +311,7 @@ static const struct look layout_looks[] = {
     {15, UINT64_C(0x52d26aeae58080e0)}, {16, UINT64_C(0xe7a31ad395056c81)},
     {17, UINT64_C(0x253952c96695348d)}, {18, UINT64_C(0x08a29141f7e8805b)},
     {19, UINT64_C(0x7ba81413350572b8)}, {20, UINT64_C(0xc4d85507ae2c0077)},
-    {21, UINT64_C(0x6f1efbc15c47bd23)}, {22, UINT64_C(0x2ead3c6c04f6a300)}};
+    {21, UINT64_C(0x6f1efbc15c47bd23)}, {22, UINT64_C(0x3d66013162006a58)}};
 static const struct look greeting_looks[] = {{1, UINT64_C(0xb2ac7a01926d8468)},
                                              {2, UINT64_C(0x8b87eb40def88b4f)},
                                              {3, UINT64_C(0xbc20698f7d74e9ec)},
