@@ -37,49 +37,51 @@ static bool is_folded(const struct nigh_call *call, uint32_t member)
     return nigh_shape_has(&call->shape, call->shape.takes, member);
 }
 
-/* How much of [at, at + bytes) can be reduced at a time: as far as all lie in one piece, or in a tile. */
-static uint64_t common_length(const struct nigh_call *call, uint64_t at, uint64_t bytes)
-{
-    if (call->what.reduction == NIGH_FUNCTION && bytes > call->group->tile)
-        bytes = whole_elements(call, call->group->tile);
-    for (uint32_t i = 0; i < call->shape.members; i++) {
-        if (i == call->shape.me || !is_folded(call, i))
-            continue;
-        if (!nigh_source_at(&call->peers[i].in, &call->group->members[i], at, &bytes) &&
-            bytes > call->group->tile)
-            bytes = whole_elements(call, call->group->tile);
-    }
-    return bytes;
-}
-
 static const void *factor_of(const struct nigh_call *call, uint32_t member)
 {
     return member == call->shape.me ? call->factor : nigh_call_of(call, member)->factor;
 }
 
-/* Where [at, at + bytes) of each is; what only the kernel can read is copied to a tile. */
-static bool gather_sources(struct nigh_call *call, uint64_t at, uint64_t bytes, struct sources *out)
+/* Where `at` of each is; NULL: only the kernel can read it, to a tile. Each is looked for once, as a member may take its memory
+ * back at any time. Returns how much of `bytes` can be reduced at a time: as far as all lie in one piece, or fit in a tile. */
+static uint64_t find_sources(const struct nigh_call *call, uint64_t at, uint64_t bytes, struct sources *out)
 {
+    uint64_t tile = whole_elements(call, call->group->tile);
+
     out->count = 0;
+    if (call->what.reduction == NIGH_FUNCTION && bytes > tile)
+        bytes = tile;
     for (uint32_t i = 0; i < call->shape.members; i++) {
-        const struct nigh_source *source = &call->peers[i].in;
-        const struct nigh_member *member = &call->group->members[i];
         const void *from;
 
         if (!is_folded(call, i))
             continue;
-        from = i == call->shape.me ? call->shape.in + at : nigh_source_at(source, member, at, &bytes);
-        if (!from) {
-            int rc = nigh_source_read(source, member, at, bytes, tile_of(call, i));
-
-            if (rc) {
-                nigh_call_unreadable(call, i, rc);
-                return false;
-            }
-            from = tile_of(call, i);
-        }
+        from = i == call->shape.me ? call->shape.in + at
+                                   : nigh_source_at(&call->peers[i].in, &call->group->members[i], at, &bytes);
+        if (!from && bytes > tile)
+            bytes = tile;
         out->factors[out->count] = factor_of(call, i);
         out->at[out->count++] = from;
+    }
+    return bytes;
+}
+
+/* Copies [at, at + bytes) of those that only the kernel can read. */
+static bool read_rest(struct nigh_call *call, uint64_t at, uint64_t bytes, struct sources *sources)
+{
+    uint32_t next = 0;
+
+    for (uint32_t i = 0; i < call->shape.members; i++) {
+        int rc;
+
+        if (!is_folded(call, i) || sources->at[next++])
+            continue;
+        rc = nigh_source_read(&call->peers[i].in, &call->group->members[i], at, bytes, tile_of(call, i));
+        if (rc) {
+            nigh_call_unreadable(call, i, rc);
+            return false;
+        }
+        sources->at[next - 1] = tile_of(call, i);
     }
     return true;
 }
@@ -106,9 +108,9 @@ static bool fold(struct nigh_call *call, uint64_t at, uint64_t bytes, uint8_t *i
                               : nigh_fold_select(call->what.type, call->what.reduction);
 
     while (bytes) {
-        uint64_t some = common_length(call, at, bytes);
+        uint64_t some = find_sources(call, at, bytes, &sources);
 
-        if (!gather_sources(call, at, some, &sources))
+        if (!read_rest(call, at, some, &sources))
             return false;
         if (kernel)
             kernel(into, sources.at, sources.count, some / call->shape.width, &more);

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What a group does at moments that no program meets at will: a member takes its program's memory back in the middle of a
+ * reduction. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "coll/source.h"
+#include "tests/support/hosted.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static struct hosted one, other;
+static struct nigh_endpoint *one_to[2], *other_to[2];
+
+static struct nigh_group *make(struct hosted *hosted, struct nigh_endpoint **to)
+{
+    struct nigh_group_options options = {.size = sizeof(options), .count = 2, .members = to};
+    struct nigh_group *group;
+
+    assert_int_equal(hosted_ops->group_create(hosted->context, &options, &group), 0);
+    return group;
+}
+
+static int start(void **state)
+{
+    (void)state;
+    alarm(300);
+    one_to[1] = hosted_open_pair(&one, &other, 0);
+    one_to[0] = hosted_connect(&one, 0);
+    other_to[0] = hosted_connect(&other, 0);
+    other_to[1] = hosted_connect(&other, 1);
+    hosted_meet(&one, one_to[1], &other, other_to[0]);
+    return 0;
+}
+
+static int stop(void **state)
+{
+    (void)state;
+    hosted_close_pair(&one, &other);
+    return 0;
+}
+
+/* ---- memory that is taken back ------------------------------------------------------------------------- */
+
+const void *__real_nigh_source_at(const struct nigh_source *source, const struct nigh_member *member,
+                                  uint64_t at, uint64_t *bytes);
+const void *__wrap_nigh_source_at(const struct nigh_source *source, const struct nigh_member *member,
+                                  uint64_t at, uint64_t *bytes);
+
+static unsigned looks;
+
+/* Both members are this process, so what the kernel would read can be read here. Each second look finds it taken back. */
+const void *__wrap_nigh_source_at(const struct nigh_source *source, const struct nigh_member *member,
+                                  uint64_t at, uint64_t *bytes)
+{
+    if (source->lies == NIGH_LIES_PROCESS)
+        return looks++ % 2 ? NULL : (const void *)(uintptr_t)(source->where + at);
+    return __real_nigh_source_at(source, member, at, bytes);
+}
+
+static void test_taken_back(void **state)
+{
+    enum { COUNT = 300000 };
+    struct nigh_group *groups[] = {make(&one, one_to), make(&other, other_to)};
+    struct hosted *hosted[] = {&one, &other};
+    uint32_t *in[2], *out[2];
+
+    (void)state;
+    for (unsigned i = 0; i < 2; i++) {
+        struct nigh_collective call = {.size = sizeof(call),
+                                       .op = NIGH_SCAN,
+                                       .type = NIGH_U32,
+                                       .reduction = NIGH_SUM,
+                                       .count = COUNT,
+                                       .context = 1};
+
+        in[i] = malloc(COUNT * sizeof(uint32_t));
+        out[i] = malloc(COUNT * sizeof(uint32_t));
+        assert_true(in[i] && out[i]);
+        for (uint32_t k = 0; k < COUNT; k++)
+            in[i][k] = k * (i + 3);
+        call.send = in[i];
+        call.recv = out[i];
+        assert_int_equal(hosted_ops->post_collective(groups[i], &call), 0);
+    }
+    for (unsigned i = 0; i < 2; i++)
+        assert_int_equal(hosted_until(hosted[i], hosted[!i], NIGH_OP_COLLECTIVE, 1)->status, 0);
+    if (hosted_may_read(&one))
+        assert_true(looks > 2);
+    for (uint32_t k = 0; k < COUNT; k++)
+        assert_true(out[0][k] == k * 3 && out[1][k] == k * 7);
+    for (unsigned i = 0; i < 2; i++) {
+        free(in[i]);
+        free(out[i]);
+        assert_int_equal(hosted_ops->group_free(groups[i]), 0);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_taken_back, start, stop),
+    };
+
+    return cmocka_run_group_tests_name("calls", tests, NULL, NULL);
+}
