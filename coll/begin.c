@@ -302,23 +302,28 @@ int nigh_call_begin(struct nigh_call *call)
 
 /* ---- streams ------------------------------------------------------------------------------------------- */
 
-uint64_t nigh_call_taken_by_all(const struct nigh_call *call)
+static uint64_t taken_by(const struct nigh_call *call, uint32_t i, bool results)
 {
+    struct nigh_member *member = &call->group->members[i];
+    const struct nigh_call_slot *slot = nigh_call_of(call, i);
+    uint64_t taken = 0;
+
+    if (member->ended || member->done > call->number)
+        return NIGH_CALL_ALL;
+    if ((uint32_t)(nigh_load_acquire(&slot->head, CALL_PEEK) >> 32) == (uint32_t)call->number)
+        taken = nigh_load_acquire(results ? &slot->taken_out : &slot->taken, STEP_GET);
+    /* Behind it: the slot may be another call's by now, if this one is over there. */
+    return nigh_member_done(member) > call->number ? NIGH_CALL_ALL : taken;
+}
+
+uint64_t nigh_call_taken(const struct nigh_call *call, bool results)
+{
+    enum nigh_whom whom = results ? call->shape.out_by : call->shape.taken_by;
     uint64_t least = NIGH_CALL_ALL;
 
     for (uint32_t i = 0; i < call->shape.members; i++) {
-        struct nigh_member *member = &call->group->members[i];
-        const struct nigh_call_slot *slot = nigh_call_of(call, i);
-        uint64_t taken = 0;
+        uint64_t taken = nigh_shape_has(&call->shape, whom, i) ? taken_by(call, i, results) : NIGH_CALL_ALL;
 
-        if (!nigh_shape_has(&call->shape, call->shape.taken_by, i) || member->ended ||
-            member->done > call->number)
-            continue;
-        if ((uint32_t)(nigh_load_acquire(&slot->head, CALL_PEEK) >> 32) == (uint32_t)call->number)
-            taken = nigh_load_acquire(&slot->taken, STEP_GET);
-        /* Behind it: the slot may be another call's by now, if this one is over there. */
-        if (nigh_member_done(member) > call->number)
-            continue;
         least = taken < least ? taken : least;
     }
     return least;
@@ -343,10 +348,15 @@ static void copy_unit(struct nigh_call *call, uint64_t unit)
 
 bool nigh_call_stage(struct nigh_call *call)
 {
-    uint64_t room = nigh_call_taken_by_all(call), end = call->stages;
+    uint64_t taken = nigh_call_taken(call, false), end = call->stages;
 
-    if (room != NIGH_CALL_ALL && room + NIGH_STREAM_UNITS < end)
-        end = room + NIGH_STREAM_UNITS;
+    /* All its takers have what they need, or have ended: its block may be another call's by now. */
+    if (taken >= call->stages) {
+        call->staged = call->stages;
+        return true;
+    }
+    if (taken + NIGH_STREAM_UNITS < end)
+        end = taken + NIGH_STREAM_UNITS;
     if (call->staged >= end)
         return false;
     while (call->staged < end)

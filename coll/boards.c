@@ -6,8 +6,8 @@
 #include <errno.h>
 #include <string.h>
 
-/* Of a peer's list: a circle must end. */
-#define SEGMENTS_MAX 65536u
+/* Of a peer's list, which may be a circle, and is walked in each pass while the group forms. */
+#define SEGMENTS_MAX 4096u
 
 static struct nigh_boards *own_at(const struct nigh_arena *arena, uint64_t offset)
 {

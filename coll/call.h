@@ -107,8 +107,8 @@ void nigh_call_direct(struct nigh_call *call);
 int nigh_call_begin(struct nigh_call *call);
 /* Copies what the others have made room for into a stream. */
 bool nigh_call_stage(struct nigh_call *call);
-/* Units of this member's `in` that all who take it have taken; NIGH_CALL_ALL. */
-uint64_t nigh_call_taken_by_all(const struct nigh_call *call);
+/* Units of its stream, or of that of its part of the result, that all members have taken that take it. */
+uint64_t nigh_call_taken(const struct nigh_call *call, bool results);
 
 /* ---- move.c, combine.c ---- */
 bool nigh_call_move(struct nigh_call *call);

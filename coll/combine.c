@@ -179,11 +179,11 @@ static uint8_t *place_of(const struct nigh_call *call, uint64_t at, uint64_t *by
 /* Copies to recv what the others have taken there. */
 static bool give_back(struct nigh_call *call)
 {
-    uint64_t unit = nigh_shape_unit(&call->shape), taken = nigh_call_taken_by_all(call), end = call->reduced;
+    uint64_t unit = nigh_shape_unit(&call->shape), taken = nigh_call_taken(call, false), end = call->reduced;
 
     if (call->staged < call->stages)
         taken = taken < call->staged ? taken : call->staged;
-    if (taken != NIGH_CALL_ALL && taken * unit < end)
+    if (taken < end / unit + 1 && taken * unit < end)
         end = taken * unit;
     if (!call->window || call->returned >= end)
         return false;
@@ -247,37 +247,14 @@ static bool fold_alone(struct nigh_call *call)
 
 /* ---- shared out ---------------------------------------------------------------------------------------- */
 
-/* Units of our part of the result that all have taken who want it. */
-static uint64_t results_taken(const struct nigh_call *call)
-{
-    uint64_t least = NIGH_CALL_ALL;
-
-    for (uint32_t i = 0; i < call->shape.members; i++) {
-        struct nigh_member *member = &call->group->members[i];
-        const struct nigh_call_slot *slot = nigh_call_of(call, i);
-        uint64_t taken = 0;
-
-        if (!nigh_shape_has(&call->shape, call->shape.out_by, i) || member->ended ||
-            member->done > call->number)
-            continue;
-        if ((uint32_t)(nigh_load_acquire(&slot->head, CALL_PEEK) >> 32) == (uint32_t)call->number)
-            taken = nigh_load_acquire(&slot->taken_out, STEP_GET);
-        /* As of a stream's: begin.c. */
-        if (nigh_member_done(member) > call->number)
-            continue;
-        least = taken < least ? taken : least;
-    }
-    return least;
-}
-
 static bool has_room(const struct nigh_call *call)
 {
     uint64_t taken;
 
     if (call->out_lies != NIGH_LIES_STREAM || call->reduced < NIGH_STREAM_UNITS)
         return true;
-    taken = results_taken(call);
-    return taken == NIGH_CALL_ALL || call->reduced < taken + NIGH_STREAM_UNITS;
+    taken = nigh_call_taken(call, true);
+    return taken >= call->reduced || call->reduced - taken < NIGH_STREAM_UNITS;
 }
 
 /* Of this member's part: what it keeps, and a copy for the others; one of them may be NULL. */

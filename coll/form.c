@@ -133,7 +133,7 @@ static bool find_all(struct nigh_group *group)
         if (rc == -EPROTO) {
             nigh_group_say(group, NIGH_LOG_ERROR,
                            "member %u shows a board that cannot be: is it of another build?", i);
-            nigh_group_revoke(group, NIGH_REVOKED_FAILED, 0, i, -EPROTO);
+            nigh_group_revoke(group, NIGH_REVOKED_FAILED, 0, i, -EIO);
         }
     }
     /* It cannot have begun a call without all boards, so there is nothing of it to be had. */

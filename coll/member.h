@@ -53,12 +53,16 @@ static inline bool nigh_member_left(const struct nigh_member *member)
            nigh_load_acquire(member->place.key, BOARD_FIND) != member->key;
 }
 
-/* Calls that it is done with. What goes on behind it is ours. */
+/* Calls that it is done with. What goes on behind it is ours, so it cannot take back what it has said. */
 static inline uint64_t nigh_member_done(struct nigh_member *member)
 {
+    uint64_t done;
+
     if (member->ended || member->self)
         return UINT64_MAX;
-    member->done = nigh_load_acquire(&member->place.board->done, STEP_GET);
+    done = nigh_load_acquire(&member->place.board->done, STEP_GET);
+    if (done > member->done)
+        member->done = done;
     return member->done;
 }
 

@@ -35,12 +35,13 @@ static void tell_taken(struct nigh_call *call)
 static int64_t take_from(struct nigh_call *call, uint32_t member, uint64_t most)
 {
     struct nigh_call_peer *peer = &call->peers[member];
-    uint64_t there = nigh_source_there(&peer->in), bytes = there - peer->got;
+    uint64_t there = nigh_source_there(&peer->in), bytes;
     int rc;
 
-    bytes = bytes < most ? bytes : most;
-    if (!bytes)
+    /* A member that takes back what it has said gives nothing. */
+    if (there <= peer->got)
         return 0;
+    bytes = there - peer->got < most ? there - peer->got : most;
     rc = nigh_source_read(&peer->in, &call->group->members[member], peer->got, bytes,
                           call->to + peer->to + peer->got);
     if (rc)
@@ -56,7 +57,7 @@ static bool is_stuck(const struct nigh_call *call, uint32_t member)
 {
     const struct nigh_call_peer *peer = &call->peers[member];
 
-    return call->group->members[member].ended && nigh_source_there(&peer->in) == peer->got;
+    return call->group->members[member].ended && nigh_source_there(&peer->in) <= peer->got;
 }
 
 bool nigh_call_move(struct nigh_call *call)

@@ -18,10 +18,9 @@ static bool is_in_arena(const struct nigh_member *member, uint64_t where, uint64
 }
 
 /* The part that is for us, of parts that differ. */
-static int find_part(const struct nigh_member *member, const struct nigh_call_slot *slot,
-                     const struct nigh_shape *shape, uint64_t total, struct nigh_part *out)
+static int find_part(const struct nigh_member *member, uint64_t at, const struct nigh_shape *shape,
+                     uint64_t total, struct nigh_part *out)
 {
-    uint64_t at = nigh_load_relaxed(&slot->parts);
     const struct nigh_part *parts;
 
     if (!is_in_arena(member, at, shape->members * sizeof(*parts)) || at % sizeof(uint64_t))
@@ -65,7 +64,8 @@ int nigh_source_open(const struct nigh_member *member, const struct nigh_call_sl
                      const struct nigh_shape *shape, bool by_parts, uint64_t expected,
                      struct nigh_source *out, uint64_t *bytes)
 {
-    uint64_t word = nigh_load_relaxed(&slot->bytes), total = word >> 8;
+    uint64_t word = nigh_load_relaxed(&slot->bytes), total = word >> 8,
+             parts = nigh_load_relaxed(&slot->parts);
     struct nigh_part part = {.bytes = total};
     struct nigh_source source = {
         .slot = slot, .lies = (enum nigh_lies)(word & 0xff), .where = nigh_load_relaxed(&slot->where)};
@@ -75,8 +75,8 @@ int nigh_source_open(const struct nigh_member *member, const struct nigh_call_sl
     if (by_parts) {
         source.stream = nigh_shape_stream(shape->members);
         source.piece = nigh_shape_piece(shape->members);
-        if (nigh_load_relaxed(&slot->parts)) {
-            int rc = find_part(member, slot, shape, total, &part);
+        if (parts) {
+            int rc = find_part(member, parts, shape, total, &part);
 
             if (rc)
                 return rc;

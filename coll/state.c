@@ -30,7 +30,7 @@ static bool is_waited_for(const struct nigh_group *group, const struct nigh_call
     if (call->state == NIGH_CALL_LEAVING)
         return member->done <= call->number && (nigh_shape_has(&call->shape, call->shape.taken_by, i) ||
                                                 nigh_shape_has(&call->shape, call->shape.out_by, i));
-    return member->done + NIGH_CALL_SLOTS <= call->number;
+    return call->number >= NIGH_CALL_SLOTS && member->done <= call->number - NIGH_CALL_SLOTS;
 }
 
 static uint32_t count_calls(const struct nigh_group *group)
