@@ -301,7 +301,7 @@ static bool is_sound(struct nigh_call *call)
 }
 
 /* Our board says up to which call we take nothing any more. */
-static void tell_done(struct nigh_group *group)
+static void set_done(struct nigh_group *group)
 {
     uint64_t done = group->posted;
 
@@ -315,7 +315,6 @@ static void tell_done(struct nigh_group *group)
         return;
     group->done = done;
     nigh_store_release(&group->board->done, done, STEP_SET);
-    nigh_group_tell(group);
 }
 
 static bool is_taken_by(const struct nigh_call *call, enum nigh_whom whom)
@@ -386,7 +385,8 @@ static bool take(struct nigh_call *call)
         nigh_call_step(&own->taken, NIGH_CALL_ALL);
         nigh_call_step(&own->taken_out, NIGH_CALL_ALL);
     }
-    tell_done(call->group);
+    set_done(call->group);
+    nigh_group_tell(call->group);
     return true;
 }
 

@@ -743,6 +743,128 @@ static void test_not_taken(void **state)
     ends(0, 0);
 }
 
+/* ---- whom it wakes ------------------------------------------------------------------------------------- */
+
+static uint32_t heard;
+
+static void falls_asleep(void)
+{
+    turns(50);
+    __atomic_store_n(&foes_state()->asleep, NIGH_ASLEEP, __ATOMIC_SEQ_CST);
+    heard = nigh_bell_read(&foe.bell);
+}
+
+static void is_woken(void)
+{
+    for (unsigned i = 0; nigh_bell_read(&foe.bell) == heard; i++) {
+        if (i == 1000)
+            fail_msg("a member that sleeps is not woken");
+        turns(1);
+    }
+    __atomic_store_n(&foes_state()->asleep, NIGH_AWAKE, __ATOMIC_SEQ_CST);
+}
+
+static void post_scattered(const uint64_t counts[2])
+{
+    struct nigh_collective call = {.size = sizeof(call),
+                                   .op = NIGH_REDUCE_SCATTER,
+                                   .type = NIGH_U32,
+                                   .reduction = NIGH_SUM,
+                                   .send = in,
+                                   .recv = out,
+                                   .recv_counts = counts,
+                                   .context = posted};
+
+    assert_int_equal(hosted_ops->post_collective(besieged, &call), 0);
+    gives(posted++, BYTES, NIGH_LIES_STREAM, data());
+}
+
+/* Each step of a call that another member may wait for. */
+static void test_wakes(void **state)
+{
+    static const uint64_t halves[] = {COUNT / 2, COUNT / 2};
+
+    (void)state;
+    form();
+    falls_asleep();
+    post(NIGH_BARRIER);
+    is_woken();
+    falls_asleep();
+    gives(0, 0, NIGH_LIES_NOWHERE, 0);
+    comes(0);
+    is_woken(); /* done */
+
+    post(NIGH_ALLGATHER);
+    gives(1, BYTES, NIGH_LIES_STREAM, data());
+    comes(1);
+    falls_asleep();
+    set(&slots[1].staged, 1);
+    is_woken(); /* taken */
+    falls_asleep();
+    set(&slots[1].taken, 1);
+    is_woken(); /* staged */
+    set(&slots[1].taken, UINT64_MAX);
+    set(&slots[1].staged, UINT64_MAX);
+    ends(1, 0);
+
+    post_scattered(halves);
+    comes(2);
+    falls_asleep();
+    set(&slots[2].staged, 1);
+    is_woken(); /* taken */
+
+    falls_asleep();
+    post(NIGH_BARRIER);
+    is_woken();
+    falls_asleep();
+    set(&slots[3].head, UINT64_C(3) << 32);
+    ends(3, -EPROTO);
+    is_woken(); /* revoked */
+    falls_asleep();
+    assert_int_equal(hosted_ops->group_free(besieged), 0);
+    is_woken(); /* left */
+    besieged = besieged_of(members);
+    is_woken();
+    while (!has_shown())
+        turns(1);
+}
+
+static void test_wakes_shared_out(void **state)
+{
+    (void)state;
+    form();
+    post(NIGH_ALLREDUCE);
+    gives(0, BYTES, NIGH_LIES_STREAM, data());
+    comes(0);
+    falls_asleep();
+    set(&slots[0].staged, 1);
+    is_woken(); /* reduced, taken */
+    falls_asleep();
+    set(&slots[0].reduced, 1);
+    is_woken(); /* taken_out */
+    set(&slots[0].staged, UINT64_MAX);
+    set(&slots[0].reduced, UINT64_MAX);
+    set(&boards->at[0].done, 1);
+    ends(0, 0);
+}
+
+/* A stream of which the victim needs the beginning alone: who fills it hears that no more is wanted, though an older call is
+ * still under way. */
+static void test_wakes_out_of_order(void **state)
+{
+    static const uint64_t counts[] = {4, COUNT - 4};
+
+    (void)state;
+    form();
+    post(NIGH_BARRIER);
+    post_scattered(counts);
+    comes(1);
+    falls_asleep();
+    set(&slots[1].staged, 1);
+    is_woken();
+    assert_true(nigh_load_acquire(&theirs[1].taken, STEP_GET) == NIGH_CALL_ALL);
+}
+
 /* ---- all ----------------------------------------------------------------------------------------------- */
 
 static void open_aides(void)
@@ -821,6 +943,9 @@ int main(void)
         CASE(test_not_done),
         CASE_FOUR(test_result_not_done),
         CASE(test_not_taken),
+        CASE(test_wakes),
+        CASE_FOUR(test_wakes_shared_out),
+        CASE(test_wakes_out_of_order),
     };
 
     return cmocka_run_group_tests_name("boards hostile", tests, open_all, close_all);
