@@ -117,9 +117,8 @@ static uint32_t ended_one(const struct nigh_group *group)
     return i;
 }
 
-static bool find_all(struct nigh_group *group)
+bool nigh_form_find(struct nigh_group *group)
 {
-    uint32_t ended = ended_one(group);
     bool all = true;
 
     for (uint32_t i = 0; i < group->count; i++) {
@@ -136,10 +135,13 @@ static bool find_all(struct nigh_group *group)
             nigh_group_revoke(group, NIGH_REVOKED_FAILED, 0, i, -EIO);
         }
     }
-    /* It cannot have begun a call without all boards, so there is nothing of it to be had. */
-    if (!all && ended < group->count)
-        nigh_group_revoke(group, NIGH_REVOKED_LOST, 0, ended, -ECONNRESET);
     return all;
+}
+
+static void lose(struct nigh_group *group, uint32_t member)
+{
+    nigh_group_say(group, NIGH_LOG_INFO, "member %u has left or died before the group was formed", member);
+    nigh_group_revoke(group, NIGH_REVOKED_LOST, 0, member, -ECONNRESET);
 }
 
 /* One that ends before it is met has no part in the group. */
@@ -147,12 +149,13 @@ static void look_for_ends(struct nigh_group *group)
 {
     for (uint32_t i = 0; i < group->count; i++)
         if (group->members[i].ended && !group->members[i].link.view)
-            nigh_group_revoke(group, NIGH_REVOKED_LOST, 0, i, -ECONNRESET);
+            lose(group, i);
 }
 
 bool nigh_form_progress(struct nigh_group *group)
 {
-    bool moved = false;
+    bool moved = false, all;
+    uint32_t ended;
     int rc = 0;
 
     if (group->unmet)
@@ -170,8 +173,14 @@ bool nigh_form_progress(struct nigh_group *group)
         nigh_group_revoke(group, NIGH_REVOKED_FAILED, 0, group->me, rc);
         return true;
     }
-    if (!find_all(group) || group->state != NIGH_GROUP_FORMING)
+    ended = ended_one(group);
+    all = nigh_form_find(group);
+    /* A member that has ended cannot have begun a call without all boards, so there is nothing of it to be had. */
+    if (!all && ended < group->count)
+        lose(group, ended);
+    if (!all || group->state != NIGH_GROUP_FORMING)
         return moved;
+    group->formed = true;
     group->state = NIGH_GROUP_READY;
     return true;
 }

@@ -8,6 +8,8 @@
 
 /* Moves a group on that is forming. */
 bool nigh_form_progress(struct nigh_group *group);
+/* Looks for the boards that were not found yet, of a group that has a key. True: all are found. */
+bool nigh_form_find(struct nigh_group *group);
 /* Meets a member if that is possible now, and has not been done. */
 bool nigh_form_meet(struct nigh_group *group, uint32_t member);
 void nigh_form_forget(struct nigh_coll *coll);

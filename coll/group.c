@@ -123,13 +123,37 @@ int nigh_group_create(struct nigh_coll *coll, const struct nigh_group_member *me
     return 0;
 }
 
+static bool is_found_or_ended(const struct nigh_group *group)
+{
+    for (uint32_t i = 0; i < group->count; i++) {
+        const struct nigh_member *member = &group->members[i];
+
+        if (!member->self && !member->ended && !nigh_member_is_found(member))
+            return false;
+    }
+    return true;
+}
+
+/* Says that it has left once it has found the others' boards: these may be gone behind it. */
+static void leave(struct nigh_group *group)
+{
+    if (group->left || group->state == NIGH_GROUP_FORMING)
+        return;
+    if (!group->formed && group->key)
+        nigh_form_find(group);
+    if (!is_found_or_ended(group))
+        return;
+    group->left = true;
+    nigh_store_release(&group->board->left, UINT64_C(1), STEP_SET);
+    nigh_group_tell(group);
+}
+
 int nigh_group_free(struct nigh_group *group)
 {
     if (group->first)
         return -EBUSY;
-    nigh_store_release(&group->board->left, UINT64_C(1), STEP_SET);
     group->freed_by_host = true;
-    nigh_group_tell(group);
+    leave(group);
     nigh_group_move(group);
     return 0;
 }
@@ -139,6 +163,8 @@ static bool is_over(struct nigh_group *group)
 {
     if (group->state == NIGH_GROUP_FORMING)
         return false;
+    if (!group->key) /* broken before anybody could find it */
+        return true;
     for (uint32_t i = 0; i < group->count; i++) {
         struct nigh_member *member = &group->members[i];
 
@@ -427,7 +453,10 @@ static void bury(struct nigh_coll *coll)
 {
     for (struct nigh_group *group = coll->groups, *next; group; group = next) {
         next = group->next;
-        if (!group->freed_by_host || !is_over(group))
+        if (!group->freed_by_host)
+            continue;
+        leave(group);
+        if (!is_over(group))
             continue;
         unlink_group(group);
         let_go(group);

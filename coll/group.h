@@ -18,7 +18,9 @@ struct nigh_group {
     struct nigh_coll *coll;
     struct nigh_group *next, *next_moving;
     bool moves;         /* in the list of those that move */
+    bool formed;        /* all members have shown their boards */
     bool freed_by_host; /* waits for the others to leave, too */
+    bool left;          /* says so on its board */
     bool light;         /* all members' sleep fences cover us */
     enum nigh_group_state state;
     uint32_t count, me;

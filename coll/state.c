@@ -50,7 +50,7 @@ void nigh_group_query(const struct nigh_group *group, struct nigh_query_group *o
     *out = (struct nigh_query_group){
         .size = sizeof(*out),
         .members = group->count,
-        .formed = group->state == NIGH_GROUP_READY,
+        .formed = group->formed,
         .status = broken ? group->error : 0,
         .about = broken ? group->about : 0,
         .under_way = count_calls(group),

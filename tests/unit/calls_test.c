@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What a group does at moments that no program meets at will: a member takes its program's memory back in the middle of a
- * reduction. */
+ * reduction; all members leave while the group is forming. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -102,10 +102,47 @@ static void test_taken_back(void **state)
     }
 }
 
+/* ---- the end of a group that is forming ---------------------------------------------------------------- */
+
+static void poll_much(struct hosted *hosted)
+{
+    for (unsigned i = 0; i < 5000; i++)
+        hosted_poll(hosted);
+}
+
+/* Both leave; what the group took of both heaps comes back, whoever finds whom first. */
+static void test_left_while_forming(void **state)
+{
+    struct nigh_group *groups[] = {make(&one, one_to), make(&other, other_to)};
+    uint64_t used[2];
+
+    (void)state;
+    for (unsigned round = 0; round < 2; round++) {
+        assert_int_equal(hosted_ops->group_free(groups[1]), 0);
+        hosted_poll(&other); /* shows its board, and finds none */
+        poll_much(&one);     /* finds it */
+        assert_int_equal(hosted_ops->group_free(groups[0]), 0);
+        poll_much(&one); /* may it take its board away? */
+        poll_much(&other);
+        poll_much(&one);
+        poll_much(&other);
+        if (round) {
+            assert_int_equal(hosted_facts(&one).heap_used, used[0]);
+            assert_int_equal(hosted_facts(&other).heap_used, used[1]);
+            return;
+        }
+        used[0] = hosted_facts(&one).heap_used;
+        used[1] = hosted_facts(&other).heap_used;
+        groups[0] = make(&one, one_to);
+        groups[1] = make(&other, other_to);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_taken_back, start, stop),
+        cmocka_unit_test_setup_teardown(test_left_while_forming, start, stop),
     };
 
     return cmocka_run_group_tests_name("calls", tests, NULL, NULL);
