@@ -290,7 +290,7 @@ int nigh_call_begin(struct nigh_call *call)
         if (rc)
             return rc;
     }
-    if (call->lies < NIGH_LIES_STREAM)
+    if (call->lies < NIGH_LIES_STREAM && !call->shape.moves_down)
         nigh_call_direct(call);
     count_work(call);
     show_in(call, slot, base, &blocks, &in);

@@ -105,7 +105,7 @@ static int take_memory(struct nigh_call *call)
     }
     if (call->shape.returns)
         return take_window(call);
-    if (!call->shape.collides)
+    if (!call->shape.collides && !call->shape.moves_down)
         return 0;
     bytes = extent(call);
     if (!bytes)

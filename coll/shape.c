@@ -224,6 +224,7 @@ void nigh_shape_make(const struct nigh_collective *call, uint32_t members, uint3
     shape.result = shape.keeps ? call->recv : NULL;
     if (form->folds)
         shape_reduction(call, &shape);
+    shape.moves_down = call->op == NIGH_REDUCE_SCATTER && shape.in_place && shape.from != 0;
     shape.collides =
         is_read_meanwhile(&shape) && (call->op == NIGH_ALLTOALL || call->op == NIGH_REDUCE_SCATTER);
     shape.returns = is_read_meanwhile(&shape) && takes_in_order(call, &shape);

@@ -39,6 +39,7 @@ struct nigh_shape {
     /* What it writes may be what others still read of its `in`: */
     bool collides;     /* anywhere, so that it comes to recv when they are done */
     bool returns;      /* at the same place, so that it comes there unit by unit */
+    bool moves_down;   /* its result goes to recv below its own `in`, which a kernel may not overlap */
     uint64_t width;    /* of an element */
     uint64_t in_bytes; /* of its `in`, all parts */
     uint64_t vector;   /* bytes of what is reduced */

@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "coll/fold.h"
 #include "coll/source.h"
 #include "tests/support/hosted.h"
 #include <errno.h>
@@ -102,6 +103,67 @@ static void test_taken_back(void **state)
     }
 }
 
+/* ---- kernels ------------------------------------------------------------------------------------------- */
+
+nigh_fold_fn __real_nigh_fold_select(enum nigh_type type, enum nigh_atomic_op op);
+nigh_fold_fn __wrap_nigh_fold_select(enum nigh_type type, enum nigh_atomic_op op);
+
+static nigh_fold_fn kernel;
+static unsigned overlaps;
+
+static void watched(void *into, const void *const *sources, uint32_t source_count, uint64_t count,
+                    const struct nigh_fold_more *more)
+{
+    uintptr_t to = (uintptr_t)into;
+
+    for (uint32_t i = 0; i < source_count; i++) {
+        uintptr_t from = (uintptr_t)sources[i];
+
+        overlaps += from != to && from < to + count * 4 && to < from + count * 4;
+    }
+    kernel(into, sources, source_count, count, more);
+}
+
+nigh_fold_fn __wrap_nigh_fold_select(enum nigh_type type, enum nigh_atomic_op op)
+{
+    kernel = __real_nigh_fold_select(type, op);
+    return kernel ? watched : NULL;
+}
+
+/* In place, and the result's place overlaps that of the input: no kernel sees that. */
+static void test_blocks_overlap(void **state)
+{
+    enum { FIRST = 4, SECOND = 100 };
+    static const uint64_t counts[] = {FIRST, SECOND};
+    struct nigh_group *groups[] = {make(&one, one_to), make(&other, other_to)};
+    struct hosted *hosted[] = {&one, &other};
+    uint32_t both[2][FIRST + SECOND];
+
+    (void)state;
+    overlaps = 0;
+    for (uint32_t i = 0; i < 2; i++) {
+        struct nigh_collective call = {.size = sizeof(call),
+                                       .flags = NIGH_COLLECTIVE_IN_PLACE,
+                                       .op = NIGH_REDUCE_SCATTER,
+                                       .type = NIGH_U32,
+                                       .reduction = NIGH_SUM,
+                                       .recv = both[i],
+                                       .recv_counts = counts,
+                                       .context = 2};
+
+        for (uint32_t k = 0; k < FIRST + SECOND; k++)
+            both[i][k] = k * (i + 1);
+        assert_int_equal(hosted_ops->post_collective(groups[i], &call), 0);
+    }
+    for (unsigned i = 0; i < 2; i++)
+        assert_int_equal(hosted_until(hosted[i], hosted[!i], NIGH_OP_COLLECTIVE, 2)->status, 0);
+    for (uint32_t k = 0; k < FIRST + SECOND; k++)
+        assert_int_equal(k < FIRST ? both[0][k] : both[1][k - FIRST], 3 * k);
+    assert_int_equal(overlaps, 0);
+    for (unsigned i = 0; i < 2; i++)
+        assert_int_equal(hosted_ops->group_free(groups[i]), 0);
+}
+
 /* ---- the end of a group that is forming ---------------------------------------------------------------- */
 
 static void poll_much(struct hosted *hosted)
@@ -142,6 +204,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_taken_back, start, stop),
+        cmocka_unit_test_setup_teardown(test_blocks_overlap, start, stop),
         cmocka_unit_test_setup_teardown(test_left_while_forming, start, stop),
     };
 
