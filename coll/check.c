@@ -132,6 +132,16 @@ struct lengths {
     uint64_t send, recv;
 };
 
+/* Of some calls all blocks are described by counts. */
+static bool takes_count(const struct nigh_collective *call)
+{
+    bool in_place = call->flags & NIGH_COLLECTIVE_IN_PLACE;
+
+    if (call->op == NIGH_ALLTOALL)
+        return !call->recv_counts || !(call->send_counts || in_place);
+    return call->op != NIGH_REDUCE_SCATTER || !call->recv_counts;
+}
+
 static int check_lengths(const struct nigh_collective *call, uint32_t members, uint32_t me,
                          struct lengths *out, char *why)
 {
@@ -139,7 +149,7 @@ static int check_lengths(const struct nigh_collective *call, uint32_t members, u
     bool is_root = me == call->root;
     int rc;
 
-    if (call->count > BYTES_MAX / width)
+    if (takes_count(call) && call->count > BYTES_MAX / width)
         return wrong(why, -ERANGE, "%" PRIu64 " elements of %" PRIu64 " bytes", call->count, width);
     *out = (struct lengths){.send = call->count * width, .recv = call->count * width};
     switch (call->op) {
@@ -154,8 +164,10 @@ static int check_lengths(const struct nigh_collective *call, uint32_t members, u
                                       &out->send, why)
                        : 0;
     case NIGH_ALLTOALL:
-        rc =
-            check_blocks(call->count, call->send_counts, call->send_offsets, members, width, &out->send, why);
+        rc = call->flags & NIGH_COLLECTIVE_IN_PLACE
+                 ? 0
+                 : check_blocks(call->count, call->send_counts, call->send_offsets, members, width,
+                                &out->send, why);
         if (rc)
             return rc;
         return check_blocks(call->count, call->recv_counts, call->recv_offsets, members, width, &out->recv,
