@@ -474,7 +474,8 @@ enum nigh_collective_op {
 };
 
 /* A reduction of the host's (NIGH_FUNCTION): inout[i] = in[i] op inout[i] for `count` elements, `in` of the lower member. Called
- * by posts and by calls that make progress, in their thread, for parts of a call, with buffers of nigh's own; it calls no slot. */
+ * by posts and by calls that make progress, in their thread, for parts of a call; it calls no slot. `inout` is nigh's own memory;
+ * `in` may be a member's own buffer, is only read, and is aligned as that buffer is. */
 typedef void (*nigh_reduce_fn)(void *arg, const void *in, void *inout, uint64_t count);
 
 /* The input lies in `recv`, and `send` is not looked at: of reductions and scans at its beginning (NIGH_REDUCE: at the root
@@ -919,7 +920,8 @@ struct nigh_ops {
     int (*post_collective)(struct nigh_group *group, const struct nigh_collective *collective);
     /*
      * A group of endpoints that are connected, or will be: each member makes it, with the same members in the same order. It
-     * keeps its endpoints until group_free(), as one more connect() would. Calls may be posted at once. Never waits. Errors:
+     * keeps its endpoints, as one more connect() would, until all members have left it or ended. Calls may be posted at once;
+     * they wait for members that do not exist yet. Never waits. Errors:
      * -EINVAL count, a NULL or one endpoint twice, not exactly one that leads here; -ECONNRESET, -EPROTO a member has ended;
      * -ENOMEM.
      */
