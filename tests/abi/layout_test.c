@@ -242,7 +242,7 @@ static const struct place greeting_places[] = {
 
 static const struct golden layout = GOLDEN("shm/layout.h", layout_constants, layout_places);
 static const struct constant board_constants[] = {
-    CONSTANT(NIGH_BOARDS, 32),       CONSTANT(NIGH_CALL_SLOTS, 64),       CONSTANT(NIGH_CALL_INLINE, 48),
+    CONSTANT(NIGH_BOARDS, 32),       CONSTANT(NIGH_CALL_SLOTS, 64),      CONSTANT(NIGH_CALL_INLINE, 48),
     CONSTANT(NIGH_STREAM_UNITS, 4),  CONSTANT(NIGH_MEMBERS_MAX, 256),    CONSTANT(NIGH_CALL_ALL, UINT64_MAX),
     CONSTANT(NIGH_FACTOR_BYTES, 16), CONSTANT(NIGH_REVOKED_NOT, 0),      CONSTANT(NIGH_REVOKED_LEFT, 1),
     CONSTANT(NIGH_REVOKED_LOST, 2),  CONSTANT(NIGH_REVOKED_MISMATCH, 3), CONSTANT(NIGH_REVOKED_FAILED, 4),

@@ -83,9 +83,8 @@ static bool add_object(char *object, const char *instead, struct objects *out)
 }
 
 /*
- * Where ranks share CPUs no algorithm of messages comes up to one in which each rank adds its own to what the one
- * before it on that CPU has just left in the cache (docs/rationale/crowd-collectives.md), so such calls do not reach
- * the MPI.
+ * Where ranks share CPUs no algorithm of messages comes up to the plugin's collectives, in which ranks read each other's
+ * vectors in place, so such calls do not reach the MPI. docs/rationale/crowd-collectives.md.
  */
 static void add_collectives(const struct mpi_place *place, const char *providers, uint32_t programs,
                             struct objects *objects, struct mpi_words *settings)
