@@ -19,7 +19,7 @@
 #include "tests/support/call_case.h"
 #include "tests/support/pair.h"
 
-enum { RANKS = 4, GROUPS = 3, MOST = 160, AHEAD = 12, LIMIT_S = 120 };
+enum { RANKS = 4, GROUPS = 3, MOST = 160, AHEAD = 90, LIMIT_S = 120 };
 enum { DIES, CLOSES, LEAVES, STAYS };
 
 struct play {

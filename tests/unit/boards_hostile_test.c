@@ -612,7 +612,7 @@ static void test_done(void **state)
     (void)state;
     form();
     set(&boards->at[0].done, UINT64_MAX);
-    for (uint64_t i = 0; i < 3 * NIGH_CALL_SLOTS; i++) {
+    for (uint64_t i = 0; i < NIGH_CALL_SLOTS + 20; i++) {
         post(NIGH_ALLGATHER);
         gives(i, BYTES, NIGH_LIES_HEAP, data());
         comes(i);
@@ -698,14 +698,14 @@ static void test_not_done(void **state)
     set(&boards->at[0].done, 1);
     assert_int_equal(hosted_until(&victim, &good, NIGH_OP_COLLECTIVE, 0)->status, 0);
     call.count = 8;
-    for (call.context = 1; call.context < 10; call.context++)
+    for (call.context = 1; call.context < NIGH_CALL_SLOTS + 2; call.context++)
         assert_int_equal(hosted_ops->post_collective(besieged, &call), 0);
     turns(100);
     assert_true(nigh_load_acquire(&theirs[1].head, CALL_PEEK) >> 32 == 1);
     set(&boards->at[0].done, 2);
     turns(100);
-    assert_true(nigh_load_acquire(&theirs[1].head, CALL_PEEK) >> 32 == 9);
-    set(&boards->at[0].done, 10);
+    assert_true(nigh_load_acquire(&theirs[1].head, CALL_PEEK) >> 32 == NIGH_CALL_SLOTS + 1);
+    set(&boards->at[0].done, NIGH_CALL_SLOTS + 2);
     turns(100);
     assert_int_equal(facts().under_way, 0);
     assert_int_equal(hosted_ops->heap_free(victim.context, memory), 0);
