@@ -74,18 +74,18 @@ static uint64_t extent(const struct nigh_call *call)
     return end;
 }
 
-/* The group keeps one for its calls. */
+/* The group keeps one for its calls, as long as any unit is but those of elements that are longer. */
 static int take_window(struct nigh_call *call)
 {
     struct nigh_group *group = call->group;
+    uint64_t unit = nigh_shape_stream(group->count);
 
-    call->window = group->window;
-    if (!call->window)
-        call->window = malloc(NIGH_STREAM_UNITS * nigh_shape_unit(&call->shape));
-    else if (call->shape.width > nigh_shape_stream(group->count)) /* a unit may be longer than that one's */
+    if (call->shape.width > unit) {
         call->window = malloc(NIGH_STREAM_UNITS * call->shape.width);
-    if (call->window == group->window)
+    } else {
+        call->window = group->window ? group->window : malloc(NIGH_STREAM_UNITS * unit);
         group->window = NULL;
+    }
     return call->window ? 0 : -ENOMEM;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a group does at moments that no program meets at will: a member takes its program's memory back in the middle of a
- * reduction; all members leave while the group is forming. */
+/* What calls do to memory where results alone do not show it: a member takes its program's memory back in the middle of a
+ * reduction, kernels are given places that overlap, units differ in length, all leave while the group is forming. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -164,6 +164,52 @@ static void test_blocks_overlap(void **state)
         assert_int_equal(hosted_ops->group_free(groups[i]), 0);
 }
 
+/* ---- windows ------------------------------------------------------------------------------------------- */
+
+static void take_left(void *arg, const void *left, void *inout, uint64_t count)
+{
+    memcpy(inout, left, count * *(const uint64_t *)arg);
+}
+
+/* Long elements make short units: what a call of them has left to the group is long enough for the next one all the same. */
+static void test_window_of_another_width(void **state)
+{
+    enum { BYTES = 400000 };
+    static uint64_t widths[] = {40000, 4, 80000, 4};
+    struct nigh_group *groups[] = {make(&one, one_to), make(&other, other_to)};
+    struct hosted *hosted[] = {&one, &other};
+    uint8_t *both[2] = {malloc(BYTES), malloc(BYTES)};
+
+    (void)state;
+    assert_true(both[0] && both[1]);
+    for (unsigned round = 0; round < 4; round++) {
+        for (unsigned i = 0; i < 2; i++) {
+            struct nigh_collective call = {.size = sizeof(call),
+                                           .flags = NIGH_COLLECTIVE_IN_PLACE,
+                                           .op = NIGH_ALLREDUCE,
+                                           .type = NIGH_OPAQUE,
+                                           .width = (uint32_t)widths[round],
+                                           .reduction = NIGH_FUNCTION,
+                                           .function = take_left,
+                                           .function_arg = &widths[round],
+                                           .recv = both[i],
+                                           .count = BYTES / widths[round],
+                                           .context = 3 + round};
+
+            memset(both[i], (int)(2 * round + i), BYTES);
+            assert_int_equal(hosted_ops->post_collective(groups[i], &call), 0);
+        }
+        for (unsigned i = 0; i < 2; i++)
+            assert_int_equal(hosted_until(hosted[i], hosted[!i], NIGH_OP_COLLECTIVE, 3 + round)->status, 0);
+        for (unsigned k = 0; k < BYTES; k++)
+            assert_true(both[0][k] == 2 * round && both[1][k] == 2 * round);
+    }
+    for (unsigned i = 0; i < 2; i++) {
+        free(both[i]);
+        assert_int_equal(hosted_ops->group_free(groups[i]), 0);
+    }
+}
+
 /* ---- the end of a group that is forming ---------------------------------------------------------------- */
 
 static void poll_much(struct hosted *hosted)
@@ -205,6 +251,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_taken_back, start, stop),
         cmocka_unit_test_setup_teardown(test_blocks_overlap, start, stop),
+        cmocka_unit_test_setup_teardown(test_window_of_another_width, start, stop),
         cmocka_unit_test_setup_teardown(test_left_while_forming, start, stop),
     };
 
