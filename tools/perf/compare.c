@@ -91,9 +91,10 @@ static double peer_piece(struct perf_rank *me, void *arg, uint32_t count)
     return value;
 }
 
-int perf_compare_open(struct perf_compare **out, const struct perf_options *options, const char *test)
+int perf_compare_open(struct perf_compare **out, const struct perf_options *options, const char *test,
+                      uint32_t ranks)
 {
-    struct perf_case c = {.test = test, .ranks = 2, .cpus = options->cpus};
+    struct perf_case c = {.test = test, .ranks = ranks, .cpus = options->cpus};
     char why[PERF_WHY_BYTES];
     struct perf_compare *compare;
 

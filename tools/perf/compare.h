@@ -10,9 +10,10 @@
 
 struct perf_compare;
 
-/* Starts the peers of --compare that are installed and know this test (the others are named on stderr once); *out is
+/* Starts `ranks` ranks of each of the peers of --compare that are installed (the others are named on stderr once); *out is
  * NULL when there is none. In the launcher. 0, or -ENOMEM. */
-int perf_compare_open(struct perf_compare **out, const struct perf_options *options, const char *test);
+int perf_compare_open(struct perf_compare **out, const struct perf_options *options, const char *test,
+                      uint32_t ranks);
 void perf_compare_close(struct perf_compare *compare);
 
 /* The case that the next job measures; what it points to must stay until the job has ended. NULL compare: nothing. */

@@ -25,7 +25,8 @@ enum perf_line_use {
     PERF_LINE_HALVES = 20, /* and the next one, as of the following: how far each has come */
     PERF_LINE_FROM = 22,   /* addresses of its buffers */
     PERF_LINE_TO = 24,
-    PERF_LINE_MAY = 26, /* may it read and write the other's? */
+    PERF_LINE_MAY = 26,      /* may it read and write the other's? */
+    PERF_LINE_EXCHANGE = 28, /* and the next one: what each has written */
 };
 
 /* Parts of the job's scratch memory; a job with floors asks for PERF_SCRATCH(bytes of its messages in flight). */
@@ -109,6 +110,24 @@ bool perf_halves_open(struct perf_rank *me, const struct perf_pipe_load *load, u
                       struct perf_halves *halves);
 double perf_halves_stream(struct perf_rank *me, void *halves, uint32_t count); /* windows, GB/s */
 double perf_halves_oneway(struct perf_rank *me, void *halves, uint32_t count); /* ns */
+
+/* ---- an exchange: each of two ranks copies what the other has just written in shared memory, ns ---- */
+
+#define PERF_EXCHANGE_KINDS 3u
+
+struct perf_exchange {
+    size_t bytes;    /* of what each gets */
+    uint8_t *to;     /* this rank's private memory */
+    uint8_t *shared; /* perf_exchange_scratch(bytes), zero at first, the same place in both */
+    const char *name;
+    nigh_copy_fn copy; /* name and copy: by perf_exchange_kinds() */
+};
+
+size_t perf_exchange_scratch(size_t bytes);
+double perf_exchange(struct perf_rank *me, void *kind, uint32_t count);
+
+/* The kinds that are worth a try for messages of `bytes`, with the memory of `like`. Returns how many. */
+uint32_t perf_exchange_kinds(const struct perf_exchange *like, struct perf_exchange out[PERF_EXCHANGE_KINDS]);
 
 /* ---- how much of a copy another core hides behind computing, percent ---- */
 

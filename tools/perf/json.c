@@ -39,12 +39,13 @@ static int set_figures(json_t *object, const struct perf_result *row)
 
 static int set_peers(json_t *object, const struct perf_result *row)
 {
-    json_t *peers = json_object();
+    json_t *peers = json_object(), *ratios = json_object();
     int rc = 0;
 
     for (uint32_t i = 0; i < row->peer_count; i++)
-        rc |= set_real(peers, row->peers[i].name, row->peers[i].value);
-    return rc | json_object_set_new(object, "peers", peers);
+        rc |= set_real(peers, row->peers[i].name, row->peers[i].value) |
+              set_real(ratios, row->peers[i].name, row->peers[i].ratio);
+    return rc | json_object_set_new(object, "peers", peers) | json_object_set_new(object, "ratios", ratios);
 }
 
 int perf_json_write(FILE *out, const struct perf_result *row, bool compare)

@@ -350,7 +350,7 @@ int perf_pair_run(struct perf_run *run, const struct perf_pair_test *test)
     task.plugin = run->plugin.file;
     task.lib = run->options->lib && test->run_lib;
     if (rc == 0)
-        rc = perf_compare_open(&task.compare, run->options, test->name);
+        rc = perf_compare_open(&task.compare, run->options, test->name, 2);
     for (size_t i = 0; rc == 0 && i < sizes->count; i++) {
         task.bytes = sizes->bytes[i];
         rc = one_size(run, &task);

@@ -45,8 +45,9 @@ static int hash_file(uint64_t *hash, const char *directory, const char *name)
 static int hash_all(const struct perf_peer_place *place, const char *sources, uint64_t *hash, char *why,
                     size_t room)
 {
-    const char *files[] = {place->program,       "peer_rank.c", "peer_rank.h",  "peer_patterns.h",
-                           "peer_collectives.h", "peer_hand.c", "peer_launch.c"};
+    const char *files[] = {place->program, "operations.h",    "peer_rank.c",
+                           "peer_rank.h",  "peer_patterns.h", "peer_collectives.h",
+                           "peer_hand.c",  "peer_launch.c",   "work.h"};
     struct mpi_words words;
     struct stat info;
 

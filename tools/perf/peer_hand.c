@@ -46,7 +46,7 @@ static int hand_cases(struct hand_case *cases, const struct peer_options *option
         struct peer_case *c = &cases[count].c;
         unsigned long long bytes;
         int used = 0;
-        if (sscanf(at, "%15[a-z]:%llu%n", c->test, &bytes, &used) != 2)
+        if (sscanf(at, "%15[a-z_+]:%llu%n", c->test, &bytes, &used) != 2)
             return peer_wrong("--tests wants NAME:BYTES[:WINDOW],... not", at);
         at += used;
         c->bytes = bytes;

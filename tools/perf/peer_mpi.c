@@ -52,40 +52,97 @@ static inline void op_barrier(struct peer_rank *self)
     MPI_Barrier(MPI_COMM_WORLD);
 }
 
-static inline void op_allreduce(struct peer_rank *self, const void *in, void *out, size_t bytes)
+/* `bytes` of a block; a broadcast's root sends from `in`. */
+static inline void op_call(struct peer_rank *self, enum perf_operation_kind kind, void *in, void *out,
+                           size_t bytes)
 {
-    (void)self;
-    MPI_Allreduce(in, out, (int)(bytes / sizeof(float)), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+    int n = (int)bytes, floats = n / (int)sizeof(float);
+    MPI_Comm world = MPI_COMM_WORLD;
+
+    switch (kind) {
+    case PERF_OP_BARRIER:
+        MPI_Barrier(world);
+        break;
+    case PERF_OP_BROADCAST:
+        MPI_Bcast(self->rank ? out : in, n, MPI_BYTE, 0, world);
+        break;
+    case PERF_OP_REDUCE:
+        MPI_Reduce(in, out, floats, MPI_FLOAT, MPI_SUM, 0, world);
+        break;
+    case PERF_OP_ALLREDUCE:
+        MPI_Allreduce(in, out, floats, MPI_FLOAT, MPI_SUM, world);
+        break;
+    case PERF_OP_GATHER:
+        MPI_Gather(in, n, MPI_BYTE, out, n, MPI_BYTE, 0, world);
+        break;
+    case PERF_OP_SCATTER:
+        MPI_Scatter(in, n, MPI_BYTE, out, n, MPI_BYTE, 0, world);
+        break;
+    case PERF_OP_ALLGATHER:
+        MPI_Allgather(in, n, MPI_BYTE, out, n, MPI_BYTE, world);
+        break;
+    case PERF_OP_ALLTOALL:
+        MPI_Alltoall(in, n, MPI_BYTE, out, n, MPI_BYTE, world);
+        break;
+    case PERF_OP_REDUCE_SCATTER:
+        MPI_Reduce_scatter_block(in, out, floats, MPI_FLOAT, MPI_SUM, world);
+        break;
+    case PERF_OP_SCAN:
+        MPI_Scan(in, out, floats, MPI_FLOAT, MPI_SUM, world);
+        break;
+    case PERF_OP_EXSCAN:
+        MPI_Exscan(in, out, floats, MPI_FLOAT, MPI_SUM, world);
+        break;
+    case PERF_OPERATIONS:
+        break;
+    }
 }
 
-static inline void op_bcast(struct peer_rank *self, void *buffer, size_t bytes)
+/* The same, until op_waitall(self, 1). */
+static inline void op_begin(struct peer_rank *self, enum perf_operation_kind kind, void *in, void *out,
+                            size_t bytes)
 {
-    (void)self;
-    MPI_Bcast(buffer, (int)bytes, MPI_BYTE, 0, MPI_COMM_WORLD);
-}
+    int n = (int)bytes, floats = n / (int)sizeof(float);
+    MPI_Request *r = requests;
+    MPI_Comm world = MPI_COMM_WORLD;
 
-static inline void op_reduce(struct peer_rank *self, const void *in, void *out, size_t bytes)
-{
-    (void)self;
-    MPI_Reduce(in, out, (int)(bytes / sizeof(float)), MPI_FLOAT, MPI_SUM, 0, MPI_COMM_WORLD);
-}
-
-static inline void op_gather(struct peer_rank *self, const void *in, void *out, size_t bytes)
-{
-    (void)self;
-    MPI_Gather(in, (int)bytes, MPI_BYTE, out, (int)bytes, MPI_BYTE, 0, MPI_COMM_WORLD);
-}
-
-static inline void op_allgather(struct peer_rank *self, const void *in, void *out, size_t bytes)
-{
-    (void)self;
-    MPI_Allgather(in, (int)bytes, MPI_BYTE, out, (int)bytes, MPI_BYTE, MPI_COMM_WORLD);
-}
-
-static inline void op_alltoall(struct peer_rank *self, const void *in, void *out, size_t bytes)
-{
-    (void)self;
-    MPI_Alltoall(in, (int)bytes, MPI_BYTE, out, (int)bytes, MPI_BYTE, MPI_COMM_WORLD);
+    switch (kind) {
+    case PERF_OP_BARRIER:
+        MPI_Ibarrier(world, r);
+        break;
+    case PERF_OP_BROADCAST:
+        MPI_Ibcast(self->rank ? out : in, n, MPI_BYTE, 0, world, r);
+        break;
+    case PERF_OP_REDUCE:
+        MPI_Ireduce(in, out, floats, MPI_FLOAT, MPI_SUM, 0, world, r);
+        break;
+    case PERF_OP_ALLREDUCE:
+        MPI_Iallreduce(in, out, floats, MPI_FLOAT, MPI_SUM, world, r);
+        break;
+    case PERF_OP_GATHER:
+        MPI_Igather(in, n, MPI_BYTE, out, n, MPI_BYTE, 0, world, r);
+        break;
+    case PERF_OP_SCATTER:
+        MPI_Iscatter(in, n, MPI_BYTE, out, n, MPI_BYTE, 0, world, r);
+        break;
+    case PERF_OP_ALLGATHER:
+        MPI_Iallgather(in, n, MPI_BYTE, out, n, MPI_BYTE, world, r);
+        break;
+    case PERF_OP_ALLTOALL:
+        MPI_Ialltoall(in, n, MPI_BYTE, out, n, MPI_BYTE, world, r);
+        break;
+    case PERF_OP_REDUCE_SCATTER:
+        MPI_Ireduce_scatter_block(in, out, floats, MPI_FLOAT, MPI_SUM, world, r);
+        break;
+    case PERF_OP_SCAN:
+        MPI_Iscan(in, out, floats, MPI_FLOAT, MPI_SUM, world, r);
+        break;
+    case PERF_OP_EXSCAN:
+        MPI_Iexscan(in, out, floats, MPI_FLOAT, MPI_SUM, world, r);
+        break;
+    case PERF_OPERATIONS:
+        break;
+    }
 }
 
 #include "tools/perf/peer_patterns.h"

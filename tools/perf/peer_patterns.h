@@ -261,10 +261,10 @@ static int rate(struct peer_rank *self, const struct peer_case *c, double *sampl
 
 #else
 
-static size_t collective_blocks(const struct peer_rank *self, const struct peer_case *c)
+static size_t collective_step(const struct peer_rank *self, const struct peer_case *c)
 {
-    (void)self, (void)c;
-    return 1;
+    (void)self;
+    return buffer_step(c->bytes);
 }
 
 static int run_collective(struct peer_rank *self, const struct peer_case *c, double *samples)
@@ -299,9 +299,8 @@ static int run_pattern(struct peer_rank *self, const struct peer_case *c, double
                 (unsigned long long)c->bytes, window, OP_WINDOW_MAX, (unsigned long long)c->iterations);
         return -1;
     }
-    if (!pair)
-        window = collective_blocks(self, c);
-    if (buffers_grow((buffer_step(c->bytes) * window + 8191) / 4096 * 4096))
+    size_t step = pair ? buffer_step(c->bytes) : collective_step(self, c);
+    if (buffers_grow((step * window + 8191) / 4096 * 4096))
         return -1;
     return pair ? run_pair(self, c, samples) : run_collective(self, c, samples);
 }

@@ -266,8 +266,8 @@ static int control_round(struct peer_rank *self, int fd, const char *line)
     unsigned long long bytes, iterations, first;
     unsigned limit;
 
-    if (sscanf(line, "round %15s %llu %u %u %llu %llu %u", c.test, &bytes, &c.window, &c.stale, &iterations,
-               &first, &limit) != 7) {
+    if (sscanf(line, "round %15s %llu %u %u %u %llu %llu %u", c.test, &bytes, &c.window, &c.how, &c.stale,
+               &iterations, &first, &limit) != 8) {
         fprintf(stderr, "peer: not a command: '%s'\n", line);
         return -1;
     }

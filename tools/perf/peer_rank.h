@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What one rank of a peer (an MPI, UCX) needs besides the peer itself: options, pinning, the page that the
  * ranks share, the cache-line handoff, order statistics and the control socket. It is compiled together with
- * peer_mpi.c or peer_ucx.c by the peer's own compiler, so it includes nothing of nigh. */
+ * peer_mpi.c or peer_ucx.c by the peer's own compiler, so it includes nothing of nigh but operations.h and work.h. */
 #ifndef NIGH_TOOLS_PERF_PEER_RANK_H
 #define NIGH_TOOLS_PERF_PEER_RANK_H
+
+#include "tools/perf/operations.h"
 
 #include <stdatomic.h>
 #include <stddef.h>
@@ -18,7 +20,8 @@
 struct peer_case {
     char test[16];       /* latency, rate, bandwidth, or a collective (peers.h) */
     uint64_t bytes;      /* of one message, or of the vector of a collective */
-    uint32_t window;     /* messages in flight: rate and bandwidth */
+    uint32_t window;     /* messages in flight: rate and bandwidth; collective calls in a row */
+    uint32_t how;        /* enum perf_how: collectives */
     uint32_t stale;      /* 1: the sender's buffers are written once and never again */
     uint64_t iterations; /* round trips, windows or collective calls */
     uint64_t warm;       /* of them that come before and are not timed */
@@ -52,7 +55,7 @@ struct peer_rank {
     /* Runs the rounds of `c` on this rank; durations of rank 0 go to `samples` in nanoseconds. Returns how
      * many samples there are, or a negative number after having said on stderr what failed. */
     int (*run)(struct peer_rank *self, const struct peer_case *c, double *samples);
-    /* Gives rank 0's bytes to all ranks. Only used without a control socket. */
+    /* Gives rank 0's bytes to all ranks: what is run by hand, and steps of computing. */
     void (*share)(struct peer_rank *self, void *bytes, size_t size);
 };
 

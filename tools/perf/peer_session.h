@@ -17,6 +17,7 @@ struct perf_peer_pace {
     uint64_t bytes, iterations;
     uint64_t last_ns; /* what the last round took; 0: none yet with so many operations */
     uint32_t window;
+    enum perf_how how;
     bool stale;
 };
 

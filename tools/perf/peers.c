@@ -51,9 +51,9 @@ static int ask(struct perf_peer *peer, const struct perf_peer_pace *pace, uint64
     unsigned long long samples, took;
 
     /* The ranks' own limit lies behind ours: it is for a nigh-perf that is gone. */
-    int length =
-        snprintf(line, sizeof line, "round %s %" PRIu64 " %u %u %" PRIu64 " %" PRIu64 " %u", pace->test,
-                 pace->bytes, pace->window, pace->stale, pace->iterations, warm, limit + 5);
+    int length = snprintf(line, sizeof line, "round %s %" PRIu64 " %u %u %u %" PRIu64 " %" PRIu64 " %u",
+                          pace->test, pace->bytes, pace->window, (unsigned)pace->how, pace->stale,
+                          pace->iterations, warm, limit + 5);
     for (uint32_t r = 0; r < peer->ranks; r++) {
         if (send(peer->socket[r], line, (size_t)length, MSG_NOSIGNAL) != length)
             return -EIO;
@@ -66,7 +66,7 @@ static int ask(struct perf_peer *peer, const struct perf_peer_pace *pace, uint64
             return -EIO;
         if (r == 0 && (sscanf(line, "done %lf %lf %lf %lf %lf %llu %llu", &answer->p50, &answer->p99,
                               &answer->best, &answer->before, &answer->after, &samples, &took) != 7 ||
-                       !(answer->p50 > 0) || !samples))
+                       !(answer->p50 > 0 || pace->how == PERF_HOW_OVERLAP) || !samples))
             return -EIO;
     }
     answer->samples = samples;
@@ -92,8 +92,11 @@ static void adapt(struct perf_peer_pace *pace, double seconds, uint64_t took_ns)
 
 static struct perf_peer_pace begin_pace(const struct perf_case *c, uint64_t iterations)
 {
-    struct perf_peer_pace pace = {
-        .bytes = c->bytes, .window = c->window ? c->window : 1, .stale = c->stale, .iterations = iterations};
+    struct perf_peer_pace pace = {.bytes = c->bytes,
+                                  .window = c->window ? c->window : 1,
+                                  .how = c->how,
+                                  .stale = c->stale,
+                                  .iterations = iterations};
 
     memcpy(pace.test, c->test, strlen(c->test) + 1);
     return pace;
@@ -114,7 +117,7 @@ static int find_pace(struct perf_peer *peer, const struct perf_case *c, struct p
     for (uint32_t i = 0; i < peer->paces; i++) {
         pace = &peer->pace[i];
         if (!strcmp(pace->test, c->test) && pace->bytes == c->bytes && pace->window == window &&
-            pace->stale == c->stale) {
+            pace->how == c->how && pace->stale == c->stale) {
             *out = pace;
             return 0;
         }
@@ -150,8 +153,9 @@ static double in_unit(const struct perf_case *c, double ns)
     return ns;
 }
 
-const char *const perf_peer_collectives[] = {"barrier", "allreduce", "reduce",   "bcast", "bcast+barrier",
-                                             "gather",  "allgather", "alltoall", NULL};
+const char *const perf_peer_collectives[] = {
+    "barrier",   "allreduce",      "reduce",   "bcast", "bcast+barrier", "gather", "scatter",
+    "allgather", "reduce_scatter", "alltoall", "scan",  "exscan",        NULL};
 
 static bool in_list(const char *word, const char *const *list)
 {
@@ -164,12 +168,13 @@ static bool in_list(const char *word, const char *const *list)
 static int check_case(const struct perf_peer *peer, const struct perf_case *c)
 {
     static const char *const pairs[] = {"latency", "rate", "bandwidth", "sends", NULL};
-    static const char *const units[] = {"ns", "us", "GB/s", "M/s", NULL};
+    static const char *const units[] = {"ns", "us", "GB/s", "M/s", "%", NULL};
 
     if (c->ranks != peer->ranks || c->bytes % 8 || c->window > WINDOW_MAX ||
         (!c->count && !(c->seconds > 0)) || c->seconds > 600 || (c->unit && !in_list(c->unit, units)))
         return -EINVAL;
-    if (in_list(c->test, pairs) || (peer->place.collectives && in_list(c->test, perf_peer_collectives)))
+    if (in_list(c->test, pairs) || (peer->place.collectives && (in_list(c->test, perf_peer_collectives) ||
+                                                                perf_operation_named(c->test))))
         return 0;
     return -EOPNOTSUPP;
 }

@@ -6,6 +6,8 @@
 #ifndef NIGH_PERF_PEERS_H
 #define NIGH_PERF_PEERS_H
 
+#include "tools/perf/operations.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -21,32 +23,37 @@
  *   bandwidth  one window of distinct buffers, all rewritten before the clock starts, all receives posted
  *              before it starts, one empty message back at its end.
  *   sends      the same, but each is sent by a blocking call when the one before is over, and received so.
- *   barrier, allreduce, reduce (float, sum), bcast, bcast+barrier (one behind the other), gather, allgather,
- *   alltoall   root 0; `bytes` of one rank, in alltoall for one other. Up to 1 KiB 32 calls in a row to a sample, with
- *              writing and checking, and with a barrier behind those of reduce and gather. Above, and every bcast: each
- *              call follows a barrier, and its time is that of the rank that returns last.
+ *   the names of perf_operation(), bcast (broadcast), bcast+barrier (one behind the other)
+ *              root 0; `bytes` of a block. By `how`:
+ *              USUAL    up to 1 KiB 32 calls in a row to a sample, with writing and checking, and with a barrier behind
+ *                       those whose root the others need not wait for. Above, and every broadcast: as BARRIER.
+ *              ROW      `window` buffers are written, then come a barrier and a call on each of them.
+ *              BARRIER  each call follows a barrier. Of both, the time of the rank that returns last.
+ *              OVERLAP  percent of the time of a call of rank 0 that was hidden behind computing.
  */
 struct perf_case {
     const char *test; /* one of the above */
     uint64_t bytes;   /* a multiple of 8 */
     uint32_t ranks;   /* 2 for latency, rate and bandwidth */
-    uint32_t window;  /* messages in flight: rate and bandwidth; at most 256. 2 MiB in all is a good choice */
-    bool stale;       /* send the same bytes for ever; else each message is rewritten before it is sent */
-    double seconds;   /* time to spend */
-    const int *cpus;  /* CPU of each rank, `ranks` of them; NULL: not pinned */
-    const char *unit; /* what values are to be given in: "ns", "us", "GB/s", "M/s"; NULL: "ns" */
+    uint32_t
+        window; /* messages in flight: rate and bandwidth; calls of ROW; at most 256. 2 MiB in all is a good choice */
+    enum perf_how how; /* collectives */
+    bool stale;        /* send the same bytes for ever; else each message is rewritten before it is sent */
+    double seconds;    /* time to spend */
+    const int *cpus;   /* CPU of each rank, `ranks` of them; NULL: not pinned */
+    const char *unit;  /* what values are to be given in: "ns", "us", "GB/s", "M/s", "%"; NULL: "ns" */
     /* Round trips, windows or calls that are timed, and those before them that are not. Both 0: as many as take about
      * `seconds`, an eighth of them before. */
     uint32_t count, warm;
 };
 
-/* The names of the collectives; ends with NULL. */
+/* The names of the collectives of the test `collective`; ends with NULL. */
 extern const char *const perf_peer_collectives[];
 
 /* One round of one peer. */
 struct perf_peer_round {
     double value;          /* median of the samples in c->unit */
-    double p50, p99, best; /* nanoseconds of one operation: one way, one window, one call */
+    double p50, p99, best; /* nanoseconds of one operation: one way, one window, one call; OVERLAP: percent */
     double handoff_before; /* L in ns between ranks 0 and 1 of the peer, before the round */
     double handoff_after;  /* and after it */
     uint64_t samples;      /* at least 1 */

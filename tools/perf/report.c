@@ -113,13 +113,24 @@ static size_t peer_column(struct table *t, const char *name)
     return t->columns++;
 }
 
+/* "12.3 us (0.64)": the row's value is 0.64 of it. */
+static void peer_figure(char cell[CELL], const struct perf_peer_value *peer, const char *unit)
+{
+    char room[PERF_FIGURE_BYTES];
+
+    if (isfinite(peer->ratio))
+        snprintf(cell, CELL, "%s (%.2f)", perf_figure_text(peer->value, unit, room), peer->ratio);
+    else
+        figure(cell, peer->value, unit);
+}
+
 static void peers(struct table *t, size_t line, const struct perf_result *row)
 {
     for (uint32_t i = 0; i < row->peer_count; i++) {
         size_t c = peer_column(t, row->peers[i].name);
 
         if (c != 0)
-            figure(t->cell[line][c], row->peers[i].value, row->unit);
+            peer_figure(t->cell[line][c], &row->peers[i], row->unit);
     }
 }
 

@@ -15,4 +15,6 @@ void perf_result_init(struct perf_result *row, const char *test, const char *pat
     row->more_is_better = strcmp(unit, "GB/s") == 0 || strcmp(unit, "M/s") == 0;
     row->value = row->low = row->high = row->p99 = NAN;
     row->floor = row->ratio = row->handoff_ns = NAN;
+    for (size_t i = 0; i < PERF_PEERS; i++)
+        row->peers[i].value = row->peers[i].ratio = NAN;
 }

@@ -15,6 +15,7 @@
 struct perf_peer_value {
     char name[PERF_PEER_BYTES];
     double value; /* in the row's unit */
+    double ratio; /* median of the row's value by this one, round by round */
 };
 
 struct perf_result {

@@ -4,13 +4,14 @@
 #define NIGH_PERF_RUN_H
 
 #include "tools/perf/job.h"
+#include "tools/perf/operations.h"
 #include "tools/perf/plugin.h"
 #include "tools/perf/result.h"
 #include "tools/perf/sizes.h"
 
 #include <stdio.h>
 
-#define PERF_OPS 16
+#define PERF_OPS 32
 
 struct perf_options {
     uint32_t ranks;
@@ -29,6 +30,7 @@ struct perf_options {
     uint32_t peer_count;
     const char *ops[PERF_OPS]; /* collectives, by name; none: the usual ones */
     uint32_t op_count;
+    enum perf_how how;     /* collectives; USUAL: --behind-barrier and --nb were not given */
     uint32_t beside;       /* busy loops */
     const char *tune_file; /* where `tune` writes; NULL: where nigh looks */
 };
@@ -94,6 +96,17 @@ int perf_test_connect(struct perf_run *run);
 int perf_test_match(struct perf_run *run);
 int perf_test_overlap(struct perf_run *run);
 int perf_test_deadlock(struct perf_run *run);
+int perf_test_barrier(struct perf_run *run);
+int perf_test_broadcast(struct perf_run *run);
+int perf_test_reduce(struct perf_run *run);
+int perf_test_allreduce(struct perf_run *run);
+int perf_test_gather(struct perf_run *run);
+int perf_test_scatter(struct perf_run *run);
+int perf_test_allgather(struct perf_run *run);
+int perf_test_alltoall(struct perf_run *run);
+int perf_test_reduce_scatter(struct perf_run *run);
+int perf_test_scan(struct perf_run *run);
+int perf_test_exscan(struct perf_run *run);
 int perf_test_collective(struct perf_run *run);
 int perf_test_tune(struct perf_run *run);
 

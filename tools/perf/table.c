@@ -86,25 +86,33 @@ static void set_floor(const struct perf_table *t, uint32_t work, uint32_t floor,
     row->ratio = perf_median(room, state->count);
 }
 
-static double peer_median(const struct perf_table *t, uint32_t column, const struct perf_state *state,
-                          double *room)
+/* Of the rounds in which the peer took part. */
+static void set_peer(const struct perf_table *t, uint32_t work, uint32_t column,
+                     const struct perf_state *state, struct perf_peer_value *out, double *room)
 {
     size_t n = 0;
 
     for (uint32_t i = 0; i < state->count; i++)
         if (!isnan(t->value[column][state->rounds[i]]))
             room[n++] = t->value[column][state->rounds[i]];
-    return perf_median(room, n);
+    out->value = perf_median(room, n);
+    n = 0;
+    for (uint32_t i = 0; i < state->count; i++)
+        if (t->value[column][state->rounds[i]] > 0)
+            room[n++] = t->value[work][state->rounds[i]] / t->value[column][state->rounds[i]];
+    out->ratio = perf_median(room, n);
 }
 
-static void set_peers(const struct perf_table *t, const struct perf_state *state, struct perf_result *row,
-                      double *room)
+static void set_peers(const struct perf_table *t, uint32_t work, const struct perf_state *state,
+                      struct perf_result *row, double *room)
 {
     for (uint32_t i = 0; i < t->peers && i < PERF_PEERS; i++) {
         uint32_t column = t->columns - t->peers + i;
 
         snprintf(row->peers[i].name, sizeof(row->peers[i].name), "%s", t->name[column]);
-        row->peers[i].value = peer_median(t, column, state, room);
+        set_peer(t, work, column, state, &row->peers[i], room);
+        if (strcmp(row->unit, "%") == 0)
+            row->peers[i].ratio = NAN; /* a share may be nothing, or less */
         row->peer_count = i + 1;
     }
 }
@@ -154,7 +162,7 @@ static void make_row(const struct perf_table *t, const struct perf_race *race, c
     set_value(t, work, state, row, room);
     if (floor != PERF_COLUMN_NONE)
         set_floor(t, work, floor, state, row, room);
-    set_peers(t, state, row, room);
+    set_peers(t, work, state, row, room);
 }
 
 int perf_table_rows(const struct perf_table *t, const struct perf_race *race, const struct perf_result *like,
