@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A transport that is wrong: $NIGH_REAL_PLUGIN with one byte changed of each received message from the 20th on (a
- * benchmark may check only some of them). It is how a test of its checks can fail. */
+/* A transport that is wrong: $NIGH_REAL_PLUGIN with one byte changed of each received message, and of each collective's
+ * result, from the 20th on (a benchmark may check only some of them). It is how a test of its checks can fail. */
 #include "nigh/transport.h"
 
 #include <dlfcn.h>
@@ -19,12 +19,19 @@ static int post_recv(struct nigh_context *context, struct nigh_endpoint *from, c
     return real->post_recv(context, from, recv);
 }
 
+static int post_collective(struct nigh_group *group, const struct nigh_collective *call)
+{
+    last_buffer = call->recv; /* NULL: the root of a broadcast */
+    return real->post_collective(group, call);
+}
+
 static int poll_completions(struct nigh_context *context, struct nigh_completion *out, uint32_t count)
 {
     int n = real->poll_completions(context, out, count);
 
     for (int i = 0; i < n; i++)
-        if (out[i].op == NIGH_OP_RECV && out[i].bytes >= SHORTEST && ++received >= WRONG_MESSAGE)
+        if ((out[i].op == NIGH_OP_RECV || out[i].op == NIGH_OP_COLLECTIVE) && last_buffer &&
+            out[i].bytes >= SHORTEST && ++received >= WRONG_MESSAGE)
             last_buffer[out[i].bytes / 2] ^= 1;
     return n;
 }
@@ -42,6 +49,7 @@ __attribute__((visibility("default"))) const struct nigh_ops *nigh_transport(uin
         return NULL;
     wrong = *real;
     wrong.post_recv = post_recv;
+    wrong.post_collective = post_collective;
     wrong.poll_completions = poll_completions;
     return &wrong;
 }

@@ -106,12 +106,15 @@ static void peers_are_an_object_when_compared(void **state)
     row.peer_count = 2;
     snprintf(row.peers[0].name, sizeof(row.peers[0].name), "openmpi");
     row.peers[0].value = 400;
+    row.peers[0].ratio = 0.75;
     snprintf(row.peers[1].name, sizeof(row.peers[1].name), "ucx");
     row.peers[1].value = NAN;
     object = read_back(&row, true);
     peers = json_object_get(object, "peers");
     assert_float_equal(real_of(peers, "openmpi"), 400, 1e-3);
     assert_true(json_is_null(json_object_get(peers, "ucx")));
+    assert_float_equal(real_of(json_object_get(object, "ratios"), "openmpi"), 0.75, 1e-3);
+    assert_true(json_is_null(json_object_get(json_object_get(object, "ratios"), "ucx")));
     json_decref(object);
 }
 
@@ -157,13 +160,13 @@ static void the_table_has_a_dash_where_there_is_no_floor(void **state)
     (void)state;
     rows[1].floor = rows[1].ratio = NAN;
     rows[0].peer_count = 1;
-    rows[0].peers[0] = (struct perf_peer_value){"openmpi", 400};
+    rows[0].peers[0] = (struct perf_peer_value){"openmpi", 400, 0.751};
     snprintf(rows[1].note, sizeof(rows[1].note), "no floor here");
     write_table(text, sizeof(text), rows, 2);
     assert_non_null(strstr(text, "openmpi\n"));
-    assert_non_null(strstr(text, "  250.0 ns   1.20  52.00 ns  400.0 ns\n"));
+    assert_non_null(strstr(text, "  250.0 ns   1.20  52.00 ns  400.0 ns (0.75)\n"));
     second = strchr(strchr(text, '\n') + 1, '\n') + 1;
-    assert_non_null(strstr(second, "  -      -  52.00 ns         -\n"));
+    assert_non_null(strstr(second, "  -      -  52.00 ns                -\n"));
     assert_non_null(strstr(text, "no floor here\n"));
     assert_non_null(strstr(text, "800 rounds; 6 dropped because L moved\n"));
 }

@@ -49,7 +49,7 @@ static void lines_are_sorted_by_size(void **state)
 
     (void)state;
     rows[1].peer_count = 1;
-    rows[1].peers[0] = (struct perf_peer_value){"openmpi", 126};
+    rows[1].peers[0] = (struct perf_peer_value){"openmpi", 126, NAN};
     assert_int_equal(perf_chart_make(rows, 3, &charts), 1);
     assert_string_equal(charts[0].title, "latency, 2 ranks");
     assert_int_equal(charts[0].lines, 3);
@@ -166,8 +166,8 @@ static void the_file_is_a_picture_of_the_rows(void **state)
     assert_true(fd >= 0);
     close(fd);
     rows[0].peer_count = rows[1].peer_count = 1;
-    rows[0].peers[0] = (struct perf_peer_value){"a<b&c", 100};
-    rows[1].peers[0] = (struct perf_peer_value){"a<b&c", 500};
+    rows[0].peers[0] = (struct perf_peer_value){"a<b&c", 100, NAN};
+    rows[1].peers[0] = (struct perf_peer_value){"a<b&c", 500, NAN};
     assert_int_equal(perf_plot_write(name, rows, 2), 0);
     text = contents(name);
     unlink(name);

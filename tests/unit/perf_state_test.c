@@ -198,6 +198,13 @@ static void peers_are_medians_of_the_rounds_that_they_took_part_in(void **state)
     assert_float_equal(rows[0].peers[0].value, 350, 0);
     assert_float_equal(rows[1].peers[0].value, 90, 0);
     assert_true(isnan(rows[0].peers[1].value));
+    assert_float_equal(rows[0].peers[0].ratio, 60.0 / 350, 1e-9);
+    assert_float_equal(rows[1].peers[0].ratio, 12.0 / 90, 1e-9);
+    assert_true(isnan(rows[0].peers[1].ratio));
+    perf_result_init(&like, "overlap", "", "%");
+    assert_int_equal(rows_of(t, NULL, 0, &like, rows), 2);
+    assert_float_equal(rows[0].peers[0].value, 350, 0);
+    assert_true(isnan(rows[0].peers[0].ratio)); /* of shares there is none */
     free(t);
 }
 

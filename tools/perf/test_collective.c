@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Collectives of the peers of --compare beside each other, an MPI over nigh beside the same MPI over its own shared
- * memory. nigh's table has none, so no rank of nigh's runs here: the rows have no value of their own, and their note
- * says how each MPI over nigh does against itself, and a second job of one against the first.
+ * memory. No rank of nigh's own runs here (its tests are in test_group.c): the rows have no value, and their note says how
+ * each MPI over nigh does against itself, and a second job of one against the first.
  */
 #include "tools/perf/clock.h"
 #include "tools/perf/peers.h"
@@ -100,6 +100,8 @@ static void note_ratio(struct collective *c, const struct rival *over, uint32_t 
     size_t used = strlen(row->note), n = 0;
     struct perf_interval around;
 
+    if (c->options->how == PERF_HOW_OVERLAP)
+        return; /* shares may be nothing, or less */
     for (uint32_t i = 0; own && i < rounds; i++)
         c->ratio[n++] = over->value[i] / own->value[i];
     n = numbers(c->ratio, n);
@@ -112,11 +114,17 @@ static void note_ratio(struct collective *c, const struct rival *over, uint32_t 
              perf_peer_variant(over->name) ? "the first" : "its own");
 }
 
+static const char *unit_of(const struct collective *c)
+{
+    return c->options->how == PERF_HOW_OVERLAP ? "%" : "ns";
+}
+
 static int emit(struct perf_run *run, struct collective *c, const struct row_case *what, uint32_t rounds)
 {
     struct perf_result row;
 
-    perf_result_init(&row, what->test, "", "ns");
+    perf_result_init(&row, what->test, "", unit_of(c));
+    row.more_is_better = c->options->how == PERF_HOW_OVERLAP;
     row.bytes = strcmp(what->test, "barrier") == 0 ? 0 : what->bytes;
     row.ranks = c->options->ranks;
     row.rounds = rounds;
@@ -138,7 +146,9 @@ static int measure(struct perf_run *run, struct collective *c, const struct row_
     struct perf_case one = {.test = what->test,
                             .bytes = what->bytes,
                             .ranks = c->options->ranks,
+                            .how = c->options->how,
                             .stale = c->options->stale,
+                            .unit = unit_of(c),
                             .seconds = c->round_seconds};
     double end = (double)perf_clock_system() + seconds * 1e9;
     uint32_t rounds = 0;
@@ -222,8 +232,9 @@ int perf_test_collective(struct perf_run *run)
     int rc = 0;
 
     if (o->peer_count == 0) {
-        fprintf(stderr, "nigh-perf: collective has no figures of nigh's own; say which MPIs, for example "
-                        "--compare=openmpi,openmpi+nigh\n");
+        fprintf(stderr, "nigh-perf: collective has no figures of nigh's own, which barrier, allreduce and so "
+                        "on have; say "
+                        "which MPIs, for example --compare=openmpi,openmpi+nigh\n");
         return 0;
     }
     c = calloc(1, sizeof(*c));

@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { CROWDED_ROUNDS = 6 }; /* at least: a round may take seconds there */
+
 /* What the launcher tells the ranks. */
 struct task {
     const struct perf_operation *op;
@@ -31,12 +33,14 @@ static perf_piece_fn piece_of(const struct task *task)
     return task->how == PERF_HOW_OVERLAP ? perf_group_overlap : perf_group_calls;
 }
 
-/* Where ranks share CPUs a call takes so long that a window warms enough. */
+/* Where ranks share CPUs, and with a computation beside it, a call takes so long that a window warms enough. */
 static uint64_t warm_of(const struct perf_rank *me, const struct task *task)
 {
     size_t all = task->bytes * perf_operation_blocks(task->op, (int)me->ranks);
 
-    return me->crowded ? task->window : perf_pipe_warm(task->op->kind == PERF_OP_BARRIER ? 8 : all);
+    if (me->crowded || task->how == PERF_HOW_OVERLAP)
+        return task->window;
+    return perf_pipe_warm(task->op->kind == PERF_OP_BARRIER ? 8 : all);
 }
 
 static void race(struct perf_rank *me, const struct task *task, struct perf_group *group,
@@ -50,6 +54,7 @@ static void race(struct perf_rank *me, const struct task *task, struct perf_grou
                              .warm = warm_of(me, task),
                              .sampled = PERF_COLUMN_NONE,
                              .seconds = task->seconds * 0.8,
+                             .least_rounds = me->crowded ? CROWDED_ROUNDS : 0,
                              .no_handoff = me->crowded};
 
     memcpy(piece + 1, floors->piece, floors->count * sizeof(*piece));
@@ -121,6 +126,7 @@ static int one_size(struct perf_run *run, struct task *task)
                           .window = task->window,
                           .how = task->how,
                           .stale = o->stale,
+                          .seconds = 1, /* a round's limit follows from it */
                           .cpus = o->cpus,
                           .unit = task->how == PERF_HOW_OVERLAP ? "%" : "ns"};
     char what[64], text[24];
@@ -131,6 +137,7 @@ static int one_size(struct perf_run *run, struct task *task)
     perf_compare_case(task->compare, &c);
     perf_run_job(run, &job, o->ranks,
                  perf_group_floors_scratch(task->bytes, task->window) + perf_group_scratch(o->ranks), what);
+    job.limit_seconds *= 1 + o->ranks / o->cpu_count;
     rc = perf_job_run(&job, group_rank, task);
     if (rc != 0)
         return rc;
