@@ -46,22 +46,45 @@ static void add_root(const struct mpi_place *place, struct mpi_words *settings)
     mpi_words_add(settings, text);
 }
 
+static bool is_system(const char *root)
+{
+    return strcmp(root, "/usr") == 0 || strcmp(root, "/") == 0;
+}
+
+/* The directory below `root` that has the library. */
+static bool find_named(const char *root, const char *name, char *path, size_t size)
+{
+    static const char *const folders[] = {"lib/release", "lib", "lib64"};
+    char file[2 * MPI_PATH_BYTES];
+
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
+        snprintf(file, sizeof file, "%s/%s/%s", root, folders[i], name);
+        if (access(file, R_OK) == 0)
+            return (size_t)snprintf(path, size, "%s/%s", root, folders[i]) < size;
+    }
+    return false;
+}
+
 /* The directory of libmpi below the launcher's root. What lies below /usr the dynamic linker finds by itself. */
 static bool find_library(const struct mpi_place *place, char *path, size_t size)
 {
-    static const char *const folders[] = {"lib/release", "lib", "lib64"};
     static const char *const names[] = {"libmpi.so.12", "libmpi.so.40", "libmpi.so"};
-    char root[MPI_PATH_BYTES], file[MPI_PATH_BYTES + 32];
+    char root[MPI_PATH_BYTES];
 
-    if (!root_of(place, root, sizeof root) || strcmp(root, "/usr") == 0 || strcmp(root, "/") == 0)
+    if (!root_of(place, root, sizeof root) || is_system(root))
         return false;
-    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++)
-        for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
-            snprintf(file, sizeof file, "%s/%s/%s", root, folders[i], names[k]);
-            if (access(file, R_OK) == 0)
-                return (size_t)snprintf(path, size, "%s/%s", root, folders[i]) < size;
-        }
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (find_named(root, names[i], path, size))
+            return true;
     return false;
+}
+
+bool mpi_has_library(const struct mpi_place *place, const char *name)
+{
+    char root[MPI_PATH_BYTES], path[MPI_PATH_BYTES];
+
+    return root_of(place, root, sizeof root) &&
+           (is_system(root) || find_named(root, name, path, sizeof path));
 }
 
 /* Is it one of the directories with colons between them? */

@@ -11,6 +11,7 @@
 
 #include "tools/mpi/able.h"
 #include "tools/mpi/home.h"
+#include "tools/mpi/linked.h"
 #include "tools/mpi/over.h"
 #include "tools/run/bind.h"
 
@@ -42,6 +43,34 @@ static void choose(const char *name, const char *providers, struct mpi_place *pl
             break;
     }
     give_up(RUN_FAILED, name, count ? why : reason);
+}
+
+/* The file that the launcher will run: below --wdir, or in PATH. False: there is none, which the launcher says. */
+static bool find_program(const struct run_program *program, char *path, size_t size)
+{
+    const char *name = program->argv[0], *directory = program->directory ? program->directory : ".";
+
+    if (!strchr(name, '/') && mpi_in_path(name, path, size))
+        return true;
+    if (*name != '/' && (size_t)snprintf(path, size, "%s/%s", directory, name) < size &&
+        access(path, R_OK) == 0)
+        return true;
+    return (size_t)snprintf(path, size, "%s", name) < size && access(path, R_OK) == 0;
+}
+
+/* Before its ranks run without nigh, or each of them alone, and nobody sees why. */
+static void refuse_foreign(const struct run_options *options, const struct mpi_place *place)
+{
+    char file[MPI_PATH_BYTES], why[WHY_BYTES * 2];
+
+    for (uint32_t i = 0; i < options->program_count; i++) {
+        const struct run_program *program = &options->programs[i];
+
+        if (!find_program(program, file, sizeof file) || mpi_linked(place, file, why, sizeof why))
+            continue;
+        fprintf(stderr, "nigh-run: %s %s\n", program->argv[0], why);
+        exit(RUN_FAILED);
+    }
 }
 
 /* ---- the launcher's words ------------------------------------------------------------------------------ */
@@ -213,6 +242,7 @@ void run_mpi(const struct run_options *options)
     if (mpi_providers(providers, sizeof providers, why, sizeof why) != 0)
         give_up(RUN_FAILED, "--mpi", why);
     choose(options->mpi, providers, &place);
+    refuse_foreign(options, &place);
     build(&line, providers);
     if (options->verbose) {
         mpi_words_join(&line.settings, shown, sizeof shown);
