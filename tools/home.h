@@ -11,6 +11,9 @@
  * in none, or there is no such part. */
 bool tool_in_build(const char *part, char *path, size_t room);
 
+/* The root of the sources that the build folder was configured for. False: the running program lies in none. */
+bool tool_sources(char *path, size_t room);
+
 /* The module: $NIGH_PLUGIN, else that of the build folder, else the installed one. Does not look whether it can be read. */
 void tool_plugin(char *path, size_t room);
 

@@ -2,6 +2,7 @@
 /* Compiling a peer's program into the cache; see peer_build.h. */
 #include "tools/perf/peer_build.h"
 
+#include "tools/home.h"
 #include "tools/perf/peer_process.h"
 
 #include <errno.h>
@@ -108,10 +109,20 @@ static int compile(const struct perf_peer_place *place, const char *sources, con
     return rc == -EAGAIN ? -ETIMEDOUT : -EIO;
 }
 
+/* The root of the tree, or a directory that is laid out like it. */
+static const char *find_sources(char *room, size_t size)
+{
+    const char *chosen = getenv("NIGH_PEER_SOURCES");
+
+    if (chosen && *chosen)
+        return chosen;
+    return tool_sources(room, size) ? room : NIGH_PKGDATADIR;
+}
+
 int perf_peer_build(const struct perf_peer_place *place, char *binary, size_t size, char *why, size_t room)
 {
-    const char *chosen = getenv("NIGH_PEER_SOURCES"), *sources = chosen && *chosen ? chosen : NIGH_PKGDATADIR;
-    char directory[MPI_PATH_BYTES];
+    char directory[MPI_PATH_BYTES], tree[MPI_PATH_BYTES];
+    const char *sources = find_sources(tree, sizeof tree);
     uint64_t hash;
     int rc = hash_all(place, sources, &hash, why, room);
 

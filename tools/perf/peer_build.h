@@ -9,7 +9,7 @@
 /*
  * Gives the path of the compiled program of an installed peer, compiling it when the cache has none for these
  * sources, this compiler and these options. Sources are taken from $NIGH_PEER_SOURCES (the root of nigh's tree),
- * else from where nigh was installed. Several processes may do this at once. Errors, with `why` (several lines)
+ * else from those of the build folder that the program lies in, else from where nigh was installed. Several processes may do this at once. Errors, with `why` (several lines)
  * saying what failed: -ENOENT no sources, -EACCES or another -errno no cache directory, -EIO the compiler
  * failed, -ETIMEDOUT it took longer than 60 s.
  */
