@@ -20,6 +20,7 @@
 #include "tools/perf/clock.h"
 #include "tools/perf/cpus.h"
 #include "tools/perf/job.h"
+#include "tools/perf/rounds.h"
 
 enum { RANKS = 5 };
 
@@ -138,6 +139,74 @@ static void a_rank_that_fails_ends_the_job(void **state)
     assert_int_equal(perf_job_run(&job, second_rank_dies, NULL), -EIO);
     nothing_is_left();
     assert_int_equal(perf_job_run(&job, finds_wrong_data, NULL), -EIO);
+    nothing_is_left();
+}
+
+static double ends(struct perf_rank *me, void *arg, uint32_t count)
+{
+    (void)me;
+    (void)arg;
+    return count;
+}
+
+static double hangs(struct perf_rank *me, void *arg, uint32_t count)
+{
+    (void)arg;
+    (void)count;
+    return waits_for_ever(me);
+}
+
+/* One of three columns hangs, the last two of which are peers; of column 3, which there is not, what comes behind. */
+static int hangs_in(struct perf_rank *me, void *arg)
+{
+    struct perf_piece piece[] = {
+        {"latency", ends, NULL, 1, 0}, {"openmpi", ends, NULL, 1, 0}, {"ucx", ends, NULL, 1, 0}};
+    struct perf_plan plan = {.piece = piece,
+                             .pieces = 3,
+                             .peers = 2,
+                             .sampled = PERF_COLUMN_NONE,
+                             .seconds = 0.001,
+                             .least_rounds = 1,
+                             .no_handoff = true,
+                             .hasty = true};
+    uint32_t column = *(const uint32_t *)arg;
+
+    if (column < 3)
+        piece[column].run = hangs;
+    perf_rounds_run(me, &plan);
+    return waits_for_ever(me);
+}
+
+static void a_job_that_hangs_names_whose_ranks(void **state)
+{
+    static const char *const whose[] = {"nigh (\"latency\"), in round 1", "openmpi, in round 1",
+                                        "ucx, in round 1", "nigh"};
+
+    (void)state;
+    for (uint32_t column = 0; column < 4; column++) {
+        struct perf_job job = job_of(2);
+        FILE *said = tmpfile();
+        int kept = dup(STDERR_FILENO);
+        char text[256], wanted[256];
+        size_t got;
+
+        assert_true(said && kept >= 0);
+        job.limit_seconds = 1;
+        assert_int_equal(dup2(fileno(said), STDERR_FILENO), STDERR_FILENO);
+        assert_int_equal(perf_job_run(&job, hangs_in, &column), -ETIMEDOUT);
+        assert_int_equal(dup2(kept, STDERR_FILENO), STDERR_FILENO);
+        close(kept);
+        rewind(said);
+        got = fread(text, 1, sizeof(text) - 1, said);
+        text[got] = '\0';
+        fclose(said);
+        snprintf(wanted, sizeof(wanted),
+                 "nigh-perf: the test has not ended after 1.0 s: it waits for the ranks of %s; ending all "
+                 "ranks\n",
+                 whose[column]);
+        if (!strstr(text, wanted))
+            fail_msg("\"%s\" instead of \"%s\"", text, wanted);
+    }
     nothing_is_left();
 }
 
@@ -299,6 +368,7 @@ int main(void)
         cmocka_unit_test(ranks_are_pinned_in_turn),
         cmocka_unit_test(a_rank_that_fails_ends_the_job),
         cmocka_unit_test(a_job_that_hangs_is_ended),
+        cmocka_unit_test(a_job_that_hangs_names_whose_ranks),
         cmocka_unit_test(the_launchers_variables_make_sense),
         cmocka_unit_test(a_job_is_a_number),
         cmocka_unit_test(ranks_meet_by_the_number),

@@ -227,6 +227,22 @@ static void show(const struct perf_job *job)
         perf_progress("%s", job->what);
 }
 
+/* Whose work it is that does not end: a peer's, or one of the pieces that nigh's own ranks run. */
+static void tell_of_delay(const struct perf_job *job)
+{
+    const struct perf_table *t = &job->shared->table;
+    uint32_t turn = perf_take(&job->shared->turn);
+    char whose[PERF_PEER_BYTES + 64] = "nigh";
+
+    if (turn > 0 && turn <= t->columns && turn > t->columns - t->peers)
+        snprintf(whose, sizeof(whose), "%s, in round %" PRIu32, t->name[turn - 1], t->rounds + 1);
+    else if (turn > 0 && turn <= t->columns)
+        snprintf(whose, sizeof(whose), "nigh (\"%s\"), in round %" PRIu32, t->name[turn - 1], t->rounds + 1);
+    fprintf(stderr,
+            "nigh-perf: %s has not ended after %.1f s: it waits for the ranks of %s; ending all ranks\n",
+            job->what, job->limit_seconds, whose);
+}
+
 static int watch(const struct perf_job *job, struct pack *pack, const sigset_t *child_ended)
 {
     uint64_t end = perf_clock_system() + (uint64_t)(job->limit_seconds * 1e9);
@@ -241,8 +257,7 @@ static int watch(const struct perf_job *job, struct pack *pack, const sigset_t *
         if (!late && !pack->failed && perf_clock_system() > end) {
             late = 1;
             perf_progress_clear();
-            fprintf(stderr, "nigh-perf: %s has not ended after %.1f s; ending its ranks\n", job->what,
-                    job->limit_seconds);
+            tell_of_delay(job);
             pack->failed = 1;
             end_all(pack, job->ranks);
         }

@@ -28,6 +28,7 @@ struct perf_shared {
     double figure[PERF_RANKS][4]; /* by each rank: figures that are one per rank */
     char path[PERF_NAME_BYTES];   /* by rank 0: which path the work took */
     uint32_t floors;              /* by rank 0: columns behind the work that are its floors */
+    uint32_t turn;                /* by rank 0: the column that runs, from 1; 0: none */
     struct perf_table table;      /* by rank 0 */
 };
 

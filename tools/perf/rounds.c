@@ -122,6 +122,8 @@ static void run_piece(struct perf_rank *me, struct perf_plan *plan, uint32_t rou
     uint32_t warm = column < plan->pieces - plan->peers ? perf_rounds_warm(plan, piece) : 0;
     double value;
 
+    if (me->rank == 0)
+        perf_give(&me->shared->turn, column + 1);
     perf_barrier(me);
     if (warm > 0) {
         piece->run(me, piece->arg, warm);
@@ -166,6 +168,8 @@ void perf_rounds_run(struct perf_rank *me, struct perf_plan *plan)
     uint32_t round = 0;
     uint64_t start, what;
 
+    if (me->rank == 0)
+        perf_give(&me->shared->turn, 0);
     perf_barrier(me);
     prepare(me, plan);
     start = perf_ticks();
@@ -179,7 +183,10 @@ void perf_rounds_run(struct perf_rank *me, struct perf_plan *plan)
             t->rounds = round;
         }
         what = me->rank == 0 && perf_rounds_enough(t, plan, perf_ns(start, perf_ticks())) ? STOP : CONTINUE;
-        if (decide(me, what) == STOP)
+        if (decide(me, what) == STOP) {
+            if (me->rank == 0)
+                perf_give(&me->shared->turn, 0);
             return;
+        }
     }
 }
