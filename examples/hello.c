@@ -36,7 +36,7 @@ static void load(void)
     if (object)
         *(void **)&entry = dlsym(object, NIGH_SYMBOL);
     if (!entry) {
-        fprintf(stderr, "hello: %s\n", dlerror());
+        fprintf(stderr, "hello: cannot load nigh (%s): set NIGH_PLUGIN to nigh.so\n", dlerror());
         exit(1);
     }
     nigh = entry(NIGH_ABI);

@@ -47,6 +47,8 @@ static void test_exit_statuses(void **state)
         {"$RUN -n 1 true", 0, "", NULL},
         {"$RUN --bind none -n 3 true", 0, "", NULL},
         {"$RUN -n 1 sh -c 'exit 3'", 3, "", "sh) exited with status 3 after "},
+        {"$RUN -n 1 sh -c 'exit 127'", 127, "",
+         " s (if a library is missing: ldconfig or LD_LIBRARY_PATH)\n"},
         {"$RUN --bind none -n 4 sh -c 'test $NIGH_RANK != 2 || exit 7; sleep 100'", 7, "",
          "nigh-run: rank 2 (pid "},
         {"$RUN --bind none -n 4 sh -c 'test $NIGH_RANK != 2 || exit 7; sleep 100'", 7, "",

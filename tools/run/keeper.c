@@ -69,15 +69,18 @@ static void fail_job(struct keeper *keeper, int status)
 static void report_failure(struct keeper *keeper, uint32_t number, bool ends)
 {
     const struct run_rank *rank = &keeper->job.ranks[number];
+    const char *hint = "";
     char what[64], rest[96] = "";
 
     run_rank_text(rank, what, sizeof(what));
     if (ends && keeper->job.running > 0)
         snprintf(rest, sizeof(rest), "; ending the other %" PRIu32 " of %" PRIu32 " ranks",
                  keeper->job.running, keeper->job.options->ranks);
-    run_output_say(&keeper->job.output, "rank %" PRIu32 " (pid %d, %s) %s after %.3f s%s", number,
+    if (run_rank_status(rank) == RUN_NOT_FOUND) /* the dynamic linker's status, too, and a shell's */
+        hint = " (if a library is missing: ldconfig or LD_LIBRARY_PATH)";
+    run_output_say(&keeper->job.output, "rank %" PRIu32 " (pid %d, %s) %s after %.3f s%s%s", number,
                    (int)rank->pid, rank->program->argv[0], what,
-                   (double)(rank->ended_ns - keeper->job.started_ns) / 1e9, rest);
+                   (double)(rank->ended_ns - keeper->job.started_ns) / 1e9, hint, rest);
 }
 
 /* Of ranks found dead at one look, the first is the cause: the others may be its victims. Where that is not known, one
