@@ -99,7 +99,7 @@ static void test_two(void **state)
 static void test_three(void **state)
 {
     (void)state;
-    with_path(NULL, 3, UINT64_MAX);
+    with_path(NULL, 3, 20001);
 }
 
 static void test_eight(void **state)
@@ -119,7 +119,7 @@ static void test_copied(void **state)
 {
     (void)state;
     with_path("chunked", 2, UINT64_MAX);
-    with_path("chunked", 5, 70003);
+    with_path("chunked", 5, 20001);
 }
 
 static void *take_heap(void *arg, uint64_t bytes)
@@ -242,7 +242,7 @@ static void test_function(void **state)
 
 /* ---- several at a time --------------------------------------------------------------------------------- */
 
-enum { GROUPS = 5, ROUNDS = 60, UNDER_WAY = 12 };
+enum { GROUPS = 5, ROUNDS = 40, UNDER_WAY = 12 };
 
 static uint64_t random_state;
 

@@ -148,8 +148,10 @@ static void put_element(const struct call_case *of, uint32_t member, uint64_t i,
     } else if (of->reduction) {
         store(of->type, at, (double)number(of, member, i), (int32_t)member);
     } else {
-        for (uint32_t b = 0; b < width_of(of->type); b++)
-            at[b] = (uint8_t)hash(of->seed + b, member, i);
+        uint64_t words[2] = {hash(of->seed, member, i), 0};
+
+        words[1] = ~words[0];
+        memcpy(at, words, width_of(of->type));
     }
 }
 
