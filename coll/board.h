@@ -24,9 +24,8 @@
 
 #define NIGH_BOARDS       32u
 #define NIGH_CALL_SLOTS   64u /* how far a root may be behind: ranks that share CPUs then run in fewer turns */
-#define NIGH_CALL_INLINE  48u /* bytes that lie in the slot's first line */
-#define NIGH_STREAM_UNITS 4u  /* of a stream that may be on their way */
-#define NIGH_MEMBERS_MAX  256u
+#define NIGH_CALL_INLINE  48u        /* bytes that lie in the slot's first line */
+#define NIGH_STREAM_UNITS 4u         /* of a stream that may be on their way */
 #define NIGH_CALL_ALL     UINT64_MAX /* of `taken`, `taken_out`: everything */
 #define NIGH_FACTOR_BYTES 16u
 

@@ -15,8 +15,8 @@
 
 /* One source for each member, in their order. */
 struct sources {
-    const void *at[NIGH_MEMBERS_MAX];
-    const void *factors[NIGH_MEMBERS_MAX];
+    const void *at[NIGH_GROUP_MAX];
+    const void *factors[NIGH_GROUP_MAX];
     uint32_t count;
 };
 

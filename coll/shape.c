@@ -159,6 +159,8 @@ static bool has_result(const struct nigh_collective *call, const struct nigh_sha
         return false;
     if (call->op == NIGH_SCATTER && shape->me == shape->root)
         return !shape->in_place;
+    if (call->op == NIGH_BROADCAST && shape->me == shape->root)
+        return !shape->in_place && call->recv;
     return (call->op != NIGH_REDUCE && call->op != NIGH_GATHER) || shape->me == shape->root;
 }
 

@@ -8,16 +8,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Short ones alone: what Open MPI sends to all at once takes less (8 ranks on 2 CPUs, 64 KiB 0.91 of its own, and
- * answered 1.03). */
+/* Open MPI's own longer ones were faster over nigh's messages. docs/rationale/crowd-collectives.md. */
 #ifdef NIGH_MPI_OPENMPI
 #define ALLTOALL_TO NIGH_MPI_SHORT_BYTES
 #else
 #define ALLTOALL_TO 65536
 #endif
 
-/* Broadcasts of up to 1 MiB, as messages or in the MPI's shared memory, are faster. For the others: flat.h, exchange.h.
- */
+/* Other lengths are the MPI's yet. docs/rationale/crowd-collectives.md. */
 struct nigh_mpi_limits nigh_mpi_limits = {.reduce_from = 32768,
                                           .bcast_from = 1572864,
                                           .gather_to = 65536,

@@ -87,7 +87,9 @@ static bool make_group(struct nigh_mpi_group *group, uint64_t id)
 
     for (int r = 0; r < group->ranks; r++)
         members[r] = group->peers[r]->endpoint;
+    nigh_mpi_session_lock();
     rc = nigh_mpi_session_nigh()->group_create(nigh_mpi_session_context(), &options, &group->nigh);
+    nigh_mpi_session_unlock();
     free(members);
     return rc == 0;
 }

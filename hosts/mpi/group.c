@@ -146,13 +146,6 @@ int nigh_mpi_group_rank(nigh_mpi_comm comm)
     return group ? group->me : NIGH_MPI_NONE;
 }
 
-int nigh_mpi_group_ranks(nigh_mpi_comm comm)
-{
-    const struct nigh_mpi_group *group = closed ? NULL : known(comm);
-
-    return group ? group->ranks : 0;
-}
-
 /* Weights are alike in all ranks, as their calls are. */
 struct nigh_mpi_group *nigh_mpi_group_of(nigh_mpi_comm comm, uint64_t bytes)
 {

@@ -29,10 +29,8 @@ struct nigh_mpi_group {
     struct nigh_group *nigh;
 };
 
-/* This rank's number in a communicator; NIGH_MPI_NONE: in none, or in one between two groups. And how many there are in
- * it; 0 there. */
+/* This rank's number in a communicator; NIGH_MPI_NONE: in none, or in one between two groups. */
 int nigh_mpi_group_rank(nigh_mpi_comm comm);
-int nigh_mpi_group_ranks(nigh_mpi_comm comm);
 
 /* The active group of a communicator, or NULL: this call, of so many bytes, is the MPI's. When enough bytes have come
  * by it is collective over the communicator, and so is called by all ranks or by none. */

@@ -209,13 +209,6 @@ int nigh_mpi_session_connect(const struct nigh_address *address, struct nigh_mpi
     return 0;
 }
 
-uint32_t nigh_mpi_session_state(const struct nigh_mpi_peer *peer)
-{
-    struct nigh_query_endpoint facts;
-
-    return ask(peer, &facts) ? facts.state : NIGH_BROKEN;
-}
-
 /* Contexts of calls are receipts. */
 static void file(const struct nigh_completion *done)
 {

@@ -62,13 +62,10 @@ int nigh_mpi_session_connect(const struct nigh_address *address, struct nigh_mpi
 /* A group that named it is over; NULL: nothing. */
 void nigh_mpi_session_let_go(struct nigh_mpi_peer *peer);
 
-/* NIGH_CONNECTING and so on. */
-uint32_t nigh_mpi_session_state(const struct nigh_mpi_peer *peer);
-
 /* Takes what has come, and files it. Returns how much that was. */
 int nigh_mpi_session_poll(void);
 
-/* Leaves nigh. Lends that are still open are withdrawn. */
+/* Leaves nigh. */
 void nigh_mpi_session_close(void);
 
 /*

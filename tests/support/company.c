@@ -133,6 +133,8 @@ void company_call(struct company *company, const uint32_t *who, struct nigh_grou
         if (done.status)
             fail_msg("%s: status %d", call_case_text(of, i), done.status);
         assert_int_equal(done.op, NIGH_OP_COLLECTIVE);
+        if (!rooms[i].recv)
+            assert_int_equal(done.bytes, 0);
         wrong = call_case_check(&rooms[i]);
         if (wrong)
             fail_msg("%s: %s", call_case_text(of, i), wrong);
