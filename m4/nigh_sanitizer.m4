@@ -23,5 +23,9 @@ AC_DEFUN([NIGH_CHECK_SANITIZER], [
     dnl over by acquire and release alone; the fences order flags, which are atomic themselves.
     AS_CASE([$enable_sanitizer], [*thread*], [NIGH_PROBE_CFLAG([-Wno-tsan])])
     AC_SUBST([SANITIZER_CFLAGS])
+    dnl A symbol that tests are linked with there, and with it what defines it: see tests/support/calm.c.
+    CALM_FORKS=
+    AS_CASE([$enable_sanitizer], [*address*], [CALM_FORKS=-Wl,-u,nigh_calm_forks])
+    AC_SUBST([CALM_FORKS])
     AM_CONDITIONAL([SANITIZED], [test -n "$SANITIZER_CFLAGS"])
 ])

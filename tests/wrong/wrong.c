@@ -204,22 +204,32 @@ static void begin(struct job *job, const struct wrong *program)
 static bool tap; /* the tests' driver counts each program */
 static int reported;
 
-static bool finish(struct job *job)
+static void print_all(FILE *file)
 {
     char text[SAID];
     ssize_t bytes;
     off_t at = 0;
+
+    while ((bytes = pread(fileno(file), text, sizeof(text), at)) > 0) {
+        fwrite(text, 1, (size_t)bytes, stdout);
+        at += bytes;
+    }
+}
+
+/* The tests' driver takes what stands before a verdict for its reason; people look for it below the name. */
+static bool finish(struct job *job)
+{
     int status;
 
     waitpid(job->pid, &status, 0);
     if (tap)
+        print_all(job->out);
+    if (tap)
         printf("%s %d - %s\n", status ? "not ok" : "ok", ++reported, job->program->name);
     else
         printf("%s  %s\n", status ? "wrong" : "right", job->program->name);
-    while ((bytes = pread(fileno(job->out), text, sizeof(text), at)) > 0) {
-        fwrite(text, 1, (size_t)bytes, stdout);
-        at += bytes;
-    }
+    if (!tap)
+        print_all(job->out);
     fclose(job->out);
     return status == 0;
 }
