@@ -140,8 +140,9 @@ static bool is_unrung(struct nigh_context *context, uint32_t seen)
     return true;
 }
 
-/* Not where another thread is in the middle of a copy that this one may not go on with: it may need this CPU. */
-static int sleep_once(struct nigh_context *context, uint64_t limit_ns)
+/* Not where another thread is in the middle of a copy that this one may not go on with: it may need this CPU. `bounded`: by
+ * the bound on each sleep and not by the host, whose short time-outs often end between a store and its ring. */
+static int sleep_once(struct nigh_context *context, uint64_t limit_ns, bool bounded)
 {
     uint32_t seen = nigh_bell_read(&context->bell);
     int rc = 0;
@@ -154,7 +155,7 @@ static int sleep_once(struct nigh_context *context, uint64_t limit_ns)
         rc = nigh_bell_sleep(&context->bell, seen, limit_ns);
         nigh_guard_enter(context);
         /* A bell that has changed was rung for us, only too late for the clock. */
-        if (rc == -ETIMEDOUT && nigh_bell_read(&context->bell) == seen && ready(context) &&
+        if (rc == -ETIMEDOUT && bounded && nigh_bell_read(&context->bell) == seen && ready(context) &&
             is_unrung(context, seen))
             nigh_count(&context->counters->rescues, 1);
     } else if (context->pulls && context->guard & NIGH_GUARD_THREADS) {
@@ -200,7 +201,7 @@ int nigh_wait(struct nigh_context *context, uint64_t timeout_ns)
 
         if (!left)
             return -ETIMEDOUT;
-        rc = sleep_once(context, left < bound ? left : bound);
+        rc = sleep_once(context, left < bound ? left : bound, bound <= left);
         if (nigh_cq_count(&context->cq) || context->nudged || nigh_is_unprobed(context))
             return outcome(context);
         if (rc == -EINTR)
