@@ -24,6 +24,8 @@
  * compute each yield costs a time slice of theirs, 64 of them a second and more, hence the bound. */
 #define YIELDS   64u
 #define YIELD_NS UINT64_C(2000000)
+/* For as many yields, where each may cost a time slice, before a wake-up counts as lost. */
+#define TURNS_NS UINT64_C(500000000)
 /* Of half a MiB, before the clock is looked at. */
 #define TURNS 8u
 /* Last looks that found work but nothing to poll, before the clock is looked at. */
@@ -125,18 +127,19 @@ static bool is_quiet(struct nigh_context *context, uint64_t *bound)
     return false;
 }
 
-/* The clock ended a sleep, nobody had rung, and work is there. Whoever has published it sees the flag, which is still
- * up, and rings next: only where nobody does in the time that others may need our CPU for was a wake-up lost. */
+/* The clock ended a sleep, nobody had rung, and work is there. Whoever has published it, or the thread of ours that has heard
+ * of a death, sees the flag, which is still up, and rings next: only where nobody does in the time, and the turns, that others
+ * may need our CPU for was a wake-up lost. */
 static bool is_unrung(struct nigh_context *context, uint32_t seen)
 {
-    uint64_t until = nigh_clock_ns() + YIELD_NS;
+    uint64_t begin = nigh_clock_ns(), now = begin;
 
-    /* Once at least, however long this thread itself was stopped. */
-    do {
+    for (uint32_t turns = 0; now < begin + YIELD_NS || (turns < YIELDS && now < begin + TURNS_NS); turns++) {
         give_way(context);
         if (nigh_bell_read(&context->bell) != seen)
             return false;
-    } while (nigh_clock_ns() < until);
+        now = nigh_clock_ns();
+    }
     return true;
 }
 
