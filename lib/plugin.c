@@ -156,6 +156,9 @@ static void log_line(void *data, int level, const char *text)
 {
     if (nigh_plugin_hushed && strncmp(text, nigh_plugin_hushed, strlen(nigh_plugin_hushed)) == 0)
         return;
+    /* Why a group has ended lib/group.c tells, with the call and the communicator. */
+    if (strstr(text, " of a group of "))
+        return;
     if (nigh_core.context == NULL)
         keep_line(data, level, text);
     else
