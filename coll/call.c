@@ -135,10 +135,13 @@ static void look_for_lost(struct nigh_group *group)
     if (group->ends_word && nigh_group_must_end(group))
         nigh_group_follow_end(group);
     for (uint32_t i = 0; i < group->count && group->state == NIGH_GROUP_READY; i++) {
-        struct nigh_member *member = &group->members[i];
-        const struct nigh_call_slot *slot = &member->slots[number % NIGH_CALL_SLOTS];
+        const struct nigh_member *member = &group->members[i];
+        const struct nigh_call_slot *slot;
 
-        if (!member->ended || (uint32_t)(nigh_load_acquire(&slot->head, CALL_PEEK) >> 32) == (uint32_t)number)
+        if (!member->ended)
+            continue;
+        slot = &member->slots[number % NIGH_CALL_SLOTS];
+        if ((uint32_t)(nigh_load_acquire(&slot->head, CALL_PEEK) >> 32) == (uint32_t)number)
             continue;
         nigh_group_say(group, NIGH_LOG_INFO, "member %" PRIu32 " has left or died", i);
         nigh_group_revoke(group, NIGH_REVOKED_LOST, number, i, -ECONNRESET);

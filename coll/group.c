@@ -308,6 +308,12 @@ void nigh_group_say(struct nigh_group *group, int level, const char *format, ...
              group->text);
 }
 
+/* Boards have the lower half of a number. */
+static bool is_before(uint64_t word, uint64_t other)
+{
+    return (int32_t)(NIGH_REVOKED_NUMBER(word) - NIGH_REVOKED_NUMBER(other)) < 0;
+}
+
 /* `member` has broken the group: it is about whom it says, or, if that is us, about itself. */
 static void follow(struct nigh_group *group, uint32_t member, uint64_t word)
 {
@@ -318,7 +324,7 @@ static void follow(struct nigh_group *group, uint32_t member, uint64_t word)
         group->ends_word == word || group->freed_by_host)
         return;
     if (group->ends_word && NIGH_REVOKED_WHY(word) == NIGH_REVOKED_BETWEEN &&
-        NIGH_REVOKED_NUMBER(word) >= NIGH_REVOKED_NUMBER(group->ends_word))
+        !is_before(word, group->ends_word))
         return;
     group->ends_word = word;
     group->ends_by = member;
@@ -375,8 +381,12 @@ static bool progress(struct nigh_group *group)
 {
     bool moved = false;
 
-    if (group->state == NIGH_GROUP_FORMING)
+    if (group->state == NIGH_GROUP_FORMING) {
         moved = nigh_form_progress(group);
+        /* A member may have ended it before: its bell rang for the board, and does not ring again. */
+        if (group->state == NIGH_GROUP_READY)
+            nigh_group_look(group);
+    }
     if (group->state == NIGH_GROUP_READY && group->given_up)
         group->state = NIGH_GROUP_BROKEN;
     if (group->state == NIGH_GROUP_READY)

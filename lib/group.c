@@ -204,7 +204,23 @@ int nigh_coll_create(struct nigh_call call, struct nigh_comm *comm, uint64_t num
     if (its->agreed)
         return 0;
     rc = begin_to_agree(call, comm, number);
-    return rc ? nigh_fail(call, rc, "the group of %s: %s", nigh_comm_text(comm).text, strerror(-rc)) : 0;
+    /* All fall with the first call of this group: it has had its number at all ranks. */
+    if (rc && !nigh_coll_learn(comm)) {
+        (void)nigh_fail(call, rc, "the group of %s: %s", nigh_comm_text(comm).text, strerror(-rc));
+        nigh_coll_break(comm, rc);
+    }
+    return 0;
+}
+
+/* A call that has its number, and was not given to the group: the calls behind it would be taken for it. */
+static void fail_unplaced(struct nigh_coll_call *it, int error)
+{
+    struct nigh_comm *comm = comm_of(it);
+
+    snprintf(it->why, sizeof(it->why), "%s", nigh_error_text());
+    finish(it, error);
+    if (comm->group && comm->group->group)
+        nigh_coll_break(comm, error);
 }
 
 /* Those that have waited, in their order. */
@@ -219,10 +235,8 @@ static void flush(struct nigh_comm_group *its)
 
         next = it->next;
         rc = place(call, it);
-        if (rc && it->operation->phase == NIGH_PHASE_ACTIVE) {
-            snprintf(it->why, sizeof(it->why), "%s", nigh_error_text());
-            finish(it, rc);
-        }
+        if (rc && it->operation->phase == NIGH_PHASE_ACTIVE)
+            fail_unplaced(it, rc);
     }
 }
 
@@ -280,6 +294,10 @@ static int place(struct nigh_call call, struct nigh_coll_call *it)
         if (rc)
             return rc;
         its = comm->group;
+        if (!its->group) {
+            nigh_coll_fail_by_end(it);
+            return 0;
+        }
         if (!its->agreed) {
             append(its, it);
             return 0;
@@ -324,10 +342,8 @@ static void ended(struct nigh_operation *operation, const struct nigh_completion
         nigh_coll_say_through(operation->comm);
     operation->error = 0;
     rc = place(call, it);
-    if (rc) {
-        snprintf(it->why, sizeof(it->why), "%s", nigh_error_text());
-        finish(it, rc);
-    }
+    if (rc)
+        fail_unplaced(it, rc);
 }
 
 struct nigh_operation *nigh_coll_operation(struct nigh_call call, struct nigh_comm *comm,
@@ -358,7 +374,10 @@ int nigh_coll_start(struct nigh_call call, struct nigh_coll_call *it)
     it->operation->phase = NIGH_PHASE_ACTIVE;
     it->operation->error = 0;
     rc = place(call, it);
-    if (nigh_unlikely(rc != 0))
+    /* Not made: the program may make it again. */
+    if (nigh_unlikely(rc != 0)) {
         it->operation->phase = NIGH_PHASE_INACTIVE;
+        comm->collectives--;
+    }
     return rc;
 }

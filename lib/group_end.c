@@ -23,6 +23,16 @@ void nigh_coll_refuse(struct nigh_call call, struct nigh_comm *comm, int error, 
 
     if (comm->lost || ((!comm->group || !comm->group->group) && nigh_coll_create(call, comm, number)))
         return;
+    if (comm->group->group)
+        (void)nigh_core.ops->group_end(comm->group->group, error, text);
+    (void)nigh_coll_learn(comm);
+}
+
+void nigh_coll_break(struct nigh_comm *comm, int error)
+{
+    char text[NIGH_GROUP_TEXT_BYTES];
+
+    snprintf(text, sizeof(text), "rank %d cannot go on: %.200s", comm->rank, nigh_error_text());
     (void)nigh_core.ops->group_end(comm->group->group, error, text);
     (void)nigh_coll_learn(comm);
 }
@@ -36,11 +46,13 @@ void nigh_coll_give_up(struct nigh_operation *operation, int error)
     snprintf(text, sizeof(text), "rank %d has given up waiting for %s in %s%s: %s", comm->rank,
              nigh_coll_waited_for(operation, ranks, sizeof(ranks)), it->name,
              nigh_where(operation->site).text, strerror(-error));
-    if (comm->group->group)
-        (void)nigh_core.ops->group_end(comm->group->group, error, text);
-    (void)nigh_coll_learn(comm);
-    while (operation->phase == NIGH_PHASE_ACTIVE)
+    /* Where others had ended the group meanwhile, the next one may have it: that ends, too. */
+    while (operation->phase == NIGH_PHASE_ACTIVE) {
+        if (comm->group->group)
+            (void)nigh_core.ops->group_end(comm->group->group, error, text);
+        (void)nigh_coll_learn(comm);
         (void)nigh_poll();
+    }
 }
 
 /* ---- what is asked of it ---- */
@@ -95,14 +107,17 @@ void nigh_coll_say_through(const struct nigh_comm *comm)
     nigh_say(NIGH_LOG_ERROR, "in a collective that this rank was through with: %s", why);
 }
 
-/* A window may outlive its communicator, and its ranks meet once more to free it. */
-static bool is_held_by_window(const struct nigh_comm *comm)
+/* By a collective that has not ended, or waits for the next group. A window may outlive its communicator, and its ranks meet
+ * once more to free it. */
+static bool is_needed(const struct nigh_comm *comm)
 {
     for (uint32_t i = 0; i < nigh_core.operations_used; i++) {
         const struct nigh_operation *operation = &nigh_core.operations[i];
 
-        if (operation->phase != NIGH_PHASE_FREE && operation->comm == comm &&
-            operation->flags & NIGH_OP_WINDOW)
+        if (operation->phase == NIGH_PHASE_FREE || operation->comm != comm)
+            continue;
+        if (operation->flags & NIGH_OP_WINDOW ||
+            (operation->kind == NIGH_KIND_COLLECTIVE && operation->phase == NIGH_PHASE_ACTIVE))
             return true;
     }
     return false;
@@ -112,7 +127,7 @@ void nigh_coll_release_group(struct nigh_comm *comm)
 {
     struct nigh_comm_group *its = comm->group;
 
-    if (its->group && !is_held_by_window(comm) && nigh_core.ops->group_free(its->group) == 0)
+    if (its->group && !is_needed(comm) && nigh_core.ops->group_free(its->group) == 0)
         its->group = NULL;
 }
 

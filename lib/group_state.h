@@ -27,8 +27,11 @@ struct nigh_comm_group {
 
 /* If the group has ended: keeps how, makes way for the next one, and fails what waits for it. */
 bool nigh_coll_learn(struct nigh_comm *comm);
-/* Makes the next one; `number` is that of the first collective that this rank has for it. Errors are said. */
+/* Makes the next one; `number` is that of the first collective that this rank has for it. Errors are said. 0 without a group:
+ * it has ended already. */
 int nigh_coll_create(struct nigh_call call, struct nigh_comm *comm, uint64_t number);
+/* Ends it for all ranks: this one could not post a call that it counts. The last error of this thread says why. */
+void nigh_coll_break(struct nigh_comm *comm, int error);
 /* Frees it, unless it is still needed. */
 void nigh_coll_release_group(struct nigh_comm *comm);
 /* The collective in which the others have failed went well here: nobody else tells this rank that they differ. */

@@ -87,7 +87,7 @@ int nigh_plugin_load(struct nigh_call call, const struct nigh_config *config)
             "the plugin refuses ABI %u.%u, which this library was built for: load the nigh.so of its "
             "own release (NIGH_PLUGIN)",
             NIGH_ABI_MAJOR, NIGH_ABI_MINOR);
-    if (!NIGH_HAS(ops, cancel_unmatched)) /* the last of those that it uses, so all */
+    if (!NIGH_HAS(ops, group_end)) /* the last of those that it uses, so all */
         return nigh_fail(call, -EPROTO, "the plugin \"%s\" %s lacks slots that this library needs", ops->name,
                          ops->version);
     /* It is never unloaded: it has handlers of fork, and a next nigh_init takes it again. */

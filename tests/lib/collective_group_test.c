@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The group behind a communicator's collectives: calls that the plugin refuses, and what follows a group that has ended. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "tests/lib/ranks.h"
+#include <stdio.h>
+#include <stdlib.h>
+
+static int sum_up(struct nigh_comm *comm)
+{
+    int one = 1, sum = 0, rc = nigh_allreduce(&one, &sum, 1, NIGH_I32, NIGH_SUM, comm);
+
+    return rc ? rc : sum;
+}
+
+/* All fail: the last rank calls something else. */
+static void differ(struct nigh_comm *comm, int rank, int size)
+{
+    CHECK_INT(rank == size - 1 ? nigh_barrier(comm) : sum_up(comm), -EPROTO);
+}
+
+/* ---- calls that the plugin refuses rank 0 ---- */
+
+static void scarce(int rank, int size)
+{
+    struct nigh_comm *world = nigh_world();
+    int one = 1, sums[2] = {0};
+    nigh_request requests[2];
+
+    /* The first post, then that of an agreement, then the first behind an agreement. */
+    if (rank == 0)
+        setenv("NIGH_SCARCE_CALLS", "109", 1);
+    /* One that was not made is made again. */
+    if (rank == 0)
+        CHECK_INT(sum_up(world), -ENOMEM);
+    CHECK_INT(sum_up(world), size);
+    differ(world, rank, size);
+    /* The next group cannot agree: all fail, and go on. */
+    CHECK_INT(sum_up(world), -ENOMEM);
+    CHECK_TEXT("rank 0 cannot go on");
+    CHECK_INT(sum_up(world), size);
+    /* Of two that have their numbers the first is refused behind the agreement. */
+    differ(world, rank, size);
+    for (int i = 0; i < 2; i++)
+        OK(nigh_iallreduce(&one, &sums[i], 1, NIGH_I32, NIGH_SUM, world, &requests[i]));
+    CHECK_INT(nigh_wait(&requests[0], NIGH_STATUS_IGNORE), -ENOMEM);
+    OK(nigh_wait(&requests[1], NIGH_STATUS_IGNORE));
+    CHECK_INT(sums[1], size);
+    CHECK_INT(sum_up(world), size);
+}
+
+static void test_scarce(void **state)
+{
+    const char *real = getenv("NIGH_PLUGIN"), *folder = getenv("NIGH_BUILDDIR");
+    char name[600];
+
+    (void)state;
+    snprintf(name, sizeof(name), "NIGH_PLUGIN=%s/tests/support/.libs/scarceplugin.so", folder ? folder : ".");
+    assert_non_null(real);
+    assert_int_equal(setenv("NIGH_REAL_PLUGIN", real, 1), 0);
+    for (int ranks = 2; ranks <= 3; ranks++)
+        ranks_run(ranks, scarce, &(struct ranks_how){.environment = name});
+    unsetenv("NIGH_REAL_PLUGIN");
+}
+
+/* ---- freed while calls wait for the next group, and some of them are behind ---- */
+
+static void freed(int rank, int size)
+{
+    struct nigh_comm *comm;
+    nigh_request requests[3];
+    int one = 1, sums[3] = {0}, rc;
+
+    (void)size;
+    OK(nigh_comm_dup(nigh_world(), &comm));
+    CHECK_INT(sum_up(comm), 2);
+    if (rank == 0) {
+        /* A root of small broadcasts is ahead. */
+        for (int i = 0; i < 3; i++)
+            OK(nigh_bcast(&one, 1, NIGH_I32, 0, comm));
+        ranks_tell(0);
+    } else {
+        ranks_hear(0);
+        CHECK_INT(sum_up(comm), -EPROTO);
+        for (int i = 0; i < 2; i++)
+            OK(nigh_iallreduce(&one, &sums[i], 1, NIGH_I32, NIGH_SUM, comm, &requests[i]));
+    }
+    OK(nigh_iallreduce(&one, &sums[2], 1, NIGH_I32, NIGH_SUM, comm, &requests[2]));
+    OK(nigh_comm_free(&comm));
+    for (int i = 0; rank == 1 && i < 2; i++) {
+        rc = nigh_wait(&requests[i], NIGH_STATUS_IGNORE);
+        CHECK_INT(rc, -EPROTO);
+        CHECK_TEXT("other ranks are ahead");
+    }
+    OK(nigh_wait(&requests[2], NIGH_STATUS_IGNORE));
+    CHECK_INT(sums[2], 2);
+}
+
+static void test_freed(void **state)
+{
+    (void)state;
+    ranks_run(2, freed, NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_scarce),
+        cmocka_unit_test(test_freed),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
