@@ -46,6 +46,9 @@ void nigh_coll_give_up(struct nigh_operation *operation, int error);
 /* Says why a collective has ended with its error, which it returns. */
 int nigh_coll_failed(struct nigh_call call, const struct nigh_operation *operation);
 
+/* Has another rank failed in the last collective that this one has made, and gone well here? Then its error, said. */
+int nigh_coll_check_end(struct nigh_call call, struct nigh_comm *comm);
+
 /* Whom it waits for: bit r of the set is rank r of its communicator. */
 void nigh_coll_waits_for(const struct nigh_operation *operation, uint64_t set[NIGH_SET_WORDS]);
 

@@ -86,6 +86,20 @@ int nigh_coll_failed(struct nigh_call call, const struct nigh_operation *operati
                      same ? "" : it->name, same ? "" : nigh_where(operation->site).text);
 }
 
+int nigh_coll_check_end(struct nigh_call call, struct nigh_comm *comm)
+{
+    char why[NIGH_GROUP_TEXT_BYTES + 96];
+    const struct end *end;
+
+    if (!nigh_coll_learn(comm) || comm->group->end.number < comm->collectives)
+        return 0;
+    end = &comm->group->end;
+    if (comm->lost)
+        return nigh_fail(call, comm->lost, "%s", nigh_coll_lost_text(comm).text);
+    nigh_coll_end_text(comm, end->text, end->status, end->by_host, why, sizeof(why));
+    return nigh_fail(call, end->status, "%s", why);
+}
+
 void nigh_coll_waits_for(const struct nigh_operation *operation, uint64_t set[NIGH_SET_WORDS])
 {
     const struct nigh_comm_group *its = operation->comm->group;

@@ -116,6 +116,9 @@ int nigh_meet(struct nigh_call call, struct nigh_comm *comm, enum nigh_meet_what
         differ |= cards[rank].mark != mine.mark || !cards[rank].mark;
     if (!all)
         free(cards);
+    /* Who comes late finds the cards of ranks that have given up. A fence needs nothing more of them. */
+    if (!rc && (differ || what != NIGH_MEET_WIN_FENCE))
+        rc = nigh_coll_check_end(call, comm);
     if (!rc && differ)
         return explain(call, comm, &reason);
     return refused ? refused : rc;

@@ -107,11 +107,57 @@ static void test_freed(void **state)
     ranks_run(2, freed, NULL);
 }
 
+/* ---- who comes when others have given up ---- */
+
+static int make(int what, struct nigh_comm *comm, struct nigh_comm **made, struct nigh_win **win)
+{
+    static int memory[4];
+
+    if (what == 0)
+        return nigh_comm_dup(comm, made);
+    return what == 1 ? nigh_comm_split(comm, 0, 0, made) : nigh_win_create(memory, sizeof(memory), comm, win);
+}
+
+static void late(int rank, int size)
+{
+    struct nigh_comm *comm, *made;
+    struct nigh_win *win;
+
+    OK(nigh_comm_dup(nigh_world(), &comm));
+    for (int what = 0; what < 3; what++) {
+        if (rank == size - 1) {
+            for (int i = 0; i < size - 1; i++)
+                ranks_hear((unsigned)(3 * i + what));
+            CHECK_INT(make(what, comm, &made, &win), -ETIMEDOUT);
+            CHECK_TEXT("has given up waiting");
+        } else {
+            OK(nigh_comm_set_timeout(comm, 0.1));
+            CHECK_INT(make(what, comm, &made, &win), -ETIMEDOUT);
+            OK(nigh_comm_set_timeout(comm, 0));
+            ranks_tell((unsigned)(3 * rank + what));
+        }
+        OK(make(what, comm, &made, &win));
+        if (what < 2)
+            OK(nigh_comm_free(&made));
+        else
+            OK(nigh_win_free(&win));
+    }
+    OK(nigh_comm_free(&comm));
+}
+
+static void test_late(void **state)
+{
+    (void)state;
+    ranks_run(2, late, NULL);
+    ranks_run(4, late, NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_scarce),
         cmocka_unit_test(test_freed),
+        cmocka_unit_test(test_late),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
