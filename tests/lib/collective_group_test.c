@@ -152,12 +152,51 @@ static void test_late(void **state)
     ranks_run(4, late, NULL);
 }
 
+/* ---- ranks that wait for something else move their collectives: no circle ---- */
+
+enum { LONG = 100000 };
+
+static void busy(int rank, int size)
+{
+    static int32_t in[LONG], out[LONG];
+    nigh_request requests[2];
+    int value = rank;
+
+    for (int i = 0; i < LONG; i++)
+        in[i] = rank + i;
+    for (int round = 0; round < 20; round++) {
+        int first = round % size;
+
+        OK(nigh_iallreduce(in, out, LONG, NIGH_I32, NIGH_SUM, nigh_world(), &requests[0]));
+        OK(nigh_ibarrier(nigh_world(), &requests[1]));
+        if (rank == first) {
+            OK(round % 2 ? nigh_wait(&requests[0], NIGH_STATUS_IGNORE)
+                         : nigh_waitall(2, requests, NIGH_STATUSES_IGNORE));
+            for (int to = 0; to < size; to++)
+                if (to != rank)
+                    OK(nigh_send(&value, sizeof(value), to, 1, nigh_world()));
+        } else {
+            OK(nigh_recv(&value, sizeof(value), first, 1, nigh_world(), NIGH_STATUS_IGNORE));
+        }
+        OK(nigh_waitall(2, requests, NIGH_STATUSES_IGNORE));
+        CHECK_INT(out[LONG - 1], size * (size - 1) / 2 + size * (LONG - 1));
+    }
+}
+
+static void test_busy(void **state)
+{
+    (void)state;
+    ranks_run(2, busy, &(struct ranks_how){.environment = "NIGH_STALL=0.0001"});
+    ranks_run(4, busy, &(struct ranks_how){.environment = "NIGH_STALL=0.0001"});
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_scarce),
         cmocka_unit_test(test_freed),
         cmocka_unit_test(test_late),
+        cmocka_unit_test(test_busy),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
