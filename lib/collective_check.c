@@ -2,6 +2,7 @@
 /* lib/collective_check.c - what one rank can find wrong with its own arguments, and the call of the table made of them. */
 #include "lib/collective.h"
 #include "lib/error.h"
+#include "lib/op.h"
 #include "lib/type.h"
 
 #include <errno.h>
@@ -161,16 +162,33 @@ static int check_buffers(const struct check *check)
     return check_apart(check);
 }
 
+static int check_op(const struct check *check)
+{
+    int op = check->args->op, type = check->args->type;
+    const struct nigh_own_op *own = nigh_op_find(op);
+
+    if (op >= NIGH_OP_FIRST && !own)
+        return nigh_fail(check->call, -EINVAL, "%d is no operation: was it freed?", op);
+    if (own ? own->function || own->type == type : nigh_reduces(op, type))
+        return 0;
+    if (own)
+        return nigh_fail(check->call, -EOPNOTSUPP, "the factor is of %s, the elements are of %s",
+                         nigh_type_name(own->type).text, nigh_type_name(type).text);
+    return nigh_fail(check->call, -EOPNOTSUPP, "%s is not defined for %s: see the table of nigh_bcast(3)",
+                     nigh_reduction_name(op).text, nigh_type_name(type).text);
+}
+
 static int check_type(struct check *check)
 {
     const struct nigh_coll_args *args = check->args;
+    int rc;
 
     check->width = nigh_type_width(args->type);
     if (!check->width && args->has & NIGH_COLL_COUNT)
         return nigh_fail(check->call, -EINVAL, "%d is no type: see enum nigh_type", args->type);
-    if (args->has & NIGH_COLL_OP && !nigh_reduces(args->op, args->type))
-        return nigh_fail(check->call, -EOPNOTSUPP, "%s is not defined for %s: see the table of nigh_bcast(3)",
-                         nigh_reduction_name(args->op).text, nigh_type_name(args->type).text);
+    rc = args->has & NIGH_COLL_OP ? check_op(check) : 0;
+    if (rc)
+        return rc;
     if (args->has & NIGH_COLL_ROOT && (uint32_t)args->root >= check->comm->size)
         return nigh_fail(check->call, -ERANGE, "there is no rank %d in %s: its ranks are 0 to %u", args->root,
                          nigh_comm_text(check->comm).text, check->comm->size - 1);
@@ -237,16 +255,33 @@ static void set_counts(const struct nigh_comm *comm, const struct nigh_coll_args
         what->count = own[comm->rank];
 }
 
+static void set_type(const struct nigh_coll_args *args, struct nigh_collective *what)
+{
+    const struct nigh_own_op *own = nigh_op_find(args->op);
+
+    what->type = (uint16_t)args->type;
+    what->reduction = (uint16_t)args->op;
+    if (args->type > NIGH_OPAQUE) {
+        what->type = NIGH_OPAQUE;
+        what->width = nigh_type_width(args->type);
+    }
+    if (!own)
+        return;
+    what->reduction = own->function ? NIGH_FUNCTION : NIGH_PREMUL;
+    what->function = own->function;
+    what->function_arg = own->arg;
+    what->factor = own->function ? NULL : own->factor;
+}
+
 struct nigh_collective nigh_coll_make(const struct nigh_comm *comm, const struct nigh_coll_args *args)
 {
     struct nigh_collective what = {
         .size = sizeof(what),
         .op = (uint16_t)args->what,
-        .type = (uint16_t)args->type,
-        .reduction = (uint16_t)args->op,
         .root = (uint32_t)args->root,
     };
 
+    set_type(args, &what);
     set_buffers(comm, args, &what);
     set_counts(comm, args, &what);
     return what;

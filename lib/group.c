@@ -358,6 +358,10 @@ struct nigh_operation *nigh_coll_operation(struct nigh_call call, struct nigh_co
     operation->owner = it;
     it->operation = operation;
     it->what.context = (uintptr_t)operation;
+    if (it->what.factor) {
+        memcpy(it->factor, it->what.factor, sizeof(it->factor));
+        it->what.factor = it->factor;
+    }
     return operation;
 }
 

@@ -14,6 +14,7 @@
 #define NIGH_LIB_GROUP_H
 
 #include "lib/comm.h"
+#include "lib/op.h"
 #include "lib/request.h"
 
 #define NIGH_SET_WORDS (NIGH_GROUP_MAX / 64)
@@ -25,6 +26,7 @@ struct nigh_coll_call {
     struct nigh_operation *operation;
     struct nigh_coll_call *next;          /* of those that wait for a group */
     uint64_t number;                      /* of the communicator's collectives: from 1 on */
+    uint8_t factor[NIGH_OP_FACTOR_BYTES]; /* NIGH_PREMUL: the operation may have been freed since */
     bool begun;                           /* a group has it, or had it: data may have moved */
     bool lost;                            /* it has failed because the communicator has lost a rank */
     char why[NIGH_GROUP_TEXT_BYTES + 96]; /* it has failed, and not for that */

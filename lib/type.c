@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* lib/type.c - see type.h. The loops themselves are the plugin's. */
 #include "lib/type.h"
-#include "nigh/transport.h"
+#include "nigh/nigh.h"
 
 #include <stddef.h>
 #include <stdio.h>
@@ -38,8 +38,15 @@ static const char *const operations[] = {
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
+static bool is_bytes(int type)
+{
+    return type > NIGH_BYTES(0);
+}
+
 uint32_t nigh_type_width(int type)
 {
+    if (is_bytes(type))
+        return (uint32_t)type - (uint32_t)NIGH_BYTES(0);
     return (unsigned)type < COUNT(types) ? types[type].width : 0;
 }
 
@@ -56,6 +63,12 @@ static struct nigh_name name_of(const char *known, const char *kind, int number)
 
 struct nigh_name nigh_type_name(int type)
 {
+    struct nigh_name name;
+
+    if (is_bytes(type)) {
+        snprintf(name.text, sizeof(name.text), "NIGH_BYTES(%u)", nigh_type_width(type));
+        return name;
+    }
     return name_of((unsigned)type < COUNT(types) ? types[type].name : NULL, "type", type);
 }
 

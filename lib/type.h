@@ -6,10 +6,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Bytes of an element of enum nigh_type; 0: there is no such type, or it has no width of its own. */
+/* Bytes of an element of enum nigh_type, or of NIGH_BYTES(); 0: there is no such type, or it has no width of its own. */
 uint32_t nigh_type_width(int type);
 
-/* "NIGH_F32", "type 77". */
+/* "NIGH_F32", "NIGH_BYTES(12)", "type 77". */
 struct nigh_name {
     char text[24];
 };

@@ -370,8 +370,8 @@ int nigh_win_flush(int target, struct nigh_win *win);
 
 /*
  * Collective over `comm`, of at most NIGH_GROUP_MAX ranks: all ranks call them in the same order with fitting arguments; all
- * wait. `count` is in elements of `type` (enum nigh_type but NIGH_OPAQUE), `op` is NIGH_SUM .. NIGH_BXOR, NIGH_AVG, NIGH_MINLOC or
- * NIGH_MAXLOC. Reductions combine in rank order, ((x0 op x1) op x2) ..., so that results are equal on every rank and in every run.
+ * wait. `count` is in elements of `type` (enum nigh_type but NIGH_OPAQUE, or NIGH_BYTES()), `op` is NIGH_SUM .. NIGH_BXOR, NIGH_AVG,
+ * NIGH_MINLOC, NIGH_MAXLOC or one of nigh_op_create() and nigh_op_premul(). Reductions combine in rank order, ((x0 op x1) op x2) ..., so that results are equal on every rank and in every run.
  *
  *   defined for   integers: SUM .. BXOR, AVG. f16, bf16, f32, f64: SUM .. LXOR, AVG. complex: SUM, PROD, AVG. bool: SUM ..
  *                 BXOR. pairs: MINLOC, MAXLOC
@@ -505,6 +505,26 @@ int nigh_alltoallv_init(const void *send, const uint64_t *send_counts, const uin
                         struct nigh_comm *comm, nigh_request *request);
 int nigh_reduce_scatterv_init(const void *send, void *recv, const uint64_t *counts, int type, int op,
                               struct nigh_comm *comm, nigh_request *request);
+
+/* ---- types and operations of the program's ---- */
+
+/* A type for collectives: elements of so many bytes, 1 to 2^30 - 1, as a struct. Only functions reduce it. */
+#define NIGH_BYTES(bytes) (0x40000000 + (int)(bytes))
+
+enum { NIGH_OP_MAX = 256 }; /* operations of the program's at a time */
+
+/*
+ * Operations for collectives that reduce, each made at every rank; `*op` is a number of this process.
+ *   nigh_op_create   an associative function, of any type: nigh_reduce_fn in nigh/transport.h. In rank order, so it need not commute. It
+ *                    is called in any call of nigh, and with NIGH_PROGRESS=thread beside the program; it calls nothing of nigh
+ *   nigh_op_premul   the sum of the elements times `factor`, one element of `type`, which is copied; ranks may differ in it.
+ *                    Integers, floating-point and complex types
+ *   nigh_op_free     collectives that were called or made before keep it; *op is 0 then
+ * Errors: -ENOSPC NIGH_OP_MAX are there; -EOPNOTSUPP the type has no factor.
+ */
+int nigh_op_create(nigh_reduce_fn function, void *arg, int *op);
+int nigh_op_premul(const void *factor, int type, int *op);
+int nigh_op_free(int *op);
 
 /* ---- call sites ---------------------------------------------------------------------------------------- */
 
@@ -670,6 +690,9 @@ static inline int nigh_irecv_here(void *buffer, uint64_t bytes, int source, int 
 #define nigh_allgatherv_init(...)      NIGH_AT((nigh_allgatherv_init)(__VA_ARGS__))
 #define nigh_alltoallv_init(...)       NIGH_AT((nigh_alltoallv_init)(__VA_ARGS__))
 #define nigh_reduce_scatterv_init(...) NIGH_AT((nigh_reduce_scatterv_init)(__VA_ARGS__))
+#define nigh_op_create(...)            NIGH_AT((nigh_op_create)(__VA_ARGS__))
+#define nigh_op_premul(...)            NIGH_AT((nigh_op_premul)(__VA_ARGS__))
+#define nigh_op_free(...)              NIGH_AT((nigh_op_free)(__VA_ARGS__))
 #endif
 
 #ifdef __cplusplus

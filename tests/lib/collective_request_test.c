@@ -419,12 +419,99 @@ static void test_defined(void **state)
     ranks_run(1, defined, NULL);
 }
 
+/* ---- operations and types of the program's ---- */
+
+/* x -> times * x + more */
+struct map {
+    uint8_t times, more, count;
+};
+
+/* The lower rank's map first, then the other: does not commute. */
+static void join(void *arg, const void *in, void *inout, uint64_t count)
+{
+    const struct map *lower = in;
+    struct map *upper = inout;
+
+    for (uint64_t i = 0; i < count; i++) {
+        upper[i].more = (uint8_t)(upper[i].times * lower[i].more + upper[i].more);
+        upper[i].times = (uint8_t)(upper[i].times * lower[i].times);
+        upper[i].count = (uint8_t)(upper[i].count + lower[i].count);
+    }
+    ++*(int *)arg;
+}
+
+static void operations(int rank, int size)
+{
+    struct nigh_comm *world = nigh_world();
+    struct map mine[700], all[5 * 700], result[700], whole = {1, 0, 0};
+    double values[3] = {rank, 1, 2}, sums[3], factor = rank + 1;
+    int called = 0, function, premul, many[NIGH_OP_MAX], type = NIGH_BYTES(sizeof(struct map));
+    nigh_request request;
+
+    for (int i = 0; i < 700; i++)
+        mine[i] = (struct map){3, (uint8_t)(rank + 1), 1};
+    for (int r = 0; r < size; r++)
+        whole = (struct map){(uint8_t)(3 * whole.times), (uint8_t)(3 * whole.more + r + 1), (uint8_t)(r + 1)};
+    OK(nigh_op_create(join, &called, &function));
+    OK(nigh_op_premul(&factor, NIGH_F64, &premul));
+    OK(nigh_allreduce(mine, result, 700, type, function, world));
+    CHECK(memcmp(&result[699], &whole, sizeof(whole)) == 0);
+    CHECK(size == 1 || called > 0);
+    OK(nigh_allgather(mine, all, 700, type, world));
+    CHECK_INT(all[700 * size - 1].more, size);
+    /* Freed, and kept by what was made before. */
+    OK(nigh_allreduce_init(values, sums, 3, NIGH_F64, premul, world, &request));
+    OK(nigh_op_free(&premul));
+    CHECK_INT(premul, 0);
+    for (int i = 0; i < 2; i++) {
+        OK(nigh_start(&request));
+        OK(nigh_wait(&request, NIGH_STATUS_IGNORE));
+        CHECK(sums[2] == size * (size + 1) && sums[0] == (size - 1) * size * (size + 1) / 3.0);
+    }
+    OK(nigh_request_free(&request));
+    CHECK_INT(nigh_op_free(&premul), -EINVAL);
+    /* What is refused, here and so at all ranks. */
+    CHECK_INT(nigh_op_premul(&factor, NIGH_BOOL, &premul), -EOPNOTSUPP);
+    CHECK_INT(nigh_op_create(NULL, NULL, &premul), -EINVAL);
+    CHECK_INT(nigh_allreduce(mine, result, 1, type, NIGH_SUM, world), -EOPNOTSUPP);
+    CHECK_TEXT("NIGH_SUM is not defined for NIGH_BYTES(3)");
+    CHECK_INT(nigh_bcast(mine, 1, NIGH_BYTES(0), 0, world), -EINVAL);
+    for (int i = 1; i < NIGH_OP_MAX; i++)
+        OK(nigh_op_premul(&factor, NIGH_F64, &many[i]));
+    CHECK_INT(nigh_op_premul(&factor, NIGH_F64, &premul), -ENOSPC);
+    CHECK_INT(nigh_allreduce(values, sums, 1, NIGH_F32, many[7], world), -EOPNOTSUPP);
+    CHECK_TEXT("the factor is of NIGH_F64");
+    for (int i = 1; i < NIGH_OP_MAX; i++)
+        OK(nigh_op_free(&many[i]));
+    CHECK_INT(nigh_allreduce(values, sums, 1, NIGH_F64, 1001, world), -EINVAL);
+    CHECK_TEXT("was it freed?");
+    OK(nigh_op_free(&function));
+    /* Each type has a factor, or is refused one, as the plugin has it. */
+    for (type = NIGH_I8; type <= NIGH_OPAQUE; type++) {
+        uint64_t one[2] = {0}, out[2];
+        int rc = nigh_op_premul(one, type, &premul);
+
+        CHECK(rc == 0 || rc == -EOPNOTSUPP);
+        if (rc == 0) {
+            OK(nigh_allreduce(one, out, 1, type, premul, nigh_self()));
+            OK(nigh_op_free(&premul));
+        }
+    }
+    OK(nigh_barrier(world));
+}
+
+static void test_operations(void **state)
+{
+    (void)state;
+    run_all(operations, NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_together), cmocka_unit_test(test_persistent), cmocka_unit_test(test_wrong),
-        cmocka_unit_test(test_circle),   cmocka_unit_test(test_freed),      cmocka_unit_test(test_blocks),
-        cmocka_unit_test(test_types),    cmocka_unit_test(test_defined),
+        cmocka_unit_test(test_together),   cmocka_unit_test(test_persistent), cmocka_unit_test(test_wrong),
+        cmocka_unit_test(test_circle),     cmocka_unit_test(test_freed),      cmocka_unit_test(test_blocks),
+        cmocka_unit_test(test_operations), cmocka_unit_test(test_types),      cmocka_unit_test(test_defined),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
