@@ -59,6 +59,9 @@ void nigh_coll_drop(struct nigh_comm *comm);
 /* Memory of it, when no operation of it is active any more. */
 void nigh_coll_forget(struct nigh_comm *comm);
 
+/* Memory of requests that were never waited for or freed: the context is closed. */
+void nigh_coll_close(void);
+
 /* Says of each communicator whose group others have ended by a mismatch that this rank was not told of. */
 void nigh_coll_report(void);
 

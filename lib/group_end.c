@@ -14,6 +14,8 @@
 
 /* Others may have seen that a process has ended before this one has. */
 #define SEEN_NS UINT64_C(50000000)
+/* Of the world, which nobody can free: it is known that the rank has ended, and how is worth a wait. */
+#define ENDED_NS UINT64_C(2000000000)
 
 /* ---- this rank ends it ---- */
 
@@ -60,12 +62,13 @@ void nigh_coll_give_up(struct nigh_operation *operation, int error)
 struct nigh_sentence nigh_coll_lost_text(struct nigh_comm *comm)
 {
     int world = nigh_comm_to_world(comm, comm->lost_rank);
-    uint64_t until = nigh_now_ns() + SEEN_NS;
+    bool freed = comm != nigh_core.world;
+    uint64_t until = nigh_now_ns() + (freed ? SEEN_NS : ENDED_NS);
     struct nigh_sentence text;
 
     while (nigh_peer_state(world) == NIGH_READY && !comm->lost_alive && nigh_now_ns() < until)
         (void)nigh_poll();
-    comm->lost_alive = nigh_peer_state(world) == NIGH_READY;
+    comm->lost_alive = freed && nigh_peer_state(world) == NIGH_READY;
     if (comm->lost_alive)
         snprintf(text.text, sizeof(text.text), "rank %d has freed %s", comm->lost_rank,
                  nigh_comm_text(comm).text);
@@ -167,6 +170,17 @@ void nigh_coll_forget(struct nigh_comm *comm)
     free(comm->group->numbers);
     free(comm->group);
     comm->group = NULL;
+}
+
+void nigh_coll_close(void)
+{
+    for (uint32_t i = 0; i < nigh_core.operations_used; i++) {
+        struct nigh_operation *operation = &nigh_core.operations[i];
+
+        if (operation->kind == NIGH_KIND_COLLECTIVE && operation->phase != NIGH_PHASE_FREE &&
+            !(operation->flags & NIGH_OP_INTERNAL))
+            nigh_coll_release(operation);
+    }
 }
 
 static void report(struct nigh_comm *comm, void *data)
