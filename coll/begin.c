@@ -264,6 +264,7 @@ static void publish(struct nigh_call *call, struct nigh_call_slot *slot)
     nigh_store_relaxed(&slot->count, call->what.count);
     if (call->what.reduction == NIGH_PREMUL)
         memcpy(slot->factor, call->factor, sizeof(slot->factor));
+    nigh_store_relaxed(&slot->place, (uint64_t)(uintptr_t)call->what.place);
     nigh_store_relaxed(&slot->staged, UINT64_C(0));
     nigh_store_relaxed(&slot->reduced, UINT64_C(0));
     nigh_store_relaxed(&slot->taken, UINT64_C(0));

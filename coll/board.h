@@ -31,7 +31,7 @@
 
 struct nigh_board {
     uint64_t
-        revoked; /* 0, or enum nigh_revoked << 56 | number of the call, 32 bits, << 16 | the member that is named */
+        revoked; /* 0, or enum nigh_revoked << 56 | errno << 48 | number of the call, 32 bits, << 16 | the member named */
     uint64_t left;  /* 1: this member has freed the group, and looks at nobody's board any more */
     uint64_t slots; /* arena offset */
     uint64_t reserved0[5];
@@ -42,7 +42,9 @@ static_assert(sizeof(struct nigh_board) == 2 * NIGH_LINE, "board");
 
 #define NIGH_REVOKED(why, number, about) \
     ((uint64_t)(why) << 56 | (uint64_t)(uint32_t)(number) << 16 | (uint64_t)((about)&0xffff))
+#define NIGH_REVOKED_ERRNO(errno) ((uint64_t)((errno)&0xff) << 48)
 #define NIGH_REVOKED_WHY(word)    ((enum nigh_revoked)((word) >> 56))
+#define NIGH_REVOKED_STATUS(word) (-(int)((word) >> 48 & 0xff))
 #define NIGH_REVOKED_NUMBER(word) ((uint32_t)((word) >> 16))
 #define NIGH_REVOKED_ABOUT(word)  ((uint32_t)((word)&0xffff))
 
@@ -52,6 +54,9 @@ enum nigh_revoked {
     NIGH_REVOKED_LOST = 2,     /* the member named has left or died */
     NIGH_REVOKED_MISMATCH = 3, /* it and the member named called different things */
     NIGH_REVOKED_FAILED = 4,   /* the member named could not be read, or has said what cannot be */
+    NIGH_REVOKED_ENDED = 5,    /* the member named has, by its host; bits 48..55 are the errno */
+    NIGH_REVOKED_BETWEEN =
+        6, /* the same, when it was through with all calls before that number: these go on */
 };
 
 struct nigh_boards {
@@ -91,11 +96,17 @@ struct nigh_call_slot {
     uint64_t reduced;   /* units of which this member's part of the result is there */
     uint64_t taken;     /* units of `in` that this member has taken from all streams that it reads */
     uint64_t taken_out; /* units of the others' parts of the result, likewise */
-    uint64_t reserved[4];
+    uint64_t place;     /* address of a text in the process; 0: none */
+    uint64_t reserved[3];
 };
 static_assert(sizeof(struct nigh_call_slot) == 3 * NIGH_LINE, "slot of a call");
 static_assert(offsetof(struct nigh_call_slot, where) == NIGH_LINE, "slot, second line");
 static_assert(offsetof(struct nigh_call_slot, staged) == 2 * NIGH_LINE, "slot, third line");
+
+/* Behind the slots: why the group has ended, a text. Stored before `revoked` is. */
+#define NIGH_ENDED_WORDS 32u
+#define NIGH_SLOTS_BYTES \
+    (NIGH_CALL_SLOTS * sizeof(struct nigh_call_slot) + NIGH_ENDED_WORDS * sizeof(uint64_t))
 
 /* What one member is given out of another one's `in`. */
 struct nigh_part {

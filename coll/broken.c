@@ -3,10 +3,12 @@
 #include "coll/call.h"
 #include "coll/check.h"
 #include "shm/clock.h"
+#include "shm/cma.h"
 #include "shm/log.h"
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 /* How long a process whose first thread has ended is taken to be ending. */
@@ -18,7 +20,7 @@ void nigh_call_lost(struct nigh_call *call, uint32_t member)
     char text[NIGH_CALL_TEXT];
 
     nigh_group_look(group);
-    if (group->ends_word || group->state != NIGH_GROUP_READY)
+    if ((group->ends_word && nigh_group_must_end(group)) || group->state != NIGH_GROUP_READY)
         return;
     nigh_call_text(nigh_call_word(&call->what), call->what.count, text);
     nigh_group_say(group, NIGH_LOG_INFO, "call %" PRIu64 ", %s: member %u has left or died", call->number,
@@ -42,7 +44,7 @@ void nigh_call_unreadable(struct nigh_call *call, uint32_t member, int error)
 
     /* A member whose call has failed may have given its buffers back. */
     nigh_group_look(group);
-    if (group->ends_word || (error == -ESRCH && is_exiting(call)))
+    if ((group->ends_word && nigh_group_must_end(group)) || (error == -ESRCH && is_exiting(call)))
         return;
     if (group->members[member].ended || !group->coll->host->lives(group->members[member].handle)) {
         nigh_call_lost(call, member);
@@ -56,15 +58,70 @@ void nigh_call_unreadable(struct nigh_call *call, uint32_t member, int error)
     nigh_group_revoke(group, NIGH_REVOKED_FAILED, call->number, member, -EIO);
 }
 
-void nigh_call_mismatch(struct nigh_call *call, uint32_t member, const struct nigh_call_slot *slot)
+/* ---- members that have made different calls ---- */
+
+#define CALLED_TEXT (NIGH_CALL_TEXT + 48)
+
+/* What a member's slot says of a call. */
+struct said {
+    uint32_t print;
+    char text[CALLED_TEXT];
+};
+
+/* Of the text at that address of its process. Another one may be there by now. */
+static void read_place(const struct nigh_member *member, uint64_t address, char *out, size_t room)
+{
+    char text[128] = "";
+    size_t bytes = NIGH_PAGE - address % NIGH_PAGE;
+    const char *slash;
+
+    bytes = bytes < sizeof(text) - 1 ? bytes : sizeof(text) - 1;
+    if (member->self)
+        snprintf(text, sizeof(text), "%s", (const char *)(uintptr_t)address);
+    else if (nigh_load_relaxed(member->link.reads) != 1 ||
+             nigh_cma_read(member->link.pid, text, address, bytes))
+        return;
+    slash = strrchr(text, '/');
+    if (text[0])
+        snprintf(out, room, " at %.40s", slash ? slash + 1 : text);
+}
+
+/* False: the slot is another call's by now. */
+static bool look_back(const struct nigh_group *group, uint32_t at, uint64_t number, struct said *out)
+{
+    const struct nigh_member *member = &group->members[at];
+    const struct nigh_call_slot *slot =
+        &(member->self ? group->slots : member->slots)[number % NIGH_CALL_SLOTS];
+    uint64_t head = nigh_load_acquire(&slot->head, CALL_PEEK), place = nigh_load_relaxed(&slot->place);
+
+    if ((uint32_t)(head >> 32) != (uint32_t)number)
+        return false;
+    out->print = (uint32_t)head;
+    nigh_call_text(nigh_load_relaxed(&slot->call), nigh_load_relaxed(&slot->count), out->text);
+    if (place)
+        read_place(member, place, out->text + strlen(out->text), CALLED_TEXT - strlen(out->text));
+    return true;
+}
+
+void nigh_call_mismatch(struct nigh_call *call, uint32_t member)
 {
     struct nigh_group *group = call->group;
-    char ours[NIGH_CALL_TEXT], theirs[NIGH_CALL_TEXT];
+    uint32_t first = group->me < member ? group->me : member,
+             second = group->me < member ? member : group->me;
+    struct said one = {.text = "something else"}, two = one, one_before, two_before;
+    uint64_t number = call->number;
 
-    nigh_call_text(nigh_call_word(&call->what), call->what.count, ours);
-    nigh_call_text(nigh_load_relaxed(&slot->call), nigh_load_relaxed(&slot->count), theirs);
-    nigh_group_say(group, NIGH_LOG_ERROR, "call %" PRIu64 ": member %u calls %s, member %u calls %s",
-                   call->number, group->me, ours, member, theirs);
+    (void)look_back(group, first, number, &one);
+    (void)look_back(group, second, number, &two);
+    /* The oldest call that both slots still have, and in which the two differ. */
+    while (number && look_back(group, first, number - 1, &one_before) &&
+           look_back(group, second, number - 1, &two_before) && one_before.print != two_before.print) {
+        number--;
+        one = one_before;
+        two = two_before;
+    }
+    nigh_group_say(group, NIGH_LOG_ERROR, "call %" PRIu64 ": member %u calls %s, member %u calls %s", number,
+                   first, one.text, second, two.text);
     nigh_group_revoke(group, NIGH_REVOKED_MISMATCH, call->number, member, -EPROTO);
 }
 

@@ -50,7 +50,7 @@ static void reset(struct nigh_call *call, struct nigh_group *group, const struct
     call->group = group;
     call->what = *what;
     nigh_shape_make(what, group->count, group->me, &call->shape);
-    call->print = nigh_call_print(what, &call->shape);
+    call->print = nigh_call_print(what, &call->shape, group->print);
     if (call->shape.takes != NIGH_WHOM_NONE || call->shape.takes_out != NIGH_WHOM_NONE)
         memset(call->peers, 0, group->count * sizeof(call->peers[0]));
     call->to = call->shape.result;
@@ -125,6 +125,29 @@ static int refuse(const struct nigh_group *group, const struct nigh_collective *
     return error;
 }
 
+/* One that has ended makes no more calls: those that it has made still have all that it gave to them. */
+static void look_for_lost(struct nigh_group *group)
+{
+    uint64_t number = group->posted;
+
+    /* It may have said before why. */
+    nigh_group_look(group);
+    if (group->ends_word && nigh_group_must_end(group))
+        nigh_group_follow_end(group);
+    for (uint32_t i = 0; i < group->count && group->state == NIGH_GROUP_READY; i++) {
+        const struct nigh_member *member = &group->members[i];
+        const struct nigh_call_slot *slot;
+
+        if (!member->ended)
+            continue;
+        slot = &member->slots[number % NIGH_CALL_SLOTS];
+        if ((uint32_t)(nigh_load_acquire(&slot->head, CALL_PEEK) >> 32) == (uint32_t)number)
+            continue;
+        nigh_group_say(group, NIGH_LOG_INFO, "member %" PRIu32 " has left or died", i);
+        nigh_group_revoke(group, NIGH_REVOKED_LOST, number, i, -ECONNRESET);
+    }
+}
+
 int nigh_group_post(struct nigh_group *group, const struct nigh_collective *what)
 {
     char why[NIGH_WHY_BYTES];
@@ -133,7 +156,9 @@ int nigh_group_post(struct nigh_group *group, const struct nigh_collective *what
 
     if (rc)
         return refuse(group, what, rc, why);
-    if (group->state == NIGH_GROUP_BROKEN)
+    if (__builtin_expect(group->lost, 0) && group->state == NIGH_GROUP_READY)
+        look_for_lost(group);
+    if (group->state == NIGH_GROUP_BROKEN || group->given_up)
         return group->error;
     call = new_call(group);
     if (!call)
@@ -145,6 +170,7 @@ int nigh_group_post(struct nigh_group *group, const struct nigh_collective *what
         return rc;
     }
     call->number = group->posted++;
+    group->print = call->print;
     if (group->last)
         group->last->next = call;
     else
@@ -257,7 +283,7 @@ static bool look_for(struct nigh_call *call, uint32_t member)
         return false;
     }
     if ((uint32_t)head != call->print)
-        nigh_call_mismatch(call, member, slot);
+        nigh_call_mismatch(call, member);
     else
         accept(call, member, slot);
     return true;

@@ -29,7 +29,8 @@ struct nigh_call {
     uint64_t number;
     struct nigh_collective what;
     struct nigh_shape shape;
-    uint32_t print;
+    uint32_t
+        print; /* of it and all before it: who has made another call once is found by whoever takes of it */
     enum nigh_call_state state;
     uint8_t factor[NIGH_FACTOR_BYTES];
 
@@ -63,8 +64,8 @@ void nigh_call_lost(struct nigh_call *call, uint32_t member);
 void nigh_call_impossible(struct nigh_call *call, uint32_t member);
 /* Reading its memory has failed: it may be ending, which is known a little later. */
 void nigh_call_unreadable(struct nigh_call *call, uint32_t member, int error);
-/* It has called what its slot says; or gives another number of bytes. */
-void nigh_call_mismatch(struct nigh_call *call, uint32_t member, const struct nigh_call_slot *slot);
+/* It has called something else, this time or before; or gives another number of bytes. */
+void nigh_call_mismatch(struct nigh_call *call, uint32_t member);
 void nigh_call_wrong_bytes(struct nigh_call *call, uint32_t member, uint64_t expected, uint64_t given);
 
 /* Wakes those of `whom` that sleep. */

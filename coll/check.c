@@ -280,9 +280,9 @@ static uint64_t mix(uint64_t hash, uint64_t value)
 }
 
 /* Blocks that have a length of their own at each member cannot be in it: whoever takes one sees whether it is as expected. */
-uint32_t nigh_call_print(const struct nigh_collective *call, const struct nigh_shape *shape)
+uint32_t nigh_call_print(const struct nigh_collective *call, const struct nigh_shape *shape, uint32_t before)
 {
-    uint64_t hash = mix(call->op, call->root);
+    uint64_t hash = mix(mix(before, call->op), call->root);
 
     if (call->op == NIGH_BROADCAST)
         hash = mix(hash, call->count * shape->width);

@@ -11,8 +11,8 @@
 int nigh_call_check(const struct nigh_collective *call, uint32_t members, uint32_t me,
                     char why[NIGH_WHY_BYTES]);
 
-/* Of all that members must agree in. */
-uint32_t nigh_call_print(const struct nigh_collective *call, const struct nigh_shape *shape);
+/* Of all that members must agree in, in this call and in those `before`. */
+uint32_t nigh_call_print(const struct nigh_collective *call, const struct nigh_shape *shape, uint32_t before);
 
 /* What a slot says of a call, for the texts of others. */
 static inline uint64_t nigh_call_word(const struct nigh_collective *call)

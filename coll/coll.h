@@ -77,7 +77,9 @@ int nigh_group_free(struct nigh_group *group);
 
 /* As post_collective() of the table; what is wrong with the call itself is logged. */
 int nigh_group_post(struct nigh_group *group, const struct nigh_collective *call);
-void nigh_group_query(const struct nigh_group *group, struct nigh_query_group *out);
+/* As the slots of the table of these names. */
+void nigh_group_query(struct nigh_group *group, struct nigh_query_group *out);
+void nigh_group_end(struct nigh_group *group, int error, const char *text);
 struct nigh_coll *nigh_group_coll(const struct nigh_group *group);
 
 #endif

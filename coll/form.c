@@ -99,7 +99,7 @@ static int find(struct nigh_member *member, uint64_t key)
     offset = nigh_load_relaxed(&place.board->slots);
     if (offset < view->layout.heap_off || offset % NIGH_LINE)
         return -EPROTO;
-    member->slots = nigh_view_at(view, offset, NIGH_CALL_SLOTS * sizeof(*member->slots));
+    member->slots = nigh_view_at(view, offset, NIGH_SLOTS_BYTES);
     if (!member->slots)
         return -EPROTO;
     member->key = key;

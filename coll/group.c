@@ -2,7 +2,6 @@
 /* coll/group.c - see group.h. */
 #include "coll/group.h"
 #include "coll/call.h"
-#include "coll/check.h"
 #include "coll/form.h"
 #include "shm/log.h"
 
@@ -54,7 +53,7 @@ static void add_member(struct nigh_group *group, uint32_t i, const struct nigh_g
 static int take_memory(struct nigh_group *group)
 {
     struct nigh_coll *coll = group->coll;
-    uint64_t bytes = NIGH_CALL_SLOTS * sizeof(struct nigh_call_slot);
+    uint64_t bytes = NIGH_SLOTS_BYTES;
     void *memory;
     int rc;
 
@@ -285,10 +284,12 @@ void nigh_group_revoke(struct nigh_group *group, enum nigh_revoked why, uint64_t
     if (group->state == NIGH_GROUP_BROKEN)
         return;
     group->state = NIGH_GROUP_BROKEN;
-    group->error = error;
-    group->about = about;
-    if (!nigh_load_relaxed(&group->board->revoked))
-        nigh_store_release(&group->board->revoked, NIGH_REVOKED(why, number, about), STEP_SET);
+    if (!group->given_up) {
+        group->error = error;
+        group->about = about;
+        group->ended_in = number;
+    }
+    nigh_group_show_end(group, NIGH_REVOKED(why, number, about));
     nigh_fence_full(LEAVE_SAY);
     nigh_group_tell(group);
     nigh_group_move(group);
@@ -307,11 +308,10 @@ void nigh_group_say(struct nigh_group *group, int level, const char *format, ...
              group->text);
 }
 
-static int error_of(enum nigh_revoked why)
+/* Boards have the lower half of a number. */
+static bool is_before(uint64_t word, uint64_t other)
 {
-    return why == NIGH_REVOKED_LOST || why == NIGH_REVOKED_LEFT ? -ECONNRESET
-           : why == NIGH_REVOKED_MISMATCH                       ? -EPROTO
-                                                                : -EIO;
+    return (int32_t)(NIGH_REVOKED_NUMBER(word) - NIGH_REVOKED_NUMBER(other)) < 0;
 }
 
 /* `member` has broken the group: it is about whom it says, or, if that is us, about itself. */
@@ -319,51 +319,17 @@ static void follow(struct nigh_group *group, uint32_t member, uint64_t word)
 {
     uint32_t about = NIGH_REVOKED_ABOUT(word);
 
-    if (group->ends_word || group->freed_by_host)
+    /* One between two calls may be overtaken by one in a call. */
+    if ((group->ends_word && NIGH_REVOKED_WHY(group->ends_word) != NIGH_REVOKED_BETWEEN) ||
+        group->ends_word == word || group->freed_by_host)
+        return;
+    if (group->ends_word && NIGH_REVOKED_WHY(word) == NIGH_REVOKED_BETWEEN &&
+        !is_before(word, group->ends_word))
         return;
     group->ends_word = word;
     group->ends_by = member;
     group->ends_about = about >= group->count || about == group->me ? member : about;
     nigh_group_move(group);
-}
-
-/* What a member has called, if its slot still says so. */
-static bool called(const struct nigh_group *group, uint32_t member, uint32_t number,
-                   char text[NIGH_CALL_TEXT])
-{
-    const struct nigh_call_slot *slots = member == group->me ? group->slots : group->members[member].slots;
-    const struct nigh_call_slot *slot = &slots[number % NIGH_CALL_SLOTS];
-
-    if ((uint32_t)(nigh_load_acquire(&slot->head, CALL_PEEK) >> 32) != number)
-        return false;
-    nigh_call_text(nigh_load_relaxed(&slot->call), nigh_load_relaxed(&slot->count), text);
-    return true;
-}
-
-static void say_why(struct nigh_group *group, int error)
-{
-    uint32_t number = NIGH_REVOKED_NUMBER(group->ends_word), about = NIGH_REVOKED_ABOUT(group->ends_word);
-    char one[NIGH_CALL_TEXT], other[NIGH_CALL_TEXT];
-
-    if (NIGH_REVOKED_WHY(group->ends_word) == NIGH_REVOKED_MISMATCH && about < group->count &&
-        called(group, group->ends_by, number, one) && called(group, about, number, other))
-        nigh_group_say(group, NIGH_LOG_ERROR, "call %u: member %u calls %s, member %u calls %s", number,
-                       group->ends_by, one, about, other);
-    else
-        nigh_group_say(group, NIGH_LOG_INFO, "member %u has ended the group for member %u: %s",
-                       group->ends_by, about, strerror(-error));
-}
-
-/* Behind a pass in which calls have been completed for which all was there. */
-static void end(struct nigh_group *group)
-{
-    enum nigh_revoked why = NIGH_REVOKED_WHY(group->ends_word);
-    int error = error_of(why);
-
-    say_why(group, error);
-    if (!nigh_load_relaxed(&group->board->revoked))
-        nigh_store_release(&group->board->revoked, group->ends_word, STEP_SET);
-    nigh_group_revoke(group, why, NIGH_REVOKED_NUMBER(group->ends_word), group->ends_about, error);
 }
 
 void nigh_group_look(struct nigh_group *group)
@@ -379,7 +345,7 @@ void nigh_group_look(struct nigh_group *group)
         if (word && NIGH_REVOKED_WHY(word) != NIGH_REVOKED_LEFT)
             follow(group, i, word);
         else if (word || nigh_member_left(member))
-            member->ended = true;
+            member->ended = group->lost = true;
     }
 }
 
@@ -400,7 +366,7 @@ void nigh_coll_lost(struct nigh_coll *coll, const void *handle)
                 continue;
             /* Now or never: its memory goes. */
             nigh_form_meet(group, i);
-            member->ended = true;
+            member->ended = group->lost = true;
             nigh_group_move(group);
         }
     }
@@ -415,13 +381,20 @@ static bool progress(struct nigh_group *group)
 {
     bool moved = false;
 
-    if (group->state == NIGH_GROUP_FORMING)
+    if (group->state == NIGH_GROUP_FORMING) {
         moved = nigh_form_progress(group);
+        /* A member may have ended it before: its bell rang for the board, and does not ring again. */
+        if (group->state == NIGH_GROUP_READY)
+            nigh_group_look(group);
+    }
+    if (group->state == NIGH_GROUP_READY && group->given_up)
+        group->state = NIGH_GROUP_BROKEN;
     if (group->state == NIGH_GROUP_READY)
         moved |= nigh_calls_progress(group);
     if (group->state == NIGH_GROUP_READY && group->ends_word) {
         nigh_calls_progress(group);
-        end(group);
+        if (group->state == NIGH_GROUP_READY && nigh_group_must_end(group))
+            nigh_group_follow_end(group);
     }
     if (group->state == NIGH_GROUP_BROKEN)
         moved |= nigh_calls_fail(group);

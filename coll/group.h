@@ -21,13 +21,17 @@ struct nigh_group {
     bool formed;        /* all members have shown their boards */
     bool freed_by_host; /* waits for the others to leave, too */
     bool left;          /* says so on its board */
-    bool light;         /* all members' sleep fences cover us */
+    /* ended by our host before it was formed: all calls fail, and it is formed so that the others see it */
+    bool given_up;
+    bool lost;  /* a member has ended */
+    bool light; /* all members' sleep fences cover us */
     enum nigh_group_state state;
     uint32_t count, me;
     uint32_t unmet; /* members that are waited for before the group is formed */
     uint64_t id, key;
 
     uint64_t posted; /* calls, ever */
+    uint32_t print;  /* of the last that was posted, and all before it */
     uint64_t done;   /* calls that take nothing any more, as our board says */
     uint64_t freed;  /* calls that no member needs any more: as of the last look at all boards */
     struct nigh_call *first, *last; /* under way, oldest first */
@@ -50,6 +54,8 @@ struct nigh_group {
     char text[NIGH_GROUP_TEXT_BYTES]; /* why; empty: it is not */
     int error;                        /* BROKEN */
     uint32_t about;                   /* the member that it is about */
+    uint64_t ended_in;                /* number of the call in which it has ended */
+    bool by_host;                     /* of member `about` */
     struct nigh_member members[];
 };
 
@@ -70,6 +76,14 @@ void nigh_group_revoke(struct nigh_group *group, enum nigh_revoked why, uint64_t
 /* Keeps why it will be broken, unless that is known; also for the log, at `level`. */
 void nigh_group_say(struct nigh_group *group, int level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+
+/* Shows the others why we have ended it, and `text`: once. */
+void nigh_group_show_end(struct nigh_group *group, uint64_t revoked);
+
+/* Another member has ended it: keeps and logs why; breaks it. Behind a pass, or where no call is under way. */
+void nigh_group_follow_end(struct nigh_group *group);
+/* Not yet, if it has ended in a call that we have not made: for those before it all may be there, or come. */
+bool nigh_group_must_end(const struct nigh_group *group);
 
 /* Has a member ended the group? Then it is broken here, too. Also whether one has ended. */
 void nigh_group_look(struct nigh_group *group);

@@ -15,22 +15,25 @@ static bool is_missing(const struct nigh_call *call, uint32_t member)
     return nigh_shape_has(shape, shape->takes_out, member) && peer->got_out < call->units;
 }
 
-static bool is_waited_for(const struct nigh_group *group, const struct nigh_call *call, uint32_t i)
+/* Asks anew: calls look no further than at the first member that they wait for. */
+static bool is_waited_for(struct nigh_group *group, const struct nigh_call *call, uint32_t i)
 {
-    const struct nigh_member *member = &group->members[i];
+    struct nigh_member *member = &group->members[i];
 
     if (member->self || group->state == NIGH_GROUP_BROKEN)
         return false;
+    /* Those that we have met show their boards when they have met all, too. */
     if (group->state == NIGH_GROUP_FORMING)
-        return !nigh_member_is_found(member);
+        return group->unmet ? !member->link.view : !nigh_member_is_found(member);
     if (!call || member->ended)
         return false;
     if (call->state == NIGH_CALL_TAKING)
         return is_missing(call, i);
     if (call->state == NIGH_CALL_LEAVING)
-        return member->done <= call->number && (nigh_shape_has(&call->shape, call->shape.taken_by, i) ||
-                                                nigh_shape_has(&call->shape, call->shape.out_by, i));
-    return call->number >= NIGH_CALL_SLOTS && member->done <= call->number - NIGH_CALL_SLOTS;
+        return nigh_member_done(member) <= call->number &&
+               (nigh_shape_has(&call->shape, call->shape.taken_by, i) ||
+                nigh_shape_has(&call->shape, call->shape.out_by, i));
+    return call->number >= NIGH_CALL_SLOTS && nigh_member_done(member) <= call->number - NIGH_CALL_SLOTS;
 }
 
 static uint32_t count_calls(const struct nigh_group *group)
@@ -42,10 +45,17 @@ static uint32_t count_calls(const struct nigh_group *group)
     return count;
 }
 
-void nigh_group_query(const struct nigh_group *group, struct nigh_query_group *out)
+void nigh_group_query(struct nigh_group *group, struct nigh_query_group *out)
 {
     const struct nigh_call *oldest = group->first;
-    bool broken = group->state == NIGH_GROUP_BROKEN;
+    bool broken;
+
+    if (!oldest && group->state == NIGH_GROUP_READY) {
+        nigh_group_look(group);
+        if (group->ends_word && nigh_group_must_end(group))
+            nigh_group_follow_end(group);
+    }
+    broken = group->state == NIGH_GROUP_BROKEN || group->given_up;
 
     *out = (struct nigh_query_group){
         .size = sizeof(*out),
@@ -56,6 +66,8 @@ void nigh_group_query(const struct nigh_group *group, struct nigh_query_group *o
         .under_way = count_calls(group),
         .posted = group->posted,
         .oldest = oldest ? oldest->number : group->posted,
+        .ended_in = broken ? group->ended_in : 0,
+        .by_host = broken && group->by_host,
     };
     for (uint32_t i = 0; i < group->count; i++)
         if (is_waited_for(group, oldest, i))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What all ranks do together: broadcast, reduce, scatter, gather, and the same in two groups at once.
+/* What all ranks do together: broadcast, reduce, scatter, gather, a sum with work in between, and a sum in two groups at once.
  *
  *     nigh-run -n 4 collectives
  */
@@ -45,12 +45,28 @@ static void all_to_all(void)
     double average = rank;
 
     MUST(nigh_allreduce(&mine, &sum, 1, NIGH_I32, NIGH_SUM, world));
-    MUST(nigh_allreduce(NULL, &average, 1, NIGH_F64, NIGH_SUM, world)); /* in place */
+    MUST(nigh_allreduce(NULL, &average, 1, NIGH_F64, NIGH_AVG, world)); /* in place */
     MUST(nigh_exscan(&mine, &before, 1, NIGH_I32, NIGH_SUM, world));
     MUST(nigh_allgather(&mine, parts, 1, NIGH_I32, world));
-    printf("rank %d: allreduce %d, average %.2f, before me %d, allgather %d .. %d\n", rank, sum,
-           average / size, before, parts[0], parts[size - 1]);
+    printf("rank %d: allreduce %d, average %.2f, before me %d, allgather %d .. %d\n", rank, sum, average,
+           before, parts[0], parts[size - 1]);
     free(parts);
+}
+
+/* The sum is under way while the rank computes. */
+static void with_work_in_between(void)
+{
+    float mine[100], sums[100];
+    double work = 0;
+    nigh_request request;
+
+    for (int i = 0; i < 100; i++)
+        mine[i] = (float)rank;
+    MUST(nigh_iallreduce(mine, sums, 100, NIGH_F32, NIGH_SUM, world, &request));
+    for (int i = 1; i <= 100000; i++)
+        work += 1.0 / i;
+    MUST(nigh_wait(&request, NIGH_STATUS_IGNORE));
+    printf("rank %d: non-blocking allreduce %.1f, work in between %.3f\n", rank, (double)sums[99], work);
 }
 
 /* Even and odd ranks, each among themselves, at the same time. */
@@ -74,6 +90,7 @@ int main(void)
     one_to_all();
     all_to_one();
     all_to_all();
+    with_work_in_between();
     two_groups();
     return nigh_finalize() != 0;
 }

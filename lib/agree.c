@@ -6,7 +6,6 @@
 #include "lib/progress.h"
 
 #include <errno.h>
-#include <string.h>
 
 enum {
     NAP_NS = 1000000
@@ -36,31 +35,6 @@ int nigh_agree_max(struct nigh_call call, const struct nigh_members *members, ui
             *value = said->theirs;
     }
     nigh_control_given_back(said, rc);
-    return rc;
-}
-
-int nigh_agree_gather(struct nigh_call call, const struct nigh_members *members, const void *mine, void *all,
-                      uint32_t bytes)
-{
-    int count = members->count, known = 1, rc = 0;
-    uint8_t *from_me = nigh_control_memory((uint64_t)count * bytes); /* from this member on, around the end */
-
-    if (!from_me)
-        return nigh_fail(call, -ENOMEM, "no memory for the messages of %d ranks", count);
-    memcpy(from_me, mine, bytes);
-    while (!rc && known < count) {
-        int more = known < count - known ? known : count - known;
-
-        rc =
-            nigh_control_swap(call, members->comm, rank_of(members, members->me + count - known), from_me,
-                              rank_of(members, members->me + known), from_me + (size_t)known * bytes,
-                              (uint64_t)more * bytes, nigh_control_tag(NIGH_CONTROL_GATHER, members->number));
-        known += more;
-    }
-    for (int i = 0; !rc && i < count; i++)
-        memcpy((uint8_t *)all + (size_t)((members->me + i) % count) * bytes, from_me + (size_t)i * bytes,
-               bytes);
-    nigh_control_given_back(from_me, rc);
     return rc;
 }
 

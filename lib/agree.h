@@ -16,10 +16,6 @@ struct nigh_members {
 /* The greatest of all values, at all members. Waits. Errors: those of nigh_control_swap(). */
 int nigh_agree_max(struct nigh_call call, const struct nigh_members *members, uint32_t *value);
 
-/* Every member's `bytes`, in the order of the members, at all of them: `all` has room for count * bytes. Waits. */
-int nigh_agree_gather(struct nigh_call call, const struct nigh_members *members, const void *mine, void *all,
-                      uint32_t bytes);
-
 /* An identifier for a new communicator, that no rank of the members has ever used. Waits. */
 int nigh_agree_id(struct nigh_call call, const struct nigh_members *members, uint32_t *id);
 

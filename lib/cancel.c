@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* lib/cancel.c - taking an operation back, and letting go of one. */
+#include "lib/collective.h"
 #include "lib/debug.h"
 #include "lib/error.h"
 #include "lib/held.h"
@@ -75,6 +76,9 @@ static int cancel(struct nigh_call call, nigh_request *request)
         return rc;
     if (!operation || operation->phase == NIGH_PHASE_INACTIVE)
         return nigh_fail(call, -EINVAL, "the request is not active: there is nothing to take back");
+    if (operation->kind == NIGH_KIND_COLLECTIVE)
+        return nigh_fail(call, -EINVAL, "a collective cannot be taken back, others take part in it: %s",
+                         nigh_operation_text(operation).text);
     /* -ENOENT: it has ended, or is about to; its own result tells. */
     if (operation->phase == NIGH_PHASE_ACTIVE)
         (void)nigh_core.ops->cancel(nigh_core.context, (uintptr_t)operation);
@@ -115,6 +119,9 @@ static int let_go(struct nigh_call call, nigh_request *request)
         if (operation->flags & NIGH_OP_PERSISTENT)
             return nigh_fail(call, -EBUSY, "still active, wait for it first: %s",
                              nigh_operation_text(operation).text);
+        if (operation->kind == NIGH_KIND_COLLECTIVE)
+            return nigh_fail(call, -EBUSY, "still active, wait for it: others take part in it: %s",
+                             nigh_operation_text(operation).text);
         if (operation->kind == NIGH_KIND_RECV || operation->kind == NIGH_KIND_RECV_IN_PLACE)
             return nigh_fail(
                 call, -EBUSY,
@@ -130,6 +137,8 @@ static int let_go(struct nigh_call call, nigh_request *request)
         if (operation->phase == NIGH_PHASE_DONE)
             release_what_came(operation);
         nigh_debug_forget(operation);
+        if (operation->kind == NIGH_KIND_COLLECTIVE)
+            nigh_coll_release(operation);
         nigh_operation_end(operation);
     }
     *request = NIGH_REQUEST_NULL;

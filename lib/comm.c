@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* lib/comm.c - the places of communicators: made, found, freed and, much later, used again. */
 #include "lib/comm.h"
+#include "lib/group.h"
 #include "lib/peer.h"
 #include "lib/post.h"
 
@@ -43,13 +44,12 @@ static bool in_use(const struct nigh_comm *comm)
 
 static void free_tables(struct nigh_comm *comm)
 {
-    free(comm->little);
+    nigh_coll_forget(comm);
     if (comm->endpoints != nigh_core.endpoints)
         free(comm->endpoints);
     free((void *)(uintptr_t)comm->inverse);
     free((void *)(uintptr_t)comm->world);
     comm->endpoints = NULL;
-    comm->little = NULL;
     comm->inverse = comm->world = NULL;
 }
 
@@ -57,11 +57,8 @@ void nigh_comms_close(void)
 {
     if (!nigh_core.comms)
         return;
-    for (uint32_t i = 0; i < used; i++) {
-        if (place(i)->state == NIGH_COMM_ALIVE && place(i)->forget)
-            place(i)->forget(place(i));
+    for (uint32_t i = 0; i < used; i++)
         free_tables(place(i));
-    }
     munmap((void *)nigh_core.comms, nigh_core.comms_bytes);
     nigh_core.comms = 0;
     nigh_core.comms_bytes = 0;
@@ -153,9 +150,7 @@ void nigh_comm_drop(struct nigh_comm *comm)
 {
     uint32_t index = (uint32_t)(((uintptr_t)comm - nigh_core.comms) / NIGH_COMM_BYTES);
 
-    if (comm->forget)
-        comm->forget(comm);
-    comm->forget = NULL;
+    nigh_coll_drop(comm);
     comm->state = NIGH_COMM_FREED;
     nigh_alike_forget(&nigh_lights.last);
     nigh_alike_forget(&nigh_last_recv);

@@ -31,12 +31,12 @@ struct nigh_comm {
     uint32_t
         deaths_untold;   /* members that died while no receive from anyone was posted: the next one is told */
     uint32_t next_freed; /* place of the one that was freed next */
-    uint32_t collectives;                   /* begun on it; lib/collective_*.c */
-    uint64_t lost;                          /* a collective on it has ended by a death: what its abort said */
-    void *extra;                            /* of lib/collective_*.c */
-    void (*forget)(struct nigh_comm *comm); /* frees `extra`; NULL: nothing to free */
-    void *little;                           /* what collectives need for little, kept; NULL: none yet */
-    const char *site;                       /* of the call that made it */
+    uint64_t collectives;          /* begun on it */
+    struct nigh_comm_group *group; /* lib/group.c; NULL: no collective yet */
+    int lost; /* a collective has lost rank lost_rank, as this error: there are no more */
+    int lost_rank;
+    bool lost_alive;  /* that rank's process was still there */
+    const char *site; /* of the call that made it */
 };
 
 _Static_assert(sizeof(struct nigh_comm) <= NIGH_COMM_BYTES, "places are that far apart");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * lib/control.h - messages of the library's own between the ranks of a communicator: agreements, barriers, collectives.
+ * lib/control.h - messages of the library's own between the ranks of a communicator: agreements, leaving, verdicts.
  * They travel in a traffic class that no receive or probe of the program sees.
  */
 #ifndef NIGH_LIB_CONTROL_H
@@ -12,11 +12,9 @@
 /* The tag's upper byte says what a message is for, its lower 24 bits are free. Below 16: this library's core. */
 enum nigh_control {
     NIGH_CONTROL_AGREE = 1,
-    NIGH_CONTROL_GATHER = 2,
     NIGH_CONTROL_BARRIER = 3,
     NIGH_CONTROL_LEAVE = 4,
     NIGH_CONTROL_VERDICT = 5,
-    NIGH_CONTROL_COLLECTIVES = 16, /* .. 127: lib/collective_*.c and lib/win*.c */
 };
 
 static inline int nigh_control_tag(uint32_t control, uint32_t number)

@@ -2,6 +2,7 @@
 /* lib/finalize.c - leaving together. */
 #include "lib/control.h"
 #include "lib/error.h"
+#include "lib/group.h"
 #include "lib/init.h"
 #include "lib/leftover.h"
 #include "lib/line.h"
@@ -160,6 +161,7 @@ static int finalize(struct nigh_call call)
     leave_together(&leaving);
     left += report_the_rest();
     left += nigh_leftover_messages();
+    nigh_coll_report();
     late = leaving.late;
     if (late >= 0)
         return nigh_fail(call, -ETIMEDOUT,

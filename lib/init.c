@@ -5,6 +5,7 @@
 #include "lib/control.h"
 #include "lib/error.h"
 #include "lib/foreign.h"
+#include "lib/group.h"
 #include "lib/line.h"
 #include "lib/peer.h"
 #include "lib/plugin.h"
@@ -81,6 +82,7 @@ static void close_all(void (*end_turn)(void))
     end_turn();
     nigh_control_close();
     nigh_wins_close();
+    nigh_coll_close();
     nigh_comms_close();
     nigh_operations_close();
     nigh_peers_close();

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* lib/line.c - this rank's status line: written 20 us after a call has begun to wait, never on the short way. */
 #include "lib/line.h"
+#include "lib/collective.h"
 #include "lib/comm.h"
 #include "lib/line_ops.h"
 #include "lib/peer.h"
@@ -51,6 +52,24 @@ static void set_peers(struct nigh_note *note, const struct who *who, bool all)
         note->peer = who->one;
     else
         note->members = who->wide ? UINT64_MAX : who->members;
+}
+
+/* Of a collective all are needed: ranks that were never met are left out where others are named, see is_met(). */
+static void add_collective(struct who *who, const struct nigh_operation *operation)
+{
+    const struct nigh_comm *comm = operation->comm;
+    uint64_t set[NIGH_SET_WORDS];
+    struct who unmet = {0};
+
+    nigh_coll_waits_for(operation, set);
+    for (uint32_t rank = 0; rank < comm->size; rank++) {
+        uint32_t world = (uint32_t)nigh_comm_to_world(comm, (int)rank);
+
+        if (set[rank / 64] >> rank % 64 & 1)
+            add(nigh_peer_state((int)world) == NIGH_READY ? who : &unmet, world);
+    }
+    if (who->count == 0)
+        *who = unmet;
 }
 
 static void set_message(struct nigh_note *note, const struct nigh_comm *comm, int tag, uint64_t bytes)
@@ -105,7 +124,9 @@ static void set_requests(struct nigh_note *note, struct nigh_block *block)
         note->requests++;
         if (!first)
             first = operation;
-        if (block->kind == NIGH_BLOCK_ALL && operation->peer == NIGH_ANY_SOURCE)
+        if (operation->kind == NIGH_KIND_COLLECTIVE)
+            add_collective(&who, operation);
+        else if (block->kind == NIGH_BLOCK_ALL && operation->peer == NIGH_ANY_SOURCE)
             from_anyone = from_anyone ? from_anyone : operation;
         else if (block->kind != NIGH_BLOCK_ALL || is_met(operation))
             add_peer(&who, operation->comm, operation->peer);
@@ -131,6 +152,17 @@ static void set_one(struct nigh_note *note, const struct nigh_block *block)
     const struct nigh_operation *operation = block->operation;
     struct who who = {0};
 
+    if (operation->kind == NIGH_KIND_COLLECTIVE) {
+        const struct nigh_coll_call *it = operation->owner;
+
+        if (note->op == NIGH_NOTE_OP_WAIT || note->op == NIGH_NOTE_OP_HOST)
+            note->op = NIGH_NOTE_OP_BARRIER + (it->what.op - NIGH_BARRIER);
+        note->requests = 1;
+        set_message(note, operation->comm, NIGH_ANY_TAG, 0);
+        add_collective(&who, operation);
+        set_peers(note, &who, true);
+        return;
+    }
     if (note->op == NIGH_NOTE_OP_WAIT && operation->kind != NIGH_KIND_OTHER)
         note->op = is_send(operation) ? NIGH_NOTE_OP_WAIT_SEND : NIGH_NOTE_OP_WAIT_RECV;
     note->requests = 1;
@@ -218,6 +250,13 @@ static bool any_has_ended(const struct nigh_block *block)
     return false;
 }
 
+/* A collective waits for ever fewer. */
+static bool is_collective(const struct nigh_block *block)
+{
+    return block->kind == NIGH_BLOCK_ONE && block->operation->kind == NIGH_KIND_COLLECTIVE &&
+           block->operation->phase == NIGH_PHASE_ACTIVE;
+}
+
 /* Not if nothing has changed: whoever proves a deadlock must find the line as it was. What a probe waits for the plugin
  * knows by itself, and a send for which there was no room is no member of a circle before it has been tried again. */
 void nigh_line_refresh(struct nigh_block *block)
@@ -227,7 +266,7 @@ void nigh_line_refresh(struct nigh_block *block)
     if (block->kind == NIGH_BLOCK_ONE ? block->operation->phase == NIGH_PHASE_DONE
                                       : block->kind == NIGH_BLOCK_ANY && any_has_ended(block))
         nigh_line_run(block);
-    if (block->kind != NIGH_BLOCK_ALL)
+    if (block->kind != NIGH_BLOCK_ALL && !is_collective(block))
         return;
     note = note_of(block);
     if (block->shown[0] != note.peer || block->shown[1] != note.members || block->shown[2] != note.requests)
@@ -303,7 +342,8 @@ enum nigh_doing nigh_line_doing(int world_rank, struct nigh_note *out)
 
 bool nigh_line_is_all(const struct nigh_note *note)
 {
-    return note->op == NIGH_NOTE_OP_WAITALL && note->peer == NIGH_RANK_NONE;
+    return (note->op == NIGH_NOTE_OP_WAITALL || nigh_line_is_collective(note->op)) &&
+           note->peer == NIGH_RANK_NONE;
 }
 
 bool nigh_line_names(int rank, const struct nigh_note *note, int other)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* lib/persistent.c - requests that are made once and started many times. */
+#include "lib/collective.h"
 #include "lib/error.h"
 #include "lib/post.h"
 
@@ -65,7 +66,8 @@ static int start(struct nigh_call call, nigh_request *request)
     if (!operation || !(operation->flags & NIGH_OP_PERSISTENT))
         return nigh_fail(
             call, -EINVAL,
-            "%s is not persistent: make it with nigh_send_init, nigh_ssend_init or nigh_recv_init",
+            "%s is not persistent: make it with nigh_send_init, nigh_ssend_init, nigh_recv_init or that of a "
+            "collective, as nigh_bcast_init",
             operation ? nigh_operation_text(operation).text : "NIGH_REQUEST_NULL");
     if (operation->phase != NIGH_PHASE_INACTIVE)
         return nigh_fail(call, -EBUSY, "started before and not waited for: %s",
@@ -75,7 +77,8 @@ static int start(struct nigh_call call, nigh_request *request)
         return rc;
     if (call.site)
         operation->site = call.site;
-    return nigh_operation_post(call, operation);
+    return operation->kind == NIGH_KIND_COLLECTIVE ? nigh_coll_restart(call, operation)
+                                                   : nigh_operation_post(call, operation);
 }
 
 NIGH_PUBLIC int nigh_start(nigh_request *request)

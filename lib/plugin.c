@@ -87,7 +87,7 @@ int nigh_plugin_load(struct nigh_call call, const struct nigh_config *config)
             "the plugin refuses ABI %u.%u, which this library was built for: load the nigh.so of its "
             "own release (NIGH_PLUGIN)",
             NIGH_ABI_MAJOR, NIGH_ABI_MINOR);
-    if (!NIGH_HAS(ops, cancel_unmatched)) /* the last of those that it uses, so all */
+    if (!NIGH_HAS(ops, group_end)) /* the last of those that it uses, so all */
         return nigh_fail(call, -EPROTO, "the plugin \"%s\" %s lacks slots that this library needs", ops->name,
                          ops->version);
     /* It is never unloaded: it has handlers of fork, and a next nigh_init takes it again. */
@@ -155,6 +155,9 @@ __thread const char *nigh_plugin_hushed;
 static void log_line(void *data, int level, const char *text)
 {
     if (nigh_plugin_hushed && strncmp(text, nigh_plugin_hushed, strlen(nigh_plugin_hushed)) == 0)
+        return;
+    /* Why a group has ended lib/group.c tells, with the call and the communicator. */
+    if (strstr(text, " of a group of "))
         return;
     if (nigh_core.context == NULL)
         keep_line(data, level, text);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* lib/request.c - the array of operations: address space is reserved once, pages become usable as they are needed. */
 #include "lib/request.h"
+#include "lib/collective.h"
 #include "lib/comm.h"
 #include "lib/error.h"
 #include "lib/post.h"
@@ -135,6 +136,7 @@ static const char *verb(const struct nigh_operation *operation)
         return "receive in place";
     case NIGH_KIND_MATCHED:
         return "message taken by a matched probe";
+    case NIGH_KIND_COLLECTIVE:
     case NIGH_KIND_OTHER:
         break;
     }
@@ -156,6 +158,8 @@ struct nigh_sentence nigh_operation_text(const struct nigh_operation *operation)
     struct nigh_sentence sentence;
     char peer[32], tag[32];
 
+    if (operation->kind == NIGH_KIND_COLLECTIVE)
+        return nigh_coll_request_text(operation);
     if (operation->flags & NIGH_OP_INTERNAL) {
         snprintf(sentence.text, sizeof(sentence.text), "message of the library's own %s rank %d, in %s",
                  sends ? "to" : "from", operation->peer, nigh_comm_text(operation->comm).text);

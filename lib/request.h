@@ -19,7 +19,8 @@ enum nigh_kind {
     NIGH_KIND_RECV,
     NIGH_KIND_RECV_IN_PLACE,
     NIGH_KIND_MATCHED, /* what nigh_mprobe took out of the queue: waits for nigh_mrecv */
-    NIGH_KIND_OTHER,   /* one-sided and what else has an `ended` of its own */
+    NIGH_KIND_COLLECTIVE,
+    NIGH_KIND_OTHER, /* one-sided and what else has an `ended` of its own */
 };
 
 enum nigh_phase {

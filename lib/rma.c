@@ -4,7 +4,7 @@
 #include "lib/error.h"
 #include "lib/line.h"
 #include "lib/post.h"
-#include "lib/reduce.h"
+#include "lib/type.h"
 #include "lib/wait.h"
 #include "lib/win.h"
 
@@ -119,6 +119,9 @@ static int check_elements(struct access *access, int target, uint64_t offset, ui
 
     if (width == 0)
         return nigh_fail(access->call, -EINVAL, "%d is no type: see enum nigh_type", type);
+    if (type > NIGH_F64)
+        return nigh_fail(access->call, -EINVAL, "%s is for collectives: windows take NIGH_I8 to NIGH_F64",
+                         nigh_type_name(type).text);
     if (offset % width)
         return nigh_fail(access->call, -EINVAL, "offset %llu is not a multiple of the %u bytes of %s",
                          (unsigned long long)offset, width, nigh_type_name(type).text);
@@ -292,7 +295,7 @@ NIGH_PUBLIC int nigh_get(void *origin, uint64_t bytes, int target, uint64_t offs
 
 static int check_op(const struct access *access, int op, int type, bool fetches)
 {
-    if (nigh_reduces(op, type) || op == NIGH_WRITE || (fetches && op == NIGH_READ))
+    if (nigh_accumulates(op, type) || op == NIGH_WRITE || (fetches && op == NIGH_READ))
         return 0;
     return nigh_fail(
         access->call, -EOPNOTSUPP,

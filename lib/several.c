@@ -64,8 +64,8 @@ int nigh_several_late(struct nigh_call call, int count, const nigh_request *requ
     if (!first)
         return nigh_fail(call, error, "timed out: %d requests", count);
     return nigh_fail(call, error, "timed out: %d of %d requests have not ended, the first is: %s; %s%s",
-                     missing, count, nigh_operation_text(first).text,
-                     nigh_missing_text(first->comm, first->peer).text, nigh_near_operation(first).text);
+                     missing, count, nigh_operation_text(first).text, nigh_operation_missing(first).text,
+                     nigh_near_operation(first).text);
 }
 
 static bool any_over(struct nigh_block *block)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* lib/split.c - new communicators out of old ones: dup, split, create. */
 #include "lib/agree.h"
-#include "lib/collective.h"
 #include "lib/error.h"
+#include "lib/meet.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -43,7 +43,7 @@ static int duplicate(struct nigh_call call, struct nigh_comm *comm, struct nigh_
     if (rc)
         return rc;
     members = all_of(comm);
-    rc = nigh_coll_meet(call, comm, NIGH_COLL_DUP, check_place(call, out));
+    rc = nigh_meet(call, comm, NIGH_MEET_DUP, 0, check_place(call, out), NULL, NULL);
     if (!rc)
         rc = nigh_agree_id(call, &members, &id);
     return rc ? rc : make(call, comm, id, (int)comm->size, comm->rank, comm->world, out);
@@ -92,48 +92,61 @@ static int choose(struct choice *choices, int count, int color, const struct nig
     return found;
 }
 
-static int split(struct nigh_call call, struct nigh_comm *comm, int color, int key, struct nigh_comm **out)
+static int split(struct nigh_call call, struct nigh_comm *comm, int color, const struct nigh_card *cards,
+                 struct nigh_comm **out)
 {
-    struct choice mine = {.color = color, .key = key, .rank = comm->rank}, *all;
+    struct choice *choices = malloc(comm->size * sizeof(*choices));
+    int32_t *world = malloc(comm->size * sizeof(*world));
     struct nigh_members members = all_of(comm);
+    int rc = choices && world ? 0 : nigh_fail(call, -ENOMEM, "no memory for %u ranks", comm->size);
+    int me = 0, count;
     uint32_t id;
-    int32_t *world;
-    int rc = -ENOMEM, me = 0, count;
 
-    all = malloc(comm->size * sizeof(*all));
-    world = malloc(comm->size * sizeof(*world));
-    if (all && world)
-        rc = nigh_agree_gather(call, &members, &mine, all, sizeof(mine));
     if (!rc)
         rc = nigh_agree_id(call, &members, &id);
     if (!rc && color == NIGH_UNDEFINED) {
         *out = NULL;
     } else if (!rc) {
-        count = choose(all, (int)comm->size, color, comm, world, &me);
+        for (uint32_t rank = 0; rank < comm->size; rank++)
+            choices[rank] = (struct choice){.color = (int)(uint32_t)cards[rank].words[0],
+                                            .key = (int)(uint32_t)cards[rank].words[1],
+                                            .rank = (int)rank};
+        count = choose(choices, (int)comm->size, color, comm, world, &me);
         rc = make(call, comm, id, count, me, world, out);
     }
-    free(all);
+    free(choices);
     free(world);
+    return rc;
+}
+
+static int meet_and_split(struct nigh_call call, struct nigh_comm *comm, int color, int key,
+                          struct nigh_comm **out)
+{
+    uint64_t words[4] = {(uint32_t)color, (uint32_t)key};
+    struct nigh_card *cards = malloc(comm->size * sizeof(*cards));
+    int rc = check_place(call, out);
+
+    if (!cards)
+        rc = nigh_fail(call, -ENOMEM, "no memory for the colours of %u ranks", comm->size);
+    if (!rc && color < 0 && color != NIGH_UNDEFINED)
+        rc = nigh_fail(call, -ERANGE, "colour %d: colours are 0 or more, or NIGH_UNDEFINED for none", color);
+    rc = nigh_meet(call, comm, NIGH_MEET_SPLIT, 0, rc, words, cards);
+    if (!rc)
+        rc = split(call, comm, color, cards, out);
+    free(cards);
     return rc;
 }
 
 NIGH_PUBLIC int nigh_comm_split(struct nigh_comm *comm, int color, int key, struct nigh_comm **out)
 {
     struct nigh_call call = NIGH_CALL("nigh_comm_split");
-    int rc = nigh_enter(call), refused;
+    int rc = nigh_enter(call);
 
     if (rc)
         return rc;
     rc = nigh_comm_check(call, comm);
-    if (!rc) {
-        refused = check_place(call, out);
-        if (!refused && color < 0 && color != NIGH_UNDEFINED)
-            refused = nigh_fail(call, -ERANGE, "colour %d: colours are 0 or more, or NIGH_UNDEFINED for none",
-                                color);
-        rc = nigh_coll_meet(call, comm, NIGH_COLL_SPLIT, refused);
-    }
     if (!rc)
-        rc = split(call, comm, color, key, out);
+        rc = meet_and_split(call, comm, color, key, out);
     nigh_leave();
     return rc;
 }

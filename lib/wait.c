@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* lib/wait.c - the slow part of waiting, the end of a request, and the calls for one request. */
 #include "lib/wait.h"
+#include "lib/collective.h"
 #include "lib/debug.h"
 #include "lib/error.h"
 #include "lib/line.h"
@@ -105,6 +106,12 @@ int nigh_wait_slowly(struct nigh_call call, struct nigh_operation *operation, ui
     return nigh_block_until(&block);
 }
 
+struct nigh_sentence nigh_operation_missing(const struct nigh_operation *operation)
+{
+    return operation->kind == NIGH_KIND_COLLECTIVE ? nigh_coll_missing_text(operation)
+                                                   : nigh_missing_text(operation->comm, operation->peer);
+}
+
 void nigh_status_of(const struct nigh_operation *operation, struct nigh_status *status)
 {
     if (!status)
@@ -123,8 +130,11 @@ void nigh_status_of(const struct nigh_operation *operation, struct nigh_status *
 int nigh_operation_failed(struct nigh_call call, const struct nigh_operation *operation)
 {
     int error = operation->error;
-    int lost =
-        operation->source >= 0 && operation->kind >= NIGH_KIND_RECV ? operation->source : operation->peer;
+    int lost;
+
+    if (operation->kind == NIGH_KIND_COLLECTIVE)
+        return nigh_coll_failed(call, operation);
+    lost = operation->source >= 0 && operation->kind >= NIGH_KIND_RECV ? operation->source : operation->peer;
 
     if (error == -ECANCELED)
         return nigh_fail_quietly(call, error, "taken back by nigh_cancel: %s",
@@ -151,8 +161,7 @@ int nigh_operation_late(struct nigh_call call, const struct nigh_operation *oper
     if (error != -ETIMEDOUT)
         return error; /* whoever found the deadlock has said it */
     return nigh_fail(call, error, "timed out: %s has not ended; %s%s", nigh_operation_text(operation).text,
-                     nigh_missing_text(operation->comm, operation->peer).text,
-                     nigh_near_operation(operation).text);
+                     nigh_operation_missing(operation).text, nigh_near_operation(operation).text);
 }
 
 int nigh_request_retire(struct nigh_call call, struct nigh_operation *operation, nigh_request *request,
@@ -167,6 +176,8 @@ int nigh_request_retire(struct nigh_call call, struct nigh_operation *operation,
     if (operation->flags & NIGH_OP_PERSISTENT) {
         operation->phase = NIGH_PHASE_INACTIVE;
     } else {
+        if (operation->kind == NIGH_KIND_COLLECTIVE)
+            nigh_coll_release(operation);
         nigh_operation_end(operation);
         *request = NIGH_REQUEST_NULL;
     }
@@ -210,8 +221,7 @@ static int wait_one(struct nigh_call call, nigh_request *request, uint64_t timeo
                                  nigh_operation_text(operation).text);
     if (rc == -ETIMEDOUT && chosen)
         return nigh_fail_quietly(call, rc, "not ended after %.3f s: %s; %s%s", (double)timeout_ns / 1e9,
-                                 nigh_operation_text(operation).text,
-                                 nigh_missing_text(operation->comm, operation->peer).text,
+                                 nigh_operation_text(operation).text, nigh_operation_missing(operation).text,
                                  nigh_near_operation(operation).text);
     if (rc)
         return nigh_operation_late(call, operation, rc);

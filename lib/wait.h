@@ -48,6 +48,9 @@ void nigh_status_of(const struct nigh_operation *operation, struct nigh_status *
 /* Says why an operation has ended with an error, which it returns. -ECANCELED is not logged: it was asked for. */
 int nigh_operation_failed(struct nigh_call call, const struct nigh_operation *operation);
 
+/* Those that an operation waits for, and what they do: of time-outs. */
+struct nigh_sentence nigh_operation_missing(const struct nigh_operation *operation);
+
 /* Says what a time-out or a deadlock waited for; returns `error`. */
 int nigh_operation_late(struct nigh_call call, const struct nigh_operation *operation, int error);
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* lib/win.c - windows are made, met at and freed. What is done through them is in lib/rma.c. */
 #include "lib/win.h"
-#include "lib/collective.h"
 #include "lib/error.h"
+#include "lib/group.h"
+#include "lib/meet.h"
 #include "lib/post.h"
 #include "lib/progress.h"
 
@@ -98,6 +99,8 @@ static void take_down(struct nigh_win *win)
         (void)nigh_core.ops->heap_free(nigh_core.context, win->base);
     if (win->hold)
         nigh_operation_give(win->hold);
+    if (win->comm->state == NIGH_COMM_FREED)
+        nigh_coll_drop(win->comm);
     free(win->targets);
     *win = (struct nigh_win){.state = NIGH_WIN_FREED, .number = win->number, .site = win->site};
 }
@@ -107,8 +110,11 @@ static int build(struct nigh_call call, struct nigh_win *win, struct nigh_comm *
 {
     int rc = 0;
 
-    *win = (struct nigh_win){
-        .state = NIGH_WIN_MAKING, .number = comm->collectives, .comm = comm, .base = base, .site = call.site};
+    *win = (struct nigh_win){.state = NIGH_WIN_MAKING,
+                             .number = (uint32_t)comm->collectives + 1,
+                             .comm = comm,
+                             .base = base,
+                             .site = call.site};
     win->targets = calloc(comm->size, sizeof(*win->targets));
     win->hold = nigh_operation_new(call, NIGH_KIND_OTHER, comm, comm->rank, 0, NULL, 0, NIGH_OP_WINDOW);
     if (!win->targets || !win->hold)
@@ -122,24 +128,6 @@ static int build(struct nigh_call call, struct nigh_win *win, struct nigh_comm *
 
 /* ---- all ranks together ---- */
 
-struct card {
-    uint64_t key, bytes;
-};
-
-static int meet(struct nigh_coll *coll, struct nigh_win *win, const struct card *mine)
-{
-    const uint8_t *all;
-    int rc = nigh_coll_share(coll, mine, sizeof(*mine), &all);
-
-    for (int rank = 0; !rc && rank < coll->size; rank++) {
-        struct card card;
-
-        memcpy(&card, all + nigh_coll_place(coll, rank) * sizeof(card), sizeof(card));
-        win->targets[rank] = (struct nigh_win_target){.key = card.key, .bytes = card.bytes};
-    }
-    return rc;
-}
-
 static int check_arguments(struct nigh_call call, const void *base, uint64_t bytes, bool allocate,
                            void *const *base_out, struct nigh_win *const *out)
 {
@@ -150,71 +138,78 @@ static int check_arguments(struct nigh_call call, const void *base, uint64_t byt
     return 0;
 }
 
-static int make(struct nigh_coll *coll, void *base, uint64_t bytes, bool allocate, void **base_out,
-                struct nigh_win **out)
+/* Who has no window to make takes part all the same: the others hear of it. */
+static int prepare(struct nigh_call call, struct nigh_comm *comm, enum nigh_meet_what what, void *base,
+                   uint64_t bytes, struct nigh_win **win, uint64_t *key)
 {
-    struct nigh_win *win = find_place();
-    struct card card = {.bytes = bytes};
     int rc;
 
-    coll->refused = check_arguments(coll->call, base, bytes, allocate, base_out, out);
-    if (!coll->refused && !win)
-        coll->refused =
-            nigh_fail(coll->call, -ENOSPC, "%u windows are there already: free some", NIGH_WIN_MAX);
-    if (coll->refused)
-        return nigh_coll_agree(coll);
-    coll->refused = build(coll->call, win, coll->comm, base, bytes, allocate, &card.key);
-    rc = meet(coll, win, &card);
+    *win = find_place();
+    if (!*win)
+        return nigh_fail(call, -ENOSPC, "%u windows are there already: free some", NIGH_WIN_MAX);
+    rc = build(call, *win, comm, base, bytes, what == NIGH_MEET_WIN_ALLOCATE, key);
+    return rc;
+}
+
+static int make(struct nigh_call call, struct nigh_comm *comm, enum nigh_meet_what what, void *base,
+                uint64_t bytes, void **base_out, struct nigh_win **out)
+{
+    struct nigh_card *cards = malloc(comm->size * sizeof(*cards));
+    struct nigh_win *win = NULL;
+    uint64_t words[4] = {0, bytes};
+    int rc = check_arguments(call, base, bytes, what == NIGH_MEET_WIN_ALLOCATE, base_out, out);
+
+    if (!cards)
+        rc = nigh_fail(call, -ENOMEM, "no memory for a window of %u ranks", comm->size);
+    if (!rc)
+        rc = prepare(call, comm, what, base, bytes, &win, &words[0]);
+    rc = nigh_meet(call, comm, what, 0, rc, words, cards);
+    for (uint32_t rank = 0; !rc && rank < comm->size; rank++)
+        win->targets[rank] =
+            (struct nigh_win_target){.key = cards[rank].words[0], .bytes = cards[rank].words[1]};
+    free(cards);
     if (rc) {
-        take_down(win);
+        if (win)
+            take_down(win);
         return rc;
     }
     win->state = NIGH_WIN_ALIVE;
-    if (allocate)
+    if (what == NIGH_MEET_WIN_ALLOCATE)
         *base_out = win->base;
     *out = win;
     return 0;
 }
 
-static int create(struct nigh_call call, enum nigh_coll_what what, void *base, uint64_t bytes,
+static int create(struct nigh_call call, enum nigh_meet_what what, void *base, uint64_t bytes,
                   struct nigh_comm *comm, void **base_out, struct nigh_win **out)
 {
-    struct nigh_coll coll = {.call = call, .comm = comm, .what = what};
     int rc = nigh_enter(call);
 
     if (rc)
         return rc;
     rc = nigh_comm_check(call, comm);
-    if (!rc) {
-        rc = nigh_coll_begin(&coll);
-        if (!rc)
-            rc = make(&coll, base, bytes, what == NIGH_COLL_WIN_ALLOCATE, base_out, out);
-        rc = nigh_coll_end(&coll, rc);
-    }
+    if (!rc)
+        rc = make(call, comm, what, base, bytes, base_out, out);
     nigh_leave();
     return rc;
 }
 
 NIGH_PUBLIC int nigh_win_create(void *base, uint64_t bytes, struct nigh_comm *comm, struct nigh_win **out)
 {
-    return create(NIGH_CALL("nigh_win_create"), NIGH_COLL_WIN_CREATE, base, bytes, comm, NULL, out);
+    return create(NIGH_CALL("nigh_win_create"), NIGH_MEET_WIN_CREATE, base, bytes, comm, NULL, out);
 }
 
 NIGH_PUBLIC int nigh_win_allocate(uint64_t bytes, struct nigh_comm *comm, void **base, struct nigh_win **out)
 {
-    return create(NIGH_CALL("nigh_win_allocate"), NIGH_COLL_WIN_ALLOCATE, NULL, bytes, comm, base, out);
+    return create(NIGH_CALL("nigh_win_allocate"), NIGH_MEET_WIN_ALLOCATE, NULL, bytes, comm, base, out);
 }
 
 /* All that this rank has begun is complete, and then all ranks meet. Who has failed meets them, too, and says so. */
-static int fence(struct nigh_call call, struct nigh_win *win, enum nigh_coll_what what)
+static int fence(struct nigh_call call, struct nigh_win *win, enum nigh_meet_what what)
 {
-    struct nigh_coll coll = {
-        .call = call, .comm = win->comm, .what = what, .has = NIGH_COLL_WINDOW, .count = win->number};
-    int rc;
+    int refused = nigh_win_await_all(call, win);
 
-    coll.refused = nigh_win_await_all(call, win);
-    rc = nigh_coll_begin(&coll);
-    return nigh_coll_end(&coll, rc ? rc : nigh_coll_agree(&coll));
+    return nigh_meet(call, win->comm, what, win->number, refused, NULL, NULL);
 }
 
 NIGH_PUBLIC int nigh_win_fence(struct nigh_win *win)
@@ -226,7 +221,7 @@ NIGH_PUBLIC int nigh_win_fence(struct nigh_win *win)
         return rc;
     rc = nigh_win_check(call, win);
     if (!rc)
-        rc = fence(call, win, NIGH_COLL_WIN_FENCE);
+        rc = fence(call, win, NIGH_MEET_WIN_FENCE);
     nigh_leave();
     return rc;
 }
@@ -240,7 +235,7 @@ NIGH_PUBLIC int nigh_win_free(struct nigh_win **win)
         return rc;
     rc = win ? nigh_win_check(call, *win) : nigh_fail(call, -EINVAL, "the window is NULL");
     if (!rc) {
-        rc = fence(call, *win, NIGH_COLL_WIN_FREE);
+        rc = fence(call, *win, NIGH_MEET_WIN_FREE);
         take_down(*win);
         *win = NULL;
     }

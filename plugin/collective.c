@@ -174,7 +174,7 @@ static int post(struct nigh_group *group, const struct nigh_collective *call)
     rc = nigh_check_struct(context, "post_collective", call, call->size, sizeof(*call));
     if (rc)
         return rc;
-    if (call->reserved0 || call->reserved[0] || call->reserved[1])
+    if (call->reserved0 || call->reserved)
         return nigh_refuse_reserved(context, "post_collective");
     rc = nigh_cq_reserve(&context->cq, 1);
     if (rc)
@@ -209,7 +209,7 @@ int nigh_entry_group_free(struct nigh_group *group)
     return NIGH_GUARDED(context_of(group), leave_group(group));
 }
 
-static int query(const struct nigh_group *group, struct nigh_query_group *out)
+static int query(struct nigh_group *group, struct nigh_query_group *out)
 {
     struct nigh_query_group answer;
     uint32_t size = out->size;
@@ -227,4 +227,23 @@ int nigh_entry_query_group(struct nigh_group *group, struct nigh_query_group *ou
     if (!group || !out)
         return nigh_refuse_missing("query_group");
     return NIGH_GUARDED(context_of(group), query(group, out));
+}
+
+static int end_group(struct nigh_group *group, int error, const char *text)
+{
+    struct nigh_context *context = context_of(group);
+
+    nigh_log_use(&context->log);
+    if (error >= 0 || error < -255 || !text)
+        return nigh_refuse(context, -EINVAL, "group_end: error %d, text at %p: -1 to -255, and a text", error,
+                           (const void *)text);
+    nigh_group_end(group, error, text);
+    return 0;
+}
+
+int nigh_entry_group_end(struct nigh_group *group, int error, const char *text)
+{
+    if (!group)
+        return nigh_refuse_missing("group_end");
+    return NIGH_GUARDED(context_of(group), end_group(group, error, text));
 }

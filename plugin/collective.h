@@ -15,5 +15,6 @@ int nigh_entry_group_create(struct nigh_context *context, const struct nigh_grou
                             struct nigh_group **out);
 int nigh_entry_group_free(struct nigh_group *group);
 int nigh_entry_query_group(struct nigh_group *group, struct nigh_query_group *out);
+int nigh_entry_group_end(struct nigh_group *group, int error, const char *text);
 
 #endif

@@ -465,6 +465,7 @@ static const struct nigh_ops table = {
     .take_completions = entry_take,
     .cancel_unmatched = entry_cancel_unmatched,
     .query_group = nigh_entry_query_group,
+    .group_end = nigh_entry_group_end,
 };
 
 __attribute__((visibility("default"))) const struct nigh_ops *nigh_transport(uint32_t abi)

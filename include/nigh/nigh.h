@@ -369,10 +369,12 @@ int nigh_win_flush(int target, struct nigh_win *win);
 /* ---- collectives --------------------------------------------------------------------------------------- */
 
 /*
- * Collective over `comm`: all ranks call them in the same order with fitting arguments; all wait. `count` is in
- * elements of `type` (enum nigh_type), `op` is NIGH_SUM .. NIGH_BXOR. Reductions combine in rank order, ((x0 op x1) op
- * x2) ..., so that results are equal on every rank and in every run.
+ * Collective over `comm`, of at most NIGH_GROUP_MAX ranks: all ranks call them in the same order with fitting arguments; all
+ * wait. `count` is in elements of `type` (enum nigh_type but NIGH_OPAQUE, or NIGH_BYTES()), `op` is NIGH_SUM .. NIGH_BXOR, NIGH_AVG,
+ * NIGH_MINLOC, NIGH_MAXLOC or one of nigh_op_create() and nigh_op_premul(). Reductions combine in rank order, ((x0 op x1) op x2) ..., so that results are equal on every rank and in every run.
  *
+ *   defined for   integers: SUM .. BXOR, AVG. f16, bf16, f32, f64: SUM .. LXOR, AVG. complex: SUM, PROD, AVG. bool: SUM ..
+ *                 BXOR. pairs: MINLOC, MAXLOC
  *   count is      bcast, reduce, allreduce, scan, exscan: of the vector. gather, allgather: of each rank's part of
  *                 recv. scatter, alltoall, reduce_scatter: of each rank's part of send
  *   in place      `send` NULL, as MPI_IN_PLACE: what is sent lies in `recv`, in gather and allgather at this rank's
@@ -382,18 +384,21 @@ int nigh_win_flush(int target, struct nigh_win *win);
  *   not looked at `recv` of reduce and gather but at the root, `send` of scatter but at the root; exscan leaves
  *                 `recv` of rank 0 as it is
  *
- * Errors: -EPROTO another rank calls another collective (those on communicators and windows are ones, too), or the same
- * with another count, type, operation or root, or with something that it is refused for: the text has both calls, and
- * nothing was written. Of this rank's own arguments: -EINVAL no such type, or send and recv overlap; -ERANGE no such
- * root, or too many elements; -EFAULT a buffer is NULL; -EOPNOTSUPP the operation is not defined for the type: all
- * others are told, too, and the next collective works.
+ * A call may return before all ranks have come: who has, and has given, all that the call needs of it goes on. Only nigh_barrier,
+ * and what gives every rank something of every other, waits for all.
  *
- * When a rank has died, or one's time-out has passed, all that wait are told. Who had already got all it needs
- * succeeds, so not all ranks need fail in the same call. After a death every collective on that communicator fails.
+ * Errors: -EPROTO a rank that this one needs something of calls another collective (those on communicators and windows are ones,
+ * too), or the same with another root, operation or number of bytes, in reductions another type; or has done so before: the text
+ * has both calls. Or it was refused for its arguments. Of this rank's own arguments: -EINVAL no such type, or send and recv
+ * overlap; -ERANGE no such root, or too many elements; -EFAULT a buffer is NULL; -EOPNOTSUPP the operation is not defined for the
+ * type, or more ranks than NIGH_GROUP_MAX.
  *
- * The buffers are the program's again on return, after an error, too: what has left is waited for. Only where
- * a rank that is alive has not taken it for a second, as one that is stopped, the log says that a buffer
- * stays in use: it may not be freed then.
+ * When a collective has failed by a mismatch, refused arguments or a time-out, all ranks that are in it are told, and `recv` is
+ * undefined there. Ranks that were through with it return 0, and the log tells them of a mismatch. The next collective works,
+ * unless a rank is ahead, as a root of small broadcasts may be: then the others fail until they are as far. After a death every
+ * collective on that communicator fails, as after a nigh_comm_free of another rank.
+ *
+ * The buffers are the program's again on return, after an error, too.
  */
 int nigh_barrier(struct nigh_comm *comm);
 int nigh_bcast(void *buffer, uint64_t count, int type, int root, struct nigh_comm *comm);
@@ -408,6 +413,118 @@ int nigh_reduce_scatter(const void *send, void *recv, uint64_t count, int type, 
                         struct nigh_comm *comm);
 int nigh_scan(const void *send, void *recv, uint64_t count, int type, int op, struct nigh_comm *comm);
 int nigh_exscan(const void *send, void *recv, uint64_t count, int type, int op, struct nigh_comm *comm);
+
+/* Blocks of lengths of their own: a count for each rank, in elements, at the ranks that have the blocks; `count` is this rank's
+ * part. Blocks lie behind each other, or where the offsets say, in elements, which may be NULL. The arrays belong to nigh like
+ * the buffers. In place as above: the own part is where the offsets say. reduce_scatterv: the same counts at all ranks. */
+int nigh_gatherv(const void *send, uint64_t count, void *recv, const uint64_t *recv_counts,
+                 const uint64_t *recv_offsets, int type, int root, struct nigh_comm *comm);
+int nigh_scatterv(const void *send, const uint64_t *send_counts, const uint64_t *send_offsets, void *recv,
+                  uint64_t count, int type, int root, struct nigh_comm *comm);
+int nigh_allgatherv(const void *send, uint64_t count, void *recv, const uint64_t *recv_counts,
+                    const uint64_t *recv_offsets, int type, struct nigh_comm *comm);
+int nigh_alltoallv(const void *send, const uint64_t *send_counts, const uint64_t *send_offsets, void *recv,
+                   const uint64_t *recv_counts, const uint64_t *recv_offsets, int type,
+                   struct nigh_comm *comm);
+int nigh_reduce_scatterv(const void *send, void *recv, const uint64_t *counts, int type, int op,
+                         struct nigh_comm *comm);
+
+/*
+ * The same as requests: they return at once, and are waited for as those of messages are. All ranks make these and the blocking
+ * ones in one order; a communicator may have several under way. Data move in calls of any kind that wait or test. A status says
+ * nothing but the error. What this rank is refused for ends with that error here, and *request is NIGH_REQUEST_NULL; a
+ * time-out of a wait leaves the request active. nigh_cancel: -EINVAL; nigh_request_free of one that is active: -EBUSY.
+ */
+int nigh_ibarrier(struct nigh_comm *comm, nigh_request *request);
+int nigh_ibcast(void *buffer, uint64_t count, int type, int root, struct nigh_comm *comm,
+                nigh_request *request);
+int nigh_ireduce(const void *send, void *recv, uint64_t count, int type, int op, int root,
+                 struct nigh_comm *comm, nigh_request *request);
+int nigh_iallreduce(const void *send, void *recv, uint64_t count, int type, int op, struct nigh_comm *comm,
+                    nigh_request *request);
+int nigh_igather(const void *send, void *recv, uint64_t count, int type, int root, struct nigh_comm *comm,
+                 nigh_request *request);
+int nigh_iscatter(const void *send, void *recv, uint64_t count, int type, int root, struct nigh_comm *comm,
+                  nigh_request *request);
+int nigh_iallgather(const void *send, void *recv, uint64_t count, int type, struct nigh_comm *comm,
+                    nigh_request *request);
+int nigh_ialltoall(const void *send, void *recv, uint64_t count, int type, struct nigh_comm *comm,
+                   nigh_request *request);
+int nigh_ireduce_scatter(const void *send, void *recv, uint64_t count, int type, int op,
+                         struct nigh_comm *comm, nigh_request *request);
+int nigh_iscan(const void *send, void *recv, uint64_t count, int type, int op, struct nigh_comm *comm,
+               nigh_request *request);
+int nigh_iexscan(const void *send, void *recv, uint64_t count, int type, int op, struct nigh_comm *comm,
+                 nigh_request *request);
+int nigh_igatherv(const void *send, uint64_t count, void *recv, const uint64_t *recv_counts,
+                  const uint64_t *recv_offsets, int type, int root, struct nigh_comm *comm,
+                  nigh_request *request);
+int nigh_iscatterv(const void *send, const uint64_t *send_counts, const uint64_t *send_offsets, void *recv,
+                   uint64_t count, int type, int root, struct nigh_comm *comm, nigh_request *request);
+int nigh_iallgatherv(const void *send, uint64_t count, void *recv, const uint64_t *recv_counts,
+                     const uint64_t *recv_offsets, int type, struct nigh_comm *comm, nigh_request *request);
+int nigh_ialltoallv(const void *send, const uint64_t *send_counts, const uint64_t *send_offsets, void *recv,
+                    const uint64_t *recv_counts, const uint64_t *recv_offsets, int type,
+                    struct nigh_comm *comm, nigh_request *request);
+int nigh_ireduce_scatterv(const void *send, void *recv, const uint64_t *counts, int type, int op,
+                          struct nigh_comm *comm, nigh_request *request);
+
+/* And persistent ones, for nigh_start; errors of the arguments are this rank's alone. */
+int nigh_barrier_init(struct nigh_comm *comm, nigh_request *request);
+int nigh_bcast_init(void *buffer, uint64_t count, int type, int root, struct nigh_comm *comm,
+                    nigh_request *request);
+int nigh_reduce_init(const void *send, void *recv, uint64_t count, int type, int op, int root,
+                     struct nigh_comm *comm, nigh_request *request);
+int nigh_allreduce_init(const void *send, void *recv, uint64_t count, int type, int op,
+                        struct nigh_comm *comm, nigh_request *request);
+int nigh_gather_init(const void *send, void *recv, uint64_t count, int type, int root, struct nigh_comm *comm,
+                     nigh_request *request);
+int nigh_scatter_init(const void *send, void *recv, uint64_t count, int type, int root,
+                      struct nigh_comm *comm, nigh_request *request);
+int nigh_allgather_init(const void *send, void *recv, uint64_t count, int type, struct nigh_comm *comm,
+                        nigh_request *request);
+int nigh_alltoall_init(const void *send, void *recv, uint64_t count, int type, struct nigh_comm *comm,
+                       nigh_request *request);
+int nigh_reduce_scatter_init(const void *send, void *recv, uint64_t count, int type, int op,
+                             struct nigh_comm *comm, nigh_request *request);
+int nigh_scan_init(const void *send, void *recv, uint64_t count, int type, int op, struct nigh_comm *comm,
+                   nigh_request *request);
+int nigh_exscan_init(const void *send, void *recv, uint64_t count, int type, int op, struct nigh_comm *comm,
+                     nigh_request *request);
+int nigh_gatherv_init(const void *send, uint64_t count, void *recv, const uint64_t *recv_counts,
+                      const uint64_t *recv_offsets, int type, int root, struct nigh_comm *comm,
+                      nigh_request *request);
+int nigh_scatterv_init(const void *send, const uint64_t *send_counts, const uint64_t *send_offsets,
+                       void *recv, uint64_t count, int type, int root, struct nigh_comm *comm,
+                       nigh_request *request);
+int nigh_allgatherv_init(const void *send, uint64_t count, void *recv, const uint64_t *recv_counts,
+                         const uint64_t *recv_offsets, int type, struct nigh_comm *comm,
+                         nigh_request *request);
+int nigh_alltoallv_init(const void *send, const uint64_t *send_counts, const uint64_t *send_offsets,
+                        void *recv, const uint64_t *recv_counts, const uint64_t *recv_offsets, int type,
+                        struct nigh_comm *comm, nigh_request *request);
+int nigh_reduce_scatterv_init(const void *send, void *recv, const uint64_t *counts, int type, int op,
+                              struct nigh_comm *comm, nigh_request *request);
+
+/* ---- types and operations of the program's ---- */
+
+/* A type for collectives: elements of so many bytes, 1 to 2^30 - 1, as a struct. Only functions reduce it. */
+#define NIGH_BYTES(bytes) (0x40000000 + (int)(bytes))
+
+enum { NIGH_OP_MAX = 256 }; /* operations of the program's at a time */
+
+/*
+ * Operations for collectives that reduce, each made at every rank; `*op` is a number of this process.
+ *   nigh_op_create   an associative function, of any type: nigh_reduce_fn in nigh/transport.h. In rank order, so it need not commute. It
+ *                    is called in any call of nigh, and with NIGH_PROGRESS=thread beside the program; it calls nothing of nigh
+ *   nigh_op_premul   the sum of the elements times `factor`, one element of `type`, which is copied; ranks may differ in it.
+ *                    Integers, floating-point and complex types
+ *   nigh_op_free     collectives that were called or made before keep it; *op is 0 then
+ * Errors: -ENOSPC NIGH_OP_MAX are there; -EOPNOTSUPP the type has no factor.
+ */
+int nigh_op_create(nigh_reduce_fn function, void *arg, int *op);
+int nigh_op_premul(const void *factor, int type, int *op);
+int nigh_op_free(int *op);
 
 /* ---- call sites ---------------------------------------------------------------------------------------- */
 
@@ -467,75 +584,115 @@ static inline int nigh_irecv_here(void *buffer, uint64_t bytes, int source, int 
 
 /* Defining NIGH_NO_SITES before this header leaves the bare functions: for wrappers that have sites of their own. */
 #ifndef NIGH_NO_SITES
-#define nigh_init(...)               NIGH_AT((nigh_init)(__VA_ARGS__))
-#define nigh_finalize(...)           NIGH_AT((nigh_finalize)(__VA_ARGS__))
-#define nigh_abort(...)              NIGH_AT((nigh_abort)(__VA_ARGS__))
-#define nigh_comm_rank(...)          NIGH_AT((nigh_comm_rank)(__VA_ARGS__))
-#define nigh_comm_size(...)          NIGH_AT((nigh_comm_size)(__VA_ARGS__))
-#define nigh_comm_world_rank(...)    NIGH_AT((nigh_comm_world_rank)(__VA_ARGS__))
-#define nigh_comm_dup(...)           NIGH_AT((nigh_comm_dup)(__VA_ARGS__))
-#define nigh_comm_split(...)         NIGH_AT((nigh_comm_split)(__VA_ARGS__))
-#define nigh_comm_create(...)        NIGH_AT((nigh_comm_create)(__VA_ARGS__))
-#define nigh_comm_free(...)          NIGH_AT((nigh_comm_free)(__VA_ARGS__))
-#define nigh_comm_set_timeout(...)   NIGH_AT((nigh_comm_set_timeout)(__VA_ARGS__))
-#define nigh_comm_set_name(...)      NIGH_AT((nigh_comm_set_name)(__VA_ARGS__))
-#define nigh_send(...)               nigh_send_here(__VA_ARGS__, NIGH_HERE)
-#define nigh_ssend(...)              NIGH_AT((nigh_ssend)(__VA_ARGS__))
-#define nigh_recv(...)               nigh_recv_here(__VA_ARGS__, NIGH_HERE)
-#define nigh_sendrecv(...)           NIGH_AT((nigh_sendrecv)(__VA_ARGS__))
-#define nigh_isend(...)              nigh_isend_here(__VA_ARGS__, NIGH_HERE)
-#define nigh_issend(...)             NIGH_AT((nigh_issend)(__VA_ARGS__))
-#define nigh_irecv(...)              nigh_irecv_here(__VA_ARGS__, NIGH_HERE)
-#define nigh_send_init(...)          NIGH_AT((nigh_send_init)(__VA_ARGS__))
-#define nigh_ssend_init(...)         NIGH_AT((nigh_ssend_init)(__VA_ARGS__))
-#define nigh_recv_init(...)          NIGH_AT((nigh_recv_init)(__VA_ARGS__))
-#define nigh_start(...)              NIGH_AT((nigh_start)(__VA_ARGS__))
-#define nigh_startall(...)           NIGH_AT((nigh_startall)(__VA_ARGS__))
-#define nigh_wait(...)               NIGH_AT((nigh_wait)(__VA_ARGS__))
-#define nigh_test(...)               NIGH_AT((nigh_test)(__VA_ARGS__))
-#define nigh_wait_for(...)           NIGH_AT((nigh_wait_for)(__VA_ARGS__))
-#define nigh_waitall(...)            NIGH_AT((nigh_waitall)(__VA_ARGS__))
-#define nigh_testall(...)            NIGH_AT((nigh_testall)(__VA_ARGS__))
-#define nigh_waitany(...)            NIGH_AT((nigh_waitany)(__VA_ARGS__))
-#define nigh_testany(...)            NIGH_AT((nigh_testany)(__VA_ARGS__))
-#define nigh_waitsome(...)           NIGH_AT((nigh_waitsome)(__VA_ARGS__))
-#define nigh_testsome(...)           NIGH_AT((nigh_testsome)(__VA_ARGS__))
-#define nigh_request_get_status(...) NIGH_AT((nigh_request_get_status)(__VA_ARGS__))
-#define nigh_cancel(...)             NIGH_AT((nigh_cancel)(__VA_ARGS__))
-#define nigh_request_free(...)       NIGH_AT((nigh_request_free)(__VA_ARGS__))
-#define nigh_probe(...)              NIGH_AT((nigh_probe)(__VA_ARGS__))
-#define nigh_iprobe(...)             NIGH_AT((nigh_iprobe)(__VA_ARGS__))
-#define nigh_mprobe(...)             NIGH_AT((nigh_mprobe)(__VA_ARGS__))
-#define nigh_improbe(...)            NIGH_AT((nigh_improbe)(__VA_ARGS__))
-#define nigh_mrecv(...)              NIGH_AT((nigh_mrecv)(__VA_ARGS__))
-#define nigh_imrecv(...)             NIGH_AT((nigh_imrecv)(__VA_ARGS__))
-#define nigh_alloc_mem(...)          NIGH_AT((nigh_alloc_mem)(__VA_ARGS__))
-#define nigh_free_mem(...)           NIGH_AT((nigh_free_mem)(__VA_ARGS__))
-#define nigh_ilend(...)              NIGH_AT((nigh_ilend)(__VA_ARGS__))
-#define nigh_recv_in_place(...)      NIGH_AT((nigh_recv_in_place)(__VA_ARGS__))
-#define nigh_irecv_in_place(...)     NIGH_AT((nigh_irecv_in_place)(__VA_ARGS__))
-#define nigh_release(...)            NIGH_AT((nigh_release)(__VA_ARGS__))
-#define nigh_win_allocate(...)       NIGH_AT((nigh_win_allocate)(__VA_ARGS__))
-#define nigh_win_create(...)         NIGH_AT((nigh_win_create)(__VA_ARGS__))
-#define nigh_win_free(...)           NIGH_AT((nigh_win_free)(__VA_ARGS__))
-#define nigh_put(...)                NIGH_AT((nigh_put)(__VA_ARGS__))
-#define nigh_get(...)                NIGH_AT((nigh_get)(__VA_ARGS__))
-#define nigh_accumulate(...)         NIGH_AT((nigh_accumulate)(__VA_ARGS__))
-#define nigh_get_accumulate(...)     NIGH_AT((nigh_get_accumulate)(__VA_ARGS__))
-#define nigh_compare_and_swap(...)   NIGH_AT((nigh_compare_and_swap)(__VA_ARGS__))
-#define nigh_win_fence(...)          NIGH_AT((nigh_win_fence)(__VA_ARGS__))
-#define nigh_win_flush(...)          NIGH_AT((nigh_win_flush)(__VA_ARGS__))
-#define nigh_barrier(...)            NIGH_AT((nigh_barrier)(__VA_ARGS__))
-#define nigh_bcast(...)              NIGH_AT((nigh_bcast)(__VA_ARGS__))
-#define nigh_reduce(...)             NIGH_AT((nigh_reduce)(__VA_ARGS__))
-#define nigh_allreduce(...)          NIGH_AT((nigh_allreduce)(__VA_ARGS__))
-#define nigh_gather(...)             NIGH_AT((nigh_gather)(__VA_ARGS__))
-#define nigh_scatter(...)            NIGH_AT((nigh_scatter)(__VA_ARGS__))
-#define nigh_allgather(...)          NIGH_AT((nigh_allgather)(__VA_ARGS__))
-#define nigh_alltoall(...)           NIGH_AT((nigh_alltoall)(__VA_ARGS__))
-#define nigh_reduce_scatter(...)     NIGH_AT((nigh_reduce_scatter)(__VA_ARGS__))
-#define nigh_scan(...)               NIGH_AT((nigh_scan)(__VA_ARGS__))
-#define nigh_exscan(...)             NIGH_AT((nigh_exscan)(__VA_ARGS__))
+#define nigh_init(...)                 NIGH_AT((nigh_init)(__VA_ARGS__))
+#define nigh_finalize(...)             NIGH_AT((nigh_finalize)(__VA_ARGS__))
+#define nigh_abort(...)                NIGH_AT((nigh_abort)(__VA_ARGS__))
+#define nigh_comm_rank(...)            NIGH_AT((nigh_comm_rank)(__VA_ARGS__))
+#define nigh_comm_size(...)            NIGH_AT((nigh_comm_size)(__VA_ARGS__))
+#define nigh_comm_world_rank(...)      NIGH_AT((nigh_comm_world_rank)(__VA_ARGS__))
+#define nigh_comm_dup(...)             NIGH_AT((nigh_comm_dup)(__VA_ARGS__))
+#define nigh_comm_split(...)           NIGH_AT((nigh_comm_split)(__VA_ARGS__))
+#define nigh_comm_create(...)          NIGH_AT((nigh_comm_create)(__VA_ARGS__))
+#define nigh_comm_free(...)            NIGH_AT((nigh_comm_free)(__VA_ARGS__))
+#define nigh_comm_set_timeout(...)     NIGH_AT((nigh_comm_set_timeout)(__VA_ARGS__))
+#define nigh_comm_set_name(...)        NIGH_AT((nigh_comm_set_name)(__VA_ARGS__))
+#define nigh_send(...)                 nigh_send_here(__VA_ARGS__, NIGH_HERE)
+#define nigh_ssend(...)                NIGH_AT((nigh_ssend)(__VA_ARGS__))
+#define nigh_recv(...)                 nigh_recv_here(__VA_ARGS__, NIGH_HERE)
+#define nigh_sendrecv(...)             NIGH_AT((nigh_sendrecv)(__VA_ARGS__))
+#define nigh_isend(...)                nigh_isend_here(__VA_ARGS__, NIGH_HERE)
+#define nigh_issend(...)               NIGH_AT((nigh_issend)(__VA_ARGS__))
+#define nigh_irecv(...)                nigh_irecv_here(__VA_ARGS__, NIGH_HERE)
+#define nigh_send_init(...)            NIGH_AT((nigh_send_init)(__VA_ARGS__))
+#define nigh_ssend_init(...)           NIGH_AT((nigh_ssend_init)(__VA_ARGS__))
+#define nigh_recv_init(...)            NIGH_AT((nigh_recv_init)(__VA_ARGS__))
+#define nigh_start(...)                NIGH_AT((nigh_start)(__VA_ARGS__))
+#define nigh_startall(...)             NIGH_AT((nigh_startall)(__VA_ARGS__))
+#define nigh_wait(...)                 NIGH_AT((nigh_wait)(__VA_ARGS__))
+#define nigh_test(...)                 NIGH_AT((nigh_test)(__VA_ARGS__))
+#define nigh_wait_for(...)             NIGH_AT((nigh_wait_for)(__VA_ARGS__))
+#define nigh_waitall(...)              NIGH_AT((nigh_waitall)(__VA_ARGS__))
+#define nigh_testall(...)              NIGH_AT((nigh_testall)(__VA_ARGS__))
+#define nigh_waitany(...)              NIGH_AT((nigh_waitany)(__VA_ARGS__))
+#define nigh_testany(...)              NIGH_AT((nigh_testany)(__VA_ARGS__))
+#define nigh_waitsome(...)             NIGH_AT((nigh_waitsome)(__VA_ARGS__))
+#define nigh_testsome(...)             NIGH_AT((nigh_testsome)(__VA_ARGS__))
+#define nigh_request_get_status(...)   NIGH_AT((nigh_request_get_status)(__VA_ARGS__))
+#define nigh_cancel(...)               NIGH_AT((nigh_cancel)(__VA_ARGS__))
+#define nigh_request_free(...)         NIGH_AT((nigh_request_free)(__VA_ARGS__))
+#define nigh_probe(...)                NIGH_AT((nigh_probe)(__VA_ARGS__))
+#define nigh_iprobe(...)               NIGH_AT((nigh_iprobe)(__VA_ARGS__))
+#define nigh_mprobe(...)               NIGH_AT((nigh_mprobe)(__VA_ARGS__))
+#define nigh_improbe(...)              NIGH_AT((nigh_improbe)(__VA_ARGS__))
+#define nigh_mrecv(...)                NIGH_AT((nigh_mrecv)(__VA_ARGS__))
+#define nigh_imrecv(...)               NIGH_AT((nigh_imrecv)(__VA_ARGS__))
+#define nigh_alloc_mem(...)            NIGH_AT((nigh_alloc_mem)(__VA_ARGS__))
+#define nigh_free_mem(...)             NIGH_AT((nigh_free_mem)(__VA_ARGS__))
+#define nigh_ilend(...)                NIGH_AT((nigh_ilend)(__VA_ARGS__))
+#define nigh_recv_in_place(...)        NIGH_AT((nigh_recv_in_place)(__VA_ARGS__))
+#define nigh_irecv_in_place(...)       NIGH_AT((nigh_irecv_in_place)(__VA_ARGS__))
+#define nigh_release(...)              NIGH_AT((nigh_release)(__VA_ARGS__))
+#define nigh_win_allocate(...)         NIGH_AT((nigh_win_allocate)(__VA_ARGS__))
+#define nigh_win_create(...)           NIGH_AT((nigh_win_create)(__VA_ARGS__))
+#define nigh_win_free(...)             NIGH_AT((nigh_win_free)(__VA_ARGS__))
+#define nigh_put(...)                  NIGH_AT((nigh_put)(__VA_ARGS__))
+#define nigh_get(...)                  NIGH_AT((nigh_get)(__VA_ARGS__))
+#define nigh_accumulate(...)           NIGH_AT((nigh_accumulate)(__VA_ARGS__))
+#define nigh_get_accumulate(...)       NIGH_AT((nigh_get_accumulate)(__VA_ARGS__))
+#define nigh_compare_and_swap(...)     NIGH_AT((nigh_compare_and_swap)(__VA_ARGS__))
+#define nigh_win_fence(...)            NIGH_AT((nigh_win_fence)(__VA_ARGS__))
+#define nigh_win_flush(...)            NIGH_AT((nigh_win_flush)(__VA_ARGS__))
+#define nigh_barrier(...)              NIGH_AT((nigh_barrier)(__VA_ARGS__))
+#define nigh_bcast(...)                NIGH_AT((nigh_bcast)(__VA_ARGS__))
+#define nigh_reduce(...)               NIGH_AT((nigh_reduce)(__VA_ARGS__))
+#define nigh_allreduce(...)            NIGH_AT((nigh_allreduce)(__VA_ARGS__))
+#define nigh_gather(...)               NIGH_AT((nigh_gather)(__VA_ARGS__))
+#define nigh_scatter(...)              NIGH_AT((nigh_scatter)(__VA_ARGS__))
+#define nigh_allgather(...)            NIGH_AT((nigh_allgather)(__VA_ARGS__))
+#define nigh_alltoall(...)             NIGH_AT((nigh_alltoall)(__VA_ARGS__))
+#define nigh_reduce_scatter(...)       NIGH_AT((nigh_reduce_scatter)(__VA_ARGS__))
+#define nigh_scan(...)                 NIGH_AT((nigh_scan)(__VA_ARGS__))
+#define nigh_exscan(...)               NIGH_AT((nigh_exscan)(__VA_ARGS__))
+#define nigh_gatherv(...)              NIGH_AT((nigh_gatherv)(__VA_ARGS__))
+#define nigh_scatterv(...)             NIGH_AT((nigh_scatterv)(__VA_ARGS__))
+#define nigh_allgatherv(...)           NIGH_AT((nigh_allgatherv)(__VA_ARGS__))
+#define nigh_alltoallv(...)            NIGH_AT((nigh_alltoallv)(__VA_ARGS__))
+#define nigh_reduce_scatterv(...)      NIGH_AT((nigh_reduce_scatterv)(__VA_ARGS__))
+#define nigh_ibarrier(...)             NIGH_AT((nigh_ibarrier)(__VA_ARGS__))
+#define nigh_ibcast(...)               NIGH_AT((nigh_ibcast)(__VA_ARGS__))
+#define nigh_ireduce(...)              NIGH_AT((nigh_ireduce)(__VA_ARGS__))
+#define nigh_iallreduce(...)           NIGH_AT((nigh_iallreduce)(__VA_ARGS__))
+#define nigh_igather(...)              NIGH_AT((nigh_igather)(__VA_ARGS__))
+#define nigh_iscatter(...)             NIGH_AT((nigh_iscatter)(__VA_ARGS__))
+#define nigh_iallgather(...)           NIGH_AT((nigh_iallgather)(__VA_ARGS__))
+#define nigh_ialltoall(...)            NIGH_AT((nigh_ialltoall)(__VA_ARGS__))
+#define nigh_ireduce_scatter(...)      NIGH_AT((nigh_ireduce_scatter)(__VA_ARGS__))
+#define nigh_iscan(...)                NIGH_AT((nigh_iscan)(__VA_ARGS__))
+#define nigh_iexscan(...)              NIGH_AT((nigh_iexscan)(__VA_ARGS__))
+#define nigh_igatherv(...)             NIGH_AT((nigh_igatherv)(__VA_ARGS__))
+#define nigh_iscatterv(...)            NIGH_AT((nigh_iscatterv)(__VA_ARGS__))
+#define nigh_iallgatherv(...)          NIGH_AT((nigh_iallgatherv)(__VA_ARGS__))
+#define nigh_ialltoallv(...)           NIGH_AT((nigh_ialltoallv)(__VA_ARGS__))
+#define nigh_ireduce_scatterv(...)     NIGH_AT((nigh_ireduce_scatterv)(__VA_ARGS__))
+#define nigh_barrier_init(...)         NIGH_AT((nigh_barrier_init)(__VA_ARGS__))
+#define nigh_bcast_init(...)           NIGH_AT((nigh_bcast_init)(__VA_ARGS__))
+#define nigh_reduce_init(...)          NIGH_AT((nigh_reduce_init)(__VA_ARGS__))
+#define nigh_allreduce_init(...)       NIGH_AT((nigh_allreduce_init)(__VA_ARGS__))
+#define nigh_gather_init(...)          NIGH_AT((nigh_gather_init)(__VA_ARGS__))
+#define nigh_scatter_init(...)         NIGH_AT((nigh_scatter_init)(__VA_ARGS__))
+#define nigh_allgather_init(...)       NIGH_AT((nigh_allgather_init)(__VA_ARGS__))
+#define nigh_alltoall_init(...)        NIGH_AT((nigh_alltoall_init)(__VA_ARGS__))
+#define nigh_reduce_scatter_init(...)  NIGH_AT((nigh_reduce_scatter_init)(__VA_ARGS__))
+#define nigh_scan_init(...)            NIGH_AT((nigh_scan_init)(__VA_ARGS__))
+#define nigh_exscan_init(...)          NIGH_AT((nigh_exscan_init)(__VA_ARGS__))
+#define nigh_gatherv_init(...)         NIGH_AT((nigh_gatherv_init)(__VA_ARGS__))
+#define nigh_scatterv_init(...)        NIGH_AT((nigh_scatterv_init)(__VA_ARGS__))
+#define nigh_allgatherv_init(...)      NIGH_AT((nigh_allgatherv_init)(__VA_ARGS__))
+#define nigh_alltoallv_init(...)       NIGH_AT((nigh_alltoallv_init)(__VA_ARGS__))
+#define nigh_reduce_scatterv_init(...) NIGH_AT((nigh_reduce_scatterv_init)(__VA_ARGS__))
+#define nigh_op_create(...)            NIGH_AT((nigh_op_create)(__VA_ARGS__))
+#define nigh_op_premul(...)            NIGH_AT((nigh_op_premul)(__VA_ARGS__))
+#define nigh_op_free(...)              NIGH_AT((nigh_op_free)(__VA_ARGS__))
 #endif
 
 #ifdef __cplusplus

@@ -525,14 +525,17 @@ struct nigh_collective {
     const void *factor;      /* NIGH_PREMUL: one element; taken over in the call */
     nigh_reduce_fn function; /* NIGH_FUNCTION */
     void *function_arg;
-    uint64_t context;     /* comes back in the completion */
-    uint64_t reserved[2]; /* zero */
+    uint64_t context; /* comes back in the completion */
+    /* NULL, or where the call stands in the program, "file.c:12": told with it when members have made different calls, to those
+     * that may read this process. Not copied, so a text that stays. */
+    const char *place;
+    uint64_t reserved; /* zero */
 };
 
 #define NIGH_GROUP_MAX 256u
 
 #define NIGH_GROUP_TEXT_BYTES 256
-/* How a group is. Answered from what the last pass has found. */
+/* How a group is. Answered from what the last pass has found; where no call is under way, from a look. */
 struct nigh_query_group {
     uint32_t size; /* sizeof(struct nigh_query_group), from the host */
     uint32_t members;
@@ -545,7 +548,11 @@ struct nigh_query_group {
     /* Whom that one waits for: bit m % 64 of waits_for[m / 64]: member m has not come, or has not all that is needed. Before the
      * group is formed: the members that have not made it. */
     uint64_t waits_for[NIGH_GROUP_MAX / 64];
-    uint64_t reserved[4];
+    uint64_t
+        ended_in; /* status: number of the call in which the group has ended; later ones have not begun everywhere */
+    uint32_t by_host;   /* status: 1: by group_end() of member `about`, whose text it is */
+    uint32_t reserved0; /* zero */
+    uint64_t reserved[2];
     /* status: what has happened, as "member 2 calls allreduce of 100 f32 (sum), member 0 calls barrier"; else empty */
     char text[NIGH_GROUP_TEXT_BYTES];
 };
@@ -912,6 +919,7 @@ struct nigh_ops {
      *   -EPROTO      members have made different calls: both are told to the log of each that finds it
      *   -EIO         a member's memory cannot be read, though it could when they met
      *   -ENOMEM      none for data on its way
+     *   the error of group_end(), of which `source` has called it
      * From then on all calls of the group fail so, at all members, and no member reads another's buffers.
      * Errors: -EINVAL op, flags, root, counts that another field rules out, send and recv overlap; -EOPNOTSUPP the reduction is
      * not defined for the type; -EFAULT NULL where there are bytes; -ERANGE more than 2^62 bytes; -ECONNRESET, -EPROTO, -EIO as
@@ -927,7 +935,8 @@ struct nigh_ops {
      */
     int (*group_create)(struct nigh_context *context, const struct nigh_group_options *options,
                         struct nigh_group **out);
-    /* Leaves it: calls of other members that still need this one complete with -ECONNRESET. Errors: -EBUSY calls are under way. */
+    /* Leaves it: calls of other members that still need this one complete with -ECONNRESET. Errors: -EBUSY calls are under way:
+     * group_end() completes them. */
     int (*group_free)(struct nigh_group *group);
 
     /*
@@ -1083,6 +1092,14 @@ struct nigh_ops {
 
     /* How a group is, and why its calls fail. `out->size` as the host has it. Errors: -EINVAL size. */
     int (*query_group)(struct nigh_group *group, struct nigh_query_group *out);
+
+    /*
+     * Ends a group for all its members: its calls complete with status `error`, at the other members, too, unless all that
+     * they need is there. Calls that were posted here have completed when this returns: their buffers are the host's. `text`
+     * says why to query_group() of all members; it is copied, and cut after NIGH_GROUP_TEXT_BYTES - 1 bytes. Does nothing to a
+     * group that has ended. The group stays until group_free(). Errors: -EINVAL `error` is not -1 to -255, or `text` is NULL.
+     */
+    int (*group_end)(struct nigh_group *group, int error, const char *text);
 };
 
 typedef const struct nigh_ops *(*nigh_transport_fn)(uint32_t abi);

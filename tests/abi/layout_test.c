@@ -17,7 +17,7 @@
 
 static const struct constant layout_constants[] = {
     CONSTANT(NIGH_ARENA_MAGIC, UINT64_C(0x31616e6572612d6e)),
-    CONSTANT(NIGH_LAYOUT_VERSION, 22),
+    CONSTANT(NIGH_LAYOUT_VERSION, 23),
     CONSTANT(NIGH_LINE, 64),
     CONSTANT(NIGH_PAGE, 4096),
     CONSTANT(NIGH_PEERS_MAX, 65536),
@@ -242,12 +242,17 @@ static const struct place greeting_places[] = {
 
 static const struct golden layout = GOLDEN("shm/layout.h", layout_constants, layout_places);
 static const struct constant board_constants[] = {
-    CONSTANT(NIGH_BOARDS, 32),          CONSTANT(NIGH_CALL_SLOTS, 64),       CONSTANT(NIGH_CALL_INLINE, 48),
-    CONSTANT(NIGH_STREAM_UNITS, 4),     CONSTANT(NIGH_CALL_ALL, UINT64_MAX), CONSTANT(NIGH_FACTOR_BYTES, 16),
-    CONSTANT(NIGH_REVOKED_NOT, 0),      CONSTANT(NIGH_REVOKED_LEFT, 1),      CONSTANT(NIGH_REVOKED_LOST, 2),
-    CONSTANT(NIGH_REVOKED_MISMATCH, 3), CONSTANT(NIGH_REVOKED_FAILED, 4),    CONSTANT(NIGH_LIES_NOWHERE, 0),
-    CONSTANT(NIGH_LIES_INLINE, 1),      CONSTANT(NIGH_LIES_WHOLE, 2),        CONSTANT(NIGH_LIES_STREAM, 3),
-    CONSTANT(NIGH_LIES_HEAP, 4),        CONSTANT(NIGH_LIES_PROCESS, 5),
+    CONSTANT(NIGH_BOARDS, 32),           CONSTANT(NIGH_CALL_SLOTS, 64),
+    CONSTANT(NIGH_CALL_INLINE, 48),      CONSTANT(NIGH_STREAM_UNITS, 4),
+    CONSTANT(NIGH_CALL_ALL, UINT64_MAX), CONSTANT(NIGH_FACTOR_BYTES, 16),
+    CONSTANT(NIGH_REVOKED_NOT, 0),       CONSTANT(NIGH_REVOKED_LEFT, 1),
+    CONSTANT(NIGH_REVOKED_LOST, 2),      CONSTANT(NIGH_REVOKED_MISMATCH, 3),
+    CONSTANT(NIGH_REVOKED_FAILED, 4),    CONSTANT(NIGH_REVOKED_ENDED, 5),
+    CONSTANT(NIGH_REVOKED_BETWEEN, 6),   CONSTANT(NIGH_ENDED_WORDS, 32),
+    CONSTANT(NIGH_SLOTS_BYTES, 12544),   CONSTANT(NIGH_LIES_NOWHERE, 0),
+    CONSTANT(NIGH_LIES_INLINE, 1),       CONSTANT(NIGH_LIES_WHOLE, 2),
+    CONSTANT(NIGH_LIES_STREAM, 3),       CONSTANT(NIGH_LIES_HEAP, 4),
+    CONSTANT(NIGH_LIES_PROCESS, 5),
 };
 
 static const struct place board_places[] = {
@@ -280,7 +285,8 @@ static const struct place board_places[] = {
     FIELD(nigh_call_slot, reduced, 136, 8),
     FIELD(nigh_call_slot, taken, 144, 8),
     FIELD(nigh_call_slot, taken_out, 152, 8),
-    FIELD(nigh_call_slot, reserved, 160, 32),
+    FIELD(nigh_call_slot, place, 160, 8),
+    FIELD(nigh_call_slot, reserved, 168, 24),
 
     STRUCT(nigh_part, 16),
     FIELD(nigh_part, offset, 0, 8),
@@ -311,7 +317,8 @@ static const struct look layout_looks[] = {
     {15, UINT64_C(0x52d26aeae58080e0)}, {16, UINT64_C(0xe7a31ad395056c81)},
     {17, UINT64_C(0x253952c96695348d)}, {18, UINT64_C(0x08a29141f7e8805b)},
     {19, UINT64_C(0x7ba81413350572b8)}, {20, UINT64_C(0xc4d85507ae2c0077)},
-    {21, UINT64_C(0x6f1efbc15c47bd23)}, {22, UINT64_C(0xe774cc02da0f151f)}};
+    {21, UINT64_C(0x6f1efbc15c47bd23)}, {22, UINT64_C(0xe774cc02da0f151f)},
+    {23, UINT64_C(0x27e0369df9d75370)}};
 static const struct look greeting_looks[] = {{1, UINT64_C(0xb2ac7a01926d8468)},
                                              {2, UINT64_C(0x8b87eb40def88b4f)},
                                              {3, UINT64_C(0xbc20698f7d74e9ec)},

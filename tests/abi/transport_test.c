@@ -323,7 +323,8 @@ static const struct place abi_places[] = {
     FIELD(nigh_collective, function, 88, 8),
     FIELD(nigh_collective, function_arg, 96, 8),
     FIELD(nigh_collective, context, 104, 8),
-    FIELD(nigh_collective, reserved, 112, 16),
+    FIELD(nigh_collective, place, 112, 8),
+    FIELD(nigh_collective, reserved, 120, 8),
 
     STRUCT(nigh_group_options, 40),
     FIELD(nigh_group_options, size, 0, 4),
@@ -342,7 +343,10 @@ static const struct place abi_places[] = {
     FIELD(nigh_query_group, posted, 24, 8),
     FIELD(nigh_query_group, oldest, 32, 8),
     FIELD(nigh_query_group, waits_for, 40, 32),
-    FIELD(nigh_query_group, reserved, 72, 32),
+    FIELD(nigh_query_group, ended_in, 72, 8),
+    FIELD(nigh_query_group, by_host, 80, 4),
+    FIELD(nigh_query_group, reserved0, 84, 4),
+    FIELD(nigh_query_group, reserved, 88, 16),
     FIELD(nigh_query_group, text, 104, 256),
 
     STRUCT(nigh_query_context, 144),
@@ -468,7 +472,7 @@ static const struct place abi_places[] = {
     FIELD(nigh_note, until_ns, 112, 8),
     FIELD(nigh_note, reserved, 120, 16),
 
-    STRUCT(nigh_ops, 336),
+    STRUCT(nigh_ops, 344),
     FIELD(nigh_ops, abi, 0, 4),
     FIELD(nigh_ops, size, 4, 4),
     FIELD(nigh_ops, name, 8, 8),
@@ -512,6 +516,7 @@ static const struct place abi_places[] = {
     FIELD(nigh_ops, take_completions, 312, 8),
     FIELD(nigh_ops, cancel_unmatched, 320, 8),
     FIELD(nigh_ops, query_group, 328, 8),
+    FIELD(nigh_ops, group_end, 336, 8),
 };
 
 static const struct golden abi = GOLDEN("include/nigh/transport.h", abi_constants, abi_places);

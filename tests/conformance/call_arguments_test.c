@@ -71,7 +71,7 @@ static void test_refused(void **state)
         struct nigh_collective call;
     } cases[] = {
         {"size", -EINVAL, {.op = NIGH_BROADCAST, .size = 8}},
-        {"reserved", -EINVAL, {.op = NIGH_BROADCAST, .reserved = {1}}},
+        {"reserved", -EINVAL, {.op = NIGH_BROADCAST, .reserved = 1}},
         {"no op", -EINVAL, {.op = 0}},
         {"no such op", -EINVAL, {.op = NIGH_EXSCAN + 1}},
         {"flags", -EINVAL, {.op = NIGH_BROADCAST, .flags = 2}},

@@ -141,6 +141,7 @@ static void test_killed_long(void **state)
 static void come_late(int rank, int size)
 {
     double start;
+    int rc;
 
     (void)size;
     make_buffers();
@@ -151,7 +152,9 @@ static void come_late(int rank, int size)
         raise(SIGKILL);
     ranks_nap((unsigned)rank * 30);
     start = nigh_wtime();
-    CHECK_INT(call_kind(kind, bytes, nigh_world()), -ECONNRESET);
+    rc = call_kind(kind, bytes, nigh_world());
+    CHECK(rc == -ECONNRESET || (rc == 0 && kind == 9 && rank < DEAD)); /* a scan needs the ranks before */
+    CHECK_INT(nigh_barrier(nigh_world()), -ECONNRESET);
     CHECK_TEXT("rank 2");
     CHECK(nigh_wtime() - start < 60);
     survivors_go_on(rank);
@@ -167,6 +170,12 @@ static void test_come_late(void **state)
 }
 
 /* ---- time-outs ---- */
+
+/* It needs nothing of the rank that comes last: reduce to 1, gather to 0, exscan. */
+static bool may_be_through(int rank)
+{
+    return (kind == 2 && rank != 1) || (kind == 4 && rank != 0) || kind == 10;
+}
 
 static void late(int rank, int size)
 {
@@ -185,13 +194,14 @@ static void late(int rank, int size)
         /* What is short may be there already, and is good. */
         CHECK(rc == -ETIMEDOUT || (rc == 0 && (kind == 0 || bytes < 1000)));
         if (rc)
-            CHECK_TEXT("has given up waiting for this one");
+            CHECK_TEXT("has given up waiting for rank");
         CHECK(nigh_wtime() - start < 60);
     } else {
-        CHECK_INT(rc, -ETIMEDOUT);
-        CHECK_TEXT("rank ");
+        CHECK(rc == -ETIMEDOUT || (rc == 0 && may_be_through(rank)));
+        if (rc)
+            CHECK_TEXT("rank ");
         /* Who comes when others have given up already is told so at once. */
-        CHECK(nigh_wtime() - start > 0.15 || strstr(nigh_error_text(), "has given up waiting"));
+        CHECK(!rc || nigh_wtime() - start > 0.15 || strstr(nigh_error_text(), "has given up waiting"));
         CHECK(nigh_wtime() - start < 60);
         ranks_tell((unsigned)rank);
     }

@@ -365,11 +365,65 @@ static void test_left(void **state)
     job_of(3, play_left, WAITS, UINT32_MAX);
 }
 
+/* A host ends the group: in the middle of a call of all (0), before the others have come to the group (1), when they are in no
+ * call (2). All get its error and its text, and later calls of all fail. */
+static void play_end(uint64_t job, int form)
+{
+    struct nigh_query_group is = {.size = sizeof(is)};
+    struct nigh_completion done = {.status = 0};
+    struct call_case of;
+    struct call_room room;
+
+    if (form == 1 && me)
+        while (!__atomic_load_n(&shared->said, __ATOMIC_ACQUIRE))
+            usleep(100);
+    open_rank(job, NULL, true);
+    of = case_of(NIGH_ALLREDUCE, 30000, 0);
+    if (form != 1)
+        must(call(&of, WAITS, &done) == 0, "allreduce", done.status);
+    if (me == 0) {
+        call_case_make(&of, me, &room);
+        must(nigh->group_end(group, 5, "no error") == -EINVAL, "group_end", 0);
+        must(nigh->post_collective(group, &room.call) == 0, "post", 0);
+        if (form == 0)
+            usleep(20000);
+        must(nigh->group_end(group, -ECANCELED, "enough of it") == 0, "group_end", 0);
+        call_case_free(&room);
+        must(nigh->poll_completions(context, &done, 1) == 1 && done.status == -ECANCELED, "at once", 0);
+        __atomic_fetch_add(&shared->said, 1, __ATOMIC_RELEASE);
+        must(nigh->group_end(group, -EIO, "again") == 0, "group_end", 0);
+    } else if (form == 2) {
+        while (nigh->query_group(group, &is) == 0 && !is.status)
+            usleep(100);
+    } else if (form == 0 && me == 1) {
+        must(nigh->wait(context, 40000000) == -ETIMEDOUT, "wait", 0);
+    }
+    must(call(&of, WAITS, &done) == -ECANCELED, "a call of a group that was ended", done.status);
+    must(nigh->query_group(group, &is) == 0 && is.status == -ECANCELED, "query_group", is.status);
+    must(is.by_host == 1 && is.about == 0 && strcmp(is.text, "enough of it") == 0, is.text, (int)is.about);
+    must(is.ended_in == (form == 1 ? 0 : 1), "ended in", (int)is.ended_in);
+    must(nigh->group_free(group) == 0, "group_free", 0);
+    __atomic_fetch_add(&shared->said, 1, __ATOMIC_RELEASE);
+    while (__atomic_load_n(&shared->said, __ATOMIC_ACQUIRE) <= ranks)
+        (void)nigh->poll_completions(context, &done, 1);
+    must(nigh->close(context) == 0, "close", 0);
+}
+
+static void test_end(void **state)
+{
+    (void)state;
+    for (int form = 0; form < 3; form++) {
+        job_of(2, play_end, form, UINT32_MAX);
+        job_of(5, play_end, form, UINT32_MAX);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_calls),    cmocka_unit_test(test_leave_early), cmocka_unit_test(test_death),
         cmocka_unit_test(test_mismatch), cmocka_unit_test(test_wrong_block), cmocka_unit_test(test_left),
+        cmocka_unit_test(test_end),
     };
 
     nigh = pair_load();

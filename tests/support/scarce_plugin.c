@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A transport that is short of memory: $NIGH_REAL_PLUGIN, whose first receive of a verdict (traffic class and tag as
  * libnigh has them: lib/core.h, lib/control.h) is refused with -ENOMEM, its first claim of a message, and each release.
- * With $NIGH_SCARCE_SLOTS it is of a time before the last slot that libnigh uses. */
+ * With $NIGH_SCARCE_SLOTS it is of a time before the last slot that libnigh uses. The collectives whose bits are set in
+ * $NIGH_SCARCE_CALLS, bit 0 the first that this process posts, are refused with -ENOMEM. */
 #include "nigh/transport.h"
 
 #include <dlfcn.h>
@@ -38,6 +39,16 @@ static int claim(struct nigh_context *context, struct nigh_message *message, con
     return real->claim(context, message, recv);
 }
 
+static int post_collective(struct nigh_group *group, const struct nigh_collective *call)
+{
+    static unsigned posted;
+    const char *bits = getenv("NIGH_SCARCE_CALLS");
+
+    if (bits && posted < 64 && strtoull(bits, NULL, 16) >> posted++ & 1)
+        return -ENOMEM;
+    return real->post_collective(group, call);
+}
+
 /* Refused with its own line and another one's. */
 static int release(struct nigh_context *context, void *data)
 {
@@ -70,8 +81,9 @@ __attribute__((visibility("default"))) const struct nigh_ops *nigh_transport(uin
     scarce.post_recv = post_recv;
     scarce.claim = claim;
     scarce.release = release;
+    scarce.post_collective = post_collective;
     scarce.open = open_told;
     if (getenv("NIGH_SCARCE_SLOTS"))
-        scarce.size = offsetof(struct nigh_ops, cancel_unmatched);
+        scarce.size = offsetof(struct nigh_ops, group_end);
     return &scarce;
 }

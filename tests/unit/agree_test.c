@@ -182,22 +182,10 @@ static void test_max_given_up(void **state)
     come_late();
 }
 
-static void test_gather_given_up(void **state)
-{
-    static uint64_t all[RANKS];
-    uint64_t mine = 5;
-
-    (void)state;
-    assert_int_equal(nigh_agree_gather(call, &members, &mine, all, sizeof(mine)), -ETIMEDOUT);
-    assert_int_equal(all[0], 0);
-    come_late();
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_max_given_up, open_all, close_all),
-        cmocka_unit_test_setup_teardown(test_gather_given_up, open_all, close_all),
     };
 
     return cmocka_run_group_tests_name("agree", tests, NULL, NULL);

@@ -20,7 +20,7 @@ static void other_count(int rank, int size)
 
 static void other_type(int rank, int size)
 {
-    TELL(nigh_bcast(vector, 10, rank == size - 1 ? NIGH_I32 : NIGH_F32, 0, WORLD));
+    TELL(nigh_allreduce(vector, sum, 10, rank == size - 1 ? NIGH_I32 : NIGH_F32, NIGH_SUM, WORLD));
 }
 
 static void other_operation(int rank, int size)
@@ -28,10 +28,12 @@ static void other_operation(int rank, int size)
     TELL(nigh_reduce(vector, sum, 10, NIGH_F32, rank == size - 1 ? NIGH_MAX : NIGH_SUM, 0, WORLD));
 }
 
+/* Each of the two sends, and needs nothing: the next collective finds it. */
 static void other_root(int rank, int size)
 {
     (void)size;
     TELL(nigh_bcast(vector, 10, NIGH_F32, rank, WORLD));
+    TELL(nigh_barrier(WORLD));
 }
 
 /* One more on one rank: the next one of the others does not fit. */
@@ -146,52 +148,48 @@ const struct wrong wrong_collectives[] = {
     {"bcast-and-allreduce",
      2,
      bcast_and_allreduce,
-     {DIFFER
-      "rank 0 calls nigh_bcast\\(count 100, NIGH_F32, root 0\\) at .*collectives.c:[0-9]+; rank 1 calls "
-      "nigh_allreduce\\(count 100, NIGH_F32, NIGH_SUM\\) at .*collectives.c:[0-9]+"},
+     {DIFFER "rank 0 calls broadcast of 100 f32, root 0 at collectives.c:[0-9]+; rank 1 calls "
+             "allreduce of 100 f32 \\(sum\\) at collectives.c:[0-9]+"},
      NULL,
      0},
     {"another-count",
      4,
      other_count,
-     {DIFFER
-      "rank 0 calls nigh_allgather\\(count 100, NIGH_F32\\).*; rank 3 calls nigh_allgather\\(count 99, "
-      "NIGH_F32\\)"},
+     {DIFFER "allgather of (100|99) f32: rank [0-3] gives (396|400) bytes; rank [0-3] expects (396|400)"},
      NULL,
      0},
     {"another-type",
      3,
      other_type,
-     {DIFFER "rank 0 calls nigh_bcast\\(count 10, NIGH_F32, root 0\\).*; rank 2 calls nigh_bcast\\(count 10, "
-             "NIGH_I32, root 0\\)"},
+     {DIFFER "rank [01] calls allreduce of 10 f32 \\(sum\\) at .*; rank 2 calls allreduce of 10 i32 "
+             "\\(sum\\) at "},
      NULL,
      0},
     {"another-operation",
      2,
      other_operation,
-     {DIFFER "rank 0 calls nigh_reduce\\(count 10, NIGH_F32, NIGH_SUM, root 0\\).*; rank 1 calls "
-             "nigh_reduce\\(count 10, NIGH_F32, NIGH_MAX, root 0\\)"},
+     {DIFFER
+      "rank 0 calls reduce of 10 f32 \\(sum, root 0\\) at .*; rank 1 calls reduce of 10 f32 \\(max, root "
+      "0\\) at "},
      NULL,
      0},
     {"another-root",
      2,
      other_root,
-     {DIFFER "rank 0 calls nigh_bcast\\(count 10, NIGH_F32, root 0\\).*; rank 1 calls nigh_bcast\\(count 10, "
-             "NIGH_F32, root 1\\)"},
+     {DIFFER "rank 0 calls broadcast of 10 f32, root 0 at .*; rank 1 calls broadcast of 10 f32, root 1 at "},
      NULL,
      0},
     {"one-collective-too-many",
      3,
      one_too_many,
-     {DIFFER "rank 0 calls nigh_gather\\(count 1, NIGH_F32, root 0\\).*; rank 2 calls nigh_barrier\\(\\)",
-      DIFFER "rank 0 calls nigh_gather\\(count 1, NIGH_F32, root 0\\).*; rank 2 calls nigh_barrier\\(\\)",
-      "rank 2 calls nigh_barrier\\(\\)"},
+     {DIFFER "rank [01] calls gather of 1 f32, root 0 at .*; rank 2 calls barrier at "},
      "NIGH_STALL=0",
      0},
     {"barrier-and-dup",
      2,
      barrier_and_dup,
-     {DIFFER "rank 0 calls nigh_barrier\\(\\) at .*; rank 1 calls nigh_comm_dup\\(\\) at "},
+     {DIFFER "rank 0 calls barrier at collectives.c:[0-9]+; rank 1 calls one of nigh_comm_dup, .* at "
+             "collectives.c:[0-9]+"},
      NULL,
      0},
     {"no-such-root",
@@ -226,7 +224,7 @@ const struct wrong wrong_collectives[] = {
     {"fence-against-barrier",
      2,
      fence_against_barrier,
-     {DIFFER "rank 0 calls nigh_win_fence\\(window 1\\) at .*; rank 1 calls nigh_barrier\\(\\) at "},
+     {DIFFER "rank 0 calls one of .* and nigh_win_\\* at .*; rank 1 calls barrier at "},
      NULL,
      0},
     {"between-elements",

@@ -14,7 +14,7 @@ struct perf_group;
 
 /* Calls of one layer. A call that fails ends the rank. */
 struct perf_group_layer {
-    /* Blocking, or as far as it goes without waiting (NULL: the layer has no such calls); one is under way at a time. */
+    /* Blocking, or as far as it goes without waiting; one is under way at a time. */
     void (*call)(struct perf_group *group, const struct perf_operation *op, const void *send, void *recv);
     void (*begin)(struct perf_group *group, const struct perf_operation *op, const void *send, void *recv);
     void (*finish)(struct perf_group *group);

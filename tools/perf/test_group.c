@@ -161,14 +161,6 @@ static int take_size(struct task *task, size_t bytes)
     return 0;
 }
 
-static int check_layer(const struct task *task)
-{
-    if (!task->options->lib || task->how != PERF_HOW_OVERLAP || perf_group_lib.begin)
-        return 0;
-    fprintf(stderr, "nigh-perf: libnigh has no collectives that do not block: --nb without --layer lib\n");
-    return -EOPNOTSUPP;
-}
-
 static int run_operation(struct perf_run *run, enum perf_operation_kind kind)
 {
     const struct perf_options *o = run->options;
@@ -180,10 +172,7 @@ static int run_operation(struct perf_run *run, enum perf_operation_kind kind)
                         .options = o,
                         .how = o->how ? o->how : PERF_HOW_ROW,
                         .seconds = o->seconds / (double)count};
-    int rc = check_layer(&task);
-
-    if (rc == 0)
-        rc = perf_run_transport(run, &task.ops);
+    int rc = perf_run_transport(run, &task.ops);
     task.plugin = run->plugin.file;
     if (rc == 0)
         rc = perf_compare_open(&task.compare, o, task.op->name, o->ranks);
