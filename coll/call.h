@@ -26,9 +26,16 @@ struct nigh_call_peer {
 struct nigh_call {
     struct nigh_call *next;
     struct nigh_group *group;
-    uint64_t number;
+
+    /* These follow from the arguments, but for `context` and `place`. */
     struct nigh_collective what;
     struct nigh_shape shape;
+    uint64_t bytes;  /* of recv that it may write, from its beginning */
+    uint64_t agreed; /* fingerprint of what members must agree in */
+    bool is_kept;    /* for the next call with the same arguments */
+
+    /* From here on all is zero when it is posted. */
+    uint64_t number;
     uint32_t
         print; /* of it and all before it: who has made another call once is found by whoever takes of it */
     enum nigh_call_state state;
@@ -99,6 +106,9 @@ static inline const struct nigh_call_slot *nigh_call_of(const struct nigh_call *
 {
     return &call->group->members[member].slots[call->number % NIGH_CALL_SLOTS];
 }
+
+/* Gives it back to its group, with its memory. */
+void nigh_call_give(struct nigh_call *call);
 
 /* Results go to recv at once: nobody reads it. */
 void nigh_call_direct(struct nigh_call *call);
