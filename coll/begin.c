@@ -190,10 +190,12 @@ static void show_in(struct nigh_call *call, struct nigh_call_slot *slot, uint8_t
                    (struct nigh_part *)(void *)(base + blocks->parts));
     } else if (call->lies == NIGH_LIES_WHOLE) {
         nigh_put(call->group->coll, base + blocks->in, shape->in, shape->in_bytes);
-    } else if (call->lies == NIGH_LIES_INLINE) {
-        memcpy(slot->payload, shape->in, shape->in_bytes);
     }
     nigh_store_relaxed(&slot->bytes, shape->in_bytes << 8 | call->lies);
+    if (call->lies == NIGH_LIES_INLINE) {
+        nigh_copy_small(slot->payload, shape->in, shape->in_bytes);
+        return;
+    }
     nigh_store_relaxed(&slot->where, where);
     nigh_store_relaxed(&slot->parts, parts);
 }
@@ -203,6 +205,8 @@ static void show_out(struct nigh_call *call, struct nigh_call_slot *slot, uint8_
 {
     uint64_t where = reached->where;
 
+    if (call->out_lies == NIGH_LIES_NOWHERE)
+        return;
     if (call->out_lies == NIGH_LIES_STREAM) {
         call->out_stream = base + blocks->out;
         where = (uint64_t)(call->out_stream - call->group->coll->arena->base);
@@ -257,6 +261,16 @@ static void copy_own(struct nigh_call *call)
         memcpy(call->to + to.offset, shape->in + from.offset, from.bytes);
 }
 
+/* Short calls leave them as they are. */
+static void show_no_steps(struct nigh_call_slot *slot)
+{
+    uint64_t *const steps[] = {&slot->staged, &slot->reduced, &slot->taken, &slot->taken_out};
+
+    for (uint32_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++)
+        if (nigh_load_relaxed(steps[i]))
+            nigh_store_relaxed(steps[i], UINT64_C(0));
+}
+
 /* head last: with it all of the slot can be read. */
 static void publish(struct nigh_call *call, struct nigh_call_slot *slot)
 {
@@ -265,10 +279,7 @@ static void publish(struct nigh_call *call, struct nigh_call_slot *slot)
     if (call->what.reduction == NIGH_PREMUL)
         memcpy(slot->factor, call->factor, sizeof(slot->factor));
     nigh_store_relaxed(&slot->place, (uint64_t)(uintptr_t)call->what.place);
-    nigh_store_relaxed(&slot->staged, UINT64_C(0));
-    nigh_store_relaxed(&slot->reduced, UINT64_C(0));
-    nigh_store_relaxed(&slot->taken, UINT64_C(0));
-    nigh_store_relaxed(&slot->taken_out, UINT64_C(0));
+    show_no_steps(slot);
     nigh_store_release(&slot->head, call->number << 32 | call->print, CALL_PUBLISH);
     nigh_call_tell(call, call->shape.taken_by);
 }
