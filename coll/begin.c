@@ -4,6 +4,7 @@
 #include "coll/call.h"
 #include "coll/check.h"
 #include "coll/put.h"
+#include "coll/short.h"
 
 #include <errno.h>
 #include <string.h>
@@ -261,14 +262,18 @@ static void copy_own(struct nigh_call *call)
         memcpy(call->to + to.offset, shape->in + from.offset, from.bytes);
 }
 
-/* Short calls leave them as they are. */
+/* Short calls leave them so. */
 static void show_no_steps(struct nigh_call_slot *slot)
 {
-    uint64_t *const steps[] = {&slot->staged, &slot->reduced, &slot->taken, &slot->taken_out};
+    uint64_t steps = nigh_load_relaxed(&slot->staged) | nigh_load_relaxed(&slot->reduced) |
+                     nigh_load_relaxed(&slot->taken) | nigh_load_relaxed(&slot->taken_out);
 
-    for (uint32_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++)
-        if (nigh_load_relaxed(steps[i]))
-            nigh_store_relaxed(steps[i], UINT64_C(0));
+    if (!steps)
+        return;
+    nigh_store_relaxed(&slot->staged, UINT64_C(0));
+    nigh_store_relaxed(&slot->reduced, UINT64_C(0));
+    nigh_store_relaxed(&slot->taken, UINT64_C(0));
+    nigh_store_relaxed(&slot->taken_out, UINT64_C(0));
 }
 
 /* head last: with it all of the slot can be read. */
@@ -281,7 +286,24 @@ static void publish(struct nigh_call *call, struct nigh_call_slot *slot)
     nigh_store_relaxed(&slot->place, (uint64_t)(uintptr_t)call->what.place);
     show_no_steps(slot);
     nigh_store_release(&slot->head, call->number << 32 | call->print, CALL_PUBLISH);
-    nigh_call_tell(call, call->shape.taken_by);
+}
+
+static void begin_short(struct nigh_call *call)
+{
+    struct nigh_call_slot *slot = nigh_group_slot(call->group, call->number);
+
+    call->lies = call->shape.in_bytes && call->shape.taken_by != NIGH_WHOM_NONE ? NIGH_LIES_INLINE
+                                                                                : NIGH_LIES_NOWHERE;
+    nigh_short_show(call, slot);
+    publish(call, slot);
+    nigh_short_copy_own(call);
+}
+
+void nigh_call_widen(struct nigh_call *call)
+{
+    call->wide = true;
+    nigh_call_clear(call);
+    count_work(call);
 }
 
 int nigh_call_begin(struct nigh_call *call)
@@ -292,6 +314,10 @@ int nigh_call_begin(struct nigh_call *call)
     struct blocks blocks;
     void *base = NULL;
 
+    if (nigh_call_is_short(call)) {
+        begin_short(call);
+        return 0;
+    }
     choose_in(call, &in);
     choose_out(call, &out);
     blocks = measure(call);
@@ -308,6 +334,7 @@ int nigh_call_begin(struct nigh_call *call)
     show_in(call, slot, base, &blocks, &in);
     show_out(call, slot, base, &blocks, &out);
     publish(call, slot);
+    nigh_call_tell(call, call->shape.taken_by);
     copy_own(call);
     return 0;
 }

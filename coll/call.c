@@ -2,7 +2,7 @@
 /* coll/call.c - see call.h. */
 #include "coll/call.h"
 #include "coll/check.h"
-#include "coll/fold.h"
+#include "coll/short.h"
 #include "shm/clock.h"
 #include "shm/log.h"
 
@@ -28,7 +28,8 @@ void nigh_call_direct(struct nigh_call *call)
 
 void nigh_call_give(struct nigh_call *call)
 {
-    nigh_call_direct(call);
+    if (call->scratch || call->window)
+        nigh_call_direct(call);
     call->next = call->group->spare;
     call->group->spare = call;
 }
@@ -174,8 +175,8 @@ static bool is_sound(struct nigh_call *call)
     return true;
 }
 
-/* Our board says up to which call we take nothing any more. */
-static void set_done(struct nigh_group *group)
+/* Up to which call we take nothing any more. */
+static void count_done(struct nigh_group *group)
 {
     uint64_t done = group->posted;
 
@@ -185,10 +186,17 @@ static void set_done(struct nigh_group *group)
         done = call->number;
         break;
     }
-    if (done == group->done)
-        return;
     group->done = done;
-    nigh_store_release(&group->board->done, done, STEP_SET);
+}
+
+bool nigh_group_show_done(struct nigh_group *group)
+{
+    if (group->shown == group->done)
+        return false;
+    group->shown = group->done;
+    nigh_store_release(&group->board->done, group->done, STEP_SET);
+    nigh_group_tell(group);
+    return true;
 }
 
 static bool is_taken_by(const struct nigh_call *call, enum nigh_whom whom)
@@ -259,15 +267,43 @@ static bool take(struct nigh_call *call)
         nigh_call_step(&own->taken, NIGH_CALL_ALL);
         nigh_call_step(&own->taken_out, NIGH_CALL_ALL);
     }
-    set_done(call->group);
-    nigh_group_tell(call->group);
+    count_done(call->group);
+    if (!nigh_group_show_done(call->group))
+        nigh_group_tell(call->group); /* of `taken` */
+    return true;
+}
+
+/* Others look at `done` when they are a whole round of slots ahead, so a line that they hold is not stored to by each call. */
+static bool advance_short(struct nigh_call *call)
+{
+    struct nigh_group *group = call->group;
+    bool begins = !call->told;
+
+    call->told = true;
+    if (!nigh_short_take(call)) {
+        if (begins)
+            nigh_call_tell(call, call->shape.taken_by);
+        return false;
+    }
+    call->state = NIGH_CALL_LEAVING;
+    count_done(group);
+    if (group->done - group->shown >= NIGH_DONE_EVERY)
+        nigh_group_show_done(group);
+    else if (begins)
+        nigh_call_tell(call, call->shape.taken_by);
+    complete(call, 0);
     return true;
 }
 
 static bool advance(struct nigh_call *call)
 {
-    bool moved = call->staged < call->stages && nigh_call_stage(call);
+    bool moved;
 
+    if (nigh_call_is_short(call) && advance_short(call))
+        return true;
+    if (nigh_call_is_short(call))
+        return false;
+    moved = call->staged < call->stages && nigh_call_stage(call);
     if (call->state == NIGH_CALL_TAKING)
         moved |= take(call);
     if (call->state != NIGH_CALL_LEAVING || !is_left(call) || call->group->state != NIGH_GROUP_READY)

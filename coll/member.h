@@ -19,17 +19,26 @@ struct nigh_member_link {
     bool light; /* its sleep fence covers us: no fence of our own */
 };
 
+/* First what each call looks at. */
 struct nigh_member {
-    void *handle; /* the plugin's, for its calls */
-    uint64_t source;
-    struct nigh_member_link link;
-    struct nigh_board_place place; /* key NULL: its board was not found yet */
     const struct nigh_call_slot *slots;
+    const uint32_t *asleep;        /* NULL: it need not be woken */
+    struct nigh_board_place place; /* key NULL: its board was not found yet */
     uint64_t key;
     uint64_t done; /* its calls that take nothing any more, as last seen */
     bool self;
     bool ended; /* it has left or died: what it shows changes no more */
+
+    void *handle; /* the plugin's, for its calls */
+    uint64_t source;
+    struct nigh_member_link link;
 };
+
+static inline void nigh_member_end(struct nigh_member *member)
+{
+    member->ended = true;
+    member->asleep = NULL;
+}
 
 static inline bool nigh_member_is_found(const struct nigh_member *member)
 {

@@ -3,6 +3,7 @@
  * memory of a call that has ended keeps what follows from its arguments, for the next call of the group with the same ones. */
 #include "coll/call.h"
 #include "coll/check.h"
+#include "coll/short.h"
 #include "shm/log.h"
 
 #include <errno.h>
@@ -72,19 +73,22 @@ static void form(struct nigh_call *call, const struct nigh_collective *what)
     call->bytes = result_bytes(call);
     call->agreed = nigh_call_agreed(what, &call->shape);
     call->is_kept = !what->send_counts && !what->recv_counts;
+    nigh_short_form(call);
 }
 
 /* All that does not. */
 static void renew(struct nigh_call *call, const struct nigh_collective *what)
 {
-    memset(&call->number, 0, sizeof(*call) - offsetof(struct nigh_call, number));
     call->next = NULL;
     call->what.context = what->context;
     call->what.place = what->place;
     call->print = nigh_call_print(call->agreed, call->group->print);
-    if (call->shape.takes != NIGH_WHOM_NONE || call->shape.takes_out != NIGH_WHOM_NONE)
-        memset(call->peers, 0, call->group->count * sizeof(call->peers[0]));
-    call->to = call->shape.result;
+    call->state = NIGH_CALL_WAITING;
+    call->next_member = call->brief.begin;
+    call->told = call->wide = false;
+    if (call->brief.is)
+        return;
+    nigh_call_clear(call);
     if (what->reduction == NIGH_PREMUL)
         memcpy(call->factor, what->factor, call->shape.width);
 }
@@ -204,7 +208,7 @@ int nigh_group_post(struct nigh_group *group, const struct nigh_collective *what
     if (!same)
         form(call, what);
     renew(call, what);
-    rc = take_memory(call);
+    rc = call->brief.is ? 0 : take_memory(call);
     if (rc) {
         nigh_call_give(call);
         return rc;
