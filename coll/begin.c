@@ -292,10 +292,11 @@ static void begin_short(struct nigh_call *call)
 {
     struct nigh_call_slot *slot = nigh_group_slot(call->group, call->number);
 
-    call->lies = call->shape.in_bytes && call->shape.taken_by != NIGH_WHOM_NONE ? NIGH_LIES_INLINE
-                                                                                : NIGH_LIES_NOWHERE;
+    call->lies =
+        call->shape.in_bytes && call->shape.taken_by != NIGH_WHOM_NONE ? NIGH_LIES_INLINE : NIGH_LIES_NOWHERE;
     nigh_short_show(call, slot);
     publish(call, slot);
+    nigh_short_own_next(call);
     nigh_short_copy_own(call);
 }
 

@@ -24,8 +24,8 @@
 
 #define NIGH_BOARDS       32u
 #define NIGH_CALL_SLOTS   64u /* how far a root may be behind: ranks that share CPUs then run in fewer turns */
-#define NIGH_CALL_INLINE  288u       /* bytes that lie in the slot, behind its head and in the next four lines */
-#define NIGH_STREAM_UNITS 4u         /* of a stream that may be on their way */
+#define NIGH_CALL_INLINE  288u /* bytes that lie in the slot, behind its head and in the next four lines */
+#define NIGH_STREAM_UNITS 4u   /* of a stream that may be on their way */
 #define NIGH_CALL_ALL     UINT64_MAX /* of `taken`, `taken_out`: everything */
 #define NIGH_FACTOR_BYTES 16u
 

@@ -36,8 +36,9 @@ struct nigh_group {
     uint64_t posted; /* calls, ever */
     uint32_t print;  /* of the last that was posted, and all before it */
     uint64_t done;   /* calls that take nothing any more */
-    uint64_t shown;  /* of these, as our board says: behind `done` by less than NIGH_DONE_EVERY while calls move on */
-    uint64_t freed;  /* calls that no member needs any more: as of the last look at all boards */
+    uint64_t
+        shown; /* of these, as our board says: behind `done` by less than NIGH_DONE_EVERY while calls move on */
+    uint64_t freed; /* calls that no member needs any more: as of the last look at all boards */
     struct nigh_call *first, *last; /* under way, oldest first */
     struct nigh_call *waiting;      /* of these the first that has not begun */
     struct nigh_call *spare;        /* memory of calls that have ended, the last first */

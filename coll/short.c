@@ -84,6 +84,26 @@ void nigh_short_show(const struct nigh_call *call, struct nigh_call_slot *slot)
     nigh_store_relaxed(&slot->bytes, shape->in_bytes << 8 | call->lies);
 }
 
+static inline void own_line(void *line)
+{
+#if defined(__x86_64__)
+    __asm__ volatile("prefetchw %0"
+                     :
+                     : "m"(*(uint8_t *)line)); /* compilers make it a read without -mprfchw */
+#else
+    __builtin_prefetch(line, 1);
+#endif
+}
+
+void nigh_short_own_next(const struct nigh_call *call)
+{
+    uint8_t *next = (uint8_t *)nigh_group_slot(call->group, call->number + 1);
+
+    own_line(next);
+    for (uint32_t i = 1; call->lies == NIGH_LIES_INLINE && i <= call->brief.lines; i++)
+        own_line(next + i * NIGH_LINE);
+}
+
 void nigh_short_copy_own(const struct nigh_call *call)
 {
     const struct nigh_shape *shape = &call->shape;

@@ -141,7 +141,8 @@ static void one_call(uint16_t op, uint32_t root, uint64_t count)
             .size = sizeof(call),
             .op = op,
             .type = op == NIGH_BARRIER ? 0 : NIGH_U32,
-            .reduction = op == NIGH_REDUCE || op == NIGH_ALLREDUCE || op >= NIGH_REDUCE_SCATTER ? NIGH_SUM : 0,
+            .reduction =
+                op == NIGH_REDUCE || op == NIGH_ALLREDUCE || op >= NIGH_REDUCE_SCATTER ? NIGH_SUM : 0,
             .root = root,
             .send = in[i],
             .recv = op == NIGH_BROADCAST && i == root ? NULL : out[i],
@@ -173,7 +174,8 @@ static void test_operations(void **state)
             in[i][k] = value(i, k);
     for (uint16_t op = NIGH_BARRIER; op <= NIGH_EXSCAN; op++)
         for (unsigned n = 0; n < sizeof(counts) / sizeof(counts[0]); n++)
-            for (uint32_t root = 0; root < (op <= NIGH_REDUCE || op == NIGH_GATHER || op == NIGH_SCATTER ? MEMBERS : 1); root++)
+            for (uint32_t root = 0;
+                 root < (op <= NIGH_REDUCE || op == NIGH_GATHER || op == NIGH_SCATTER ? MEMBERS : 1); root++)
                 if (op != NIGH_BARRIER || root == 0)
                     one_call(op, root, counts[n]);
     assert_int_equal(widened, 0);
