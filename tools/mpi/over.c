@@ -108,28 +108,6 @@ static void intel_table(const struct mpi_place *place, struct mpi_words *setting
     }
 }
 
-/*
- * Open MPI chooses its collectives' algorithms as if each rank had a CPU. Where 8 ranks share 2, each step is a change
- * of the process, and linear ones have the fewest steps: a barrier takes 0.6 to 0.7 of the time. On Intel's CPUs
- * doubling is better for large allgathers of 8 ranks, and Rabenseifner's algorithm for allreduces above 1 MiB of 8 and
- * 16.
- */
-static void openmpi_rules(const struct mpi_place *place, const char *providers, struct mpi_words *settings)
-{
-    static const char name[] = "OMPI_MCA_coll_tuned_dynamic_rules_filename=";
-    char text[2 * MPI_PATH_BYTES];
-
-    if (place->family != MPI_OPENMPI || mpi_chosen_any("OMPI_MCA_coll"))
-        return;
-    snprintf(text, sizeof text, "%s%s/openmpi-crowded-intel.rules", name, providers);
-    if (!intel_cpu() || access(text + sizeof name - 1, R_OK) != 0)
-        snprintf(text, sizeof text, "%s%s/openmpi-crowded.rules", name, providers);
-    if (access(text + sizeof name - 1, R_OK) != 0)
-        return;
-    mpi_words_add(settings, "OMPI_MCA_coll_tuned_use_dynamic_rules=1");
-    mpi_words_add(settings, text);
-}
-
 static void cheap_turns(struct mpi_words *settings)
 {
     char *text = mpi_turns();
@@ -191,6 +169,5 @@ void mpi_over_nigh(const struct mpi_place *place, const char *providers, uint32_
         return;
     if (place->family == MPI_INTEL)
         intel_yields(crowd, settings);
-    openmpi_rules(place, providers, settings);
     cheap_turns(settings);
 }
