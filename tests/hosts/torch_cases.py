@@ -497,6 +497,25 @@ a_dead_rank_is_named.dies = {2: -signal.SIGKILL}
 
 
 @case(ranks=2)
+def a_death_is_heard_in_every_group():
+    """Receives from any rank, in several groups: the table tells one of them."""
+    rank, _ = me()
+    groups = [None] + [dist.new_group([0, 1]) for _ in range(3)]
+    dist.barrier()
+    if rank == 1:
+        time.sleep(0.3)
+        os.kill(os.getpid(), signal.SIGKILL)
+    works = [dist.irecv(torch.zeros(1), group=group) for group in groups]
+    for work in works:
+        begin = time.monotonic()
+        refused(work.wait, "rank")
+        assert time.monotonic() - begin < 5
+
+
+a_death_is_heard_in_every_group.dies = {1: -signal.SIGKILL}
+
+
+@case(ranks=2)
 def a_rank_that_leaves_is_named():
     rank, _ = me()
     group = dist.new_group([0, 1])

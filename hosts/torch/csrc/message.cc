@@ -138,6 +138,8 @@ bool Message::take(const struct nigh_completion &completion)
     }
     if (status == 0)
         return true;
+    if (status == -ECONNRESET && peer_ == any_source)
+        heard_death(completion.endpoint);
     /* A process has died that is in another group: this receive goes on. */
     if (status == -ECONNRESET && peer_ == any_source && state->member_of(completion.endpoint) < 0 &&
         try_post() == 0)

@@ -53,6 +53,7 @@ class Message : public Operation
     void show_waiting();
     void look_for_circle();
     void tell_near();
+    bool is_told();
     void take_received(const struct nigh_completion &completion);
 
     const int peer_, tag_;
@@ -82,11 +83,16 @@ class Words : public Op
 
   private:
     int listen();
-    void heard_bye(int member);
 
     const std::shared_ptr<State> state_;
     std::atomic<bool> stopped_{false};
 };
+
+/* A process has ended: all groups that it is in hear that. */
+void heard_death(const struct nigh_endpoint *endpoint);
+
+/* Tells a member that the wait which its status line of that serial shows is in vain. */
+void say_stuck(const State &state, int member, uint64_t serial);
 
 /* Rank 0 names who has not come within `timeout`: all of them, or the first. Throws. */
 void monitored_barrier(const std::shared_ptr<State> &state, std::chrono::milliseconds timeout, bool all);

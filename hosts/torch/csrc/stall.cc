@@ -120,6 +120,9 @@ static std::string text_of(const State &state, const std::vector<Line> &lines)
 {
     std::string out;
 
+    if (lines.empty())
+        return "another rank has found that";
+
     for (const Line &line : lines)
         out += (out.empty() ? "" : "; ") + state.who(line.member) +
                (line.note.op == NIGH_NOTE_OP_SEND ? " sends " : " receives ") +
@@ -127,6 +130,15 @@ static std::string text_of(const State &state, const std::vector<Line> &lines)
                (line.note.op == NIGH_NOTE_OP_SEND ? " bytes to " : " bytes from ") +
                state.who(static_cast<int>(line.note.peer)) + ", tag " + std::to_string(line.note.tag);
     return out;
+}
+
+/* Another rank has proved it, of this wait. */
+bool Message::is_told()
+{
+    uint64_t serial = state->told_stuck.exchange(0);
+    struct nigh_note note;
+
+    return serial && read_line(*state, state->rank, note) && note.serial == serial;
 }
 
 /* A rank that goes on by the clock, or of which another thread may act, is in no deadlock. */
@@ -144,9 +156,13 @@ void Message::look_for_circle()
         look_away();
         raise(found);
     }
+    bool told = is_told();
     std::vector<Line> lines = circle(*state);
-    if (lines.empty() || !is_proved(*state, lines))
+    if (!told && (lines.empty() || !is_proved(*state, lines)))
         return;
+    for (const Line &line : lines)
+        if (!told && line.member != state->rank)
+            say_stuck(*state, line.member, line.note.serial);
     stuck_since_ = Clock::now();
     stuck_ = state->me() + ": " + describe() +
              ": these ranks wait for each other, and none can go on: " + text_of(*state, lines) +

@@ -63,6 +63,8 @@ class State
     std::atomic<uint64_t> sequence{0};
     std::mutex posting; /* calls of a group are posted in the order of their numbers */
     std::atomic<bool> closing{false};
+    /* Another member has proved that this one waits in vain: the serial of this one's status line then. 0: none. */
+    std::atomic<uint64_t> told_stuck{0};
 
     mutable std::mutex mutex; /* of all below, and of `group` against its end */
     bool closed = false;

@@ -7,12 +7,14 @@
 
 #include <cerrno>
 #include <cstring>
+#include <map>
 
 namespace nigh_torch
 {
 
-static const uint32_t bye_tag = 0x80000000u, arrived_tag = 0x90000000u, answer_tag = 0xa0000000u,
-                      number_mask = 0x0fffffffu;
+/* The first two differ in the lowest bit: one receive takes both. */
+static const uint32_t bye_tag = 0x80000000u, stuck_tag = 0x80000001u, arrived_tag = 0x90000000u,
+                      answer_tag = 0xa0000000u, number_mask = 0x0fffffffu;
 
 static uint64_t word(const State &state, uint32_t tag)
 {
@@ -30,17 +32,23 @@ static int say(const State &state, int member, uint32_t tag, uint64_t imm)
     return state.engine.table()->post_send(state.endpoints[static_cast<size_t>(member)], &send);
 }
 
-static int hear(const State &state, struct nigh_endpoint *from, uint32_t tag, Op &op)
+static int hear(const State &state, struct nigh_endpoint *from, uint32_t tag, uint64_t ignore, Op &op)
 {
     struct nigh_recv receive = {};
 
     receive.size = sizeof(receive);
     receive.tag = word(state, tag);
+    receive.ignore = ignore;
     receive.context = reinterpret_cast<uint64_t>(&op);
     return state.engine.table()->post_recv(state.engine.context(), from, &receive);
 }
 
 /* ---- who has left ---- */
+
+static std::mutex listening_mutex;
+static std::map<const Words *, std::weak_ptr<State>> listening;
+
+static void heard_bye(State &state, int member);
 
 Words::Words(std::shared_ptr<State> state) : Op(state->engine), state_(std::move(state))
 {
@@ -58,11 +66,15 @@ std::string Words::waits_for() const
 
 int Words::listen()
 {
-    return hear(*state_, nullptr, bye_tag, *this);
+    return hear(*state_, nullptr, bye_tag, bye_tag ^ stuck_tag, *this);
 }
 
 void Words::start()
 {
+    {
+        std::lock_guard<std::mutex> lock(listening_mutex);
+        listening[this] = state_;
+    }
     expect_one();
     if (listen()) {
         unexpect_one();
@@ -72,6 +84,10 @@ void Words::start()
 
 void Words::stop()
 {
+    {
+        std::lock_guard<std::mutex> lock(listening_mutex);
+        listening.erase(this);
+    }
     stopped_ = true;
     state_->engine.table()->cancel_unmatched(state_->engine.context(),
                                              reinterpret_cast<uint64_t>(static_cast<Op *>(this)));
@@ -88,33 +104,54 @@ void Words::say_bye()
 
 bool Words::take(const struct nigh_completion &completion)
 {
-    if (completion.status == 0)
-        heard_bye(static_cast<int>(static_cast<uint32_t>(completion.imm)));
+    if (completion.status == 0 && static_cast<uint32_t>(completion.tag) == stuck_tag)
+        state_->told_stuck = completion.imm;
+    else if (completion.status == 0)
+        heard_bye(*state_, static_cast<int>(static_cast<uint32_t>(completion.imm)));
     else if (completion.status == -ECONNRESET)
-        heard_bye(state_->member_of(completion.endpoint));
+        heard_death(completion.endpoint);
     if (completion.status == -ECANCELED || stopped_)
         return true;
     return listen() != 0;
 }
 
+void say_stuck(const State &state, int member, uint64_t serial)
+{
+    (void)say(state, member, stuck_tag, serial);
+}
+
+/* Of all receives from anyone, of whichever group, the table tells one of a death: all groups are to hear it. */
+void heard_death(const struct nigh_endpoint *endpoint)
+{
+    std::vector<std::shared_ptr<State>> all;
+    {
+        std::lock_guard<std::mutex> lock(listening_mutex);
+        for (const auto &one : listening)
+            if (auto state = one.second.lock())
+                all.push_back(state);
+    }
+    for (const auto &state : all)
+        heard_bye(*state, state->member_of(endpoint));
+}
+
 /* Receives that only this member could have answered are taken back. */
-void Words::heard_bye(int member)
+static void heard_bye(State &state, int member)
 {
     bool all = true;
 
-    if (member < 0 || member >= state_->size)
+    if (member < 0 || member >= state.size)
         return;
     {
-        std::lock_guard<std::mutex> lock(state_->mutex);
-        state_->left[static_cast<size_t>(member)] = 1;
-        for (int other = 0; other < state_->size; other++)
-            all = all && (other == state_->rank || state_->left[static_cast<size_t>(other)]);
+        std::lock_guard<std::mutex> lock(state.mutex);
+        state.left[static_cast<size_t>(member)] = 1;
+        for (int other = 0; other < state.size; other++)
+            all = all && (other == state.rank || state.left[static_cast<size_t>(other)]);
     }
-    for (const Ref<Operation> &op : state_->outstanding(false, true)) {
+    for (const Ref<Operation> &op : state.outstanding(false, true)) {
         Message &message = static_cast<Message &>(*op);
 
         if (message.kind == Kind::receive && message.peer() == member)
-            message.cancel(state_->lost(member));
+            message.cancel(state.lost(member));
         else if (message.kind == Kind::receive && message.peer() == any_source && all)
             message.cancel("all other ranks have left the group");
     }
@@ -156,7 +193,7 @@ Ref<Word> listen_for(State &state, int member, uint32_t tag)
     int rc;
 
     word->expect_one();
-    rc = hear(state, state.endpoints[static_cast<size_t>(member)], tag, *word);
+    rc = hear(state, state.endpoints[static_cast<size_t>(member)], tag, 0, *word);
     if (rc) {
         word->unexpect_one();
         word->fail(rc, std::strerror(-rc));
