@@ -28,6 +28,9 @@ class Message : public Operation
     void look() override;
     void look_away() override;
 
+    /* Its wait is over: throws if it was proved to be in vain. */
+    void raise_if_stuck();
+
     /* The wait has a limit of the program's own. */
     std::atomic<bool> by_clock{false};
 

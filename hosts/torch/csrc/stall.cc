@@ -141,6 +141,18 @@ bool Message::is_told()
     return serial && read_line(*state, state->rank, note) && note.serial == serial;
 }
 
+/* Also when its message goes on after all, as another rank has been told first and has received it. */
+void Message::raise_if_stuck()
+{
+    std::string found;
+
+    found.swap(stuck_);
+    if (found.empty())
+        return;
+    look_away();
+    raise(found);
+}
+
 /* A rank that goes on by the clock, or of which another thread may act, is in no deadlock. */
 void Message::look_for_circle()
 {
@@ -148,15 +160,12 @@ void Message::look_for_circle()
         return;
     if (!shown_)
         show_waiting();
-    if (stuck_since_ != Clock::time_point()) {
-        if (Clock::now() - stuck_since_ < stay_time)
-            return;
-        std::string found = stuck_;
-
-        look_away();
-        raise(found);
-    }
     bool told = is_told();
+    if (stuck_since_ != Clock::time_point() && !told) {
+        if (Clock::now() - stuck_since_ >= stay_time)
+            raise_if_stuck();
+        return;
+    }
     std::vector<Line> lines = circle(*state);
     if (!told && (lines.empty() || !is_proved(*state, lines)))
         return;
@@ -168,6 +177,8 @@ void Message::look_for_circle()
              ": these ranks wait for each other, and none can go on: " + text_of(*state, lines) +
              ". Let one of them use isend or irecv, or call in the other order. This one stays under "
              "way";
+    if (told)
+        raise_if_stuck();
 }
 
 /* What a receive that nothing matches is near to: a message of the same group, of another rank or tag. */

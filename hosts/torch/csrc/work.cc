@@ -25,6 +25,8 @@ void wait_for(Operation &op, Clock::time_point until, milliseconds limit)
               ". It stays under way, and its tensors in use, until that comes or the group ends");
     if (op.error())
         raise(op);
+    if (op.kind != Kind::collective)
+        static_cast<Message &>(op).raise_if_stuck();
 }
 
 Work::Work(const std::shared_ptr<State> &, c10d::OpType type, const char *title,
