@@ -182,7 +182,8 @@ static bool farewell(struct rank *rank)
     struct wire wire;
     int bytes = -1;
 
-    if (!begin(rank, &context, &wire))
+    /* No connect() may be under way any more where a side closes. */
+    if (!begin(rank, &context, &wire) || !meet(rank))
         return false;
     fill(out, sizeof(out), 3, 3);
     if (rank->number == 0 && (!send_one(rank, wire.send, out, sizeof(out), NULL, &request) ||
