@@ -63,7 +63,7 @@ static bool write_file(const char *path, const char *text)
 static bool leave_namespaces(int number)
 {
     int all = CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWNET | CLONE_NEWUTS | CLONE_NEWNS;
-    char users[64], groups_map[64], name[16];
+    char users[64], groups_map[64], name[32];
 
     snprintf(users, sizeof(users), "%u %u 1", geteuid(), geteuid());
     snprintf(groups_map, sizeof(groups_map), "%u %u 1", getegid(), getegid());
