@@ -51,6 +51,8 @@ static void reset(struct nigh_call *call, struct nigh_group *group, const struct
     call->what = *what;
     nigh_shape_make(what, group->count, group->me, &call->shape);
     call->print = nigh_call_print(what, &call->shape, group->print);
+    if (group->tree)
+        nigh_tree_choose(call);
     if (call->shape.takes != NIGH_WHOM_NONE || call->shape.takes_out != NIGH_WHOM_NONE)
         memset(call->peers, 0, group->count * sizeof(call->peers[0]));
     call->to = call->shape.result;
@@ -416,17 +418,34 @@ static bool take(struct nigh_call *call)
     return true;
 }
 
+static bool take_by_domains(struct nigh_call *call)
+{
+    bool moved = nigh_tree_take(call);
+
+    if (call->group->state != NIGH_GROUP_READY || call->step != NIGH_TREE_DONE)
+        return moved;
+    call->state = NIGH_CALL_LEAVING;
+    set_done(call->group);
+    nigh_group_tell(call->group);
+    return true;
+}
+
 static bool advance(struct nigh_call *call)
 {
     bool moved = call->staged < call->stages && nigh_call_stage(call);
 
     if (call->state == NIGH_CALL_TAKING)
-        moved |= take(call);
+        moved |= call->kind != NIGH_TREE_NOT ? take_by_domains(call) : take(call);
     if (call->state != NIGH_CALL_LEAVING || !is_left(call) || call->group->state != NIGH_GROUP_READY)
         return moved;
     copy_result(call);
     complete(call, 0);
     return true;
+}
+
+static int begin(struct nigh_call *call)
+{
+    return call->group->tree ? nigh_tree_begin(call) : nigh_call_begin(call);
 }
 
 /* Calls begin in their order. */
@@ -438,10 +457,10 @@ static bool begin_next(struct nigh_group *group)
     if (!call || !nigh_group_has_slot(group, call->number) ||
         (group->first != call && group->first->number + NIGH_CALL_SLOTS <= call->number))
         return false;
-    rc = nigh_call_begin(call);
+    rc = begin(call);
     if (rc == -EAGAIN) {
         nigh_group_reclaim(group);
-        rc = nigh_call_begin(call);
+        rc = begin(call);
     }
     if (rc == -EAGAIN)
         return false;

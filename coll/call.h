@@ -21,6 +21,7 @@ struct nigh_call_peer {
     uint64_t to;      /* where in the result they go */
     uint64_t got_out; /* units of `out` */
     bool seen, has_out;
+    const uint8_t *shown; /* of a call by domains: what this member needs of it */
 };
 
 struct nigh_call {
@@ -47,6 +48,9 @@ struct nigh_call {
     uint32_t unseen;         /* members whose `in` it takes, and that have not come */
     uint32_t open, open_out; /* members of whom it has not all */
     bool took_direct;
+    enum nigh_tree_kind kind; /* NOT: without domains */
+    enum nigh_tree_step step;
+    uint8_t *up, *down; /* what it shows to other domains, and to its own */
     uint64_t unread_ns; /* when reading a member failed as if it were ending; 0: never */
     struct nigh_call_peer peers[];
 };
@@ -111,7 +115,19 @@ bool nigh_call_stage(struct nigh_call *call);
 /* Units of its stream, or of that of its part of the result, that all members have taken that take it. */
 uint64_t nigh_call_taken(const struct nigh_call *call, bool results);
 
+/* ---- tree_call.c: small calls by domains ---- */
+/* Is it one? Its shape is for nigh_call_begin() then. */
+void nigh_tree_choose(struct nigh_call *call);
+/* As nigh_call_begin(). */
+int nigh_tree_begin(struct nigh_call *call);
+/* Its step is DONE when it takes nothing any more. */
+bool nigh_tree_take(struct nigh_call *call);
+bool nigh_tree_waits_for(const struct nigh_call *call, uint32_t member);
+
 /* ---- move.c, combine.c ---- */
+/* Reduces whole vectors, in this order; `factors` are read by PREMUL alone. Functions: at most a tile. */
+void nigh_call_fold(const struct nigh_call *call, enum nigh_atomic_op op, const void *const *sources,
+                    const void *const *factors, uint32_t count, uint64_t bytes, uint8_t *into);
 bool nigh_call_move(struct nigh_call *call);
 bool nigh_call_combine(struct nigh_call *call);
 bool nigh_call_take_results(struct nigh_call *call);

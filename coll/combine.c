@@ -87,35 +87,39 @@ static bool read_rest(struct nigh_call *call, uint64_t at, uint64_t bytes, struc
 }
 
 /* From the last to the first: the function keeps the order of its operands. */
-static void apply_function(const struct nigh_call *call, const struct sources *sources, uint64_t bytes,
-                           uint8_t *into)
+static void apply_function(const struct nigh_call *call, const void *const *sources, uint32_t count,
+                           uint64_t bytes, uint8_t *into)
 {
     uint8_t *result = tile_of(call, call->shape.members);
 
-    memcpy(result, sources->at[sources->count - 1], bytes);
-    for (uint32_t i = sources->count - 1; i-- > 0;)
-        call->what.function(call->what.function_arg, sources->at[i], result, bytes / call->shape.width);
+    memcpy(result, sources[count - 1], bytes);
+    for (uint32_t i = count - 1; i-- > 0;)
+        call->what.function(call->what.function_arg, sources[i], result, bytes / call->shape.width);
     memcpy(into, result, bytes);
+}
+
+void nigh_call_fold(const struct nigh_call *call, enum nigh_atomic_op op, const void *const *sources,
+                    const void *const *factors, uint32_t count, uint64_t bytes, uint8_t *into)
+{
+    struct nigh_fold_more more = {.ranks = call->shape.members, .factors = factors};
+
+    if (op == NIGH_FUNCTION)
+        apply_function(call, sources, count, bytes, into);
+    else
+        nigh_fold_select(call->what.type, op)(into, sources, count, bytes / call->shape.width, &more);
 }
 
 /* Reduces [at, at + bytes) into `into`. False: the group is broken. */
 static bool fold(struct nigh_call *call, uint64_t at, uint64_t bytes, uint8_t *into)
 {
     struct sources sources;
-    struct nigh_fold_more more = {.ranks = call->shape.members, .factors = sources.factors};
-    nigh_fold_fn kernel = call->what.reduction == NIGH_FUNCTION
-                              ? NULL
-                              : nigh_fold_select(call->what.type, call->what.reduction);
 
     while (bytes) {
         uint64_t some = find_sources(call, at, bytes, &sources);
 
         if (!read_rest(call, at, some, &sources))
             return false;
-        if (kernel)
-            kernel(into, sources.at, sources.count, some / call->shape.width, &more);
-        else
-            apply_function(call, &sources, some, into);
+        nigh_call_fold(call, call->what.reduction, sources.at, sources.factors, sources.count, some, into);
         at += some;
         into += some;
         bytes -= some;

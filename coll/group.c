@@ -72,13 +72,18 @@ static int take_memory(struct nigh_group *group)
         group->slots[i].head = UINT64_MAX;
     rc = nigh_boards_add(coll->arena, coll->heap, (uint64_t)((uint8_t *)memory - coll->arena->base),
                          &group->place);
+    if (rc)
+        return rc;
     group->board = (struct nigh_board *)(uintptr_t)group->place.board;
-    return rc;
+    group->members[group->me].where = nigh_group_where(coll, group->count);
+    nigh_store_relaxed(&group->board->where, group->members[group->me].where);
+    return 0;
 }
 
 static void give_private(struct nigh_group *group)
 {
     free(group->tiles);
+    free(group->tree);
     nigh_calls_free(group);
     free(group->window);
     free(group);
@@ -93,6 +98,8 @@ static void give_memory(struct nigh_group *group)
     nigh_stage_free(&group->stage, coll->heap);
     if (group->slots)
         nigh_heap_free(coll->heap, group->slots);
+    if (group->domain_slots)
+        nigh_heap_free(coll->heap, group->domain_slots);
     give_private(group);
 }
 
@@ -238,6 +245,16 @@ void nigh_group_tell_some(struct nigh_group *group, uint32_t first, uint32_t end
         wake(&group->members[i]);
 }
 
+void nigh_group_tell_these(struct nigh_group *group, const uint8_t *members, uint32_t count)
+{
+    if (group->light)
+        nigh_fence_light(SLEEP_CHECK);
+    else
+        nigh_fence_full(SLEEP_CHECK);
+    for (uint32_t i = 0; i < count; i++)
+        wake(&group->members[members[i]]);
+}
+
 void nigh_group_tell(struct nigh_group *group)
 {
     nigh_group_tell_some(group, 0, group->count);
@@ -346,6 +363,8 @@ void nigh_group_look(struct nigh_group *group)
             follow(group, i, word);
         else if (word || nigh_member_left(member))
             member->ended = group->lost = true;
+        else
+            nigh_group_compare_tree(group, i);
     }
 }
 

@@ -25,11 +25,21 @@ struct nigh_member {
     struct nigh_member_link link;
     struct nigh_board_place place; /* key NULL: its board was not found yet */
     const struct nigh_call_slot *slots;
+    const struct nigh_domain_slot *domain_slots; /* NULL: it has shown none yet */
+    uint64_t where;                              /* its place, as its board has said it once */
     uint64_t key;
     uint64_t done; /* its calls that take nothing any more, as last seen */
     bool self;
     bool ended; /* it has left or died: what it shows changes no more */
 };
+
+/* What lies at an offset that it has shown; NULL: it cannot lie there. */
+static inline const void *nigh_member_at(const struct nigh_member *member, uint64_t where, uint64_t bytes)
+{
+    const struct nigh_view *view = member->link.view;
+
+    return where < view->layout.heap_off ? NULL : nigh_view_at(view, where, bytes);
+}
 
 static inline bool nigh_member_is_found(const struct nigh_member *member)
 {

@@ -17,7 +17,7 @@
 
 static const struct constant layout_constants[] = {
     CONSTANT(NIGH_ARENA_MAGIC, UINT64_C(0x31616e6572612d6e)),
-    CONSTANT(NIGH_LAYOUT_VERSION, 23),
+    CONSTANT(NIGH_LAYOUT_VERSION, 24),
     CONSTANT(NIGH_LINE, 64),
     CONSTANT(NIGH_PAGE, 4096),
     CONSTANT(NIGH_PEERS_MAX, 65536),
@@ -252,7 +252,8 @@ static const struct constant board_constants[] = {
     CONSTANT(NIGH_SLOTS_BYTES, 12544),   CONSTANT(NIGH_LIES_NOWHERE, 0),
     CONSTANT(NIGH_LIES_INLINE, 1),       CONSTANT(NIGH_LIES_WHOLE, 2),
     CONSTANT(NIGH_LIES_STREAM, 3),       CONSTANT(NIGH_LIES_HEAP, 4),
-    CONSTANT(NIGH_LIES_PROCESS, 5),
+    CONSTANT(NIGH_LIES_PROCESS, 5),      CONSTANT(NIGH_UP_INLINE, 240),
+    CONSTANT(NIGH_DOWN_INLINE, 48),      CONSTANT(NIGH_TREE_SHOWN, UINT64_C(1) << 32),
 };
 
 static const struct place board_places[] = {
@@ -260,7 +261,10 @@ static const struct place board_places[] = {
     FIELD(nigh_board, revoked, 0, 8),
     FIELD(nigh_board, left, 8, 8),
     FIELD(nigh_board, slots, 16, 8),
-    FIELD(nigh_board, reserved0, 24, 40),
+    FIELD(nigh_board, where, 24, 8),
+    FIELD(nigh_board, domain_slots, 32, 8),
+    FIELD(nigh_board, tree, 40, 8),
+    FIELD(nigh_board, reserved0, 48, 16),
     FIELD(nigh_board, done, 64, 8),
     FIELD(nigh_board, reserved1, 72, 56),
 
@@ -287,6 +291,14 @@ static const struct place board_places[] = {
     FIELD(nigh_call_slot, taken_out, 152, 8),
     FIELD(nigh_call_slot, place, 160, 8),
     FIELD(nigh_call_slot, reserved, 168, 24),
+
+    STRUCT(nigh_domain_slot, 320),
+    FIELD(nigh_domain_slot, up, 0, 8),
+    FIELD(nigh_domain_slot, up_where, 8, 8),
+    FIELD(nigh_domain_slot, up_payload, 16, 240),
+    FIELD(nigh_domain_slot, down, 256, 8),
+    FIELD(nigh_domain_slot, down_where, 264, 8),
+    FIELD(nigh_domain_slot, down_payload, 272, 48),
 
     STRUCT(nigh_part, 16),
     FIELD(nigh_part, offset, 0, 8),
