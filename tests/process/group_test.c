@@ -27,6 +27,8 @@ static struct nigh_context *context;
 static struct nigh_endpoint *to[MOST];
 static struct nigh_group *group;
 static uint32_t me, ranks;
+/* Where the ranks of the next jobs are told that they run; NULL: they are not told. */
+static const char *const *places;
 static struct {
     uint32_t said; /* ranks that say so */
     uint64_t death_ns;
@@ -131,6 +133,10 @@ static void job_of(uint32_t count, void (*play)(uint64_t job, int form), int for
             continue;
         me = i;
         alarm(LIMIT_S);
+        if (places) {
+            setenv("NIGH_DOMAINS", "l3", 1);
+            setenv("NIGH_PLACE", places[i], 1);
+        }
         play(job, form);
         _exit(0);
     }
@@ -268,6 +274,27 @@ static void test_death(void **state)
     }
 }
 
+/* By domains: the victim goes between its domain and the others, or is one of those for whom another one goes. */
+static const char *const leads[] = {"0/0/0", "1/0/0", "1/0/0", "0/0/0", "1/0/0"};
+static const char *const follows[] = {"0/0/0", "0/0/0", "1/0/0", "1/0/0", "0/0/0"};
+
+static void test_death_in_domains(void **state)
+{
+    (void)state;
+    for (int form = 0; form < 4 * NIGH_EXSCAN; form++) {
+        if (form % NIGH_EXSCAN > 3 && form / NIGH_EXSCAN % 2 == 0) /* not by domains */
+            continue;
+        places = form / NIGH_EXSCAN / 2 ? leads : follows;
+        job_of(5, play_until_death, form, VICTIM);
+        places = form / NIGH_EXSCAN / 2 ? follows : leads;
+        job_of(5, play_until_death, form, VICTIM);
+        for (uint32_t i = 0; i < 5; i++)
+            if (i != VICTIM)
+                assert_true(shared->told_ns[i] - shared->death_ns < UINT64_C(1000000) * DEATH_LIMIT_MS);
+    }
+    places = NULL;
+}
+
 /* ---- mistakes ------------------------------------------------------------------------------------------ */
 
 /* Rank 1 calls something else; all members' calls fail, sooner or later, and say so. */
@@ -306,6 +333,25 @@ static void test_mismatch(void **state)
     (void)state;
     for (int form = 0; form < 5; form++)
         job_of(3, play_mismatch, form, UINT32_MAX);
+}
+
+static void test_mismatch_in_domains(void **state)
+{
+    (void)state;
+    for (int form = 0; form < 10; form++) {
+        places = form % 2 ? leads : follows;
+        job_of(5, play_mismatch, form / 2, UINT32_MAX);
+    }
+    places = NULL;
+}
+
+static void test_calls_in_domains(void **state)
+{
+    (void)state;
+    places = leads;
+    job_of(5, play_calls, POLLS, UINT32_MAX);
+    job_of(5, play_calls, WAITS, UINT32_MAX);
+    places = NULL;
 }
 
 /* A block of another length than its receiver expects. */
@@ -421,9 +467,16 @@ static void test_end(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_calls),    cmocka_unit_test(test_leave_early), cmocka_unit_test(test_death),
-        cmocka_unit_test(test_mismatch), cmocka_unit_test(test_wrong_block), cmocka_unit_test(test_left),
+        cmocka_unit_test(test_calls),
+        cmocka_unit_test(test_leave_early),
+        cmocka_unit_test(test_death),
+        cmocka_unit_test(test_mismatch),
+        cmocka_unit_test(test_wrong_block),
+        cmocka_unit_test(test_left),
         cmocka_unit_test(test_end),
+        cmocka_unit_test(test_calls_in_domains),
+        cmocka_unit_test(test_death_in_domains),
+        cmocka_unit_test(test_mismatch_in_domains),
     };
 
     nigh = pair_load();
