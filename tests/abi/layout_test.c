@@ -330,7 +330,7 @@ static const struct look layout_looks[] = {
     {17, UINT64_C(0x253952c96695348d)}, {18, UINT64_C(0x08a29141f7e8805b)},
     {19, UINT64_C(0x7ba81413350572b8)}, {20, UINT64_C(0xc4d85507ae2c0077)},
     {21, UINT64_C(0x6f1efbc15c47bd23)}, {22, UINT64_C(0xe774cc02da0f151f)},
-    {23, UINT64_C(0x27e0369df9d75370)}};
+    {23, UINT64_C(0x27e0369df9d75370)}, {24, UINT64_C(0x2bd827bb499ab8da)}};
 static const struct look greeting_looks[] = {{1, UINT64_C(0xb2ac7a01926d8468)},
                                              {2, UINT64_C(0x8b87eb40def88b4f)},
                                              {3, UINT64_C(0xbc20698f7d74e9ec)},
