@@ -390,7 +390,10 @@ static void copy_result(struct nigh_call *call)
 
 static bool has_taken(const struct nigh_call *call)
 {
-    return !call->unseen && !call->open && !call->open_out;
+    bool relayed =
+        !call->shape.relays || call->shape.out_by == NIGH_WHOM_NONE || call->reduced == call->units;
+
+    return !call->unseen && !call->open && !call->open_out && relayed;
 }
 
 static bool take(struct nigh_call *call)
@@ -435,7 +438,7 @@ static bool advance(struct nigh_call *call)
     bool moved = call->staged < call->stages && nigh_call_stage(call);
 
     if (call->state == NIGH_CALL_TAKING)
-        moved |= call->kind != NIGH_TREE_NOT ? take_by_domains(call) : take(call);
+        moved |= nigh_tree_is_small(call->kind) ? take_by_domains(call) : take(call);
     if (call->state != NIGH_CALL_LEAVING || !is_left(call) || call->group->state != NIGH_GROUP_READY)
         return moved;
     copy_result(call);

@@ -83,7 +83,7 @@ static inline void nigh_call_tell(const struct nigh_call *call, enum nigh_whom w
         nigh_group_tell_some(call->group, 0, shape->me);
     else if (whom == NIGH_WHOM_BEHIND)
         nigh_group_tell_some(call->group, shape->me + 1, shape->members);
-    else if (whom == NIGH_WHOM_ALL)
+    else if (whom != NIGH_WHOM_NONE)
         nigh_group_tell(call->group);
 }
 
@@ -131,5 +131,7 @@ void nigh_call_fold(const struct nigh_call *call, enum nigh_atomic_op op, const 
 bool nigh_call_move(struct nigh_call *call);
 bool nigh_call_combine(struct nigh_call *call);
 bool nigh_call_take_results(struct nigh_call *call);
+/* Has the others' part of the result room for one more unit? */
+bool nigh_call_has_room(const struct nigh_call *call);
 
 #endif

@@ -251,7 +251,7 @@ static bool fold_alone(struct nigh_call *call)
 
 /* ---- shared out ---------------------------------------------------------------------------------------- */
 
-static bool has_room(const struct nigh_call *call)
+bool nigh_call_has_room(const struct nigh_call *call)
 {
     uint64_t taken;
 
@@ -316,7 +316,7 @@ static bool fold_shares(struct nigh_call *call)
         return false;
     there = there_of_all(call);
     while (call->group->state == NIGH_GROUP_READY && call->reduced < call->units && bytes < TURN_BYTES &&
-           (there == call->shape.vector || (call->reduced + 1) * unit <= there) && has_room(call)) {
+           (there == call->shape.vector || (call->reduced + 1) * unit <= there) && nigh_call_has_room(call)) {
         if (!fold_share(call))
             return true;
         bytes += unit / call->shape.members + 1;
@@ -413,6 +413,29 @@ static void tell_results_taken(struct nigh_call *call)
     nigh_call_tell(call, call->shape.takes_out);
 }
 
+/* Of one whose input it takes it has seen that. */
+static bool has_come(struct nigh_call *call, uint32_t member)
+{
+    const struct nigh_call_slot *slot = nigh_call_of(call, member);
+    struct nigh_call_peer *peer = &call->peers[member];
+    bool ended = call->group->members[member].ended; /* before the look */
+    uint64_t head;
+
+    if (peer->seen || nigh_shape_has(&call->shape, call->shape.takes, member))
+        return peer->seen;
+    head = nigh_load_acquire(&slot->head, CALL_PEEK);
+    if ((uint32_t)(head >> 32) != (uint32_t)call->number) {
+        if (ended)
+            nigh_call_lost(call, member);
+        return false;
+    }
+    if ((uint32_t)head != call->print)
+        nigh_call_mismatch(call, member);
+    else
+        peer->seen = true;
+    return peer->seen;
+}
+
 bool nigh_call_take_results(struct nigh_call *call)
 {
     bool moved = false;
@@ -421,8 +444,8 @@ bool nigh_call_take_results(struct nigh_call *call)
         uint32_t member = (call->shape.me + i) % call->shape.members;
 
         /* What it has not come to yet has reduced nothing. */
-        if (nigh_shape_has(&call->shape, call->shape.takes_out, member) && call->peers[member].seen &&
-            call->peers[member].got_out < call->units)
+        if (nigh_shape_has(&call->shape, call->shape.takes_out, member) &&
+            call->peers[member].got_out < call->units && has_come(call, member))
             moved |= take_results_of(call, member);
     }
     if (moved && call->group->state == NIGH_GROUP_READY)

@@ -10,6 +10,8 @@
  * shared out: two steps, and less to read. */
 #define ALONE_BYTES   4096u
 #define ALONE_MEMBERS 4u
+/* What a representative takes before it shows it on. */
+#define RELAY_BYTES 32768u
 
 /* Who takes whose bytes, for the root and for others. */
 struct form {
@@ -101,6 +103,8 @@ uint64_t nigh_shape_unit(const struct nigh_shape *shape)
 {
     uint64_t bytes = nigh_shape_stream(shape->members);
 
+    if (shape->relays)
+        return RELAY_BYTES;
     /* Of what only moves members may have other types, so that it goes by bytes. */
     if (!shape->folds)
         return bytes;
@@ -108,10 +112,9 @@ uint64_t nigh_shape_unit(const struct nigh_shape *shape)
 }
 
 /* In whole lines where elements are no longer, so that no line has two writers. */
-struct nigh_part nigh_shape_share(const struct nigh_shape *shape, uint64_t unit, uint32_t member)
+static struct nigh_part share_of(const struct nigh_shape *shape, uint64_t begin, uint64_t end,
+                                 uint32_t member)
 {
-    uint64_t length = nigh_shape_unit(shape), begin = unit * length;
-    uint64_t end = begin + length < shape->vector ? begin + length : shape->vector;
     uint64_t grain = NIGH_LINE % shape->width ? shape->width : NIGH_LINE;
     uint64_t grains = (end - begin + grain - 1) / grain;
     uint64_t first = begin + grains * member / shape->members * grain;
@@ -120,6 +123,16 @@ struct nigh_part nigh_shape_share(const struct nigh_shape *shape, uint64_t unit,
     last = last < end ? last : end;
     return (struct nigh_part){.offset = first < last ? first : last,
                               .bytes = first < last ? last - first : 0};
+}
+
+struct nigh_part nigh_shape_share(const struct nigh_shape *shape, uint64_t unit, uint32_t member)
+{
+    uint64_t length = nigh_shape_unit(shape), begin = unit * length;
+    uint64_t end = begin + length < shape->vector ? begin + length : shape->vector;
+
+    if (shape->relays) /* whole units, of one member */
+        return (struct nigh_part){.offset = begin, .bytes = end - begin};
+    return share_of(shape, begin, end, member);
 }
 
 static uint64_t in_bytes_of(const struct nigh_collective *call, const struct nigh_shape *shape)
@@ -231,4 +244,42 @@ void nigh_shape_make(const struct nigh_collective *call, uint32_t members, uint3
         is_read_meanwhile(&shape) && (call->op == NIGH_ALLTOALL || call->op == NIGH_REDUCE_SCATTER);
     shape.returns = is_read_meanwhile(&shape) && takes_in_order(call, &shape);
     *out = shape;
+}
+
+/* ---- by domains ---------------------------------------------------------------------------------------- */
+
+static uint32_t representative_of(const struct nigh_shape *shape, uint32_t member)
+{
+    return nigh_tree_representative(shape->tree, shape->tree->domain[member], shape->root);
+}
+
+void nigh_shape_relay(struct nigh_shape *shape, const struct nigh_tree *tree, uint64_t bytes)
+{
+    uint32_t whose;
+
+    shape->tree = tree;
+    shape->relays = shape->shared_out = true;
+    shape->vector = bytes;
+    shape->takes = shape->taken_by = shape->takes_out = shape->out_by = NIGH_WHOM_NONE;
+    whose = representative_of(shape, shape->me);
+    if (shape->me == shape->root)
+        shape->taken_by = NIGH_WHOM_NEAR;
+    else if (whose == shape->me || whose == shape->root)
+        shape->takes = NIGH_WHOM_ROOT;
+    else
+        shape->takes_out = NIGH_WHOM_LEAD;
+    if (whose == shape->me && shape->me != shape->root && nigh_tree_size(tree, tree->domain[whose]) > 1)
+        shape->out_by = NIGH_WHOM_DOMAIN;
+}
+
+bool nigh_shape_has_by_tree(const struct nigh_shape *shape, enum nigh_whom whom, uint32_t member)
+{
+    bool near = shape->tree->domain[member] == shape->tree->domain[shape->me];
+    bool represents = representative_of(shape, member) == member;
+
+    if (member == shape->me)
+        return false;
+    if (whom == NIGH_WHOM_NEAR)
+        return near || represents;
+    return near && (whom == NIGH_WHOM_DOMAIN || represents);
 }

@@ -8,6 +8,7 @@
 #define NIGH_COLL_SHAPE_H
 
 #include "coll/board.h"
+#include "coll/tree.h"
 #include "nigh/transport.h"
 #include <stdbool.h>
 
@@ -21,6 +22,9 @@ enum nigh_whom {
     NIGH_WHOM_ALL,    /* all others */
     NIGH_WHOM_BEFORE, /* all with a lower place */
     NIGH_WHOM_BEHIND, /* all with a higher place */
+    NIGH_WHOM_NEAR,   /* all others of its domain, and the representatives of the other domains */
+    NIGH_WHOM_DOMAIN, /* all others of its domain */
+    NIGH_WHOM_LEAD,   /* the representative of its domain, which it is not itself */
 };
 
 struct nigh_shape {
@@ -34,6 +38,7 @@ struct nigh_shape {
     bool folds;               /* what it takes is reduced */
     bool folds_own;           /* its own `in`, too */
     bool shared_out;          /* each member reduces a part of each unit */
+    bool relays;              /* representatives show what they take of the root to their domains */
     bool keeps;               /* it has a place for the result */
     bool in_place;
     /* What it writes may be what others still read of its `in`: */
@@ -44,13 +49,19 @@ struct nigh_shape {
     uint64_t in_bytes; /* of its `in`, all parts */
     uint64_t vector;   /* bytes of what is reduced */
     uint64_t from, to; /* of that, in bytes: what this member reduces, where it is not shared out */
-    const uint8_t *in; /* NULL: it has none */
-    uint8_t *result;   /* recv; NULL: it has none */
+    const struct nigh_tree *tree; /* of a call that relays */
+    const uint8_t *in;            /* NULL: it has none */
+    uint8_t *result;              /* recv; NULL: it has none */
 };
 
 /* `call` has passed nigh_call_check(). */
 void nigh_shape_make(const struct nigh_collective *call, uint32_t members, uint32_t me,
                      struct nigh_shape *out);
+
+/* Of a broadcast in a group with domains: each representative takes it of the root once, and its domain of the representative. */
+void nigh_shape_relay(struct nigh_shape *shape, const struct nigh_tree *tree, uint64_t bytes);
+/* As nigh_shape_has(), of those that a tree says. */
+bool nigh_shape_has_by_tree(const struct nigh_shape *shape, enum nigh_whom whom, uint32_t member);
 
 /* Is `member` among them? */
 static inline bool nigh_shape_has(const struct nigh_shape *shape, enum nigh_whom whom, uint32_t member)
@@ -64,8 +75,10 @@ static inline bool nigh_shape_has(const struct nigh_shape *shape, enum nigh_whom
         return member < shape->me;
     case NIGH_WHOM_BEHIND:
         return member > shape->me;
-    default:
+    case NIGH_WHOM_NONE:
         return false;
+    default:
+        return nigh_shape_has_by_tree(shape, whom, member);
     }
 }
 

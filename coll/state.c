@@ -28,7 +28,7 @@ static bool is_waited_for(struct nigh_group *group, const struct nigh_call *call
     if (!call || member->ended)
         return false;
     if (call->state == NIGH_CALL_TAKING)
-        return call->kind != NIGH_TREE_NOT ? nigh_tree_waits_for(call, i) : is_missing(call, i);
+        return nigh_tree_is_small(call->kind) ? nigh_tree_waits_for(call, i) : is_missing(call, i);
     if (call->state == NIGH_CALL_LEAVING)
         return nigh_member_done(member) <= call->number &&
                (nigh_shape_has(&call->shape, call->shape.taken_by, i) ||

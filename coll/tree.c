@@ -249,6 +249,8 @@ enum nigh_tree_step nigh_tree_next(const struct nigh_tree *tree, uint32_t op, ui
 /* Of one member; of what a representative reads of all others. */
 #define VECTOR_MOST  4096u
 #define VECTORS_MOST 32768u
+/* Up to so many bytes a root copies its input, and has not to wait for those that take it. */
+#define BROADCAST_MOST 8192u
 
 /* Whatever is reduced first, the bits are the same. */
 static bool is_exact(const struct nigh_collective *call)
@@ -262,9 +264,13 @@ static bool is_exact(const struct nigh_collective *call)
 enum nigh_tree_kind nigh_tree_kind_of(const struct nigh_tree *tree, const struct nigh_collective *call,
                                       uint64_t vector)
 {
-    if (tree->level == NIGH_LEVEL_FLAT || vector > VECTOR_MOST)
+    if (tree->level == NIGH_LEVEL_FLAT)
         return NIGH_TREE_NOT;
-    if (call->op == NIGH_BARRIER || call->op == NIGH_BROADCAST)
+    if (call->op == NIGH_BROADCAST)
+        return vector <= BROADCAST_MOST ? NIGH_TREE_VECTORS : NIGH_TREE_RELAY;
+    if (vector > VECTOR_MOST)
+        return NIGH_TREE_NOT;
+    if (call->op == NIGH_BARRIER)
         return NIGH_TREE_VECTORS;
     if (call->op != NIGH_REDUCE && call->op != NIGH_ALLREDUCE)
         return NIGH_TREE_NOT;

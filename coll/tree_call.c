@@ -68,6 +68,10 @@ void nigh_tree_choose(struct nigh_call *call)
     const struct nigh_tree *tree = call->group->tree;
 
     call->kind = nigh_tree_kind_of(tree, &call->what, vector_of(call));
+    if (call->kind == NIGH_TREE_RELAY) {
+        nigh_shape_relay(&call->shape, tree, vector_of(call));
+        return;
+    }
     if (call->kind == NIGH_TREE_NOT)
         return;
     call->step = next_step(call, NIGH_TREE_DONE);
@@ -127,7 +131,7 @@ int nigh_tree_begin(struct nigh_call *call)
     /* Before the group was formed there was no tree to choose by. */
     if (call->kind == NIGH_TREE_NOT)
         nigh_tree_choose(call);
-    if (call->kind != NIGH_TREE_NOT) {
+    if (nigh_tree_is_small(call->kind)) {
         int rc = take_block(call);
 
         if (rc)

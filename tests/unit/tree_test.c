@@ -441,6 +441,9 @@ static void test_kinds(void **state)
     assert_int_equal(nigh_tree_kind_of(&tree, &call, 16), NIGH_TREE_VECTORS);
     call = (struct nigh_collective){.op = NIGH_SCAN, .type = NIGH_I32, .reduction = NIGH_SUM};
     assert_int_equal(nigh_tree_kind_of(&tree, &call, 16), NIGH_TREE_NOT);
+    call = (struct nigh_collective){.op = NIGH_BROADCAST, .type = NIGH_F32};
+    assert_int_equal(nigh_tree_kind_of(&tree, &call, 8192), NIGH_TREE_VECTORS);
+    assert_int_equal(nigh_tree_kind_of(&tree, &call, 8193), NIGH_TREE_RELAY);
     call = (struct nigh_collective){.op = NIGH_BARRIER};
     assert_int_equal(nigh_tree_kind_of(&tree, &call, 0), NIGH_TREE_VECTORS);
     members = 8;
