@@ -114,7 +114,9 @@ static void choose_out(struct nigh_call *call, struct reached *reached)
     call->out_lies = NIGH_LIES_NOWHERE;
     if (!shape->shared_out || others == NIGH_WHOM_NONE)
         return;
-    *reached = reach_of(call, others, shape->result, shape->vector);
+    /* Others do not know where blocks lie that have a place of their own: a stream has them in their order. */
+    if (!shape->relays || !call->what.recv_offsets)
+        *reached = reach_of(call, others, shape->result, shape->vector);
     if (reached->reach == REACH_MAPPED || (reached->reach == REACH_KERNEL && shape->vector > OUT_STREAMED))
         call->out_lies = reached->lies;
     else

@@ -103,7 +103,8 @@ struct nigh_call_slot {
     uint64_t taken;     /* units of `in` that this member has taken from all streams that it reads */
     uint64_t taken_out; /* units of the others' parts of the result, likewise */
     uint64_t place;     /* address of a text in the process; 0: none */
-    uint64_t reserved[3];
+    uint64_t blocks;    /* of a call that relays: number over it and the lengths of all blocks */
+    uint64_t reserved[2];
 };
 static_assert(sizeof(struct nigh_call_slot) == 3 * NIGH_LINE, "slot of a call");
 static_assert(offsetof(struct nigh_call_slot, where) == NIGH_LINE, "slot, second line");

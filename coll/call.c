@@ -404,7 +404,7 @@ static bool take(struct nigh_call *call)
         return true;
     moved |= call->shape.folds ? nigh_call_combine(call) : nigh_call_move(call);
     if (call->open_out && call->group->state == NIGH_GROUP_READY)
-        moved |= nigh_call_take_results(call);
+        moved |= call->shape.relays ? nigh_call_take_relayed(call) : nigh_call_take_results(call);
     if (call->group->state != NIGH_GROUP_READY || !has_taken(call))
         return moved;
     if (!is_sound(call))
@@ -473,6 +473,8 @@ static bool begin_next(struct nigh_group *group)
         nigh_group_revoke(group, NIGH_REVOKED_FAILED, call->number, group->me, rc);
         return false;
     }
+    if (call->shape.relays)
+        nigh_relay_count(call);
     call->state = NIGH_CALL_TAKING;
     group->waiting = call->next;
     return true;

@@ -21,6 +21,8 @@ struct nigh_call_peer {
     uint64_t to;      /* where in the result they go */
     uint64_t got_out; /* units of `out` */
     bool seen, has_out;
+    uint32_t relayed;     /* the source at which it is, of those whose bytes it takes of this member */
+    uint64_t relayed_to;  /* bytes of that block which it has */
     const uint8_t *shown; /* of a call by domains: what this member needs of it */
 };
 
@@ -50,8 +52,10 @@ struct nigh_call {
     bool took_direct;
     enum nigh_tree_kind kind; /* NOT: without domains */
     enum nigh_tree_step step;
-    uint8_t *up, *down; /* what it shows to other domains, and to its own */
-    uint64_t unread_ns; /* when reading a member failed as if it were ending; 0: never */
+    uint32_t relaying;   /* the source at which it is, of those that it shows to its domain */
+    uint64_t relayed_to; /* bytes of that block which it has shown */
+    uint8_t *up, *down;  /* what it shows to other domains, and to its own */
+    uint64_t unread_ns;  /* when reading a member failed as if it were ending; 0: never */
     struct nigh_call_peer peers[];
 };
 
@@ -124,6 +128,16 @@ int nigh_tree_begin(struct nigh_call *call);
 bool nigh_tree_take(struct nigh_call *call);
 bool nigh_tree_waits_for(const struct nigh_call *call, uint32_t member);
 
+/* ---- relay.c: of a call that relays ---- */
+/* Shows, before it begins, which blocks it expects. */
+void nigh_relay_say_blocks(const struct nigh_call *call);
+/* Counts what it shows to its domain. */
+void nigh_relay_count(struct nigh_call *call);
+/* Shows its domain what it has taken of others. */
+bool nigh_call_relay(struct nigh_call *call);
+/* Takes what its domain has taken of others. */
+bool nigh_call_take_relayed(struct nigh_call *call);
+
 /* ---- move.c, combine.c ---- */
 /* Reduces whole vectors, in this order; `factors` are read by PREMUL alone. Functions: at most a tile. */
 void nigh_call_fold(const struct nigh_call *call, enum nigh_atomic_op op, const void *const *sources,
@@ -131,6 +145,8 @@ void nigh_call_fold(const struct nigh_call *call, enum nigh_atomic_op op, const 
 bool nigh_call_move(struct nigh_call *call);
 bool nigh_call_combine(struct nigh_call *call);
 bool nigh_call_take_results(struct nigh_call *call);
+/* False: what it says of its part of the result cannot be. */
+bool nigh_call_open_result(struct nigh_call *call, uint32_t member);
 /* Has the others' part of the result room for one more unit? */
 bool nigh_call_has_room(const struct nigh_call *call);
 

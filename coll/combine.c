@@ -361,7 +361,7 @@ static int64_t take_result(struct nigh_call *call, uint32_t member, uint64_t red
     return (int64_t)(peer->got_out - before);
 }
 
-static bool open_result(struct nigh_call *call, uint32_t member)
+bool nigh_call_open_result(struct nigh_call *call, uint32_t member)
 {
     struct nigh_call_peer *peer = &call->peers[member];
 
@@ -390,7 +390,7 @@ static bool take_results_of(struct nigh_call *call, uint32_t member)
             nigh_call_lost(call, member);
         return ended;
     }
-    if (!open_result(call, member))
+    if (!nigh_call_open_result(call, member))
         return true;
     units = take_result(call, member, reduced);
     if (units < 0)
@@ -413,29 +413,6 @@ static void tell_results_taken(struct nigh_call *call)
     nigh_call_tell(call, call->shape.takes_out);
 }
 
-/* Of one whose input it takes it has seen that. */
-static bool has_come(struct nigh_call *call, uint32_t member)
-{
-    const struct nigh_call_slot *slot = nigh_call_of(call, member);
-    struct nigh_call_peer *peer = &call->peers[member];
-    bool ended = call->group->members[member].ended; /* before the look */
-    uint64_t head;
-
-    if (peer->seen || nigh_shape_has(&call->shape, call->shape.takes, member))
-        return peer->seen;
-    head = nigh_load_acquire(&slot->head, CALL_PEEK);
-    if ((uint32_t)(head >> 32) != (uint32_t)call->number) {
-        if (ended)
-            nigh_call_lost(call, member);
-        return false;
-    }
-    if ((uint32_t)head != call->print)
-        nigh_call_mismatch(call, member);
-    else
-        peer->seen = true;
-    return peer->seen;
-}
-
 bool nigh_call_take_results(struct nigh_call *call)
 {
     bool moved = false;
@@ -444,8 +421,8 @@ bool nigh_call_take_results(struct nigh_call *call)
         uint32_t member = (call->shape.me + i) % call->shape.members;
 
         /* What it has not come to yet has reduced nothing. */
-        if (nigh_shape_has(&call->shape, call->shape.takes_out, member) &&
-            call->peers[member].got_out < call->units && has_come(call, member))
+        if (nigh_shape_has(&call->shape, call->shape.takes_out, member) && call->peers[member].seen &&
+            call->peers[member].got_out < call->units)
             moved |= take_results_of(call, member);
     }
     if (moved && call->group->state == NIGH_GROUP_READY)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* coll/move.c - takes what only moves: copies each member's bytes to their place in the result, as they come. */
 #include "coll/call.h"
-#include "coll/put.h"
 
 #include <errno.h>
 
@@ -61,49 +60,11 @@ static bool is_stuck(const struct nigh_call *call, uint32_t member)
     return call->group->members[member].ended && nigh_source_there(&peer->in) <= peer->got;
 }
 
-/* Its domain does not look at the root: was it the call's buffer that was read of it? */
-static bool may_show(struct nigh_call *call)
-{
-    uint32_t root = call->shape.root;
-    const struct nigh_source *in = &call->peers[root].in;
-
-    if (!nigh_source_is_direct(in))
-        return true;
-    nigh_fence_full(LEAVE_HEAR);
-    if (nigh_group_is_sound(call->group, root, in->lies == NIGH_LIES_PROCESS))
-        return true;
-    nigh_call_lost(call, root);
-    return false;
-}
-
-/* Shows its domain what it has taken. */
-static bool relay(struct nigh_call *call)
-{
-    uint32_t root = call->shape.root;
-    uint64_t unit = nigh_shape_unit(&call->shape), got = call->peers[root].got, before = call->reduced;
-    uint64_t end = got == call->shape.vector ? call->units : got / unit;
-
-    for (; call->reduced < end && nigh_call_has_room(call); call->reduced++) {
-        struct nigh_part part = nigh_shape_share(&call->shape, call->reduced, call->shape.me);
-
-        if (call->out_lies == NIGH_LIES_STREAM)
-            nigh_put(call->group->coll, call->out_stream + call->reduced % NIGH_STREAM_UNITS * unit,
-                     call->to + part.offset, part.bytes);
-    }
-    if (call->reduced == before)
-        return false;
-    if (!may_show(call))
-        return true;
-    nigh_call_step(&nigh_call_own(call)->reduced, call->reduced);
-    nigh_call_tell(call, call->shape.out_by);
-    return true;
-}
-
 bool nigh_call_move(struct nigh_call *call)
 {
     uint32_t members = call->shape.members;
-    bool relays = call->shape.relays && call->shape.out_by != NIGH_WHOM_NONE;
-    uint64_t turn = relays ? nigh_shape_unit(&call->shape) : TURN_BYTES, left = turn;
+    uint64_t turn = call->shape.out_by != NIGH_WHOM_NONE ? nigh_shape_unit(&call->shape) : TURN_BYTES,
+             left = turn;
     bool streams = false;
 
     /* From the next one on, so that not all begin with the same. */
@@ -128,5 +89,7 @@ bool nigh_call_move(struct nigh_call *call)
     }
     if (streams)
         tell_taken(call);
-    return (relays && relay(call)) || left != turn;
+    if (call->shape.relays && call->group->state == NIGH_GROUP_READY && nigh_call_relay(call))
+        return true;
+    return left != turn;
 }

@@ -10,8 +10,6 @@
  * shared out: two steps, and less to read. */
 #define ALONE_BYTES   4096u
 #define ALONE_MEMBERS 4u
-/* What a representative takes before it shows it on. */
-#define RELAY_BYTES 32768u
 
 /* Who takes whose bytes, for the root and for others. */
 struct form {
@@ -104,7 +102,7 @@ uint64_t nigh_shape_unit(const struct nigh_shape *shape)
     uint64_t bytes = nigh_shape_stream(shape->members);
 
     if (shape->relays)
-        return RELAY_BYTES;
+        return NIGH_RELAY_BYTES;
     /* Of what only moves members may have other types, so that it goes by bytes. */
     if (!shape->folds)
         return bytes;
@@ -130,8 +128,6 @@ struct nigh_part nigh_shape_share(const struct nigh_shape *shape, uint64_t unit,
     uint64_t length = nigh_shape_unit(shape), begin = unit * length;
     uint64_t end = begin + length < shape->vector ? begin + length : shape->vector;
 
-    if (shape->relays) /* whole units, of one member */
-        return (struct nigh_part){.offset = begin, .bytes = end - begin};
     return share_of(shape, begin, end, member);
 }
 
@@ -248,38 +244,75 @@ void nigh_shape_make(const struct nigh_collective *call, uint32_t members, uint3
 
 /* ---- by domains ---------------------------------------------------------------------------------------- */
 
-static uint32_t representative_of(const struct nigh_shape *shape, uint32_t member)
+/* Who of a domain takes the bytes of `source`, a member of another one, for all of it. */
+static uint32_t relayer(const struct nigh_shape *shape, uint32_t domain, uint32_t source)
 {
-    return nigh_tree_representative(shape->tree, shape->tree->domain[member], shape->root);
+    const struct nigh_tree *tree = shape->tree;
+
+    if (shape->broadcasts)
+        return nigh_tree_representative(tree, domain, shape->root);
+    return tree->order[tree->start[domain] + source % nigh_tree_size(tree, domain)];
 }
 
-void nigh_shape_relay(struct nigh_shape *shape, const struct nigh_tree *tree, uint64_t bytes)
+bool nigh_shape_relays(const struct nigh_shape *shape, uint32_t member, uint32_t source)
 {
-    uint32_t whose;
+    uint32_t domain = shape->tree->domain[member];
+
+    return shape->tree->domain[source] != domain && (!shape->broadcasts || source == shape->root) &&
+           relayer(shape, domain, source) == member;
+}
+
+void nigh_shape_relay(struct nigh_shape *shape, const struct nigh_tree *tree, bool broadcasts, uint64_t bytes)
+{
+    uint32_t home = tree->domain[shape->me];
+    bool several = nigh_tree_size(tree, home) > 1, near;
 
     shape->tree = tree;
     shape->relays = shape->shared_out = true;
+    shape->broadcasts = broadcasts;
     shape->vector = bytes;
     shape->takes = shape->taken_by = shape->takes_out = shape->out_by = NIGH_WHOM_NONE;
-    whose = representative_of(shape, shape->me);
-    if (shape->me == shape->root)
-        shape->taken_by = NIGH_WHOM_NEAR;
-    else if (whose == shape->me || whose == shape->root)
-        shape->takes = NIGH_WHOM_ROOT;
-    else
-        shape->takes_out = NIGH_WHOM_LEAD;
-    if (whose == shape->me && shape->me != shape->root && nigh_tree_size(tree, tree->domain[whose]) > 1)
+    near = broadcasts && tree->domain[shape->root] == home;
+    if (!broadcasts || shape->me == shape->root)
+        shape->taken_by = NIGH_WHOM_TAKERS;
+    if (!broadcasts || (shape->me != shape->root && (near || relayer(shape, home, shape->root) == shape->me)))
+        shape->takes = NIGH_WHOM_SOURCES;
+    if (several && !near && (!broadcasts || relayer(shape, home, shape->root) == shape->me))
         shape->out_by = NIGH_WHOM_DOMAIN;
+    if (several && !near && (!broadcasts || relayer(shape, home, shape->root) != shape->me))
+        shape->takes_out = NIGH_WHOM_RELAYERS;
+}
+
+static bool takes_of(const struct nigh_shape *shape, uint32_t member, uint32_t source)
+{
+    if (shape->tree->domain[member] == shape->tree->domain[source])
+        return !shape->broadcasts || source == shape->root;
+    return nigh_shape_relays(shape, member, source);
 }
 
 bool nigh_shape_has_by_tree(const struct nigh_shape *shape, enum nigh_whom whom, uint32_t member)
 {
     bool near = shape->tree->domain[member] == shape->tree->domain[shape->me];
-    bool represents = representative_of(shape, member) == member;
 
     if (member == shape->me)
         return false;
-    if (whom == NIGH_WHOM_NEAR)
-        return near || represents;
-    return near && (whom == NIGH_WHOM_DOMAIN || represents);
+    if (whom == NIGH_WHOM_TAKERS)
+        return takes_of(shape, member, shape->me);
+    if (whom == NIGH_WHOM_SOURCES)
+        return takes_of(shape, shape->me, member);
+    return near &&
+           (whom == NIGH_WHOM_DOMAIN || !shape->broadcasts || nigh_shape_relays(shape, member, shape->root));
+}
+
+struct nigh_part nigh_shape_packed(const struct nigh_collective *call, const struct nigh_shape *shape,
+                                   uint32_t member)
+{
+    if (shape->broadcasts)
+        return (struct nigh_part){.bytes = shape->vector};
+    return block(call->count, call->recv_counts, NULL, shape->width, member);
+}
+
+uint64_t nigh_shape_all_blocks(const struct nigh_collective *call, const struct nigh_shape *shape)
+{
+    return blocks_bytes(call->count, call->recv_counts, shape->members, shape->width);
 }

@@ -14,6 +14,8 @@
 
 /* Up to so many bytes `in` is always copied. */
 #define NIGH_CALL_COPIED 8192u
+/* What a member that relays shows at a time. */
+#define NIGH_RELAY_BYTES 32768u
 
 /* Members, as seen by one. */
 enum nigh_whom {
@@ -22,9 +24,11 @@ enum nigh_whom {
     NIGH_WHOM_ALL,    /* all others */
     NIGH_WHOM_BEFORE, /* all with a lower place */
     NIGH_WHOM_BEHIND, /* all with a higher place */
-    NIGH_WHOM_NEAR,   /* all others of its domain, and the representatives of the other domains */
-    NIGH_WHOM_DOMAIN, /* all others of its domain */
-    NIGH_WHOM_LEAD,   /* the representative of its domain, which it is not itself */
+    /* Of a call that relays: */
+    NIGH_WHOM_TAKERS,   /* its domain, and those of other domains that take its bytes for theirs */
+    NIGH_WHOM_SOURCES,  /* its domain, and those of other domains whose bytes it takes for its own */
+    NIGH_WHOM_DOMAIN,   /* all others of its domain */
+    NIGH_WHOM_RELAYERS, /* those of its domain that show what they take of others */
 };
 
 struct nigh_shape {
@@ -38,8 +42,9 @@ struct nigh_shape {
     bool folds;               /* what it takes is reduced */
     bool folds_own;           /* its own `in`, too */
     bool shared_out;          /* each member reduces a part of each unit */
-    bool relays;              /* representatives show what they take of the root to their domains */
-    bool keeps;               /* it has a place for the result */
+    bool relays; /* what comes from another domain comes to one member of this, which shows it to the rest */
+    bool broadcasts; /* it comes from the root alone */
+    bool keeps;      /* it has a place for the result */
     bool in_place;
     /* What it writes may be what others still read of its `in`: */
     bool collides;     /* anywhere, so that it comes to recv when they are done */
@@ -58,8 +63,16 @@ struct nigh_shape {
 void nigh_shape_make(const struct nigh_collective *call, uint32_t members, uint32_t me,
                      struct nigh_shape *out);
 
-/* Of a broadcast in a group with domains: each representative takes it of the root once, and its domain of the representative. */
-void nigh_shape_relay(struct nigh_shape *shape, const struct nigh_tree *tree, uint64_t bytes);
+/* Of a broadcast or an allgather in a group with domains; `bytes` of all blocks together. */
+void nigh_shape_relay(struct nigh_shape *shape, const struct nigh_tree *tree, bool broadcasts,
+                      uint64_t bytes);
+/* Does `member` take the bytes of `source` for its domain? */
+bool nigh_shape_relays(const struct nigh_shape *shape, uint32_t member, uint32_t source);
+/* Bytes of all blocks that come to recv. */
+uint64_t nigh_shape_all_blocks(const struct nigh_collective *call, const struct nigh_shape *shape);
+/* The block of `member` where all blocks lie behind each other. */
+struct nigh_part nigh_shape_packed(const struct nigh_collective *call, const struct nigh_shape *shape,
+                                   uint32_t member);
 /* As nigh_shape_has(), of those that a tree says. */
 bool nigh_shape_has_by_tree(const struct nigh_shape *shape, enum nigh_whom whom, uint32_t member);
 

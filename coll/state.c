@@ -12,6 +12,8 @@ static bool is_missing(const struct nigh_call *call, uint32_t member)
     if (nigh_shape_has(shape, shape->takes, member) &&
         (!peer->seen || (!shape->folds && peer->got < peer->in.bytes)))
         return true;
+    if (shape->relays)
+        return nigh_shape_has(shape, shape->takes_out, member) && peer->relayed < shape->members;
     return nigh_shape_has(shape, shape->takes_out, member) && peer->got_out < call->units;
 }
 

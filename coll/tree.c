@@ -251,6 +251,8 @@ enum nigh_tree_step nigh_tree_next(const struct nigh_tree *tree, uint32_t op, ui
 #define VECTORS_MOST 32768u
 /* Up to so many bytes a root copies its input, and has not to wait for those that take it. */
 #define BROADCAST_MOST 8192u
+/* Allgathers relay from so many bytes of each member on, on average. */
+#define BLOCK_LEAST 8192u
 
 /* Whatever is reduced first, the bits are the same. */
 static bool is_exact(const struct nigh_collective *call)
@@ -266,6 +268,8 @@ enum nigh_tree_kind nigh_tree_kind_of(const struct nigh_tree *tree, const struct
 {
     if (tree->level == NIGH_LEVEL_FLAT)
         return NIGH_TREE_NOT;
+    if (call->op == NIGH_ALLGATHER)
+        return vector > (uint64_t)tree->members * BLOCK_LEAST ? NIGH_TREE_RELAY : NIGH_TREE_NOT;
     if (call->op == NIGH_BROADCAST)
         return vector <= BROADCAST_MOST ? NIGH_TREE_VECTORS : NIGH_TREE_RELAY;
     if (vector > VECTOR_MOST)

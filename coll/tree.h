@@ -68,14 +68,14 @@ enum nigh_tree_kind {
     NIGH_TREE_NOT = 0, /* the call is made without domains */
     NIGH_TREE_VECTORS, /* all of it: it is reduced in the order of the members */
     NIGH_TREE_PARTIAL, /* reduced: any order gives the same bits */
-    NIGH_TREE_RELAY,   /* a long broadcast: unit by unit, as it comes (nigh_shape_relay()) */
+    NIGH_TREE_RELAY,   /* a long broadcast or allgather: unit by unit, as it comes (nigh_shape_relay()) */
 };
 static inline bool nigh_tree_is_small(enum nigh_tree_kind kind)
 {
     return kind == NIGH_TREE_VECTORS || kind == NIGH_TREE_PARTIAL;
 }
 
-/* `vector`: bytes of what is reduced, or broadcast. */
+/* `vector`: bytes of what is reduced, or broadcast; of all blocks that are gathered. */
 enum nigh_tree_kind nigh_tree_kind_of(const struct nigh_tree *tree, const struct nigh_collective *call,
                                       uint64_t vector);
 

@@ -29,9 +29,11 @@ static uint32_t home_of(const struct nigh_call *call)
     return call->group->tree->domain[call->shape.me];
 }
 
-/* Bytes of one vector: of what is reduced, or broadcast. */
+/* Bytes of one vector: of what is reduced, or broadcast; of all blocks that are gathered. */
 static uint64_t vector_of(const struct nigh_call *call)
 {
+    if (call->what.op == NIGH_ALLGATHER)
+        return nigh_shape_all_blocks(&call->what, &call->shape);
     return call->what.op == NIGH_BROADCAST ? call->what.count * call->shape.width : call->shape.vector;
 }
 
@@ -69,7 +71,7 @@ void nigh_tree_choose(struct nigh_call *call)
 
     call->kind = nigh_tree_kind_of(tree, &call->what, vector_of(call));
     if (call->kind == NIGH_TREE_RELAY) {
-        nigh_shape_relay(&call->shape, tree, vector_of(call));
+        nigh_shape_relay(&call->shape, tree, call->what.op == NIGH_BROADCAST, vector_of(call));
         return;
     }
     if (call->kind == NIGH_TREE_NOT)
@@ -137,6 +139,8 @@ int nigh_tree_begin(struct nigh_call *call)
         if (rc)
             return rc;
     }
+    if (call->kind == NIGH_TREE_RELAY)
+        nigh_relay_say_blocks(call);
     return nigh_call_begin(call);
 }
 

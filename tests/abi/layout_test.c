@@ -290,7 +290,8 @@ static const struct place board_places[] = {
     FIELD(nigh_call_slot, taken, 144, 8),
     FIELD(nigh_call_slot, taken_out, 152, 8),
     FIELD(nigh_call_slot, place, 160, 8),
-    FIELD(nigh_call_slot, reserved, 168, 24),
+    FIELD(nigh_call_slot, blocks, 168, 8),
+    FIELD(nigh_call_slot, reserved, 176, 16),
 
     STRUCT(nigh_domain_slot, 320),
     FIELD(nigh_domain_slot, up, 0, 8),
@@ -330,7 +331,7 @@ static const struct look layout_looks[] = {
     {17, UINT64_C(0x253952c96695348d)}, {18, UINT64_C(0x08a29141f7e8805b)},
     {19, UINT64_C(0x7ba81413350572b8)}, {20, UINT64_C(0xc4d85507ae2c0077)},
     {21, UINT64_C(0x6f1efbc15c47bd23)}, {22, UINT64_C(0xe774cc02da0f151f)},
-    {23, UINT64_C(0x27e0369df9d75370)}, {24, UINT64_C(0x2bd827bb499ab8da)}};
+    {23, UINT64_C(0x27e0369df9d75370)}, {24, UINT64_C(0x7e1a907deae93478)}};
 static const struct look greeting_looks[] = {{1, UINT64_C(0xb2ac7a01926d8468)},
                                              {2, UINT64_C(0x8b87eb40def88b4f)},
                                              {3, UINT64_C(0xbc20698f7d74e9ec)},

@@ -444,6 +444,9 @@ static void test_kinds(void **state)
     call = (struct nigh_collective){.op = NIGH_BROADCAST, .type = NIGH_F32};
     assert_int_equal(nigh_tree_kind_of(&tree, &call, 8192), NIGH_TREE_VECTORS);
     assert_int_equal(nigh_tree_kind_of(&tree, &call, 8193), NIGH_TREE_RELAY);
+    call.op = NIGH_ALLGATHER;
+    assert_int_equal(nigh_tree_kind_of(&tree, &call, 64 * 8192), NIGH_TREE_NOT);
+    assert_int_equal(nigh_tree_kind_of(&tree, &call, 64 * 8192 + 1), NIGH_TREE_RELAY);
     call = (struct nigh_collective){.op = NIGH_BARRIER};
     assert_int_equal(nigh_tree_kind_of(&tree, &call, 0), NIGH_TREE_VECTORS);
     members = 8;
