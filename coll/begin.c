@@ -4,6 +4,7 @@
 #include "coll/call.h"
 #include "coll/check.h"
 #include "coll/put.h"
+#include "coll/short.h"
 
 #include <errno.h>
 #include <string.h>
@@ -192,10 +193,12 @@ static void show_in(struct nigh_call *call, struct nigh_call_slot *slot, uint8_t
                    (struct nigh_part *)(void *)(base + blocks->parts));
     } else if (call->lies == NIGH_LIES_WHOLE) {
         nigh_put(call->group->coll, base + blocks->in, shape->in, shape->in_bytes);
-    } else if (call->lies == NIGH_LIES_INLINE) {
-        memcpy(slot->payload, shape->in, shape->in_bytes);
     }
     nigh_store_relaxed(&slot->bytes, shape->in_bytes << 8 | call->lies);
+    if (call->lies == NIGH_LIES_INLINE) {
+        nigh_copy_small(slot->payload, shape->in, shape->in_bytes);
+        return;
+    }
     nigh_store_relaxed(&slot->where, where);
     nigh_store_relaxed(&slot->parts, parts);
 }
@@ -205,6 +208,8 @@ static void show_out(struct nigh_call *call, struct nigh_call_slot *slot, uint8_
 {
     uint64_t where = reached->where;
 
+    if (call->out_lies == NIGH_LIES_NOWHERE)
+        return;
     if (call->out_lies == NIGH_LIES_STREAM) {
         call->out_stream = base + blocks->out;
         where = (uint64_t)(call->out_stream - call->group->coll->arena->base);
@@ -259,6 +264,20 @@ static void copy_own(struct nigh_call *call)
         memcpy(call->to + to.offset, shape->in + from.offset, from.bytes);
 }
 
+/* Short calls leave them so. */
+static void show_no_steps(struct nigh_call_slot *slot)
+{
+    uint64_t steps = nigh_load_relaxed(&slot->staged) | nigh_load_relaxed(&slot->reduced) |
+                     nigh_load_relaxed(&slot->taken) | nigh_load_relaxed(&slot->taken_out);
+
+    if (!steps)
+        return;
+    nigh_store_relaxed(&slot->staged, UINT64_C(0));
+    nigh_store_relaxed(&slot->reduced, UINT64_C(0));
+    nigh_store_relaxed(&slot->taken, UINT64_C(0));
+    nigh_store_relaxed(&slot->taken_out, UINT64_C(0));
+}
+
 /* head last: with it all of the slot can be read. */
 static void publish(struct nigh_call *call, struct nigh_call_slot *slot)
 {
@@ -267,12 +286,27 @@ static void publish(struct nigh_call *call, struct nigh_call_slot *slot)
     if (call->what.reduction == NIGH_PREMUL)
         memcpy(slot->factor, call->factor, sizeof(slot->factor));
     nigh_store_relaxed(&slot->place, (uint64_t)(uintptr_t)call->what.place);
-    nigh_store_relaxed(&slot->staged, UINT64_C(0));
-    nigh_store_relaxed(&slot->reduced, UINT64_C(0));
-    nigh_store_relaxed(&slot->taken, UINT64_C(0));
-    nigh_store_relaxed(&slot->taken_out, UINT64_C(0));
+    show_no_steps(slot);
     nigh_store_release(&slot->head, call->number << 32 | call->print, CALL_PUBLISH);
-    nigh_call_tell(call, call->shape.taken_by);
+}
+
+static void begin_short(struct nigh_call *call)
+{
+    struct nigh_call_slot *slot = nigh_group_slot(call->group, call->number);
+
+    call->lies =
+        call->shape.in_bytes && call->shape.taken_by != NIGH_WHOM_NONE ? NIGH_LIES_INLINE : NIGH_LIES_NOWHERE;
+    nigh_short_show(call, slot);
+    publish(call, slot);
+    nigh_short_own_next(call);
+    nigh_short_copy_own(call);
+}
+
+void nigh_call_widen(struct nigh_call *call)
+{
+    call->wide = true;
+    nigh_call_clear(call);
+    count_work(call);
 }
 
 int nigh_call_begin(struct nigh_call *call)
@@ -283,6 +317,16 @@ int nigh_call_begin(struct nigh_call *call)
     struct blocks blocks;
     void *base = NULL;
 
+    if (nigh_call_is_short(call)) {
+        begin_short(call);
+        return 0;
+    }
+    if (call->kind != NIGH_TREE_NOT) {
+        int rc = nigh_tree_begin(call);
+
+        if (rc)
+            return rc;
+    }
     choose_in(call, &in);
     choose_out(call, &out);
     blocks = measure(call);
@@ -299,7 +343,10 @@ int nigh_call_begin(struct nigh_call *call)
     show_in(call, slot, base, &blocks, &in);
     show_out(call, slot, base, &blocks, &out);
     publish(call, slot);
+    nigh_call_tell(call, call->shape.taken_by);
     copy_own(call);
+    if (call->shape.relays)
+        nigh_relay_count(call);
     return 0;
 }
 

@@ -26,8 +26,8 @@
 
 #define NIGH_BOARDS       32u
 #define NIGH_CALL_SLOTS   64u /* how far a root may be behind: ranks that share CPUs then run in fewer turns */
-#define NIGH_CALL_INLINE  48u        /* bytes that lie in the slot's first line */
-#define NIGH_STREAM_UNITS 4u         /* of a stream that may be on their way */
+#define NIGH_CALL_INLINE  288u /* bytes that lie in the slot, behind its head and in the next four lines */
+#define NIGH_STREAM_UNITS 4u   /* of a stream that may be on their way */
 #define NIGH_CALL_ALL     UINT64_MAX /* of `taken`, `taken_out`: everything */
 #define NIGH_FACTOR_BYTES 16u
 
@@ -83,32 +83,31 @@ enum nigh_lies {
     NIGH_LIES_PROCESS = 5, /* at address `where` of its process: the host's own buffer */
 };
 
-/* head is stored last. */
+/* head is stored last. Of a short call its reader needs the first line alone, or the first few, which it asks for together. */
 struct nigh_call_slot {
     uint64_t head;  /* the call's number << 32 | its fingerprint */
     uint64_t bytes; /* of `in`, << 8 | enum nigh_lies */
+    /* Of all but INLINE. `parts`: arena offset of struct nigh_part [members]; 0: `in` is one part, or they are all alike. */
+    uint64_t where, parts;
     uint8_t payload[NIGH_CALL_INLINE];
 
-    uint64_t where;
-    uint64_t
-        parts; /* arena offset of struct nigh_part [members]; 0: `in` is one part, or they are all alike */
-    uint64_t out_where; /* of its part of the result: stored before `reduced` is */
-    uint64_t out_lies;
     uint64_t call; /* for the texts: op | type << 8 | reduction << 16 | root << 32 */
     uint64_t count;
-    uint8_t factor[NIGH_FACTOR_BYTES]; /* NIGH_PREMUL */
-
+    uint64_t place;     /* address of a text in the process; 0: none */
     uint64_t staged;    /* units of `in` that are there, of a stream */
     uint64_t reduced;   /* units of which this member's part of the result is there */
     uint64_t taken;     /* units of `in` that this member has taken from all streams that it reads */
     uint64_t taken_out; /* units of the others' parts of the result, likewise */
-    uint64_t place;     /* address of a text in the process; 0: none */
     uint64_t blocks;    /* of a call that relays: number over it and the lengths of all blocks */
-    uint64_t reserved[2];
+
+    uint64_t out_where; /* of its part of the result: stored before `reduced` is */
+    uint64_t out_lies;
+    uint8_t factor[NIGH_FACTOR_BYTES]; /* NIGH_PREMUL */
+    uint64_t reserved[4];
 };
-static_assert(sizeof(struct nigh_call_slot) == 3 * NIGH_LINE, "slot of a call");
-static_assert(offsetof(struct nigh_call_slot, where) == NIGH_LINE, "slot, second line");
-static_assert(offsetof(struct nigh_call_slot, staged) == 2 * NIGH_LINE, "slot, third line");
+static_assert(sizeof(struct nigh_call_slot) == 7 * NIGH_LINE, "slot of a call");
+static_assert(offsetof(struct nigh_call_slot, call) == 5 * NIGH_LINE, "slot, the line of texts and steps");
+static_assert(offsetof(struct nigh_call_slot, out_where) == 6 * NIGH_LINE, "slot, the last line");
 
 /* What the lowest member of a domain shows in a small call, beside its slot. Each word is stored behind what is under it. */
 #define NIGH_UP_INLINE   240u

@@ -2,7 +2,7 @@
 /* coll/call.c - see call.h. */
 #include "coll/call.h"
 #include "coll/check.h"
-#include "coll/fold.h"
+#include "coll/short.h"
 #include "shm/clock.h"
 #include "shm/log.h"
 
@@ -11,18 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- post ---------------------------------------------------------------------------------------------- */
-
-static struct nigh_call *new_call(struct nigh_group *group)
-{
-    struct nigh_call *call = group->spare;
-
-    if (call)
-        group->spare = call->next;
-    else
-        call = malloc(sizeof(*call) + group->count * sizeof(call->peers[0]));
-    return call;
-}
+/* ---- end ----------------------------------------------------------------------------------------------- */
 
 void nigh_call_direct(struct nigh_call *call)
 {
@@ -37,156 +26,13 @@ void nigh_call_direct(struct nigh_call *call)
     call->to = call->shape.result;
 }
 
-static void give(struct nigh_call *call)
+void nigh_call_give(struct nigh_call *call)
 {
-    nigh_call_direct(call);
+    if (call->scratch || call->window)
+        nigh_call_direct(call);
     call->next = call->group->spare;
     call->group->spare = call;
 }
-
-static void reset(struct nigh_call *call, struct nigh_group *group, const struct nigh_collective *what)
-{
-    memset(call, 0, sizeof(*call));
-    call->group = group;
-    call->what = *what;
-    nigh_shape_make(what, group->count, group->me, &call->shape);
-    call->print = nigh_call_print(what, &call->shape, group->print);
-    if (group->tree)
-        nigh_tree_choose(call);
-    if (call->shape.takes != NIGH_WHOM_NONE || call->shape.takes_out != NIGH_WHOM_NONE)
-        memset(call->peers, 0, group->count * sizeof(call->peers[0]));
-    call->to = call->shape.result;
-    if (what->reduction == NIGH_PREMUL)
-        memcpy(call->factor, what->factor, call->shape.width);
-}
-
-/* Bytes of recv that the call may write, from its beginning. */
-static uint64_t extent(const struct nigh_call *call)
-{
-    const struct nigh_shape *shape = &call->shape;
-    uint64_t end = 0;
-
-    if (shape->folds)
-        return shape->to - shape->from;
-    for (uint32_t i = 0; i < shape->members; i++) {
-        struct nigh_part part = nigh_shape_part_of(&call->what, shape, i);
-
-        end = part.offset + part.bytes > end ? part.offset + part.bytes : end;
-    }
-    return end;
-}
-
-/* The group keeps one for its calls, as long as any unit is but those of elements that are longer. */
-static int take_window(struct nigh_call *call)
-{
-    struct nigh_group *group = call->group;
-    uint64_t unit = nigh_shape_stream(group->count);
-
-    if (call->shape.width > unit) {
-        call->window = malloc(NIGH_STREAM_UNITS * call->shape.width);
-    } else {
-        call->window = group->window ? group->window : malloc(NIGH_STREAM_UNITS * unit);
-        group->window = NULL;
-    }
-    return call->window ? 0 : -ENOMEM;
-}
-
-/* All memory that it needs of its own, before it has a number. */
-static int take_memory(struct nigh_call *call)
-{
-    struct nigh_group *group = call->group;
-    uint64_t bytes;
-
-    if (call->shape.folds && call->shape.width > group->tile) {
-        uint8_t *tiles = realloc(group->tiles, (group->count + 2) * call->shape.width);
-
-        if (!tiles)
-            return -ENOMEM;
-        group->tiles = tiles;
-        group->tile = call->shape.width;
-    }
-    if (call->shape.returns)
-        return take_window(call);
-    if (!call->shape.collides && !call->shape.moves_down)
-        return 0;
-    bytes = extent(call);
-    if (!bytes)
-        return 0;
-    call->scratch = malloc(bytes);
-    call->to = call->scratch;
-    return call->scratch ? 0 : -ENOMEM;
-}
-
-static int refuse(const struct nigh_group *group, const struct nigh_collective *what, int error,
-                  const char *why)
-{
-    char text[NIGH_CALL_TEXT];
-
-    nigh_call_text(nigh_call_word(what), what->count, text);
-    nigh_log(NIGH_LOG_ERROR, "rank %u: post_collective: %s: %s", group->coll->rank, text, why);
-    return error;
-}
-
-/* One that has ended makes no more calls: those that it has made still have all that it gave to them. */
-static void look_for_lost(struct nigh_group *group)
-{
-    uint64_t number = group->posted;
-
-    /* It may have said before why. */
-    nigh_group_look(group);
-    if (group->ends_word && nigh_group_must_end(group))
-        nigh_group_follow_end(group);
-    for (uint32_t i = 0; i < group->count && group->state == NIGH_GROUP_READY; i++) {
-        const struct nigh_member *member = &group->members[i];
-        const struct nigh_call_slot *slot;
-
-        if (!member->ended)
-            continue;
-        slot = &member->slots[number % NIGH_CALL_SLOTS];
-        if ((uint32_t)(nigh_load_acquire(&slot->head, CALL_PEEK) >> 32) == (uint32_t)number)
-            continue;
-        nigh_group_say(group, NIGH_LOG_INFO, "member %" PRIu32 " has left or died", i);
-        nigh_group_revoke(group, NIGH_REVOKED_LOST, number, i, -ECONNRESET);
-    }
-}
-
-int nigh_group_post(struct nigh_group *group, const struct nigh_collective *what)
-{
-    char why[NIGH_WHY_BYTES];
-    struct nigh_call *call;
-    int rc = nigh_call_check(what, group->count, group->me, why);
-
-    if (rc)
-        return refuse(group, what, rc, why);
-    if (__builtin_expect(group->lost, 0) && group->state == NIGH_GROUP_READY)
-        look_for_lost(group);
-    if (group->state == NIGH_GROUP_BROKEN || group->given_up)
-        return group->error;
-    call = new_call(group);
-    if (!call)
-        return -ENOMEM;
-    reset(call, group, what);
-    rc = take_memory(call);
-    if (rc) {
-        give(call);
-        return rc;
-    }
-    call->number = group->posted++;
-    group->print = call->print;
-    if (group->last)
-        group->last->next = call;
-    else
-        group->first = call;
-    group->last = call;
-    if (!group->waiting)
-        group->waiting = call;
-    nigh_group_move(group);
-    if (group->state == NIGH_GROUP_READY)
-        nigh_calls_progress(group);
-    return 0;
-}
-
-/* ---- end ----------------------------------------------------------------------------------------------- */
 
 static void unlink_call(struct nigh_call *call)
 {
@@ -211,14 +57,14 @@ static void complete(struct nigh_call *call, int status)
     struct nigh_call_result result = {
         .context = call->what.context,
         .number = call->number,
-        .bytes = !status && call->shape.keeps ? extent(call) : 0,
+        .bytes = !status && call->shape.keeps ? call->bytes : 0,
         .status = status,
         .about = status ? group->members[group->about].handle : NULL,
         .group = group,
     };
 
     unlink_call(call);
-    give(call);
+    nigh_call_give(call);
     group->coll->host->complete(group->coll->user, &result);
 }
 
@@ -237,13 +83,14 @@ void nigh_calls_free(struct nigh_group *group)
 
     for (struct nigh_call *call = group->first; call; call = next) {
         next = call->next;
-        give(call);
+        nigh_call_give(call);
     }
     for (struct nigh_call *call = group->spare; call; call = next) {
         next = call->next;
         free(call);
     }
     group->first = group->last = group->waiting = group->spare = NULL;
+    group->calls = 0;
 }
 
 /* ---- who has come -------------------------------------------------------------------------------------- */
@@ -328,8 +175,8 @@ static bool is_sound(struct nigh_call *call)
     return true;
 }
 
-/* Our board says up to which call we take nothing any more. */
-static void set_done(struct nigh_group *group)
+/* Up to which call we take nothing any more. */
+static void count_done(struct nigh_group *group)
 {
     uint64_t done = group->posted;
 
@@ -339,10 +186,17 @@ static void set_done(struct nigh_group *group)
         done = call->number;
         break;
     }
-    if (done == group->done)
-        return;
     group->done = done;
-    nigh_store_release(&group->board->done, done, STEP_SET);
+}
+
+bool nigh_group_show_done(struct nigh_group *group)
+{
+    if (group->shown == group->done)
+        return false;
+    group->shown = group->done;
+    nigh_store_release(&group->board->done, group->done, STEP_SET);
+    nigh_group_tell(group);
+    return true;
 }
 
 static bool is_taken_by(const struct nigh_call *call, enum nigh_whom whom)
@@ -416,8 +270,31 @@ static bool take(struct nigh_call *call)
         nigh_call_step(&own->taken, NIGH_CALL_ALL);
         nigh_call_step(&own->taken_out, NIGH_CALL_ALL);
     }
-    set_done(call->group);
-    nigh_group_tell(call->group);
+    count_done(call->group);
+    if (!nigh_group_show_done(call->group))
+        nigh_group_tell(call->group); /* of `taken` */
+    return true;
+}
+
+/* Others look at `done` when they are a whole round of slots ahead, so a line that they hold is not stored to by each call. */
+static bool advance_short(struct nigh_call *call)
+{
+    struct nigh_group *group = call->group;
+    bool begins = !call->told;
+
+    call->told = true;
+    if (!nigh_short_take(call)) {
+        if (begins)
+            nigh_call_tell(call, call->shape.taken_by);
+        return false;
+    }
+    call->state = NIGH_CALL_LEAVING;
+    count_done(group);
+    if (group->done - group->shown >= NIGH_DONE_EVERY)
+        nigh_group_show_done(group);
+    else if (begins)
+        nigh_call_tell(call, call->shape.taken_by);
+    complete(call, 0);
     return true;
 }
 
@@ -428,15 +305,20 @@ static bool take_by_domains(struct nigh_call *call)
     if (call->group->state != NIGH_GROUP_READY || call->step != NIGH_TREE_DONE)
         return moved;
     call->state = NIGH_CALL_LEAVING;
-    set_done(call->group);
-    nigh_group_tell(call->group);
+    count_done(call->group);
+    nigh_group_show_done(call->group);
     return true;
 }
 
 static bool advance(struct nigh_call *call)
 {
-    bool moved = call->staged < call->stages && nigh_call_stage(call);
+    bool moved;
 
+    if (nigh_call_is_short(call) && advance_short(call))
+        return true;
+    if (nigh_call_is_short(call))
+        return false;
+    moved = call->staged < call->stages && nigh_call_stage(call);
     if (call->state == NIGH_CALL_TAKING)
         moved |= nigh_tree_is_small(call->kind) ? take_by_domains(call) : take(call);
     if (call->state != NIGH_CALL_LEAVING || !is_left(call) || call->group->state != NIGH_GROUP_READY)
@@ -444,11 +326,6 @@ static bool advance(struct nigh_call *call)
     copy_result(call);
     complete(call, 0);
     return true;
-}
-
-static int begin(struct nigh_call *call)
-{
-    return call->group->tree ? nigh_tree_begin(call) : nigh_call_begin(call);
 }
 
 /* Calls begin in their order. */
@@ -460,10 +337,10 @@ static bool begin_next(struct nigh_group *group)
     if (!call || !nigh_group_has_slot(group, call->number) ||
         (group->first != call && group->first->number + NIGH_CALL_SLOTS <= call->number))
         return false;
-    rc = begin(call);
+    rc = nigh_call_begin(call);
     if (rc == -EAGAIN) {
         nigh_group_reclaim(group);
-        rc = begin(call);
+        rc = nigh_call_begin(call);
     }
     if (rc == -EAGAIN)
         return false;
@@ -473,8 +350,6 @@ static bool begin_next(struct nigh_group *group)
         nigh_group_revoke(group, NIGH_REVOKED_FAILED, call->number, group->me, rc);
         return false;
     }
-    if (call->shape.relays)
-        nigh_relay_count(call);
     call->state = NIGH_CALL_TAKING;
     group->waiting = call->next;
     return true;

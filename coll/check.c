@@ -273,26 +273,20 @@ int nigh_call_check(const struct nigh_collective *call, uint32_t members, uint32
     return rc ? rc : check_buffers(call, members, me, why);
 }
 
-static uint64_t mix(uint64_t hash, uint64_t value)
-{
-    hash = (hash ^ value) * UINT64_C(0x9e3779b97f4a7c15);
-    return hash ^ hash >> 29;
-}
-
 /* Blocks that have a length of their own at each member cannot be in it: whoever takes one sees whether it is as expected. */
-uint32_t nigh_call_print(const struct nigh_collective *call, const struct nigh_shape *shape, uint32_t before)
+uint64_t nigh_call_agreed(const struct nigh_collective *call, const struct nigh_shape *shape)
 {
-    uint64_t hash = mix(mix(before, call->op), call->root);
+    uint64_t hash = nigh_print_mix(nigh_print_mix(0, call->op), call->root);
 
     if (call->op == NIGH_BROADCAST)
-        hash = mix(hash, call->count * shape->width);
+        hash = nigh_print_mix(hash, call->count * shape->width);
     if (is_reduction(call->op)) {
-        hash = mix(hash, call->type | (uint64_t)call->reduction << 16);
-        hash = mix(mix(hash, shape->width), shape->vector);
+        hash = nigh_print_mix(hash, call->type | (uint64_t)call->reduction << 16);
+        hash = nigh_print_mix(nigh_print_mix(hash, shape->width), shape->vector);
     }
     for (uint32_t i = 0; call->op == NIGH_REDUCE_SCATTER && i < shape->members; i++)
-        hash = mix(hash, call->recv_counts ? call->recv_counts[i] : call->count);
-    return (uint32_t)(hash ^ hash >> 32);
+        hash = nigh_print_mix(hash, call->recv_counts ? call->recv_counts[i] : call->count);
+    return hash;
 }
 
 void nigh_call_text(uint64_t word, uint64_t count, char out[NIGH_CALL_TEXT])

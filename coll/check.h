@@ -11,8 +11,20 @@
 int nigh_call_check(const struct nigh_collective *call, uint32_t members, uint32_t me,
                     char why[NIGH_WHY_BYTES]);
 
-/* Of all that members must agree in, in this call and in those `before`. */
-uint32_t nigh_call_print(const struct nigh_collective *call, const struct nigh_shape *shape, uint32_t before);
+static inline uint64_t nigh_print_mix(uint64_t hash, uint64_t value)
+{
+    hash = (hash ^ value) * UINT64_C(0x9e3779b97f4a7c15);
+    return hash ^ hash >> 29;
+}
+
+/* Of all that members must agree in; and of that in this call and in those `before`. */
+uint64_t nigh_call_agreed(const struct nigh_collective *call, const struct nigh_shape *shape);
+static inline uint32_t nigh_call_print(uint64_t agreed, uint32_t before)
+{
+    uint64_t hash = nigh_print_mix(agreed, before);
+
+    return (uint32_t)(hash ^ hash >> 32);
+}
 
 /* What a slot says of a call, for the texts of others. */
 static inline uint64_t nigh_call_word(const struct nigh_collective *call)

@@ -52,6 +52,7 @@ bool nigh_form_meet(struct nigh_group *group, uint32_t i)
 
     if (member->self || member->link.view || !group->coll->host->meet(member->handle, &member->link))
         return false;
+    member->asleep = member->link.asleep;
     group->unmet--;
     return true;
 }

@@ -222,17 +222,13 @@ void nigh_coll_close(struct nigh_coll *coll)
 
 /* ---- what others are told, and tell -------------------------------------------------------------------- */
 
-static void wake(const struct nigh_member *member)
+static inline void wake(const struct nigh_member *member)
 {
-    const struct nigh_member_link *link = &member->link;
-    uint32_t asleep;
-
-    if (!link->view || member->self || member->ended)
-        return;
     /* Relaxed: it steers only whether to wake. */
-    asleep = nigh_load_relaxed(link->asleep);
+    uint32_t asleep = member->asleep ? nigh_load_relaxed(member->asleep) : 0;
+
     if (__builtin_expect(asleep, 0))
-        nigh_bell_ring(link->bell, asleep);
+        nigh_bell_ring(member->link.bell, asleep);
 }
 
 void nigh_group_tell_some(struct nigh_group *group, uint32_t first, uint32_t end)
@@ -277,6 +273,8 @@ void nigh_group_reclaim(struct nigh_group *group)
 {
     uint64_t freed = done_by_all(group);
 
+    /* Whoever finds a slot used again finds in `done` that its call is over. */
+    nigh_group_show_done(group);
     freed = freed < group->done ? freed : group->done;
     for (; group->freed < freed; group->freed++) {
         uint64_t *mark = &group->mark[group->freed % NIGH_CALL_SLOTS];
@@ -359,12 +357,14 @@ void nigh_group_look(struct nigh_group *group)
         if (member->self || !nigh_member_is_found(member))
             continue;
         word = nigh_member_revoked(member);
-        if (word && NIGH_REVOKED_WHY(word) != NIGH_REVOKED_LEFT)
+        if (word && NIGH_REVOKED_WHY(word) != NIGH_REVOKED_LEFT) {
             follow(group, i, word);
-        else if (word || nigh_member_left(member))
-            member->ended = group->lost = true;
-        else
+        } else if (word || nigh_member_left(member)) {
+            nigh_member_end(member);
+            group->lost = true;
+        } else {
             nigh_group_compare_tree(group, i);
+        }
     }
 }
 
@@ -385,7 +385,8 @@ void nigh_coll_lost(struct nigh_coll *coll, const void *handle)
                 continue;
             /* Now or never: its memory goes. */
             nigh_form_meet(group, i);
-            member->ended = group->lost = true;
+            nigh_member_end(member);
+            group->lost = true;
             nigh_group_move(group);
         }
     }
@@ -417,6 +418,8 @@ static bool progress(struct nigh_group *group)
     }
     if (group->state == NIGH_GROUP_BROKEN)
         moved |= nigh_calls_fail(group);
+    if (!moved || !group->first)
+        nigh_group_show_done(group);
     if (moved)
         group->quiet = 0;
     else if (++group->quiet % QUIET_PASSES == 0 && group->state == NIGH_GROUP_READY)

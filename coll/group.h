@@ -8,6 +8,9 @@
 
 struct nigh_call;
 
+/* So many short calls are shown as done together, unless nothing moves. */
+#define NIGH_DONE_EVERY 16u
+
 enum nigh_group_state {
     NIGH_GROUP_FORMING = 1, /* members are met, and their boards looked for */
     NIGH_GROUP_READY,
@@ -32,11 +35,14 @@ struct nigh_group {
 
     uint64_t posted; /* calls, ever */
     uint32_t print;  /* of the last that was posted, and all before it */
-    uint64_t done;   /* calls that take nothing any more, as our board says */
-    uint64_t freed;  /* calls that no member needs any more: as of the last look at all boards */
+    uint64_t done;   /* calls that take nothing any more */
+    uint64_t
+        shown; /* of these, as our board says: behind `done` by less than NIGH_DONE_EVERY while calls move on */
+    uint64_t freed; /* calls that no member needs any more: as of the last look at all boards */
     struct nigh_call *first, *last; /* under way, oldest first */
     struct nigh_call *waiting;      /* of these the first that has not begun */
-    struct nigh_call *spare;        /* memory of calls that have ended */
+    struct nigh_call *spare;        /* memory of calls that have ended, the last first */
+    uint32_t calls;                 /* that have memory */
     uint32_t quiet;                 /* passes in a row in which nothing moved */
 
     struct nigh_board *board;
@@ -80,6 +86,8 @@ void nigh_group_compare_tree(struct nigh_group *group, uint32_t member);
 
 /* Whether slot and blocks of call `number` - NIGH_CALL_SLOTS may be used again. */
 bool nigh_group_has_slot(struct nigh_group *group, uint64_t number);
+/* Shows the others which of our calls are done. True: there was news, and they are told. */
+bool nigh_group_show_done(struct nigh_group *group);
 /* Gives back the blocks of calls that no member needs any more. */
 void nigh_group_reclaim(struct nigh_group *group);
 

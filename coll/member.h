@@ -19,19 +19,28 @@ struct nigh_member_link {
     bool light; /* its sleep fence covers us: no fence of our own */
 };
 
+/* First what each call looks at. */
 struct nigh_member {
-    void *handle; /* the plugin's, for its calls */
-    uint64_t source;
-    struct nigh_member_link link;
-    struct nigh_board_place place; /* key NULL: its board was not found yet */
     const struct nigh_call_slot *slots;
-    const struct nigh_domain_slot *domain_slots; /* NULL: it has shown none yet */
-    uint64_t where;                              /* its place, as its board has said it once */
+    const uint32_t *asleep;        /* NULL: it need not be woken */
+    struct nigh_board_place place; /* key NULL: its board was not found yet */
     uint64_t key;
     uint64_t done; /* its calls that take nothing any more, as last seen */
     bool self;
     bool ended; /* it has left or died: what it shows changes no more */
+
+    void *handle; /* the plugin's, for its calls */
+    uint64_t source;
+    struct nigh_member_link link;
+    const struct nigh_domain_slot *domain_slots; /* NULL: it has shown none yet */
+    uint64_t where;                              /* its place, as its board has said it once */
 };
+
+static inline void nigh_member_end(struct nigh_member *member)
+{
+    member->ended = true;
+    member->asleep = NULL;
+}
 
 /* What lies at an offset that it has shown; NULL: it cannot lie there. */
 static inline const void *nigh_member_at(const struct nigh_member *member, uint64_t where, uint64_t bytes)

@@ -64,12 +64,14 @@ int nigh_source_open(const struct nigh_member *member, const struct nigh_call_sl
                      const struct nigh_shape *shape, bool by_parts, uint64_t expected,
                      struct nigh_source *out, uint64_t *bytes)
 {
-    uint64_t word = nigh_load_relaxed(&slot->bytes), total = word >> 8,
-             parts = nigh_load_relaxed(&slot->parts);
+    uint64_t word = nigh_load_relaxed(&slot->bytes), total = word >> 8, parts = 0;
     struct nigh_part part = {.bytes = total};
-    struct nigh_source source = {
-        .slot = slot, .lies = (enum nigh_lies)(word & 0xff), .where = nigh_load_relaxed(&slot->where)};
+    struct nigh_source source = {.slot = slot, .lies = (enum nigh_lies)(word & 0xff)};
 
+    if (source.lies != NIGH_LIES_INLINE) {
+        source.where = nigh_load_relaxed(&slot->where);
+        parts = nigh_load_relaxed(&slot->parts);
+    }
     source.stream = nigh_shape_unit(shape);
     source.piece = source.stream;
     if (by_parts) {

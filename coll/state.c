@@ -9,6 +9,10 @@ static bool is_missing(const struct nigh_call *call, uint32_t member)
     const struct nigh_shape *shape = &call->shape;
     const struct nigh_call_peer *peer = &call->peers[member];
 
+    if (nigh_call_is_short(call))
+        return nigh_shape_has(shape, shape->takes, member) &&
+               nigh_load_acquire(&nigh_call_of(call, member)->head, CALL_PEEK) >> 32 !=
+                   (uint32_t)call->number;
     if (nigh_shape_has(shape, shape->takes, member) &&
         (!peer->seen || (!shape->folds && peer->got < peer->in.bytes)))
         return true;

@@ -76,10 +76,7 @@ void nigh_tree_choose(struct nigh_call *call)
     }
     if (call->kind == NIGH_TREE_NOT)
         return;
-    call->step = next_step(call, NIGH_TREE_DONE);
     shape_for_begin(call);
-    for (uint32_t i = 0; i < tree->members; i++)
-        call->peers[i].seen = false;
 }
 
 /* Of a domain, as its representative shows it. Behind the vectors: their factors. */
@@ -130,18 +127,14 @@ static int take_block(struct nigh_call *call)
 
 int nigh_tree_begin(struct nigh_call *call)
 {
-    /* Before the group was formed there was no tree to choose by. */
-    if (call->kind == NIGH_TREE_NOT)
-        nigh_tree_choose(call);
-    if (nigh_tree_is_small(call->kind)) {
-        int rc = take_block(call);
-
-        if (rc)
-            return rc;
-    }
-    if (call->kind == NIGH_TREE_RELAY)
+    if (call->kind == NIGH_TREE_RELAY) {
         nigh_relay_say_blocks(call);
-    return nigh_call_begin(call);
+        return 0;
+    }
+    call->step = next_step(call, NIGH_TREE_DONE);
+    for (uint32_t i = 0; i < call->shape.members; i++)
+        call->peers[i].seen = false;
+    return take_block(call);
 }
 
 /* ---- what others show ---------------------------------------------------------------------------------- */

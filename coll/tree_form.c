@@ -59,6 +59,7 @@ int nigh_group_make_tree(struct nigh_group *group)
         free(tree);
     } else {
         group->tree = tree;
+        nigh_calls_choose(group);
         if (represents(tree, group->me))
             rc = show_slots(group);
     }

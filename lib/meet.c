@@ -48,7 +48,7 @@ static void fill_reason(struct nigh_call call, enum nigh_meet_what what, uint32_
     reason->refused = refused;
     if (window)
         snprintf(number, sizeof(number), "window %u", window);
-    snprintf(reason->call, sizeof(reason->call), "%.40s(%s)%s", call.name, number,
+    snprintf(reason->call, sizeof(reason->call), "%.40s(%.17s)%.95s", call.name, number,
              nigh_where(call.site).text);
     if (refused)
         snprintf(reason->refusal, sizeof(reason->refusal), " (refused there: %.150s)",

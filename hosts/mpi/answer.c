@@ -1,188 +1,160 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* hosts/mpi/answer.c - see answer.h. */
+/*
+ * hosts/mpi/answer.c - see answer.h. Whether a call is answered is decided by facts that are the same in all ranks: its kind, its
+ * communicator, and of reductions type and operation. What only one rank knows never decides: other types are packed. A call
+ * with arguments that MPI refuses at that rank fails there in any case.
+ */
 #include "hosts/mpi/answer.h"
 #include "hosts/mpi/calls.h"
-#include "hosts/mpi/log.h"
+#include "hosts/mpi/operation.h"
+#include "hosts/mpi/progress.h"
+#include "hosts/mpi/request.h"
+#include "hosts/mpi/wrong.h"
 
 #include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 
-/* Open MPI's own longer ones were faster over nigh's messages. docs/rationale/crowd-collectives.md. */
-#ifdef NIGH_MPI_OPENMPI
-#define ALLTOALL_TO NIGH_MPI_SHORT_BYTES
-#else
-#define ALLTOALL_TO 65536
-#endif
-
-/* Other lengths are the MPI's yet. docs/rationale/crowd-collectives.md. */
-struct nigh_mpi_limits nigh_mpi_limits = {.reduce_from = 32768,
-                                          .bcast_from = 1572864,
-                                          .gather_to = 65536,
-                                          .allgather_from = 2048,
-                                          .alltoall_to = ALLTOALL_TO};
-
-static void read_limit(const char *variable, uint64_t *limit)
+int nigh_mpi_error_of(int rc)
 {
-    const char *text = getenv(variable);
-    uint64_t bytes;
-    char *end;
+    if (rc >= 0)
+        return rc;
+    return rc == -EMSGSIZE ? NIGH_MPI_ERR_TRUNCATE : rc == -EIO ? NIGH_MPI_ERR_INTERN : NIGH_MPI_ERR_OTHER;
+}
 
-    if (!text || !*text)
-        return;
-    errno = 0;
-    bytes = strtoull(text, &end, 10);
-    if (errno || *end || *text < '0' || *text > '9')
-        nigh_mpi_log("%s=%s is no number of bytes, so it stays at %llu; 0 leaves all to MPI", variable, text,
-                     (unsigned long long)*limit);
+int nigh_mpi_report(int rc, nigh_mpi_comm comm)
+{
+    if (rc < 0)
+        nigh_mpi_calls()->Comm_call_errhandler(comm, nigh_mpi_error_of(rc));
+    return nigh_mpi_error_of(rc);
+}
+
+static void count(const struct nigh_mpi_operation *operation)
+{
+    struct nigh_mpi_account *account = &nigh_mpi_session_account;
+
+    account->calls[operation->facts - nigh_mpi_facts]++;
+    account->requests += operation->is_request;
+    account->packed += operation->memory != NULL;
+    account->bytes += operation->call.count * (operation->facts->reduces ? operation->reduction.width : 1);
+}
+
+/* With the lock, which is held again when it returns. */
+static void wait_for(const struct nigh_mpi_operation *operation)
+{
+    uint32_t patience = nigh_mpi_session_patience, empty = 0;
+
+    while (!operation->done) {
+        if (nigh_mpi_session_poll() > 0) {
+            empty = 0;
+            continue;
+        }
+        if (++empty % patience)
+            continue;
+        nigh_mpi_session_unlock();
+        nigh_mpi_session_idle(patience > 1 || empty % NIGH_MPI_EVERY == 0);
+        nigh_mpi_session_lock();
+    }
+}
+
+static int start(struct nigh_mpi_operation *operation, enum nigh_mpi_kind kind,
+                 const struct nigh_mpi_arguments *arguments)
+{
+    int rc = nigh_mpi_operation_plan(operation, kind, arguments);
+
+    nigh_mpi_session_lock();
+    count(operation);
+    if (rc)
+        nigh_mpi_operation_give_up(operation, rc);
     else
-        *limit = bytes;
+        rc = nigh_mpi_operation_post(operation);
+    return rc;
 }
 
-/* Before the program has threads, and can change its environment. */
-__attribute__((constructor)) static void read_limits(void)
+static int run(enum nigh_mpi_kind kind, const struct nigh_mpi_arguments *arguments,
+               struct nigh_mpi_group *group, const struct nigh_mpi_reduction *reduction)
 {
-    read_limit("NIGH_MPI_REDUCE_FROM", &nigh_mpi_limits.reduce_from);
-    read_limit("NIGH_MPI_BCAST_FROM", &nigh_mpi_limits.bcast_from);
-    read_limit("NIGH_MPI_GATHER_TO", &nigh_mpi_limits.gather_to);
-    read_limit("NIGH_MPI_ALLGATHER_FROM", &nigh_mpi_limits.allgather_from);
-    read_limit("NIGH_MPI_ALLTOALL_TO", &nigh_mpi_limits.alltoall_to);
+    uint64_t arrays[NIGH_MPI_ARRAYS * NIGH_GROUP_MAX];
+    struct nigh_mpi_operation operation;
+    int rc;
+
+    nigh_mpi_operation_init(&operation, group, arguments->comm, arrays);
+    if (reduction)
+        operation.reduction = *reduction;
+    rc = start(&operation, kind, arguments);
+    if (!rc) {
+        bool calls_mpi = operation.call.reduction == NIGH_FUNCTION;
+
+        group->live++;
+        nigh_mpi_session_functions += calls_mpi;
+        wait_for(&operation);
+        nigh_mpi_session_functions -= calls_mpi;
+        nigh_mpi_group_unuse(group);
+    }
+    nigh_mpi_session_unlock();
+    return nigh_mpi_report(nigh_mpi_operation_finish(&operation, rc), arguments->comm);
 }
 
-int nigh_mpi_answer(int rc, nigh_mpi_comm comm)
+/* No request can be made. */
+static int give_up(enum nigh_mpi_kind kind, struct nigh_mpi_group *group, nigh_mpi_comm comm)
 {
-    int error = rc == -EMSGSIZE ? NIGH_MPI_ERR_TRUNCATE
-                : rc == -EIO    ? NIGH_MPI_ERR_INTERN
-                                : NIGH_MPI_ERR_OTHER;
+    struct nigh_mpi_operation none;
 
+    nigh_mpi_operation_init(&none, group, comm, NULL);
+    none.facts = &nigh_mpi_facts[kind];
+    nigh_mpi_session_lock();
+    nigh_mpi_operation_give_up(&none, -ENOMEM);
+    nigh_mpi_session_unlock();
+    return nigh_mpi_report(-ENOMEM, comm);
+}
+
+static int begin(enum nigh_mpi_kind kind, const struct nigh_mpi_arguments *arguments,
+                 struct nigh_mpi_group *group, const struct nigh_mpi_reduction *reduction,
+                 nigh_mpi_request *request)
+{
+    struct nigh_mpi_operation *operation = nigh_mpi_request_take(group, arguments->comm);
+    int rc;
+
+    if (!operation)
+        return give_up(kind, group, arguments->comm);
+    if (reduction)
+        operation->reduction = *reduction;
+    *request = operation->request;
+    rc = start(operation, kind, arguments);
     if (!rc)
+        nigh_mpi_session_requests++;
+    nigh_mpi_session_unlock();
+    if (!rc) {
+        (void)nigh_mpi_progress_begin();
         return NIGH_MPI_SUCCESS;
-    nigh_mpi_calls()->Comm_call_errhandler(comm, error);
-    return error;
-}
-
-int nigh_mpi_answer_give_up(struct nigh_mpi_group *group, int rc)
-{
-    nigh_mpi_session_lock();
-    nigh_mpi_group_give_up(group);
-    nigh_mpi_session_unlock();
+    }
+    rc = nigh_mpi_report(nigh_mpi_operation_finish(operation, rc), arguments->comm);
+    nigh_mpi_request_drop(operation);
     return rc;
 }
 
-bool nigh_mpi_answer_packs(const struct nigh_mpi_vector *vector)
+/* Requests outlive what a program gives, so those of its own operations are the MPI's. */
+static bool is_answered(const struct nigh_mpi_reduction *reduction, bool is_request)
 {
-    bool packs;
-
-    nigh_mpi_session_lock();
-    packs = nigh_mpi_vector_needs_packing(vector);
-    nigh_mpi_session_unlock();
-    return packs;
+    return reduction->width && (!is_request || (reduction->own && reduction->nigh_type));
 }
 
-void nigh_mpi_answer_count_packed(void)
+bool nigh_mpi_answer(enum nigh_mpi_kind kind, const struct nigh_mpi_arguments *arguments,
+                     nigh_mpi_request *request, int *result)
 {
-    nigh_mpi_session_lock();
-    nigh_mpi_session_account.packed++;
-    nigh_mpi_session_unlock();
-}
+    bool reduces = nigh_mpi_facts[kind].reduces;
+    struct nigh_mpi_reduction reduction;
+    struct nigh_mpi_group *group;
 
-/*
- * The longest that was released is kept, up to so much: malloc() has the kernel map large memory for each call anew,
- * page by page, which takes longer than to pack. How long it is stands before it. With the session's lock.
- */
-#define KEPT_MAX (32u << 20)
-#define HEAD     64u
-static char *kept;
-
-static uint64_t length_of(const char *memory)
-{
-    uint64_t bytes = 0;
-
-    if (memory)
-        memcpy(&bytes, memory - HEAD, sizeof(bytes));
-    return bytes;
-}
-
-static char *take_kept(uint64_t bytes)
-{
-    char *memory = NULL;
-
-    nigh_mpi_session_lock();
-    if (length_of(kept) >= bytes) {
-        memory = kept;
-        kept = NULL;
+    group = nigh_mpi_group_of(arguments->comm, !request);
+    if (!group || nigh_mpi_leaves(kind) || (request && !group->requests))
+        return false;
+    if (reduces) {
+        reduction = nigh_mpi_reduction_of(arguments->recv_type, arguments->op);
+        if (!is_answered(&reduction, request != NULL))
+            return false;
     }
-    nigh_mpi_session_unlock();
-    return memory;
-}
-
-static char *make(uint64_t bytes)
-{
-    char *memory = malloc(HEAD + bytes);
-
-    if (!memory)
-        return NULL;
-    memcpy(memory, &bytes, sizeof(bytes));
-    return memory + HEAD;
-}
-
-void *nigh_mpi_answer_memory(const char *what, uint64_t bytes)
-{
-    char *memory = take_kept(bytes);
-
-    if (!memory)
-        memory = make(bytes);
-    if (!memory)
-        nigh_mpi_log("%s: no memory for %llu bytes to pack", what, (unsigned long long)bytes);
-    return memory;
-}
-
-void nigh_mpi_answer_release(void *memory)
-{
-    uint64_t bytes = length_of(memory);
-    char *other = memory;
-
-    nigh_mpi_session_lock();
-    if (bytes <= KEPT_MAX && bytes > length_of(kept)) {
-        other = kept;
-        kept = memory;
-    }
-    nigh_mpi_session_unlock();
-    if (other)
-        free(other - HEAD);
-}
-
-/* What is reduced is moved as bytes: an operation of the program's own wants elements as they lie, not as they are sent. */
-static int run_packed(struct nigh_mpi_run *run, const struct nigh_mpi_vector *vector, const void *in,
-                      void *out, nigh_mpi_type type, nigh_mpi_comm comm)
-{
-    const struct nigh_mpi_vector bytes = {.count = vector->bytes, .bytes = vector->bytes, .width = 1};
-    const struct nigh_mpi_vector *moved = run->call.reduction ? &bytes : vector;
-    nigh_mpi_type as = run->call.reduction ? NIGH_MPI_BYTE : type;
-    void *memory = nigh_mpi_answer_memory(run->what, vector->bytes);
-    int rc = memory ? 0 : -ENOMEM;
-
-    nigh_mpi_answer_count_packed();
-    if (!rc && run->gives)
-        rc = nigh_mpi_vector_pack(moved, in, as, memory, comm);
-    run->call.send = run->call.recv = memory;
-    if (run->gives)
-        run->call.flags |= NIGH_COLLECTIVE_IN_PLACE;
-    rc = rc ? nigh_mpi_answer_give_up(run->group, rc) : nigh_mpi_run(run);
-    if (!rc && run->keeps)
-        rc = nigh_mpi_vector_unpack(moved, memory, out, as, comm);
-    nigh_mpi_answer_release(memory);
-    return rc;
-}
-
-int nigh_mpi_answer_run(struct nigh_mpi_run *run, const struct nigh_mpi_vector *vector, const void *in,
-                        void *out, nigh_mpi_type type, nigh_mpi_comm comm)
-{
-    if (nigh_mpi_answer_packs(vector))
-        return nigh_mpi_answer(run_packed(run, vector, in, out, type, comm), comm);
-    run->call.send = run->gives ? in : NULL;
-    run->call.recv = run->keeps ? out : NULL;
-    if (run->gives && run->keeps && in == out)
-        run->call.flags |= NIGH_COLLECTIVE_IN_PLACE;
-    return nigh_mpi_answer(nigh_mpi_run(run), comm);
+    if (nigh_mpi_is_wrong(kind, arguments, group))
+        return false;
+    *result = request ? begin(kind, arguments, group, reduces ? &reduction : NULL, request)
+                      : run(kind, arguments, group, reduces ? &reduction : NULL);
+    return true;
 }

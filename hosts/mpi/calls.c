@@ -68,13 +68,22 @@ static bool is_foreign(const struct table *table)
 
 static void fill(struct table *table)
 {
-#define NIGH_MPI_NEED(name, arguments) \
+#define NIGH_MPI_FIND(name) *(void **)&table->calls.name = find(table, "PMPI_" #name);
+#define NIGH_MPI_NEED(name, ...) \
     *(void **)&table->calls.name = noted(table, find(table, "PMPI_" #name), "PMPI_" #name);
-#define NIGH_MPI_FIND(name, arguments) *(void **)&table->calls.name = find(table, "PMPI_" #name);
-#define NIGH_MPI_HANDLE(name)          table->calls.name = noted(table, find_handle(table, #name), #name);
+#define NIGH_MPI_NEED_BOTH(name, lower, kind, takes)  NIGH_MPI_NEED(name) NIGH_MPI_NEED(I##lower)
+#define NIGH_MPI_FIND_LARGE(name, lower, kind, takes) NIGH_MPI_FIND(name##_c)
+    NIGH_MPI_COLLECTIVES(NIGH_MPI_NEED_BOTH)
+    NIGH_MPI_COUNTED(NIGH_MPI_FIND_LARGE)
     NIGH_MPI_CALLS(NIGH_MPI_NEED)
-    NIGH_MPI_LARGE_CALLS(NIGH_MPI_FIND)
+#ifdef NIGH_MPI_OPENMPI
+#define NIGH_MPI_HANDLE(name)                   table->calls.name = noted(table, find_handle(table, #name), #name);
+#define NIGH_MPI_TYPE_HANDLE(name, symbol, ...) NIGH_MPI_HANDLE(ompi_mpi_##symbol)
+#define NIGH_MPI_OP_HANDLE(name, symbol, ...)   NIGH_MPI_HANDLE(ompi_mpi_op_##symbol)
     NIGH_MPI_HANDLES(NIGH_MPI_HANDLE)
+    NIGH_MPI_TYPES(NIGH_MPI_TYPE_HANDLE)
+    NIGH_MPI_OPS(NIGH_MPI_OP_HANDLE)
+#endif
     table->calls.foreign = is_foreign(table);
 }
 
@@ -133,4 +142,9 @@ const struct nigh_mpi_calls *nigh_mpi_calls_late(void)
 {
     pthread_once(&once, load_late);
     return &late.calls;
+}
+
+void *nigh_mpi_find(const char *name)
+{
+    return find(nigh_mpi_calls() == &early.calls ? &early : &late, name);
 }

@@ -12,12 +12,26 @@
 struct nigh_mpi_calls {
     bool foreign; /* of the ABI that is the standard's: nothing of it can be answered here */
 #define NIGH_MPI_SLOT(name, arguments) int(*name) arguments;
+#define NIGH_MPI_SLOTS(name, lower, kind, takes) \
+    NIGH_MPI_BLOCKING(NIGH_MPI_SLOT, name, takes) NIGH_MPI_STARTING(NIGH_MPI_SLOT, lower, takes)
+#define NIGH_MPI_LARGE_SLOT(name, lower, kind, takes) int (*name##_c)(NIGH_MPI_TAKES(takes, nigh_mpi_count));
+    NIGH_MPI_COLLECTIVES(NIGH_MPI_SLOTS)
+    NIGH_MPI_COUNTED(NIGH_MPI_LARGE_SLOT) /* NULL in an MPI before 4 */
     NIGH_MPI_CALLS(NIGH_MPI_SLOT)
-    NIGH_MPI_LARGE_CALLS(NIGH_MPI_SLOT) /* NULL in an MPI before 4 */
+#undef NIGH_MPI_LARGE_SLOT
+#undef NIGH_MPI_SLOTS
 #undef NIGH_MPI_SLOT
-#define NIGH_MPI_SLOT(name) void *name;
+#ifdef NIGH_MPI_OPENMPI
+#define NIGH_MPI_SLOT(name)                   void *name;
+#define NIGH_MPI_TYPE_SLOT(name, symbol, ...) void *ompi_mpi_##symbol;
+#define NIGH_MPI_OP_SLOT(name, symbol, ...)   void *ompi_mpi_op_##symbol;
     NIGH_MPI_HANDLES(NIGH_MPI_SLOT)
+    NIGH_MPI_TYPES(NIGH_MPI_TYPE_SLOT)
+    NIGH_MPI_OPS(NIGH_MPI_OP_SLOT)
+#undef NIGH_MPI_OP_SLOT
+#undef NIGH_MPI_TYPE_SLOT
 #undef NIGH_MPI_SLOT
+#endif
 };
 
 /* NULL if the MPI was not there when this object was loaded, as in Python, which loads it later. */
@@ -30,5 +44,8 @@ static inline const struct nigh_mpi_calls *nigh_mpi_calls(void)
 {
     return nigh_mpi_calls_early ? nigh_mpi_calls_early : nigh_mpi_calls_late();
 }
+
+/* Another function of the MPI's, or of its libraries; NULL: it has none. */
+void *nigh_mpi_find(const char *name);
 
 #endif

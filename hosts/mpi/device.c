@@ -70,13 +70,14 @@ static int look(struct dl_phdr_info *object, size_t size, void *data)
 
 bool nigh_mpi_device_possible(void)
 {
-    static bool asked, taken, found;
-    static unsigned long long searched;
+    static _Atomic bool asked, taken, found;
+    static _Atomic unsigned long long searched;
     struct search search = {.before = searched};
 
-    if (!asked)
+    if (!asked) {
         taken = mpi_takes_them();
-    asked = true;
+        asked = true;
+    }
     if (!taken || found)
         return taken;
     dl_iterate_phdr(look, &search);

@@ -7,7 +7,7 @@
 
 /* Does the MPI take such buffers, and has this process a device's driver (CUDA, HIP, Level Zero) by now? Where the MPI
  * does not it costs nothing; else a call of the loader, and a look at all objects when there are more than the last
- * time. With the session's lock. */
+ * time. Any thread. */
 bool nigh_mpi_device_possible(void);
 
 #endif

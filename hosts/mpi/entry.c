@@ -4,13 +4,9 @@
  * process. All others, and what it cannot judge, it hands on. What it decides by is the same in all ranks of a call, so
  * all do the same.
  */
-#include "hosts/mpi/alltoall.h"
 #include "hosts/mpi/answer.h"
-#include "hosts/mpi/broadcast.h"
 #include "hosts/mpi/calls.h"
-#include "hosts/mpi/gather.h"
 #include "hosts/mpi/log.h"
-#include "hosts/mpi/reduce.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -32,200 +28,99 @@ typedef intptr_t type_arg;
 typedef intptr_t op_arg;
 #endif
 
-#define ENTRY(name, ...) EXPORTED int MPI_##name(__VA_ARGS__);
-ENTRY(Reduce, const void *, void *, int, type_arg, op_arg, int, comm_arg)
-ENTRY(Reduce_c, const void *, void *, nigh_mpi_count, type_arg, op_arg, int, comm_arg)
-ENTRY(Allreduce, const void *, void *, int, type_arg, op_arg, comm_arg)
-ENTRY(Allreduce_c, const void *, void *, nigh_mpi_count, type_arg, op_arg, comm_arg)
-ENTRY(Bcast, void *, int, type_arg, int, comm_arg)
-ENTRY(Bcast_c, void *, nigh_mpi_count, type_arg, int, comm_arg)
-ENTRY(Alltoall, const void *, int, type_arg, void *, int, type_arg, comm_arg)
-ENTRY(Alltoall_c, const void *, nigh_mpi_count, type_arg, void *, nigh_mpi_count, type_arg, comm_arg)
-ENTRY(Allgather, const void *, int, type_arg, void *, int, type_arg, comm_arg)
-ENTRY(Allgather_c, const void *, nigh_mpi_count, type_arg, void *, nigh_mpi_count, type_arg, comm_arg)
-ENTRY(Gather, const void *, int, type_arg, void *, int, type_arg, int, comm_arg)
-ENTRY(Gather_c, const void *, nigh_mpi_count, type_arg, void *, nigh_mpi_count, type_arg, int, comm_arg)
-
-/* An MPI before 4 has no calls with large counts, but programs that look whether it has find ours. */
-static int too_large(const char *what, int64_t count, nigh_mpi_comm comm)
-{
-    nigh_mpi_log("%s_c of %lld elements: this MPI has no such call, and %s takes %d at most", what,
-                 (long long)count, what, INT_MAX);
-    return nigh_mpi_answer(-EOVERFLOW, comm);
-}
-
 /* The MPI's function with handles as they came. */
 #define ON(name, ...) (((int (*)(__VA_ARGS__))(void (*)(void))nigh_mpi_calls()->name))
 
-int MPI_Reduce(const void *send, void *recv, int count, type_arg type, op_arg op, int root, comm_arg comm)
-{
-    int result;
+/* What calls of a form pass on, with C for counts; and what they fill in of struct nigh_mpi_arguments. */
+/* clang-format off */
+#define GIVES_ALONE(C)         comm
+#define GIVES_BUFFER(C)        recv, C(recvs), recv_type, root, comm
+#define GIVES_REDUCED_TO(C)    send, recv, C(recvs), recv_type, op, root, comm
+#define GIVES_REDUCED(C)       send, recv, C(recvs), recv_type, op, comm
+#define GIVES_REDUCED_PARTS(C) send, recv, recv_counts, recv_type, op, comm
+#define GIVES_ROOTED(C)        send, C(sends), send_type, recv, C(recvs), recv_type, root, comm
+#define GIVES_UNROOTED(C)      send, C(sends), send_type, recv, C(recvs), recv_type, comm
+#define GIVES_GATHERV(C)       send, sends, send_type, recv, recv_counts, recv_offsets, recv_type, root, comm
+#define GIVES_SCATTERV(C)      send, send_counts, send_offsets, send_type, recv, recvs, recv_type, root, comm
+#define GIVES_ALLGATHERV(C)    send, sends, send_type, recv, recv_counts, recv_offsets, recv_type, comm
+#define GIVES_ALLTOALLV(C)     send, send_counts, send_offsets, send_type, recv, recv_counts, recv_offsets, recv_type, comm
 
-    if (!nigh_mpi_calls()->foreign && nigh_mpi_reduce(send, recv, count, (nigh_mpi_type)type, (nigh_mpi_op)op,
-                                                      root, (nigh_mpi_comm)comm, &result))
-        return result;
-    return ON(Reduce, const void *, void *, int, type_arg, op_arg, int, comm_arg)(send, recv, count, type, op,
-                                                                                  root, comm);
+#define TO         .comm = (nigh_mpi_comm)comm
+#define ROOT       .root = root
+#define SENT       .send = send, .sends = sends, .send_type = (nigh_mpi_type)send_type
+#define SENT_PARTS .send = send, .send_counts = send_counts, .send_offsets = send_offsets, .send_type = (nigh_mpi_type)send_type
+#define KEPT       .recv = recv, .recvs = recvs, .recv_type = (nigh_mpi_type)recv_type
+#define KEPT_PARTS .recv = recv, .recv_counts = recv_counts, .recv_offsets = recv_offsets, .recv_type = (nigh_mpi_type)recv_type
+#define OPERATION  .send = send, .op = (nigh_mpi_op)op
+#define FILLS_ALONE         TO
+#define FILLS_BUFFER        TO, ROOT, KEPT
+#define FILLS_REDUCED_TO    TO, ROOT, OPERATION, KEPT
+#define FILLS_REDUCED       TO, OPERATION, KEPT
+#define FILLS_REDUCED_PARTS TO, OPERATION, .recv = recv, .recv_counts = recv_counts, .recv_type = (nigh_mpi_type)recv_type
+#define FILLS_ROOTED        TO, ROOT, SENT, KEPT
+#define FILLS_UNROOTED      TO, SENT, KEPT
+#define FILLS_GATHERV       TO, ROOT, SENT, KEPT_PARTS
+#define FILLS_SCATTERV      TO, ROOT, SENT_PARTS, KEPT
+#define FILLS_ALLGATHERV    TO, SENT, KEPT_PARTS
+#define FILLS_ALLTOALLV     TO, SENT_PARTS, KEPT_PARTS
+/* clang-format on */
+
+#define SAME(count)     count
+#define SMALL(count)    (int)(count)
+#define TAKES(takes, N) NIGH_MPI_TAKES_##takes(N, type_arg, op_arg, comm_arg)
+
+#define CALLS(name, lower, kind, takes)                                                                \
+    EXPORTED int MPI_##name(TAKES(takes, int));                                                        \
+    EXPORTED int MPI_I##lower(TAKES(takes, int), nigh_mpi_request *request);                           \
+    int MPI_##name(TAKES(takes, int))                                                                  \
+    {                                                                                                  \
+        const struct nigh_mpi_arguments arguments = {FILLS_##takes};                                   \
+        int result;                                                                                    \
+                                                                                                       \
+        if (!nigh_mpi_calls()->foreign && nigh_mpi_answer(NIGH_MPI_##kind, &arguments, NULL, &result)) \
+            return result;                                                                             \
+        return ON(name, TAKES(takes, int))(GIVES_##takes(SAME));                                       \
+    }                                                                                                  \
+    int MPI_I##lower(TAKES(takes, int), nigh_mpi_request *request)                                     \
+    {                                                                                                  \
+        const struct nigh_mpi_arguments arguments = {FILLS_##takes};                                   \
+        int result;                                                                                    \
+                                                                                                       \
+        if (!nigh_mpi_calls()->foreign && request &&                                                   \
+            nigh_mpi_answer(NIGH_MPI_##kind, &arguments, request, &result))                            \
+            return result;                                                                             \
+        return ON(I##lower, TAKES(takes, int), nigh_mpi_request *)(GIVES_##takes(SAME), request);      \
+    }
+
+NIGH_MPI_COLLECTIVES(CALLS)
+
+/* An MPI before 4 has no calls with large counts, but programs that look whether it has find ours. */
+static bool is_too_large(const char *name, const struct nigh_mpi_arguments *arguments, int *result)
+{
+    int64_t most = arguments->recvs > arguments->sends ? arguments->recvs : arguments->sends;
+
+    if (most <= INT_MAX)
+        return false;
+    nigh_mpi_log("MPI_%s_c of %lld elements: this MPI has no such call, and MPI_%s takes %d at most", name,
+                 (long long)most, name, INT_MAX);
+    *result = nigh_mpi_report(-EOVERFLOW, arguments->comm);
+    return true;
 }
 
-int MPI_Reduce_c(const void *send, void *recv, nigh_mpi_count count, type_arg type, op_arg op, int root,
-                 comm_arg comm)
-{
-    const struct nigh_mpi_calls *mpi = nigh_mpi_calls();
-    int result;
+#define LARGE_CALL(name, lower, kind, takes)                                                           \
+    EXPORTED int MPI_##name##_c(TAKES(takes, nigh_mpi_count));                                         \
+    int MPI_##name##_c(TAKES(takes, nigh_mpi_count))                                                   \
+    {                                                                                                  \
+        const struct nigh_mpi_arguments arguments = {FILLS_##takes};                                   \
+        int result;                                                                                    \
+                                                                                                       \
+        if (!nigh_mpi_calls()->foreign && nigh_mpi_answer(NIGH_MPI_##kind, &arguments, NULL, &result)) \
+            return result;                                                                             \
+        if (nigh_mpi_calls()->name##_c)                                                                \
+            return ON(name##_c, TAKES(takes, nigh_mpi_count))(GIVES_##takes(SAME));                    \
+        if (is_too_large(#name, &arguments, &result))                                                  \
+            return result;                                                                             \
+        return ON(name, TAKES(takes, int))(GIVES_##takes(SMALL));                                      \
+    }
 
-    if (!mpi->foreign && nigh_mpi_reduce(send, recv, count, (nigh_mpi_type)type, (nigh_mpi_op)op, root,
-                                         (nigh_mpi_comm)comm, &result))
-        return result;
-    if (mpi->Reduce_c)
-        return ON(Reduce_c, const void *, void *, nigh_mpi_count, type_arg, op_arg, int,
-                  comm_arg)(send, recv, count, type, op, root, comm);
-    if (count > INT_MAX)
-        return too_large("MPI_Reduce", count, (nigh_mpi_comm)comm);
-    return ON(Reduce, const void *, void *, int, type_arg, op_arg, int, comm_arg)(send, recv, (int)count,
-                                                                                  type, op, root, comm);
-}
-
-int MPI_Allreduce(const void *send, void *recv, int count, type_arg type, op_arg op, comm_arg comm)
-{
-    int result;
-
-    if (!nigh_mpi_calls()->foreign && nigh_mpi_allreduce(send, recv, count, (nigh_mpi_type)type,
-                                                         (nigh_mpi_op)op, (nigh_mpi_comm)comm, &result))
-        return result;
-    return ON(Allreduce, const void *, void *, int, type_arg, op_arg, comm_arg)(send, recv, count, type, op,
-                                                                                comm);
-}
-
-int MPI_Allreduce_c(const void *send, void *recv, nigh_mpi_count count, type_arg type, op_arg op,
-                    comm_arg comm)
-{
-    const struct nigh_mpi_calls *mpi = nigh_mpi_calls();
-    int result;
-
-    if (!mpi->foreign && nigh_mpi_allreduce(send, recv, count, (nigh_mpi_type)type, (nigh_mpi_op)op,
-                                            (nigh_mpi_comm)comm, &result))
-        return result;
-    if (mpi->Allreduce_c)
-        return ON(Allreduce_c, const void *, void *, nigh_mpi_count, type_arg, op_arg,
-                  comm_arg)(send, recv, count, type, op, comm);
-    if (count > INT_MAX)
-        return too_large("MPI_Allreduce", count, (nigh_mpi_comm)comm);
-    return ON(Allreduce, const void *, void *, int, type_arg, op_arg, comm_arg)(send, recv, (int)count, type,
-                                                                                op, comm);
-}
-
-int MPI_Bcast(void *buffer, int count, type_arg type, int root, comm_arg comm)
-{
-    int result;
-
-    if (!nigh_mpi_calls()->foreign &&
-        nigh_mpi_broadcast(buffer, count, (nigh_mpi_type)type, root, (nigh_mpi_comm)comm, &result))
-        return result;
-    return ON(Bcast, void *, int, type_arg, int, comm_arg)(buffer, count, type, root, comm);
-}
-
-int MPI_Bcast_c(void *buffer, nigh_mpi_count count, type_arg type, int root, comm_arg comm)
-{
-    const struct nigh_mpi_calls *mpi = nigh_mpi_calls();
-    int result;
-
-    if (!mpi->foreign &&
-        nigh_mpi_broadcast(buffer, count, (nigh_mpi_type)type, root, (nigh_mpi_comm)comm, &result))
-        return result;
-    if (mpi->Bcast_c)
-        return ON(Bcast_c, void *, nigh_mpi_count, type_arg, int, comm_arg)(buffer, count, type, root, comm);
-    if (count > INT_MAX)
-        return too_large("MPI_Bcast", count, (nigh_mpi_comm)comm);
-    return ON(Bcast, void *, int, type_arg, int, comm_arg)(buffer, (int)count, type, root, comm);
-}
-
-int MPI_Gather(const void *send, int sends, type_arg type, void *recv, int recvs, type_arg into, int root,
-               comm_arg comm)
-{
-    struct nigh_mpi_gather call = {send, sends, (nigh_mpi_type)type, recv, recvs, (nigh_mpi_type)into, root};
-    int result;
-
-    if (!nigh_mpi_calls()->foreign && nigh_mpi_gather(&call, (nigh_mpi_comm)comm, &result))
-        return result;
-    return ON(Gather, const void *, int, type_arg, void *, int, type_arg, int,
-              comm_arg)(send, sends, type, recv, recvs, into, root, comm);
-}
-
-int MPI_Gather_c(const void *send, nigh_mpi_count sends, type_arg type, void *recv, nigh_mpi_count recvs,
-                 type_arg into, int root, comm_arg comm)
-{
-    const struct nigh_mpi_calls *mpi = nigh_mpi_calls();
-    struct nigh_mpi_gather call = {send, sends, (nigh_mpi_type)type, recv, recvs, (nigh_mpi_type)into, root};
-    int result;
-
-    if (!mpi->foreign && nigh_mpi_gather(&call, (nigh_mpi_comm)comm, &result))
-        return result;
-    if (mpi->Gather_c)
-        return ON(Gather_c, const void *, nigh_mpi_count, type_arg, void *, nigh_mpi_count, type_arg, int,
-                  comm_arg)(send, sends, type, recv, recvs, into, root, comm);
-    if (sends > INT_MAX || recvs > INT_MAX)
-        return too_large("MPI_Gather", sends > recvs ? sends : recvs, (nigh_mpi_comm)comm);
-    return ON(Gather, const void *, int, type_arg, void *, int, type_arg, int,
-              comm_arg)(send, (int)sends, type, recv, (int)recvs, into, root, comm);
-}
-
-int MPI_Allgather(const void *send, int sends, type_arg type, void *recv, int recvs, type_arg into,
-                  comm_arg comm)
-{
-    struct nigh_mpi_gather call = {send, sends, (nigh_mpi_type)type, recv, recvs, (nigh_mpi_type)into, 0};
-    int result;
-
-    if (!nigh_mpi_calls()->foreign && nigh_mpi_allgather(&call, (nigh_mpi_comm)comm, &result))
-        return result;
-    return ON(Allgather, const void *, int, type_arg, void *, int, type_arg,
-              comm_arg)(send, sends, type, recv, recvs, into, comm);
-}
-
-int MPI_Allgather_c(const void *send, nigh_mpi_count sends, type_arg type, void *recv, nigh_mpi_count recvs,
-                    type_arg into, comm_arg comm)
-{
-    const struct nigh_mpi_calls *mpi = nigh_mpi_calls();
-    struct nigh_mpi_gather call = {send, sends, (nigh_mpi_type)type, recv, recvs, (nigh_mpi_type)into, 0};
-    int result;
-
-    if (!mpi->foreign && nigh_mpi_allgather(&call, (nigh_mpi_comm)comm, &result))
-        return result;
-    if (mpi->Allgather_c)
-        return ON(Allgather_c, const void *, nigh_mpi_count, type_arg, void *, nigh_mpi_count, type_arg,
-                  comm_arg)(send, sends, type, recv, recvs, into, comm);
-    if (sends > INT_MAX || recvs > INT_MAX)
-        return too_large("MPI_Allgather", sends > recvs ? sends : recvs, (nigh_mpi_comm)comm);
-    return ON(Allgather, const void *, int, type_arg, void *, int, type_arg,
-              comm_arg)(send, (int)sends, type, recv, (int)recvs, into, comm);
-}
-
-int MPI_Alltoall(const void *send, int sends, type_arg type, void *recv, int recvs, type_arg into,
-                 comm_arg comm)
-{
-    struct nigh_mpi_alltoall call = {send, sends, (nigh_mpi_type)type, recv, recvs, (nigh_mpi_type)into};
-    int result;
-
-    if (!nigh_mpi_calls()->foreign && nigh_mpi_alltoall(&call, (nigh_mpi_comm)comm, &result))
-        return result;
-    return ON(Alltoall, const void *, int, type_arg, void *, int, type_arg, comm_arg)(send, sends, type, recv,
-                                                                                      recvs, into, comm);
-}
-
-int MPI_Alltoall_c(const void *send, nigh_mpi_count sends, type_arg type, void *recv, nigh_mpi_count recvs,
-                   type_arg into, comm_arg comm)
-{
-    const struct nigh_mpi_calls *mpi = nigh_mpi_calls();
-    struct nigh_mpi_alltoall call = {send, sends, (nigh_mpi_type)type, recv, recvs, (nigh_mpi_type)into};
-    int result;
-
-    if (!mpi->foreign && nigh_mpi_alltoall(&call, (nigh_mpi_comm)comm, &result))
-        return result;
-    if (mpi->Alltoall_c)
-        return ON(Alltoall_c, const void *, nigh_mpi_count, type_arg, void *, nigh_mpi_count, type_arg,
-                  comm_arg)(send, sends, type, recv, recvs, into, comm);
-    if (sends > INT_MAX || recvs > INT_MAX)
-        return too_large("MPI_Alltoall", sends > recvs ? sends : recvs, (nigh_mpi_comm)comm);
-    return ON(Alltoall, const void *, int, type_arg, void *, int, type_arg,
-              comm_arg)(send, (int)sends, type, recv, (int)recvs, into, comm);
-}
+NIGH_MPI_COUNTED(LARGE_CALL)

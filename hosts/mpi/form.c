@@ -3,19 +3,21 @@
 #include "hosts/mpi/form.h"
 #include "hosts/mpi/calls.h"
 #include "hosts/mpi/log.h"
+#include "hosts/mpi/progress.h"
 
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 
-#define RANKS_MIN 3
+#define RANKS_MIN 2
 
 /* What ranks tell each other when a group is made. */
 struct card {
     struct nigh_address address;
     uint64_t tag;
-    uint64_t able;
+    uint32_t able, requests;
+    uint8_t cpus[NIGH_MPI_CPUS_BYTES]; /* that the rank may use: bit c of it */
 };
 
 /* Zeroed. All ranks are on their way to the same call: one that cannot follow would leave them waiting. */
@@ -29,42 +31,41 @@ static void *need(size_t bytes)
     abort();
 }
 
-/* Alike in all ranks, as all get the same masks. False: some rank has a CPU of its own, or has not told. */
-static bool is_crowd(struct nigh_mpi_group *group, uint8_t *masks, nigh_mpi_comm comm)
-{
-    const struct nigh_mpi_calls *mpi = nigh_mpi_calls();
-    uint8_t mine[NIGH_MPI_CPUS_BYTES] = {0};
-    int cpus;
-
-    _Static_assert(sizeof(cpu_set_t) == sizeof(mine), "a mask is glibc's");
-    if (sched_getaffinity(0, sizeof(mine), (cpu_set_t *)(void *)mine))
-        memset(mine, 0xff, sizeof(mine));
-    if (mpi->Allgather(mine, sizeof(mine), NIGH_MPI_BYTE, masks, sizeof(mine), NIGH_MPI_BYTE, comm))
-        return false;
-    cpus = nigh_mpi_cpus(masks, group->ranks);
-    return cpus < group->ranks;
-}
-
 static void fill_card(struct nigh_mpi_group *group, struct card *card)
 {
     memset(card, 0, sizeof(*card));
+    _Static_assert(sizeof(cpu_set_t) == sizeof(card->cpus), "a mask is glibc's");
+    if (sched_getaffinity(0, sizeof(card->cpus), (cpu_set_t *)(void *)card->cpus))
+        memset(card->cpus, 0xff, sizeof(card->cpus));
+    card->requests = nigh_mpi_progress_can();
     card->able = getrandom(&card->tag, sizeof(card->tag), 0) == sizeof(card->tag) &&
                  nigh_mpi_session_open(group->me, group->ranks) == 0 &&
                  nigh_mpi_session_nigh()->address(nigh_mpi_session_context(), &card->address) == 0;
 }
 
+/* Alike in all ranks, as all get the same cards. */
 static bool exchange(struct nigh_mpi_group *group, struct card *cards, nigh_mpi_comm comm)
 {
     const struct nigh_mpi_calls *mpi = nigh_mpi_calls();
+    uint8_t *masks;
     struct card mine;
+    bool able = true;
 
     fill_card(group, &mine);
     if (mpi->Allgather(&mine, sizeof(mine), NIGH_MPI_BYTE, cards, sizeof(mine), NIGH_MPI_BYTE, comm))
         return false;
-    for (int r = 0; r < group->ranks; r++)
-        if (!cards[r].able)
-            return false;
-    return true;
+    masks = need((size_t)group->ranks * NIGH_MPI_CPUS_BYTES);
+    group->requests = true;
+    for (int r = 0; r < group->ranks; r++) {
+        able = able && cards[r].able;
+        group->requests = group->requests && cards[r].requests;
+        memcpy(masks + r * NIGH_MPI_CPUS_BYTES, cards[r].cpus, NIGH_MPI_CPUS_BYTES);
+    }
+    if (nigh_mpi_cpus(masks, group->ranks) < group->ranks)
+        nigh_mpi_session_patience =
+            1; /* for smaller communicators, too, which may see as many CPUs as ranks */
+    free(masks);
+    return able;
 }
 
 static bool dial(struct nigh_mpi_group *group, const struct card *cards)
@@ -106,7 +107,7 @@ static bool meet(struct nigh_mpi_group *group)
         if (nigh_mpi_session_poll() > 0)
             continue;
         nigh_mpi_session_unlock();
-        nigh_mpi_session_idle(empty);
+        nigh_mpi_session_idle(empty % NIGH_MPI_EVERY == 0);
         nigh_mpi_session_lock();
     }
     nigh_mpi_session_unlock();
@@ -136,15 +137,13 @@ static bool agree(bool mine, nigh_mpi_comm comm)
 static void form(struct nigh_mpi_group *group, nigh_mpi_comm comm)
 {
     size_t ranks = (size_t)group->ranks;
-    uint8_t *masks = need(ranks * NIGH_MPI_CPUS_BYTES);
     struct card *cards = need(ranks * sizeof(*cards));
 
     group->peers = need(ranks * sizeof(*group->peers));
-    group->active = ranks <= NIGH_GROUP_MAX && is_crowd(group, masks, comm) && exchange(group, cards, comm) &&
+    group->active = ranks <= NIGH_GROUP_MAX && exchange(group, cards, comm) &&
                     agree(dial(group, cards), comm) && agree(make_group(group, cards[0].tag), comm) &&
                     agree(meet(group), comm);
     free(cards);
-    free(masks);
 }
 
 void nigh_mpi_group_form(struct nigh_mpi_group *group, nigh_mpi_comm comm)

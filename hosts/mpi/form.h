@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* hosts/mpi/form.h - how the group of a communicator comes into being: ranks learn of each other's CPUs, and where they
- * share them meet in nigh. */
+/* hosts/mpi/form.h - how the group of a communicator comes into being: ranks tell each other where
+ * they are, and meet in nigh. */
 #ifndef NIGH_MPI_FORM_H
 #define NIGH_MPI_FORM_H
 

@@ -4,6 +4,8 @@
 #include "hosts/mpi/calls.h"
 #include "hosts/mpi/form.h"
 #include "hosts/mpi/log.h"
+#include "hosts/mpi/operation.h"
+#include "hosts/mpi/request.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -12,25 +14,68 @@
 static int groups_key, ends_key;
 static bool has_keys;
 static pthread_once_t keys_once = PTHREAD_ONCE_INIT;
-static bool closed; /* MPI is being finalized: what is called now is the MPI's */
-/* With the session's lock: */
-static unsigned deletions;
+static _Atomic bool closed; /* MPI is being finalized: what is called now is the MPI's */
+static _Atomic unsigned deletions;
+_Atomic(struct nigh_mpi_group *) nigh_mpi_group_dead;
+static pthread_mutex_t dead_lock = PTHREAD_MUTEX_INITIALIZER; /* whoever has it waits for nothing */
 
-/* A group forms at the call with which its communicator has had so many bytes, each call counted for CALL_BYTES more:
- * that takes as long as a reduction of 1 MiB gains. */
-#define FORM_BYTES (1u << 20)
-#define CALL_BYTES 512u
+/* A group forms at this call of its communicator: many communicators have but a few. NIGH_MPI_FORM_AT. */
+static uint32_t form_at = 16;
+
+/* Before the program has threads, and can change its environment. */
+__attribute__((constructor)) static void read_form_at(void)
+{
+    const char *text = getenv("NIGH_MPI_FORM_AT");
+    unsigned long calls;
+    char *end;
+
+    if (!text || !*text)
+        return;
+    calls = strtoul(text, &end, 10);
+    if (*end || *text < '0' || *text > '9' || calls == 0 || calls > UINT32_MAX)
+        nigh_mpi_log("NIGH_MPI_FORM_AT=%s is no number of calls from 1 on, so it stays at %u", text, form_at);
+    else
+        form_at = (uint32_t)calls;
+}
 
 /* ---- its end ------------------------------------------------------------------------------------------- */
 
 static void destroy(struct nigh_mpi_group *group)
 {
-    if (group->nigh)
+    struct nigh_mpi_operation *operation;
+
+    if (group->nigh && nigh_mpi_session_is_open()) /* else it went with the session */
         (void)nigh_mpi_session_nigh()->group_free(group->nigh);
     for (int r = 0; group->peers && r < group->ranks; r++)
         nigh_mpi_session_let_go(group->peers[r]);
+    while ((operation = group->spare) != NULL) {
+        group->spare = operation->next;
+        free(operation);
+    }
     free(group->peers);
     free(group);
+}
+
+void nigh_mpi_group_unuse(struct nigh_mpi_group *group)
+{
+    if (--group->live == 0 && group->dead)
+        destroy(group);
+}
+
+void nigh_mpi_group_clean_always(void)
+{
+    struct nigh_mpi_group *dead, *next;
+
+    pthread_mutex_lock(&dead_lock);
+    dead = nigh_mpi_group_dead;
+    nigh_mpi_group_dead = NULL;
+    pthread_mutex_unlock(&dead_lock);
+    for (; dead; dead = next) {
+        next = dead->next_dead;
+        dead->dead = true;
+        if (!dead->live)
+            destroy(dead);
+    }
 }
 
 static int copy_nothing(nigh_mpi_comm comm, int key, void *extra, void *value, void *copy, int *copied)
@@ -51,11 +96,15 @@ static int delete_group(nigh_mpi_comm comm, int key, void *value, void *extra)
     (void)comm;
     (void)key;
     (void)extra;
-    nigh_mpi_session_lock();
     deletions++;
-    if (!nigh_mpi_session_is_open())
-        group->nigh = NULL; /* it went with the session */
-    destroy(group);
+    pthread_mutex_lock(&dead_lock);
+    group->next_dead = nigh_mpi_group_dead;
+    nigh_mpi_group_dead = group;
+    pthread_mutex_unlock(&dead_lock);
+    if (!nigh_mpi_session_try())
+        return NIGH_MPI_SUCCESS; /* who holds the lock cleans up */
+    nigh_mpi_request_clean();
+    nigh_mpi_group_clean();
     nigh_mpi_session_unlock();
     return NIGH_MPI_SUCCESS;
 }
@@ -126,11 +175,8 @@ static struct nigh_mpi_group *find(nigh_mpi_comm comm)
 
 static struct nigh_mpi_group *known(nigh_mpi_comm comm)
 {
-    unsigned before;
+    unsigned before = deletions;
 
-    nigh_mpi_session_lock();
-    before = deletions;
-    nigh_mpi_session_unlock();
     if (!last.group || last.comm != comm || last.deletions != before) {
         last.group = find(comm);
         last.comm = comm;
@@ -139,34 +185,22 @@ static struct nigh_mpi_group *known(nigh_mpi_comm comm)
     return last.group;
 }
 
-int nigh_mpi_group_rank(nigh_mpi_comm comm)
-{
-    const struct nigh_mpi_group *group = closed ? NULL : known(comm);
-
-    return group ? group->me : NIGH_MPI_NONE;
-}
-
-/* Weights are alike in all ranks, as their calls are. */
-struct nigh_mpi_group *nigh_mpi_group_of(nigh_mpi_comm comm, uint64_t bytes)
+struct nigh_mpi_group *nigh_mpi_group_of(nigh_mpi_comm comm, bool counts)
 {
     struct nigh_mpi_group *group = closed ? NULL : known(comm);
 
     if (!group)
         return NULL;
-    if (!group->formed) {
-        group->weight += bytes + CALL_BYTES;
-        if (group->weight >= FORM_BYTES)
-            nigh_mpi_group_form(group, comm);
-    }
+    if (!group->formed && counts && ++group->calls >= form_at)
+        nigh_mpi_group_form(group, comm);
     return group->active ? group : NULL;
 }
 
-void nigh_mpi_group_give_up(struct nigh_mpi_group *group)
+void nigh_mpi_group_give_up(struct nigh_mpi_group *group, int error, const char *text)
 {
     if (group->broken)
         return;
     group->broken = true;
     nigh_mpi_session_account.failed++;
-    if (!nigh_mpi_session_nigh()->group_free(group->nigh))
-        group->nigh = NULL;
+    (void)nigh_mpi_session_nigh()->group_end(group->nigh, error, text);
 }

@@ -10,33 +10,41 @@
 #include "hosts/mpi/cpus.h"
 #include "hosts/mpi/session.h"
 
-/* Counted apart. */
-#define NIGH_MPI_SHORT_BYTES 256u
-
-static inline bool nigh_mpi_is_short(uint64_t bytes)
-{
-    return bytes <= NIGH_MPI_SHORT_BYTES;
-}
+struct nigh_mpi_operation;
 
 struct nigh_mpi_group {
-    uint64_t weight; /* of the calls before it formed */
+    uint32_t calls; /* before it formed */
     bool formed;
-    bool active; /* else MPI's own do: a CPU for each rank, several machines, no nigh */
-    bool broken; /* a call failed: so do all later ones */
-    int me;      /* NIGH_MPI_NONE in an intercommunicator */
+    bool active;   /* else MPI's own do: several machines, no nigh */
+    bool requests; /* and calls that return a request are answered */
+    bool broken;   /* a call failed: so do all later ones */
+    bool dead;     /* the communicator is freed */
+    int me;        /* NIGH_MPI_NONE in an intercommunicator */
     int ranks;
+    uint32_t live;                /* operations */
     struct nigh_mpi_peer **peers; /* a rank */
     struct nigh_group *nigh;
+    struct nigh_mpi_operation *spare; /* for requests */
+    struct nigh_mpi_group *next_dead;
 };
 
-/* This rank's number in a communicator; NIGH_MPI_NONE: in none, or in one between two groups. */
-int nigh_mpi_group_rank(nigh_mpi_comm comm);
+/* The active group of a communicator, or NULL: this call is the MPI's. The call that comes after enough others that `count` is
+ * collective over the communicator, and so is made by all ranks or by none: requests must not count, as they wait for nobody. */
+struct nigh_mpi_group *nigh_mpi_group_of(nigh_mpi_comm comm, bool counts);
 
-/* The active group of a communicator, or NULL: this call, of so many bytes, is the MPI's. When enough bytes have come
- * by it is collective over the communicator, and so is called by all ranks or by none. */
-struct nigh_mpi_group *nigh_mpi_group_of(nigh_mpi_comm comm, uint64_t bytes);
+/* This rank gives up: calls of all others fail. With the session's lock, as the rest. */
+void nigh_mpi_group_give_up(struct nigh_mpi_group *group, int error, const char *text);
 
-/* This rank gives up: the others, who may wait for it, are told. With the session's lock. */
-void nigh_mpi_group_give_up(struct nigh_mpi_group *group);
+/* An operation is over: with the last of a communicator that is freed the group goes. */
+void nigh_mpi_group_unuse(struct nigh_mpi_group *group);
+
+/* Lets groups go whose communicators have been freed. */
+void nigh_mpi_group_clean_always(void);
+extern _Atomic(struct nigh_mpi_group *) nigh_mpi_group_dead;
+static inline void nigh_mpi_group_clean(void)
+{
+    if (nigh_mpi_group_dead)
+        nigh_mpi_group_clean_always();
+}
 
 #endif

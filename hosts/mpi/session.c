@@ -4,6 +4,8 @@
 #include "hosts/load.h"
 #include "hosts/mpi/calls.h"
 #include "hosts/mpi/log.h"
+#include "hosts/mpi/operation.h"
+#include "hosts/mpi/progress.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -15,10 +17,12 @@
 
 #define BATCH     32u
 #define PEERS_MAX 4096u
-/* Of looks that found nothing one in so many lets MPI look, too, which may take it as long as a turn takes. */
-#define MPI_EVERY 32u
 
 bool nigh_mpi_session_alone;
+_Atomic(struct nigh_mpi_operation *) nigh_mpi_session_finished;
+_Atomic int nigh_mpi_session_requests;
+int nigh_mpi_session_functions;
+_Atomic uint32_t nigh_mpi_session_patience = 256;
 struct nigh_mpi_account nigh_mpi_session_account;
 
 static struct {
@@ -127,14 +131,42 @@ bool nigh_mpi_session_is_open(void)
     return session.context != NULL;
 }
 
+/* ---- the lock ------------------------------------------------------------------------------------------ */
+
 void nigh_mpi_session_lock_always(void)
 {
     pthread_mutex_lock(&session.lock);
 }
 
+bool nigh_mpi_session_try(void)
+{
+    return nigh_mpi_session_alone || pthread_mutex_trylock(&session.lock) == 0;
+}
+
+void nigh_mpi_session_unlock_silently(void)
+{
+    if (!nigh_mpi_session_alone)
+        pthread_mutex_unlock(&session.lock);
+}
+
+/* A request that the MPI has been told of may be gone: another thread waits for it. */
 void nigh_mpi_session_unlock_always(void)
 {
-    pthread_mutex_unlock(&session.lock);
+    struct nigh_mpi_operation *finished = nigh_mpi_session_finished, *next;
+
+    if (finished)
+        nigh_mpi_session_finished = NULL;
+    nigh_mpi_session_unlock_silently();
+    for (; finished; finished = next) {
+        next = finished->next;
+        finished->told = true;
+        nigh_mpi_calls()->Grequest_complete(finished->request);
+    }
+}
+
+void nigh_mpi_session_share(void)
+{
+    nigh_mpi_session_alone = false;
 }
 
 /* ---- peers --------------------------------------------------------------------------------------------- */
@@ -209,34 +241,38 @@ int nigh_mpi_session_connect(const struct nigh_address *address, struct nigh_mpi
     return 0;
 }
 
-/* Contexts of calls are receipts. */
+/* Contexts of calls are operations. */
 static void file(const struct nigh_completion *done)
 {
-    struct nigh_mpi_receipt *receipt = (void *)(uintptr_t)done->context;
+    struct nigh_mpi_operation *operation = (void *)(uintptr_t)done->context;
 
     if (done->op != NIGH_OP_COLLECTIVE)
         return;
-    receipt->open--;
-    if (done->status && !receipt->status)
-        receipt->status = done->status;
+    nigh_mpi_operation_completed(operation, done->status);
+    if (!operation->is_request)
+        return;
+    operation->next = nigh_mpi_session_finished;
+    nigh_mpi_session_finished = operation;
+    nigh_mpi_session_requests--;
 }
 
 int nigh_mpi_session_poll(void)
 {
     struct nigh_completion done[BATCH];
-    int count = session.nigh->poll_completions(session.context, done, BATCH);
+    int count = session.context ? session.nigh->poll_completions(session.context, done, BATCH) : 0;
 
     for (int i = 0; i < count; i++)
         file(&done[i]);
+    nigh_mpi_group_clean();
     return count;
 }
 
-void nigh_mpi_session_idle(uint32_t empty)
+void nigh_mpi_session_idle(bool mpi)
 {
     int flag;
 
     /* One request is tested by one thread at a time. */
-    if (empty % MPI_EVERY == 0 && pthread_mutex_trylock(&session.testing) == 0) {
+    if (mpi && pthread_mutex_trylock(&session.testing) == 0) {
         nigh_mpi_calls()->Test(&session.never, &flag, NIGH_MPI_STATUS_IGNORE);
         pthread_mutex_unlock(&session.testing);
     }
@@ -247,6 +283,7 @@ void nigh_mpi_session_close(void)
 {
     if (!session.context)
         return;
+    nigh_mpi_progress_end();
     nigh_mpi_account_write(&nigh_mpi_session_account, session.rank);
     session.nigh->close(session.context);
     session.context = NULL;

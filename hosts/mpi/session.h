@@ -13,11 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What has not completed yet. */
-struct nigh_mpi_receipt {
-    int open;   /* so many */
-    int status; /* of the first that failed: a negative errno */
-};
+struct nigh_mpi_operation;
 
 /* Another process, or this one: the same for all communicators. */
 struct nigh_mpi_peer {
@@ -37,21 +33,40 @@ struct nigh_context *nigh_mpi_session_context(void);
 
 /* MPI was told that one thread at a time calls it: the lock is left alone, which would take a tenth of a short call. */
 extern bool nigh_mpi_session_alone;
+/* Requests that are done, and of which the MPI has not heard. */
+extern _Atomic(struct nigh_mpi_operation *) nigh_mpi_session_finished;
+/* Requests that are under way. Any thread may look. */
+extern _Atomic int nigh_mpi_session_requests;
+/* Operations under way that call MPI's or the program's functions, which a thread of ours must not. */
+extern int nigh_mpi_session_functions;
 void nigh_mpi_session_lock_always(void);
 void nigh_mpi_session_unlock_always(void);
 
-/* All that follows, and what it points to, belongs to who holds the lock. */
+/*
+ * All that follows, and what it points to, belongs to who holds the lock. What MPI calls of ours never waits for it, as MPI may
+ * hold a lock of its own that a function of the program's needs (MPI_Reduce_local()), which is called with this one.
+ */
 static inline void nigh_mpi_session_lock(void)
 {
     if (!nigh_mpi_session_alone)
         nigh_mpi_session_lock_always();
 }
+bool nigh_mpi_session_try(void);
 
+/* And completes requests at the MPI. */
 static inline void nigh_mpi_session_unlock(void)
 {
-    if (!nigh_mpi_session_alone)
+    if (!nigh_mpi_session_alone || nigh_mpi_session_finished)
         nigh_mpi_session_unlock_always();
 }
+/* Or not, for a thread of ours. */
+void nigh_mpi_session_unlock_silently(void);
+
+/* From now on several threads need the lock: this one holds it not. */
+void nigh_mpi_session_share(void);
+
+/* Looks that find nothing before this rank gives its CPU away: many, unless ranks share CPUs. */
+extern _Atomic uint32_t nigh_mpi_session_patience;
 
 /* What calls have done. */
 extern struct nigh_mpi_account nigh_mpi_session_account;
@@ -69,10 +84,11 @@ int nigh_mpi_session_poll(void);
 void nigh_mpi_session_close(void);
 
 /*
- * For who found nothing to do: lets MPI go on with its own messages, as peers may need that before they come to what is
- * waited for, and gives the CPU away, as there are more ranks than CPUs. `empty` counts the times in a row. Without
- * the lock.
+ * For who found nothing to do: gives the CPU away, as there may be more ranks than CPUs, and with `mpi` lets MPI go on with its
+ * own messages, as peers may need that before they come to what is waited for. Without the lock.
  */
-void nigh_mpi_session_idle(uint32_t empty);
+void nigh_mpi_session_idle(bool mpi);
+/* Of looks that found nothing, where ranks share CPUs, one in so many lets MPI look, too, which may take it as long as a turn. */
+#define NIGH_MPI_EVERY 32u
 
 #endif

@@ -6,17 +6,41 @@
 #include "hosts/mpi/abi.h"
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
-/* enum nigh_type; 0: nigh has none that is the same. And bytes of an element of it. */
-uint16_t nigh_mpi_type_of(nigh_mpi_type type);
-size_t nigh_mpi_type_width(nigh_mpi_type type);
+/* Which of MPI's own operations a type takes. */
+enum nigh_mpi_class {
+    NIGH_MPI_MOVED, /* none */
+    NIGH_MPI_BITS,
+    NIGH_MPI_INTEGERS,
+    NIGH_MPI_FLOATS,
+    NIGH_MPI_COMPLEX,
+    NIGH_MPI_TRUTHS,
+    NIGH_MPI_PAIRS,
+};
 
-/* enum nigh_atomic_op; 0: nigh has none. */
-uint16_t nigh_mpi_reduction_of(nigh_mpi_op op);
+/* One of MPI's own. */
+struct nigh_mpi_known {
+    nigh_mpi_type type;
+    uint16_t nigh;  /* enum nigh_type; 0: nigh has none that is the same */
+    uint16_t width; /* bytes of an element in memory */
+    uint16_t size;  /* bytes of it that are sent: fewer where it has gaps */
+    enum nigh_mpi_class of;
+};
 
-/* One of MPI's own, which it may refuse for a type, or none? */
-bool nigh_mpi_is_own_op(nigh_mpi_op op);
+/* NULL: it is another. */
+const struct nigh_mpi_known *nigh_mpi_known_type(nigh_mpi_type type);
+
+/* How the elements of a call are reduced; `width` 0: that is left to the MPI. */
+struct nigh_mpi_reduction {
+    nigh_mpi_type type;
+    nigh_mpi_op op;
+    uint16_t nigh_type, nigh_op; /* 0: by MPI_Reduce_local() */
+    bool own;                    /* one of MPI's own operations, which nobody frees */
+    uint64_t width;
+};
+
+/* Depends on what all ranks of a call give alike. */
+struct nigh_mpi_reduction nigh_mpi_reduction_of(nigh_mpi_type type, nigh_mpi_op op);
 
 #endif

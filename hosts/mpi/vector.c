@@ -2,49 +2,39 @@
 /* hosts/mpi/vector.c - see vector.h. */
 #include "hosts/mpi/vector.h"
 #include "hosts/mpi/calls.h"
-#include "hosts/mpi/device.h"
 #include "hosts/mpi/types.h"
 
-#include <errno.h>
 #include <string.h>
 
 /* Types with longer elements are packed: two bytes say where a byte lies, and the stack has them twice. */
 #define ELEMENT_MAX 4096u
+/* MPI_Pack() takes and makes no more than an int says. */
+#define PIECE (UINT64_C(1) << 30)
 
-static size_t known_width(nigh_mpi_type type)
-{
-    return type == NIGH_MPI_BYTE || type == NIGH_MPI_CHAR ? 1 : nigh_mpi_type_width(type);
-}
-
-static size_t width_of(nigh_mpi_type type)
-{
-    size_t width = known_width(type);
-    int size;
-
-    if (width || type == NIGH_MPI_DATATYPE_NULL)
-        return width;
-    return nigh_mpi_calls()->Type_size(type, &size) || size <= 0 ? 0 : (size_t)size;
-}
-
-bool nigh_mpi_vector_measure(struct nigh_mpi_vector *vector, int64_t count, nigh_mpi_type type)
-{
-    if (count <= 0 || (uint64_t)count > NIGH_MPI_VECTOR_MAX)
-        return false;
-    vector->count = (uint64_t)count;
-    vector->width = width_of(type);
-    vector->bytes = vector->count * vector->width;
-    vector->dense = false;
-    return vector->width && vector->bytes <= NIGH_MPI_VECTOR_MAX;
-}
-
-bool nigh_mpi_vector_is_close(const struct nigh_mpi_vector *vector, nigh_mpi_type type)
+int nigh_mpi_vector_measure(struct nigh_mpi_vector *vector)
 {
     const struct nigh_mpi_calls *mpi = nigh_mpi_calls();
+    const struct nigh_mpi_known *known = nigh_mpi_known_type(vector->type);
     nigh_mpi_aint low, extent, true_low, true_extent;
+    int size, rc;
 
-    return !mpi->Type_get_extent(type, &low, &extent) &&
-           !mpi->Type_get_true_extent(type, &true_low, &true_extent) && low == 0 && true_low == 0 &&
-           extent == true_extent && extent == (nigh_mpi_aint)vector->width;
+    if (known && known->width == known->size) {
+        vector->size = known->size;
+        vector->extent = known->width;
+        vector->close = true;
+        return 0;
+    }
+    rc = mpi->Type_size(vector->type, &size);
+    if (!rc)
+        rc = mpi->Type_get_extent(vector->type, &low, &extent);
+    if (!rc)
+        rc = mpi->Type_get_true_extent(vector->type, &true_low, &true_extent);
+    if (rc)
+        return rc;
+    vector->size = size < 0 ? UINT64_MAX : (uint64_t)size;
+    vector->extent = extent;
+    vector->close = low == 0 && true_low == 0 && extent == true_extent && extent == size;
+    return 0;
 }
 
 static bool is_named(nigh_mpi_type type)
@@ -60,95 +50,119 @@ static bool is_named(nigh_mpi_type type)
  * element whose bytes say where they lie, and then one in which they say the rest of it: they come out as they went in,
  * or are in another order. What the CPU need not pack it reads and writes once less.
  */
-static bool is_in_order(const struct nigh_mpi_vector *vector, nigh_mpi_type type, nigh_mpi_comm comm)
+static bool is_in_order(const struct nigh_mpi_vector *vector, nigh_mpi_comm comm)
 {
     unsigned char from[ELEMENT_MAX], to[ELEMENT_MAX];
 
-    if (vector->width > ELEMENT_MAX)
+    if (vector->size > ELEMENT_MAX)
         return false;
     for (unsigned shift = 0; shift <= 8; shift += 8) {
         int at = 0;
 
-        for (unsigned i = 0; i < vector->width; i++)
+        for (unsigned i = 0; i < vector->size; i++)
             from[i] = (unsigned char)(i >> shift);
-        if (nigh_mpi_calls()->Pack(from, 1, type, to, (int)vector->width, &at, comm) ||
-            (uint64_t)at != vector->width || memcmp(from, to, vector->width) != 0)
+        if (nigh_mpi_calls()->Pack(from, 1, vector->type, to, (int)vector->size, &at, comm) ||
+            (uint64_t)at != vector->size || memcmp(from, to, vector->size) != 0)
             return false;
     }
     return true;
 }
 
-void nigh_mpi_vector_look(struct nigh_mpi_vector *vector, const void *buffer, nigh_mpi_type type,
-                          nigh_mpi_comm comm)
+void nigh_mpi_vector_look(struct nigh_mpi_vector *vector, nigh_mpi_comm comm)
 {
-    vector->dense = buffer && (known_width(type) || (nigh_mpi_vector_is_close(vector, type) &&
-                                                     (is_named(type) || is_in_order(vector, type, comm))));
+    vector->dense =
+        vector->close && vector->buffer &&
+        (nigh_mpi_known_type(vector->type) || is_named(vector->type) || is_in_order(vector, comm));
 }
 
-bool nigh_mpi_vector_needs_packing(const struct nigh_mpi_vector *vector)
+uint64_t nigh_mpi_vector_all_bytes(const struct nigh_mpi_vector *vector)
 {
-    return !vector->dense || nigh_mpi_device_possible();
+    uint64_t bytes = 0;
+
+    if (!vector->counts)
+        return nigh_mpi_vector_bytes(vector, 0) * (unsigned)vector->blocks;
+    for (int i = 0; i < vector->blocks; i++)
+        bytes += nigh_mpi_vector_bytes(vector, i);
+    return bytes;
 }
 
-int nigh_mpi_vector_pack(const struct nigh_mpi_vector *vector, const void *from, nigh_mpi_type type, void *to,
-                         nigh_mpi_comm comm)
+bool nigh_mpi_vector_span(const struct nigh_mpi_vector *vector, nigh_mpi_aint *first, nigh_mpi_aint *end)
 {
-    int at = 0;
+    bool any = false;
 
-    if (nigh_mpi_calls()->Pack(from, (int)vector->count, type, to, (int)vector->bytes, &at, comm))
-        return -EIO;
-    return (uint64_t)at == vector->bytes ? 0 : -EIO;
-}
+    *first = *end = 0;
+    for (int i = 0; i < vector->blocks; i++) {
+        nigh_mpi_aint at = nigh_mpi_vector_offset(vector, i),
+                      behind = at + (nigh_mpi_aint)nigh_mpi_vector_bytes(vector, i);
 
-int nigh_mpi_vector_unpack(const struct nigh_mpi_vector *vector, const void *packed, void *to,
-                           nigh_mpi_type type, nigh_mpi_comm comm)
-{
-    int at = 0;
-
-    return nigh_mpi_calls()->Unpack(packed, (int)vector->bytes, &at, to, (int)vector->count, type, comm)
-               ? -EIO
-               : 0;
-}
-
-int nigh_mpi_vector_place(const struct nigh_mpi_vector *vector, const void *first, nigh_mpi_type type,
-                          int rank, void **place)
-{
-    nigh_mpi_aint low, extent;
-
-    if (nigh_mpi_calls()->Type_get_extent(type, &low, &extent))
-        return -EIO;
-    *place = (void *)((intptr_t)first + rank * (intptr_t)vector->count * extent);
-    return 0;
-}
-
-int nigh_mpi_vector_pack_each(const struct nigh_mpi_vector *vector, const void *from, nigh_mpi_type type,
-                              char *to, int ranks, nigh_mpi_comm comm)
-{
-    int rc = 0;
-
-    for (int r = 0; r < ranks && !rc; r++) {
-        void *place;
-
-        rc = nigh_mpi_vector_place(vector, from, type, r, &place);
-        if (!rc)
-            rc = nigh_mpi_vector_pack(vector, place, type, to + (unsigned)r * vector->bytes, comm);
-    }
-    return rc;
-}
-
-int nigh_mpi_vector_unpack_each(const struct nigh_mpi_vector *vector, const char *packed, void *to,
-                                nigh_mpi_type type, int ranks, int except, nigh_mpi_comm comm)
-{
-    int rc = 0;
-
-    for (int r = 0; r < ranks && !rc; r++) {
-        void *place;
-
-        if (r == except)
+        if (behind == at)
             continue;
-        rc = nigh_mpi_vector_place(vector, to, type, r, &place);
-        if (!rc)
-            rc = nigh_mpi_vector_unpack(vector, packed + (unsigned)r * vector->bytes, place, type, comm);
+        *first = any && *first < at ? *first : at;
+        *end = any && *end > behind ? *end : behind;
+        any = true;
+    }
+    return any;
+}
+
+/* ---- packing ------------------------------------------------------------------------------------------- */
+
+/* Walks over `count` elements from `at` on, in pieces that MPI takes. */
+static int walk(const struct nigh_mpi_vector *vector, intptr_t at, uint64_t count, intptr_t packed,
+                bool packs, nigh_mpi_comm comm)
+{
+    const struct nigh_mpi_calls *mpi = nigh_mpi_calls();
+    uint64_t most = vector->size && vector->size < PIECE ? PIECE / vector->size : 1;
+    int rc = 0;
+
+    while (count && vector->size && !rc) {
+        uint64_t some = count < most ? count : most;
+        int bytes = (int)(some * vector->size), position = 0;
+
+        rc = packs ? mpi->Pack((void *)at, (int)some, vector->type, (void *)packed, bytes, &position, comm)
+                   : mpi->Unpack((void *)packed, bytes, &position, (void *)at, (int)some, vector->type, comm);
+        if (!rc && position != bytes)
+            rc = NIGH_MPI_ERR_INTERN;
+        at += (intptr_t)some * vector->extent;
+        packed += bytes;
+        count -= some;
     }
     return rc;
+}
+
+static int walk_block(const struct nigh_mpi_vector *vector, int block, intptr_t packed, bool packs,
+                      nigh_mpi_comm comm)
+{
+    uint64_t count = (uint64_t)(vector->counts ? vector->counts[block] : vector->count);
+
+    return walk(vector, (intptr_t)vector->buffer + nigh_mpi_vector_offset(vector, block), count, packed,
+                packs, comm);
+}
+
+static int walk_all(const struct nigh_mpi_vector *vector, intptr_t packed, bool packs, int except,
+                    nigh_mpi_comm comm)
+{
+    int rc = 0;
+
+    for (int i = 0; i < vector->blocks && !rc; i++) {
+        if (i != except)
+            rc = walk_block(vector, i, packed, packs, comm);
+        packed += (intptr_t)nigh_mpi_vector_bytes(vector, i);
+    }
+    return rc;
+}
+
+int nigh_mpi_vector_pack_block(const struct nigh_mpi_vector *vector, int block, char *to, nigh_mpi_comm comm)
+{
+    return walk_block(vector, block, (intptr_t)to, true, comm);
+}
+
+int nigh_mpi_vector_pack(const struct nigh_mpi_vector *vector, char *to, nigh_mpi_comm comm)
+{
+    return walk_all(vector, (intptr_t)to, true, -1, comm);
+}
+
+int nigh_mpi_vector_unpack(const struct nigh_mpi_vector *vector, const char *from, int except,
+                           nigh_mpi_comm comm)
+{
+    return walk_all(vector, (intptr_t)from, false, except, comm);
 }

@@ -1,52 +1,53 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* hosts/mpi/vector.h - a buffer as MPI's calls describe it: how many bytes it sends, and whether they lie as they are
- * sent. Where they do not, or may be a device's, MPI packs and unpacks them. */
+/* hosts/mpi/vector.h - a buffer as MPI's calls describe it: blocks of elements, and whether these lie as they are sent. Where they
+ * do not, or may be a device's, MPI packs and unpacks them. */
 #ifndef NIGH_MPI_VECTOR_H
 #define NIGH_MPI_VECTOR_H
 
 #include "hosts/mpi/abi.h"
 
-#include <limits.h>
 #include <stdbool.h>
 
-#define NIGH_MPI_VECTOR_MAX ((uint64_t)INT_MAX) /* MPI_Pack() takes no more */
-
 struct nigh_mpi_vector {
-    uint64_t count;
-    uint64_t bytes; /* 1 to NIGH_MPI_VECTOR_MAX */
-    uint64_t width; /* of an element */
-    bool dense;     /* they lie as they are sent */
+    const void *buffer;
+    nigh_mpi_type type;
+    int blocks;
+    int64_t count;               /* elements of a block */
+    const int *counts, *offsets; /* NULL: blocks are alike, and lie behind each other; offsets in elements */
+    uint64_t size;               /* bytes that are sent of an element */
+    nigh_mpi_aint extent;        /* bytes from one to the next */
+    bool close;                  /* elements have no gaps in them and between them */
+    bool dense;                  /* and are sent in the order in which they lie */
 };
 
-/* All but `dense`, which becomes false. For the types used most MPI is not asked, as that takes as long as a short
- * call. False: too long, nothing, or no type that MPI knows. */
-bool nigh_mpi_vector_measure(struct nigh_mpi_vector *vector, int64_t count, nigh_mpi_type type);
+/* Fills in size, extent, close. For MPI's own types MPI is not asked, as that takes as long as a short call. 0, or MPI's error,
+ * which it has reported. */
+int nigh_mpi_vector_measure(struct nigh_mpi_vector *vector);
 
-/* Elements lie close, without gaps between them and in them. */
-bool nigh_mpi_vector_is_close(const struct nigh_mpi_vector *vector, nigh_mpi_type type);
+/* And dense, with what the buffer is: that may take MPI some calls. */
+void nigh_mpi_vector_look(struct nigh_mpi_vector *vector, nigh_mpi_comm comm);
 
-/* And is it `dense`, from `buffer` on, which is one? That may take MPI some calls. */
-void nigh_mpi_vector_look(struct nigh_mpi_vector *vector, const void *buffer, nigh_mpi_type type,
-                          nigh_mpi_comm comm);
+/* Bytes that are sent of a block, and of all. */
+static inline uint64_t nigh_mpi_vector_bytes(const struct nigh_mpi_vector *vector, int block)
+{
+    return (uint64_t)(vector->counts ? vector->counts[block] : vector->count) * vector->size;
+}
+uint64_t nigh_mpi_vector_all_bytes(const struct nigh_mpi_vector *vector);
 
-/* Is it not, or may it be a device's? With the session's lock. */
-bool nigh_mpi_vector_needs_packing(const struct nigh_mpi_vector *vector);
+/* Where a block begins, in bytes behind the buffer. */
+static inline nigh_mpi_aint nigh_mpi_vector_offset(const struct nigh_mpi_vector *vector, int block)
+{
+    return (vector->counts ? vector->offsets[block] : block * vector->count) * vector->extent;
+}
 
-/* 0, or -EIO: MPI does not, or has another length in mind. */
-int nigh_mpi_vector_pack(const struct nigh_mpi_vector *vector, const void *from, nigh_mpi_type type, void *to,
-                         nigh_mpi_comm comm);
-int nigh_mpi_vector_unpack(const struct nigh_mpi_vector *vector, const void *packed, void *to,
-                           nigh_mpi_type type, nigh_mpi_comm comm);
+/* From the first byte of a dense one to behind its last, behind the buffer. False: it has none. */
+bool nigh_mpi_vector_span(const struct nigh_mpi_vector *vector, nigh_mpi_aint *first, nigh_mpi_aint *end);
 
-/* Where the vector of a rank lies behind `first`, that of rank 0. 0, or -EIO: MPI does not say. */
-int nigh_mpi_vector_place(const struct nigh_mpi_vector *vector, const void *first, nigh_mpi_type type,
-                          int rank, void **place);
-
-/* All ranks' vectors, from or to what MPI's calls have, where they lie packed one behind the other; of rank `except`
- * nothing is unpacked. Errors as above. */
-int nigh_mpi_vector_pack_each(const struct nigh_mpi_vector *vector, const void *from, nigh_mpi_type type,
-                              char *to, int ranks, nigh_mpi_comm comm);
-int nigh_mpi_vector_unpack_each(const struct nigh_mpi_vector *vector, const char *packed, void *to,
-                                nigh_mpi_type type, int ranks, int except, nigh_mpi_comm comm);
+/* Packs one block, or all of them behind each other; unpacks all but block `except` (-1: all). 0, or MPI's error, which it has
+ * reported. */
+int nigh_mpi_vector_pack_block(const struct nigh_mpi_vector *vector, int block, char *to, nigh_mpi_comm comm);
+int nigh_mpi_vector_pack(const struct nigh_mpi_vector *vector, char *to, nigh_mpi_comm comm);
+int nigh_mpi_vector_unpack(const struct nigh_mpi_vector *vector, const char *from, int except,
+                           nigh_mpi_comm comm);
 
 #endif

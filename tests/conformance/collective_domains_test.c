@@ -41,17 +41,22 @@ static struct nigh_query_group query(struct nigh_group *group)
     return is;
 }
 
+static void await_formed(uint32_t members)
+{
+    for (uint32_t i = 0; i < members; i++)
+        while (!query(groups[i]).formed)
+            company_poll(&company);
+}
+
 static void begin(const char *level, const char *const *places, uint32_t members, const char *path,
                   uint32_t domains)
 {
     open_company(level, places, members, path);
     company_group(&company, in_order, members, groups);
+    await_formed(members);
     for (uint32_t i = 0; i < members; i++) {
-        struct nigh_query_group is;
+        struct nigh_query_group is = query(groups[i]);
 
-        while (!query(groups[i]).formed)
-            company_poll(&company);
-        is = query(groups[i]);
         assert_int_equal(is.domains, domains);
         assert_true(is.domain < domains && is.representative <= i);
         if (domains > 1)
@@ -341,12 +346,93 @@ static void test_mixed(void **state)
     mixed(each, 3, seed + 2, "chunked");
 }
 
+/* ---- repeated ------------------------------------------------------------------------------------------ */
+
+enum { REPEATS = 6, MANY = 9000 };
+
+/* What a program's loop makes, with equal arguments each time: by vectors, reduced in each domain first, from a root, unit by unit,
+ * and short without domains. */
+static uint32_t make_repeated(struct nigh_collective calls[], uint32_t member, uint32_t *in, uint32_t *out)
+{
+    static const struct nigh_collective kinds[] = {
+        {.op = NIGH_ALLREDUCE, .type = NIGH_F32, .reduction = NIGH_MAX, .count = 3},
+        {.op = NIGH_ALLREDUCE, .type = NIGH_U32, .reduction = NIGH_SUM, .count = 3},
+        {.op = NIGH_BROADCAST, .type = NIGH_U32, .root = 3, .count = 3},
+        {.op = NIGH_BROADCAST, .type = NIGH_U32, .root = 3, .count = MANY},
+        {.op = NIGH_ALLGATHER, .type = NIGH_U32, .count = 2},
+        {.op = NIGH_REDUCE, .type = NIGH_U32, .reduction = NIGH_BOR, .root = 4, .count = 70},
+        {.op = NIGH_SCAN, .type = NIGH_U32, .reduction = NIGH_SUM, .count = 1},
+    };
+    const uint32_t count = sizeof(kinds) / sizeof(kinds[0]);
+
+    for (uint32_t i = 0; i < count; i++) {
+        calls[i] = kinds[i];
+        calls[i].size = sizeof(calls[i]);
+        calls[i].context = i + 1;
+        calls[i].send = calls[i].op == NIGH_BROADCAST && member != kinds[i].root ? NULL : in;
+        calls[i].recv = out + (size_t)i * MANY;
+    }
+    return count;
+}
+
+static void check_repeated(const uint32_t *out, uint32_t member, uint32_t round)
+{
+    /* Member m gives round * 100 + m at each place, which is no NaN. */
+    const uint32_t own = round * 100, sum = 5 * own + 10, highest = own + 4, root = own + 3;
+    uint32_t all = 0, before = 0;
+
+    for (uint32_t i = 0; i < 5; i++) {
+        all |= own + i;
+        before += i <= member ? own + i : 0;
+        assert_int_equal(out[4 * MANY + 2 * i + 1], own + i);
+    }
+    assert_int_equal(out[2], highest);
+    assert_int_equal(out[MANY + 2], sum);
+    assert_int_equal(out[2 * MANY + 2], root);
+    assert_int_equal(out[4 * MANY - 1], root);
+    if (member == 4)
+        assert_int_equal(out[5 * MANY + 69], all);
+    assert_int_equal(out[6 * MANY], before);
+}
+
+/* Three members have posted the first round before the group has domains, two behind. */
+static void test_repeated(void **state)
+{
+    static uint32_t in[5][MANY], out[5][7 * MANY];
+    struct nigh_collective calls[8];
+    uint32_t count = 0;
+
+    (void)state;
+    open_company("l3", by_turns, 5, NULL);
+    company_group(&company, in_order, 5, groups);
+    assert_int_equal(query(groups[4]).formed, 0);
+    for (uint32_t round = 0; round < REPEATS; round++) {
+        memset(out, 0xff, sizeof(out));
+        for (uint32_t m = 0; m < 5; m++) {
+            if (m == 3)
+                await_formed(5);
+            for (uint32_t i = 0; i < MANY; i++)
+                in[m][i] = round * 100 + m;
+            count = make_repeated(calls, m, in[m], out[m]);
+            for (uint32_t i = 0; i < count; i++)
+                assert_int_equal(company_ops->post_collective(groups[m], &calls[i]), 0);
+        }
+        for (uint32_t m = 0; m < 5; m++) {
+            for (uint32_t i = 0; i < count; i++)
+                assert_int_equal(company_await(&company, m, i + 1).status, 0);
+            check_repeated(out[m], m, round);
+        }
+    }
+    assert_int_equal(query(groups[0]).domains, 2);
+    end(5);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_operations), cmocka_unit_test(test_copied), cmocka_unit_test(test_flat),
-        cmocka_unit_test(test_chosen),     cmocka_unit_test(test_types),  cmocka_unit_test(test_function),
-        cmocka_unit_test(test_mixed),
+        cmocka_unit_test(test_operations), cmocka_unit_test(test_copied),   cmocka_unit_test(test_flat),
+        cmocka_unit_test(test_chosen),     cmocka_unit_test(test_types),    cmocka_unit_test(test_function),
+        cmocka_unit_test(test_mixed),      cmocka_unit_test(test_repeated),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -18,8 +18,8 @@
 static struct company company;
 static const uint32_t in_order[COMPANY_MAX] = {0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11,
                                                12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23};
-/* Elements of four bytes: nothing; inline; whole; both sides of each limit; units and a rest; more than one turn. */
-static const uint64_t lengths[] = {0, 1, 3, 12, 13, 200, 1023, 1025, 2049, 4097, 8193, 20001, 70003, 150001};
+/* Elements of four bytes: nothing; both sides of a slot's first line, and of its last; whole; both sides of each limit; units and a rest; more than one turn. */
+static const uint64_t lengths[] = {0, 1, 3, 8, 9, 72, 73, 1023, 1025, 2049, 4097, 8193, 20001, 70003, 150001};
 
 static bool is_rooted(uint16_t op)
 {

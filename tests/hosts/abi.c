@@ -2,6 +2,7 @@
 /* hosts/mpi/abi.h against the header of an MPI: it compiles, or the object for that ABI would break its programs. */
 #include <mpi.h>
 #include <stddef.h>
+#include <stdio.h>
 
 #ifdef OPEN_MPI
 #define NIGH_MPI_OPENMPI
@@ -12,10 +13,13 @@
 #define PROTOTYPE(name, arguments) \
     _Static_assert(__builtin_types_compatible_p(__typeof__(PMPI_##name), int arguments), #name);
 
-NIGH_MPI_ANSWERED(PROTOTYPE)
+#define PROTOTYPES(name, lower, kind, takes) \
+    NIGH_MPI_BLOCKING(PROTOTYPE, name, takes) NIGH_MPI_STARTING(PROTOTYPE, lower, takes)
+NIGH_MPI_COLLECTIVES(PROTOTYPES)
 NIGH_MPI_ASKED(PROTOTYPE)
 #if MPI_VERSION >= 4
-NIGH_MPI_LARGE_CALLS(PROTOTYPE)
+#define LARGE_PROTOTYPE(name, lower, kind, takes) PROTOTYPE(name##_c, (NIGH_MPI_TAKES(takes, nigh_mpi_count)))
+NIGH_MPI_COUNTED(LARGE_PROTOTYPE)
 #endif
 
 SAME("success", NIGH_MPI_SUCCESS, MPI_SUCCESS);
@@ -25,37 +29,55 @@ SAME("other", NIGH_MPI_ERR_OTHER, MPI_ERR_OTHER);
 SAME("internal", NIGH_MPI_ERR_INTERN, MPI_ERR_INTERN);
 
 /* Of Open MPI addresses, which are no constants for the compiler. */
-/* clang-format off */
-#define OF_BOTH(HANDLE)                                                                                   \
-    HANDLE(COMM_NULL)                                                                                     \
-    HANDLE(COMM_SELF) HANDLE(DATATYPE_NULL) HANDLE(BYTE) HANDLE(CHAR) HANDLE(INT) HANDLE(LONG) HANDLE(LONG_LONG)       \
-        HANDLE(UNSIGNED) HANDLE(UNSIGNED_LONG) HANDLE(UNSIGNED_LONG_LONG) HANDLE(INT32_T) HANDLE(INT64_T) \
-            HANDLE(UINT32_T) HANDLE(UINT64_T) HANDLE(FLOAT) HANDLE(DOUBLE) HANDLE(OP_NULL) HANDLE(MAX)    \
-                HANDLE(MIN) HANDLE(SUM) HANDLE(PROD)
-/* clang-format on */
-#ifndef OPEN_MPI
-#define OF_ALL(HANDLE)  OF_BOTH(HANDLE) HANDLE(INTEGER) HANDLE(REAL) HANDLE(DOUBLE_PRECISION)
-#define HANDLE_IS(name) wrong += NIGH_MPI_##name != MPI_##name;
-#else
-#define OF_ALL(HANDLE)   OF_BOTH(HANDLE)
-#define HANDLE_IS(name)  wrong += (void *)NIGH_MPI_##name != (void *)MPI_##name;
+#ifdef OPEN_MPI
 static struct {
-#define SLOT(name)       void *name;
+#define SLOT(name)                   void *name;
+#define TYPE_SLOT(name, symbol, ...) void *ompi_mpi_##symbol;
+#define OP_SLOT(name, symbol, ...)   void *ompi_mpi_op_##symbol;
     NIGH_MPI_HANDLES(SLOT)
+    NIGH_MPI_TYPES(TYPE_SLOT)
+    NIGH_MPI_OPS(OP_SLOT)
 } there;
 #define nigh_mpi_calls() (&there)
 #endif
 
-int main(void)
-{
-    int wrong = MPI_IN_PLACE != NIGH_MPI_IN_PLACE;
+#define SAME_HANDLE(name) wrong += (intptr_t)NIGH_MPI_##name != (intptr_t)MPI_##name;
 
+int main(int argc, char **argv)
+{
+    int wrong = MPI_IN_PLACE != NIGH_MPI_IN_PLACE, size;
+    MPI_Aint low, extent;
+
+    MPI_Init(&argc, &argv);
     wrong += (void *)MPI_STATUS_IGNORE != (void *)NIGH_MPI_STATUS_IGNORE;
     wrong += MPI_COMBINER_NAMED != NIGH_MPI_COMBINER_NAMED;
 #ifdef OPEN_MPI
-#define FOUND(name) there.name = (void *)&name;
+#define FOUND(name)                   there.name = (void *)&name;
+#define FOUND_TYPE(name, symbol, ...) FOUND(ompi_mpi_##symbol)
+#define FOUND_OP(name, symbol, ...)   FOUND(ompi_mpi_op_##symbol)
     NIGH_MPI_HANDLES(FOUND)
+    NIGH_MPI_TYPES(FOUND_TYPE)
+    NIGH_MPI_OPS(FOUND_OP)
 #endif
-    OF_ALL(HANDLE_IS)
+    SAME_HANDLE(COMM_NULL)
+    SAME_HANDLE(COMM_SELF)
+    SAME_HANDLE(DATATYPE_NULL)
+    SAME_HANDLE(OP_NULL)
+    SAME_HANDLE(INT)
+    SAME_HANDLE(BYTE)
+    SAME_HANDLE(MIN)
+    /* Types and operations, and how long their elements are. */
+#define SAME_TYPE(name, symbol, code, nigh, width, bytes, of)                     \
+    wrong += (intptr_t)NIGH_MPI_TYPE(name, symbol, code) != (intptr_t)MPI_##name; \
+    MPI_Type_size(MPI_##name, &size);                                             \
+    MPI_Type_get_extent(MPI_##name, &low, &extent);                               \
+    wrong += low != 0 || extent != (width) || size != (bytes);
+    NIGH_MPI_TYPES(SAME_TYPE)
+#define SAME_OP(name, symbol, code, nigh) \
+    wrong += (intptr_t)NIGH_MPI_OP(name, symbol, code) != (intptr_t)MPI_##name;
+    NIGH_MPI_OPS(SAME_OP)
+    if (wrong)
+        printf("%d wrong\n", wrong);
+    MPI_Finalize();
     return wrong;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Collectives that hosts/mpi answers, where they go wrong or come from several threads. Rank 0 says how it ended.
- *     answered short|far|late|mismatch|close|alltoall|rows|threads | killed|gone FILE
+ *     answered short|far|late|mismatch|close|alltoall|rows|threads [TIMES] | killed|gone|lost FILE
  */
 #include <fcntl.h>
 #include <mpi.h>
@@ -102,23 +102,29 @@ static long far(int frees)
 
 /* One rank gives half of what the others do. All that wait for it, and for those, are told: at the latest by the next
  * call. How many were not. */
-enum kind { ALLREDUCE, GATHER, ALLGATHER, ALLTOALL, OWN };
+enum kind { ALLREDUCE, GATHER, ALLGATHER, ALLTOALL, OWN, REQUEST };
 
 static long mismatch(enum kind kind, int count)
 {
     int *in = calloc(LONG, sizeof *in), *out = calloc(LONG, sizeof *out), rc = 0, all;
     int mine = rank == 1 ? count / 2 : count;
+    MPI_Request request;
     MPI_Comm comm;
 
     MPI_Comm_dup(MPI_COMM_WORLD, &comm);
     MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
-    MPI_Allreduce(in, out, LONG, MPI_INT, MPI_SUM, comm);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN); /* of requests Open MPI tells this, too */
+    for (int i = 0; i < 16; i++)                                /* so that it forms */
+        MPI_Allreduce(in, out, LONG, MPI_INT, MPI_SUM, comm);
     if (kind == GATHER)
         rc = MPI_Gather(in, mine, MPI_INT, out, mine, MPI_INT, 0, comm) != MPI_SUCCESS;
     if (kind == ALLGATHER)
         rc = MPI_Allgather(in, mine, MPI_INT, out, mine, MPI_INT, comm) != MPI_SUCCESS;
     if (kind == ALLTOALL)
         rc = MPI_Alltoall(in, mine, MPI_INT, out, mine, MPI_INT, comm) != MPI_SUCCESS;
+    if (kind == REQUEST &&
+        MPI_Iallgather(in, mine, MPI_INT, out, mine, MPI_INT, comm, &request) == MPI_SUCCESS)
+        rc = MPI_Wait(&request, MPI_STATUS_IGNORE) != MPI_SUCCESS;
     if (kind == OWN) /* it keeps what the others send */
         rc = MPI_Alltoall(in, mine, MPI_INT, out, count, MPI_INT, comm) != MPI_SUCCESS;
     rc |= MPI_Allreduce(in, out, kind == ALLREDUCE ? mine : LONG, MPI_INT, MPI_SUM, comm) != MPI_SUCCESS;
@@ -341,6 +347,7 @@ static void *thread(void *arg)
 {
     MPI_Comm *comm = arg;
     int *in = malloc(LONG * sizeof *in), *out = malloc(LONG * sizeof *out);
+    MPI_Request requests[2];
     long wrong = 0;
 
     for (int round = 0; round < 40; round++) {
@@ -355,6 +362,13 @@ static void *thread(void *arg)
         MPI_Reduce(in, out, 1, MPI_INT, MPI_SUM, round % ranks, *comm);
         if (rank == round % ranks)
             wrong += out[0] != sum_of(round);
+        MPI_Iallreduce(in, out, 5000, MPI_INT, MPI_SUM, *comm, &requests[0]);
+        MPI_Ibcast(in + 5000, 9, MPI_INT, 0, *comm, &requests[1]);
+        MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+        for (int i = 0; i < 5000; i++)
+            wrong += out[i] != sum_of(i + round);
+        for (int i = 0; i < 9; i++)
+            wrong += in[5000 + i] != 5000 + i + round;
     }
     free(in);
     free(out);
@@ -383,19 +397,24 @@ static long threads(void)
     return wrong;
 }
 
-/* While the others are at an allreduce, or at a short alltoall. */
+/* While the others are at an allreduce (0), at a short alltoall (1), or wait for a request (2). */
 static void killed(const char *told, int which)
 {
     int *in = calloc(LONG, sizeof *in), *out = calloc(LONG, sizeof *out);
+    MPI_Request request;
 
     for (int turn = 0;; turn++) {
-        if (turn / 2 == 25 && turn % 2 == which && rank == 1 &&
+        if (turn / 3 == 25 && turn % 3 == which && rank == 1 &&
             open(told, O_CREAT | O_WRONLY | O_CLOEXEC, 0600) >= 0)
             raise(SIGKILL);
-        if (turn % 2)
+        if (turn % 3 == 1) {
             MPI_Alltoall(in, 4, MPI_INT, out, 4, MPI_INT, MPI_COMM_WORLD);
-        else
+        } else if (turn % 3 == 2) {
+            MPI_Ialltoall(in, 4, MPI_INT, out, 4, MPI_INT, MPI_COMM_WORLD, &request);
+            MPI_Wait(&request, MPI_STATUS_IGNORE);
+        } else {
             MPI_Allreduce(in, out, LONG, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+        }
     }
 }
 
@@ -409,8 +428,8 @@ int main(int argc, char **argv)
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     alarm(120); /* a job that does not end must not stay */
-    if ((!strcmp(mode, "killed") || !strcmp(mode, "gone")) && argc > 2)
-        killed(argv[2], mode[0] == 'g');
+    if ((!strcmp(mode, "killed") || !strcmp(mode, "gone") || !strcmp(mode, "lost")) && argc > 2)
+        killed(argv[2], mode[0] == 'k' ? 0 : mode[0] == 'g' ? 1 : 2);
     if (!strcmp(mode, "threads") && level != MPI_THREAD_MULTIPLE) {
         if (rank == 0)
             printf("no threads\n");
@@ -421,9 +440,12 @@ int main(int argc, char **argv)
                 : !strcmp(mode, "alltoall") ? alltoalls() + mismatches() + rows()
                 : !strcmp(mode, "rows")     ? rows()
                 : !strcmp(mode, "close")    ? close_types()
-                : !strcmp(mode, "mismatch") ? mismatch(ALLREDUCE, LONG) + mismatch(GATHER, 60) +
-                                                  mismatch(GATHER, 4000) + mismatch(ALLGATHER, 4000)
-                                            : threads();
+                : !strcmp(mode, "mismatch")
+                    ? mismatch(ALLREDUCE, LONG) + mismatch(GATHER, 60) + mismatch(GATHER, 4000) +
+                          mismatch(ALLGATHER, 4000) + mismatch(REQUEST, 4000)
+                    : 0;
+        for (int i = 0; i < (argc > 2 ? atoi(argv[2]) : 1) && !strcmp(mode, "threads"); i++)
+            wrong += threads();
         MPI_Allreduce(&wrong, &all, 1, MPI_LONG, MPI_SUM, MPI_COMM_WORLD);
         if (rank == 0)
             printf("%ld wrong\n", all);

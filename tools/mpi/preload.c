@@ -3,6 +3,7 @@
 #include "tools/mpi/preload.h"
 #include "tools/mpi/chosen.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,33 +22,30 @@ static char *object_of(const char *providers, const char *folder, const char *na
     return found;
 }
 
-/* What is answered, and how it is left to the MPI. */
-static const struct kind {
-    const char *calls[2], *left;
-} kinds[] = {
-    {{"REDUCE", "ALLREDUCE"}, "NIGH_MPI_REDUCE_FROM=0"},
-    {{"BCAST"}, "NIGH_MPI_BCAST_FROM=0"},
-    {{"GATHER"}, "NIGH_MPI_GATHER_TO=0"},
-    {{"ALLGATHER"}, "NIGH_MPI_ALLGATHER_FROM=0"},
-    {{"ALLTOALL"}, "NIGH_MPI_ALLTOALL_TO=0"},
+/* What is answered, as NIGH_MPI_LEAVE names it. */
+static const char *const kinds[] = {
+    "barrier",   "bcast",      "reduce",         "allreduce",
+    "gather",    "gatherv",    "scatter",        "scatterv",
+    "allgather", "allgatherv", "alltoall",       "alltoallv",
+    "scan",      "exscan",     "reduce_scatter", "reduce_scatter_block",
 };
 #define KINDS (sizeof kinds / sizeof *kinds)
 
 /* Has the user said how this MPI makes such calls? That stands. */
-static bool is_chosen(const struct mpi_place *place, const struct kind *kind)
+static bool is_chosen(const struct mpi_place *place, const char *kind)
 {
-    bool chosen = place->family == MPI_OPENMPI ? mpi_chosen_any("OMPI_MCA_coll")
-                                               : place->family != MPI_MPICH && mpi_chosen_table();
+    char name[64];
+    size_t head;
 
-    for (size_t i = 0; i < 2 && kind->calls[i] && !chosen; i++) {
-        char name[64];
-
-        snprintf(name, sizeof name, place->family == MPI_MPICH ? "MPIR_CVAR_%s_INT" : "I_MPI_ADJUST_%s",
-                 kind->calls[i]);
-        chosen = place->family == MPI_MPICH ? mpi_chosen_any(name)
-                                            : place->family != MPI_OPENMPI && mpi_chosen(name);
-    }
-    return chosen;
+    if (place->family == MPI_OPENMPI)
+        return mpi_chosen_any("OMPI_MCA_coll");
+    if (place->family != MPI_MPICH && mpi_chosen_table())
+        return true;
+    head = (size_t)snprintf(name, sizeof name, place->family == MPI_MPICH ? "MPIR_CVAR_" : "I_MPI_ADJUST_");
+    for (size_t i = 0; kind[i]; i++)
+        name[head++] = (char)toupper((unsigned char)kind[i]);
+    snprintf(name + head, sizeof name - head, "%s", place->family == MPI_MPICH ? "_INT" : "");
+    return place->family == MPI_MPICH ? mpi_chosen_any(name) : mpi_chosen(name);
 }
 
 /* "NAME=what the environment has, and one word more". */
@@ -82,9 +80,28 @@ static bool add_object(char *object, const char *instead, struct objects *out)
     return can;
 }
 
+/* "NIGH_MPI_LEAVE=" what the environment has, and what the user has chosen an algorithm for. */
+static void leave(const struct mpi_place *place, struct mpi_words *settings)
+{
+    const char *others = getenv("NIGH_MPI_LEAVE");
+    char text[512];
+    size_t used = (size_t)snprintf(text, sizeof text, "NIGH_MPI_LEAVE=%.200s", others ? others : "");
+    bool any = false;
+
+    for (size_t i = 0; i < KINDS; i++) {
+        if (!is_chosen(place, kinds[i]))
+            continue;
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", text[used - 1] == '=' ? "" : ",",
+                                 kinds[i]);
+        any = true;
+    }
+    if (any)
+        mpi_words_add(settings, text);
+}
+
 /*
- * Where ranks share CPUs no algorithm of messages comes up to the plugin's collectives, in which ranks read each other's
- * vectors in place, so such calls do not reach the MPI. docs/rationale/crowd-collectives.md.
+ * No algorithm of messages comes up to the plugin's collectives, in which ranks read each other's vectors in place, so such calls
+ * do not reach the MPI. docs/rationale/collectives.md.
  */
 static void add_collectives(const struct mpi_place *place, const char *providers, uint32_t programs,
                             struct objects *objects, struct mpi_words *settings)
@@ -94,32 +111,26 @@ static void add_collectives(const struct mpi_place *place, const char *providers
     size_t chosen = 0;
 
     for (size_t i = 0; i < KINDS; i++)
-        chosen += is_chosen(place, &kinds[i]);
-    if (!all || chosen == KINDS ||
-        !add_object(object_of(providers, "mpi", name), "collectives stay MPI's own", objects))
-        return;
-    for (size_t i = 0; i < KINDS; i++)
-        if (is_chosen(place, &kinds[i]))
-            mpi_words_add(settings, kinds[i].left);
+        chosen += is_chosen(place, kinds[i]);
+    if (all && chosen < KINDS &&
+        add_object(object_of(providers, "mpi", name), "collectives stay MPI's own", objects))
+        leave(place, settings);
 }
 
 /* Behind what the user preloads: a tool that counts calls is to see them, and an allocator of his own to stay in use. */
-bool mpi_preload(const struct mpi_place *place, const char *providers, bool crowded, uint32_t programs,
+void mpi_preload(const struct mpi_place *place, const char *providers, uint32_t programs,
                  struct mpi_words *settings)
 {
     const char *off = getenv("NIGH_MALLOC");
     struct objects objects = {.used = 0};
-    bool shared = false;
 
     if (!off || strcmp(off, "0") != 0)
-        shared = add_object(object_of(providers, "malloc", "libnigh-malloc.so"),
-                            "messages are read by the kernel", &objects);
-    if (crowded)
-        add_collectives(place, providers, programs, &objects, settings);
+        (void)add_object(object_of(providers, "malloc", "libnigh-malloc.so"),
+                         "messages are read by the kernel", &objects);
+    add_collectives(place, providers, programs, &objects, settings);
     if (!objects.used)
-        return false;
+        return;
     add_behind("LD_PRELOAD", objects.paths, settings);
     /* A program with gcc's address sanitizer refuses to start otherwise; it still comes before the C library. */
     add_behind("ASAN_OPTIONS", "verify_asan_link_order=0", settings);
-    return shared;
 }

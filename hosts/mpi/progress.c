@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* hosts/mpi/progress.c - see progress.h. */
+#include "hosts/mpi/progress.h"
+#include "hosts/mpi/calls.h"
+#include "hosts/mpi/helper.h"
+#include "hosts/mpi/request.h"
+#include "hosts/mpi/session.h"
+
+#include <pthread.h>
+#include <stddef.h>
+
+/* True: something has moved. */
+static bool move(void)
+{
+    bool moved;
+
+    if (!nigh_mpi_session_requests && !nigh_mpi_session_finished)
+        return false;
+    if (!nigh_mpi_session_try())
+        return false;
+    moved = nigh_mpi_session_poll() > 0;
+    nigh_mpi_session_unlock();
+    return moved;
+}
+
+#ifdef NIGH_MPI_OPENMPI
+
+static struct {
+    int (*add)(int (*)(void));
+    int (*take)(int (*)(void));
+    bool added;
+} opal;
+static pthread_once_t once = PTHREAD_ONCE_INIT, add_once = PTHREAD_ONCE_INIT;
+
+static void find(void)
+{
+    *(void **)&opal.add = nigh_mpi_find("opal_progress_register");
+    *(void **)&opal.take = nigh_mpi_find("opal_progress_unregister");
+}
+
+bool nigh_mpi_progress_can(void)
+{
+    pthread_once(&once, find);
+    return opal.add && opal.take;
+}
+
+static int hook(void)
+{
+    return move();
+}
+
+static void add(void)
+{
+    opal.added = opal.add(hook) == 0;
+}
+
+bool nigh_mpi_progress_begin(void)
+{
+    pthread_once(&add_once, add);
+    return opal.added;
+}
+
+int nigh_mpi_progress_request(nigh_mpi_request_query query, nigh_mpi_request_free release,
+                              nigh_mpi_request_cancel cancel, void *state, nigh_mpi_request *request)
+{
+    return nigh_mpi_calls()->Grequest_start(query, release, cancel, state, request);
+}
+
+void nigh_mpi_progress_end(void)
+{
+    if (opal.added)
+        (void)opal.take(hook);
+}
+
+#else
+
+typedef int (*request_poll)(void *, void *);
+typedef int (*request_wait)(int, void **, double, void *);
+
+enum { ASYNC_NOTHING = 0, ASYNC_DONE = 1 };
+#define STREAM_NULL 0x3c000000
+/* MPICH calls a hook in each pass, so it goes when there was nothing to do for so many. */
+#define HOOK_PASSES 10000u
+
+static struct {
+    int (*async_start)(int (*)(void *), void *, int);
+    int (*request_start)(nigh_mpi_request_query, nigh_mpi_request_free, nigh_mpi_request_cancel, request_poll,
+                         request_wait, void *, nigh_mpi_request *);
+    _Atomic bool added;
+} mpich;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void find(void)
+{
+    *(void **)&mpich.async_start = nigh_mpi_find("PMPIX_Async_start");
+    *(void **)&mpich.request_start = nigh_mpi_find("PMPIX_Grequest_start");
+}
+
+bool nigh_mpi_progress_can(void)
+{
+    pthread_once(&once, find);
+    return mpich.async_start || mpich.request_start;
+}
+
+/* Without the lock in a call of MPI's, which may wait for whoever is in the hook. */
+static bool is_added_else_add(void)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    bool before;
+
+    pthread_mutex_lock(&lock);
+    before = mpich.added;
+    mpich.added = true;
+    pthread_mutex_unlock(&lock);
+    return before;
+}
+
+static int hook(void *thing)
+{
+    static _Atomic unsigned idle;
+
+    (void)thing;
+    if (nigh_mpi_session_requests) {
+        idle = 0;
+        (void)move();
+        return ASYNC_NOTHING;
+    }
+    if (nigh_mpi_session_is_open() && idle++ < HOOK_PASSES)
+        return ASYNC_NOTHING;
+    idle = 0;
+    mpich.added = false;
+    /* Either a thread that has begun a request meanwhile finds that this is gone, or this finds the request. */
+    if (nigh_mpi_session_requests && !is_added_else_add())
+        return ASYNC_NOTHING;
+    return ASYNC_DONE;
+}
+
+bool nigh_mpi_progress_begin(void)
+{
+    if (!mpich.async_start)
+        return nigh_mpi_helper_begin();
+    if (mpich.added || is_added_else_add())
+        return true;
+    if (!mpich.async_start(hook, NULL, STREAM_NULL))
+        return true;
+    mpich.added = false;
+    return false;
+}
+
+/* MPI is in a loop of these, and does not look for its own messages. */
+static int poll_request(void *state, void *status)
+{
+    (void)state;
+    (void)status;
+    if (!move())
+        nigh_mpi_session_idle(true);
+    return NIGH_MPI_SUCCESS;
+}
+
+/* MPI takes them for complete then. */
+static int wait_for_requests(int count, void **states, double timeout, void *status)
+{
+    (void)timeout;
+    for (int i = 0; i < count; i++)
+        while (!nigh_mpi_request_is_told(states[i]))
+            (void)poll_request(states[i], status);
+    return NIGH_MPI_SUCCESS;
+}
+
+int nigh_mpi_progress_request(nigh_mpi_request_query query, nigh_mpi_request_free release,
+                              nigh_mpi_request_cancel cancel, void *state, nigh_mpi_request *request)
+{
+    if (mpich.async_start)
+        return nigh_mpi_calls()->Grequest_start(query, release, cancel, state, request);
+    return mpich.request_start(query, release, cancel, poll_request, wait_for_requests, state, request);
+}
+
+void nigh_mpi_progress_end(void)
+{
+    if (!mpich.async_start)
+        nigh_mpi_helper_end();
+}
+
+#endif

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* hosts/nccl/log.h - lines for people, through NCCL's logger, and errors as NCCL counts them. */
+#ifndef NIGH_NCCL_LOG_H
+#define NIGH_NCCL_LOG_H
+
+#include "hosts/nccl/abi.h"
+
+/* NCCL hands it to init(). NULL: lines go to standard error. */
+void nigh_nccl_log_to(nccl_logger logger);
+
+/* One line. Any thread. */
+void nigh_nccl_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void nigh_nccl_info(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* For nigh's own lines: struct nigh_open.log. */
+void nigh_nccl_log_nigh(void *data, int level, const char *text);
+
+/* A negative errno of nigh's; 0 is success. */
+enum nccl_result nigh_nccl_result(int error);
+
+#endif

@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* hosts/nccl/request.c - isend, irecv, test. Nothing here waits: while the other thread of NCCL's is at work a call says "not
+ * now", and NCCL calls again. */
+#include "hosts/nccl/request.h"
+#include "hosts/nccl/log.h"
+#include "hosts/nccl/table.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <sched.h>
+#include <time.h>
+
+/* Of so many messages one completes only when it was matched: so a sender is at most 32 times as many ahead of its receiver,
+ * whatever NCCL does. */
+#define MATCHED_EVERY  16u
+#define CANCEL_SECONDS 5
+
+/* ---- requests ------------------------------------------------------------------------------------------------- */
+
+static struct nigh_nccl_comm *comm_of(const void *number, enum nigh_nccl_kind kind, const char *call)
+{
+    struct nigh_nccl_comm *comm = nigh_nccl_table_find(kind, number);
+
+    if (!comm)
+        nigh_nccl_warn("%s: %p is no connection for it that is open", call, number);
+    return comm;
+}
+
+/* A place for a request, in turn; NULL: all are in use. */
+static struct nigh_nccl_request *place(struct nigh_nccl_comm *comm)
+{
+    for (uint32_t i = 0; i < NCCL_REQUESTS_MAX; i++) {
+        comm->place = (comm->place + 1) % NCCL_REQUESTS_MAX;
+        if (comm->requests[comm->place].state == NIGH_NCCL_FREE)
+            return &comm->requests[comm->place];
+    }
+    return NULL;
+}
+
+static enum nccl_result too_many(const struct nigh_nccl_comm *comm, const char *call)
+{
+    nigh_nccl_warn(
+        "%s: %d requests of the connection with %s are in flight, and more there may not be: test them", call,
+        NCCL_REQUESTS_MAX, comm->peer->name);
+    return NCCL_INTERNAL_ERROR;
+}
+
+void nigh_nccl_request_ended(struct nigh_nccl_request *request, int status, uint64_t bytes)
+{
+    struct nigh_nccl_comm *comm = request->comm;
+
+    request->state = NIGH_NCCL_DONE;
+    request->status = status;
+    request->bytes = bytes;
+    comm->pending--;
+    comm->moved += status == 0;
+}
+
+static enum nccl_result ended(struct nigh_nccl_comm *comm, int error)
+{
+    nigh_nccl_comm_tell(comm, error, 0, 0);
+    return nigh_nccl_result(error);
+}
+
+/* The operation was posted, or not. */
+static enum nccl_result posted(struct nigh_nccl_comm *comm, struct nigh_nccl_request *request, void *memory,
+                               uint64_t room, int rc, void **out)
+{
+    if (rc == -EAGAIN) {
+        nigh_nccl_context_poll(comm->context);
+        return NCCL_SUCCESS;
+    }
+    if (rc)
+        return ended(comm, rc);
+    request->state = NIGH_NCCL_PENDING;
+    request->memory = memory;
+    request->room = room;
+    request->number = comm->posted++;
+    request->serial++;
+    comm->pending++;
+    *out = nigh_nccl_request_number(comm->number, comm->place, request->serial);
+    return NCCL_SUCCESS;
+}
+
+static int send_one(const struct nigh_nccl_comm *comm, const void *data, size_t bytes, uint64_t context)
+{
+    const struct nigh_ops *nigh = nigh_nccl_nigh();
+    struct nigh_send send = {.size = sizeof(send), .buffer = data, .bytes = bytes, .tag = comm->id};
+
+    if (bytes <= NIGH_INJECT_BYTES && (comm->posted + 1) % MATCHED_EVERY)
+        return nigh->send_imm(comm->peer->endpoint, data, NIGH_SHAPE(bytes, NIGH_NCCL_DATA), comm->id, 0,
+                              context);
+    /* NCCL's receivers do not wait for their senders, so any message may wait for its receive. */
+    send.flags = (comm->posted + 1) % MATCHED_EVERY ? NIGH_MAY_WAIT : NIGH_SYNC;
+    send.context = context;
+    send.tclass = NIGH_NCCL_DATA;
+    return nigh->post_send(comm->peer->endpoint, &send);
+}
+
+static enum nccl_result send_locked(struct nigh_nccl_comm *comm, void *data, size_t bytes, void *memory,
+                                    void **out)
+{
+    struct nigh_nccl_request *request;
+
+    if (comm->peer->severed || (comm->failure && comm->posted >= comm->limit))
+        return ended(comm, comm->failure ? comm->failure : -ECONNRESET);
+    request = place(comm);
+    if (!request)
+        return too_many(comm, "isend");
+    return posted(comm, request, memory, bytes, send_one(comm, data, bytes, (uintptr_t)request), out);
+}
+
+/* NULL is a buffer that was not registered, which is as good. */
+static enum nccl_result check(const void *data, size_t bytes, const void *memory, const char *call)
+{
+    if (memory && !nigh_nccl_table_find(NIGH_NCCL_MEMORY, memory)) {
+        nigh_nccl_warn("%s: %p is no memory that is registered", call, memory);
+        return NCCL_INVALID_ARGUMENT;
+    }
+    if (bytes > NCCL_BYTES_MAX || (!data && bytes)) {
+        nigh_nccl_warn("%s of %zu bytes at %p: at most 2^40 bytes, of memory that there is", call, bytes,
+                       data);
+        return NCCL_INVALID_ARGUMENT;
+    }
+    return NCCL_SUCCESS;
+}
+
+enum nccl_result nigh_nccl_isend(void *number, void *data, size_t bytes, int tag, void *memory, void *parent,
+                                 void **request)
+{
+    struct nigh_nccl_comm *comm = comm_of(number, NIGH_NCCL_SENDER, "isend");
+    enum nccl_result result;
+
+    (void)tag, (void)parent; /* tags tell the parts of a grouped receive, of which there is one */
+    if (!comm || !request)
+        return NCCL_INVALID_ARGUMENT;
+    *request = NULL;
+    result = check(data, bytes, memory, "isend");
+    if (result || pthread_mutex_trylock(&comm->context->lock))
+        return result;
+    result = send_locked(comm, data, bytes, memory, request);
+    pthread_mutex_unlock(&comm->context->lock);
+    return result;
+}
+
+static int recv_one(const struct nigh_nccl_comm *comm, void *data, size_t bytes, uint64_t context)
+{
+    const struct nigh_ops *nigh = nigh_nccl_nigh();
+    struct nigh_recv recv = {
+        .size = sizeof(recv),
+        .buffer = data,
+        .bytes = bytes,
+        .tag = comm->id,
+        .context = context,
+        .tclass = NIGH_NCCL_DATA,
+    };
+
+    if (bytes <= UINT32_MAX)
+        return nigh->recv_imm(comm->peer->endpoint, data, NIGH_SHAPE(bytes, NIGH_NCCL_DATA), comm->id, 0,
+                              context);
+    return nigh->post_recv(comm->context->nigh, comm->peer->endpoint, &recv);
+}
+
+static enum nccl_result recv_locked(struct nigh_nccl_comm *comm, void *data, size_t bytes, void *memory,
+                                    void **out)
+{
+    struct nigh_nccl_request *request;
+
+    if (comm->peer->severed || (comm->failure && comm->posted >= comm->limit))
+        return ended(comm, comm->failure ? comm->failure : -ECONNRESET);
+    request = place(comm);
+    if (!request)
+        return too_many(comm, "irecv");
+    return posted(comm, request, memory, bytes, recv_one(comm, data, bytes, (uintptr_t)request), out);
+}
+
+enum nccl_result nigh_nccl_irecv(void *number, int count, void **data, size_t *bytes, int *tags,
+                                 void **memories, void **parents, void **request)
+{
+    struct nigh_nccl_comm *comm = comm_of(number, NIGH_NCCL_RECEIVER, "irecv");
+    void *memory = memories ? memories[0] : NULL;
+    enum nccl_result result;
+
+    (void)tags, (void)parents;
+    if (!comm || !request)
+        return NCCL_INVALID_ARGUMENT;
+    *request = NULL;
+    if (count != 1 || !data || !bytes) {
+        nigh_nccl_warn("irecv of %d buffers: maxRecvs is 1", count);
+        return NCCL_INVALID_ARGUMENT;
+    }
+    result = check(data[0], bytes[0], memory, "irecv");
+    if (result || pthread_mutex_trylock(&comm->context->lock))
+        return result;
+    result = recv_locked(comm, data[0], bytes[0], memory, request);
+    pthread_mutex_unlock(&comm->context->lock);
+    return result;
+}
+
+/* Host memory needs none: what a receive has completed with is there. */
+enum nccl_result nigh_nccl_iflush(void *number, int count, void **data, int *bytes, void **memories,
+                                  void **request)
+{
+    (void)count, (void)data, (void)bytes, (void)memories;
+    if (!comm_of(number, NIGH_NCCL_RECEIVER, "iflush") || !request)
+        return NCCL_INVALID_ARGUMENT;
+    *request = NULL;
+    return NCCL_SUCCESS;
+}
+
+/* ---- test ----------------------------------------------------------------------------------------------------- */
+
+static enum nccl_result no_request(const void *number)
+{
+    nigh_nccl_warn(
+        "test: %p is no request in flight: one that was found done, or whose connection is closed, is "
+        "over",
+        number);
+    return NCCL_INVALID_USAGE;
+}
+
+static enum nccl_result take(struct nigh_nccl_comm *comm, struct nigh_nccl_request *request, int *done,
+                             int *bytes)
+{
+    if (request->status) {
+        nigh_nccl_comm_tell(comm, request->status, request->bytes, request->room);
+        return nigh_nccl_result(request->status);
+    }
+    request->state = NIGH_NCCL_FREE;
+    if (bytes)
+        *bytes = (int)request->bytes;
+    *done = 1;
+    return NCCL_SUCCESS;
+}
+
+static enum nccl_result test_locked(struct nigh_nccl_comm *comm, const void *number, int *done, int *bytes)
+{
+    unsigned at = nigh_nccl_request_place(number);
+    struct nigh_nccl_request *request = &comm->requests[at % NCCL_REQUESTS_MAX];
+
+    if (at >= NCCL_REQUESTS_MAX || request->state == NIGH_NCCL_FREE ||
+        nigh_nccl_request_number(comm->number, at, request->serial) != number)
+        return no_request(number);
+    if (request->state == NIGH_NCCL_PENDING)
+        nigh_nccl_context_poll(comm->context);
+    if (request->state == NIGH_NCCL_DONE)
+        return take(comm, request, done, bytes);
+    return comm->failure && request->number >= comm->limit ? ended(comm, comm->failure) : NCCL_SUCCESS;
+}
+
+enum nccl_result nigh_nccl_test(void *number, int *done, int *bytes)
+{
+    struct nigh_nccl_comm *comm = nigh_nccl_request_find(number);
+    enum nccl_result result;
+
+    if (!comm)
+        return no_request(number);
+    if (!done)
+        return NCCL_INVALID_ARGUMENT;
+    *done = 0;
+    if (pthread_mutex_trylock(&comm->context->lock))
+        return NCCL_SUCCESS;
+    result = test_locked(comm, number, done, bytes);
+    pthread_mutex_unlock(&comm->context->lock);
+    return result;
+}
+
+/* ---- taking back ---------------------------------------------------------------------------------------------- */
+
+static bool is_of(const struct nigh_nccl_request *request, const void *memory)
+{
+    return request->state == NIGH_NCCL_PENDING && (!memory || request->memory == memory);
+}
+
+static bool any(const struct nigh_nccl_comm *comm, const void *memory)
+{
+    for (int i = 0; comm->pending && i < NCCL_REQUESTS_MAX; i++)
+        if (is_of(&comm->requests[i], memory))
+            return true;
+    return false;
+}
+
+/* A send whose beginning the peer has cannot be cancelled. Disconnecting takes it back, and all else that goes to this peer:
+ * NCCL closes with requests in flight when it gives the communicator up. */
+static void sever(const struct nigh_nccl_comm *comm)
+{
+    for (struct nigh_nccl_comm *at = comm->context->comms; at; at = at->next)
+        if (at->peer == comm->peer && !at->failure) {
+            at->failure = -ECONNRESET;
+            at->limit = at->moved;
+        }
+    nigh_nccl_peer_sever(comm->peer);
+}
+
+static time_t now(void)
+{
+    struct timespec time;
+
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return time.tv_sec;
+}
+
+bool nigh_nccl_requests_cancel(struct nigh_nccl_comm *comm, const void *memory)
+{
+    struct nigh_nccl_context *context = comm->context;
+    time_t end = now() + CANCEL_SECONDS;
+
+    if (!any(comm, memory))
+        return true;
+    if (!comm->failure) {
+        comm->failure = -ECANCELED;
+        comm->limit = comm->moved;
+    }
+    for (int i = 0; i < NCCL_REQUESTS_MAX; i++)
+        if (is_of(&comm->requests[i], memory))
+            (void)nigh_nccl_nigh()->cancel(context->nigh, (uintptr_t)&comm->requests[i]);
+    nigh_nccl_context_poll(context);
+    if (any(comm, memory))
+        sever(comm);
+    while (any(comm, memory) && now() <= end) {
+        nigh_nccl_context_poll(context);
+        sched_yield();
+    }
+    if (any(comm, memory)) {
+        nigh_nccl_warn(
+            "%s has been in the middle of a copy for %d s: it may still touch a buffer that is given up "
+            "here",
+            comm->peer->name, CANCEL_SECONDS);
+        return false;
+    }
+    return true;
+}

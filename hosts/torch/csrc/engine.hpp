@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * csrc/engine.hpp - nigh's context of this process, its endpoints, and who moves it: one thread at a time *leads*, that is,
+ * polls and sleeps in the table's wait(); others that wait sleep until it has found theirs. Knows nothing of torch.
+ */
+#ifndef NIGH_TORCH_ENGINE_H
+#define NIGH_TORCH_ENGINE_H
+
+#include "op.hpp"
+
+#include <nigh/transport.h>
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <string>
+#include <thread>
+
+namespace nigh_torch
+{
+
+using Clock = std::chrono::steady_clock;
+
+class Engine
+{
+  public:
+    /* This process's, opened by the first call. Throws std::runtime_error. Never destroyed: a forked child gets another. */
+    static Engine &get();
+    /* The same, or NULL if there is none in this process. */
+    static Engine *current();
+
+    const struct nigh_ops *table() const
+    {
+        return table_;
+    }
+    struct nigh_context *context() const
+    {
+        return context_;
+    }
+    const struct nigh_address &address() const
+    {
+        return address_;
+    }
+
+    /* Throws in a process that was forked from the one that made it, and after close(). */
+    void check() const;
+    /* The same as an answer. */
+    bool is_over() const
+    {
+        return is_forked_ || closed_.load(std::memory_order_relaxed);
+    }
+
+    /* An endpoint to the context of that address, this one included; one disconnect() each. Throws. */
+    struct nigh_endpoint *connect(const struct nigh_address &to);
+    void disconnect(struct nigh_endpoint *endpoint);
+
+    /* Waits for the operation. False: not done at `until`. May throw what `signals` throws. */
+    bool wait(Op &op, Clock::time_point until);
+    /* One pass, if no other thread makes them. */
+    void poll();
+    /* Somebody waits for this operation on something that is not ours, as a future: the thread moves things at once. */
+    void add_future();
+    void subtract_future();
+    void add_outstanding();
+    void subtract_outstanding();
+
+    /* At the end of the process: joins the thread and leaves the job, unless other threads are in a call. */
+    void close();
+
+    /* Called by waits that were interrupted, in the interrupted thread: Python's signal handlers. */
+    std::function<void()> signals;
+    /* Has the program no thread of Python but the calling one? */
+    std::function<bool()> alone;
+    /* Is the calling thread, which waits, all that the program has? */
+    bool waits_alone() const
+    {
+        return waiters_.load(std::memory_order_relaxed) == 1 && alone && alone();
+    }
+
+  private:
+    Engine();
+    static void forked();
+    static void log(void *data, int level, const char *text);
+    bool lead();
+    void unlead();
+    void follow(Op &op, Clock::time_point until);
+    void pass(uint64_t sleep_ns, int *woken);
+    void notify_followers();
+    void run();
+    void ensure_thread();
+
+    const struct nigh_ops *table_;
+    struct nigh_context *context_ = nullptr;
+    struct nigh_address address_;
+    struct nigh_endpoint *self_ = nullptr;
+    bool is_forked_ = false;
+    std::atomic<bool> closed_{false};
+
+    std::atomic<bool> leads_{false};        /* a thread leads */
+    std::atomic<bool> thread_leads_{false}; /* ours */
+    std::atomic<int> followers_{0};
+    std::atomic<int> waiters_{0};    /* threads in wait() */
+    std::atomic<uint32_t> turns_{0}; /* passes of the program's threads */
+    std::atomic<int> outstanding_{0}, futures_{0};
+    std::atomic<bool> parked_{false}; /* our thread sleeps until it is called */
+
+    std::mutex mutex_;
+    std::condition_variable followers_cv_, thread_cv_;
+    std::thread thread_;
+    std::atomic<bool> has_thread_{false};
+    bool stop_ = false;
+
+    std::mutex endpoints_mutex_;
+    std::map<struct nigh_endpoint *, int> endpoints_;
+};
+
+} // namespace nigh_torch
+
+#endif

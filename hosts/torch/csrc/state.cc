@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* csrc/state.cc - see state.hpp. */
+#include "state.hpp"
+
+#include <c10/util/Exception.h>
+
+#include <cerrno>
+#include <cstring>
+
+namespace nigh_torch
+{
+
+static const size_t unwaited_max = 16;
+
+void raise(const std::string &text)
+{
+    C10_THROW_ERROR(DistBackendError, text);
+}
+
+void raise(const Op &op)
+{
+    raise(op.text());
+}
+
+std::exception_ptr exception_of(const Op &op)
+{
+    try {
+        raise(op);
+    } catch (...) {
+        return std::current_exception();
+    }
+}
+
+std::string join(const std::vector<int> &ranks)
+{
+    std::string out;
+
+    for (int rank : ranks)
+        out += (out.empty() ? "" : ", ") + std::to_string(rank);
+    return (ranks.size() == 1 ? "rank " : "ranks ") + out;
+}
+
+std::string State::who(int member) const
+{
+    std::string out = "rank " + std::to_string(member);
+
+    if (member >= 0 && static_cast<size_t>(member) < global.size() &&
+        global[static_cast<size_t>(member)] != member)
+        out += " (global rank " + std::to_string(global[static_cast<size_t>(member)]) + ")";
+    return out;
+}
+
+std::string State::me() const
+{
+    return "nigh: " + who(rank) + " of " + std::to_string(size) + " in group " + name;
+}
+
+void State::check() const
+{
+    engine.check();
+    if (!closing.load(std::memory_order_relaxed))
+        return;
+    std::lock_guard<std::mutex> lock(mutex);
+    raise(me() + ": the group " + (closed_why.empty() ? "has been shut down" : closed_why));
+}
+
+std::string State::missing() const
+{
+    struct nigh_query_group is = {};
+    std::vector<int> ranks;
+    std::lock_guard<std::mutex> lock(mutex);
+
+    is.size = sizeof(is);
+    if (closed || !group || engine.table()->query_group(group, &is))
+        return "nobody";
+    for (int member = 0; member < size; member++)
+        if (member != rank && is.waits_for[member / 64] >> (member % 64) & 1)
+            ranks.push_back(member);
+    return ranks.empty() ? "no rank in particular" : join(ranks);
+}
+
+std::string State::lost(int member) const
+{
+    struct nigh_query_end end = {};
+    uint64_t bytes = sizeof(end);
+    std::string out = who(member);
+
+    if (member < 0 || member >= size)
+        return "a rank that is not known";
+    out += ", process " + std::to_string(pids[static_cast<size_t>(member)]) + ",";
+    if (engine.table()->query(engine.context(), endpoints[static_cast<size_t>(member)], NIGH_QUERY_END, &end,
+                              &bytes))
+        return out + " is gone";
+    switch (end.reason) {
+    case NIGH_REASON_NONE:
+        return out + " has left the group";
+    case NIGH_REASON_DIED:
+        return out + " has ended or was killed";
+    case NIGH_REASON_LEFT:
+    case NIGH_REASON_GONE:
+        return out + " has ended";
+    default:
+        return out + " cannot be reached: " + end.text;
+    }
+}
+
+std::string State::broken(int status, int about) const
+{
+    struct nigh_query_group is = {};
+    std::string told;
+
+    is.size = sizeof(is);
+    {
+        std::lock_guard<std::mutex> lock(mutex);
+        if (!closed && group && engine.table()->query_group(group, &is) == 0)
+            told = is.text;
+    }
+    if (about < 0 && is.status)
+        about = static_cast<int>(is.about);
+    /* Ended by its member, which says why: by an error of ours. */
+    if (is.by_host && !told.empty())
+        return told;
+    /* The table numbers members as the group numbers its ranks. */
+    for (size_t at = 0; (at = told.find("member ", at)) != std::string::npos; at += 5)
+        told.replace(at, 7, "rank ");
+    switch (status) {
+    case -ECONNRESET:
+        return lost(about);
+    case -EPROTO:
+        return "the ranks have made different calls: " + told;
+    case -EIO:
+        return "the memory of " + who(about) + " cannot be read";
+    case -ENOMEM:
+        return "no shared memory for data on its way: NIGH_POOL and the container's limits decide how much "
+               "there is";
+    default:
+        return told.empty() ? std::strerror(-status) : told;
+    }
+}
+
+int State::member_of(const struct nigh_endpoint *endpoint) const
+{
+    for (int member = 0; member < size; member++)
+        if (endpoints[static_cast<size_t>(member)] == endpoint)
+            return member;
+    return -1;
+}
+
+void State::add(Operation &op)
+{
+    std::lock_guard<std::mutex> lock(mutex);
+    operations_.insert(&op);
+}
+
+void State::remove(Operation &op)
+{
+    std::lock_guard<std::mutex> lock(mutex);
+    operations_.erase(&op);
+}
+
+std::vector<Ref<Operation>> State::outstanding(bool collectives, bool messages) const
+{
+    std::vector<Ref<Operation>> out;
+    std::lock_guard<std::mutex> lock(mutex);
+
+    for (Operation *op : operations_)
+        if (op->kind == Kind::collective ? collectives : messages) {
+            op->hold();
+            out.emplace_back(op);
+        }
+    return out;
+}
+
+void State::remember_unwaited(const std::string &what)
+{
+    std::lock_guard<std::mutex> lock(mutex);
+    if (unwaited.size() < unwaited_max)
+        unwaited.push_back(what);
+}
+
+Operation::Operation(std::shared_ptr<State> its, Kind kind, const char *name)
+    : Op(its->engine), state(std::move(its)), kind(kind), name(name)
+{
+}
+
+std::string Operation::describe() const
+{
+    std::string out = std::string(name) + " number " + std::to_string(number);
+    return site.empty() ? out : out + " (" + site + ")";
+}
+
+std::string Operation::waits_for() const
+{
+    return state->missing();
+}
+
+void Operation::ended()
+{
+    state->remove(*this);
+}
+
+} // namespace nigh_torch

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* csrc/state.hpp - what a group is, as its operations see it: they may outlive the object that c10d holds. */
+#ifndef NIGH_TORCH_STATE_H
+#define NIGH_TORCH_STATE_H
+
+#include "engine.hpp"
+
+#include <chrono>
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+namespace nigh_torch
+{
+
+enum class Kind { send, receive, collective };
+
+/* An operation of a group. */
+class Operation;
+
+class State
+{
+  public:
+    State(Engine &engine, int rank, int size) : engine(engine), rank(rank), size(size)
+    {
+    }
+
+    Engine &engine;
+    const int rank, size;
+    std::string name;            /* of the group, as c10d calls it */
+    std::vector<int64_t> global; /* ranks of the program; empty: the same numbers */
+    std::chrono::milliseconds timeout{0};
+    uint32_t tag_group = 0;
+    std::vector<struct nigh_endpoint *> endpoints;
+    std::vector<int32_t> pids;
+    struct nigh_group *group = nullptr; /* of the table; freed when closed */
+
+    /* "rank 2", and the program's number of it where that is another. */
+    std::string who(int member) const;
+    /* The beginning of each sentence: "nigh: rank 1 of 4 in group 0". */
+    std::string me() const;
+    /* Throws if the group has been shut down, or this is a forked child. */
+    void check() const;
+    /* Which members the oldest call waits for; all others of a message. */
+    std::string missing() const;
+    /* What has happened to the group of the table, or to a member. */
+    std::string broken(int status, int about) const;
+    std::string lost(int member) const;
+    /* Are these the same: an endpoint of a completion and one of ours? -1: none of ours. */
+    int member_of(const struct nigh_endpoint *endpoint) const;
+
+    uint64_t tag_of(int tag) const
+    {
+        return static_cast<uint64_t>(tag_group) << 32 | static_cast<uint32_t>(tag);
+    }
+
+    void add(Operation &op);
+    void remove(Operation &op);
+    /* Of these kinds, each with a reference of its own. */
+    std::vector<Ref<Operation>> outstanding(bool collectives, bool messages) const;
+    void remember_unwaited(const std::string &what);
+
+    std::atomic<uint64_t> sequence{0};
+    std::mutex posting; /* calls of a group are posted in the order of their numbers */
+    std::atomic<bool> closing{false};
+    /* Another member has proved that this one waits in vain: the serial of this one's status line then. 0: none. */
+    std::atomic<uint64_t> told_stuck{0};
+
+    mutable std::mutex mutex; /* of all below, and of `group` against its end */
+    bool closed = false;
+    std::string closed_why;
+    std::vector<char> left; /* members that have shut the group down */
+    std::vector<std::string> unwaited;
+
+  private:
+    std::unordered_set<Operation *> operations_;
+};
+
+class Operation : public Op
+{
+  public:
+    Operation(std::shared_ptr<State> state, Kind kind, const char *name);
+    std::string describe() const override;
+    std::string waits_for() const override;
+
+    const std::shared_ptr<State> state;
+    const Kind kind;
+    const char *const name; /* of c10d */
+    uint64_t number = 0;    /* of the group's operations */
+    std::string site;       /* where in the program; empty: not asked for */
+    std::string why;        /* what a cancelled one is told */
+
+  protected:
+    void ended() override;
+};
+
+/* Throws torch.distributed.DistBackendError. */
+[[noreturn]] void raise(const std::string &text);
+/* The same of an operation that has failed. */
+[[noreturn]] void raise(const Op &op);
+std::exception_ptr exception_of(const Op &op);
+std::string join(const std::vector<int> &ranks);
+
+} // namespace nigh_torch
+
+#endif

@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Two ranks that both receive first."""
+import torch
+import torch.distributed as dist
+
+from run import run
+
+
+from datetime import timedelta
+
+
+def told(call):
+    """The sentence that `call` fails with."""
+    try:
+        call()
+    except Exception as problem:
+        return str(problem).split("\n")[0]
+    return "no error"
+
+
+def main():
+    rank = dist.get_rank()
+    print(f"rank {rank}: " + told(lambda: dist.recv(torch.zeros(4), 1 - rank)))
+    dist.barrier()
+
+
+if __name__ == "__main__":
+    run(main, 2)

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""torch.distributed over nigh: init_process_group("nigh").
+
+`import torch` finds this package by its entry points and registers the backend; nothing has to be imported. What else it has:
+
+    nigh_torch.use_as_default()     init_process_group() without a backend, and "gloo" devices' default, take nigh on the CPU
+    nigh_torch.empty(...)           a tensor in memory that peers read in place
+    python -m nigh_torch.bench      a table beside gloo
+
+This file and its entry points are read by every `import torch`: they load nothing of nigh before a group is made.
+"""
+import sys
+
+__version__ = "0.1.0"
+__all__ = ["empty", "paths", "register", "use_as_default"]
+
+
+def register():
+    """Makes the backend "nigh" known to torch.distributed. May be called again."""
+    import torch.distributed as dist
+
+    if dist.is_available() and "nigh" not in dist.Backend.backend_list:
+        dist.Backend.register_backend("nigh", _create, extended_api=True, devices=["cpu"])
+
+
+def _autoload():
+    """The entry point `torch.backends`, called at the end of `import torch`: an exception here would end that."""
+    try:
+        register()
+    except Exception as problem:  # told when the backend is named
+        global _problem
+        _problem = problem
+
+
+_problem = None
+
+
+def use_as_default():
+    """Groups whose backend is not named, or is made by a launcher's default, use nigh for tensors of the CPU."""
+    import torch.distributed as dist
+
+    register()
+    dist.Backend.default_device_backend_map["cpu"] = "nigh"
+
+
+def empty(*size, dtype=None):
+    """A tensor of the CPU in shared memory of nigh: peers read large messages out of it in place, with one copy in all. It
+    holds zeros or what was there before, as torch.empty()."""
+    import torch
+    from . import _adapter
+
+    sizes = size[0] if len(size) == 1 and not isinstance(size[0], int) else size
+    return _adapter.load().empty(list(sizes), dtype or torch.get_default_dtype())
+
+
+def paths(group=None):
+    """Which way messages to each rank of the group go: (rank, from how many bytes on, path, reason)."""
+    import torch
+    import torch.distributed as dist
+    from . import _adapter
+
+    group = group or dist.distributed_c10d._get_default_group()
+    return _adapter.load().paths(group._get_backend(torch.device("cpu")))
+
+
+def _create(options, backend_options):
+    if backend_options is not None:
+        raise ValueError("nigh: init_process_group and new_group take no pg_options for this backend")
+    from . import _adapter
+
+    return _adapter.load().create(options)
+
+
+# Imported by the program, not by `import torch`: that comes first, and registers by the entry point where there is one.
+if "torch" not in sys.modules:
+    import torch  # noqa: F401
+if hasattr(sys.modules["torch"], "distributed"):
+    _autoload()
