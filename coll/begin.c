@@ -115,7 +115,9 @@ static void choose_out(struct nigh_call *call, struct reached *reached)
     call->out_lies = NIGH_LIES_NOWHERE;
     if (!shape->shared_out || others == NIGH_WHOM_NONE)
         return;
-    *reached = reach_of(call, others, shape->result, shape->vector);
+    /* Others do not know where blocks lie that have a place of their own: a stream has them in their order. */
+    if (!shape->relays || !call->what.recv_offsets)
+        *reached = reach_of(call, others, shape->result, shape->vector);
     if (reached->reach == REACH_MAPPED || (reached->reach == REACH_KERNEL && shape->vector > OUT_STREAMED))
         call->out_lies = reached->lies;
     else
@@ -319,6 +321,12 @@ int nigh_call_begin(struct nigh_call *call)
         begin_short(call);
         return 0;
     }
+    if (call->kind != NIGH_TREE_NOT) {
+        int rc = nigh_tree_begin(call);
+
+        if (rc)
+            return rc;
+    }
     choose_in(call, &in);
     choose_out(call, &out);
     blocks = measure(call);
@@ -337,6 +345,8 @@ int nigh_call_begin(struct nigh_call *call)
     publish(call, slot);
     nigh_call_tell(call, call->shape.taken_by);
     copy_own(call);
+    if (call->shape.relays)
+        nigh_relay_count(call);
     return 0;
 }
 

@@ -8,6 +8,8 @@
  *                            at[i].revoked      why this member has ended the group
  *                            at[i].slots ---->  struct nigh_call_slot [NIGH_CALL_SLOTS], used in turn by calls 0, 1, 2, ...
  *                            at[i].done         calls of this member that read nothing of others any more
+ *                            at[i].where        where it runs: of all members' together, coll/tree.c makes domains
+ *                            at[i].domain_slots struct nigh_domain_slot [NIGH_CALL_SLOTS]: the lowest member of a domain alone
  *                            next ---------->   more of them
  *
  *   call n of the group uses slot n % NIGH_CALL_SLOTS of every member; a member writes it when all others' `done` say that
@@ -34,7 +36,11 @@ struct nigh_board {
         revoked; /* 0, or enum nigh_revoked << 56 | errno << 48 | number of the call, 32 bits, << 16 | the member named */
     uint64_t left;  /* 1: this member has freed the group, and looks at nobody's board any more */
     uint64_t slots; /* arena offset */
-    uint64_t reserved0[5];
+    uint64_t where; /* its place, of nigh_tree_word(): stored before the key is */
+    uint64_t
+        domain_slots; /* arena offset of struct nigh_domain_slot [NIGH_CALL_SLOTS]: representatives; 0: none yet */
+    uint64_t tree; /* NIGH_TREE_SHOWN | print of its tree; 0: it has not come to it */
+    uint64_t reserved0[2];
     uint64_t done; /* calls */
     uint64_t reserved1[7];
 };
@@ -92,16 +98,32 @@ struct nigh_call_slot {
     uint64_t reduced;   /* units of which this member's part of the result is there */
     uint64_t taken;     /* units of `in` that this member has taken from all streams that it reads */
     uint64_t taken_out; /* units of the others' parts of the result, likewise */
-    uint64_t reserved0;
+    uint64_t blocks;    /* of a call that relays: number over it and the lengths of all blocks */
 
     uint64_t out_where; /* of its part of the result: stored before `reduced` is */
     uint64_t out_lies;
     uint8_t factor[NIGH_FACTOR_BYTES]; /* NIGH_PREMUL */
-    uint64_t reserved1[4];
+    uint64_t reserved[4];
 };
 static_assert(sizeof(struct nigh_call_slot) == 7 * NIGH_LINE, "slot of a call");
 static_assert(offsetof(struct nigh_call_slot, call) == 5 * NIGH_LINE, "slot, the line of texts and steps");
 static_assert(offsetof(struct nigh_call_slot, out_where) == 6 * NIGH_LINE, "slot, the last line");
+
+/* What the lowest member of a domain shows in a small call, beside its slot. Each word is stored behind what is under it. */
+#define NIGH_UP_INLINE   240u
+#define NIGH_DOWN_INLINE 48u
+struct nigh_domain_slot {
+    uint64_t up;       /* as head of struct nigh_call_slot: what its domain has given is there, */
+    uint64_t up_where; /* at this arena offset; 0: in the slot */
+    uint8_t up_payload[NIGH_UP_INLINE];
+
+    uint64_t down; /* likewise: the result, for its domain */
+    uint64_t down_where;
+    uint8_t down_payload[NIGH_DOWN_INLINE];
+};
+static_assert(sizeof(struct nigh_domain_slot) == 5 * NIGH_LINE, "slot of a domain");
+
+#define NIGH_TREE_SHOWN (UINT64_C(1) << 32)
 
 /* Behind the slots: why the group has ended, a text. Stored before `revoked` is. */
 #define NIGH_ENDED_WORDS 32u

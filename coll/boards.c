@@ -37,6 +37,9 @@ static void take(struct nigh_boards *boards, uint32_t i, uint64_t slots, struct 
     nigh_store_relaxed(&board->left, 0);
     nigh_store_relaxed(&board->slots, slots);
     nigh_store_relaxed(&board->done, 0);
+    nigh_store_relaxed(&board->where, 0);
+    nigh_store_relaxed(&board->domain_slots, 0);
+    nigh_store_relaxed(&board->tree, 0);
     nigh_store_relaxed(&boards->keys[i], TAKEN);
     *out = (struct nigh_board_place){.key = &boards->keys[i], .board = board};
 }

@@ -244,7 +244,10 @@ static void copy_result(struct nigh_call *call)
 
 static bool has_taken(const struct nigh_call *call)
 {
-    return !call->unseen && !call->open && !call->open_out;
+    bool relayed =
+        !call->shape.relays || call->shape.out_by == NIGH_WHOM_NONE || call->reduced == call->units;
+
+    return !call->unseen && !call->open && !call->open_out && relayed;
 }
 
 static bool take(struct nigh_call *call)
@@ -255,7 +258,7 @@ static bool take(struct nigh_call *call)
         return true;
     moved |= call->shape.folds ? nigh_call_combine(call) : nigh_call_move(call);
     if (call->open_out && call->group->state == NIGH_GROUP_READY)
-        moved |= nigh_call_take_results(call);
+        moved |= call->shape.relays ? nigh_call_take_relayed(call) : nigh_call_take_results(call);
     if (call->group->state != NIGH_GROUP_READY || !has_taken(call))
         return moved;
     if (!is_sound(call))
@@ -295,6 +298,18 @@ static bool advance_short(struct nigh_call *call)
     return true;
 }
 
+static bool take_by_domains(struct nigh_call *call)
+{
+    bool moved = nigh_tree_take(call);
+
+    if (call->group->state != NIGH_GROUP_READY || call->step != NIGH_TREE_DONE)
+        return moved;
+    call->state = NIGH_CALL_LEAVING;
+    count_done(call->group);
+    nigh_group_show_done(call->group);
+    return true;
+}
+
 static bool advance(struct nigh_call *call)
 {
     bool moved;
@@ -305,7 +320,7 @@ static bool advance(struct nigh_call *call)
         return false;
     moved = call->staged < call->stages && nigh_call_stage(call);
     if (call->state == NIGH_CALL_TAKING)
-        moved |= take(call);
+        moved |= nigh_tree_is_small(call->kind) ? take_by_domains(call) : take(call);
     if (call->state != NIGH_CALL_LEAVING || !is_left(call) || call->group->state != NIGH_GROUP_READY)
         return moved;
     copy_result(call);

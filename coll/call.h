@@ -23,6 +23,9 @@ struct nigh_call_peer {
     uint64_t to;      /* where in the result they go */
     uint64_t got_out; /* units of `out` */
     bool seen, has_out;
+    uint32_t relayed;     /* the source at which it is, of those whose bytes it takes of this member */
+    uint64_t relayed_to;  /* bytes of that block which it has */
+    const uint8_t *shown; /* of a call by domains: what this member needs of it */
 };
 
 /* A short call, as short.c has it. */
@@ -44,9 +47,10 @@ struct nigh_call {
     struct nigh_collective what;
     struct nigh_shape shape;
     struct nigh_short brief;
-    uint64_t bytes;  /* of recv that it may write, from its beginning */
-    uint64_t agreed; /* fingerprint of what members must agree in */
-    bool is_kept;    /* for the next call with the same arguments */
+    enum nigh_tree_kind kind; /* NOT: without domains. The shape is that of the kind. */
+    uint64_t bytes;           /* of recv that it may write, from its beginning */
+    uint64_t agreed;          /* fingerprint of what members must agree in */
+    bool is_kept;             /* for the next call with the same arguments */
 
     uint64_t number;
     uint32_t
@@ -72,13 +76,19 @@ struct nigh_call {
     uint32_t unseen;              /* members whose `in` it takes, and that have not come */
     uint32_t open, open_out;      /* members of whom it has not all */
     bool took_direct;
-    uint64_t unread_ns; /* when reading a member failed as if it were ending; 0: never */
+    enum nigh_tree_step step;
+    uint32_t relaying;   /* the source at which it is, of those that it shows to its domain */
+    uint64_t relayed_to; /* bytes of that block which it has shown */
+    uint8_t *up, *down;  /* what it shows to other domains, and to its own */
+    uint64_t unread_ns;  /* when reading a member failed as if it were ending; 0: never */
     struct nigh_call_peer peers[];
 };
 
 /* All calls of a group that is READY; of one that is BROKEN. True: something has changed. */
 bool nigh_calls_progress(struct nigh_group *group);
 bool nigh_calls_fail(struct nigh_group *group);
+/* The group has a tree from now on: those that were posted before go by it, too. */
+void nigh_calls_choose(struct nigh_group *group);
 /* Memory of all of them, without completions. */
 void nigh_calls_free(struct nigh_group *group);
 
@@ -118,7 +128,7 @@ static inline void nigh_call_tell(const struct nigh_call *call, enum nigh_whom w
         nigh_group_tell_some(call->group, 0, shape->me);
     else if (whom == NIGH_WHOM_BEHIND)
         nigh_group_tell_some(call->group, shape->me + 1, shape->members);
-    else if (whom == NIGH_WHOM_ALL)
+    else if (whom != NIGH_WHOM_NONE)
         nigh_group_tell(call->group);
 }
 
@@ -155,9 +165,35 @@ bool nigh_call_stage(struct nigh_call *call);
 /* Units of its stream, or of that of its part of the result, that all members have taken that take it. */
 uint64_t nigh_call_taken(const struct nigh_call *call, bool results);
 
+/* ---- tree_call.c: small calls by domains ---- */
+/* Is it one, or one that relays? Its shape is for that then. Behind its fingerprint: members have different shapes. */
+void nigh_tree_choose(struct nigh_call *call);
+/* Before it shows its input, also if it relays. As nigh_call_begin(). */
+int nigh_tree_begin(struct nigh_call *call);
+/* Its step is DONE when it takes nothing any more. */
+bool nigh_tree_take(struct nigh_call *call);
+bool nigh_tree_waits_for(const struct nigh_call *call, uint32_t member);
+
+/* ---- relay.c: of a call that relays ---- */
+/* Shows, before it begins, which blocks it expects. */
+void nigh_relay_say_blocks(const struct nigh_call *call);
+/* Counts what it shows to its domain. */
+void nigh_relay_count(struct nigh_call *call);
+/* Shows its domain what it has taken of others. */
+bool nigh_call_relay(struct nigh_call *call);
+/* Takes what its domain has taken of others. */
+bool nigh_call_take_relayed(struct nigh_call *call);
+
 /* ---- move.c, combine.c ---- */
+/* Reduces whole vectors, in this order; `factors` are read by PREMUL alone. Functions: at most a tile. */
+void nigh_call_fold(const struct nigh_call *call, enum nigh_atomic_op op, const void *const *sources,
+                    const void *const *factors, uint32_t count, uint64_t bytes, uint8_t *into);
 bool nigh_call_move(struct nigh_call *call);
 bool nigh_call_combine(struct nigh_call *call);
 bool nigh_call_take_results(struct nigh_call *call);
+/* False: what it says of its part of the result cannot be. */
+bool nigh_call_open_result(struct nigh_call *call, uint32_t member);
+/* Has the others' part of the result room for one more unit? */
+bool nigh_call_has_room(const struct nigh_call *call);
 
 #endif

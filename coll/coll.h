@@ -7,6 +7,7 @@
 #define NIGH_COLL_COLL_H
 
 #include "coll/member.h"
+#include "coll/tree.h"
 #include "nigh/transport.h"
 #include "shm/copy.h"
 #include "shm/far.h"
@@ -43,6 +44,9 @@ struct nigh_coll {
     void *user;
     uint32_t rank;    /* for the log */
     bool copies_only; /* buffers are never read where they lie (NIGH_PATH) */
+    bool is_placed;   /* the host says where this process is; else it is looked for */
+    struct nigh_where where;
+    enum nigh_level level;
     struct nigh_far far;
     nigh_copy_fn past;      /* non-temporal; NULL: the CPU has none */
     struct nigh_made *made; /* how many groups of the same members there were */

@@ -87,35 +87,39 @@ static bool read_rest(struct nigh_call *call, uint64_t at, uint64_t bytes, struc
 }
 
 /* From the last to the first: the function keeps the order of its operands. */
-static void apply_function(const struct nigh_call *call, const struct sources *sources, uint64_t bytes,
-                           uint8_t *into)
+static void apply_function(const struct nigh_call *call, const void *const *sources, uint32_t count,
+                           uint64_t bytes, uint8_t *into)
 {
     uint8_t *result = tile_of(call, call->shape.members);
 
-    memcpy(result, sources->at[sources->count - 1], bytes);
-    for (uint32_t i = sources->count - 1; i-- > 0;)
-        call->what.function(call->what.function_arg, sources->at[i], result, bytes / call->shape.width);
+    memcpy(result, sources[count - 1], bytes);
+    for (uint32_t i = count - 1; i-- > 0;)
+        call->what.function(call->what.function_arg, sources[i], result, bytes / call->shape.width);
     memcpy(into, result, bytes);
+}
+
+void nigh_call_fold(const struct nigh_call *call, enum nigh_atomic_op op, const void *const *sources,
+                    const void *const *factors, uint32_t count, uint64_t bytes, uint8_t *into)
+{
+    struct nigh_fold_more more = {.ranks = call->shape.members, .factors = factors};
+
+    if (op == NIGH_FUNCTION)
+        apply_function(call, sources, count, bytes, into);
+    else
+        nigh_fold_select(call->what.type, op)(into, sources, count, bytes / call->shape.width, &more);
 }
 
 /* Reduces [at, at + bytes) into `into`. False: the group is broken. */
 static bool fold(struct nigh_call *call, uint64_t at, uint64_t bytes, uint8_t *into)
 {
     struct sources sources;
-    struct nigh_fold_more more = {.ranks = call->shape.members, .factors = sources.factors};
-    nigh_fold_fn kernel = call->what.reduction == NIGH_FUNCTION
-                              ? NULL
-                              : nigh_fold_select(call->what.type, call->what.reduction);
 
     while (bytes) {
         uint64_t some = find_sources(call, at, bytes, &sources);
 
         if (!read_rest(call, at, some, &sources))
             return false;
-        if (kernel)
-            kernel(into, sources.at, sources.count, some / call->shape.width, &more);
-        else
-            apply_function(call, &sources, some, into);
+        nigh_call_fold(call, call->what.reduction, sources.at, sources.factors, sources.count, some, into);
         at += some;
         into += some;
         bytes -= some;
@@ -247,7 +251,7 @@ static bool fold_alone(struct nigh_call *call)
 
 /* ---- shared out ---------------------------------------------------------------------------------------- */
 
-static bool has_room(const struct nigh_call *call)
+bool nigh_call_has_room(const struct nigh_call *call)
 {
     uint64_t taken;
 
@@ -312,7 +316,7 @@ static bool fold_shares(struct nigh_call *call)
         return false;
     there = there_of_all(call);
     while (call->group->state == NIGH_GROUP_READY && call->reduced < call->units && bytes < TURN_BYTES &&
-           (there == call->shape.vector || (call->reduced + 1) * unit <= there) && has_room(call)) {
+           (there == call->shape.vector || (call->reduced + 1) * unit <= there) && nigh_call_has_room(call)) {
         if (!fold_share(call))
             return true;
         bytes += unit / call->shape.members + 1;
@@ -357,7 +361,7 @@ static int64_t take_result(struct nigh_call *call, uint32_t member, uint64_t red
     return (int64_t)(peer->got_out - before);
 }
 
-static bool open_result(struct nigh_call *call, uint32_t member)
+bool nigh_call_open_result(struct nigh_call *call, uint32_t member)
 {
     struct nigh_call_peer *peer = &call->peers[member];
 
@@ -386,7 +390,7 @@ static bool take_results_of(struct nigh_call *call, uint32_t member)
             nigh_call_lost(call, member);
         return ended;
     }
-    if (!open_result(call, member))
+    if (!nigh_call_open_result(call, member))
         return true;
     units = take_result(call, member, reduced);
     if (units < 0)

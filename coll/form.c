@@ -103,6 +103,10 @@ static int find(struct nigh_member *member, uint64_t key)
     member->slots = nigh_view_at(view, offset, NIGH_SLOTS_BYTES);
     if (!member->slots)
         return -EPROTO;
+    /* Once: it may say something else later. */
+    member->where = nigh_load_relaxed(&place.board->where);
+    if (!nigh_tree_is_word(member->where))
+        return -EPROTO;
     member->key = key;
     member->place = place;
     return 0;
@@ -181,6 +185,11 @@ bool nigh_form_progress(struct nigh_group *group)
         lose(group, ended);
     if (!all || group->state != NIGH_GROUP_FORMING)
         return moved;
+    rc = nigh_group_make_tree(group);
+    if (rc) {
+        nigh_group_revoke(group, NIGH_REVOKED_FAILED, 0, group->me, rc);
+        return true;
+    }
     group->formed = true;
     group->state = NIGH_GROUP_READY;
     return true;

@@ -72,13 +72,18 @@ static int take_memory(struct nigh_group *group)
         group->slots[i].head = UINT64_MAX;
     rc = nigh_boards_add(coll->arena, coll->heap, (uint64_t)((uint8_t *)memory - coll->arena->base),
                          &group->place);
+    if (rc)
+        return rc;
     group->board = (struct nigh_board *)(uintptr_t)group->place.board;
-    return rc;
+    group->members[group->me].where = nigh_group_where(coll, group->count);
+    nigh_store_relaxed(&group->board->where, group->members[group->me].where);
+    return 0;
 }
 
 static void give_private(struct nigh_group *group)
 {
     free(group->tiles);
+    free(group->tree);
     nigh_calls_free(group);
     free(group->window);
     free(group);
@@ -93,6 +98,8 @@ static void give_memory(struct nigh_group *group)
     nigh_stage_free(&group->stage, coll->heap);
     if (group->slots)
         nigh_heap_free(coll->heap, group->slots);
+    if (group->domain_slots)
+        nigh_heap_free(coll->heap, group->domain_slots);
     give_private(group);
 }
 
@@ -215,20 +222,33 @@ void nigh_coll_close(struct nigh_coll *coll)
 
 /* ---- what others are told, and tell -------------------------------------------------------------------- */
 
+static inline void wake(const struct nigh_member *member)
+{
+    /* Relaxed: it steers only whether to wake. */
+    uint32_t asleep = member->asleep ? nigh_load_relaxed(member->asleep) : 0;
+
+    if (__builtin_expect(asleep, 0))
+        nigh_bell_ring(member->link.bell, asleep);
+}
+
 void nigh_group_tell_some(struct nigh_group *group, uint32_t first, uint32_t end)
 {
     if (group->light)
         nigh_fence_light(SLEEP_CHECK);
     else
         nigh_fence_full(SLEEP_CHECK);
-    for (uint32_t i = first; i < end; i++) {
-        const struct nigh_member *member = &group->members[i];
-        /* Relaxed: it steers only whether to wake. */
-        uint32_t asleep = member->asleep ? nigh_load_relaxed(member->asleep) : 0;
+    for (uint32_t i = first; i < end; i++)
+        wake(&group->members[i]);
+}
 
-        if (__builtin_expect(asleep, 0))
-            nigh_bell_ring(member->link.bell, asleep);
-    }
+void nigh_group_tell_these(struct nigh_group *group, const uint8_t *members, uint32_t count)
+{
+    if (group->light)
+        nigh_fence_light(SLEEP_CHECK);
+    else
+        nigh_fence_full(SLEEP_CHECK);
+    for (uint32_t i = 0; i < count; i++)
+        wake(&group->members[members[i]]);
 }
 
 void nigh_group_tell(struct nigh_group *group)
@@ -337,11 +357,13 @@ void nigh_group_look(struct nigh_group *group)
         if (member->self || !nigh_member_is_found(member))
             continue;
         word = nigh_member_revoked(member);
-        if (word && NIGH_REVOKED_WHY(word) != NIGH_REVOKED_LEFT)
+        if (word && NIGH_REVOKED_WHY(word) != NIGH_REVOKED_LEFT) {
             follow(group, i, word);
-        if (word ? NIGH_REVOKED_WHY(word) == NIGH_REVOKED_LEFT : nigh_member_left(member)) {
+        } else if (word || nigh_member_left(member)) {
             nigh_member_end(member);
             group->lost = true;
+        } else {
+            nigh_group_compare_tree(group, i);
         }
     }
 }

@@ -48,6 +48,9 @@ struct nigh_group {
     struct nigh_board *board;
     struct nigh_board_place place; /* of it */
     struct nigh_call_slot *slots;
+    struct nigh_domain_slot *domain_slots; /* NULL: it represents no domain */
+    struct nigh_tree *tree;                /* NULL: one domain */
+    uint32_t tree_print;
     struct nigh_stage stage;
     uint64_t mark[NIGH_CALL_SLOTS]; /* of the blocks that the call in this slot has taken; 0: none */
     uint8_t *window;                /* of a call that returns its results, kept; NULL: none, or in use */
@@ -69,6 +72,17 @@ struct nigh_group {
 void nigh_group_tell(struct nigh_group *group);
 /* The members from `first` to `end` - 1 alone. */
 void nigh_group_tell_some(struct nigh_group *group, uint32_t first, uint32_t end);
+
+/* Those of a list. */
+void nigh_group_tell_these(struct nigh_group *group, const uint8_t *members, uint32_t count);
+
+/* ---- tree_form.c ---- */
+/* What its board says of its place. */
+uint64_t nigh_group_where(const struct nigh_coll *coll, uint32_t members);
+/* Makes the tree out of what all boards have said. -ENOMEM. */
+int nigh_group_make_tree(struct nigh_group *group);
+/* Looks whether a member has come to another tree: one shows different places to different members. */
+void nigh_group_compare_tree(struct nigh_group *group, uint32_t member);
 
 /* Whether slot and blocks of call `number` - NIGH_CALL_SLOTS may be used again. */
 bool nigh_group_has_slot(struct nigh_group *group, uint64_t number);

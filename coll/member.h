@@ -32,12 +32,22 @@ struct nigh_member {
     void *handle; /* the plugin's, for its calls */
     uint64_t source;
     struct nigh_member_link link;
+    const struct nigh_domain_slot *domain_slots; /* NULL: it has shown none yet */
+    uint64_t where;                              /* its place, as its board has said it once */
 };
 
 static inline void nigh_member_end(struct nigh_member *member)
 {
     member->ended = true;
     member->asleep = NULL;
+}
+
+/* What lies at an offset that it has shown; NULL: it cannot lie there. */
+static inline const void *nigh_member_at(const struct nigh_member *member, uint64_t where, uint64_t bytes)
+{
+    const struct nigh_view *view = member->link.view;
+
+    return where < view->layout.heap_off ? NULL : nigh_view_at(view, where, bytes);
 }
 
 static inline bool nigh_member_is_found(const struct nigh_member *member)

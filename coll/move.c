@@ -63,7 +63,8 @@ static bool is_stuck(const struct nigh_call *call, uint32_t member)
 bool nigh_call_move(struct nigh_call *call)
 {
     uint32_t members = call->shape.members;
-    uint64_t left = TURN_BYTES;
+    uint64_t turn = call->shape.out_by != NIGH_WHOM_NONE ? nigh_shape_unit(&call->shape) : TURN_BYTES,
+             left = turn;
     bool streams = false;
 
     /* From the next one on, so that not all begin with the same. */
@@ -88,5 +89,7 @@ bool nigh_call_move(struct nigh_call *call)
     }
     if (streams)
         tell_taken(call);
-    return left != TURN_BYTES;
+    if (call->shape.relays && call->group->state == NIGH_GROUP_READY && nigh_call_relay(call))
+        return true;
+    return left != turn;
 }

@@ -63,7 +63,16 @@ static uint64_t result_bytes(const struct nigh_call *call)
     return end;
 }
 
-/* All that follows from the arguments alone. */
+/* Which way it goes. */
+static void choose(struct nigh_call *call)
+{
+    call->kind = NIGH_TREE_NOT;
+    if (call->group->tree)
+        nigh_tree_choose(call);
+    nigh_short_form(call);
+}
+
+/* All that follows from the arguments, and the group's tree. */
 static void form(struct nigh_call *call, const struct nigh_collective *what)
 {
     struct nigh_group *group = call->group;
@@ -73,7 +82,7 @@ static void form(struct nigh_call *call, const struct nigh_collective *what)
     call->bytes = result_bytes(call);
     call->agreed = nigh_call_agreed(what, &call->shape);
     call->is_kept = !what->send_counts && !what->recv_counts;
-    nigh_short_form(call);
+    choose(call);
 }
 
 /* All that does not. */
@@ -91,6 +100,22 @@ static void renew(struct nigh_call *call, const struct nigh_collective *what)
     nigh_call_clear(call);
     if (what->reduction == NIGH_PREMUL)
         memcpy(call->factor, what->factor, call->shape.width);
+}
+
+void nigh_calls_choose(struct nigh_group *group)
+{
+    for (struct nigh_call *call = group->first; call; call = call->next) {
+        bool was_short = call->brief.is;
+
+        choose(call);
+        if (call->kind == NIGH_TREE_NOT)
+            continue;
+        if (was_short)
+            nigh_call_clear(call);
+        memset(call->peers, 0, group->count * sizeof(call->peers[0]));
+    }
+    for (struct nigh_call *call = group->spare; call; call = call->next)
+        call->is_kept = false;
 }
 
 /* The group keeps one for its calls, as long as any unit is but those of elements that are longer. */

@@ -101,6 +101,8 @@ uint64_t nigh_shape_unit(const struct nigh_shape *shape)
 {
     uint64_t bytes = nigh_shape_stream(shape->members);
 
+    if (shape->relays)
+        return NIGH_RELAY_BYTES;
     /* Of what only moves members may have other types, so that it goes by bytes. */
     if (!shape->folds)
         return bytes;
@@ -108,10 +110,9 @@ uint64_t nigh_shape_unit(const struct nigh_shape *shape)
 }
 
 /* In whole lines where elements are no longer, so that no line has two writers. */
-struct nigh_part nigh_shape_share(const struct nigh_shape *shape, uint64_t unit, uint32_t member)
+static struct nigh_part share_of(const struct nigh_shape *shape, uint64_t begin, uint64_t end,
+                                 uint32_t member)
 {
-    uint64_t length = nigh_shape_unit(shape), begin = unit * length;
-    uint64_t end = begin + length < shape->vector ? begin + length : shape->vector;
     uint64_t grain = NIGH_LINE % shape->width ? shape->width : NIGH_LINE;
     uint64_t grains = (end - begin + grain - 1) / grain;
     uint64_t first = begin + grains * member / shape->members * grain;
@@ -120,6 +121,14 @@ struct nigh_part nigh_shape_share(const struct nigh_shape *shape, uint64_t unit,
     last = last < end ? last : end;
     return (struct nigh_part){.offset = first < last ? first : last,
                               .bytes = first < last ? last - first : 0};
+}
+
+struct nigh_part nigh_shape_share(const struct nigh_shape *shape, uint64_t unit, uint32_t member)
+{
+    uint64_t length = nigh_shape_unit(shape), begin = unit * length;
+    uint64_t end = begin + length < shape->vector ? begin + length : shape->vector;
+
+    return share_of(shape, begin, end, member);
 }
 
 static uint64_t in_bytes_of(const struct nigh_collective *call, const struct nigh_shape *shape)
@@ -231,4 +240,79 @@ void nigh_shape_make(const struct nigh_collective *call, uint32_t members, uint3
         is_read_meanwhile(&shape) && (call->op == NIGH_ALLTOALL || call->op == NIGH_REDUCE_SCATTER);
     shape.returns = is_read_meanwhile(&shape) && takes_in_order(call, &shape);
     *out = shape;
+}
+
+/* ---- by domains ---------------------------------------------------------------------------------------- */
+
+/* Who of a domain takes the bytes of `source`, a member of another one, for all of it. */
+static uint32_t relayer(const struct nigh_shape *shape, uint32_t domain, uint32_t source)
+{
+    const struct nigh_tree *tree = shape->tree;
+
+    if (shape->broadcasts)
+        return nigh_tree_representative(tree, domain, shape->root);
+    return tree->order[tree->start[domain] + source % nigh_tree_size(tree, domain)];
+}
+
+bool nigh_shape_relays(const struct nigh_shape *shape, uint32_t member, uint32_t source)
+{
+    uint32_t domain = shape->tree->domain[member];
+
+    return shape->tree->domain[source] != domain && (!shape->broadcasts || source == shape->root) &&
+           relayer(shape, domain, source) == member;
+}
+
+void nigh_shape_relay(struct nigh_shape *shape, const struct nigh_tree *tree, bool broadcasts, uint64_t bytes)
+{
+    uint32_t home = tree->domain[shape->me];
+    bool several = nigh_tree_size(tree, home) > 1, near;
+
+    shape->tree = tree;
+    shape->relays = shape->shared_out = true;
+    shape->broadcasts = broadcasts;
+    shape->vector = bytes;
+    shape->takes = shape->taken_by = shape->takes_out = shape->out_by = NIGH_WHOM_NONE;
+    near = broadcasts && tree->domain[shape->root] == home;
+    if (!broadcasts || shape->me == shape->root)
+        shape->taken_by = NIGH_WHOM_TAKERS;
+    if (!broadcasts || (shape->me != shape->root && (near || relayer(shape, home, shape->root) == shape->me)))
+        shape->takes = NIGH_WHOM_SOURCES;
+    if (several && !near && (!broadcasts || relayer(shape, home, shape->root) == shape->me))
+        shape->out_by = NIGH_WHOM_DOMAIN;
+    if (several && !near && (!broadcasts || relayer(shape, home, shape->root) != shape->me))
+        shape->takes_out = NIGH_WHOM_RELAYERS;
+}
+
+static bool takes_of(const struct nigh_shape *shape, uint32_t member, uint32_t source)
+{
+    if (shape->tree->domain[member] == shape->tree->domain[source])
+        return !shape->broadcasts || source == shape->root;
+    return nigh_shape_relays(shape, member, source);
+}
+
+bool nigh_shape_has_by_tree(const struct nigh_shape *shape, enum nigh_whom whom, uint32_t member)
+{
+    bool near = shape->tree->domain[member] == shape->tree->domain[shape->me];
+
+    if (member == shape->me)
+        return false;
+    if (whom == NIGH_WHOM_TAKERS)
+        return takes_of(shape, member, shape->me);
+    if (whom == NIGH_WHOM_SOURCES)
+        return takes_of(shape, shape->me, member);
+    return near &&
+           (whom == NIGH_WHOM_DOMAIN || !shape->broadcasts || nigh_shape_relays(shape, member, shape->root));
+}
+
+struct nigh_part nigh_shape_packed(const struct nigh_collective *call, const struct nigh_shape *shape,
+                                   uint32_t member)
+{
+    if (shape->broadcasts)
+        return (struct nigh_part){.bytes = shape->vector};
+    return block(call->count, call->recv_counts, NULL, shape->width, member);
+}
+
+uint64_t nigh_shape_all_blocks(const struct nigh_collective *call, const struct nigh_shape *shape)
+{
+    return blocks_bytes(call->count, call->recv_counts, shape->members, shape->width);
 }

@@ -8,11 +8,14 @@
 #define NIGH_COLL_SHAPE_H
 
 #include "coll/board.h"
+#include "coll/tree.h"
 #include "nigh/transport.h"
 #include <stdbool.h>
 
 /* Up to so many bytes `in` is always copied. */
 #define NIGH_CALL_COPIED 8192u
+/* What a member that relays shows at a time. */
+#define NIGH_RELAY_BYTES 32768u
 
 /* Members, as seen by one. */
 enum nigh_whom {
@@ -21,6 +24,11 @@ enum nigh_whom {
     NIGH_WHOM_ALL,    /* all others */
     NIGH_WHOM_BEFORE, /* all with a lower place */
     NIGH_WHOM_BEHIND, /* all with a higher place */
+    /* Of a call that relays: */
+    NIGH_WHOM_TAKERS,   /* its domain, and those of other domains that take its bytes for theirs */
+    NIGH_WHOM_SOURCES,  /* its domain, and those of other domains whose bytes it takes for its own */
+    NIGH_WHOM_DOMAIN,   /* all others of its domain */
+    NIGH_WHOM_RELAYERS, /* those of its domain that show what they take of others */
 };
 
 struct nigh_shape {
@@ -34,7 +42,9 @@ struct nigh_shape {
     bool folds;               /* what it takes is reduced */
     bool folds_own;           /* its own `in`, too */
     bool shared_out;          /* each member reduces a part of each unit */
-    bool keeps;               /* it has a place for the result */
+    bool relays; /* what comes from another domain comes to one member of this, which shows it to the rest */
+    bool broadcasts; /* it comes from the root alone */
+    bool keeps;      /* it has a place for the result */
     bool in_place;
     /* What it writes may be what others still read of its `in`: */
     bool collides;     /* anywhere, so that it comes to recv when they are done */
@@ -44,13 +54,27 @@ struct nigh_shape {
     uint64_t in_bytes; /* of its `in`, all parts */
     uint64_t vector;   /* bytes of what is reduced */
     uint64_t from, to; /* of that, in bytes: what this member reduces, where it is not shared out */
-    const uint8_t *in; /* NULL: it has none */
-    uint8_t *result;   /* recv; NULL: it has none */
+    const struct nigh_tree *tree; /* of a call that relays */
+    const uint8_t *in;            /* NULL: it has none */
+    uint8_t *result;              /* recv; NULL: it has none */
 };
 
 /* `call` has passed nigh_call_check(). */
 void nigh_shape_make(const struct nigh_collective *call, uint32_t members, uint32_t me,
                      struct nigh_shape *out);
+
+/* Of a broadcast or an allgather in a group with domains; `bytes` of all blocks together. */
+void nigh_shape_relay(struct nigh_shape *shape, const struct nigh_tree *tree, bool broadcasts,
+                      uint64_t bytes);
+/* Does `member` take the bytes of `source` for its domain? */
+bool nigh_shape_relays(const struct nigh_shape *shape, uint32_t member, uint32_t source);
+/* Bytes of all blocks that come to recv. */
+uint64_t nigh_shape_all_blocks(const struct nigh_collective *call, const struct nigh_shape *shape);
+/* The block of `member` where all blocks lie behind each other. */
+struct nigh_part nigh_shape_packed(const struct nigh_collective *call, const struct nigh_shape *shape,
+                                   uint32_t member);
+/* As nigh_shape_has(), of those that a tree says. */
+bool nigh_shape_has_by_tree(const struct nigh_shape *shape, enum nigh_whom whom, uint32_t member);
 
 /* Is `member` among them? */
 static inline bool nigh_shape_has(const struct nigh_shape *shape, enum nigh_whom whom, uint32_t member)
@@ -64,8 +88,10 @@ static inline bool nigh_shape_has(const struct nigh_shape *shape, enum nigh_whom
         return member < shape->me;
     case NIGH_WHOM_BEHIND:
         return member > shape->me;
-    default:
+    case NIGH_WHOM_NONE:
         return false;
+    default:
+        return nigh_shape_has_by_tree(shape, whom, member);
     }
 }
 

@@ -25,6 +25,8 @@ static bool is_short(const struct nigh_call *call)
 {
     const struct nigh_shape *shape = &call->shape;
 
+    if (call->kind != NIGH_TREE_NOT)
+        return false;
     if (shape->folds && (call->what.reduction == NIGH_FUNCTION || call->what.reduction == NIGH_PREMUL))
         return false;
     return call->is_kept && shape->members > 1 && shape->in_bytes <= NIGH_CALL_INLINE &&

@@ -16,6 +16,8 @@ static bool is_missing(const struct nigh_call *call, uint32_t member)
     if (nigh_shape_has(shape, shape->takes, member) &&
         (!peer->seen || (!shape->folds && peer->got < peer->in.bytes)))
         return true;
+    if (shape->relays)
+        return nigh_shape_has(shape, shape->takes_out, member) && peer->relayed < shape->members;
     return nigh_shape_has(shape, shape->takes_out, member) && peer->got_out < call->units;
 }
 
@@ -32,7 +34,7 @@ static bool is_waited_for(struct nigh_group *group, const struct nigh_call *call
     if (!call || member->ended)
         return false;
     if (call->state == NIGH_CALL_TAKING)
-        return is_missing(call, i);
+        return nigh_tree_is_small(call->kind) ? nigh_tree_waits_for(call, i) : is_missing(call, i);
     if (call->state == NIGH_CALL_LEAVING)
         return nigh_member_done(member) <= call->number &&
                (nigh_shape_has(&call->shape, call->shape.taken_by, i) ||
@@ -47,6 +49,18 @@ static uint32_t count_calls(const struct nigh_group *group)
     for (const struct nigh_call *call = group->first; call; call = call->next)
         count++;
     return count;
+}
+
+static void say_domains(const struct nigh_group *group, struct nigh_query_group *out)
+{
+    const struct nigh_tree *tree = group->tree;
+
+    if (!group->formed)
+        return;
+    out->domains = tree ? tree->domains : 1;
+    out->level = tree ? tree->level : NIGH_LEVEL_FLAT;
+    out->domain = tree ? tree->domain[group->me] : 0;
+    out->representative = tree ? nigh_tree_representative(tree, out->domain, NIGH_TREE_NO_ROOT) : 0;
 }
 
 void nigh_group_query(struct nigh_group *group, struct nigh_query_group *out)
@@ -73,6 +87,7 @@ void nigh_group_query(struct nigh_group *group, struct nigh_query_group *out)
         .ended_in = broken ? group->ended_in : 0,
         .by_host = broken && group->by_host,
     };
+    say_domains(group, out);
     for (uint32_t i = 0; i < group->count; i++)
         if (is_waited_for(group, oldest, i))
             out->waits_for[i / 64] |= UINT64_C(1) << i % 64;

@@ -79,6 +79,9 @@ void nigh_collectives_open(struct nigh_context *context)
         .user = context,
         .rank = context->config.rank,
         .past = nigh_copy_select(NIGH_COPY_NT),
+        .is_placed = context->config.is_placed,
+        .where = context->config.where,
+        .level = context->config.domains,
         .copies_only = context->config.path >= 0 && context->config.path != NIGH_PATH_HEAP &&
                        context->config.path != NIGH_PATH_CMA,
     };

@@ -35,6 +35,8 @@ const char nigh_config_help[] =
     "NIGH_TUNE=FILE                  what nigh-perf tune measured (default tune-HOST.conf in the user's nigh "
     "folder)\n"
     "NIGH_PATH=eager|chunked|heap|cma  force a path where it is possible (default: by measurement)\n"
+    "NIGH_DOMAINS=auto|none|l3|node|package  how collectives group ranks (default auto: by a model)\n"
+    "NIGH_PLACE=L3/NODE/PACKAGE      where this rank runs, three numbers or - (default: from its affinity)\n"
     "NIGH_LOG=error|warn|info        what is told (default warn)";
 
 struct reader {
@@ -269,6 +271,19 @@ static void read_words(struct reader *reader, const struct nigh_open *options, s
     out->huge = options->flags & NIGH_OPEN_HUGE || word(reader, "NIGH_HUGE", NULL, "0|1") == 1;
 }
 
+/* What collectives group ranks by. */
+static void read_domains(struct reader *reader, struct nigh_config *out)
+{
+    const char *place = get(reader, "NIGH_PLACE");
+    int level = word(reader, "NIGH_DOMAINS", NULL, "auto|none|l3|node|package");
+
+    out->domains = level < 0 ? NIGH_LEVEL_AUTO : (enum nigh_level)level;
+    out->is_placed = place != NULL;
+    if (place && !nigh_where_parse(place, &out->where))
+        complain(reader, "NIGH_PLACE", NULL, place,
+                 "L3/NODE/PACKAGE, each a number up to 65534 or -, as 3/1/0");
+}
+
 static void read_directory(struct reader *reader, const struct nigh_open *options, struct nigh_config *out)
 {
     const char *directory = options->directory ? options->directory : get(reader, "NIGH_DIR");
@@ -310,6 +325,8 @@ int nigh_config_read(const struct nigh_open *options, const struct nigh_environm
         read_sizes(&reader, options, &config);
     if (!reader.error)
         read_words(&reader, options, &config);
+    if (!reader.error)
+        read_domains(&reader, &config);
     if (!reader.error)
         read_directory(&reader, options, &config);
     if (!reader.error)

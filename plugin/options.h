@@ -5,6 +5,7 @@
 
 #include "nigh/transport.h"
 #include "shm/tune.h"
+#include "shm/where.h"
 #include <stdbool.h>
 
 /*
@@ -34,6 +35,9 @@ struct nigh_config {
     int path;          /* enum nigh_path, or -1: choose */
     bool threads, wait_fd, huge;
     int log_level;
+    enum nigh_level domains;
+    bool is_placed; /* `where` is the user's */
+    struct nigh_where where;
     char directory[108]; /* "" = abstract names */
     struct nigh_tune tune;
 };

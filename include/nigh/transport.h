@@ -535,6 +535,8 @@ struct nigh_collective {
 #define NIGH_GROUP_MAX 256u
 
 #define NIGH_GROUP_TEXT_BYTES 256
+/* What members of a domain share (NIGH_DOMAINS, nigh(7)). */
+enum nigh_level { NIGH_LEVEL_AUTO = 0, NIGH_LEVEL_FLAT, NIGH_LEVEL_L3, NIGH_LEVEL_NODE, NIGH_LEVEL_PACKAGE };
 /* How a group is. Answered from what the last pass has found; where no call is under way, from a look. */
 struct nigh_query_group {
     uint32_t size; /* sizeof(struct nigh_query_group), from the host */
@@ -550,9 +552,12 @@ struct nigh_query_group {
     uint64_t waits_for[NIGH_GROUP_MAX / 64];
     uint64_t
         ended_in; /* status: number of the call in which the group has ended; later ones have not begun everywhere */
-    uint32_t by_host;   /* status: 1: by group_end() of member `about`, whose text it is */
-    uint32_t reserved0; /* zero */
-    uint64_t reserved[2];
+    uint32_t by_host; /* status: 1: by group_end() of member `about`, whose text it is */
+    uint32_t domains; /* of members that run near each other; 1: calls are made without; 0: not formed */
+    uint32_t level;   /* enum nigh_level: what makes a domain */
+    uint32_t domain;  /* number of this member's, in the order of their lowest members */
+    uint32_t representative; /* the lowest member of it */
+    uint32_t reserved0;      /* zero */
     /* status: what has happened, as "member 2 calls allreduce of 100 f32 (sum), member 0 calls barrier"; else empty */
     char text[NIGH_GROUP_TEXT_BYTES];
 };

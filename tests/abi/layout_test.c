@@ -17,7 +17,7 @@
 
 static const struct constant layout_constants[] = {
     CONSTANT(NIGH_ARENA_MAGIC, UINT64_C(0x31616e6572612d6e)),
-    CONSTANT(NIGH_LAYOUT_VERSION, 24),
+    CONSTANT(NIGH_LAYOUT_VERSION, 25),
     CONSTANT(NIGH_LINE, 64),
     CONSTANT(NIGH_PAGE, 4096),
     CONSTANT(NIGH_PEERS_MAX, 65536),
@@ -252,7 +252,8 @@ static const struct constant board_constants[] = {
     CONSTANT(NIGH_SLOTS_BYTES, 28928),   CONSTANT(NIGH_LIES_NOWHERE, 0),
     CONSTANT(NIGH_LIES_INLINE, 1),       CONSTANT(NIGH_LIES_WHOLE, 2),
     CONSTANT(NIGH_LIES_STREAM, 3),       CONSTANT(NIGH_LIES_HEAP, 4),
-    CONSTANT(NIGH_LIES_PROCESS, 5),
+    CONSTANT(NIGH_LIES_PROCESS, 5),      CONSTANT(NIGH_UP_INLINE, 240),
+    CONSTANT(NIGH_DOWN_INLINE, 48),      CONSTANT(NIGH_TREE_SHOWN, UINT64_C(1) << 32),
 };
 
 static const struct place board_places[] = {
@@ -260,7 +261,10 @@ static const struct place board_places[] = {
     FIELD(nigh_board, revoked, 0, 8),
     FIELD(nigh_board, left, 8, 8),
     FIELD(nigh_board, slots, 16, 8),
-    FIELD(nigh_board, reserved0, 24, 40),
+    FIELD(nigh_board, where, 24, 8),
+    FIELD(nigh_board, domain_slots, 32, 8),
+    FIELD(nigh_board, tree, 40, 8),
+    FIELD(nigh_board, reserved0, 48, 16),
     FIELD(nigh_board, done, 64, 8),
     FIELD(nigh_board, reserved1, 72, 56),
 
@@ -283,11 +287,19 @@ static const struct place board_places[] = {
     FIELD(nigh_call_slot, reduced, 352, 8),
     FIELD(nigh_call_slot, taken, 360, 8),
     FIELD(nigh_call_slot, taken_out, 368, 8),
-    FIELD(nigh_call_slot, reserved0, 376, 8),
+    FIELD(nigh_call_slot, blocks, 376, 8),
     FIELD(nigh_call_slot, out_where, 384, 8),
     FIELD(nigh_call_slot, out_lies, 392, 8),
     FIELD(nigh_call_slot, factor, 400, 16),
-    FIELD(nigh_call_slot, reserved1, 416, 32),
+    FIELD(nigh_call_slot, reserved, 416, 32),
+
+    STRUCT(nigh_domain_slot, 320),
+    FIELD(nigh_domain_slot, up, 0, 8),
+    FIELD(nigh_domain_slot, up_where, 8, 8),
+    FIELD(nigh_domain_slot, up_payload, 16, 240),
+    FIELD(nigh_domain_slot, down, 256, 8),
+    FIELD(nigh_domain_slot, down_where, 264, 8),
+    FIELD(nigh_domain_slot, down_payload, 272, 48),
 
     STRUCT(nigh_part, 16),
     FIELD(nigh_part, offset, 0, 8),
@@ -319,7 +331,8 @@ static const struct look layout_looks[] = {
     {17, UINT64_C(0x253952c96695348d)}, {18, UINT64_C(0x08a29141f7e8805b)},
     {19, UINT64_C(0x7ba81413350572b8)}, {20, UINT64_C(0xc4d85507ae2c0077)},
     {21, UINT64_C(0x6f1efbc15c47bd23)}, {22, UINT64_C(0xe774cc02da0f151f)},
-    {23, UINT64_C(0x27e0369df9d75370)}, {24, UINT64_C(0x4d99fec83e28b58e)}};
+    {23, UINT64_C(0x27e0369df9d75370)}, {24, UINT64_C(0x4d99fec83e28b58e)},
+    {25, UINT64_C(0x43c5c8ce0d1a2447)}};
 static const struct look greeting_looks[] = {{1, UINT64_C(0xb2ac7a01926d8468)},
                                              {2, UINT64_C(0x8b87eb40def88b4f)},
                                              {3, UINT64_C(0xbc20698f7d74e9ec)},

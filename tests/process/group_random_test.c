@@ -25,6 +25,7 @@ enum { DIES, CLOSES, LEAVES, STAYS };
 struct play {
     uint64_t seed;
     const char *path;
+    bool domains; /* ranks are told that they run on up to three L3 caches */
     uint32_t calls;
     int end;         /* what `victim` does */
     uint32_t victim; /* at call `at` of the script */
@@ -120,6 +121,19 @@ static void quiet(void *data, int level, const char *text)
     (void)text;
 }
 
+static void place_rank(void)
+{
+    uint64_t state = play->seed + 1000;
+    char place[16];
+
+    if (!play->domains)
+        return;
+    for (uint32_t i = 0; i <= me; i++)
+        snprintf(place, sizeof(place), "%u/0/0", (unsigned)draw(&state, 3));
+    setenv("NIGH_DOMAINS", "l3", 1);
+    setenv("NIGH_PLACE", place, 1);
+}
+
 static void open_rank(uint64_t job)
 {
     struct nigh_open options = {.size = sizeof(options),
@@ -130,6 +144,7 @@ static void open_rank(uint64_t job)
                                 .path = play->path,
                                 .log = play->end == STAYS ? NULL : quiet};
 
+    place_rank();
     must(nigh->open(&options, &context) == 0, "open", 0);
     for (uint32_t i = 0; i < RANKS; i++) {
         struct nigh_connect at = {.size = sizeof(at), .rank = i, .source = NIGH_SOURCE_NONE};
@@ -340,9 +355,9 @@ static void run_job(const struct play *of)
 
         assert_int_equal(waitpid(pids[i], &status, 0), pids[i]);
         if (killed ? !WIFSIGNALED(status) : (!WIFEXITED(status) || WEXITSTATUS(status) != 0))
-            fail_msg("NIGH_TEST_SEED=%llu: rank %u, end %d of rank %u at call %u, path %s: status %#x",
+            fail_msg("NIGH_TEST_SEED=%llu: rank %u, end %d of rank %u at call %u, path %s%s: status %#x",
                      (unsigned long long)of->seed, i, of->end, of->victim, of->at,
-                     of->path ? of->path : "any", (unsigned)status);
+                     of->path ? of->path : "any", of->domains ? ", domains" : "", (unsigned)status);
     }
 }
 
@@ -358,8 +373,9 @@ static uint64_t first_seed(void)
 static void test_all_stay(void **state)
 {
     (void)state;
-    for (uint32_t i = 0; i < 3; i++) {
-        struct play of = {.seed = first_seed() + i, .path = paths[i], .calls = MOST, .end = STAYS};
+    for (uint32_t i = 0; i < 5; i++) {
+        struct play of = {
+            .seed = first_seed() + i, .path = paths[i % 3], .domains = i >= 3, .calls = MOST, .end = STAYS};
 
         run_job(&of);
     }
@@ -370,7 +386,8 @@ static void test_one_ends(void **state)
     (void)state;
     for (uint32_t i = 0; i < 24; i++) {
         uint64_t seed = first_seed() + i, drawn = seed;
-        struct play of = {.seed = seed, .path = paths[i % 2], .calls = 30, .end = (int)(i % 3)};
+        struct play of = {
+            .seed = seed, .path = paths[i % 2], .domains = i >= 12, .calls = 30, .end = (int)(i % 3)};
 
         of.victim = (uint32_t)draw(&drawn, RANKS);
         of.at = (uint32_t)draw(&drawn, 25);

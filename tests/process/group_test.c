@@ -27,6 +27,8 @@ static struct nigh_context *context;
 static struct nigh_endpoint *to[MOST];
 static struct nigh_group *group;
 static uint32_t me, ranks;
+/* Where the ranks of the next jobs are told that they run; NULL: they are not told. */
+static const char *const *places;
 static struct {
     uint32_t said; /* ranks that say so */
     uint64_t death_ns;
@@ -131,6 +133,10 @@ static void job_of(uint32_t count, void (*play)(uint64_t job, int form), int for
             continue;
         me = i;
         alarm(LIMIT_S);
+        if (places) {
+            setenv("NIGH_DOMAINS", "l3", 1);
+            setenv("NIGH_PLACE", places[i], 1);
+        }
         play(job, form);
         _exit(0);
     }
@@ -268,6 +274,35 @@ static void test_death(void **state)
     }
 }
 
+/* By domains: the victim goes between its domain and the others, or is one of those for whom another one goes. */
+static const char *const leads[] = {"0/0/0", "1/0/0", "1/0/0", "0/0/0", "1/0/0"};
+static const char *const follows[] = {"0/0/0", "0/0/0", "1/0/0", "1/0/0", "0/0/0"};
+
+/* Do the calls of play_until_death() go by domains? */
+static bool goes_by_domains(int form)
+{
+    int op = NIGH_BARRIER + form % NIGH_EXSCAN;
+
+    if (form / NIGH_EXSCAN % 2)
+        return op == NIGH_BROADCAST || op == NIGH_ALLGATHER;
+    return op <= NIGH_ALLREDUCE;
+}
+
+static void test_death_in_domains(void **state)
+{
+    (void)state;
+    for (int form = 0; form < 8 * NIGH_EXSCAN; form++) {
+        if (!goes_by_domains(form))
+            continue;
+        places = form < 4 * NIGH_EXSCAN ? leads : follows;
+        job_of(5, play_until_death, form % (4 * NIGH_EXSCAN), VICTIM);
+        for (uint32_t i = 0; i < 5; i++)
+            if (i != VICTIM)
+                assert_true(shared->told_ns[i] - shared->death_ns < UINT64_C(1000000) * DEATH_LIMIT_MS);
+    }
+    places = NULL;
+}
+
 /* ---- mistakes ------------------------------------------------------------------------------------------ */
 
 /* Rank 1 calls something else; all members' calls fail, sooner or later, and say so. */
@@ -279,7 +314,13 @@ static void play_mismatch(uint64_t job, int form)
 
     open_rank(job, NULL, true);
     of = case_of(NIGH_BARRIER, 0, 0);
-    must(call(&of, WAITS, &done) == 0, "barrier", 0);
+    rc = call(&of, WAITS, &done);
+    if (places &&
+        rc == -EPROTO) { /* the others differ before its representative has shown it the end of this */
+        must(nigh->close(context) == 0, "close", 0);
+        return;
+    }
+    must(rc == 0, "barrier", rc);
     of = case_of(NIGH_ALLREDUCE, 100, 0);
     if (me == 1) {
         of.op = form == 0 ? NIGH_ALLGATHER : NIGH_ALLREDUCE;
@@ -308,6 +349,25 @@ static void test_mismatch(void **state)
         job_of(3, play_mismatch, form, UINT32_MAX);
 }
 
+static void test_mismatch_in_domains(void **state)
+{
+    (void)state;
+    for (int form = 0; form < 10; form++) {
+        places = form % 2 ? leads : follows;
+        job_of(5, play_mismatch, form / 2, UINT32_MAX);
+    }
+    places = NULL;
+}
+
+static void test_calls_in_domains(void **state)
+{
+    (void)state;
+    places = leads;
+    job_of(5, play_calls, POLLS, UINT32_MAX);
+    job_of(5, play_calls, WAITS, UINT32_MAX);
+    places = NULL;
+}
+
 /* A block of another length than its receiver expects. */
 static void play_wrong_block(uint64_t job, int form)
 {
@@ -334,6 +394,48 @@ static void test_wrong_block(void **state)
     job_of(3, play_wrong_block, NIGH_SCATTER, UINT32_MAX);
     job_of(3, play_wrong_block, NIGH_ALLGATHER, UINT32_MAX);
     job_of(3, play_wrong_block, NIGH_ALLTOALL, UINT32_MAX);
+}
+
+/* Of an allgather by domains: at one member the blocks of two others have other lengths, of the same sum. */
+static void play_wrong_relayed_block(uint64_t job, int form)
+{
+    uint64_t counts[] = {30000, 30000, 30000, 30000, 30000};
+    struct nigh_completion done = {.status = 0};
+    struct nigh_collective of = {.size = sizeof(of),
+                                 .op = NIGH_ALLGATHER,
+                                 .type = NIGH_I8,
+                                 .count = 30000,
+                                 .recv_counts = counts,
+                                 .send = calloc(1, 30000),
+                                 .recv = malloc(150000)};
+    struct call_case behind;
+    int rc;
+
+    open_rank(job, NULL, true);
+    if (me == (uint32_t)form) {
+        counts[form == 4 ? 0 : 3] += 1;
+        counts[form == 4 ? 3 : 1] -= 1;
+    }
+    must(nigh->post_collective(group, &of) == 0, "post", 0);
+    done = await(WAITS);
+    rc = done.status;
+    behind = case_of(NIGH_BARRIER, 0, 0);
+    if (!rc)
+        rc = call(&behind, WAITS, &done);
+    must(rc == -EPROTO, "status of blocks that differ", rc);
+    must(nigh->close(context) == 0, "close", 0);
+}
+
+static void test_wrong_relayed_block(void **state)
+{
+    (void)state;
+    places = leads;
+    job_of(5, play_wrong_relayed_block, 2, UINT32_MAX);
+    job_of(5, play_wrong_relayed_block, 4, UINT32_MAX);
+    places = follows;
+    job_of(5, play_wrong_relayed_block, 2, UINT32_MAX);
+    job_of(5, play_wrong_relayed_block, 4, UINT32_MAX);
+    places = NULL;
 }
 
 /* A member leaves where the others go on. */
@@ -421,9 +523,17 @@ static void test_end(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_calls),    cmocka_unit_test(test_leave_early), cmocka_unit_test(test_death),
-        cmocka_unit_test(test_mismatch), cmocka_unit_test(test_wrong_block), cmocka_unit_test(test_left),
+        cmocka_unit_test(test_calls),
+        cmocka_unit_test(test_leave_early),
+        cmocka_unit_test(test_death),
+        cmocka_unit_test(test_mismatch),
+        cmocka_unit_test(test_wrong_block),
+        cmocka_unit_test(test_left),
         cmocka_unit_test(test_end),
+        cmocka_unit_test(test_calls_in_domains),
+        cmocka_unit_test(test_death_in_domains),
+        cmocka_unit_test(test_mismatch_in_domains),
+        cmocka_unit_test(test_wrong_relayed_block),
     };
 
     nigh = pair_load();

@@ -9,11 +9,13 @@
 
 #include "tests/support/company.h"
 #include "tests/support/pair.h"
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
 const struct nigh_ops *company_ops;
+const char *const *company_places;
 
 static uint64_t now_s(void)
 {
@@ -37,8 +39,12 @@ void company_open(struct company *company, uint32_t count, uint32_t flags, const
     company_ops = pair_load();
     memset(company, 0, sizeof(*company));
     company->count = count;
-    for (options.rank = 0; options.rank < count; options.rank++)
+    for (options.rank = 0; options.rank < count; options.rank++) {
+        if (company_places)
+            setenv("NIGH_PLACE", company_places[options.rank], 1);
         assert_int_equal(company_ops->open(&options, &company->members[options.rank].context), 0);
+    }
+    unsetenv("NIGH_PLACE");
     for (uint32_t i = 0; i < count; i++) {
         for (uint32_t k = 0; k < count; k++) {
             struct nigh_connect to = {.size = sizeof(to), .rank = k, .source = NIGH_SOURCE_NONE};

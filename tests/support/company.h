@@ -22,6 +22,9 @@ struct company {
 
 extern const struct nigh_ops *company_ops;
 
+/* NULL, or what NIGH_PLACE is while each member is opened. */
+extern const char *const *company_places;
+
 /* `flags` as of nigh_open; `path` as there. Fails the test when it cannot. */
 void company_open(struct company *company, uint32_t count, uint32_t flags, const char *path);
 void company_close(struct company *company);

@@ -9,8 +9,10 @@
 #include <cmocka.h>
 
 #include "coll/board.h"
+#include "coll/tree.h"
 #include "tests/support/siege.h"
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -881,12 +883,18 @@ static void open_aides(void)
     }
 }
 
+#include "tests/unit/boards_hostile_domains.h"
+
 static int open_all(void **state)
 {
     (void)state;
     alarm(300);
     hosted_quiet = true;
+    setenv("NIGH_DOMAINS", "l3", 1);
+    setenv("NIGH_PLACE", "0/0/0", 1);
     siege_open(&victim, &foe, &good, &to_foe, &to_good);
+    unsetenv("NIGH_DOMAINS");
+    unsetenv("NIGH_PLACE");
     back = hosted_connect(&good, 0);
     to_self[0] = hosted_connect(&victim, 0);
     to_self[1] = hosted_connect(&good, 2);
@@ -946,6 +954,11 @@ int main(void)
         CASE(test_wakes),
         CASE_FOUR(test_wakes_shared_out),
         CASE(test_wakes_out_of_order),
+        CASE(test_place_that_cannot_be),
+        CASE(test_place_that_changes),
+        CASE(test_other_domains),
+        CASE(test_domain_slots),
+        CASE(test_domain_data),
     };
 
     return cmocka_run_group_tests_name("boards hostile", tests, open_all, close_all);
