@@ -50,6 +50,9 @@ static const struct bad bads[] = {
     {"NIGH_THREADS", "yes", "single|multiple"},
     {"NIGH_WAIT_FD", "true", "0|1"},
     {"NIGH_HUGE", "2", "0|1"},
+    {"NIGH_DOMAINS", "rack", "auto|none|l3|node|package"},
+    {"NIGH_PLACE", "1/x/2", "L3/NODE/PACKAGE"},
+    {"NIGH_PLACE", "65535/0/0", "each a number up to 65534"},
 };
 
 static int open_with_defaults(struct nigh_context **out)

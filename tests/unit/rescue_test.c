@@ -98,10 +98,15 @@ static uint64_t rescues_of(int kind)
     return hosted_stats(&sleeper).rescues;
 }
 
+/* One whose message the first look behind the sleep passes over is found by a later one, without a yield, and not counted. */
 static void test_rung_late_is_none(void **state)
 {
+    unsigned sleeps = 0;
+
     (void)state;
-    assert_int_equal(rescues_of(RING_LATE), 0);
+    do
+        assert_int_equal(rescues_of(RING_LATE), 0);
+    while (owed && ++sleeps < 20);
     assert_false(owed);
 }
 
@@ -111,7 +116,6 @@ static void test_never_rung_counts_one(void **state)
     unsigned sleeps = 0;
 
     (void)state;
-    /* One whose message the first look behind the sleep passes over is found by a later one, and not counted. */
     while (!rescues && ++sleeps <= 20)
         rescues = rescues_of(NEVER_RING);
     assert_int_equal(rescues, 1);

@@ -65,9 +65,32 @@ static bool long_ones(struct rank *rank)
     return run(rank, 12, 4, 4u << 20, large);
 }
 
+/* All receives are posted before anything is sent; then as many messages as may be are under way for a while. */
 static bool deep(struct rank *rank)
 {
-    return run(rank, 200, NCCL_REQUESTS_MAX, 8192, tiny);
+    static uint8_t in[NCCL_REQUESTS_MAX][64], out[NCCL_REQUESTS_MAX][64];
+    void *context, *receives[NCCL_REQUESTS_MAX], *sends[NCCL_REQUESTS_MAX];
+    struct wire wire;
+
+    if (!begin(rank, &context, &wire))
+        return false;
+    for (unsigned i = 0; i < NCCL_REQUESTS_MAX; i++)
+        if (!recv_one(rank, wire.recv, in[i], sizeof(in[i]), NULL, &receives[i]))
+            return false;
+    if (!meet(rank))
+        return false;
+    for (unsigned i = 0; i < NCCL_REQUESTS_MAX; i++) {
+        fill(out[i], sizeof(out[i]), 5, i);
+        if (!send_one(rank, wire.send, out[i], sizeof(out[i]), NULL, &sends[i]))
+            return false;
+    }
+    for (unsigned i = 0; i < NCCL_REQUESTS_MAX; i++) {
+        if (!finish(rank, receives[i], NULL) || !finish(rank, sends[i], NULL))
+            return false;
+        if (!is_filled(in[i], sizeof(in[i]), 5, i))
+            return broken(rank, "message %u of 32 comes with other bytes", i);
+    }
+    return end(rank, context, &wire) && run(rank, 200, NCCL_REQUESTS_MAX, 8192, tiny);
 }
 
 /* ---- one message at a time --------------------------------------------------------------------------------------- */
