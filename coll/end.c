@@ -55,6 +55,10 @@ static void read_text(const struct nigh_call_slot *slots, char text[NIGH_GROUP_T
         memcpy(text + i * sizeof(word), &word, sizeof(word));
     }
     text[NIGH_GROUP_TEXT_BYTES - 1] = '\0';
+    /* No terminal is to be steered by a peer. */
+    for (char *at = text; *at; at++)
+        if ((unsigned char)*at < ' ' || *at == 0x7f)
+            *at = '?';
 }
 
 /* ---- ended by our host ---- */
@@ -65,6 +69,8 @@ void nigh_group_end(struct nigh_group *group, int error, const char *text)
     uint64_t number = group->first ? group->posted - 1 : group->posted;
     enum nigh_revoked why = group->first ? NIGH_REVOKED_ENDED : NIGH_REVOKED_BETWEEN;
 
+    if (group->state == NIGH_GROUP_BROKEN)
+        nigh_calls_fail(group);
     if (group->state == NIGH_GROUP_BROKEN || group->given_up)
         return;
     if (group->ends_word && nigh_group_must_end(group)) {
@@ -79,10 +85,13 @@ void nigh_group_end(struct nigh_group *group, int error, const char *text)
     group->about = group->me;
     group->ended_in = number;
     nigh_group_show_end(group, NIGH_REVOKED(why, number, group->me) | NIGH_REVOKED_ERRNO(-error));
-    if (group->state == NIGH_GROUP_FORMING)
+    if (group->state == NIGH_GROUP_FORMING) {
         group->given_up = true;
-    else
+        /* It may have shown its key: others that have formed wait for its calls. */
+        nigh_group_tell(group);
+    } else {
         nigh_group_revoke(group, why, number, group->me, error);
+    }
     nigh_calls_fail(group);
 }
 

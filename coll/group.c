@@ -399,6 +399,7 @@ void nigh_coll_lost(struct nigh_coll *coll, const void *handle)
 
 static bool progress(struct nigh_group *group)
 {
+    uint64_t shown = group->shown;
     bool moved = false;
 
     if (group->state == NIGH_GROUP_FORMING) {
@@ -420,6 +421,8 @@ static bool progress(struct nigh_group *group)
         moved |= nigh_calls_fail(group);
     if (!moved || !group->first)
         nigh_group_show_done(group);
+    /* Others wait for that, so it is a move to whoever looks for deadlocks. */
+    moved |= shown != group->shown;
     if (moved)
         group->quiet = 0;
     else if (++group->quiet % QUIET_PASSES == 0 && group->state == NIGH_GROUP_READY)

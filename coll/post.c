@@ -197,6 +197,8 @@ static int check_group(struct nigh_group *group)
 {
     if (__builtin_expect(group->lost, 0) && group->state == NIGH_GROUP_READY)
         look_for_lost(group);
+    if (__builtin_expect(group->state == NIGH_GROUP_BROKEN, 0))
+        nigh_calls_fail(group);
     return group->state == NIGH_GROUP_BROKEN || group->given_up ? group->error : 0;
 }
 

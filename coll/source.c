@@ -68,7 +68,8 @@ int nigh_source_open(const struct nigh_member *member, const struct nigh_call_sl
     struct nigh_part part = {.bytes = total};
     struct nigh_source source = {.slot = slot, .lies = (enum nigh_lies)(word & 0xff)};
 
-    if (source.lies != NIGH_LIES_INLINE) {
+    /* Of these the slot has what a call before has left there. */
+    if (source.lies != NIGH_LIES_INLINE && source.lies != NIGH_LIES_NOWHERE) {
         source.where = nigh_load_relaxed(&slot->where);
         parts = nigh_load_relaxed(&slot->parts);
     }

@@ -137,8 +137,8 @@ static int check_apart(const struct check *check)
     const struct nigh_coll_args *args = check->args;
     uintptr_t send = (uintptr_t)args->send, recv = (uintptr_t)args->recv;
 
-    if (!args->send || !args->recv || !reads(check) || !writes(check) || is_first_of_exscan(check) ||
-        send >= recv + check->received || recv >= send + check->sent)
+    if (!args->send || !args->recv || !check->sent || !check->received || !reads(check) || !writes(check) ||
+        is_first_of_exscan(check) || send >= recv + check->received || recv >= send + check->sent)
         return 0;
     return nigh_fail(
         check->call, -EINVAL,

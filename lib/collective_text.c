@@ -82,7 +82,7 @@ static void translate(const char *text, char *out, size_t room)
 
     if (rest) {
         rest += strspn(rest, "0123456789");
-        text = *rest ? rest + 2 : text;
+        text = rest[0] && rest[1] ? rest + 2 : text;
     }
     while (*text && strlen(out) + 48 < room) {
         if ((rest = skip(text, ", member ")))

@@ -113,25 +113,41 @@ static void file(const struct nigh_completion *done)
         nigh_nccl_request_ended((void *)(uintptr_t)done->context, done->status, done->bytes);
 }
 
-/* Files a batch; control messages are kept, as answers to them would end what was taken. */
+/* Control messages are kept, as answers to them would end what was taken. */
+static void sort(const struct nigh_completion *done, struct nigh_completion *kept, uint32_t *keeps)
+{
+    if (NIGH_DONE_CLASS(done->flags) != NIGH_NCCL_CONTROL)
+        file(done);
+    else if (done->op == NIGH_OP_RECV)
+        kept[(*keeps)++] = *done;
+}
+
+/* Where NIGH_THREADS=multiple has made the context one of several threads, which cannot hand out its own memory. */
+static uint32_t take_copies(struct nigh_nccl_context *context, struct nigh_completion *kept, uint32_t *keeps)
+{
+    struct nigh_completion done[BATCH];
+    int count = loaded->poll_completions(context->nigh, done, BATCH);
+
+    for (int i = 0; i < count; i++)
+        sort(&done[i], kept, keeps);
+    return count > 0 ? (uint32_t)count : 0;
+}
+
+/* Files a batch. */
 static uint32_t take(struct nigh_nccl_context *context, struct nigh_completion *kept, uint32_t *keeps)
 {
     struct nigh_taken taken = {.size = sizeof(taken)};
     int count = loaded->take_completions(context->nigh, &taken, BATCH);
 
+    if (count == -ENOTSUP)
+        return take_copies(context, kept, keeps);
     if (count <= 0)
         return 0;
     for (uint32_t i = 0; i < taken.sent_count; i++)
         if (taken.sent[i].context)
             nigh_nccl_request_ended((void *)(uintptr_t)taken.sent[i].context, 0, taken.sent[i].bytes);
-    for (uint32_t i = 0; i < taken.done_count; i++) {
-        const struct nigh_completion *done = &taken.done[i];
-
-        if (NIGH_DONE_CLASS(done->flags) != NIGH_NCCL_CONTROL)
-            file(done);
-        else if (done->op == NIGH_OP_RECV)
-            kept[(*keeps)++] = *done;
-    }
+    for (uint32_t i = 0; i < taken.done_count; i++)
+        sort(&taken.done[i], kept, keeps);
     return (uint32_t)count;
 }
 

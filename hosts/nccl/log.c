@@ -22,7 +22,7 @@ void nigh_nccl_log_to(nccl_logger logger)
         current = logger;
 }
 
-static void say(int level, const char *format, va_list list)
+static void __attribute__((format(printf, 2, 0))) say(int level, const char *format, va_list list)
 {
     unsigned long flags = level == NCCL_LOG_WARN ? ~0ul : NCCL_SUBSYSTEM_INIT | NCCL_SUBSYSTEM_NET;
     nccl_logger logger = current;

@@ -142,7 +142,7 @@ static void measure(struct line *line, int number, const char *name)
 static int plugin_rank(const char *path, int version, int number, int other)
 {
     char why[WHY_BYTES] = "";
-    struct seen seen = {0};
+    static struct seen seen;
     struct rank rank = {.number = number, .other = other, .patience = 20, .seen = &seen, .why = why};
     struct line line = {.net = &rank.net};
     void *context;

@@ -11,7 +11,8 @@
 struct seen *host_seen;
 _Atomic(int) host_warnings;
 
-static void log_line(int level, unsigned long flags, const char *file, int line, const char *format, ...)
+static void __attribute__((format(printf, 5, 6)))
+log_line(int level, unsigned long flags, const char *file, int line, const char *format, ...)
 {
     va_list list;
 
