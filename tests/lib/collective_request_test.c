@@ -410,6 +410,7 @@ static void defined(int rank, int size)
             done += rc == 0;
             CHECK(!strstr(nigh_error_text(), "Invalid"));
         }
+    CHECK(refused > 0);
     CHECK_INT(done, 8 * 11 + 4 * 8 + 2 * 3 + 10 + 5 * 2);
 }
 
