@@ -23,12 +23,20 @@ static bool is_missing(const void *buffer, int64_t count, nigh_mpi_type type)
     return !buffer && count > 0 && nigh_mpi_known_type(type);
 }
 
+/* An element of more bytes than MPI_Type_size() says: nothing packs it, and the MPI takes it. */
+static bool is_too_long(nigh_mpi_type type)
+{
+    int size;
+
+    return !nigh_mpi_known_type(type) && !nigh_mpi_calls()->Type_size(type, &size) && size < 0;
+}
+
 static bool sends_wrong(const struct nigh_mpi_facts *facts, const struct nigh_mpi_arguments *arguments,
                         int ranks)
 {
     if (arguments->send == NIGH_MPI_IN_PLACE)
         return false;
-    if (arguments->send_type == NIGH_MPI_DATATYPE_NULL)
+    if (arguments->send_type == NIGH_MPI_DATATYPE_NULL || is_too_long(arguments->send_type))
         return true;
     if (facts->sends_blocks && arguments->send_counts)
         return are_wrong(arguments->send_counts, arguments->send_offsets, true, ranks);
@@ -40,7 +48,7 @@ static bool keeps_wrong(const struct nigh_mpi_facts *facts, const struct nigh_mp
 {
     if (arguments->recv == NIGH_MPI_IN_PLACE)
         return false;
-    if (arguments->recv_type == NIGH_MPI_DATATYPE_NULL)
+    if (arguments->recv_type == NIGH_MPI_DATATYPE_NULL || is_too_long(arguments->recv_type))
         return true;
     if (facts->keeps_blocks && arguments->recv_counts)
         return are_wrong(arguments->recv_counts, arguments->recv_offsets, true, ranks);
@@ -115,5 +123,6 @@ bool nigh_mpi_is_wrong(enum nigh_mpi_kind kind, const struct nigh_mpi_arguments 
         return is_rooted_wrong(facts, arguments, group->ranks, is_root);
     return arguments->recv == NIGH_MPI_IN_PLACE || sends_wrong(facts, arguments, group->ranks) ||
            keeps_wrong(facts, arguments, group->ranks) ||
-           (kind == NIGH_MPI_ALLTOALL && is_one_buffer(arguments, arguments->recvs));
+           (kind == NIGH_MPI_ALLTOALL && arguments->send_type == arguments->recv_type &&
+            arguments->sends == arguments->recvs && is_one_buffer(arguments, arguments->recvs));
 }
