@@ -209,6 +209,56 @@ def lists_and_single_tensors():
     equal(scalar, torch.tensor(3.0))
 
 
+@case(ranks=3)
+def lists_that_are_parts_of_one_tensor():
+    """Inputs and outputs share memory: each part is read before it is written."""
+    rank, size = me()
+    for length in (1, 1000, 100000):
+        values = [[torch.full((length,), 10.0 * r + i) for i in range(size)] for r in range(size)]
+        whole = torch.cat([torch.full((7,), -1.0)] + values[rank] + [torch.full((7,), -1.0)])
+        parts = list(whole[7:-7].chunk(size))
+        for root in range(size):
+            whole[7:-7] = torch.cat(values[rank])
+            dist.scatter(parts[0], parts if rank == root else None, src=root)
+            equal(parts[0], values[root][rank])
+        whole[7:-7] = torch.cat(values[rank])
+        dist.reduce_scatter(parts[0], parts)
+        equal(parts[0], sum(values[r][rank] for r in range(size)))
+        whole[7:-7] = torch.cat(values[rank])
+        dist.all_to_all(parts, parts)
+        equal(torch.cat(parts), torch.cat([values[r][rank] for r in range(size)]))
+        for own in range(size):  # its own block, and those of others
+            whole[7:-7] = torch.cat(values[rank])
+            dist.all_gather(parts, parts[own])
+            equal(torch.cat(parts), torch.cat([values[r][own] for r in range(size)]))
+        equal((whole[:7].sum().item(), whole[-7:].sum().item()), (-7.0, -7.0))
+
+
+@case(ranks=3)
+def lists_with_empty_parts():
+    rank, size = me()
+    for lengths in ([0, 3, 5], [3, 0, 5], [3, 5, 0], [0, 0, 4], [0, 0, 0]):
+        wanted = torch.cat([torch.full((n,), 1.0 + i) for i, n in enumerate(lengths)])
+        into = torch.zeros(sum(lengths))
+        dist.all_gather(list(into.split(lengths)), torch.full((lengths[rank],), 1.0 + rank))
+        equal(into, wanted)
+        dist.all_gather(list(into.split(lengths)), into.split(lengths)[rank])  # in place
+        equal(into, wanted)
+        into = torch.zeros(sum(lengths))
+        dist.all_to_all(list(into.split(lengths)), [torch.full((lengths[rank],), 1.0 + rank) for _ in range(size)])
+        equal(into, wanted)
+        into = torch.zeros(lengths[rank] * size)
+        dist.all_to_all(list(into.chunk(size)) if lengths[rank] else [into] * size, list(wanted.split(lengths)))
+        equal(into, torch.full((lengths[rank] * size,), 1.0 + rank))
+        out = torch.zeros(lengths[rank])
+        dist.scatter(out, list(wanted.split(lengths)) if rank == 1 else None, src=1)
+        equal(out, torch.full((lengths[rank],), 1.0 + rank))
+        dist.reduce_scatter(out, list(wanted.split(lengths)))
+        equal(out, torch.full((lengths[rank],), size * (1.0 + rank)))
+        dist.gather(out, list(wanted.split(lengths)) if rank == 2 else None, dst=2)
+        equal(wanted, torch.cat([torch.full((n,), (size if rank == 2 else 1) * (1.0 + i)) for i, n in enumerate(lengths)]))
+
+
 @case(ranks=2)
 def coalesced_forms():
     rank, size = me()

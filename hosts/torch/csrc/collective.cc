@@ -136,20 +136,28 @@ at::Tensor Collective::changes(const at::Tensor &tensor)
     return flat;
 }
 
-/* Do they lie one behind the other, in one storage? */
-static bool are_adjacent(const std::vector<at::Tensor> &tensors)
+/* One view of them all, where they lie one behind the other in one storage; else undefined. Empty ones lie nowhere. */
+static at::Tensor adjacent(const std::vector<at::Tensor> &tensors, int64_t sum)
 {
+    const at::Tensor *first = nullptr;
     const char *next = nullptr;
 
     for (const at::Tensor &tensor : tensors) {
+        if (!tensor.numel())
+            continue;
         const char *data = static_cast<const char *>(tensor.data_ptr());
 
-        if (!tensor.is_contiguous() || tensor.is_conj() || tensor.is_neg() || (next && data != next) ||
-            !tensor.storage().is_alias_of(tensors[0].storage()))
-            return false;
+        if (!tensor.is_contiguous() || tensor.is_conj() || tensor.is_neg() ||
+            (first && (data != next || !tensor.storage().is_alias_of(first->storage()))))
+            return {};
+        if (!first)
+            first = &tensor;
         next = data + tensor.nbytes();
     }
-    return true;
+    if (!first)
+        return {};
+    at::AutoDispatchBelowADInplaceOrView guard;
+    return first->as_strided({sum}, {1}, first->storage_offset());
 }
 
 static int64_t elements(const std::vector<at::Tensor> &tensors, const std::string &what)
@@ -184,8 +192,9 @@ at::Tensor Collective::reads(const std::vector<at::Tensor> &tensors)
     int64_t sum = elements(tensors, what());
 
     kept_.insert(kept_.end(), tensors.begin(), tensors.end());
-    if (are_adjacent(tensors))
-        return tensors[0];
+    at::Tensor whole = adjacent(tensors, sum);
+    if (whole.defined())
+        return whole;
     at::AutoDispatchBelowADInplaceOrView guard;
     at::Tensor flat = at::empty({sum}, tensors[0].options());
     std::vector<at::Tensor> views = parts(flat, tensors);
@@ -201,8 +210,9 @@ at::Tensor Collective::writes(const std::vector<at::Tensor> &tensors)
     int64_t sum = elements(tensors, what());
 
     kept_.insert(kept_.end(), tensors.begin(), tensors.end());
-    if (are_adjacent(tensors))
-        return tensors[0];
+    at::Tensor whole = adjacent(tensors, sum);
+    if (whole.defined())
+        return whole;
     for (const at::Tensor &tensor : tensors)
         (void)to_write(tensor.numel() ? tensor : tensors[0],
                        what()); /* refuses those that overlap themselves */
