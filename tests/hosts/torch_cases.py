@@ -602,10 +602,13 @@ ended_with_work_outstanding.destroys = False
 @case(ranks=2)
 def a_forked_child_is_told():
     rank, _ = me()
+    pending = dist.irecv(torch.zeros(1), 1 - rank)
     pid = os.fork()
     if pid == 0:
         try:
             refused(lambda: dist.all_reduce(torch.zeros(1)), "forked")
+            for call in (pending.wait, pending.is_completed, lambda: pending.get_future().wait()):
+                refused(call, "forked")
             os._exit(0)
         except BaseException as problem:
             print("#", problem)
@@ -614,6 +617,35 @@ def a_forked_child_is_told():
     tensor = torch.ones(1)
     dist.all_reduce(tensor)
     equal(tensor.item(), 2.0)
+    dist.send(tensor, 1 - rank)
+    pending.wait()
+
+
+@case(init=False)
+def a_wait_after_the_end_is_told():
+    """In an exit handler that runs after the adapter's; the other rank stays until then."""
+    import atexit
+
+    rank, mark, begun = int(os.environ["CASE_RANK"]), os.environ["CASE_STORE"] + "mark", []
+
+    def late():
+        try:
+            refused(begun[0].wait, "exit handlers")
+            refused(begun[0].is_completed, "exit handlers")
+        except BaseException as problem:
+            print("#", problem, flush=True)
+            os._exit(1)
+        finally:
+            open(mark, "w").close()
+
+    if rank == 0:
+        atexit.register(late)
+    dist.init_process_group("nigh", init_method=f"file://{os.environ['CASE_STORE']}", rank=rank, world_size=2)
+    dist.barrier()
+    if rank == 0:
+        begun.append(dist.isend(torch.zeros(1 << 20), 1))  # which cannot be taken back
+    while rank == 1 and not os.path.exists(mark):
+        time.sleep(0.01)
 
 
 # ---- consumers ---------------------------------------------------------------------------------------------

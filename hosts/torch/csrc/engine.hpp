@@ -57,7 +57,7 @@ class Engine
     struct nigh_endpoint *connect(const struct nigh_address &to);
     void disconnect(struct nigh_endpoint *endpoint);
 
-    /* Waits for the operation. False: not done at `until`. May throw what `signals` throws. */
+    /* Waits for the operation. False: not done at `until`. May throw what check() and `signals` throw. */
     bool wait(Op &op, Clock::time_point until);
     /* One pass, if no other thread makes them. */
     void poll();

@@ -88,7 +88,7 @@ void Engine::pass(uint64_t sleep_ns, int *woken)
 void Engine::poll()
 {
     turns_.fetch_add(1, std::memory_order_relaxed);
-    if (!closed_ && lead())
+    if (!is_over() && lead())
         pass(0, nullptr);
 }
 
@@ -154,6 +154,7 @@ bool Engine::wait(Op &op, Clock::time_point until)
 {
     if (op.is_done())
         return true;
+    check();
     poll();
     if (op.is_done())
         return true;
@@ -179,6 +180,7 @@ bool Engine::wait(Op &op, Clock::time_point until)
             return true;
         if (woken == -EINTR && signals)
             signals();
+        check();
         now = Clock::now();
         if (now - looked >= look_each) {
             looked = now;

@@ -54,8 +54,10 @@ void Work::begin(Ref<Operation> op, std::vector<at::Tensor> outputs)
 bool Work::isCompleted()
 {
     asked_ = true;
-    if (!op_->is_done())
-        op_->engine().poll();
+    if (op_->is_done())
+        return true;
+    op_->engine().check();
+    op_->engine().poll();
     return op_->is_done();
 }
 
@@ -117,6 +119,8 @@ void Work::abort()
 
 c10::intrusive_ptr<c10::ivalue::Future> Work::getFuture()
 {
+    if (!op_->is_done())
+        op_->engine().check();
     std::unique_lock<std::mutex> lock(mutex_);
 
     asked_ = true;
@@ -142,6 +146,8 @@ c10::intrusive_ptr<c10::ivalue::Future> Work::getFuture()
 
 c10::intrusive_ptr<c10::ivalue::Future> Work::getFutureResult()
 {
+    if (!op_->is_done())
+        op_->engine().check();
     auto future = c10::make_intrusive<c10::ivalue::Future>(c10::IntType::get());
     Operation *op = op_.get();
     Engine *engine = &op->engine();
