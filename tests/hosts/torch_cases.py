@@ -648,6 +648,32 @@ def a_wait_after_the_end_is_told():
         time.sleep(0.01)
 
 
+@case(ranks=2)
+def a_group_is_aborted_while_another_thread_posts():
+    """Packing a large strided tensor takes long enough for the group to end between the check and the post."""
+    rank, _ = me()
+    big = torch.ones(5000, 5000)
+    for call in (lambda group: dist.all_reduce(big.t(), group=group), lambda group: dist.send(big.t(), 1 - rank, group=group)):
+        group, told, begins = dist.new_group([0, 1], timeout=timedelta(seconds=10)), [], threading.Event()
+
+        def post():
+            begins.set()
+            try:
+                call(group)
+            except Exception as problem:
+                told.append(str(problem))
+
+        thread = threading.Thread(target=post)
+        dist.barrier()
+        thread.start()
+        begins.wait()
+        time.sleep(0.02)
+        group._get_backend(torch.device("cpu")).abort()
+        thread.join()
+        assert told and "has been aborted" in told[0], told
+    dist.barrier()
+
+
 # ---- consumers ---------------------------------------------------------------------------------------------
 
 

@@ -235,11 +235,14 @@ const uint64_t *Collective::counts(std::vector<uint64_t> counts)
 void Collective::post()
 {
     std::unique_lock<std::mutex> lock(state->posting);
-    int rc = 0;
+    bool closed = state->closed;
+    int rc = closed ? -ECONNRESET : 0;
 
     state->add(*this);
     number = state->sequence.fetch_add(1, std::memory_order_relaxed) + 1;
     for (struct nigh_collective &call : calls_) {
+        if (closed)
+            break;
         expect_one();
         rc = state->group ? state->engine.table()->post_collective(state->group, &call) : -EOPNOTSUPP;
         if (rc) {
@@ -248,7 +251,7 @@ void Collective::post()
         }
     }
     lock.unlock();
-    if (rc == -EOPNOTSUPP && !state->group)
+    if (!closed && rc == -EOPNOTSUPP && !state->group)
         fail(rc, what() + ": the group has " + std::to_string(state->size) +
                      " ranks; collectives take at most " + std::to_string(NIGH_GROUP_MAX));
     else if (rc)

@@ -167,14 +167,15 @@ void Group::leave(const std::string &why, milliseconds patience)
         tell_leftovers();
     }
     words_->say_bye();
-    for (const Ref<Operation> &op : state_->outstanding(false, true))
-        static_cast<Message &>(*op).cancel("the group " + why + " at this rank");
     {
         std::lock_guard<std::mutex> posting(state_->posting);
         std::lock_guard<std::mutex> lock(state_->mutex);
         state_->closed = true;
         group = state_->group;
     }
+    /* Now no more are posted. */
+    for (const Ref<Operation> &op : state_->outstanding(false, true))
+        static_cast<Message &>(*op).cancel(state_->end());
     if (group) {
         std::string text = state_->who(rank_) + ": the group " + why;
 

@@ -37,6 +37,10 @@ std::vector<Path> Group::paths() const
 {
     std::vector<Path> out;
 
+    state_->check();
+    std::lock_guard<std::mutex> lock(state_->mutex);
+    if (state_->closed)
+        return out;
     for (int member = 0; member < size_; member++) {
         struct nigh_query_path found[32];
         uint64_t bytes = sizeof(found);

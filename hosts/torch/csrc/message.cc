@@ -42,7 +42,15 @@ std::string Message::waits_for() const
     return (peer_ == any_source ? "a message from any rank" : state->who(peer_)) + near_;
 }
 
+/* Another thread may be closing the group. */
 int Message::try_post()
+{
+    std::lock_guard<std::mutex> posting(state->posting);
+
+    return state->closed ? -ESHUTDOWN : post_once();
+}
+
+int Message::post_once()
 {
     const struct nigh_ops *table = state->engine.table();
     void *data = bytes_ ? flat_.data_ptr() : nullptr;
@@ -82,7 +90,9 @@ void Message::post()
         std::string what = state->me() + ": " + describe() + ": ";
 
         unexpect_one();
-        fail(rc, what + (rc == -ECONNRESET || rc == -EPROTO ? state->lost(peer_) : std::strerror(-rc)));
+        fail(rc, what + (rc == -ESHUTDOWN ? state->end()
+                         : rc == -ECONNRESET || rc == -EPROTO ? state->lost(peer_)
+                                                              : std::strerror(-rc)));
         posted();
         raise(*this);
     }

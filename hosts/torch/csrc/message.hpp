@@ -53,6 +53,7 @@ class Message : public Operation
 
   private:
     int try_post();
+    int post_once();
     void show_waiting();
     void look_for_circle();
     void tell_near();

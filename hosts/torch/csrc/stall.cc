@@ -67,8 +67,9 @@ void Message::look_away()
 static bool read_line(const State &state, int member, struct nigh_note &out)
 {
     uint64_t bytes = sizeof(out);
+    std::lock_guard<std::mutex> lock(state.mutex);
 
-    return state.engine.table()->query(state.engine.context(), state.endpoints[static_cast<size_t>(member)],
+    return !state.closed && state.engine.table()->query(state.engine.context(), state.endpoints[static_cast<size_t>(member)],
                                        NIGH_QUERY_NOTE, &out, &bytes) == 0;
 }
 
@@ -91,13 +92,21 @@ static std::vector<Line> circle(const State &state)
     return lines;
 }
 
+static bool nudge(const State &state, Line &line)
+{
+    std::lock_guard<std::mutex> lock(state.mutex);
+
+    return !state.closed && state.engine.table()->nudge(
+                                state.endpoints[static_cast<size_t>(line.member)], &line.nudge) == 0;
+}
+
 static bool is_proved(const State &state, std::vector<Line> &lines)
 {
     Clock::time_point until = Clock::now() + proof_time;
     bool all = false;
 
     for (Line &line : lines)
-        if (state.engine.table()->nudge(state.endpoints[static_cast<size_t>(line.member)], &line.nudge))
+        if (!nudge(state, line))
             return false;
     while (!all && Clock::now() < until) {
         all = true;

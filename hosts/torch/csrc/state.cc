@@ -60,8 +60,13 @@ void State::check() const
     engine.check();
     if (!closing.load(std::memory_order_relaxed))
         return;
+    raise(me() + ": " + end());
+}
+
+std::string State::end() const
+{
     std::lock_guard<std::mutex> lock(mutex);
-    raise(me() + ": the group " + (closed_why.empty() ? "has been shut down" : closed_why));
+    return "the group " + (closed_why.empty() ? "has been shut down" : closed_why) + " at this rank";
 }
 
 std::string State::missing() const
@@ -88,7 +93,8 @@ std::string State::lost(int member) const
     if (member < 0 || member >= size)
         return "a rank that is not known";
     out += ", process " + std::to_string(pids[static_cast<size_t>(member)]) + ",";
-    if (engine.table()->query(engine.context(), endpoints[static_cast<size_t>(member)], NIGH_QUERY_END, &end,
+    std::lock_guard<std::mutex> lock(mutex);
+    if (closed || engine.table()->query(engine.context(), endpoints[static_cast<size_t>(member)], NIGH_QUERY_END, &end,
                               &bytes))
         return out + " is gone";
     switch (end.reason) {
@@ -108,13 +114,17 @@ std::string State::broken(int status, int about) const
 {
     struct nigh_query_group is = {};
     std::string told;
+    bool over;
 
     is.size = sizeof(is);
     {
         std::lock_guard<std::mutex> lock(mutex);
+        over = closed;
         if (!closed && group && engine.table()->query_group(group, &is) == 0)
             told = is.text;
     }
+    if (over)
+        return end();
     if (about < 0 && is.status)
         about = static_cast<int>(is.about);
     /* Ended by its member, which says why: by an error of ours. */

@@ -45,6 +45,8 @@ class State
     std::string missing() const;
     /* What has happened to the group of the table, or to a member. */
     std::string broken(int status, int about) const;
+    /* "the group has been aborted at this rank". */
+    std::string end() const;
     std::string lost(int member) const;
     /* Are these the same: an endpoint of a completion and one of ours? -1: none of ours. */
     int member_of(const struct nigh_endpoint *endpoint) const;
@@ -61,13 +63,15 @@ class State
     void remember_unwaited(const std::string &what);
 
     std::atomic<uint64_t> sequence{0};
-    std::mutex posting; /* calls of a group are posted in the order of their numbers */
+    /* Calls of a group are posted in the order of their numbers. Whoever gives the table an endpoint or `group` holds this,
+     * or `mutex`, and has seen that the group is not closed. Never held while the context is moved. */
+    mutable std::mutex posting;
     std::atomic<bool> closing{false};
     /* Another member has proved that this one waits in vain: the serial of this one's status line then. 0: none. */
     std::atomic<uint64_t> told_stuck{0};
 
     mutable std::mutex mutex; /* of all below, and of `group` against its end */
-    bool closed = false;
+    bool closed = false; /* set under `posting` as well */
     std::string closed_why;
     std::vector<char> left; /* members that have shut the group down */
     std::vector<std::string> unwaited;

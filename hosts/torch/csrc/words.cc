@@ -24,7 +24,10 @@ static uint64_t word(const State &state, uint32_t tag)
 static int say(const State &state, int member, uint32_t tag, uint64_t imm)
 {
     struct nigh_send send = {};
+    std::lock_guard<std::mutex> posting(state.posting);
 
+    if (state.closed)
+        return -ESHUTDOWN;
     send.size = sizeof(send);
     send.flags = NIGH_INJECT | NIGH_SILENT;
     send.tag = word(state, tag);
@@ -35,7 +38,10 @@ static int say(const State &state, int member, uint32_t tag, uint64_t imm)
 static int hear(const State &state, struct nigh_endpoint *from, uint32_t tag, uint64_t ignore, Op &op)
 {
     struct nigh_recv receive = {};
+    std::lock_guard<std::mutex> posting(state.posting);
 
+    if (state.closed)
+        return -ESHUTDOWN;
     receive.size = sizeof(receive);
     receive.tag = word(state, tag);
     receive.ignore = ignore;
