@@ -524,6 +524,25 @@ def a_time_out_names_who_is_missing():
     equal(tensor, torch.full((4,), 9.0))
 
 
+@case()
+def a_timed_out_call_goes_on_by_itself():
+    """Its rank makes no more calls; the other needs it."""
+    rank, _ = me()
+    group, tensor, mark = dist.new_group([0, 1], timeout=timedelta(seconds=1)), torch.ones(1 << 20), os.environ["CASE_STORE"] + "mark"
+    if rank == 0:
+        refused(lambda: dist.all_reduce(tensor, group=group), "rank 1", "1 s")
+        while not os.path.exists(mark):
+            time.sleep(0.01)
+    else:
+        time.sleep(1.3)
+        try:
+            dist.all_reduce(tensor, group=group, async_op=True).wait(timedelta(seconds=10))
+        finally:
+            open(mark, "w").close()
+        equal(tensor[-1].item(), 2.0)
+    dist.barrier()
+
+
 @case(ranks=3)
 def a_dead_rank_is_named():
     rank, _ = me()

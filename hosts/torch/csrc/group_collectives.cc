@@ -52,7 +52,12 @@ WorkPtr Group::launch(const Ref<Collective> &op, Launch how)
         if (record.isActive())
             record.before(how.title);
         op->post();
-        wait_for(*op, Clock::now() + until, until);
+        try {
+            wait_for(*op, Clock::now() + until, until);
+        } catch (...) {
+            op->run_alone(); /* the others need it */
+            throw;
+        }
         return nullptr;
     }
     auto work = c10::make_intrusive<Work>(state_, how.type, how.title, how.inputs, until);

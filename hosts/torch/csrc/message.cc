@@ -84,7 +84,7 @@ void Message::post()
 
     state->add(*this);
     expect_one();
-    while ((rc = try_post()) == -EAGAIN)
+    while ((rc = try_post()) == -EAGAIN && !state->engine.is_over())
         state->engine.poll();
     if (rc) {
         std::string what = state->me() + ": " + describe() + ": ";
