@@ -602,6 +602,30 @@ def a_rank_that_leaves_is_named():
 
 
 @case(ranks=2)
+def a_send_to_one_that_leaves_ends():
+    rank, _ = me()
+    left, ended = dist.new_group([0, 1]), dist.new_group([0, 1])
+    big = torch.ones(1 << 20)
+    if rank == 0:
+        work, told = dist.isend(big, 1, group=left), []
+        dist.barrier()
+        begin = time.monotonic()
+        refused(work.wait, "rank 1", "left the group", "stays under way")
+        refused(lambda: dist.send(torch.ones(1), 1, group=left), "rank 1", "left the group")
+        thread = threading.Thread(target=lambda: told.append(refused(lambda: dist.send(big, 1, group=ended), "has been aborted")))
+        thread.start()
+        time.sleep(0.3)
+        ended._get_backend(torch.device("cpu")).abort()
+        thread.join()
+        equal(len(told), 1)
+        assert time.monotonic() - begin < 20
+    else:
+        dist.barrier()
+        left._get_backend(torch.device("cpu")).abort()
+    dist.barrier()
+
+
+@case(ranks=2)
 def ended_with_work_outstanding():
     """No hang at the end without destroy_process_group, and the sent message arrives."""
     rank, _ = me()

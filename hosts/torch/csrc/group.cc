@@ -134,8 +134,12 @@ void Group::let_finish(milliseconds patience)
     Clock::time_point until = Clock::now() + patience;
 
     for (const Ref<Operation> &op : state_->outstanding(true, true))
-        if (op->kind != Kind::receive)
-            state_->engine.wait(*op, until);
+        try {
+            if (op->kind != Kind::receive)
+                state_->engine.wait(*op, until);
+        } catch (const c10::Error &) {
+            /* It waits in vain, which tell_leftovers() says. */
+        }
 }
 
 void Group::tell_leftovers()

@@ -42,9 +42,11 @@ std::string Message::waits_for() const
     return (peer_ == any_source ? "a message from any rank" : state->who(peer_)) + near_;
 }
 
-/* Another thread may be closing the group. */
+/* Another thread may be closing the group. To one that has left a send would never be matched. */
 int Message::try_post()
 {
+    if (kind == Kind::send && state->has_left(peer_))
+        return -ECONNRESET;
     std::lock_guard<std::mutex> posting(state->posting);
 
     return state->closed ? -ESHUTDOWN : post_once();

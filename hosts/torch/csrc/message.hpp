@@ -55,6 +55,7 @@ class Message : public Operation
     int try_post();
     int post_once();
     void show_waiting();
+    void look_for_end();
     void look_for_circle();
     void tell_near();
     bool is_told();
@@ -65,7 +66,7 @@ class Message : public Operation
     int source_ = any_source;
     at::Tensor tensor_, flat_;
     /* Of the thread that waits. */
-    bool told_ = false, shown_ = false;
+    bool told_ = false, shown_ = false, seen_left_ = false;
     Clock::time_point stuck_since_;
     std::string stuck_, near_;
 };

@@ -214,8 +214,24 @@ void Message::tell_near()
     }
 }
 
+/* A published send cannot be taken back: its wait ends alone. What its receiver did before it left has been seen by the
+ * second look. */
+void Message::look_for_end()
+{
+    bool closed, gone = kind == Kind::send && state->has_left(peer_);
+    {
+        std::lock_guard<std::mutex> lock(state->mutex);
+        closed = state->closed;
+    }
+    if ((closed || gone) && seen_left_)
+        raise(state->me() + ": " + describe() + ": " + (closed ? state->end() : state->lost(peer_)) +
+              ". It stays under way, and its tensor in use");
+    seen_left_ = closed || gone;
+}
+
 void Message::look()
 {
+    look_for_end();
     tell_near();
     look_for_circle();
 }

@@ -148,6 +148,12 @@ std::string State::broken(int status, int about) const
     }
 }
 
+bool State::has_left(int member) const
+{
+    std::lock_guard<std::mutex> lock(mutex);
+    return member >= 0 && left[static_cast<size_t>(member)];
+}
+
 int State::member_of(const struct nigh_endpoint *endpoint) const
 {
     for (int member = 0; member < size; member++)

@@ -48,6 +48,8 @@ class State
     /* "the group has been aborted at this rank". */
     std::string end() const;
     std::string lost(int member) const;
+    /* Has this member shut the group down, or ended? */
+    bool has_left(int member) const;
     /* Are these the same: an endpoint of a completion and one of ours? -1: none of ours. */
     int member_of(const struct nigh_endpoint *endpoint) const;
 
