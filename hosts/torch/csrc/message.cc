@@ -92,7 +92,7 @@ void Message::post()
         std::string what = state->me() + ": " + describe() + ": ";
 
         unexpect_one();
-        fail(rc, what + (rc == -ESHUTDOWN ? state->end()
+        fail(rc, what + (rc == -ESHUTDOWN                     ? state->end()
                          : rc == -ECONNRESET || rc == -EPROTO ? state->lost(peer_)
                                                               : std::strerror(-rc)));
         posted();

@@ -69,7 +69,8 @@ static bool read_line(const State &state, int member, struct nigh_note &out)
     uint64_t bytes = sizeof(out);
     std::lock_guard<std::mutex> lock(state.mutex);
 
-    return !state.closed && state.engine.table()->query(state.engine.context(), state.endpoints[static_cast<size_t>(member)],
+    return !state.closed &&
+           state.engine.table()->query(state.engine.context(), state.endpoints[static_cast<size_t>(member)],
                                        NIGH_QUERY_NOTE, &out, &bytes) == 0;
 }
 
@@ -96,8 +97,8 @@ static bool nudge(const State &state, Line &line)
 {
     std::lock_guard<std::mutex> lock(state.mutex);
 
-    return !state.closed && state.engine.table()->nudge(
-                                state.endpoints[static_cast<size_t>(line.member)], &line.nudge) == 0;
+    return !state.closed &&
+           state.engine.table()->nudge(state.endpoints[static_cast<size_t>(line.member)], &line.nudge) == 0;
 }
 
 static bool is_proved(const State &state, std::vector<Line> &lines)

@@ -94,8 +94,8 @@ std::string State::lost(int member) const
         return "a rank that is not known";
     out += ", process " + std::to_string(pids[static_cast<size_t>(member)]) + ",";
     std::lock_guard<std::mutex> lock(mutex);
-    if (closed || engine.table()->query(engine.context(), endpoints[static_cast<size_t>(member)], NIGH_QUERY_END, &end,
-                              &bytes))
+    if (closed || engine.table()->query(engine.context(), endpoints[static_cast<size_t>(member)],
+                                        NIGH_QUERY_END, &end, &bytes))
         return out + " is gone";
     switch (end.reason) {
     case NIGH_REASON_NONE:

@@ -73,7 +73,7 @@ class State
     std::atomic<uint64_t> told_stuck{0};
 
     mutable std::mutex mutex; /* of all below, and of `group` against its end */
-    bool closed = false; /* set under `posting` as well */
+    bool closed = false;      /* set under `posting` as well */
     std::string closed_why;
     std::vector<char> left; /* members that have shut the group down */
     std::vector<std::string> unwaited;
