@@ -491,6 +491,42 @@ def lives():
             time.sleep(0.2)
 
 
+@case(ranks=3, init=False)
+def lives_of_other_sizes():
+    """What a life with more ranks has left in the store, met or not, is no invitation to this one."""
+    rank, path = int(os.environ["CASE_RANK"]), os.environ["CASE_STORE"]
+    for name in ("met", "unmet"):
+        store = dist.FileStore(path + name, 3)
+        if name == "met":
+            dist.init_process_group("nigh", store=store, rank=rank, world_size=3)
+            dist.barrier()
+            dist.destroy_process_group()
+        elif rank == 2:
+            limit = timedelta(seconds=0.3)
+            refused(lambda: dist.init_process_group("nigh", store=store, rank=0, world_size=3, timeout=limit), "in vain for rank 1")
+        open(f"{path}{name}{rank}", "w").close()
+        while not all(os.path.exists(f"{path}{name}{other}") for other in range(3)):
+            time.sleep(0.01)
+        if rank == 2:
+            continue
+        if rank == 0:
+            time.sleep(1)
+        dist.init_process_group("nigh", store=store, rank=rank, world_size=2)
+        tensor = torch.ones(1)
+        dist.all_reduce(tensor)
+        equal(tensor.item(), 2.0)
+        dist.destroy_process_group()
+
+
+@case(init=False)
+def lists_of_ranks_that_differ():
+    """Both hear of it, also where rank 0 waits for another one."""
+    rank, path = int(os.environ["CASE_RANK"]), os.environ["CASE_STORE"]
+    store = dist.FileStore(path + "b", 2)
+    text = refused(lambda: dist.init_process_group("nigh", store=store, rank=rank, world_size=3 - rank, timeout=timedelta(seconds=7)), "rank")
+    assert rank == 0 or "[0,1,2]" in text and "[0,1]" in text, text
+
+
 @case(init=False)
 def spelled_in_every_way():
     rank, path = int(os.environ["CASE_RANK"]), os.environ["CASE_STORE"]

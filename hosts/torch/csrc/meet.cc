@@ -24,6 +24,8 @@ using std::chrono::milliseconds;
 using Bytes = std::vector<uint8_t>;
 
 const uint32_t version = 1;
+/* An invitation to other ranks may be of an earlier life: rank 0 has this long to replace it. */
+const milliseconds differ_after(5000);
 
 /* What a rank says of itself. */
 struct Card {
@@ -225,6 +227,7 @@ class Table
     Bytes answer()
     {
         uint64_t answered = 0;
+        Clock::time_point differs_since;
         int looks = 0;
 
         for (;; pause(), looks++) {
@@ -245,11 +248,14 @@ class Table
             Bytes bytes = store_.get("nigh/0");
 
             Reader(bytes).card(zero);
-            if (zero.nonce == answered || zero.nonce == mine_.nonce)
-                continue;
-            reply(zero);
-            answered = zero.nonce;
-            if (zero.ranks != mine_.ranks)
+            if (zero.nonce != mine_.nonce) {
+                reply(zero);
+                answered = zero.nonce;
+                differs_since = Clock::now();
+            }
+            /* Once its list is there, its meeting is over. */
+            if (answered && zero.ranks != mine_.ranks && Clock::now() - differs_since >= differ_after &&
+                !has(key(zero.nonce, "all")))
                 differ(zero.ranks);
         }
     }
