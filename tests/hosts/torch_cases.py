@@ -360,36 +360,6 @@ def a_work_says_what_it_is():
 
 
 @case()
-def callbacks_that_wait_for_futures():
-    """As hooks of DDP do; also one within another, and several at once."""
-    rank, _ = me()
-
-    def summed(value, depth):
-        future = dist.all_reduce(torch.full((1 << depth,), value), async_op=True).get_future()
-        if depth == 0:
-            return future
-        return future.then(lambda done: [done.value()[0][:1] + summed(value, depth - 1).wait()[0][:1]])
-
-    for _ in range(5):
-        equal(summed(1.0, 3).wait()[0].item(), 8.0)
-    for _ in range(5):  # in a thread of the program, which waits for the operation
-        work, got = dist.all_reduce(torch.ones(1), async_op=True), []
-        future = work.get_future().then(lambda done: got.append(summed(1.0, 1).wait()[0].item()))
-        work.wait()
-        future.wait()
-        equal(got, [4.0])
-    into = [torch.zeros(1) for _ in range(4)]
-    ends = []
-    for i in (3, 2, 1, 0):  # the first to be called waits for the last
-        work = dist.irecv(torch.zeros(1), 1 - rank, tag=i)
-        later = ends[-1] if ends else None
-        ends.append(work.get_future().then(lambda done, later=later: later.wait() if later else None))
-    for i in range(4):
-        dist.send(into[i], 1 - rank, tag=i)
-    ends[-1].wait()
-
-
-@case()
 def sizes_and_types_must_be_the_same():
     rank, _ = me()
     if rank == 0:

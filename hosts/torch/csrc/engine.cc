@@ -16,9 +16,6 @@
 namespace nigh_torch
 {
 
-/* For hooks that run when the process ends. */
-static const std::chrono::milliseconds hooks_patience(2000);
-
 static std::mutex opening;
 static Engine *the_engine; /* of this process; a child forgets its parent's */
 
@@ -156,12 +153,6 @@ void Engine::close()
             table_->nudge(self_, &number);
         }
         thread.join();
-    }
-    {
-        std::unique_lock<std::mutex> lock(mutex_);
-        hooks_cv_.notify_all();
-        if (!hooks_cv_.wait_for(lock, hooks_patience, [this] { return hook_threads_ == 0; }))
-            return;
     }
     if (waiters_.load() == 0 && !leads_.exchange(true))
         table_->close(context_);

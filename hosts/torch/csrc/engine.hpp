@@ -13,7 +13,6 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
-#include <deque>
 #include <functional>
 #include <map>
 #include <mutex>
@@ -88,13 +87,7 @@ class Engine
     bool lead();
     void unlead();
     void follow(Op &op, Clock::time_point until);
-    std::vector<Op *> pass(uint64_t sleep_ns, int *woken);
-    void run_hooks(const std::vector<Op *> &hooked);
-    void run_hooks_of_waiter(const std::vector<Op *> &hooked);
-    void hand_over(const std::vector<Op *> &hooked);
-    void call_thread();
-    void add_hook_thread();
-    void run_handed();
+    void pass(uint64_t sleep_ns, int *woken);
     void notify_followers();
     void run();
     void ensure_thread();
@@ -109,7 +102,7 @@ class Engine
     std::atomic<bool> leads_{false};        /* a thread leads */
     std::atomic<bool> thread_leads_{false}; /* ours */
     std::atomic<int> followers_{0};
-    std::atomic<int> waiters_{0};    /* threads in wait(), but of those that run hooks */
+    std::atomic<int> waiters_{0};    /* threads in wait() */
     std::atomic<uint32_t> turns_{0}; /* passes of the program's threads */
     std::atomic<int> outstanding_{0}, futures_{0};
     std::atomic<bool> parked_{false}; /* our thread sleeps until it is called */
@@ -119,9 +112,6 @@ class Engine
     std::thread thread_;
     std::atomic<bool> has_thread_{false};
     bool stop_ = false;
-    std::condition_variable hooks_cv_;
-    std::deque<Op *> handed_; /* whose hooks our thread has left to others */
-    int hook_threads_ = 0, idle_hook_threads_ = 0;
 
     std::mutex endpoints_mutex_;
     std::map<struct nigh_endpoint *, int> endpoints_;

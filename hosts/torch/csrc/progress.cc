@@ -44,9 +44,8 @@ void Engine::notify_followers()
     followers_cv_.notify_all();
 }
 
-/* One pass of a thread that leads, and leads no more then. The hooks of the answer are to be run, and may wait for other
- * operations. */
-std::vector<Op *> Engine::pass(uint64_t sleep_ns, int *woken)
+/* One pass of a thread that leads; it leads no more when hooks run, which may wait for other operations. */
+void Engine::pass(uint64_t sleep_ns, int *woken)
 {
     struct nigh_completion batch[batch_max];
     std::vector<Op *> hooked;
@@ -76,11 +75,6 @@ std::vector<Op *> Engine::pass(uint64_t sleep_ns, int *woken)
         }
     } while (count == static_cast<int>(batch_max));
     unlead();
-    return hooked;
-}
-
-void Engine::run_hooks(const std::vector<Op *> &hooked)
-{
     if (hooked.empty())
         return;
     for (Op *op : hooked) {
@@ -89,76 +83,13 @@ void Engine::run_hooks(const std::vector<Op *> &hooked)
     }
     if (followers_.load(std::memory_order_seq_cst))
         notify_followers();
-    /* A hook may have ended what a leader waits for. */
-    if (!is_over() && waiters_.load(std::memory_order_seq_cst)) {
-        uint64_t number;
-        table_->nudge(self_, &number);
-    }
-}
-
-/* A hook may wait for a future, which our thread must be free to complete. */
-void Engine::run_hooks_of_waiter(const std::vector<Op *> &hooked)
-{
-    if (hooked.empty())
-        return;
-    if (waiters_.fetch_sub(1, std::memory_order_seq_cst) == 1)
-        call_thread();
-    run_hooks(hooked);
-    waiters_.fetch_add(1, std::memory_order_seq_cst);
-}
-
-/* Our thread runs no hooks itself, for the same reason. */
-void Engine::hand_over(const std::vector<Op *> &hooked)
-{
-    if (hooked.empty())
-        return;
-    std::lock_guard<std::mutex> lock(mutex_);
-    handed_.insert(handed_.end(), hooked.begin(), hooked.end());
-    if (idle_hook_threads_ == 0)
-        add_hook_thread();
-    else
-        hooks_cv_.notify_one();
-}
-
-/* With mutex_. The engine is never destroyed, and close() waits for them. */
-void Engine::add_hook_thread()
-{
-    std::thread([this] { run_handed(); }).detach();
-    hook_threads_++;
-}
-
-/* Whatever is handed over finds a thread that is in no hook. */
-void Engine::run_handed()
-{
-    std::unique_lock<std::mutex> lock(mutex_);
-
-    for (;;) {
-        idle_hook_threads_++;
-        hooks_cv_.wait(lock, [this] { return stop_ || !handed_.empty(); });
-        idle_hook_threads_--;
-        if (handed_.empty())
-            break;
-        Op *op = handed_.front();
-        handed_.pop_front();
-        if (!handed_.empty()) {
-            if (idle_hook_threads_ == 0)
-                add_hook_thread();
-            else
-                hooks_cv_.notify_one();
-        }
-        lock.unlock();
-        run_hooks({op});
-        lock.lock();
-    }
-    hook_threads_--;
-    hooks_cv_.notify_all();
 }
 
 void Engine::poll()
 {
     turns_.fetch_add(1, std::memory_order_relaxed);
     if (!is_over() && lead())
-        run_hooks(pass(0, nullptr));
+        pass(0, nullptr);
 }
 
 /* Sleeps until the operation is done, nobody leads any more, or the time is over. */
@@ -228,7 +159,12 @@ bool Engine::wait(Op &op, Clock::time_point until)
     if (op.is_done())
         return true;
 
-    Waiting waiting(waiters_, [this] { call_thread(); });
+    Waiting waiting(waiters_, [this] {
+        if (parked_.load(std::memory_order_seq_cst) && outstanding_.load(std::memory_order_seq_cst)) {
+            std::lock_guard<std::mutex> lock(mutex_);
+            thread_cv_.notify_all();
+        }
+    });
     LookAway away(op);
     Clock::time_point now = Clock::now(), looked = now;
     while (now < until) {
@@ -237,7 +173,7 @@ bool Engine::wait(Op &op, Clock::time_point until)
 
         turns_.fetch_add(1, std::memory_order_relaxed);
         if (lead())
-            run_hooks_of_waiter(pass(nanoseconds(slice), &woken));
+            pass(nanoseconds(slice), &woken);
         else
             follow(op, now + slice);
         if (op.is_done())
@@ -254,14 +190,6 @@ bool Engine::wait(Op &op, Clock::time_point until)
         }
     }
     return op.is_done();
-}
-
-void Engine::call_thread()
-{
-    if (!parked_.load(std::memory_order_seq_cst) || !outstanding_.load(std::memory_order_seq_cst))
-        return;
-    std::lock_guard<std::mutex> lock(mutex_);
-    thread_cv_.notify_all();
 }
 
 void Engine::ensure_thread()
@@ -340,9 +268,8 @@ void Engine::run()
             thread_leads_.store(true, std::memory_order_seq_cst);
             /* A waiter that came before the store has nudged nobody. */
             uint64_t sleep = waiters_.load(std::memory_order_seq_cst) ? 0 : thread_sleep_ns;
-            std::vector<Op *> hooked = pass(sleep, nullptr);
+            pass(sleep, nullptr);
             thread_leads_.store(false, std::memory_order_seq_cst);
-            hand_over(hooked);
             lock.lock();
         } else {
             lock.lock();
