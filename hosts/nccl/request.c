@@ -97,16 +97,23 @@ static int send_one(const struct nigh_nccl_comm *comm, const void *data, size_t 
     return nigh->post_send(comm->peer->endpoint, &send);
 }
 
+static enum nccl_result take_place(struct nigh_nccl_comm *comm, const char *call,
+                                   struct nigh_nccl_request **out)
+{
+    if (comm->peer->severed || (comm->failure && comm->posted >= comm->limit))
+        return ended(comm, comm->failure ? comm->failure : -ECONNRESET);
+    *out = place(comm);
+    return *out ? NCCL_SUCCESS : too_many(comm, call);
+}
+
 static enum nccl_result send_locked(struct nigh_nccl_comm *comm, void *data, size_t bytes, void *memory,
                                     void **out)
 {
-    struct nigh_nccl_request *request;
+    struct nigh_nccl_request *request = NULL;
+    enum nccl_result result = take_place(comm, "isend", &request);
 
-    if (comm->peer->severed || (comm->failure && comm->posted >= comm->limit))
-        return ended(comm, comm->failure ? comm->failure : -ECONNRESET);
-    request = place(comm);
-    if (!request)
-        return too_many(comm, "isend");
+    if (result)
+        return result;
     return posted(comm, request, memory, bytes, send_one(comm, data, bytes, (uintptr_t)request), out);
 }
 
@@ -164,13 +171,11 @@ static int recv_one(const struct nigh_nccl_comm *comm, void *data, size_t bytes,
 static enum nccl_result recv_locked(struct nigh_nccl_comm *comm, void *data, size_t bytes, void *memory,
                                     void **out)
 {
-    struct nigh_nccl_request *request;
+    struct nigh_nccl_request *request = NULL;
+    enum nccl_result result = take_place(comm, "irecv", &request);
 
-    if (comm->peer->severed || (comm->failure && comm->posted >= comm->limit))
-        return ended(comm, comm->failure ? comm->failure : -ECONNRESET);
-    request = place(comm);
-    if (!request)
-        return too_many(comm, "irecv");
+    if (result)
+        return result;
     return posted(comm, request, memory, bytes, recv_one(comm, data, bytes, (uintptr_t)request), out);
 }
 

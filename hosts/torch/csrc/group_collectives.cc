@@ -105,7 +105,7 @@ WorkPtr Group::allreduce(Tensors &tensors, const c10d::AllreduceOptions &options
 
 WorkPtr Group::allreduce_sparse(Tensors &, const c10d::AllreduceOptions &)
 {
-    raise(state_->me() + ": all_reduce of sparse tensors is not implemented: reduce to_dense() of them");
+    raise(state_->me() + ": all_reduce takes no sparse tensors: reduce to_dense() of them");
 }
 
 WorkPtr Group::allreduce_coalesced(Tensors &tensors, const c10d::AllreduceCoalescedOptions &options)

@@ -17,6 +17,15 @@ def _rank(rank, main, ranks, path):
     dist.destroy_process_group()
 
 
+def told(call):
+    """The sentence that `call` fails with."""
+    try:
+        call()
+    except Exception as problem:
+        return str(problem).split("\n")[0]
+    return "no error"
+
+
 def run(main, ranks):
     if "RANK" in os.environ:
         dist.init_process_group("nigh")

@@ -1,26 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A rank that ends early, and one that is killed: the others are told who, at once."""
+from time import monotonic
+import os
+import signal
+
 import torch
 import torch.distributed as dist
 
-from run import run
-
-
-from datetime import timedelta
-
-
-def told(call):
-    """The sentence that `call` fails with."""
-    try:
-        call()
-    except Exception as problem:
-        return str(problem).split("\n")[0]
-    return "no error"
-
-
-import os
-import signal
-from time import monotonic
+from run import run, told
 
 
 def main():

@@ -1,21 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A receive with another tag than the message has: the nearest message is named."""
+from datetime import timedelta
+
 import torch
 import torch.distributed as dist
 
-from run import run
-
-
-from datetime import timedelta
-
-
-def told(call):
-    """The sentence that `call` fails with."""
-    try:
-        call()
-    except Exception as problem:
-        return str(problem).split("\n")[0]
-    return "no error"
+from run import run, told
 
 
 def main():
