@@ -61,6 +61,7 @@ void nigh_call_unreadable(struct nigh_call *call, uint32_t member, int error)
 /* ---- members that have made different calls ---- */
 
 #define CALLED_TEXT (NIGH_CALL_TEXT + 48)
+#define PLACE_TEXT  4096u /* with the longest path of its file */
 
 /* What a member's slot says of a call. */
 struct said {
@@ -68,19 +69,36 @@ struct said {
     char text[CALLED_TEXT];
 };
 
-/* Of the text at that address of its process. Another one may be there by now. */
-static void read_place(const struct nigh_member *member, uint64_t address, char *out, size_t room)
+/* Reads the text at that address of its process: to its end, or `room`. Pages are read one at a time, as what lies behind that
+ * of the text's end may not be readable. False: it cannot be read, or is longer. */
+static bool read_text(const struct nigh_member *member, uint64_t address, char *text, size_t room)
 {
-    char text[128] = "";
-    size_t bytes = NIGH_PAGE - address % NIGH_PAGE;
-    const char *slash;
+    size_t had = 0;
 
-    bytes = bytes < sizeof(text) - 1 ? bytes : sizeof(text) - 1;
-    if (member->self)
-        snprintf(text, sizeof(text), "%s", (const char *)(uintptr_t)address);
-    else if (nigh_load_relaxed(member->link.reads) != 1 ||
-             nigh_cma_read(member->link.pid, text, address, bytes))
-        return;
+    while (had < room) {
+        size_t bytes = NIGH_PAGE - (address + had) % NIGH_PAGE;
+
+        bytes = bytes < room - had ? bytes : room - had;
+        if (nigh_cma_read(member->link.pid, text + had, address + had, bytes))
+            return false;
+        if (memchr(text + had, '\0', bytes))
+            return true;
+        had += bytes;
+    }
+    return false;
+}
+
+/* Where the call stands in that process's program, without its folders. Another text may be there by now. */
+static void tell_place(const struct nigh_member *member, uint64_t address, char *out, size_t room)
+{
+    char read[PLACE_TEXT];
+    const char *text = (const char *)(uintptr_t)address, *slash;
+
+    if (!member->self) {
+        if (nigh_load_relaxed(member->link.reads) != 1 || !read_text(member, address, read, sizeof(read)))
+            return;
+        text = read;
+    }
     slash = strrchr(text, '/');
     if (text[0])
         snprintf(out, room, " at %.40s", slash ? slash + 1 : text);
@@ -99,7 +117,7 @@ static bool look_back(const struct nigh_group *group, uint32_t at, uint64_t numb
     out->print = (uint32_t)head;
     nigh_call_text(nigh_load_relaxed(&slot->call), nigh_load_relaxed(&slot->count), out->text);
     if (place)
-        read_place(member, place, out->text + strlen(out->text), CALLED_TEXT - strlen(out->text));
+        tell_place(member, place, out->text + strlen(out->text), CALLED_TEXT - strlen(out->text));
     return true;
 }
 

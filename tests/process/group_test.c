@@ -2,6 +2,7 @@
 /* Groups of real processes: calls that are polled, waited for and slept through; a member that dies in each operation, leaves,
  * or calls something else. Nobody hangs, and whoever fails names the member that it is about. */
 #include <errno.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -53,11 +54,13 @@ static void must(bool good, const char *what, int value)
 
 /* ---- a rank -------------------------------------------------------------------------------------------- */
 
-static void quiet(void *data, int level, const char *text)
+static char heard[512]; /* what this rank was told last */
+
+static void hears(void *data, int level, const char *text)
 {
     (void)data;
     (void)level;
-    (void)text;
+    snprintf(heard, sizeof(heard), "%s", text);
 }
 
 static void open_rank(uint64_t job, const char *path, bool silent)
@@ -68,7 +71,7 @@ static void open_rank(uint64_t job, const char *path, bool silent)
                                 .ranks = ranks,
                                 .heap_bytes = 64 << 20,
                                 .path = path,
-                                .log = silent ? quiet : NULL};
+                                .log = silent ? hears : NULL};
     struct nigh_group_options of = {.size = sizeof(of), .count = ranks, .members = to};
 
     must(nigh->open(&options, &context) == 0, "open", 0);
@@ -349,6 +352,49 @@ static void test_mismatch(void **state)
         job_of(3, play_mismatch, form, UINT32_MAX);
 }
 
+/* Where the two calls stand: a text that is a page's last bytes, one with a page's end in the path, one with a long path. */
+static const char *place_of(int form)
+{
+    long page = sysconf(_SC_PAGESIZE);
+    char text[512] = "/", *pages;
+    size_t bytes;
+
+    memset(text + 1, 'f', form == 2 ? 400 : 60);
+    strcat(text, form == 2 ? "/deep/far.c:77" : "/far.c:77");
+    bytes = strlen(text) + 1;
+    pages = mmap(NULL, 3 * (size_t)page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    must(pages != MAP_FAILED && mprotect(pages + 2 * page, (size_t)page, PROT_NONE) == 0, "map", 0);
+    pages += form == 1 ? page - 8 : 2 * page - (long)bytes;
+    return memcpy(pages, text, bytes);
+}
+
+static void play_place(uint64_t job, int form)
+{
+    struct call_case of = case_of(me ? NIGH_ALLREDUCE : NIGH_ALLGATHER, 100, 0);
+    struct call_room room;
+    const char *first;
+
+    open_rank(job, NULL, true);
+    call_case_make(&of, me, &room);
+    room.call.place = place_of(form);
+    must(nigh->post_collective(group, &room.call) == 0, "post", 0);
+    must(await(WAITS).status == -EPROTO, "status", 0);
+    first = strstr(heard, " at far.c:77");
+    must(first && strstr(first + 1, " at far.c:77"), heard, form);
+    __atomic_fetch_add(&shared->said, 1, __ATOMIC_RELEASE); /* its memory is read until both are told */
+    while (__atomic_load_n(&shared->said, __ATOMIC_ACQUIRE) < ranks)
+        sched_yield();
+    must(nigh->close(context) == 0, "close", 0);
+    call_case_free(&room);
+}
+
+static void test_place(void **state)
+{
+    (void)state;
+    for (int form = 0; form < 3; form++)
+        job_of(2, play_place, form, UINT32_MAX);
+}
+
 static void test_mismatch_in_domains(void **state)
 {
     (void)state;
@@ -527,6 +573,7 @@ int main(void)
         cmocka_unit_test(test_leave_early),
         cmocka_unit_test(test_death),
         cmocka_unit_test(test_mismatch),
+        cmocka_unit_test(test_place),
         cmocka_unit_test(test_wrong_block),
         cmocka_unit_test(test_left),
         cmocka_unit_test(test_end),

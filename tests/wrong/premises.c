@@ -351,7 +351,8 @@ static void under_a_timer(int rank, int size)
 
     ring_often();
     wait_for_starts_it(rank, size);
-    must(nigh_wtime() - start < 1 ? -ETIME : 0, 0);
+    if (rank == 0) /* the other one may come late */
+        must(nigh_wtime() - start < 1 ? -ETIME : 0, 0);
 }
 
 /* Rank 1 does not take what has been sent to it, as it is stopped: its line says what it said before. */
