@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * tests/support/test_cuda.h - a libcuda.so.1 in which every call can be made to fail, and what tests do on its devices
- * besides: the fake of machines without a GPU (fake_cuda.c), whose device memory crashes whoever touches it other than
- * by its copies and whose copies happen when their stream is waited for and not before; or the machine's own driver
- * with a layer of ours in front (tests/gpu/real_cuda.c). Not for several threads at a time.
+ * besides: the fake of machines without a GPU (tests/support/cuda), whose device memory crashes whoever touches it other
+ * than by its copies, and whose copies happen when their stream is waited for or asked about; or the machine's own driver
+ * with a layer of ours in front (tests/gpu/real_cuda.c).
  */
 #ifndef NIGH_TESTS_TEST_CUDA_H
 #define NIGH_TESTS_TEST_CUDA_H
