@@ -33,7 +33,6 @@
     CALL(current, cuCtxGetCurrent, (void **context))                                                        \
     CALL(current_device, cuCtxGetDevice, (int *device))                                                     \
     CALL(get_flags, cuCtxGetFlags, (unsigned *flags))                                                       \
-    CALL(enable_peer, cuCtxEnablePeerAccess, (void *context, unsigned flags))                               \
     CALL(exchange_capture_mode, cuThreadExchangeStreamCaptureMode, (int *mode))                             \
     CALL(is_capturing, cuStreamIsCapturing, (void *stream, int *status))                                    \
     CALL(stream_create, cuStreamCreate, (void **stream, unsigned flags))                                    \

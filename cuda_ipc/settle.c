@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* cuda_ipc/settle.c - see settle.h. */
+#include "cuda_ipc/settle.h"
+#include "cuda_ipc/context.h"
+#include "shm/clock.h"
+
+#include <errno.h>
+
+/* A copy that has returned ends within microseconds; one that waits for a kernel does not return. */
+#define SETTLE_NS UINT64_C(2000000)
+
+void nigh_settle_memory(struct nigh_cuda_context *context, const void *memory)
+{
+    unsigned one = 1;
+    bool told;
+
+    pthread_mutex_lock(&context->cuda->lock);
+    if (!context->settle.finishes) {
+        told =
+            context->driver->pointer_set(&one, NIGH_CUDA_POINTER_SYNC_MEMOPS, nigh_cuda_ptr_of(memory)) == 0;
+        context->settle.seen++;
+        context->settle.untold |= !told;
+    }
+    pthread_mutex_unlock(&context->cuda->lock);
+}
+
+/* To ask the legacy stream while a graph is captured would void the graph: only the time is waited for then. */
+static bool is_at_rest(const struct nigh_driver *driver)
+{
+    int status = 0;
+
+    return driver->is_capturing(NULL, &status) == 0 && !status && driver->stream_query(NULL) == 0;
+}
+
+/* Telling a context waits for all of its legacy stream: only when that is at rest. */
+static bool tell(const struct nigh_driver *driver)
+{
+    unsigned flags = 0;
+
+    return driver->set_flags && driver->get_flags(&flags) == 0 &&
+           (flags & NIGH_CUDA_CTX_SYNC_MEMOPS || driver->set_flags(flags | NIGH_CUDA_CTX_SYNC_MEMOPS) == 0);
+}
+
+static bool is_settled(const struct nigh_settle *settle)
+{
+    return settle->settled == settle->seen && !settle->untold;
+}
+
+/* The lock is held. */
+static bool step(struct nigh_cuda_context *context, struct nigh_settling *settling)
+{
+    struct nigh_settle *settle = &context->settle;
+
+    if (is_settled(settle))
+        return true;
+    if (!settling->until_ns) {
+        settling->seen = settle->seen;
+        settling->until_ns = nigh_clock_ns() + SETTLE_NS;
+    }
+    if (is_at_rest(context->driver)) {
+        if (settle->untold && tell(context->driver)) {
+            settle->finishes = true;
+            settle->untold = false;
+        }
+    } else if (nigh_clock_ns() < settling->until_ns) {
+        return false;
+    }
+    if (settle->settled < settling->seen)
+        settle->settled = settling->seen;
+    return true;
+}
+
+bool nigh_settle_step(struct nigh_cuda_context *context, struct nigh_settling *settling)
+{
+    bool may;
+
+    pthread_mutex_lock(&context->cuda->lock);
+    may = step(context, settling);
+    pthread_mutex_unlock(&context->cuda->lock);
+    return may;
+}
+
+int nigh_cuda_settle(struct nigh_cuda_context *context, struct nigh_settling *settling)
+{
+    int mode, left, rc;
+    bool settled;
+
+    pthread_mutex_lock(&context->cuda->lock);
+    settled = is_settled(&context->settle);
+    pthread_mutex_unlock(&context->cuda->lock);
+    if (settled)
+        return 0;
+    rc = nigh_cuda_enter(context, &mode);
+    if (rc)
+        return rc;
+    settled = nigh_settle_step(context, settling);
+    left = nigh_cuda_leave(context, mode);
+    return left ? left : settled ? 0 : -EAGAIN;
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * cuda_ipc/settle.h - copies of the host's that have returned and are still under way. The driver's calls that copy from
+ * pageable memory return before the last bytes are on the device, unless the memory (SYNC_MEMOPS) or its context
+ * (CU_CTX_SYNC_MEMOPS) says otherwise. A copy of ours must not overtake them. docs/rationale/device-memory.md.
+ */
+#ifndef NIGH_CUDA_IPC_SETTLE_H
+#define NIGH_CUDA_IPC_SETTLE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct nigh_cuda_context;
+
+/* Of a context; guarded by the domain's lock. */
+struct nigh_settle {
+    uint64_t seen;    /* pieces of memory that were new */
+    uint64_t settled; /* of those, how many need no look any more */
+    bool untold;      /* there is memory that only the context can speak for, and it has not been told yet */
+    bool finishes;    /* the context finishes copies before they return */
+};
+
+/* One copy's look at the stream of the host; zeroed before its first step. */
+struct nigh_settling {
+    uint64_t seen, until_ns; /* 0: it has not looked yet */
+};
+
+/* Memory that is seen for the first time: it is told, or its context will be. The context is current. */
+void nigh_settle_memory(struct nigh_cuda_context *context, const void *memory);
+
+/* Before a copy of ours; the context is current. True: it may begin. False: call again; after at most 2 ms the answer is
+ * true, as what still runs then are kernels. Waits for nothing. */
+bool nigh_settle_step(struct nigh_cuda_context *context, struct nigh_settling *settling);
+
+/* The same from outside, before a peer is told of memory that it copies from or to: its copies must not overtake the host's
+ * either. 0: tell it. -EAGAIN: call again. -EIO: the context is gone, or the driver fails, logged. -ECHILD. */
+int nigh_cuda_settle(struct nigh_cuda_context *context, struct nigh_settling *settling);
+
+#endif
