@@ -209,6 +209,8 @@ int nigh_mapping_open(struct nigh_cuda_mapping *mapping, const int *fds, enum ni
         return rc;
     rc = open_any(mapping, fds, why);
     left = nigh_cuda_leave(mapping->context, mode);
+    if (!rc && left)
+        nigh_mapping_close(mapping);
     return rc ? rc : left;
 }
 

@@ -212,7 +212,7 @@ static void a_device_that_is_not_visible(void **state)
 
 /* ---- freed and allocated anew ---------------------------------------------------------------------------- */
 
-enum { ROUNDS = 200 };
+enum { ROUNDS = 60 };
 
 static void offer_again_and_again(int socket)
 {
@@ -502,7 +502,7 @@ static void a_small_cache(void **state)
     lab_pair(offer_many, take_many);
 }
 
-enum { IMPORTS = 600, AT_ONCE = 40 };
+enum { IMPORTS = 200, AT_ONCE = 40 };
 
 static void offer_one_often(int socket)
 {

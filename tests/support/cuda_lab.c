@@ -314,7 +314,7 @@ static pid_t start(void (*run)(int socket), const int *sockets, int mine)
     assert_true(child >= 0);
     if (child)
         return child;
-    alarm(60);
+    alarm(150);
     close(sockets[!mine]);
     run(sockets[mine]);
     fflush(NULL);
