@@ -172,9 +172,9 @@
     X(cuMemcpyPeerAsync,                                                                                  \
       (cu_address to, void *to_context, cu_address from, void *from_context, size_t bytes, void *stream), \
       (to, to_context, from, from_context, bytes, stream))                                                \
-    X(cuMemcpy2D_v2, (const struct nigh_cuda_plane *plane), (plane))                                      \
-    X(cuMemcpy2DUnaligned_v2, (const struct nigh_cuda_plane *plane), (plane))                             \
-    X(cuMemcpy2DAsync_v2, (const struct nigh_cuda_plane *plane, void *stream), (plane, stream))           \
+    X(cuMemcpy2D_v2, (const struct cu_plane *plane), (plane))                                             \
+    X(cuMemcpy2DUnaligned_v2, (const struct cu_plane *plane), (plane))                                    \
+    X(cuMemcpy2DAsync_v2, (const struct cu_plane *plane, void *stream), (plane, stream))                  \
     X(cuMemsetD8_v2, (cu_address to, unsigned char value, size_t count), (to, value, count))              \
     X(cuMemsetD32_v2, (cu_address to, unsigned value, size_t count), (to, value, count))                  \
     X(cuMemsetD8Async, (cu_address to, unsigned char value, size_t count, void *stream),                  \

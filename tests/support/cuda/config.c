@@ -23,9 +23,8 @@ uint64_t fake_random(void)
     return fake.random;
 }
 
-long fake_listed(const char *variable, const char *name, long *after)
+long fake_listed(const char *list, const char *name, long *after)
 {
-    const char *list = getenv(variable);
     size_t length = strlen(name);
     char *end;
     long value;
@@ -69,6 +68,13 @@ static int named(const char *entry)
     return ordinal >= 0 && ordinal < fake.devices ? (int)ordinal : -1;
 }
 
+static const char *copy_of(const char *name)
+{
+    const char *value = getenv(name);
+
+    return value ? strdup(value) : NULL;
+}
+
 static void read_visible(void)
 {
     const char *list = getenv("CUDA_VISIBLE_DEVICES");
@@ -103,6 +109,10 @@ void fake_configure(void)
     fake.memory = (size_t)number_of("NIGH_FAKE_CUDA_MEMORY", 16L << 30);
     fake.delay_us = number_of("NIGH_FAKE_CUDA_DELAY_US", 0);
     fake.random = (uint64_t)seed * UINT64_C(0x9e3779b97f4a7c15) | 1;
+    fake.fails = copy_of("NIGH_FAKE_CUDA_FAIL");
+    fake.delays = copy_of("NIGH_FAKE_CUDA_DELAY");
+    fake.lacks = copy_of("NIGH_FAKE_CUDA_WITHOUT");
+    fake.attributes = copy_of("NIGH_FAKE_CUDA_ATTRIBUTES");
     read_peers();
     read_visible();
 }

@@ -109,7 +109,7 @@ int cuMemcpyPeerAsync(cu_address to, void *to_context, cu_address from, void *fr
 
 /* ---- planes --------------------------------------------------------------------------------------------------------------- */
 
-static bool plane_of(const struct nigh_cuda_plane *plane, struct work *out)
+static bool plane_of(const struct cu_plane *plane, struct work *out)
 {
     bool from_host = plane->from_type == CU_HOST_MEMORY, to_host = plane->to_type == CU_HOST_MEMORY;
 
@@ -137,7 +137,7 @@ static bool side_is_pinned(cu_address at, size_t pitch, const struct work *work)
 }
 
 /* The driver takes host memory that is not pinned as well, but slowly: nigh has no use for that. */
-int cuMemcpy2DAsync_v2(const struct nigh_cuda_plane *plane, void *stream)
+int cuMemcpy2DAsync_v2(const struct cu_plane *plane, void *stream)
 {
     struct work work;
 
@@ -280,7 +280,7 @@ int cuMemcpyDtoD_v2(cu_address to, cu_address from, size_t bytes)
     return synchronous(__func__, &work);
 }
 
-static int plane_now(const char *call, const struct nigh_cuda_plane *plane)
+static int plane_now(const char *call, const struct cu_plane *plane)
 {
     struct work work;
 
@@ -290,13 +290,13 @@ static int plane_now(const char *call, const struct nigh_cuda_plane *plane)
     return synchronous(call, &work);
 }
 
-int cuMemcpy2D_v2(const struct nigh_cuda_plane *plane)
+int cuMemcpy2D_v2(const struct cu_plane *plane)
 {
     FAKE_CALL;
     return plane_now(__func__, plane);
 }
 
-int cuMemcpy2DUnaligned_v2(const struct nigh_cuda_plane *plane)
+int cuMemcpy2DUnaligned_v2(const struct cu_plane *plane)
 {
     FAKE_CALL;
     return plane_now(__func__, plane);

@@ -103,7 +103,7 @@ int cuDeviceGetAttribute(int *value, int attribute, int device)
     if (attribute <= 0)
         return CU_INVALID_VALUE;
     snprintf(name, sizeof(name), "%d", attribute);
-    told = fake_listed("NIGH_FAKE_CUDA_ATTRIBUTES", name, NULL);
+    told = fake_listed(fake.attributes, name, NULL);
     *value = told >= 0 ? (int)told : attribute_of(attribute, device);
     return CU_SUCCESS;
 }

@@ -128,7 +128,7 @@ int cuGetProcAddress_v2(const char *name, void **function, int version, unsigned
     found = symbol(of_version ? of_version : second);
     if (!found && !of_version)
         found = symbol(name);
-    if (fake_listed("NIGH_FAKE_CUDA_WITHOUT", name, NULL) >= 0 || version > fake.version)
+    if (fake_listed(fake.lacks, name, NULL) >= 0 || version > fake.version)
         found = NULL;
     *function = found;
     if (status)

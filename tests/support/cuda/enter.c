@@ -98,7 +98,7 @@ void fake_refuse(const char *call, int result)
 
 static int refuses(const char *call)
 {
-    long after, result = fake_listed("NIGH_FAKE_CUDA_FAIL", call, &after);
+    long after, result = fake_listed(fake.fails, call, &after);
 
     for (int i = 0; i < REFUSED_MOST && refused[i].call[0]; i++)
         if (strcmp(refused[i].call, call) == 0)
@@ -117,12 +117,16 @@ static bool is_started(const char *call)
 
 int fake_enter(const char *call)
 {
-    long delay = fake_listed("NIGH_FAKE_CUDA_DELAY", call, NULL);
+    long delay;
     bool fails;
 
-    if (delay > 0)
-        sleep_us(delay);
     fake_lock();
+    delay = fake_listed(fake.delays, call, NULL);
+    if (delay > 0) {
+        fake_unlock();
+        sleep_us(delay);
+        fake_lock();
+    }
     fails = cuda_call_fails(call);
     if (!is_started(call))
         return CU_NOT_INITIALIZED;

@@ -26,14 +26,15 @@ struct fake_config {
     size_t memory;       /* bytes of each device */
     long delay_us;       /* work starts no earlier than this after it was asked for */
     uint64_t random;
+    const char *fails, *delays, *lacks, *attributes; /* lists for fake_listed() */
 };
 
 extern struct fake_config fake;
 
 void fake_configure(void);
 uint64_t fake_random(void);
-/* `list` is "name=value[@after],..."; the value of `name`, or -1. */
-long fake_listed(const char *variable, const char *name, long *after);
+/* `list` is "name=value[@after],..." or NULL; the value of `name`, or -1. */
+long fake_listed(const char *list, const char *name, long *after);
 
 /* ---- a call begins (enter.c) ------------------------------------------------------------------------------ */
 

@@ -4,8 +4,6 @@
 #ifndef NIGH_TESTS_CUDA_TYPES_H
 #define NIGH_TESTS_CUDA_TYPES_H
 
-#include "hosts/libfabric/cuda.h"
-
 #include <stddef.h>
 
 typedef unsigned long long cu_address;
@@ -143,6 +141,23 @@ struct cu_pool_pointer {
 /* CUipcMemHandle, CUipcEventHandle */
 struct cu_ipc {
     unsigned char reserved[64];
+};
+
+/* CUDA_MEMCPY2D */
+struct cu_plane {
+    size_t from_x, from_y;
+    unsigned from_type;
+    const void *from_host;
+    cu_address from_device;
+    void *from_array;
+    size_t from_pitch;
+    size_t to_x, to_y;
+    unsigned to_type;
+    void *to_host;
+    cu_address to_device;
+    void *to_array;
+    size_t to_pitch;
+    size_t width, height; /* bytes, rows */
 };
 
 /* CUmemcpyAttributes */
