@@ -101,8 +101,6 @@ static int open_lanes(struct nigh_cuda_context *context)
     if (rc)
         return rc;
     rc = nigh_lanes_open(&context->lanes, context->driver);
-    if (!rc)
-        nigh_staging_pin(&context->cuda->staging, context);
     left = nigh_cuda_leave(context, mode);
     return rc ? rc : left;
 }
@@ -163,6 +161,7 @@ static int open_context(struct nigh_cuda *cuda, void *handle, int ordinal, struc
         close_context(context);
         return rc;
     }
+    nigh_staging_pin(&cuda->staging, context);
     context->next = cuda->contexts;
     cuda->contexts = context;
     *out = context;

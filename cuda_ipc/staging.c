@@ -29,13 +29,17 @@ int nigh_staging_open(struct nigh_staging *staging, void *memory)
 void nigh_staging_pin(struct nigh_staging *staging, struct nigh_cuda_context *context)
 {
     const struct nigh_driver *driver = context->driver;
+    int mode;
 
     if (staging->pinned_by && !nigh_cuda_context_is_gone(staging->pinned_by))
         return;
     staging->pinned_by = NULL;
+    if (nigh_cuda_enter(context, &mode))
+        return;
     if (!nigh_driver_check(driver, "cuMemHostRegister",
                            driver->pin(staging->memory, ALL, NIGH_CUDA_PIN_PORTABLE)))
         staging->pinned_by = context;
+    nigh_cuda_leave(context, mode);
 }
 
 /* What a context that is gone had pinned went with it. */

@@ -27,7 +27,8 @@ struct nigh_staging {
 /* `memory`: the caller's, page-aligned, of NIGH_STAGING_BLOCKS * NIGH_STAGING_BYTES, which peers may map; NULL: its own. */
 int nigh_staging_open(struct nigh_staging *staging, void *memory);
 
-/* The context is current, and the domain's lock held. Pins the blocks if no context that still exists has. */
+/* The domain's lock is held, and the context stays until the staging is closed. Pins the blocks if no context that still
+ * exists has. */
 void nigh_staging_pin(struct nigh_staging *staging, struct nigh_cuda_context *context);
 
 /* All blocks were given back. Waits for kernels that run. */

@@ -236,24 +236,21 @@ bool lab_filled(const void *memory, size_t bytes, unsigned seed)
     return true;
 }
 
+/* Not of malloc(), which would take the addresses that device memory has just left. One thread at a time. */
+static char scratch[8 << 20];
+
 void lab_put(uint64_t at, size_t bytes, unsigned seed)
 {
-    char *memory = malloc(bytes + 1);
-
-    lab_fill(memory, bytes, seed);
-    lab.test->put((void *)(uintptr_t)at, memory, bytes);
-    free(memory);
+    MUST(bytes <= sizeof(scratch));
+    lab_fill(scratch, bytes, seed);
+    lab.test->put((void *)(uintptr_t)at, scratch, bytes);
 }
 
 bool lab_has(uint64_t at, size_t bytes, unsigned seed)
 {
-    char *memory = malloc(bytes + 1);
-    bool has;
-
-    lab.test->get(memory, (void *)(uintptr_t)at, bytes);
-    has = lab_filled(memory, bytes, seed);
-    free(memory);
-    return has;
+    MUST(bytes <= sizeof(scratch));
+    lab.test->get(scratch, (void *)(uintptr_t)at, bytes);
+    return lab_filled(scratch, bytes, seed);
 }
 
 /* ---- nigh ---------------------------------------------------------------------------------------------- */
