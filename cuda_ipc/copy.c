@@ -22,10 +22,13 @@ enum nigh_copy_engine nigh_copy_engine_for(enum nigh_copy_kind kind, uint64_t by
     return bytes > 1 && bytes <= most ? NIGH_COPY_PLANE : NIGH_COPY_LINEAR; /* one byte is no plane */
 }
 
-void nigh_copy_begin(struct nigh_copy *copy, struct nigh_cuda_context *context, enum nigh_copy_kind kind,
-                     uint64_t to, uint64_t from, uint64_t bytes, bool pinned)
+void nigh_copy_begin(struct nigh_copy *copy, struct nigh_cuda_context *context,
+                     struct nigh_cuda_context *local, enum nigh_copy_kind kind, uint64_t to, uint64_t from,
+                     uint64_t bytes, bool pinned)
 {
     *copy = (struct nigh_copy){.context = context,
+                               .local = local,
+                               .settled = !local,
                                .stream = nigh_lanes_stream(&context->lanes),
                                .kind = kind,
                                .pinned = pinned,
@@ -197,20 +200,33 @@ static int step_outside(struct nigh_copy *copy, int rc)
     return verdict(copy);
 }
 
+/* Whether the host's own copies into its memory have come to their end. An error is the copy's. */
+static bool is_settled(struct nigh_copy *copy)
+{
+    int rc;
+
+    if (copy->settled || copy->error)
+        return copy->settled;
+    rc = nigh_cuda_settle(copy->local, &copy->settling);
+    if (rc && rc != -EAGAIN)
+        copy->error = rc;
+    copy->settled = !rc;
+    return copy->settled;
+}
+
 int nigh_copy_step(struct nigh_copy *copy)
 {
     int mode, left, rc;
 
     if (copy->done == copy->bytes || (copy->error && !copy->count))
         return copy->error;
+    if (!is_settled(copy))
+        return verdict(copy);
     rc = nigh_cuda_enter(copy->context, &mode);
     if (rc)
         return step_outside(copy, rc);
-    if (!copy->settled)
-        copy->settled = nigh_settle_step(copy->context, &copy->settling);
     end_pieces(copy);
-    if (copy->settled)
-        begin_pieces(copy);
+    begin_pieces(copy);
     left = nigh_cuda_leave(copy->context, mode);
     if (left && !copy->error)
         copy->error = left;

@@ -28,7 +28,8 @@ struct nigh_copy_piece {
 
 /* The caller's memory; it stays where it is until step() has said 0 or an error. */
 struct nigh_copy {
-    struct nigh_cuda_context *context;
+    struct nigh_cuda_context *context; /* in which it runs */
+    struct nigh_cuda_context *local;   /* whose host copies come first */
     void *stream;
     enum nigh_copy_kind kind;
     bool pinned; /* the host's side is */
@@ -42,11 +43,12 @@ struct nigh_copy {
 };
 
 /*
- * `context`: of the device's side; for copies on devices, the side that is this process' own. Memory that another process
- * or device owns was mapped in it (import.h). Nothing is asked of the driver yet.
+ * `context`: in which it runs: of the mapping where a peer's memory is part of it (import.h), else of the device's side.
+ * `local`: of the device memory that is this process' own, NULL: none is. Nothing is asked of the driver yet.
  */
-void nigh_copy_begin(struct nigh_copy *copy, struct nigh_cuda_context *context, enum nigh_copy_kind kind,
-                     uint64_t to, uint64_t from, uint64_t bytes, bool pinned);
+void nigh_copy_begin(struct nigh_copy *copy, struct nigh_cuda_context *context,
+                     struct nigh_cuda_context *local, enum nigh_copy_kind kind, uint64_t to, uint64_t from,
+                     uint64_t bytes, bool pinned);
 
 /* 0: all bytes are there. -EAGAIN: call again. -EIO: the driver fails, or the context is gone, logged. -ECANCELED after
  * cancel. -ECHILD. Any thread, one at a time for a copy. */

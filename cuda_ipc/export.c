@@ -169,11 +169,22 @@ static int try_ways(struct nigh_cuda_export *export, enum nigh_cuda_kind kind, b
 /* Once for each device and reason in turn, not for each buffer. */
 static void log_staged(struct nigh_cuda *cuda, int ordinal, enum nigh_cuda_reason why)
 {
-    if (cuda->devices[ordinal].why == why)
-        return;
+    bool known;
+
+    pthread_mutex_lock(&cuda->lock);
+    known = cuda->devices[ordinal].why == why;
     cuda->devices[ordinal].why = why;
-    nigh_log(NIGH_LOG_WARN, "memory of CUDA device %d is staged through the host: %s", ordinal,
-             nigh_cuda_reason_text(why));
+    pthread_mutex_unlock(&cuda->lock);
+    if (!known)
+        nigh_log(NIGH_LOG_WARN, "memory of CUDA device %d is staged through the host: %s", ordinal,
+                 nigh_cuda_reason_text(why));
+}
+
+static void note_way(struct nigh_cuda_export *export, int ordinal)
+{
+    pthread_mutex_lock(&export->cuda->lock);
+    export->cuda->devices[ordinal].worked |= 1u << export->wire->way;
+    pthread_mutex_unlock(&export->cuda->lock);
 }
 
 static int choose(struct nigh_cuda_export *export, const struct nigh_cuda_memory *memory)
@@ -193,6 +204,8 @@ static int choose(struct nigh_cuda_export *export, const struct nigh_cuda_memory
         log_staged(export->cuda, memory->ordinal, why);
         rc = 0;
     }
+    if (!rc)
+        note_way(export, memory->ordinal);
     return rc ? rc : left;
 }
 

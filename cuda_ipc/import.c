@@ -148,13 +148,21 @@ int nigh_cuda_import_drop(struct nigh_cuda_peer *peer, uint64_t number)
 
 /* ---- finding ------------------------------------------------------------------------------------------- */
 
+/* One context of a device may open a handle, and what it has opened serves all contexts of the device. */
+static bool serves(const struct nigh_cuda_mapping *mapping, const struct nigh_cuda_context *context,
+                   uint64_t number)
+{
+    return mapping->number == number && !mapping->stale && mapping->context->ordinal == context->ordinal &&
+           (mapping->context == context || !nigh_cuda_context_is_gone(mapping->context));
+}
+
 /* The lock is held. */
 static struct nigh_cuda_mapping *find(struct nigh_cuda_peer *peer, const struct nigh_cuda_context *context,
                                       uint64_t number)
 {
     struct nigh_cuda_mapping **link = &peer->first, *mapping;
 
-    while ((mapping = *link) && (mapping->number != number || mapping->context != context || mapping->stale))
+    while ((mapping = *link) && !serves(mapping, context, number))
         link = &mapping->next;
     if (!mapping)
         return NULL;

@@ -20,7 +20,8 @@ int nigh_cuda_peer_open(struct nigh_cuda *cuda, bool self, uint32_t idle_max, st
 /* The peer has left or died: its mappings go, those in use when they are put. The handle is invalid afterwards. */
 void nigh_cuda_peer_close(struct nigh_cuda_peer *peer);
 
-/* The mapping under `number` in this context, which the caller uses until it puts it. -ENOENT: nigh_cuda_import() it. */
+/* The mapping under `number` on this context's device, which the caller uses until it puts it: copies run in the mapping's own
+ * context. -ENOENT: nigh_cuda_import() it. */
 int nigh_cuda_import_find(struct nigh_cuda_peer *peer, struct nigh_cuda_context *context, uint64_t number,
                           struct nigh_cuda_mapping **out);
 

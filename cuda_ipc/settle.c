@@ -70,16 +70,6 @@ static bool step(struct nigh_cuda_context *context, struct nigh_settling *settli
     return true;
 }
 
-bool nigh_settle_step(struct nigh_cuda_context *context, struct nigh_settling *settling)
-{
-    bool may;
-
-    pthread_mutex_lock(&context->cuda->lock);
-    may = step(context, settling);
-    pthread_mutex_unlock(&context->cuda->lock);
-    return may;
-}
-
 int nigh_cuda_settle(struct nigh_cuda_context *context, struct nigh_settling *settling)
 {
     int mode, left, rc;
@@ -93,7 +83,9 @@ int nigh_cuda_settle(struct nigh_cuda_context *context, struct nigh_settling *se
     rc = nigh_cuda_enter(context, &mode);
     if (rc)
         return rc;
-    settled = nigh_settle_step(context, settling);
+    pthread_mutex_lock(&context->cuda->lock);
+    settled = step(context, settling);
+    pthread_mutex_unlock(&context->cuda->lock);
     left = nigh_cuda_leave(context, mode);
     return left ? left : settled ? 0 : -EAGAIN;
 }

@@ -28,12 +28,11 @@ struct nigh_settling {
 /* Memory that is seen for the first time: it is told, or its context will be. The context is current. */
 void nigh_settle_memory(struct nigh_cuda_context *context, const void *memory);
 
-/* Before a copy of ours; the context is current. True: it may begin. False: call again; after at most 2 ms the answer is
- * true, as what still runs then are kernels. Waits for nothing. */
-bool nigh_settle_step(struct nigh_cuda_context *context, struct nigh_settling *settling);
-
-/* The same from outside, before a peer is told of memory that it copies from or to: its copies must not overtake the host's
- * either. 0: tell it. -EAGAIN: call again. -EIO: the context is gone, or the driver fails, logged. -ECHILD. */
+/*
+ * Before a copy of ours, and before a peer is told of memory that it copies from or to, as its copies must not overtake the
+ * host's either. Waits for nothing. 0: go on. -EAGAIN: call again; after at most 2 ms the answer is 0, as what still runs
+ * then are kernels. -EIO: the context is gone, or the driver fails, logged. -ECHILD.
+ */
 int nigh_cuda_settle(struct nigh_cuda_context *context, struct nigh_settling *settling);
 
 #endif

@@ -133,8 +133,8 @@ static void take_one(int socket, struct nigh_cuda_peer *peer, enum nigh_cuda_way
     import(peer, &packet, &mapping);
     MUST(mapping_has(mapping, packet.offset, bytes, 7));
     lab_fill(host, bytes, 8);
-    nigh_copy_begin(&copy, context, NIGH_COPY_TO_DEVICE, mapping->at + packet.offset, (uintptr_t)host, bytes,
-                    false);
+    nigh_copy_begin(&copy, context, context, NIGH_COPY_TO_DEVICE, mapping->at + packet.offset,
+                    (uintptr_t)host, bytes, false);
     IS(lab_copy(&copy), 0);
     IS(nigh_cuda_import_find(peer, context, packet.number, &again), 0);
     MUST(again == mapping);
@@ -465,8 +465,8 @@ static void take_many(int socket)
     for (unsigned i = 0; i < REGIONS; i++) {
         lab_receive(socket, &packet[i]);
         import(peer, &packet[i], &mapping[i]);
-        nigh_copy_begin(&copy[i], mapping[i]->context, NIGH_COPY_ON_DEVICE, here + (uint64_t)i * LAB_PIECE,
-                        mapping[i]->at, LAB_PIECE, false);
+        nigh_copy_begin(&copy[i], mapping[i]->context, mapping[i]->context, NIGH_COPY_ON_DEVICE,
+                        here + (uint64_t)i * LAB_PIECE, mapping[i]->at, LAB_PIECE, false);
         nigh_copy_step(&copy[i]);
     }
     IS(atomic_load(&lab.cuda->counts.evicted), 0); /* all are in use */
@@ -729,6 +729,55 @@ static void own_memory_is_not_opened(void **state)
     lab_pair(share_with_oneself, take_once);
 }
 
+static void take_in_two_contexts(int socket)
+{
+    struct nigh_cuda_context *contexts[2];
+    struct nigh_cuda_mapping *mapping, *again;
+    struct nigh_cuda_peer *peer;
+    struct lab_packet packet;
+    void *second, *popped;
+    uint64_t here;
+
+    begin();
+    peer = open_peer(4);
+    second = lab_context_create(0);
+    contexts[0] = lab_context(0);
+    IS(lab.driver->push(second), 0);
+    contexts[1] = lab_context(0);
+    here = lab_alloc_here(ROOM);
+    IS(lab.driver->pop(&popped), 0);
+    MUST(contexts[0] != contexts[1]);
+    lab_receive(socket, &packet);
+    import(peer, &packet, &mapping);
+    IS(nigh_cuda_import_find(peer, contexts[1], packet.number, &again), 0);
+    MUST(again == mapping && again->context == contexts[0]);
+    {
+        struct nigh_copy copy;
+
+        nigh_copy_begin(&copy, again->context, contexts[1], NIGH_COPY_ON_DEVICE, here,
+                        again->at + packet.offset, ROOM, false);
+        IS(lab_copy(&copy), 0);
+    }
+    MUST(lab_has(here, ROOM, 3));
+    nigh_cuda_import_put(again);
+    nigh_cuda_import_put(mapping);
+    dropped(peer, packet.number);
+    lab_free(here);
+    nigh_cuda_peer_close(peer);
+    lab_say(socket, 1);
+    lab_end_keeping();
+    lab_context_destroy(second);
+    lab_begin();
+    lab_end();
+}
+
+/* One context of a device may open a handle: it serves the others. */
+static void two_contexts_of_a_device(void **state)
+{
+    (void)state;
+    lab_pair(offer_once, take_in_two_contexts);
+}
+
 /* ---- ends ------------------------------------------------------------------------------------------------ */
 
 static void offer_two_ways(int socket)
@@ -763,8 +812,8 @@ static void drop_in_flight(struct nigh_cuda_peer *peer, struct lab_packet *packe
     import(peer, packet, &mapping);
     IS(lab_copy_on_device(mapping->context, here, mapping->at + packet->offset, 1), 0);
     lab.fake->delay(5000);
-    nigh_copy_begin(&copy, mapping->context, NIGH_COPY_ON_DEVICE, here, mapping->at + packet->offset, ROOM,
-                    false);
+    nigh_copy_begin(&copy, mapping->context, mapping->context, NIGH_COPY_ON_DEVICE, here,
+                    mapping->at + packet->offset, ROOM, false);
     IS(nigh_copy_step(&copy), -EAGAIN);
     IS(nigh_cuda_import_drop(peer, packet->number), -EBUSY); /* the fake faults if it is unmapped now */
     IS(nigh_copy_step(&copy), -EAGAIN);
@@ -880,7 +929,8 @@ static void take_of_the_dead(int socket)
         import(peer, &packet[i], &mapping[i]);
     }
     lab.fake->delay(2000);
-    nigh_copy_begin(&copy, mapping[0]->context, NIGH_COPY_ON_DEVICE, here, mapping[0]->at, ROOM, false);
+    nigh_copy_begin(&copy, mapping[0]->context, mapping[0]->context, NIGH_COPY_ON_DEVICE, here,
+                    mapping[0]->at, ROOM, false);
     nigh_copy_step(&copy);
     lab_say(socket, 1);
     IS(read(socket, &byte, 1), 0); /* it has gone */
@@ -914,6 +964,7 @@ int main(void)
         cmocka_unit_test(threads_import_at_once),
         cmocka_unit_test(the_program_has_opened_it),
         cmocka_unit_test(own_memory_is_not_opened),
+        cmocka_unit_test(two_contexts_of_a_device),
         cmocka_unit_test(dropped_in_flight),
         cmocka_unit_test(beside_a_kernel_that_waits),
         cmocka_unit_test(a_peer_dies_in_a_copy),

@@ -32,6 +32,8 @@ struct pool_properties {
 static struct {
     int (*alloc)(nigh_cuda_ptr *at, size_t bytes);
     int (*free)(nigh_cuda_ptr at);
+    int (*context_create)(void **context, unsigned flags, int device);
+    int (*context_destroy)(void *context);
     int (*create)(nigh_cuda_handle *handle, size_t bytes, const struct nigh_cuda_properties *properties,
                   unsigned long long flags);
     int (*pool_create)(void **pool, const struct pool_properties *properties);
@@ -87,6 +89,8 @@ static void load(void)
     lab.fake = symbol(object, FAKE_CUDA_SYMBOL);
     TAKE(alloc, "cuMemAlloc_v2");
     TAKE(free, "cuMemFree_v2");
+    TAKE(context_create, "cuCtxCreate_v2");
+    TAKE(context_destroy, "cuCtxDestroy_v2");
     TAKE(create, "cuMemCreate");
     TAKE(pool_create, "cuMemPoolCreate");
     TAKE(pool_alloc, "cuMemAllocFromPoolAsync");
@@ -182,6 +186,28 @@ uint64_t lab_alloc(int device, size_t bytes)
     IS(more.alloc(&at, bytes), 0);
     pop(device);
     return at;
+}
+
+uint64_t lab_alloc_here(size_t bytes)
+{
+    nigh_cuda_ptr at;
+
+    IS(more.alloc(&at, bytes), 0);
+    return at;
+}
+
+void *lab_context_create(int device)
+{
+    void *context, *popped;
+
+    IS(more.context_create(&context, 0, device), 0);
+    IS(lab.driver->pop(&popped), 0);
+    return context;
+}
+
+void lab_context_destroy(void *context)
+{
+    IS(more.context_destroy(context), 0);
 }
 
 void lab_free(uint64_t at)
@@ -298,7 +324,7 @@ int lab_copy_on_device(struct nigh_cuda_context *context, uint64_t to, uint64_t 
 {
     struct nigh_copy copy;
 
-    nigh_copy_begin(&copy, context, NIGH_COPY_ON_DEVICE, to, from, bytes, false);
+    nigh_copy_begin(&copy, context, context, NIGH_COPY_ON_DEVICE, to, from, bytes, false);
     return lab_copy(&copy);
 }
 

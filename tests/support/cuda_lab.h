@@ -39,7 +39,11 @@ void lab_end_keeping(void); /* the test's own memory may stay */
 uint64_t lab_map(const int *devices, unsigned count, int handle_types);
 void lab_unmap(uint64_t at, const int *devices, unsigned count);
 uint64_t lab_alloc(int device, size_t bytes); /* cuMemAlloc() */
+uint64_t lab_alloc_here(size_t bytes);        /* in the current context */
 void lab_free(uint64_t at);
+/* A context of the host's own, not current. */
+void *lab_context_create(int device);
+void lab_context_destroy(void *context);
 /* A pool that can be exported, and memory of it. */
 void *lab_pool(int device);
 void lab_pool_end(void *pool);

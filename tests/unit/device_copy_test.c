@@ -78,7 +78,7 @@ static int run(struct nigh_cuda_context *context, enum nigh_copy_kind kind, cons
 {
     struct nigh_copy copy;
 
-    nigh_copy_begin(&copy, context, kind, of(to), of(from), bytes, pinned);
+    nigh_copy_begin(&copy, context, context, kind, of(to), of(from), bytes, pinned);
     return lab_copy(&copy);
 }
 
@@ -175,7 +175,7 @@ static void events_are_asked(void **state)
     lab_put(of(one), 4096, 9);
     run(context, NIGH_COPY_ON_DEVICE, two, one, 1, false); /* it is settled now */
     lab.fake->delay(20000);
-    nigh_copy_begin(&copy, context, NIGH_COPY_ON_DEVICE, of(two), of(one), 4096, false);
+    nigh_copy_begin(&copy, context, context, NIGH_COPY_ON_DEVICE, of(two), of(one), 4096, false);
     for (int i = 0; i < 20; i++)
         assert_int_equal(nigh_copy_step(&copy), -EAGAIN);
     lab.fake->delay(0);
@@ -197,8 +197,8 @@ static void many_at_once(void **state)
     (void)state;
     lab_put(of(one), BYTES, 4);
     for (int i = 0; i < COPIES; i++)
-        nigh_copy_begin(&copies[i], context, NIGH_COPY_TO_HOST, of(hosts + (size_t)i * BYTES), of(one), BYTES,
-                        false);
+        nigh_copy_begin(&copies[i], context, context, NIGH_COPY_TO_HOST, of(hosts + (size_t)i * BYTES),
+                        of(one), BYTES, false);
     for (int round = 0; left && round < LAB_STEPS; round++)
         for (int i = 0; i < COPIES; i++) {
             int rc = copies[i].context ? nigh_copy_step(&copies[i]) : -EAGAIN;
@@ -343,7 +343,7 @@ static void cancelled(void **state)
     (void)state;
     run(context, NIGH_COPY_TO_HOST, near, at, 1, false);
     lab.fake->delay(3000);
-    nigh_copy_begin(&copy, context, NIGH_COPY_TO_HOST, of(near), of(at), ROOM, false);
+    nigh_copy_begin(&copy, context, context, NIGH_COPY_TO_HOST, of(near), of(at), ROOM, false);
     assert_int_equal(nigh_copy_step(&copy), -EAGAIN);
     assert_true(copy.count);
     nigh_copy_cancel(&copy);
@@ -352,7 +352,7 @@ static void cancelled(void **state)
     assert_int_equal(lab_copy(&copy), -ECANCELED);
     assert_true(copy.asked < ROOM);
     at_rest(context);
-    nigh_copy_begin(&copy, context, NIGH_COPY_TO_HOST, of(near), of(at), ROOM, false);
+    nigh_copy_begin(&copy, context, context, NIGH_COPY_TO_HOST, of(near), of(at), ROOM, false);
     nigh_copy_cancel(&copy);
     assert_int_equal(nigh_copy_step(&copy), -ECANCELED);
     lab.test->free(at);
@@ -367,7 +367,7 @@ static void a_context_goes(void **state)
     (void)state;
     lab.fake->delay(3000);
     run(context, NIGH_COPY_TO_HOST, near, at, 1, false);
-    nigh_copy_begin(&copy, context, NIGH_COPY_TO_HOST, of(near), of(at), ROOM, false);
+    nigh_copy_begin(&copy, context, context, NIGH_COPY_TO_HOST, of(near), of(at), ROOM, false);
     assert_int_equal(nigh_copy_step(&copy), -EAGAIN);
     lab.fake->delay(0);
     lab.test->destroy_context(lab.test->device());
