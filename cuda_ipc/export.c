@@ -288,6 +288,13 @@ int nigh_cuda_export_get(struct nigh_cuda *cuda, const struct nigh_cuda_memory *
     return 0;
 }
 
+void nigh_cuda_export_use(struct nigh_cuda_export *export)
+{
+    pthread_mutex_lock(&export->cuda->lock);
+    export->uses++;
+    pthread_mutex_unlock(&export->cuda->lock);
+}
+
 void nigh_cuda_export_put(struct nigh_cuda_export *export)
 {
     struct nigh_cuda *cuda = export->cuda;

@@ -29,6 +29,7 @@ struct nigh_cuda_export {
  */
 int nigh_cuda_export_get(struct nigh_cuda *cuda, const struct nigh_cuda_memory *memory,
                          struct nigh_cuda_export **out);
+void nigh_cuda_export_use(struct nigh_cuda_export *export); /* once more */
 void nigh_cuda_export_put(struct nigh_cuda_export *export);
 
 /*

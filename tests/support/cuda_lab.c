@@ -142,7 +142,7 @@ static void pop(int device)
     IS(lab.driver->primary_release(device), 0);
 }
 
-static void map_piece(uint64_t at, int device, int handle_types)
+void lab_map_at(uint64_t at, int device, int handle_types)
 {
     struct nigh_cuda_properties properties = {.type = NIGH_CUDA_ALLOCATION_PINNED,
                                               .handle_types = handle_types};
@@ -166,7 +166,7 @@ uint64_t lab_map(const int *devices, unsigned count, int handle_types)
     IS(lab.driver->reserve(&at, (size_t)count * LAB_PIECE, 0, 0, 0), 0);
     for (unsigned i = 0; i < count; i++)
         if (devices[i] != -1)
-            map_piece(at + (uint64_t)i * LAB_PIECE, devices[i], handle_types);
+            lab_map_at(at + (uint64_t)i * LAB_PIECE, devices[i], handle_types);
     return at;
 }
 

@@ -37,6 +37,7 @@ void lab_end_keeping(void); /* the test's own memory may stay */
 /* Memory of cuMemMap(): `count` pieces of LAB_PIECE, with these handle types, on these devices; a device of -1 is a hole, of -2
  * memory of the host. */
 uint64_t lab_map(const int *devices, unsigned count, int handle_types);
+void lab_map_at(uint64_t at, int device, int handle_types); /* one piece, at reserved addresses */
 void lab_unmap(uint64_t at, const int *devices, unsigned count);
 uint64_t lab_alloc(int device, size_t bytes); /* cuMemAlloc() */
 uint64_t lab_alloc_here(size_t bytes);        /* in the current context */
