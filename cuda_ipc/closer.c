@@ -7,9 +7,9 @@
 
 #include <string.h>
 
-void nigh_cuda_closer_begin(struct nigh_cuda_closer *closer)
+void nigh_cuda_closer_begin(struct nigh_cuda_closer *closer, const struct nigh_log_sink *log)
 {
-    *closer = (struct nigh_cuda_closer){.last = NULL};
+    *closer = (struct nigh_cuda_closer){.log = log};
     pthread_mutex_init(&closer->lock, NULL);
     pthread_cond_init(&closer->changed, NULL);
 }
@@ -31,6 +31,7 @@ static void *work(void *argument)
 {
     struct nigh_cuda_closer *closer = argument;
 
+    nigh_log_use(closer->log);
     pthread_mutex_lock(&closer->lock);
     while (!closer->stopping || closer->first) {
         run_all(closer);

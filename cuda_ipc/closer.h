@@ -10,6 +10,8 @@
 #include <pthread.h>
 #include <stdbool.h>
 
+struct nigh_log_sink;
+
 struct nigh_cuda_job {
     struct nigh_cuda_job *next;
     void (*run)(struct nigh_cuda_job *job); /* on the closer's thread, once; the job may free itself */
@@ -21,9 +23,11 @@ struct nigh_cuda_closer {
     struct nigh_cuda_job *first, **last;
     pthread_t thread;
     bool running, stopping, failed;
+    const struct nigh_log_sink *log;
 };
 
-void nigh_cuda_closer_begin(struct nigh_cuda_closer *closer);
+/* `log`: where its thread's lines go; NULL: standard error. */
+void nigh_cuda_closer_begin(struct nigh_cuda_closer *closer, const struct nigh_log_sink *log);
 
 /* Never blocks. If no thread can be started, the jobs run when the domain is closed. */
 void nigh_cuda_closer_add(struct nigh_cuda_closer *closer, struct nigh_cuda_job *job);

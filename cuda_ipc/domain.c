@@ -49,7 +49,7 @@ static int look_at(const struct nigh_driver *driver, int ordinal, struct nigh_cu
     return 0;
 }
 
-int nigh_cuda_open(void *staging, struct nigh_cuda **out, const char **why)
+int nigh_cuda_open(const struct nigh_cuda_options *options, struct nigh_cuda **out, const char **why)
 {
     const struct nigh_driver *driver = nigh_driver_open(why);
     struct nigh_cuda *cuda;
@@ -67,7 +67,7 @@ int nigh_cuda_open(void *staging, struct nigh_cuda **out, const char **why)
     for (int i = 0; i < driver->devices && !rc; i++)
         rc = look_at(driver, i, &cuda->devices[i]);
     if (!rc)
-        rc = nigh_staging_open(&cuda->staging, staging);
+        rc = nigh_staging_open(&cuda->staging, options->staging);
     if (rc) {
         *why = "a CUDA device cannot be identified";
         free(cuda->devices);
@@ -75,7 +75,7 @@ int nigh_cuda_open(void *staging, struct nigh_cuda **out, const char **why)
         return rc;
     }
     pthread_mutex_init(&cuda->lock, NULL);
-    nigh_cuda_closer_begin(&cuda->closer);
+    nigh_cuda_closer_begin(&cuda->closer, options->log);
     cuda->pid_space = find_pid_space();
     cuda->wsl = find_wsl();
     *out = cuda;

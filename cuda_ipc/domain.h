@@ -28,6 +28,12 @@ struct nigh_cuda_counts {
     _Atomic(uint64_t) exported, imported, evicted, remapped, closed;
 };
 
+struct nigh_cuda_options {
+    void *staging; /* of nigh_staging_open(); NULL: its own */
+    const struct nigh_log_sink
+        *log; /* where the closer's lines go, until the domain is closed; NULL: standard error */
+};
+
 struct nigh_cuda {
     const struct nigh_driver *driver;
     pthread_mutex_t lock; /* contexts and what they have settled, exports */
@@ -43,8 +49,8 @@ struct nigh_cuda {
 };
 
 /* -ENOTSUP: *why says why there is no CUDA here, a string for ever. -ENOMEM, -ECHILD. Starts the driver: not before a
- * program uses device memory. `staging`: of nigh_staging_open(). */
-int nigh_cuda_open(void *staging, struct nigh_cuda **out, const char **why);
+ * program uses device memory. */
+int nigh_cuda_open(const struct nigh_cuda_options *options, struct nigh_cuda **out, const char **why);
 
 /* After all peers, exports and copies of the domain are closed. Waits for the closing thread, which waits for kernels of
  * the host that run. */

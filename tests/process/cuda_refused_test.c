@@ -318,6 +318,9 @@ static void pid_namespaces(void **state)
 
 /* ---- wrong peers ---------------------------------------------------------------------------------------- */
 
+/* What lies behind the last descriptor of a packet is one by chance. */
+static int beyond;
+
 static void wrong(int socket, uint64_t what, void (*spoil)(struct nigh_cuda_wire *wire), int error)
 {
     unsigned fds = (lab_context(0), lab_fds());
@@ -328,6 +331,9 @@ static void wrong(int socket, uint64_t what, void (*spoil)(struct nigh_cuda_wire
     spoil((struct nigh_cuda_wire *)packet.record);
     IS(lab_import(peer, lab_context(0), &packet, &mapping, &why), error);
     MUST(!mapping);
+    if (beyond)
+        close(beyond);
+    beyond = 0;
     IS(lab_fds(), fds);
     IS(lab.fake->reserved(), 0);
     MUST(logged_lines() > 0);
@@ -367,15 +373,23 @@ static void as_pool(struct nigh_cuda_wire *wire)
 static void no_descriptor(struct nigh_cuda_wire *wire)
 {
     (void)wire;
-    for (uint32_t i = 0; i < packet.count; i++)
+    for (uint32_t i = 1; i < packet.count; i++)
         close(packet.fds[i]);
+    beyond = packet.fds[0];
     packet.count = 0;
 }
 
 static void one_descriptor_less(struct nigh_cuda_wire *wire)
 {
     (void)wire;
-    close(packet.fds[--packet.count]);
+    beyond = packet.fds[--packet.count];
+}
+
+static void one_descriptor_more(struct nigh_cuda_wire *wire)
+{
+    (void)wire;
+    packet.fds[packet.count] = dup(packet.fds[0]);
+    packet.count++;
 }
 
 static void a_pipe(struct nigh_cuda_wire *wire)
@@ -411,6 +425,7 @@ static void take_wrong(int socket)
     wrong(socket, 1, as_pool, -EPROTO);
     wrong(socket, 1, no_descriptor, -EPROTO);
     wrong(socket, 1, one_descriptor_less, -EPROTO);
+    wrong(socket, 1, one_descriptor_more, -EPROTO);
     wrong(socket, 1, a_pipe, -EPROTO);
     wrong(socket, 1, closed, -EPROTO);
     wrong(socket, 1, cut, -EPROTO);

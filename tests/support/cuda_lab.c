@@ -100,11 +100,12 @@ static void load(void)
 
 void lab_begin(void)
 {
+    const struct nigh_cuda_options options = {.staging = NULL};
     const char *why;
 
     if (!lab.test)
         load();
-    IS(nigh_cuda_open(NULL, &lab.cuda, &why), 0);
+    IS(nigh_cuda_open(&options, &lab.cuda, &why), 0);
 }
 
 void lab_end_keeping(void)

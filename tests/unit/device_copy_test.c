@@ -297,6 +297,26 @@ static void a_graph_stays_whole(void **state)
     lab.test->free(at);
 }
 
+/* The stream that they run in may not be asked then: they have their time. */
+static void the_hosts_copies_come_first_under_a_capture(void **state)
+{
+    static const enum cuda_memory kinds[] = {MEMORY_PLAIN, MEMORY_MAPPED, MEMORY_POOL};
+
+    (void)state;
+    for (unsigned i = 0; i < 12; i++) {
+        char *at = alloc(kinds[i % 3], 4096);
+        struct nigh_cuda_context *context;
+
+        lab_put(of(at), 4096, i);
+        context = context_of(at);
+        lab.test->capture(lab.test->device(), true);
+        assert_int_equal(run(context, NIGH_COPY_TO_HOST, near, at, 4096, false), 0);
+        assert_true(lab.test->capture(lab.test->device(), false));
+        assert_true(lab_filled(near, 4096, i));
+        lab.test->free(at);
+    }
+}
+
 static void each_call_fails(void **state)
 {
     static const char *const calls[] = {"cuMemcpy2DAsync_v2",   "cuMemcpyDtoHAsync_v2",
@@ -438,19 +458,28 @@ static void forked_children(void **state)
 {
     char *at = alloc(MEMORY_PLAIN, 4096);
     struct nigh_cuda_context *context = context_of(at);
+    struct nigh_copy copy;
     int status;
-    pid_t child = fork();
+    pid_t child;
 
     (void)state;
+    run(context, NIGH_COPY_TO_HOST, near, at, 1, false);
+    lab.fake->delay(2000);
+    nigh_copy_begin(&copy, context, context, NIGH_COPY_TO_HOST, of(near), of(at), 4096, false);
+    assert_int_equal(nigh_copy_step(&copy), -EAGAIN);
+    lab.fake->delay(0);
+    child = fork();
     if (!child) {
         unsigned calls = lab.test->calls(NULL);
 
+        IS(nigh_copy_step(&copy), -ECHILD); /* it is the parent's */
         IS(run(context, NIGH_COPY_TO_HOST, near, at, 4096, false), -ECHILD);
         IS(lab.test->calls(NULL), calls);
         _exit(0);
     }
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
+    assert_int_equal(lab_copy(&copy), 0);
     lab.test->free(at);
 }
 
@@ -467,6 +496,7 @@ int main(void)
         CASE(the_hosts_copies_come_first),
         CASE(beside_a_kernel_that_waits),
         CASE(a_graph_stays_whole),
+        CASE(the_hosts_copies_come_first_under_a_capture),
         CASE(each_call_fails),
         CASE(cancelled),
         CASE(a_context_goes),

@@ -284,7 +284,7 @@ static void forked_children(void **state)
 
         IS(look_rc((uintptr_t)at, SMALL), -ECHILD);
         IS(nigh_cuda_enter(memory->context, &mode), -ECHILD);
-        IS(nigh_cuda_open(NULL, &none, &why), -ECHILD);
+        IS(nigh_cuda_open(&(struct nigh_cuda_options){.staging = NULL}, &none, &why), -ECHILD);
         nigh_cuda_close(lab.cuda);
         IS(lab.test->calls(NULL), calls);
         _exit(0);
