@@ -160,6 +160,7 @@ static void destroy(struct nigh_context *context)
         nigh_rendezvous_close(context->rendezvous);
     nigh_lents_destroy(&context->lents);
     nigh_regions_destroy(&context->regions);
+    nigh_devices_close(&context->devices);
     destroy_queues(context);
     nigh_early_clear(&context->early);
     nigh_shares_close(context);

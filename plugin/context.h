@@ -7,6 +7,7 @@
 #include "coll/coll.h"
 #include "nigh/transport.h"
 #include "plugin/completion.h"
+#include "plugin/device.h"
 #include "plugin/early.h"
 #include "plugin/endpoint.h"
 #include "plugin/lent.h"
@@ -117,6 +118,7 @@ struct nigh_context {
     uint32_t news_passes;     /* with news, since it was looked at what lies behind messages that stay */
     struct nigh_crowd crowd;  /* of all attached processes */
     struct nigh_regions regions;
+    struct nigh_devices devices;
     struct nigh_lents lents;
     struct nigh_far far; /* slices that are copied for another thread */
     uintptr_t inside;    /* NIGH_GUARD_THREADS: the thread that has the lock, as pthread_self() */

@@ -256,7 +256,8 @@ static int check_register(struct nigh_context *context, const struct nigh_regist
 {
     static const char call[] = "register_memory";
     const uint32_t ways = NIGH_REMOTE_READ | NIGH_REMOTE_WRITE;
-    const uint32_t known = ways | NIGH_REGISTER_KEY | NIGH_REGISTER_EVENTS | NIGH_REGISTER_COPIES;
+    const uint32_t known =
+        ways | NIGH_REGISTER_KEY | NIGH_REGISTER_EVENTS | NIGH_REGISTER_COPIES | NIGH_REGISTER_DEVICE;
     int rc = nigh_check_struct(context, call, memory, memory->size, sizeof(*memory));
 
     if (rc)
@@ -279,6 +280,10 @@ static int check_register(struct nigh_context *context, const struct nigh_regist
     /* MPIs open windows on whatever will be attached to them. */
     if (!memory->buffer && memory->bytes != UINT64_MAX)
         return nigh_refuse_null(context, call, memory->bytes);
+    if (memory->flags & NIGH_REGISTER_DEVICE && (memory->flags & NIGH_REGISTER_COPIES || !memory->buffer))
+        return nigh_refuse(context, -EINVAL, "%s: NIGH_REGISTER_DEVICE %s", call,
+                           memory->buffer ? "with NIGH_REGISTER_COPIES: one of them"
+                                          : "without a buffer of its own");
     return memory->flags & NIGH_REGISTER_COPIES ? check_copies(context, memory) : 0;
 }
 
@@ -286,15 +291,24 @@ static int register_memory(struct nigh_context *context, const struct nigh_regis
                            struct nigh_region **out)
 {
     bool chosen = memory->flags & NIGH_REGISTER_KEY, tells = memory->flags & NIGH_REGISTER_EVENTS;
+    struct nigh_cuda_memory *device = NULL;
     struct nigh_region *region;
+    uint32_t flags = memory->flags;
     uint64_t offset;
     int rc = check_register(context, memory, *key);
 
     if (rc)
         return rc;
     nigh_log_use(&context->log);
-    rc = nigh_region_add(&context->regions, memory->buffer, memory->bytes, memory->flags, chosen ? *key : 0,
-                         &region);
+    if (flags & NIGH_REGISTER_DEVICE) {
+        rc = nigh_device_look(context, memory->buffer, memory->bytes, &device);
+        if (rc)
+            return rc;
+        flags |= device ? NIGH_REGISTER_COPIES : 0;
+    }
+    rc = nigh_region_add(&context->regions, memory->buffer, memory->bytes, flags, chosen ? *key : 0, &region);
+    if (rc)
+        free(device);
     if (rc == -EEXIST)
         return nigh_refuse(context, rc,
                            "register_memory: the key 0x%llx is registered: deregister() it first",
@@ -302,11 +316,14 @@ static int register_memory(struct nigh_context *context, const struct nigh_regis
     if (rc)
         return rc;
     region->context = memory->context;
-    if (memory->copies)
+    region->device = device;
+    if (device)
+        region->copies = nigh_device_copies(region);
+    else if (memory->copies)
         region->copies = *memory->copies;
     /* The table that peers look at is by slot, which a chosen key does not tell: those are asked for. So are those
      * whose reading is to be told of. */
-    if (memory->flags & NIGH_REMOTE_READ && !chosen && !tells && !memory->copies &&
+    if (memory->flags & NIGH_REMOTE_READ && !chosen && !tells && !memory->copies && !device &&
         nigh_heap_find(context->heap, memory->buffer, memory->bytes, &offset) == 0)
         nigh_shown_add(&context->arena, context->heap, region, offset);
     *key = region->key;

@@ -37,6 +37,8 @@ const char nigh_config_help[] =
     "NIGH_PATH=eager|chunked|heap|cma  force a path where it is possible (default: by measurement)\n"
     "NIGH_DOMAINS=auto|none|l3|node|package  how collectives group ranks (default auto: by a model)\n"
     "NIGH_PLACE=L3/NODE/PACKAGE      where this rank runs, three numbers or - (default: from its affinity)\n"
+    "NIGH_CUDA=auto|off              memory of CUDA devices: where there is a driver, or never (default "
+    "auto)\n"
     "NIGH_LOG=error|warn|info        what is told (default warn)";
 
 struct reader {
@@ -268,6 +270,7 @@ static void read_words(struct reader *reader, const struct nigh_open *options, s
     out->threads =
         options->flags & NIGH_OPEN_THREADS || word(reader, "NIGH_THREADS", NULL, "single|multiple") == 1;
     out->wait_fd = options->flags & NIGH_OPEN_WAIT_FD || word(reader, "NIGH_WAIT_FD", NULL, "0|1") == 1;
+    out->cuda = word(reader, "NIGH_CUDA", NULL, "auto|off") != 1;
     out->huge = options->flags & NIGH_OPEN_HUGE || word(reader, "NIGH_HUGE", NULL, "0|1") == 1;
 }
 

@@ -34,6 +34,7 @@ struct nigh_config {
     bool spin_by_load; /* nobody said how long: not at all while there are more ranks than CPUs */
     int path;          /* enum nigh_path, or -1: choose */
     bool threads, wait_fd, huge;
+    bool cuda; /* memory of CUDA devices may be registered */
     int log_level;
     enum nigh_level domains;
     bool is_placed; /* `where` is the user's */

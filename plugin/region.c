@@ -83,6 +83,7 @@ int nigh_region_add(struct nigh_regions *regions, void *base, uint64_t bytes, ui
     region->shown = false;
     region->context = 0;
     region->copies = (struct nigh_copies){0};
+    region->device = NULL;
     regions->copied += flags & NIGH_REGISTER_COPIES ? 1 : 0;
     region->key = key ? key : random_part() | (uint64_t)(region->slot + 1) << NIGH_KEY_SLOT_SHIFT;
     region->next = NULL;
@@ -120,6 +121,7 @@ void nigh_region_remove(struct nigh_regions *regions, struct nigh_region *region
     regions->copied -= region->flags & NIGH_REGISTER_COPIES ? 1 : 0;
     regions->slots[region->slot] = NULL;
     regions->free[regions->free_count++] = region->slot;
+    free(region->device);
     free(region);
 }
 
@@ -165,8 +167,11 @@ int nigh_region_write(const struct nigh_region *region, const void *from, uint64
 
 void nigh_regions_destroy(struct nigh_regions *regions)
 {
-    for (uint32_t i = 0; i < regions->used_to; i++)
+    for (uint32_t i = 0; i < regions->used_to; i++) {
+        if (regions->slots[i])
+            free(regions->slots[i]->device);
         free(regions->slots[i]);
+    }
     free(regions->slots);
     free(regions->free);
 }

@@ -8,6 +8,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct nigh_cuda_memory;
+
 struct nigh_region {
     struct nigh_region *next; /* in the chain of its chosen key */
     uint8_t *base;
@@ -19,6 +21,7 @@ struct nigh_region {
     uint32_t pins; /* operations of peers under way on it */
     bool shown;    /* in the table that peers look at */
     struct nigh_copies copies;
+    struct nigh_cuda_memory *device; /* the region's, as pointer.h; NULL: it lies in the host's memory */
 };
 
 #define NIGH_REGION_CHAINS 64u

@@ -333,6 +333,14 @@ struct nigh_taken {
 #define NIGH_REGISTER_COPIES (1u << 5)
 
 /*
+ * The region may be memory of a CUDA device, of any kind and of several physical segments, which is found out here, once; memory
+ * that the CPU may touch makes an ordinary region. Its bytes then move by copies on nigh's own streams, behind what the
+ * host's copies have put there before; calls that make progress wait for them. The memory and its CUDA context stay until
+ * deregister(); where they are gone earlier the peers' operations complete with -EIO. Peers need no device.
+ */
+#define NIGH_REGISTER_DEVICE (1u << 6)
+
+/*
  * How bytes of a region move to and from ordinary memory: `offset` from the region's start, within it. Done on return.
  * 0, or a negative errno: then the peer's operation completes with -EIO, as it does where there is no memory for its
  * bytes: a put's come together in memory of its size, a get's are read to such, one get of 16 MiB or longer of a peer
@@ -352,7 +360,7 @@ struct nigh_copies {
 
 struct nigh_register {
     uint32_t size;  /* sizeof(struct nigh_register) */
-    uint32_t flags; /* NIGH_REMOTE_READ | NIGH_REMOTE_WRITE; NIGH_REGISTER_KEY, _EVENTS, _COPIES */
+    uint32_t flags; /* NIGH_REMOTE_READ | NIGH_REMOTE_WRITE; NIGH_REGISTER_KEY, _EVENTS, _COPIES, _DEVICE */
     /* NULL with UINT64_MAX bytes: all that this process has, offsets are its addresses. A peer that names one where
      * nothing is may end it by SIGSEGV. */
     void *buffer;
@@ -959,8 +967,11 @@ struct nigh_ops {
      * until deregister(), after which operations of peers that arrive complete with -EACCES at them. So do
      * gets of heap memory that were being copied: what they have read is not the peer's to use. Errors:
      * -EINVAL no bytes, no or unknown flags, NIGH_REGISTER_KEY without NIGH_KEY_CHOSEN in *key, deregister() of
-     * something else, copies without NIGH_REGISTER_COPIES, it without copies, both of them, or of all memory, a
-     * `copies` of another size or with something reserved in it; -EEXIST that key is registered; -EBUSY deregister()
+     * something else, copies without NIGH_REGISTER_COPIES, it without copies, both of them, or of all memory,
+     * NIGH_REGISTER_DEVICE with NIGH_REGISTER_COPIES or of all memory, a
+     * `copies` of another size or with something reserved in it; of NIGH_REGISTER_DEVICE: -ENOTSUP NIGH_CUDA=off, -EFAULT the
+     * memory has a hole, -EXDEV it lies on several devices, or in part in the host's memory, -EIO the driver fails, -ECHILD in
+     * a forked child; all logged. -EEXIST that key is registered; -EBUSY deregister()
      * while a put of a peer, or the answer to its get, is under way on it; -EFAULT NULL, less than all; -ENOSPC 8
      * million are registered; -ENOMEM. A peer that stops in the middle of its put, or does not read what it got, keeps
      * a region busy for as long as it likes; its end, in whatever state, releases it, and so does disconnect() from it.

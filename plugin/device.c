@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* plugin/device.c - see device.h. */
+#include "plugin/device.h"
+#include "cuda_ipc/copy.h"
+#include "cuda_ipc/pointer.h"
+#include "plugin/context.h"
+#include "plugin/refuse.h"
+#include "plugin/region.h"
+#include "shm/shared.h"
+
+#include <errno.h>
+#include <sched.h>
+
+static int start(struct nigh_context *context)
+{
+    struct nigh_devices *devices = &context->devices;
+    const struct nigh_cuda_options options = {.log = &context->log};
+    int rc;
+
+    if (devices->cuda || devices->why_not)
+        return 0;
+    rc = nigh_cuda_open(&options, &devices->cuda, &devices->why_not);
+    if (rc == -ENOTSUP) {
+        nigh_log(NIGH_LOG_INFO, "no memory of CUDA devices: %s", devices->why_not);
+        return 0;
+    }
+    if (rc)
+        devices->why_not = NULL;
+    return rc;
+}
+
+int nigh_device_look(struct nigh_context *context, const void *buffer, uint64_t bytes,
+                     struct nigh_cuda_memory **out)
+{
+    int rc;
+
+    if (!context->config.cuda)
+        return nigh_refuse(context, -ENOTSUP,
+                           "register_memory: NIGH_REGISTER_DEVICE, but NIGH_CUDA=off: unset NIGH_CUDA");
+    rc = start(context);
+    if (rc == -ECHILD)
+        return nigh_refuse(
+            context, rc,
+            "register_memory: a forked child has no CUDA: register in a process that was executed");
+    if (rc)
+        return rc;
+    *out = NULL;
+    return context->devices.cuda ? nigh_cuda_look(context->devices.cuda, buffer, bytes, out) : 0;
+}
+
+/* Between this process' memory and the region: returns when all bytes are there, as a host's copies do. */
+static int copy(struct nigh_region *region, enum nigh_copy_kind kind, uint64_t to, uint64_t from,
+                uint64_t bytes)
+{
+    struct nigh_cuda_context *context = region->device->context;
+    struct nigh_copy copy;
+    int rc;
+
+    nigh_copy_begin(&copy, context, context, kind, to, from, bytes, false);
+    while ((rc = nigh_copy_step(&copy)) == -EAGAIN)
+        sched_yield();
+    return rc;
+}
+
+static int copy_out(void *arg, void *to, uint64_t offset, uint64_t bytes)
+{
+    struct nigh_region *region = arg;
+
+    return copy(region, NIGH_COPY_TO_HOST, (uintptr_t)to, region->device->at + offset, bytes);
+}
+
+static int copy_in(void *arg, const void *from, uint64_t offset, uint64_t bytes)
+{
+    struct nigh_region *region = arg;
+
+    return copy(region, NIGH_COPY_TO_DEVICE, region->device->at + offset, (uintptr_t)from, bytes);
+}
+
+struct nigh_copies nigh_device_copies(struct nigh_region *region)
+{
+    return (struct nigh_copies){
+        .size = sizeof(struct nigh_copies), .arg = region, .read = copy_out, .write = copy_in};
+}
+
+void nigh_devices_close(struct nigh_devices *devices)
+{
+    if (devices->cuda)
+        nigh_cuda_close(devices->cuda);
+    devices->cuda = NULL;
+}

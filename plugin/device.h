@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * plugin/device.h - regions in the memory of a CUDA device. Whose memory a buffer is is found out when it is registered;
+ * its bytes then move by copies on streams of ours (cuda_ipc/copy.h), as a host's copies do (NIGH_REGISTER_COPIES).
+ */
+#ifndef NIGH_PLUGIN_DEVICE_H
+#define NIGH_PLUGIN_DEVICE_H
+
+#include <stdint.h>
+
+struct nigh_context;
+struct nigh_copies;
+struct nigh_cuda;
+struct nigh_cuda_memory;
+struct nigh_region;
+
+/* Of a context. The driver is started by the first region that may lie on a device. */
+struct nigh_devices {
+    struct nigh_cuda *cuda; /* NULL: not started, or there is none */
+    const char *why_not;    /* NULL: nobody has asked; a string for ever */
+};
+
+/*
+ * *out is NULL for memory of the host, and where no driver is: there is no device memory then. Freed with free().
+ * -ENOTSUP NIGH_CUDA=off; -EFAULT the range has a hole; -EXDEV it lies on several devices, or in part in the host's memory;
+ * -EIO the driver fails; -ECHILD a forked child asks; -ENOMEM. All logged but the last.
+ */
+int nigh_device_look(struct nigh_context *context, const void *buffer, uint64_t bytes,
+                     struct nigh_cuda_memory **out);
+/* How the region's bytes move; region->device is not NULL. */
+struct nigh_copies nigh_device_copies(struct nigh_region *region);
+/* No region is left. */
+void nigh_devices_close(struct nigh_devices *devices);
+
+#endif
