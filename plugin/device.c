@@ -8,25 +8,40 @@
 #include "plugin/region.h"
 #include "shm/shared.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <sched.h>
 
+/* Device memory is there only where a driver is: what made it has loaded that. */
+static bool has_driver(void)
+{
+    void *object = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
+
+    if (object)
+        dlclose(object);
+    return object != NULL;
+}
+
 static int start(struct nigh_context *context)
 {
-    struct nigh_devices *devices = &context->devices;
     const struct nigh_cuda_options options = {.log = &context->log};
+    const char *why = NULL;
     int rc;
 
-    if (devices->cuda || devices->why_not)
+    if (context->devices.cuda || !has_driver())
         return 0;
-    rc = nigh_cuda_open(&options, &devices->cuda, &devices->why_not);
-    if (rc == -ENOTSUP) {
-        nigh_log(NIGH_LOG_INFO, "no memory of CUDA devices: %s", devices->why_not);
+    rc = nigh_cuda_open(&options, &context->devices.cuda, &why);
+    if (rc == -ENOTSUP && nigh_driver_is_empty())
         return 0;
-    }
-    if (rc)
-        devices->why_not = NULL;
+    if (rc == -ENOTSUP)
+        return nigh_refuse(context, rc, "register_memory: NIGH_REGISTER_DEVICE: %s", why);
     return rc;
+}
+
+/* What else fails in the driver, and was logged there. */
+static int error_of(int rc)
+{
+    return rc == -EFAULT || rc == -EXDEV || rc == -ENOMEM || rc == -ECHILD || !rc ? rc : -EIO;
 }
 
 int nigh_device_look(struct nigh_context *context, const void *buffer, uint64_t bytes,
@@ -37,15 +52,16 @@ int nigh_device_look(struct nigh_context *context, const void *buffer, uint64_t 
     if (!context->config.cuda)
         return nigh_refuse(context, -ENOTSUP,
                            "register_memory: NIGH_REGISTER_DEVICE, but NIGH_CUDA=off: unset NIGH_CUDA");
-    rc = start(context);
-    if (rc == -ECHILD)
-        return nigh_refuse(
-            context, rc,
-            "register_memory: a forked child has no CUDA: register in a process that was executed");
-    if (rc)
-        return rc;
     *out = NULL;
-    return context->devices.cuda ? nigh_cuda_look(context->devices.cuda, buffer, bytes, out) : 0;
+    rc = start(context);
+    if (rc == -ENOTSUP)
+        return rc;
+    if (!rc && context->devices.cuda)
+        rc = nigh_cuda_look(context->devices.cuda, buffer, bytes, out);
+    if (rc == -ECHILD)
+        return nigh_refuse(context, rc,
+                           "register_memory: a forked child has no CUDA: register in a process that was executed");
+    return error_of(rc);
 }
 
 /* Between this process' memory and the region: returns when all bytes are there, as a host's copies do. */
@@ -56,6 +72,8 @@ static int copy(struct nigh_region *region, enum nigh_copy_kind kind, uint64_t t
     struct nigh_copy copy;
     int rc;
 
+    if (nigh_cuda_context_is_gone(context))
+        return -EIO; /* which was logged when it was found */
     nigh_copy_begin(&copy, context, context, kind, to, from, bytes, false);
     while ((rc = nigh_copy_step(&copy)) == -EAGAIN)
         sched_yield();

@@ -17,13 +17,13 @@ struct nigh_region;
 /* Of a context. The driver is started by the first region that may lie on a device. */
 struct nigh_devices {
     struct nigh_cuda *cuda; /* NULL: not started, or there is none */
-    const char *why_not;    /* NULL: nobody has asked; a string for ever */
 };
 
 /*
- * *out is NULL for memory of the host, and where no driver is: there is no device memory then. Freed with free().
- * -ENOTSUP NIGH_CUDA=off; -EFAULT the range has a hole; -EXDEV it lies on several devices, or in part in the host's memory;
- * -EIO the driver fails; -ECHILD a forked child asks; -ENOMEM. All logged but the last.
+ * *out is NULL for memory of the host, and where the process has no driver, or that no device: there is no device memory then.
+ * Freed with free(). -ENOTSUP NIGH_CUDA=off, or there is a driver that does not start; -EFAULT the range has a hole; -EXDEV it
+ * lies on several devices, or in part in the host's memory; -EIO the driver fails; -ECHILD a forked child asks; -ENOMEM. All
+ * logged but the last.
  */
 int nigh_device_look(struct nigh_context *context, const void *buffer, uint64_t bytes,
                      struct nigh_cuda_memory **out);

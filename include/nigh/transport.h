@@ -333,10 +333,11 @@ struct nigh_taken {
 #define NIGH_REGISTER_COPIES (1u << 5)
 
 /*
- * The region may be memory of a CUDA device, of any kind and of several physical segments, which is found out here, once; memory
- * that the CPU may touch makes an ordinary region. Its bytes then move by copies on nigh's own streams, behind what the
- * host's copies have put there before; calls that make progress wait for them. The memory and its CUDA context stay until
- * deregister(); where they are gone earlier the peers' operations complete with -EIO. Peers need no device.
+ * The region may be memory of a CUDA device, of any kind and of several physical segments: found out here, once. Memory that the
+ * CPU may touch makes an ordinary region. Its bytes move by copies on nigh's own streams, behind what the host's copies have put
+ * there before; calls that make progress wait for them, as for `copies`. To register such memory may wait for kernels that run.
+ * The memory stays until deregister(). Where its CUDA context is destroyed earlier, peers' operations complete with -EIO.
+ * Peers need no device.
  */
 #define NIGH_REGISTER_DEVICE (1u << 6)
 
