@@ -3,6 +3,7 @@
 #include "cuda_ipc/domain.h"
 #include "cuda_ipc/context.h"
 #include "shm/os.h"
+#include "shm/shared.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -97,4 +98,11 @@ int nigh_cuda_device_of(const struct nigh_cuda *cuda, const struct nigh_cuda_uui
         if (memcmp(&cuda->devices[i].uuid, uuid, sizeof(*uuid)) == 0)
             return i;
     return -1;
+}
+
+void nigh_cuda_count(struct nigh_cuda *cuda, uint64_t *counter)
+{
+    pthread_mutex_lock(&cuda->lock);
+    nigh_store_relaxed(counter, *counter + 1);
+    pthread_mutex_unlock(&cuda->lock);
 }

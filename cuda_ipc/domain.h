@@ -13,7 +13,6 @@
 #include "cuda_ipc/staging.h"
 
 #include <pthread.h>
-#include <stdatomic.h>
 
 struct nigh_cuda_device {
     struct nigh_cuda_uuid uuid;
@@ -23,9 +22,9 @@ struct nigh_cuda_device {
     uint32_t worked; /* a bit for each way (enum nigh_cuda_way) by which memory of it was exported */
 };
 
-/* What happened, for reports; counters alone, of all threads. */
+/* What happened, for reports. Counted with the domain's lock held, read without. */
 struct nigh_cuda_counts {
-    _Atomic(uint64_t) exported, imported, evicted, remapped, closed;
+    uint64_t exported, imported, evicted, remapped, closed;
 };
 
 struct nigh_cuda_options {
@@ -59,10 +58,7 @@ void nigh_cuda_close(struct nigh_cuda *cuda);
 /* The ordinal of the device with this UUID in this process; -1: it is not visible here. */
 int nigh_cuda_device_of(const struct nigh_cuda *cuda, const struct nigh_cuda_uuid *uuid);
 
-static inline void nigh_cuda_count(_Atomic(uint64_t) *counter)
-{
-    atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
-}
+void nigh_cuda_count(struct nigh_cuda *cuda, uint64_t *counter);
 
 static inline nigh_cuda_ptr nigh_cuda_ptr_of(const void *memory)
 {

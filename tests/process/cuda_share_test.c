@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "shm/os.h"
+#include "shm/shared.h"
 #include "tests/support/cuda_lab.h"
 #include "tests/support/logged.h"
 #include <errno.h>
@@ -323,8 +324,8 @@ static void take_the_forgotten(int socket)
         nigh_cuda_import_put(mapping);
         lab_say(socket, 1);
     }
-    MUST(atomic_load(&lab.cuda->counts.remapped) > 0);
-    MUST(atomic_load(&lab.cuda->counts.imported) == 12);
+    MUST(nigh_load_relaxed(&lab.cuda->counts.remapped) > 0);
+    MUST(nigh_load_relaxed(&lab.cuda->counts.imported) == 12);
     nigh_cuda_peer_close(peer);
     lab_end();
 }
@@ -469,7 +470,7 @@ static void take_many(int socket)
                         here + (uint64_t)i * LAB_PIECE, mapping[i]->at, LAB_PIECE, false);
         nigh_copy_step(&copy[i]);
     }
-    IS(atomic_load(&lab.cuda->counts.evicted), 0); /* all are in use */
+    IS(nigh_load_relaxed(&lab.cuda->counts.evicted), 0); /* all are in use */
     while (left)
         for (int i = 0; i < REGIONS; i++)
             if (copy[i].context && nigh_copy_step(&copy[i]) == 0) {
@@ -480,7 +481,7 @@ static void take_many(int socket)
     lab.fake->delay(0);
     for (unsigned i = 0; i < REGIONS; i++)
         MUST(lab_has(here + (uint64_t)i * LAB_PIECE, LAB_PIECE, i));
-    IS(atomic_load(&lab.cuda->counts.evicted), REGIONS - 2);
+    IS(nigh_load_relaxed(&lab.cuda->counts.evicted), REGIONS - 2);
     for (int i = 0; i < REGIONS; i++)
         if (nigh_cuda_import_find(peer, lab_context(0), packet[i].number, &again) == 0) {
             left++;
@@ -489,7 +490,7 @@ static void take_many(int socket)
     IS(left, 2);
     lab_free(here);
     nigh_cuda_peer_close(peer);
-    while (atomic_load(&lab.cuda->counts.closed) < REGIONS)
+    while (nigh_load_relaxed(&lab.cuda->counts.closed) < REGIONS)
         sched_yield();
     lab_say(socket, 1);
     lab_end();
