@@ -443,6 +443,7 @@ static void records(void)
         OK(cuEventRecord(event, stream));
         tell(1); /* nothing of it has happened yet, and this process asks no more */
         await(1);
+        OK(cuEventQuery(event));
     }
     OK(cuStreamDestroy_v2(stream));
     OK(cuEventDestroy_v2(event));

@@ -207,7 +207,8 @@ enum work_kind {
     WORK_HOST,
     WORK_FREE,
     WORK_WRITE,
-    WORK_WATCH
+    WORK_WATCH,
+    WORK_SPIN
 };
 
 struct work {
@@ -249,6 +250,8 @@ void fake_finish_context(const struct context *context, const char *call);
 void fake_progress(void);
 bool fake_step(long older_than_us);
 void fake_streams_of_context_gone(const struct context *context);
+/* A kernel that waits is in some stream. */
+bool fake_spins(void);
 /* Copies under way from or to these addresses would fault. */
 bool fake_in_use(cu_address at, size_t bytes);
 const char *fake_stream_leaks(void);
