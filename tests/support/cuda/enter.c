@@ -69,9 +69,9 @@ void fake_waits_for_host(const char *call)
 {
     long begin = fake_now_us();
 
-    if (fake_held())
+    if (fake_held_here())
         fake_wrong(call, "waits for a kernel of the host's, which may wait for this very message");
-    while (fake_spins()) {
+    while (fake_held() || fake_spins()) {
         if (fake_now_us() - begin > STUCK_S * 1000000L)
             fake_wrong(call, "waits for a kernel that does not end");
         fake_pause();
