@@ -37,12 +37,19 @@ static bool has(const struct nigh_driver *driver, int device, int attribute)
     return driver->device_attribute(&value, attribute, device) == 0 && value;
 }
 
+static int read_uuid(const struct nigh_driver *driver, int device, struct nigh_cuda_uuid *out)
+{
+    if (driver->instance_uuid && driver->instance_uuid(out, device) == 0)
+        return 0;
+    return driver->device_uuid ? driver->device_uuid(out, device) : NIGH_CUDA_NOT_SUPPORTED;
+}
+
 static int look_at(const struct nigh_driver *driver, int ordinal, struct nigh_cuda_device *out)
 {
     int device, result = driver->device_get(&device, ordinal);
 
-    if (!result && (!driver->instance_uuid || driver->instance_uuid(&out->uuid, device)))
-        result = driver->device_uuid(&out->uuid, device);
+    if (!result)
+        result = read_uuid(driver, device, &out->uuid);
     if (result)
         return nigh_driver_check(driver, "cuDeviceGetUuid", result);
     out->mps = has(driver, device, NIGH_CUDA_DEVICE_MPS);

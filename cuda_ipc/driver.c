@@ -21,13 +21,15 @@ static const struct symbol symbols[] = {
 #define CORE_SYMBOL(slot, symbol, parameters)          TAKE(NIGH_DRIVER_HAS_NEEDED, slot, symbol)
 #define CONTEXT_ID_SYMBOL(slot, symbol, parameters)    TAKE(NIGH_DRIVER_HAS_CONTEXT_ID, slot, symbol)
 #define CONTEXT_FLAGS_SYMBOL(slot, symbol, parameters) TAKE(NIGH_DRIVER_HAS_CONTEXT_FLAGS, slot, symbol)
+#define UUID_SYMBOL(slot, symbol, parameters)          TAKE(NIGH_DRIVER_HAS_UUID, slot, symbol)
 #define MIG_UUID_SYMBOL(slot, symbol, parameters)      TAKE(NIGH_DRIVER_HAS_MIG_UUID, slot, symbol)
 #define VMM_SYMBOL(slot, symbol, parameters)           TAKE(NIGH_DRIVER_HAS_VMM, slot, symbol)
 #define POOLS_SYMBOL(slot, symbol, parameters)         TAKE(NIGH_DRIVER_HAS_POOLS, slot, symbol)
 #define LEGACY_SYMBOL(slot, symbol, parameters)        TAKE(NIGH_DRIVER_HAS_LEGACY, slot, symbol)
     NIGH_DRIVER_CORE(CORE_SYMBOL) NIGH_DRIVER_CONTEXT_ID(CONTEXT_ID_SYMBOL)
-        NIGH_DRIVER_CONTEXT_FLAGS(CONTEXT_FLAGS_SYMBOL) NIGH_DRIVER_MIG_UUID(MIG_UUID_SYMBOL)
-            NIGH_DRIVER_VMM(VMM_SYMBOL) NIGH_DRIVER_POOLS(POOLS_SYMBOL) NIGH_DRIVER_LEGACY(LEGACY_SYMBOL)};
+        NIGH_DRIVER_CONTEXT_FLAGS(CONTEXT_FLAGS_SYMBOL) NIGH_DRIVER_UUID(UUID_SYMBOL)
+            NIGH_DRIVER_MIG_UUID(MIG_UUID_SYMBOL) NIGH_DRIVER_VMM(VMM_SYMBOL) NIGH_DRIVER_POOLS(POOLS_SYMBOL)
+                NIGH_DRIVER_LEGACY(LEGACY_SYMBOL)};
 
 static const char *const since[] = {
 #define SINCE(name, list, version) version,

@@ -18,7 +18,6 @@
     CALL(device_count, cuDeviceGetCount, (int *count))                                                      \
     CALL(device_get, cuDeviceGet, (int *device, int ordinal))                                               \
     CALL(device_attribute, cuDeviceGetAttribute, (int *value, int attribute, int device))                   \
-    CALL(device_uuid, cuDeviceGetUuid, (struct nigh_cuda_uuid * uuid, int device))                          \
     CALL(can_access_peer, cuDeviceCanAccessPeer, (int *can, int device, int peer))                          \
     CALL(pointer_attributes, cuPointerGetAttributes,                                                        \
          (unsigned count, int *attributes, void **values, nigh_cuda_ptr pointer))                           \
@@ -55,6 +54,9 @@
 
 /* CUDA 12.1: a context finishes copies from pageable memory before they return. */
 #define NIGH_DRIVER_CONTEXT_FLAGS(CALL) CALL(set_flags, cuCtxSetFlags, (unsigned flags))
+
+/* One of these two is needed. */
+#define NIGH_DRIVER_UUID(CALL) CALL(device_uuid, cuDeviceGetUuid, (struct nigh_cuda_uuid * uuid, int device))
 
 /* CUDA 11.4: the UUID of a MIG instance is its own. */
 #define NIGH_DRIVER_MIG_UUID(CALL) \
@@ -104,6 +106,7 @@
     GROUP(NEEDED, NIGH_DRIVER_CORE, "CUDA 11")                   \
     GROUP(CONTEXT_ID, NIGH_DRIVER_CONTEXT_ID, "CUDA 12")         \
     GROUP(CONTEXT_FLAGS, NIGH_DRIVER_CONTEXT_FLAGS, "CUDA 12.1") \
+    GROUP(UUID, NIGH_DRIVER_UUID, "CUDA 11")                     \
     GROUP(MIG_UUID, NIGH_DRIVER_MIG_UUID, "CUDA 11.4")           \
     GROUP(VMM, NIGH_DRIVER_VMM, "CUDA 11")                       \
     GROUP(POOLS, NIGH_DRIVER_POOLS, "CUDA 11.2")                 \
