@@ -101,6 +101,11 @@
          (nigh_cuda_ptr * at, struct nigh_cuda_ipc_handle handle, unsigned flags))               \
     CALL(ipc_close, cuIpcCloseMemHandle, (nigh_cuda_ptr at))
 
+/* CUDA 11.7: a dma-buf of a range. */
+#define NIGH_DRIVER_RANGES(CALL)                      \
+    CALL(range_handle, cuMemGetHandleForAddressRange, \
+         (void *handle, nigh_cuda_ptr at, size_t bytes, int type, unsigned long long flags))
+
 /* GROUP(NAME, list, the CUDA version that brought it) */
 #define NIGH_DRIVER_ALL(GROUP)                                   \
     GROUP(NEEDED, NIGH_DRIVER_CORE, "CUDA 11")                   \
@@ -110,7 +115,8 @@
     GROUP(MIG_UUID, NIGH_DRIVER_MIG_UUID, "CUDA 11.4")           \
     GROUP(VMM, NIGH_DRIVER_VMM, "CUDA 11")                       \
     GROUP(POOLS, NIGH_DRIVER_POOLS, "CUDA 11.2")                 \
-    GROUP(LEGACY, NIGH_DRIVER_LEGACY, "CUDA 11")
+    GROUP(LEGACY, NIGH_DRIVER_LEGACY, "CUDA 11")                 \
+    GROUP(RANGES, NIGH_DRIVER_RANGES, "CUDA 11.7")
 
 enum nigh_driver_group {
 #define NIGH_DRIVER_NAME(name, list, since) NIGH_DRIVER_HAS_##name,
