@@ -57,6 +57,7 @@ enum {
     NIGH_CUDA_DEVICE_POOL_HANDLE_TYPES = 119,
     NIGH_CUDA_DEVICE_IPC_EVENTS = 125,
     NIGH_CUDA_DEVICE_MPS = 133,
+    NIGH_CUDA_DEVICE_DMA_BUF_MMAP = 152,
 };
 
 /* Flags of contexts, streams, events, pinned memory and legacy handles; capture modes */

@@ -44,6 +44,15 @@ static int read_uuid(const struct nigh_driver *driver, int device, struct nigh_c
     return driver->device_uuid ? driver->device_uuid(out, device) : NIGH_CUDA_NOT_SUPPORTED;
 }
 
+/* An instance has a UUID of its own besides that of the device. */
+static bool is_instance(const struct nigh_driver *driver, int device, const struct nigh_cuda_uuid *uuid)
+{
+    struct nigh_cuda_uuid whole;
+
+    return driver->device_uuid && driver->device_uuid(&whole, device) == 0 &&
+           memcmp(&whole, uuid, sizeof(whole)) != 0;
+}
+
 static int look_at(const struct nigh_driver *driver, int ordinal, struct nigh_cuda_device *out)
 {
     int device, result = driver->device_get(&device, ordinal);
@@ -52,6 +61,8 @@ static int look_at(const struct nigh_driver *driver, int ordinal, struct nigh_cu
         result = read_uuid(driver, device, &out->uuid);
     if (result)
         return nigh_driver_check(driver, "cuDeviceGetUuid", result);
+    out->mig = is_instance(driver, device, &out->uuid);
+    out->window = has(driver, device, NIGH_CUDA_DEVICE_DMA_BUF_MMAP);
     out->mps = has(driver, device, NIGH_CUDA_DEVICE_MPS);
     out->posix_fd = has(driver, device, NIGH_CUDA_DEVICE_POSIX_FD);
     return 0;
