@@ -2,13 +2,11 @@
 /* cuda_ipc/window.c - see window.h. */
 #include "cuda_ipc/window.h"
 #include "shm/os.h"
+#include "shm/shared.h"
 
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
-#if defined(__x86_64__)
-#include <emmintrin.h>
-#endif
 
 #define WORD 16u /* what a CPU writes at once to memory that it combines writes of */
 
@@ -80,16 +78,6 @@ bool nigh_cuda_window_has(const struct nigh_cuda_window *window, uint64_t at, ui
            bytes <= window->bytes - (at - window->base);
 }
 
-/* The memory is write-combining: without this a store may stay in the CPU for long. */
-static void flush(void)
-{
-#if defined(__x86_64__)
-    _mm_sfence();
-#elif defined(__aarch64__)
-    __asm__ volatile("dmb oshst" : : : "memory");
-#endif
-}
-
 /* Whole words in the middle: single bytes cost a transfer each. */
 void nigh_cuda_window_write(const struct nigh_cuda_window *window, uint64_t at, const void *from,
                             uint64_t bytes)
@@ -104,5 +92,5 @@ void nigh_cuda_window_write(const struct nigh_cuda_window *window, uint64_t at, 
     for (; bytes - head >= WORD; head += WORD)
         memcpy(to + head, source + head, WORD);
     memcpy(to + head, source + head, bytes - head);
-    flush();
+    nigh_flush_combined(); /* else a store may stay in the CPU for long */
 }
