@@ -14,6 +14,8 @@
 #define WHOLE_KERNEL 32768u
 /* A result that others can read by the kernel alone is streamed to them up to this. */
 #define OUT_STREAMED 262144u
+/* Where two copies are better than one by the kernel: parts that differ up to this, on average. */
+#define PARTS_STREAMED 262144u
 
 enum reach { REACH_NOT, REACH_KERNEL, REACH_MAPPED };
 
@@ -42,6 +44,15 @@ static enum reach all_reach(const struct nigh_call *call, enum nigh_whom whom)
     return reach;
 }
 
+/* Two copies in place of one by the kernel. */
+static bool streams(const struct nigh_call *call)
+{
+    const struct nigh_shape *shape = &call->shape;
+
+    return call->group->coll->streams &&
+           (!shape->by_parts || shape->in_bytes / shape->members <= PARTS_STREAMED);
+}
+
 static struct reached reach_of(const struct nigh_call *call, enum nigh_whom whom, const void *buffer,
                                uint64_t bytes)
 {
@@ -60,6 +71,8 @@ static struct reached reach_of(const struct nigh_call *call, enum nigh_whom whom
     reached.where = (uintptr_t)buffer;
     if (reached.reach == REACH_MAPPED && !nigh_program_holds(&coll->arena->layout, buffer, bytes))
         reached.reach = REACH_KERNEL;
+    if (reached.reach == REACH_KERNEL && streams(call))
+        reached.reach = REACH_NOT;
     if (reached.reach != REACH_NOT && !coll->host->may_be_read(coll->user, buffer, bytes))
         reached.reach = REACH_NOT;
     return reached;

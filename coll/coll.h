@@ -44,6 +44,7 @@ struct nigh_coll {
     void *user;
     uint32_t rank;    /* for the log */
     bool copies_only; /* buffers are never read where they lie (NIGH_PATH) */
+    bool streams;     /* two copies are better than one by the kernel here */
     bool is_placed;   /* the host says where this process is; else it is looked for */
     struct nigh_where where;
     enum nigh_level level;

@@ -40,8 +40,7 @@ static enum nigh_verdict arrive_grant(struct nigh_endpoint *endpoint, uint64_t i
         op->kind = NIGH_SEND_CHUNKED;
         nigh_count_redirected(endpoint->context, NIGH_PATH_CMA, NIGH_PATH_CHUNKED, op->bytes);
     }
-    /* In trips: for each of them, when all of the last one is there. */
-    if (!op || op->kind != NIGH_SEND_CHUNKED || (op->trip ? op->flowing : op->granted))
+    if (!op || op->kind != NIGH_SEND_CHUNKED || op->granted)
         return NIGH_BAD;
     nigh_large_granted(endpoint, op, late != 0);
     return NIGH_GO;

@@ -24,7 +24,6 @@ static void link_words(struct nigh_endpoint *endpoint)
 
     endpoint->peer_asleep = &state->asleep;
     endpoint->peer_cold = &theirs->cold;
-    endpoint->peer_cpu = &state->cpu;
     endpoint->peer_crammed = &theirs->crammed;
     endpoint->peer_closed = &theirs->closed;
     endpoint->peer_life = &theirs->life;

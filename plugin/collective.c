@@ -84,6 +84,7 @@ void nigh_collectives_open(struct nigh_context *context)
         .level = context->config.domains,
         .copies_only = context->config.path >= 0 && context->config.path != NIGH_PATH_HEAP &&
                        context->config.path != NIGH_PATH_CMA,
+        .streams = !nigh_plan_prefers_once(context) && context->config.path != NIGH_PATH_CMA,
     };
 }
 

@@ -3,7 +3,6 @@
 #include "plugin/context.h"
 #include "plugin/collective.h"
 #include "plugin/fork.h"
-#include "plugin/near.h"
 #include "plugin/pull.h"
 #include "plugin/receive.h"
 #include "shm/heap.h"
@@ -124,7 +123,6 @@ static int open_peers(struct nigh_context *context)
     if (rc)
         return rc;
     nigh_crowd_start(&context->crowd, context->config.ranks);
-    nigh_near_tell(context);
     nigh_context_crowd(context);
     rc = nigh_life_open((void *)(context->arena.base + context->arena.layout.pairs_off),
                         context->config.peers_max, &context->life);

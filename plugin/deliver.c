@@ -255,7 +255,7 @@ void nigh_recv_accept(struct nigh_message *message, struct nigh_recv_op *op)
     }
     if (message->got)
         move_early(message, early);
-    if (message->trips ? message->got != 0 : message->sync || message->total > message->eager)
+    if (message->sync || message->total > message->eager)
         nigh_link_answer(message->endpoint, NIGH_K_GRANT, 0, message->id, message->late, NULL, 0);
     if (message->lost)
         nigh_recv_finish(message, -ECONNRESET);

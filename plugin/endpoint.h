@@ -102,7 +102,6 @@ struct nigh_endpoint {
     uint32_t peer_open; /* what *peer_closed says as long as the peer has not left */
     const uint32_t *peer_life, *peer_ended;
     const uint32_t *peer_cold;
-    const uint32_t *peer_cpu; /* near.h */
     const uint64_t *peer_read_cost;
 
     bool wanted;              /* a receive from it was posted; in a crowd, stay.c */

@@ -34,15 +34,14 @@ static bool is_upwards(const struct nigh_endpoint *endpoint, const struct nigh_s
     return op->bytes >= UPWARDS_FROM || endpoint->pace.strategy[op->strategy].sender == NIGH_COPY_NT;
 }
 
-/* All of it, or of the trip, has room there. */
+/* All of it has room there. */
 static uint32_t copy_to_shuttle(struct nigh_send_op *op, uint32_t want, uint32_t flags, uint32_t *line)
 {
     uint64_t left = op->allowed - op->sent;
-    uint64_t at = op->trip ? op->sent % op->trip : op->sent;
     uint32_t bytes = want < left ? want : (uint32_t)left;
 
-    nigh_plan_copy(op, op->shuttle + at, bytes, flags);
-    *line = (uint32_t)(at / NIGH_LINE);
+    nigh_plan_copy(op, op->shuttle + op->sent, bytes, flags);
+    *line = (uint32_t)(op->sent / NIGH_LINE);
     op->sent += bytes;
     return bytes;
 }
@@ -138,9 +137,7 @@ int nigh_large_start(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
     /* In a shuttle it is in nobody's way, and is not copied once more when it comes too early. */
     if (ask && op->shuttle)
         op->sync = true;
-    if (op->trip)
-        op->allowed = first.eager = op->trip;
-    else if (ask && !op->shuttle && (crammed || !nigh_trust_whole(endpoint, op)))
+    if (ask && !op->shuttle && (crammed || !nigh_trust_whole(endpoint, op)))
         op->allowed = first.eager = eager;
     else
         first.eager = op->bytes > UINT32_MAX ? UINT32_MAX : (uint32_t)op->bytes;
@@ -160,19 +157,11 @@ int nigh_large_start(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
     return 0;
 }
 
-static uint64_t next_trip(const struct nigh_send_op *op)
-{
-    uint64_t left = op->bytes - op->sent;
-
-    return op->sent + (left < op->trip ? left : op->trip);
-}
-
 void nigh_large_granted(struct nigh_endpoint *endpoint, struct nigh_send_op *op, bool late)
 {
-    if (!op->granted)
-        nigh_trust_granted(endpoint, op, late);
+    nigh_trust_granted(endpoint, op, late);
     op->granted = true;
-    op->allowed = op->trip ? next_trip(op) : op->bytes;
+    op->allowed = op->bytes;
     if (!op->flowing && op->sent < op->bytes)
         flow_push(endpoint, op);
     else if (!op->flowing)

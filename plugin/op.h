@@ -68,7 +68,6 @@ struct nigh_send_op {
     uint32_t piece; /* bytes of the largest piece */
     void (*copy)(void *to, const void *from, size_t bytes);
     uint8_t *shuttle; /* where its bytes go; NULL: to chunks */
-    uint32_t trip;    /* bytes that go there at a time, the next behind a GRANT for the last; 0: all of it */
     bool silent, sync, notify;
     bool counted;   /* in the context's `referred` */
     bool helped;    /* the receiver has asked for help with it: help.h */
@@ -171,7 +170,6 @@ struct nigh_message {
     uint8_t kind;     /* enum nigh_message_kind */
     uint8_t refer, tclass;
     bool sync;          /* wants a GRANT when matched */
-    bool trips;         /* PIECES: `eager` bytes of a shuttle at a time; a GRANT asks for the next */
     bool claimed;       /* by a probe */
     bool fetched_later; /* it is in the context's fetches */
     bool notify;

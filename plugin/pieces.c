@@ -123,15 +123,6 @@ static enum nigh_verdict leave(struct nigh_message *message, uint32_t line, uint
     return NIGH_GO;
 }
 
-/* A trip of a shuttle begins where the last one did. */
-static bool is_trip(const struct nigh_message *message, uint32_t line, uint32_t bytes, uint32_t flags)
-{
-    uint64_t left = message->total - message->got;
-
-    return !line && (flags & SHUTTLE_FLAGS) == message->shuttle &&
-           bytes == (left < message->eager ? left : message->eager);
-}
-
 enum nigh_verdict nigh_arrive_more(struct nigh_message *message, uint32_t line, uint32_t bytes,
                                    uint32_t flags)
 {
@@ -141,7 +132,7 @@ enum nigh_verdict nigh_arrive_more(struct nigh_message *message, uint32_t line, 
     uint64_t most = message->kind == NIGH_MSG_PIECES && !message->recv ? message->eager : message->total;
     uint64_t fits;
 
-    if (!from || bytes > most - message->got || (message->trips && !is_trip(message, line, bytes, flags)))
+    if (!from || bytes > most - message->got)
         return NIGH_BAD;
     if (!ready(message, flags, bytes))
         return NIGH_STAY;
@@ -165,8 +156,6 @@ enum nigh_verdict nigh_arrive_more(struct nigh_message *message, uint32_t line, 
         nigh_shuttle_received(endpoint, flags);
     if (message->got == message->total)
         message_done(message);
-    else if (message->trips)
-        nigh_link_answer(endpoint, NIGH_K_GRANT, 0, message->id, message->late, NULL, 0);
     return NIGH_GO;
 }
 
@@ -241,12 +230,6 @@ static struct nigh_message *message_of(struct nigh_endpoint *endpoint, uint64_t 
     return message;
 }
 
-/* All that comes in a shuttle comes unasked, or it is too long, and comes in several trips. */
-static bool are_trips(const struct nigh_wire_first *first, uint32_t flags)
-{
-    return flags & NIGH_F_SHUTTLE && first->eager < first->total;
-}
-
 enum nigh_verdict nigh_arrive_first(struct nigh_endpoint *endpoint, uint64_t head, uint64_t tag, uint64_t imm)
 {
     uint32_t flags = nigh_head_flags(head);
@@ -258,7 +241,7 @@ enum nigh_verdict nigh_arrive_first(struct nigh_endpoint *endpoint, uint64_t hea
     nigh_arrive_payload(endpoint, &first, sizeof(first));
     if (!nigh_arrive_first_is_sound(endpoint, &first, flags) || nigh_head_tclass(head) >= NIGH_TCLASSES ||
         first.bytes > first.eager || first.eager > first.total ||
-        (are_trips(&first, flags) && (!first.bytes || first.bytes < first.eager)) ||
+        (flags & NIGH_F_SHUTTLE && first.eager < first.total) || /* all that comes there comes unasked */
         (flags & NIGH_F_COUNTED && !nigh_counted_is_sound(&first, flags)))
         return NIGH_BAD;
     message = message_of(endpoint, head, tag, imm, first.total, first.id);
@@ -267,8 +250,6 @@ enum nigh_verdict nigh_arrive_first(struct nigh_endpoint *endpoint, uint64_t hea
     message->kind = NIGH_MSG_PIECES;
     message->eager = first.eager;
     message->sync = flags & NIGH_F_SYNC;
-    message->trips = are_trips(&first, flags);
-    message->shuttle = flags & SHUTTLE_FLAGS;
     if (nigh_ids_fit(&endpoint->in, first.id) || !match_message(message, &posted))
         goto stay;
     if (!posted && first.bytes && !ready(message, flags, first.bytes))

@@ -130,29 +130,17 @@ bool nigh_plan_shuttles(const struct nigh_endpoint *endpoint, bool stream)
     return !stream || endpoint->context->crowd.full;
 }
 
-/*
- * Past the caches, on both sides, what goes to several: it is read when others have filled them. One alone is soon read and
- * mostly used at once: an allreduce of 1 MiB, which sends one at a time, would take 1.1.
- */
-static enum nigh_copy_kernel shuttle_kernel(const struct nigh_endpoint *endpoint,
-                                            const struct nigh_send_op *op)
-{
-    return nigh_spread_past(endpoint, op) ? NIGH_COPY_NT : NIGH_COPY_PLAIN;
-}
-
 /* A message in a shuttle is copied alike wherever the peer is: there is nothing to choose by pace, and to time. */
 static bool by_shuttle(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
 {
-    enum nigh_copy_kernel kernel;
     uint32_t flags;
 
-    op->shuttle = nigh_shuttle_take(endpoint, op->trip ? op->trip : op->bytes, &flags);
+    op->shuttle = nigh_shuttle_take(endpoint, op->bytes, &flags);
     if (!op->shuttle)
         return false;
-    kernel = shuttle_kernel(endpoint, op);
-    op->copy = nigh_copy_select(kernel);
-    op->piece = op->trip ? op->trip : nigh_shuttle_piece(op->bytes);
-    op->piece_flags = (uint16_t)((uint32_t)kernel << NIGH_F_KERNEL_SHIFT | flags);
+    op->copy = nigh_copy_select(NIGH_COPY_PLAIN);
+    op->piece = nigh_shuttle_piece(op->bytes);
+    op->piece_flags = (uint16_t)((uint32_t)NIGH_COPY_PLAIN << NIGH_F_KERNEL_SHIFT | flags);
     return true;
 }
 
@@ -190,8 +178,6 @@ void nigh_plan_choose(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
     op->paced = paced_as(endpoint, op->bytes);
     if (op->kind == NIGH_SEND_CHUNKED && nigh_plan_shuttles(endpoint, stream) && by_shuttle(endpoint, op))
         return;
-    /* While it waited for room the shuttle has gone, or the crowd: in chunks there is one GRANT, for all of it. */
-    op->trip = 0;
     /* Only messages are timed: a put or a reply that took the place of one in a trial would teach nothing. */
     op->strategy = (uint8_t)(op->kind == NIGH_SEND_CHUNKED ? nigh_pace_choose(pace, op->paced)
                                                            : nigh_pace_current(pace, op->paced));

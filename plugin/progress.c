@@ -10,7 +10,6 @@
 #include "plugin/count.h"
 #include "plugin/fetch.h"
 #include "plugin/large.h"
-#include "plugin/near.h"
 #include "plugin/note.h"
 #include "plugin/pull.h"
 #include "plugin/send.h"
@@ -98,7 +97,6 @@ void nigh_progress_admit(struct nigh_endpoint *endpoint)
         nigh_progress_warm(endpoint);
     else
         cold_but_once(endpoint);
-    nigh_near_first(endpoint->context);
 }
 
 void nigh_progress_forget(struct nigh_endpoint *endpoint)
@@ -254,10 +252,6 @@ bool nigh_progress_sweep(struct nigh_context *context)
     context->idle_passes = context->busy_passes = 0;
     if (nigh_rendezvous_is_lost(context->rendezvous))
         moved = nigh_endpoint_ask_all(context);
-    if (context->crowd.full) {
-        nigh_near_tell(context);
-        nigh_near_first(context);
-    }
     for (struct nigh_endpoint *endpoint = context->all, *next; endpoint; endpoint = next) {
         next = endpoint->next_all;
         moved |= look(endpoint);
@@ -357,10 +351,8 @@ static inline bool poll_hot(struct nigh_context *context)
 
     context->leaves = (context->idle_passes < LEAVING_PASSES || context->crowd.full) && !context->probing &&
                       !context->looks_for;
-    if (__builtin_expect(context->hot_count > 2 && context->crowd.full, 0)) {
+    if (__builtin_expect(context->hot_count > 2 && context->crowd.full, 0))
         ask_hot(context);
-        context->first_hot = 0; /* with the near ones again, unless this pass ends early, too */
-    }
     for (uint32_t i = 0; i < context->hot_count; i++) {
         struct nigh_endpoint *endpoint;
         uint64_t head = 0;

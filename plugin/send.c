@@ -84,7 +84,6 @@ static void route(struct nigh_endpoint *endpoint, const struct nigh_send *send, 
     struct nigh_context *context = endpoint->context;
     int forced = context->config.path;
     uint64_t offset;
-    uint32_t trip;
     bool beside, early, alone, in_place;
 
     op->kind = NIGH_SEND_CHUNKED;
@@ -93,7 +92,6 @@ static void route(struct nigh_endpoint *endpoint, const struct nigh_send *send, 
     if (send->flags & NIGH_INJECT || send->bytes <= context->config.body_bytes)
         return;
     nigh_spread_begin(endpoint, op);
-    trip = nigh_spread_trip(endpoint, op);
     beside = nigh_beside_takes_next(endpoint, send->bytes, may_wait(send));
     nigh_beside_begun(endpoint, send->bytes);
     early = lies_early(endpoint, send);
@@ -106,11 +104,11 @@ static void route(struct nigh_endpoint *endpoint, const struct nigh_send *send, 
         op->key = offset;
         op->held = send->buffer;
     } else if (!op->silent && nigh_share_is_for(endpoint, send->bytes) &&
-               nigh_share_begin(endpoint, send, op, in_place || trip, &offset)) {
+               nigh_share_begin(endpoint, send, op, in_place, &offset)) {
         op->refer = NIGH_REFER_HEAP;
         op->path = NIGH_PATH_HEAP;
         op->key = offset;
-    } else if (in_place && !trip && nigh_send_may_be_read(context, send->buffer, send->bytes)) {
+    } else if (in_place && nigh_send_may_be_read(context, send->buffer, send->bytes)) {
         op->refer = NIGH_REFER_CMA;
         op->path = NIGH_PATH_CMA;
         op->key = (uintptr_t)send->buffer;
@@ -119,7 +117,6 @@ static void route(struct nigh_endpoint *endpoint, const struct nigh_send *send, 
         context->referred += alone;
         endpoint->in_a_row += beside;
     } else {
-        op->trip = trip;
         return;
     }
     op->kind = NIGH_SEND_REFER;

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * plugin/spread.h - long messages that a rank sends to several peers at a time where ranks run in turns, as in an alltoall: what
- * all of them write there is more than the caches hold before the first of it is read. So it is copied past the caches, and
- * what is longer still goes through little memory: in trips of one shuttle, the next when the last one has been read.
- * Where the CPU is better off with one copy of long messages, it is read where it lies (docs/rationale/crowd-large.md
- * has the figures).
+ * plugin/spread.h - long messages that a rank sends to several peers at a time where ranks run in turns: what all of them
+ * write is more than the caches hold before the first of it is read. Where the CPU is better off with one copy, they are
+ * read where they lie (docs/rationale/crowd-large.md has the figures).
  */
 #ifndef NIGH_PLUGIN_SPREAD_H
 #define NIGH_PLUGIN_SPREAD_H
@@ -31,17 +29,11 @@ struct nigh_spread {
 void nigh_spread_begin(struct nigh_endpoint *endpoint, struct nigh_send_op *op);
 void nigh_spread_end(struct nigh_endpoint *endpoint, struct nigh_send_op *op);
 
-/* Is it copied past the caches? If it is one of several peers', or may be expected to be, is not read where it lies,
- * and the CPU has such copies. */
-bool nigh_spread_past(const struct nigh_endpoint *endpoint, const struct nigh_send_op *op);
-/* Is such a one, or one of a swap, not copied here, but read by its receiver where it lies? */
+/* Is one of several peers', or one that may be expected to be, or one of a swap, not copied here, but read by its receiver where it lies? */
 bool nigh_spread_in_place(const struct nigh_endpoint *endpoint, const struct nigh_send_op *op);
 
 /* Is one of up to NIGH_EAGER bytes that may wait for its receiver, one of several peers', read where it lies? If its
  * receiver has mapped it, it takes one copy there, and two else. Whatever it answers of a send, it does again. */
 bool nigh_spread_early(struct nigh_endpoint *endpoint, const void *buffer, uint64_t bytes);
-
-/* What a trip of that message takes, which has begun and is the next one; 0: it goes another way. */
-uint32_t nigh_spread_trip(struct nigh_endpoint *endpoint, const struct nigh_send_op *op);
 
 #endif

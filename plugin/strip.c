@@ -132,7 +132,6 @@ static void vacate(struct nigh_endpoint *endpoint)
     endpoint->ahead = endpoint->rx;
     endpoint->peer_asleep = (const uint32_t *)(const void *)&vacant->reserved1[0];
     endpoint->peer_cold = &vacant->cold;
-    endpoint->peer_cpu = &vacant->reserved2;
     endpoint->peer_crammed = &vacant->crammed;
     endpoint->peer_closed = &vacant->closed;
     endpoint->peer_open = 0;

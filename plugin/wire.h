@@ -13,7 +13,6 @@
  *   GRANT     id       late     -                to the sender of `id`: it is matched, send the rest; it waited for its
  *                                                receive (1); of a REFER to cma: it cannot be read, send all of it as
  *                                                PIECEs; no FINISH follows
- *                                                of a FIRST in trips: that trip is read, send the next
  *   FINISH    id       status   wire_finish      to whoever began `id`, and those in the payload, as many as it is
  *                                                long: the other side is done with them
  *   HELP      id       number   wire_help        to the sender of a REFER to cma: it may copy, too: plugin/help.h
@@ -75,7 +74,7 @@ enum nigh_kind {
 struct nigh_wire_first {
     uint64_t total;
     uint64_t imm;   /* PUT: for the target's program */
-    uint32_t eager; /* bytes that come without a GRANT, at most total; less in a shuttle: a trip's */
+    uint32_t eager; /* bytes that come without a GRANT, at most total; in a shuttle: total */
     uint32_t id;
     uint32_t line;  /* of the first piece */
     uint32_t bytes; /* of the first piece; 0 = none yet */

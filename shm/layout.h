@@ -68,7 +68,7 @@
  */
 
 #define NIGH_ARENA_MAGIC    UINT64_C(0x31616e6572612d6e) /* "n-arena1" */
-#define NIGH_LAYOUT_VERSION 25u
+#define NIGH_LAYOUT_VERSION 26u
 #define NIGH_LINE           64u
 #define NIGH_PAGE           4096u
 
@@ -117,8 +117,7 @@ struct nigh_arena_state {
     /* 0: no pair[i].cold has ever been 1, so publishers need not look there. Beside `asleep`: both are one load. */
     uint32_t cold;
     uint64_t regions; /* arena offset of struct nigh_region_table, in the heap; 0 = none yet */
-    uint32_t cpu;     /* where the owner was when it last told, + 1; 0 = not known */
-    uint32_t reserved0;
+    uint64_t reserved0;
     uint64_t
         boards; /* arena offset of the first struct nigh_boards (coll/board.h), in the heap; 0 = none yet */
     uint32_t reserved[8];

@@ -48,9 +48,22 @@ RUNS = (
     ("Messages a second, windows of 64", f"rate --sizes 8,512 --compare {OTHERS}", 2),
     ("Streams", f"bandwidth --sizes 4K,64K,256K,1M,4M,16M --compare {OTHERS}", 4),
     ("Heap memory handed over without a copy", "lend --sizes 8,4K,64M", 1),
+    (
+        "Collectives of two ranks, through the table",
+        "barrier allreduce broadcast reduce reduce_scatter allgather alltoall --sizes 8,4K,32K,256K,2M,16M"
+        " --compare openmpi,openmpi5,mpich5,intel",
+        8,
+    ),
+    ("Collectives that begin, while the rank computes: what is hidden", "allreduce broadcast alltoall --nb --sizes 8,32K,1M", 2),
     ("A rank that waits: woken, and blocked for 10 s", "wake idle", 1),
     ("MPIs over nigh: two ranks, one way", f"latency --sizes 8,4K,64K,1M --compare {MPIS}", 4),
     ("MPIs over nigh: two ranks, streams", f"bandwidth --sizes 32K,128K,1M,4M --compare {MPIS}", 4),
+    (
+        "MPIs over nigh: two ranks, collectives",
+        "collective --ops barrier,allreduce,bcast,reduce,gather,allgather,alltoall"
+        f" --sizes 8,4K,32K,256K,1M --compare {MPIS}",
+        8,
+    ),
     (
         "MPIs over nigh: 8 ranks on 2 CPUs",
         "collective --np 8 --cpus 0,1 --ops barrier,allreduce,bcast+barrier,reduce,gather,allgather,alltoall"

@@ -17,7 +17,7 @@
 
 static const struct constant layout_constants[] = {
     CONSTANT(NIGH_ARENA_MAGIC, UINT64_C(0x31616e6572612d6e)),
-    CONSTANT(NIGH_LAYOUT_VERSION, 25),
+    CONSTANT(NIGH_LAYOUT_VERSION, 26),
     CONSTANT(NIGH_LINE, 64),
     CONSTANT(NIGH_PAGE, 4096),
     CONSTANT(NIGH_PEERS_MAX, 65536),
@@ -63,8 +63,7 @@ static const struct place layout_places[] = {
     FIELD(nigh_arena_state, asleep, 0, 4),
     FIELD(nigh_arena_state, cold, 4, 4),
     FIELD(nigh_arena_state, regions, 8, 8),
-    FIELD(nigh_arena_state, cpu, 16, 4),
-    FIELD(nigh_arena_state, reserved0, 20, 4),
+    FIELD(nigh_arena_state, reserved0, 16, 8),
     FIELD(nigh_arena_state, boards, 24, 8),
     FIELD(nigh_arena_state, reserved, 32, 32),
 
@@ -332,7 +331,7 @@ static const struct look layout_looks[] = {
     {19, UINT64_C(0x7ba81413350572b8)}, {20, UINT64_C(0xc4d85507ae2c0077)},
     {21, UINT64_C(0x6f1efbc15c47bd23)}, {22, UINT64_C(0xe774cc02da0f151f)},
     {23, UINT64_C(0x27e0369df9d75370)}, {24, UINT64_C(0x4d99fec83e28b58e)},
-    {25, UINT64_C(0x43c5c8ce0d1a2447)}};
+    {25, UINT64_C(0x43c5c8ce0d1a2447)}, {26, UINT64_C(0xa5a227b033417ca9)}};
 static const struct look greeting_looks[] = {{1, UINT64_C(0xb2ac7a01926d8468)},
                                              {2, UINT64_C(0x8b87eb40def88b4f)},
                                              {3, UINT64_C(0xbc20698f7d74e9ec)},

@@ -17,7 +17,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { RANKS = 5, DEAD = 2, BYTES = 2 << 20, KINDS = 11 };
+/* LATE: what each gives is more than a stream has room for, so that nobody is through without the others. */
+enum { RANKS = 5, DEAD = 2, BYTES = 2 << 20, LATE = 4 << 20, KINDS = 11 };
 
 static uint8_t *in, *out;
 
@@ -51,8 +52,8 @@ static int call_kind(int kind, uint64_t bytes, struct nigh_comm *comm)
 
 static void make_buffers(void)
 {
-    in = calloc(1, BYTES);
-    out = calloc(1, BYTES);
+    in = calloc(1, LATE);
+    out = calloc(1, LATE);
     CHECK(in && out);
 }
 
@@ -223,7 +224,7 @@ static void test_late(void **state)
 {
     (void)state;
     for (kind = 0; kind < KINDS; kind += 2) {
-        bytes = kind % 4 ? 100 : BYTES / 2;
+        bytes = kind % 4 ? 100 : LATE;
         ranks_run(2, late, NULL);
         ranks_run(5, late, NULL);
     }

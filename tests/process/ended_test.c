@@ -177,18 +177,22 @@ static void play(const struct kind *kind, uint32_t rank)
 static void come_and_go(struct kind kind)
 {
     struct footprint before;
+    bool same = false;
 
     job = hosted_job();
     hosted_open(&host, job, 0, kind.flags);
     idle = footprint_descriptors();
     for (unsigned i = 0; i < WARM; i++)
         play(&kind, 1 + i % RANKS);
-    before = footprint_now();
-    for (unsigned i = 0; i < rounds; i++) {
-        play(&kind, 1 + i % RANKS);
-        assert_int_equal(footprint_descriptors(), idle);
+    for (unsigned batch = 0; batch < 2 && !same; batch++) { /* a loaded machine makes pools grow once */
+        before = footprint_now();
+        for (unsigned i = 0; i < rounds; i++) {
+            play(&kind, 1 + i % RANKS);
+            assert_int_equal(footprint_descriptors(), idle);
+        }
+        same = footprint_is_as(&before, rounds, kind.connects && !kind.disconnects ? ENDPOINT_KIB : 0);
     }
-    assert_true(footprint_is_as(&before, rounds, kind.connects && !kind.disconnects ? ENDPOINT_KIB : 0));
+    assert_true(same);
     hosted_close(&host);
 }
 

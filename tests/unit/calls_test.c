@@ -40,6 +40,14 @@ static int start(void **state)
     return 0;
 }
 
+/* Where the kernel reads, and nothing is streamed. */
+static int start_read(void **state)
+{
+    setenv("NIGH_PATH", "cma", 1);
+    start(state);
+    return unsetenv("NIGH_PATH");
+}
+
 static int stop(void **state)
 {
     (void)state;
@@ -249,7 +257,7 @@ static void test_left_while_forming(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_taken_back, start, stop),
+        cmocka_unit_test_setup_teardown(test_taken_back, start_read, stop),
         cmocka_unit_test_setup_teardown(test_blocks_overlap, start, stop),
         cmocka_unit_test_setup_teardown(test_window_of_another_width, start, stop),
         cmocka_unit_test_setup_teardown(test_left_while_forming, start, stop),

@@ -424,7 +424,7 @@ static void within_bounds(void **state)
         post(1, 1 + i, out + (uint64_t)i * BLOCK, BLOCK, 0);
     }
     assert_int_equal(shared() - before, 2 * SHARES / BLOCK);
-    /* The others go in trips of shuttles, or in chunks where they cannot be read, and those are memory as well. */
+    /* The others go in chunks where they cannot be read, and those are memory as well. */
     if (hosted_may_read(&root))
         assert_in_range(hosted_facts(&root).shared_committed, 0, most + NIGH_SHUTTLES_BYTES);
     assert_int_equal(hosted_facts(&root).heap_used, 0);
