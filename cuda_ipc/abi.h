@@ -57,6 +57,7 @@ enum {
     NIGH_CUDA_DEVICE_POOL_HANDLE_TYPES = 119,
     NIGH_CUDA_DEVICE_IPC_EVENTS = 125,
     NIGH_CUDA_DEVICE_MPS = 133,
+    NIGH_CUDA_DEVICE_DMA_BUF_MMAP = 152,
 };
 
 /* Flags of contexts, streams, events, pinned memory and legacy handles; capture modes */
@@ -69,7 +70,8 @@ enum {
     NIGH_CUDA_CAPTURE_RELAXED = 2,
 };
 
-/* CUmemLocationType, CUmemAllocationHandleType, CUmemAccess_flags, CUmemAllocationType, granularity */
+/* CUmemLocationType, CUmemAllocationHandleType, CUmemAccess_flags, CUmemAllocationType, CUmemAllocationGranularity_flags,
+ * CUmemRangeHandleType */
 enum {
     NIGH_CUDA_LOCATION_DEVICE = 1,
     NIGH_CUDA_LOCATION_HOST = 2,
@@ -79,6 +81,7 @@ enum {
     NIGH_CUDA_ACCESS_READ_WRITE = 3,
     NIGH_CUDA_ALLOCATION_PINNED = 1,
     NIGH_CUDA_GRANULARITY_MINIMUM = 0,
+    NIGH_CUDA_RANGE_DMA_BUF = 1,
 };
 
 /* CUuuid */

@@ -3,6 +3,7 @@
 #include "cuda_ipc/context.h"
 #include "shm/log.h"
 #include "shm/os.h"
+#include "shm/shared.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -18,7 +19,7 @@ static unsigned long long id_of(const struct nigh_driver *driver, void *handle)
 
 static void set_gone(struct nigh_cuda_context *context)
 {
-    atomic_store_explicit(&context->gone, true, memory_order_relaxed);
+    nigh_store_relaxed(&context->gone, true);
 }
 
 /* A call that fails for another reason says nothing of the context. */
@@ -34,7 +35,7 @@ static bool is_same(const struct nigh_cuda_context *context)
 
 bool nigh_cuda_context_is_gone(struct nigh_cuda_context *context)
 {
-    if (atomic_load_explicit(&context->gone, memory_order_relaxed))
+    if (nigh_load_relaxed(&context->gone))
         return true;
     if (!context->id || is_same(context))
         return false;

@@ -17,8 +17,8 @@ struct nigh_cuda_context {
     const struct nigh_driver *driver;
     void *handle; /* CUcontext */
     int ordinal;
-    bool primary;       /* held by us */
-    _Atomic(bool) gone; /* a flag alone: buffers and peers' memory may still name the context */
+    bool primary; /* held by us */
+    bool gone;    /* a flag alone: buffers and peers' memory may still name the context */
     unsigned long long
         id; /* the driver's, plus 1; 0: it has none, and a context in the same place is not told apart */
     struct nigh_settle settle;

@@ -13,31 +13,32 @@
 #define PLANE_TO_DEVICE UINT64_C(32768)
 #define PLANE_ON_DEVICE UINT64_C(131072)
 
-enum nigh_copy_engine nigh_copy_engine_for(enum nigh_copy_kind kind, uint64_t bytes)
+enum nigh_cuda_copy_engine nigh_cuda_copy_engine_for(enum nigh_cuda_copy_kind kind, uint64_t bytes)
 {
-    uint64_t most = kind == NIGH_COPY_TO_DEVICE   ? PLANE_TO_DEVICE
-                    : kind == NIGH_COPY_ON_DEVICE ? PLANE_ON_DEVICE
-                                                  : 0;
+    uint64_t most = kind == NIGH_CUDA_COPY_TO_DEVICE   ? PLANE_TO_DEVICE
+                    : kind == NIGH_CUDA_COPY_ON_DEVICE ? PLANE_ON_DEVICE
+                                                       : 0;
 
-    return bytes > 1 && bytes <= most ? NIGH_COPY_PLANE : NIGH_COPY_LINEAR; /* one byte is no plane */
+    return bytes > 1 && bytes <= most ? NIGH_CUDA_COPY_PLANE
+                                      : NIGH_CUDA_COPY_LINEAR; /* one byte is no plane */
 }
 
-void nigh_copy_begin(struct nigh_copy *copy, struct nigh_cuda_context *context,
-                     struct nigh_cuda_context *local, enum nigh_copy_kind kind, uint64_t to, uint64_t from,
-                     uint64_t bytes, bool pinned)
+void nigh_cuda_copy_begin(struct nigh_cuda_copy *copy, struct nigh_cuda_context *context,
+                          struct nigh_cuda_context *local, enum nigh_cuda_copy_kind kind, uint64_t to,
+                          uint64_t from, uint64_t bytes, bool pinned)
 {
-    *copy = (struct nigh_copy){.context = context,
-                               .local = local,
-                               .settled = !local,
-                               .stream = nigh_lanes_stream(&context->lanes),
-                               .kind = kind,
-                               .pinned = pinned,
-                               .to = to,
-                               .from = from,
-                               .bytes = bytes};
+    *copy = (struct nigh_cuda_copy){.context = context,
+                                    .local = local,
+                                    .settled = !local,
+                                    .stream = nigh_lanes_stream(&context->lanes),
+                                    .kind = kind,
+                                    .pinned = pinned,
+                                    .to = to,
+                                    .from = from,
+                                    .bytes = bytes};
 }
 
-void nigh_copy_cancel(struct nigh_copy *copy)
+void nigh_cuda_copy_cancel(struct nigh_cuda_copy *copy)
 {
     if (!copy->error)
         copy->error = -ECANCELED;
@@ -45,7 +46,7 @@ void nigh_copy_cancel(struct nigh_copy *copy)
 
 /* ---- asking the driver --------------------------------------------------------------------------------- */
 
-static int ask_plane(const struct nigh_copy *copy, uint64_t to, uint64_t from, uint64_t bytes)
+static int ask_plane(const struct nigh_cuda_copy *copy, uint64_t to, uint64_t from, uint64_t bytes)
 {
     const struct nigh_driver *driver = copy->context->driver;
     struct nigh_cuda_plane plane = {
@@ -53,8 +54,9 @@ static int ask_plane(const struct nigh_copy *copy, uint64_t to, uint64_t from, u
 
     plane.to_type = NIGH_CUDA_MEMORY_DEVICE;
     plane.to_device = to;
-    plane.from_type = copy->kind == NIGH_COPY_TO_DEVICE ? NIGH_CUDA_MEMORY_HOST : NIGH_CUDA_MEMORY_DEVICE;
-    if (copy->kind == NIGH_COPY_TO_DEVICE)
+    plane.from_type =
+        copy->kind == NIGH_CUDA_COPY_TO_DEVICE ? NIGH_CUDA_MEMORY_HOST : NIGH_CUDA_MEMORY_DEVICE;
+    if (copy->kind == NIGH_CUDA_COPY_TO_DEVICE)
         plane.from_host = (const void *)(uintptr_t)from;
     else
         plane.from_device = from;
@@ -62,7 +64,7 @@ static int ask_plane(const struct nigh_copy *copy, uint64_t to, uint64_t from, u
 }
 
 /* An odd number of bytes in two planes that overlap. */
-static int ask_planes(const struct nigh_copy *copy, uint64_t to, uint64_t from, uint64_t bytes)
+static int ask_planes(const struct nigh_cuda_copy *copy, uint64_t to, uint64_t from, uint64_t bytes)
 {
     uint64_t odd = bytes % 2;
     int rc = ask_plane(copy, to, from, bytes - odd);
@@ -70,15 +72,15 @@ static int ask_planes(const struct nigh_copy *copy, uint64_t to, uint64_t from, 
     return rc || !odd ? rc : ask_plane(copy, to + 1, from + 1, bytes - 1);
 }
 
-static int ask_linear(const struct nigh_copy *copy, uint64_t to, uint64_t from, uint64_t bytes)
+static int ask_linear(const struct nigh_cuda_copy *copy, uint64_t to, uint64_t from, uint64_t bytes)
 {
     const struct nigh_driver *driver = copy->context->driver;
 
     switch (copy->kind) {
-    case NIGH_COPY_TO_DEVICE:
+    case NIGH_CUDA_COPY_TO_DEVICE:
         return nigh_driver_check(driver, "cuMemcpyHtoDAsync",
                                  driver->to_device(to, (const void *)(uintptr_t)from, bytes, copy->stream));
-    case NIGH_COPY_TO_HOST:
+    case NIGH_CUDA_COPY_TO_HOST:
         return nigh_driver_check(driver, "cuMemcpyDtoHAsync",
                                  driver->to_host((void *)(uintptr_t)to, from, bytes, copy->stream));
     default:
@@ -87,19 +89,19 @@ static int ask_linear(const struct nigh_copy *copy, uint64_t to, uint64_t from, 
     }
 }
 
-static int ask(const struct nigh_copy *copy, const struct nigh_copy_piece *piece)
+static int ask(const struct nigh_cuda_copy *copy, const struct nigh_cuda_copy_piece *piece)
 {
     const struct nigh_driver *driver = copy->context->driver;
     uint64_t to = copy->to + piece->at, from = copy->from + piece->at, block = (uintptr_t)piece->block;
     int rc, recorded;
 
-    if (block && copy->kind == NIGH_COPY_TO_HOST)
+    if (block && copy->kind == NIGH_CUDA_COPY_TO_HOST)
         to = block;
-    if (block && copy->kind == NIGH_COPY_TO_DEVICE) {
+    if (block && copy->kind == NIGH_CUDA_COPY_TO_DEVICE) {
         memcpy(piece->block, (const void *)(uintptr_t)from, piece->bytes);
         from = block;
     }
-    if (nigh_copy_engine_for(copy->kind, piece->bytes) == NIGH_COPY_PLANE)
+    if (nigh_cuda_copy_engine_for(copy->kind, piece->bytes) == NIGH_CUDA_COPY_PLANE)
         rc = ask_planes(copy, to, from, piece->bytes);
     else
         rc = ask_linear(copy, to, from, piece->bytes);
@@ -110,12 +112,12 @@ static int ask(const struct nigh_copy *copy, const struct nigh_copy_piece *piece
 
 /* ---- pieces -------------------------------------------------------------------------------------------- */
 
-static bool is_staged(const struct nigh_copy *copy)
+static bool is_staged(const struct nigh_cuda_copy *copy)
 {
-    return copy->kind != NIGH_COPY_ON_DEVICE && !copy->pinned;
+    return copy->kind != NIGH_CUDA_COPY_ON_DEVICE && !copy->pinned;
 }
 
-static void let_go(const struct nigh_copy *copy, const struct nigh_copy_piece *piece)
+static void let_go(const struct nigh_cuda_copy *copy, const struct nigh_cuda_copy_piece *piece)
 {
     if (piece->block)
         nigh_staging_give(&copy->context->cuda->staging, piece->block);
@@ -123,11 +125,11 @@ static void let_go(const struct nigh_copy *copy, const struct nigh_copy_piece *p
 }
 
 /* False: an event or a block is missing, which others hold. */
-static bool take(const struct nigh_copy *copy, struct nigh_copy_piece *piece)
+static bool take(const struct nigh_cuda_copy *copy, struct nigh_cuda_copy_piece *piece)
 {
     uint64_t most = is_staged(copy) ? NIGH_STAGING_BYTES : PIECE_BYTES, rest = copy->bytes - copy->asked;
 
-    *piece = (struct nigh_copy_piece){.at = copy->asked, .bytes = rest < most ? rest : most};
+    *piece = (struct nigh_cuda_copy_piece){.at = copy->asked, .bytes = rest < most ? rest : most};
     piece->event = nigh_lanes_take_event(&copy->context->lanes);
     if (piece->event && is_staged(copy))
         piece->block = nigh_staging_take(&copy->context->cuda->staging);
@@ -138,10 +140,10 @@ static bool take(const struct nigh_copy *copy, struct nigh_copy_piece *piece)
     return false;
 }
 
-static void begin_pieces(struct nigh_copy *copy)
+static void begin_pieces(struct nigh_cuda_copy *copy)
 {
-    while (!copy->error && copy->asked < copy->bytes && copy->count < NIGH_COPY_DEPTH) {
-        struct nigh_copy_piece *piece = &copy->piece[(copy->first + copy->count) % NIGH_COPY_DEPTH];
+    while (!copy->error && copy->asked < copy->bytes && copy->count < NIGH_CUDA_COPY_DEPTH) {
+        struct nigh_cuda_copy_piece *piece = &copy->piece[(copy->first + copy->count) % NIGH_CUDA_COPY_DEPTH];
 
         if (!take(copy, piece))
             return;
@@ -151,38 +153,38 @@ static void begin_pieces(struct nigh_copy *copy)
     }
 }
 
-static void end_pieces(struct nigh_copy *copy)
+static void end_pieces(struct nigh_cuda_copy *copy)
 {
     const struct nigh_driver *driver = copy->context->driver;
 
     while (copy->count) {
-        struct nigh_copy_piece *piece = &copy->piece[copy->first];
+        struct nigh_cuda_copy_piece *piece = &copy->piece[copy->first];
         int result = driver->event_query(piece->event);
 
         if (result == NIGH_CUDA_NOT_READY)
             return;
         if (result && (!copy->error || copy->error == -ECANCELED))
             copy->error = nigh_driver_check(driver, "a copy", result);
-        if (!copy->error && piece->block && copy->kind == NIGH_COPY_TO_HOST)
+        if (!copy->error && piece->block && copy->kind == NIGH_CUDA_COPY_TO_HOST)
             memcpy((void *)(uintptr_t)(copy->to + piece->at), piece->block, piece->bytes);
         copy->done += piece->bytes;
         let_go(copy, piece);
-        copy->first = (copy->first + 1) % NIGH_COPY_DEPTH;
+        copy->first = (copy->first + 1) % NIGH_CUDA_COPY_DEPTH;
         copy->count--;
     }
 }
 
 /* Its context is gone, and its events with it. */
-static void abandon(struct nigh_copy *copy)
+static void abandon(struct nigh_cuda_copy *copy)
 {
     for (; copy->count; copy->count--) {
         if (copy->piece[copy->first].block)
             nigh_staging_give(&copy->context->cuda->staging, copy->piece[copy->first].block);
-        copy->first = (copy->first + 1) % NIGH_COPY_DEPTH;
+        copy->first = (copy->first + 1) % NIGH_CUDA_COPY_DEPTH;
     }
 }
 
-static int verdict(const struct nigh_copy *copy)
+static int verdict(const struct nigh_cuda_copy *copy)
 {
     if (copy->count || (!copy->error && copy->done < copy->bytes))
         return -EAGAIN;
@@ -190,7 +192,7 @@ static int verdict(const struct nigh_copy *copy)
 }
 
 /* The context cannot be made current. An event can be asked without it, unless it went with its context. */
-static int step_outside(struct nigh_copy *copy, int rc)
+static int step_outside(struct nigh_cuda_copy *copy, int rc)
 {
     if (!copy->error)
         copy->error = rc;
@@ -201,7 +203,7 @@ static int step_outside(struct nigh_copy *copy, int rc)
 }
 
 /* Whether the host's own copies into its memory have come to their end. An error is the copy's. */
-static bool is_settled(struct nigh_copy *copy)
+static bool is_settled(struct nigh_cuda_copy *copy)
 {
     int rc;
 
@@ -214,7 +216,7 @@ static bool is_settled(struct nigh_copy *copy)
     return copy->settled;
 }
 
-int nigh_copy_step(struct nigh_copy *copy)
+int nigh_cuda_copy_step(struct nigh_cuda_copy *copy)
 {
     int mode, left, rc;
 

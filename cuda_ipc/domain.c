@@ -3,6 +3,7 @@
 #include "cuda_ipc/domain.h"
 #include "cuda_ipc/context.h"
 #include "shm/os.h"
+#include "shm/shared.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -36,14 +37,32 @@ static bool has(const struct nigh_driver *driver, int device, int attribute)
     return driver->device_attribute(&value, attribute, device) == 0 && value;
 }
 
+static int read_uuid(const struct nigh_driver *driver, int device, struct nigh_cuda_uuid *out)
+{
+    if (driver->instance_uuid && driver->instance_uuid(out, device) == 0)
+        return 0;
+    return driver->device_uuid ? driver->device_uuid(out, device) : NIGH_CUDA_NOT_SUPPORTED;
+}
+
+/* An instance has a UUID of its own besides that of the device. */
+static bool is_instance(const struct nigh_driver *driver, int device, const struct nigh_cuda_uuid *uuid)
+{
+    struct nigh_cuda_uuid whole;
+
+    return driver->device_uuid && driver->device_uuid(&whole, device) == 0 &&
+           memcmp(&whole, uuid, sizeof(whole)) != 0;
+}
+
 static int look_at(const struct nigh_driver *driver, int ordinal, struct nigh_cuda_device *out)
 {
     int device, result = driver->device_get(&device, ordinal);
 
-    if (!result && (!driver->instance_uuid || driver->instance_uuid(&out->uuid, device)))
-        result = driver->device_uuid(&out->uuid, device);
+    if (!result)
+        result = read_uuid(driver, device, &out->uuid);
     if (result)
         return nigh_driver_check(driver, "cuDeviceGetUuid", result);
+    out->mig = is_instance(driver, device, &out->uuid);
+    out->window = has(driver, device, NIGH_CUDA_DEVICE_DMA_BUF_MMAP);
     out->mps = has(driver, device, NIGH_CUDA_DEVICE_MPS);
     out->posix_fd = has(driver, device, NIGH_CUDA_DEVICE_POSIX_FD);
     return 0;
@@ -97,4 +116,11 @@ int nigh_cuda_device_of(const struct nigh_cuda *cuda, const struct nigh_cuda_uui
         if (memcmp(&cuda->devices[i].uuid, uuid, sizeof(*uuid)) == 0)
             return i;
     return -1;
+}
+
+void nigh_cuda_count(struct nigh_cuda *cuda, uint64_t *counter)
+{
+    pthread_mutex_lock(&cuda->lock);
+    nigh_store_relaxed(counter, *counter + 1);
+    pthread_mutex_unlock(&cuda->lock);
 }

@@ -13,19 +13,19 @@
 #include "cuda_ipc/staging.h"
 
 #include <pthread.h>
-#include <stdatomic.h>
 
 struct nigh_cuda_device {
     struct nigh_cuda_uuid uuid;
     bool mps;                  /* processes share the device through MPS */
-    bool posix_fd;             /* what the driver's attribute promises; exports try it */
+    bool mig;                  /* it is an instance of a device, without a way to the others' memory */
+    bool posix_fd, window;     /* what attributes promise: exports and windows try it */
     enum nigh_cuda_reason why; /* the last reason why memory of this device could not be exported */
     uint32_t worked; /* a bit for each way (enum nigh_cuda_way) by which memory of it was exported */
 };
 
-/* What happened, for reports; counters alone, of all threads. */
+/* What happened, for reports. Counted with the domain's lock held, read without. */
 struct nigh_cuda_counts {
-    _Atomic(uint64_t) exported, imported, evicted, remapped, closed;
+    uint64_t exported, imported, evicted, remapped, closed;
 };
 
 struct nigh_cuda_options {
@@ -59,10 +59,7 @@ void nigh_cuda_close(struct nigh_cuda *cuda);
 /* The ordinal of the device with this UUID in this process; -1: it is not visible here. */
 int nigh_cuda_device_of(const struct nigh_cuda *cuda, const struct nigh_cuda_uuid *uuid);
 
-static inline void nigh_cuda_count(_Atomic(uint64_t) *counter)
-{
-    atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
-}
+void nigh_cuda_count(struct nigh_cuda *cuda, uint64_t *counter);
 
 static inline nigh_cuda_ptr nigh_cuda_ptr_of(const void *memory)
 {

@@ -3,11 +3,11 @@
 #include "cuda_ipc/driver.h"
 #include "include/common/descriptor.h"
 #include "shm/log.h"
+#include "shm/shared.h"
 
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <string.h>
 
 struct symbol {
@@ -21,13 +21,16 @@ static const struct symbol symbols[] = {
 #define CORE_SYMBOL(slot, symbol, parameters)          TAKE(NIGH_DRIVER_HAS_NEEDED, slot, symbol)
 #define CONTEXT_ID_SYMBOL(slot, symbol, parameters)    TAKE(NIGH_DRIVER_HAS_CONTEXT_ID, slot, symbol)
 #define CONTEXT_FLAGS_SYMBOL(slot, symbol, parameters) TAKE(NIGH_DRIVER_HAS_CONTEXT_FLAGS, slot, symbol)
+#define UUID_SYMBOL(slot, symbol, parameters)          TAKE(NIGH_DRIVER_HAS_UUID, slot, symbol)
 #define MIG_UUID_SYMBOL(slot, symbol, parameters)      TAKE(NIGH_DRIVER_HAS_MIG_UUID, slot, symbol)
 #define VMM_SYMBOL(slot, symbol, parameters)           TAKE(NIGH_DRIVER_HAS_VMM, slot, symbol)
 #define POOLS_SYMBOL(slot, symbol, parameters)         TAKE(NIGH_DRIVER_HAS_POOLS, slot, symbol)
+#define RANGES_SYMBOL(slot, symbol, parameters)        TAKE(NIGH_DRIVER_HAS_RANGES, slot, symbol)
 #define LEGACY_SYMBOL(slot, symbol, parameters)        TAKE(NIGH_DRIVER_HAS_LEGACY, slot, symbol)
     NIGH_DRIVER_CORE(CORE_SYMBOL) NIGH_DRIVER_CONTEXT_ID(CONTEXT_ID_SYMBOL)
-        NIGH_DRIVER_CONTEXT_FLAGS(CONTEXT_FLAGS_SYMBOL) NIGH_DRIVER_MIG_UUID(MIG_UUID_SYMBOL)
-            NIGH_DRIVER_VMM(VMM_SYMBOL) NIGH_DRIVER_POOLS(POOLS_SYMBOL) NIGH_DRIVER_LEGACY(LEGACY_SYMBOL)};
+        NIGH_DRIVER_CONTEXT_FLAGS(CONTEXT_FLAGS_SYMBOL) NIGH_DRIVER_UUID(UUID_SYMBOL)
+            NIGH_DRIVER_MIG_UUID(MIG_UUID_SYMBOL) NIGH_DRIVER_VMM(VMM_SYMBOL) NIGH_DRIVER_POOLS(POOLS_SYMBOL)
+                NIGH_DRIVER_LEGACY(LEGACY_SYMBOL) NIGH_DRIVER_RANGES(RANGES_SYMBOL)};
 
 static const char *const since[] = {
 #define SINCE(name, list, version) version,
@@ -39,7 +42,7 @@ static const char *const since[] = {
 
 static struct nigh_driver table;
 static bool usable, watched;
-static _Atomic(bool) started, forked; /* flags alone: the table is handed over by `lock` */
+static bool started, forked; /* flags alone: the table is handed over by `lock` */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void set_slot(const struct symbol *symbol, void *found)
@@ -79,8 +82,8 @@ static const char *load(void)
 
 static void in_child(void)
 {
-    if (atomic_load_explicit(&started, memory_order_relaxed))
-        atomic_store_explicit(&forked, true, memory_order_relaxed);
+    if (nigh_load_relaxed(&started))
+        nigh_store_relaxed(&forked, true);
 }
 
 static const char *start(void)
@@ -91,7 +94,7 @@ static const char *start(void)
     if (!watched && pthread_atfork(NULL, NULL, in_child))
         return "there is no memory to watch forks";
     watched = true;
-    atomic_store_explicit(&started, true, memory_order_relaxed);
+    nigh_store_relaxed(&started, true);
     result = NIGH_FD_DURING(table.init(0));
     if (!result)
         result = table.device_count(&table.devices);
@@ -127,7 +130,7 @@ const struct nigh_driver *nigh_driver_open(const char **why)
 
 bool nigh_driver_is_forked(void)
 {
-    return atomic_load_explicit(&forked, memory_order_relaxed);
+    return nigh_load_relaxed(&forked);
 }
 
 int nigh_driver_errno(int result)

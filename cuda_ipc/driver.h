@@ -18,7 +18,6 @@
     CALL(device_count, cuDeviceGetCount, (int *count))                                                      \
     CALL(device_get, cuDeviceGet, (int *device, int ordinal))                                               \
     CALL(device_attribute, cuDeviceGetAttribute, (int *value, int attribute, int device))                   \
-    CALL(device_uuid, cuDeviceGetUuid, (struct nigh_cuda_uuid * uuid, int device))                          \
     CALL(can_access_peer, cuDeviceCanAccessPeer, (int *can, int device, int peer))                          \
     CALL(pointer_attributes, cuPointerGetAttributes,                                                        \
          (unsigned count, int *attributes, void **values, nigh_cuda_ptr pointer))                           \
@@ -55,6 +54,9 @@
 
 /* CUDA 12.1: a context finishes copies from pageable memory before they return. */
 #define NIGH_DRIVER_CONTEXT_FLAGS(CALL) CALL(set_flags, cuCtxSetFlags, (unsigned flags))
+
+/* One of these two is needed. */
+#define NIGH_DRIVER_UUID(CALL) CALL(device_uuid, cuDeviceGetUuid, (struct nigh_cuda_uuid * uuid, int device))
 
 /* CUDA 11.4: the UUID of a MIG instance is its own. */
 #define NIGH_DRIVER_MIG_UUID(CALL) \
@@ -99,15 +101,22 @@
          (nigh_cuda_ptr * at, struct nigh_cuda_ipc_handle handle, unsigned flags))               \
     CALL(ipc_close, cuIpcCloseMemHandle, (nigh_cuda_ptr at))
 
+/* CUDA 11.7: a dma-buf of a range. */
+#define NIGH_DRIVER_RANGES(CALL)                      \
+    CALL(range_handle, cuMemGetHandleForAddressRange, \
+         (void *handle, nigh_cuda_ptr at, size_t bytes, int type, unsigned long long flags))
+
 /* GROUP(NAME, list, the CUDA version that brought it) */
 #define NIGH_DRIVER_ALL(GROUP)                                   \
     GROUP(NEEDED, NIGH_DRIVER_CORE, "CUDA 11")                   \
     GROUP(CONTEXT_ID, NIGH_DRIVER_CONTEXT_ID, "CUDA 12")         \
     GROUP(CONTEXT_FLAGS, NIGH_DRIVER_CONTEXT_FLAGS, "CUDA 12.1") \
+    GROUP(UUID, NIGH_DRIVER_UUID, "CUDA 11")                     \
     GROUP(MIG_UUID, NIGH_DRIVER_MIG_UUID, "CUDA 11.4")           \
     GROUP(VMM, NIGH_DRIVER_VMM, "CUDA 11")                       \
     GROUP(POOLS, NIGH_DRIVER_POOLS, "CUDA 11.2")                 \
-    GROUP(LEGACY, NIGH_DRIVER_LEGACY, "CUDA 11")
+    GROUP(LEGACY, NIGH_DRIVER_LEGACY, "CUDA 11")                 \
+    GROUP(RANGES, NIGH_DRIVER_RANGES, "CUDA 11.7")
 
 enum nigh_driver_group {
 #define NIGH_DRIVER_NAME(name, list, since) NIGH_DRIVER_HAS_##name,

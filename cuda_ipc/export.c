@@ -283,7 +283,7 @@ int nigh_cuda_export_get(struct nigh_cuda *cuda, const struct nigh_cuda_memory *
     if (known)
         free_export(made);
     else
-        nigh_cuda_count(&cuda->counts.exported);
+        nigh_cuda_count(cuda, &cuda->counts.exported);
     *out = known ? known : made;
     return 0;
 }

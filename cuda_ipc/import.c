@@ -49,7 +49,7 @@ static void finish(struct nigh_cuda_peer *peer, struct nigh_cuda_mapping *mappin
 {
     unlink_mapping(peer, mapping);
     free_mapping(mapping);
-    nigh_cuda_count(&peer->cuda->counts.closed);
+    nigh_cuda_count(peer->cuda, &peer->cuda->counts.closed);
 }
 
 /* On the closer's thread. */
@@ -103,7 +103,7 @@ static void evict(struct nigh_cuda_peer *peer)
         for (struct nigh_cuda_mapping *mapping = peer->first; mapping; mapping = mapping->next)
             if (!mapping->uses && !mapping->stale)
                 oldest = mapping;
-        nigh_cuda_count(&peer->cuda->counts.evicted);
+        nigh_cuda_count(peer->cuda, &peer->cuda->counts.evicted);
         give_up(peer, oldest);
     }
 }
@@ -271,7 +271,7 @@ static int open_mapping(struct nigh_cuda_peer *peer, struct nigh_cuda_mapping *m
                  mapping->bytes, nigh_cuda_way_name(mapping->wire->way));
     if (rc != -EALREADY)
         return rc;
-    nigh_cuda_count(&peer->cuda->counts.remapped);
+    nigh_cuda_count(peer->cuda, &peer->cuda->counts.remapped);
     *why = NIGH_CUDA_WHY_CLASH;
     return any_stale(peer) ? -EAGAIN : -ENOTSUP;
 }
@@ -301,7 +301,7 @@ static int make(struct nigh_cuda_peer *peer, struct nigh_cuda_context *context, 
     peer->first = mapping;
     peer->mappings++;
     pthread_mutex_unlock(&peer->lock);
-    nigh_cuda_count(&peer->cuda->counts.imported);
+    nigh_cuda_count(peer->cuda, &peer->cuda->counts.imported);
     *out = mapping;
     return 0;
 }

@@ -154,6 +154,19 @@ static inline void nigh_prefetch_to_write(const void *line)
 #endif
 }
 
+/* Stores to write-combining memory of a device are on their way when it returns, before any later store. Between processes
+ * it orders nothing. */
+static inline void nigh_flush_combined(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_sfence();
+#elif defined(__aarch64__)
+    __asm__ volatile("dmb oshst" : : : "memory");
+#else
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+#endif
+}
+
 /* In a spin loop: lets a hyperthread sibling run and keeps the loop from being reordered wildly at its exit. */
 static inline void nigh_pause(void)
 {

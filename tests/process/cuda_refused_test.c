@@ -82,6 +82,8 @@ static void stage_by_driver(int socket)
         staged(plain, ROOM, NIGH_CUDA_WHY_EXPORT_REFUSED);
     }
     IS(logged_lines(), 1); /* once */
+    IS(lab.cuda->devices[0].worked, 1u << NIGH_CUDA_STAGED);
+    IS(lab.cuda->devices[0].why, NIGH_CUDA_WHY_EXPORT_REFUSED);
     MUST(strstr(logged_text(), "staged through the host: the CUDA driver refuses"));
     lab.cuda->wsl = true;
     staged(mapped, ROOM, NIGH_CUDA_WHY_WSL);
@@ -256,7 +258,9 @@ static void take_from_afar(int socket)
 {
     setenv("CUDA_VISIBLE_DEVICES", "1", 1);
     setenv("NIGH_FAKE_CUDA_PEERS", "2-3", 1);
+    setenv("NIGH_FAKE_CUDA_MPS", "1", 1);
     open_peer();
+    MUST(lab.cuda->devices[0].mps && !lab.cuda->devices[0].mig);
     refused(socket, 1, -ENOTSUP, NIGH_CUDA_WHY_NO_PEER_ACCESS);
     refused(socket, 2, -ENOTSUP, NIGH_CUDA_WHY_NO_PEER_ACCESS);
     refused(socket, 3, -ENOTSUP, NIGH_CUDA_WHY_NO_PEER_ACCESS);
@@ -274,6 +278,7 @@ static void take_from_another_instance(int socket)
     setenv("CUDA_VISIBLE_DEVICES", "1", 1);
     setenv("NIGH_FAKE_CUDA_MIG", "1", 1);
     open_peer();
+    MUST(lab.cuda->devices[0].mig && !lab.cuda->devices[0].mps && !lab.cuda->devices[0].window);
     refused(socket, 1, -ENOTSUP, NIGH_CUDA_WHY_IMPORT_REFUSED);
     refused(socket, 2, -ENOTSUP, NIGH_CUDA_WHY_NO_PEER_ACCESS);
     close_all(socket);

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "shm/os.h"
+#include "shm/shared.h"
 #include "tests/support/cuda_lab.h"
 #include "tests/support/logged.h"
 #include <errno.h>
@@ -125,7 +126,7 @@ static void take_one(int socket, struct nigh_cuda_peer *peer, enum nigh_cuda_way
     char *host = malloc(bytes);
     struct nigh_cuda_mapping *mapping, *again;
     struct lab_packet packet;
-    struct nigh_copy copy;
+    struct nigh_cuda_copy copy;
 
     lab_receive(socket, &packet);
     IS(way_of(&packet), way);
@@ -133,8 +134,8 @@ static void take_one(int socket, struct nigh_cuda_peer *peer, enum nigh_cuda_way
     import(peer, &packet, &mapping);
     MUST(mapping_has(mapping, packet.offset, bytes, 7));
     lab_fill(host, bytes, 8);
-    nigh_copy_begin(&copy, context, context, NIGH_COPY_TO_DEVICE, mapping->at + packet.offset,
-                    (uintptr_t)host, bytes, false);
+    nigh_cuda_copy_begin(&copy, context, context, NIGH_CUDA_COPY_TO_DEVICE, mapping->at + packet.offset,
+                         (uintptr_t)host, bytes, false);
     IS(lab_copy(&copy), 0);
     IS(nigh_cuda_import_find(peer, context, packet.number, &again), 0);
     MUST(again == mapping);
@@ -323,8 +324,8 @@ static void take_the_forgotten(int socket)
         nigh_cuda_import_put(mapping);
         lab_say(socket, 1);
     }
-    MUST(atomic_load(&lab.cuda->counts.remapped) > 0);
-    MUST(atomic_load(&lab.cuda->counts.imported) == 12);
+    MUST(nigh_load_relaxed(&lab.cuda->counts.remapped) > 0);
+    MUST(nigh_load_relaxed(&lab.cuda->counts.imported) == 12);
     nigh_cuda_peer_close(peer);
     lab_end();
 }
@@ -453,7 +454,7 @@ static void take_many(int socket)
     struct nigh_cuda_mapping *mapping[REGIONS], *again;
     static struct lab_packet packet[REGIONS];
     struct nigh_cuda_peer *peer;
-    struct nigh_copy copy[REGIONS];
+    struct nigh_cuda_copy copy[REGIONS];
     uint64_t here;
     int left = REGIONS;
 
@@ -465,14 +466,14 @@ static void take_many(int socket)
     for (unsigned i = 0; i < REGIONS; i++) {
         lab_receive(socket, &packet[i]);
         import(peer, &packet[i], &mapping[i]);
-        nigh_copy_begin(&copy[i], mapping[i]->context, mapping[i]->context, NIGH_COPY_ON_DEVICE,
-                        here + (uint64_t)i * LAB_PIECE, mapping[i]->at, LAB_PIECE, false);
-        nigh_copy_step(&copy[i]);
+        nigh_cuda_copy_begin(&copy[i], mapping[i]->context, mapping[i]->context, NIGH_CUDA_COPY_ON_DEVICE,
+                             here + (uint64_t)i * LAB_PIECE, mapping[i]->at, LAB_PIECE, false);
+        nigh_cuda_copy_step(&copy[i]);
     }
-    IS(atomic_load(&lab.cuda->counts.evicted), 0); /* all are in use */
+    IS(nigh_load_relaxed(&lab.cuda->counts.evicted), 0); /* all are in use */
     while (left)
         for (int i = 0; i < REGIONS; i++)
-            if (copy[i].context && nigh_copy_step(&copy[i]) == 0) {
+            if (copy[i].context && nigh_cuda_copy_step(&copy[i]) == 0) {
                 copy[i].context = NULL;
                 nigh_cuda_import_put(mapping[i]);
                 left--;
@@ -480,7 +481,7 @@ static void take_many(int socket)
     lab.fake->delay(0);
     for (unsigned i = 0; i < REGIONS; i++)
         MUST(lab_has(here + (uint64_t)i * LAB_PIECE, LAB_PIECE, i));
-    IS(atomic_load(&lab.cuda->counts.evicted), REGIONS - 2);
+    IS(nigh_load_relaxed(&lab.cuda->counts.evicted), REGIONS - 2);
     for (int i = 0; i < REGIONS; i++)
         if (nigh_cuda_import_find(peer, lab_context(0), packet[i].number, &again) == 0) {
             left++;
@@ -489,7 +490,7 @@ static void take_many(int socket)
     IS(left, 2);
     lab_free(here);
     nigh_cuda_peer_close(peer);
-    while (atomic_load(&lab.cuda->counts.closed) < REGIONS)
+    while (nigh_load_relaxed(&lab.cuda->counts.closed) < REGIONS)
         sched_yield();
     lab_say(socket, 1);
     lab_end();
@@ -752,10 +753,10 @@ static void take_in_two_contexts(int socket)
     IS(nigh_cuda_import_find(peer, contexts[1], packet.number, &again), 0);
     MUST(again == mapping && again->context == contexts[0]);
     {
-        struct nigh_copy copy;
+        struct nigh_cuda_copy copy;
 
-        nigh_copy_begin(&copy, again->context, contexts[1], NIGH_COPY_ON_DEVICE, here,
-                        again->at + packet.offset, ROOM, false);
+        nigh_cuda_copy_begin(&copy, again->context, contexts[1], NIGH_CUDA_COPY_ON_DEVICE, here,
+                             again->at + packet.offset, ROOM, false);
         IS(lab_copy(&copy), 0);
     }
     MUST(lab_has(here, ROOM, 3));
@@ -806,17 +807,17 @@ static void drop_in_flight(struct nigh_cuda_peer *peer, struct lab_packet *packe
 {
     uint64_t here = lab_alloc(0, ROOM);
     struct nigh_cuda_mapping *mapping;
-    struct nigh_copy copy;
+    struct nigh_cuda_copy copy;
 
     free(lab_look(here, ROOM));
     import(peer, packet, &mapping);
     IS(lab_copy_on_device(mapping->context, here, mapping->at + packet->offset, 1), 0);
     lab.fake->delay(5000);
-    nigh_copy_begin(&copy, mapping->context, mapping->context, NIGH_COPY_ON_DEVICE, here,
-                    mapping->at + packet->offset, ROOM, false);
-    IS(nigh_copy_step(&copy), -EAGAIN);
+    nigh_cuda_copy_begin(&copy, mapping->context, mapping->context, NIGH_CUDA_COPY_ON_DEVICE, here,
+                         mapping->at + packet->offset, ROOM, false);
+    IS(nigh_cuda_copy_step(&copy), -EAGAIN);
     IS(nigh_cuda_import_drop(peer, packet->number), -EBUSY); /* the fake faults if it is unmapped now */
-    IS(nigh_copy_step(&copy), -EAGAIN);
+    IS(nigh_cuda_copy_step(&copy), -EAGAIN);
     lab.fake->delay(0);
     IS(lab_copy(&copy), 0);
     IS(nigh_cuda_import_drop(peer, packet->number), -EBUSY);
@@ -917,7 +918,7 @@ static void take_of_the_dead(int socket)
     struct lab_packet packet[2];
     struct nigh_cuda_peer *peer;
     uint64_t here;
-    struct nigh_copy copy;
+    struct nigh_cuda_copy copy;
     char byte;
 
     begin();
@@ -929,9 +930,9 @@ static void take_of_the_dead(int socket)
         import(peer, &packet[i], &mapping[i]);
     }
     lab.fake->delay(2000);
-    nigh_copy_begin(&copy, mapping[0]->context, mapping[0]->context, NIGH_COPY_ON_DEVICE, here,
-                    mapping[0]->at, ROOM, false);
-    nigh_copy_step(&copy);
+    nigh_cuda_copy_begin(&copy, mapping[0]->context, mapping[0]->context, NIGH_CUDA_COPY_ON_DEVICE, here,
+                         mapping[0]->at, ROOM, false);
+    nigh_cuda_copy_step(&copy);
     lab_say(socket, 1);
     IS(read(socket, &byte, 1), 0); /* it has gone */
     nigh_cuda_peer_close(peer);

@@ -309,12 +309,12 @@ struct nigh_cuda_context *lab_context(int device)
     return context;
 }
 
-int lab_copy(struct nigh_copy *copy)
+int lab_copy(struct nigh_cuda_copy *copy)
 {
     int rc = -EAGAIN;
 
     for (int i = 0; rc == -EAGAIN && i < LAB_STEPS; i++) {
-        rc = nigh_copy_step(copy);
+        rc = nigh_cuda_copy_step(copy);
         sched_yield();
     }
     MUST(rc != -EAGAIN);
@@ -323,9 +323,9 @@ int lab_copy(struct nigh_copy *copy)
 
 int lab_copy_on_device(struct nigh_cuda_context *context, uint64_t to, uint64_t from, size_t bytes)
 {
-    struct nigh_copy copy;
+    struct nigh_cuda_copy copy;
 
-    nigh_copy_begin(&copy, context, context, NIGH_COPY_ON_DEVICE, to, from, bytes, false);
+    nigh_cuda_copy_begin(&copy, context, context, NIGH_CUDA_COPY_ON_DEVICE, to, from, bytes, false);
     return lab_copy(&copy);
 }
 

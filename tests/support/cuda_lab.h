@@ -61,7 +61,7 @@ struct nigh_cuda_memory *lab_look(uint64_t at, size_t bytes);
 struct nigh_cuda_export *lab_export(uint64_t at, size_t bytes);
 struct nigh_cuda_context *lab_context(int device);
 /* Steps until it is over. */
-int lab_copy(struct nigh_copy *copy);
+int lab_copy(struct nigh_cuda_copy *copy);
 /* Between addresses of devices, in this context. */
 int lab_copy_on_device(struct nigh_cuda_context *context, uint64_t to, uint64_t from, size_t bytes);
 

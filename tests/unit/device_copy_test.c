@@ -73,12 +73,12 @@ static struct nigh_cuda_context *context_of(const void *at)
     return context;
 }
 
-static int run(struct nigh_cuda_context *context, enum nigh_copy_kind kind, const void *to, const void *from,
-               size_t bytes, bool pinned)
+static int run(struct nigh_cuda_context *context, enum nigh_cuda_copy_kind kind, const void *to,
+               const void *from, size_t bytes, bool pinned)
 {
-    struct nigh_copy copy;
+    struct nigh_cuda_copy copy;
 
-    nigh_copy_begin(&copy, context, context, kind, of(to), of(from), bytes, pinned);
+    nigh_cuda_copy_begin(&copy, context, context, kind, of(to), of(from), bytes, pinned);
     return lab_copy(&copy);
 }
 
@@ -103,12 +103,12 @@ static void every_direction_and_size(void **state)
             char *host = pin ? pinned : near;
 
             lab_fill(host, bytes, 3 * i + 1);
-            assert_int_equal(run(context, NIGH_COPY_TO_DEVICE, one, host, bytes, pin), 0);
+            assert_int_equal(run(context, NIGH_CUDA_COPY_TO_DEVICE, one, host, bytes, pin), 0);
             assert_true(lab_has(of(one), bytes, 3 * i + 1));
-            assert_int_equal(run(other, NIGH_COPY_ON_DEVICE, two, one, bytes, false), 0);
+            assert_int_equal(run(other, NIGH_CUDA_COPY_ON_DEVICE, two, one, bytes, false), 0);
             assert_true(lab_has(of(two), bytes, 3 * i + 1));
             memset(host, 0, bytes);
-            assert_int_equal(run(other, NIGH_COPY_TO_HOST, host, two, bytes, pin), 0);
+            assert_int_equal(run(other, NIGH_CUDA_COPY_TO_HOST, host, two, bytes, pin), 0);
             assert_true(lab_filled(host, bytes, 3 * i + 1));
         }
     }
@@ -130,7 +130,7 @@ static void no_byte_too_many(void **state)
     for (size_t bytes = 0; bytes < 20; bytes++) {
         lab_put(of(one), 4096, 1);
         lab_put(of(two), 4096, 2);
-        assert_int_equal(run(context, NIGH_COPY_ON_DEVICE, two + 5, one + 9, bytes, false), 0);
+        assert_int_equal(run(context, NIGH_CUDA_COPY_ON_DEVICE, two + 5, one + 9, bytes, false), 0);
         lab.test->get(near, two, 4096);
         lab_fill(far, 4096, 2);
         lab_fill(far + 4096, 4096, 1);
@@ -149,16 +149,16 @@ static void engines(void **state)
 
     (void)state;
     context_of(two);
-    run(context, NIGH_COPY_ON_DEVICE, two, one, 131072, false);
+    run(context, NIGH_CUDA_COPY_ON_DEVICE, two, one, 131072, false);
     assert_int_equal(lab.test->calls("cuMemcpy2DAsync_v2"), planes + 1);
     assert_int_equal(lab.test->calls("cuMemcpyDtoDAsync_v2"), lines);
-    run(context, NIGH_COPY_ON_DEVICE, two, one, 131074, false);
+    run(context, NIGH_CUDA_COPY_ON_DEVICE, two, one, 131074, false);
     assert_int_equal(lab.test->calls("cuMemcpy2DAsync_v2"), planes + 1);
     assert_int_equal(lab.test->calls("cuMemcpyDtoDAsync_v2"), lines + 1);
-    assert_int_equal(nigh_copy_engine_for(NIGH_COPY_TO_DEVICE, 32768), NIGH_COPY_PLANE);
-    assert_int_equal(nigh_copy_engine_for(NIGH_COPY_TO_DEVICE, 32769), NIGH_COPY_LINEAR);
-    assert_int_equal(nigh_copy_engine_for(NIGH_COPY_TO_HOST, 8), NIGH_COPY_LINEAR);
-    assert_int_equal(nigh_copy_engine_for(NIGH_COPY_ON_DEVICE, 1), NIGH_COPY_LINEAR);
+    assert_int_equal(nigh_cuda_copy_engine_for(NIGH_CUDA_COPY_TO_DEVICE, 32768), NIGH_CUDA_COPY_PLANE);
+    assert_int_equal(nigh_cuda_copy_engine_for(NIGH_CUDA_COPY_TO_DEVICE, 32769), NIGH_CUDA_COPY_LINEAR);
+    assert_int_equal(nigh_cuda_copy_engine_for(NIGH_CUDA_COPY_TO_HOST, 8), NIGH_CUDA_COPY_LINEAR);
+    assert_int_equal(nigh_cuda_copy_engine_for(NIGH_CUDA_COPY_ON_DEVICE, 1), NIGH_CUDA_COPY_LINEAR);
     lab.test->free(one);
     lab.test->free(two);
 }
@@ -168,16 +168,16 @@ static void events_are_asked(void **state)
 {
     char *one = alloc(MEMORY_PLAIN, 4096), *two = alloc(MEMORY_PLAIN, 4096);
     struct nigh_cuda_context *context = context_of(one);
-    struct nigh_copy copy;
+    struct nigh_cuda_copy copy;
 
     (void)state;
     context_of(two);
     lab_put(of(one), 4096, 9);
-    run(context, NIGH_COPY_ON_DEVICE, two, one, 1, false); /* it is settled now */
+    run(context, NIGH_CUDA_COPY_ON_DEVICE, two, one, 1, false); /* it is settled now */
     lab.fake->delay(20000);
-    nigh_copy_begin(&copy, context, context, NIGH_COPY_ON_DEVICE, of(two), of(one), 4096, false);
+    nigh_cuda_copy_begin(&copy, context, context, NIGH_CUDA_COPY_ON_DEVICE, of(two), of(one), 4096, false);
     for (int i = 0; i < 20; i++)
-        assert_int_equal(nigh_copy_step(&copy), -EAGAIN);
+        assert_int_equal(nigh_cuda_copy_step(&copy), -EAGAIN);
     lab.fake->delay(0);
     assert_int_equal(lab_copy(&copy), 0);
     assert_true(lab_has(of(two), 4096, 9));
@@ -190,18 +190,18 @@ static void many_at_once(void **state)
     enum { COPIES = 150, BYTES = 700000 };
     char *one = alloc(MEMORY_PLAIN, BYTES);
     struct nigh_cuda_context *context = context_of(one);
-    struct nigh_copy *copies = calloc(COPIES, sizeof(*copies));
+    struct nigh_cuda_copy *copies = calloc(COPIES, sizeof(*copies));
     char *hosts = malloc((size_t)COPIES * BYTES);
     int left = COPIES;
 
     (void)state;
     lab_put(of(one), BYTES, 4);
     for (int i = 0; i < COPIES; i++)
-        nigh_copy_begin(&copies[i], context, context, NIGH_COPY_TO_HOST, of(hosts + (size_t)i * BYTES),
-                        of(one), BYTES, false);
+        nigh_cuda_copy_begin(&copies[i], context, context, NIGH_CUDA_COPY_TO_HOST,
+                             of(hosts + (size_t)i * BYTES), of(one), BYTES, false);
     for (int round = 0; left && round < LAB_STEPS; round++)
         for (int i = 0; i < COPIES; i++) {
-            int rc = copies[i].context ? nigh_copy_step(&copies[i]) : -EAGAIN;
+            int rc = copies[i].context ? nigh_cuda_copy_step(&copies[i]) : -EAGAIN;
 
             assert_true(!rc || rc == -EAGAIN);
             if (rc)
@@ -230,14 +230,14 @@ static void the_hosts_copies_come_first(void **state)
 
         lab_put(of(at), 65536, i);
         context = context_of(at);
-        assert_int_equal(run(context, NIGH_COPY_TO_HOST, near, at, 65536, false), 0);
+        assert_int_equal(run(context, NIGH_CUDA_COPY_TO_HOST, near, at, 65536, false), 0);
         assert_true(lab_filled(near, 65536, i));
         lab_put(of(at), 65536, i + 1); /* known memory */
-        assert_int_equal(run(context, NIGH_COPY_TO_HOST, near, at, 65536, false), 0);
+        assert_int_equal(run(context, NIGH_CUDA_COPY_TO_HOST, near, at, 65536, false), 0);
         assert_true(lab_filled(near, 65536, i + 1));
         lab_put(of(at), 65536, i + 2);
         lab_fill(near, 65536, i + 3); /* and is not written over a newer message */
-        assert_int_equal(run(context, NIGH_COPY_TO_DEVICE, at, near, 65536, false), 0);
+        assert_int_equal(run(context, NIGH_CUDA_COPY_TO_DEVICE, at, near, 65536, false), 0);
         assert_true(lab_has(of(at), 65536, i + 3));
         lab.test->free(at);
     }
@@ -273,8 +273,8 @@ static void beside_a_kernel_that_waits(void **state)
 
         lab.test->hold(lab.test->device(), true);
         lab_fill(near, ROOM, 5);
-        assert_int_equal(run(context, NIGH_COPY_TO_DEVICE, at, near, ROOM, false), 0);
-        assert_int_equal(run(context, NIGH_COPY_TO_HOST, far, at, ROOM, false), 0);
+        assert_int_equal(run(context, NIGH_CUDA_COPY_TO_DEVICE, at, near, ROOM, false), 0);
+        assert_int_equal(run(context, NIGH_CUDA_COPY_TO_HOST, far, at, ROOM, false), 0);
         assert_true(lab_filled(far, ROOM, 5));
         lab.test->hold(lab.test->device(), false);
         assert_int_equal(forbidden(), before);
@@ -290,8 +290,8 @@ static void a_graph_stays_whole(void **state)
     (void)state;
     lab.test->capture(lab.test->device(), true);
     lab_fill(near, 4096, 6);
-    assert_int_equal(run(context, NIGH_COPY_TO_DEVICE, at, near, 4096, false), 0);
-    assert_int_equal(run(context, NIGH_COPY_TO_HOST, far, at, 4096, false), 0);
+    assert_int_equal(run(context, NIGH_CUDA_COPY_TO_DEVICE, at, near, 4096, false), 0);
+    assert_int_equal(run(context, NIGH_CUDA_COPY_TO_HOST, far, at, 4096, false), 0);
     assert_true(lab.test->capture(lab.test->device(), false));
     assert_true(lab_filled(far, 4096, 6));
     lab.test->free(at);
@@ -310,7 +310,7 @@ static void the_hosts_copies_come_first_under_a_capture(void **state)
         lab_put(of(at), 4096, i);
         context = context_of(at);
         lab.test->capture(lab.test->device(), true);
-        assert_int_equal(run(context, NIGH_COPY_TO_HOST, near, at, 4096, false), 0);
+        assert_int_equal(run(context, NIGH_CUDA_COPY_TO_HOST, near, at, 4096, false), 0);
         assert_true(lab.test->capture(lab.test->device(), false));
         assert_true(lab_filled(near, 4096, i));
         lab.test->free(at);
@@ -334,9 +334,10 @@ static void each_call_fails(void **state)
     logged_begin();
     for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++)
         for (unsigned after = 0; after < 8; after++)
-            for (enum nigh_copy_kind kind = NIGH_COPY_ON_DEVICE; kind <= NIGH_COPY_TO_HOST; kind++) {
-                const void *to = kind == NIGH_COPY_TO_HOST ? near : two;
-                const void *from = kind == NIGH_COPY_TO_DEVICE ? far : one;
+            for (enum nigh_cuda_copy_kind kind = NIGH_CUDA_COPY_ON_DEVICE; kind <= NIGH_CUDA_COPY_TO_HOST;
+                 kind++) {
+                const void *to = kind == NIGH_CUDA_COPY_TO_HOST ? near : two;
+                const void *from = kind == NIGH_CUDA_COPY_TO_DEVICE ? far : one;
                 int rc;
 
                 lab.test->fail_once(calls[i], after);
@@ -348,7 +349,7 @@ static void each_call_fails(void **state)
             }
     logged_end();
     assert_true(failures > 60);
-    assert_int_equal(run(context, NIGH_COPY_ON_DEVICE, two, one, ROOM, false), 0);
+    assert_int_equal(run(context, NIGH_CUDA_COPY_ON_DEVICE, two, one, ROOM, false), 0);
     assert_true(lab_has(of(two), ROOM, 1));
     lab.test->free(one);
     lab.test->free(two);
@@ -358,23 +359,23 @@ static void cancelled(void **state)
 {
     char *at = alloc(MEMORY_PLAIN, ROOM);
     struct nigh_cuda_context *context = context_of(at);
-    struct nigh_copy copy;
+    struct nigh_cuda_copy copy;
 
     (void)state;
-    run(context, NIGH_COPY_TO_HOST, near, at, 1, false);
+    run(context, NIGH_CUDA_COPY_TO_HOST, near, at, 1, false);
     lab.fake->delay(3000);
-    nigh_copy_begin(&copy, context, context, NIGH_COPY_TO_HOST, of(near), of(at), ROOM, false);
-    assert_int_equal(nigh_copy_step(&copy), -EAGAIN);
+    nigh_cuda_copy_begin(&copy, context, context, NIGH_CUDA_COPY_TO_HOST, of(near), of(at), ROOM, false);
+    assert_int_equal(nigh_cuda_copy_step(&copy), -EAGAIN);
     assert_true(copy.count);
-    nigh_copy_cancel(&copy);
-    assert_int_equal(nigh_copy_step(&copy), -EAGAIN); /* what is under way still writes */
+    nigh_cuda_copy_cancel(&copy);
+    assert_int_equal(nigh_cuda_copy_step(&copy), -EAGAIN); /* what is under way still writes */
     lab.fake->delay(0);
     assert_int_equal(lab_copy(&copy), -ECANCELED);
     assert_true(copy.asked < ROOM);
     at_rest(context);
-    nigh_copy_begin(&copy, context, context, NIGH_COPY_TO_HOST, of(near), of(at), ROOM, false);
-    nigh_copy_cancel(&copy);
-    assert_int_equal(nigh_copy_step(&copy), -ECANCELED);
+    nigh_cuda_copy_begin(&copy, context, context, NIGH_CUDA_COPY_TO_HOST, of(near), of(at), ROOM, false);
+    nigh_cuda_copy_cancel(&copy);
+    assert_int_equal(nigh_cuda_copy_step(&copy), -ECANCELED);
     lab.test->free(at);
 }
 
@@ -382,13 +383,13 @@ static void a_context_goes(void **state)
 {
     char *at = alloc(MEMORY_PLAIN, ROOM);
     struct nigh_cuda_context *context = context_of(at);
-    struct nigh_copy copy;
+    struct nigh_cuda_copy copy;
 
     (void)state;
     lab.fake->delay(3000);
-    run(context, NIGH_COPY_TO_HOST, near, at, 1, false);
-    nigh_copy_begin(&copy, context, context, NIGH_COPY_TO_HOST, of(near), of(at), ROOM, false);
-    assert_int_equal(nigh_copy_step(&copy), -EAGAIN);
+    run(context, NIGH_CUDA_COPY_TO_HOST, near, at, 1, false);
+    nigh_cuda_copy_begin(&copy, context, context, NIGH_CUDA_COPY_TO_HOST, of(near), of(at), ROOM, false);
+    assert_int_equal(nigh_cuda_copy_step(&copy), -EAGAIN);
     lab.fake->delay(0);
     lab.test->destroy_context(lab.test->device());
     logged_begin();
@@ -399,7 +400,7 @@ static void a_context_goes(void **state)
     at = alloc(MEMORY_PLAIN, ROOM);
     lab_put(of(at), ROOM, 8);
     context = context_of(at);
-    assert_int_equal(run(context, NIGH_COPY_TO_HOST, near, at, ROOM, false), 0);
+    assert_int_equal(run(context, NIGH_CUDA_COPY_TO_HOST, near, at, ROOM, false), 0);
     assert_true(lab_filled(near, ROOM, 8));
     assert_true(lab.test->pinned()); /* the blocks are pinned anew */
     lab.test->free(at);
@@ -413,9 +414,9 @@ static void *copy_back_and_forth(void *argument)
         struct nigh_cuda_context *context = context_of(at);
 
         lab_fill(host, 300000, i);
-        IS(run(context, NIGH_COPY_TO_DEVICE, at, host, 300000, false), 0);
+        IS(run(context, NIGH_CUDA_COPY_TO_DEVICE, at, host, 300000, false), 0);
         memset(host, 0, 300000);
-        IS(run(context, NIGH_COPY_TO_HOST, host, at, 300000, false), 0);
+        IS(run(context, NIGH_CUDA_COPY_TO_HOST, host, at, 300000, false), 0);
         MUST(lab_filled(host, 300000, i));
     }
     free(host);
@@ -458,22 +459,22 @@ static void forked_children(void **state)
 {
     char *at = alloc(MEMORY_PLAIN, 4096);
     struct nigh_cuda_context *context = context_of(at);
-    struct nigh_copy copy;
+    struct nigh_cuda_copy copy;
     int status;
     pid_t child;
 
     (void)state;
-    run(context, NIGH_COPY_TO_HOST, near, at, 1, false);
+    run(context, NIGH_CUDA_COPY_TO_HOST, near, at, 1, false);
     lab.fake->delay(2000);
-    nigh_copy_begin(&copy, context, context, NIGH_COPY_TO_HOST, of(near), of(at), 4096, false);
-    assert_int_equal(nigh_copy_step(&copy), -EAGAIN);
+    nigh_cuda_copy_begin(&copy, context, context, NIGH_CUDA_COPY_TO_HOST, of(near), of(at), 4096, false);
+    assert_int_equal(nigh_cuda_copy_step(&copy), -EAGAIN);
     lab.fake->delay(0);
     child = fork();
     if (!child) {
         unsigned calls = lab.test->calls(NULL);
 
-        IS(nigh_copy_step(&copy), -ECHILD); /* it is the parent's */
-        IS(run(context, NIGH_COPY_TO_HOST, near, at, 4096, false), -ECHILD);
+        IS(nigh_cuda_copy_step(&copy), -ECHILD); /* it is the parent's */
+        IS(run(context, NIGH_CUDA_COPY_TO_HOST, near, at, 4096, false), -ECHILD);
         IS(lab.test->calls(NULL), calls);
         _exit(0);
     }

@@ -188,9 +188,9 @@ static void gives_pool(void)
 {
     struct cu_pool_properties properties = {
         .type = CU_PINNED, .handle_types = CU_POSIX_FD, .location = {CU_ON_DEVICE, 0}};
-    struct cu_pool_pointer pointers[2];
+    struct cu_pool_pointer pointers[3], none;
     cu_address at[2], other;
-    void *pool;
+    void *pool, *second;
     int fd;
 
     start(0);
@@ -202,9 +202,12 @@ static void gives_pool(void)
         put(at[i], 100000, 3 + (unsigned)i);
         OK(cuMemPoolExportPointer(&pointers[i], at[i]));
     }
-    GIVES(cuMemPoolExportPointer(&pointers[0], at[0] + 512), CU_INVALID_VALUE);
+    GIVES(cuMemPoolExportPointer(&none, at[0] + 512), CU_INVALID_VALUE);
     OK(cuMemAllocAsync(&other, 64, NULL)); /* of the device's own pool, which nobody can export */
-    GIVES(cuMemPoolExportPointer(&pointers[0], other), CU_INVALID_VALUE);
+    GIVES(cuMemPoolExportPointer(&none, other), CU_INVALID_VALUE);
+    OK(cuMemPoolCreate(&second, &properties));
+    OK(cuMemAllocFromPoolAsync(&other, 64, second, NULL));
+    OK(cuMemPoolExportPointer(&pointers[2], other));
     say(1, pointers, sizeof(pointers));
     await(1);
     has(at[1], 100000, 11);
@@ -216,7 +219,7 @@ static void gives_pool(void)
 
 static void takes_pool(void)
 {
-    struct cu_pool_pointer pointers[2];
+    struct cu_pool_pointer pointers[3];
     cu_address at[2], again;
     void *pool, *of;
 
@@ -228,6 +231,7 @@ static void takes_pool(void)
         has(at[i], 100000, 3 + (unsigned)i);
     }
     GIVES(cuMemPoolImportPointer(&again, pool, &pointers[0]), CU_ALREADY_MAPPED);
+    GIVES(cuMemPoolImportPointer(&again, pool, &pointers[2]), CU_INVALID_VALUE); /* of another pool */
     OK(cuPointerGetAttribute(&of, POINTER_POOL, at[1]));
     HOLDS(of == pool);
     GIVES(cuMemAllocFromPoolAsync(&again, 64, pool, NULL), CU_INVALID_VALUE);
@@ -443,6 +447,7 @@ static void records(void)
         OK(cuEventRecord(event, stream));
         tell(1); /* nothing of it has happened yet, and this process asks no more */
         await(1);
+        OK(cuEventQuery(event));
     }
     OK(cuStreamDestroy_v2(stream));
     OK(cuEventDestroy_v2(event));

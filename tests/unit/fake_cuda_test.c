@@ -2,6 +2,7 @@
 /* The fake CUDA driver in one process: what it refuses, in which order streams work, what pointers are, injected errors. */
 #include "tests/support/cuda/roles.h"
 
+#include <sys/mman.h>
 #include <time.h>
 
 /* ---- start --------------------------------------------------------------------------------------------------------- */
@@ -240,6 +241,34 @@ static void kinds_of_memory(void **state)
 }
 
 /* At the same address, with another number. */
+static void counts_pools(void)
+{
+    struct cu_pool_properties properties = {.type = CU_PINNED, .location = {CU_ON_DEVICE, 0}};
+    cu_address at, again;
+    void *pool, *stream;
+
+    setenv("NIGH_FAKE_CUDA_MEMORY", "10485760", 1);
+    start(0);
+    OK(cuStreamCreate(&stream, 1));
+    OK(cuMemPoolCreate(&pool, &properties));
+    OK(cuMemAllocFromPoolAsync(&at, 6 * MIB, pool, stream));
+    GIVES(fake_cuda.used(0), 6 * MIB);
+    GIVES(cuMemAllocAsync(&again, 5 * MIB, stream), CU_OUT_OF_MEMORY);
+    OK(cuMemFreeAsync(at, stream));
+    GIVES(cuMemFree_v2(at), CU_INVALID_VALUE);
+    OK(cuStreamSynchronize(stream));
+    OK(fake_cuda.used(0));
+    OK(cuMemAllocAsync(&again, 5 * MIB, stream));
+    OK(cuMemPoolDestroy(pool));
+    GIVES(cuMemAllocFromPoolAsync(&at, 1, pool, stream), CU_INVALID_VALUE);
+}
+
+static void pools_are_counted(void **state)
+{
+    (void)state;
+    play(counts_pools, NULL, NULL);
+}
+
 static void runs_out(void)
 {
     size_t free_bytes, total;
@@ -266,6 +295,64 @@ static void memory_is_limited(void **state)
 {
     (void)state;
     play(runs_out, NULL, NULL);
+}
+
+/* What the machine is, and memory for the CPU where its driver can. */
+static void looks_at_devices(void)
+{
+    struct cu_uuid uuid;
+    char name[64];
+    int value;
+
+    setenv("NIGH_FAKE_CUDA_MPS", "1", 1);
+    setenv("NIGH_FAKE_CUDA_MIG", "1", 1);
+    setenv("NIGH_FAKE_CUDA_MMAP", "1", 1);
+    setenv("NIGH_FAKE_CUDA_DEVICES", "4", 1);
+    setenv("NIGH_FAKE_CUDA_ATTRIBUTES", "125=0", 1);
+    setenv("CUDA_VISIBLE_DEVICES", "GPU-12171e25,1,9,0", 1);
+    start(0);
+    OK(cuDeviceGetCount(&value));
+    GIVES(value, 2); /* what is no device ends the list */
+    OK(cuDeviceGetUuid_v2(&uuid, 0));
+    GIVES(uuid.bytes[0], 0x12);
+    OK(cuDeviceGetUuid_v2(&uuid, 1));
+    GIVES(uuid.bytes[0], 0x11);
+    OK(cuDeviceGetUuid(&uuid, 1)); /* the card's */
+    GIVES(uuid.bytes[0], 0x10);
+    OK(cuDeviceCanAccessPeer(&value, 0, 1));
+    OK(value);
+    OK(cuDeviceGetAttribute(&value, DEVICE_MPS, 0));
+    GIVES(value, 1);
+    OK(cuDeviceGetAttribute(&value, DEVICE_IPC_EVENTS, 0));
+    OK(value);
+    OK(cuDeviceGetName(name, sizeof(name), 0));
+    HOLDS(strstr(name, "MIG"));
+    GIVES(cuDeviceGetAttribute(&value, DEVICE_MPS, 2), CU_INVALID_DEVICE);
+}
+
+static void maps_for_cpu(void)
+{
+    cu_address at;
+    char *seen;
+    int fd;
+
+    setenv("NIGH_FAKE_CUDA_MMAP", "1", 1);
+    start(0);
+    OK(cuMemAlloc_v2(&at, PIECE));
+    put(at, 100, 4);
+    OK(cuMemGetHandleForAddressRange(&fd, at, PIECE, 1, 0));
+    seen = mmap(NULL, PIECE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    HOLDS(seen != MAP_FAILED);
+    GIVES(seen[99], (char)(99 * 7 + 4));
+    fill(seen, 100, 5);
+    has(at, 100, 5);
+    GIVES(cuMemGetHandleForAddressRange(&fd, at + 5, PIECE - 5, 1, 0), CU_INVALID_VALUE);
+}
+
+static void told_of_devices(void **state)
+{
+    (void)state;
+    play(looks_at_devices, maps_for_cpu, NULL);
 }
 
 /* ---- streams --------------------------------------------------------------------------------------------------------------- */
@@ -796,6 +883,8 @@ int main(void)
         cmocka_unit_test(host_nodes),
         cmocka_unit_test(kinds_of_memory),
         cmocka_unit_test(memory_is_limited),
+        cmocka_unit_test(pools_are_counted),
+        cmocka_unit_test(told_of_devices),
         cmocka_unit_test(late_by_the_seed),
         cmocka_unit_test(order_within_and_between),
         cmocka_unit_test(legacy_stream),

@@ -181,12 +181,56 @@ static void one_open_for_all(void **state)
     play(gives_to_threads, opens_in_threads, NULL);
 }
 
+/* ---- a kernel of the host's ------------------------------------------------------------------------------------------------ */
+
+static atomic_int closed;
+
+static void *closes(void *at)
+{
+    OK(cuIpcCloseMemHandle((cu_address)(uintptr_t)at));
+    atomic_store(&closed, 1);
+    return NULL;
+}
+
+/* Another thread than the kernel's waits for it, and this one goes on. */
+static void closes_beside(void)
+{
+    struct cu_ipc given;
+    pthread_t thread;
+    cu_address at;
+    void *stream;
+
+    start(0);
+    hear(0, &given, sizeof(given));
+    OK(cuIpcOpenMemHandle_v2(&at, given, 1));
+    OK(cuStreamCreate(&stream, 1));
+    test_cuda.hold(0, true);
+    OK(pthread_create(&thread, NULL, closes, (void *)(uintptr_t)at));
+    for (int i = 0; i < 20; i++) {
+        OK(cuMemsetD8Async(at, 1, BYTES, stream));
+        OK(cuStreamSynchronize(stream));
+        usleep(200);
+    }
+    OK(atomic_load(&closed));
+    test_cuda.hold(0, false);
+    OK(pthread_join(thread, NULL));
+    GIVES(cuMemsetD8Async(at, 1, BYTES, stream), CU_INVALID_VALUE);
+    tell(0);
+}
+
+static void close_waits_for_kernel(void **state)
+{
+    (void)state;
+    play(gives_to_threads, closes_beside, NULL);
+}
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_for_itself),
         cmocka_unit_test(one_after_the_other),
         cmocka_unit_test(one_open_for_all),
+        cmocka_unit_test(close_waits_for_kernel),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

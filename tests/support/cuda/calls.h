@@ -182,6 +182,19 @@
     X(cuMemsetD32Async, (cu_address to, unsigned value, size_t count, void *stream),                      \
       (to, value, count, stream))
 
+/* What the layer over the real driver does for tests. The fake knows one kernel: it waits until its word is not zero. */
+#define CUDA_CALLS_OF_TESTS(X)                                                                          \
+    X(cuStreamBeginCapture_v2, (void *stream, int mode), (stream, mode))                                \
+    X(cuStreamEndCapture, (void *stream, void **graph), (stream, graph))                                \
+    X(cuGraphDestroy, (void *graph), (graph))                                                           \
+    X(cuModuleLoadData, (void **module, const void *image), (module, image))                            \
+    X(cuModuleUnload, (void *module), (module))                                                         \
+    X(cuModuleGetFunction, (void **function, void *module, const char *name), (function, module, name)) \
+    X(cuLaunchKernel,                                                                                   \
+      (void *function, unsigned x, unsigned y, unsigned z, unsigned bx, unsigned by, unsigned bz,       \
+       unsigned shared, void *stream, void **arguments, void **extra),                                  \
+      (function, x, y, z, bx, by, bz, shared, stream, arguments, extra))
+
 /* Calls that older drivers lack. */
 #define CUDA_CALLS_NEWER(X)                                                                    \
     X(cuGetProcAddress_v2,                                                                     \
@@ -204,7 +217,8 @@
     CUDA_CALLS_OF_MEMORY(X)         \
     CUDA_CALLS_OF_VIRTUAL_MEMORY(X) \
     CUDA_CALLS_OF_POOLS(X)          \
-    CUDA_CALLS_OF_COPIES(X)
+    CUDA_CALLS_OF_COPIES(X)         \
+    CUDA_CALLS_OF_TESTS(X)
 
 #define CUDA_CALLS(X) CUDA_CALLS_KEPT(X) CUDA_CALLS_PASSED(X) CUDA_CALLS_NEWER(X)
 

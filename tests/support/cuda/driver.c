@@ -2,10 +2,7 @@
 /* tests/support/cuda/driver.c - the fake driver: start, version, error names, entry points. */
 #include "tests/support/cuda/driver.h"
 #include "tests/support/cuda/fake.h"
-
-#include <dlfcn.h>
-#include <stdio.h>
-#include <string.h>
+#include "tests/support/cuda/names.h"
 
 static bool broken;
 static int told_devices = -1;
@@ -88,50 +85,16 @@ int cuGetErrorString(int error, const char **text)
     return cuGetErrorName(error, text);
 }
 
-/* Names that changed after CUDA 11, with the version from which the plain name means the newer call. */
-static const struct {
-    const char *name, *explicit_name;
-    int since;
-} versioned[] = {
-    {"cuMemcpyBatchAsync", "cuMemcpyBatchAsync_v2", 13000},
-    {"cuDeviceGetUuid", "cuDeviceGetUuid_v2", 11040},
-};
-
-static const char *explicit_name(const char *name, int version)
-{
-    for (size_t i = 0; i < sizeof(versioned) / sizeof(versioned[0]); i++)
-        if (strcmp(versioned[i].name, name) == 0)
-            return version >= versioned[i].since ? versioned[i].explicit_name : name;
-    return NULL;
-}
-
-static void *symbol(const char *name)
-{
-    static void *self;
-    Dl_info info;
-
-    if (!self && dladdr((void *)(uintptr_t)&fake, &info))
-        self = dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD);
-    return self ? dlsym(self, name) : NULL;
-}
-
 /* By the plain name, as the driver's own headers do it: the newest call that `version` knows. */
 int cuGetProcAddress_v2(const char *name, void **function, int version, unsigned long long flags, int *status)
 {
-    const char *of_version = explicit_name(name, version);
-    char second[64];
-    void *found;
+    bool known;
 
     FAKE_CALL;
     (void)flags;
-    snprintf(second, sizeof(second), "%s_v2", name);
-    found = symbol(of_version ? of_version : second);
-    if (!found && !of_version)
-        found = symbol(name);
-    if (fake_listed(fake.lacks, name, NULL) >= 0 || version > fake.version)
-        found = NULL;
-    *function = found;
+    known = fake_listed(fake.lacks, name, NULL) < 0 && version <= fake.version;
+    *function = known ? cuda_function(name, version) : NULL;
     if (status)
-        *status = found ? 0 : 1;
-    return found ? CU_SUCCESS : CU_NOT_FOUND;
+        *status = *function ? 0 : 1;
+    return *function ? CU_SUCCESS : CU_NOT_FOUND;
 }

@@ -67,8 +67,15 @@ void fake_wrong(const char *call, const char *what)
 
 void fake_waits_for_host(const char *call)
 {
-    if (fake_held())
+    long begin = fake_now_us();
+
+    if (fake_held_here())
         fake_wrong(call, "waits for a kernel of the host's, which may wait for this very message");
+    while (fake_held() || fake_spins()) {
+        if (fake_now_us() - begin > STUCK_S * 1000000L)
+            fake_wrong(call, "waits for a kernel that does not end");
+        fake_pause();
+    }
 }
 
 static void lock_for_fork(void)

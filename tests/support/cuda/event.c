@@ -148,9 +148,11 @@ int cuEventDestroy_v2(void *handle)
 
     FAKE_LETS_GO;
     event = known(handle);
+    if (event)
+        must_be_idle(__func__, event->flags);
+    event = known(handle);
     if (!event)
         return CU_INVALID_HANDLE;
-    must_be_idle(__func__, event->flags);
     destroy(event);
     return injected;
 }

@@ -50,7 +50,8 @@ long fake_now_us(void);
 void fake_started(bool started);
 /* Ends the program: it did what is undefined or deadlocks with the real driver. */
 __attribute__((noreturn)) void fake_wrong(const char *call, const char *what);
-/* The same, if the host's kernels run: `call` waits for them. */
+/* `call` waits for the host's kernels: in the thread that holds them it is wrong. The lock may be released meanwhile, so
+ * this comes before what the call looks up. */
 void fake_waits_for_host(const char *call);
 
 #define FAKE_CALL                                                                            \
@@ -166,6 +167,7 @@ const char *fake_virtual_leaks(void);
 int fake_pool_alloc(int device, size_t bytes, cu_address *at);
 /* A range of the pool went. */
 void fake_pool_freed(void *pool);
+size_t fake_pool_used(int device);
 const char *fake_pool_leaks(void);
 /* What names a descriptor of this process to another one: it opens it by /proc, as nothing else may be needed. */
 struct ipc {
@@ -207,7 +209,8 @@ enum work_kind {
     WORK_HOST,
     WORK_FREE,
     WORK_WRITE,
-    WORK_WATCH
+    WORK_WATCH,
+    WORK_SPIN
 };
 
 struct work {
@@ -249,6 +252,8 @@ void fake_finish_context(const struct context *context, const char *call);
 void fake_progress(void);
 bool fake_step(long older_than_us);
 void fake_streams_of_context_gone(const struct context *context);
+/* A kernel that waits is in some stream. */
+bool fake_spins(void);
 /* Copies under way from or to these addresses would fault. */
 bool fake_in_use(cu_address at, size_t bytes);
 const char *fake_stream_leaks(void);
@@ -271,6 +276,8 @@ const char *fake_event_leaks(void);
 /* ---- the host's own work (host.c) --------------------------------------------------------------------------- */
 
 bool fake_held(void);
+/* By a kernel that this thread has said to run. */
+bool fake_held_here(void);
 number fake_held_since(void);
 void fake_hold(bool hold);
 /* What the host's copies from pageable memory have left to come. */

@@ -2,11 +2,13 @@
 /* tests/support/cuda/host.c - what the fake driver's host does beside nigh: kernels, graphs, copies that come late. */
 #include "tests/support/cuda/fake.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 static bool held, capturing, spoilt;
 static number since;
+static pthread_t holder;
 
 /* Bytes that a copy from pageable memory has left to come: within LATE_US, or after the next copies of a stream. */
 static struct late {
@@ -24,6 +26,11 @@ bool fake_held(void)
     return held;
 }
 
+bool fake_held_here(void)
+{
+    return held && pthread_equal(holder, pthread_self());
+}
+
 number fake_held_since(void)
 {
     return since;
@@ -32,6 +39,7 @@ number fake_held_since(void)
 void fake_hold(bool hold)
 {
     held = hold;
+    holder = pthread_self();
     since = fake_last_order();
 }
 

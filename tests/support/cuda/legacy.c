@@ -166,10 +166,10 @@ int cuIpcCloseMemHandle(cu_address at)
     struct range *range;
 
     FAKE_CALL;
+    fake_waits_for_host(__func__);
     range = fake_range_at(at);
     if (!range || range->at != at || range->kind != RANGE_OPENED)
         return CU_INVALID_VALUE;
-    fake_waits_for_host(__func__);
     fake_finish_context(NULL, __func__);
     if (--range->opened == 0)
         fake_range_remove(range);

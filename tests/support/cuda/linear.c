@@ -103,11 +103,11 @@ int cuMemFree_v2(cu_address at)
     struct range *range;
 
     FAKE_CALL;
+    fake_waits_for_host(__func__);
     range = fake_range_at(at);
     if (!range || range->at != at || range->releasing ||
         (range->kind != RANGE_LINEAR && range->kind != RANGE_MANAGED && range->kind != RANGE_POOL))
         return CU_INVALID_VALUE;
-    fake_waits_for_host(__func__);
     release(range, __func__);
     return CU_SUCCESS;
 }
@@ -117,10 +117,10 @@ int cuMemFreeHost(void *at)
     struct range *range;
 
     FAKE_CALL;
+    fake_waits_for_host(__func__);
     range = fake_range_at((uintptr_t)at);
     if (!range || range->at != (uintptr_t)at || range->kind != RANGE_HOST)
         return CU_INVALID_VALUE;
-    fake_waits_for_host(__func__);
     release(range, __func__);
     return CU_SUCCESS;
 }

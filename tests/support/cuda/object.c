@@ -222,7 +222,7 @@ void fake_object_drop(struct object *object)
 size_t fake_object_used(int device)
 {
     struct object *next;
-    size_t bytes = 0;
+    size_t bytes = device < 0 ? 0 : fake_pool_used(device);
 
     for (struct object *object = objects; object; object = next) {
         next = object->next;

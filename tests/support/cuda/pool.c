@@ -98,6 +98,26 @@ void fake_pool_freed(void *of)
 
 /* ---- allocations ---------------------------------------------------------------------------------------------------- */
 
+static number used_of(const struct pool *pool)
+{
+    number used = 0;
+    const struct range *range = fake_range_from(pool->at);
+
+    for (; range && range->at < pool->at + pool->object->bytes;
+         range = fake_range_from(range->at + range->bytes))
+        used += range->bytes;
+    return used;
+}
+
+size_t fake_pool_used(int device)
+{
+    size_t bytes = 0;
+
+    for (const struct pool *pool = pools; pool; pool = pool->next)
+        bytes += pool->device == device && !pool->object->imported ? used_of(pool) : 0;
+    return bytes;
+}
+
 static struct range *cut(struct pool *pool, size_t offset, size_t bytes, number block)
 {
     fake_object_use(pool->object);
@@ -119,6 +139,8 @@ static int alloc(struct pool *pool, size_t bytes, cu_address *out)
 
     if (!bytes)
         return CU_INVALID_VALUE;
+    if (bytes > fake.memory || fake_object_used(pool->device) + bytes > fake.memory)
+        return CU_OUT_OF_MEMORY;
     while (next && next->at < at + bytes && next->at < end) {
         at = (next->at + next->bytes + ALIGNED - 1) / ALIGNED * ALIGNED;
         next = fake_range_from(at);
@@ -247,17 +269,6 @@ int cuMemPoolTrimTo(void *pool, size_t bytes)
     FAKE_CALL;
     (void)bytes;
     return known(pool) ? CU_SUCCESS : CU_INVALID_VALUE;
-}
-
-static number used_of(const struct pool *pool)
-{
-    number used = 0;
-    const struct range *range = fake_range_from(pool->at);
-
-    for (; range && range->at < pool->at + pool->object->bytes;
-         range = fake_range_from(range->at + range->bytes))
-        used += range->bytes;
-    return used;
 }
 
 int cuMemPoolGetAttribute(void *of, int attribute, void *value)

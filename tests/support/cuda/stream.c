@@ -202,6 +202,14 @@ bool fake_in_use(cu_address at, size_t bytes)
     return false;
 }
 
+bool fake_spins(void)
+{
+    for (const struct stream *stream = streams; stream; stream = stream->next)
+        if (stream->first && stream->first->kind == WORK_SPIN && !fake_work_ready(stream->first))
+            return true;
+    return false;
+}
+
 /* ---- the worker ----------------------------------------------------------------------------------------------------------- */
 
 /* Work goes on though nobody asks: where another process or thread waits for what it does. */

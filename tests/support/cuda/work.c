@@ -2,6 +2,7 @@
 /* tests/support/cuda/work.c - one piece of a stream's work: whether it can be done, and doing it. */
 #include "tests/support/cuda/fake.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 /* Where the bytes at an address are; *span shrinks to what lies there in one piece. */
@@ -73,6 +74,8 @@ bool fake_work_ready(const struct work *work)
 {
     if (work->kind == WORK_AWAIT)
         return fake_event_reached(work->event, work->value);
+    if (work->kind == WORK_SPIN)
+        return atomic_load((_Atomic(uint32_t) *)(uintptr_t)work->to) != 0;
     return work->kind != WORK_WATCH || is_seen(work);
 }
 
@@ -116,6 +119,7 @@ void fake_work_do(struct stream *stream, struct work *work)
         break;
     case WORK_AWAIT:
     case WORK_WATCH:
+    case WORK_SPIN:
         break;
     }
 }
