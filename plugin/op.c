@@ -2,8 +2,8 @@
 /* plugin/op.c - the life of a send operation: it is made, starts at once or from the queue, completes. Messages, lends,
  * remote memory and answers are such; what a post sends without one is in send.c. */
 #include "plugin/context.h"
-#include "plugin/large.h"
 #include "plugin/here.h"
+#include "plugin/large.h"
 #include "plugin/progress.h"
 #include "plugin/rma.h"
 #include "plugin/send.h"
