@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* coll/begin.c - a call shows this member's `in` in its slot: small ones by a copy, so that the member may go on; long ones where
- * they lie, if all who take them can read them there; else as a stream of copies. */
+/* coll/begin.c - a call shows this member's `in` in its slot: small ones by a copy, so that the member may go on; long ones
+ * where they lie, if all who take them have mapped them, or as a stream of copies; or to be read by the kernel. */
 #include "coll/call.h"
 #include "coll/check.h"
 #include "coll/put.h"
@@ -12,10 +12,12 @@
 /* Up to so many bytes are copied: of what others have mapped, and of what they can read by the kernel alone. */
 #define WHOLE_MAPPED NIGH_CALL_COPIED
 #define WHOLE_KERNEL 32768u
-/* A result that others can read by the kernel alone is streamed to them up to this. */
+/* A result that others can read by the kernel alone is streamed to them up to this, where one copy is better than two. */
 #define OUT_STREAMED 262144u
-/* Where two copies are better than one by the kernel: parts that differ up to this, on average. */
-#define PARTS_STREAMED 262144u
+/* Where two copies are better than one: the longest part of alltoall, scatter and reduce_scatter, and the members of a group in
+ * which pieces of parts are not too short. */
+#define PARTS_STREAMED       262144u
+#define PARTS_STREAM_MEMBERS 16u
 
 enum reach { REACH_NOT, REACH_KERNEL, REACH_MAPPED };
 
@@ -44,13 +46,27 @@ static enum reach all_reach(const struct nigh_call *call, enum nigh_whom whom)
     return reach;
 }
 
-/* Two copies in place of one by the kernel. */
+static uint64_t longest_part(const struct nigh_call *call)
+{
+    uint64_t longest = 0;
+
+    for (uint32_t i = 0; i < call->shape.members; i++) {
+        uint64_t bytes = nigh_shape_part_for(&call->what, &call->shape, i).bytes;
+
+        longest = bytes > longest ? bytes : longest;
+    }
+    return longest;
+}
+
+/* Of what others can read by the kernel alone: two copies in place of that one? */
 static bool streams(const struct nigh_call *call)
 {
     const struct nigh_shape *shape = &call->shape;
 
-    return call->group->coll->streams &&
-           (!shape->by_parts || shape->in_bytes / shape->members <= PARTS_STREAMED);
+    if (!call->group->coll->streams || call->lacks_memory)
+        return false;
+    return !shape->by_parts ||
+           (shape->members <= PARTS_STREAM_MEMBERS && longest_part(call) <= PARTS_STREAMED);
 }
 
 static struct reached reach_of(const struct nigh_call *call, enum nigh_whom whom, const void *buffer,
@@ -340,15 +356,20 @@ int nigh_call_begin(struct nigh_call *call)
         if (rc)
             return rc;
     }
-    choose_in(call, &in);
-    choose_out(call, &out);
-    blocks = measure(call);
-    if (blocks.bytes) {
-        int rc = nigh_stage_take(&group->stage, group->coll->heap, blocks.bytes, &base,
-                                 &group->mark[call->number % NIGH_CALL_SLOTS]);
+    for (;;) {
+        int rc = 0;
 
-        if (rc)
+        choose_in(call, &in);
+        choose_out(call, &out);
+        blocks = measure(call);
+        if (blocks.bytes)
+            rc = nigh_stage_take(&group->stage, group->coll->heap, blocks.bytes, &base,
+                                 &group->mark[call->number % NIGH_CALL_SLOTS]);
+        if (!rc)
+            break;
+        if (rc != -ENOMEM || !streams(call))
             return rc;
+        call->lacks_memory = true; /* what is read where it lies takes less */
     }
     if (call->lies < NIGH_LIES_STREAM && !call->shape.moves_down)
         nigh_call_direct(call);

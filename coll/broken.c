@@ -69,8 +69,8 @@ struct said {
     char text[CALLED_TEXT];
 };
 
-/* Reads the text at that address of its process: to its end, or `room`. Pages are read one at a time, as what lies behind that
- * of the text's end may not be readable. False: it cannot be read, or is longer. */
+/* Reads the text at that address of its process: to its end, or `room`. Pages are read one at a time: what lies behind the
+ * page of the text's end may not be readable. False: it cannot be read, or is longer. */
 static bool read_text(const struct nigh_member *member, uint64_t address, char *text, size_t room)
 {
     size_t had = 0;
@@ -100,8 +100,12 @@ static void tell_place(const struct nigh_member *member, uint64_t address, char 
         text = read;
     }
     slash = strrchr(text, '/');
-    if (text[0])
-        snprintf(out, room, " at %.40s", slash ? slash + 1 : text);
+    if (!text[0])
+        return;
+    snprintf(out, room, " at %.40s", slash ? slash + 1 : text);
+    for (; *out; out++)
+        if ((unsigned char)*out < ' ' || *out == 0x7f)
+            *out = '?';
 }
 
 /* False: the slot is another call's by now. */

@@ -76,6 +76,7 @@ struct nigh_call {
     uint32_t unseen;              /* members whose `in` it takes, and that have not come */
     uint32_t open, open_out;      /* members of whom it has not all */
     bool took_direct;
+    bool lacks_memory; /* for a stream: what can be read where it lies is */
     enum nigh_tree_step step;
     uint32_t relaying;   /* the source at which it is, of those that it shows to its domain */
     uint64_t relayed_to; /* bytes of that block which it has shown */

@@ -7,7 +7,7 @@
 #include "plugin/help.h"
 #include "plugin/beside.h"
 #include "plugin/context.h"
-#include "plugin/near.h"
+#include "plugin/here.h"
 #include "plugin/pulls.h"
 
 /* Short messages that are not offered behind which is not looked for others: each run would look at all of them. */
@@ -169,7 +169,7 @@ void nigh_help_offer(struct nigh_context *context)
 
     if (!context->pulls || is_by_itself(context))
         return;
-    cpu = nigh_near_cpu();
+    cpu = nigh_here_cpu();
     if (context->crowd.full) {
         offer_in_crowd(context, cpu);
     } else {

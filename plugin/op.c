@@ -2,8 +2,8 @@
 /* plugin/op.c - the life of a send operation: it is made, starts at once or from the queue, completes. Messages, lends,
  * remote memory and answers are such; what a post sends without one is in send.c. */
 #include "plugin/context.h"
+#include "plugin/here.h"
 #include "plugin/large.h"
-#include "plugin/near.h"
 #include "plugin/progress.h"
 #include "plugin/rma.h"
 #include "plugin/send.h"
@@ -112,7 +112,7 @@ static int start_refer(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
         return -EAGAIN;
     refer.id = op->id;
     if (op->refer == NIGH_REFER_CMA)
-        refer.cpu = nigh_near_cpu();
+        refer.cpu = nigh_here_cpu();
     return nigh_link_send(endpoint, nigh_head_make(NIGH_K_REFER, 0, op->tclass, op->early ? NIGH_F_EARLY : 0),
                           op->tag, op->imm, &refer, sizeof(refer));
 }

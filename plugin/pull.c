@@ -9,7 +9,7 @@
 #include "plugin/beside.h"
 #include "plugin/context.h"
 #include "plugin/guard.h"
-#include "plugin/near.h"
+#include "plugin/here.h"
 #include "plugin/progress.h"
 #include "plugin/pulls.h"
 #include "plugin/receive.h"
@@ -51,7 +51,7 @@ static struct nigh_message *oldest(const struct nigh_context *context)
 
     if (!context->pulls || !context->pulls->next || !context->crowd.full)
         return context->pulls;
-    cpu = nigh_near_cpu();
+    cpu = nigh_here_cpu();
     for (struct nigh_message *message = context->pulls; message; message = message->next) {
         unsigned order = order_of(message, cpu);
 
@@ -286,7 +286,7 @@ static bool gives_way(struct nigh_context *context)
     if (!context->pulls || !context->crowd.full || context->gave_way == WAYS_MAX ||
         !context->matcher.posted_count)
         return false;
-    cpu = nigh_near_cpu();
+    cpu = nigh_here_cpu();
     for (const struct nigh_message *message = context->pulls; message; message = message->next)
         if (!message->offer || nigh_help_cannot(message, cpu))
             return false;

@@ -5,10 +5,7 @@
 #include "plugin/fetch.h"
 #include "plugin/swap.h"
 
-/* Alltoalls made of messages took 0.66 to 0.84 of two copies at 96 to 192 KiB. */
-#define SPREAD_FROM NIGH_SWAP_FROM
-/* Where their receivers have mapped them, of Open MPI's alltoalls in parts of its own: 32 KiB 0.67 in place of 0.79, 64
- * KiB 0.67 in place of 0.94 (docs/rationale/program-memory.md). */
+/* Where their receivers have mapped them (docs/rationale/program-memory.md). */
 #define SPREAD_FROM_EARLY (32u * 1024)
 
 static bool may_lie(const struct nigh_endpoint *endpoint, const struct nigh_send_op *op)
@@ -23,7 +20,8 @@ void nigh_spread_begin(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
 {
     struct nigh_spread *spread = &endpoint->context->spread;
 
-    if (!endpoint->context->crowd.full || op->bytes < SPREAD_FROM || !may_lie(endpoint, op) || endpoint->self)
+    if (!endpoint->context->crowd.full || op->bytes < NIGH_SWAP_FROM || !may_lie(endpoint, op) ||
+        endpoint->self)
         return;
     op->spread = true;
     if (endpoint->spread++ == 0 && ++spread->peers > 1)
@@ -41,15 +39,11 @@ void nigh_spread_end(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
 }
 
 /* That others will follow the first one is not known when it is sent, but hosts that have done so do it again. */
-static bool is_one_of_several(const struct nigh_spread *spread, const struct nigh_send_op *op)
-{
-    return op->spread && (spread->peers > 1 || spread->before);
-}
-
 bool nigh_spread_in_place(const struct nigh_endpoint *endpoint, const struct nigh_send_op *op)
 {
-    return may_lie(endpoint, op) &&
-           (is_one_of_several(&endpoint->context->spread, op) || (op->spread && nigh_swap_begins(endpoint)));
+    const struct nigh_spread *spread = &endpoint->context->spread;
+
+    return op->spread && (spread->peers > 1 || spread->before || nigh_swap_begins(endpoint));
 }
 
 /* All that is sent between two looks of the host's; the first of them goes as those before did. */

@@ -29,7 +29,7 @@ struct nigh_spread {
 void nigh_spread_begin(struct nigh_endpoint *endpoint, struct nigh_send_op *op);
 void nigh_spread_end(struct nigh_endpoint *endpoint, struct nigh_send_op *op);
 
-/* Is one of several peers', or one that may be expected to be, or one of a swap, not copied here, but read by its receiver where it lies? */
+/* Does it stay where it lies, for its receiver to read? It is one of several peers', or of a swap, or is expected to be. */
 bool nigh_spread_in_place(const struct nigh_endpoint *endpoint, const struct nigh_send_op *op);
 
 /* Is one of up to NIGH_EAGER bytes that may wait for its receiver, one of several peers', read where it lies? If its
