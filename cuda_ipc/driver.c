@@ -42,7 +42,7 @@ static const char *const since[] = {
 
 static struct nigh_driver table;
 static bool usable, watched;
-static bool started, forked; /* flags alone: the table is handed over by `lock` */
+static bool started, forked, empty; /* flags alone: the table is handed over by `lock` */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void set_slot(const struct symbol *symbol, void *found)
@@ -100,6 +100,7 @@ static const char *start(void)
         result = table.device_count(&table.devices);
     if (!result)
         result = table.version(&table.cuda_version);
+    nigh_store_relaxed(&empty, result == NIGH_CUDA_NO_DEVICE || (!result && table.devices == 0));
     if (result) {
         snprintf(failed, sizeof(failed), "the CUDA driver does not start: %s (%d)",
                  nigh_driver_error_name(&table, result), result);
@@ -126,6 +127,11 @@ const struct nigh_driver *nigh_driver_open(const char **why)
     pthread_mutex_unlock(&lock);
     *why = wrong;
     return wrong ? NULL : &table;
+}
+
+bool nigh_driver_is_empty(void)
+{
+    return nigh_load_relaxed(&empty);
 }
 
 bool nigh_driver_is_forked(void)

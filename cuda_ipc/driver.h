@@ -141,6 +141,9 @@ struct nigh_driver {
  * again. Any thread; opens a library and starts the driver, so never while nigh loads or where no device is used. */
 const struct nigh_driver *nigh_driver_open(const char **why);
 
+/* True where the driver was started last and sees no device: so there is no device memory. */
+bool nigh_driver_is_empty(void);
+
 /* True in a child that was forked after the driver had started: nothing of CUDA may be called there. */
 bool nigh_driver_is_forked(void);
 

@@ -186,24 +186,42 @@ static int look(struct nigh_cuda *cuda, const struct facts *facts, enum nigh_cud
     return rc;
 }
 
+/* Memory that begins as the host's ends as it, too. */
+static int check_end(const struct nigh_driver *driver, uint64_t at, uint64_t bytes)
+{
+    uint64_t last = bytes > UINT64_MAX - at ? UINT64_MAX : at + (bytes ? bytes - 1 : 0);
+    struct facts facts;
+    bool host = false;
+    int rc = ask(driver, last, &facts);
+
+    if (rc || !is_device(&facts) || (is_mapped(driver, last, &host) && host))
+        return rc;
+    nigh_log(NIGH_LOG_WARN,
+             "the buffer of %" PRIu64 " bytes at 0x%" PRIx64
+             " cannot be used: it begins in memory of the host and ends in that of device %d",
+             bytes, at, facts.ordinal);
+    return -EXDEV;
+}
+
 int nigh_cuda_look(struct nigh_cuda *cuda, const void *at, uint64_t bytes, struct nigh_cuda_memory **out)
 {
     const struct nigh_driver *driver = cuda->driver;
     struct nigh_cuda_memory *memory = NULL;
-    enum nigh_cuda_kind kind;
+    enum nigh_cuda_kind kind = NIGH_CUDA_KIND_PLAIN;
     struct facts facts;
-    void *pool;
+    void *pool = NULL;
     bool host = false;
     int mode, left, rc = nigh_cuda_relax(driver, &mode);
 
     if (rc)
         return rc;
     rc = ask(driver, (uintptr_t)at, &facts);
-    if (!rc && is_device(&facts)) {
+    if (!rc && is_device(&facts))
         kind = kind_of(driver, &facts, (uintptr_t)at, &host, &pool);
-        if (!host)
-            rc = look(cuda, &facts, kind, pool, (uintptr_t)at, bytes, &memory);
-    }
+    if (!rc && is_device(&facts) && !host)
+        rc = look(cuda, &facts, kind, pool, (uintptr_t)at, bytes, &memory);
+    else if (!rc)
+        rc = check_end(driver, (uintptr_t)at, bytes);
     left = nigh_cuda_put_back(driver, mode);
     rc = rc ? rc : left;
     if (rc)

@@ -16,6 +16,8 @@ int nigh_staging_open(struct nigh_staging *staging, void *memory)
         memory = nigh_os.mmap(NULL, ALL, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (memory == MAP_FAILED)
             return -ENOMEM;
+        /* A child's copy would have the parent's next store go to a new page, and the device to the pinned one. */
+        (void)nigh_os.madvise(memory, ALL, MADV_DONTFORK);
         staging->memory = memory;
     }
     while (staging->idles < NIGH_STAGING_BLOCKS) {

@@ -59,23 +59,24 @@ int nigh_device_look(struct nigh_context *context, const void *buffer, uint64_t 
     if (!rc && context->devices.cuda)
         rc = nigh_cuda_look(context->devices.cuda, buffer, bytes, out);
     if (rc == -ECHILD)
-        return nigh_refuse(context, rc,
-                           "register_memory: a forked child has no CUDA: register in a process that was executed");
+        return nigh_refuse(
+            context, rc,
+            "register_memory: a forked child has no CUDA: register in a process that was executed");
     return error_of(rc);
 }
 
 /* Between this process' memory and the region: returns when all bytes are there, as a host's copies do. */
-static int copy(struct nigh_region *region, enum nigh_copy_kind kind, uint64_t to, uint64_t from,
+static int copy(struct nigh_region *region, enum nigh_cuda_copy_kind kind, uint64_t to, uint64_t from,
                 uint64_t bytes)
 {
     struct nigh_cuda_context *context = region->device->context;
-    struct nigh_copy copy;
+    struct nigh_cuda_copy copy;
     int rc;
 
     if (nigh_cuda_context_is_gone(context))
         return -EIO; /* which was logged when it was found */
-    nigh_copy_begin(&copy, context, context, kind, to, from, bytes, false);
-    while ((rc = nigh_copy_step(&copy)) == -EAGAIN)
+    nigh_cuda_copy_begin(&copy, context, context, kind, to, from, bytes, false);
+    while ((rc = nigh_cuda_copy_step(&copy)) == -EAGAIN)
         sched_yield();
     return rc;
 }
@@ -84,14 +85,14 @@ static int copy_out(void *arg, void *to, uint64_t offset, uint64_t bytes)
 {
     struct nigh_region *region = arg;
 
-    return copy(region, NIGH_COPY_TO_HOST, (uintptr_t)to, region->device->at + offset, bytes);
+    return copy(region, NIGH_CUDA_COPY_TO_HOST, (uintptr_t)to, region->device->at + offset, bytes);
 }
 
 static int copy_in(void *arg, const void *from, uint64_t offset, uint64_t bytes)
 {
     struct nigh_region *region = arg;
 
-    return copy(region, NIGH_COPY_TO_DEVICE, region->device->at + offset, (uintptr_t)from, bytes);
+    return copy(region, NIGH_CUDA_COPY_TO_DEVICE, region->device->at + offset, (uintptr_t)from, bytes);
 }
 
 struct nigh_copies nigh_device_copies(struct nigh_region *region)

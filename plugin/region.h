@@ -32,7 +32,7 @@ struct nigh_regions {
     uint32_t size, used_to;
     uint32_t *free;
     uint32_t free_count;
-    uint32_t copied; /* so many move by copies of the host's */
+    uint32_t copied; /* so many move by copies: the host's, or nigh's own of a device */
 };
 
 /*
@@ -65,7 +65,7 @@ int nigh_region_at(const struct nigh_regions *regions, uint64_t key, uint64_t of
                    uint32_t need, uint8_t **at);
 /* Does what peers do to it complete here? Then *context is what that completes with. */
 bool nigh_region_tells(const struct nigh_regions *regions, uint64_t key, uint64_t *context);
-/* The region whose bytes the host moves, or NULL: they lie in memory. */
+/* The region whose bytes move by copies, or NULL: they lie in memory. */
 struct nigh_region *nigh_region_copied(const struct nigh_regions *regions, uint64_t key);
 /* 0, or -EIO. At least one byte, all within it. */
 int nigh_region_read(const struct nigh_region *region, void *to, uint64_t offset, uint64_t bytes);

@@ -207,6 +207,48 @@ static void refused(struct pair *pair)
     pair_meet();
 }
 
+/* A driver that is there and does not start may have made device memory before; one without devices has not. */
+static void broken(struct pair *pair)
+{
+    struct pair_end *owner = pair->end[1];
+    struct nigh_region *region = NULL;
+    uint64_t key = 0;
+
+    if (owner) {
+        load();
+        cuda->set_broken(true);
+        CHECK_INT(enter(owner, data_room(64), 64, BOTH, &key, &region), -ENOTSUP);
+        CHECK(!region);
+        cuda->set_broken(false);
+        cuda->set_devices(0);
+        CHECK_INT(enter(owner, data_room(64), 64, BOTH, &key, &region), 0);
+        CHECK_INT(nigh->deregister(owner->context, region), 0);
+        cuda->set_devices(-1);
+        memory = cuda->alloc(MEMORY_PLAIN, cuda->device(), ROOM);
+        CHECK_INT(enter(owner, memory, ROOM, BOTH, &key, &region), 0); /* it was looked at again */
+        CHECK_INT(nigh->deregister(owner->context, region), 0);
+        cuda->free(memory);
+    }
+    pair_meet();
+}
+
+/* A region that is there already, one that is left to close(), and one to which a put is under way. */
+static void kept(struct pair *pair)
+{
+    struct pair_end *owner = pair->end[1];
+    struct nigh_region *region = offer(pair, MEMORY_MAPPED, BOTH), *second = NULL;
+
+    if (owner) {
+        uint64_t key = NIGH_KEY_CHOSEN | 7;
+
+        CHECK_INT(enter(owner, memory, 4096, BOTH | NIGH_REGISTER_KEY, &key, &second), 0);
+        CHECK_INT(enter(owner, memory, 4096, BOTH | NIGH_REGISTER_KEY, &key, &region), -EEXIST);
+    }
+    if (pair->end[0])
+        CHECK_INT(move(pair, NIGH_OP_PUT, 0, data_filled(100, 2), 100), 0);
+    pair_meet();
+}
+
 static void off(struct pair *pair)
 {
     struct nigh_region *region = NULL;
@@ -243,6 +285,8 @@ static const struct pair_case cases[] = {
     {.name = "the driver fails", .play = driver_fails, .forms = PAIR_FORK},
     {.name = "its context is gone", .play = context_gone, .forms = PAIR_FORK},
     {.name = "refused", .play = refused, .forms = PAIR_FORK},
+    {.name = "a broken driver", .play = broken, .forms = PAIR_FORK},
+    {.name = "kept", .play = kept, .forms = PAIR_FORK},
     {.name = "no driver", .play = no_driver, .forms = PAIR_SELF},
     {.name = "NIGH_CUDA=off", .play = off, .forms = PAIR_SELF, .how = PAIR_MANUAL},
 };

@@ -143,6 +143,7 @@ static void holes_and_mixtures(void **state)
     refused((int[]){0, 0, HOLE}, LAB_PIECE, LAB_PIECE + 1, -EFAULT, "no device memory is mapped");
     refused((int[]){0, 1, 0}, 0, 3 * LAB_PIECE, -EXDEV, "another device");
     refused((int[]){0, HOST, 0}, 0, 3 * LAB_PIECE, -EXDEV, "memory of the host");
+    refused((int[]){HOST, 0, 0}, 0, 3 * LAB_PIECE, -EXDEV, "ends in that of device");
     refused((int[]){0, 0, 0}, 0, UINT64_MAX - 1, -EFAULT, "more bytes are meant");
 }
 
