@@ -15,7 +15,7 @@
 /* Device memory is there only where a driver is: what made it has loaded that. */
 static bool has_driver(void)
 {
-    void *object = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
+    void *object = NIGH_FD_DURING(dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD));
 
     if (object)
         dlclose(object);
