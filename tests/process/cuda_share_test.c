@@ -213,7 +213,7 @@ static void a_device_that_is_not_visible(void **state)
 
 /* ---- freed and allocated anew ---------------------------------------------------------------------------- */
 
-enum { ROUNDS = 60 };
+enum { ROUNDS = 24 };
 
 static void offer_again_and_again(int socket)
 {
