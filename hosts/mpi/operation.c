@@ -53,9 +53,9 @@ int nigh_mpi_operation_post(struct nigh_mpi_operation *operation)
 void nigh_mpi_operation_completed(struct nigh_mpi_operation *operation, int status)
 {
     operation->status = status;
-    operation->done = true;
     if (status)
         failed(operation, status);
+    operation->done = true;
 }
 
 int nigh_mpi_operation_finish(struct nigh_mpi_operation *operation, int rc)

@@ -28,11 +28,11 @@ struct nigh_mpi_operation {
     bool unpacks;
     bool holds_type; /* `out` has a copy of the program's type, which may be freed meanwhile */
 
-    int status; /* a negative errno */
-    bool done;
+    int status;        /* a negative errno */
+    _Atomic bool done; /* `status` is there */
 
     bool is_request;
-    _Atomic bool told; /* MPI hears of its completion */
+    _Atomic int told; /* not 0: the request is complete for the MPI, too */
     bool finished;
     int error; /* MPI's, when it has finished */
     nigh_mpi_request request;

@@ -6,6 +6,7 @@
 #include "hosts/mpi/log.h"
 #include "hosts/mpi/operation.h"
 #include "hosts/mpi/progress.h"
+#include "hosts/mpi/request.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -143,24 +144,18 @@ bool nigh_mpi_session_try(void)
     return nigh_mpi_session_alone || pthread_mutex_trylock(&session.lock) == 0;
 }
 
-void nigh_mpi_session_unlock_silently(void)
-{
-    if (!nigh_mpi_session_alone)
-        pthread_mutex_unlock(&session.lock);
-}
-
-/* A request that the MPI has been told of may be gone: another thread waits for it. */
+/* A request that is complete may be gone: another thread waits for it. */
 void nigh_mpi_session_unlock_always(void)
 {
     struct nigh_mpi_operation *finished = nigh_mpi_session_finished, *next;
 
     if (finished)
         nigh_mpi_session_finished = NULL;
-    nigh_mpi_session_unlock_silently();
+    if (!nigh_mpi_session_alone)
+        pthread_mutex_unlock(&session.lock);
     for (; finished; finished = next) {
         next = finished->next;
-        finished->told = true;
-        nigh_mpi_calls()->Grequest_complete(finished->request);
+        (void)nigh_mpi_request_complete(finished);
     }
 }
 
@@ -251,9 +246,8 @@ static void file(const struct nigh_completion *done)
     nigh_mpi_operation_completed(operation, done->status);
     if (!operation->is_request)
         return;
-    operation->next = nigh_mpi_session_finished;
-    nigh_mpi_session_finished = operation;
     nigh_mpi_session_requests--;
+    nigh_mpi_progress_done(operation);
 }
 
 int nigh_mpi_session_poll(void)

@@ -33,7 +33,7 @@ struct nigh_context *nigh_mpi_session_context(void);
 
 /* MPI was told that one thread at a time calls it: the lock is left alone, which would take a tenth of a short call. */
 extern bool nigh_mpi_session_alone;
-/* Requests that are done, and of which the MPI has not heard. */
+/* Open MPI: requests that are done, and of which it has not heard. */
 extern _Atomic(struct nigh_mpi_operation *) nigh_mpi_session_finished;
 /* Requests that are under way. Any thread may look. */
 extern _Atomic int nigh_mpi_session_requests;
@@ -53,14 +53,12 @@ static inline void nigh_mpi_session_lock(void)
 }
 bool nigh_mpi_session_try(void);
 
-/* And completes requests at the MPI. */
+/* And completes requests at Open MPI: not those of another MPI, so a thread of ours may do it there. */
 static inline void nigh_mpi_session_unlock(void)
 {
     if (!nigh_mpi_session_alone || nigh_mpi_session_finished)
         nigh_mpi_session_unlock_always();
 }
-/* Or not, for a thread of ours. */
-void nigh_mpi_session_unlock_silently(void);
 
 /* From now on several threads need the lock: this one holds it not. */
 void nigh_mpi_session_share(void);
