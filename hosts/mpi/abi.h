@@ -88,6 +88,7 @@ typedef struct ompi_communicator_t *nigh_mpi_comm;
 typedef struct ompi_datatype_t *nigh_mpi_type;
 typedef struct ompi_op_t *nigh_mpi_op;
 typedef struct ompi_request_t *nigh_mpi_request;
+typedef struct ompi_group_t *nigh_mpi_ranks;
 #define NIGH_MPI_IN_PLACE      ((void *)1)
 #define NIGH_MPI_STATUS_IGNORE NULL
 #define NIGH_MPI_ERR_TRUNCATE  15
@@ -98,19 +99,23 @@ typedef struct ompi_request_t *nigh_mpi_request;
 #define NIGH_MPI_OP(name, symbol, code)   ((nigh_mpi_op)nigh_mpi_calls()->ompi_mpi_op_##symbol)
 #define NIGH_MPI_COMM_NULL     ((nigh_mpi_comm)nigh_mpi_calls()->ompi_mpi_comm_null)
 #define NIGH_MPI_COMM_SELF     ((nigh_mpi_comm)nigh_mpi_calls()->ompi_mpi_comm_self)
+#define NIGH_MPI_COMM_WORLD    ((nigh_mpi_comm)nigh_mpi_calls()->ompi_mpi_comm_world)
 #define NIGH_MPI_DATATYPE_NULL ((nigh_mpi_type)nigh_mpi_calls()->ompi_mpi_datatype_null)
 #define NIGH_MPI_OP_NULL       ((nigh_mpi_op)nigh_mpi_calls()->ompi_mpi_op_null)
 #define NIGH_MPI_INT           NIGH_MPI_TYPE(INT, int, 0)
 #define NIGH_MPI_BYTE          NIGH_MPI_TYPE(BYTE, byte, 0)
 #define NIGH_MPI_MIN           NIGH_MPI_OP(MIN, min, 0)
 #define NIGH_MPI_HANDLES(HANDLE) \
-    HANDLE(ompi_mpi_op_null) HANDLE(ompi_mpi_comm_null) HANDLE(ompi_mpi_comm_self) HANDLE(ompi_mpi_datatype_null)
+    HANDLE(ompi_mpi_op_null) HANDLE(ompi_mpi_comm_null) HANDLE(ompi_mpi_comm_self) HANDLE(ompi_mpi_comm_world) \
+    HANDLE(ompi_mpi_datatype_null)
 #define NIGH_MPI_COMBINER_NAMED 0
+#define NIGH_MPI_ROOT           (-4)
 #else
 typedef int nigh_mpi_comm;
 typedef int nigh_mpi_type;
 typedef int nigh_mpi_op;
 typedef int nigh_mpi_request;
+typedef int nigh_mpi_ranks;
 #define NIGH_MPI_IN_PLACE      ((void *)-1)
 #define NIGH_MPI_STATUS_IGNORE ((void *)1)
 #define NIGH_MPI_ERR_TRUNCATE  14
@@ -120,18 +125,21 @@ typedef int nigh_mpi_request;
 #define NIGH_MPI_OP(name, symbol, code)   ((nigh_mpi_op)(code))
 #define NIGH_MPI_COMM_NULL     ((nigh_mpi_comm)0x04000000)
 #define NIGH_MPI_COMM_SELF     ((nigh_mpi_comm)0x44000001)
+#define NIGH_MPI_COMM_WORLD    ((nigh_mpi_comm)0x44000000)
 #define NIGH_MPI_DATATYPE_NULL ((nigh_mpi_type)0x0c000000)
 #define NIGH_MPI_OP_NULL       ((nigh_mpi_op)0x18000000)
 #define NIGH_MPI_INT           ((nigh_mpi_type)0x4c000405)
 #define NIGH_MPI_BYTE          ((nigh_mpi_type)0x4c00010d)
 #define NIGH_MPI_MIN           ((nigh_mpi_op)0x58000002)
 #define NIGH_MPI_COMBINER_NAMED 1
+#define NIGH_MPI_ROOT           (-3)
 #define NIGH_MPI_HANDLES(HANDLE)
 #endif
 /* clang-format on */
 
 #define NIGH_MPI_SUCCESS         0
 #define NIGH_MPI_THREAD_MULTIPLE 3
+#define NIGH_MPI_UNDEFINED       (-32766)
 
 typedef intptr_t nigh_mpi_aint;
 typedef long long nigh_mpi_count;
@@ -204,7 +212,11 @@ typedef int (*nigh_mpi_request_cancel)(void *, int);
     CALL(Query_thread, (int *)) \
     CALL(Comm_rank, (nigh_mpi_comm, int *)) \
     CALL(Comm_size, (nigh_mpi_comm, int *)) \
+    CALL(Comm_remote_size, (nigh_mpi_comm, int *)) \
     CALL(Comm_test_inter, (nigh_mpi_comm, int *)) \
+    CALL(Comm_group, (nigh_mpi_comm, nigh_mpi_ranks *)) \
+    CALL(Group_translate_ranks, (nigh_mpi_ranks, int, const int *, nigh_mpi_ranks, int *)) \
+    CALL(Group_free, (nigh_mpi_ranks *)) \
     CALL(Comm_create_keyval, (nigh_mpi_copy_attr, nigh_mpi_delete_attr, int *, void *)) \
     CALL(Comm_set_attr, (nigh_mpi_comm, int, void *)) \
     CALL(Comm_get_attr, (nigh_mpi_comm, int, void *, int *)) \

@@ -46,13 +46,10 @@ static void destroy(struct nigh_mpi_group *group)
 
     if (group->nigh && nigh_mpi_session_is_open()) /* else it went with the session */
         (void)nigh_mpi_session_nigh()->group_free(group->nigh);
-    for (int r = 0; group->peers && r < group->ranks; r++)
-        nigh_mpi_session_let_go(group->peers[r]);
     while ((operation = group->spare) != NULL) {
         group->spare = operation->next;
         free(operation);
     }
-    free(group->peers);
     free(group);
 }
 

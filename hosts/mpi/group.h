@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * hosts/mpi/group.h - what this host knows of a communicator: its peers and its group in nigh.
+ * hosts/mpi/group.h - what this host knows of a communicator: its group in nigh.
  * It comes with the communicator's first call that may be answered, is kept as an attribute, and forms when there
  * have been enough of them.
  */
@@ -21,8 +21,7 @@ struct nigh_mpi_group {
     bool dead;     /* the communicator is freed */
     int me;        /* NIGH_MPI_NONE in an intercommunicator */
     int ranks;
-    uint32_t live;                /* operations */
-    struct nigh_mpi_peer **peers; /* a rank */
+    uint32_t live; /* operations */
     struct nigh_group *nigh;
     struct nigh_mpi_operation *spare; /* for requests */
     struct nigh_mpi_group *next_dead;

@@ -26,13 +26,19 @@ int nigh_mpi_session_functions;
 _Atomic uint32_t nigh_mpi_session_patience = 256;
 struct nigh_mpi_account nigh_mpi_session_account;
 
+/* An endpoint to another process, or to this one: the same for all communicators. */
+struct peer {
+    struct peer *next;
+    struct nigh_endpoint *endpoint;
+};
+
 static struct {
     pthread_mutex_t lock, testing;
     const struct nigh_ops *nigh;
     struct nigh_context *context;
     nigh_mpi_request never; /* a request that does not end: to test it is to let MPI go on */
     int rank;
-    struct nigh_mpi_peer *peers;
+    struct peer *peers;
 } session = {.lock = PTHREAD_MUTEX_INITIALIZER, .testing = PTHREAD_MUTEX_INITIALIZER};
 
 static int never_query(void *state, void *status)
@@ -166,73 +172,34 @@ void nigh_mpi_session_share(void)
 
 /* ---- peers --------------------------------------------------------------------------------------------- */
 
-static struct nigh_mpi_peer *peer_of(struct nigh_endpoint *endpoint)
+static bool is_known(const struct nigh_endpoint *endpoint)
 {
-    struct nigh_mpi_peer *peer = session.peers;
+    const struct peer *peer = session.peers;
 
     while (peer && peer->endpoint != endpoint)
         peer = peer->next;
-    return peer;
-}
-
-static bool ask(const struct nigh_mpi_peer *peer, struct nigh_query_endpoint *facts)
-{
-    uint64_t bytes = sizeof(*facts);
-
-    memset(facts, 0, sizeof(*facts));
-    facts->size = sizeof(*facts);
-    return session.nigh->query(session.context, peer->endpoint, NIGH_QUERY_ENDPOINT, facts, &bytes) == 0;
-}
-
-/* Of programs that others start and end, as MPI_Comm_spawn does, there is no end. Those that live are left connected: the
- * next group has them, too, and peers may not be through with this one's. */
-static void forget_ended(void)
-{
-    struct nigh_mpi_peer **at = &session.peers, *peer;
-    struct nigh_query_endpoint facts;
-
-    while ((peer = *at) != NULL) {
-        if (peer->uses || !ask(peer, &facts) || facts.state < NIGH_PEER_CLOSED) {
-            at = &peer->next;
-            continue;
-        }
-        *at = peer->next;
-        (void)session.nigh->disconnect(peer->endpoint);
-        free(peer);
-    }
-}
-
-void nigh_mpi_session_let_go(struct nigh_mpi_peer *peer)
-{
-    if (peer)
-        peer->uses--;
+    return peer != NULL;
 }
 
 /* One that is known stays connected once. */
-int nigh_mpi_session_connect(const struct nigh_address *address, struct nigh_mpi_peer **out)
+int nigh_mpi_session_connect(const struct nigh_address *address, struct nigh_endpoint **out)
 {
     struct nigh_connect to = {.size = sizeof(to), .rank = NIGH_RANK_NONE, .address = address};
-    struct nigh_endpoint *endpoint;
-    struct nigh_mpi_peer *peer;
+    struct peer *peer;
     int rc;
 
-    forget_ended();
-    rc = session.nigh->connect(session.context, &to, &endpoint);
+    rc = session.nigh->connect(session.context, &to, out);
     if (rc)
         return rc;
-    peer = peer_of(endpoint);
-    if (peer) {
-        (void)session.nigh->disconnect(endpoint);
-    } else {
-        peer = calloc(1, sizeof(*peer));
-        if (!peer)
-            return -ENOMEM;
-        peer->endpoint = endpoint;
-        peer->next = session.peers;
-        session.peers = peer;
+    if (is_known(*out)) {
+        (void)session.nigh->disconnect(*out);
+        return 0;
     }
-    peer->uses++;
-    *out = peer;
+    peer = malloc(sizeof(*peer));
+    if (!peer)
+        return -ENOMEM;
+    *peer = (struct peer){.next = session.peers, .endpoint = *out};
+    session.peers = peer;
     return 0;
 }
 
