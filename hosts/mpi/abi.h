@@ -154,49 +154,53 @@ typedef int (*nigh_mpi_request_cancel)(void *, int);
 /* The calls that are answered here: name, that behind MPI_I, kind, and what they take: the arguments' types, their names, and those of counts. */
 #define NIGH_MPI_COLLECTIVES(CALL) \
     CALL(Barrier, barrier, BARRIER, ALONE) \
-    CALL(Gatherv, gatherv, GATHERV, GATHERV) \
-    CALL(Scatterv, scatterv, SCATTERV, SCATTERV) \
-    CALL(Allgatherv, allgatherv, ALLGATHERV, ALLGATHERV) \
-    CALL(Alltoallv, alltoallv, ALLTOALLV, ALLTOALLV) \
-    CALL(Reduce_scatter, reduce_scatter, REDUCE_SCATTER, REDUCED_PARTS) \
     NIGH_MPI_COUNTED(CALL)
-/* Of which there are calls with large counts, too. */
+/* Of which there are calls with large counts, too: with _c behind their names. */
 #define NIGH_MPI_COUNTED(CALL) \
     CALL(Bcast, bcast, BCAST, BUFFER) \
     CALL(Reduce, reduce, REDUCE, REDUCED_TO) \
     CALL(Allreduce, allreduce, ALLREDUCE, REDUCED) \
     CALL(Gather, gather, GATHER, ROOTED) \
+    CALL(Gatherv, gatherv, GATHERV, GATHERV) \
     CALL(Scatter, scatter, SCATTER, ROOTED) \
+    CALL(Scatterv, scatterv, SCATTERV, SCATTERV) \
     CALL(Allgather, allgather, ALLGATHER, UNROOTED) \
+    CALL(Allgatherv, allgatherv, ALLGATHERV, ALLGATHERV) \
     CALL(Alltoall, alltoall, ALLTOALL, UNROOTED) \
+    CALL(Alltoallv, alltoallv, ALLTOALLV, ALLTOALLV) \
+    CALL(Reduce_scatter, reduce_scatter, REDUCE_SCATTER, REDUCED_PARTS) \
     CALL(Reduce_scatter_block, reduce_scatter_block, REDUCE_SCATTER_BLOCK, REDUCED) \
     CALL(Scan, scan, SCAN, REDUCED) \
     CALL(Exscan, exscan, EXSCAN, REDUCED)
 
-/* N: a count, T: a type, O: an operation, C: a communicator. */
-#define NIGH_MPI_TAKES_ALONE(N, T, O, C)      C comm
-#define NIGH_MPI_TAKES_BUFFER(N, T, O, C)     void *recv, N recvs, T recv_type, int root, C comm
-#define NIGH_MPI_TAKES_REDUCED_TO(N, T, O, C) const void *send, void *recv, N recvs, T recv_type, O op, int root, C comm
-#define NIGH_MPI_TAKES_REDUCED(N, T, O, C)    const void *send, void *recv, N recvs, T recv_type, O op, C comm
-#define NIGH_MPI_TAKES_REDUCED_PARTS(N, T, O, C) \
+/* N: a count, D: an offset in an array, T: a type, O: an operation, C: a communicator. */
+#define NIGH_MPI_TAKES_ALONE(N, D, T, O, C)      C comm
+#define NIGH_MPI_TAKES_BUFFER(N, D, T, O, C)     void *recv, N recvs, T recv_type, int root, C comm
+#define NIGH_MPI_TAKES_REDUCED_TO(N, D, T, O, C) \
+    const void *send, void *recv, N recvs, T recv_type, O op, int root, C comm
+#define NIGH_MPI_TAKES_REDUCED(N, D, T, O, C)    const void *send, void *recv, N recvs, T recv_type, O op, C comm
+#define NIGH_MPI_TAKES_REDUCED_PARTS(N, D, T, O, C) \
     const void *send, void *recv, const N *recv_counts, T recv_type, O op, C comm
-#define NIGH_MPI_TAKES_ROOTED(N, T, O, C) \
+#define NIGH_MPI_TAKES_ROOTED(N, D, T, O, C) \
     const void *send, N sends, T send_type, void *recv, N recvs, T recv_type, int root, C comm
-#define NIGH_MPI_TAKES_UNROOTED(N, T, O, C) \
+#define NIGH_MPI_TAKES_UNROOTED(N, D, T, O, C) \
     const void *send, N sends, T send_type, void *recv, N recvs, T recv_type, C comm
-#define NIGH_MPI_TAKES_GATHERV(N, T, O, C) \
-    const void *send, N sends, T send_type, void *recv, const N *recv_counts, const N *recv_offsets, T recv_type, int root, C comm
-#define NIGH_MPI_TAKES_SCATTERV(N, T, O, C) \
-    const void *send, const N *send_counts, const N *send_offsets, T send_type, void *recv, N recvs, T recv_type, int root, C comm
-#define NIGH_MPI_TAKES_ALLGATHERV(N, T, O, C) \
-    const void *send, N sends, T send_type, void *recv, const N *recv_counts, const N *recv_offsets, T recv_type, C comm
-#define NIGH_MPI_TAKES_ALLTOALLV(N, T, O, C) \
-    const void *send, const N *send_counts, const N *send_offsets, T send_type, void *recv, const N *recv_counts, \
-        const N *recv_offsets, T recv_type, C comm
+#define NIGH_MPI_TAKES_GATHERV(N, D, T, O, C) \
+    const void *send, N sends, T send_type, void *recv, const N *recv_counts, const D *recv_offsets, T recv_type, int root, C comm
+#define NIGH_MPI_TAKES_SCATTERV(N, D, T, O, C) \
+    const void *send, const N *send_counts, const D *send_offsets, T send_type, void *recv, N recvs, T recv_type, int root, C comm
+#define NIGH_MPI_TAKES_ALLGATHERV(N, D, T, O, C) \
+    const void *send, N sends, T send_type, void *recv, const N *recv_counts, const D *recv_offsets, T recv_type, C comm
+#define NIGH_MPI_TAKES_ALLTOALLV(N, D, T, O, C) \
+    const void *send, const N *send_counts, const D *send_offsets, T send_type, void *recv, const N *recv_counts, \
+        const D *recv_offsets, T recv_type, C comm
 
-#define NIGH_MPI_TAKES(takes, N) NIGH_MPI_TAKES_##takes(N, nigh_mpi_type, nigh_mpi_op, nigh_mpi_comm)
-#define NIGH_MPI_BLOCKING(CALL, name, takes) CALL(name, (NIGH_MPI_TAKES(takes, int)))
-#define NIGH_MPI_STARTING(CALL, lower, takes) CALL(I##lower, (NIGH_MPI_TAKES(takes, int), nigh_mpi_request *))
+#define NIGH_MPI_TAKES(takes, N, D) NIGH_MPI_TAKES_##takes(N, D, nigh_mpi_type, nigh_mpi_op, nigh_mpi_comm)
+#define NIGH_MPI_BLOCKING(CALL, name, takes) CALL(name, (NIGH_MPI_TAKES(takes, int, int)))
+#define NIGH_MPI_STARTING(CALL, lower, takes) CALL(I##lower, (NIGH_MPI_TAKES(takes, int, int), nigh_mpi_request *))
+#define NIGH_MPI_LARGE(CALL, name, lower, takes) \
+    CALL(name##_c, (NIGH_MPI_TAKES(takes, nigh_mpi_count, nigh_mpi_aint))) \
+    CALL(I##lower##_c, (NIGH_MPI_TAKES(takes, nigh_mpi_count, nigh_mpi_aint), nigh_mpi_request *))
 
 /* What is called of the MPI that the program is linked with. */
 #define NIGH_MPI_ASKED(CALL) \

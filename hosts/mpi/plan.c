@@ -34,11 +34,11 @@ static void describe_reduced(const struct nigh_mpi_operation *operation,
     int ranks = operation->group->ranks, me = operation->group->me;
     int64_t all = arguments->recvs, own = arguments->recvs, width = (int64_t)operation->reduction.width;
 
-    if (arguments->recv_counts) {
+    if (arguments->recv_counts.at) {
         all = 0;
-        own = arguments->recv_counts[me];
+        own = nigh_mpi_nth(arguments->recv_counts, me);
         for (int r = 0; r < ranks; r++)
-            all += arguments->recv_counts[r];
+            all += nigh_mpi_nth(arguments->recv_counts, r);
     } else if (operation->call.op == NIGH_REDUCE_SCATTER) {
         all *= ranks;
     }
@@ -208,12 +208,12 @@ static void describe_parts(struct nigh_mpi_operation *operation, const struct si
     uint64_t *arrays = operation->arrays, ranks = (uint64_t)operation->group->ranks;
     const void *recv = call->recv;
 
-    if (sides->in.counts && sides->sends) {
+    if (sides->in.counts.at && sides->sends) {
         describe_blocks(&sides->in, sides->packs_in, arrays, arrays + ranks, &call->send);
         call->send_counts = arrays;
         call->send_offsets = sides->packs_in ? NULL : arrays + ranks;
     }
-    if (sides->out.counts && (sides->keeps || sides->in_place)) {
+    if (sides->out.counts.at && (sides->keeps || sides->in_place)) {
         describe_blocks(&sides->out, sides->packs_out, arrays + 2 * ranks, arrays + 3 * ranks, &recv);
         call->recv_counts = arrays + 2 * ranks;
         call->recv_offsets = sides->packs_out ? NULL : arrays + 3 * ranks;
@@ -252,8 +252,8 @@ static void set_reduction(struct nigh_mpi_operation *operation, const struct nig
     struct nigh_collective *call = &operation->call;
 
     call->count = (uint64_t)arguments->recvs;
-    for (int r = 0; arguments->recv_counts && r < operation->group->ranks; r++) {
-        operation->arrays[r] = (uint64_t)arguments->recv_counts[r];
+    for (int r = 0; arguments->recv_counts.at && r < operation->group->ranks; r++) {
+        operation->arrays[r] = (uint64_t)nigh_mpi_nth(arguments->recv_counts, r);
         call->recv_counts = operation->arrays;
     }
     if (reduction->own && reduction->nigh_type) {
