@@ -214,6 +214,7 @@ typedef int (*nigh_mpi_request_cancel)(void *, int);
     CALL(Pack, (const void *, int, nigh_mpi_type, void *, int, int *, nigh_mpi_comm)) \
     CALL(Unpack, (const void *, int, int *, void *, int, nigh_mpi_type, nigh_mpi_comm)) \
     CALL(Query_thread, (int *)) \
+    CALL(Finalize, (void)) \
     CALL(Comm_rank, (nigh_mpi_comm, int *)) \
     CALL(Comm_size, (nigh_mpi_comm, int *)) \
     CALL(Comm_remote_size, (nigh_mpi_comm, int *)) \

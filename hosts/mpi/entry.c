@@ -6,6 +6,7 @@
  */
 #include "hosts/mpi/answer.h"
 #include "hosts/mpi/calls.h"
+#include "hosts/mpi/group.h"
 #include "hosts/mpi/narrow.h"
 
 #include <stdlib.h>
@@ -138,3 +139,12 @@ NIGH_MPI_COLLECTIVES(CALLS)
     }
 
 NIGH_MPI_COUNTED(LARGE_CALLS)
+
+/* What the program calls from here on is the MPI's in all ranks. The MPI calls the program's functions for attributes of MPI_COMM_SELF in
+ * the order in which this rank has set them: by that alone one rank would answer a call there, and another one not. */
+EXPORTED int MPI_Finalize(void);
+int MPI_Finalize(void)
+{
+    nigh_mpi_group_close();
+    return nigh_mpi_calls()->Finalize();
+}

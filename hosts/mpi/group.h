@@ -31,6 +31,9 @@ struct nigh_mpi_group {
  * collective over the communicator, and so is made by all ranks or by none: requests must not count, as they wait for nobody. */
 struct nigh_mpi_group *nigh_mpi_group_of(nigh_mpi_comm comm, bool counts);
 
+/* MPI is being finalized: all later calls are the MPI's. Requests under way go on. */
+void nigh_mpi_group_close(void);
+
 /* This rank gives up: calls of all others fail. With the session's lock, as the rest. */
 void nigh_mpi_group_give_up(struct nigh_mpi_group *group, int error, const char *text);
 

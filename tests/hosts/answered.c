@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Collectives that hosts/mpi answers, where they go wrong or come from several threads. Rank 0 says how it ended.
- *     answered short|far|late|mismatch|close|alltoall|rows|threads [TIMES]|waits | killed|gone|lost FILE
+ *     answered short|far|late|mismatch|close|alltoall|rows|threads [TIMES]|waits|ends | killed|gone|lost FILE
  */
 #include <fcntl.h>
 #include <mpi.h>
@@ -436,6 +436,41 @@ static long waits(void)
     return wrong;
 }
 
+/* What MPI_Finalize() calls first. */
+static int in_finalize(MPI_Comm comm, int key, void *value, void *extra)
+{
+    long wrong = 0;
+
+    for (int i = 0; i < 40; i++) {
+        int in = rank + i, out = 0;
+
+        MPI_Allreduce(&in, &out, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+        wrong += out != sum_of(i);
+    }
+    if (rank == 0)
+        printf("%ld wrong\n", wrong);
+    return MPI_SUCCESS;
+}
+
+static void set_end(void)
+{
+    int key;
+
+    MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, in_finalize, &key, NULL);
+    MPI_Comm_set_attr(MPI_COMM_SELF, key, NULL);
+}
+
+/* Of the functions that MPI_Finalize() calls, some ranks have set theirs before the first collective, some behind it. */
+static void ends(void)
+{
+    if (rank % 2)
+        set_end();
+    for (int i = 0; i < 20; i++)
+        MPI_Barrier(MPI_COMM_WORLD);
+    if (rank % 2 == 0)
+        set_end();
+}
+
 /* While the others are at an allreduce (0), at a short alltoall (1), or wait for a request (2). */
 static void killed(const char *told, int which)
 {
@@ -470,7 +505,9 @@ int main(int argc, char **argv)
     alarm(120); /* a job that does not end must not stay */
     if ((!strcmp(mode, "killed") || !strcmp(mode, "gone") || !strcmp(mode, "lost")) && argc > 2)
         killed(argv[2], mode[0] == 'k' ? 0 : mode[0] == 'g' ? 1 : 2);
-    if (threaded && level != MPI_THREAD_MULTIPLE) {
+    if (!strcmp(mode, "ends")) {
+        ends();
+    } else if (threaded && level != MPI_THREAD_MULTIPLE) {
         if (rank == 0)
             printf("no threads\n");
     } else {
