@@ -9,6 +9,7 @@
 #ifndef NIGH_MPI_OPERATION_H
 #define NIGH_MPI_OPERATION_H
 
+#include "hosts/mpi/elements.h"
 #include "hosts/mpi/group.h"
 #include "hosts/mpi/kinds.h"
 #include "hosts/mpi/types.h"
@@ -21,6 +22,8 @@ struct nigh_mpi_operation {
     nigh_mpi_comm comm;
     struct nigh_collective call;
     struct nigh_mpi_reduction reduction;
+    struct nigh_mpi_elements elements; /* of the program's operation */
+    int reduce_error;                  /* MPI's, of that operation */
 
     char *memory;               /* what is packed: what goes, and behind it what comes; NULL: nothing */
     struct nigh_mpi_vector out; /* where what has come goes */
