@@ -419,7 +419,7 @@ static bool progress(struct nigh_group *group)
     }
     if (group->state == NIGH_GROUP_BROKEN)
         moved |= nigh_calls_fail(group);
-    if (!moved || !group->first)
+    if (!moved || !group->first || !nigh_call_is_short(group->first))
         nigh_group_show_done(group);
     /* Others wait for that, so it is a move to whoever looks for deadlocks. */
     moved |= shown != group->shown;

@@ -8,7 +8,7 @@
 
 struct nigh_call;
 
-/* So many short calls are shown as done together, unless nothing moves. */
+/* So many short calls are shown as done together, unless nothing moves, or a longer call is the oldest. */
 #define NIGH_DONE_EVERY 16u
 
 enum nigh_group_state {
