@@ -174,6 +174,12 @@ int nigh_tree_begin(struct nigh_call *call);
 bool nigh_tree_take(struct nigh_call *call);
 bool nigh_tree_waits_for(const struct nigh_call *call, uint32_t member);
 
+/* ---- tree_source.c: what others show in such a call ---- */
+/* What a representative shows of this call, `bytes`, upwards or downwards; NULL: nothing yet, or the group is broken. */
+const uint8_t *nigh_tree_shown_by(struct nigh_call *call, uint32_t member, bool up, uint64_t bytes);
+/* A member's input of `bytes`, which is always a copy of it. NULL: as above. */
+const uint8_t *nigh_tree_input_of(struct nigh_call *call, uint32_t member, uint64_t bytes);
+
 /* ---- relay.c: of a call that relays ---- */
 /* Shows, before it begins, which blocks it expects. */
 void nigh_relay_say_blocks(const struct nigh_call *call);
