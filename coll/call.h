@@ -58,13 +58,13 @@ struct nigh_call {
     enum nigh_call_state state;
     enum nigh_lies lies;
     uint32_t next_member; /* SHORT: those before have come */
-    bool told;            /* SHORT: those that take its input */
+    bool told;            /* SHORT: the members that take its input were woken */
     bool wide;            /* not short, whatever its arguments say */
 
     /* From here on a short call leaves all as it is. */
     uint8_t factor[NIGH_FACTOR_BYTES];
     uint8_t *to;      /* where the result is made: recv, or `scratch` */
-    uint8_t *scratch; /* copied to recv when nobody reads that any more; NULL: none is needed */
+    uint8_t *scratch; /* copied to recv when no member reads recv any more; NULL: none is needed */
     uint8_t *window;  /* shape.returns: results on their way to recv; NULL: they go there at once */
 
     enum nigh_lies out_lies;
@@ -87,7 +87,7 @@ struct nigh_call {
 /* All calls of a group that is READY; of one that is BROKEN. True: something has changed. */
 bool nigh_calls_progress(struct nigh_group *group);
 bool nigh_calls_fail(struct nigh_group *group);
-/* The group has a tree from now on: those that were posted before go by it, too. */
+/* The group has a tree from now on: calls that were posted before go by it, too. */
 void nigh_calls_choose(struct nigh_group *group);
 /* Memory of all of them, without completions. */
 void nigh_calls_free(struct nigh_group *group);
@@ -152,11 +152,11 @@ static inline const struct nigh_call_slot *nigh_call_of(const struct nigh_call *
 /* Gives it back to its group, with its memory. */
 void nigh_call_give(struct nigh_call *call);
 
-/* Results go to recv at once: nobody reads it. */
+/* Results go to recv at once: no member reads it. */
 void nigh_call_direct(struct nigh_call *call);
 
 /* ---- begin.c: shows this member's `in` ---- */
-/* 0: those that take it are still to be told, if it is a short call; -EAGAIN: memory for it is still in use; -ENOMEM. */
+/* 0: of a short call the members that take it are still to be woken; -EAGAIN: memory for it is still in use; -ENOMEM. */
 int nigh_call_begin(struct nigh_call *call);
 /* A short call that has begun goes on as an ordinary one. */
 void nigh_call_widen(struct nigh_call *call);

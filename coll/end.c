@@ -162,7 +162,7 @@ void nigh_group_look(struct nigh_group *group)
         struct nigh_member *member = &group->members[i];
         uint64_t word;
 
-        /* One that has ended, too: it may have said before why. */
+        /* A member that has ended counts, too: it may have said before why. */
         if (member->self || !nigh_member_is_found(member))
             continue;
         word = nigh_member_revoked(member);

@@ -161,7 +161,7 @@ int nigh_group_free(struct nigh_group *group)
     return 0;
 }
 
-/* Everyone has left, too: nobody looks at what it has shown. One that was never formed is waited for: the others count it. */
+/* All members have left, too: none looks at what this one has shown. A group that was never formed waits: the others count it. */
 static bool is_over(struct nigh_group *group)
 {
     if (group->state == NIGH_GROUP_FORMING)
@@ -202,7 +202,7 @@ static void unlink_group(struct nigh_group *group)
 
 void nigh_coll_close(struct nigh_coll *coll)
 {
-    /* Who is reading our buffers sees by it that they are not the call's any more. */
+    /* A member that is reading our buffers sees by it that they are not the call's any more. */
     for (struct nigh_group *group = coll->groups; group; group = group->next)
         if (!nigh_load_relaxed(&group->board->revoked))
             nigh_store_relaxed(&group->board->revoked, NIGH_REVOKED(NIGH_REVOKED_LEFT, 0, group->me));
@@ -270,7 +270,7 @@ void nigh_group_reclaim(struct nigh_group *group)
 {
     uint64_t freed = done_by_all(group);
 
-    /* Whoever finds a slot used again finds in `done` that its call is over. */
+    /* A member that finds a slot in use again finds in `done` that its call is over. */
     nigh_group_show_done(group);
     freed = freed < group->done ? freed : group->done;
     for (; group->freed < freed; group->freed++) {

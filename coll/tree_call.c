@@ -256,7 +256,7 @@ static bool exchange(struct nigh_call *call)
     return !missing && call->group->state == NIGH_GROUP_READY;
 }
 
-/* What a domain has given. */
+/* The input of a domain, as its representative shows it. */
 static const uint8_t *given_by(const struct nigh_call *call, uint32_t domain)
 {
     return domain == home_of(call) ? call->up : call->peers[representative(call, domain)].shown;
