@@ -278,7 +278,7 @@ static void count_work(struct nigh_call *call)
     }
 }
 
-/* This member's own block of what only moves. */
+/* This member's own block, in a call that moves blocks. */
 static void copy_own(struct nigh_call *call)
 {
     const struct nigh_shape *shape = &call->shape;

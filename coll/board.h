@@ -34,7 +34,7 @@
 struct nigh_board {
     uint64_t
         revoked; /* 0, or enum nigh_revoked << 56 | errno << 48 | number of the call, 32 bits, << 16 | the member named */
-    uint64_t left;  /* 1: this member has freed the group, and looks at nobody's board any more */
+    uint64_t left;  /* 1: this member has freed the group, and looks at no other member's board any more */
     uint64_t slots; /* arena offset */
     uint64_t where; /* its place, of nigh_tree_word(): stored before the key is */
     uint64_t

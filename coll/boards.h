@@ -13,12 +13,12 @@ struct nigh_board_place {
     const struct nigh_board *board;
 };
 
-/* A new board with those slots, which nobody finds yet. -ENOMEM: logged by the heap. */
+/* A new board with those slots, which no member finds yet. -ENOMEM: the heap logs it. */
 int nigh_boards_add(struct nigh_arena *arena, struct nigh_heap *heap, uint64_t slots,
                     struct nigh_board_place *out);
 /* From here on it is found by that key, of which the highest bit is set. */
 void nigh_boards_show(const struct nigh_board_place *place, uint64_t key);
-/* Nobody finds it any more, and its place may be used again. */
+/* No member finds it any more, and its place may be used again. */
 void nigh_boards_remove(const struct nigh_board_place *place);
 
 /* 0: found; -ENOENT: not there (yet); -EPROTO: what the peer shows cannot be. */

@@ -213,7 +213,7 @@ static bool is_taken_by(const struct nigh_call *call, enum nigh_whom whom)
     return true;
 }
 
-/* Does nobody look at our buffers any more? */
+/* Has every other member looked at our buffers for the last time? */
 static bool is_left(const struct nigh_call *call)
 {
     bool direct = call->lies == NIGH_LIES_HEAP || call->lies == NIGH_LIES_PROCESS;

@@ -58,13 +58,13 @@ struct nigh_call {
     enum nigh_call_state state;
     enum nigh_lies lies;
     uint32_t next_member; /* SHORT: those before have come */
-    bool told;            /* SHORT: those that take its input */
+    bool told;            /* SHORT: the members that take its input were woken */
     bool wide;            /* not short, whatever its arguments say */
 
     /* From here on a short call leaves all as it is. */
     uint8_t factor[NIGH_FACTOR_BYTES];
     uint8_t *to;      /* where the result is made: recv, or `scratch` */
-    uint8_t *scratch; /* copied to recv when nobody reads that any more; NULL: none is needed */
+    uint8_t *scratch; /* copied to recv when no member reads recv any more; NULL: none is needed */
     uint8_t *window;  /* shape.returns: results on their way to recv; NULL: they go there at once */
 
     enum nigh_lies out_lies;
@@ -88,7 +88,7 @@ struct nigh_call {
 /* All calls of a group that is READY; of one that is BROKEN. True: something has changed. */
 bool nigh_calls_progress(struct nigh_group *group);
 bool nigh_calls_fail(struct nigh_group *group);
-/* The group has a tree from now on: those that were posted before go by it, too. */
+/* The group has a tree from now on: calls that were posted before go by it, too. */
 void nigh_calls_choose(struct nigh_group *group);
 /* Memory of all of them, without completions. */
 void nigh_calls_free(struct nigh_group *group);
@@ -153,11 +153,11 @@ static inline const struct nigh_call_slot *nigh_call_of(const struct nigh_call *
 /* Gives it back to its group, with its memory. */
 void nigh_call_give(struct nigh_call *call);
 
-/* Results go to recv at once: nobody reads it. */
+/* Results go to recv at once: no member reads it. */
 void nigh_call_direct(struct nigh_call *call);
 
 /* ---- begin.c: shows this member's `in` ---- */
-/* 0: those that take it are still to be told, if it is a short call; -EAGAIN: memory for it is still in use; -ENOMEM. */
+/* 0: of a short call the members that take it are still to be woken; -EAGAIN: memory for it is still in use; -ENOMEM. */
 int nigh_call_begin(struct nigh_call *call);
 /* A short call that has begun goes on as an ordinary one. */
 void nigh_call_widen(struct nigh_call *call);
@@ -174,6 +174,12 @@ int nigh_tree_begin(struct nigh_call *call);
 /* Its step is DONE when it takes nothing any more. */
 bool nigh_tree_take(struct nigh_call *call);
 bool nigh_tree_waits_for(const struct nigh_call *call, uint32_t member);
+
+/* ---- tree_source.c: what others show in such a call ---- */
+/* What a representative shows of this call, `bytes`, upwards or downwards; NULL: nothing yet, or the group is broken. */
+const uint8_t *nigh_tree_shown_by(struct nigh_call *call, uint32_t member, bool up, uint64_t bytes);
+/* A member's input of `bytes`, which is always a copy of it. NULL: as above. */
+const uint8_t *nigh_tree_input_of(struct nigh_call *call, uint32_t member, uint64_t bytes);
 
 /* ---- relay.c: of a call that relays ---- */
 /* Shows, before it begins, which blocks it expects. */

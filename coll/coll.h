@@ -25,7 +25,7 @@ struct nigh_call_result {
 struct nigh_coll_host {
     /* Fills in the link of a member that has been met; false: not yet. Once: the plugin keeps it mapped until `let_go`. */
     bool (*meet)(void *handle, struct nigh_member_link *out);
-    /* What a member has shown is not looked at any more; or, if it was never met, not waited for. */
+    /* The group looks at nothing of the member's any more; or, if it never met the member, waits for it no longer. */
     void (*let_go)(void *handle, bool met);
     /* Behind a copy out of its process: was it that process still? */
     bool (*lives)(void *handle);

@@ -66,7 +66,7 @@ static uint64_t find_sources(const struct nigh_call *call, uint64_t at, uint64_t
     return bytes;
 }
 
-/* Copies [at, at + bytes) of those that only the kernel can read. */
+/* Copies [at, at + bytes) of the sources that only the kernel can read. */
 static bool read_rest(struct nigh_call *call, uint64_t at, uint64_t bytes, struct sources *sources)
 {
     uint32_t next = 0;
@@ -420,7 +420,7 @@ bool nigh_call_take_results(struct nigh_call *call)
     for (uint32_t i = 1; i < call->shape.members && call->group->state == NIGH_GROUP_READY; i++) {
         uint32_t member = (call->shape.me + i) % call->shape.members;
 
-        /* What it has not come to yet has reduced nothing. */
+        /* A member that has not come to the call yet has reduced nothing. */
         if (nigh_shape_has(&call->shape, call->shape.takes_out, member) && call->peers[member].seen &&
             call->peers[member].got_out < call->units)
             moved |= take_results_of(call, member);

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* coll/end.c - the end of a group that a host, or another member, has ended: which error, and why, in words. */
+/* coll/end.c - the end of a group: by this member or its host, or as another member has ended it or is gone; which error, and why, in
+ * words. */
 #include "coll/call.h"
+#include "coll/form.h"
 #include "shm/log.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -61,6 +64,38 @@ static void read_text(const struct nigh_call_slot *slots, char text[NIGH_GROUP_T
             *at = '?';
 }
 
+/* ---- ended here ---- */
+
+void nigh_group_revoke(struct nigh_group *group, enum nigh_revoked why, uint64_t number, uint32_t about,
+                       int error)
+{
+    if (group->state == NIGH_GROUP_BROKEN)
+        return;
+    group->state = NIGH_GROUP_BROKEN;
+    if (!group->given_up) {
+        group->error = error;
+        group->about = about;
+        group->ended_in = number;
+    }
+    nigh_group_show_end(group, NIGH_REVOKED(why, number, about));
+    nigh_fence_full(LEAVE_SAY);
+    nigh_group_tell(group);
+    nigh_group_move(group);
+}
+
+void nigh_group_say(struct nigh_group *group, int level, const char *format, ...)
+{
+    va_list arguments;
+
+    if (group->text[0])
+        return;
+    va_start(arguments, format);
+    vsnprintf(group->text, sizeof(group->text), format, arguments);
+    va_end(arguments);
+    nigh_log(level, "rank %u, member %u of a group of %u: %s", group->coll->rank, group->me, group->count,
+             group->text);
+}
+
 /* ---- ended by our host ---- */
 
 void nigh_group_end(struct nigh_group *group, int error, const char *text)
@@ -98,6 +133,74 @@ void nigh_group_end(struct nigh_group *group, int error, const char *text)
 /* ---- ended by another member ---- */
 
 /* Boards have the lower half of a number. */
+static bool is_before(uint64_t word, uint64_t other)
+{
+    return (int32_t)(NIGH_REVOKED_NUMBER(word) - NIGH_REVOKED_NUMBER(other)) < 0;
+}
+
+/* `member` has broken the group: it is about whom it says, or, if that is us, about itself. */
+static void follow(struct nigh_group *group, uint32_t member, uint64_t word)
+{
+    uint32_t about = NIGH_REVOKED_ABOUT(word);
+
+    /* One between two calls may be overtaken by one in a call. */
+    if ((group->ends_word && NIGH_REVOKED_WHY(group->ends_word) != NIGH_REVOKED_BETWEEN) ||
+        group->ends_word == word || group->freed_by_host)
+        return;
+    if (group->ends_word && NIGH_REVOKED_WHY(word) == NIGH_REVOKED_BETWEEN &&
+        !is_before(word, group->ends_word))
+        return;
+    group->ends_word = word;
+    group->ends_by = member;
+    group->ends_about = about >= group->count || about == group->me ? member : about;
+    nigh_group_move(group);
+}
+
+void nigh_group_look(struct nigh_group *group)
+{
+    for (uint32_t i = 0; i < group->count; i++) {
+        struct nigh_member *member = &group->members[i];
+        uint64_t word;
+
+        /* A member that has ended counts, too: it may have said before why. */
+        if (member->self || !nigh_member_is_found(member))
+            continue;
+        word = nigh_member_revoked(member);
+        if (word && NIGH_REVOKED_WHY(word) != NIGH_REVOKED_LEFT) {
+            follow(group, i, word);
+        } else if (word || nigh_member_left(member)) {
+            nigh_member_end(member);
+            group->lost = true;
+        } else {
+            nigh_group_compare_tree(group, i);
+        }
+    }
+}
+
+bool nigh_group_is_sound(struct nigh_group *group, uint32_t member, bool by_kernel)
+{
+    const struct nigh_member *at = &group->members[member];
+
+    return !nigh_member_revoked(at) && (!by_kernel || group->coll->host->lives(at->handle));
+}
+
+void nigh_coll_lost(struct nigh_coll *coll, const void *handle)
+{
+    for (struct nigh_group *group = coll->groups; group; group = group->next) {
+        for (uint32_t i = 0; i < group->count; i++) {
+            struct nigh_member *member = &group->members[i];
+
+            if (member->handle != handle)
+                continue;
+            /* Now or never: its memory goes. */
+            nigh_form_meet(group, i);
+            nigh_member_end(member);
+            group->lost = true;
+            nigh_group_move(group);
+        }
+    }
+}
+
 static uint64_t whole_number(const struct nigh_group *group, uint32_t number)
 {
     return group->posted + (uint64_t)(int64_t)(int32_t)(number - (uint32_t)group->posted);

@@ -120,7 +120,7 @@ nigh_fold_fn nigh_fold_select(enum nigh_type type, enum nigh_atomic_op op)
  * from memory want short blocks, so that prefetchers keep following all of them; calls of the loops want long ones. */
 enum { BLOCK = 512, ACCUMULATORS = 2 * BLOCK };
 
-/* What is taken out of all sources at a time. */
+/* Bytes that the loop takes out of all sources at a time. */
 struct block {
     const struct nigh_fold_kernel *kernel;
     const void *const *sources;

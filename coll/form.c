@@ -112,7 +112,7 @@ static int find(struct nigh_member *member, uint64_t key)
     return 0;
 }
 
-/* Whose end is known before the look: what it, and whom it has seen, had shown is found then. */
+/* Of a member that had ended before the look: the look finds what that member, and all whom it had seen, had shown. */
 static uint32_t ended_one(const struct nigh_group *group)
 {
     uint32_t i = 0;
@@ -149,7 +149,7 @@ static void lose(struct nigh_group *group, uint32_t member)
     nigh_group_revoke(group, NIGH_REVOKED_LOST, 0, member, -ECONNRESET);
 }
 
-/* One that ends before it is met has no part in the group. */
+/* A member that ends before the others meet it has no part in the group. */
 static void look_for_ends(struct nigh_group *group)
 {
     for (uint32_t i = 0; i < group->count; i++)

@@ -3,11 +3,8 @@
 #include "coll/group.h"
 #include "coll/call.h"
 #include "coll/form.h"
-#include "shm/log.h"
 
 #include <errno.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -164,7 +161,7 @@ int nigh_group_free(struct nigh_group *group)
     return 0;
 }
 
-/* Everyone has left, too: nobody looks at what it has shown. One that was never formed is waited for: the others count it. */
+/* All members have left, too: none looks at what this one has shown. A group that was never formed waits: the others count it. */
 static bool is_over(struct nigh_group *group)
 {
     if (group->state == NIGH_GROUP_FORMING)
@@ -205,7 +202,7 @@ static void unlink_group(struct nigh_group *group)
 
 void nigh_coll_close(struct nigh_coll *coll)
 {
-    /* Who is reading our buffers sees by it that they are not the call's any more. */
+    /* A member that is reading our buffers sees by it that they are not the call's any more. */
     for (struct nigh_group *group = coll->groups; group; group = group->next)
         if (!nigh_load_relaxed(&group->board->revoked))
             nigh_store_relaxed(&group->board->revoked, NIGH_REVOKED(NIGH_REVOKED_LEFT, 0, group->me));
@@ -220,7 +217,7 @@ void nigh_coll_close(struct nigh_coll *coll)
     nigh_form_forget(coll);
 }
 
-/* ---- what others are told, and tell -------------------------------------------------------------------- */
+/* ---- what others are told ------------------------------------------------------------------------------ */
 
 static inline void wake(const struct nigh_member *member)
 {
@@ -273,7 +270,7 @@ void nigh_group_reclaim(struct nigh_group *group)
 {
     uint64_t freed = done_by_all(group);
 
-    /* Whoever finds a slot used again finds in `done` that its call is over. */
+    /* A member that finds a slot in use again finds in `done` that its call is over. */
     nigh_group_show_done(group);
     freed = freed < group->done ? freed : group->done;
     for (; group->freed < freed; group->freed++) {
@@ -291,105 +288,6 @@ bool nigh_group_has_slot(struct nigh_group *group, uint64_t number)
         return true;
     nigh_group_reclaim(group);
     return number < group->freed + NIGH_CALL_SLOTS;
-}
-
-void nigh_group_revoke(struct nigh_group *group, enum nigh_revoked why, uint64_t number, uint32_t about,
-                       int error)
-{
-    if (group->state == NIGH_GROUP_BROKEN)
-        return;
-    group->state = NIGH_GROUP_BROKEN;
-    if (!group->given_up) {
-        group->error = error;
-        group->about = about;
-        group->ended_in = number;
-    }
-    nigh_group_show_end(group, NIGH_REVOKED(why, number, about));
-    nigh_fence_full(LEAVE_SAY);
-    nigh_group_tell(group);
-    nigh_group_move(group);
-}
-
-void nigh_group_say(struct nigh_group *group, int level, const char *format, ...)
-{
-    va_list arguments;
-
-    if (group->text[0])
-        return;
-    va_start(arguments, format);
-    vsnprintf(group->text, sizeof(group->text), format, arguments);
-    va_end(arguments);
-    nigh_log(level, "rank %u, member %u of a group of %u: %s", group->coll->rank, group->me, group->count,
-             group->text);
-}
-
-/* Boards have the lower half of a number. */
-static bool is_before(uint64_t word, uint64_t other)
-{
-    return (int32_t)(NIGH_REVOKED_NUMBER(word) - NIGH_REVOKED_NUMBER(other)) < 0;
-}
-
-/* `member` has broken the group: it is about whom it says, or, if that is us, about itself. */
-static void follow(struct nigh_group *group, uint32_t member, uint64_t word)
-{
-    uint32_t about = NIGH_REVOKED_ABOUT(word);
-
-    /* One between two calls may be overtaken by one in a call. */
-    if ((group->ends_word && NIGH_REVOKED_WHY(group->ends_word) != NIGH_REVOKED_BETWEEN) ||
-        group->ends_word == word || group->freed_by_host)
-        return;
-    if (group->ends_word && NIGH_REVOKED_WHY(word) == NIGH_REVOKED_BETWEEN &&
-        !is_before(word, group->ends_word))
-        return;
-    group->ends_word = word;
-    group->ends_by = member;
-    group->ends_about = about >= group->count || about == group->me ? member : about;
-    nigh_group_move(group);
-}
-
-void nigh_group_look(struct nigh_group *group)
-{
-    for (uint32_t i = 0; i < group->count; i++) {
-        struct nigh_member *member = &group->members[i];
-        uint64_t word;
-
-        /* One that has ended, too: it may have said before why. */
-        if (member->self || !nigh_member_is_found(member))
-            continue;
-        word = nigh_member_revoked(member);
-        if (word && NIGH_REVOKED_WHY(word) != NIGH_REVOKED_LEFT) {
-            follow(group, i, word);
-        } else if (word || nigh_member_left(member)) {
-            nigh_member_end(member);
-            group->lost = true;
-        } else {
-            nigh_group_compare_tree(group, i);
-        }
-    }
-}
-
-bool nigh_group_is_sound(struct nigh_group *group, uint32_t member, bool by_kernel)
-{
-    const struct nigh_member *at = &group->members[member];
-
-    return !nigh_member_revoked(at) && (!by_kernel || group->coll->host->lives(at->handle));
-}
-
-void nigh_coll_lost(struct nigh_coll *coll, const void *handle)
-{
-    for (struct nigh_group *group = coll->groups; group; group = group->next) {
-        for (uint32_t i = 0; i < group->count; i++) {
-            struct nigh_member *member = &group->members[i];
-
-            if (member->handle != handle)
-                continue;
-            /* Now or never: its memory goes. */
-            nigh_form_meet(group, i);
-            nigh_member_end(member);
-            group->lost = true;
-            nigh_group_move(group);
-        }
-    }
 }
 
 /* ---- progress ------------------------------------------------------------------------------------------ */
@@ -419,7 +317,7 @@ static bool progress(struct nigh_group *group)
     }
     if (group->state == NIGH_GROUP_BROKEN)
         moved |= nigh_calls_fail(group);
-    if (!moved || !group->first)
+    if (!moved || !group->first || !nigh_call_is_short(group->first))
         nigh_group_show_done(group);
     /* Others wait for that, so it is a move to whoever looks for deadlocks. */
     moved |= shown != group->shown;

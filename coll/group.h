@@ -8,7 +8,7 @@
 
 struct nigh_call;
 
-/* So many short calls are shown as done together, unless nothing moves. */
+/* So many short calls are shown as done together, unless nothing moves, or a longer call is the oldest. */
 #define NIGH_DONE_EVERY 16u
 
 enum nigh_group_state {
@@ -20,7 +20,7 @@ enum nigh_group_state {
 struct nigh_group {
     struct nigh_coll *coll;
     struct nigh_group *next, *next_moving;
-    bool moves;         /* in the list of those that move */
+    bool moves;         /* in the list of groups that move */
     bool formed;        /* all members have shown their boards */
     bool freed_by_host; /* waits for the others to leave, too */
     bool left;          /* says so on its board */
@@ -68,12 +68,12 @@ struct nigh_group {
     struct nigh_member members[];
 };
 
-/* Tells the others that something of ours has changed: those that sleep are woken. */
+/* Tells the others that something of ours has changed: wakes the members that sleep. */
 void nigh_group_tell(struct nigh_group *group);
 /* The members from `first` to `end` - 1 alone. */
 void nigh_group_tell_some(struct nigh_group *group, uint32_t first, uint32_t end);
 
-/* Those of a list. */
+/* The members of a list alone. */
 void nigh_group_tell_these(struct nigh_group *group, const uint8_t *members, uint32_t count);
 
 /* ---- tree_form.c ---- */

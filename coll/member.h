@@ -72,7 +72,7 @@ static inline bool nigh_member_left(const struct nigh_member *member)
            nigh_load_acquire(member->place.key, BOARD_FIND) != member->key;
 }
 
-/* Calls that it is done with. What goes on behind it is ours, so it cannot take back what it has said. */
+/* Calls that it is done with. We use memory again by it, so the member cannot take back what it has said. */
 static inline uint64_t nigh_member_done(struct nigh_member *member)
 {
     uint64_t done;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* coll/move.c - takes what only moves: copies each member's bytes to their place in the result, as they come. */
+/* coll/move.c - a call that reduces nothing: copies each member's bytes to their place in the result, as they come. */
 #include "coll/call.h"
 
 #include <errno.h>
@@ -52,7 +52,7 @@ static int64_t take_from(struct nigh_call *call, uint32_t member, uint64_t most)
     return (int64_t)bytes;
 }
 
-/* One that has ended shows no more of its stream. */
+/* A member that has ended shows no more of its stream. */
 static bool is_stuck(const struct nigh_call *call, uint32_t member)
 {
     const struct nigh_call_peer *peer = &call->peers[member];

@@ -22,7 +22,7 @@ static inline bool is_same(const struct nigh_call *call, const struct nigh_colle
     return call->is_kept && memcmp(&call->what, what, offsetof(struct nigh_collective, context)) == 0;
 }
 
-/* Is one of those that were kept the same? *at: where it stands, or the last that was compared. */
+/* Does the group keep an equal call? *at: where that call stands, or the last one that was compared. */
 static bool find(struct nigh_group *group, const struct nigh_collective *what, struct nigh_call ***at)
 {
     *at = &group->spare;
@@ -169,7 +169,7 @@ static int check(const struct nigh_group *group, const struct nigh_collective *w
     return rc;
 }
 
-/* One that has ended makes no more calls: those that it has made still have all that it gave to them. */
+/* A member that has ended makes no more calls; the calls that it has made still have all that it gave to them. */
 static void look_for_lost(struct nigh_group *group)
 {
     uint64_t number = group->posted;

@@ -64,7 +64,7 @@ void nigh_relay_say_blocks(const struct nigh_call *call)
     nigh_store_relaxed(&nigh_call_own(call)->blocks, number_of_blocks(call));
 }
 
-/* A member that has begun. Where it differs nobody is sure to see it by a block of its own. */
+/* A member that has begun. Where it expects other lengths, no other member is sure to see that by a block of its own. */
 static bool has_same_blocks(struct nigh_call *call, uint32_t member)
 {
     uint64_t theirs = nigh_load_relaxed(&nigh_call_of(call, member)->blocks);

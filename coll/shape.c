@@ -11,7 +11,7 @@
 #define ALONE_BYTES   4096u
 #define ALONE_MEMBERS 4u
 
-/* Who takes whose bytes, for the root and for others. */
+/* Which members take whose bytes, for the root and for others. */
 struct form {
     enum nigh_whom root_takes, takes, root_taken_by, taken_by;
     bool by_parts, folds;
@@ -103,7 +103,7 @@ uint64_t nigh_shape_unit(const struct nigh_shape *shape)
 
     if (shape->relays)
         return NIGH_RELAY_BYTES;
-    /* Of what only moves members may have other types, so that it goes by bytes. */
+    /* In a call that only moves blocks, members may have other types, so the unit is in bytes. */
     if (!shape->folds)
         return bytes;
     return shape->width > bytes ? shape->width : bytes - bytes % shape->width;
@@ -244,7 +244,7 @@ void nigh_shape_make(const struct nigh_collective *call, uint32_t members, uint3
 
 /* ---- by domains ---------------------------------------------------------------------------------------- */
 
-/* Who of a domain takes the bytes of `source`, a member of another one, for all of it. */
+/* The member of a domain that takes the bytes of `source`, a member of another domain, for all of its own. */
 static uint32_t relayer(const struct nigh_shape *shape, uint32_t domain, uint32_t source)
 {
     const struct nigh_tree *tree = shape->tree;

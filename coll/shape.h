@@ -14,7 +14,7 @@
 
 /* Up to so many bytes `in` is always copied. */
 #define NIGH_CALL_COPIED 8192u
-/* What a member that relays shows at a time. */
+/* Bytes that a member that relays shows at a time. */
 #define NIGH_RELAY_BYTES 32768u
 
 /* Members, as seen by one. */
@@ -73,7 +73,7 @@ uint64_t nigh_shape_all_blocks(const struct nigh_collective *call, const struct 
 /* The block of `member` where all blocks lie behind each other. */
 struct nigh_part nigh_shape_packed(const struct nigh_collective *call, const struct nigh_shape *shape,
                                    uint32_t member);
-/* As nigh_shape_has(), of those that a tree says. */
+/* As nigh_shape_has(), of the members that a tree says. */
 bool nigh_shape_has_by_tree(const struct nigh_shape *shape, enum nigh_whom whom, uint32_t member);
 
 /* Is `member` among them? */

@@ -12,7 +12,7 @@
 
 /* ---- what follows from the arguments ------------------------------------------------------------------- */
 
-/* What a member gives whose input this one takes. */
+/* Bytes that each member gives whose input this one takes. */
 static uint64_t given_bytes(const struct nigh_call *call)
 {
     const struct nigh_shape *shape = &call->shape;
@@ -33,7 +33,7 @@ static bool is_short(const struct nigh_call *call)
            given_bytes(call) <= NIGH_CALL_INLINE && !shape->shared_out && !shape->moves_down;
 }
 
-/* Whose input it takes, this member itself not. */
+/* The members whose input this one takes, without itself. */
 static void set_members(const struct nigh_shape *shape, struct nigh_short *out)
 {
     switch (shape->takes) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* coll/source.h - bytes of another member's: its `in`, or its part of a result, whichever way it shows them. What it says is
+/* coll/source.h - bytes of another member's: its `in`, or its part of a result, whichever way it shows them. Its words are
  * copied once and checked when the source is opened. */
 #ifndef NIGH_COLL_SOURCE_H
 #define NIGH_COLL_SOURCE_H

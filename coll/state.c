@@ -28,7 +28,7 @@ static bool is_waited_for(struct nigh_group *group, const struct nigh_call *call
 
     if (member->self || group->state == NIGH_GROUP_BROKEN)
         return false;
-    /* Those that we have met show their boards when they have met all, too. */
+    /* Members that we have met show their boards when they have met all members, too. */
     if (group->state == NIGH_GROUP_FORMING)
         return group->unmet ? !member->link.view : !nigh_member_is_found(member);
     if (!call || member->ended)

@@ -30,7 +30,7 @@ static uint32_t place_at(uint64_t word, enum nigh_level level)
     return (uint32_t)(word >> (16 * (level - NIGH_LEVEL_L3)) & 0xffff);
 }
 
-/* What all want. One that wants no domains decides for all, as does the widest of several levels. */
+/* The level that all members want. A member that wants no domains decides for all, as does the widest of several levels. */
 static enum nigh_level wanted(const uint64_t *words, uint32_t members)
 {
     enum nigh_level most = NIGH_LEVEL_AUTO;
@@ -249,7 +249,7 @@ enum nigh_tree_step nigh_tree_next(const struct nigh_tree *tree, uint32_t op, ui
 /* Of one member; of what a representative reads of all others. */
 #define VECTOR_MOST  4096u
 #define VECTORS_MOST 32768u
-/* Up to so many bytes a root copies its input, and has not to wait for those that take it. */
+/* Up to so many bytes a root copies its input, and need not wait for the members that take it. */
 #define BROADCAST_MOST 8192u
 /* Allgathers relay from so many bytes of each member on, on average. */
 #define BLOCK_LEAST 8192u

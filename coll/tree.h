@@ -24,7 +24,7 @@ struct nigh_tree {
     uint16_t start[NIGH_GROUP_MAX + 1]; /* of each domain in `order`: its first member is the lowest */
 };
 
-/* What a member says of itself: where it runs, and the level that its host wants. */
+/* A member's word about itself: where it runs, and the level that its host wants. */
 uint64_t nigh_tree_word(const struct nigh_where *where, enum nigh_level level);
 /* Can it be such a word? */
 bool nigh_tree_is_word(uint64_t word);

@@ -12,8 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int place(struct nigh_call call, struct nigh_coll_call *it);
-
 static struct nigh_comm *comm_of(const struct nigh_coll_call *it)
 {
     return it->operation->comm;
@@ -63,17 +61,6 @@ static uint64_t number_of(const struct nigh_comm_group *its, uint64_t in_group)
     return its->agreed ? its->start + in_group - 1 : UINT64_MAX;
 }
 
-static void fail_queue(struct nigh_comm_group *its)
-{
-    struct nigh_coll_call *next;
-
-    for (struct nigh_coll_call *it = its->first; it; it = next) {
-        next = it->next;
-        nigh_coll_fail_by_end(it);
-    }
-    its->first = its->last = NULL;
-}
-
 static bool is_lost(const struct nigh_comm *comm, const struct nigh_query_group *is)
 {
     if (is->by_host)
@@ -81,6 +68,16 @@ static bool is_lost(const struct nigh_comm *comm, const struct nigh_query_group 
     return is->status == -ECONNRESET ||
            (is->status == -EPROTO &&
             nigh_peer_state(nigh_comm_to_world(comm, (int)is->about)) == NIGH_BROKEN);
+}
+
+uint64_t nigh_coll_ended_in(const struct nigh_comm *comm)
+{
+    const struct nigh_comm_group *its = comm->group;
+    struct nigh_query_group is = {.size = sizeof(is)};
+
+    if (!its->group || nigh_core.ops->query_group(its->group, &is) || !is.status)
+        return 0;
+    return number_of(its, is.ended_in);
 }
 
 bool nigh_coll_learn(struct nigh_comm *comm)
@@ -105,7 +102,8 @@ bool nigh_coll_learn(struct nigh_comm *comm)
     (void)nigh_core.ops->group_free(its->group);
     its->group = NULL;
     its->generation++;
-    fail_queue(its);
+    if (!its->agreed)
+        nigh_coll_fail_queue(comm);
     return true;
 }
 
@@ -213,7 +211,7 @@ int nigh_coll_create(struct nigh_call call, struct nigh_comm *comm, uint64_t num
 }
 
 /* A call that has its number, and was not given to the group: the calls behind it would be taken for it. */
-static void fail_unplaced(struct nigh_coll_call *it, int error)
+void nigh_coll_fail_unplaced(struct nigh_coll_call *it, int error)
 {
     struct nigh_comm *comm = comm_of(it);
 
@@ -221,23 +219,6 @@ static void fail_unplaced(struct nigh_coll_call *it, int error)
     finish(it, error);
     if (comm->group && comm->group->group)
         nigh_coll_break(comm, error);
-}
-
-/* Those that have waited, in their order. */
-static void flush(struct nigh_comm_group *its)
-{
-    struct nigh_coll_call *it = its->first, *next;
-
-    its->first = its->last = NULL;
-    for (; it; it = next) {
-        struct nigh_call call = {it->name, it->operation->site};
-        int rc;
-
-        next = it->next;
-        rc = place(call, it);
-        if (rc && it->operation->phase == NIGH_PHASE_ACTIVE)
-            fail_unplaced(it, rc);
-    }
 }
 
 static void agreed(struct nigh_operation *operation, const struct nigh_completion *completion)
@@ -252,26 +233,16 @@ static void agreed(struct nigh_operation *operation, const struct nigh_completio
     its->agreement = NULL;
     if (operation->error) {
         (void)nigh_coll_learn(comm);
-        return;
+    } else {
+        for (uint32_t rank = 0; rank < comm->size; rank++)
+            if (its->numbers[rank] > its->start)
+                its->start = its->numbers[rank];
+        its->agreed = true;
     }
-    for (uint32_t rank = 0; rank < comm->size; rank++)
-        if (its->numbers[rank] > its->start)
-            its->start = its->numbers[rank];
-    its->agreed = true;
-    flush(its);
+    nigh_coll_flush(comm);
 }
 
 /* ---- a call and its group ---- */
-
-static void append(struct nigh_comm_group *its, struct nigh_coll_call *it)
-{
-    it->next = NULL;
-    if (its->last)
-        its->last->next = it;
-    else
-        its->first = it;
-    its->last = it;
-}
 
 /* Has failed with its generation, as it was the one that failed, or before it, or cannot be made once more? */
 static bool falls(const struct nigh_coll_call *it)
@@ -282,8 +253,7 @@ static bool falls(const struct nigh_coll_call *it)
            (it->begun && it->what.flags & NIGH_COLLECTIVE_IN_PLACE);
 }
 
-/* Gives it to the group, or to the next one. 0 also if it has failed since: errors, said, are those of no call yet. */
-static int place(struct nigh_call call, struct nigh_coll_call *it)
+int nigh_coll_place(struct nigh_call call, struct nigh_coll_call *it)
 {
     struct nigh_comm *comm = comm_of(it);
 
@@ -298,8 +268,8 @@ static int place(struct nigh_call call, struct nigh_coll_call *it)
             nigh_coll_fail_by_end(it);
             return 0;
         }
-        if (!its->agreed) {
-            append(its, it);
+        if (!its->agreed || (its->first && its->first->number < it->number)) {
+            nigh_coll_append(its, it);
             return 0;
         }
         if (it->number < its->start) {
@@ -321,19 +291,14 @@ static int place(struct nigh_call call, struct nigh_coll_call *it)
     }
 }
 
-static void ended(struct nigh_operation *operation, const struct nigh_completion *completion)
+/* Its group has ended: it fails, or is made by the next group. */
+static void make_again(struct nigh_coll_call *it)
 {
-    struct nigh_coll_call *it = operation->owner;
+    struct nigh_operation *operation = it->operation;
     struct nigh_call call = {it->name, operation->site};
-    bool news;
+    bool news = nigh_coll_learn(operation->comm);
     int rc;
 
-    (void)completion;
-    if (!operation->error) {
-        finish(it, 0);
-        return;
-    }
-    news = nigh_coll_learn(operation->comm);
     if (falls(it)) {
         nigh_coll_fail_by_end(it);
         return;
@@ -341,9 +306,21 @@ static void ended(struct nigh_operation *operation, const struct nigh_completion
     if (news)
         nigh_coll_say_through(operation->comm);
     operation->error = 0;
-    rc = place(call, it);
+    rc = nigh_coll_place(call, it);
     if (rc)
-        fail_unplaced(it, rc);
+        nigh_coll_fail_unplaced(it, rc);
+}
+
+static void ended(struct nigh_operation *operation, const struct nigh_completion *completion)
+{
+    struct nigh_comm *comm = operation->comm;
+
+    (void)completion;
+    if (!operation->error)
+        finish(operation->owner, 0);
+    else
+        make_again(operation->owner);
+    nigh_coll_flush_behind(comm);
 }
 
 struct nigh_operation *nigh_coll_operation(struct nigh_call call, struct nigh_comm *comm,
@@ -373,11 +350,13 @@ int nigh_coll_start(struct nigh_call call, struct nigh_coll_call *it)
     if (nigh_unlikely(comm->lost != 0))
         return nigh_fail(call, comm->lost, "%s", nigh_coll_lost_text(comm).text);
     it->number = ++comm->collectives;
-    it->begun = it->lost = false;
+    it->begun = it->lost = it->waits = false;
     it->what.place = it->operation->site;
     it->operation->phase = NIGH_PHASE_ACTIVE;
     it->operation->error = 0;
-    rc = place(call, it);
+    if (comm->group)
+        nigh_coll_flush_behind(comm);
+    rc = nigh_coll_place(call, it);
     /* Not made: the program may make it again. */
     if (nigh_unlikely(rc != 0)) {
         it->operation->phase = NIGH_PHASE_INACTIVE;

@@ -22,12 +22,14 @@
 /* A collective that was called: `owner` of its operation. */
 struct nigh_coll_call {
     struct nigh_collective what;
-    const char *name; /* "nigh_bcast" */
-    struct nigh_operation *operation;
+    const char *name;                     /* "nigh_bcast" */
+    struct nigh_operation *operation;     /* NULL: this rank has refused the call, with `refused` and `why` */
+    int refused;                          /* the error for the other ranks */
     struct nigh_coll_call *next;          /* of those that wait for a group */
     uint64_t number;                      /* of the communicator's collectives: from 1 on */
     uint8_t factor[NIGH_OP_FACTOR_BYTES]; /* NIGH_PREMUL: the operation may have been freed since */
     bool begun;                           /* a group has it, or had it: data may have moved */
+    bool waits;                           /* in the communicator's queue */
     bool lost;                            /* it has failed because the communicator has lost a rank */
     char why[NIGH_GROUP_TEXT_BYTES + 96]; /* it has failed, and not for that */
 };
@@ -39,7 +41,8 @@ struct nigh_operation *nigh_coll_operation(struct nigh_call call, struct nigh_co
 /* Starts it; its operation is active then. Never waits. Errors, said: it could not be. */
 int nigh_coll_start(struct nigh_call call, struct nigh_coll_call *it);
 
-/* Takes the number of a collective that this rank does not start, and ends the group: `error` and `text` are for the others. */
+/* Takes the number of a collective that this rank does not start, and ends the group in it: `error` and `text` are for the others. Where
+ * collectives of this rank are under way the group ends when they have ended. */
 void nigh_coll_refuse(struct nigh_call call, struct nigh_comm *comm, int error, const char *text);
 
 /* Ends the group, as `operation` is not waited for any longer, which has ended when this returns. */

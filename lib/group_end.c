@@ -19,17 +19,6 @@
 
 /* ---- this rank ends it ---- */
 
-void nigh_coll_refuse(struct nigh_call call, struct nigh_comm *comm, int error, const char *text)
-{
-    uint64_t number = ++comm->collectives;
-
-    if (comm->lost || ((!comm->group || !comm->group->group) && nigh_coll_create(call, comm, number)))
-        return;
-    if (comm->group->group)
-        (void)nigh_core.ops->group_end(comm->group->group, error, text);
-    (void)nigh_coll_learn(comm);
-}
-
 void nigh_coll_break(struct nigh_comm *comm, int error)
 {
     char text[NIGH_GROUP_TEXT_BYTES];
@@ -94,7 +83,9 @@ int nigh_coll_check_end(struct nigh_call call, struct nigh_comm *comm)
     char why[NIGH_GROUP_TEXT_BYTES + 96];
     const struct end *end;
 
-    if (!nigh_coll_learn(comm) || comm->group->end.number < comm->collectives)
+    /* It may have ended in a call that this rank comes to. */
+    if (nigh_coll_ended_in(comm) > comm->collectives || !nigh_coll_learn(comm) ||
+        comm->group->end.number < comm->collectives)
         return 0;
     end = &comm->group->end;
     if (comm->lost)
@@ -167,6 +158,7 @@ void nigh_coll_forget(struct nigh_comm *comm)
 {
     if (!comm->group)
         return;
+    nigh_coll_forget_queue(comm->group);
     free(comm->group->numbers);
     free(comm->group);
     comm->group = NULL;

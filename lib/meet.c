@@ -79,13 +79,22 @@ static int say_difference(struct nigh_call call, const struct nigh_comm *comm, c
                      refused, reasons[refused].call, reasons[refused].refusal);
 }
 
+/* This rank cannot make the gathering that the others are in, or come to: they hear of it. */
+static int give_up(struct nigh_call call, struct nigh_comm *comm, const char *what)
+{
+    int rc = nigh_fail(call, -ENOMEM, "no memory for %s of %u ranks", what, comm->size);
+
+    nigh_coll_say_refused(call, comm, "()", rc);
+    return rc;
+}
+
 static int explain(struct nigh_call call, struct nigh_comm *comm, const struct reason *mine)
 {
     struct reason *all = calloc(comm->size, sizeof(*all));
     int rc;
 
     if (!all)
-        return nigh_fail(call, -ENOMEM, "no memory for what %u ranks call", comm->size);
+        return give_up(call, comm, "the calls");
     rc = gather(call, comm, mine, all, sizeof(*all));
     for (uint32_t rank = 0; rank < comm->size; rank++) {
         all[rank].call[sizeof(all[rank].call) - 1] = '\0';
@@ -107,7 +116,7 @@ int nigh_meet(struct nigh_call call, struct nigh_comm *comm, enum nigh_meet_what
     int rc;
 
     if (!cards)
-        return nigh_fail(call, -ENOMEM, "no memory for the cards of %u ranks", comm->size);
+        return give_up(call, comm, "the cards");
     if (words)
         memcpy(mine.words, words, sizeof(mine.words));
     fill_reason(call, what, window, refused, &reason);

@@ -92,48 +92,54 @@ static int choose(struct choice *choices, int count, int color, const struct nig
     return found;
 }
 
-static int split(struct nigh_call call, struct nigh_comm *comm, int color, const struct nigh_card *cards,
+/* What a split needs of memory: taken before the ranks meet, so that all hear of a rank that has none. */
+struct split {
+    struct nigh_card *cards;
+    struct choice *choices;
+    int32_t *world;
+};
+
+static int split(struct nigh_call call, struct nigh_comm *comm, int color, const struct split *with,
                  struct nigh_comm **out)
 {
-    struct choice *choices = malloc(comm->size * sizeof(*choices));
-    int32_t *world = malloc(comm->size * sizeof(*world));
     struct nigh_members members = all_of(comm);
-    int rc = choices && world ? 0 : nigh_fail(call, -ENOMEM, "no memory for %u ranks", comm->size);
     int me = 0, count;
     uint32_t id;
+    int rc = nigh_agree_id(call, &members, &id);
 
-    if (!rc)
-        rc = nigh_agree_id(call, &members, &id);
-    if (!rc && color == NIGH_UNDEFINED) {
+    if (rc)
+        return rc;
+    if (color == NIGH_UNDEFINED) {
         *out = NULL;
-    } else if (!rc) {
-        for (uint32_t rank = 0; rank < comm->size; rank++)
-            choices[rank] = (struct choice){.color = (int)(uint32_t)cards[rank].words[0],
-                                            .key = (int)(uint32_t)cards[rank].words[1],
-                                            .rank = (int)rank};
-        count = choose(choices, (int)comm->size, color, comm, world, &me);
-        rc = make(call, comm, id, count, me, world, out);
+        return 0;
     }
-    free(choices);
-    free(world);
-    return rc;
+    for (uint32_t rank = 0; rank < comm->size; rank++)
+        with->choices[rank] = (struct choice){.color = (int)(uint32_t)with->cards[rank].words[0],
+                                              .key = (int)(uint32_t)with->cards[rank].words[1],
+                                              .rank = (int)rank};
+    count = choose(with->choices, (int)comm->size, color, comm, with->world, &me);
+    return make(call, comm, id, count, me, with->world, out);
 }
 
 static int meet_and_split(struct nigh_call call, struct nigh_comm *comm, int color, int key,
                           struct nigh_comm **out)
 {
     uint64_t words[4] = {(uint32_t)color, (uint32_t)key};
-    struct nigh_card *cards = malloc(comm->size * sizeof(*cards));
+    struct split with = {.cards = malloc(comm->size * sizeof(*with.cards)),
+                         .choices = malloc(comm->size * sizeof(*with.choices)),
+                         .world = malloc(comm->size * sizeof(*with.world))};
     int rc = check_place(call, out);
 
-    if (!cards)
+    if (!with.cards || !with.choices || !with.world)
         rc = nigh_fail(call, -ENOMEM, "no memory for the colours of %u ranks", comm->size);
     if (!rc && color < 0 && color != NIGH_UNDEFINED)
         rc = nigh_fail(call, -ERANGE, "colour %d: colours are 0 or more, or NIGH_UNDEFINED for none", color);
-    rc = nigh_meet(call, comm, NIGH_MEET_SPLIT, 0, rc, words, cards);
+    rc = nigh_meet(call, comm, NIGH_MEET_SPLIT, 0, rc, words, with.cards);
     if (!rc)
-        rc = split(call, comm, color, cards, out);
-    free(cards);
+        rc = split(call, comm, color, &with, out);
+    free(with.cards);
+    free(with.choices);
+    free(with.world);
     return rc;
 }
 

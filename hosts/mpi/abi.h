@@ -88,6 +88,7 @@ typedef struct ompi_communicator_t *nigh_mpi_comm;
 typedef struct ompi_datatype_t *nigh_mpi_type;
 typedef struct ompi_op_t *nigh_mpi_op;
 typedef struct ompi_request_t *nigh_mpi_request;
+typedef struct ompi_group_t *nigh_mpi_ranks;
 #define NIGH_MPI_IN_PLACE      ((void *)1)
 #define NIGH_MPI_STATUS_IGNORE NULL
 #define NIGH_MPI_ERR_TRUNCATE  15
@@ -98,19 +99,23 @@ typedef struct ompi_request_t *nigh_mpi_request;
 #define NIGH_MPI_OP(name, symbol, code)   ((nigh_mpi_op)nigh_mpi_calls()->ompi_mpi_op_##symbol)
 #define NIGH_MPI_COMM_NULL     ((nigh_mpi_comm)nigh_mpi_calls()->ompi_mpi_comm_null)
 #define NIGH_MPI_COMM_SELF     ((nigh_mpi_comm)nigh_mpi_calls()->ompi_mpi_comm_self)
+#define NIGH_MPI_COMM_WORLD    ((nigh_mpi_comm)nigh_mpi_calls()->ompi_mpi_comm_world)
 #define NIGH_MPI_DATATYPE_NULL ((nigh_mpi_type)nigh_mpi_calls()->ompi_mpi_datatype_null)
 #define NIGH_MPI_OP_NULL       ((nigh_mpi_op)nigh_mpi_calls()->ompi_mpi_op_null)
 #define NIGH_MPI_INT           NIGH_MPI_TYPE(INT, int, 0)
 #define NIGH_MPI_BYTE          NIGH_MPI_TYPE(BYTE, byte, 0)
 #define NIGH_MPI_MIN           NIGH_MPI_OP(MIN, min, 0)
 #define NIGH_MPI_HANDLES(HANDLE) \
-    HANDLE(ompi_mpi_op_null) HANDLE(ompi_mpi_comm_null) HANDLE(ompi_mpi_comm_self) HANDLE(ompi_mpi_datatype_null)
+    HANDLE(ompi_mpi_op_null) HANDLE(ompi_mpi_comm_null) HANDLE(ompi_mpi_comm_self) HANDLE(ompi_mpi_comm_world) \
+    HANDLE(ompi_mpi_datatype_null)
 #define NIGH_MPI_COMBINER_NAMED 0
+#define NIGH_MPI_ROOT           (-4)
 #else
 typedef int nigh_mpi_comm;
 typedef int nigh_mpi_type;
 typedef int nigh_mpi_op;
 typedef int nigh_mpi_request;
+typedef int nigh_mpi_ranks;
 #define NIGH_MPI_IN_PLACE      ((void *)-1)
 #define NIGH_MPI_STATUS_IGNORE ((void *)1)
 #define NIGH_MPI_ERR_TRUNCATE  14
@@ -120,18 +125,21 @@ typedef int nigh_mpi_request;
 #define NIGH_MPI_OP(name, symbol, code)   ((nigh_mpi_op)(code))
 #define NIGH_MPI_COMM_NULL     ((nigh_mpi_comm)0x04000000)
 #define NIGH_MPI_COMM_SELF     ((nigh_mpi_comm)0x44000001)
+#define NIGH_MPI_COMM_WORLD    ((nigh_mpi_comm)0x44000000)
 #define NIGH_MPI_DATATYPE_NULL ((nigh_mpi_type)0x0c000000)
 #define NIGH_MPI_OP_NULL       ((nigh_mpi_op)0x18000000)
 #define NIGH_MPI_INT           ((nigh_mpi_type)0x4c000405)
 #define NIGH_MPI_BYTE          ((nigh_mpi_type)0x4c00010d)
 #define NIGH_MPI_MIN           ((nigh_mpi_op)0x58000002)
 #define NIGH_MPI_COMBINER_NAMED 1
+#define NIGH_MPI_ROOT           (-3)
 #define NIGH_MPI_HANDLES(HANDLE)
 #endif
 /* clang-format on */
 
 #define NIGH_MPI_SUCCESS         0
 #define NIGH_MPI_THREAD_MULTIPLE 3
+#define NIGH_MPI_UNDEFINED       (-32766)
 
 typedef intptr_t nigh_mpi_aint;
 typedef long long nigh_mpi_count;
@@ -146,49 +154,53 @@ typedef int (*nigh_mpi_request_cancel)(void *, int);
 /* The calls that are answered here: name, that behind MPI_I, kind, and what they take: the arguments' types, their names, and those of counts. */
 #define NIGH_MPI_COLLECTIVES(CALL) \
     CALL(Barrier, barrier, BARRIER, ALONE) \
-    CALL(Gatherv, gatherv, GATHERV, GATHERV) \
-    CALL(Scatterv, scatterv, SCATTERV, SCATTERV) \
-    CALL(Allgatherv, allgatherv, ALLGATHERV, ALLGATHERV) \
-    CALL(Alltoallv, alltoallv, ALLTOALLV, ALLTOALLV) \
-    CALL(Reduce_scatter, reduce_scatter, REDUCE_SCATTER, REDUCED_PARTS) \
     NIGH_MPI_COUNTED(CALL)
-/* Of which there are calls with large counts, too. */
+/* Of which there are calls with large counts, too: with _c behind their names. */
 #define NIGH_MPI_COUNTED(CALL) \
     CALL(Bcast, bcast, BCAST, BUFFER) \
     CALL(Reduce, reduce, REDUCE, REDUCED_TO) \
     CALL(Allreduce, allreduce, ALLREDUCE, REDUCED) \
     CALL(Gather, gather, GATHER, ROOTED) \
+    CALL(Gatherv, gatherv, GATHERV, GATHERV) \
     CALL(Scatter, scatter, SCATTER, ROOTED) \
+    CALL(Scatterv, scatterv, SCATTERV, SCATTERV) \
     CALL(Allgather, allgather, ALLGATHER, UNROOTED) \
+    CALL(Allgatherv, allgatherv, ALLGATHERV, ALLGATHERV) \
     CALL(Alltoall, alltoall, ALLTOALL, UNROOTED) \
+    CALL(Alltoallv, alltoallv, ALLTOALLV, ALLTOALLV) \
+    CALL(Reduce_scatter, reduce_scatter, REDUCE_SCATTER, REDUCED_PARTS) \
     CALL(Reduce_scatter_block, reduce_scatter_block, REDUCE_SCATTER_BLOCK, REDUCED) \
     CALL(Scan, scan, SCAN, REDUCED) \
     CALL(Exscan, exscan, EXSCAN, REDUCED)
 
-/* N: a count, T: a type, O: an operation, C: a communicator. */
-#define NIGH_MPI_TAKES_ALONE(N, T, O, C)      C comm
-#define NIGH_MPI_TAKES_BUFFER(N, T, O, C)     void *recv, N recvs, T recv_type, int root, C comm
-#define NIGH_MPI_TAKES_REDUCED_TO(N, T, O, C) const void *send, void *recv, N recvs, T recv_type, O op, int root, C comm
-#define NIGH_MPI_TAKES_REDUCED(N, T, O, C)    const void *send, void *recv, N recvs, T recv_type, O op, C comm
-#define NIGH_MPI_TAKES_REDUCED_PARTS(N, T, O, C) \
+/* N: a count, D: an offset in an array, T: a type, O: an operation, C: a communicator. */
+#define NIGH_MPI_TAKES_ALONE(N, D, T, O, C)      C comm
+#define NIGH_MPI_TAKES_BUFFER(N, D, T, O, C)     void *recv, N recvs, T recv_type, int root, C comm
+#define NIGH_MPI_TAKES_REDUCED_TO(N, D, T, O, C) \
+    const void *send, void *recv, N recvs, T recv_type, O op, int root, C comm
+#define NIGH_MPI_TAKES_REDUCED(N, D, T, O, C)    const void *send, void *recv, N recvs, T recv_type, O op, C comm
+#define NIGH_MPI_TAKES_REDUCED_PARTS(N, D, T, O, C) \
     const void *send, void *recv, const N *recv_counts, T recv_type, O op, C comm
-#define NIGH_MPI_TAKES_ROOTED(N, T, O, C) \
+#define NIGH_MPI_TAKES_ROOTED(N, D, T, O, C) \
     const void *send, N sends, T send_type, void *recv, N recvs, T recv_type, int root, C comm
-#define NIGH_MPI_TAKES_UNROOTED(N, T, O, C) \
+#define NIGH_MPI_TAKES_UNROOTED(N, D, T, O, C) \
     const void *send, N sends, T send_type, void *recv, N recvs, T recv_type, C comm
-#define NIGH_MPI_TAKES_GATHERV(N, T, O, C) \
-    const void *send, N sends, T send_type, void *recv, const N *recv_counts, const N *recv_offsets, T recv_type, int root, C comm
-#define NIGH_MPI_TAKES_SCATTERV(N, T, O, C) \
-    const void *send, const N *send_counts, const N *send_offsets, T send_type, void *recv, N recvs, T recv_type, int root, C comm
-#define NIGH_MPI_TAKES_ALLGATHERV(N, T, O, C) \
-    const void *send, N sends, T send_type, void *recv, const N *recv_counts, const N *recv_offsets, T recv_type, C comm
-#define NIGH_MPI_TAKES_ALLTOALLV(N, T, O, C) \
-    const void *send, const N *send_counts, const N *send_offsets, T send_type, void *recv, const N *recv_counts, \
-        const N *recv_offsets, T recv_type, C comm
+#define NIGH_MPI_TAKES_GATHERV(N, D, T, O, C) \
+    const void *send, N sends, T send_type, void *recv, const N *recv_counts, const D *recv_offsets, T recv_type, int root, C comm
+#define NIGH_MPI_TAKES_SCATTERV(N, D, T, O, C) \
+    const void *send, const N *send_counts, const D *send_offsets, T send_type, void *recv, N recvs, T recv_type, int root, C comm
+#define NIGH_MPI_TAKES_ALLGATHERV(N, D, T, O, C) \
+    const void *send, N sends, T send_type, void *recv, const N *recv_counts, const D *recv_offsets, T recv_type, C comm
+#define NIGH_MPI_TAKES_ALLTOALLV(N, D, T, O, C) \
+    const void *send, const N *send_counts, const D *send_offsets, T send_type, void *recv, const N *recv_counts, \
+        const D *recv_offsets, T recv_type, C comm
 
-#define NIGH_MPI_TAKES(takes, N) NIGH_MPI_TAKES_##takes(N, nigh_mpi_type, nigh_mpi_op, nigh_mpi_comm)
-#define NIGH_MPI_BLOCKING(CALL, name, takes) CALL(name, (NIGH_MPI_TAKES(takes, int)))
-#define NIGH_MPI_STARTING(CALL, lower, takes) CALL(I##lower, (NIGH_MPI_TAKES(takes, int), nigh_mpi_request *))
+#define NIGH_MPI_TAKES(takes, N, D) NIGH_MPI_TAKES_##takes(N, D, nigh_mpi_type, nigh_mpi_op, nigh_mpi_comm)
+#define NIGH_MPI_BLOCKING(CALL, name, takes) CALL(name, (NIGH_MPI_TAKES(takes, int, int)))
+#define NIGH_MPI_STARTING(CALL, lower, takes) CALL(I##lower, (NIGH_MPI_TAKES(takes, int, int), nigh_mpi_request *))
+#define NIGH_MPI_LARGE(CALL, name, lower, takes) \
+    CALL(name##_c, (NIGH_MPI_TAKES(takes, nigh_mpi_count, nigh_mpi_aint))) \
+    CALL(I##lower##_c, (NIGH_MPI_TAKES(takes, nigh_mpi_count, nigh_mpi_aint), nigh_mpi_request *))
 
 /* What is called of the MPI that the program is linked with. */
 #define NIGH_MPI_ASKED(CALL) \
@@ -202,9 +214,14 @@ typedef int (*nigh_mpi_request_cancel)(void *, int);
     CALL(Pack, (const void *, int, nigh_mpi_type, void *, int, int *, nigh_mpi_comm)) \
     CALL(Unpack, (const void *, int, int *, void *, int, nigh_mpi_type, nigh_mpi_comm)) \
     CALL(Query_thread, (int *)) \
+    CALL(Finalize, (void)) \
     CALL(Comm_rank, (nigh_mpi_comm, int *)) \
     CALL(Comm_size, (nigh_mpi_comm, int *)) \
+    CALL(Comm_remote_size, (nigh_mpi_comm, int *)) \
     CALL(Comm_test_inter, (nigh_mpi_comm, int *)) \
+    CALL(Comm_group, (nigh_mpi_comm, nigh_mpi_ranks *)) \
+    CALL(Group_translate_ranks, (nigh_mpi_ranks, int, const int *, nigh_mpi_ranks, int *)) \
+    CALL(Group_free, (nigh_mpi_ranks *)) \
     CALL(Comm_create_keyval, (nigh_mpi_copy_attr, nigh_mpi_delete_attr, int *, void *)) \
     CALL(Comm_set_attr, (nigh_mpi_comm, int, void *)) \
     CALL(Comm_get_attr, (nigh_mpi_comm, int, void *, int *)) \

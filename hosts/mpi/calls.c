@@ -72,7 +72,7 @@ static void fill(struct table *table)
 #define NIGH_MPI_NEED(name, ...) \
     *(void **)&table->calls.name = noted(table, find(table, "PMPI_" #name), "PMPI_" #name);
 #define NIGH_MPI_NEED_BOTH(name, lower, kind, takes)  NIGH_MPI_NEED(name) NIGH_MPI_NEED(I##lower)
-#define NIGH_MPI_FIND_LARGE(name, lower, kind, takes) NIGH_MPI_FIND(name##_c)
+#define NIGH_MPI_FIND_LARGE(name, lower, kind, takes) NIGH_MPI_FIND(name##_c) NIGH_MPI_FIND(I##lower##_c)
     NIGH_MPI_COLLECTIVES(NIGH_MPI_NEED_BOTH)
     NIGH_MPI_COUNTED(NIGH_MPI_FIND_LARGE)
     NIGH_MPI_CALLS(NIGH_MPI_NEED)

@@ -14,11 +14,11 @@ struct nigh_mpi_calls {
 #define NIGH_MPI_SLOT(name, arguments) int(*name) arguments;
 #define NIGH_MPI_SLOTS(name, lower, kind, takes) \
     NIGH_MPI_BLOCKING(NIGH_MPI_SLOT, name, takes) NIGH_MPI_STARTING(NIGH_MPI_SLOT, lower, takes)
-#define NIGH_MPI_LARGE_SLOT(name, lower, kind, takes) int (*name##_c)(NIGH_MPI_TAKES(takes, nigh_mpi_count));
+#define NIGH_MPI_LARGE_SLOTS(name, lower, kind, takes) NIGH_MPI_LARGE(NIGH_MPI_SLOT, name, lower, takes)
     NIGH_MPI_COLLECTIVES(NIGH_MPI_SLOTS)
-    NIGH_MPI_COUNTED(NIGH_MPI_LARGE_SLOT) /* NULL in an MPI before 4 */
+    NIGH_MPI_COUNTED(NIGH_MPI_LARGE_SLOTS) /* NULL in an MPI before 4 */
     NIGH_MPI_CALLS(NIGH_MPI_SLOT)
-#undef NIGH_MPI_LARGE_SLOT
+#undef NIGH_MPI_LARGE_SLOTS
 #undef NIGH_MPI_SLOTS
 #undef NIGH_MPI_SLOT
 #ifdef NIGH_MPI_OPENMPI

@@ -6,10 +6,10 @@
  */
 #include "hosts/mpi/answer.h"
 #include "hosts/mpi/calls.h"
-#include "hosts/mpi/log.h"
+#include "hosts/mpi/group.h"
+#include "hosts/mpi/narrow.h"
 
-#include <errno.h>
-#include <limits.h>
+#include <stdlib.h>
 
 #define EXPORTED __attribute__((visibility("default")))
 
@@ -31,96 +31,120 @@ typedef intptr_t op_arg;
 /* The MPI's function with handles as they came. */
 #define ON(name, ...) (((int (*)(__VA_ARGS__))(void (*)(void))nigh_mpi_calls()->name))
 
-/* What calls of a form pass on, with C for counts; and what they fill in of struct nigh_mpi_arguments. */
+/* What calls of a form pass on, with C for counts and A for arrays; and what they fill in of struct nigh_mpi_arguments. L: counts are
+ * large. */
 /* clang-format off */
-#define GIVES_ALONE(C)         comm
-#define GIVES_BUFFER(C)        recv, C(recvs), recv_type, root, comm
-#define GIVES_REDUCED_TO(C)    send, recv, C(recvs), recv_type, op, root, comm
-#define GIVES_REDUCED(C)       send, recv, C(recvs), recv_type, op, comm
-#define GIVES_REDUCED_PARTS(C) send, recv, recv_counts, recv_type, op, comm
-#define GIVES_ROOTED(C)        send, C(sends), send_type, recv, C(recvs), recv_type, root, comm
-#define GIVES_UNROOTED(C)      send, C(sends), send_type, recv, C(recvs), recv_type, comm
-#define GIVES_GATHERV(C)       send, sends, send_type, recv, recv_counts, recv_offsets, recv_type, root, comm
-#define GIVES_SCATTERV(C)      send, send_counts, send_offsets, send_type, recv, recvs, recv_type, root, comm
-#define GIVES_ALLGATHERV(C)    send, sends, send_type, recv, recv_counts, recv_offsets, recv_type, comm
-#define GIVES_ALLTOALLV(C)     send, send_counts, send_offsets, send_type, recv, recv_counts, recv_offsets, recv_type, comm
+#define GIVES_ALONE(C, A)         comm
+#define GIVES_BUFFER(C, A)        recv, C(recvs), recv_type, root, comm
+#define GIVES_REDUCED_TO(C, A)    send, recv, C(recvs), recv_type, op, root, comm
+#define GIVES_REDUCED(C, A)       send, recv, C(recvs), recv_type, op, comm
+#define GIVES_REDUCED_PARTS(C, A) send, recv, A(recv_counts), recv_type, op, comm
+#define GIVES_ROOTED(C, A)        send, C(sends), send_type, recv, C(recvs), recv_type, root, comm
+#define GIVES_UNROOTED(C, A)      send, C(sends), send_type, recv, C(recvs), recv_type, comm
+#define GIVES_GATHERV(C, A)       send, C(sends), send_type, recv, A(recv_counts), A(recv_offsets), recv_type, root, comm
+#define GIVES_SCATTERV(C, A)      send, A(send_counts), A(send_offsets), send_type, recv, C(recvs), recv_type, root, comm
+#define GIVES_ALLGATHERV(C, A)    send, C(sends), send_type, recv, A(recv_counts), A(recv_offsets), recv_type, comm
+#define GIVES_ALLTOALLV(C, A) \
+    send, A(send_counts), A(send_offsets), send_type, recv, A(recv_counts), A(recv_offsets), recv_type, comm
 
-#define TO         .comm = (nigh_mpi_comm)comm
-#define ROOT       .root = root
-#define SENT       .send = send, .sends = sends, .send_type = (nigh_mpi_type)send_type
-#define SENT_PARTS .send = send, .send_counts = send_counts, .send_offsets = send_offsets, .send_type = (nigh_mpi_type)send_type
-#define KEPT       .recv = recv, .recvs = recvs, .recv_type = (nigh_mpi_type)recv_type
-#define KEPT_PARTS .recv = recv, .recv_counts = recv_counts, .recv_offsets = recv_offsets, .recv_type = (nigh_mpi_type)recv_type
-#define OPERATION  .send = send, .op = (nigh_mpi_op)op
-#define FILLS_ALONE         TO
-#define FILLS_BUFFER        TO, ROOT, KEPT
-#define FILLS_REDUCED_TO    TO, ROOT, OPERATION, KEPT
-#define FILLS_REDUCED       TO, OPERATION, KEPT
-#define FILLS_REDUCED_PARTS TO, OPERATION, .recv = recv, .recv_counts = recv_counts, .recv_type = (nigh_mpi_type)recv_type
-#define FILLS_ROOTED        TO, ROOT, SENT, KEPT
-#define FILLS_UNROOTED      TO, SENT, KEPT
-#define FILLS_GATHERV       TO, ROOT, SENT, KEPT_PARTS
-#define FILLS_SCATTERV      TO, ROOT, SENT_PARTS, KEPT
-#define FILLS_ALLGATHERV    TO, SENT, KEPT_PARTS
-#define FILLS_ALLTOALLV     TO, SENT_PARTS, KEPT_PARTS
+#define TO            .comm = (nigh_mpi_comm)comm
+#define ROOT          .root = root
+#define SENT          .send = send, .sends = sends, .send_type = (nigh_mpi_type)send_type
+#define SENT_PARTS(L) .send = send, .send_counts = {send_counts, L}, .send_offsets = {send_offsets, L}, .send_type = (nigh_mpi_type)send_type
+#define KEPT          .recv = recv, .recvs = recvs, .recv_type = (nigh_mpi_type)recv_type
+#define KEPT_PARTS(L) .recv = recv, .recv_counts = {recv_counts, L}, .recv_offsets = {recv_offsets, L}, .recv_type = (nigh_mpi_type)recv_type
+#define OPERATION     .send = send, .op = (nigh_mpi_op)op
+#define FILLS_ALONE(L)         TO
+#define FILLS_BUFFER(L)        TO, ROOT, KEPT
+#define FILLS_REDUCED_TO(L)    TO, ROOT, OPERATION, KEPT
+#define FILLS_REDUCED(L)       TO, OPERATION, KEPT
+#define FILLS_REDUCED_PARTS(L) TO, OPERATION, .recv = recv, .recv_counts = {recv_counts, L}, .recv_type = (nigh_mpi_type)recv_type
+#define FILLS_ROOTED(L)        TO, ROOT, SENT, KEPT
+#define FILLS_UNROOTED(L)      TO, SENT, KEPT
+#define FILLS_GATHERV(L)       TO, ROOT, SENT, KEPT_PARTS(L)
+#define FILLS_SCATTERV(L)      TO, ROOT, SENT_PARTS(L), KEPT
+#define FILLS_ALLGATHERV(L)    TO, SENT, KEPT_PARTS(L)
+#define FILLS_ALLTOALLV(L)     TO, SENT_PARTS(L), KEPT_PARTS(L)
 /* clang-format on */
 
-#define SAME(count)     count
-#define SMALL(count)    (int)(count)
-#define TAKES(takes, N) NIGH_MPI_TAKES_##takes(N, type_arg, op_arg, comm_arg)
+#define SAME(argument)     argument
+#define SMALL(count)       (int)(count)
+#define NARROWED(array)    narrow.array
+#define TAKES(takes)       NIGH_MPI_TAKES_##takes(int, int, type_arg, op_arg, comm_arg)
+#define TAKES_LARGE(takes) NIGH_MPI_TAKES_##takes(nigh_mpi_count, nigh_mpi_aint, type_arg, op_arg, comm_arg)
 
 #define CALLS(name, lower, kind, takes)                                                                \
-    EXPORTED int MPI_##name(TAKES(takes, int));                                                        \
-    EXPORTED int MPI_I##lower(TAKES(takes, int), nigh_mpi_request *request);                           \
-    int MPI_##name(TAKES(takes, int))                                                                  \
+    EXPORTED int MPI_##name(TAKES(takes));                                                             \
+    EXPORTED int MPI_I##lower(TAKES(takes), nigh_mpi_request *request);                                \
+    int MPI_##name(TAKES(takes))                                                                       \
     {                                                                                                  \
-        const struct nigh_mpi_arguments arguments = {FILLS_##takes};                                   \
+        const struct nigh_mpi_arguments arguments = {FILLS_##takes(false)};                            \
         int result;                                                                                    \
                                                                                                        \
         if (!nigh_mpi_calls()->foreign && nigh_mpi_answer(NIGH_MPI_##kind, &arguments, NULL, &result)) \
             return result;                                                                             \
-        return ON(name, TAKES(takes, int))(GIVES_##takes(SAME));                                       \
+        return ON(name, TAKES(takes))(GIVES_##takes(SAME, SAME));                                      \
     }                                                                                                  \
-    int MPI_I##lower(TAKES(takes, int), nigh_mpi_request *request)                                     \
+    int MPI_I##lower(TAKES(takes), nigh_mpi_request *request)                                          \
     {                                                                                                  \
-        const struct nigh_mpi_arguments arguments = {FILLS_##takes};                                   \
+        const struct nigh_mpi_arguments arguments = {FILLS_##takes(false)};                            \
         int result;                                                                                    \
                                                                                                        \
         if (!nigh_mpi_calls()->foreign && request &&                                                   \
             nigh_mpi_answer(NIGH_MPI_##kind, &arguments, request, &result))                            \
             return result;                                                                             \
-        return ON(I##lower, TAKES(takes, int), nigh_mpi_request *)(GIVES_##takes(SAME), request);      \
+        return ON(I##lower, TAKES(takes), nigh_mpi_request *)(GIVES_##takes(SAME, SAME), request);     \
     }
 
 NIGH_MPI_COLLECTIVES(CALLS)
 
-/* An MPI before 4 has no calls with large counts, but programs that look whether it has find ours. */
-static bool is_too_large(const char *name, const struct nigh_mpi_arguments *arguments, int *result)
-{
-    int64_t most = arguments->recvs > arguments->sends ? arguments->recvs : arguments->sends;
-
-    if (most <= INT_MAX)
-        return false;
-    nigh_mpi_log("MPI_%s_c of %lld elements: this MPI has no such call, and MPI_%s takes %d at most", name,
-                 (long long)most, name, INT_MAX);
-    *result = nigh_mpi_report(-EOVERFLOW, arguments->comm);
-    return true;
-}
-
-#define LARGE_CALL(name, lower, kind, takes)                                                           \
-    EXPORTED int MPI_##name##_c(TAKES(takes, nigh_mpi_count));                                         \
-    int MPI_##name##_c(TAKES(takes, nigh_mpi_count))                                                   \
-    {                                                                                                  \
-        const struct nigh_mpi_arguments arguments = {FILLS_##takes};                                   \
-        int result;                                                                                    \
-                                                                                                       \
-        if (!nigh_mpi_calls()->foreign && nigh_mpi_answer(NIGH_MPI_##kind, &arguments, NULL, &result)) \
-            return result;                                                                             \
-        if (nigh_mpi_calls()->name##_c)                                                                \
-            return ON(name##_c, TAKES(takes, nigh_mpi_count))(GIVES_##takes(SAME));                    \
-        if (is_too_large(#name, &arguments, &result))                                                  \
-            return result;                                                                             \
-        return ON(name, TAKES(takes, int))(GIVES_##takes(SMALL));                                      \
+/* An MPI before 4 has no such calls, but programs that look whether it has find ours. */
+#define LARGE_CALLS(name, lower, kind, takes)                                                            \
+    EXPORTED int MPI_##name##_c(TAKES_LARGE(takes));                                                     \
+    EXPORTED int MPI_I##lower##_c(TAKES_LARGE(takes), nigh_mpi_request *request);                        \
+    int MPI_##name##_c(TAKES_LARGE(takes))                                                               \
+    {                                                                                                    \
+        const struct nigh_mpi_arguments arguments = {FILLS_##takes(true)};                               \
+        struct nigh_mpi_narrow narrow;                                                                   \
+        int result;                                                                                      \
+                                                                                                         \
+        if (!nigh_mpi_calls()->foreign && nigh_mpi_answer(NIGH_MPI_##kind, &arguments, NULL, &result))   \
+            return result;                                                                               \
+        if (nigh_mpi_calls()->name##_c)                                                                  \
+            return ON(name##_c, TAKES_LARGE(takes))(GIVES_##takes(SAME, SAME));                          \
+        result = nigh_mpi_narrow(NIGH_MPI_##kind, &arguments, &narrow);                                  \
+        if (!result)                                                                                     \
+            result = ON(name, TAKES(takes))(GIVES_##takes(SMALL, NARROWED));                             \
+        free(narrow.memory);                                                                             \
+        return result;                                                                                   \
+    }                                                                                                    \
+    int MPI_I##lower##_c(TAKES_LARGE(takes), nigh_mpi_request *request)                                  \
+    {                                                                                                    \
+        const struct nigh_mpi_arguments arguments = {FILLS_##takes(true)};                               \
+        struct nigh_mpi_narrow narrow;                                                                   \
+        int result;                                                                                      \
+                                                                                                         \
+        if (!nigh_mpi_calls()->foreign && request &&                                                     \
+            nigh_mpi_answer(NIGH_MPI_##kind, &arguments, request, &result))                              \
+            return result;                                                                               \
+        if (nigh_mpi_calls()->I##lower##_c)                                                              \
+            return ON(I##lower##_c, TAKES_LARGE(takes), nigh_mpi_request *)(GIVES_##takes(SAME, SAME),   \
+                                                                            request);                    \
+        result = nigh_mpi_narrow(NIGH_MPI_##kind, &arguments, &narrow);                                  \
+        if (!result)                                                                                     \
+            result =                                                                                     \
+                ON(I##lower, TAKES(takes), nigh_mpi_request *)(GIVES_##takes(SMALL, NARROWED), request); \
+        free(narrow.memory);                                                                             \
+        return result;                                                                                   \
     }
 
-NIGH_MPI_COUNTED(LARGE_CALL)
+NIGH_MPI_COUNTED(LARGE_CALLS)
+
+/* What the program calls from here on is the MPI's in all ranks. The MPI calls the program's functions for attributes of MPI_COMM_SELF in
+ * the order in which this rank has set them: by that alone one rank would answer a call there, and another one not. */
+EXPORTED int MPI_Finalize(void);
+int MPI_Finalize(void)
+{
+    nigh_mpi_group_close();
+    return nigh_mpi_calls()->Finalize();
+}

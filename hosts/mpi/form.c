@@ -68,30 +68,26 @@ static bool exchange(struct nigh_mpi_group *group, struct card *cards, nigh_mpi_
     return able;
 }
 
-static bool dial(struct nigh_mpi_group *group, const struct card *cards)
+static bool dial(const struct nigh_mpi_group *group, const struct card *cards, struct nigh_endpoint **members)
 {
     bool all = true;
 
     nigh_mpi_session_lock();
     for (int r = 0; r < group->ranks && all; r++)
-        all = nigh_mpi_session_connect(&cards[r].address, &group->peers[r]) == 0;
+        all = nigh_mpi_session_connect(&cards[r].address, &members[r]) == 0;
     nigh_mpi_session_unlock();
     return all;
 }
 
-static bool make_group(struct nigh_mpi_group *group, uint64_t id)
+static bool make_group(struct nigh_mpi_group *group, struct nigh_endpoint *const *members, uint64_t id)
 {
-    struct nigh_endpoint **members = need((size_t)group->ranks * sizeof(*members));
     struct nigh_group_options options = {
         .size = sizeof(options), .count = (uint32_t)group->ranks, .members = members, .id = id};
     int rc;
 
-    for (int r = 0; r < group->ranks; r++)
-        members[r] = group->peers[r]->endpoint;
     nigh_mpi_session_lock();
     rc = nigh_mpi_session_nigh()->group_create(nigh_mpi_session_context(), &options, &group->nigh);
     nigh_mpi_session_unlock();
-    free(members);
     return rc == 0;
 }
 
@@ -133,22 +129,47 @@ static bool agree(bool mine, nigh_mpi_comm comm)
     return over && all;
 }
 
+/* Ranks of another MPI_COMM_WORLD (MPI_Intercomm_merge) may lack this object, or be programs in Fortran. A communicator with ranks of
+ * several worlds is of several for each of its ranks, so all leave it to the MPI, without a message. */
+static bool is_of_world(const struct nigh_mpi_group *group, nigh_mpi_comm comm)
+{
+    const struct nigh_mpi_calls *mpi = nigh_mpi_calls();
+    int *ranks = need(2 * (size_t)group->ranks * sizeof(*ranks)), *there = ranks + group->ranks;
+    nigh_mpi_ranks all, world;
+    bool within = false;
+
+    for (int r = 0; r < group->ranks; r++)
+        ranks[r] = r;
+    if (!mpi->Comm_group(comm, &all)) {
+        if (!mpi->Comm_group(NIGH_MPI_COMM_WORLD, &world)) {
+            within = !mpi->Group_translate_ranks(all, group->ranks, ranks, world, there);
+            mpi->Group_free(&world);
+        }
+        mpi->Group_free(&all);
+    }
+    for (int r = 0; r < group->ranks; r++)
+        within = within && there[r] != NIGH_MPI_UNDEFINED;
+    free(ranks);
+    return within;
+}
+
 /* Each step is taken by all ranks or by none. */
 static void form(struct nigh_mpi_group *group, nigh_mpi_comm comm)
 {
     size_t ranks = (size_t)group->ranks;
     struct card *cards = need(ranks * sizeof(*cards));
+    struct nigh_endpoint **members = need(ranks * sizeof(*members));
 
-    group->peers = need(ranks * sizeof(*group->peers));
     group->active = ranks <= NIGH_GROUP_MAX && exchange(group, cards, comm) &&
-                    agree(dial(group, cards), comm) && agree(make_group(group, cards[0].tag), comm) &&
-                    agree(meet(group), comm);
+                    agree(dial(group, cards, members), comm) &&
+                    agree(make_group(group, members, cards[0].tag), comm) && agree(meet(group), comm);
+    free(members);
     free(cards);
 }
 
 void nigh_mpi_group_form(struct nigh_mpi_group *group, nigh_mpi_comm comm)
 {
     group->formed = true;
-    if (group->me != NIGH_MPI_NONE && group->ranks >= RANKS_MIN)
+    if (group->me != NIGH_MPI_NONE && group->ranks >= RANKS_MIN && is_of_world(group, comm))
         form(group, comm);
 }

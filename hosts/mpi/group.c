@@ -46,13 +46,10 @@ static void destroy(struct nigh_mpi_group *group)
 
     if (group->nigh && nigh_mpi_session_is_open()) /* else it went with the session */
         (void)nigh_mpi_session_nigh()->group_free(group->nigh);
-    for (int r = 0; group->peers && r < group->ranks; r++)
-        nigh_mpi_session_let_go(group->peers[r]);
     while ((operation = group->spare) != NULL) {
         group->spare = operation->next;
         free(operation);
     }
-    free(group->peers);
     free(group);
 }
 
@@ -109,8 +106,8 @@ static int delete_group(nigh_mpi_comm comm, int key, void *value, void *extra)
     return NIGH_MPI_SUCCESS;
 }
 
-/* MPI deletes the attributes of MPI_COMM_SELF before anything else when it is finalized, and whoever has one there that
- * is older than ours may call it yet. */
+/* MPI deletes the attributes of MPI_COMM_SELF before anything else when it is finalized; the program's function for an attribute that is
+ * older than ours may still call MPI. */
 static int delete_end(nigh_mpi_comm comm, int key, void *value, void *extra)
 {
     (void)comm;
@@ -194,6 +191,11 @@ struct nigh_mpi_group *nigh_mpi_group_of(nigh_mpi_comm comm, bool counts)
     if (!group->formed && counts && ++group->calls >= form_at)
         nigh_mpi_group_form(group, comm);
     return group->active ? group : NULL;
+}
+
+void nigh_mpi_group_close(void)
+{
+    closed = true;
 }
 
 void nigh_mpi_group_give_up(struct nigh_mpi_group *group, int error, const char *text)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * hosts/mpi/group.h - what this host knows of a communicator: its peers and its group in nigh.
+ * hosts/mpi/group.h - what this host knows of a communicator: its group in nigh.
  * It comes with the communicator's first call that may be answered, is kept as an attribute, and forms when there
  * have been enough of them.
  */
@@ -21,8 +21,7 @@ struct nigh_mpi_group {
     bool dead;     /* the communicator is freed */
     int me;        /* NIGH_MPI_NONE in an intercommunicator */
     int ranks;
-    uint32_t live;                /* operations */
-    struct nigh_mpi_peer **peers; /* a rank */
+    uint32_t live; /* operations */
     struct nigh_group *nigh;
     struct nigh_mpi_operation *spare; /* for requests */
     struct nigh_mpi_group *next_dead;
@@ -31,6 +30,9 @@ struct nigh_mpi_group {
 /* The active group of a communicator, or NULL: this call is the MPI's. The call that comes after enough others that `count` is
  * collective over the communicator, and so is made by all ranks or by none: requests must not count, as they wait for nobody. */
 struct nigh_mpi_group *nigh_mpi_group_of(nigh_mpi_comm comm, bool counts);
+
+/* MPI is being finalized: all later calls are the MPI's. Requests under way go on. */
+void nigh_mpi_group_close(void);
 
 /* This rank gives up: calls of all others fail. With the session's lock, as the rest. */
 void nigh_mpi_group_give_up(struct nigh_mpi_group *group, int error, const char *text);

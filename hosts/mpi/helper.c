@@ -35,7 +35,7 @@ static void look(void)
         return;
     while (nigh_mpi_session_functions == 0 && nigh_mpi_session_poll() > 0)
         ;
-    nigh_mpi_session_unlock_silently();
+    nigh_mpi_session_unlock();
 }
 
 static void sleep_until_busy(void)

@@ -53,20 +53,23 @@ int nigh_mpi_operation_post(struct nigh_mpi_operation *operation)
 void nigh_mpi_operation_completed(struct nigh_mpi_operation *operation, int status)
 {
     operation->status = status;
-    operation->done = true;
     if (status)
         failed(operation, status);
+    operation->done = true;
 }
 
 int nigh_mpi_operation_finish(struct nigh_mpi_operation *operation, int rc)
 {
     if (!rc)
         rc = operation->status;
+    if (!rc)
+        rc = operation->reduce_error;
     if (!rc && operation->unpacks)
         rc = nigh_mpi_vector_unpack(&operation->out, operation->call.recv, operation->except,
                                     operation->is_request ? NIGH_MPI_COMM_SELF : operation->comm);
     if (operation->holds_type)
         (void)nigh_mpi_calls()->Type_free(&operation->out.type);
+    nigh_mpi_elements_free(&operation->elements);
     if (operation->memory)
         nigh_mpi_memory_release(operation->memory);
     return rc;

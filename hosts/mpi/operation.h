@@ -9,6 +9,7 @@
 #ifndef NIGH_MPI_OPERATION_H
 #define NIGH_MPI_OPERATION_H
 
+#include "hosts/mpi/elements.h"
 #include "hosts/mpi/group.h"
 #include "hosts/mpi/kinds.h"
 #include "hosts/mpi/types.h"
@@ -21,6 +22,8 @@ struct nigh_mpi_operation {
     nigh_mpi_comm comm;
     struct nigh_collective call;
     struct nigh_mpi_reduction reduction;
+    struct nigh_mpi_elements elements; /* of the program's operation */
+    int reduce_error;                  /* MPI's, of that operation */
 
     char *memory;               /* what is packed: what goes, and behind it what comes; NULL: nothing */
     struct nigh_mpi_vector out; /* where what has come goes */
@@ -28,11 +31,11 @@ struct nigh_mpi_operation {
     bool unpacks;
     bool holds_type; /* `out` has a copy of the program's type, which may be freed meanwhile */
 
-    int status; /* a negative errno */
-    bool done;
+    int status;        /* a negative errno */
+    _Atomic bool done; /* `status` is there */
 
     bool is_request;
-    _Atomic bool told; /* MPI hears of its completion */
+    _Atomic int told; /* not 0: the request is complete for the MPI, too */
     bool finished;
     int error; /* MPI's, when it has finished */
     nigh_mpi_request request;

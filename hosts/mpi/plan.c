@@ -27,27 +27,46 @@ static bool is_scatter(const struct nigh_mpi_operation *operation)
     return operation->call.op == NIGH_SCATTER;
 }
 
-/* Elements of a reduction are described as bytes: nobody packs them but by a copy. */
-static void describe_reduced(const struct nigh_mpi_operation *operation,
-                             const struct nigh_mpi_arguments *arguments, struct sides *sides)
+/* Elements for MPI's own operations are described as bytes: nobody packs them but by a copy. */
+static int describe_elements(struct nigh_mpi_operation *operation, struct nigh_mpi_vector *out)
 {
-    int ranks = operation->group->ranks, me = operation->group->me;
-    int64_t all = arguments->recvs, own = arguments->recvs, width = (int64_t)operation->reduction.width;
+    int rc;
 
-    if (arguments->recv_counts) {
+    *out = (struct nigh_mpi_vector){
+        .type = NIGH_MPI_BYTE, .blocks = 1, .size = 1, .extent = 1, .close = true, .dense = true};
+    if (operation->reduction.own)
+        return 0;
+    out->type = operation->reduction.type;
+    out->buffer = out; /* is looked at by vectors that have none */
+    rc = nigh_mpi_vector_measure(out);
+    if (rc)
+        return rc;
+    nigh_mpi_vector_look(out, operation->comm);
+    return out->dense ? 0 : nigh_mpi_elements_make(&operation->elements, out->type);
+}
+
+static int describe_reduced(struct nigh_mpi_operation *operation, const struct nigh_mpi_arguments *arguments,
+                            struct sides *sides)
+{
+    int ranks = operation->group->ranks, me = operation->group->me, rc;
+    int64_t all = arguments->recvs, own = arguments->recvs;
+    int64_t width = operation->reduction.own ? (int64_t)operation->reduction.width : 1;
+
+    if (arguments->recv_counts.at) {
         all = 0;
-        own = arguments->recv_counts[me];
+        own = nigh_mpi_nth(arguments->recv_counts, me);
         for (int r = 0; r < ranks; r++)
-            all += arguments->recv_counts[r];
+            all += nigh_mpi_nth(arguments->recv_counts, r);
     } else if (operation->call.op == NIGH_REDUCE_SCATTER) {
         all *= ranks;
     }
-    sides->in = sides->out = (struct nigh_mpi_vector){
-        .type = NIGH_MPI_BYTE, .blocks = 1, .size = 1, .extent = 1, .close = true, .dense = true};
+    rc = describe_elements(operation, &sides->in);
+    sides->out = sides->in;
     sides->in.buffer = sides->in_place ? arguments->recv : arguments->send;
     sides->in.count = all * width;
     sides->out.buffer = arguments->recv;
     sides->out.count = own * width;
+    return rc;
 }
 
 static int describe_moved(const struct nigh_mpi_operation *operation,
@@ -208,12 +227,12 @@ static void describe_parts(struct nigh_mpi_operation *operation, const struct si
     uint64_t *arrays = operation->arrays, ranks = (uint64_t)operation->group->ranks;
     const void *recv = call->recv;
 
-    if (sides->in.counts && sides->sends) {
+    if (sides->in.counts.at && sides->sends) {
         describe_blocks(&sides->in, sides->packs_in, arrays, arrays + ranks, &call->send);
         call->send_counts = arrays;
         call->send_offsets = sides->packs_in ? NULL : arrays + ranks;
     }
-    if (sides->out.counts && (sides->keeps || sides->in_place)) {
+    if (sides->out.counts.at && (sides->keeps || sides->in_place)) {
         describe_blocks(&sides->out, sides->packs_out, arrays + 2 * ranks, arrays + 3 * ranks, &recv);
         call->recv_counts = arrays + 2 * ranks;
         call->recv_offsets = sides->packs_out ? NULL : arrays + 3 * ranks;
@@ -241,9 +260,13 @@ static int set_count(struct nigh_mpi_operation *operation, const struct sides *s
 
 static void reduce_by_mpi(void *arg, const void *in, void *inout, uint64_t count)
 {
-    const struct nigh_mpi_reduction *reduction = arg;
+    struct nigh_mpi_operation *operation = arg;
+    const struct nigh_mpi_reduction *reduction = &operation->reduction;
+    int rc = operation->elements.memory
+                 ? nigh_mpi_elements_reduce(&operation->elements, reduction->op, in, inout, count)
+                 : nigh_mpi_calls()->Reduce_local(in, inout, (int)count, reduction->type, reduction->op);
 
-    (void)nigh_mpi_calls()->Reduce_local(in, inout, (int)count, reduction->type, reduction->op);
+    operation->reduce_error = operation->reduce_error ? operation->reduce_error : rc;
 }
 
 static void set_reduction(struct nigh_mpi_operation *operation, const struct nigh_mpi_arguments *arguments)
@@ -252,8 +275,8 @@ static void set_reduction(struct nigh_mpi_operation *operation, const struct nig
     struct nigh_collective *call = &operation->call;
 
     call->count = (uint64_t)arguments->recvs;
-    for (int r = 0; arguments->recv_counts && r < operation->group->ranks; r++) {
-        operation->arrays[r] = (uint64_t)arguments->recv_counts[r];
+    for (int r = 0; arguments->recv_counts.at && r < operation->group->ranks; r++) {
+        operation->arrays[r] = (uint64_t)nigh_mpi_nth(arguments->recv_counts, r);
         call->recv_counts = operation->arrays;
     }
     if (reduction->own && reduction->nigh_type) {
@@ -265,7 +288,7 @@ static void set_reduction(struct nigh_mpi_operation *operation, const struct nig
     call->width = (uint32_t)reduction->width;
     call->reduction = NIGH_FUNCTION;
     call->function = reduce_by_mpi;
-    call->function_arg = reduction;
+    call->function_arg = operation;
 }
 
 /* ---- the call ------------------------------------------------------------------------------------------ */
@@ -274,12 +297,10 @@ static int describe(struct nigh_mpi_operation *operation, const struct nigh_mpi_
                     struct sides *sides)
 {
     bool device = nigh_mpi_device_possible();
-    int rc = 0;
+    int rc;
 
-    if (operation->facts->reduces)
-        describe_reduced(operation, arguments, sides);
-    else
-        rc = describe_moved(operation, arguments, sides);
+    rc = operation->facts->reduces ? describe_reduced(operation, arguments, sides)
+                                   : describe_moved(operation, arguments, sides);
     if (rc)
         return rc;
     sides->packs_in = sides->sends && (!sides->in.dense || device || overlap(sides)) &&

@@ -66,6 +66,12 @@ int nigh_mpi_progress_request(nigh_mpi_request_query query, nigh_mpi_request_fre
     return nigh_mpi_calls()->Grequest_start(query, release, cancel, state, request);
 }
 
+void nigh_mpi_progress_done(struct nigh_mpi_operation *operation)
+{
+    operation->next = nigh_mpi_session_finished;
+    nigh_mpi_session_finished = operation;
+}
+
 void nigh_mpi_progress_end(void)
 {
     if (opal.added)
@@ -99,7 +105,7 @@ static void find(void)
 bool nigh_mpi_progress_can(void)
 {
     pthread_once(&once, find);
-    return mpich.async_start || mpich.request_start;
+    return mpich.request_start;
 }
 
 /* Without the lock in a call of MPI's, which may wait for whoever is in the hook. */
@@ -147,32 +153,52 @@ bool nigh_mpi_progress_begin(void)
     return false;
 }
 
-/* MPI is in a loop of these, and does not look for its own messages. */
+/*
+ * A request becomes complete for the MPI in these two, in the thread that tests it or waits for it: it may hold a lock of MPI's here,
+ * which another thread would wait for. MPICH refuses a request without the second, and stops in MPI_Waitall() without it.
+ */
 static int poll_request(void *state, void *status)
 {
-    (void)state;
     (void)status;
-    if (!move())
+    /* MPICH before 4.3 is in a loop of these, and does not look for its own messages. */
+    if (!move() && !mpich.async_start)
         nigh_mpi_session_idle(true);
+    (void)nigh_mpi_request_complete(state);
     return NIGH_MPI_SUCCESS;
 }
 
-/* MPI takes them for complete then. */
+static bool complete_any(int count, void **states)
+{
+    bool any = false;
+
+    for (int i = 0; i < count; i++)
+        any |= nigh_mpi_request_complete(states[i]);
+    return any;
+}
+
+/* One of them must be complete then. */
 static int wait_for_requests(int count, void **states, double timeout, void *status)
 {
     (void)timeout;
-    for (int i = 0; i < count; i++)
-        while (!nigh_mpi_request_is_told(states[i]))
-            (void)poll_request(states[i], status);
+    (void)status;
+    for (uint32_t empty = 1; !complete_any(count, states); empty++) {
+        if (move())
+            empty = 0;
+        else if (empty % nigh_mpi_session_patience == 0)
+            nigh_mpi_session_idle(true);
+    }
     return NIGH_MPI_SUCCESS;
 }
 
 int nigh_mpi_progress_request(nigh_mpi_request_query query, nigh_mpi_request_free release,
                               nigh_mpi_request_cancel cancel, void *state, nigh_mpi_request *request)
 {
-    if (mpich.async_start)
-        return nigh_mpi_calls()->Grequest_start(query, release, cancel, state, request);
     return mpich.request_start(query, release, cancel, poll_request, wait_for_requests, state, request);
+}
+
+void nigh_mpi_progress_done(struct nigh_mpi_operation *operation)
+{
+    (void)operation;
 }
 
 void nigh_mpi_progress_end(void)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * hosts/mpi/progress.h - who moves requests on while the program is in a call of MPI's, or computes. Open MPI and MPICH 5 call a
- * hook of ours from their own progress. Others (MPICH before 4.3, Intel MPI) call one for requests that are waited for or tested;
- * what a program does else, as in MPI_Recv, leaves them to a thread of ours.
+ * hosts/mpi/progress.h - who moves requests on while the program is in a call of MPI's, or computes. Open MPI and MPICH from 4.3 on call
+ * a hook of ours from their own progress. Other MPIs of MPICH's ABI call us for requests that are waited for or tested alone; in all
+ * other calls, as in MPI_Recv, a thread of ours moves requests on.
  */
 #ifndef NIGH_MPI_PROGRESS_H
 #define NIGH_MPI_PROGRESS_H
@@ -20,6 +20,10 @@ bool nigh_mpi_progress_begin(void);
 /* MPI_Grequest_start(), with what is to be called. */
 int nigh_mpi_progress_request(nigh_mpi_request_query query, nigh_mpi_request_free release,
                               nigh_mpi_request_cancel cancel, void *state, nigh_mpi_request *request);
+
+/* nigh has completed the operation of a request. With the session's lock. */
+struct nigh_mpi_operation;
+void nigh_mpi_progress_done(struct nigh_mpi_operation *operation);
 
 /* The session ends. With its lock. */
 void nigh_mpi_progress_end(void);

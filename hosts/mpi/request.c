@@ -50,11 +50,15 @@ static int cancel(void *state, int complete)
     return NIGH_MPI_SUCCESS;
 }
 
-bool nigh_mpi_request_is_told(const void *state)
+bool nigh_mpi_request_complete(void *state)
 {
-    const struct nigh_mpi_operation *operation = state;
+    struct nigh_mpi_operation *operation = state;
 
-    return operation->told;
+    if (!operation->done)
+        return false;
+    if (operation->told++ == 0)
+        nigh_mpi_calls()->Grequest_complete(operation->request);
+    return true;
 }
 
 /* ---- operations ---------------------------------------------------------------------------------------- */
@@ -124,6 +128,7 @@ void nigh_mpi_request_drop(struct nigh_mpi_operation *operation)
     nigh_mpi_request request = operation->request;
 
     operation->finished = true;
+    operation->told = 1;
     nigh_mpi_calls()->Grequest_complete(request);
     nigh_mpi_calls()->Wait(&request, NIGH_MPI_STATUS_IGNORE);
 }

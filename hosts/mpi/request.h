@@ -11,8 +11,8 @@ struct nigh_mpi_operation *nigh_mpi_request_take(struct nigh_mpi_group *group, n
 /* It has failed, and the program has heard of it: the request goes. */
 void nigh_mpi_request_drop(struct nigh_mpi_operation *operation);
 
-/* Has MPI heard that it is complete, or is being told so? `state`: the operation, for MPI. */
-bool nigh_mpi_request_is_told(const void *state);
+/* Completes it at the MPI, if nigh has completed it. True: it is complete. `state`: the operation, for MPI. */
+bool nigh_mpi_request_complete(void *state);
 
 /* Takes back what MPI has freed. With the session's lock. */
 void nigh_mpi_request_clean(void);

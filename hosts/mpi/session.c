@@ -6,6 +6,7 @@
 #include "hosts/mpi/log.h"
 #include "hosts/mpi/operation.h"
 #include "hosts/mpi/progress.h"
+#include "hosts/mpi/request.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -25,13 +26,19 @@ int nigh_mpi_session_functions;
 _Atomic uint32_t nigh_mpi_session_patience = 256;
 struct nigh_mpi_account nigh_mpi_session_account;
 
+/* An endpoint to another process, or to this one: the same for all communicators. */
+struct peer {
+    struct peer *next;
+    struct nigh_endpoint *endpoint;
+};
+
 static struct {
     pthread_mutex_t lock, testing;
     const struct nigh_ops *nigh;
     struct nigh_context *context;
     nigh_mpi_request never; /* a request that does not end: to test it is to let MPI go on */
     int rank;
-    struct nigh_mpi_peer *peers;
+    struct peer *peers;
 } session = {.lock = PTHREAD_MUTEX_INITIALIZER, .testing = PTHREAD_MUTEX_INITIALIZER};
 
 static int never_query(void *state, void *status)
@@ -143,24 +150,18 @@ bool nigh_mpi_session_try(void)
     return nigh_mpi_session_alone || pthread_mutex_trylock(&session.lock) == 0;
 }
 
-void nigh_mpi_session_unlock_silently(void)
-{
-    if (!nigh_mpi_session_alone)
-        pthread_mutex_unlock(&session.lock);
-}
-
-/* A request that the MPI has been told of may be gone: another thread waits for it. */
+/* A request that is complete may be gone: another thread waits for it. */
 void nigh_mpi_session_unlock_always(void)
 {
     struct nigh_mpi_operation *finished = nigh_mpi_session_finished, *next;
 
     if (finished)
         nigh_mpi_session_finished = NULL;
-    nigh_mpi_session_unlock_silently();
+    if (!nigh_mpi_session_alone)
+        pthread_mutex_unlock(&session.lock);
     for (; finished; finished = next) {
         next = finished->next;
-        finished->told = true;
-        nigh_mpi_calls()->Grequest_complete(finished->request);
+        (void)nigh_mpi_request_complete(finished);
     }
 }
 
@@ -171,73 +172,34 @@ void nigh_mpi_session_share(void)
 
 /* ---- peers --------------------------------------------------------------------------------------------- */
 
-static struct nigh_mpi_peer *peer_of(struct nigh_endpoint *endpoint)
+static bool is_known(const struct nigh_endpoint *endpoint)
 {
-    struct nigh_mpi_peer *peer = session.peers;
+    const struct peer *peer = session.peers;
 
     while (peer && peer->endpoint != endpoint)
         peer = peer->next;
-    return peer;
-}
-
-static bool ask(const struct nigh_mpi_peer *peer, struct nigh_query_endpoint *facts)
-{
-    uint64_t bytes = sizeof(*facts);
-
-    memset(facts, 0, sizeof(*facts));
-    facts->size = sizeof(*facts);
-    return session.nigh->query(session.context, peer->endpoint, NIGH_QUERY_ENDPOINT, facts, &bytes) == 0;
-}
-
-/* Of programs that others start and end, as MPI_Comm_spawn does, there is no end. Those that live are left connected: the
- * next group has them, too, and peers may not be through with this one's. */
-static void forget_ended(void)
-{
-    struct nigh_mpi_peer **at = &session.peers, *peer;
-    struct nigh_query_endpoint facts;
-
-    while ((peer = *at) != NULL) {
-        if (peer->uses || !ask(peer, &facts) || facts.state < NIGH_PEER_CLOSED) {
-            at = &peer->next;
-            continue;
-        }
-        *at = peer->next;
-        (void)session.nigh->disconnect(peer->endpoint);
-        free(peer);
-    }
-}
-
-void nigh_mpi_session_let_go(struct nigh_mpi_peer *peer)
-{
-    if (peer)
-        peer->uses--;
+    return peer != NULL;
 }
 
 /* One that is known stays connected once. */
-int nigh_mpi_session_connect(const struct nigh_address *address, struct nigh_mpi_peer **out)
+int nigh_mpi_session_connect(const struct nigh_address *address, struct nigh_endpoint **out)
 {
     struct nigh_connect to = {.size = sizeof(to), .rank = NIGH_RANK_NONE, .address = address};
-    struct nigh_endpoint *endpoint;
-    struct nigh_mpi_peer *peer;
+    struct peer *peer;
     int rc;
 
-    forget_ended();
-    rc = session.nigh->connect(session.context, &to, &endpoint);
+    rc = session.nigh->connect(session.context, &to, out);
     if (rc)
         return rc;
-    peer = peer_of(endpoint);
-    if (peer) {
-        (void)session.nigh->disconnect(endpoint);
-    } else {
-        peer = calloc(1, sizeof(*peer));
-        if (!peer)
-            return -ENOMEM;
-        peer->endpoint = endpoint;
-        peer->next = session.peers;
-        session.peers = peer;
+    if (is_known(*out)) {
+        (void)session.nigh->disconnect(*out);
+        return 0;
     }
-    peer->uses++;
-    *out = peer;
+    peer = malloc(sizeof(*peer));
+    if (!peer)
+        return -ENOMEM;
+    *peer = (struct peer){.next = session.peers, .endpoint = *out};
+    session.peers = peer;
     return 0;
 }
 
@@ -251,9 +213,8 @@ static void file(const struct nigh_completion *done)
     nigh_mpi_operation_completed(operation, done->status);
     if (!operation->is_request)
         return;
-    operation->next = nigh_mpi_session_finished;
-    nigh_mpi_session_finished = operation;
     nigh_mpi_session_requests--;
+    nigh_mpi_progress_done(operation);
 }
 
 int nigh_mpi_session_poll(void)

@@ -15,13 +15,6 @@
 
 struct nigh_mpi_operation;
 
-/* Another process, or this one: the same for all communicators. */
-struct nigh_mpi_peer {
-    struct nigh_mpi_peer *next;
-    struct nigh_endpoint *endpoint;
-    uint32_t uses; /* groups that name it */
-};
-
 /* Joins nigh; `rank` of `ranks` are for nigh's log. 0 also when that has been done; a negative errno, logged: the
  * plugin cannot be loaded, or open() of it fails. */
 int nigh_mpi_session_open(int rank, int ranks);
@@ -33,7 +26,7 @@ struct nigh_context *nigh_mpi_session_context(void);
 
 /* MPI was told that one thread at a time calls it: the lock is left alone, which would take a tenth of a short call. */
 extern bool nigh_mpi_session_alone;
-/* Requests that are done, and of which the MPI has not heard. */
+/* Open MPI: requests that are done, and of which it has not heard. */
 extern _Atomic(struct nigh_mpi_operation *) nigh_mpi_session_finished;
 /* Requests that are under way. Any thread may look. */
 extern _Atomic int nigh_mpi_session_requests;
@@ -53,14 +46,12 @@ static inline void nigh_mpi_session_lock(void)
 }
 bool nigh_mpi_session_try(void);
 
-/* And completes requests at the MPI. */
+/* And completes requests at Open MPI: not those of another MPI, so a thread of ours may do it there. */
 static inline void nigh_mpi_session_unlock(void)
 {
     if (!nigh_mpi_session_alone || nigh_mpi_session_finished)
         nigh_mpi_session_unlock_always();
 }
-/* Or not, for a thread of ours. */
-void nigh_mpi_session_unlock_silently(void);
 
 /* From now on several threads need the lock: this one holds it not. */
 void nigh_mpi_session_share(void);
@@ -71,11 +62,8 @@ extern _Atomic uint32_t nigh_mpi_session_patience;
 /* What calls have done. */
 extern struct nigh_mpi_account nigh_mpi_session_account;
 
-/* The peer at an address, for a group. Connected until the session ends, or its process has and no group names it any
- * more. 0 or connect()'s errors, -ENOMEM. */
-int nigh_mpi_session_connect(const struct nigh_address *address, struct nigh_mpi_peer **out);
-/* A group that named it is over; NULL: nothing. */
-void nigh_mpi_session_let_go(struct nigh_mpi_peer *peer);
+/* The process at an address, which stays connected until the session ends. 0 or connect()'s errors, -ENOMEM. */
+int nigh_mpi_session_connect(const struct nigh_address *address, struct nigh_endpoint **out);
 
 /* Takes what has come, and files it. Returns how much that was. */
 int nigh_mpi_session_poll(void);

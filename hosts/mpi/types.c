@@ -2,7 +2,6 @@
 /* hosts/mpi/types.c - see types.h. */
 #include "hosts/mpi/types.h"
 #include "hosts/mpi/calls.h"
-#include "hosts/mpi/vector.h"
 #include "nigh/transport.h"
 
 #include <pthread.h>
@@ -89,15 +88,17 @@ static bool is_own(nigh_mpi_op op, uint16_t *nigh)
 #endif
 }
 
-/* A program's operation takes any type; without gaps its elements may be moved as they lie. */
+/* A program's operation takes any type. Ranks may give types that lie in other ways; the bytes that are sent of an element are as many
+ * for all of them. */
 static uint64_t width_for_program(const struct nigh_mpi_known *known, nigh_mpi_type type)
 {
-    struct nigh_mpi_vector vector = {.type = type};
+    int size;
 
     if (known)
-        return known->width;
-    return type != NIGH_MPI_DATATYPE_NULL && !nigh_mpi_vector_measure(&vector) && vector.close ? vector.size
-                                                                                               : 0;
+        return known->size;
+    return type != NIGH_MPI_DATATYPE_NULL && !nigh_mpi_calls()->Type_size(type, &size) && size > 0
+               ? (uint64_t)size
+               : 0;
 }
 
 struct nigh_mpi_reduction nigh_mpi_reduction_of(nigh_mpi_type type, nigh_mpi_op op)

@@ -79,7 +79,7 @@ uint64_t nigh_mpi_vector_all_bytes(const struct nigh_mpi_vector *vector)
 {
     uint64_t bytes = 0;
 
-    if (!vector->counts)
+    if (!vector->counts.at)
         return nigh_mpi_vector_bytes(vector, 0) * (unsigned)vector->blocks;
     for (int i = 0; i < vector->blocks; i++)
         bytes += nigh_mpi_vector_bytes(vector, i);
@@ -132,10 +132,8 @@ static int walk(const struct nigh_mpi_vector *vector, intptr_t at, uint64_t coun
 static int walk_block(const struct nigh_mpi_vector *vector, int block, intptr_t packed, bool packs,
                       nigh_mpi_comm comm)
 {
-    uint64_t count = (uint64_t)(vector->counts ? vector->counts[block] : vector->count);
-
-    return walk(vector, (intptr_t)vector->buffer + nigh_mpi_vector_offset(vector, block), count, packed,
-                packs, comm);
+    return walk(vector, (intptr_t)vector->buffer + nigh_mpi_vector_offset(vector, block),
+                nigh_mpi_vector_count(vector, block), packed, packs, comm);
 }
 
 static int walk_all(const struct nigh_mpi_vector *vector, intptr_t packed, bool packs, int except,

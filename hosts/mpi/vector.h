@@ -4,7 +4,7 @@
 #ifndef NIGH_MPI_VECTOR_H
 #define NIGH_MPI_VECTOR_H
 
-#include "hosts/mpi/abi.h"
+#include "hosts/mpi/kinds.h"
 
 #include <stdbool.h>
 
@@ -12,12 +12,13 @@ struct nigh_mpi_vector {
     const void *buffer;
     nigh_mpi_type type;
     int blocks;
-    int64_t count;               /* elements of a block */
-    const int *counts, *offsets; /* NULL: blocks are alike, and lie behind each other; offsets in elements */
-    uint64_t size;               /* bytes that are sent of an element */
-    nigh_mpi_aint extent;        /* bytes from one to the next */
-    bool close;                  /* elements have no gaps in them and between them */
-    bool dense;                  /* and are sent in the order in which they lie */
+    int64_t count; /* elements of a block */
+    struct nigh_mpi_array counts,
+        offsets;          /* none: blocks are alike, and lie behind each other; offsets in elements */
+    uint64_t size;        /* bytes that are sent of an element */
+    nigh_mpi_aint extent; /* bytes from one to the next */
+    bool close;           /* elements have no gaps in them and between them */
+    bool dense;           /* and are sent in the order in which they lie */
 };
 
 /* Fills in size, extent, close. For MPI's own types MPI is not asked, as that takes as long as a short call. 0, or MPI's error,
@@ -27,17 +28,22 @@ int nigh_mpi_vector_measure(struct nigh_mpi_vector *vector);
 /* And dense, with what the buffer is: that may take MPI some calls. */
 void nigh_mpi_vector_look(struct nigh_mpi_vector *vector, nigh_mpi_comm comm);
 
-/* Bytes that are sent of a block, and of all. */
+/* Elements of a block; bytes that are sent of it, and of all. */
+static inline uint64_t nigh_mpi_vector_count(const struct nigh_mpi_vector *vector, int block)
+{
+    return (uint64_t)(vector->counts.at ? nigh_mpi_nth(vector->counts, block) : vector->count);
+}
 static inline uint64_t nigh_mpi_vector_bytes(const struct nigh_mpi_vector *vector, int block)
 {
-    return (uint64_t)(vector->counts ? vector->counts[block] : vector->count) * vector->size;
+    return nigh_mpi_vector_count(vector, block) * vector->size;
 }
 uint64_t nigh_mpi_vector_all_bytes(const struct nigh_mpi_vector *vector);
 
 /* Where a block begins, in bytes behind the buffer. */
 static inline nigh_mpi_aint nigh_mpi_vector_offset(const struct nigh_mpi_vector *vector, int block)
 {
-    return (vector->counts ? vector->offsets[block] : block * vector->count) * vector->extent;
+    return (vector->counts.at ? nigh_mpi_nth(vector->offsets, block) : block * vector->count) *
+           vector->extent;
 }
 
 /* From the first byte of a dense one to behind its last, behind the buffer. False: it has none. */

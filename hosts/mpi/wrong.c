@@ -7,12 +7,13 @@
 
 #include <stddef.h>
 
-static bool are_wrong(const int *counts, const int *offsets, bool has_offsets, int ranks)
+static bool are_wrong(struct nigh_mpi_array counts, struct nigh_mpi_array offsets, bool has_offsets,
+                      int ranks)
 {
-    if (!counts || (has_offsets && !offsets))
+    if (!counts.at || (has_offsets && !offsets.at))
         return true;
     for (int r = 0; r < ranks; r++)
-        if (counts[r] < 0)
+        if (nigh_mpi_nth(counts, r) < 0)
             return true;
     return false;
 }
@@ -38,7 +39,7 @@ static bool sends_wrong(const struct nigh_mpi_facts *facts, const struct nigh_mp
         return false;
     if (arguments->send_type == NIGH_MPI_DATATYPE_NULL || is_too_long(arguments->send_type))
         return true;
-    if (facts->sends_blocks && arguments->send_counts)
+    if (facts->sends_blocks && arguments->send_counts.at)
         return are_wrong(arguments->send_counts, arguments->send_offsets, true, ranks);
     return arguments->sends < 0 || is_missing(arguments->send, arguments->sends, arguments->send_type);
 }
@@ -50,7 +51,7 @@ static bool keeps_wrong(const struct nigh_mpi_facts *facts, const struct nigh_mp
         return false;
     if (arguments->recv_type == NIGH_MPI_DATATYPE_NULL || is_too_long(arguments->recv_type))
         return true;
-    if (facts->keeps_blocks && arguments->recv_counts)
+    if (facts->keeps_blocks && arguments->recv_counts.at)
         return are_wrong(arguments->recv_counts, arguments->recv_offsets, true, ranks);
     return arguments->recvs < 0 || is_missing(arguments->recv, arguments->recvs, arguments->recv_type);
 }
@@ -76,7 +77,7 @@ static bool is_reduction_wrong(const struct nigh_mpi_facts *facts, const struct 
         (keeps && arguments->recv == NIGH_MPI_IN_PLACE))
         return true;
     if (facts == &nigh_mpi_facts[NIGH_MPI_REDUCE_SCATTER])
-        return are_wrong(arguments->recv_counts, NULL, false, group->ranks);
+        return are_wrong(arguments->recv_counts, arguments->recv_offsets, false, group->ranks);
     if (arguments->recvs < 0 || (keeps && is_one_buffer(arguments, arguments->recvs)))
         return true;
     if (facts->op == NIGH_EXSCAN && group->me == 0 && !in_place)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Collectives that hosts/mpi answers, where they go wrong or come from several threads. Rank 0 says how it ended.
- *     answered short|far|late|mismatch|close|alltoall|rows|threads [TIMES] | killed|gone|lost FILE
+ *     answered short|far|late|mismatch|close|alltoall|rows|threads [TIMES]|waits|ends | killed|gone|lost FILE
  */
 #include <fcntl.h>
 #include <mpi.h>
@@ -397,6 +397,80 @@ static long threads(void)
     return wrong;
 }
 
+static void *sends(void *arg)
+{
+    usleep(50000);
+    for (int r = 1; r < ranks; r++)
+        MPI_Send(&rank, 1, MPI_INT, r, 0, MPI_COMM_WORLD);
+    return arg;
+}
+
+/* A thread waits for a request that the other ranks come to by a message of another thread's. */
+static long waits(void)
+{
+    long wrong = 0;
+    MPI_Comm comm;
+
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    for (int i = 0; i < 16; i++) /* so that it forms */
+        MPI_Barrier(comm);
+    for (int i = 0; i < 20; i++) {
+        MPI_Request requests[2];
+        pthread_t sender;
+        int in = rank + i, out = 0, from;
+
+        if (rank == 0)
+            pthread_create(&sender, NULL, sends, NULL);
+        else
+            MPI_Recv(&from, 1, MPI_INT, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        MPI_Iallreduce(&in, &out, 1, MPI_INT, MPI_SUM, comm, &requests[0]);
+        MPI_Ibarrier(comm, &requests[1]);
+        if (i % 2)
+            MPI_Wait(&requests[0], MPI_STATUS_IGNORE);
+        MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+        wrong += out != sum_of(i);
+        if (rank == 0)
+            pthread_join(sender, NULL);
+    }
+    MPI_Comm_free(&comm);
+    return wrong;
+}
+
+/* What MPI_Finalize() calls first. */
+static int in_finalize(MPI_Comm comm, int key, void *value, void *extra)
+{
+    long wrong = 0;
+
+    for (int i = 0; i < 40; i++) {
+        int in = rank + i, out = 0;
+
+        MPI_Allreduce(&in, &out, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+        wrong += out != sum_of(i);
+    }
+    if (rank == 0)
+        printf("%ld wrong\n", wrong);
+    return MPI_SUCCESS;
+}
+
+static void set_end(void)
+{
+    int key;
+
+    MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, in_finalize, &key, NULL);
+    MPI_Comm_set_attr(MPI_COMM_SELF, key, NULL);
+}
+
+/* Of the functions that MPI_Finalize() calls, some ranks have set theirs before the first collective, some behind it. */
+static void ends(void)
+{
+    if (rank % 2)
+        set_end();
+    for (int i = 0; i < 20; i++)
+        MPI_Barrier(MPI_COMM_WORLD);
+    if (rank % 2 == 0)
+        set_end();
+}
+
 /* While the others are at an allreduce (0), at a short alltoall (1), or wait for a request (2). */
 static void killed(const char *told, int which)
 {
@@ -421,16 +495,19 @@ static void killed(const char *told, int which)
 int main(int argc, char **argv)
 {
     const char *mode = argc > 1 ? argv[1] : "";
-    int level;
+    int level, threaded;
     long wrong, all;
 
-    MPI_Init_thread(&argc, &argv, strcmp(mode, "threads") ? MPI_THREAD_SINGLE : MPI_THREAD_MULTIPLE, &level);
+    threaded = !strcmp(mode, "threads") || !strcmp(mode, "waits");
+    MPI_Init_thread(&argc, &argv, threaded ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, &level);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     alarm(120); /* a job that does not end must not stay */
     if ((!strcmp(mode, "killed") || !strcmp(mode, "gone") || !strcmp(mode, "lost")) && argc > 2)
         killed(argv[2], mode[0] == 'k' ? 0 : mode[0] == 'g' ? 1 : 2);
-    if (!strcmp(mode, "threads") && level != MPI_THREAD_MULTIPLE) {
+    if (!strcmp(mode, "ends")) {
+        ends();
+    } else if (threaded && level != MPI_THREAD_MULTIPLE) {
         if (rank == 0)
             printf("no threads\n");
     } else {
@@ -440,6 +517,7 @@ int main(int argc, char **argv)
                 : !strcmp(mode, "alltoall") ? alltoalls() + mismatches() + rows()
                 : !strcmp(mode, "rows")     ? rows()
                 : !strcmp(mode, "close")    ? close_types()
+                : !strcmp(mode, "waits")    ? waits()
                 : !strcmp(mode, "mismatch")
                     ? mismatch(ALLREDUCE, LONG) + mismatch(GATHER, 60) + mismatch(GATHER, 4000) +
                           mismatch(ALLGATHER, 4000) + mismatch(REQUEST, 4000)

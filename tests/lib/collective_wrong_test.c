@@ -273,6 +273,83 @@ static void test_refused(void **state)
     ranks_run(5, refused, NULL);
 }
 
+/* ---- a call that is refused while requests are under way ---- */
+
+/* Rank 0 has refused `refusals` broadcasts since its request, which the others have not started then: the request ends well, each of the
+ * broadcasts as it was refused, and what rank 0 has started behind them goes on. */
+static void refuse_behind(int rank, int size, int refusals)
+{
+    int32_t sent = rank + 1, sums[2] = {0, 0}, value = 0;
+    nigh_request requests[2];
+
+    if (rank) {
+        ranks_hear((unsigned)refusals);
+        OK(nigh_iallreduce(&sent, &sums[0], 1, NIGH_I32, NIGH_SUM, nigh_world(), &requests[0]));
+    } else {
+        OK(nigh_iallreduce(&sent, &sums[0], 1, NIGH_I32, NIGH_SUM, nigh_world(), &requests[0]));
+    }
+    for (int i = 0; i < refusals; i++) {
+        CHECK_INT(nigh_bcast(&value, 1, NIGH_I32, rank ? 0 : size, nigh_world()), rank ? -EPROTO : -ERANGE);
+        CHECK_TEXT(rank ? "rank 0 calls nigh_bcast(" : "its ranks are 0 to");
+        if (rank)
+            CHECK_TEXT("refused there");
+        if (rank == 0 && i == refusals - 1)
+            ranks_tell((unsigned)refusals);
+        if (rank == 0 && i == refusals - 1)
+            OK(nigh_iallreduce(&sent, &sums[1], 1, NIGH_I32, NIGH_MAX, nigh_world(), &requests[1]));
+        /* Nobody else moves what is under way at rank 0. */
+        if (rank == 0 && i == refusals - 1)
+            OK(nigh_wait(&requests[0], NULL));
+    }
+    if (rank) {
+        OK(nigh_iallreduce(&sent, &sums[1], 1, NIGH_I32, NIGH_MAX, nigh_world(), &requests[1]));
+        OK(nigh_wait(&requests[0], NULL));
+    }
+    OK(nigh_wait(&requests[1], NULL));
+    CHECK_INT(sums[0], size * (size + 1) / 2);
+    CHECK_INT(sums[1], size);
+    OK(nigh_barrier(nigh_world()));
+}
+
+static void refused_behind(int rank, int size)
+{
+    refuse_behind(rank, size, 1);
+    refuse_behind(rank, size, 2);
+}
+
+/* The request itself fails: each rank hears of either call what was wrong with it. */
+static void refused_behind_failed(int rank, int size)
+{
+    int32_t sent[2] = {1, 2}, sums[2];
+    nigh_request request;
+
+    OK(nigh_barrier(nigh_world()));
+    if (rank)
+        ranks_hear(1);
+    OK(nigh_iallreduce(sent, sums, rank ? 1 : 2, NIGH_I32, NIGH_SUM, nigh_world(), &request));
+    if (rank == 0) {
+        CHECK_INT(nigh_bcast(sent, 1, NIGH_I32, size, nigh_world()), -ERANGE);
+        ranks_tell(1);
+    }
+    CHECK_INT(nigh_wait(&request, NULL), -EPROTO);
+    CHECK_TEXT("allreduce of 1 i32 (sum)");
+    CHECK_TEXT("allreduce of 2 i32 (sum)");
+    if (rank) {
+        CHECK_INT(nigh_bcast(sent, 1, NIGH_I32, 0, nigh_world()), -EPROTO);
+        CHECK_TEXT("rank 0 calls nigh_bcast(");
+    }
+    OK(nigh_barrier(nigh_world()));
+}
+
+static void test_refused_behind(void **state)
+{
+    (void)state;
+    ranks_run(2, refused_behind, NULL);
+    ranks_run(4, refused_behind, NULL);
+    ranks_run(2, refused_behind_failed, NULL);
+    ranks_run(3, refused_behind_failed, NULL);
+}
+
 /* ---- buffers that overlap ---- */
 
 /* The call of this number, with 3 elements a part. */
@@ -419,10 +496,11 @@ static void test_elsewhere(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_both_calls), cmocka_unit_test(test_every_pair),
-        cmocka_unit_test(test_arguments),  cmocka_unit_test(test_three),
-        cmocka_unit_test(test_refused),    cmocka_unit_test(test_all_refused),
-        cmocka_unit_test(test_elsewhere),  cmocka_unit_test(test_overlapping),
+        cmocka_unit_test(test_both_calls),  cmocka_unit_test(test_every_pair),
+        cmocka_unit_test(test_arguments),   cmocka_unit_test(test_three),
+        cmocka_unit_test(test_refused),     cmocka_unit_test(test_all_refused),
+        cmocka_unit_test(test_elsewhere),   cmocka_unit_test(test_refused_behind),
+        cmocka_unit_test(test_overlapping),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

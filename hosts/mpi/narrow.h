@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* hosts/mpi/narrow.h - a call with large counts over an MPI that has none (Open MPI 4 and 5, MPICH before 4): the same with an int for
+ * each count. */
+#ifndef NIGH_MPI_NARROW_H
+#define NIGH_MPI_NARROW_H
+
+#include "hosts/mpi/kinds.h"
+
+struct nigh_mpi_narrow {
+    const int *send_counts, *send_offsets, *recv_counts,
+        *recv_offsets; /* NULL: the call does not read them */
+    int *memory;       /* of them; the caller frees it */
+};
+
+/* 0; or MPI's error, logged, and the communicator's error handler has heard of it: a count that the call reads is no int, or there is
+ * no memory. These MPIs read the arrays before a call that returns a request returns. */
+int nigh_mpi_narrow(enum nigh_mpi_kind kind, const struct nigh_mpi_arguments *arguments,
+                    struct nigh_mpi_narrow *out);
+
+#endif
