@@ -26,6 +26,13 @@ void nigh_nccl_comm_tell(struct nigh_nccl_comm *comm, int error, uint64_t bytes,
             (unsigned long long)bytes, name, (unsigned long long)room);
         return;
     }
+    if (comm->peer->severed && error != -ECANCELED) {
+        nigh_nccl_warn(
+            "the connection %s %s has ended: another one of this communicator was closed with messages "
+            "to it in flight",
+            way, name);
+        return;
+    }
     if (comm->failure && comm->limit != UINT64_MAX) {
         nigh_nccl_warn("the connection %s %s has ended: %s", way, name,
                        comm->failure == -ECONNREFUSED ? "it does not listen any more"
@@ -43,9 +50,10 @@ void nigh_nccl_comm_end(struct nigh_nccl_comm *comm)
 {
     struct nigh_nccl_context *context = comm->context;
     struct nigh_nccl_comm **at = &context->comms;
-    bool quiet = nigh_nccl_requests_cancel(comm, NULL);
+    bool quiet;
 
     nigh_nccl_table_remove(comm->number);
+    quiet = nigh_nccl_requests_cancel(comm, NULL); /* may let others have the lock */
     if (!comm->peer->severed && comm->ready)
         (void)nigh_nccl_control_send(context, comm->peer->endpoint,
                                      comm->sends ? NIGH_NCCL_SENDER_LEFT : NIGH_NCCL_RECEIVER_LEFT, 0,
@@ -91,17 +99,15 @@ static enum nccl_result close_comm(void *number, enum nigh_nccl_kind kind, const
     struct nigh_nccl_comm *comm = nigh_nccl_table_find(kind, number);
     struct nigh_nccl_context *context;
 
-    if (!comm) {
-        nigh_nccl_warn("%s: %p is no connection that is open", call, number);
-        return NCCL_INVALID_ARGUMENT;
-    }
+    if (!comm)
+        return nigh_nccl_stale(call, number, "connection that is open", NCCL_INVALID_ARGUMENT);
     context = comm->context;
-    nigh_nccl_shared_lock(context);
+    nigh_nccl_shared_hold(context);
     pthread_mutex_lock(&context->lock);
     nigh_nccl_context_poll(context);
     nigh_nccl_comm_end(comm);
     pthread_mutex_unlock(&context->lock);
-    nigh_nccl_shared_unlock(context);
+    nigh_nccl_shared_drop(context);
     return NCCL_SUCCESS;
 }
 
@@ -120,16 +126,14 @@ enum nccl_result nigh_nccl_close_listen(void *number)
     struct nigh_nccl_listener *listener = nigh_nccl_table_find(NIGH_NCCL_LISTENER, number);
     struct nigh_nccl_context *context;
 
-    if (!listener) {
-        nigh_nccl_warn("closeListen: %p is no listener that is open", number);
-        return NCCL_INVALID_ARGUMENT;
-    }
+    if (!listener)
+        return nigh_nccl_stale("closeListen", number, "listener that is open", NCCL_INVALID_ARGUMENT);
     context = listener->context;
-    nigh_nccl_shared_lock(context);
+    nigh_nccl_shared_hold(context);
     pthread_mutex_lock(&context->lock);
     nigh_nccl_listener_end(listener);
     pthread_mutex_unlock(&context->lock);
-    nigh_nccl_shared_unlock(context);
+    nigh_nccl_shared_drop(context);
     return NCCL_SUCCESS;
 }
 

@@ -54,6 +54,8 @@ struct nigh_nccl_listener {
     int error; /* a connection could not be taken: a negative errno, for the next accept() */
 };
 
+/* The context of the connection that connect() is making for a handle; NULL: of none yet. */
+struct nigh_nccl_context *nigh_nccl_connecting(const void *handle);
 enum nccl_result nigh_nccl_listen(struct nigh_nccl_context *context, int device, void *handle, void **out);
 enum nccl_result nigh_nccl_connect(struct nigh_nccl_context *context, int device, void *handle, void **out);
 enum nccl_result nigh_nccl_accept(void *listener, void **out, void **device);

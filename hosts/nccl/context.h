@@ -64,7 +64,10 @@ struct nigh_nccl_context {
     struct nigh_nccl_peer *peers;
     struct nigh_nccl_comm *comms;
     struct nigh_nccl_listener *listeners;
-    bool shared; /* of v10: all communicators have one, which ends with the last connection */
+    /* v10: those of one group have one context, which ends with the last connection; 0 in later versions. entry.c */
+    uint64_t group;
+    uint32_t users;
+    struct nigh_nccl_context *next;
     bool broken; /* poll failed: said once */
     struct nigh_nccl_control controls[NIGH_NCCL_CONTROLS];
 };
@@ -80,8 +83,8 @@ int nigh_nccl_context_open(struct nigh_nccl_context **out);
 /* Closes what NCCL has left open, too. Not under the lock. */
 void nigh_nccl_context_close(struct nigh_nccl_context *context);
 
-/* The context of a number, for v11 and later; NULL: it is none, which was said. */
-struct nigh_nccl_context *nigh_nccl_context_of(const void *number, const char *call);
+/* The context of a number, for v11 and later; an error: it is none, which was said. */
+enum nccl_result nigh_nccl_context_of(const void *number, const char *call, struct nigh_nccl_context **out);
 
 /* Makes progress and files what has come. */
 void nigh_nccl_context_poll(struct nigh_nccl_context *context);

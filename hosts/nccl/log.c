@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* hosts/nccl/log.c - see log.h. */
 #include "hosts/nccl/log.h"
+#include "hosts/nccl/table.h"
 #include "include/common/standard_error.h"
 
 #include <errno.h>
@@ -65,6 +66,19 @@ void nigh_nccl_log_nigh(void *data, int level, const char *text)
         nigh_nccl_info("%s", text);
 }
 
+enum nccl_result nigh_nccl_stale(const char *call, const void *number, const char *what,
+                                 enum nccl_result result)
+{
+    if (nigh_nccl_table_inherited(number)) {
+        nigh_nccl_warn("%s: %p is of the process that this one was forked from: a forked child makes "
+                       "communicators of its own",
+                       call, number);
+        return nigh_nccl_result(-ECHILD);
+    }
+    nigh_nccl_warn("%s: %p is no %s", call, number, what);
+    return result;
+}
+
 enum nccl_result nigh_nccl_result(int error)
 {
     switch (error) {
@@ -81,6 +95,7 @@ enum nccl_result nigh_nccl_result(int error)
     case -EINVAL:
     case -EFAULT:
     case -EBADMSG:
+    case -EILSEQ:
     case -ERANGE:
         return NCCL_INVALID_ARGUMENT;
     default:

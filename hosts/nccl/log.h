@@ -17,5 +17,9 @@ void nigh_nccl_log_nigh(void *data, int level, const char *text);
 
 /* A negative errno of nigh's; 0 is success. */
 enum nccl_result nigh_nccl_result(int error);
+/* A number that NCCL passes to `call` is no `what`: says so. `result`, or a system error if it was one in the process that this
+ * one was forked from. */
+enum nccl_result nigh_nccl_stale(const char *call, const void *number, const char *what,
+                                 enum nccl_result result);
 
 #endif

@@ -17,12 +17,14 @@
 
 /* ---- requests ------------------------------------------------------------------------------------------------- */
 
-static struct nigh_nccl_comm *comm_of(const void *number, enum nigh_nccl_kind kind, const char *call)
+/* NULL: *result, which was said. */
+static struct nigh_nccl_comm *comm_of(const void *number, enum nigh_nccl_kind kind, const char *call,
+                                      enum nccl_result *result)
 {
     struct nigh_nccl_comm *comm = nigh_nccl_table_find(kind, number);
 
     if (!comm)
-        nigh_nccl_warn("%s: %p is no connection for it that is open", call, number);
+        *result = nigh_nccl_stale(call, number, "connection for it that is open", NCCL_INVALID_ARGUMENT);
     return comm;
 }
 
@@ -135,12 +137,12 @@ static enum nccl_result check(const void *data, size_t bytes, const void *memory
 enum nccl_result nigh_nccl_isend(void *number, void *data, size_t bytes, int tag, void *memory, void *parent,
                                  void **request)
 {
-    struct nigh_nccl_comm *comm = comm_of(number, NIGH_NCCL_SENDER, "isend");
-    enum nccl_result result;
+    enum nccl_result result = NCCL_INVALID_ARGUMENT;
+    struct nigh_nccl_comm *comm = comm_of(number, NIGH_NCCL_SENDER, "isend", &result);
 
     (void)tag, (void)parent; /* tags tell the parts of a grouped receive, of which there is one */
     if (!comm || !request)
-        return NCCL_INVALID_ARGUMENT;
+        return result;
     *request = NULL;
     result = check(data, bytes, memory, "isend");
     if (result || pthread_mutex_trylock(&comm->context->lock))
@@ -182,13 +184,13 @@ static enum nccl_result recv_locked(struct nigh_nccl_comm *comm, void *data, siz
 enum nccl_result nigh_nccl_irecv(void *number, int count, void **data, size_t *bytes, int *tags,
                                  void **memories, void **parents, void **request)
 {
-    struct nigh_nccl_comm *comm = comm_of(number, NIGH_NCCL_RECEIVER, "irecv");
+    enum nccl_result result = NCCL_INVALID_ARGUMENT;
+    struct nigh_nccl_comm *comm = comm_of(number, NIGH_NCCL_RECEIVER, "irecv", &result);
     void *memory = memories ? memories[0] : NULL;
-    enum nccl_result result;
 
     (void)tags, (void)parents;
     if (!comm || !request)
-        return NCCL_INVALID_ARGUMENT;
+        return result;
     *request = NULL;
     if (count != 1 || !data || !bytes) {
         nigh_nccl_warn("irecv of %d buffers: maxRecvs is 1", count);
@@ -206,9 +208,11 @@ enum nccl_result nigh_nccl_irecv(void *number, int count, void **data, size_t *b
 enum nccl_result nigh_nccl_iflush(void *number, int count, void **data, int *bytes, void **memories,
                                   void **request)
 {
+    enum nccl_result result = NCCL_INVALID_ARGUMENT;
+
     (void)count, (void)data, (void)bytes, (void)memories;
-    if (!comm_of(number, NIGH_NCCL_RECEIVER, "iflush") || !request)
-        return NCCL_INVALID_ARGUMENT;
+    if (!comm_of(number, NIGH_NCCL_RECEIVER, "iflush", &result) || !request)
+        return result;
     *request = NULL;
     return NCCL_SUCCESS;
 }
@@ -217,11 +221,9 @@ enum nccl_result nigh_nccl_iflush(void *number, int count, void **data, int *byt
 
 static enum nccl_result no_request(const void *number)
 {
-    nigh_nccl_warn(
-        "test: %p is no request in flight: one that was found done, or whose connection is closed, is "
-        "over",
-        number);
-    return NCCL_INVALID_USAGE;
+    return nigh_nccl_stale(
+        "test", number, "request in flight: one that was found done, or whose connection is closed, is over",
+        NCCL_INVALID_USAGE);
 }
 
 static enum nccl_result take(struct nigh_nccl_comm *comm, struct nigh_nccl_request *request, int *done,
@@ -323,8 +325,10 @@ bool nigh_nccl_requests_cancel(struct nigh_nccl_comm *comm, const void *memory)
     if (any(comm, memory))
         sever(comm);
     while (any(comm, memory) && now() <= end) {
-        nigh_nccl_context_poll(context);
+        pthread_mutex_unlock(&context->lock);
         sched_yield();
+        pthread_mutex_lock(&context->lock);
+        nigh_nccl_context_poll(context);
     }
     if (any(comm, memory)) {
         nigh_nccl_warn(

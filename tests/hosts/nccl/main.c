@@ -2,16 +2,13 @@
 /* tests/hosts/nccl/main.c - nccl-host: runs the rules, each in two processes of its own, and says as TAP which are broken. */
 #include "tests/hosts/nccl/host.h"
 
-#include <fcntl.h>
 #include <getopt.h>
 #include <poll.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -19,7 +16,7 @@
 
 static const struct rule *const groups[] = {rules_set_up, rules_data, rules_end, rules_careful};
 
-enum { GROUPS = sizeof(groups) / sizeof(groups[0]), RANKS = 2, NO_NAMESPACES = 77 };
+enum { GROUPS = sizeof(groups) / sizeof(groups[0]), RANKS = 2 };
 
 static struct settings {
     const char *path, *direct;
@@ -38,67 +35,6 @@ struct run {
     char why[RANKS][WHY_BYTES];
 };
 
-/* ---- containers -------------------------------------------------------------------------------------------------- */
-
-/* The exit status of a process of another PID namespace, whose signals are numbers from 128 on. */
-static int status_of(pid_t pid)
-{
-    int status = 0;
-
-    waitpid(pid, &status, 0);
-    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-}
-
-static bool write_file(const char *path, const char *text)
-{
-    int fd = open(path, O_WRONLY | O_CLOEXEC);
-    bool well = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
-
-    if (fd >= 0)
-        close(fd);
-    return well;
-}
-
-/* User, PID, IPC, network, host name and mount namespaces of this process's own; its user stays the same. */
-static bool leave_namespaces(int number)
-{
-    int all = CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWNET | CLONE_NEWUTS | CLONE_NEWNS;
-    char users[64], groups_map[64], name[32];
-
-    snprintf(users, sizeof(users), "%u %u 1", geteuid(), geteuid());
-    snprintf(groups_map, sizeof(groups_map), "%u %u 1", getegid(), getegid());
-    snprintf(name, sizeof(name), "container-%d", number);
-    if (unshare(all) &&
-        (unshare(CLONE_NEWUSER | all) || !write_file("/proc/self/setgroups", "deny") ||
-         !write_file("/proc/self/uid_map", users) || !write_file("/proc/self/gid_map", groups_map)))
-        return false;
-    return sethostname(name, strlen(name)) == 0 && mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0;
-}
-
-/* Goes on in a container of its own, as a process that is not its first. The one that was called ends as that does. */
-static void enter_container(int number)
-{
-    pid_t first, second;
-    int status;
-
-    if (!leave_namespaces(number))
-        _exit(NO_NAMESPACES);
-    first = fork();
-    if (first > 0) {
-        status = status_of(first);
-        if (status > 128)
-            kill(getpid(), status - 128);
-        _exit(status);
-    }
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (mount("proc", "/proc", "proc", 0, NULL) || mount("tmpfs", "/dev/shm", "tmpfs", 0, "size=1m"))
-        _exit(NO_NAMESPACES);
-    second = fork();
-    if (second > 0)
-        _exit(status_of(second));
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-}
-
 /* ---- a rank ----------------------------------------------------------------------------------------------------- */
 
 static void be_rank(const struct rule *rule, int version, int number, int other, int say, struct seen *seen)
@@ -112,7 +48,9 @@ static void be_rank(const struct rule *rule, int version, int number, int other,
     signal(SIGPIPE, SIG_IGN);
     host_seen = seen;
     if (settings.apart)
-        enter_container(number);
+        apart_enter(number);
+    if (rule->boots)
+        apart_boot(number);
     well = net_load(&rank.net, settings.path, version, why) && rule->run(&rank);
     if (!well && write(say, why, strlen(why)) < 0)
         _exit(3);
@@ -210,7 +148,8 @@ static bool judge(const struct rule *rule, struct run *run, char *why)
     int first = -1;
 
     for (int i = 0; i < RANKS; i++)
-        if (settings.apart && WIFEXITED(run->status[i]) && WEXITSTATUS(run->status[i]) == NO_NAMESPACES) {
+        if ((settings.apart || rule->boots) && WIFEXITED(run->status[i]) &&
+            WEXITSTATUS(run->status[i]) == APART_NONE) {
             snprintf(why, WHY_BYTES, "%s", no_namespaces);
             return false;
         }
@@ -263,7 +202,7 @@ static bool wanted(const struct rule *rule)
     for (int i = 0; i < settings.named; i++)
         if (strcmp(settings.names[i], rule->name) == 0)
             return true;
-    return settings.named == 0 && (!rule->careful || settings.careful);
+    return settings.named == 0 && !rule->boots && (!rule->careful || settings.careful);
 }
 
 /* Calls `each` for what is wanted; returns how many there are. */
@@ -331,7 +270,10 @@ static int list(void)
 {
     for (int group = 0; group < GROUPS; group++)
         for (const struct rule *rule = groups[group]; rule->name; rule++)
-            printf("%-14s %s%s\n", rule->name, rule->sentence, rule->careful ? " (--careful)" : "");
+            printf("%-14s %s%s\n", rule->name, rule->sentence,
+                   rule->boots     ? " (by name alone)"
+                   : rule->careful ? " (--careful)"
+                                   : "");
     return 0;
 }
 

@@ -114,33 +114,40 @@ static bool gone(struct rank *rank)
 enum { POSTED = 8, BYTES = 1 << 20 };
 
 /* As ncclCommAbort() does: the memory goes before the connections, and the other rank finds an error or nothing. */
-static bool abort_one(struct rank *rank)
+static bool give_up(struct rank *rank, struct wire *wire)
 {
     size_t all = (size_t)POSTED * BYTES;
     uint8_t *in = mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     uint8_t *out = mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    void *context, *requests[POSTED], *receives[POSTED], *in_memory, *out_memory;
-    struct wire wire;
+    void *requests[POSTED], *receives[POSTED], *in_memory, *out_memory;
 
-    if (!begin(rank, &context, &wire) ||
-        !went_well(rank, net_register(&rank->net, wire.recv, in, all, NCCL_PTR_HOST, &in_memory), "regMr") ||
-        !went_well(rank, net_register(&rank->net, wire.send, out, all, NCCL_PTR_HOST, &out_memory), "regMr"))
+    if (!went_well(rank, net_register(&rank->net, wire->recv, in, all, NCCL_PTR_HOST, &in_memory), "regMr") ||
+        !went_well(rank, net_register(&rank->net, wire->send, out, all, NCCL_PTR_HOST, &out_memory), "regMr"))
         return false;
     for (int i = 0; i < POSTED; i++) {
         receives[i] = NULL;
         /* Rank 0 receives nothing, so what rank 1 sends stays where it is; the ways back are only begun. */
-        if (!send_one(rank, wire.send, out + (size_t)i * BYTES, BYTES, out_memory, &requests[i]) ||
+        if (!send_one(rank, wire->send, out + (size_t)i * BYTES, BYTES, out_memory, &requests[i]) ||
             (rank->number == 1 &&
-             !recv_one(rank, wire.recv, in + (size_t)i * BYTES, BYTES, in_memory, &receives[i])))
+             !recv_one(rank, wire->recv, in + (size_t)i * BYTES, BYTES, in_memory, &receives[i])))
             return false;
     }
-    if (!meet(rank) || !went_well(rank, net_deregister(&rank->net, wire.recv, in_memory), "deregMr") ||
-        !went_well(rank, net_deregister(&rank->net, wire.send, out_memory), "deregMr") ||
-        !wire_close(rank, &wire))
+    if (!meet(rank) || !went_well(rank, net_deregister(&rank->net, wire->recv, in_memory), "deregMr") ||
+        !went_well(rank, net_deregister(&rank->net, wire->send, out_memory), "deregMr") ||
+        !wire_close(rank, wire))
         return false;
     munmap(in, all);
     munmap(out, all);
-    return meet(rank) && went_well(rank, net_finalize(&rank->net, context), "finalize");
+    return meet(rank);
+}
+
+static bool abort_one(struct rank *rank)
+{
+    struct wire wire;
+    void *context;
+
+    return begin(rank, &context, &wire) && give_up(rank, &wire) &&
+           went_well(rank, net_finalize(&rank->net, context), "finalize");
 }
 
 static bool in_flight(struct rank *rank)
@@ -151,6 +158,28 @@ static bool in_flight(struct rank *rank)
     return abort_one(rank) && begin(rank, &context, &wire) && carries(rank, &wire) && meet(rank) &&
            wire_close(rank, &wire) && meet(rank) &&
            went_well(rank, net_finalize(&rank->net, context), "finalize");
+}
+
+static size_t long_and_short(unsigned number)
+{
+    return number % 4 == 0 ? 200000 : number % 4 * 100;
+}
+
+/* Another communicator's messages are under way meanwhile, and it carries more afterwards. */
+static bool given_up(struct rank *rank)
+{
+    struct traffic going = {
+        .rank = rank, .channel = 2, .count = 150, .depth = DEPTH, .room = 262144, .bytes = long_and_short};
+    void *contexts[2];
+    pthread_t thread;
+    struct wire wire;
+
+    return begin(rank, &contexts[0], &wire) && begin(rank, &contexts[1], &going.wire) &&
+           traffic_start(&going, &thread) && give_up(rank, &wire) && traffic_join(&going, thread) &&
+           carries(rank, &going.wire) && meet(rank) &&
+           went_well(rank, net_finalize(&rank->net, contexts[0]), "finalize") && carries(rank, &going.wire) &&
+           meet(rank) && wire_close(rank, &going.wire) && meet(rank) &&
+           went_well(rank, net_finalize(&rank->net, contexts[1]), "finalize");
 }
 
 /* The other side closes while this one waits. */
@@ -269,6 +298,9 @@ const struct rule rules_end[] = {
     {.name = "in-flight",
      .sentence = "connections close with requests in flight, and buffers are free then",
      .run = in_flight},
+    {.name = "given-up",
+     .sentence = "one communicator is given up with requests in flight while another goes on",
+     .run = given_up},
     {.name = "death", .sentence = "a rank that dies is an error at the other", .run = death, .one = true},
     {.name = "gone",
      .sentence = "a handle of a process that has ended is an error",
