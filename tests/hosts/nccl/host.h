@@ -145,6 +145,4 @@ struct rule {
 
 extern const struct rule rules_set_up[], rules_data[], rules_end[], rules_careful[];
 
-int bench(const char *path, int version, const char *direct);
-
 #endif

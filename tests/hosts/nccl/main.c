@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tests/hosts/nccl/main.c - nccl-host: runs the rules, each in two processes of its own, and says as TAP which are broken. */
-#include "tests/hosts/nccl/host.h"
+#include "tests/hosts/nccl/bench.h"
 
 #include <getopt.h>
 #include <poll.h>
@@ -21,11 +21,11 @@ enum { GROUPS = sizeof(groups) / sizeof(groups[0]), RANKS = 2 };
 static struct settings {
     const char *path, *direct;
     int versions[3], count;
-    bool careful, bench, list, apart;
-    double patience, death_ms;
+    bool careful, bench, list, apart, json;
+    double patience, death_ms, seconds;
     char **names; /* of rules; none: all */
     int named;
-} settings = {.versions = {12, 11, 10}, .count = 3, .patience = 10};
+} settings = {.versions = {12, 11, 10}, .count = 3, .patience = 10, .seconds = 10};
 
 /* One rule's run: what its ranks say, through pipes. */
 struct run {
@@ -260,7 +260,7 @@ static int usage(int status)
     fputs("usage: nccl-host [--table 12|11|10] [--careful] [--apart] [--patience SECONDS] [--death "
           "MILLISECONDS] "
           "PLUGIN [RULE...]\n"
-          "       nccl-host --bench [--table 12|11|10] [--direct NIGH.SO] PLUGIN\n"
+          "       nccl-host --bench [--table 12|11|10] [--direct NIGH.SO] [--seconds S] [--json] PLUGIN...\n"
           "       nccl-host --list\n",
           status ? stderr : stdout);
     return status;
@@ -285,6 +285,8 @@ static bool parse(int argc, char **argv)
                                             {"death", required_argument, NULL, 'd'},
                                             {"bench", no_argument, NULL, 'b'},
                                             {"direct", required_argument, NULL, 'n'},
+                                            {"seconds", required_argument, NULL, 's'},
+                                            {"json", no_argument, NULL, 'j'},
                                             {"list", no_argument, NULL, 'l'},
                                             {"apart", no_argument, NULL, 'a'},
                                             {NULL, 0, NULL, 0}};
@@ -299,6 +301,8 @@ static bool parse(int argc, char **argv)
         settings.bench |= key == 'b';
         settings.list |= key == 'l';
         settings.apart |= key == 'a';
+        settings.json |= key == 'j';
+        settings.seconds = key == 's' ? atof(optarg) : settings.seconds;
         settings.direct = key == 'n' ? optarg : settings.direct;
         settings.patience = key == 'p' ? atof(optarg) : settings.patience;
         settings.death_ms = key == 'd' ? atof(optarg) : settings.death_ms;
@@ -307,12 +311,26 @@ static bool parse(int argc, char **argv)
     }
     if (settings.list)
         return true;
-    if (optind >= argc || settings.versions[0] < 10 || settings.versions[0] > 12 || settings.patience <= 0)
+    if (optind >= argc || settings.seconds <= 0 || (settings.bench && argc - optind > BENCH_PLUGINS) ||
+        settings.versions[0] < 10 || settings.versions[0] > 12 || settings.patience <= 0)
         return false;
     settings.path = argv[optind];
     settings.names = argv + optind + 1;
     settings.named = argc - optind - 1;
     return true;
+}
+
+static int run_bench(void)
+{
+    const struct bench_options options = {.paths =
+                                              settings.names - 1, /* the first plugin and those behind it */
+                                          .count = settings.named + 1,
+                                          .version = settings.versions[0],
+                                          .direct = settings.direct,
+                                          .seconds = settings.seconds,
+                                          .json = settings.json};
+
+    return bench(&options);
 }
 
 int main(int argc, char **argv)
@@ -322,6 +340,6 @@ int main(int argc, char **argv)
     if (settings.list)
         return list();
     if (settings.bench)
-        return bench(settings.path, settings.versions[0], settings.direct);
+        return run_bench();
     return run_all();
 }
