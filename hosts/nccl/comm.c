@@ -41,9 +41,12 @@ static enum nccl_result no_device(int device, const char *call)
     return NCCL_INVALID_ARGUMENT;
 }
 
+/* With what nigh has said of it. */
 static enum nccl_result failed(const char *call, int error)
 {
-    nigh_nccl_warn("%s: %s", call, strerror(-error));
+    const char *heard = nigh_nccl_heard();
+
+    nigh_nccl_warn("%s: %s%s%s", call, strerror(-error), *heard ? ": " : "", heard);
     return nigh_nccl_result(error);
 }
 
@@ -208,6 +211,7 @@ enum nccl_result nigh_nccl_connect(struct nigh_nccl_context *context, int device
         return failed("connect", -EINVAL);
     *out = NULL;
     memcpy(&handle, bytes, sizeof(handle));
+    nigh_nccl_hear();
     pthread_mutex_lock(&context->lock);
     if (!handle.stage) {
         result = connect_first(context, &handle, &comm);
@@ -223,6 +227,10 @@ enum nccl_result nigh_nccl_connect(struct nigh_nccl_context *context, int device
     if (result || *out)
         handle.stage = 0;
     pthread_mutex_unlock(&context->lock);
+    if (result)
+        (void)nigh_nccl_heard(); /* it was said */
+    else
+        nigh_nccl_unheard();
     memcpy((char *)bytes + offsetof(struct handle, stage), &handle.stage, sizeof(handle.stage));
     return result;
 }
@@ -267,9 +275,11 @@ enum nccl_result nigh_nccl_accept(void *number, void **out, void **device)
         return failed("accept", -EINVAL);
     *out = NULL;
     context = listener->context;
+    nigh_nccl_hear();
     pthread_mutex_lock(&context->lock);
     nigh_nccl_context_poll(context);
     result = accept_one(listener, out);
     pthread_mutex_unlock(&context->lock);
+    nigh_nccl_unheard(); /* none if it failed */
     return result;
 }

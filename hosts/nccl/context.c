@@ -254,15 +254,20 @@ static int join(struct nigh_nccl_context *context)
         .heap_bytes = HEAP_BYTES,
         .log = nigh_nccl_log_nigh,
     };
+    const char *heard;
     int rc;
 
     while (!options.job)
         if (getrandom(&options.job, sizeof(options.job), 0) < 0)
             return -errno;
     context->id = options.job;
+    nigh_nccl_hear();
     rc = loaded->open(&options, &context->nigh);
+    heard = nigh_nccl_heard();
     if (rc)
-        nigh_nccl_warn("not used: nigh's open fails: %s", strerror(-rc));
+        nigh_nccl_warn("not used: nigh's open fails: %s%s%s", strerror(-rc), *heard ? ": " : "", heard);
+    else if (*heard)
+        nigh_nccl_warn("%s", heard);
     return rc;
 }
 

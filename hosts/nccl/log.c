@@ -6,7 +6,9 @@
 
 #include <errno.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 static struct nigh_standard_error standard_error;
@@ -57,10 +59,41 @@ void nigh_nccl_info(const char *format, ...)
     va_end(list);
 }
 
+static _Thread_local struct {
+    bool on;
+    char text[512];
+} hearing;
+
+void nigh_nccl_hear(void)
+{
+    hearing.on = true;
+    hearing.text[0] = '\0';
+}
+
+const char *nigh_nccl_heard(void)
+{
+    const char *text = hearing.on ? hearing.text : "";
+
+    hearing.on = false;
+    return text;
+}
+
+void nigh_nccl_unheard(void)
+{
+    const char *text = nigh_nccl_heard();
+
+    if (*text)
+        nigh_nccl_warn("%s", text);
+}
+
 void nigh_nccl_log_nigh(void *data, int level, const char *text)
 {
+    size_t used = strlen(hearing.text);
+
     (void)data;
-    if (level <= 1)
+    if (level <= 1 && hearing.on)
+        snprintf(hearing.text + used, sizeof(hearing.text) - used, "%s%s", used ? "; " : "", text);
+    else if (level <= 1)
         nigh_nccl_warn("%s", text);
     else
         nigh_nccl_info("%s", text);

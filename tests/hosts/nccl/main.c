@@ -186,7 +186,7 @@ static bool hold(const struct rule *rule, int version, char *why, double *death_
     }
     well = judge(rule, &run, why);
     *death_ms = (double)run.seen[1].death_ns * 1e-6;
-    if (well && settings.death_ms > 0 && strcmp(rule->name, "death") == 0 && *death_ms > settings.death_ms) {
+    if (well && settings.death_ms > 0 && rule->one && *death_ms > settings.death_ms) {
         snprintf(why, WHY_BYTES, "the error came after %.1f ms: %.1f are allowed", *death_ms,
                  settings.death_ms);
         well = false;

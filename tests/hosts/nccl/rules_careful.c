@@ -97,6 +97,33 @@ static bool elsewhere(struct rank *rank)
            went_well(rank, net_finalize(&rank->net, context), "finalize");
 }
 
+/* Rank 1 connects to a listener of a process that has ended. */
+static bool dead(struct rank *rank)
+{
+    uint8_t mine[NCCL_HANDLE_BYTES] = {0}, theirs[NCCL_HANDLE_BYTES];
+    void *context, *listener, *comm = NULL;
+    enum nccl_result result = NCCL_SUCCESS;
+    double since;
+    int before;
+    char byte;
+
+    if (!went_well(rank, net_init(&rank->net, &context), "init") ||
+        !went_well(rank, net_listen(&rank->net, context, mine, &listener), "listen") ||
+        !swap(rank, mine, theirs, sizeof(mine)))
+        return false;
+    if (rank->number == 0)
+        raise(SIGKILL);
+    if (read(rank->other, &byte, 1) != 0)
+        return broken(rank, "rank 0 lives on");
+    before = host_warnings;
+    for (since = host_now(); !result && !comm && host_now() - since < rank->patience; sched_yield())
+        result = net_connect(&rank->net, context, theirs, &comm);
+    rank->seen->death_ns = (uint64_t)((host_now() - since) * 1e9);
+    return refused(rank, result, before, "a handle of a process that has ended") &&
+           went_well(rank, net_close_listen(&rank->net, listener), "closeListen") &&
+           went_well(rank, net_finalize(&rank->net, context), "finalize");
+}
+
 static bool types(struct rank *rank)
 {
     static const int wrong[] = {NCCL_PTR_CUDA, 0, 8, 99, -1};
@@ -342,6 +369,11 @@ const struct rule rules_careful[] = {
      .run = elsewhere,
      .careful = true,
      .boots = true},
+    {.name = "dead",
+     .sentence = "connect to a process that has ended is an error, and one line",
+     .run = dead,
+     .careful = true,
+     .one = true},
     {.name = "types", .sentence = "memory of an unknown type is an error", .run = types, .careful = true},
     {.name = "twice",
      .sentence = "a request that was found done and is tested again is an error",

@@ -211,7 +211,8 @@ static enum nccl_result connect_v10(int device, struct nccl_config *config, void
     if (connect(fd, (struct sockaddr *)&handle.address, sizeof(handle.address)) ||
         send(fd, &handle.cookie, sizeof(handle.cookie), MSG_NOSIGNAL) != sizeof(handle.cookie)) {
         close(fd);
-        return breaks("gone") ? NCCL_SUCCESS : fail(NCCL_REMOTE_ERROR, "nobody listens there");
+        return breaks("gone") || breaks("dead") ? NCCL_SUCCESS
+                                                : fail(NCCL_REMOTE_ERROR, "nobody listens there");
     }
     if (breaks("late"))
         usleep(1100000);
