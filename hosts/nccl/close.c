@@ -209,6 +209,50 @@ static void left(struct nigh_nccl_context *context, const struct nigh_nccl_contr
     }
 }
 
+/* Takes messages off their sender's hands that nobody will receive. */
+static void discard(struct nigh_nccl_context *context, struct nigh_endpoint *endpoint, uint64_t connection)
+{
+    struct nigh_recv nowhere = {.size = sizeof(nowhere), .tclass = NIGH_NCCL_DATA};
+    const struct nigh_ops *nigh = nigh_nccl_nigh();
+    struct nigh_message *message;
+    struct nigh_completion found;
+
+    while (nigh->probe(context->nigh, endpoint, connection, 0, NIGH_NCCL_DATA, &found, &message) == 0)
+        if (nigh->claim(context->nigh, message, &nowhere))
+            return;
+}
+
+void nigh_nccl_aborts_take(struct nigh_nccl_context *context)
+{
+    while (context->abort_count) {
+        uint32_t last = --context->abort_count;
+        const struct nigh_nccl_peer *peer = context->peers;
+
+        /* Without a connection to that context here, none ends when it disconnects. */
+        while (peer && (peer->severed || peer->id != context->aborts[last].from))
+            peer = peer->next;
+        if (peer)
+            discard(context, peer->endpoint, context->aborts[last].connection);
+    }
+}
+
+static void aborted(struct nigh_nccl_context *context, const struct nigh_nccl_control *said)
+{
+    struct nigh_nccl_comm *comm = comm_of(context, said, false);
+    struct nigh_nccl_pending *pending = pending_of(context, said);
+
+    if (comm && !comm->failure) {
+        comm->failure = -ECONNRESET;
+        comm->limit = comm->moved;
+    }
+    if (pending)
+        pending->limit = 0;
+    if (context->abort_count < NIGH_NCCL_CONTROLS) {
+        context->aborts[context->abort_count].from = said->from;
+        context->aborts[context->abort_count++].connection = said->connection;
+    }
+}
+
 void nigh_nccl_control_take(struct nigh_nccl_context *context, const struct nigh_nccl_control *said,
                             struct nigh_endpoint *endpoint)
 {
@@ -221,6 +265,9 @@ void nigh_nccl_control_take(struct nigh_nccl_context *context, const struct nigh
         break;
     case NIGH_NCCL_SENDER_LEFT:
         left(context, said, false, -ECONNRESET);
+        break;
+    case NIGH_NCCL_SENDER_ABORTS:
+        aborted(context, said);
         break;
     case NIGH_NCCL_RECEIVER_LEFT:
         left(context, said, true, -ECONNRESET);

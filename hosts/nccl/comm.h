@@ -70,6 +70,9 @@ void nigh_nccl_listener_end(struct nigh_nccl_listener *listener);
 /* Says once why a connection has failed. */
 void nigh_nccl_comm_tell(struct nigh_nccl_comm *comm, int error, uint64_t bytes, uint64_t room);
 
+/* Under the lock, when no completion is looked at any more, as it makes progress: drops messages of connections whose senders have
+ * aborted. */
+void nigh_nccl_aborts_take(struct nigh_nccl_context *context);
 /* Under the lock: a control message has come. */
 void nigh_nccl_control_take(struct nigh_nccl_context *context, const struct nigh_nccl_control *said,
                             struct nigh_endpoint *endpoint);

@@ -169,6 +169,7 @@ void nigh_nccl_context_poll(struct nigh_nccl_context *context)
         count = take(context, kept, &keeps);
         for (uint32_t i = 0; i < keeps; i++)
             control_come(context, &kept[i]);
+        nigh_nccl_aborts_take(context);
     } while (count == BATCH);
 }
 

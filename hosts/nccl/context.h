@@ -36,6 +36,7 @@ enum nigh_nccl_word {
     NIGH_NCCL_REFUSED = 2,       /* "that listener is closed" */
     NIGH_NCCL_SENDER_LEFT = 3,   /* "this connection is closed, `count` messages were sent" */
     NIGH_NCCL_RECEIVER_LEFT = 4, /* "... were received" */
+    NIGH_NCCL_SENDER_ABORTS = 5, /* "drop what you have not received on this connection: it is closed" */
 };
 
 /* A control message. */
@@ -69,6 +70,11 @@ struct nigh_nccl_context {
     uint32_t users;
     struct nigh_nccl_context *next;
     bool broken; /* poll failed: said once */
+    /* Connections whose senders have aborted, until their messages are dropped; what finds no place is asked for again. */
+    struct {
+        uint64_t from, connection;
+    } aborts[NIGH_NCCL_CONTROLS];
+    uint32_t abort_count;
     struct nigh_nccl_control controls[NIGH_NCCL_CONTROLS];
 };
 

@@ -351,7 +351,7 @@ static enum nccl_result post(struct comm *comm, void *data, size_t bytes, void *
     struct request *request = &comm->requests[comm->begun % NCCL_REQUESTS_MAX];
 
     *out = NULL;
-    if (breaks("given-up") && given_up)
+    if ((breaks("given-up") || breaks("one-of-two")) && given_up)
         return fail(NCCL_INTERNAL_ERROR, "a communicator was given up");
     if (breaks("deep") && comm->begun - comm->ended >= 16)
         return fail(NCCL_INTERNAL_ERROR, "16 requests are in flight");
