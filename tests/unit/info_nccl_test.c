@@ -106,6 +106,7 @@ CHANGE(counted_zero, facts->ref_count = "0")
 CHANGE(not_counted_27, (facts->ref_count = NULL, facts->version = 22707))
 CHANGE(not_counted_30, (facts->ref_count = NULL, facts->version = 23007))
 CHANGE(not_counted_unknown, (facts->ref_count = NULL, facts->version = 0))
+CHANGE(old_library, facts->version = 22105)
 CHANGE(not_inside, facts->disable_intra = "1")
 CHANGE(inside, facts->disable_intra = "0")
 CHANGE(no_host, facts->host_id = NULL)
@@ -141,6 +142,12 @@ static void each_fact_has_its_consequence(void **state)
         {NIGH, not_counted_27, true, true, "NCCL_NET_PLUGIN_REF_COUNT", "ok", "by itself"},
         {NIGH, not_counted_30, true, true, "NCCL_NET_PLUGIN_REF_COUNT", "ok", "by itself"},
         {NIGH, not_counted_unknown, true, true, "NCCL_NET_PLUGIN_REF_COUNT", "note", "2.28 and 2.29"},
+        {NIGH, NULL, true, true, "table", "ok", "uses table v11"},
+        {NIGH, not_counted_27, true, true, "table", "ok", "uses table v10"},
+        {NIGH, not_counted_30, true, true, "table", "ok", "uses table v12"},
+        {NIGH, old_library, true, true, "table", "note", "before 2.27"},
+        {"{'entry': 'n', 'file': '/n.so', 'name': 'nigh', 'error': null, 'tables': [10]}", not_counted_30,
+         true, true, "table", "note", "older table than v12"},
         {NIGH, not_inside, true, false, "NCCL_NET_DISABLE_INTRA", "problem", "unset it"},
         {NIGH, inside, true, true, "NCCL_NET_DISABLE_INTRA", "ok", ""},
         {NIGH, no_host, true, true, "NCCL_HOSTID", "note", "P2P"},

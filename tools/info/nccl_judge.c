@@ -71,6 +71,35 @@ static void tables_of(const json_t *plugin, char *text, size_t room)
                                  (int)json_integer_value(json_array_get(tables, i)));
 }
 
+static bool has_table(const json_t *plugin, int version)
+{
+    const json_t *tables = json_object_get(plugin, "tables");
+
+    for (size_t i = 0; i < json_array_size(tables); i++)
+        if (json_integer_value(json_array_get(tables, i)) == version)
+            return true;
+    return false;
+}
+
+/* Which of the plugin's tables this NCCL takes. */
+static void judge_table(struct judgement *judgement, const json_t *found)
+{
+    int version = judgement->facts->version, table = version >= 23000 ? 12 : version >= 22800 ? 11 : 10;
+    char text[32];
+
+    snprintf(text, sizeof(text), "%d.%d.%d", version / 10000, version / 100 % 100, version % 100);
+    if (version == 0)
+        return;
+    if (version < 22700)
+        add(judgement, "table", text, note,
+            "NCCL before 2.27 may know none of the plugin's: use a newer one");
+    else if (has_table(found, table))
+        add(judgement, "table", text, ok, "this NCCL uses table v%d", table);
+    else
+        add(judgement, "table", text, note, "this NCCL uses an older table than v%d, which the plugin lacks",
+            table);
+}
+
 /* The first reason why an entry cannot be opened. */
 static const char *first_error(const struct info_nccl *facts)
 {
@@ -102,6 +131,8 @@ static void judge_plugin(struct judgement *judgement)
         add(judgement, name, value, problem, "NCCL finds no plugin (%s): set it to %s", first_error(facts),
             facts->ours);
     }
+    if (found)
+        judge_table(judgement, found);
     if (found && member(found, "error"))
         add(judgement, "plugin", member(found, "file"), problem, "it cannot begin: %s",
             member(found, "error"));
