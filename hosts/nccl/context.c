@@ -3,6 +3,7 @@
 #include "hosts/nccl/context.h"
 #include "hosts/load.h"
 #include "hosts/nccl/comm.h"
+#include "hosts/nccl/entry.h"
 #include "hosts/nccl/log.h"
 #include "hosts/nccl/request.h"
 #include "hosts/nccl/table.h"
@@ -23,11 +24,18 @@
 static const struct nigh_ops *loaded;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
+/* nigh's contexts are the parent's, and a thread of that may have held any lock. */
+static void in_child(void)
+{
+    nigh_nccl_table_forked();
+    nigh_nccl_shared_forked();
+}
+
 static void load(void)
 {
-    char why[PATH_MAX + 256];
+    char why[PATH_MAX + 256] = "no memory to watch for forks";
 
-    loaded = nigh_host_load(why, sizeof(why));
+    loaded = pthread_atfork(NULL, NULL, in_child) ? NULL : nigh_host_load(why, sizeof(why));
     if (!loaded)
         nigh_nccl_warn("not used: %s", why);
 }
@@ -161,6 +169,7 @@ void nigh_nccl_context_poll(struct nigh_nccl_context *context)
         count = take(context, kept, &keeps);
         for (uint32_t i = 0; i < keeps; i++)
             control_come(context, &kept[i]);
+        nigh_nccl_aborts_take(context);
     } while (count == BATCH);
 }
 
@@ -246,15 +255,20 @@ static int join(struct nigh_nccl_context *context)
         .heap_bytes = HEAP_BYTES,
         .log = nigh_nccl_log_nigh,
     };
+    const char *heard;
     int rc;
 
     while (!options.job)
         if (getrandom(&options.job, sizeof(options.job), 0) < 0)
             return -errno;
     context->id = options.job;
+    nigh_nccl_hear();
     rc = loaded->open(&options, &context->nigh);
+    heard = nigh_nccl_heard();
     if (rc)
-        nigh_nccl_warn("not used: nigh's open fails: %s", strerror(-rc));
+        nigh_nccl_warn("not used: nigh's open fails: %s%s%s", strerror(-rc), *heard ? ": " : "", heard);
+    else if (*heard)
+        nigh_nccl_warn("%s", heard);
     return rc;
 }
 
@@ -314,12 +328,11 @@ void nigh_nccl_context_close(struct nigh_nccl_context *context)
     free(context);
 }
 
-struct nigh_nccl_context *nigh_nccl_context_of(const void *number, const char *call)
+enum nccl_result nigh_nccl_context_of(const void *number, const char *call, struct nigh_nccl_context **out)
 {
-    struct nigh_nccl_context *context = nigh_nccl_table_find(NIGH_NCCL_CONTEXT, number);
-
-    if (!context)
-        nigh_nccl_warn("%s: %p is no context that init() has returned and finalize() has not ended", call,
-                       number);
-    return context;
+    *out = nigh_nccl_table_find(NIGH_NCCL_CONTEXT, number);
+    return *out ? NCCL_SUCCESS
+                : nigh_nccl_stale(call, number,
+                                  "context that init() has returned and finalize() has not ended",
+                                  NCCL_INVALID_ARGUMENT);
 }

@@ -36,6 +36,7 @@ enum nigh_nccl_word {
     NIGH_NCCL_REFUSED = 2,       /* "that listener is closed" */
     NIGH_NCCL_SENDER_LEFT = 3,   /* "this connection is closed, `count` messages were sent" */
     NIGH_NCCL_RECEIVER_LEFT = 4, /* "... were received" */
+    NIGH_NCCL_SENDER_ABORTS = 5, /* "drop what you have not received on this connection: it is closed" */
 };
 
 /* A control message. */
@@ -64,8 +65,16 @@ struct nigh_nccl_context {
     struct nigh_nccl_peer *peers;
     struct nigh_nccl_comm *comms;
     struct nigh_nccl_listener *listeners;
-    bool shared; /* of v10: all communicators have one, which ends with the last connection */
+    /* v10: those of one group have one context, which ends with the last connection; 0 in later versions. entry.c */
+    uint64_t group;
+    uint32_t users;
+    struct nigh_nccl_context *next;
     bool broken; /* poll failed: said once */
+    /* Connections whose senders have aborted, until their messages are dropped; what finds no place is asked for again. */
+    struct {
+        uint64_t from, connection;
+    } aborts[NIGH_NCCL_CONTROLS];
+    uint32_t abort_count;
     struct nigh_nccl_control controls[NIGH_NCCL_CONTROLS];
 };
 
@@ -80,8 +89,8 @@ int nigh_nccl_context_open(struct nigh_nccl_context **out);
 /* Closes what NCCL has left open, too. Not under the lock. */
 void nigh_nccl_context_close(struct nigh_nccl_context *context);
 
-/* The context of a number, for v11 and later; NULL: it is none, which was said. */
-struct nigh_nccl_context *nigh_nccl_context_of(const void *number, const char *call);
+/* The context of a number, for v11 and later; an error: it is none, which was said. */
+enum nccl_result nigh_nccl_context_of(const void *number, const char *call, struct nigh_nccl_context **out);
 
 /* Makes progress and files what has come. */
 void nigh_nccl_context_poll(struct nigh_nccl_context *context);

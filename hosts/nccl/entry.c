@@ -17,90 +17,144 @@ enum {
     GUID = 0x6e696768,
 };
 
-/* ---- v10's context --------------------------------------------------------------------------------------------- */
+/* ---- v10's contexts -------------------------------------------------------------------------------------------- */
 
-static pthread_mutex_t shared_lock = PTHREAD_MUTEX_INITIALIZER;
+/*
+ * v10 does not say which communicator a connection belongs to, and connections of one context can end together. Each of NCCL's
+ * communicators has a service thread that makes its connections, so each thread has a context, and one more from each init() on
+ * that it calls.
+ */
+static pthread_mutex_t shared_lock = PTHREAD_MUTEX_INITIALIZER; /* of the list, and of `users` */
 static struct nigh_nccl_context *shared;
+static _Atomic(uint64_t) groups;
+static _Thread_local uint64_t group;
 
-void nigh_nccl_shared_lock(struct nigh_nccl_context *context)
+void nigh_nccl_shared_hold(struct nigh_nccl_context *context)
 {
-    if (context->shared)
-        pthread_mutex_lock(&shared_lock);
-}
-
-static void shared_end_if_unused(void)
-{
-    bool unused;
-
-    if (!shared)
+    if (!context->group)
         return;
-    pthread_mutex_lock(&shared->lock);
-    unused = !shared->comms && !shared->listeners;
-    pthread_mutex_unlock(&shared->lock);
-    if (unused) {
-        nigh_nccl_context_close(shared);
-        shared = NULL;
-    }
-}
-
-void nigh_nccl_shared_unlock(struct nigh_nccl_context *context)
-{
-    if (!context->shared)
-        return;
-    shared_end_if_unused();
+    pthread_mutex_lock(&shared_lock);
+    context->users++;
     pthread_mutex_unlock(&shared_lock);
 }
 
-/* Under its lock. */
-static int shared_open(void)
+/* Under the list's lock. */
+static bool is_last(struct nigh_nccl_context *context)
 {
-    int rc = shared ? 0 : nigh_nccl_context_open(&shared);
+    bool last;
 
-    if (!rc)
-        shared->shared = true;
-    return rc;
+    if (--context->users)
+        return false;
+    pthread_mutex_lock(&context->lock);
+    last = !context->comms && !context->listeners;
+    pthread_mutex_unlock(&context->lock);
+    return last;
+}
+
+void nigh_nccl_shared_drop(struct nigh_nccl_context *context)
+{
+    struct nigh_nccl_context **at = &shared;
+    bool last;
+
+    if (!context->group)
+        return;
+    pthread_mutex_lock(&shared_lock);
+    last = is_last(context);
+    while (last && *at != context)
+        at = &(*at)->next;
+    if (last)
+        *at = context->next;
+    pthread_mutex_unlock(&shared_lock);
+    if (last)
+        nigh_nccl_context_close(context);
+}
+
+/* The context of the thread's group, held; NULL: there is none yet. */
+static struct nigh_nccl_context *shared_find(void)
+{
+    struct nigh_nccl_context *context;
+
+    pthread_mutex_lock(&shared_lock);
+    for (context = shared; context && context->group != group;)
+        context = context->next;
+    if (context)
+        context->users++;
+    pthread_mutex_unlock(&shared_lock);
+    return context;
+}
+
+/* The same, opened if need be: no other thread opens one for this group. */
+static int shared_get(struct nigh_nccl_context **out)
+{
+    int rc;
+
+    group = group ? group : ++groups;
+    *out = shared_find();
+    if (*out)
+        return 0;
+    rc = nigh_nccl_context_open(out);
+    if (rc)
+        return rc;
+    (*out)->group = group;
+    (*out)->users = 1;
+    pthread_mutex_lock(&shared_lock);
+    (*out)->next = shared;
+    shared = *out;
+    pthread_mutex_unlock(&shared_lock);
+    return 0;
+}
+
+void nigh_nccl_shared_forked(void)
+{
+    shared_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+    shared = NULL;
+    group = 0;
 }
 
 /* Whether nigh can be used: the context is opened again for the first listener. */
 static enum nccl_result init_v10(nccl_logger logger, nccl_profiler profiler)
 {
+    struct nigh_nccl_context *context;
     int rc;
 
     (void)profiler;
     nigh_nccl_log_to(logger);
-    pthread_mutex_lock(&shared_lock);
-    rc = shared_open();
+    group = ++groups;
+    rc = shared_get(&context);
     if (!rc)
-        shared_end_if_unused();
-    pthread_mutex_unlock(&shared_lock);
+        nigh_nccl_shared_drop(context);
     return nigh_nccl_result(rc);
 }
 
 static enum nccl_result listen_v10(int device, void *handle, void **listener)
 {
+    struct nigh_nccl_context *context;
     enum nccl_result result;
+    int rc = shared_get(&context);
 
-    pthread_mutex_lock(&shared_lock);
-    result = nigh_nccl_result(shared_open());
-    if (!result)
-        result = nigh_nccl_listen(shared, device, handle, listener);
-    shared_end_if_unused();
-    pthread_mutex_unlock(&shared_lock);
+    if (rc)
+        return nigh_nccl_result(rc);
+    result = nigh_nccl_listen(context, device, handle, listener);
+    nigh_nccl_shared_drop(context);
     return result;
 }
 
 static enum nccl_result connect_v10(int device, struct nccl_config *config, void *handle, void **comm,
                                     void **device_comm)
 {
+    struct nigh_nccl_context *context = nigh_nccl_connecting(handle);
     enum nccl_result result;
+    int rc = 0;
 
     (void)config, (void)device_comm;
-    pthread_mutex_lock(&shared_lock);
-    result = nigh_nccl_result(shared_open());
-    if (!result)
-        result = nigh_nccl_connect(shared, device, handle, comm);
-    shared_end_if_unused();
-    pthread_mutex_unlock(&shared_lock);
+    if (context && context->group)
+        nigh_nccl_shared_hold(context);
+    else
+        rc = shared_get(&context);
+    if (rc)
+        return nigh_nccl_result(rc);
+    result = nigh_nccl_connect(context, device, handle, comm);
+    nigh_nccl_shared_drop(context);
     return result;
 }
 
@@ -124,27 +178,29 @@ static enum nccl_result init(void **out, uint64_t communicator, struct nccl_conf
 
 static enum nccl_result listen_in(void *number, int device, void *handle, void **listener)
 {
-    struct nigh_nccl_context *context = nigh_nccl_context_of(number, "listen");
+    struct nigh_nccl_context *context;
+    enum nccl_result result = nigh_nccl_context_of(number, "listen", &context);
 
-    return context ? nigh_nccl_listen(context, device, handle, listener) : NCCL_INVALID_ARGUMENT;
+    return result ? result : nigh_nccl_listen(context, device, handle, listener);
 }
 
 static enum nccl_result connect_in(void *number, int device, void *handle, void **comm, void **device_comm)
 {
-    struct nigh_nccl_context *context = nigh_nccl_context_of(number, "connect");
+    struct nigh_nccl_context *context;
+    enum nccl_result result = nigh_nccl_context_of(number, "connect", &context);
 
     (void)device_comm; /* of offloads to a device, which are not offered */
-    return context ? nigh_nccl_connect(context, device, handle, comm) : NCCL_INVALID_ARGUMENT;
+    return result ? result : nigh_nccl_connect(context, device, handle, comm);
 }
 
 static enum nccl_result finalize(void *number)
 {
-    struct nigh_nccl_context *context = nigh_nccl_context_of(number, "finalize");
+    struct nigh_nccl_context *context;
+    enum nccl_result result = nigh_nccl_context_of(number, "finalize", &context);
 
-    if (!context)
-        return NCCL_INVALID_ARGUMENT;
-    nigh_nccl_context_close(context);
-    return NCCL_SUCCESS;
+    if (!result)
+        nigh_nccl_context_close(context);
+    return result;
 }
 
 /* ---- properties ----------------------------------------------------------------------------------------------- */

@@ -30,7 +30,7 @@ enum nccl_result nigh_nccl_register(void *comm, void *data, size_t bytes, int ty
     struct memory *memory;
 
     if (!nigh_nccl_table_find(CONNECTIONS, comm))
-        return refuse("no connection of this number is open");
+        return nigh_nccl_stale("regMr", comm, "connection that is open", NCCL_INVALID_ARGUMENT);
     if (!out || (!data && bytes))
         return refuse("there is no memory at NULL");
     if (type == NCCL_PTR_CUDA || type == NCCL_PTR_DMABUF)
@@ -55,7 +55,9 @@ enum nccl_result nigh_nccl_deregister(void *number, void *registered)
     struct nigh_nccl_comm *comm = nigh_nccl_table_find(CONNECTIONS, number);
     struct memory *memory = nigh_nccl_table_find(NIGH_NCCL_MEMORY, registered);
 
-    if (!memory || !comm || memory->comm != number) {
+    if (!comm)
+        return nigh_nccl_stale("deregMr", number, "connection that is open", NCCL_INVALID_ARGUMENT);
+    if (!memory || memory->comm != number) {
         nigh_nccl_warn("deregMr: %p is no memory that is registered with the connection %p", registered,
                        number);
         return NCCL_INVALID_ARGUMENT;

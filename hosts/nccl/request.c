@@ -14,15 +14,21 @@
  * whatever NCCL does. */
 #define MATCHED_EVERY  16u
 #define CANCEL_SECONDS 5
+/* The receiver has to drop what it has begun to get, and so often it is asked. A peer that nobody polls does not: none of its
+ * connections moves for so long. */
+#define ASK_NS   UINT64_C(2000000000)
+#define AGAIN_NS UINT64_C(10000000)
 
 /* ---- requests ------------------------------------------------------------------------------------------------- */
 
-static struct nigh_nccl_comm *comm_of(const void *number, enum nigh_nccl_kind kind, const char *call)
+/* NULL: *result, which was said. */
+static struct nigh_nccl_comm *comm_of(const void *number, enum nigh_nccl_kind kind, const char *call,
+                                      enum nccl_result *result)
 {
     struct nigh_nccl_comm *comm = nigh_nccl_table_find(kind, number);
 
     if (!comm)
-        nigh_nccl_warn("%s: %p is no connection for it that is open", call, number);
+        *result = nigh_nccl_stale(call, number, "connection for it that is open", NCCL_INVALID_ARGUMENT);
     return comm;
 }
 
@@ -135,12 +141,12 @@ static enum nccl_result check(const void *data, size_t bytes, const void *memory
 enum nccl_result nigh_nccl_isend(void *number, void *data, size_t bytes, int tag, void *memory, void *parent,
                                  void **request)
 {
-    struct nigh_nccl_comm *comm = comm_of(number, NIGH_NCCL_SENDER, "isend");
-    enum nccl_result result;
+    enum nccl_result result = NCCL_INVALID_ARGUMENT;
+    struct nigh_nccl_comm *comm = comm_of(number, NIGH_NCCL_SENDER, "isend", &result);
 
     (void)tag, (void)parent; /* tags tell the parts of a grouped receive, of which there is one */
     if (!comm || !request)
-        return NCCL_INVALID_ARGUMENT;
+        return result;
     *request = NULL;
     result = check(data, bytes, memory, "isend");
     if (result || pthread_mutex_trylock(&comm->context->lock))
@@ -182,13 +188,13 @@ static enum nccl_result recv_locked(struct nigh_nccl_comm *comm, void *data, siz
 enum nccl_result nigh_nccl_irecv(void *number, int count, void **data, size_t *bytes, int *tags,
                                  void **memories, void **parents, void **request)
 {
-    struct nigh_nccl_comm *comm = comm_of(number, NIGH_NCCL_RECEIVER, "irecv");
+    enum nccl_result result = NCCL_INVALID_ARGUMENT;
+    struct nigh_nccl_comm *comm = comm_of(number, NIGH_NCCL_RECEIVER, "irecv", &result);
     void *memory = memories ? memories[0] : NULL;
-    enum nccl_result result;
 
     (void)tags, (void)parents;
     if (!comm || !request)
-        return NCCL_INVALID_ARGUMENT;
+        return result;
     *request = NULL;
     if (count != 1 || !data || !bytes) {
         nigh_nccl_warn("irecv of %d buffers: maxRecvs is 1", count);
@@ -206,9 +212,11 @@ enum nccl_result nigh_nccl_irecv(void *number, int count, void **data, size_t *b
 enum nccl_result nigh_nccl_iflush(void *number, int count, void **data, int *bytes, void **memories,
                                   void **request)
 {
+    enum nccl_result result = NCCL_INVALID_ARGUMENT;
+
     (void)count, (void)data, (void)bytes, (void)memories;
-    if (!comm_of(number, NIGH_NCCL_RECEIVER, "iflush") || !request)
-        return NCCL_INVALID_ARGUMENT;
+    if (!comm_of(number, NIGH_NCCL_RECEIVER, "iflush", &result) || !request)
+        return result;
     *request = NULL;
     return NCCL_SUCCESS;
 }
@@ -217,11 +225,9 @@ enum nccl_result nigh_nccl_iflush(void *number, int count, void **data, int *byt
 
 static enum nccl_result no_request(const void *number)
 {
-    nigh_nccl_warn(
-        "test: %p is no request in flight: one that was found done, or whose connection is closed, is "
-        "over",
-        number);
-    return NCCL_INVALID_USAGE;
+    return nigh_nccl_stale(
+        "test", number, "request in flight: one that was found done, or whose connection is closed, is over",
+        NCCL_INVALID_USAGE);
 }
 
 static enum nccl_result take(struct nigh_nccl_comm *comm, struct nigh_nccl_request *request, int *done,
@@ -285,8 +291,7 @@ static bool any(const struct nigh_nccl_comm *comm, const void *memory)
     return false;
 }
 
-/* A send whose beginning the peer has cannot be cancelled. Disconnecting takes it back, and all else that goes to this peer:
- * NCCL closes with requests in flight when it gives the communicator up. */
+/* Disconnecting takes a send back whose beginning the peer has, and all else that goes to this peer. */
 static void sever(const struct nigh_nccl_comm *comm)
 {
     for (struct nigh_nccl_comm *at = comm->context->comms; at; at = at->next)
@@ -297,18 +302,60 @@ static void sever(const struct nigh_nccl_comm *comm)
     nigh_nccl_peer_sever(comm->peer);
 }
 
-static time_t now(void)
+static uint64_t now(void)
 {
     struct timespec time;
 
     clock_gettime(CLOCK_MONOTONIC, &time);
-    return time.tv_sec;
+    return (uint64_t)time.tv_sec * UINT64_C(1000000000) + (uint64_t)time.tv_nsec;
+}
+
+/* Lets others have the lock for a moment, and polls. */
+static void let_go(struct nigh_nccl_context *context)
+{
+    pthread_mutex_unlock(&context->lock);
+    sched_yield();
+    pthread_mutex_lock(&context->lock);
+    nigh_nccl_context_poll(context);
+}
+
+/* What has moved between this context and the peer. */
+static uint64_t moved_with(const struct nigh_nccl_peer *peer, const struct nigh_nccl_comm *comms)
+{
+    uint64_t moved = 0;
+
+    for (; comms; comms = comms->next)
+        moved += comms->peer == peer ? comms->moved : 0;
+    return moved;
+}
+
+/* A send whose beginning the peer has cannot be cancelled. A peer that polls takes it off our hands, so that its other connections
+ * go on. */
+static void ask(struct nigh_nccl_comm *comm, const void *memory)
+{
+    struct nigh_nccl_context *context = comm->context;
+    uint64_t begun = now(), last = begun, again = 0, time = begun;
+    uint64_t before = moved_with(comm->peer, context->comms), moved;
+
+    for (; any(comm, memory) && comm->sends && !comm->peer->severed; time = now()) {
+        moved = moved_with(comm->peer, context->comms);
+        last = moved == before ? last : time;
+        before = moved;
+        if (time - last > ASK_NS || time - begun > CANCEL_SECONDS * UINT64_C(1000000000))
+            return;
+        if (time >= again) {
+            (void)nigh_nccl_control_send(context, comm->peer->endpoint, NIGH_NCCL_SENDER_ABORTS, 0, comm->id,
+                                         comm->moved);
+            again = time + AGAIN_NS;
+        }
+        let_go(context);
+    }
 }
 
 bool nigh_nccl_requests_cancel(struct nigh_nccl_comm *comm, const void *memory)
 {
     struct nigh_nccl_context *context = comm->context;
-    time_t end = now() + CANCEL_SECONDS;
+    uint64_t end;
 
     if (!any(comm, memory))
         return true;
@@ -320,12 +367,12 @@ bool nigh_nccl_requests_cancel(struct nigh_nccl_comm *comm, const void *memory)
         if (is_of(&comm->requests[i], memory))
             (void)nigh_nccl_nigh()->cancel(context->nigh, (uintptr_t)&comm->requests[i]);
     nigh_nccl_context_poll(context);
+    ask(comm, memory);
     if (any(comm, memory))
         sever(comm);
-    while (any(comm, memory) && now() <= end) {
-        nigh_nccl_context_poll(context);
-        sched_yield();
-    }
+    end = now() + CANCEL_SECONDS * UINT64_C(1000000000);
+    while (any(comm, memory) && now() <= end)
+        let_go(context);
     if (any(comm, memory)) {
         nigh_nccl_warn(
             "%s has been in the middle of a copy for %d s: it may still touch a buffer that is given up "

@@ -21,8 +21,8 @@ enum nccl_result nigh_nccl_test(void *request, int *done, int *bytes);
 /* Under the lock: an operation of nigh's has ended. */
 void nigh_nccl_request_ended(struct nigh_nccl_request *request, int status, uint64_t bytes);
 
-/* Under the lock: takes back what is under way, in one registered memory or (NULL) all, so that nigh touches none of its
- * buffers afterwards. False: it does, as a peer that was stopped in the middle of a copy has not gone on for 5 s. */
+/* Under the lock, which it lets others have while it waits: takes back what is under way, in one registered memory or (NULL) all,
+ * so that nigh touches none of its buffers afterwards. False: it does, as a peer that was stopped in the middle of a copy has not gone on for 5 s. */
 bool nigh_nccl_requests_cancel(struct nigh_nccl_comm *comm, const void *memory);
 
 #endif

@@ -3,7 +3,6 @@
 #include "hosts/nccl/table.h"
 
 #include <pthread.h>
-#include <stdbool.h>
 #include <stdlib.h>
 
 /* From the lowest bit: serial, place, index, generation, kind, and one bit that says whether it is a request. */
@@ -28,6 +27,9 @@ struct entry {
     _Atomic(void *) object;
     uint64_t generation;
     uint32_t next; /* of those not in use, index + 1 */
+    /* Forked children: of the parent. The object stays where it is, as the parent's threads may have been at work on it. */
+    uint64_t inherited;
+    void *left;
 };
 
 /* Never freed: any number may be asked for at any time. */
@@ -111,6 +113,35 @@ void nigh_nccl_table_remove(const void *number)
     entry->next = unused;
     unused = (uint32_t)index + 1;
     pthread_mutex_unlock(&lock);
+}
+
+void nigh_nccl_table_forked(void)
+{
+    lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+    unused = 0;
+    for (uint32_t index = 0; index < made; index++) {
+        struct entry *entry = entry_at(index);
+
+        if (entry->number) {
+            entry->inherited = entry->number;
+            entry->left = entry->object;
+            entry->generation++;
+        }
+        entry->number = 0;
+        entry->object = NULL;
+        entry->next = unused;
+        unused = index + 1;
+    }
+}
+
+bool nigh_nccl_table_inherited(const void *number)
+{
+    uint64_t bits = (uint64_t)(uintptr_t)number & ~(UINT64_C(1) << REQUEST_AT);
+    struct entry *entry = entry_at(bits >> INDEX_AT & MASK(INDEX_BITS));
+
+    if ((uint64_t)(uintptr_t)number >> REQUEST_AT)
+        bits &= ~MASK(INDEX_AT);
+    return entry && bits && entry->inherited == bits;
 }
 
 void *nigh_nccl_request_number(const void *connection, unsigned place, uint32_t serial)

@@ -6,6 +6,7 @@
 #ifndef NIGH_NCCL_TABLE_H
 #define NIGH_NCCL_TABLE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum nigh_nccl_kind {
@@ -22,6 +23,12 @@ void *nigh_nccl_table_add(enum nigh_nccl_kind kind, void *object);
 void *nigh_nccl_table_find(unsigned kinds, const void *number);
 /* The number is over. */
 void nigh_nccl_table_remove(const void *number);
+
+/* In a forked child: all numbers are over, as nigh's contexts are the parent's. Waits for nobody: a thread of the parent may
+ * have held the lock. */
+void nigh_nccl_table_forked(void);
+/* Was the number good in the process that this one was forked from? */
+bool nigh_nccl_table_inherited(const void *number);
 
 /* Requests: a connection's number with a place in it and a serial number. */
 enum { NIGH_NCCL_SERIAL_BITS = 18, NIGH_NCCL_PLACE_BITS = 6 };

@@ -299,6 +299,85 @@ static void paths_work_through_a_directory_too(void **state)
     json_decref(root);
 }
 
+#define NCCL      "env NCCL_CONF_FILE=/dev/null "
+#define PLUGIN    "$NIGH_BUILDDIR/hosts/nccl/.libs/libnccl-net-nigh.so"
+#define LOOPBACK  "$NIGH_BUILDDIR/tests/hosts/nccl/.libs/socket_plugin.so"
+#define WOULD     "NCCL would use it           yes\n"
+#define WOULD_NOT "NCCL would use it           no"
+
+/* By what a user sets, with plugins that are loaded. */
+static void nccl_finds_the_plugin_or_not(void **state)
+{
+    static const struct expected table[] = {
+        {NCCL INFO " nccl",
+         0,
+         {"\nNCCL over nigh\n", WOULD_NOT, "libnccl-net.so: cannot open"},
+         "Machine",
+         NULL},
+        {NCCL "NCCL_NET=nigh NCCL_NET_PLUGIN=" PLUGIN " " INFO " nccl",
+         0,
+         {WOULD, "v12, v11, v10"},
+         NULL,
+         NULL},
+        {"sh -c 'file=" PLUGIN
+         "; NCCL_CONF_FILE=/dev/null NCCL_NET_PLUGIN=nigh LD_LIBRARY_PATH=${file%/*} " INFO " nccl'",
+         0,
+         {WOULD, "NCCL_NET                    note"},
+         NULL,
+         NULL},
+        {"sh -c 'printf \"NCCL_NET_PLUGIN=" PLUGIN
+         "\\nNCCL_NET=nigh\\n\" > nccl_conf.$$; NCCL_CONF_FILE=nccl_conf.$$ " INFO " nccl; rm nccl_conf.$$'",
+         0,
+         {WOULD, "NCCL_NET                    ok"},
+         NULL,
+         NULL},
+        {NCCL "NCCL_NET=IB NCCL_NET_PLUGIN=" PLUGIN " " INFO " nccl",
+         0,
+         {WOULD_NOT ", though it finds it", "problem: (IB)"},
+         NULL,
+         NULL},
+        {NCCL "NCCL_NET_PLUGIN=" LOOPBACK " " INFO " nccl",
+         0,
+         {WOULD_NOT "\n", "the net \"loopback\""},
+         NULL,
+         NULL},
+        {NCCL "NCCL_NET_PLUGIN=" LOOPBACK "," PLUGIN " " INFO " nccl",
+         0,
+         {WOULD_NOT ", though it finds it"},
+         NULL,
+         NULL},
+        {NCCL "NCCL_NET=nigh NCCL_NET_PLUGIN=" LOOPBACK "," PLUGIN " " INFO " nccl", 0, {WOULD}, NULL, NULL},
+        {NCCL "NCCL_NET=nigh NCCL_NET_PLUGIN=" PLUGIN " NIGH_PATH=teleport " INFO " nccl",
+         0,
+         {WOULD_NOT, "it cannot begin: ", "open fails: Invalid argument"},
+         NULL,
+         NULL},
+        {NCCL "NCCL_NET=nigh NCCL_NET_PLUGIN=" PLUGIN " NIGH_DIR=/nonexistent " INFO " nccl",
+         0,
+         {WOULD_NOT, "(/nonexistent) No such file or directory"},
+         NULL,
+         NULL},
+    };
+
+    (void)state;
+    CHECK(table);
+}
+
+static void nccl_is_told_as_json(void **state)
+{
+    json_t *root = json_of(NCCL "NCCL_NET=nigh NCCL_NET_PLUGIN=" PLUGIN " " INFO " --json nccl");
+    const json_t *nccl = json_object_get(root, "nccl"), *opened = json_object_get(nccl, "plugins");
+
+    (void)state;
+    assert_true(json_is_true(json_object_get(nccl, "found")));
+    assert_true(json_is_true(json_object_get(nccl, "used")));
+    assert_int_equal(json_array_size(opened), 1);
+    assert_string_equal(string(json_array_get(opened, 0), "name"), "nigh");
+    assert_int_equal(json_array_size(json_object_get(json_array_get(opened, 0), "tables")), 3);
+    assert_true(json_array_size(json_object_get(nccl, "checks")) > 5);
+    json_decref(root);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -310,6 +389,8 @@ int main(void)
         cmocka_unit_test(limits_are_ours),
         cmocka_unit_test(variables_and_their_values_are_listed),
         cmocka_unit_test(paths_have_reasons),
+        cmocka_unit_test(nccl_finds_the_plugin_or_not),
+        cmocka_unit_test(nccl_is_told_as_json),
         cmocka_unit_test(paths_work_through_a_directory_too),
     };
     return cmocka_run_group_tests_name("info", tests, NULL, NULL);

@@ -20,4 +20,7 @@ json_t *info_paths(const struct info_plugin *plugin);
 /* Tries each MPI that is found, in a child process: some tenths of a second each. */
 json_t *info_mpis(const struct info_plugin *plugin);
 
+/* Loads what NCCL would load as its net plugin, in a child process. */
+json_t *info_nccl(const struct info_plugin *plugin);
+
 #endif

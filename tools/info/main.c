@@ -23,11 +23,8 @@ static const struct argp_option options[] = {
 static const struct section {
     const char *name;
     json_t *(*find)(const struct info_plugin *plugin);
-} sections[] = {{"machine", info_machine},
-                {"limits", info_limits},
-                {"environment", info_environment},
-                {"paths", info_paths},
-                {"mpi", info_mpis}};
+} sections[] = {{"machine", info_machine}, {"limits", info_limits}, {"environment", info_environment},
+                {"paths", info_paths},     {"mpi", info_mpis},      {"nccl", info_nccl}};
 
 enum { SECTIONS = sizeof(sections) / sizeof(sections[0]) };
 
@@ -45,7 +42,8 @@ static error_t want(struct command *command, const char *name, const struct argp
             return 0;
         }
     }
-    argp_error(state, "there is no section \"%s\"; there are machine, limits, environment, paths and mpi",
+    argp_error(state,
+               "there is no section \"%s\"; there are machine, limits, environment, paths, mpi and nccl",
                name);
     return EINVAL;
 }
@@ -91,7 +89,7 @@ int main(int argc, char **argv)
     static const struct argp argp = {
         .options = options,
         .parser = parse,
-        .args_doc = "[machine|limits|environment|paths|mpi...]",
+        .args_doc = "[machine|limits|environment|paths|mpi|nccl...]",
         .doc = "Says what this machine and this process can do, how messages travel here, and why not "
                "otherwise.\v"
                "Without a section it prints all. Exit status: 0; 1 the module cannot be loaded, or a section "

@@ -213,13 +213,41 @@ static void print_mpis(FILE *out, const json_t *section)
     }
 }
 
+static void print_nccl(FILE *out, const json_t *section)
+{
+    json_t *check;
+    size_t i;
+
+    fprintf(out, "\nNCCL over nigh\n");
+    if (is_error(out, section))
+        return;
+    fprintf(out, "  %-28s%s\n", "plugin", string_of(section, "plugin"));
+    fprintf(out, "  %-28s%s\n", "NCCL would use it",
+            json_is_true(json_object_get(section, "used"))    ? "yes"
+            : json_is_true(json_object_get(section, "found")) ? "no, though it finds it"
+                                                              : "no");
+    if (json_is_string(json_object_get(section, "library")))
+        fprintf(out, "  %-28s%s, libnccl.so.2 of the library path\n", "NCCL", string_of(section, "library"));
+    else
+        fprintf(out, "  %-28snot in the library path: its version is not known\n", "NCCL");
+    json_array_foreach(json_object_get(section, "checks"), i, check)
+    {
+        const char *value = json_string_value(json_object_get(check, "value"));
+
+        fprintf(out, "  %-28s%s: %s%s%s%s\n", string_of(check, "name"), string_of(check, "state"),
+                value ? "(" : "", value ? value : "", value ? ") " : "", string_of(check, "text"));
+    }
+}
+
 void info_print(FILE *out, const json_t *facts)
 {
     static const struct {
         const char *name;
         void (*print)(FILE *out, const json_t *section);
-    } sections[] = {{"module", print_module},           {"machine", print_machine}, {"limits", print_limits},
-                    {"environment", print_environment}, {"paths", print_paths},     {"mpi", print_mpis}};
+    } sections[] = {{"module", print_module}, {"machine", print_machine},
+                    {"limits", print_limits}, {"environment", print_environment},
+                    {"paths", print_paths},   {"mpi", print_mpis},
+                    {"nccl", print_nccl}};
 
     for (size_t i = 0; i < sizeof(sections) / sizeof(sections[0]); i++) {
         const json_t *section = json_object_get(facts, sections[i].name);

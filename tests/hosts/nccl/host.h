@@ -86,6 +86,16 @@ bool swap(struct rank *rank, const void *mine, void *theirs, size_t bytes);
 bool meet(struct rank *rank); /* both have come here */
 void pause_for(double seconds);
 
+/* ---- where a rank is -------------------------------------------------------------------------------------------- */
+
+enum { APART_NONE = 77 }; /* exit status: the kernel gives no namespaces */
+
+/* Goes on in a container of its own, with user, PID, IPC, network, host name and mount namespaces, as a process that is not its
+ * first. The one that was called ends as that does. */
+void apart_enter(int number);
+/* Goes on as if the machine had been booted anew. */
+void apart_boot(int number);
+
 /* ---- connections ------------------------------------------------------------------------------------------------ */
 
 struct wire {
@@ -128,12 +138,11 @@ struct rule {
     const char *name, *sentence;
     bool (*run)(struct rank *rank); /* in both ranks */
     bool careful;                   /* NCCL never does it: asked for by --careful */
-    bool one;                       /* rank 1 alone says how it ended: rank 0 dies */
-    int since;                      /* 0, or the first version that has it */
+    bool boots; /* each rank is of another boot; run by name alone: not for plugins between machines */
+    bool one;   /* rank 1 alone says how it ended: rank 0 dies */
+    int since;  /* 0, or the first version that has it */
 };
 
 extern const struct rule rules_set_up[], rules_data[], rules_end[], rules_careful[];
-
-int bench(const char *path, int version, const char *direct);
 
 #endif

@@ -1,17 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tests/hosts/nccl/main.c - nccl-host: runs the rules, each in two processes of its own, and says as TAP which are broken. */
-#include "tests/hosts/nccl/host.h"
+#include "tests/hosts/nccl/bench.h"
 
-#include <fcntl.h>
 #include <getopt.h>
 #include <poll.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -19,16 +16,16 @@
 
 static const struct rule *const groups[] = {rules_set_up, rules_data, rules_end, rules_careful};
 
-enum { GROUPS = sizeof(groups) / sizeof(groups[0]), RANKS = 2, NO_NAMESPACES = 77 };
+enum { GROUPS = sizeof(groups) / sizeof(groups[0]), RANKS = 2 };
 
 static struct settings {
     const char *path, *direct;
     int versions[3], count;
-    bool careful, bench, list, apart;
-    double patience, death_ms;
+    bool careful, bench, list, apart, json;
+    double patience, death_ms, seconds;
     char **names; /* of rules; none: all */
     int named;
-} settings = {.versions = {12, 11, 10}, .count = 3, .patience = 10};
+} settings = {.versions = {12, 11, 10}, .count = 3, .patience = 10, .seconds = 10};
 
 /* One rule's run: what its ranks say, through pipes. */
 struct run {
@@ -37,67 +34,6 @@ struct run {
     struct seen *seen; /* shared with the ranks */
     char why[RANKS][WHY_BYTES];
 };
-
-/* ---- containers -------------------------------------------------------------------------------------------------- */
-
-/* The exit status of a process of another PID namespace, whose signals are numbers from 128 on. */
-static int status_of(pid_t pid)
-{
-    int status = 0;
-
-    waitpid(pid, &status, 0);
-    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-}
-
-static bool write_file(const char *path, const char *text)
-{
-    int fd = open(path, O_WRONLY | O_CLOEXEC);
-    bool well = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
-
-    if (fd >= 0)
-        close(fd);
-    return well;
-}
-
-/* User, PID, IPC, network, host name and mount namespaces of this process's own; its user stays the same. */
-static bool leave_namespaces(int number)
-{
-    int all = CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWNET | CLONE_NEWUTS | CLONE_NEWNS;
-    char users[64], groups_map[64], name[32];
-
-    snprintf(users, sizeof(users), "%u %u 1", geteuid(), geteuid());
-    snprintf(groups_map, sizeof(groups_map), "%u %u 1", getegid(), getegid());
-    snprintf(name, sizeof(name), "container-%d", number);
-    if (unshare(all) &&
-        (unshare(CLONE_NEWUSER | all) || !write_file("/proc/self/setgroups", "deny") ||
-         !write_file("/proc/self/uid_map", users) || !write_file("/proc/self/gid_map", groups_map)))
-        return false;
-    return sethostname(name, strlen(name)) == 0 && mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0;
-}
-
-/* Goes on in a container of its own, as a process that is not its first. The one that was called ends as that does. */
-static void enter_container(int number)
-{
-    pid_t first, second;
-    int status;
-
-    if (!leave_namespaces(number))
-        _exit(NO_NAMESPACES);
-    first = fork();
-    if (first > 0) {
-        status = status_of(first);
-        if (status > 128)
-            kill(getpid(), status - 128);
-        _exit(status);
-    }
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (mount("proc", "/proc", "proc", 0, NULL) || mount("tmpfs", "/dev/shm", "tmpfs", 0, "size=1m"))
-        _exit(NO_NAMESPACES);
-    second = fork();
-    if (second > 0)
-        _exit(status_of(second));
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-}
 
 /* ---- a rank ----------------------------------------------------------------------------------------------------- */
 
@@ -112,7 +48,9 @@ static void be_rank(const struct rule *rule, int version, int number, int other,
     signal(SIGPIPE, SIG_IGN);
     host_seen = seen;
     if (settings.apart)
-        enter_container(number);
+        apart_enter(number);
+    if (rule->boots)
+        apart_boot(number);
     well = net_load(&rank.net, settings.path, version, why) && rule->run(&rank);
     if (!well && write(say, why, strlen(why)) < 0)
         _exit(3);
@@ -210,7 +148,8 @@ static bool judge(const struct rule *rule, struct run *run, char *why)
     int first = -1;
 
     for (int i = 0; i < RANKS; i++)
-        if (settings.apart && WIFEXITED(run->status[i]) && WEXITSTATUS(run->status[i]) == NO_NAMESPACES) {
+        if ((settings.apart || rule->boots) && WIFEXITED(run->status[i]) &&
+            WEXITSTATUS(run->status[i]) == APART_NONE) {
             snprintf(why, WHY_BYTES, "%s", no_namespaces);
             return false;
         }
@@ -247,7 +186,7 @@ static bool hold(const struct rule *rule, int version, char *why, double *death_
     }
     well = judge(rule, &run, why);
     *death_ms = (double)run.seen[1].death_ns * 1e-6;
-    if (well && settings.death_ms > 0 && strcmp(rule->name, "death") == 0 && *death_ms > settings.death_ms) {
+    if (well && settings.death_ms > 0 && rule->one && *death_ms > settings.death_ms) {
         snprintf(why, WHY_BYTES, "the error came after %.1f ms: %.1f are allowed", *death_ms,
                  settings.death_ms);
         well = false;
@@ -263,7 +202,7 @@ static bool wanted(const struct rule *rule)
     for (int i = 0; i < settings.named; i++)
         if (strcmp(settings.names[i], rule->name) == 0)
             return true;
-    return settings.named == 0 && (!rule->careful || settings.careful);
+    return settings.named == 0 && !rule->boots && (!rule->careful || settings.careful);
 }
 
 /* Calls `each` for what is wanted; returns how many there are. */
@@ -321,7 +260,7 @@ static int usage(int status)
     fputs("usage: nccl-host [--table 12|11|10] [--careful] [--apart] [--patience SECONDS] [--death "
           "MILLISECONDS] "
           "PLUGIN [RULE...]\n"
-          "       nccl-host --bench [--table 12|11|10] [--direct NIGH.SO] PLUGIN\n"
+          "       nccl-host --bench [--table 12|11|10] [--direct NIGH.SO] [--seconds S] [--json] PLUGIN...\n"
           "       nccl-host --list\n",
           status ? stderr : stdout);
     return status;
@@ -331,7 +270,10 @@ static int list(void)
 {
     for (int group = 0; group < GROUPS; group++)
         for (const struct rule *rule = groups[group]; rule->name; rule++)
-            printf("%-14s %s%s\n", rule->name, rule->sentence, rule->careful ? " (--careful)" : "");
+            printf("%-14s %s%s\n", rule->name, rule->sentence,
+                   rule->boots     ? " (by name alone)"
+                   : rule->careful ? " (--careful)"
+                                   : "");
     return 0;
 }
 
@@ -343,6 +285,8 @@ static bool parse(int argc, char **argv)
                                             {"death", required_argument, NULL, 'd'},
                                             {"bench", no_argument, NULL, 'b'},
                                             {"direct", required_argument, NULL, 'n'},
+                                            {"seconds", required_argument, NULL, 's'},
+                                            {"json", no_argument, NULL, 'j'},
                                             {"list", no_argument, NULL, 'l'},
                                             {"apart", no_argument, NULL, 'a'},
                                             {NULL, 0, NULL, 0}};
@@ -357,6 +301,8 @@ static bool parse(int argc, char **argv)
         settings.bench |= key == 'b';
         settings.list |= key == 'l';
         settings.apart |= key == 'a';
+        settings.json |= key == 'j';
+        settings.seconds = key == 's' ? atof(optarg) : settings.seconds;
         settings.direct = key == 'n' ? optarg : settings.direct;
         settings.patience = key == 'p' ? atof(optarg) : settings.patience;
         settings.death_ms = key == 'd' ? atof(optarg) : settings.death_ms;
@@ -365,12 +311,26 @@ static bool parse(int argc, char **argv)
     }
     if (settings.list)
         return true;
-    if (optind >= argc || settings.versions[0] < 10 || settings.versions[0] > 12 || settings.patience <= 0)
+    if (optind >= argc || settings.seconds <= 0 || (settings.bench && argc - optind > BENCH_PLUGINS) ||
+        settings.versions[0] < 10 || settings.versions[0] > 12 || settings.patience <= 0)
         return false;
     settings.path = argv[optind];
     settings.names = argv + optind + 1;
     settings.named = argc - optind - 1;
     return true;
+}
+
+static int run_bench(void)
+{
+    const struct bench_options options = {.paths =
+                                              settings.names - 1, /* the first plugin and those behind it */
+                                          .count = settings.named + 1,
+                                          .version = settings.versions[0],
+                                          .direct = settings.direct,
+                                          .seconds = settings.seconds,
+                                          .json = settings.json};
+
+    return bench(&options);
 }
 
 int main(int argc, char **argv)
@@ -380,6 +340,6 @@ int main(int argc, char **argv)
     if (settings.list)
         return list();
     if (settings.bench)
-        return bench(settings.path, settings.versions[0], settings.direct);
+        return run_bench();
     return run_all();
 }

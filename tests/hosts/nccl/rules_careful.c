@@ -4,8 +4,13 @@
 #include "tests/hosts/nccl/host.h"
 
 #include <sched.h>
+#include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static bool begin(struct rank *rank, void **context, struct wire *wire)
 {
@@ -45,6 +50,78 @@ static bool garbage(struct rank *rank)
             return false;
     }
     return went_well(rank, net_finalize(&rank->net, context), "finalize");
+}
+
+/* A handle of this rank's own listener, with one byte changed. */
+static bool forged(struct rank *rank)
+{
+    uint8_t handle[NCCL_HANDLE_BYTES] = {0}, changed[NCCL_HANDLE_BYTES];
+    void *context, *listener, *comm;
+    int used = NCCL_HANDLE_BYTES;
+
+    if (!went_well(rank, net_init(&rank->net, &context), "init") ||
+        !went_well(rank, net_listen(&rank->net, context, handle, &listener), "listen"))
+        return false;
+    while (used > 0 && !handle[used - 1])
+        used--;
+    for (int i = 0; i < used; i++) {
+        int before = host_warnings;
+        char what[80];
+
+        memcpy(changed, handle, sizeof(changed));
+        changed[i] ^= 0x5a;
+        comm = NULL;
+        snprintf(what, sizeof(what), "connect() to a handle whose byte %d was changed", i);
+        if (!refused(rank, net_connect(&rank->net, context, changed, &comm), before, what))
+            return false;
+    }
+    return went_well(rank, net_close_listen(&rank->net, listener), "closeListen") &&
+           went_well(rank, net_finalize(&rank->net, context), "finalize");
+}
+
+/* As it comes from another machine. */
+static bool elsewhere(struct rank *rank)
+{
+    uint8_t mine[NCCL_HANDLE_BYTES] = {0}, theirs[NCCL_HANDLE_BYTES];
+    void *context, *listener, *comm = NULL;
+    int before;
+
+    if (!went_well(rank, net_init(&rank->net, &context), "init") ||
+        !went_well(rank, net_listen(&rank->net, context, mine, &listener), "listen") ||
+        !swap(rank, mine, theirs, sizeof(mine)))
+        return false;
+    before = host_warnings;
+    return refused(rank, net_connect(&rank->net, context, theirs, &comm), before,
+                   "a handle of another boot") &&
+           meet(rank) && went_well(rank, net_close_listen(&rank->net, listener), "closeListen") &&
+           went_well(rank, net_finalize(&rank->net, context), "finalize");
+}
+
+/* Rank 1 connects to a listener of a process that has ended. */
+static bool dead(struct rank *rank)
+{
+    uint8_t mine[NCCL_HANDLE_BYTES] = {0}, theirs[NCCL_HANDLE_BYTES];
+    void *context, *listener, *comm = NULL;
+    enum nccl_result result = NCCL_SUCCESS;
+    double since;
+    int before;
+    char byte;
+
+    if (!went_well(rank, net_init(&rank->net, &context), "init") ||
+        !went_well(rank, net_listen(&rank->net, context, mine, &listener), "listen") ||
+        !swap(rank, mine, theirs, sizeof(mine)))
+        return false;
+    if (rank->number == 0)
+        raise(SIGKILL);
+    if (read(rank->other, &byte, 1) != 0)
+        return broken(rank, "rank 0 lives on");
+    before = host_warnings;
+    for (since = host_now(); !result && !comm && host_now() - since < rank->patience; sched_yield())
+        result = net_connect(&rank->net, context, theirs, &comm);
+    rank->seen->death_ns = (uint64_t)((host_now() - since) * 1e9);
+    return refused(rank, result, before, "a handle of a process that has ended") &&
+           went_well(rank, net_close_listen(&rank->net, listener), "closeListen") &&
+           went_well(rank, net_finalize(&rank->net, context), "finalize");
 }
 
 static bool types(struct rank *rank)
@@ -185,6 +262,90 @@ static bool over(struct rank *rank)
     return true;
 }
 
+/* ---- a forked child ----------------------------------------------------------------------------------------------- */
+
+struct inherited {
+    void *context, *listener, *receive, *memory;
+    struct wire wire;
+};
+
+/* In the child: each call is an error, and returns. */
+static bool child_calls(struct rank *rank, struct inherited *had)
+{
+    static uint8_t data[64];
+    uint8_t handle[NCCL_HANDLE_BYTES] = {0};
+    const struct net *net = &rank->net;
+    void *request = NULL, *out = NULL;
+    int done = 0, before;
+
+#define CHILD(call, what)                                        \
+    before = host_warnings;                                      \
+    if (!refused(rank, call, before, what " in a forked child")) \
+    return false
+    CHILD(net_test(net, had->receive, &done, NULL), "test()");
+    CHILD(net_isend(net, had->wire.send, data, sizeof(data), NULL, &request), "isend()");
+    CHILD(net_irecv(net, had->wire.recv, data, sizeof(data), NULL, &request), "irecv()");
+    CHILD(net_accept(net, had->listener, &out), "accept()");
+    CHILD(net_register(net, had->wire.send, data, sizeof(data), NCCL_PTR_HOST, &out), "regMr()");
+    CHILD(net_deregister(net, had->wire.send, had->memory), "deregMr()");
+    CHILD(net_close_send(net, had->wire.send), "closeSend()");
+    CHILD(net_close_recv(net, had->wire.recv), "closeRecv()");
+    CHILD(net_close_listen(net, had->listener), "closeListen()");
+    if (rank->net.version > 10) {
+        CHILD(net_listen(net, had->context, handle, &out), "listen()");
+        CHILD(net_connect(net, had->context, handle, &out), "connect()");
+        CHILD(net_finalize(net, had->context), "finalize()");
+    }
+    return true;
+}
+
+/* Forks, and hears what the child says. */
+static bool fork_and_hear(struct rank *rank, struct inherited *had)
+{
+    char why[WHY_BYTES] = "";
+    int says[2], status = -1;
+    ssize_t bytes;
+    pid_t child;
+
+    if (pipe(says))
+        return broken(rank, "no pipe");
+    child = fork();
+    if (child == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (!child_calls(rank, had) && write(says[1], rank->why, strlen(rank->why)) < 0)
+            _exit(2);
+        _exit(0);
+    }
+    close(says[1]);
+    bytes = child > 0 ? read(says[0], why, sizeof(why) - 1) : -1;
+    close(says[0]);
+    if (child > 0)
+        waitpid(child, &status, 0);
+    if (bytes > 0)
+        return broken(rank, "%s", why);
+    return (bytes == 0 && status == 0) || broken(rank, "a forked child that calls the plugin ends badly");
+}
+
+static bool forked(struct rank *rank)
+{
+    static uint8_t in[64], out[64];
+    uint8_t handle[NCCL_HANDLE_BYTES] = {0};
+    struct inherited had;
+    void *request;
+
+    return begin(rank, &had.context, &had.wire) &&
+           went_well(rank, net_listen(&rank->net, had.context, handle, &had.listener), "listen") &&
+           went_well(rank,
+                     net_register(&rank->net, had.wire.send, out, sizeof(out), NCCL_PTR_HOST, &had.memory),
+                     "regMr") &&
+           recv_one(rank, had.wire.recv, in, sizeof(in), NULL, &had.receive) && fork_and_hear(rank, &had) &&
+           meet(rank) && send_one(rank, had.wire.send, out, sizeof(out), had.memory, &request) &&
+           finish(rank, request, NULL) && finish(rank, had.receive, NULL) &&
+           went_well(rank, net_deregister(&rank->net, had.wire.send, had.memory), "deregMr") &&
+           went_well(rank, net_close_listen(&rank->net, had.listener), "closeListen") &&
+           end(rank, had.context, &had.wire);
+}
+
 /* NCCL may finalize what it gave up with connections open. */
 static bool unclosed(struct rank *rank)
 {
@@ -199,6 +360,20 @@ static bool unclosed(struct rank *rank)
 
 const struct rule rules_careful[] = {
     {.name = "garbage", .sentence = "a handle of garbage is an error", .run = garbage, .careful = true},
+    {.name = "forged",
+     .sentence = "a handle that was changed on its way is an error at once",
+     .run = forged,
+     .careful = true},
+    {.name = "elsewhere",
+     .sentence = "a handle of another machine is an error at once, in a plugin for one machine",
+     .run = elsewhere,
+     .careful = true,
+     .boots = true},
+    {.name = "dead",
+     .sentence = "connect to a process that has ended is an error, and one line",
+     .run = dead,
+     .careful = true,
+     .one = true},
     {.name = "types", .sentence = "memory of an unknown type is an error", .run = types, .careful = true},
     {.name = "twice",
      .sentence = "a request that was found done and is tested again is an error",
@@ -212,6 +387,10 @@ const struct rule rules_careful[] = {
     {.name = "over",
      .sentence = "calls with what was closed or finalized are errors",
      .run = over,
+     .careful = true},
+    {.name = "forked",
+     .sentence = "calls in a forked child are errors, and the parent goes on",
+     .run = forked,
      .careful = true},
     {.name = "unclosed",
      .sentence = "finalize closes what is open",

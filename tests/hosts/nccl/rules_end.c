@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 static bool begin(struct rank *rank, void **context, struct wire *wire)
@@ -114,33 +115,40 @@ static bool gone(struct rank *rank)
 enum { POSTED = 8, BYTES = 1 << 20 };
 
 /* As ncclCommAbort() does: the memory goes before the connections, and the other rank finds an error or nothing. */
-static bool abort_one(struct rank *rank)
+static bool give_up(struct rank *rank, struct wire *wire)
 {
     size_t all = (size_t)POSTED * BYTES;
     uint8_t *in = mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     uint8_t *out = mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    void *context, *requests[POSTED], *receives[POSTED], *in_memory, *out_memory;
-    struct wire wire;
+    void *requests[POSTED], *receives[POSTED], *in_memory, *out_memory;
 
-    if (!begin(rank, &context, &wire) ||
-        !went_well(rank, net_register(&rank->net, wire.recv, in, all, NCCL_PTR_HOST, &in_memory), "regMr") ||
-        !went_well(rank, net_register(&rank->net, wire.send, out, all, NCCL_PTR_HOST, &out_memory), "regMr"))
+    if (!went_well(rank, net_register(&rank->net, wire->recv, in, all, NCCL_PTR_HOST, &in_memory), "regMr") ||
+        !went_well(rank, net_register(&rank->net, wire->send, out, all, NCCL_PTR_HOST, &out_memory), "regMr"))
         return false;
     for (int i = 0; i < POSTED; i++) {
         receives[i] = NULL;
         /* Rank 0 receives nothing, so what rank 1 sends stays where it is; the ways back are only begun. */
-        if (!send_one(rank, wire.send, out + (size_t)i * BYTES, BYTES, out_memory, &requests[i]) ||
+        if (!send_one(rank, wire->send, out + (size_t)i * BYTES, BYTES, out_memory, &requests[i]) ||
             (rank->number == 1 &&
-             !recv_one(rank, wire.recv, in + (size_t)i * BYTES, BYTES, in_memory, &receives[i])))
+             !recv_one(rank, wire->recv, in + (size_t)i * BYTES, BYTES, in_memory, &receives[i])))
             return false;
     }
-    if (!meet(rank) || !went_well(rank, net_deregister(&rank->net, wire.recv, in_memory), "deregMr") ||
-        !went_well(rank, net_deregister(&rank->net, wire.send, out_memory), "deregMr") ||
-        !wire_close(rank, &wire))
+    if (!meet(rank) || !went_well(rank, net_deregister(&rank->net, wire->recv, in_memory), "deregMr") ||
+        !went_well(rank, net_deregister(&rank->net, wire->send, out_memory), "deregMr") ||
+        !wire_close(rank, wire))
         return false;
     munmap(in, all);
     munmap(out, all);
-    return meet(rank) && went_well(rank, net_finalize(&rank->net, context), "finalize");
+    return true;
+}
+
+static bool abort_one(struct rank *rank)
+{
+    struct wire wire;
+    void *context;
+
+    return begin(rank, &context, &wire) && give_up(rank, &wire) && meet(rank) &&
+           went_well(rank, net_finalize(&rank->net, context), "finalize");
 }
 
 static bool in_flight(struct rank *rank)
@@ -151,6 +159,76 @@ static bool in_flight(struct rank *rank)
     return abort_one(rank) && begin(rank, &context, &wire) && carries(rank, &wire) && meet(rank) &&
            wire_close(rank, &wire) && meet(rank) &&
            went_well(rank, net_finalize(&rank->net, context), "finalize");
+}
+
+static size_t long_and_short(unsigned number)
+{
+    return number % 4 == 0 ? 200000 : number % 4 * 100;
+}
+
+/* As meet(), by a rank whose other connections are alive: NCCL polls them. */
+static bool meet_alive(struct rank *rank, void *context)
+{
+    uint8_t handle[NCCL_HANDLE_BYTES] = {0};
+    double end = host_now() + rank->patience;
+    void *listener, *nobody = NULL;
+    char byte = 'm';
+    ssize_t got = -1;
+
+    if (!went_well(rank, net_listen(&rank->net, context, handle, &listener), "listen") ||
+        send(rank->other, &byte, 1, MSG_NOSIGNAL) != 1)
+        return broken(rank, "the other rank has ended");
+    while (got < 0 && host_now() < end) {
+        if (!went_well(rank, net_accept(&rank->net, listener, &nobody), "accept"))
+            return false;
+        got = recv(rank->other, &byte, 1, MSG_DONTWAIT);
+        sched_yield();
+    }
+    if (got != 1)
+        return broken(rank, "the other rank has ended, or does not come");
+    return went_well(rank, net_close_listen(&rank->net, listener), "closeListen");
+}
+
+/* Messages on one connection are under way while another one, of a context that may be the same, is given up; it carries more
+ * afterwards. */
+static bool beside(struct rank *rank, struct wire *given_up, void *context, const struct wire *kept)
+{
+    struct traffic going = {.rank = rank,
+                            .wire = *kept,
+                            .channel = 2,
+                            .count = 150,
+                            .depth = DEPTH,
+                            .room = 262144,
+                            .bytes = long_and_short};
+    pthread_t thread;
+
+    return traffic_start(&going, &thread) && give_up(rank, given_up) && meet_alive(rank, context) &&
+           traffic_join(&going, thread) && carries(rank, kept);
+}
+
+static bool given_up(struct rank *rank)
+{
+    void *contexts[2];
+    struct wire wires[2];
+
+    return went_well(rank, net_init(&rank->net, &contexts[0]), "init") &&
+           went_well(rank, net_init(&rank->net, &contexts[1]), "init") &&
+           wire_open(rank, contexts[0], &wires[0]) && wire_open(rank, contexts[1], &wires[1]) &&
+           beside(rank, &wires[0], contexts[1], &wires[1]) &&
+           went_well(rank, net_finalize(&rank->net, contexts[0]), "finalize") && meet(rank) &&
+           carries(rank, &wires[1]) && meet(rank) && wire_close(rank, &wires[1]) && meet(rank) &&
+           went_well(rank, net_finalize(&rank->net, contexts[1]), "finalize");
+}
+
+/* The same between two connections of one communicator. */
+static bool one_of_two(struct rank *rank)
+{
+    struct wire wires[2];
+    void *context;
+
+    return begin(rank, &context, &wires[0]) && wire_open(rank, context, &wires[1]) &&
+           beside(rank, &wires[0], context, &wires[1]) && meet(rank) && wire_close(rank, &wires[1]) &&
+           meet(rank) && went_well(rank, net_finalize(&rank->net, context), "finalize");
 }
 
 /* The other side closes while this one waits. */
@@ -269,6 +347,12 @@ const struct rule rules_end[] = {
     {.name = "in-flight",
      .sentence = "connections close with requests in flight, and buffers are free then",
      .run = in_flight},
+    {.name = "given-up",
+     .sentence = "one communicator is given up with requests in flight while another goes on",
+     .run = given_up},
+    {.name = "one-of-two",
+     .sentence = "a connection closes with requests in flight while another one of its communicator goes on",
+     .run = one_of_two},
     {.name = "death", .sentence = "a rank that dies is an error at the other", .run = death, .one = true},
     {.name = "gone",
      .sentence = "a handle of a process that has ended is an error",

@@ -54,7 +54,7 @@ struct listener {
 static nccl_logger logger;
 static _Atomic(int) connected; /* ever */
 static _Atomic(void *) only;   /* the connection that was the first to send */
-static _Atomic(bool) finalized, sent;
+static _Atomic(bool) finalized, sent, given_up;
 static _Atomic(pthread_t) sender; /* the thread that has sent last */
 
 /* Is this the rule to break? */
@@ -211,7 +211,8 @@ static enum nccl_result connect_v10(int device, struct nccl_config *config, void
     if (connect(fd, (struct sockaddr *)&handle.address, sizeof(handle.address)) ||
         send(fd, &handle.cookie, sizeof(handle.cookie), MSG_NOSIGNAL) != sizeof(handle.cookie)) {
         close(fd);
-        return breaks("gone") ? NCCL_SUCCESS : fail(NCCL_REMOTE_ERROR, "nobody listens there");
+        return breaks("gone") || breaks("dead") ? NCCL_SUCCESS
+                                                : fail(NCCL_REMOTE_ERROR, "nobody listens there");
     }
     if (breaks("late"))
         usleep(1100000);
@@ -252,6 +253,7 @@ static enum nccl_result close_comm(void *number)
 
     if (breaks("in-flight") && comm->begun != comm->ended)
         abort();
+    given_up = given_up || comm->begun != comm->ended;
     if (breaks("over"))
         return NCCL_SUCCESS;
     if (!breaks("left"))
@@ -349,6 +351,8 @@ static enum nccl_result post(struct comm *comm, void *data, size_t bytes, void *
     struct request *request = &comm->requests[comm->begun % NCCL_REQUESTS_MAX];
 
     *out = NULL;
+    if ((breaks("given-up") || breaks("one-of-two")) && given_up)
+        return fail(NCCL_INTERNAL_ERROR, "a communicator was given up");
     if (breaks("deep") && comm->begun - comm->ended >= 16)
         return fail(NCCL_INTERNAL_ERROR, "16 requests are in flight");
     if (breaks("early") && !comm->sends && recv(comm->fd, data, 1, MSG_PEEK | MSG_DONTWAIT) == 1)
