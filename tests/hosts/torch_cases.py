@@ -360,6 +360,59 @@ def a_work_says_what_it_is():
 
 
 @case()
+def callbacks_that_wait_for_futures():
+    """As hooks of DDP do; also one within another, and several at once, of which the first waits for the last."""
+    rank, _ = me()
+
+    def summed(value, depth):
+        future = dist.all_reduce(torch.full((1 << depth,), value), async_op=True).get_future()
+        if depth == 0:
+            return future
+        return future.then(lambda done: [done.value()[0][:1] + summed(value, depth - 1).wait()[0][:1]])
+
+    for _ in range(5):
+        equal(summed(1.0, 3).wait()[0].item(), 8.0)
+    for _ in range(5):
+        work, got = dist.all_reduce(torch.ones(1), async_op=True), []
+        future = work.get_future()
+        chain = future.then(lambda done: got.append(summed(1.0, 1).wait()[0].item()))
+        work.wait()
+        equal(future.done(), True)
+        chain.wait()
+        equal(got, [4.0])
+    for found_by in ("the thread that waits for the last message", "the engine's"):
+        last, works = None, []
+        for tag in (5, 4, 3, 2, 1, 0):
+            works.append(dist.irecv(torch.zeros(1), 1 - rank, tag=tag))
+            last = works[-1].get_future().then(lambda done, later=last: later.wait() if later else None)
+        for tag in range(6):
+            dist.isend(torch.zeros(1), 1 - rank, tag=tag)
+        if "waits" in found_by:
+            works[0].wait()
+        last.wait()
+    work = dist.all_reduce(torch.ones(1), async_op=True)  # its own work, and a call that waits
+    work.get_future().then(lambda done: (work.wait(), dist.barrier())).wait()
+
+
+@case(ranks=3)
+def ranks_whose_callbacks_may_send_are_no_deadlock():
+    rank, _ = me()
+    got = torch.zeros(1)
+    if rank == 0:
+        dist.recv(got, 1)
+        dist.send(got, 1, tag=1)
+    elif rank == 1:
+        answered = dist.irecv(got, 2).get_future().then(lambda done: dist.send(done.value()[0], 0))
+        dist.recv(torch.zeros(1), 0, tag=1)
+        answered.wait()
+    else:
+        time.sleep(2)
+        got += 1
+        dist.send(got, 1)
+    equal(got.item(), 1.0)
+
+
+@case()
 def sizes_and_types_must_be_the_same():
     rank, _ = me()
     if rank == 0:
@@ -788,6 +841,20 @@ def beside_gloo(wrap):
 @case()
 def ddp():
     beside_gloo(lambda model, group: torch.nn.parallel.DistributedDataParallel(model, process_group=group, bucket_cap_mb=0.001))
+
+
+@case()
+def ddp_with_powersgd():
+    """Its hook waits for futures in callbacks of others. One bucket: calls of several buckets' callbacks have no order."""
+    from torch.distributed.algorithms.ddp_comm_hooks import powerSGD_hook as power
+
+    def wrap(model, group):
+        model = torch.nn.parallel.DistributedDataParallel(model, process_group=group)
+        state = power.PowerSGDState(group, matrix_approximation_rank=2, start_powerSGD_iter=2, min_compression_rate=0.5)
+        model.register_comm_hook(state, power.powerSGD_hook)
+        return model
+
+    beside_gloo(wrap)
 
 
 @case()

@@ -16,6 +16,9 @@
 namespace nigh_torch
 {
 
+/* For callbacks of futures that run when the process ends. */
+static const std::chrono::milliseconds jobs_patience(2000);
+
 static std::mutex opening;
 static Engine *the_engine; /* of this process; a child forgets its parent's */
 
@@ -137,24 +140,23 @@ void Engine::disconnect(struct nigh_endpoint *endpoint)
 
 void Engine::close()
 {
-    std::thread thread;
+    bool gone;
 
     if (is_forked_ || closed_.exchange(true))
         return;
     {
-        std::lock_guard<std::mutex> lock(mutex_);
+        std::unique_lock<std::mutex> lock(mutex_);
         stop_ = true;
-        thread.swap(thread_);
-    }
-    thread_cv_.notify_all();
-    if (thread.joinable()) {
+        thread_cv_.notify_all();
+        free_cv_.notify_all();
         if (thread_leads_) {
             uint64_t number;
             table_->nudge(self_, &number);
         }
-        thread.join();
+        /* A job may be in the program's code for as long as that likes. */
+        gone = gone_cv_.wait_for(lock, jobs_patience, [this] { return threads_ == 0; });
     }
-    if (waiters_.load() == 0 && !leads_.exchange(true))
+    if (gone && waiters_.load() == 0 && !leads_.exchange(true))
         table_->close(context_);
 }
 

@@ -86,16 +86,43 @@ std::vector<at::Tensor> Work::result()
     return outputs_;
 }
 
+/* Who has waited for the operation finds its future done, as with gloo. Its callbacks may still run: one of them may be the
+ * caller. */
+void Work::complete_future()
+{
+    c10::intrusive_ptr<c10::ivalue::Future> future;
+
+    if (!op_->is_done() || op_->engine().is_over())
+        return;
+    {
+        std::lock_guard<std::mutex> lock(mutex_);
+        future = future_;
+    }
+    if (future)
+        future->wait();
+}
+
 bool Work::wait(milliseconds timeout)
 {
     asked_ = true;
+    try {
+        wait_until(timeout);
+    } catch (...) {
+        complete_future();
+        throw;
+    }
+    complete_future();
+    return true;
+}
+
+void Work::wait_until(milliseconds timeout)
+{
     if (timeout.count() > 0 && op_->kind != Kind::collective)
         static_cast<Message &>(*op_).by_clock = true;
     if (timeout.count() > 0)
         wait_for(*op_, Clock::now() + timeout, timeout);
     else
         wait_for(*op_, begun_ + timeout_, timeout_);
-    return true;
 }
 
 void Work::synchronize()
@@ -128,13 +155,13 @@ c10::intrusive_ptr<c10::ivalue::Future> Work::getFuture()
         return future_;
     auto future = c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()));
     auto outputs = outputs_;
-    Operation *op = op_.get(); /* runs the hook, so it is there */
+    Ref<Operation> op = op_;
     Engine *engine = &op->engine();
 
     future_ = future;
     lock.unlock();
     engine->add_future();
-    op->when_done([future, outputs, op, engine] {
+    op->when_done_apart([future, outputs, op, engine] {
         engine->subtract_future();
         if (op->error())
             future->setError(exception_of(*op));
@@ -149,12 +176,12 @@ c10::intrusive_ptr<c10::ivalue::Future> Work::getFutureResult()
     if (!op_->is_done())
         op_->engine().check();
     auto future = c10::make_intrusive<c10::ivalue::Future>(c10::IntType::get());
-    Operation *op = op_.get();
+    Ref<Operation> op = op_;
     Engine *engine = &op->engine();
 
     asked_ = true;
     engine->add_future();
-    op->when_done([future, op, engine] {
+    op->when_done_apart([future, op, engine] {
         engine->subtract_future();
         future->markCompleted(c10::IValue(
             static_cast<int64_t>(op->error() ? c10d::WorkResult::COMM_ERROR : c10d::WorkResult::SUCCESS)));

@@ -38,6 +38,9 @@ class Work : public c10d::Work
     uint64_t getSequencenumber() const override;
 
   private:
+    void wait_until(std::chrono::milliseconds timeout);
+    void complete_future();
+
     Ref<Operation> op_;
     std::vector<at::Tensor> outputs_;
     const std::chrono::milliseconds timeout_;
