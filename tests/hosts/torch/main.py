@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Cases of torch.distributed on the backend "nigh", as TAP: of all topics, or those that are named.
+
+    python main.py [--examples FOLDER] [CASE...]
+"""
+import os
+import shutil
+import sys
+import tempfile
+import time
+
+import torch
+
+import collective_cases  # noqa: F401
+import message_cases  # noqa: F401
+import future_cases  # noqa: F401
+import group_cases  # noqa: F401
+import failure_cases  # noqa: F401
+import end_cases  # noqa: F401
+import consumer_cases  # noqa: F401
+from examples import EXAMPLES, example
+from harness import cases, run
+
+
+def main():
+    names, every = sys.argv[1:], list(cases)
+    if names[:1] == ["--examples"]:
+        os.environ["NIGH_DEBUG"] = "1"  # places of calls
+        every += [example(name, names[1]) for name in EXAMPLES]
+        names = names[2:]
+    chosen = [c for c in every if not names or c[0].__name__ in names]
+    torch.set_num_threads(1)
+    failed = 0
+    print(f"1..{len(chosen)}", flush=True)
+    folder = tempfile.mkdtemp()  # not one that an exit handler removes: the ranks run those, too
+    for number, (function, ranks, init) in enumerate(chosen, 1):
+        begin = time.monotonic()
+        good, status, texts = run(function, ranks, init, folder)
+        failed += not good
+        print(f"{'ok' if good else 'not ok'} {number} - {function.__name__.replace('_', ' ')}", flush=True)
+        if not good or os.environ.get("CASE_TEXTS"):
+            print(f"# {time.monotonic() - begin:.1f} s, ends {status}")
+            for rank, text in texts:
+                for line in text.splitlines()[-25:]:
+                    print(f"# rank {rank}: {line}")
+    shutil.rmtree(folder, ignore_errors=True)
+    sys.exit(failed != 0)
+
+
+if __name__ == "__main__":
+    main()
