@@ -71,8 +71,16 @@ class Engine
      * depends on. One job never waits for another to end. */
     void run_apart(std::function<void()> job);
 
-    /* At the end of the process: joins the thread and leaves the job, unless other threads are in a call. */
+    /* At the end of the process: ends the threads and leaves the job, unless other threads are in a call, or memory of the
+     * heap is in use: the tensors of other exit handlers must stay readable. */
     void close();
+
+    /* Memory that peers read in place. As the table's calls; free_memory() also after close(). */
+    int allocate(uint64_t bytes, void **out);
+    void free_memory(void *memory);
+
+    /* Set before the first get(): threads that wait never spin. */
+    static std::atomic<bool> never_spins;
 
     /* Called by waits that were interrupted, in the interrupted thread: Python's signal handlers. */
     std::function<void()> signals;
@@ -126,6 +134,8 @@ class Engine
     std::atomic<int> jobs_{0};                /* those, and those that run */
     int threads_ = 0, free_ = 0;
     bool has_mover_ = false;
+
+    std::atomic<int> in_heap_{0};
 
     std::mutex endpoints_mutex_;
     std::map<struct nigh_endpoint *, int> endpoints_;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* csrc/work.cc - see work.hpp. */
 #include "work.hpp"
-#include "message.hpp"
+#include "group.hpp"
+#include "stage.hpp"
 
 #include <ATen/core/ivalue_inl.h>
 
@@ -20,7 +21,7 @@ static std::string seconds(milliseconds time)
 void wait_for(Operation &op, Clock::time_point until, milliseconds limit)
 {
     if (!op.engine().wait(op, until))
-        raise(op.state->me() + ": " + op.describe() + ": not done after " + seconds(limit) +
+        raise(op.state->me() + ": " + op.describe() + ": not done within the timeout of " + seconds(limit) +
               "; it waits for " + op.waits_for() +
               ". It stays under way, and its tensors in use, until that comes or the group ends");
     if (op.error())
@@ -31,13 +32,14 @@ void wait_for(Operation &op, Clock::time_point until, milliseconds limit)
 
 Work::Work(const std::shared_ptr<State> &, c10d::OpType type, const char *title,
            const std::vector<at::Tensor> &inputs, milliseconds timeout)
-    : c10d::Work(-1, type, title, inputs), timeout_(timeout), begun_(Clock::now())
+    : c10d::Work(-1, type, title, inputs), inputs_(Group::site ? inputs : std::vector<at::Tensor>()),
+      timeout_(timeout), begun_(Clock::now())
 {
 }
 
 Work::~Work()
 {
-    if (op_ && op_->kind == Kind::receive && !asked_ && !op_->state->closing)
+    if (op_ && op_->kind == Kind::receive && !asked_ && !op_->state->closing && !op_->engine().is_over())
         op_->state->remember_unwaited(op_->describe() + (op_->is_done() ? ", which came, was never waited for"
                                                                         : " was dropped without a wait"));
 }
@@ -46,9 +48,43 @@ void Work::begin(Ref<Operation> op, std::vector<at::Tensor> outputs)
 {
     op_ = std::move(op);
     outputs_ = std::move(outputs);
+    if (Group::site)
+        watch(inputs_);
+    inputs_.clear();
     if (recordFunctionEndCallback_)
         op_->when_done(recordFunctionEndCallback_);
     op_->run_alone();
+}
+
+/* With NIGH_DEBUG: what is only read has to be the same when the operation is done. */
+void Work::watch(const std::vector<at::Tensor> &inputs)
+{
+    for (const at::Tensor &input : inputs) {
+        bool written = false;
+
+        for (const at::Tensor &output : outputs_)
+            written = written || overlap(input, output);
+        if (!written && input.defined() && input.nbytes())
+            watched_.emplace_back(input, input.detach().clone(at::MemoryFormat::Contiguous));
+    }
+}
+
+void Work::raise_if_changed()
+{
+    for (auto &pair : std::exchange(watched_, {})) {
+        at::Tensor now = pair.first.detach().contiguous();
+        auto *is = static_cast<const uint8_t *>(now.data_ptr());
+        auto *was = static_cast<const uint8_t *>(pair.second.data_ptr());
+        size_t bytes = std::min(now.nbytes(), pair.second.nbytes()), at = 0;
+
+        while (at < bytes && is[at] == was[at])
+            at++;
+        if (at < bytes)
+            raise(op_->state->me() + ": " + op_->describe() +
+                  ": its tensor was changed before the operation was done, first at byte " +
+                  std::to_string(at) + ", element " + std::to_string(at / now.element_size()) +
+                  ": others may have got the old values or the new ones. Change it after wait()");
+    }
 }
 
 bool Work::isCompleted()
@@ -112,6 +148,8 @@ bool Work::wait(milliseconds timeout)
         throw;
     }
     complete_future();
+    if (!watched_.empty())
+        raise_if_changed();
     return true;
 }
 

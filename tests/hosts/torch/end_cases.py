@@ -29,6 +29,82 @@ ended_with_work_outstanding.destroys = False
 
 
 @case(ranks=2)
+def the_interpreter_ends_with_all_outstanding():
+    """Without destroy: operations, futures, a callback and a thread that wait for what never comes, memory of the heap."""
+    import nigh_torch
+
+    rank, _ = me()
+    big, never = nigh_torch.empty(1 << 20), dist.irecv(torch.zeros(1), 1 - rank, tag=7).get_future()
+    kept.extend([big, dist.isend(big, 1 - rank, tag=1), dist.irecv(torch.zeros(4), 1 - rank, tag=2), never])
+    dist.all_reduce(torch.ones(1), async_op=True).get_future().then(lambda done: never.wait())
+    threading.Thread(target=lambda: dist.recv(torch.zeros(1), 1 - rank, tag=8), daemon=True).start()
+    dist.barrier()
+    if rank == 0:
+        kept.append(dist.all_reduce(torch.ones(1), async_op=True))
+
+
+kept = []
+the_interpreter_ends_with_all_outstanding.destroys = False
+the_interpreter_ends_with_all_outstanding.exits = True
+
+
+@case(init=False)
+def memory_of_the_heap_outlives_the_exit_handlers():
+    import atexit
+    import nigh_torch
+
+    rank, tensors = int(os.environ["CASE_RANK"]), []
+
+    def late():  # runs behind the adapter's
+        tensors[0] += 1
+        print("the sum is", tensors.pop().sum().item(), flush=True)
+
+    atexit.register(late)
+    dist.init_process_group("nigh", init_method=f"file://{os.environ['CASE_STORE']}", rank=rank, world_size=2)
+    tensors.append(nigh_torch.empty(1 << 20).fill_(2))
+    dist.all_reduce(tensors[0])
+    dist.destroy_process_group()
+
+
+memory_of_the_heap_outlives_the_exit_handlers.lines = ["the sum is 5242880.0"] * 2
+
+
+@case(ranks=2)
+def a_child_that_multiprocessing_forks():
+    """It is told, may leave its parent's groups and make its own, and ends."""
+    import multiprocessing
+    import nigh_torch
+
+    rank, _ = me()
+    pending, tensor = dist.irecv(torch.zeros(1), 1 - rank), nigh_torch.empty(1000).fill_(1)
+    called = pending.get_future().then(lambda done: done.value()[0].item())
+    works = [pending]
+
+    def child():
+        refused(lambda: dist.all_reduce(torch.zeros(1)), "forked")
+        refused(dist.barrier, "forked")
+        refused(lambda: dist.new_group([0, 1]), "forked")  # and does not wait for its parent's peers
+        works.clear()
+        dist.destroy_process_group()
+        dist.init_process_group("nigh", store=dist.HashStore(), rank=0, world_size=1)
+        alone = nigh_torch.empty(1000).fill_(3)
+        dist.all_reduce(alone, async_op=True).get_future().then(lambda done: None).wait()
+        equal(alone[-1].item(), 3.0)
+        dist.destroy_process_group()
+
+    children = [multiprocessing.get_context("fork").Process(target=child) for _ in range(2)]
+    for process in children:
+        process.start()
+    for process in children:
+        process.join(30)
+        equal(process.exitcode, 0)
+    dist.all_reduce(tensor)
+    equal(tensor[-1].item(), 2.0)
+    dist.send(tensor[:1], 1 - rank)
+    equal(called.wait(), 2.0)
+
+
+@case(ranks=2)
 def a_forked_child_is_told():
     rank, _ = me()
     pending = dist.irecv(torch.zeros(1), 1 - rank)

@@ -25,6 +25,9 @@ EXAMPLES = {
         "rank 0: small ones arrive: 1",
         "rank 1: nigh: rank 1 of 2*wait for each other*16777216 bytes to rank*tag 0*isend*",
         "rank 1: small ones arrive: 0"]),
+    "wrong_both_send_strict": (2, [
+        "rank 0: nigh: rank 0 of 2*wait for each other*16 bytes to rank*tag 0*isend*", "rank 0: 11",
+        "rank 1: nigh: rank 1 of 2*wait for each other*16 bytes to rank*tag 0*isend*", "rank 1: 10"]),
     "wrong_both_receive": (2, [
         f"rank {i}: nigh: rank {i} of 2*wait for each other*receives 16 bytes from rank*irecv*" for i in range(2)]),
     "wrong_tag": (2, ["rank 1: nigh: *recv from rank 0, tag 5*unmatched is a message from rank 0, tag 6, 16 bytes*",
@@ -33,6 +36,11 @@ EXAMPLES = {
                        "rank 1: nigh: *rank 0 has sent 32 bytes*room for 16*",
                        "rank 1: nigh: *rank 0 has sent 8 bytes*room for 16*",
                        "rank 1: the next one is right: 3"]),
+    "wrong_changed": (2, [
+        f"rank {i}: {text}" for i in range(2) for text in (
+            "nigh: *send to rank *tag 3, 32 bytes*(*wrong_changed.py:*)*changed before*byte 22, element 5*",
+            "nigh: *all_gather number *(*wrong_changed.py:*)*changed before*byte 10, element 2*",
+            "after the wait: no error")]),
     "wrong_collective": (2, [
         f"rank {i}: {text}" for i in range(2) for text in (
             "nigh: *different calls*barrier*",
@@ -51,5 +59,6 @@ def example(name, folder):
         importlib.import_module(name).main()
 
     function.__name__, function.lines = name, wanted
+    function.environment = {"NIGH_STRICT": "1"} if name == "wrong_both_send_strict" else {}
     function.dies = {2: -signal.SIGKILL} if name == "wrong_exit" else {}
     return function, ranks, True

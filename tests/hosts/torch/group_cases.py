@@ -131,13 +131,50 @@ def spelled_in_every_way():
 
 @case(ranks=4)
 def monitored():
+    """Also by torch's function, which asks for the name "gloo" in 2.13, and not for groups of gloo."""
     rank, _ = me()
-    backend = dist.distributed_c10d._get_default_group()._get_backend(torch.device("cpu"))
-    barrier = dist.distributed_c10d._get_default_group().monitored_barrier
-    barrier(timedelta(seconds=20), True)
-    barrier(timedelta(seconds=20), False)
-    limit = timedelta(seconds=1)
-    if rank in (0, 1):
-        refused(lambda: barrier(limit, True), *(["Ranks 2, 3 failed to pass monitoredBarrier"] if rank == 0 else ["rank 0"]))
-    dist.barrier()
-    assert backend is not None
+    world, limit = dist.group.WORLD, timedelta(seconds=1)
+    world.monitored_barrier(timedelta(seconds=20), True)
+    dist.monitored_barrier(timeout=timedelta(seconds=20), wait_all_ranks=True)
+    dist.monitored_barrier(world)
+    dist.monitored_barrier(dist.new_group(backend="gloo"))
+    pair = dist.new_group([1, 2])
+    if rank in (1, 2):
+        dist.monitored_barrier(pair)
+    alone = dist.new_group()
+    if rank == 0:
+        refused(lambda: alone.monitored_barrier(timedelta(0)), "timed out in monitoredBarrier")
+    for barrier in (world.monitored_barrier, lambda *rest: dist.monitored_barrier(None, *rest)):
+        if rank in (0, 1):
+            refused(lambda: barrier(limit, True), *(["Ranks 2, 3 failed to pass monitoredBarrier"] if rank == 0 else ["rank 0"]))
+        dist.barrier()
+
+
+@case(ranks=2, init=False)
+def waits_do_not_spin_beside_torchs_threads():
+    from nigh_torch import _adapter
+
+    rank = int(os.environ["CASE_RANK"])
+    torch.set_num_threads(1 if rank == 0 else os.cpu_count() + 1)
+    dist.init_process_group("nigh", store=dist.HashStore(), rank=0, world_size=1)
+    equal(_adapter.load().spins(), rank == 0)
+
+
+@case(ranks=1, init=False)
+def why_there_is_no_backend_is_told():
+    """`import torch` goes on and says nothing; whoever names the backend hears what has gone wrong."""
+    import nigh_torch
+
+    def broken(*args, **options):
+        raise TypeError("takes no devices")
+
+    dist.Backend.backend_list.remove("nigh")
+    dist.Backend.register_backend, kept = broken, dist.Backend.register_backend
+    nigh_torch._autoload()
+    for name in ("nigh", "cpu:nigh", "cpu:nigh,cuda:nccl"):
+        refused(lambda: dist.init_process_group(name, store=dist.HashStore(), rank=0, world_size=1),
+                "nigh_torch", torch.__version__, "TypeError: takes no devices")
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    refused(lambda: dist.new_group(backend="nigh"), "takes no devices")
+    refused(nigh_torch.use_as_default, "takes no devices")
+    dist.Backend.register_backend = kept

@@ -4,6 +4,7 @@ import faulthandler
 import fnmatch
 import os
 import re
+import resource
 import signal
 import sys
 import time
@@ -59,9 +60,10 @@ def fits(lines, wanted):
 
 
 def rank_main(function, rank, ranks, init, path, report):
-    os.environ.update(CASE_RANK=str(rank), CASE_STORE=path)
+    os.environ.update(CASE_RANK=str(rank), CASE_STORE=path, **getattr(function, "environment", {}))
     os.dup2(report, 1)
     os.dup2(report, 2)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     faulthandler.enable()
     status = 0
     try:
@@ -78,6 +80,8 @@ def rank_main(function, rank, ranks, init, path, report):
     finally:
         import atexit
 
+        if getattr(function, "exits", False):  # as any program, with all that the interpreter does then
+            sys.exit(status)
         atexit._run_exitfuncs()
         sys.stdout.flush()
         sys.stderr.flush()
@@ -100,11 +104,18 @@ def run(function, ranks, init, folder):
             status[pids[pid]] = os.waitstatus_to_exitcode(how)
         else:
             time.sleep(0.01)
-    for pid, rank in pids.items():
-        if rank not in status:
+    late = {pid: rank for pid, rank in pids.items() if rank not in status}
+    for pid in late:  # faulthandler says where each thread is
+        os.kill(pid, signal.SIGABRT)
+    for pid, rank in late.items():
+        ended, until = 0, time.monotonic() + 5
+        while not ended and time.monotonic() < until:
+            ended, _ = os.waitpid(pid, os.WNOHANG)
+            time.sleep(0.01)
+        if not ended:
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
-            status[rank] = "no end"
+        status[rank] = "no end"
     wanted = {rank: getattr(function, "dies", {}).get(rank, 0) for rank in range(ranks)}
     texts = []
     for rank, report in enumerate(reports):

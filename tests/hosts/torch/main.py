@@ -3,6 +3,7 @@
 
     python main.py [--examples FOLDER] [CASE...]
 """
+import importlib
 import os
 import shutil
 import sys
@@ -30,6 +31,9 @@ def main():
         names = names[2:]
     chosen = [c for c in every if not names or c[0].__name__ in names]
     torch.set_num_threads(1)
+    if any(function.__module__ == "consumer_cases" for function, _, _ in chosen):
+        importlib.import_module("torch._dynamo")  # once, not in each rank
+        importlib.import_module("torch.distributed.tensor")
     failed = 0
     print(f"1..{len(chosen)}", flush=True)
     folder = tempfile.mkdtemp()  # not one that an exit handler removes: the ranks run those, too
