@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Cases of torch.distributed on the backend "nigh", as TAP: of all topics, or those that are named.
 
-    python main.py [--examples FOLDER] [CASE...]
+    python main.py [--suite] [--examples FOLDER] [CASE...]
+
+--suite runs all cases of torch's own suite, in place of a dozen.
 """
 import importlib
 import os
@@ -19,12 +21,17 @@ import group_cases  # noqa: F401
 import failure_cases  # noqa: F401
 import end_cases  # noqa: F401
 import consumer_cases  # noqa: F401
+import suite_cases
 from examples import EXAMPLES, example
 from harness import cases, run
 
 
 def main():
     names, every = sys.argv[1:], list(cases)
+    whole = names[:1] == ["--suite"]
+    if whole:
+        names, every = names[1:], []
+    every += suite_cases.suite(whole)
     if names[:1] == ["--examples"]:
         os.environ["NIGH_DEBUG"] = "1"  # places of calls
         every += [example(name, names[1]) for name in EXAMPLES]
@@ -36,12 +43,16 @@ def main():
         importlib.import_module("torch.distributed.tensor")
     failed = 0
     print(f"1..{len(chosen)}", flush=True)
+    if suite_cases.skipped():
+        print(f"# SKIP {len(suite_cases.DOZEN)} cases: {suite_cases.skipped()}", flush=True)
     folder = tempfile.mkdtemp()  # not one that an exit handler removes: the ranks run those, too
     for number, (function, ranks, init) in enumerate(chosen, 1):
         begin = time.monotonic()
         good, status, texts = run(function, ranks, init, folder)
         failed += not good
-        print(f"{'ok' if good else 'not ok'} {number} - {function.__name__.replace('_', ' ')}", flush=True)
+        left = [line for _, text in texts for line in text.splitlines() if line.startswith("SKIP ")]
+        line = f"{'ok' if good else 'not ok'} {number} - {function.__name__.replace('_', ' ')}"
+        print(line + (f" # {left[0]}" if left and good else ""), flush=True)
         if not good or os.environ.get("CASE_TEXTS"):
             print(f"# {time.monotonic() - begin:.1f} s, ends {status}")
             for rank, text in texts:
