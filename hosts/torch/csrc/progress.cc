@@ -3,6 +3,8 @@
 #include "engine.hpp"
 
 #include <cerrno>
+#include <cstdio>
+#include <exception>
 #include <system_error>
 
 namespace nigh_torch
@@ -255,7 +257,11 @@ void Engine::run_job(std::unique_lock<std::mutex> &lock)
     free_--;
     ensure_threads();
     lock.unlock();
-    job();
+    try {
+        job();
+    } catch (const std::exception &problem) { /* nobody is left who would take it */
+        std::fprintf(stderr, "nigh: a callback of a future has failed: %s\n", problem.what());
+    }
     job = nullptr; /* it may hold what its end gives back */
     jobs_.fetch_sub(1, std::memory_order_seq_cst);
     lock.lock();

@@ -64,6 +64,7 @@ def callbacks_that_wait_for_futures():
         if "waits" in found_by:
             works[0].wait()
         last.wait()
+    dist.all_reduce(torch.ones(1), async_op=True).get_future().add_done_callback(lambda done: done.nothing)  # only logged
     work = dist.all_reduce(torch.ones(1), async_op=True)  # its own work, and a call that waits
     work.get_future().then(lambda done: (work.wait(), dist.barrier())).wait()
 
