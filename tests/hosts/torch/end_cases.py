@@ -36,9 +36,10 @@ def the_interpreter_ends_with_all_outstanding():
     rank, _ = me()
     big, never = nigh_torch.empty(1 << 20), dist.irecv(torch.zeros(1), 1 - rank, tag=7).get_future()
     kept.extend([big, dist.isend(big, 1 - rank, tag=1), dist.irecv(torch.zeros(4), 1 - rank, tag=2), never])
-    dist.all_reduce(torch.ones(1), async_op=True).get_future().then(lambda done: never.wait())
+    dist.irecv(torch.zeros(1), 1 - rank, tag=6).get_future().then(lambda done: never.wait())
     threading.Thread(target=lambda: dist.recv(torch.zeros(1), 1 - rank, tag=8), daemon=True).start()
     dist.barrier()
+    dist.send(torch.zeros(1), 1 - rank, tag=6)
     if rank == 0:
         kept.append(dist.all_reduce(torch.ones(1), async_op=True))
 

@@ -71,7 +71,10 @@ def _case(module, its, name):
 
         rank, path = int(os.environ["CASE_RANK"]), os.environ["CASE_STORE"]
         os.environ["TEMP_DIR"] = path + ".files"
-        os.makedirs(path + ".files/barrier", exist_ok=True)
+        for folder in ("barrier", "test_dir"):
+            os.makedirs(f"{path}.files/{folder}", exist_ok=True)
+        if name == "test_get_backend":
+            module.BACKEND = "nigh"
         limit = timedelta(seconds=module.CUSTOM_PG_TIMEOUT.get(name, 40))
         dist.init_process_group("nigh", init_method=f"file://{path}", rank=rank, world_size=3, timeout=limit)
         equal(dist.get_backend(), "nigh")
