@@ -16,7 +16,11 @@
 namespace nigh_torch
 {
 
+/* For callbacks of futures that run when the process ends. */
+static const std::chrono::milliseconds jobs_patience(2000);
+
 static std::mutex opening;
+std::atomic<bool> Engine::never_spins{false};
 static Engine *the_engine; /* of this process; a child forgets its parent's */
 
 Engine &Engine::get()
@@ -65,6 +69,8 @@ Engine::Engine() : table_(load_table())
     options.ranks = 1;
     options.peers_max = 4096;
     options.log = log;
+    if (never_spins.load() && !std::getenv("NIGH_SPIN"))
+        options.spin_ns = 1;
     rc = table_->open(&options, &context_);
     if (rc)
         throw std::runtime_error(std::string("nigh: cannot open its shared memory (") + std::strerror(-rc) +
@@ -90,7 +96,8 @@ void Engine::check() const
     if (is_forked_)
         throw std::runtime_error(
             "nigh: this process was forked after init_process_group, and its parent's groups are not "
-            "its own: start it with multiprocessing's \"spawn\", or initialise in the child");
+            "its own: start it with multiprocessing's \"spawn\", or let it call destroy_process_group and "
+            "init_process_group with a store of its own");
     if (closed_.load(std::memory_order_relaxed))
         throw std::runtime_error("nigh: a call after the interpreter's exit handlers have run");
 }
@@ -135,26 +142,41 @@ void Engine::disconnect(struct nigh_endpoint *endpoint)
     table_->disconnect(endpoint);
 }
 
+int Engine::allocate(uint64_t bytes, void **out)
+{
+    int rc = table_->heap_alloc(context_, bytes, out);
+
+    if (!rc)
+        in_heap_.fetch_add(1);
+    return rc;
+}
+
+/* Of memory that is being sent the operation keeps the tensor, so it is not busy. */
+void Engine::free_memory(void *memory)
+{
+    if (!is_over() && table_->heap_free(context_, memory) == 0)
+        in_heap_.fetch_sub(1);
+}
+
 void Engine::close()
 {
-    std::thread thread;
+    bool gone;
 
     if (is_forked_ || closed_.exchange(true))
         return;
     {
-        std::lock_guard<std::mutex> lock(mutex_);
+        std::unique_lock<std::mutex> lock(mutex_);
         stop_ = true;
-        thread.swap(thread_);
-    }
-    thread_cv_.notify_all();
-    if (thread.joinable()) {
+        thread_cv_.notify_all();
+        free_cv_.notify_all();
         if (thread_leads_) {
             uint64_t number;
             table_->nudge(self_, &number);
         }
-        thread.join();
+        /* A job may be in the program's code for as long as that likes. */
+        gone = gone_cv_.wait_for(lock, jobs_patience, [this] { return threads_ == 0; });
     }
-    if (waiters_.load() == 0 && !leads_.exchange(true))
+    if (gone && waiters_.load() == 0 && in_heap_.load() == 0 && !leads_.exchange(true))
         table_->close(context_);
 }
 

@@ -13,6 +13,7 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <deque>
 #include <functional>
 #include <map>
 #include <mutex>
@@ -66,18 +67,30 @@ class Engine
     void subtract_future();
     void add_outstanding();
     void subtract_outstanding();
+    /* Runs the program's code, which may wait for anything that others complete: in a thread of the engine that nothing else
+     * depends on. One job never waits for another to end. */
+    void run_apart(std::function<void()> job);
 
-    /* At the end of the process: joins the thread and leaves the job, unless other threads are in a call. */
+    /* At the end of the process: ends the threads and leaves the job, unless other threads are in a call, or memory of the
+     * heap is in use: the tensors of other exit handlers must stay readable. */
     void close();
+
+    /* Memory that peers read in place. As the table's calls; free_memory() also after close(). */
+    int allocate(uint64_t bytes, void **out);
+    void free_memory(void *memory);
+
+    /* Set before the first get(): threads that wait never spin. */
+    static std::atomic<bool> never_spins;
 
     /* Called by waits that were interrupted, in the interrupted thread: Python's signal handlers. */
     std::function<void()> signals;
     /* Has the program no thread of Python but the calling one? */
     std::function<bool()> alone;
-    /* Is the calling thread, which waits, all that the program has? */
+    /* Is the calling thread, which waits, all that the program has? Callbacks of futures are the program's. */
     bool waits_alone() const
     {
-        return waiters_.load(std::memory_order_relaxed) == 1 && alone && alone();
+        return waiters_.load(std::memory_order_relaxed) == 1 && futures_.load() == 0 && jobs_.load() == 0 &&
+               alone && alone();
     }
 
   private:
@@ -90,7 +103,10 @@ class Engine
     void pass(uint64_t sleep_ns, int *woken);
     void notify_followers();
     void run();
-    void ensure_thread();
+    void run_job(std::unique_lock<std::mutex> &lock);
+    void move(std::unique_lock<std::mutex> &lock);
+    void ensure_threads();
+    void add_thread();
 
     const struct nigh_ops *table_;
     struct nigh_context *context_ = nullptr;
@@ -100,18 +116,26 @@ class Engine
     std::atomic<bool> closed_{false};
 
     std::atomic<bool> leads_{false};        /* a thread leads */
-    std::atomic<bool> thread_leads_{false}; /* ours */
+    std::atomic<bool> thread_leads_{false}; /* the mover */
     std::atomic<int> followers_{0};
     std::atomic<int> waiters_{0};    /* threads in wait() */
     std::atomic<uint32_t> turns_{0}; /* passes of the program's threads */
     std::atomic<int> outstanding_{0}, futures_{0};
-    std::atomic<bool> parked_{false}; /* our thread sleeps until it is called */
+    std::atomic<bool> parked_{false}; /* the mover sleeps until it is called */
 
     std::mutex mutex_;
     std::condition_variable followers_cv_, thread_cv_;
-    std::thread thread_;
     std::atomic<bool> has_thread_{false};
     bool stop_ = false;
+
+    /* Our threads: at most one is the mover, which may lead; others are in a job or free to take over. */
+    std::condition_variable free_cv_, gone_cv_;
+    std::deque<std::function<void()>> apart_; /* jobs that no thread has taken */
+    std::atomic<int> jobs_{0};                /* those, and those that run */
+    int threads_ = 0, free_ = 0;
+    bool has_mover_ = false;
+
+    std::atomic<int> in_heap_{0};
 
     std::mutex endpoints_mutex_;
     std::map<struct nigh_endpoint *, int> endpoints_;

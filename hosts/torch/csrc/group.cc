@@ -4,6 +4,8 @@
 #include "meet.hpp"
 #include "stage.hpp"
 
+#include <pthread.h>
+
 #include <cerrno>
 #include <set>
 
@@ -17,6 +19,17 @@ std::string (*Group::site)();
 
 static std::mutex groups_mutex;
 static std::set<Group *> groups;
+
+/* No thread of the child would release it. */
+static void hold_groups()
+{
+    groups_mutex.lock();
+}
+
+static void free_groups()
+{
+    groups_mutex.unlock();
+}
 
 static std::string ranks_text(const std::vector<int64_t> &global, int size)
 {
@@ -35,6 +48,8 @@ Group::Group(const c10::intrusive_ptr<c10d::Store> &store, int rank, int size, m
     state_->global = global;
     state_->timeout = timeout;
     state_->left.resize(static_cast<size_t>(size));
+    static const int registered = pthread_atfork(hold_groups, free_groups, free_groups);
+    (void)registered;
     try {
         join_group(*store);
     } catch (const c10::Error &) {
@@ -106,6 +121,15 @@ Group::~Group()
     groups.erase(this);
 }
 
+void Group::refuse_in_child()
+{
+    std::lock_guard<std::mutex> lock(groups_mutex);
+
+    for (Group *group : groups)
+        if (!group->state_->closing)
+            group->state_->engine.check();
+}
+
 void Group::shutdown_all()
 {
     std::vector<c10::intrusive_ptr<Group>> all;
@@ -160,7 +184,7 @@ void Group::leave(const std::string &why, milliseconds patience)
     Engine &engine = state_->engine;
     struct nigh_group *group;
 
-    if (engine.is_over() || state_->closing.exchange(true))
+    if (state_->closing.exchange(true) || engine.is_over())
         return;
     {
         std::lock_guard<std::mutex> lock(state_->mutex);
@@ -327,7 +351,8 @@ void Group::monitoredBarrier(const c10d::BarrierOptions &options, bool all)
     if (record.isActive())
         record.before("nigh:monitored_barrier");
     state_->check();
-    monitored_barrier(state_, limit(options.timeout), all);
+    /* One of 0 is one of the program's, as with gloo. */
+    monitored_barrier(state_, options.timeout.count() == 0 ? options.timeout : limit(options.timeout), all);
 }
 
 } // namespace nigh_torch

@@ -82,6 +82,8 @@ class Group : public c10d::Backend
 
     /* "file.py:12" of the program's call, or nothing; set by the module where NIGH_DEBUG asks for it. */
     static std::string (*site)();
+    /* Throws in a forked child that has its parent's groups: the store is its parent's as well. */
+    static void refuse_in_child();
     /* All groups of this process that have not been shut down: at its end. */
     static void shutdown_all();
 

@@ -11,6 +11,8 @@
 namespace nigh_torch
 {
 
+bool Message::strict;
+
 /* The immediate of a message: the sender's rank, and the type of its elements. */
 static uint64_t immediate(int rank, at::ScalarType type)
 {
@@ -63,6 +65,7 @@ int Message::post_once()
         send.size = sizeof(send);
         send.buffer = data;
         send.bytes = bytes_;
+        send.flags = strict ? NIGH_SYNC : 0;
         send.tag = state->tag_of(tag_);
         send.imm = immediate(state->rank, tensor_.scalar_type());
         send.context = reinterpret_cast<uint64_t>(static_cast<Op *>(this));

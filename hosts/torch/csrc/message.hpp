@@ -28,6 +28,9 @@ class Message : public Operation
     void look() override;
     void look_away() override;
 
+    /* NIGH_STRICT: a send ends when its receive has come, so that no buffer hides that two ranks send first. */
+    static bool strict;
+
     /* Its wait is over: throws if it was proved to be in vain. */
     void raise_if_stuck();
 

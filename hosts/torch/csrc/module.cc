@@ -2,9 +2,13 @@
 /* csrc/module.cc - what Python sees of the adapter. */
 #include "group.hpp"
 
+#include <ATen/Parallel.h>
 #include <torch/csrc/utils/pybind.h>
 
 #include <pybind11/stl.h>
+
+#include <sched.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <cstring>
@@ -80,10 +84,27 @@ static std::vector<Path> paths(const c10::intrusive_ptr<c10d::Backend> &backend)
     return group->paths();
 }
 
+/* torch's threads spin for their next work, in each rank: a rank that spins as well takes a CPU from them. */
+static bool outnumber_cpus(int ranks)
+{
+    const char *local = std::getenv("LOCAL_WORLD_SIZE");
+    long online = sysconf(_SC_NPROCESSORS_ONLN), threads = at::get_num_threads();
+    cpu_set_t mine;
+
+    if (local && std::atoi(local) > ranks)
+        ranks = std::atoi(local);
+    if (sched_getaffinity(0, sizeof(mine), &mine) == 0 && threads > CPU_COUNT(&mine))
+        return true;
+    return online > 0 && ranks * threads > online;
+}
+
 static c10::intrusive_ptr<c10d::Backend> create(const c10d::DistributedBackendOptions &options)
 {
     auto timeout = std::chrono::duration_cast<std::chrono::milliseconds>(options.timeout);
 
+    Group::refuse_in_child();
+    if (!Engine::current())
+        Engine::never_spins = outnumber_cpus(options.group_size);
     Engine::get().signals = run_signal_handlers;
     Engine::get().alone = is_alone;
     return c10::make_intrusive<Group>(options.store, options.group_rank, options.group_size, timeout,
@@ -101,15 +122,22 @@ static void finish()
     engine->close();
 }
 
+static bool is_set(const char *name)
+{
+    const char *value = std::getenv(name);
+
+    return value && *value && std::strcmp(value, "0") != 0;
+}
+
 PYBIND11_MODULE(NIGH_TORCH_MODULE, module)
 {
-    const char *debug = std::getenv("NIGH_DEBUG");
-
-    if (debug && *debug && std::strcmp(debug, "0") != 0)
+    if (is_set("NIGH_DEBUG"))
         Group::site = python_site;
+    Message::strict = is_set("NIGH_STRICT");
     module.def("create", create, py::call_guard<py::gil_scoped_release>());
     module.def("empty", empty, py::call_guard<py::gil_scoped_release>());
     module.def("paths", paths, py::call_guard<py::gil_scoped_release>());
+    module.def("spins", [] { return !Engine::never_spins; });
     module.def("finish", finish, py::call_guard<py::gil_scoped_release>());
 }
 

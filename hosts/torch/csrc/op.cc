@@ -24,8 +24,7 @@ void Op::unexpect_one()
 
 void Op::posted()
 {
-    if (finish_if_last())
-        run_hooks();
+    finish_if_last();
 }
 
 void Op::fail(int error, std::string text)
@@ -38,12 +37,13 @@ void Op::fail(int error, std::string text)
     text_ = std::move(text);
 }
 
-bool Op::finish_if_last()
+void Op::finish_if_last()
 {
-    bool failed, alone, hooked;
+    std::vector<std::function<void()>> hooks, apart;
+    bool failed, alone;
 
     if (left_.fetch_sub(1, std::memory_order_acq_rel) != 1)
-        return false;
+        return;
     {
         std::lock_guard<std::mutex> lock(mutex_);
         failed = error_ != 0;
@@ -60,23 +60,37 @@ bool Op::finish_if_last()
         std::lock_guard<std::mutex> lock(mutex_);
         done_.store(true, std::memory_order_release);
         alone = alone_;
-        hooked = !hooks_.empty();
+        hooks.swap(hooks_);
+        apart.swap(apart_);
     }
     if (alone)
         engine_.subtract_outstanding();
-    return hooked;
+    for (auto &hook : hooks)
+        hook();
+    for (auto &hook : apart)
+        engine_.run_apart(std::move(hook));
 }
 
-void Op::when_done(std::function<void()> hook)
+void Op::add_hook(std::vector<std::function<void()>> &hooks, std::function<void()> hook)
 {
     {
         std::lock_guard<std::mutex> lock(mutex_);
         if (!is_done()) {
-            hooks_.push_back(std::move(hook));
+            hooks.push_back(std::move(hook));
             return;
         }
     }
     hook();
+}
+
+void Op::when_done(std::function<void()> hook)
+{
+    add_hook(hooks_, std::move(hook));
+}
+
+void Op::when_done_apart(std::function<void()> hook)
+{
+    add_hook(apart_, std::move(hook));
 }
 
 void Op::run_alone()
@@ -89,23 +103,12 @@ void Op::run_alone()
     engine_.add_outstanding();
 }
 
-Op::Settled Op::settle(const struct nigh_completion &completion)
+bool Op::settle(const struct nigh_completion &completion)
 {
     if (!take(completion))
-        return again;
-    return finish_if_last() ? hooks : under_way;
-}
-
-void Op::run_hooks()
-{
-    std::vector<std::function<void()>> hooks;
-
-    {
-        std::lock_guard<std::mutex> lock(mutex_);
-        hooks.swap(hooks_);
-    }
-    for (auto &hook : hooks)
-        hook();
+        return false;
+    finish_if_last();
+    return true;
 }
 
 } // namespace nigh_torch

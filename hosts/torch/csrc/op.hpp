@@ -61,15 +61,16 @@ class Op
 
     /* The first failure counts. The operation ends when its posts have completed. */
     void fail(int error, std::string text);
-    /* Runs when the operation is done, in the thread that finds it, with no lock held; at once if it is done. */
+    /* Runs when the operation is done, in the thread that finds it, which may lead; with no lock held; at once if it is
+     * done. Never code of the program, which may wait for what this thread would complete. */
     void when_done(std::function<void()> hook);
+    /* The same for what does: in a thread of its own; at once if the operation is done. */
+    void when_done_apart(std::function<void()> hook);
     /* It counts as outstanding until it is done: somebody has to move it although nobody waits. */
     void run_alone();
 
-    /* The engine's: a post has completed. The post's reference is the caller's then, but of one that was posted anew. */
-    enum Settled { again, under_way, hooks };
-    Settled settle(const struct nigh_completion &completion);
-    void run_hooks();
+    /* The engine's: a post has completed. True: the post's reference is the caller's. False: it was posted anew. */
+    bool settle(const struct nigh_completion &completion);
 
     /* Called by a thread that waits, now and then: what keeps it? May fail the operation. */
     virtual void look()
@@ -102,7 +103,8 @@ class Op
     }
 
   private:
-    bool finish_if_last();
+    void finish_if_last();
+    void add_hook(std::vector<std::function<void()>> &hooks, std::function<void()> hook);
 
     Engine &engine_;
     std::atomic<int> refs_{1};
@@ -112,7 +114,7 @@ class Op
     int error_ = 0;
     std::string text_;
     bool alone_ = false;
-    std::vector<std::function<void()>> hooks_;
+    std::vector<std::function<void()>> hooks_, apart_;
 };
 
 /* Holds one reference. */

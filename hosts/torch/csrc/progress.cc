@@ -3,7 +3,9 @@
 #include "engine.hpp"
 
 #include <cerrno>
-#include <vector>
+#include <cstdio>
+#include <exception>
+#include <system_error>
 
 namespace nigh_torch
 {
@@ -17,6 +19,8 @@ static const milliseconds look_each(300);
 static const milliseconds unseen(1);
 /* So many times nothing was outstanding: the thread sleeps until it is called. */
 static const int idle_max = 50;
+/* So many threads of ours stay that have nothing to do. */
+static const int free_max = 2;
 /* How long the thread sleeps in one pass: it is woken when there is something. */
 static const uint64_t thread_sleep_ns = 100000000;
 
@@ -44,11 +48,10 @@ void Engine::notify_followers()
     followers_cv_.notify_all();
 }
 
-/* One pass of a thread that leads; it leads no more when hooks run, which may wait for other operations. */
+/* One pass of a thread that leads, and leads no more then. */
 void Engine::pass(uint64_t sleep_ns, int *woken)
 {
     struct nigh_completion batch[batch_max];
-    std::vector<Op *> hooked;
     int count, rc = 0;
 
     if (sleep_ns)
@@ -60,29 +63,12 @@ void Engine::pass(uint64_t sleep_ns, int *woken)
         for (int i = 0; i < count; i++) {
             Op *op = reinterpret_cast<Op *>(batch[i].context);
 
-            if (!op)
-                continue; /* of a silent message to a peer that has gone */
-            switch (op->settle(batch[i])) {
-            case Op::hooks:
-                hooked.push_back(op);
-                break;
-            case Op::under_way:
+            /* None: of a silent message to a peer that has gone. */
+            if (op && op->settle(batch[i]))
                 op->release();
-                break;
-            case Op::again:
-                break;
-            }
         }
     } while (count == static_cast<int>(batch_max));
     unlead();
-    if (hooked.empty())
-        return;
-    for (Op *op : hooked) {
-        op->run_hooks();
-        op->release();
-    }
-    if (followers_.load(std::memory_order_seq_cst))
-        notify_followers();
 }
 
 void Engine::poll()
@@ -192,20 +178,12 @@ bool Engine::wait(Op &op, Clock::time_point until)
     return op.is_done();
 }
 
-void Engine::ensure_thread()
-{
-    std::lock_guard<std::mutex> lock(mutex_);
-
-    if (has_thread_ || stop_)
-        return;
-    thread_ = std::thread([this] { run(); });
-    has_thread_ = true;
-}
-
 void Engine::add_outstanding()
 {
-    if (!has_thread_)
-        ensure_thread();
+    if (!has_thread_) {
+        std::lock_guard<std::mutex> lock(mutex_);
+        ensure_threads();
+    }
     outstanding_.fetch_add(1, std::memory_order_seq_cst);
     if (parked_.load(std::memory_order_seq_cst) && waiters_.load(std::memory_order_seq_cst) == 0) {
         std::lock_guard<std::mutex> lock(mutex_);
@@ -231,21 +209,105 @@ void Engine::subtract_future()
     futures_.fetch_sub(1, std::memory_order_seq_cst);
 }
 
-/* Our thread. It leads while a future is waited for, or operations are outstanding that nobody moves, and never while a
- * thread of the program waits. */
+/* With mutex_. A free thread for each job that none has taken, and for the mover if there is none. */
+void Engine::ensure_threads()
+{
+    int wanted = static_cast<int>(apart_.size()) + (has_mover_ ? 0 : 1);
+
+    try {
+        while (free_ < wanted && !stop_)
+            add_thread();
+    } catch (const std::system_error &) {
+        if (threads_ == 0)
+            throw;
+        thread_cv_.notify_all(); /* the mover takes the job */
+    }
+    free_cv_.notify_all();
+}
+
+/* With mutex_. The engine is never destroyed, and close() waits for its threads. */
+void Engine::add_thread()
+{
+    std::thread([this] { run(); }).detach();
+    has_thread_ = true;
+    threads_++;
+    free_++;
+}
+
+void Engine::run_apart(std::function<void()> job)
+{
+    {
+        std::lock_guard<std::mutex> lock(mutex_);
+        if (threads_ > 0 || !stop_) {
+            jobs_.fetch_add(1, std::memory_order_seq_cst);
+            apart_.push_back(std::move(job));
+            ensure_threads();
+            return;
+        }
+    }
+    job();
+}
+
+/* What the job waits for is completed by a thread that is in no job: by the mover, or by the thread that becomes it. */
+void Engine::run_job(std::unique_lock<std::mutex> &lock)
+{
+    std::function<void()> job = std::move(apart_.front());
+
+    apart_.pop_front();
+    free_--;
+    ensure_threads();
+    lock.unlock();
+    try {
+        job();
+    } catch (const std::exception &problem) { /* nobody is left who would take it */
+        std::fprintf(stderr, "nigh: a callback of a future has failed: %s\n", problem.what());
+    }
+    job = nullptr; /* it may hold what its end gives back */
+    jobs_.fetch_sub(1, std::memory_order_seq_cst);
+    lock.lock();
+    free_++;
+}
+
+/* Each of our threads. */
 void Engine::run()
 {
     std::unique_lock<std::mutex> lock(mutex_);
+
+    for (;;) {
+        if (!apart_.empty()) {
+            run_job(lock);
+        } else if (stop_ || (has_mover_ && free_ > free_max)) {
+            break;
+        } else if (!has_mover_) {
+            has_mover_ = true;
+            free_--;
+            move(lock);
+            free_++;
+            has_mover_ = false;
+        } else {
+            free_cv_.wait(lock, [this] { return stop_ || !apart_.empty() || !has_mover_; });
+        }
+    }
+    free_--;
+    threads_--;
+    gone_cv_.notify_all();
+}
+
+/* The mover, until there is a job. It leads while a future is waited for, or operations are outstanding that nobody moves, and
+ * never while a thread of the program waits. */
+void Engine::move(std::unique_lock<std::mutex> &lock)
+{
+    auto ends = [this] { return stop_ || !apart_.empty(); };
     int idle = 0;
 
-    while (!stop_) {
+    while (!ends()) {
         bool wanted = outstanding_.load(std::memory_order_seq_cst) != 0;
 
         if (!wanted || waiters_.load(std::memory_order_seq_cst)) {
-            auto called = [this] { return stop_ || (outstanding_.load() && !waiters_.load()); };
+            auto called = [&] { return ends() || (outstanding_.load() && !waiters_.load()); };
 
             if (!wanted && ++idle < idle_max) {
-                thread_cv_.wait_for(lock, unseen, [this] { return stop_ || futures_.load() != 0; });
+                thread_cv_.wait_for(lock, unseen, [&] { return ends() || futures_.load() != 0; });
                 if (futures_.load() == 0 || outstanding_.load())
                     continue;
             }
@@ -259,8 +321,8 @@ void Engine::run()
         if (futures_.load() == 0) {
             uint32_t before = turns_.load(std::memory_order_relaxed);
 
-            thread_cv_.wait_for(lock, unseen, [this] { return stop_ || futures_.load() != 0; });
-            if (stop_ || (futures_.load() == 0 && turns_.load(std::memory_order_relaxed) != before))
+            thread_cv_.wait_for(lock, unseen, [&] { return ends() || futures_.load() != 0; });
+            if (ends() || (futures_.load() == 0 && turns_.load(std::memory_order_relaxed) != before))
                 continue;
         }
         lock.unlock();
@@ -275,7 +337,7 @@ void Engine::run()
             lock.lock();
             followers_.fetch_add(1, std::memory_order_seq_cst);
             followers_cv_.wait_for(lock, unseen,
-                                   [this] { return stop_ || !leads_.load(std::memory_order_seq_cst); });
+                                   [&] { return ends() || !leads_.load(std::memory_order_seq_cst); });
             followers_.fetch_sub(1, std::memory_order_seq_cst);
         }
     }

@@ -239,8 +239,10 @@ void gather_all(State &state, uint32_t number, std::chrono::milliseconds timeout
         return;
     std::string named = join(missing);
     named[0] = 'R';
-    raise("[Rank 0]: " + named + " failed to pass monitoredBarrier in " + std::to_string(timeout.count()) +
-          " ms (" + state.me() + ")");
+    raise(
+        "[Rank 0]: " + named + " failed to pass monitoredBarrier in " + std::to_string(timeout.count()) +
+        " ms (" + state.me() + ")" +
+        (timeout.count() == 0 ? "; Rank 0 timed out in monitoredBarrier at once, as its timeout is 0" : ""));
 }
 
 void ask(State &state, uint32_t number, std::chrono::milliseconds timeout)

@@ -38,8 +38,15 @@ class Work : public c10d::Work
     uint64_t getSequencenumber() const override;
 
   private:
+    void wait_until(std::chrono::milliseconds timeout);
+    void complete_future();
+    void watch(const std::vector<at::Tensor> &inputs);
+    void raise_if_changed();
+
     Ref<Operation> op_;
     std::vector<at::Tensor> outputs_;
+    std::vector<at::Tensor> inputs_;                         /* until begin() */
+    std::vector<std::pair<at::Tensor, at::Tensor>> watched_; /* and a copy of each */
     const std::chrono::milliseconds timeout_;
     const Clock::time_point begun_;
     std::atomic<bool> asked_{false};

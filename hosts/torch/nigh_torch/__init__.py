@@ -9,7 +9,9 @@
 
 This file and its entry points are read by every `import torch`: they load nothing of nigh before a group is made.
 """
+import functools
 import sys
+from datetime import timedelta
 
 __version__ = "0.1.0"
 __all__ = ["empty", "paths", "register", "use_as_default"]
@@ -21,18 +23,60 @@ def register():
 
     if dist.is_available() and "nigh" not in dist.Backend.backend_list:
         dist.Backend.register_backend("nigh", _create, extended_api=True, devices=["cpu"])
+        _let_monitored_barrier_run(dist)
+
+
+def _let_monitored_barrier_run(dist):
+    """torch before 2.14 has dist.monitored_barrier ask for the name "gloo"."""
+    import torch
+
+    original = dist.distributed_c10d.monitored_barrier
+    if tuple(int(n) for n in torch.__version__.split(".")[:2]) >= (2, 14) or hasattr(original, "of_nigh"):
+        return
+
+    @functools.wraps(original)
+    def monitored_barrier(group=None, timeout=None, wait_all_ranks=False):
+        if not dist.is_initialized() or dist.distributed_c10d._rank_not_in_group(group):
+            return original(group, timeout, wait_all_ranks)
+        its = group or dist.distributed_c10d._get_default_group()
+        try:
+            backend = its._get_backend(torch.device("cpu"))
+        except RuntimeError:  # none for the CPU
+            return original(group, timeout, wait_all_ranks)
+        if backend.name() != "nigh":
+            return original(group, timeout, wait_all_ranks)
+        if isinstance(timeout, (int, float)):
+            timeout = timedelta(seconds=timeout)
+        its.monitored_barrier(wait_all_ranks=wait_all_ranks, **({} if timeout is None else {"timeout": timeout}))
+
+    monitored_barrier.of_nigh = True
+    dist.monitored_barrier = dist.distributed_c10d.monitored_barrier = monitored_barrier
 
 
 def _autoload():
     """The entry point `torch.backends`, called at the end of `import torch`: an exception here would end that."""
     try:
         register()
-    except Exception as problem:  # told when the backend is named
-        global _problem
-        _problem = problem
+    except Exception as problem:
+        _tell_when_named(problem)
 
 
-_problem = None
+def _tell_when_named(problem):
+    """A name that is not registered is an AssertionError of torch, "Unknown backend type": says why instead."""
+    import torch
+    import torch.distributed as dist
+
+    original = dist.Backend.__new__
+
+    def named(cls, name):
+        if isinstance(name, str) and "nigh" in [part.split(":")[-1].strip() for part in name.lower().split(",")]:
+            raise RuntimeError(
+                f"nigh_torch {__version__} could not make its backend known to torch {torch.__version__}, so there is no "
+                f"backend \"nigh\": {type(problem).__name__}: {problem}"
+            ) from problem
+        return original(cls, name)
+
+    dist.Backend.__new__ = named
 
 
 def use_as_default():

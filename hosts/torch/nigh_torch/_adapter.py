@@ -3,11 +3,21 @@
 import atexit
 import importlib
 import multiprocessing.util
+import os
 import pathlib
 import threading
 
 _lock = threading.Lock()
 _module = None
+
+
+def _forked():
+    """Another thread of the parent may have been loading."""
+    global _lock
+    _lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_forked)
 
 
 def load():

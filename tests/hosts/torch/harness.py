@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Runs cases. One process imports torch and forks the ranks of each case, so that a case costs its own time alone."""
+import faulthandler
+import fnmatch
+import os
+import re
+import resource
+import signal
+import sys
+import time
+
+import torch
+import torch.distributed as dist
+
+LIMIT = 60 * int(os.environ.get("NIGH_TEST_SCALE", "1"))
+cases = []
+
+
+def case(ranks=2, init=True):
+    """Marks a function that each of `ranks` processes runs; `init`: with the default group made."""
+
+    def mark(function):
+        cases.append((function, ranks, init))
+        return function
+
+    return mark
+
+
+def equal(got, wanted):
+    if isinstance(got, torch.Tensor):
+        assert got.dtype == wanted.dtype and torch.equal(got, wanted), f"{got} in place of {wanted}"
+    else:
+        assert got == wanted, f"{got!r} in place of {wanted!r}"
+
+
+def refused(call, *words):
+    """`call` raises a sentence with these words."""
+    try:
+        call()
+    except Exception as problem:
+        for word in words:
+            assert word in str(problem), f"no {word!r} in {problem}"
+        return str(problem)
+    raise AssertionError(f"no error with {words}")
+
+
+def me():
+    return dist.get_rank(), dist.get_world_size()
+
+
+def fits(lines, wanted):
+    """Each line has a pattern of its own, whatever their order."""
+    left = list(lines)
+    for pattern in sorted(wanted, key=lambda text: text.count("*")):
+        found = [line for line in left if fnmatch.fnmatchcase(line, re.sub(r"([\[\]?])", r"[\1]", pattern))]
+        if not found:
+            return f"no line {pattern!r}"
+        left.remove(found[0])
+    return ""
+
+
+def rank_main(function, rank, ranks, init, path, report):
+    os.environ.update(CASE_RANK=str(rank), CASE_STORE=path, **getattr(function, "environment", {}))
+    os.dup2(report, 1)
+    os.dup2(report, 2)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    faulthandler.enable()
+    status = 0
+    try:
+        if init:
+            dist.init_process_group("nigh", init_method=f"file://{path}", rank=rank, world_size=ranks)
+        function()
+        if init and getattr(function, "destroys", True):
+            dist.destroy_process_group()
+    except BaseException as problem:
+        import traceback
+
+        traceback.print_exc()
+        status = 1
+    finally:
+        import atexit
+
+        if getattr(function, "exits", False):  # as any program, with all that the interpreter does then
+            sys.exit(status)
+        atexit._run_exitfuncs()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+
+
+def run(function, ranks, init, folder):
+    path = os.path.join(folder, function.__name__)
+    reports = [open(f"{path}.{rank}.out", "w+") for rank in range(ranks)]
+    pids = {}
+    for rank in range(ranks):
+        pid = os.fork()
+        if pid == 0:
+            rank_main(function, rank, ranks, init, path, reports[rank].fileno())
+        pids[pid] = rank
+    until, status = time.monotonic() + LIMIT, {}
+    while len(status) < ranks and time.monotonic() < until:
+        pid, how = os.waitpid(-1, os.WNOHANG)
+        if pid in pids:
+            status[pids[pid]] = os.waitstatus_to_exitcode(how)
+        else:
+            time.sleep(0.01)
+    late = {pid: rank for pid, rank in pids.items() if rank not in status}
+    for pid in late:  # faulthandler says where each thread is
+        os.kill(pid, signal.SIGABRT)
+    for pid, rank in late.items():
+        ended, until = 0, time.monotonic() + 5
+        while not ended and time.monotonic() < until:
+            ended, _ = os.waitpid(pid, os.WNOHANG)
+            time.sleep(0.01)
+        if not ended:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+        status[rank] = "no end"
+    wanted = {rank: getattr(function, "dies", {}).get(rank, 0) for rank in range(ranks)}
+    texts = []
+    for rank, report in enumerate(reports):
+        report.seek(0)
+        texts.append((rank, report.read()))
+    lines = [line for _, text in texts for line in text.splitlines()]
+    lacks = fits(lines, getattr(function, "lines", []))
+    if lacks:
+        texts.append((-1, lacks))
+    return status == wanted and not lacks, status, texts
