@@ -16,6 +16,8 @@
 namespace nigh_torch
 {
 
+thread_local bool Engine::is_programs_thread = true;
+
 static std::mutex opening;
 static Engine *the_engine; /* of this process; a child forgets its parent's */
 

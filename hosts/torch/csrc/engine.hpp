@@ -70,6 +70,8 @@ class Engine
     /* At the end of the process: joins the thread and leaves the job, unless other threads are in a call. */
     void close();
 
+    /* False in threads of ours: no signal handlers run in their waits. */
+    static thread_local bool is_programs_thread;
     /* Called by waits that were interrupted, in the interrupted thread: Python's signal handlers. */
     std::function<void()> signals;
     /* Has the program no thread of Python but the calling one? */

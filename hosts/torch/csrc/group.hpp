@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* csrc/group.hpp - the backend "nigh" of c10d: a group of processes of one machine. */
+/* csrc/group.hpp - the backend "nigh" of c10d: a group of processes, of one machine or of several. */
 #ifndef NIGH_TORCH_GROUP_H
 #define NIGH_TORCH_GROUP_H
 
 #include "collective.hpp"
+#include "meet.hpp"
 #include "message.hpp"
 #include "work.hpp"
 
@@ -25,9 +26,12 @@ at::Tensor empty(const std::vector<int64_t> &sizes, at::ScalarType type);
 class Group : public c10d::Backend
 {
   public:
+    /* Makes gloo's group of the same ranks. */
+    using MakeGloo = std::function<c10::intrusive_ptr<c10d::Backend>(
+        const c10::intrusive_ptr<c10d::Store> &store, int rank, int size, milliseconds timeout)>;
     /* Meets the other members through the store. Throws. */
     Group(const c10::intrusive_ptr<c10d::Store> &store, int rank, int size, milliseconds timeout,
-          const std::string &name, const std::vector<int64_t> &global);
+          const std::string &name, const std::vector<int64_t> &global, const MakeGloo &make_gloo);
     ~Group() override;
 
     const std::string getBackendName() const override
@@ -94,7 +98,10 @@ class Group : public c10d::Backend
         bool async;
     };
 
-    void join_group(c10d::Store &store);
+    void join_group(const c10::intrusive_ptr<c10d::Store> &store, const MakeGloo &make_gloo);
+    std::vector<bool> connect(const Meeting &meeting);
+    void join_hosts(const c10::intrusive_ptr<c10d::Store> &store, const Meeting &meeting,
+                    const std::vector<bool> &here, const MakeGloo &make_gloo);
     void give_up();
     void leave(const std::string &why, milliseconds patience);
     void let_finish(milliseconds patience);

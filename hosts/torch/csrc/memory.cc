@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* csrc/memory.cc - tensors in memory that peers read in place, and which way messages of each size go. */
 #include "group.hpp"
+#include "hosts.hpp"
 
 #include <ATen/ATen.h>
 
@@ -45,6 +46,10 @@ std::vector<Path> Group::paths() const
         struct nigh_query_path found[32];
         uint64_t bytes = sizeof(found);
 
+        if (state_->hosts && !state_->hosts->is_here(member)) {
+            out.emplace_back(member, 0, "gloo", "is on " + state_->hosts->host_name(member));
+            continue;
+        }
         if (state_->engine.table()->query(state_->engine.context(),
                                           state_->endpoints[static_cast<size_t>(member)], NIGH_QUERY_PATHS,
                                           found, &bytes))

@@ -4,6 +4,7 @@
 
 #include <torch/csrc/utils/pybind.h>
 
+#include <pybind11/functional.h>
 #include <pybind11/stl.h>
 
 #include <cstdlib>
@@ -80,14 +81,23 @@ static std::vector<Path> paths(const c10::intrusive_ptr<c10d::Backend> &backend)
     return group->paths();
 }
 
-static c10::intrusive_ptr<c10d::Backend> create(const c10d::DistributedBackendOptions &options)
+/* `gloo` is called for a group on several hosts. */
+static c10::intrusive_ptr<c10d::Backend> create(
+    const c10d::DistributedBackendOptions &options,
+    const std::function<c10::intrusive_ptr<c10d::Backend>(const c10::intrusive_ptr<c10d::Store> &, int, int,
+                                                          double)> &gloo)
 {
     auto timeout = std::chrono::duration_cast<std::chrono::milliseconds>(options.timeout);
 
     Engine::get().signals = run_signal_handlers;
     Engine::get().alone = is_alone;
     return c10::make_intrusive<Group>(options.store, options.group_rank, options.group_size, timeout,
-                                      options.group_id, options.global_ranks_in_group);
+                                      options.group_id, options.global_ranks_in_group,
+                                      [&gloo](const c10::intrusive_ptr<c10d::Store> &store, int rank,
+                                              int size, std::chrono::milliseconds limit) {
+                                          return gloo(store, rank, size,
+                                                      static_cast<double>(limit.count()) / 1000);
+                                      });
 }
 
 /* At the end of the interpreter, while threads of Python still run. */

@@ -178,13 +178,13 @@ bool Engine::wait(Op &op, Clock::time_point until)
             follow(op, now + slice);
         if (op.is_done())
             return true;
-        if (woken == -EINTR && signals)
+        if (woken == -EINTR && signals && is_programs_thread)
             signals();
         check();
         now = Clock::now();
         if (now - looked >= look_each) {
             looked = now;
-            if (signals)
+            if (signals && is_programs_thread)
                 signals();
             op.look();
         }

@@ -68,7 +68,17 @@ def _create(options, backend_options):
         raise ValueError("nigh: init_process_group and new_group take no pg_options for this backend")
     from . import _adapter
 
-    return _adapter.load().create(options)
+    return _adapter.load().create(options, _gloo)
+
+
+def _gloo(store, rank, size, seconds):
+    """gloo's group of ranks on several hosts: it carries what is between hosts."""
+    import datetime
+    import torch.distributed as dist
+
+    if not dist.is_gloo_available():
+        raise RuntimeError("nigh: the ranks are on several hosts, and this torch has no gloo to carry messages between them")
+    return dist.ProcessGroupGloo(store, rank, size, datetime.timedelta(seconds=seconds))
 
 
 # Imported by the program, not by `import torch`: that comes first, and registers by the entry point where there is one.
