@@ -579,7 +579,7 @@ def enter(place):
 
 
 def rank_main(function, rank, where, place, path, report):
-    os.environ.update(CASE_LAYOUT=where)
+    os.environ.update(CASE_LAYOUT=where, **getattr(function, "environment", {}))
     os.dup2(report, 1)
     os.dup2(report, 2)
     faulthandler.enable()
@@ -617,8 +617,8 @@ def run(function, where, places, dies, folder):
         if pid == 0:
             rank_main(function, rank, where, places and places["AB".index(host)], path, reports[rank].fileno())
         pids[pid] = rank
-    until, status = time.monotonic() + LIMIT, {}
-    while len(status) < len(pids) and time.monotonic() < until:
+    began, status = time.monotonic(), {}
+    while len(status) < len(pids) and time.monotonic() < began + LIMIT:
         for pid, rank in pids.items():
             if rank not in status:
                 done, how = os.waitpid(pid, os.WNOHANG)
@@ -634,7 +634,17 @@ def run(function, where, places, dies, folder):
     for rank, report in enumerate(reports):
         report.seek(0)
         texts.append((rank, report.read()))
-    return status == {rank: dies.get(rank, 0) for rank in range(len(where))}, status, texts
+    return status == {rank: dies.get(rank, 0) for rank in range(len(where))}, status, texts, time.monotonic() - began
+
+
+def tell(number, name, good, status, texts, seconds):
+    print(f"{'ok' if good else 'not ok'} {number} - {name}", flush=True)
+    if not good or os.environ.get("CASE_TEXTS"):
+        print(f"# {seconds:.1f} s, ends {status}")
+        for rank, text in texts:
+            for line in text.splitlines()[-25:]:
+                print(f"# rank {rank}: {line}")
+    return good
 
 
 def main():
@@ -649,18 +659,10 @@ def main():
     try:
         for number, (function, where, real, dies) in enumerate(chosen, 1):
             name = f"{function.__name__.replace('_', ' ')}, {where}"
-            begin = time.monotonic()
             if real and not places:
                 print(f"ok {number} - {name} # SKIP no network namespaces: {why}", flush=True)
                 continue
-            good, status, texts = run(function, where, places if real else None, dies, folder)
-            failed += not good
-            print(f"{'ok' if good else 'not ok'} {number} - {name}", flush=True)
-            if not good or os.environ.get("CASE_TEXTS"):
-                print(f"# {time.monotonic() - begin:.1f} s, ends {status}")
-                for rank, text in texts:
-                    for line in text.splitlines()[-25:]:
-                        print(f"# rank {rank}: {line}")
+            failed += not tell(number, name, *run(function, where, places if real else None, dies, folder))
     finally:
         for one in keeper:
             one.kill()

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* csrc/adapter.cc - all that includes torch's headers, as one unit: they take half a minute to read. */
+#include "allocator.cc"
 #include "collective.cc"
 #include "combine.cc"
 #include "group.cc"

@@ -137,6 +137,23 @@ void Engine::disconnect(struct nigh_endpoint *endpoint)
     table_->disconnect(endpoint);
 }
 
+void *Engine::take_memory(uint64_t bytes)
+{
+    void *memory;
+
+    if (is_over() || table_->heap_alloc(context_, bytes, &memory))
+        return nullptr;
+    taken_.fetch_add(1, std::memory_order_relaxed);
+    return memory;
+}
+
+/* In a forked child, and after the end, it is not this process's to give. */
+void Engine::give_memory(void *memory)
+{
+    if (!is_over() && table_->heap_free(context_, memory) == 0)
+        taken_.fetch_sub(1, std::memory_order_relaxed);
+}
+
 void Engine::close()
 {
     std::thread thread;
@@ -156,7 +173,7 @@ void Engine::close()
         }
         thread.join();
     }
-    if (waiters_.load() == 0 && !leads_.exchange(true))
+    if (waiters_.load() == 0 && taken_.load() == 0 && !leads_.exchange(true))
         table_->close(context_);
 }
 

@@ -67,6 +67,10 @@ class Engine
     void add_outstanding();
     void subtract_outstanding();
 
+    /* Memory of nigh's heap, or NULL; what it holds stays readable until the process is gone. */
+    void *take_memory(uint64_t bytes);
+    void give_memory(void *memory);
+
     /* At the end of the process: joins the thread and leaves the job, unless other threads are in a call. */
     void close();
 
@@ -107,6 +111,7 @@ class Engine
     std::atomic<int> waiters_{0};    /* threads in wait() */
     std::atomic<uint32_t> turns_{0}; /* passes of the program's threads */
     std::atomic<int> outstanding_{0}, futures_{0};
+    std::atomic<int> taken_{0};       /* blocks of memory */
     std::atomic<bool> parked_{false}; /* our thread sleeps until it is called */
 
     std::mutex mutex_;

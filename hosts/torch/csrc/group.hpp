@@ -22,6 +22,8 @@ using Path = std::tuple<int, uint64_t, std::string, std::string>;
 
 /* A tensor in memory that peers read in place. Throws. */
 at::Tensor empty(const std::vector<int64_t> &sizes, at::ScalarType type);
+/* torch's allocator for the CPU takes such memory for tensors of at least so many bytes; none: it is torch's own again. Throws. */
+void use_shared_memory(std::optional<uint64_t> least);
 
 class Group : public c10d::Backend
 {

@@ -14,7 +14,6 @@ at::Tensor empty(const std::vector<int64_t> &sizes, at::ScalarType type)
     Engine &engine = Engine::get();
     uint64_t bytes = c10::elementSize(type);
     void *memory;
-    int rc;
 
     for (int64_t size : sizes) {
         if (size < 0)
@@ -22,14 +21,13 @@ at::Tensor empty(const std::vector<int64_t> &sizes, at::ScalarType type)
         if (__builtin_mul_overflow(bytes, static_cast<uint64_t>(size), &bytes))
             raise("nigh_torch.empty: more bytes than there are");
     }
-    rc = engine.table()->heap_alloc(engine.context(), bytes ? bytes : 1, &memory);
-    if (rc)
+    memory = engine.take_memory(bytes ? bytes : 1);
+    if (!memory)
         raise("nigh_torch.empty: no shared memory for " + std::to_string(bytes) +
               " bytes: NIGH_HEAP and the container's limits decide how much there is");
     auto give_back = [&engine](void *data) {
         /* Of one that is being sent the operation keeps the tensor, so it is not busy. */
-        if (!engine.is_over())
-            (void)engine.table()->heap_free(engine.context(), data);
+        engine.give_memory(data);
     };
     return at::from_blob(memory, sizes, give_back, at::TensorOptions().dtype(type));
 }

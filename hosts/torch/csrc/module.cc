@@ -119,6 +119,7 @@ PYBIND11_MODULE(NIGH_TORCH_MODULE, module)
         Group::site = python_site;
     module.def("create", create, py::call_guard<py::gil_scoped_release>());
     module.def("empty", empty, py::call_guard<py::gil_scoped_release>());
+    module.def("use_shared_memory", use_shared_memory, py::call_guard<py::gil_scoped_release>());
     module.def("paths", paths, py::call_guard<py::gil_scoped_release>());
     module.def("finish", finish, py::call_guard<py::gil_scoped_release>());
 }

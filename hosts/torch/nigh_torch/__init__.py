@@ -5,6 +5,7 @@
 
     nigh_torch.use_as_default()     init_process_group() without a backend, and "gloo" devices' default, take nigh on the CPU
     nigh_torch.empty(...)           a tensor in memory that peers read in place
+    nigh_torch.use_shared_memory()  all large tensors of the CPU lie there from now on
     python -m nigh_torch.bench      a table beside gloo
 
 This file and its entry points are read by every `import torch`: they load nothing of nigh before a group is made.
@@ -12,7 +13,7 @@ This file and its entry points are read by every `import torch`: they load nothi
 import sys
 
 __version__ = "0.1.0"
-__all__ = ["empty", "paths", "register", "use_as_default"]
+__all__ = ["empty", "paths", "register", "use_as_default", "use_shared_memory"]
 
 
 def register():
@@ -51,6 +52,16 @@ def empty(*size, dtype=None):
 
     sizes = size[0] if len(size) == 1 and not isinstance(size[0], int) else size
     return _adapter.load().empty(list(sizes), dtype or torch.get_default_dtype())
+
+
+def use_shared_memory(least=65536, on=True):
+    """From now on the memory of new tensors of the CPU with at least so many bytes is of the kind that empty() gives, in this
+    process; with on=False no more. Where there is none left, torch's own allocator is asked. Before a group is made or after it.
+
+    A forked child does not have this memory: workers of a DataLoader are to be spawned, or to get tensors of before."""
+    from . import _adapter
+
+    _adapter.load().use_shared_memory(int(least) if on else None)
 
 
 def paths(group=None):
