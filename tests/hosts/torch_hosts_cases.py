@@ -552,9 +552,11 @@ def abort_ends_waits():
 
 def namespaces():
     """Two network namespaces with a link between them: their files and addresses, or why not."""
+    keeper = []
     try:
         ip = shutil.which("ip") or "/usr/sbin/ip"
-        keeper = [subprocess.Popen(["unshare", "-n", "sleep", "600"]) for _ in range(2)]
+        for _ in range(2):
+            keeper.append(subprocess.Popen(["unshare", "-n", "sleep", "600"], stderr=subprocess.DEVNULL))
         time.sleep(0.2)
         pids = [str(one.pid) for one in keeper]
         run = lambda *words: subprocess.run(words, check=True, capture_output=True)
@@ -566,7 +568,7 @@ def namespaces():
             inside(n, "link", "set", f"nigh{n}", "up")
         return keeper, [(f"/proc/{pid}/ns/net", f"nigh{n}") for n, pid in enumerate(pids)], ""
     except (OSError, subprocess.CalledProcessError) as problem:
-        return keeper, None, f"{problem} {getattr(problem, 'stderr', b'').decode()}".strip()
+        return keeper, None, f"{problem} {(getattr(problem, 'stderr', None) or b'').decode()}".strip()
 
 
 def enter(place):
