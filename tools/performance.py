@@ -3,6 +3,7 @@
 """Measures this machine with nigh-perf and keeps the figures, and turns kept figures into docs/performance.md.
 
     tools/performance.py record [--build DIR] [--seconds S]   measure; writes docs/performance/DATE-MACHINE.json
+    tools/performance.py add ROWS [FILE]                      rows of `python -m nigh_torch.bench --json` into a kept file
     tools/performance.py write [--check] [--root DIR]         write the pages; --check only tells which are out of date
 
 A file holds one machine: `machine`, `date`, `about` (sentences on its state and software), `runs` (title, command and the
@@ -151,6 +152,29 @@ def keep(path, kept):
         if kept.get(key):
             fields.append(f'"{key}": [' + ",".join("\n " + part(one) for one in kept[key]) + "]")
     path.write_text("{" + ",\n ".join(fields) + "}\n", encoding="utf-8")
+
+
+def add(rows, path):
+    """Puts the rows that nigh_torch.bench has written into a kept file, in place of those of the same title."""
+    path = pathlib.Path(path)
+    kept = json.loads(path.read_text(encoding="utf-8"))
+    bench = json.loads(pathlib.Path(rows).read_text(encoding="utf-8"))
+    where = ", tensors in shared memory" if bench["shared"] else ""
+    table = {
+        "title": f"torch.distributed beside gloo: {bench['ranks']} ranks{where}",
+        "command": bench["command"],
+        "notes": [f"torch {bench['torch']}. *Dispatch* is the same call on torch's backend that does nothing."],
+        "columns": ["", "path", "dispatch", "nigh", "gloo", "gloo / nigh"],
+        "rows": [],
+    }
+    for row in bench["rows"]:
+        nigh, gloo = row["nigh_us"], row["gloo_us"]
+        times = [figure(one and one * 1000, "ns") for one in (row["dispatch_us"], nigh, gloo)]
+        ratio = three(gloo / nigh) if nigh and gloo else "-"
+        table["rows"].append([f"{row['call']}, {size(row['bytes'])}", row["path"], *times, ratio])
+    others = [one for one in kept.get("tables", []) if one["title"] != table["title"]]
+    keep(path, {**kept, "tables": others + [table]})
+    return path
 
 
 # ---- write ---------------------------------------------------------------------------------------------------
@@ -377,6 +401,9 @@ def main():
     measured = verbs.add_parser("record")
     measured.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
     measured.add_argument("--seconds", type=float, default=300)
+    added = verbs.add_parser("add")
+    added.add_argument("rows", type=pathlib.Path)
+    added.add_argument("file", type=pathlib.Path, nargs="?", help="default: the newest of docs/performance")
     written = verbs.add_parser("write")
     written.add_argument("--check", action="store_true")
     written.add_argument("--root", type=pathlib.Path, default=ROOT)
@@ -384,6 +411,8 @@ def main():
     try:
         if asked.verb == "record":
             print(record(asked.build, asked.seconds))
+        elif asked.verb == "add":
+            print(add(asked.rows, asked.file or max(FOLDER.glob("*.json"), key=lambda path: age(json.loads(path.read_text())))))
         elif write(asked.root.resolve(), asked.check) and asked.check:
             sys.exit(1)
     except (ValueError, OSError) as error:

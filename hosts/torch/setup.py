@@ -1,24 +1,32 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Builds the adapter for the torch of this environment, and puts nigh.so beside it.
 
-nigh.so is taken from $NIGH_BUILD (a build folder of nigh), else from ../../build, else it is built.
+nigh.so is taken from $NIGH_BUILD (a build folder of nigh), else from ../../build, else it is built. merge_wheels.py makes one wheel
+for several releases of torch.
 """
+import json
 import os
 import pathlib
 import shutil
 import subprocess
 import sys
-import sysconfig
 
 from setuptools import setup
 
 here = pathlib.Path(__file__).resolve().parent
 top = here.parent.parent
 
-# pip's build isolation hides the environment's packages; torch is to be the environment's.
-for kind in ("purelib", "platlib"):
-    if sysconfig.get_paths()[kind] not in sys.path:
-        sys.path.append(sysconfig.get_paths()[kind])
+
+
+def environments_path():
+    """sys.path of this environment. pip's build isolation hides its packages, torch among them, by these variables."""
+    hidden = ("PYTHONPATH", "PYTHONNOUSERSITE", "PYTHONHOME")
+    plain = {name: value for name, value in os.environ.items() if name not in hidden}
+    said = subprocess.check_output([sys.executable, "-c", "import json, sys; print(json.dumps(sys.path[1:]))"], env=plain, cwd=here)
+    return json.loads(said)
+
+
+sys.path += [folder for folder in environments_path() if folder not in sys.path]
 try:
     import torch
     from torch.utils import cpp_extension
@@ -49,6 +57,10 @@ def plugin(work):
 
 class Build(cpp_extension.BuildExtension):
     def run(self):
+        # Adapters of an earlier build in this folder fit an earlier source.
+        for old in pathlib.Path(self.build_lib).glob("nigh_torch/_c10d_*"):
+            if not old.name.startswith(name + "."):
+                old.unlink()
         super().run()
         target = pathlib.Path(self.get_ext_fullpath("nigh_torch." + name)).parent
         target.mkdir(parents=True, exist_ok=True)
@@ -61,6 +73,7 @@ setup(
         cpp_extension.CppExtension(
             "nigh_torch." + name,
             ["csrc/adapter.cc", "csrc/engine.cc", "csrc/op.cc", "csrc/progress.cc", "csrc/table.cc"],
+            depends=[str(path.relative_to(here)) for path in (here / "csrc").iterdir()],
             include_dirs=[os.environ.get("NIGH_INCLUDE", str(top / "include")), str(here / "csrc")],
             extra_compile_args=["-g0", os.environ.get("NIGH_TORCH_OPTIMIZE", "-O2"), "-fvisibility=hidden"],
             extra_link_args=["-ldl", "-lpthread"],

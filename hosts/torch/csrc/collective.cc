@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* csrc/collective.cc - see collective.hpp. */
-#include "collective.hpp"
+#include "hosts.hpp"
 #include "stage.hpp"
 
 #include <ATen/ATen.h>
@@ -240,8 +240,13 @@ void Collective::post()
 
     state->add(*this);
     number = state->sequence.fetch_add(1, std::memory_order_relaxed) + 1;
+    if (state->hosts && !closed) {
+        expect_one();
+        hold();
+        state->hosts->run(Ref<Collective>(this));
+    }
     for (struct nigh_collective &call : calls_) {
-        if (closed)
+        if (closed || state->hosts)
             break;
         expect_one();
         rc = state->group ? state->engine.table()->post_collective(state->group, &call) : -EOPNOTSUPP;
@@ -259,6 +264,16 @@ void Collective::post()
     posted();
     if (rc)
         raise(*this);
+}
+
+std::string Collective::waits_for() const
+{
+    return state->hosts ? state->hosts->missing(number) : Operation::waits_for();
+}
+
+bool Collective::await(Clock::time_point until)
+{
+    return state->hosts ? state->hosts->await(*this, until) : Operation::await(until);
 }
 
 void Collective::depend_on(Op &other)

@@ -45,6 +45,12 @@ class Collective : public Operation
     void post();
     /* Is done only when the other one is. */
     void depend_on(Op &other);
+    const std::vector<struct nigh_collective> &calls() const
+    {
+        return calls_;
+    }
+    std::string waits_for() const override;
+    bool await(Clock::time_point until) override;
 
     std::vector<at::Tensor> outputs;
 

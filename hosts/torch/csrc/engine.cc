@@ -18,6 +18,7 @@ namespace nigh_torch
 
 /* For callbacks of futures that run when the process ends. */
 static const std::chrono::milliseconds jobs_patience(2000);
+thread_local bool Engine::is_programs_thread = true;
 
 static std::mutex opening;
 std::atomic<bool> Engine::never_spins{false};
@@ -142,20 +143,21 @@ void Engine::disconnect(struct nigh_endpoint *endpoint)
     table_->disconnect(endpoint);
 }
 
-int Engine::allocate(uint64_t bytes, void **out)
+void *Engine::take_memory(uint64_t bytes)
 {
-    int rc = table_->heap_alloc(context_, bytes, out);
+    void *memory;
 
-    if (!rc)
-        in_heap_.fetch_add(1);
-    return rc;
+    if (is_over() || table_->heap_alloc(context_, bytes, &memory))
+        return nullptr;
+    taken_.fetch_add(1, std::memory_order_relaxed);
+    return memory;
 }
 
-/* Of memory that is being sent the operation keeps the tensor, so it is not busy. */
-void Engine::free_memory(void *memory)
+/* In a forked child, and after the end, it is not this process's to give. */
+void Engine::give_memory(void *memory)
 {
     if (!is_over() && table_->heap_free(context_, memory) == 0)
-        in_heap_.fetch_sub(1);
+        taken_.fetch_sub(1, std::memory_order_relaxed);
 }
 
 void Engine::close()
@@ -176,7 +178,7 @@ void Engine::close()
         /* A job may be in the program's code for as long as that likes. */
         gone = gone_cv_.wait_for(lock, jobs_patience, [this] { return threads_ == 0; });
     }
-    if (gone && waiters_.load() == 0 && in_heap_.load() == 0 && !leads_.exchange(true))
+    if (gone && waiters_.load() == 0 && taken_.load() == 0 && !leads_.exchange(true))
         table_->close(context_);
 }
 

@@ -71,17 +71,19 @@ class Engine
      * depends on. One job never waits for another to end. */
     void run_apart(std::function<void()> job);
 
+    /* Memory of nigh's heap, or NULL; what it holds stays readable until the process is gone. */
+    void *take_memory(uint64_t bytes);
+    void give_memory(void *memory); /* also after close() */
+
     /* At the end of the process: ends the threads and leaves the job, unless other threads are in a call, or memory of the
      * heap is in use: the tensors of other exit handlers must stay readable. */
     void close();
 
-    /* Memory that peers read in place. As the table's calls; free_memory() also after close(). */
-    int allocate(uint64_t bytes, void **out);
-    void free_memory(void *memory);
-
     /* Set before the first get(): threads that wait never spin. */
     static std::atomic<bool> never_spins;
 
+    /* False in threads of ours: no signal handlers run in their waits. */
+    static thread_local bool is_programs_thread;
     /* Called by waits that were interrupted, in the interrupted thread: Python's signal handlers. */
     std::function<void()> signals;
     /* Has the program no thread of Python but the calling one? */
@@ -121,6 +123,7 @@ class Engine
     std::atomic<int> waiters_{0};    /* threads in wait() */
     std::atomic<uint32_t> turns_{0}; /* passes of the program's threads */
     std::atomic<int> outstanding_{0}, futures_{0};
+    std::atomic<int> taken_{0};       /* blocks of memory */
     std::atomic<bool> parked_{false}; /* the mover sleeps until it is called */
 
     std::mutex mutex_;
@@ -134,8 +137,6 @@ class Engine
     std::atomic<int> jobs_{0};                /* those, and those that run */
     int threads_ = 0, free_ = 0;
     bool has_mover_ = false;
-
-    std::atomic<int> in_heap_{0};
 
     std::mutex endpoints_mutex_;
     std::map<struct nigh_endpoint *, int> endpoints_;

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* csrc/group.cc - see group.hpp. The life of a group, and its messages; collectives stand in group_collectives.cc. */
 #include "group.hpp"
-#include "meet.hpp"
+#include "remote.hpp"
 #include "stage.hpp"
+
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
 #include <pthread.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <set>
 
@@ -41,7 +44,7 @@ static std::string ranks_text(const std::vector<int64_t> &global, int size)
 }
 
 Group::Group(const c10::intrusive_ptr<c10d::Store> &store, int rank, int size, milliseconds timeout,
-             const std::string &name, const std::vector<int64_t> &global)
+             const std::string &name, const std::vector<int64_t> &global, const MakeGloo &make_gloo)
     : Backend(rank, size), state_(std::make_shared<State>(Engine::get(), rank, size))
 {
     state_->name = name;
@@ -51,7 +54,7 @@ Group::Group(const c10::intrusive_ptr<c10d::Store> &store, int rank, int size, m
     static const int registered = pthread_atfork(hold_groups, free_groups, free_groups);
     (void)registered;
     try {
-        join_group(*store);
+        join_group(store, make_gloo);
     } catch (const c10::Error &) {
         give_up();
         throw;
@@ -63,41 +66,81 @@ Group::Group(const c10::intrusive_ptr<c10d::Store> &store, int rank, int size, m
     groups.insert(this);
 }
 
-void Group::join_group(c10d::Store &store)
+/* Which members are here: those that can be connected to. */
+std::vector<bool> Group::connect(const Meeting &meeting)
 {
     Engine &engine = state_->engine;
-    std::string ranks = ranks_text(state_->global, size_);
-    Meeting meeting = meet(store, rank_, size_, state_->name, ranks, state_->timeout);
-    struct nigh_group_options options = {};
-    int rc;
+    const Member &me = meeting.members[static_cast<size_t>(rank_)];
+    std::vector<bool> here;
 
     for (size_t i = 0; i < meeting.members.size(); i++) {
         const Member &member = meeting.members[i];
+        int rc = engine.table()->check_address(engine.context(), &member.address);
 
-        rc = engine.table()->check_address(engine.context(), &member.address);
-        if (rc == -EHOSTUNREACH)
-            raise(state_->me() + ": " + state_->who(static_cast<int>(i)) + " is on another machine (" +
-                  member.host + "); nigh joins ranks of one machine");
+        state_->pids.push_back(member.pid);
+        here.push_back(rc != -EHOSTUNREACH && member.place == me.place);
+        if (!here.back()) {
+            state_->endpoints.push_back(nullptr);
+            continue;
+        }
         if (rc)
             raise(state_->me() + ": " + state_->who(static_cast<int>(i)) + ", process " +
                   std::to_string(member.pid) + " on " + member.host +
                   ", cannot be reached: " + std::strerror(-rc));
         state_->endpoints.push_back(engine.connect(member.address));
-        state_->pids.push_back(member.pid);
     }
+    return here;
+}
+
+/* Each host has a group of the table, and gloo connects all ranks. */
+void Group::join_hosts(const c10::intrusive_ptr<c10d::Store> &store, const Meeting &meeting,
+                       const std::vector<bool> &here, const MakeGloo &make_gloo)
+{
+    std::string prefix = "nigh/" + std::to_string(meeting.nonce) + "/gloo";
+    std::vector<std::string> names;
+    int lowest = 0;
+
+    while (!here[static_cast<size_t>(lowest)])
+        lowest++;
+    Places places(find_hosts(*store, meeting, rank_, lowest, state_->timeout), rank_);
+    for (const Member &member : meeting.members)
+        names.push_back(member.host);
+    state_->members = places.hosts[static_cast<size_t>(places.here)];
+    state_->hosts = std::make_shared<Hosts>(
+        *state_, std::move(places), std::move(names),
+        make_gloo(c10::make_intrusive<c10d::PrefixStore>(prefix, store), rank_, size_, state_->timeout));
+}
+
+void Group::join_group(const c10::intrusive_ptr<c10d::Store> &store, const MakeGloo &make_gloo)
+{
+    Engine &engine = state_->engine;
+    std::string ranks = ranks_text(state_->global, size_);
+    Meeting meeting = meet(*store, rank_, size_, state_->name, ranks, state_->timeout);
+    std::vector<bool> here = connect(meeting);
+    std::vector<struct nigh_endpoint *> endpoints;
+    struct nigh_group_options options = {};
+    int rc;
+
+    if (std::find(here.begin(), here.end(), false) != here.end())
+        join_hosts(store, meeting, here, make_gloo);
+    for (struct nigh_endpoint *endpoint : state_->endpoints)
+        if (endpoint)
+            endpoints.push_back(endpoint);
     state_->tag_group = meeting.tag_group;
     words_ = Ref<Words>(new Words(state_));
     words_->start();
     words_->posted();
-    if (size_ > static_cast<int>(NIGH_GROUP_MAX))
+    if (endpoints.size() > NIGH_GROUP_MAX)
         return; /* messages alone */
     options.size = sizeof(options);
-    options.count = static_cast<uint32_t>(size_);
-    options.members = state_->endpoints.data();
+    options.count = static_cast<uint32_t>(endpoints.size());
+    options.members = endpoints.data();
     options.id = meeting.nonce;
     rc = engine.table()->group_create(engine.context(), &options, &state_->group);
     if (rc)
         raise(state_->me() + ": cannot be made: " + std::strerror(-rc));
+    if (state_->hosts)
+        state_->hosts->start();
 }
 
 /* Making it has failed. */
@@ -105,8 +148,11 @@ void Group::give_up()
 {
     if (words_)
         words_->stop();
+    if (state_->hosts)
+        state_->hosts->stop();
     for (struct nigh_endpoint *endpoint : state_->endpoints)
-        state_->engine.disconnect(endpoint);
+        if (endpoint)
+            state_->engine.disconnect(endpoint);
 }
 
 Group::~Group()
@@ -160,7 +206,7 @@ void Group::let_finish(milliseconds patience)
     for (const Ref<Operation> &op : state_->outstanding(true, true))
         try {
             if (op->kind != Kind::receive)
-                state_->engine.wait(*op, until);
+                op->await(until);
         } catch (const c10::Error &) {
             /* It waits in vain, which tell_leftovers() says. */
         }
@@ -175,6 +221,9 @@ void Group::tell_leftovers()
         all.push_back(op->describe() + " has not ended; it waits for " + op->waits_for());
     for (const std::string &message : drain(*state_))
         all.push_back(message);
+    if (state_->hosts)
+        for (const std::string &message : unreceived(*state_))
+            all.push_back(message);
     for (const std::string &one : all)
         std::fprintf(stderr, "%s: left over at the end: %s\n", me.c_str(), one.c_str());
 }
@@ -195,6 +244,10 @@ void Group::leave(const std::string &why, milliseconds patience)
         tell_leftovers();
     }
     words_->say_bye();
+    if (state_->hosts) {
+        state_->hosts->say_bye();
+        state_->hosts->wire.flush(patience);
+    }
     {
         std::lock_guard<std::mutex> posting(state_->posting);
         std::lock_guard<std::mutex> lock(state_->mutex);
@@ -213,10 +266,13 @@ void Group::leave(const std::string &why, milliseconds patience)
             (void)engine.table()->group_free(group);
         }
     }
+    if (state_->hosts)
+        state_->hosts->stop();
     words_->stop();
     engine.poll();
     for (struct nigh_endpoint *endpoint : state_->endpoints)
-        engine.disconnect(endpoint);
+        if (endpoint)
+            engine.disconnect(endpoint);
 }
 
 /* ---- what c10d asks ---- */
@@ -248,6 +304,10 @@ uint64_t Group::getSequenceNumberForGroup()
 c10d::ErrorType Group::getError()
 {
     struct nigh_query_group is = {};
+
+    if (state_->hosts && state_->hosts->status())
+        return state_->hosts->status() == -ECONNRESET ? c10d::ErrorType::REMOTE_ERROR
+                                                      : c10d::ErrorType::COMM_ERROR;
     std::lock_guard<std::mutex> lock(state_->mutex);
 
     is.size = sizeof(is);
@@ -315,7 +375,7 @@ WorkPtr Group::message(Kind kind, const char *name, c10d::OpType type, const cha
         raise(what + ": tag " + std::to_string(tag) + " is negative");
     at::Tensor flat = kind == Kind::send ? to_read(tensor, what) : to_write(tensor, what);
     auto work = c10::make_intrusive<Work>(state_, type, title, tensors, state_->timeout);
-    Ref<Message> op(new Message(state_, kind, name, peer, tag, tensor, flat));
+    Ref<Message> op = make_message(state_, kind, name, peer, tag, tensor, flat);
 
     op->number = state_->sequence.load(std::memory_order_relaxed);
     if (site)

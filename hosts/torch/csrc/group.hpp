@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* csrc/group.hpp - the backend "nigh" of c10d: a group of processes of one machine. */
+/* csrc/group.hpp - the backend "nigh" of c10d: a group of processes, of one machine or of several. */
 #ifndef NIGH_TORCH_GROUP_H
 #define NIGH_TORCH_GROUP_H
 
 #include "collective.hpp"
+#include "meet.hpp"
 #include "message.hpp"
 #include "work.hpp"
 
@@ -21,13 +22,18 @@ using Path = std::tuple<int, uint64_t, std::string, std::string>;
 
 /* A tensor in memory that peers read in place. Throws. */
 at::Tensor empty(const std::vector<int64_t> &sizes, at::ScalarType type);
+/* torch's allocator for the CPU takes such memory for tensors of at least so many bytes; none: it is torch's own again. Throws. */
+void use_shared_memory(std::optional<uint64_t> least);
 
 class Group : public c10d::Backend
 {
   public:
+    /* Makes gloo's group of the same ranks. */
+    using MakeGloo = std::function<c10::intrusive_ptr<c10d::Backend>(
+        const c10::intrusive_ptr<c10d::Store> &store, int rank, int size, milliseconds timeout)>;
     /* Meets the other members through the store. Throws. */
     Group(const c10::intrusive_ptr<c10d::Store> &store, int rank, int size, milliseconds timeout,
-          const std::string &name, const std::vector<int64_t> &global);
+          const std::string &name, const std::vector<int64_t> &global, const MakeGloo &make_gloo);
     ~Group() override;
 
     const std::string getBackendName() const override
@@ -96,7 +102,10 @@ class Group : public c10d::Backend
         bool async;
     };
 
-    void join_group(c10d::Store &store);
+    void join_group(const c10::intrusive_ptr<c10d::Store> &store, const MakeGloo &make_gloo);
+    std::vector<bool> connect(const Meeting &meeting);
+    void join_hosts(const c10::intrusive_ptr<c10d::Store> &store, const Meeting &meeting,
+                    const std::vector<bool> &here, const MakeGloo &make_gloo);
     void give_up();
     void leave(const std::string &why, milliseconds patience);
     void let_finish(milliseconds patience);

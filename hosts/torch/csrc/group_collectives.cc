@@ -446,8 +446,9 @@ WorkPtr Group::barrier(const c10d::BarrierOptions &options)
     Ref<Collective> op = collective("barrier");
 
     op->call(NIGH_BARRIER, at::kByte, 0);
-    for (const Ref<Operation> &earlier : state_->outstanding(true, false))
-        op->depend_on(*earlier);
+    if (!state_->hosts) /* its thread makes one call after the other */
+        for (const Ref<Operation> &earlier : state_->outstanding(true, false))
+            op->depend_on(*earlier);
     return launch(op, {OpType::BARRIER, "nigh:barrier", {}, options.timeout, options.asyncOp});
 }
 

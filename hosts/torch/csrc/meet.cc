@@ -8,6 +8,7 @@
 
 #include <unistd.h>
 
+#include <cstdlib>
 #include <cstring>
 #include <random>
 #include <stdexcept>
@@ -23,7 +24,7 @@ using std::chrono::microseconds;
 using std::chrono::milliseconds;
 using Bytes = std::vector<uint8_t>;
 
-const uint32_t version = 1;
+const uint32_t version = 2;
 /* An invitation to other ranks may be of an earlier life: rank 0 has this long to replace it. */
 const milliseconds differ_after(5000);
 
@@ -33,7 +34,7 @@ struct Card {
     uint64_t number = 0; /* drawn by its rank, for this meeting */
     int32_t pid = 0;
     struct nigh_address address = {};
-    std::string host, ranks;
+    std::string host, ranks, place;
     std::string refusal; /* why it cannot take part; empty: it can */
 };
 
@@ -59,6 +60,7 @@ class Writer
         value(card.address);
         text(card.host);
         text(card.ranks);
+        text(card.place);
         text(card.refusal);
     }
     Bytes bytes;
@@ -96,6 +98,7 @@ class Reader
         value(out.address);
         text(out.host);
         text(out.ranks);
+        text(out.place);
         text(out.refusal);
     }
 
@@ -123,6 +126,13 @@ std::string host_name()
     return name;
 }
 
+/* Several hosts on one machine: for the tests alone. */
+std::string place_of_tests()
+{
+    const char *place = std::getenv("NIGH_TORCH_TEST_HOST");
+    return place ? place : "";
+}
+
 class Table
 {
   public:
@@ -134,6 +144,7 @@ class Table
         mine_.pid = static_cast<int32_t>(getpid());
         mine_.host = host_name();
         mine_.ranks = ranks;
+        mine_.place = place_of_tests();
         try {
             mine_.address = Engine::get().address();
         } catch (const std::exception &problem) {
@@ -300,7 +311,7 @@ class Table
                                          " cannot take part: " + card.refusal);
             if (card.ranks != mine_.ranks)
                 differ(card.ranks);
-            meeting.members.push_back({card.address, card.pid, card.host});
+            meeting.members.push_back({card.address, card.pid, card.host, card.place});
         }
         return meeting;
     }
@@ -314,6 +325,33 @@ class Table
 };
 
 } // namespace
+
+std::vector<int> find_hosts(c10d::Store &store, const Meeting &meeting, int rank, int lowest,
+                            milliseconds timeout)
+{
+    std::string prefix = "nigh/" + std::to_string(meeting.nonce) + "/host/";
+    Clock::time_point until = Clock::now() + timeout;
+    std::vector<int> out;
+    Writer mine;
+
+    mine.value(lowest);
+    store.set(prefix + std::to_string(rank), mine.bytes);
+    for (size_t other = 0; other < meeting.members.size(); other++) {
+        std::string key = prefix + std::to_string(other);
+
+        while (!store.check({key})) {
+            if (Clock::now() >= until)
+                throw std::runtime_error("nigh: rank " + std::to_string(other) +
+                                         " has not said which ranks are on its machine");
+            std::this_thread::sleep_for(milliseconds(1));
+        }
+        Bytes bytes = store.get(key);
+        int theirs;
+        Reader(bytes).value(theirs);
+        out.push_back(theirs);
+    }
+    return out;
+}
 
 Meeting meet(c10d::Store &store, int rank, int size, const std::string &group, const std::string &ranks,
              milliseconds timeout)

@@ -21,6 +21,7 @@ struct Member {
     struct nigh_address address;
     int32_t pid;
     std::string host;
+    std::string place; /* of the tests: other texts are other machines */
 };
 
 struct Meeting {
@@ -31,6 +32,10 @@ struct Meeting {
 
 /* `ranks` says which ranks of the program form the group, to be compared. Waits for all members. Throws
  * std::runtime_error, at all members if one of them cannot take part. */
+/* After a meeting: the lowest rank on the machine of each rank, which each has found for itself. Throws. */
+std::vector<int> find_hosts(c10d::Store &store, const Meeting &meeting, int rank, int lowest,
+                            std::chrono::milliseconds timeout);
+
 Meeting meet(c10d::Store &store, int rank, int size, const std::string &group, const std::string &ranks,
              std::chrono::milliseconds timeout);
 

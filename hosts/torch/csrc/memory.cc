@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* csrc/memory.cc - tensors in memory that peers read in place, and which way messages of each size go. */
 #include "group.hpp"
+#include "hosts.hpp"
 
 #include <ATen/ATen.h>
 
@@ -13,7 +14,6 @@ at::Tensor empty(const std::vector<int64_t> &sizes, at::ScalarType type)
     Engine &engine = Engine::get();
     uint64_t bytes = c10::elementSize(type);
     void *memory;
-    int rc;
 
     for (int64_t size : sizes) {
         if (size < 0)
@@ -21,11 +21,14 @@ at::Tensor empty(const std::vector<int64_t> &sizes, at::ScalarType type)
         if (__builtin_mul_overflow(bytes, static_cast<uint64_t>(size), &bytes))
             raise("nigh_torch.empty: more bytes than there are");
     }
-    rc = engine.allocate(bytes ? bytes : 1, &memory);
-    if (rc)
+    memory = engine.take_memory(bytes ? bytes : 1);
+    if (!memory)
         raise("nigh_torch.empty: no shared memory for " + std::to_string(bytes) +
               " bytes: NIGH_HEAP and the container's limits decide how much there is");
-    auto give_back = [&engine](void *data) { engine.free_memory(data); };
+    auto give_back = [&engine](void *data) {
+        /* Of one that is being sent the operation keeps the tensor, so it is not busy. */
+        engine.give_memory(data);
+    };
     return at::from_blob(memory, sizes, give_back, at::TensorOptions().dtype(type));
 }
 
@@ -41,6 +44,10 @@ std::vector<Path> Group::paths() const
         struct nigh_query_path found[32];
         uint64_t bytes = sizeof(found);
 
+        if (state_->hosts && !state_->hosts->is_here(member)) {
+            out.emplace_back(member, 0, "gloo", "is on " + state_->hosts->host_name(member));
+            continue;
+        }
         if (state_->engine.table()->query(state_->engine.context(),
                                           state_->endpoints[static_cast<size_t>(member)], NIGH_QUERY_PATHS,
                                           found, &bytes))

@@ -13,8 +13,7 @@ namespace nigh_torch
 
 bool Message::strict;
 
-/* The immediate of a message: the sender's rank, and the type of its elements. */
-static uint64_t immediate(int rank, at::ScalarType type)
+uint64_t immediate(int rank, at::ScalarType type)
 {
     return static_cast<uint64_t>(static_cast<uint8_t>(type)) << 32 | static_cast<uint32_t>(rank);
 }
@@ -102,9 +101,12 @@ void Message::post()
         raise(*this);
     }
     posted();
-    if (kind != Kind::receive)
-        return;
-    /* Of one that has left only what it had sent before can come. */
+    if (kind == Kind::receive)
+        cancel_if_left();
+}
+
+void Message::cancel_if_left()
+{
     std::unique_lock<std::mutex> lock(state->mutex);
     bool alone = peer_ == any_source && state->size > 1;
 
@@ -127,14 +129,12 @@ void Message::cancel(const std::string &reason)
                                             reinterpret_cast<uint64_t>(static_cast<Op *>(this)));
 }
 
-void Message::take_received(const struct nigh_completion &completion)
+void Message::check_received(int status, int source, uint64_t bytes, at::ScalarType type)
 {
-    auto type = static_cast<at::ScalarType>(completion.imm >> 32 & 0xff);
-
-    source_ = static_cast<int>(static_cast<uint32_t>(completion.imm));
-    if (completion.status == -EMSGSIZE || completion.bytes != bytes_)
+    source_ = source;
+    if (status == -EMSGSIZE || bytes != bytes_)
         fail(-EMSGSIZE, state->me() + ": " + describe() + ": " + state->who(source_) + " has sent " +
-                            std::to_string(completion.bytes) + " bytes of " + c10::toString(type) +
+                            std::to_string(bytes) + " bytes of " + c10::toString(type) +
                             ", the tensor has room for " + std::to_string(bytes_) +
                             "; both must have the same size");
     else if (type != tensor_.scalar_type())
@@ -148,7 +148,8 @@ bool Message::take(const struct nigh_completion &completion)
     int status = completion.status;
 
     if (kind == Kind::receive && (status == 0 || status == -EMSGSIZE)) {
-        take_received(completion);
+        check_received(status, static_cast<int>(static_cast<uint32_t>(completion.imm)), completion.bytes,
+                       static_cast<at::ScalarType>(completion.imm >> 32 & 0xff));
         return true;
     }
     if (status == 0)

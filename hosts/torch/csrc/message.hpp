@@ -19,9 +19,9 @@ class Message : public Operation
     Message(std::shared_ptr<State> state, Kind kind, const char *name, int peer, int tag, at::Tensor tensor,
             at::Tensor flat);
     /* Throws if it is refused. */
-    void post();
+    virtual void post();
     /* Takes it back if it has met no message; it fails with `why`. */
-    void cancel(const std::string &why);
+    virtual void cancel(const std::string &why);
 
     std::string describe() const override;
     std::string waits_for() const override;
@@ -54,20 +54,25 @@ class Message : public Operation
     bool take(const struct nigh_completion &completion) override;
     void land() override;
 
-  private:
-    int try_post();
-    int post_once();
-    void show_waiting();
     void look_for_end();
-    void look_for_circle();
-    void tell_near();
-    bool is_told();
-    void take_received(const struct nigh_completion &completion);
+    /* Receives of one that has left: only what it had sent before can come. */
+    void cancel_if_left();
+    /* What has come must fit. */
+    void check_received(int status, int source, uint64_t bytes, at::ScalarType type);
 
     const int peer_, tag_;
     const uint64_t bytes_;
     int source_ = any_source;
     at::Tensor tensor_, flat_;
+
+  private:
+    int try_post();
+    int post_once();
+    void show_waiting();
+    void look_for_circle();
+    void tell_near();
+    bool is_told();
+
     /* Of the thread that waits. */
     bool told_ = false, shown_ = false, seen_left_ = false;
     Clock::time_point stuck_since_;
@@ -95,6 +100,12 @@ class Words : public Op
     const std::shared_ptr<State> state_;
     std::atomic<bool> stopped_{false};
 };
+
+/* The immediate of a message: the sender's rank, and the type of its elements. */
+uint64_t immediate(int rank, at::ScalarType type);
+
+/* A member has left the group, or ended. */
+void heard_bye(State &state, int member);
 
 /* A process has ended: all groups that it is in hear that. */
 void heard_death(const struct nigh_endpoint *endpoint);

@@ -5,6 +5,7 @@
 #include <ATen/Parallel.h>
 #include <torch/csrc/utils/pybind.h>
 
+#include <pybind11/functional.h>
 #include <pybind11/stl.h>
 
 #include <sched.h>
@@ -98,7 +99,11 @@ static bool outnumber_cpus(int ranks)
     return online > 0 && ranks * threads > online;
 }
 
-static c10::intrusive_ptr<c10d::Backend> create(const c10d::DistributedBackendOptions &options)
+/* `gloo` is called for a group on several hosts. */
+static c10::intrusive_ptr<c10d::Backend> create(
+    const c10d::DistributedBackendOptions &options,
+    const std::function<c10::intrusive_ptr<c10d::Backend>(const c10::intrusive_ptr<c10d::Store> &, int, int,
+                                                          double)> &gloo)
 {
     auto timeout = std::chrono::duration_cast<std::chrono::milliseconds>(options.timeout);
 
@@ -108,7 +113,12 @@ static c10::intrusive_ptr<c10d::Backend> create(const c10d::DistributedBackendOp
     Engine::get().signals = run_signal_handlers;
     Engine::get().alone = is_alone;
     return c10::make_intrusive<Group>(options.store, options.group_rank, options.group_size, timeout,
-                                      options.group_id, options.global_ranks_in_group);
+                                      options.group_id, options.global_ranks_in_group,
+                                      [&gloo](const c10::intrusive_ptr<c10d::Store> &store, int rank,
+                                              int size, std::chrono::milliseconds limit) {
+                                          return gloo(store, rank, size,
+                                                      static_cast<double>(limit.count()) / 1000);
+                                      });
 }
 
 /* At the end of the interpreter, while threads of Python still run. */
@@ -136,6 +146,7 @@ PYBIND11_MODULE(NIGH_TORCH_MODULE, module)
     Message::strict = is_set("NIGH_STRICT");
     module.def("create", create, py::call_guard<py::gil_scoped_release>());
     module.def("empty", empty, py::call_guard<py::gil_scoped_release>());
+    module.def("use_shared_memory", use_shared_memory, py::call_guard<py::gil_scoped_release>());
     module.def("paths", paths, py::call_guard<py::gil_scoped_release>());
     module.def("spins", [] { return !Engine::never_spins; });
     module.def("finish", finish, py::call_guard<py::gil_scoped_release>());

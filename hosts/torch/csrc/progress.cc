@@ -164,13 +164,13 @@ bool Engine::wait(Op &op, Clock::time_point until)
             follow(op, now + slice);
         if (op.is_done())
             return true;
-        if (woken == -EINTR && signals)
+        if (woken == -EINTR && signals && is_programs_thread)
             signals();
         check();
         now = Clock::now();
         if (now - looked >= look_each) {
             looked = now;
-            if (signals)
+            if (signals && is_programs_thread)
                 signals();
             op.look();
         }
@@ -271,6 +271,8 @@ void Engine::run_job(std::unique_lock<std::mutex> &lock)
 /* Each of our threads. */
 void Engine::run()
 {
+    is_programs_thread = false;
+
     std::unique_lock<std::mutex> lock(mutex_);
 
     for (;;) {

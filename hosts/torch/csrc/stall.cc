@@ -69,7 +69,7 @@ static bool read_line(const State &state, int member, struct nigh_note &out)
     uint64_t bytes = sizeof(out);
     std::lock_guard<std::mutex> lock(state.mutex);
 
-    return !state.closed &&
+    return !state.closed && state.endpoints[static_cast<size_t>(member)] &&
            state.engine.table()->query(state.engine.context(), state.endpoints[static_cast<size_t>(member)],
                                        NIGH_QUERY_NOTE, &out, &bytes) == 0;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* csrc/state.cc - see state.hpp. */
-#include "state.hpp"
+#include "hosts.hpp"
 
 #include <c10/util/Exception.h>
 
@@ -69,7 +69,7 @@ std::string State::end() const
     return "the group " + (closed_why.empty() ? "has been shut down" : closed_why) + " at this rank";
 }
 
-std::string State::missing() const
+std::vector<int> State::late() const
 {
     struct nigh_query_group is = {};
     std::vector<int> ranks;
@@ -77,11 +77,23 @@ std::string State::missing() const
 
     is.size = sizeof(is);
     if (closed || !group || engine.table()->query_group(group, &is))
-        return "nobody";
-    for (int member = 0; member < size; member++)
-        if (member != rank && is.waits_for[member / 64] >> (member % 64) & 1)
-            ranks.push_back(member);
+        return {};
+    for (int member = 0; member < static_cast<int>(is.members); member++)
+        if (rank_of(member) != rank && is.waits_for[member / 64] >> (member % 64) & 1)
+            ranks.push_back(rank_of(member));
+    return ranks;
+}
+
+std::string State::missing() const
+{
+    std::vector<int> ranks = late();
     return ranks.empty() ? "no rank in particular" : join(ranks);
+}
+
+bool State::is_closed() const
+{
+    std::lock_guard<std::mutex> lock(mutex);
+    return closed;
 }
 
 std::string State::lost(int member) const
@@ -93,6 +105,8 @@ std::string State::lost(int member) const
     if (member < 0 || member >= size)
         return "a rank that is not known";
     out += ", process " + std::to_string(pids[static_cast<size_t>(member)]) + ",";
+    if (hosts && !hosts->is_here(member))
+        return out + " " + hosts->lost(member);
     std::lock_guard<std::mutex> lock(mutex);
     if (closed || engine.table()->query(engine.context(), endpoints[static_cast<size_t>(member)],
                                         NIGH_QUERY_END, &end, &bytes))
@@ -126,13 +140,18 @@ std::string State::broken(int status, int about) const
     if (over)
         return end();
     if (about < 0 && is.status)
-        about = static_cast<int>(is.about);
+        about = rank_of(static_cast<int>(is.about));
     /* Ended by its member, which says why: by an error of ours. */
     if (is.by_host && !told.empty())
         return told;
     /* The table numbers members as the group numbers its ranks. */
-    for (size_t at = 0; (at = told.find("member ", at)) != std::string::npos; at += 5)
-        told.replace(at, 7, "rank ");
+    for (size_t at = 0; (at = told.find("member ", at)) != std::string::npos; at += 5) {
+        size_t digits = told.find_first_not_of("0123456789", at + 7) - at - 7;
+        int member = std::atoi(told.c_str() + at + 7);
+
+        told.replace(at, 7 + std::min(digits, told.size() - at - 7),
+                     "rank " + std::to_string(rank_of(member)));
+    }
     switch (status) {
     case -ECONNRESET:
         return lost(about);
@@ -156,7 +175,7 @@ bool State::has_left(int member) const
 
 int State::member_of(const struct nigh_endpoint *endpoint) const
 {
-    for (int member = 0; member < size; member++)
+    for (int member = 0; endpoint && member < size; member++)
         if (endpoints[static_cast<size_t>(member)] == endpoint)
             return member;
     return -1;

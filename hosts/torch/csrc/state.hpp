@@ -17,6 +17,8 @@ enum class Kind { send, receive, collective };
 
 /* An operation of a group. */
 class Operation;
+/* Of a group on several hosts. */
+class Hosts;
 
 class State
 {
@@ -31,9 +33,11 @@ class State
     std::vector<int64_t> global; /* ranks of the program; empty: the same numbers */
     std::chrono::milliseconds timeout{0};
     uint32_t tag_group = 0;
-    std::vector<struct nigh_endpoint *> endpoints;
+    std::vector<struct nigh_endpoint *> endpoints; /* NULL: on another host */
     std::vector<int32_t> pids;
     struct nigh_group *group = nullptr; /* of the table; freed when closed */
+    std::vector<int> members;           /* of `group`; empty: all ranks */
+    std::shared_ptr<Hosts> hosts;       /* none: all ranks are here */
 
     /* "rank 2", and the program's number of it where that is another. */
     std::string who(int member) const;
@@ -41,8 +45,10 @@ class State
     std::string me() const;
     /* Throws if the group has been shut down, or this is a forked child. */
     void check() const;
-    /* Which members the oldest call waits for; all others of a message. */
+    /* Which ranks of this host the oldest call waits for. */
+    std::vector<int> late() const;
     std::string missing() const;
+    bool is_closed() const;
     /* What has happened to the group of the table, or to a member. */
     std::string broken(int status, int about) const;
     /* "the group has been aborted at this rank". */
@@ -79,6 +85,10 @@ class State
     std::vector<std::string> unwaited;
 
   private:
+    int rank_of(int member) const
+    {
+        return member < 0 || members.empty() ? member : members.at(static_cast<size_t>(member));
+    }
     std::unordered_set<Operation *> operations_;
 };
 
@@ -88,6 +98,11 @@ class Operation : public Op
     Operation(std::shared_ptr<State> state, Kind kind, const char *name);
     std::string describe() const override;
     std::string waits_for() const override;
+    /* False: not done at `until`. Throws as the engine's wait(). */
+    virtual bool await(Clock::time_point until)
+    {
+        return engine().wait(*this, until);
+    }
 
     const std::shared_ptr<State> state;
     const Kind kind;

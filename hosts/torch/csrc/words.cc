@@ -3,6 +3,7 @@
  * csrc/words.cc - what the members of a group tell each other beside the program's messages: that one has left, and the
  * monitored barrier. They are messages without bytes, with tags above those of c10d, which are not negative.
  */
+#include "hosts.hpp"
 #include "message.hpp"
 
 #include <cerrno>
@@ -21,6 +22,16 @@ static uint64_t word(const State &state, uint32_t tag)
     return static_cast<uint64_t>(state.tag_group) << 32 | tag;
 }
 
+/* To a rank of another host. */
+static int say_far(const State &state, int member, uint32_t tag, uint64_t imm)
+{
+    Header header = {};
+
+    header.tag = wire_tag(barrier_class, tag);
+    header.value = imm;
+    return state.hosts->wire.send(member, header, nullptr, [](int) {});
+}
+
 static int say(const State &state, int member, uint32_t tag, uint64_t imm)
 {
     struct nigh_send send = {};
@@ -28,6 +39,8 @@ static int say(const State &state, int member, uint32_t tag, uint64_t imm)
 
     if (state.closed)
         return -ESHUTDOWN;
+    if (!state.endpoints[static_cast<size_t>(member)])
+        return say_far(state, member, tag, imm);
     send.size = sizeof(send);
     send.flags = NIGH_INJECT | NIGH_SILENT;
     send.tag = word(state, tag);
@@ -53,8 +66,6 @@ static int hear(const State &state, struct nigh_endpoint *from, uint32_t tag, ui
 
 static std::mutex listening_mutex;
 static std::map<const Words *, std::weak_ptr<State>> listening;
-
-static void heard_bye(State &state, int member);
 
 Words::Words(std::shared_ptr<State> state) : Op(state->engine), state_(std::move(state))
 {
@@ -103,7 +114,7 @@ void Words::stop()
 void Words::say_bye()
 {
     for (int member = 0; member < state_->size; member++)
-        if (member != state_->rank)
+        if (member != state_->rank && state_->endpoints[static_cast<size_t>(member)])
             (void)say(*state_, member, bye_tag,
                       static_cast<uint32_t>(state_->rank)); /* one that is gone hears nothing */
 }
@@ -141,7 +152,7 @@ void heard_death(const struct nigh_endpoint *endpoint)
 }
 
 /* Receives that only this member could have answered are taken back. */
-static void heard_bye(State &state, int member)
+void heard_bye(State &state, int member)
 {
     bool all = true;
 
@@ -182,6 +193,7 @@ class Word : public Op
         return "a rank";
     }
     uint64_t imm = 0;
+    Wire::Receipt far; /* of a rank of another host */
 
   protected:
     bool take(const struct nigh_completion &completion) override
@@ -193,11 +205,34 @@ class Word : public Op
     }
 };
 
+void listen_far(State &state, int member, uint32_t tag, Ref<Word> &word)
+{
+    Word *raw = word.get();
+    Hosts *hosts = state.hosts.get();
+
+    word->far = std::make_shared<Wire::Receive>();
+    word->far->peer = member;
+    word->far->tag = wire_tag(barrier_class, tag);
+    word->far->done = [raw, hosts](int error, int, const Header &header) {
+        raw->imm = header.value;
+        if (error)
+            raw->fail(error, std::strerror(-error));
+        hosts->finish(*raw);
+    };
+    word->expect_one();
+    hosts->wire.receive(word->far);
+    word->posted();
+}
+
 Ref<Word> listen_for(State &state, int member, uint32_t tag)
 {
     Ref<Word> word(new Word(state.engine));
     int rc;
 
+    if (!state.endpoints[static_cast<size_t>(member)]) {
+        listen_far(state, member, tag, word);
+        return word;
+    }
     word->expect_one();
     rc = hear(state, state.endpoints[static_cast<size_t>(member)], tag, 0, *word);
     if (rc) {
@@ -210,8 +245,15 @@ Ref<Word> listen_for(State &state, int member, uint32_t tag)
 
 bool has_come(State &state, Word &word, Clock::time_point until)
 {
-    if (state.engine.wait(word, until))
+    if (word.far ? state.hosts->await(word, until) : state.engine.wait(word, until))
         return word.error() == 0;
+    if (word.far) {
+        if (state.hosts->wire.withdraw(word.far)) {
+            word.fail(-ECANCELED, std::strerror(ECANCELED));
+            state.hosts->finish(word);
+        }
+        return word.is_done() && word.error() == 0;
+    }
     state.engine.table()->cancel_unmatched(state.engine.context(),
                                            reinterpret_cast<uint64_t>(static_cast<Op *>(&word)));
     state.engine.poll();

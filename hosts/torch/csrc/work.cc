@@ -20,7 +20,7 @@ static std::string seconds(milliseconds time)
 
 void wait_for(Operation &op, Clock::time_point until, milliseconds limit)
 {
-    if (!op.engine().wait(op, until))
+    if (!op.await(until))
         raise(op.state->me() + ": " + op.describe() + ": not done within the timeout of " + seconds(limit) +
               "; it waits for " + op.waits_for() +
               ". It stays under way, and its tensors in use, until that comes or the group ends");

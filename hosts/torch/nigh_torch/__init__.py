@@ -5,6 +5,7 @@
 
     nigh_torch.use_as_default()     init_process_group() without a backend, and "gloo" devices' default, take nigh on the CPU
     nigh_torch.empty(...)           a tensor in memory that peers read in place
+    nigh_torch.use_shared_memory()  all large tensors of the CPU lie there from now on
     python -m nigh_torch.bench      a table beside gloo
 
 This file and its entry points are read by every `import torch`: they load nothing of nigh before a group is made.
@@ -14,7 +15,7 @@ import sys
 from datetime import timedelta
 
 __version__ = "0.1.0"
-__all__ = ["empty", "paths", "register", "use_as_default"]
+__all__ = ["empty", "paths", "register", "use_as_default", "use_shared_memory"]
 
 
 def register():
@@ -97,6 +98,16 @@ def empty(*size, dtype=None):
     return _adapter.load().empty(list(sizes), dtype or torch.get_default_dtype())
 
 
+def use_shared_memory(least=65536, on=True):
+    """From now on the memory of new tensors of the CPU with at least so many bytes is of the kind that empty() gives, in this
+    process; with on=False no more. Where there is none left, torch's own allocator is asked. Before a group is made or after it.
+
+    A forked child does not have this memory: workers of a DataLoader are to be spawned, or to get tensors of before."""
+    from . import _adapter
+
+    _adapter.load().use_shared_memory(int(least) if on else None)
+
+
 def paths(group=None):
     """Which way messages to each rank of the group go: (rank, from how many bytes on, path, reason)."""
     import torch
@@ -112,7 +123,17 @@ def _create(options, backend_options):
         raise ValueError("nigh: init_process_group and new_group take no pg_options for this backend")
     from . import _adapter
 
-    return _adapter.load().create(options)
+    return _adapter.load().create(options, _gloo)
+
+
+def _gloo(store, rank, size, seconds):
+    """gloo's group of ranks on several hosts: it carries what is between hosts."""
+    import datetime
+    import torch.distributed as dist
+
+    if not dist.is_gloo_available():
+        raise RuntimeError("nigh: the ranks are on several hosts, and this torch has no gloo to carry messages between them")
+    return dist.ProcessGroupGloo(store, rank, size, datetime.timedelta(seconds=seconds))
 
 
 # Imported by the program, not by `import torch`: that comes first, and registers by the entry point where there is one.

@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """How long calls of torch.distributed take on nigh and on gloo, in turn, in the same processes.
 
-    python -m nigh_torch.bench [--ranks N] [--seconds S] [--bytes N,N,...] [--plot NAME]
+    python -m nigh_torch.bench [--ranks N] [--seconds S] [--bytes N,N,...] [--plot NAME] [--json FILE] [--shared]
 
 The first column is torch's own dispatch: the same call on its "fake" backend, which does nothing. Times are medians of rank 0, in
 microseconds; of all ranks' steps where they are in step. --plot writes NAME.svg and NAME.png (matplotlib).
+--json writes the rows for tools/performance.py of nigh's source. The path is that of a message of so many bytes.
 """
 import argparse
+import json
 import os
+import shlex
 import sys
 import tempfile
 import time
@@ -88,6 +91,10 @@ def rank_main(rank, options, path):
     import torch.distributed as dist
 
     sizes = options.bytes
+    if options.shared:
+        import nigh_torch
+
+        nigh_torch.use_shared_memory()
     if rank == 0:
         floor = floors(sizes, options.ranks, options.seconds)
     dist.init_process_group("nigh", init_method=f"file://{path}", rank=rank, world_size=options.ranks)
@@ -110,20 +117,54 @@ def rank_main(rank, options, path):
                     progress(done, len(names) * len(sizes) * len(groups))
             rows.append((name, size, times))
     if rank == 0:
-        table(rows, floor)
+        ways = ways_to(1)
+        table(rows, floor, ways)
+        if options.json:
+            write_json(rows, floor, ways, options)
         if options.plot:
             plot(rows, floor, options.plot)
     dist.destroy_process_group()
 
 
-def table(rows, floor):
+def ways_to(rank):
+    """From how many bytes on, the path, and why: of messages to that rank."""
+    import nigh_torch
+
+    return sorted(way[1:] for way in nigh_torch.paths() if way[0] == rank)
+
+
+def path_of(name, size, ways):
+    """Of messages alone: a collective's parts go several ways."""
+    if name != "send+recv":
+        return ""
+    return next((path for least, path, _ in reversed(ways) if least <= size), "")
+
+
+def write_json(rows, floor, ways, options):
+    import torch
+
+    kept = {"torch": torch.__version__, "ranks": options.ranks, "shared": options.shared,
+            "command": "python -m nigh_torch.bench " + shlex.join(sys.argv[1:]), "rows": []}
+    for name, size, times in rows:
+        kept["rows"].append({"call": name, "bytes": size, "path": path_of(name, size, ways), "dispatch_us": floor[name, size],
+                             "nigh_us": times["nigh"], "gloo_us": times["gloo"]})
+    with open(options.json, "w", encoding="utf-8") as file:
+        json.dump(kept, file, indent=1)
+        file.write("\n")
+    print(options.json)
+
+
+def table(rows, floor, ways):
     def time_of(value):
         return "-" if value is None else f"{value:.1f}"
 
-    print(f"{'call':15} {'bytes':>10} {'dispatch us':>12} {'nigh us':>10} {'gloo us':>10} {'gloo/nigh':>10}")
+    print(f"{'call':15} {'bytes':>10} {'dispatch us':>12} {'nigh us':>10} {'gloo us':>10} {'gloo/nigh':>10}  path")
     for name, size, times in rows:
         ratio = f"{times['gloo'] / times['nigh']:.1f}" if times["gloo"] and times["nigh"] else "-"
-        print(f"{name:15} {size:10} {floor[name, size]:12.1f} {time_of(times['nigh']):>10} {time_of(times['gloo']):>10} {ratio:>10}")
+        print(f"{name:15} {size:10} {floor[name, size]:12.1f} {time_of(times['nigh']):>10} {time_of(times['gloo']):>10} {ratio:>10}  "
+              f"{path_of(name, size, ways)}".rstrip())
+    for least, path, reason in ways:
+        print(f"messages from {least} bytes on: {path}: {reason}")
 
 
 def plot(rows, floor, name):
@@ -159,7 +200,11 @@ def main():
     parser.add_argument("--bytes", type=lambda text: [int(n) for n in text.split(",")],
                         default=[8, 1024, 16384, 65536, 1 << 20, 1 << 24])
     parser.add_argument("--plot", metavar="NAME", help="writes NAME.svg and NAME.png")
+    parser.add_argument("--json", metavar="FILE", help="writes the rows")
+    parser.add_argument("--shared", action="store_true", help="tensors lie in memory that peers read in place")
     options = parser.parse_args()
+    if options.json:
+        options.json = os.path.abspath(options.json)
     if options.ranks < 2:
         parser.error("--ranks: at least 2")
     with tempfile.TemporaryDirectory() as folder:

@@ -1,0 +1,677 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Cases of the backend "nigh" with ranks on several hosts, as TAP. A layout as "AAB" says on which host each rank is.
+
+Hosts are two network namespaces where those can be made, and else, and in most cases, ranks that call themselves of different
+hosts (NIGH_TORCH_TEST_HOST). One process imports torch and forks the ranks of each case.
+
+    python torch_hosts_cases.py [CASE...]
+"""
+import ctypes
+import faulthandler
+import importlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+
+LIMIT = 60 * int(os.environ.get("NIGH_TEST_SCALE", "1"))
+cases = []
+
+
+def case(*layouts, real=False, dies=None):
+    """Marks a function that each rank of each layout runs; `real`: the hosts are network namespaces."""
+
+    def mark(function):
+        for layout in layouts:
+            cases.append((function, layout, real, dies or {}))
+        return function
+
+    return mark
+
+
+def equal(got, wanted):
+    if isinstance(got, torch.Tensor):
+        assert got.dtype == wanted.dtype and torch.equal(got, wanted), f"{got} in place of {wanted}"
+    else:
+        assert got == wanted, f"{got!r} in place of {wanted!r}"
+
+
+def refused(call, *words):
+    try:
+        call()
+    except Exception as problem:
+        for word in words:
+            assert word in str(problem), f"no {word!r} in {problem}"
+        return str(problem)
+    raise AssertionError(f"no error with {words}")
+
+
+def me():
+    return dist.get_rank(), dist.get_world_size()
+
+
+def layout():
+    return os.environ["CASE_LAYOUT"]
+
+
+MOVED = [torch.int8, torch.uint8, torch.int16, torch.uint16, torch.int32, torch.uint32, torch.int64, torch.uint64,
+         torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.bool, torch.complex64, torch.complex128,
+         torch.float8_e4m3fn]
+REDUCED = MOVED[:15]
+
+
+def sample(dtype, values):
+    return torch.tensor(values, dtype=torch.float64).to(dtype)
+
+
+def raw(tensor):
+    return tensor.contiguous().view(torch.uint8)
+
+
+# ---- collectives -------------------------------------------------------------------------------------------
+
+
+def move(length):
+    rank, size = me()
+    for root in range(size):
+        got = torch.full((length,), float(rank))
+        dist.broadcast(got, src=root)
+        equal(got, torch.full((length,), float(root)))
+        out = torch.zeros(length)
+        dist.scatter(out, [torch.full((length,), 10.0 * root + i) for i in range(size)] if rank == root else None, src=root)
+        equal(out, torch.full((length,), 10.0 * root + rank))
+        outs = [torch.zeros(length) for _ in range(size)] if rank == root else None
+        dist.gather(torch.full((length,), rank + 0.5), outs, dst=root)
+        for i in range(size if rank == root else 0):
+            equal(outs[i], torch.full((length,), i + 0.5))
+    out = torch.zeros(size * length)
+    dist.all_gather_into_tensor(out, torch.full((length,), float(rank)))
+    wanted = torch.arange(float(size)).repeat_interleave(length)
+    equal(out, wanted)
+    dist.all_gather_into_tensor(out, out[rank * length:(rank + 1) * length])  # in place
+    equal(out, wanted)
+    outs = [torch.zeros(length * (i + 1)) for i in range(size)]
+    dist.all_gather(outs, torch.full((length * (rank + 1),), float(rank)))
+    for i in range(size):
+        equal(outs[i], torch.full((length * (i + 1),), float(i)))
+    out = torch.zeros(size * length)
+    dist.all_to_all_single(out, torch.arange(float(size)).repeat_interleave(length) + 10 * rank)
+    equal(out, (torch.arange(float(size)) * 10 + rank).repeat_interleave(length))
+    outs = [torch.zeros((rank + 1) * length) for _ in range(size)]  # uneven
+    dist.all_to_all(outs, [torch.full(((i + 1) * length,), 10.0 * rank + i) for i in range(size)])
+    for i in range(size):
+        equal(outs[i], torch.full(((rank + 1) * length,), 10.0 * i + rank))
+
+
+def reduce_all(length):
+    rank, size = me()
+    data = torch.arange(float(length)) + rank
+    total = torch.arange(float(length)) * size + sum(range(size))
+    got = data.clone()
+    dist.all_reduce(got)
+    equal(got, total)
+    got = data.clone()
+    dist.all_reduce(got, op=dist.ReduceOp.AVG)
+    equal(got, total / size)
+    got = data.clone()
+    dist.all_reduce(got, op=dist._make_nccl_premul_sum(0.5))
+    equal(got, total / 2)
+    for root in range(size):
+        got = data.clone()
+        dist.reduce(got, dst=root)
+        equal(got, total if rank == root else data)
+    into = torch.cat([data + 100 * i for i in range(size)])
+    out = torch.zeros(length)
+    for op, wanted in ((dist.ReduceOp.SUM, total + 100 * rank * size), (dist.ReduceOp.AVG, total / size + 100 * rank),
+                       (dist.ReduceOp.MAX, torch.arange(float(length)) + size - 1 + 100 * rank)):
+        dist.reduce_scatter_tensor(out, into, op=op)
+        equal(out, wanted)
+    out = torch.zeros(rank + 1)
+    dist.reduce_scatter(out, [torch.full((i + 1,), float(rank + i)) for i in range(size)])
+    equal(out, torch.full((rank + 1,), float(sum(range(size)) + size * rank)))
+
+
+@case("AABB", "AAAB", "ABAB", "ABC")
+def every_collective():
+    for length in (1, 1001, 100003):
+        move(length)
+        reduce_all(length)
+    for empty in (torch.zeros(0), torch.zeros(0, 3)):
+        dist.all_reduce(empty)
+        dist.broadcast(empty, src=1)
+    dist.barrier()
+
+
+@case("ABA")
+def every_type():
+    rank, size = me()
+    for dtype in MOVED:
+        got = sample(dtype, [rank, 1, 0])
+        dist.broadcast(got, src=1)
+        equal(raw(got), raw(sample(dtype, [1, 1, 0])))
+        outs = [sample(dtype, [0, 0]) for _ in range(size)]
+        dist.all_gather(outs, sample(dtype, [rank, 1]))
+        for i in range(size):
+            equal(raw(outs[i]), raw(sample(dtype, [i, 1])))
+    for dtype in REDUCED:
+        for op, wanted in (("SUM", 6), ("PRODUCT", 6), ("MAX", 3), ("MIN", 1)):
+            if dtype.is_complex and op != "SUM":  # torch refuses it
+                continue
+            got = sample(dtype, [rank + 1, 1])
+            dist.all_reduce(got, op=getattr(dist.ReduceOp, op))
+            equal(got, sample(dtype, [wanted, {"SUM": 3}.get(op, 1)]))
+        if dtype.is_floating_point or dtype.is_complex:
+            got = sample(dtype, [rank * 3.0])
+            dist.all_reduce(got, op=dist.ReduceOp.AVG)
+            equal(got, sample(dtype, [3.0]))
+        else:
+            for op, wanted in (("BOR", [1, 1]), ("BAND", [0, 1]), ("BXOR", [0, 1])):
+                got = sample(dtype, [rank != 1, 1])
+                dist.all_reduce(got, op=getattr(dist.ReduceOp, op))
+                equal(got, sample(dtype, wanted))
+    refused(lambda: dist.all_reduce(torch.ones(1).int(), op=dist.ReduceOp.AVG), "AVG")
+    dist.barrier()
+
+
+@case("AABB")
+def the_same_bits_at_all_ranks():
+    rank, size = me()
+    for length in (100, 70000):
+        for dtype in (torch.float32, torch.bfloat16):
+            torch.manual_seed(rank)
+            got = (torch.randn(length) * 1000).to(dtype)
+            dist.all_reduce(got)
+            outs = [torch.zeros(length, dtype=dtype) for _ in range(size)]
+            dist.all_gather(outs, got)
+            for out in outs:
+                equal(out, got)
+
+
+@case("AAB")
+def strides_lists_and_objects():
+    rank, size = me()
+    grid = torch.zeros(4, 3)
+    grid[:, 1] = rank + 1.0
+    dist.all_reduce(grid[:, 1])
+    equal(grid, torch.tensor([[0.0, 6.0, 0.0]] * 4))
+    outs = [None] * size
+    dist.all_gather_object(outs, {"rank": rank, "text": "x" * rank * 100})
+    equal([o["rank"] for o in outs], [0, 1, 2])
+    box = ["from 2", 5] if rank == 2 else [None, None]
+    dist.broadcast_object_list(box, src=2)
+    equal(box, ["from 2", 5])
+    got = [None]
+    dist.scatter_object_list(got, ["a", "b", "c"] if rank == 2 else None, src=2)
+    equal(got, ["abc"[rank]])
+    tensors = [torch.ones(2), torch.ones(3, dtype=torch.int32)]
+    with dist._coalescing_manager():
+        for tensor in tensors:
+            dist.all_reduce(tensor)
+    equal(tensors[1], torch.full((3,), 3, dtype=torch.int32))
+
+
+@case("ABAB")
+def many_collectives_at_once():
+    rank, size = me()
+    works, tensors = [], []
+    for i in range(40):
+        tensor = torch.full((i * 50 + 1,), rank + float(i))
+        tensors.append(tensor)
+        works.append(dist.all_reduce(tensor, async_op=True) if i % 2 else dist.broadcast(tensor, src=i % size, async_op=True))
+    for work in works[:10]:
+        while not work.is_completed():
+            pass
+    values = [work.get_future().then(lambda done: done.value()[0][0].item()) for work in works[10:20]]
+    dist.barrier()
+    for i, tensor in enumerate(tensors):
+        equal(tensor[-1].item(), float(sum(range(size)) + size * i if i % 2 else i % size + i))
+    equal([value.wait() for value in values], [tensor[0].item() for tensor in tensors[10:20]])
+
+
+# ---- messages ----------------------------------------------------------------------------------------------
+
+
+@case("AABB", "AAAB")
+def messages_of_each_pair():
+    rank, size = me()
+    for length in (0, 1, 5000, 300000):
+        works, outs = [], []
+        for other in range(size):
+            out = torch.zeros(length)
+            outs.append(out)
+            works.append(dist.irecv(out, other, tag=3))
+            works.append(dist.isend(torch.full((length,), 10.0 * rank + other), other, tag=3))
+        for work in works:
+            work.wait()
+        for other in range(size):
+            equal(outs[other], torch.full((length,), 10.0 * other + rank))
+    equal(works[0]._source_rank(), 0)
+
+
+@case("AB")
+def messages_keep_their_order():
+    rank, _ = me()
+    if rank == 0:
+        works = [dist.isend(torch.full((1 + 20000 * (i % 2),), float(i)), 1, tag=i % 3 // 2) for i in range(60)]
+        for work in works:
+            work.wait()
+        dist.send(torch.ones(1, 2).t(), 1, tag=9)
+    else:
+        for tag in (1, 0):
+            for i in (i for i in range(60) if i % 3 // 2 == tag):
+                got = torch.zeros(1 + 20000 * (i % 2))
+                dist.recv(got, 0, tag=tag)
+                equal((got[0].item(), got[-1].item()), (float(i), float(i)))
+        got = torch.zeros(2)
+        while not dist.irecv(got, 0, tag=9).is_completed() and not got[1]:  # without a wait
+            time.sleep(0.01)
+        equal(got, torch.ones(2))
+
+
+@case("AABB")
+def from_any_rank():
+    rank, size = me()
+    for length in (1, 100000):
+        if rank == 1:
+            seen = []
+            for _ in range(3 * (size - 1)):
+                got = torch.zeros(length)
+                source = dist.recv(got, tag=5)
+                seen.append((source, got[0].item(), got[-1].item()))
+            for source in (0, 2, 3):
+                equal([s for s in seen if s[0] == source], [(source, 10.0 * source + i, 10.0 * source + i) for i in range(3)])
+            works = [(dist.irecv(got, tag=6), got) for got in (torch.zeros(length) for _ in range(2))]
+            dist.barrier()
+            sources = sorted((work.wait() and None, work._source_rank())[1] for work, _ in works)
+            equal(sources, [0, 3])
+        else:
+            for i in range(3):
+                dist.send(torch.full((length,), 10.0 * rank + i), 1, tag=5)
+            dist.barrier()
+            if rank in (0, 3):
+                dist.send(torch.full((length,), float(rank)), 1, tag=6)
+        dist.barrier()
+    late = torch.zeros(1)
+    work = dist.irecv(late, tag=7)
+    refused(lambda: work.wait(timedelta(milliseconds=100)), "any rank", "0.1 s")
+    dist.barrier()
+    dist.send(torch.ones(1), (rank + 2) % size, tag=7)
+    work.wait()
+    equal(work._source_rank(), (rank + 2) % size)
+
+
+@case("AB")
+def sizes_and_types_of_messages_must_be_the_same():
+    rank, _ = me()
+    for scale in (1, 20000):
+        if rank == 0:
+            for tensor in (torch.ones(8 * scale), torch.ones(2 * scale), torch.ones(4 * scale, dtype=torch.int32),
+                           torch.full((4 * scale,), 3.0)):
+                dist.send(tensor, 1)
+        else:
+            memory = torch.zeros(8 * scale)
+            refused(lambda: dist.recv(memory[:4 * scale], 0), f"{32 * scale} bytes", f"{16 * scale}", "rank 0", "tag 0")
+            equal(memory[4 * scale:].sum().item(), 0.0)
+            refused(lambda: dist.recv(memory[:4 * scale], 0), f"{8 * scale} bytes", f"{16 * scale}")
+            refused(lambda: dist.recv(memory[:4 * scale], 0), "Int", "Float")
+            dist.recv(memory[:4 * scale], 0)
+            equal(memory[4 * scale - 1].item(), 3.0)
+
+
+# ---- groups ------------------------------------------------------------------------------------------------
+
+
+@case("AABB")
+def groups_within_a_host_and_across():
+    import nigh_torch
+
+    rank, size = me()
+    groups = [(ranks, dist.new_group(ranks)) for ranks in ([0, 1], [2, 3], [1, 2], [0, 2, 3], [0, 3])]
+    for ranks, group in groups:
+        if rank not in ranks:
+            continue
+        tensor = torch.tensor([float(rank)])
+        dist.all_reduce(tensor, group=group)
+        equal(tensor.item(), float(sum(ranks)))
+        dist.broadcast(tensor, src=ranks[-1], group=group)
+        ways = nigh_torch.paths(group)
+        for i, other in enumerate(ranks):
+            far = layout()[rank] != layout()[other]
+            equal(far, any(way[0] == i and way[2] == "gloo" for way in ways))
+        if rank == ranks[0]:
+            dist.send(tensor, ranks[1], group=group)
+        if rank == ranks[1]:
+            dist.recv(tensor, ranks[0], group=group)
+    threads = [threading.Thread(target=lambda group=group: [dist.all_reduce(torch.ones(100), group=group) for _ in range(20)])
+               for ranks, group in groups if rank in ranks]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for ranks, group in groups:
+        if rank in ranks:
+            dist.destroy_process_group(group)
+    dist.barrier()
+
+
+@case("AAB")
+def monitored_barrier():
+    rank, size = me()
+    backend = dist.group.WORLD._get_backend(torch.device("cpu"))
+    options = dist.BarrierOptions() if hasattr(dist, "BarrierOptions") else None
+    del options
+    backend.monitored_barrier(timedelta(seconds=20), True)
+    if rank == 0:
+        refused(lambda: backend.monitored_barrier(timedelta(milliseconds=500), True), "anks 1, 2" if size > 3 else "2")
+    elif rank == 1:
+        refused(lambda: backend.monitored_barrier(timedelta(seconds=20), True), "rank 0")
+    dist.barrier()
+
+
+@case("AABB", "AAAB", real=True)
+def two_network_namespaces():
+    rank, size = me()
+    move(1001)
+    reduce_all(40000)
+    if rank == 0:
+        dist.send(torch.full((100000,), 5.0), size - 1, tag=4)
+        equal(dist.recv(torch.zeros(1)), size - 1)
+    if rank == size - 1:
+        got = torch.zeros(100000)
+        dist.recv(got, 0, tag=4)
+        equal(got[-1].item(), 5.0)
+        dist.send(torch.ones(1), 0)
+    group = dist.new_group([0, size - 1])
+    if rank in (0, size - 1):
+        got = torch.ones(1)
+        dist.all_reduce(got, group=group)
+        equal(got.item(), 2.0)
+    ddp_step()
+
+
+def ddp_step():
+    rank, size = me()
+    torch.manual_seed(3)
+    model = torch.nn.Sequential(torch.nn.Linear(8, 64), torch.nn.ReLU(), torch.nn.Linear(64, 4))
+    alone = torch.nn.Sequential(torch.nn.Linear(8, 64), torch.nn.ReLU(), torch.nn.Linear(64, 4))
+    alone.load_state_dict(model.state_dict())
+    data = torch.randn(size, 16, 8)
+    model = torch.nn.parallel.DistributedDataParallel(model, bucket_cap_mb=0.001)
+    for step in range(3):
+        for net, rows in ((model, data[rank]), (alone, data.view(-1, 8))):
+            net.zero_grad()
+            (net(rows) ** 2).mean().backward()
+            with torch.no_grad():
+                for parameter in net.parameters():
+                    parameter -= 0.1 * parameter.grad
+    for ours, wanted in zip(model.module.parameters(), alone.parameters()):
+        assert torch.allclose(ours, wanted, atol=1e-5), f"{ours} in place of {wanted}"
+
+
+@case("AABB")
+def ddp():
+    ddp_step()
+
+
+# ---- what goes wrong ---------------------------------------------------------------------------------------
+
+
+@case("AABB", "ABA")
+def different_calls():
+    rank, size = me()
+    group = dist.new_group(range(size))
+    if rank == 1:
+        refused(lambda: dist.barrier(group=group), "different calls", "barrier", "all_reduce")
+    else:
+        refused(lambda: dist.all_reduce(torch.ones(4), group=group), "different calls", "barrier", "all_reduce")
+    other = dist.new_group(range(size))
+    length = 3 if rank == size - 1 else 4
+    refused(lambda: dist.all_reduce(torch.ones(length), group=other), "different calls", "all_reduce of 3", "all_reduce of 4")
+    third = dist.new_group(range(size))
+    refused(lambda: [dist.broadcast(torch.ones(1), src=1 if rank == 0 else 2, group=third), dist.barrier(group=third)],
+            "different calls", "broadcast")
+    tensor = torch.ones(1)
+    dist.all_reduce(tensor)
+    equal(tensor.item(), float(size))
+
+
+@case("AAB")
+def a_time_out_names_who_is_missing():
+    rank, size = me()
+    for late in (1, 2):
+        if rank == late:
+            time.sleep(1.5)
+            dist.all_reduce(torch.ones(1))
+            continue
+        tensor = torch.ones(1)
+        work = dist.all_reduce(tensor, async_op=True)
+        text = refused(lambda: work.wait(timedelta(milliseconds=400)), f"rank {late}", "0.4 s")
+        assert f"rank {3 - late}" not in text.split("waits for")[1], text
+        work.wait()
+        equal(tensor.item(), 3.0)
+    got = torch.zeros(1)
+    if rank == 0:
+        work = dist.irecv(got, 2, tag=1)
+        refused(lambda: work.wait(timedelta(milliseconds=100)), "rank 2", "tag 1")
+        dist.send(got, 2)
+        work.wait()
+        equal(got.item(), 4.0)
+    if rank == 2:
+        dist.recv(got, 0)
+        dist.send(torch.full((1,), 4.0), 0, tag=1)
+
+
+@case("AABB", dies={3: -signal.SIGKILL})
+def a_rank_of_another_host_dies():
+    rank, size = me()
+    near = dist.new_group([0, 1])
+    dist.barrier()
+    if rank == 3:
+        time.sleep(0.3)
+        os.kill(os.getpid(), signal.SIGKILL)
+    begin = time.monotonic()
+    words = ("rank 3", "ended")
+    if rank == 0:
+        refused(lambda: dist.recv(torch.zeros(1), 3), *words)
+    elif rank == 1:
+        refused(lambda: dist.recv(torch.zeros(1)), *words)
+    else:
+        refused(lambda: dist.all_reduce(torch.zeros(1)), *words)
+    refused(lambda: dist.all_reduce(torch.zeros(1)), *words)
+    refused(lambda: dist.send(torch.zeros(1), 3), *words)
+    assert time.monotonic() - begin < 5
+    if rank == 2:
+        dist.send(torch.ones(1), 0)
+    elif rank == 0:
+        dist.recv(torch.zeros(1), 2)  # the others go on
+    if rank < 2:
+        dist.all_reduce(torch.zeros(1), group=near)
+
+
+@case("AB")
+def a_rank_that_leaves():
+    rank, size = me()
+    group = dist.new_group([0, 1])
+    if rank == 0:
+        works = [dist.isend(torch.full((n,), float(n)), 1, group=group) for n in (1, 100000)]
+        dist.destroy_process_group(group)
+        assert all(work.is_completed() for work in works)
+    else:
+        time.sleep(0.3)
+        for n in (1, 100000):
+            got = torch.zeros(n)
+            dist.recv(got, 0, group=group)
+            equal(got[-1].item(), float(n))
+        refused(lambda: dist.recv(got, 0, group=group), "rank 0", "left the group")
+        refused(lambda: dist.all_reduce(got, group=group), "rank 0", "left the group")
+        dist.destroy_process_group(group)
+    dist.barrier()
+
+
+@case("AB")
+def abort_ends_waits():
+    rank, size = me()
+    group = dist.new_group([0, 1], timeout=timedelta(seconds=20))
+    told = []
+
+    def wait(call):
+        try:
+            call()
+        except Exception as problem:
+            told.append(str(problem))
+
+    if rank == 0:
+        calls = [lambda: dist.recv(torch.zeros(1), 1, group=group), lambda: dist.recv(torch.zeros(1), group=group, tag=2),
+                 lambda: dist.all_reduce(torch.zeros(1), group=group), lambda: dist.send(torch.zeros(100000), 1, group=group)]
+        threads = [threading.Thread(target=wait, args=(call,)) for call in calls]
+        for thread in threads:
+            thread.start()
+        time.sleep(0.3)
+        group._get_backend(torch.device("cpu")).abort()
+        for thread in threads:
+            thread.join()
+        assert len(told) == 4 and all("aborted" in text for text in told), told
+    else:
+        time.sleep(0.8)
+        # What the first one needs may have come.
+        refused(lambda: [dist.all_reduce(torch.zeros(1), group=group) for _ in range(2)], "rank 0")
+    dist.barrier()
+
+
+# ---- the driver --------------------------------------------------------------------------------------------
+
+
+def namespaces():
+    """Two network namespaces with a link between them: their files and addresses, or why not."""
+    keeper = []
+    try:
+        ip = shutil.which("ip") or "/usr/sbin/ip"
+        for _ in range(2):
+            keeper.append(subprocess.Popen(["unshare", "-n", "sleep", "600"], stderr=subprocess.DEVNULL))
+        time.sleep(0.2)
+        pids = [str(one.pid) for one in keeper]
+        run = lambda *words: subprocess.run(words, check=True, capture_output=True)
+        inside = lambda n, *words: run("nsenter", "-t", pids[n], "-n", ip, *words)
+        inside(0, "link", "add", "nigh0", "type", "veth", "peer", "name", "nigh1", "netns", pids[1])
+        for n in range(2):
+            inside(n, "link", "set", "lo", "up")
+            inside(n, "addr", "add", f"10.77.0.{n + 1}/24", "dev", f"nigh{n}")
+            inside(n, "link", "set", f"nigh{n}", "up")
+        return keeper, [(f"/proc/{pid}/ns/net", f"nigh{n}") for n, pid in enumerate(pids)], ""
+    except (OSError, subprocess.CalledProcessError) as problem:
+        return keeper, None, f"{problem} {(getattr(problem, 'stderr', None) or b'').decode()}".strip()
+
+
+def enter(place):
+    path, interface = place
+    descriptor = os.open(path, os.O_RDONLY)
+    if ctypes.CDLL(None, use_errno=True).setns(descriptor, 0):
+        raise OSError(ctypes.get_errno(), "setns")
+    os.close(descriptor)
+    os.environ["GLOO_SOCKET_IFNAME"] = interface
+
+
+def rank_main(function, rank, where, place, path, report):
+    os.environ.update(CASE_LAYOUT=where, **getattr(function, "environment", {}))
+    os.dup2(report, 1)
+    os.dup2(report, 2)
+    faulthandler.enable()
+    status = 0
+    try:
+        if place:
+            enter(place)
+            method = "tcp://10.77.0.1:29511"
+        else:
+            os.environ.update(NIGH_TORCH_TEST_HOST=where[rank], GLOO_SOCKET_IFNAME="lo")
+            method = f"file://{path}"
+        dist.init_process_group("nigh", init_method=method, rank=rank, world_size=len(where), timeout=timedelta(seconds=40))
+        function()
+        dist.destroy_process_group()
+    except BaseException:
+        import traceback
+
+        traceback.print_exc()
+        status = 1
+    finally:
+        import atexit
+
+        atexit._run_exitfuncs()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+
+
+def run(function, where, places, dies, folder):
+    path = os.path.join(folder, f"{function.__name__}-{where}")
+    reports = [open(f"{path}.{rank}.out", "w+") for rank in range(len(where))]
+    pids = {}
+    for rank, host in enumerate(where):
+        pid = os.fork()
+        if pid == 0:
+            rank_main(function, rank, where, places and places["AB".index(host)], path, reports[rank].fileno())
+        pids[pid] = rank
+    began, status = time.monotonic(), {}
+    while len(status) < len(pids) and time.monotonic() < began + LIMIT:
+        for pid, rank in pids.items():
+            if rank not in status:
+                done, how = os.waitpid(pid, os.WNOHANG)
+                if done:
+                    status[rank] = os.waitstatus_to_exitcode(how)
+        time.sleep(0.01)
+    for pid, rank in pids.items():
+        if rank not in status:
+            os.kill(pid, signal.SIGABRT if os.environ.get("CASE_TEXTS") else signal.SIGKILL)
+            os.waitpid(pid, 0)
+            status[rank] = "no end"
+    texts = []
+    for rank, report in enumerate(reports):
+        report.seek(0)
+        texts.append((rank, report.read()))
+    return status == {rank: dies.get(rank, 0) for rank in range(len(where))}, status, texts, time.monotonic() - began
+
+
+def tell(number, name, good, status, texts, seconds):
+    print(f"{'ok' if good else 'not ok'} {number} - {name}", flush=True)
+    if not good or os.environ.get("CASE_TEXTS"):
+        print(f"# {seconds:.1f} s, ends {status}")
+        for rank, text in texts:
+            for line in text.splitlines()[-25:]:
+                print(f"# rank {rank}: {line}")
+    return good
+
+
+def main():
+    names = sys.argv[1:]
+    chosen = [one for one in cases if not names or one[0].__name__ in names]
+    torch.set_num_threads(1)
+    importlib.import_module("torch._dynamo")  # DDP takes it; once is enough
+    keeper, places, why = namespaces() if any(one[2] for one in chosen) else ([], None, "")
+    failed = 0
+    print(f"1..{len(chosen)}", flush=True)
+    folder = tempfile.mkdtemp()  # not one that an exit handler removes: the ranks run those, too
+    try:
+        for number, (function, where, real, dies) in enumerate(chosen, 1):
+            name = f"{function.__name__.replace('_', ' ')}, {where}"
+            if real and not places:
+                print(f"ok {number} - {name} # SKIP no network namespaces: {why}", flush=True)
+                continue
+            failed += not tell(number, name, *run(function, where, places if real else None, dies, folder))
+    finally:
+        for one in keeper:
+            one.kill()
+            one.wait()
+    shutil.rmtree(folder, ignore_errors=True)
+    sys.exit(failed != 0)
+
+
+if __name__ == "__main__":
+    main()
