@@ -349,13 +349,13 @@ int nigh_coll_start(struct nigh_call call, struct nigh_coll_call *it)
 
     if (nigh_unlikely(comm->lost != 0))
         return nigh_fail(call, comm->lost, "%s", nigh_coll_lost_text(comm).text);
+    if (comm->group)
+        nigh_coll_flush_behind(comm);
     it->number = ++comm->collectives;
     it->begun = it->lost = it->waits = false;
     it->what.place = it->operation->site;
     it->operation->phase = NIGH_PHASE_ACTIVE;
     it->operation->error = 0;
-    if (comm->group)
-        nigh_coll_flush_behind(comm);
     rc = nigh_coll_place(call, it);
     /* Not made: the program may make it again. */
     if (nigh_unlikely(rc != 0)) {

@@ -44,6 +44,8 @@ void nigh_coll_give_up(struct nigh_operation *operation, int error)
         (void)nigh_coll_learn(comm);
         (void)nigh_poll();
     }
+    if (comm->group)
+        nigh_coll_flush_behind(comm); /* calls that this rank has refused meanwhile */
 }
 
 /* ---- what is asked of it ---- */

@@ -62,12 +62,15 @@ void nigh_coll_fail_queue(struct nigh_comm *comm)
 
 /* ---- calls that this rank has refused ---- */
 
-/* Nothing of this rank is under way in the group, so it ends in this call. Of a communicator that is freed the others hear that. */
+/* Nothing of this rank is under way in the group, so it ends in this call. Where it is gone with the communicator the others have
+ * heard that. */
 static void end_for(struct nigh_call call, struct nigh_comm *comm, uint64_t number, int error,
                     const char *text)
 {
-    if (comm->lost || comm->state == NIGH_COMM_FREED ||
-        ((!comm->group || !comm->group->group) && nigh_coll_create(call, comm, number)))
+    bool has_group = comm->group && comm->group->group;
+
+    if (comm->lost ||
+        (!has_group && (comm->state == NIGH_COMM_FREED || nigh_coll_create(call, comm, number))))
         return;
     if (comm->group->group)
         (void)nigh_core.ops->group_end(comm->group->group, error, text);
@@ -92,10 +95,16 @@ static struct nigh_coll_call *refusal(struct nigh_call call, uint64_t number, in
 void nigh_coll_refuse(struct nigh_call call, struct nigh_comm *comm, int error, const char *text)
 {
     struct nigh_comm_group *its = comm->group;
-    bool waits = its && (is_under_way(comm, true) || its->first);
-    uint64_t number = ++comm->collectives;
-    struct nigh_coll_call *it = waits && !comm->lost ? refusal(call, number, error, text) : NULL;
+    struct nigh_coll_call *it = NULL;
+    uint64_t number;
+    bool waits;
 
+    if (its)
+        nigh_coll_flush_behind(comm);
+    waits = its && (is_under_way(comm, true) || its->first);
+    number = ++comm->collectives;
+    if (waits && !comm->lost)
+        it = refusal(call, number, error, text);
     /* Without memory for it the calls that are under way fail, too. */
     if (it)
         nigh_coll_append(its, it);

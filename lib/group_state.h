@@ -18,7 +18,6 @@ struct nigh_comm_group {
     struct nigh_group *group; /* NULL: the next one is to be made */
     uint64_t generation, start;
     bool agreed;        /* `start` is known */
-    uint32_t under_way; /* calls of the program's that the plugin has */
     struct nigh_coll_call
         *first; /* those that wait: for the agreement, or behind a call that this rank has refused */
     struct nigh_operation *agreement;

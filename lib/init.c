@@ -82,8 +82,8 @@ static void close_all(void (*end_turn)(void))
     end_turn();
     nigh_control_close();
     nigh_wins_close();
+    nigh_comms_close(); /* whose queues name requests that were never waited for */
     nigh_coll_close();
-    nigh_comms_close();
     nigh_operations_close();
     nigh_peers_close();
     nigh_foreign_close();

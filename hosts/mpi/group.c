@@ -94,6 +94,7 @@ static int delete_group(nigh_mpi_comm comm, int key, void *value, void *extra)
     (void)key;
     (void)extra;
     deletions++;
+    group->freed = true;
     pthread_mutex_lock(&dead_lock);
     group->next_dead = nigh_mpi_group_dead;
     nigh_mpi_group_dead = group;

@@ -15,11 +15,12 @@ struct nigh_mpi_operation;
 struct nigh_mpi_group {
     uint32_t calls; /* before it formed */
     bool formed;
-    bool active;   /* else MPI's own do: several machines, no nigh */
-    bool requests; /* and calls that return a request are answered */
-    bool broken;   /* a call failed: so do all later ones */
-    bool dead;     /* the communicator is freed */
-    int me;        /* NIGH_MPI_NONE in an intercommunicator */
+    bool active;         /* else MPI's own do: several machines, no nigh */
+    bool requests;       /* and calls that return a request are answered */
+    bool broken;         /* a call failed: so do all later ones */
+    bool dead;           /* the communicator is freed, and nobody finds it any more */
+    _Atomic(bool) freed; /* or is being freed; any thread may look */
+    int me;              /* NIGH_MPI_NONE in an intercommunicator */
     int ranks;
     uint32_t live; /* operations */
     struct nigh_group *nigh;

@@ -24,7 +24,8 @@ static void find_roles(const struct nigh_mpi_facts *facts, const struct nigh_mpi
 
     reads->send =
         !is_idle && !facts->reduces && facts->op != NIGH_BROADCAST && arguments->send != NIGH_MPI_IN_PLACE;
-    reads->recv = !is_idle && arguments->recv != NIGH_MPI_IN_PLACE;
+    /* What the buffer is of a reduction's result, which only its root has, says nothing. */
+    reads->recv = !is_idle && (facts->reduces || arguments->recv != NIGH_MPI_IN_PLACE);
     if (facts->op == NIGH_GATHER) {
         reads->send = reads->send && !(is_inter && is_root);
         reads->recv = reads->recv && is_root;

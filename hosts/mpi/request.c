@@ -24,7 +24,7 @@ static int query(void *state, void *status)
         operation->finished = true;
         /* Of a communicator that is freed nobody knows the handler. */
         operation->error =
-            operation->group->dead ? nigh_mpi_error_of(rc) : nigh_mpi_report(rc, operation->comm);
+            operation->group->freed ? nigh_mpi_error_of(rc) : nigh_mpi_report(rc, operation->comm);
     }
     nigh_mpi_calls()->Status_set_elements(status, NIGH_MPI_BYTE, 0);
     nigh_mpi_calls()->Status_set_cancelled(status, 0);

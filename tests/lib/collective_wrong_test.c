@@ -341,9 +341,43 @@ static void refused_behind_failed(int rank, int size)
     OK(nigh_barrier(nigh_world()));
 }
 
+/* Rank 0 frees the communicator behind its refusal and one call more, which is like that of the others in the place of the refused
+ * one: they are told, and get its bytes in their next call. */
+static void refused_and_freed(int rank, int size)
+{
+    int32_t sent = 1, sum = 0, value = rank ? -1 : 77;
+    nigh_request requests[2];
+    struct nigh_comm *comm;
+
+    OK(nigh_comm_dup(nigh_world(), &comm));
+    if (rank)
+        ranks_hear(3);
+    OK(nigh_iallreduce(&sent, &sum, 1, NIGH_I32, NIGH_SUM, comm, &requests[0]));
+    if (rank == 0) {
+        CHECK_INT(nigh_bcast(&value, 1, NIGH_I32, size, comm), -ERANGE);
+        OK(nigh_ibcast(&value, 1, NIGH_I32, 0, comm, &requests[1]));
+        OK(nigh_comm_free(&comm));
+        ranks_tell(3);
+        OK(nigh_wait(&requests[0], NULL));
+        OK(nigh_wait(&requests[1], NULL));
+    } else {
+        CHECK_INT(nigh_bcast(&value, 1, NIGH_I32, 0, comm), -EPROTO);
+        CHECK_TEXT("refused there");
+        CHECK_INT(value, -1);
+        OK(nigh_wait(&requests[0], NULL));
+        OK(nigh_bcast(&value, 1, NIGH_I32, 0, comm));
+        CHECK_INT(value, 77);
+        OK(nigh_comm_free(&comm));
+    }
+    CHECK_INT(sum, size);
+    OK(nigh_barrier(nigh_world()));
+}
+
 static void test_refused_behind(void **state)
 {
     (void)state;
+    ranks_run(2, refused_and_freed, NULL);
+    ranks_run(4, refused_and_freed, NULL);
     ranks_run(2, refused_behind, NULL);
     ranks_run(4, refused_behind, NULL);
     ranks_run(2, refused_behind_failed, NULL);
