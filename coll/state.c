@@ -42,6 +42,39 @@ static bool is_waited_for(struct nigh_group *group, const struct nigh_call *call
     return call->number >= NIGH_CALL_SLOTS && nigh_member_done(member) <= call->number - NIGH_CALL_SLOTS;
 }
 
+/* Has the member begun the call, or the one whose slot that waits for? */
+static bool has_come(const struct nigh_group *group, const struct nigh_call *call, uint32_t i)
+{
+    uint64_t number = call->state == NIGH_CALL_WAITING ? call->number - NIGH_CALL_SLOTS : call->number;
+    const struct nigh_call_slot *slot = &group->members[i].slots[number % NIGH_CALL_SLOTS];
+
+    return nigh_load_acquire(&slot->head, CALL_PEEK) >> 32 == (uint32_t)number;
+}
+
+/* Those that have not come, before all others: whoever has come moves the call whenever it calls nigh. */
+static void say_waits(struct nigh_group *group, const struct nigh_call *call, struct nigh_query_group *out)
+{
+    uint64_t lack[NIGH_GROUP_MAX / 64] = {0};
+    bool any = false, absent = false;
+
+    for (uint32_t i = 0; i < group->count; i++) {
+        uint64_t bit = UINT64_C(1) << i % 64;
+
+        if (!is_waited_for(group, call, i))
+            continue;
+        any = true;
+        if (group->state == NIGH_GROUP_READY && has_come(group, call, i)) {
+            lack[i / 64] |= bit;
+            continue;
+        }
+        absent = true;
+        out->waits_for[i / 64] |= bit;
+    }
+    out->come = any && !absent;
+    if (out->come)
+        memcpy(out->waits_for, lack, sizeof(lack));
+}
+
 static uint32_t count_calls(const struct nigh_group *group)
 {
     uint32_t count = 0;
@@ -88,8 +121,6 @@ void nigh_group_query(struct nigh_group *group, struct nigh_query_group *out)
         .by_host = broken && group->by_host,
     };
     say_domains(group, out);
-    for (uint32_t i = 0; i < group->count; i++)
-        if (is_waited_for(group, oldest, i))
-            out->waits_for[i / 64] |= UINT64_C(1) << i % 64;
+    say_waits(group, oldest, out);
     memcpy(out->text, group->text, sizeof(out->text));
 }

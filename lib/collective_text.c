@@ -148,7 +148,7 @@ const char *nigh_coll_waited_for(const struct nigh_operation *operation, char *o
     uint64_t set[NIGH_SET_WORDS];
     uint32_t count = 0, named = 0;
 
-    nigh_coll_waits_for(operation, set);
+    (void)nigh_coll_waits_for(operation, set);
     for (uint32_t rank = 0; rank < operation->comm->size; rank++)
         count += has(set, rank);
     snprintf(out, room, count == 0 ? "the others" : count == 1 ? "rank " : "ranks ");
@@ -167,7 +167,7 @@ struct nigh_sentence nigh_coll_missing_text(const struct nigh_operation *operati
     uint64_t set[NIGH_SET_WORDS];
     uint32_t found = 0;
 
-    nigh_coll_waits_for(operation, set);
+    (void)nigh_coll_waits_for(operation, set);
     for (uint32_t rank = 0; rank < comm->size; rank++) {
         if (!has(set, rank) || found++ >= NAMED)
             continue;

@@ -55,7 +55,8 @@ int nigh_coll_failed(struct nigh_call call, const struct nigh_operation *operati
 int nigh_coll_check_end(struct nigh_call call, struct nigh_comm *comm);
 
 /* Whom it waits for: bit r of the set is rank r of its communicator. */
-void nigh_coll_waits_for(const struct nigh_operation *operation, uint64_t set[NIGH_SET_WORDS]);
+/* False: they have come, and move what they lack in whatever call of nigh they are. */
+bool nigh_coll_waits_for(const struct nigh_operation *operation, uint64_t set[NIGH_SET_WORDS]);
 
 /* A communicator is freed: its group too, once its collectives have ended. */
 void nigh_coll_drop(struct nigh_comm *comm);

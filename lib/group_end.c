@@ -96,7 +96,7 @@ int nigh_coll_check_end(struct nigh_call call, struct nigh_comm *comm)
     return nigh_fail(call, end->status, "%s", why);
 }
 
-void nigh_coll_waits_for(const struct nigh_operation *operation, uint64_t set[NIGH_SET_WORDS])
+bool nigh_coll_waits_for(const struct nigh_operation *operation, uint64_t set[NIGH_SET_WORDS])
 {
     const struct nigh_comm_group *its = operation->comm->group;
     struct nigh_query_group is = {.size = sizeof(is)};
@@ -104,6 +104,7 @@ void nigh_coll_waits_for(const struct nigh_operation *operation, uint64_t set[NI
     memset(set, 0, NIGH_SET_WORDS * sizeof(*set));
     if (its && its->group && nigh_core.ops->query_group(its->group, &is) == 0)
         memcpy(set, is.waits_for, sizeof(is.waits_for));
+    return !is.come;
 }
 
 void nigh_coll_say_through(const struct nigh_comm *comm)

@@ -54,14 +54,16 @@ static void set_peers(struct nigh_note *note, const struct who *who, bool all)
         note->members = who->wide ? UINT64_MAX : who->members;
 }
 
-/* Of a collective all are needed: ranks that were never met are left out where others are named, see is_met(). */
+/* Of a collective all are needed: ranks that were never met are left out where others are named, see is_met(). Nobody is named
+ * where all have come: no blocking call of theirs keeps them from going on with it. */
 static void add_collective(struct who *who, const struct nigh_operation *operation)
 {
     const struct nigh_comm *comm = operation->comm;
     uint64_t set[NIGH_SET_WORDS];
     struct who unmet = {0};
 
-    nigh_coll_waits_for(operation, set);
+    if (!nigh_coll_waits_for(operation, set))
+        return;
     for (uint32_t rank = 0; rank < comm->size; rank++) {
         uint32_t world = (uint32_t)nigh_comm_to_world(comm, (int)rank);
 

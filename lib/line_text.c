@@ -49,6 +49,8 @@ static void put_set(struct text *text, int rank, const struct nigh_note *note)
                     other);
             named++;
         }
+    if (named == 0)
+        put(text, "the others");
 }
 
 static void put_peers(struct text *text, int rank, const struct nigh_note *note)

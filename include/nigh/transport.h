@@ -556,8 +556,8 @@ struct nigh_query_group {
     uint32_t under_way; /* calls that were posted and have not completed */
     uint64_t posted;    /* calls, ever: the next one's number */
     uint64_t oldest;    /* number of the oldest that is under way */
-    /* Whom that one waits for: bit m % 64 of waits_for[m / 64]: member m has not come, or has not all that is needed. Before the
-     * group is formed: the members that have not made it. */
+    /* Whom that one waits for: bit m % 64 of waits_for[m / 64]: member m has not come. If all have (`come`): it has not all that is
+     * needed, and moves it whenever it calls nigh. Before the group is formed: the members that have not made it. */
     uint64_t waits_for[NIGH_GROUP_MAX / 64];
     uint64_t
         ended_in; /* status: number of the call in which the group has ended; later ones have not begun everywhere */
@@ -566,7 +566,7 @@ struct nigh_query_group {
     uint32_t level;   /* enum nigh_level: what makes a domain */
     uint32_t domain;  /* number of this member's, in the order of their lowest members */
     uint32_t representative; /* the lowest member of it */
-    uint32_t reserved0;      /* zero */
+    uint32_t come;           /* 1: those that are waited for have come to the call */
     /* status: what has happened, as "member 2 calls allreduce of 100 f32 (sum), member 0 calls barrier"; else empty */
     char text[NIGH_GROUP_TEXT_BYTES];
 };

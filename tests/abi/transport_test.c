@@ -354,7 +354,7 @@ static const struct place abi_places[] = {
     FIELD(nigh_query_group, level, 88, 4),
     FIELD(nigh_query_group, domain, 92, 4),
     FIELD(nigh_query_group, representative, 96, 4),
-    FIELD(nigh_query_group, reserved0, 100, 4),
+    FIELD(nigh_query_group, come, 100, 4),
     FIELD(nigh_query_group, text, 104, 256),
 
     STRUCT(nigh_query_context, 144),
