@@ -547,6 +547,23 @@ def abort_ends_waits():
     dist.barrier()
 
 
+@case("AABB")
+def ranks_that_are_silent_for_longer_than_the_timeout():
+    rank, size = me()
+    group = dist.new_group(list(range(size)), timeout=timedelta(seconds=2))
+    got = torch.ones(3)
+    dist.all_reduce(got, group=group)
+    time.sleep(4.5)
+    dist.all_reduce(got, group=group)
+    equal(got, torch.full((3,), float(size * size)))
+    if rank == 1:  # neither is the lowest of its host
+        dist.send(got, 3, group=group)
+    if rank == 3:
+        dist.recv(got.zero_(), 1, group=group)
+        equal(got, torch.full((3,), float(size * size)))
+    dist.barrier()
+
+
 # ---- the driver --------------------------------------------------------------------------------------------
 
 

@@ -31,7 +31,7 @@ class Shared : public c10::Allocator
 
         if (!memory)
             return own_->allocate(bytes);
-        return {memory, memory, give_back, at::Device(at::kCPU)};
+        return {memory, new Block{engine, memory}, give_back, at::Device(at::kCPU)};
     }
     /* None: blocks of both kinds have deleters of their own, so torch asks for no raw pointers. */
     c10::DeleterFnPtr raw_deleter() const override
@@ -46,12 +46,17 @@ class Shared : public c10::Allocator
     std::atomic<uint64_t> least{UINT64_MAX};
 
   private:
-    static void give_back(void *memory)
+    /* A forked child's engine is another one, whose memory may lie at the same addresses. */
+    struct Block {
+        Engine *engine;
+        void *memory;
+    };
+    static void give_back(void *data)
     {
-        Engine *engine = Engine::current();
+        Block *block = static_cast<Block *>(data);
 
-        if (engine)
-            engine->give_memory(memory);
+        block->engine->give_memory(block->memory);
+        delete block;
     }
     c10::Allocator *const own_;
 };

@@ -130,13 +130,14 @@ void Group::join_group(const c10::intrusive_ptr<c10d::Store> &store, const MakeG
     words_ = Ref<Words>(new Words(state_));
     words_->start();
     words_->posted();
-    if (endpoints.size() > NIGH_GROUP_MAX)
-        return; /* messages alone */
     options.size = sizeof(options);
     options.count = static_cast<uint32_t>(endpoints.size());
     options.members = endpoints.data();
     options.id = meeting.nonce;
-    rc = engine.table()->group_create(engine.context(), &options, &state_->group);
+    /* More are messages alone. */
+    rc = endpoints.size() > NIGH_GROUP_MAX
+             ? 0
+             : engine.table()->group_create(engine.context(), &options, &state_->group);
     if (rc)
         raise(state_->me() + ": cannot be made: " + std::strerror(-rc));
     if (state_->hosts)
@@ -209,6 +210,8 @@ void Group::let_finish(milliseconds patience)
                 op->await(until);
         } catch (const c10::Error &) {
             /* It waits in vain, which tell_leftovers() says. */
+        } catch (const std::exception &) {
+            return; /* a signal's handler: no more patience */
         }
 }
 

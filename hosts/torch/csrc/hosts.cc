@@ -426,7 +426,7 @@ void Hosts::local(struct nigh_collective call)
     {
         std::lock_guard<std::mutex> posting(state_.posting);
         if (!state_.closed)
-            rc = state_.engine.table()->post_collective(state_.group, &call);
+            rc = state_.group ? state_.engine.table()->post_collective(state_.group, &call) : -EOPNOTSUPP;
     }
     if (rc)
         step->unexpect_one();

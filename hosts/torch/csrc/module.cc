@@ -92,7 +92,7 @@ static bool outnumber_cpus(int ranks)
     long online = sysconf(_SC_NPROCESSORS_ONLN), threads = at::get_num_threads();
     cpu_set_t mine;
 
-    if (local && std::atoi(local) > ranks)
+    if (local && std::atoi(local) > 0) /* a group may have fewer, or ranks of other hosts */
         ranks = std::atoi(local);
     if (sched_getaffinity(0, sizeof(mine), &mine) == 0 && threads > CPU_COUNT(&mine))
         return true;

@@ -20,7 +20,8 @@ static const uint64_t eager_max = 32768;
 static const uint64_t queued_max = 16 << 20;
 static const int header_tag = 0, bytes_tag = 1;
 /* gloo closes connections at a time-out of its own, so it is to have none. */
-static const std::chrono::hours no_limit(24 * 365);
+/* gloo's own limit is the group's, and ends all connections of ranks that are silent for so long. */
+static const std::chrono::milliseconds no_limit = std::chrono::hours(24 * 365);
 
 static at::Tensor view(const void *data, uint64_t bytes)
 {
@@ -31,7 +32,6 @@ static at::Tensor view(const void *data, uint64_t bytes)
 Wire::Wire(c10::intrusive_ptr<c10d::Backend> gloo, std::vector<int> peers)
     : gloo_(std::move(gloo)), peers_(std::move(peers))
 {
-    gloo_->setTimeout(std::chrono::duration_cast<std::chrono::milliseconds>(no_limit));
 }
 
 /* In a forked child there are no threads to be joined. */
@@ -141,7 +141,7 @@ void Wire::write()
         lock.unlock();
         try {
             if (is_of_use)
-                one.work->wait();
+                one.work->wait(no_limit);
         } catch (const std::exception &) {
             /* its listener says why */
         }
@@ -188,7 +188,7 @@ bool Wire::hear_once(int peer, at::Tensor &buffer)
     const char *data = static_cast<const char *>(buffer.data_ptr());
     Header header;
 
-    if (!work || !work->wait())
+    if (!work || !work->wait(no_limit))
         return false;
     std::memcpy(&header, data, sizeof(header));
     if (header.magic != magic || (header.kind != offer && header.bytes > eager_max))
@@ -381,7 +381,7 @@ int Wire::receive_bytes(int peer, at::Tensor into)
     } forgets = {*this, peer};
     WorkOf work = post_receive(peer, into, bytes_tag);
 
-    return work && work->wait() ? 0 : -ECANCELED;
+    return work && work->wait(no_limit) ? 0 : -ECANCELED;
 }
 
 void Wire::take_bytes(int peer, uint64_t receive)
