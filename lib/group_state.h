@@ -17,7 +17,7 @@ struct end {
 struct nigh_comm_group {
     struct nigh_group *group; /* NULL: the next one is to be made */
     uint64_t generation, start;
-    bool agreed;        /* `start` is known */
+    bool agreed; /* `start` is known */
     struct nigh_coll_call
         *first; /* those that wait: for the agreement, or behind a call that this rank has refused */
     struct nigh_operation *agreement;
