@@ -128,8 +128,10 @@ static void test_no_room(void **state)
     unsigned count[2] = {0, 0};
 
     (void)state;
-    if (!hosted_may_read(&one))
+    if (!hosted_may_read(&one)) {
+        print_message("# skipped: process_vm_readv is not allowed here\n");
         skip();
+    }
     for (unsigned i = 0; i < 2; i++)
         for (uint64_t bytes = 64 << 20; bytes >= 64 * 1024; bytes /= 2)
             while (count[i] < MOST &&
