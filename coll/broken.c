@@ -61,7 +61,8 @@ void nigh_call_unreadable(struct nigh_call *call, uint32_t member, int error)
 /* ---- members that have made different calls ---- */
 
 #define CALLED_TEXT (NIGH_CALL_TEXT + 48)
-#define PLACE_TEXT  4096u /* with the longest path of its file */
+#define PLACE_NAME  41u   /* "file.c:12" */
+#define PLACE_MOST  4096u /* with its folders */
 
 /* What a member's slot says of a call. */
 struct said {
@@ -69,43 +70,51 @@ struct said {
     char text[CALLED_TEXT];
 };
 
-/* Reads the text at that address of its process: to its end, or `room`. Pages are read one at a time: what lies behind the
- * page of the text's end may not be readable. False: it cannot be read, or is longer. */
-static bool read_text(const struct nigh_member *member, uint64_t address, char *text, size_t room)
+/* Takes the next `bytes` of a path; `name` begins anew behind each folder. True: the path has ended. */
+static bool name_goes_on(char name[PLACE_NAME], const char *path, size_t bytes)
 {
-    size_t had = 0;
+    size_t used = strlen(name);
 
-    while (had < room) {
-        size_t bytes = NIGH_PAGE - (address + had) % NIGH_PAGE;
-
-        bytes = bytes < room - had ? bytes : room - had;
-        if (nigh_cma_read(member->link.pid, text + had, address + had, bytes))
-            return false;
-        if (memchr(text + had, '\0', bytes))
+    for (size_t i = 0; i < bytes; i++) {
+        if (!path[i])
             return true;
-        had += bytes;
+        if (path[i] == '/')
+            used = 0;
+        else if (used < PLACE_NAME - 1)
+            name[used++] = (unsigned char)path[i] < ' ' || path[i] == 0x7f ? '?' : path[i];
+        name[used] = '\0';
     }
     return false;
 }
 
-/* Where the call stands in that process's program, without its folders. Another text may be there by now. */
+/* The file and line at that address of its process, without its folders: another text may be there by now. No read goes over a
+ * page's end, as what lies behind the page of the text's end may not be readable. False: it cannot be read, or does not end. */
+static bool read_place(const struct nigh_member *member, uint64_t address, char name[PLACE_NAME])
+{
+    char piece[256];
+
+    for (size_t had = 0, bytes; had < PLACE_MOST; had += bytes) {
+        bytes = NIGH_PAGE - (address + had) % NIGH_PAGE;
+        bytes = bytes < sizeof(piece) ? bytes : sizeof(piece);
+        if (nigh_cma_read(member->link.pid, piece, address + had, bytes))
+            return false;
+        if (name_goes_on(name, piece, bytes))
+            return true;
+    }
+    return false;
+}
+
 static void tell_place(const struct nigh_member *member, uint64_t address, char *out, size_t room)
 {
-    char read[PLACE_TEXT];
-    const char *text = (const char *)(uintptr_t)address, *slash;
+    const char *own = (const char *)(uintptr_t)address;
+    char name[PLACE_NAME] = "";
 
-    if (!member->self) {
-        if (nigh_load_relaxed(member->link.reads) != 1 || !read_text(member, address, read, sizeof(read)))
-            return;
-        text = read;
-    }
-    slash = strrchr(text, '/');
-    if (!text[0])
+    if (member->self)
+        (void)name_goes_on(name, own, strlen(own));
+    else if (nigh_load_relaxed(member->link.reads) != 1 || !read_place(member, address, name))
         return;
-    snprintf(out, room, " at %.40s", slash ? slash + 1 : text);
-    for (; *out; out++)
-        if ((unsigned char)*out < ' ' || *out == 0x7f)
-            *out = '?';
+    if (name[0])
+        snprintf(out, room, " at %s", name);
 }
 
 /* False: the slot is another call's by now. */

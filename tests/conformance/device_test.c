@@ -232,7 +232,7 @@ static void broken(struct pair *pair)
     pair_meet();
 }
 
-/* A region that is there already, one that is left to close(), and one to which a put is under way. */
+/* A key that is registered already, and two regions that are left to close(). */
 static void kept(struct pair *pair)
 {
     struct pair_end *owner = pair->end[1];

@@ -483,6 +483,25 @@ static void joined_again(int rank, int size)
         "timed out.*" what, "" \
     }
 
+/* Rank 0 sends when its collective is done, in which the others are, too, while they receive. */
+static void a_receive_beside_a_request(int rank, int size)
+{
+    static int in[100000], out[100000];
+    nigh_request request;
+
+    for (int round = 0; round < 20; round++) {
+        must(nigh_iallreduce(in, out, 100000, NIGH_I32, NIGH_SUM, WORLD, &request), 0);
+        if (rank == 0)
+            must(nigh_wait(&request, NIGH_STATUS_IGNORE), 0);
+        for (int to = 1; rank == 0 && to < size; to++)
+            send_to(to, 1);
+        if (rank == 0)
+            continue;
+        receive_from(0, 1);
+        must(nigh_wait(&request, NIGH_STATUS_IGNORE), 0);
+    }
+}
+
 const struct wrong wrong_premises[] = {
     {"right: wait-for-starts-it", 2, wait_for_starts_it, {""}, NULL, 0},
     {"right: wait-for-starts-it, of four", 4, wait_for_starts_it, {""}, "NIGH_STALL=0.01", 0},
@@ -510,6 +529,7 @@ const struct wrong wrong_premises[] = {
     {"right: short-of-chunks", 8, short_of_chunks, {""}, "NIGH_POOL=262144 NIGH_PATH=chunked", 0},
     {"right: flush-at-one-that-waits", 2, flush_at_one_that_waits, {""}, "NIGH_STALL=0.001", 0},
     {"right: sent-before-nigh-finalize", 2, sent_before_nigh_finalize, {""}, "NIGH_STALL=0.001", 0},
+    {"right: a-receive-beside-a-request", 4, a_receive_beside_a_request, {""}, "NIGH_STALL=0.0001", 0},
     {"right: joined-again", 2, joined_again, {""}, NULL, WRONG_LOOSE},
     {0},
 };
