@@ -367,11 +367,9 @@ def groups_within_a_host_and_across():
 def monitored_barrier():
     rank, size = me()
     backend = dist.group.WORLD._get_backend(torch.device("cpu"))
-    options = dist.BarrierOptions() if hasattr(dist, "BarrierOptions") else None
-    del options
     backend.monitored_barrier(timedelta(seconds=20), True)
     if rank == 0:
-        refused(lambda: backend.monitored_barrier(timedelta(milliseconds=500), True), "anks 1, 2" if size > 3 else "2")
+        refused(lambda: backend.monitored_barrier(timedelta(milliseconds=500), True), "Rank 2 failed")
     elif rank == 1:
         refused(lambda: backend.monitored_barrier(timedelta(seconds=20), True), "rank 0")
     dist.barrier()

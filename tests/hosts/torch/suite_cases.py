@@ -85,7 +85,8 @@ def _case(module, its, name):
             getattr(case, name)()
         except SystemExit as end:
             reasons = [skip.message for skip in TEST_SKIPS.values() if skip.exit_code == end.code]
-            print("SKIP", reasons[0] if reasons else f"exit {end.code}", flush=True)
+            assert reasons, f"the case ends its process with {end.code}"
+            print("SKIP", reasons[0], flush=True)
         case._barrier()
         dist.destroy_process_group()
 
