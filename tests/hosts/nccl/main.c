@@ -142,10 +142,27 @@ static bool await(struct run *run)
     return open == 0;
 }
 
+/* The rank whose word counts, or -1: what the other one finds may be no more than its end. A signal that nobody here sent comes
+ * first; then the rank that was the first to find the rule broken; then one that ended without a word. */
+static int breaker(const struct rule *rule, const struct run *run, bool came_back)
+{
+    int from = rule->one ? 1 : 0, first = -1;
+
+    for (int i = from; came_back && i < RANKS; i++)
+        if (WIFSIGNALED(run->status[i]))
+            return i;
+    for (int i = from; i < RANKS; i++)
+        if (run->why[i][0] && (first < 0 || run->seen[i].broken_ns < run->seen[first].broken_ns))
+            first = i;
+    for (int i = from; first < 0 && came_back && i < RANKS; i++)
+        first = run->status[i] ? i : -1;
+    return first;
+}
+
 static bool judge(const struct rule *rule, struct run *run, char *why)
 {
     bool came_back = await(run);
-    int first = -1;
+    int first;
 
     for (int i = 0; i < RANKS; i++)
         if ((settings.apart || rule->boots) && WIFEXITED(run->status[i]) &&
@@ -154,12 +171,7 @@ static bool judge(const struct rule *rule, struct run *run, char *why)
             return false;
         }
 
-    /* The first that has found the rule broken says how: what the other finds may be its end. */
-    for (int i = rule->one ? 1 : 0; i < RANKS; i++)
-        if (run->why[i][0] && (first < 0 || run->seen[i].broken_ns < run->seen[first].broken_ns))
-            first = i;
-    for (int i = rule->one ? 1 : 0; first < 0 && came_back && i < RANKS; i++)
-        first = run->status[i] ? i : -1;
+    first = breaker(rule, run, came_back);
     if (first >= 0) {
         describe(run, first, why);
         return false;
