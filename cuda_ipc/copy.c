@@ -89,7 +89,7 @@ static int ask_linear(const struct nigh_cuda_copy *copy, uint64_t to, uint64_t f
     }
 }
 
-static int ask(const struct nigh_cuda_copy *copy, const struct nigh_cuda_copy_piece *piece)
+static int ask(const struct nigh_cuda_copy *copy, struct nigh_cuda_copy_piece *piece)
 {
     const struct nigh_driver *driver = copy->context->driver;
     uint64_t to = copy->to + piece->at, from = copy->from + piece->at, block = (uintptr_t)piece->block;
@@ -107,6 +107,7 @@ static int ask(const struct nigh_cuda_copy *copy, const struct nigh_cuda_copy_pi
         rc = ask_linear(copy, to, from, piece->bytes);
     /* Of a piece that was asked for in part, too: its memory is in use until then. */
     recorded = nigh_driver_check(driver, "cuEventRecord", driver->event_record(piece->event, copy->stream));
+    piece->unmarked = recorded != 0;
     return rc ? rc : recorded;
 }
 
@@ -159,7 +160,7 @@ static void end_pieces(struct nigh_cuda_copy *copy)
 
     while (copy->count) {
         struct nigh_cuda_copy_piece *piece = &copy->piece[copy->first];
-        int result = driver->event_query(piece->event);
+        int result = piece->unmarked ? driver->stream_query(copy->stream) : driver->event_query(piece->event);
 
         if (result == NIGH_CUDA_NOT_READY)
             return;

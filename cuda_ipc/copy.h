@@ -24,6 +24,7 @@ enum { NIGH_CUDA_COPY_DEPTH = 4 };
 struct nigh_cuda_copy_piece {
     void *event, *block;
     uint64_t at, bytes;
+    bool unmarked; /* its event could not be recorded: the stream is asked in its place */
 };
 
 /* The caller's memory; it stays where it is until step() has said 0 or an error. */

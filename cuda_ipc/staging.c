@@ -65,15 +65,25 @@ void nigh_staging_close(struct nigh_staging *staging)
     pthread_mutex_destroy(&staging->lock);
 }
 
-void *nigh_staging_take(struct nigh_staging *staging)
+static void *take(struct nigh_staging *staging, unsigned left)
 {
     void *block = NULL;
 
     pthread_mutex_lock(&staging->lock);
-    if (staging->idles)
+    if (staging->idles > left)
         block = staging->idle[--staging->idles];
     pthread_mutex_unlock(&staging->lock);
     return block;
+}
+
+void *nigh_staging_take(struct nigh_staging *staging)
+{
+    return take(staging, 0);
+}
+
+void *nigh_staging_hold(struct nigh_staging *staging)
+{
+    return take(staging, NIGH_STAGING_PASSING);
 }
 
 void nigh_staging_give(struct nigh_staging *staging, void *block)

@@ -11,7 +11,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { NIGH_STAGING_BLOCKS = 16, NIGH_STAGING_BYTES = 512 << 10 };
+/* Blocks that hold() leaves for copies that take() them for as long as they run: those never wait for a peer. */
+enum { NIGH_STAGING_BLOCKS = 16, NIGH_STAGING_BYTES = 512 << 10, NIGH_STAGING_PASSING = 4 };
 
 struct nigh_cuda_context;
 
@@ -36,6 +37,8 @@ void nigh_staging_close(struct nigh_staging *staging);
 
 /* NULL: all are in use. */
 void *nigh_staging_take(struct nigh_staging *staging);
+/* The same for one that is kept for as long as a peer likes. */
+void *nigh_staging_hold(struct nigh_staging *staging);
 void nigh_staging_give(struct nigh_staging *staging, void *block);
 
 #endif

@@ -4,6 +4,7 @@
  * receive, a get or an atomic, completes as soon as nobody writes to its memory, and what still comes for it is dropped.
  */
 #include "plugin/context.h"
+#include "plugin/device_receive.h"
 #include "plugin/pull.h"
 #include "plugin/receive.h"
 #include "plugin/send.h"
@@ -111,6 +112,7 @@ static void drop(struct nigh_message *message)
     if (message->kind == NIGH_MSG_REFER) {
         nigh_pull_cancel(message);
     } else if (message->kind == NIGH_MSG_REPLY) {
+        nigh_device_receive_close(message);
         message->to = NULL;
         abandon(message->endpoint, message->get);
     } else {

@@ -3,6 +3,7 @@
  * bytes go, and what the host is told. */
 #include "plugin/context.h"
 #include "plugin/count.h"
+#include "plugin/device_receive.h"
 #include "plugin/fetch.h"
 #include "plugin/pieces.h"
 #include "plugin/progress.h"
@@ -39,6 +40,7 @@ void nigh_message_free(struct nigh_message *message)
     if (message->pins)
         unpin(message);
     nigh_fetch_forget(message);
+    nigh_device_receive_close(message);
     nigh_message_unkeep(message);
     free(message->staged);
     nigh_slab_give(&message->endpoint->context->messages, message);
@@ -131,12 +133,18 @@ static inline void finish_recv(struct nigh_message *message, int status)
 
 void nigh_recv_finish(struct nigh_message *message, int status)
 {
+    if (__builtin_expect(message->device != NULL, 0)) {
+        status = nigh_device_receive_end(message, status);
+        if (status == -EAGAIN)
+            return;
+    }
     finish_recv(message, status);
     nigh_message_free(message);
 }
 
 void nigh_recv_drop(struct nigh_message *message)
 {
+    nigh_device_receive_close(message);
     finish_recv(message, -ECANCELED);
     message->kind = NIGH_MSG_DROPPED;
     message->recv = NULL;
@@ -193,6 +201,15 @@ static int in_place_buffer(struct nigh_message *message, struct nigh_recv_op *op
     return message->to ? 0 : -ENOMEM;
 }
 
+static int device_place(struct nigh_message *message, struct nigh_recv_op *op)
+{
+    const struct nigh_device_buffer buffer = {.cuda = op->cuda, .at = (uintptr_t)op->buffer};
+
+    message->to = NULL;
+    return nigh_device_receive_open(message, &buffer,
+                                    message->total < message->room ? message->total : message->room);
+}
+
 static int place(struct nigh_message *message, struct nigh_recv_op *op)
 {
     struct nigh_context *context = message->endpoint->context;
@@ -200,8 +217,10 @@ static int place(struct nigh_message *message, struct nigh_recv_op *op)
     message->in_place = op->flags & NIGH_IN_PLACE;
     if (message->in_place)
         return in_place_buffer(message, op);
-    message->to = op->buffer;
     message->room = op->bytes;
+    if (op->flags & NIGH_DEVICE)
+        return device_place(message, op);
+    message->to = op->buffer;
     if (op->flags & NIGH_MULTI) {
         message->to = op->buffer + op->used;
         message->room = op->bytes - op->used;
@@ -216,7 +235,9 @@ static void move_early(struct nigh_message *message, const uint8_t *early)
 {
     uint64_t bytes = message->got < message->room ? message->got : message->room;
 
-    if (bytes && message->to)
+    if (bytes && message->device)
+        nigh_device_receive_add(message, early, bytes, message->lies ? message->shuttle : 0);
+    else if (bytes && message->to)
         nigh_arrive_copy(message->to, early, bytes, message->lies ? message->shuttle : 0);
     if (message->lies && message->got == message->total)
         nigh_shuttle_received(message->endpoint, message->shuttle);
@@ -230,6 +251,19 @@ void nigh_recv_refuse(struct nigh_message *message, struct nigh_recv_op *op)
     message->in_place = op->flags & NIGH_IN_PLACE;
     message->room = op->bytes;
     nigh_recv_finish(message, -ECONNRESET);
+}
+
+/* Out of its sender's process the bytes come in pieces, so that the device has them while more come; elsewhere they are read as a
+ * whole. */
+static void accept_refer_to_device(struct nigh_message *message)
+{
+    if (message->refer == NIGH_REFER_CMA && !message->status && nigh_pull_divert(message))
+        return;
+    if (!message->status && nigh_device_receive_whole(message)) {
+        message->status = -ENOMEM;
+        message->room = 0;
+    }
+    nigh_pull_begin(message);
 }
 
 void nigh_recv_accept(struct nigh_message *message, struct nigh_recv_op *op)
@@ -250,7 +284,10 @@ void nigh_recv_accept(struct nigh_message *message, struct nigh_recv_op *op)
         message->room = 0;
     }
     if (message->kind == NIGH_MSG_REFER) {
-        nigh_pull_begin(message);
+        if (message->device)
+            accept_refer_to_device(message);
+        else
+            nigh_pull_begin(message);
         return;
     }
     if (message->got)
@@ -258,7 +295,7 @@ void nigh_recv_accept(struct nigh_message *message, struct nigh_recv_op *op)
     if (message->sync || message->total > message->eager)
         nigh_link_answer(message->endpoint, NIGH_K_GRANT, 0, message->id, message->late, NULL, 0);
     if (message->lost)
-        nigh_recv_finish(message, -ECONNRESET);
+        nigh_recv_finish(message, message->status ? message->status : -ECONNRESET);
     else if (message->got == message->total)
         nigh_recv_finish(message, message->status);
 }
@@ -272,6 +309,16 @@ static void deliver_nothing(struct nigh_endpoint *endpoint, struct nigh_recv_op 
     if (op->flags & NIGH_IN_PLACE)
         nigh_lents_unreserve(&context->lents);
     complete(endpoint, op, -ENOMEM, bytes, tag, imm, NULL, 0);
+}
+
+static void deliver_to_device(struct nigh_message *message, uint32_t copied)
+{
+    uint8_t *to = copied ? nigh_device_receive_next(message) : NULL;
+
+    if (!to)
+        return;
+    nigh_ring_read_body(&message->endpoint->rx, to, (uint32_t)message->total, copied);
+    nigh_device_receive_added(message, copied);
 }
 
 /* Where a whole message in the ring goes for receives that are not plain. */
@@ -295,7 +342,9 @@ static void deliver_special(struct nigh_endpoint *endpoint, struct nigh_recv_op 
         message->room = 0;
     }
     copied = bytes < message->room ? bytes : (uint32_t)message->room;
-    if (message->to)
+    if (message->device)
+        deliver_to_device(message, copied);
+    else if (message->to)
         nigh_ring_read_body(&endpoint->rx, message->to, bytes, copied);
     message->got = bytes;
     nigh_recv_finish(message, message->status);

@@ -4,6 +4,7 @@
 #include "cuda_ipc/copy.h"
 #include "cuda_ipc/pointer.h"
 #include "plugin/context.h"
+#include "plugin/device_slot.h"
 #include "plugin/refuse.h"
 #include "plugin/region.h"
 #include "shm/shared.h"
@@ -11,6 +12,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <sched.h>
+#include <stdlib.h>
 
 /* Device memory is there only where a driver is: what made it has loaded that. */
 static bool has_driver(void)
@@ -22,7 +24,7 @@ static bool has_driver(void)
     return object != NULL;
 }
 
-static int start(struct nigh_context *context)
+static int start(struct nigh_context *context, const char *call)
 {
     const struct nigh_cuda_options options = {.log = &context->log};
     const char *why = NULL;
@@ -34,7 +36,7 @@ static int start(struct nigh_context *context)
     if (rc == -ENOTSUP && nigh_driver_is_empty())
         return 0;
     if (rc == -ENOTSUP)
-        return nigh_refuse(context, rc, "register_memory: NIGH_REGISTER_DEVICE: %s", why);
+        return nigh_refuse(context, rc, "%s: device memory: %s", call, why);
     return rc;
 }
 
@@ -44,25 +46,48 @@ static int error_of(int rc)
     return rc == -EFAULT || rc == -EXDEV || rc == -ENOMEM || rc == -ECHILD || !rc ? rc : -EIO;
 }
 
-int nigh_device_look(struct nigh_context *context, const void *buffer, uint64_t bytes,
+int nigh_device_look(struct nigh_context *context, const char *call, const void *buffer, uint64_t bytes,
                      struct nigh_cuda_memory **out)
 {
     int rc;
 
     if (!context->config.cuda)
-        return nigh_refuse(context, -ENOTSUP,
-                           "register_memory: NIGH_REGISTER_DEVICE, but NIGH_CUDA=off: unset NIGH_CUDA");
+        return nigh_refuse(context, -ENOTSUP, "%s: device memory, but NIGH_CUDA=off: unset NIGH_CUDA", call);
     *out = NULL;
-    rc = start(context);
+    rc = start(context, call);
     if (rc == -ENOTSUP)
         return rc;
     if (!rc && context->devices.cuda)
         rc = nigh_cuda_look(context->devices.cuda, buffer, bytes, out);
     if (rc == -ECHILD)
-        return nigh_refuse(
-            context, rc,
-            "register_memory: a forked child has no CUDA: register in a process that was executed");
+        return nigh_refuse(context, rc,
+                           "%s: a forked child has no CUDA: use device memory in a process that was executed",
+                           call);
     return error_of(rc);
+}
+
+int nigh_device_find(struct nigh_context *context, const char *call, const struct nigh_region *region,
+                     const void *buffer, uint64_t bytes, struct nigh_device_buffer *out)
+{
+    uint64_t offset = (uintptr_t)buffer - (region ? (uintptr_t)region->base : 0);
+    struct nigh_cuda_memory *memory = NULL;
+    int rc = 0;
+
+    if (region && (offset > region->bytes || bytes > region->bytes - offset))
+        return nigh_refuse(context, -ERANGE, "%s: %llu bytes at %p are not in their region, %llu bytes at %p",
+                           call, (unsigned long long)bytes, buffer, (unsigned long long)region->bytes,
+                           region->base);
+    if (!region)
+        rc = nigh_device_look(context, call, buffer, bytes, &memory);
+    if (rc)
+        return rc;
+    *out = (struct nigh_device_buffer){.at = (uintptr_t)buffer};
+    if (region && region->device)
+        out->cuda = region->device->context;
+    else if (memory)
+        out->cuda = memory->context;
+    free(memory);
+    return 0;
 }
 
 /* Between this process' memory and the region: returns when all bytes are there, as a host's copies do. */

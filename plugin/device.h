@@ -10,6 +10,7 @@
 
 struct nigh_context;
 struct nigh_copies;
+struct nigh_device_buffer;
 struct nigh_cuda;
 struct nigh_cuda_memory;
 struct nigh_region;
@@ -17,6 +18,7 @@ struct nigh_region;
 /* Of a context. The driver is started by the first region that may lie on a device. */
 struct nigh_devices {
     struct nigh_cuda *cuda; /* NULL: not started, or there is none */
+    uint32_t copies;        /* of messages that are under way: who sleeps would not see their end */
 };
 
 /*
@@ -25,8 +27,14 @@ struct nigh_devices {
  * lies on several devices, or in part in the host's memory; -EIO the driver fails; -ECHILD a forked child asks; -ENOMEM. All
  * logged but the last.
  */
-int nigh_device_look(struct nigh_context *context, const void *buffer, uint64_t bytes,
+int nigh_device_look(struct nigh_context *context, const char *call, const void *buffer, uint64_t bytes,
                      struct nigh_cuda_memory **out);
+/*
+ * Whose memory the buffer of a post with NIGH_DEVICE is: out->cuda is NULL for the host's. A region says so, else it is looked up
+ * as above, with the same errors. -ERANGE: it lies outside of its region, logged.
+ */
+int nigh_device_find(struct nigh_context *context, const char *call, const struct nigh_region *region,
+                     const void *buffer, uint64_t bytes, struct nigh_device_buffer *out);
 /* How the region's bytes move; region->device is not NULL. */
 struct nigh_copies nigh_device_copies(struct nigh_region *region);
 /* No region is left. */

@@ -164,15 +164,17 @@ struct nigh_endpoint {
     uint64_t probed;                     /* ns: when its process was last known to be the peer */
     uint64_t lived;                      /* ns: when it was last known to live: pull.c */
 
-    struct nigh_send_queue queue;   /* nothing of them has been sent */
-    struct nigh_send_queue flow;    /* pieces may be sent */
-    struct nigh_send_queue waiting; /* announced, nothing of them may be sent: trust.c */
-    uint64_t unmatched;             /* bytes sent ahead of their GRANTs, or that may be */
-    uint32_t trusted;               /* messages in a row that found their receives */
-    uint32_t answers;               /* operations that answer the peer's */
-    uint64_t fetched;               /* bytes that answers hold in memory */
-    struct nigh_ids out;            /* ours under way: struct nigh_send_op */
-    struct nigh_ids in;             /* the peer's: struct nigh_message */
+    struct nigh_send_queue queue;          /* nothing of them has been sent */
+    struct nigh_send_queue flow;           /* pieces may be sent */
+    struct nigh_send_queue waiting;        /* announced, nothing of them may be sent: trust.c */
+    struct nigh_device_send *device_sends; /* that read from a device: device_send.c */
+    struct nigh_message *device_receives;  /* that have come, but to the device: device_receive.c */
+    uint64_t unmatched;                    /* bytes sent ahead of their GRANTs, or that may be */
+    uint32_t trusted;                      /* messages in a row that found their receives */
+    uint32_t answers;                      /* operations that answer the peer's */
+    uint64_t fetched;                      /* bytes that answers hold in memory */
+    struct nigh_ids out;                   /* ours under way: struct nigh_send_op */
+    struct nigh_ids in;                    /* the peer's: struct nigh_message */
 
     uint64_t chunk;                 /* being filled: its arena offset, 0 = none */
     uint32_t chunk_low, chunk_high; /* what is left of it: long messages take from below, others from above */
@@ -311,7 +313,7 @@ void nigh_plan_choose(struct nigh_endpoint *endpoint, struct nigh_send_op *op);
 /* The flags of the next piece's slot; asked before it is copied. */
 uint32_t nigh_plan_flags(const struct nigh_send_op *op);
 /* Copies a piece of it, whose flags those are. */
-void nigh_plan_copy(struct nigh_send_op *op, void *to, uint32_t bytes, uint32_t flags);
+void nigh_plan_copy(struct nigh_send_op *op, void *to, const uint8_t *from, uint32_t bytes, uint32_t flags);
 /* Behind the copy of a piece of `bytes`, before its slot is published: feels the handoff now and then. */
 void nigh_plan_copied(struct nigh_endpoint *endpoint, uint32_t bytes);
 /* The receiving side of a timed piece: `started` is nigh_clock_ns() before its copy. */

@@ -301,7 +301,7 @@ static int register_memory(struct nigh_context *context, const struct nigh_regis
         return rc;
     nigh_log_use(&context->log);
     if (flags & NIGH_REGISTER_DEVICE) {
-        rc = nigh_device_look(context, memory->buffer, memory->bytes, &device);
+        rc = nigh_device_look(context, "register_memory", memory->buffer, memory->bytes, &device);
         if (rc)
             return rc;
         flags |= device ? NIGH_REGISTER_COPIES : 0;

@@ -18,10 +18,12 @@
  *   pulls, copying      copies under way       out of the heap of a dead peer, or of a copy of a peer's that we do not
  *                                              leave: go on, the mapping stays; else fail, when nobody writes to the
  *                                              buffer any more, but what the sender has written whole
+ *   device_receives     messages that have come    the device is waited for, which needs no peer; of an endpoint that we leave: fail
  *   lents               what the host holds    stays valid: the mapping stays until it is released
  */
 #include "plugin/context.h"
 #include "plugin/count.h"
+#include "plugin/device_receive.h"
 #include "plugin/large.h"
 #include "plugin/pieces.h"
 #include "plugin/progress.h"
@@ -62,6 +64,7 @@ static void fail_message(struct nigh_message *message, int error)
     struct nigh_context *context = message->endpoint->context;
 
     if (message->kind == NIGH_MSG_REPLY) {
+        nigh_device_receive_close(message);
         nigh_send_complete(message->endpoint, message->get, error, 0);
         nigh_message_free(message);
     } else if (message->kind == NIGH_MSG_PUT) {
@@ -268,6 +271,7 @@ void nigh_endpoint_fail(struct nigh_endpoint *endpoint, enum nigh_state state, i
     withdraw_offers(endpoint);
     fail_sends(endpoint, error, dying);
     fail_incoming(endpoint, error);
+    nigh_device_receive_finish(endpoint, 0);
     fail_receives(endpoint, error);
     drop_arrived(endpoint, false);
     if (state != NIGH_PEER_DEAD)
@@ -293,6 +297,7 @@ void nigh_endpoint_abandon(struct nigh_endpoint *endpoint)
     endpoint->can_post = false;
     fail_sends(endpoint, -ECANCELED, true);
     fail_incoming(endpoint, -ECANCELED);
+    nigh_device_receive_finish(endpoint, -ECANCELED);
     fail_receives(endpoint, -ECANCELED);
     fail_pulls(endpoint, -ECANCELED, true);
     keep_claimed(endpoint);

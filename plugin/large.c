@@ -7,6 +7,7 @@
 #include "plugin/large.h"
 #include "plugin/chunk.h"
 #include "plugin/crammed.h"
+#include "plugin/device_send.h"
 #include "plugin/progress.h"
 #include "plugin/rma.h"
 #include "plugin/send.h"
@@ -40,7 +41,7 @@ static uint32_t copy_to_shuttle(struct nigh_send_op *op, uint32_t want, uint32_t
     uint64_t left = op->allowed - op->sent;
     uint32_t bytes = want < left ? want : (uint32_t)left;
 
-    nigh_plan_copy(op, op->shuttle + op->sent, bytes, flags);
+    nigh_plan_copy(op, op->shuttle + op->sent, op->buffer + op->sent, bytes, flags);
     *line = (uint32_t)(op->sent / NIGH_LINE);
     op->sent += bytes;
     return bytes;
@@ -52,6 +53,7 @@ static uint32_t copy_piece(struct nigh_endpoint *endpoint, struct nigh_send_op *
                            uint32_t flags, uint32_t *line)
 {
     uint64_t left = op->allowed - op->sent, offset;
+    const uint8_t *from;
     uint32_t bytes;
 
     if (!left)
@@ -61,13 +63,16 @@ static uint32_t copy_piece(struct nigh_endpoint *endpoint, struct nigh_send_op *
     if (!endpoint->chunk || endpoint->chunk_low == endpoint->chunk_high)
         if (nigh_chunk_next(endpoint))
             return 0;
+    from = op->device ? nigh_device_send_at(op->device, op->sent, &left) : op->buffer + op->sent;
     bytes = endpoint->chunk_high - endpoint->chunk_low;
     bytes = want < bytes ? want : bytes;
     bytes = left < bytes ? (uint32_t)left : bytes;
     offset = nigh_chunk_cut(endpoint, is_upwards(endpoint, op), bytes);
-    nigh_plan_copy(op, endpoint->context->arena.base + offset, bytes, flags);
+    nigh_plan_copy(op, endpoint->context->arena.base + offset, from, bytes, flags);
     nigh_plan_copied(endpoint, bytes);
     op->sent += bytes;
+    if (op->device)
+        nigh_device_send_sent(op->device, op->sent);
     *line = (uint32_t)(offset / NIGH_LINE);
     return bytes;
 }
@@ -137,7 +142,12 @@ int nigh_large_start(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
     /* In a shuttle it is in nobody's way, and is not copied once more when it comes too early. */
     if (ask && op->shuttle)
         op->sync = true;
-    if (ask && !op->shuttle && (crammed || !nigh_trust_whole(endpoint, op)))
+    if (op->device) {
+        /* Nothing is there yet; of one that asks nothing comes unasked. */
+        op->allowed = 0;
+        op->asks = ask;
+        first.eager = ask ? 0 : (uint32_t)(op->bytes > UINT32_MAX ? UINT32_MAX : op->bytes);
+    } else if (ask && !op->shuttle && (crammed || !nigh_trust_whole(endpoint, op)))
         op->allowed = first.eager = eager;
     else
         first.eager = op->bytes > UINT32_MAX ? UINT32_MAX : (uint32_t)op->bytes;
@@ -147,6 +157,8 @@ int nigh_large_start(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
                    remote ? op->offset : op->imm, &first, sizeof(first));
     if (first.bytes && !op->shuttle)
         nigh_chunk_named(endpoint);
+    if (op->device && !ask)
+        nigh_device_send_start(endpoint, op);
     if (op->sent == op->bytes) {
         all_sent(endpoint, op);
     } else if (op->sent < op->allowed) {
@@ -157,15 +169,61 @@ int nigh_large_start(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
     return 0;
 }
 
-void nigh_large_granted(struct nigh_endpoint *endpoint, struct nigh_send_op *op, bool late)
+static void granted(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
 {
-    nigh_trust_granted(endpoint, op, late);
-    op->granted = true;
     op->allowed = op->bytes;
     if (!op->flowing && op->sent < op->bytes)
         flow_push(endpoint, op);
     else if (!op->flowing)
         nigh_send_complete(endpoint, op, 0, op->bytes);
+}
+
+/* It has been read from the device since it was announced, or is from now on. */
+static void granted_device(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
+{
+    if (op->sent == op->bytes)
+        nigh_send_complete(endpoint, op, 0, op->bytes);
+    else if (op->asks)
+        nigh_device_send_start(endpoint, op);
+}
+
+void nigh_large_granted(struct nigh_endpoint *endpoint, struct nigh_send_op *op, bool late)
+{
+    nigh_trust_granted(endpoint, op, late);
+    op->granted = true;
+    if (op->failed)
+        nigh_send_complete(endpoint, op, op->failed, 0);
+    else if (op->device)
+        granted_device(endpoint, op);
+    else
+        granted(endpoint, op);
     while ((op = nigh_trust_next(endpoint)) != NULL)
         flow_push(endpoint, op);
+}
+
+void nigh_large_allow(struct nigh_endpoint *endpoint, struct nigh_send_op *op, uint64_t bytes)
+{
+    op->allowed = bytes;
+    if (!op->flowing)
+        flow_push(endpoint, op);
+}
+
+void nigh_large_fail(struct nigh_endpoint *endpoint, struct nigh_send_op *op, int error)
+{
+    const struct nigh_wire_piece none = {0};
+    struct nigh_send_op **link = &endpoint->flow.head;
+
+    if (op->flowing) {
+        while (*link != op)
+            link = &(*link)->next;
+        nigh_queue_take(&endpoint->flow, link);
+        op->flowing = false;
+    }
+    nigh_link_answer(endpoint, NIGH_K_PIECE, NIGH_F_FAILED, op->id, 0, &none, sizeof(none));
+    if (op->kind == NIGH_SEND_PUT)
+        op->sent = op->allowed = op->bytes; /* the peer's FINISH ends it */
+    else if (op->sync && !op->granted)
+        op->failed = error;
+    else
+        nigh_send_complete(endpoint, op, error, 0);
 }

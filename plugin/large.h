@@ -17,6 +17,10 @@ int nigh_large_whole(struct nigh_endpoint *endpoint, const struct nigh_send *sen
 bool nigh_large_flow(struct nigh_endpoint *endpoint);
 /* The peer has matched it; `late`: its receive came behind it. */
 void nigh_large_granted(struct nigh_endpoint *endpoint, struct nigh_send_op *op, bool late);
+/* Of one that lies on a device: its first `bytes` have come from there and may go. */
+void nigh_large_allow(struct nigh_endpoint *endpoint, struct nigh_send_op *op, uint64_t bytes);
+/* The same: the rest of it cannot be read. Its peer is told, and it ends with `error`. */
+void nigh_large_fail(struct nigh_endpoint *endpoint, struct nigh_send_op *op, int error);
 /* Chunks that the peer has read go back to the pool. */
 bool nigh_large_reclaim(struct nigh_endpoint *endpoint, bool all);
 

@@ -2,6 +2,7 @@
 /* plugin/op.c - the life of a send operation: it is made, starts at once or from the queue, completes. Messages, lends,
  * remote memory and answers are such; what a post sends without one is in send.c. */
 #include "plugin/context.h"
+#include "plugin/device_send.h"
 #include "plugin/here.h"
 #include "plugin/large.h"
 #include "plugin/progress.h"
@@ -49,6 +50,8 @@ struct nigh_send_op *nigh_send_create(struct nigh_context *context, enum nigh_se
 
 void nigh_send_discard(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
 {
+    if (op->device)
+        nigh_device_send_close(endpoint->context, op->device);
     if (op->id != NIGH_NO_ID)
         nigh_ids_give(&endpoint->out, op->id);
     nigh_help_forget(endpoint, op);
@@ -72,6 +75,11 @@ void nigh_send_discard(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
 
 void nigh_send_complete(struct nigh_endpoint *endpoint, struct nigh_send_op *op, int status, uint64_t bytes)
 {
+    /* Its buffer is the host's again when that is told. */
+    if (__builtin_expect(op->device != NULL, 0)) {
+        nigh_device_send_close(endpoint->context, op->device);
+        op->device = NULL;
+    }
     if (op->op && op->silent && !status)
         nigh_cq_unreserve(&endpoint->context->cq, 1);
     else if (op->op)

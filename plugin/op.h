@@ -13,6 +13,9 @@
 #include <stdbool.h>
 
 struct nigh_context;
+struct nigh_cuda_context;
+struct nigh_device_receive;
+struct nigh_device_send;
 struct nigh_endpoint;
 struct nigh_share;
 
@@ -51,12 +54,15 @@ struct nigh_send_op {
     uint8_t *owned;       /* memory to free at the end: inject copies, atomics' operands */
     const void *held;     /* heap block to unhold at the end */
     struct nigh_share
-        *share;    /* whose buffer this is, among those that are sent to several; NULL: none of them */
-    uint32_t head; /* CONTROL: kind << 16 | flags, as in word 0 */
-    uint32_t id;   /* NIGH_NO_ID: none yet */
-    uint16_t op;   /* enum nigh_op of its completion; 0 = none is due */
-    uint8_t kind;  /* enum nigh_send_kind */
-    uint8_t path;  /* enum nigh_path */
+        *share; /* whose buffer this is, among those that are sent to several; NULL: none of them */
+    struct nigh_device_send *device; /* its bytes lie on a device: `buffer` is an address there; else NULL */
+    struct nigh_cuda_context *cuda;  /* GET: `result` is one of its device, else NULL */
+    int32_t failed;                  /* the device could not be read, which its GRANT is waited for to tell */
+    uint32_t head;                   /* CONTROL: kind << 16 | flags, as in word 0 */
+    uint32_t id;                     /* NIGH_NO_ID: none yet */
+    uint16_t op;                     /* enum nigh_op of its completion; 0 = none is due */
+    uint8_t kind;                    /* enum nigh_send_kind */
+    uint8_t path;                    /* enum nigh_path */
     uint8_t tclass;
     uint8_t refer;    /* enum nigh_refer */
     uint8_t strategy; /* of the pace; what follows from it: */
@@ -74,6 +80,7 @@ struct nigh_send_op {
     bool early;     /* REFER: the receiver fetches it if need be: fetch.h */
     bool spread;    /* in its and the endpoint's `spread` */
     bool granted;   /* matched at the peer */
+    bool asks;      /* `device`: nothing of it is read before that */
     bool flowing;   /* in the endpoint's flow list */
     bool waiting;   /* in its list of those that are announced */
     bool ahead;     /* all of it may go before it is matched */
@@ -98,15 +105,16 @@ struct nigh_recv_op {
     uint8_t *buffer;
     uint64_t bytes;
     uint64_t context;
-    uint32_t flags;
+    uint32_t flags;    /* NIGH_DEVICE: `buffer` is an address of `cuda`'s device */
     uint32_t min_free; /* NIGH_MULTI only, as what follows */
     struct nigh_posted posted;
-    uint64_t used;              /* filled or promised */
-    struct nigh_endpoint *from; /* NULL: anyone */
-    uint32_t busy;              /* messages still arriving */
-    int ended;                  /* the error that it ends with once busy is 0; 0 = full */
-    bool retired;               /* takes no more; given back when busy is 0 */
-    uintptr_t poster;           /* NIGH_GUARD_THREADS: the thread that has posted it */
+    uint64_t used;                  /* filled or promised */
+    struct nigh_endpoint *from;     /* NULL: anyone */
+    uint32_t busy;                  /* messages still arriving */
+    int ended;                      /* the error that it ends with once busy is 0; 0 = full */
+    bool retired;                   /* takes no more; given back when busy is 0 */
+    uintptr_t poster;               /* NIGH_GUARD_THREADS: the thread that has posted it */
+    struct nigh_cuda_context *cuda; /* NIGH_DEVICE only */
 };
 
 static_assert(offsetof(struct nigh_recv_op, posted.node) == 64, "what lies before it is one line");
@@ -137,10 +145,11 @@ enum nigh_message_pins {
 struct nigh_message {
     struct nigh_arrived arrived; /* first */
     struct nigh_endpoint *endpoint;
-    struct nigh_recv_op *recv; /* NULL: not matched yet */
-    struct nigh_send_op *get;  /* REPLY, and REFER of a get */
-    uint8_t *to;               /* where the bytes go; NULL: dropped */
-    uint64_t room;             /* bytes that fit there */
+    struct nigh_recv_op *recv;          /* NULL: not matched yet */
+    struct nigh_send_op *get;           /* REPLY, and REFER of a get */
+    uint8_t *to;                        /* where the bytes go; NULL: dropped, or to `device` */
+    struct nigh_device_receive *device; /* its place is on a device; else NULL */
+    uint64_t room;                      /* bytes that fit there */
     uint64_t total, got, eager;
     uint64_t tag, imm;
     uint64_t where;  /* REFER */

@@ -9,6 +9,7 @@
 #include "plugin/context.h"
 #include "plugin/count.h"
 #include "plugin/counted.h"
+#include "plugin/device_receive.h"
 #include "plugin/fetch.h"
 #include "plugin/large.h"
 #include "plugin/match_alone.h"
@@ -76,19 +77,37 @@ void nigh_arrive_copy(void *to, const void *from, uint64_t bytes, uint32_t flags
     copy(to, from, bytes);
 }
 
-/* The message has all its bytes. */
-static void message_done(struct nigh_message *message)
+void nigh_arrive_done(struct nigh_message *message, int status)
 {
-    if (message->id != NIGH_NO_ID)
-        message->endpoint->in.at[message->id] = NULL;
+    message->status = status;
     if (message->kind == NIGH_MSG_PUT)
         nigh_rma_put_done(message);
     else if (message->kind == NIGH_MSG_REPLY)
         nigh_rma_reply_done(message);
     else if (message->recv)
-        nigh_recv_finish(message, message->status);
+        nigh_recv_finish(message, status);
     else if (message->kind == NIGH_MSG_DROPPED)
         nigh_message_free(message);
+}
+
+/* The message has all its bytes. */
+static void message_done(struct nigh_message *message)
+{
+    if (message->id != NIGH_NO_ID)
+        message->endpoint->in.at[message->id] = NULL;
+    nigh_arrive_done(message, message->status);
+}
+
+/* Its sender cannot read the rest. One without a receive says so to whoever takes it. */
+static enum nigh_verdict failed(struct nigh_message *message)
+{
+    if (message->kind == NIGH_MSG_REPLY || message->lies)
+        return NIGH_BAD;
+    if (!message->status)
+        message->status = -EIO;
+    message->lost = message->kind == NIGH_MSG_PIECES && !message->recv;
+    message_done(message);
+    return NIGH_GO;
 }
 
 /*
@@ -138,7 +157,11 @@ enum nigh_verdict nigh_arrive_more(struct nigh_message *message, uint32_t line, 
         return NIGH_STAY;
     if (message->lies)
         return leave(message, line, bytes, flags);
-    if (message->to && message->got < message->room) {
+    if (message->device) {
+        if (!nigh_device_receive_has_room(message, bytes))
+            return NIGH_STAY;
+        nigh_device_receive_add(message, from, bytes, flags);
+    } else if (message->to && message->got < message->room) {
         fits = message->room - message->got;
         if (flags & NIGH_F_TIMED) {
             uint64_t started = nigh_clock_ns();
@@ -186,6 +209,8 @@ enum nigh_verdict nigh_arrive_piece(struct nigh_endpoint *endpoint, uint64_t hea
 
     nigh_arrive_payload(endpoint, &piece, sizeof(piece));
     message = nigh_ids_get(&endpoint->in, id);
+    if (message && !piece.bytes && nigh_head_flags(head) & NIGH_F_FAILED)
+        return failed(message);
     if (!message || !piece.bytes)
         return NIGH_BAD;
     return nigh_arrive_more(message, piece.line, piece.bytes, nigh_head_flags(head));

@@ -24,6 +24,8 @@ enum nigh_verdict nigh_arrive_refer(struct nigh_endpoint *endpoint, uint64_t hea
  * it was the last piece. */
 enum nigh_verdict nigh_arrive_more(struct nigh_message *message, uint32_t line, uint32_t bytes,
                                    uint32_t flags);
+/* A message that has all its bytes, and whose number is free again, is over, or its place is on a device and waited for. */
+void nigh_arrive_done(struct nigh_message *message, int status);
 /* Copies a piece with the kernel that its sender asked for. */
 void nigh_arrive_copy(void *to, const void *from, uint64_t bytes, uint32_t flags);
 

@@ -116,7 +116,7 @@ void nigh_plan_unread(struct nigh_endpoint *endpoint, int rc)
 
 static bool is_timed(struct nigh_endpoint *endpoint, const struct nigh_send_op *op, bool stream)
 {
-    return op->kind == NIGH_SEND_CHUNKED && endpoint->timed_count < NIGH_TIMED_MAX &&
+    return op->kind == NIGH_SEND_CHUNKED && !op->device && endpoint->timed_count < NIGH_TIMED_MAX &&
            nigh_pace_asks(&endpoint->pace, op->strategy, op->paced, stream);
 }
 
@@ -130,11 +130,14 @@ bool nigh_plan_shuttles(const struct nigh_endpoint *endpoint, bool stream)
     return !stream || endpoint->context->crowd.full;
 }
 
-/* A message in a shuttle is copied alike wherever the peer is: there is nothing to choose by pace, and to time. */
+/* A message in a shuttle is copied alike wherever the peer is: there is nothing to choose by pace, and to time. One that comes from
+ * a device would keep it for long. */
 static bool by_shuttle(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
 {
     uint32_t flags;
 
+    if (op->device)
+        return false;
     op->shuttle = nigh_shuttle_take(endpoint, op->bytes, &flags);
     if (!op->shuttle)
         return false;
@@ -197,16 +200,16 @@ uint32_t nigh_plan_flags(const struct nigh_send_op *op)
     return timed ? op->piece_flags : op->piece_flags & ~NIGH_F_TIMED;
 }
 
-void nigh_plan_copy(struct nigh_send_op *op, void *to, uint32_t bytes, uint32_t flags)
+void nigh_plan_copy(struct nigh_send_op *op, void *to, const uint8_t *from, uint32_t bytes, uint32_t flags)
 {
     uint64_t started;
 
     if (!(flags & NIGH_F_TIMED)) {
-        op->copy(to, op->buffer + op->sent, bytes);
+        op->copy(to, from, bytes);
         return;
     }
     started = nigh_clock_ns();
-    op->copy(to, op->buffer + op->sent, bytes);
+    op->copy(to, from, bytes);
     op->copy_ns += nigh_clock_ns() - started;
     op->timed += bytes;
 }

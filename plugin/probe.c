@@ -94,7 +94,7 @@ int nigh_recv_claim(struct nigh_context *context, struct nigh_message *message, 
     if (!rc && recv->flags & NIGH_MULTI)
         rc = nigh_refuse(context, -EINVAL, "claim: not with NIGH_MULTI");
     if (!rc)
-        rc = nigh_recv_create(context, message->endpoint, recv, &op);
+        rc = nigh_recv_create(context, "claim", message->endpoint, recv, &op);
     if (rc)
         return rc;
     *link = message->next;

@@ -8,6 +8,8 @@
 #include "plugin/arrive.h"
 #include "plugin/context.h"
 #include "plugin/count.h"
+#include "plugin/device_receive.h"
+#include "plugin/device_send.h"
 #include "plugin/fetch.h"
 #include "plugin/large.h"
 #include "plugin/note.h"
@@ -293,8 +295,11 @@ static bool push_sends(struct nigh_context *context)
             nigh_endpoint_strip(endpoint);
             continue;
         }
+        if (endpoint->device_sends || endpoint->device_receives)
+            moved |= nigh_device_send_progress(endpoint) | nigh_device_receive_progress(endpoint);
         moved |= nigh_send_progress(endpoint) || endpoint->suspect;
-        if (endpoint->queue.head || endpoint->flow.head || endpoint->timed_count || endpoint->suspect)
+        if (endpoint->device_sends || endpoint->device_receives || endpoint->queue.head ||
+            endpoint->flow.head || endpoint->timed_count || endpoint->suspect)
             nigh_progress_busy(endpoint);
     }
     return moved;

@@ -8,6 +8,7 @@
 #include "plugin/answer.h"
 #include "plugin/beside.h"
 #include "plugin/context.h"
+#include "plugin/fetch.h"
 #include "plugin/guard.h"
 #include "plugin/here.h"
 #include "plugin/progress.h"
@@ -163,7 +164,6 @@ static int outcome(const struct nigh_message *message)
 static bool ask_for_pieces(struct nigh_message *message)
 {
     struct nigh_endpoint *endpoint = message->endpoint;
-    int32_t failed = nigh_load_relaxed(&message->failed);
 
     if (endpoint->state != NIGH_READY || endpoint->gone || nigh_ids_fit(&endpoint->in, message->id))
         return false;
@@ -171,9 +171,6 @@ static bool ask_for_pieces(struct nigh_message *message)
         nigh_endpoint_suspect(endpoint, "it gave two messages one number");
         return false;
     }
-    nigh_plan_unread(endpoint, failed);
-    nigh_help_end(message);
-    nigh_progress_unpin(endpoint);
     endpoint->in.at[message->id] = message;
     message->kind = NIGH_MSG_PIECES;
     message->got = 0;
@@ -181,12 +178,24 @@ static bool ask_for_pieces(struct nigh_message *message)
     return true;
 }
 
+bool nigh_pull_divert(struct nigh_message *message)
+{
+    if (!ask_for_pieces(message))
+        return false;
+    nigh_fetch_forget(message);
+    return true;
+}
+
 static void end(struct nigh_message *message, struct nigh_finish *finish)
 {
     int status = outcome(message);
 
-    if (status == -EIO && message->refer == NIGH_REFER_CMA && !message->ended && ask_for_pieces(message))
+    if (status == -EIO && message->refer == NIGH_REFER_CMA && !message->ended && ask_for_pieces(message)) {
+        nigh_plan_unread(message->endpoint, nigh_load_relaxed(&message->failed));
+        nigh_help_end(message);
+        nigh_progress_unpin(message->endpoint);
         return;
+    }
     done(message, status, finish);
 }
 

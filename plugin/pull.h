@@ -6,6 +6,8 @@
 #include "plugin/endpoint.h"
 
 void nigh_pull_begin(struct nigh_message *message);
+/* Has the sender send it in pieces in place of that. False: it cannot be asked, begin. */
+bool nigh_pull_divert(struct nigh_message *message);
 /* Continues; true when something moved. */
 bool nigh_pull_progress(struct nigh_context *context);
 /* The same, with the context's lock open while bytes are copied: other threads come in, and may copy the same message.

@@ -3,6 +3,7 @@
  * once; and taken back. */
 #include "plugin/receive.h"
 #include "plugin/context.h"
+#include "plugin/device_slot.h"
 #include "plugin/field.h"
 #include "plugin/refuse.h"
 #include "plugin/registers.h"
@@ -26,14 +27,16 @@ void nigh_recv_cancel(struct nigh_context *context, struct nigh_recv_op *op, int
 
 int nigh_recv_check(struct nigh_context *context, const char *call, const struct nigh_recv *recv)
 {
+    const uint32_t known = NIGH_MULTI | NIGH_IN_PLACE | NIGH_DEVICE;
     int rc = nigh_check_struct(context, call, recv, recv->size, sizeof(*recv));
 
     if (rc)
         return rc;
-    if (recv->flags & ~(NIGH_MULTI | NIGH_IN_PLACE))
-        return nigh_refuse_flags(context, call, recv->flags, NIGH_MULTI | NIGH_IN_PLACE);
-    if (recv->flags == (NIGH_MULTI | NIGH_IN_PLACE))
-        return nigh_refuse(context, -EINVAL, "%s: NIGH_MULTI and NIGH_IN_PLACE exclude each other", call);
+    if (recv->flags & ~known)
+        return nigh_refuse_flags(context, call, recv->flags, known);
+    if (recv->flags & (recv->flags - 1))
+        return nigh_refuse(context, -EINVAL,
+                           "%s: NIGH_MULTI, NIGH_IN_PLACE and NIGH_DEVICE exclude each other", call);
     if (recv->tclass >= NIGH_TCLASSES)
         return nigh_refuse_tclass(context, call, recv->tclass);
     if (recv->flags & NIGH_MULTI && (!recv->min_free || recv->min_free > recv->bytes))
@@ -44,11 +47,18 @@ int nigh_recv_check(struct nigh_context *context, const char *call, const struct
     return 0;
 }
 
-int nigh_recv_create(struct nigh_context *context, struct nigh_endpoint *from, const struct nigh_recv *recv,
-                     struct nigh_recv_op **out)
+int nigh_recv_create(struct nigh_context *context, const char *call, struct nigh_endpoint *from,
+                     const struct nigh_recv *recv, struct nigh_recv_op **out)
 {
+    struct nigh_device_buffer device = {0};
     struct nigh_recv_op *op;
+    int rc;
 
+    if (__builtin_expect(recv->flags & NIGH_DEVICE, 0) && recv->bytes) {
+        rc = nigh_device_find(context, call, recv->region, recv->buffer, recv->bytes, &device);
+        if (rc)
+            return rc;
+    }
     if (recv->flags & NIGH_IN_PLACE && nigh_lents_reserve(&context->lents))
         return -ENOMEM;
     if (nigh_cq_reserve(&context->cq, 1))
@@ -64,7 +74,8 @@ int nigh_recv_create(struct nigh_context *context, struct nigh_endpoint *from, c
     op->buffer = recv->buffer;
     op->bytes = recv->bytes;
     op->context = recv->context;
-    op->flags = recv->flags;
+    op->flags = device.cuda ? recv->flags : recv->flags & ~NIGH_DEVICE;
+    op->cuda = device.cuda;
     op->poster = context->inside;
     if (recv->flags & NIGH_MULTI) {
         op->from = from;
@@ -131,7 +142,7 @@ __attribute__((noinline)) int nigh_recv_post_generally(struct nigh_context *cont
     if (__builtin_expect(from && from->state >= NIGH_PEER_CLOSED, 0) &&
         !find(context, from, recv->tag, recv->ignore, recv->tclass, false))
         return nigh_endpoint_check(from);
-    rc = nigh_recv_create(context, from, recv, &op);
+    rc = nigh_recv_create(context, "post_recv", from, recv, &op);
     if (rc)
         return rc;
     if (from)

@@ -18,9 +18,9 @@ int nigh_recv_look(struct nigh_endpoint *from);
 int nigh_recv_cannot_wait(struct nigh_context *context, const struct nigh_endpoint *from);
 /* 0, -EINVAL, -EFAULT: what the host asks for. Told as `call`'s. */
 int nigh_recv_check(struct nigh_context *context, const char *call, const struct nigh_recv *recv);
-/* An operation with its room in the completion queue. -ENOMEM. */
-int nigh_recv_create(struct nigh_context *context, struct nigh_endpoint *from, const struct nigh_recv *recv,
-                     struct nigh_recv_op **out);
+/* An operation with its room in the completion queue. -ENOMEM, and those of nigh_device_find(). */
+int nigh_recv_create(struct nigh_context *context, const char *call, struct nigh_endpoint *from,
+                     const struct nigh_recv *recv, struct nigh_recv_op **out);
 /* Takes back a receive that is out of the matcher: it completes with `status`, a multi-receive buffer not before the
  * messages that are arriving in it. */
 void nigh_recv_cancel(struct nigh_context *context, struct nigh_recv_op *op, int status,

@@ -9,6 +9,8 @@
 #include "plugin/atomic.h"
 #include "plugin/context.h"
 #include "plugin/count.h"
+#include "plugin/device_receive.h"
+#include "plugin/device_send.h"
 #include "plugin/pieces.h"
 #include "plugin/pull.h"
 #include "plugin/receive.h"
@@ -26,7 +28,7 @@ static int check(const struct nigh_endpoint *endpoint, const char *call, const s
 
     if (rc)
         return rc;
-    if (rma->reserved)
+    if (rma->region && !(rma->flags & NIGH_DEVICE))
         return nigh_refuse_reserved(context, call);
     if (rma->flags & ~flags)
         return nigh_refuse_flags(context, call, rma->flags, flags);
@@ -53,15 +55,38 @@ static int op_create(struct nigh_endpoint *endpoint, const struct nigh_rma *rma,
     return 0;
 }
 
+/* Where the local side lies: buffer->cuda is NULL for the host's memory. */
+static int find_device(struct nigh_endpoint *endpoint, const char *call, const struct nigh_rma *rma,
+                       struct nigh_device_buffer *buffer)
+{
+    *buffer = (struct nigh_device_buffer){0};
+    if (__builtin_expect(!(rma->flags & NIGH_DEVICE) || !rma->bytes, 1))
+        return 0;
+    return nigh_device_find(endpoint->context, call, rma->region, rma->buffer, rma->bytes, buffer);
+}
+
+static void op_destroy(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
+{
+    nigh_slab_give(&endpoint->context->send_ops, op);
+    nigh_cq_unreserve(&endpoint->context->cq, 1);
+}
+
 int nigh_rma_put(struct nigh_endpoint *endpoint, const struct nigh_rma *rma)
 {
+    struct nigh_device_buffer device;
     struct nigh_send_op *op;
-    int rc = check(endpoint, "post_put", rma, NIGH_SILENT | NIGH_NOTIFY);
+    int rc = check(endpoint, "post_put", rma, NIGH_SILENT | NIGH_NOTIFY | NIGH_DEVICE);
 
+    if (!rc)
+        rc = find_device(endpoint, "post_put", rma, &device);
     if (!rc)
         rc = op_create(endpoint, rma, NIGH_SEND_PUT, NIGH_OP_PUT, &op);
     if (rc)
         return rc;
+    if (device.cuda && !(op->device = nigh_device_send_open(&device, rma->bytes))) {
+        op_destroy(endpoint, op);
+        return -ENOMEM;
+    }
     op->buffer = rma->buffer;
     nigh_count(&endpoint->context->counters->put, 1);
     nigh_send_begin(endpoint, op);
@@ -88,18 +113,23 @@ static bool get_directly(struct nigh_endpoint *endpoint, struct nigh_send_op *op
 
 int nigh_rma_get(struct nigh_endpoint *endpoint, const struct nigh_rma *rma)
 {
+    struct nigh_device_buffer device;
     struct nigh_send_op *op;
     uint64_t where;
-    int rc = check(endpoint, "post_get", rma, NIGH_SILENT);
+    int rc = check(endpoint, "post_get", rma, NIGH_SILENT | NIGH_DEVICE);
 
+    if (!rc)
+        rc = find_device(endpoint, "post_get", rma, &device);
     if (!rc)
         rc = op_create(endpoint, rma, NIGH_SEND_GET, NIGH_OP_GET, &op);
     if (rc)
         return rc;
     op->result = rma->buffer;
+    op->cuda = device.cuda;
     nigh_count(&endpoint->context->counters->get, 1);
     /* What the peer does not show it is asked for, and says why not. */
-    if (endpoint->attached && nigh_shown_find(&endpoint->view, rma->key, rma->offset, rma->bytes, &where) &&
+    if (!op->cuda && endpoint->attached &&
+        nigh_shown_find(&endpoint->view, rma->key, rma->offset, rma->bytes, &where) &&
         get_directly(endpoint, op, where))
         return 0;
     nigh_send_begin(endpoint, op);
@@ -136,7 +166,7 @@ void nigh_rma_put_done(struct nigh_message *message)
 {
     struct nigh_endpoint *endpoint = message->endpoint;
 
-    if (message->staged)
+    if (message->staged && !message->status)
         move(message);
     if (message->notify && message->status)
         nigh_cq_unreserve(&endpoint->context->cq, 1);
@@ -274,8 +304,20 @@ void nigh_rma_reply_done(struct nigh_message *message)
 {
     struct nigh_endpoint *endpoint = message->endpoint;
 
-    nigh_send_complete(endpoint, message->get, message->status, message->get->bytes);
+    int status = nigh_device_receive_end(message, message->status);
+
+    if (status == -EAGAIN)
+        return;
+    nigh_send_complete(endpoint, message->get, status, message->get->bytes);
     nigh_message_free(message);
+}
+
+static void open_device(struct nigh_message *message, const struct nigh_send_op *op)
+{
+    const struct nigh_device_buffer buffer = {.cuda = op->cuda, .at = (uintptr_t)op->result};
+
+    if (nigh_device_receive_open(message, &buffer, message->total))
+        message->status = -ENOMEM;
 }
 
 static enum nigh_verdict arrive_reply(struct nigh_endpoint *endpoint, uint64_t head, uint64_t id,
@@ -296,8 +338,10 @@ static enum nigh_verdict arrive_reply(struct nigh_endpoint *endpoint, uint64_t h
         return NIGH_STAY;
     op->granted = true; /* answered: a second answer breaks the peer */
     message->get = op;
-    message->to = op->result;
+    message->to = op->cuda ? NULL : op->result;
     message->status = status;
+    if (op->cuda && op->result && first.total)
+        open_device(message, op);
     return nigh_arrive_first_piece(message, first.line, first.bytes, nigh_head_flags(head));
 }
 

@@ -6,6 +6,7 @@
 #include "plugin/context.h"
 #include "plugin/count.h"
 #include "plugin/crammed.h"
+#include "plugin/device_send.h"
 #include "plugin/field.h"
 #include "plugin/large.h"
 #include "plugin/refuse.h"
@@ -29,7 +30,7 @@ static __attribute__((cold, noinline)) int refuse_inject(struct nigh_endpoint *e
 
 static int check(struct nigh_endpoint *endpoint, const struct nigh_send *send)
 {
-    const uint32_t known = NIGH_SYNC | NIGH_INJECT | NIGH_SILENT | NIGH_MAY_WAIT;
+    const uint32_t known = NIGH_SYNC | NIGH_INJECT | NIGH_SILENT | NIGH_MAY_WAIT | NIGH_DEVICE;
     struct nigh_context *context = endpoint->context;
     int rc = nigh_check_struct(context, "post_send", send, send->size, sizeof(*send));
 
@@ -170,6 +171,8 @@ static __attribute__((noinline)) int post_general(struct nigh_endpoint *endpoint
 
     if (rc)
         return rc;
+    if (send->flags & NIGH_DEVICE)
+        return nigh_device_send_post(endpoint, send);
     rc = nigh_cq_reserve(&context->cq, 1);
     if (rc)
         return rc;

@@ -11,7 +11,8 @@ int nigh_wait_fd(struct nigh_context *context, int *fd);
 /* Is there something that a sleeping thread must wake for and that nobody else will wake it for? */
 static inline bool nigh_is_restless(const struct nigh_context *context)
 {
-    return nigh_cq_count(&context->cq) != 0 || context->pulls || context->suspects || context->nudged;
+    return nigh_cq_count(&context->cq) != 0 || context->pulls || context->suspects || context->nudged ||
+           context->devices.copies;
 }
 
 #endif

@@ -53,6 +53,8 @@ enum nigh_kind {
 /* flags in word 0 */
 #define NIGH_F_SYNC   1u /* FIRST: the sender waits for GRANT even if it needs none to send */
 #define NIGH_F_NOTIFY 2u /* PUT: tell the target's program */
+/* PIECE without bytes: its sender cannot read the rest of the message, which fails with -EIO */
+#define NIGH_F_FAILED 4u
 /* WHOLE, FIRST, PIECE, PUT, REPLY: the enum nigh_copy_kernel that the reader should copy with */
 #define NIGH_F_KERNEL_SHIFT   4
 #define NIGH_F_KERNEL_MASK    7u

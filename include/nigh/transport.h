@@ -200,7 +200,19 @@ enum nigh_state {
 /* It may complete only when the peer has looked for messages, whatever its length: the host counts on no less, as MPI's
  * standard mode does. So those of up to NIGH_EAGER, too, can be read where they lie, where that is faster. Without effect
  * on NIGH_SILENT ones. */
-#define NIGH_MAY_WAIT     (1u << 3)
+#define NIGH_MAY_WAIT (1u << 3)
+/*
+ * Of sends, receives, puts and gets, not of lends: the buffer may be memory of a CUDA device. Whose it is its `region` says
+ * (NIGH_REGISTER_DEVICE), which stays registered until the completion; without one it is looked up in the call, which costs a
+ * microsecond. Without this flag `region` decides nothing and a buffer is the host's. The peer needs no device, and knows of none.
+ *
+ * What the host's copies have put there before the call is sent; kernels that write it must have ended, as nigh's copies run on streams
+ * of their own. They move with calls that make progress, and nobody waits for them but NIGH_INJECT. When a receive or a get
+ * completes its bytes are in the device's memory. The post returns -ENOTSUP with NIGH_CUDA=off, or where the driver does not
+ * start, -EFAULT for a range with a hole, -EXDEV on several devices, -ERANGE outside of its region, -EIO the driver fails, -ECHILD
+ * in a forked child. Where a copy fails the operation completes with -EIO on both sides, and the endpoint goes on.
+ */
+#define NIGH_DEVICE       (1u << 4)
 #define NIGH_INJECT_BYTES 1024u
 
 /*
@@ -213,7 +225,7 @@ enum nigh_state {
  */
 struct nigh_send {
     uint32_t size;  /* sizeof(struct nigh_send) */
-    uint32_t flags; /* NIGH_SYNC, NIGH_INJECT, NIGH_SILENT, NIGH_MAY_WAIT */
+    uint32_t flags; /* NIGH_SYNC, NIGH_INJECT, NIGH_SILENT, NIGH_MAY_WAIT, NIGH_DEVICE */
     const void *buffer;
     uint64_t bytes;
     uint64_t tag;
@@ -245,7 +257,7 @@ typedef int (*nigh_refused_fn)(struct nigh_endpoint *endpoint, const void *buffe
 /* A place for a message. The buffer belongs to nigh until the completion. */
 struct nigh_recv {
     uint32_t size;  /* sizeof(struct nigh_recv) */
-    uint32_t flags; /* NIGH_MULTI, NIGH_IN_PLACE */
+    uint32_t flags; /* one of NIGH_MULTI, NIGH_IN_PLACE, NIGH_DEVICE, or none */
     void *buffer;
     uint64_t bytes; /* a longer message completes with -EMSGSIZE and its full length in `bytes`; what fits
                        has been written, nothing beyond */
@@ -374,14 +386,14 @@ struct nigh_register {
 
 struct nigh_rma {
     uint32_t size;  /* sizeof(struct nigh_rma) */
-    uint32_t flags; /* NIGH_SILENT, NIGH_NOTIFY */
+    uint32_t flags; /* NIGH_SILENT, NIGH_NOTIFY, NIGH_DEVICE */
     void *buffer;   /* local: read by put, written by get */
     uint64_t bytes;
     uint64_t offset; /* in bytes from the start of the remote region */
     uint64_t key;    /* the remote region's key, from register_memory at the target */
     uint64_t imm;
     uint64_t context;
-    uint64_t reserved; /* zero */
+    struct nigh_region *region; /* NIGH_DEVICE: the buffer's, or NULL; else NULL */
 };
 
 enum nigh_type {

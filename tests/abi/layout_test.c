@@ -17,7 +17,7 @@
 
 static const struct constant layout_constants[] = {
     CONSTANT(NIGH_ARENA_MAGIC, UINT64_C(0x31616e6572612d6e)),
-    CONSTANT(NIGH_LAYOUT_VERSION, 26),
+    CONSTANT(NIGH_LAYOUT_VERSION, 27),
     CONSTANT(NIGH_LINE, 64),
     CONSTANT(NIGH_PAGE, 4096),
     CONSTANT(NIGH_PEERS_MAX, 65536),
@@ -161,7 +161,8 @@ static const struct constant slot_constants[] = {
     CONSTANT(NIGH_F_STRATEGY_MASK, 7), CONSTANT(NIGH_F_SHUTTLE, 2048), CONSTANT(NIGH_F_RETURNS, 4096),
     CONSTANT(NIGH_REFER_HEAP, 1),      CONSTANT(NIGH_REFER_CMA, 2),    CONSTANT(NIGH_REFER_LEND, 3),
     CONSTANT(NIGH_REFER_COPY, 4),      CONSTANT(NIGH_LAP_SHIFT, 48),   CONSTANT(NIGH_F_COUNTED, 8192),
-    CONSTANT(NIGH_F_ONE, 1),           CONSTANT(NIGH_F_EARLY, 16384),  CONSTANT(NIGH_FINISH_MORE, 10),
+    CONSTANT(NIGH_F_ONE, 1),           CONSTANT(NIGH_F_FAILED, 4),     CONSTANT(NIGH_F_EARLY, 16384),
+    CONSTANT(NIGH_FINISH_MORE, 10),
 };
 
 #define HEAD UINT64_C(0x203010004) /* of kind 1, 2 bytes, class 3, flags 4 */
@@ -331,7 +332,8 @@ static const struct look layout_looks[] = {
     {19, UINT64_C(0x7ba81413350572b8)}, {20, UINT64_C(0xc4d85507ae2c0077)},
     {21, UINT64_C(0x6f1efbc15c47bd23)}, {22, UINT64_C(0xe774cc02da0f151f)},
     {23, UINT64_C(0x27e0369df9d75370)}, {24, UINT64_C(0x4d99fec83e28b58e)},
-    {25, UINT64_C(0x43c5c8ce0d1a2447)}, {26, UINT64_C(0xa5a227b033417ca9)}};
+    {25, UINT64_C(0x43c5c8ce0d1a2447)}, {26, UINT64_C(0xa5a227b033417ca9)},
+    {27, UINT64_C(0x7db539fb93a0b5dd)}};
 static const struct look greeting_looks[] = {{1, UINT64_C(0xb2ac7a01926d8468)},
                                              {2, UINT64_C(0x8b87eb40def88b4f)},
                                              {3, UINT64_C(0xbc20698f7d74e9ec)},

@@ -280,7 +280,7 @@ static const struct place abi_places[] = {
     FIELD(nigh_rma, key, 32, 8),
     FIELD(nigh_rma, imm, 40, 8),
     FIELD(nigh_rma, context, 48, 8),
-    FIELD(nigh_rma, reserved, 56, 8),
+    FIELD(nigh_rma, region, 56, 8),
 
     STRUCT(nigh_atomic, 72),
     FIELD(nigh_atomic, size, 0, 4),

@@ -37,6 +37,8 @@ enum pair_form {
 #define PAIR_MANUAL 1u /* the scenario opens, connects and closes */
 #define PAIR_LOOSE  2u /* completions and messages that nobody took are no mistake */
 #define PAIR_DEATH  4u /* PAIR_FORK: the second process ends itself in the middle */
+#define PAIR_FRESH \
+    8u /* in a process of its own: what the case starts there, as a driver, no other case meets */
 
 struct pair;
 

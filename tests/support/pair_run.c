@@ -220,6 +220,38 @@ static void alone(const struct one *one, struct pair_shared *shared, uint64_t jo
     play(&both);
 }
 
+static void in_form(const struct one *one, struct pair_shared *shared, uint64_t job)
+{
+    if (one->form == PAIR_FORK)
+        in_processes(one, shared, job);
+    else if (one->form == PAIR_THREADS)
+        in_threads(one, shared, job);
+    else
+        alone(one, shared, job);
+}
+
+static void fresh(const struct one *one, struct pair_shared *shared, uint64_t job)
+{
+    pid_t child;
+    int status;
+
+    fflush(NULL);
+    child = fork();
+    if (child < 0)
+        fail_msg("no process");
+    if (child == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        in_form(one, shared, job);
+        fflush(NULL);
+        _exit(0);
+    }
+    status = reap(child);
+    if (!status || shared->verdict)
+        return;
+    shared->verdict = PAIR_FAILED;
+    snprintf(shared->text, sizeof(shared->text), "the process of the case ended with status %#x", status);
+}
+
 /* ---- cases ---------------------------------------------------------------------------------------------------- */
 
 static uint64_t new_job(void)
@@ -241,12 +273,10 @@ static void run_one(void **state)
 
     if (shared == MAP_FAILED)
         fail_msg("no shared memory");
-    if (one->form == PAIR_FORK)
-        in_processes(one, shared, job);
-    else if (one->form == PAIR_THREADS)
-        in_threads(one, shared, job);
+    if (one->of->how & PAIR_FRESH)
+        fresh(one, shared, job);
     else
-        alone(one, shared, job);
+        in_form(one, shared, job);
     memcpy(&result, shared, sizeof(result));
     munmap(shared, sizeof(*shared));
     if (result.verdict == PAIR_SKIPPED) {

@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* plugin/device_receive.c - see device_receive.h. */
+#include "plugin/device_receive.h"
+#include "plugin/context.h"
+#include "plugin/pieces.h"
+#include "plugin/progress.h"
+#include "plugin/receive.h"
+#include "shm/clock.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+
+/* For so long the device is waited for where a peer ends. */
+#define FINISH_NS UINT64_C(5000000000)
+
+struct nigh_device_receive {
+    struct nigh_message *next,
+        **link; /* of the endpoint, while only the device is waited for; link NULL: not there */
+    struct nigh_device_buffer buffer;
+    uint64_t bytes; /* that go to the device */
+    uint64_t got;   /* of those, in slots or beyond */
+    uint32_t first, count;
+    uint64_t filled; /* of the last slot, if it is being filled */
+    bool filling;
+    bool whole; /* slot[0] has memory for all of it */
+    int error;
+    struct nigh_device_slot slot[NIGH_DEVICE_SLOTS];
+};
+
+static struct nigh_device_slot *slot_of(struct nigh_device_receive *receive, uint32_t number)
+{
+    return &receive->slot[(receive->first + number) % NIGH_DEVICE_SLOTS];
+}
+
+int nigh_device_receive_open(struct nigh_message *message, const struct nigh_device_buffer *buffer,
+                             uint64_t bytes)
+{
+    struct nigh_device_receive *receive = calloc(1, sizeof(*receive));
+
+    if (!receive)
+        return -ENOMEM;
+    receive->buffer = *buffer;
+    receive->bytes = bytes;
+    message->device = receive;
+    return 0;
+}
+
+static void drop_first(struct nigh_device_receive *receive)
+{
+    nigh_device_slot_give(&receive->buffer, slot_of(receive, 0));
+    receive->first = (receive->first + 1) % NIGH_DEVICE_SLOTS;
+    receive->count--;
+}
+
+static void stop(struct nigh_message *message)
+{
+    struct nigh_device_receive *receive = message->device;
+
+    while (receive->count) {
+        nigh_device_slot_stop(message->endpoint->context, slot_of(receive, 0));
+        drop_first(receive);
+    }
+    receive->filling = false;
+}
+
+static void leave(struct nigh_device_receive *receive)
+{
+    if (!receive->link)
+        return;
+    *receive->link = receive->next;
+    if (receive->next)
+        receive->next->device->link = receive->link;
+    receive->link = NULL;
+}
+
+void nigh_device_receive_close(struct nigh_message *message)
+{
+    if (!message->device)
+        return;
+    leave(message->device);
+    stop(message);
+    free(message->device);
+    message->device = NULL;
+}
+
+/* ---- to the device ---- */
+
+static void move_slots(struct nigh_message *message)
+{
+    struct nigh_device_receive *receive = message->device;
+    struct nigh_context *context = message->endpoint->context;
+    uint32_t full = receive->count - receive->filling;
+
+    for (uint32_t i = 0; i < full; i++) {
+        int rc = nigh_device_slot_step(context, slot_of(receive, i));
+
+        if (rc && rc != -EAGAIN && !receive->error)
+            receive->error = rc;
+    }
+    while (receive->count - receive->filling && !slot_of(receive, 0)->copying)
+        drop_first(receive);
+}
+
+static void begin_slot(struct nigh_message *message)
+{
+    struct nigh_device_receive *receive = message->device;
+    struct nigh_device_slot *slot = slot_of(receive, receive->count - 1);
+
+    slot->bytes = receive->filled;
+    receive->filling = false;
+    nigh_device_slot_copy(message->endpoint->context, &receive->buffer, slot, NIGH_CUDA_COPY_TO_DEVICE,
+                          receive->got - receive->filled);
+    move_slots(message);
+}
+
+/* ---- from the peer ---- */
+
+static bool take_slot(struct nigh_device_receive *receive)
+{
+    uint64_t rest = receive->bytes - receive->got;
+
+    if (nigh_device_slot_take(&receive->buffer, rest < NIGH_DEVICE_SLOT_BYTES ? rest : NIGH_DEVICE_SLOT_BYTES,
+                              slot_of(receive, receive->count))) {
+        receive->error = -ENOMEM;
+        return false;
+    }
+    receive->count++;
+    receive->filling = true;
+    receive->filled = 0;
+    return true;
+}
+
+bool nigh_device_receive_has_room(struct nigh_message *message, uint64_t bytes)
+{
+    struct nigh_device_receive *receive = message->device;
+    uint64_t rest = receive->bytes - receive->got, room;
+
+    if (receive->error)
+        return true; /* it is dropped */
+    move_slots(message);
+    room = (uint64_t)(NIGH_DEVICE_SLOTS - receive->count) * NIGH_DEVICE_SLOT_BYTES;
+    if (receive->filling)
+        room += slot_of(receive, receive->count - 1)->bytes - receive->filled;
+    return room >= (bytes < rest ? bytes : rest);
+}
+
+uint8_t *nigh_device_receive_next(struct nigh_message *message)
+{
+    struct nigh_device_receive *receive = message->device;
+
+    while (!receive->filling && receive->count == NIGH_DEVICE_SLOTS) {
+        move_slots(message);
+        sched_yield();
+    }
+    if (receive->error || (!receive->filling && !take_slot(receive)))
+        return NULL;
+    return slot_of(receive, receive->count - 1)->memory + receive->filled;
+}
+
+void nigh_device_receive_added(struct nigh_message *message, uint64_t bytes)
+{
+    struct nigh_device_receive *receive = message->device;
+
+    receive->filled += bytes;
+    receive->got += bytes;
+    if (receive->filled == slot_of(receive, receive->count - 1)->bytes)
+        begin_slot(message);
+}
+
+void nigh_device_receive_add(struct nigh_message *message, const void *from, uint64_t bytes, uint32_t flags)
+{
+    struct nigh_device_receive *receive = message->device;
+    uint64_t rest = receive->bytes - receive->got;
+
+    if (bytes > rest)
+        bytes = rest;
+    for (uint64_t at = 0, some; at < bytes; at += some) {
+        uint8_t *to = nigh_device_receive_next(message);
+
+        if (!to)
+            return;
+        some = slot_of(receive, receive->count - 1)->bytes - receive->filled;
+        some = bytes - at < some ? bytes - at : some;
+        nigh_arrive_copy(to, (const uint8_t *)from + at, some, flags);
+        nigh_device_receive_added(message, some);
+    }
+}
+
+int nigh_device_receive_whole(struct nigh_message *message)
+{
+    struct nigh_device_receive *receive = message->device;
+    uint8_t *memory = receive->bytes ? malloc(receive->bytes) : NULL;
+
+    if (!memory && receive->bytes)
+        return -ENOMEM;
+    receive->whole = memory != NULL;
+    receive->slot[0] = (struct nigh_device_slot){.memory = memory, .bytes = receive->bytes};
+    receive->count = receive->whole;
+    receive->filling = receive->whole;
+    message->to = memory;
+    return 0;
+}
+
+/* ---- the end ---- */
+
+static int outcome(struct nigh_message *message)
+{
+    struct nigh_device_receive *receive = message->device;
+
+    if (receive->whole) { /* what was read where it lay */
+        receive->whole = false;
+        receive->got = receive->filled = receive->bytes;
+        begin_slot(message);
+    }
+    move_slots(message);
+    return receive->count - receive->filling ? -EAGAIN : receive->error;
+}
+
+int nigh_device_receive_end(struct nigh_message *message, int status)
+{
+    struct nigh_device_receive *receive = message->device;
+    struct nigh_endpoint *endpoint;
+
+    if (!receive)
+        return status;
+    if (status) {
+        leave(receive);
+        stop(message);
+        return status;
+    }
+    status = outcome(message);
+    if (status != -EAGAIN || receive->link)
+        return status;
+    endpoint = message->endpoint;
+    receive->next = endpoint->device_receives;
+    receive->link = &endpoint->device_receives;
+    if (receive->next)
+        receive->next->device->link = &receive->next;
+    endpoint->device_receives = message;
+    nigh_progress_busy(endpoint);
+    return -EAGAIN;
+}
+
+bool nigh_device_receive_progress(struct nigh_endpoint *endpoint)
+{
+    bool moved = false;
+
+    for (struct nigh_message *message = endpoint->device_receives, *next; message; message = next) {
+        int rc = outcome(message);
+
+        next = message->device->next;
+        if (rc == -EAGAIN)
+            continue;
+        leave(message->device);
+        nigh_arrive_done(message, rc);
+        moved = true;
+    }
+    return moved;
+}
+
+void nigh_device_receive_finish(struct nigh_endpoint *endpoint, int status)
+{
+    struct nigh_message *message;
+
+    while ((message = endpoint->device_receives) != NULL) {
+        uint64_t until = nigh_clock_ns() + FINISH_NS;
+        int rc = status;
+
+        while (!status && (rc = outcome(message)) == -EAGAIN && nigh_clock_ns() < until)
+            sched_yield();
+        rc = rc == -EAGAIN ? -EIO : rc;
+        leave(message->device);
+        nigh_arrive_done(message, rc);
+    }
+}

@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* plugin/device_send.c - see device_send.h. */
+#include "plugin/device_send.h"
+#include "plugin/context.h"
+#include "plugin/count.h"
+#include "plugin/large.h"
+#include "plugin/progress.h"
+#include "plugin/send.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+
+/* Bytes before `low` have been sent, those before `staged` lie in slots, those before `begun` have been asked for. */
+struct nigh_device_send {
+    struct nigh_device_send *next, **link; /* of the endpoint; link NULL: not started, or all has come */
+    struct nigh_context *context;
+    struct nigh_endpoint *endpoint;
+    struct nigh_send_op *op;
+    struct nigh_device_buffer buffer;
+    uint64_t bytes, low, staged, begun;
+    uint32_t first, count; /* slots in use, a circular queue: the first begins at `low` of its slot */
+    struct nigh_device_slot slot[NIGH_DEVICE_SLOTS];
+};
+
+static struct nigh_device_slot *slot_of(struct nigh_device_send *send, uint32_t number)
+{
+    return &send->slot[(send->first + number) % NIGH_DEVICE_SLOTS];
+}
+
+struct nigh_device_send *nigh_device_send_open(const struct nigh_device_buffer *buffer, uint64_t bytes)
+{
+    struct nigh_device_send *send = calloc(1, sizeof(*send));
+
+    if (!send)
+        return NULL;
+    send->buffer = *buffer;
+    send->bytes = bytes;
+    return send;
+}
+
+static void leave(struct nigh_device_send *send)
+{
+    if (!send->link)
+        return;
+    *send->link = send->next;
+    if (send->next)
+        send->next->link = send->link;
+    send->link = NULL;
+}
+
+void nigh_device_send_close(struct nigh_context *context, struct nigh_device_send *send)
+{
+    leave(send);
+    for (; send->count; send->count--) {
+        nigh_device_slot_stop(context, slot_of(send, 0));
+        nigh_device_slot_give(&send->buffer, slot_of(send, 0));
+        send->first = (send->first + 1) % NIGH_DEVICE_SLOTS;
+    }
+    free(send);
+}
+
+/* ---- from the device ---- */
+
+static void begin_slots(struct nigh_device_send *send)
+{
+    while (send->count < NIGH_DEVICE_SLOTS && send->begun < send->bytes) {
+        struct nigh_device_slot *slot = slot_of(send, send->count);
+        uint64_t rest = send->bytes - send->begun;
+
+        if (nigh_device_slot_take(&send->buffer,
+                                  rest < NIGH_DEVICE_SLOT_BYTES ? rest : NIGH_DEVICE_SLOT_BYTES, slot))
+            return; /* the next pass tries again */
+        nigh_device_slot_copy(send->context, &send->buffer, slot, NIGH_CUDA_COPY_TO_HOST, send->begun);
+        send->begun += slot->bytes;
+        send->count++;
+    }
+}
+
+/* All move on; what has come behind one that has not waits for it. */
+static int move_slots(struct nigh_device_send *send)
+{
+    uint64_t end = send->low;
+    bool gap = false;
+
+    for (uint32_t i = 0; i < send->count; i++) {
+        struct nigh_device_slot *slot = slot_of(send, i);
+        int rc = nigh_device_slot_step(send->context, slot);
+
+        if (rc && rc != -EAGAIN)
+            return rc;
+        gap |= rc == -EAGAIN;
+        end += slot->bytes;
+        if (!gap && end > send->staged)
+            send->staged = end;
+    }
+    return 0;
+}
+
+/* Returns whether something has come. The send is gone where it fails. */
+static bool move(struct nigh_device_send *send)
+{
+    uint64_t before = send->staged;
+    int rc;
+
+    begin_slots(send);
+    rc = move_slots(send);
+    if (rc) {
+        leave(send);
+        nigh_large_fail(send->endpoint, send->op, rc);
+        return true;
+    }
+    if (send->staged == before)
+        return false;
+    if (send->staged == send->bytes)
+        leave(send);
+    nigh_large_allow(send->endpoint, send->op, send->staged);
+    return true;
+}
+
+void nigh_device_send_start(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
+{
+    struct nigh_device_send *send = op->device;
+
+    send->context = endpoint->context;
+    send->endpoint = endpoint;
+    send->op = op;
+    send->next = endpoint->device_sends;
+    send->link = &endpoint->device_sends;
+    if (send->next)
+        send->next->link = &send->next;
+    endpoint->device_sends = send;
+    nigh_progress_busy(endpoint);
+    begin_slots(send);
+}
+
+bool nigh_device_send_progress(struct nigh_endpoint *endpoint)
+{
+    bool moved = false;
+
+    for (struct nigh_device_send *send = endpoint->device_sends, *next; send; send = next) {
+        next = send->next;
+        moved |= move(send);
+    }
+    return moved;
+}
+
+/* ---- to the peer ---- */
+
+const uint8_t *nigh_device_send_at(const struct nigh_device_send *send, uint64_t offset, uint64_t *left)
+{
+    const struct nigh_device_slot *slot = &send->slot[send->first];
+    uint64_t in = offset - send->low;
+
+    if (*left > slot->bytes - in)
+        *left = slot->bytes - in;
+    return slot->memory + in;
+}
+
+void nigh_device_send_sent(struct nigh_device_send *send, uint64_t offset)
+{
+    struct nigh_device_slot *slot = slot_of(send, 0);
+
+    if (offset - send->low < slot->bytes)
+        return;
+    send->low += slot->bytes;
+    nigh_device_slot_give(&send->buffer, slot);
+    send->first = (send->first + 1) % NIGH_DEVICE_SLOTS;
+    send->count--;
+}
+
+/* ---- the post ---- */
+
+/* Of at most NIGH_INJECT_BYTES: waits for the device. */
+static int fetch_injected(struct nigh_context *context, const struct nigh_device_buffer *buffer, uint8_t *to,
+                          uint64_t bytes)
+{
+    struct nigh_device_slot slot = {.memory = to, .bytes = bytes};
+    int rc;
+
+    nigh_device_slot_copy(context, buffer, &slot, NIGH_CUDA_COPY_TO_HOST, 0);
+    while ((rc = nigh_device_slot_step(context, &slot)) == -EAGAIN)
+        sched_yield();
+    return rc;
+}
+
+/* What is injected has left the device when the post returns. */
+static int post_injected(struct nigh_endpoint *endpoint, const struct nigh_send *send,
+                         const struct nigh_device_buffer *buffer)
+{
+    uint8_t bytes[NIGH_INJECT_BYTES];
+    struct nigh_send host = *send;
+    int rc = fetch_injected(endpoint->context, buffer, bytes, send->bytes);
+
+    host.buffer = bytes;
+    host.flags &= ~NIGH_DEVICE;
+    return rc ? rc : nigh_send_post(endpoint, &host);
+}
+
+static int post_from_device(struct nigh_endpoint *endpoint, const struct nigh_send *send,
+                            const struct nigh_device_buffer *buffer)
+{
+    struct nigh_context *context = endpoint->context;
+    struct nigh_send_op *op = nigh_send_create(context, NIGH_SEND_CHUNKED, NIGH_OP_SEND);
+
+    if (!op)
+        return -ENOMEM;
+    op->device = nigh_device_send_open(buffer, send->bytes);
+    if (!op->device) {
+        nigh_slab_give(&context->send_ops, op);
+        nigh_cq_unreserve(&context->cq, 1);
+        return -ENOMEM;
+    }
+    op->path = NIGH_PATH_CHUNKED;
+    op->buffer = send->buffer;
+    op->bytes = send->bytes;
+    op->tag = send->tag;
+    op->imm = send->imm;
+    op->context = send->context;
+    op->tclass = (uint8_t)send->tclass;
+    op->silent = send->flags & NIGH_SILENT;
+    op->sync = send->flags & NIGH_SYNC;
+    nigh_count_sent(context, op->path, 1, send->bytes);
+    nigh_send_begin(endpoint, op);
+    return 0;
+}
+
+int nigh_device_send_post(struct nigh_endpoint *endpoint, const struct nigh_send *send)
+{
+    struct nigh_device_buffer buffer = {0};
+    struct nigh_send host = *send;
+    int rc = 0;
+
+    if (send->bytes)
+        rc = nigh_device_find(endpoint->context, "post_send", send->region, send->buffer, send->bytes,
+                              &buffer);
+    if (rc)
+        return rc;
+    if (buffer.cuda)
+        return send->flags & NIGH_INJECT ? post_injected(endpoint, send, &buffer)
+                                         : post_from_device(endpoint, send, &buffer);
+    host.flags &= ~NIGH_DEVICE;
+    return nigh_send_post(endpoint, &host);
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * plugin/device_send.h - a send whose bytes lie on a device: they are copied to slots of the host's memory, one behind the
+ * other, and what has come there may go to the peer in pieces (large.c), so that the device, this side and the peer work at
+ * once. What nobody has matched is not copied, but for short messages.
+ */
+#ifndef NIGH_PLUGIN_DEVICE_SEND_H
+#define NIGH_PLUGIN_DEVICE_SEND_H
+
+#include "plugin/device_slot.h"
+
+struct nigh_endpoint;
+struct nigh_send;
+struct nigh_send_op;
+
+/* post_send() of what was checked, and has NIGH_DEVICE, which it may have for the host's memory, too. */
+int nigh_device_send_post(struct nigh_endpoint *endpoint, const struct nigh_send *send);
+
+/* NULL: no memory. `bytes` is not 0. close() frees it. */
+struct nigh_device_send *nigh_device_send_open(const struct nigh_device_buffer *buffer, uint64_t bytes);
+/* Stops what is copied. */
+void nigh_device_send_close(struct nigh_context *context, struct nigh_device_send *send);
+
+/* From now on passes move it on, and its operation may send what has come. */
+void nigh_device_send_start(struct nigh_endpoint *endpoint, struct nigh_send_op *op);
+/* Where its bytes from `offset` on lie, which have come; *left is lowered to how many lie there. */
+const uint8_t *nigh_device_send_at(const struct nigh_device_send *send, uint64_t offset, uint64_t *left);
+/* Those before `offset` have been sent. */
+void nigh_device_send_sent(struct nigh_device_send *send, uint64_t offset);
+/* All of the endpoint's; a pass. Those that fail end their operations. */
+bool nigh_device_send_progress(struct nigh_endpoint *endpoint);
+
+#endif

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* plugin/device_slot.c - see device_slot.h. */
+#include "plugin/device_slot.h"
+#include "plugin/context.h"
+#include "shm/clock.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+
+#define STOP_NS UINT64_C(5000000000)
+
+int nigh_device_slot_take(const struct nigh_device_buffer *buffer, uint64_t bytes,
+                          struct nigh_device_slot *slot)
+{
+    *slot =
+        (struct nigh_device_slot){.memory = nigh_staging_hold(&buffer->cuda->cuda->staging), .bytes = bytes};
+    slot->block = slot->memory != NULL;
+    if (!slot->block)
+        slot->memory = malloc(bytes);
+    return slot->memory ? 0 : -ENOMEM;
+}
+
+void nigh_device_slot_give(const struct nigh_device_buffer *buffer, struct nigh_device_slot *slot)
+{
+    if (slot->block)
+        nigh_staging_give(&buffer->cuda->cuda->staging, slot->memory);
+    else
+        free(slot->memory);
+    slot->memory = NULL;
+}
+
+void nigh_device_slot_copy(struct nigh_context *context, const struct nigh_device_buffer *buffer,
+                           struct nigh_device_slot *slot, enum nigh_cuda_copy_kind kind, uint64_t offset)
+{
+    uint64_t host = (uintptr_t)slot->memory, device = buffer->at + offset;
+    bool to_host = kind == NIGH_CUDA_COPY_TO_HOST;
+
+    nigh_cuda_copy_begin(&slot->copy, buffer->cuda, buffer->cuda, kind, to_host ? host : device,
+                         to_host ? device : host, slot->bytes, slot->block);
+    slot->copying = true;
+    context->devices.copies++;
+}
+
+int nigh_device_slot_step(struct nigh_context *context, struct nigh_device_slot *slot)
+{
+    int rc = slot->copying ? nigh_cuda_copy_step(&slot->copy) : 0;
+
+    if (rc == -EAGAIN || !slot->copying)
+        return rc;
+    slot->copying = false;
+    context->devices.copies--;
+    return rc;
+}
+
+void nigh_device_slot_stop(struct nigh_context *context, struct nigh_device_slot *slot)
+{
+    uint64_t until = nigh_clock_ns() + STOP_NS;
+
+    if (!slot->copying)
+        return;
+    nigh_cuda_copy_cancel(&slot->copy);
+    while (nigh_device_slot_step(context, slot) == -EAGAIN && nigh_clock_ns() < until)
+        sched_yield();
+    if (!slot->copying)
+        return;
+    slot->copying = false;
+    context->devices.copies--;
+    slot->block = false;
+    slot->memory = NULL;
+    nigh_log(NIGH_LOG_WARN,
+             "rank %u: device %d is copying for %u s what was given up, and may go on: free no memory of "
+             "that message "
+             "before the device is idle",
+             context->config.rank, slot->copy.context->ordinal, (unsigned)(STOP_NS / 1000000000));
+}
