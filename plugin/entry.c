@@ -267,7 +267,7 @@ static int check_register(struct nigh_context *context, const struct nigh_regist
         return nigh_refuse_reserved(context, call);
     if (memory->flags & ~known)
         return nigh_refuse_flags(context, call, memory->flags, known);
-    if (!(memory->flags & ways))
+    if (!(memory->flags & (ways | NIGH_REGISTER_DEVICE)))
         return nigh_refuse(context, -EINVAL,
                            "%s: flags 0x%x say neither NIGH_REMOTE_READ nor NIGH_REMOTE_WRITE", call,
                            memory->flags);

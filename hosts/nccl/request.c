@@ -88,16 +88,19 @@ static enum nccl_result posted(struct nigh_nccl_comm *comm, struct nigh_nccl_req
     return NCCL_SUCCESS;
 }
 
-static int send_one(const struct nigh_nccl_comm *comm, const void *data, size_t bytes, uint64_t context)
+static int send_one(const struct nigh_nccl_comm *comm, const void *data, size_t bytes,
+                    struct nigh_region *region, uint64_t context)
 {
     const struct nigh_ops *nigh = nigh_nccl_nigh();
-    struct nigh_send send = {.size = sizeof(send), .buffer = data, .bytes = bytes, .tag = comm->id};
+    struct nigh_send send = {
+        .size = sizeof(send), .buffer = data, .bytes = bytes, .tag = comm->id, .region = region};
 
-    if (bytes <= NIGH_INJECT_BYTES && (comm->posted + 1) % MATCHED_EVERY)
+    if (!region && bytes <= NIGH_INJECT_BYTES && (comm->posted + 1) % MATCHED_EVERY)
         return nigh->send_imm(comm->peer->endpoint, data, NIGH_SHAPE(bytes, NIGH_NCCL_DATA), comm->id, 0,
                               context);
     /* NCCL's receivers do not wait for their senders, so any message may wait for its receive. */
     send.flags = (comm->posted + 1) % MATCHED_EVERY ? NIGH_MAY_WAIT : NIGH_SYNC;
+    send.flags |= region ? NIGH_DEVICE : 0;
     send.context = context;
     send.tclass = NIGH_NCCL_DATA;
     return nigh->post_send(comm->peer->endpoint, &send);
@@ -113,20 +116,21 @@ static enum nccl_result take_place(struct nigh_nccl_comm *comm, const char *call
 }
 
 static enum nccl_result send_locked(struct nigh_nccl_comm *comm, void *data, size_t bytes, void *memory,
-                                    void **out)
+                                    struct nigh_region *region, void **out)
 {
     struct nigh_nccl_request *request = NULL;
     enum nccl_result result = take_place(comm, "isend", &request);
 
     if (result)
         return result;
-    return posted(comm, request, memory, bytes, send_one(comm, data, bytes, (uintptr_t)request), out);
+    return posted(comm, request, memory, bytes, send_one(comm, data, bytes, region, (uintptr_t)request), out);
 }
 
 /* NULL is a buffer that was not registered, which is as good. */
-static enum nccl_result check(const void *data, size_t bytes, const void *memory, const char *call)
+static enum nccl_result check(const void *data, size_t bytes, const void *memory, const char *call,
+                              struct nigh_region **region)
 {
-    if (memory && !nigh_nccl_table_find(NIGH_NCCL_MEMORY, memory)) {
+    if (!nigh_nccl_memory_find(memory, region)) {
         nigh_nccl_warn("%s: %p is no memory that is registered", call, memory);
         return NCCL_INVALID_ARGUMENT;
     }
@@ -143,20 +147,22 @@ enum nccl_result nigh_nccl_isend(void *number, void *data, size_t bytes, int tag
 {
     enum nccl_result result = NCCL_INVALID_ARGUMENT;
     struct nigh_nccl_comm *comm = comm_of(number, NIGH_NCCL_SENDER, "isend", &result);
+    struct nigh_region *region;
 
     (void)tag, (void)parent; /* tags tell the parts of a grouped receive, of which there is one */
     if (!comm || !request)
         return result;
     *request = NULL;
-    result = check(data, bytes, memory, "isend");
+    result = check(data, bytes, memory, "isend", &region);
     if (result || pthread_mutex_trylock(&comm->context->lock))
         return result;
-    result = send_locked(comm, data, bytes, memory, request);
+    result = send_locked(comm, data, bytes, memory, region, request);
     pthread_mutex_unlock(&comm->context->lock);
     return result;
 }
 
-static int recv_one(const struct nigh_nccl_comm *comm, void *data, size_t bytes, uint64_t context)
+static int recv_one(const struct nigh_nccl_comm *comm, void *data, size_t bytes, struct nigh_region *region,
+                    uint64_t context)
 {
     const struct nigh_ops *nigh = nigh_nccl_nigh();
     struct nigh_recv recv = {
@@ -166,23 +172,25 @@ static int recv_one(const struct nigh_nccl_comm *comm, void *data, size_t bytes,
         .tag = comm->id,
         .context = context,
         .tclass = NIGH_NCCL_DATA,
+        .flags = region ? NIGH_DEVICE : 0,
+        .region = region,
     };
 
-    if (bytes <= UINT32_MAX)
+    if (!region && bytes <= UINT32_MAX)
         return nigh->recv_imm(comm->peer->endpoint, data, NIGH_SHAPE(bytes, NIGH_NCCL_DATA), comm->id, 0,
                               context);
     return nigh->post_recv(comm->context->nigh, comm->peer->endpoint, &recv);
 }
 
 static enum nccl_result recv_locked(struct nigh_nccl_comm *comm, void *data, size_t bytes, void *memory,
-                                    void **out)
+                                    struct nigh_region *region, void **out)
 {
     struct nigh_nccl_request *request = NULL;
     enum nccl_result result = take_place(comm, "irecv", &request);
 
     if (result)
         return result;
-    return posted(comm, request, memory, bytes, recv_one(comm, data, bytes, (uintptr_t)request), out);
+    return posted(comm, request, memory, bytes, recv_one(comm, data, bytes, region, (uintptr_t)request), out);
 }
 
 enum nccl_result nigh_nccl_irecv(void *number, int count, void **data, size_t *bytes, int *tags,
@@ -191,6 +199,7 @@ enum nccl_result nigh_nccl_irecv(void *number, int count, void **data, size_t *b
     enum nccl_result result = NCCL_INVALID_ARGUMENT;
     struct nigh_nccl_comm *comm = comm_of(number, NIGH_NCCL_RECEIVER, "irecv", &result);
     void *memory = memories ? memories[0] : NULL;
+    struct nigh_region *region;
 
     (void)tags, (void)parents;
     if (!comm || !request)
@@ -200,15 +209,15 @@ enum nccl_result nigh_nccl_irecv(void *number, int count, void **data, size_t *b
         nigh_nccl_warn("irecv of %d buffers: maxRecvs is 1", count);
         return NCCL_INVALID_ARGUMENT;
     }
-    result = check(data[0], bytes[0], memory, "irecv");
+    result = check(data[0], bytes[0], memory, "irecv", &region);
     if (result || pthread_mutex_trylock(&comm->context->lock))
         return result;
-    result = recv_locked(comm, data[0], bytes[0], memory, request);
+    result = recv_locked(comm, data[0], bytes[0], memory, region, request);
     pthread_mutex_unlock(&comm->context->lock);
     return result;
 }
 
-/* Host memory needs none: what a receive has completed with is there. */
+/* None is needed: what a receive has completed with is there, on a device, too. */
 enum nccl_result nigh_nccl_iflush(void *number, int count, void **data, int *bytes, void **memories,
                                   void **request)
 {

@@ -10,6 +10,8 @@ int nigh_nccl_pointers(void);
 
 enum nccl_result nigh_nccl_register(void *comm, void *data, size_t bytes, int type, void **out);
 enum nccl_result nigh_nccl_deregister(void *comm, void *memory);
+/* *region is NULL for the host's memory, as where nothing is registered (NULL). False: no such memory is. */
+bool nigh_nccl_memory_find(const void *registered, struct nigh_region **region);
 enum nccl_result nigh_nccl_isend(void *comm, void *data, size_t bytes, int tag, void *memory, void *parent,
                                  void **request);
 enum nccl_result nigh_nccl_irecv(void *comm, int count, void **data, size_t *bytes, int *tags,

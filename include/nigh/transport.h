@@ -349,7 +349,7 @@ struct nigh_taken {
  * CPU may touch makes an ordinary region. Its bytes move by copies on nigh's own streams, behind what the host's copies have put
  * there before; calls that make progress wait for them, as for `copies`. To register such memory may wait for kernels that run.
  * The memory stays until deregister(). Where its CUDA context is destroyed earlier, peers' operations complete with -EIO.
- * Peers need no device.
+ * Peers need no device. Without NIGH_REMOTE_READ and _WRITE it is for NIGH_DEVICE in posts of this process alone.
  */
 #define NIGH_REGISTER_DEVICE (1u << 6)
 

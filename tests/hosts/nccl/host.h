@@ -139,10 +139,14 @@ struct rule {
     bool (*run)(struct rank *rank); /* in both ranks */
     bool careful;                   /* NCCL never does it: asked for by --careful */
     bool boots; /* each rank is of another boot; run by name alone: not for plugins between machines */
+    bool cuda;  /* there is a driver: with --cuda alone */
     bool one;   /* rank 1 alone says how it ended: rank 0 dies */
     int since;  /* 0, or the first version that has it */
 };
 
-extern const struct rule rules_set_up[], rules_data[], rules_end[], rules_careful[];
+extern const struct rule rules_set_up[], rules_data[], rules_device[], rules_end[], rules_careful[];
+
+/* Loads the driver, before the plugin, as NCCL does; false: `why`. */
+bool device_load(const char *path, char *why);
 
 #endif

@@ -14,12 +14,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static const struct rule *const groups[] = {rules_set_up, rules_data, rules_end, rules_careful};
+static const struct rule *const groups[] = {rules_set_up, rules_data, rules_device, rules_end, rules_careful};
 
 enum { GROUPS = sizeof(groups) / sizeof(groups[0]), RANKS = 2 };
 
 static struct settings {
-    const char *path, *direct;
+    const char *path, *direct, *cuda;
     int versions[3], count;
     bool careful, bench, list, apart, json;
     double patience, death_ms, seconds;
@@ -51,7 +51,8 @@ static void be_rank(const struct rule *rule, int version, int number, int other,
         apart_enter(number);
     if (rule->boots)
         apart_boot(number);
-    well = net_load(&rank.net, settings.path, version, why) && rule->run(&rank);
+    well = (!settings.cuda || device_load(settings.cuda, why)) &&
+           net_load(&rank.net, settings.path, version, why) && rule->run(&rank);
     if (!well && write(say, why, strlen(why)) < 0)
         _exit(3);
     exit(well ? 0 : 1); /* sanitizers look for leaks */
@@ -214,7 +215,8 @@ static bool wanted(const struct rule *rule)
     for (int i = 0; i < settings.named; i++)
         if (strcmp(settings.names[i], rule->name) == 0)
             return true;
-    return settings.named == 0 && !rule->boots && (!rule->careful || settings.careful);
+    return settings.named == 0 && !rule->boots && (!rule->cuda || settings.cuda) &&
+           (!rule->careful || settings.careful);
 }
 
 /* Calls `each` for what is wanted; returns how many there are. */
@@ -270,7 +272,7 @@ static int run_all(void)
 static int usage(int status)
 {
     fputs("usage: nccl-host [--table 12|11|10] [--careful] [--apart] [--patience SECONDS] [--death "
-          "MILLISECONDS] "
+          "MILLISECONDS] [--cuda LIBCUDA] "
           "PLUGIN [RULE...]\n"
           "       nccl-host --bench [--table 12|11|10] [--direct NIGH.SO] [--seconds S] [--json] PLUGIN...\n"
           "       nccl-host --list\n",
@@ -284,6 +286,7 @@ static int list(void)
         for (const struct rule *rule = groups[group]; rule->name; rule++)
             printf("%-14s %s%s\n", rule->name, rule->sentence,
                    rule->boots     ? " (by name alone)"
+                   : rule->cuda    ? " (--cuda)"
                    : rule->careful ? " (--careful)"
                                    : "");
     return 0;
@@ -291,17 +294,13 @@ static int list(void)
 
 static bool parse(int argc, char **argv)
 {
-    static const struct option options[] = {{"table", required_argument, NULL, 't'},
-                                            {"careful", no_argument, NULL, 'c'},
-                                            {"patience", required_argument, NULL, 'p'},
-                                            {"death", required_argument, NULL, 'd'},
-                                            {"bench", no_argument, NULL, 'b'},
-                                            {"direct", required_argument, NULL, 'n'},
-                                            {"seconds", required_argument, NULL, 's'},
-                                            {"json", no_argument, NULL, 'j'},
-                                            {"list", no_argument, NULL, 'l'},
-                                            {"apart", no_argument, NULL, 'a'},
-                                            {NULL, 0, NULL, 0}};
+    static const struct option options[] = {
+        {"table", required_argument, NULL, 't'},    {"careful", no_argument, NULL, 'c'},
+        {"patience", required_argument, NULL, 'p'}, {"death", required_argument, NULL, 'd'},
+        {"bench", no_argument, NULL, 'b'},          {"direct", required_argument, NULL, 'n'},
+        {"seconds", required_argument, NULL, 's'},  {"json", no_argument, NULL, 'j'},
+        {"list", no_argument, NULL, 'l'},           {"apart", no_argument, NULL, 'a'},
+        {"cuda", required_argument, NULL, 'g'},     {NULL, 0, NULL, 0}};
     int key;
 
     while ((key = getopt_long(argc, argv, "", options, NULL)) != -1) {
@@ -315,6 +314,7 @@ static bool parse(int argc, char **argv)
         settings.apart |= key == 'a';
         settings.json |= key == 'j';
         settings.seconds = key == 's' ? atof(optarg) : settings.seconds;
+        settings.cuda = key == 'g' ? optarg : settings.cuda;
         settings.direct = key == 'n' ? optarg : settings.direct;
         settings.patience = key == 'p' ? atof(optarg) : settings.patience;
         settings.death_ms = key == 'd' ? atof(optarg) : settings.death_ms;
