@@ -4,6 +4,7 @@
 #include "hosts/nccl/log.h"
 #include "hosts/nccl/request.h"
 #include "hosts/nccl/table.h"
+#include "include/common/descriptor.h"
 
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -19,9 +20,7 @@ struct memory {
 /* NCCL has loaded its driver before its plugins, and passes device memory only where NCCL_NET_GDR_LEVEL asks for it. */
 int nigh_nccl_pointers(void)
 {
-    const char *setting = getenv("NIGH_CUDA");
-    void *driver =
-        setting && strcmp(setting, "off") == 0 ? NULL : dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
+    void *driver = NIGH_FD_DURING(dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD));
 
     if (driver)
         dlclose(driver);

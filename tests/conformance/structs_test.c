@@ -177,7 +177,7 @@ static const struct slot {
     {"post_recv", sizeof(struct nigh_recv), 19, fill_recv, call_recv, {{0, 0}}},
     {"register_memory",
      sizeof(struct nigh_register),
-     3,
+     3 | NIGH_REGISTER_DEVICE,
      fill_register,
      call_register,
      {RESERVED(nigh_register, copies), RESERVED(nigh_register, context)}},
