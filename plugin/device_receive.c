@@ -26,6 +26,7 @@ struct nigh_device_receive {
     bool whole; /* slot[0] has memory for all of it */
     int error;
     struct nigh_device_slot slot[NIGH_DEVICE_SLOTS];
+    struct nigh_device_slot spare; /* memory NULL: none */
 };
 
 static struct nigh_device_slot *slot_of(struct nigh_device_receive *receive, uint32_t number)
@@ -62,6 +63,8 @@ static void stop(struct nigh_message *message)
         drop_first(receive);
     }
     receive->filling = false;
+    if (receive->spare.memory)
+        nigh_device_slot_give(&receive->buffer, &receive->spare);
 }
 
 static void leave(struct nigh_device_receive *receive)
@@ -116,21 +119,19 @@ static void begin_slot(struct nigh_message *message)
 
 /* ---- from the peer ---- */
 
-static bool take_slot(struct nigh_device_receive *receive)
+/* The next slot, in `spare` until it is begun. */
+static bool take_spare(struct nigh_device_receive *receive, bool may_be_private)
 {
-    uint64_t rest = receive->bytes - receive->got;
+    uint64_t used = receive->filling ? slot_of(receive, receive->count - 1)->bytes - receive->filled : 0;
+    uint64_t rest = receive->bytes - receive->got - used;
 
-    if (nigh_device_slot_take(&receive->buffer, rest < NIGH_DEVICE_SLOT_BYTES ? rest : NIGH_DEVICE_SLOT_BYTES,
-                              slot_of(receive, receive->count))) {
-        receive->error = -ENOMEM;
-        return false;
-    }
-    receive->count++;
-    receive->filling = true;
-    receive->filled = 0;
-    return true;
+    return receive->spare.memory ||
+           nigh_device_slot_take(&receive->buffer,
+                                 rest < NIGH_DEVICE_SLOT_BYTES ? rest : NIGH_DEVICE_SLOT_BYTES,
+                                 may_be_private, &receive->spare) == 0;
 }
 
+/* A piece is shorter than a slot, so one slot more will do. Only the first may be private: a slot of ours empties itself. */
 bool nigh_device_receive_has_room(struct nigh_message *message, uint64_t bytes)
 {
     struct nigh_device_receive *receive = message->device;
@@ -139,10 +140,15 @@ bool nigh_device_receive_has_room(struct nigh_message *message, uint64_t bytes)
     if (receive->error)
         return true; /* it is dropped */
     move_slots(message);
-    room = (uint64_t)(NIGH_DEVICE_SLOTS - receive->count) * NIGH_DEVICE_SLOT_BYTES;
-    if (receive->filling)
-        room += slot_of(receive, receive->count - 1)->bytes - receive->filled;
-    return room >= (bytes < rest ? bytes : rest);
+    room = receive->filling ? slot_of(receive, receive->count - 1)->bytes - receive->filled : 0;
+    if (room >= (bytes < rest ? bytes : rest))
+        return true;
+    if (receive->count == NIGH_DEVICE_SLOTS)
+        return false;
+    if (take_spare(receive, receive->count == 0))
+        return true;
+    receive->error = receive->count ? 0 : -ENOMEM;
+    return receive->error != 0;
 }
 
 uint8_t *nigh_device_receive_next(struct nigh_message *message)
@@ -153,8 +159,18 @@ uint8_t *nigh_device_receive_next(struct nigh_message *message)
         move_slots(message);
         sched_yield();
     }
-    if (receive->error || (!receive->filling && !take_slot(receive)))
+    if (receive->error)
         return NULL;
+    if (!receive->filling && !take_spare(receive, true)) {
+        receive->error = -ENOMEM;
+        return NULL;
+    }
+    if (!receive->filling) {
+        *slot_of(receive, receive->count++) = receive->spare;
+        receive->spare.memory = NULL;
+        receive->filling = true;
+        receive->filled = 0;
+    }
     return slot_of(receive, receive->count - 1)->memory + receive->filled;
 }
 

@@ -39,6 +39,14 @@ struct nigh_device_send *nigh_device_send_open(const struct nigh_device_buffer *
     return send;
 }
 
+static void drop_first(struct nigh_device_send *send)
+{
+    nigh_device_slot_give(&send->buffer, slot_of(send, 0));
+    send->first = (send->first + 1) % NIGH_DEVICE_SLOTS;
+    send->count--;
+    send->endpoint->device_slots--;
+}
+
 static void leave(struct nigh_device_send *send)
 {
     if (!send->link)
@@ -52,16 +60,16 @@ static void leave(struct nigh_device_send *send)
 void nigh_device_send_close(struct nigh_context *context, struct nigh_device_send *send)
 {
     leave(send);
-    for (; send->count; send->count--) {
+    while (send->count) {
         nigh_device_slot_stop(context, slot_of(send, 0));
-        nigh_device_slot_give(&send->buffer, slot_of(send, 0));
-        send->first = (send->first + 1) % NIGH_DEVICE_SLOTS;
+        drop_first(send);
     }
     free(send);
 }
 
 /* ---- from the device ---- */
 
+/* Private memory for the first slot of a peer's sends alone: so each peer's move on, and many of them take little. */
 static void begin_slots(struct nigh_device_send *send)
 {
     while (send->count < NIGH_DEVICE_SLOTS && send->begun < send->bytes) {
@@ -69,11 +77,13 @@ static void begin_slots(struct nigh_device_send *send)
         uint64_t rest = send->bytes - send->begun;
 
         if (nigh_device_slot_take(&send->buffer,
-                                  rest < NIGH_DEVICE_SLOT_BYTES ? rest : NIGH_DEVICE_SLOT_BYTES, slot))
+                                  rest < NIGH_DEVICE_SLOT_BYTES ? rest : NIGH_DEVICE_SLOT_BYTES,
+                                  !send->endpoint->device_slots, slot))
             return; /* the next pass tries again */
         nigh_device_slot_copy(send->context, &send->buffer, slot, NIGH_CUDA_COPY_TO_HOST, send->begun);
         send->begun += slot->bytes;
         send->count++;
+        send->endpoint->device_slots++;
     }
 }
 
@@ -120,16 +130,15 @@ static bool move(struct nigh_device_send *send)
 
 void nigh_device_send_start(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
 {
-    struct nigh_device_send *send = op->device;
+    struct nigh_device_send *send = op->device, **last = &endpoint->device_sends;
 
     send->context = endpoint->context;
     send->endpoint = endpoint;
     send->op = op;
-    send->next = endpoint->device_sends;
-    send->link = &endpoint->device_sends;
-    if (send->next)
-        send->next->link = &send->next;
-    endpoint->device_sends = send;
+    while (*last) /* the oldest first */
+        last = &(*last)->next;
+    send->link = last;
+    *last = send;
     nigh_progress_busy(endpoint);
     begin_slots(send);
 }
@@ -164,9 +173,7 @@ void nigh_device_send_sent(struct nigh_device_send *send, uint64_t offset)
     if (offset - send->low < slot->bytes)
         return;
     send->low += slot->bytes;
-    nigh_device_slot_give(&send->buffer, slot);
-    send->first = (send->first + 1) % NIGH_DEVICE_SLOTS;
-    send->count--;
+    drop_first(send);
 }
 
 /* ---- the post ---- */

@@ -10,12 +10,14 @@
 
 #define STOP_NS UINT64_C(5000000000)
 
-int nigh_device_slot_take(const struct nigh_device_buffer *buffer, uint64_t bytes,
+int nigh_device_slot_take(const struct nigh_device_buffer *buffer, uint64_t bytes, bool may_be_private,
                           struct nigh_device_slot *slot)
 {
     *slot =
         (struct nigh_device_slot){.memory = nigh_staging_hold(&buffer->cuda->cuda->staging), .bytes = bytes};
     slot->block = slot->memory != NULL;
+    if (!slot->block && !may_be_private)
+        return -EAGAIN;
     if (!slot->block)
         slot->memory = malloc(bytes);
     return slot->memory ? 0 : -ENOMEM;

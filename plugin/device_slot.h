@@ -28,8 +28,8 @@ struct nigh_device_buffer {
     uint64_t at;
 };
 
-/* For `bytes` of at most NIGH_DEVICE_SLOT_BYTES. -ENOMEM. */
-int nigh_device_slot_take(const struct nigh_device_buffer *buffer, uint64_t bytes,
+/* For `bytes` of at most NIGH_DEVICE_SLOT_BYTES. -ENOMEM; -EAGAIN: no block is left, and private memory was not asked for. */
+int nigh_device_slot_take(const struct nigh_device_buffer *buffer, uint64_t bytes, bool may_be_private,
                           struct nigh_device_slot *slot);
 void nigh_device_slot_give(const struct nigh_device_buffer *buffer, struct nigh_device_slot *slot);
 

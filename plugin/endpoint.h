@@ -167,6 +167,7 @@ struct nigh_endpoint {
     struct nigh_send_queue queue;          /* nothing of them has been sent */
     struct nigh_send_queue flow;           /* pieces may be sent */
     struct nigh_send_queue waiting;        /* announced, nothing of them may be sent: trust.c */
+    uint32_t device_slots;                 /* that they hold */
     struct nigh_device_send *device_sends; /* that read from a device: device_send.c */
     struct nigh_message *device_receives;  /* that have come, but to the device: device_receive.c */
     uint64_t unmatched;                    /* bytes sent ahead of their GRANTs, or that may be */

@@ -101,7 +101,7 @@ static void message_done(struct nigh_message *message)
 /* Its sender cannot read the rest. One without a receive says so to whoever takes it. */
 static enum nigh_verdict failed(struct nigh_message *message)
 {
-    if (message->kind == NIGH_MSG_REPLY || message->lies)
+    if (message->lies)
         return NIGH_BAD;
     if (!message->status)
         message->status = -EIO;

@@ -4,6 +4,7 @@
  * region. A get of heap memory is a copy by the initiator, any other the target's pieces in return.
  */
 #include "plugin/rma.h"
+#include "cuda_ipc/pointer.h"
 #include "plugin/answer.h"
 #include "plugin/arrive.h"
 #include "plugin/atomic.h"
@@ -166,6 +167,11 @@ void nigh_rma_put_done(struct nigh_message *message)
 {
     struct nigh_endpoint *endpoint = message->endpoint;
 
+    int status = nigh_device_receive_end(message, message->status);
+
+    if (status == -EAGAIN)
+        return;
+    message->status = status;
     if (message->staged && !message->status)
         move(message);
     if (message->notify && message->status)
@@ -174,6 +180,16 @@ void nigh_rma_put_done(struct nigh_message *message)
         nigh_rma_tell(endpoint, NIGH_OP_REMOTE_PUT, message->key, message->total, message->imm);
     nigh_link_answer(endpoint, NIGH_K_FINISH, 0, message->id, (uint64_t)(int64_t)message->status, NULL, 0);
     nigh_message_free(message);
+}
+
+/* All of it goes to a device. Without memory it ends with that, and its bytes are dropped. */
+static void open_device(struct nigh_message *message, struct nigh_cuda_context *cuda, uint64_t at)
+{
+    const struct nigh_device_buffer buffer = {.cuda = cuda, .at = at};
+
+    message->to = NULL;
+    if (nigh_device_receive_open(message, &buffer, message->total))
+        message->status = -ENOMEM;
 }
 
 /* A message in pieces whose place is known when it begins. */
@@ -191,6 +207,19 @@ static struct nigh_message *begin(struct nigh_endpoint *endpoint, const struct n
     message->id = first->id;
     message->total = message->room = first->total;
     return message;
+}
+
+/* In a region that the CPU may not touch: bytes for a device go there in slots, those that the host copies come together first. */
+static void place_copied(struct nigh_message *message, const struct nigh_region *region, uint64_t offset,
+                         uint32_t bytes)
+{
+    if (!region)
+        return;
+    message->offset = offset;
+    if (region->device)
+        open_device(message, region->device->context, region->device->at + offset);
+    else
+        nigh_message_stage(message, bytes);
 }
 
 static enum nigh_verdict arrive_put(struct nigh_endpoint *endpoint, uint64_t head, uint64_t key,
@@ -221,12 +250,23 @@ static enum nigh_verdict arrive_put(struct nigh_endpoint *endpoint, uint64_t hea
     message->pins = message->status ? NIGH_PINS_NOTHING : NIGH_PINS_REGION;
     if (message->pins)
         nigh_region_pin(&context->regions, key, 1);
-    /* The bytes come together in memory before the host copies them. */
-    if (message->pins && first.total && nigh_region_copied(&context->regions, key)) {
-        message->offset = offset;
-        nigh_message_stage(message, first.bytes);
-    }
+    if (message->pins && first.total)
+        place_copied(message, nigh_region_copied(&context->regions, key), offset, first.bytes);
     return nigh_arrive_first_piece(message, first.line, first.bytes, nigh_head_flags(head));
+}
+
+/* Of a region on a device; elsewhere *out stays. */
+static int read_device(struct nigh_endpoint *endpoint, uint64_t key, uint64_t offset, uint64_t bytes,
+                       struct nigh_device_send **out)
+{
+    const struct nigh_region *region = nigh_region_copied(&endpoint->context->regions, key);
+    struct nigh_device_buffer buffer;
+
+    if (!region || !region->device)
+        return 0;
+    buffer = (struct nigh_device_buffer){.cuda = region->device->context, .at = region->device->at + offset};
+    *out = nigh_device_send_open(&buffer, bytes);
+    return *out ? 0 : -ENOMEM;
 }
 
 /* The answer to a get: pieces out of the region, or a status alone. */
@@ -254,6 +294,12 @@ static enum nigh_verdict arrive_get(struct nigh_endpoint *endpoint, uint64_t key
         return NIGH_STAY;
     }
     nigh_slab_zero(op, sizeof(*op));
+    if (!status && get.total && read_device(endpoint, key, offset, get.total, &op->device)) {
+        nigh_slab_give(&context->send_ops, op);
+        if (tells)
+            nigh_cq_unreserve(&context->cq, 1);
+        return NIGH_STAY;
+    }
     op->kind = NIGH_SEND_REPLY;
     op->id = NIGH_NO_ID;
     op->buffer = from;
@@ -267,7 +313,7 @@ static enum nigh_verdict arrive_get(struct nigh_endpoint *endpoint, uint64_t key
     op->pinned = !status;
     if (op->pinned)
         nigh_region_pin(&context->regions, key, 1);
-    op->copied = op->bytes && nigh_region_copied(&context->regions, key);
+    op->copied = op->bytes && !op->device && nigh_region_copied(&context->regions, key);
     nigh_send_begin(endpoint, op);
     return NIGH_GO;
 }
@@ -312,14 +358,6 @@ void nigh_rma_reply_done(struct nigh_message *message)
     nigh_message_free(message);
 }
 
-static void open_device(struct nigh_message *message, const struct nigh_send_op *op)
-{
-    const struct nigh_device_buffer buffer = {.cuda = op->cuda, .at = (uintptr_t)op->result};
-
-    if (nigh_device_receive_open(message, &buffer, message->total))
-        message->status = -ENOMEM;
-}
-
 static enum nigh_verdict arrive_reply(struct nigh_endpoint *endpoint, uint64_t head, uint64_t id,
                                       uint64_t imm)
 {
@@ -341,7 +379,7 @@ static enum nigh_verdict arrive_reply(struct nigh_endpoint *endpoint, uint64_t h
     message->to = op->cuda ? NULL : op->result;
     message->status = status;
     if (op->cuda && op->result && first.total)
-        open_device(message, op);
+        open_device(message, op->cuda, (uintptr_t)op->result);
     return nigh_arrive_first_piece(message, first.line, first.bytes, nigh_head_flags(head));
 }
 

@@ -322,52 +322,90 @@ static void from_heap(struct pair *pair)
     }
 }
 
-/* The buffer of the side that puts and gets. */
+static int move(struct pair *pair, enum nigh_op op, uint8_t *local, uint64_t offset, uint64_t bytes,
+                uint64_t context)
+{
+    struct nigh_rma rma = {.size = sizeof(rma),
+                           .flags = NIGH_DEVICE,
+                           .buffer = local,
+                           .bytes = bytes,
+                           .offset = offset,
+                           .key = pair->shared[0],
+                           .context = context};
+    struct pair_end *end = pair->end[0];
+
+    return op == NIGH_OP_GET ? nigh->post_get(end->peer, &rma) : nigh->post_put(end->peer, &rma);
+}
+
+static void move_all(struct pair *pair, enum nigh_op op, const struct buffer *local, uint64_t bytes)
+{
+    CHECK_INT(move(pair, op, local->at, 0, bytes, 7), 0);
+    CHECK_INT(pair_await(pair->end[0], op, 7).status, 0);
+}
+
+/* Many at once, more than there are blocks. */
+static void move_many(struct pair *pair, enum nigh_op op, const struct buffer *local)
+{
+    uint64_t some = ROOM / MANY / 64 * 64;
+
+    for (uint64_t i = 0; i < MANY; i++)
+        CHECK_INT(move(pair, op, local->at + i * some, i * some, some, i), 0);
+    for (uint64_t i = 0; i < MANY; i++)
+        CHECK_INT(pair_await(pair->end[0], op, i).status, 0);
+}
+
+static void put_and_get(struct pair *pair, struct buffer *local)
+{
+    for (uint32_t i = 1; i < SIZES; i++) {
+        fill(local, sizes[i] + BEHIND, 77);
+        move_all(pair, NIGH_OP_GET, local, sizes[i]);
+        look(local, 0, sizes[i], 1);
+        look(local, sizes[i], BEHIND, 77);
+        fill(local, sizes[i], i + 2);
+        move_all(pair, NIGH_OP_PUT, local, sizes[i]);
+        fill(local, sizes[i], 88);
+        move_all(pair, NIGH_OP_GET, local, sizes[i]);
+        look(local, 0, sizes[i], i + 2);
+        fill(local, ROOM, 1);
+        move_all(pair, NIGH_OP_PUT, local, ROOM);
+    }
+    fill(local, ROOM, 66);
+    move_many(pair, NIGH_OP_PUT, local);
+    fill(local, ROOM, 55);
+    move_many(pair, NIGH_OP_GET, local);
+    look(local, 0, ROOM / MANY / 64 * 64 * MANY, 66);
+}
+
+/* The buffer of the side that puts and gets, and the region of the other one. */
 static void remote(struct pair *pair)
 {
-    struct buffer local = {0};
+    struct buffer local = {0}, far = {0};
+    struct nigh_region *region = NULL;
 
     if (pair->end[1]) {
-        uint8_t *room = data_room(ROOM);
         struct nigh_register what = {.size = sizeof(what),
-                                     .flags = NIGH_REMOTE_READ | NIGH_REMOTE_WRITE,
-                                     .buffer = room,
+                                     .flags = NIGH_REMOTE_READ | NIGH_REMOTE_WRITE | NIGH_REGISTER_DEVICE,
                                      .bytes = ROOM};
-        struct nigh_region *region;
         uint64_t key = 0;
 
-        data_fill(room, ROOM, 1);
+        far = make(pair, RECEIVER, ROOM);
+        fill(&far, ROOM, 1);
+        what.buffer = far.at;
         CHECK_INT(nigh->register_memory(pair->end[1]->context, &what, &key, &region), 0);
         pair->shared[0] = key;
     }
     pair_meet();
     if (pair->end[0]) {
-        struct nigh_rma rma = {
-            .size = sizeof(rma), .flags = NIGH_DEVICE, .key = pair->shared[0], .context = 7};
-
         local = make(pair, SENDER, ROOM);
-        rma.buffer = local.at;
-        for (uint32_t i = 1; i < SIZES; i++) {
-            rma.bytes = sizes[i];
-            fill(&local, sizes[i] + BEHIND, 77);
-            CHECK_INT(nigh->post_get(pair->end[0]->peer, &rma), 0);
-            CHECK_INT(pair_await(pair->end[0], NIGH_OP_GET, 7).status, 0);
-            look(&local, 0, sizes[i], 1);
-            look(&local, sizes[i], BEHIND, 77);
-            fill(&local, sizes[i], i + 2);
-            CHECK_INT(nigh->post_put(pair->end[0]->peer, &rma), 0);
-            CHECK_INT(pair_await(pair->end[0], NIGH_OP_PUT, 7).status, 0);
-            CHECK_INT(nigh->post_get(pair->end[0]->peer, &rma), 0);
-            CHECK_INT(pair_await(pair->end[0], NIGH_OP_GET, 7).status, 0);
-            look(&local, 0, sizes[i], i + 2);
-            fill(&local, ROOM, 1);
-            rma.bytes = ROOM;
-            CHECK_INT(nigh->post_put(pair->end[0]->peer, &rma), 0);
-            CHECK_INT(pair_await(pair->end[0], NIGH_OP_PUT, 7).status, 0);
-        }
+        put_and_get(pair, &local);
         drop(&local);
     }
     pair_meet();
+    if (pair->end[1]) {
+        CHECK_INT(nigh->deregister(pair->end[1]->context, region), 0);
+        look(&far, 0, ROOM / MANY / 64 * 64 * MANY, 66);
+        drop(&far);
+    }
 }
 
 /* A region says whose memory it is, and where it ends. */
@@ -711,6 +749,16 @@ static const struct pair_case cases[] = {
      .forms = PAIR_FORK,
      .how = PAIR_FRESH,
      .number = SENDER | KIND(MEMORY_MAPPED)},
+    {.name = "put and get, a region there",
+     .play = remote,
+     .forms = PAIR_FORK | PAIR_THREADS,
+     .how = PAIR_FRESH,
+     .number = RECEIVER},
+    {.name = "put and get, both",
+     .play = remote,
+     .forms = PAIR_FORK | PAIR_SELF,
+     .how = PAIR_FRESH,
+     .number = SENDER | RECEIVER},
     {.name = "by region",
      .play = by_region,
      .forms = PAIR_FORK,
