@@ -347,7 +347,8 @@ struct nigh_taken {
 /*
  * The region may be memory of a CUDA device, of any kind and of several physical segments: found out here, once. Memory that the
  * CPU may touch makes an ordinary region. Its bytes move by copies on nigh's own streams, behind what the host's copies have put
- * there before; calls that make progress wait for them, as for `copies`. To register such memory may wait for kernels that run.
+ * there before, in parts while more bytes come or go; atomics alone are waited for, as `copies` are. To register such memory may
+ * wait for kernels that run.
  * The memory stays until deregister(). Where its CUDA context is destroyed earlier, peers' operations complete with -EIO.
  * Peers need no device. Without NIGH_REMOTE_READ and _WRITE it is for NIGH_DEVICE in posts of this process alone.
  */
