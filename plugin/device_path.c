@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* plugin/device_path.c - see device_path.h. */
 #include "plugin/device_path.h"
-#include "cuda_ipc/pointer.h"
+#include "cuda_ipc/export.h"
 #include "cuda_ipc/reason.h"
 
 #include <string.h>
@@ -19,18 +19,6 @@ SAME(NIGH_DEVICE_POOLED, NIGH_CUDA_KIND_POOL);
 SAME(NIGH_DEVICE_MANAGED, NIGH_CUDA_KIND_MANAGED);
 #define SAME_REASON(name, text) SAME(NIGH_DEVICE_WHY_##name, NIGH_CUDA_WHY_##name);
 NIGH_CUDA_REASONS(SAME_REASON)
-
-static enum nigh_device_way way_of(enum nigh_device_memory memory)
-{
-    static const enum nigh_device_way ways[] = {
-        [NIGH_DEVICE_PLAIN] = NIGH_DEVICE_LEGACY,
-        [NIGH_DEVICE_MAPPED] = NIGH_DEVICE_VMM,
-        [NIGH_DEVICE_POOLED] = NIGH_DEVICE_POOL,
-        [NIGH_DEVICE_MANAGED] = NIGH_DEVICE_STAGED,
-    };
-
-    return ways[memory];
-}
 
 static bool knows(uint32_t ways, enum nigh_device_way way)
 {
@@ -74,7 +62,7 @@ struct nigh_device_path nigh_device_path(const struct nigh_device_facts *facts)
     struct nigh_device_path path = {.way = NIGH_DEVICE_POINTER, .reason = NIGH_DEVICE_WHY_NONE};
 
     if (!facts->same_process) {
-        path.way = way_of(facts->memory);
+        path.way = (enum nigh_device_way)nigh_cuda_export_way((enum nigh_cuda_kind)facts->memory);
         path.reason = export_obstacle(facts, path.way);
         if (!path.reason)
             path.reason = facts->peer_uses ? import_obstacle(facts, path.way) : NIGH_DEVICE_WHY_PEER_SILENT;

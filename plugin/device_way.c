@@ -70,15 +70,15 @@ int nigh_device_told(const struct nigh_endpoint *endpoint, struct nigh_arena_dev
 
 /* ---- the facts ----------------------------------------------------------------------------------------- */
 
-static struct nigh_device_end own_end(const struct nigh_cuda *cuda, int ordinal)
+static struct nigh_device_end own_end(struct nigh_cuda *cuda, int ordinal)
 {
     const struct nigh_cuda_device *device = &cuda->devices[ordinal];
-    struct nigh_device_end end = {.wsl = cuda->wsl,
-                                  .mig = device->mig,
-                                  .mps = device->mps,
-                                  .ways = device->offered,
-                                  .pid_space = cuda->pid_space};
+    struct nigh_device_end end = {
+        .wsl = cuda->wsl, .mig = device->mig, .mps = device->mps, .pid_space = cuda->pid_space};
 
+    pthread_mutex_lock(&cuda->lock);
+    end.ways = device->offered & ~device->refused;
+    pthread_mutex_unlock(&cuda->lock);
     memcpy(end.uuid, device->uuid.bytes, sizeof(end.uuid));
     return end;
 }
@@ -113,7 +113,7 @@ struct nigh_device_path nigh_device_way(const struct nigh_endpoint *endpoint, in
                                         enum nigh_device_memory memory, const struct nigh_arena_devices *told,
                                         const struct nigh_arena_device *to)
 {
-    const struct nigh_cuda *cuda = endpoint->context->devices.cuda;
+    struct nigh_cuda *cuda = endpoint->context->devices.cuda;
     struct nigh_device_facts facts = {
         .memory = memory,
         .same_process = endpoint->self || endpoint->pid == getpid(),

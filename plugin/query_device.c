@@ -44,8 +44,8 @@ static void device_row(struct nigh_cuda *cuda, int ordinal, struct nigh_query_de
     memcpy(row->uuid, device->uuid.bytes, sizeof(row->uuid));
     row->flags = (device->mig ? NIGH_DEVICE_MIG : 0) | (device->mps ? NIGH_DEVICE_MPS : 0) |
                  (device->window ? NIGH_DEVICE_WINDOW : 0);
-    row->offered = device->offered;
     pthread_mutex_lock(&cuda->lock);
+    row->offered = device->offered & ~device->refused;
     row->worked = device->worked & ~(1u << NIGH_CUDA_STAGED);
     row->reason = device->why;
     pthread_mutex_unlock(&cuda->lock);

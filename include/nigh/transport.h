@@ -737,15 +737,16 @@ enum nigh_device_reason {
 
 struct nigh_query_device {
     uint32_t size;
-    uint32_t number;       /* as the driver counts in this process */
-    uint8_t uuid[16];      /* of the instance, if it is one */
-    uint32_t flags;        /* NIGH_DEVICE_* */
-    uint32_t offered;      /* kinds of handle that its driver promises: bit 1 << enum nigh_device_way */
-    uint32_t worked;       /* of these, by which memory of it has been exported */
-    uint32_t reason;       /* enum nigh_device_reason: why memory of it could last not be exported */
-    uint64_t memory_bytes; /* 0 = not known */
-    char bus[16];          /* PCI: "0000:3B:00.0"; empty = not known */
-    char name[64];         /* of the model */
+    uint32_t number;  /* as the driver counts in this process */
+    uint8_t uuid[16]; /* of the instance, if it is one */
+    uint32_t flags;   /* NIGH_DEVICE_* */
+    uint32_t
+        offered; /* kinds of handle that its driver promises, and has not refused: bit 1 << enum nigh_device_way */
+    uint32_t worked;              /* of these, by which memory of it has been exported */
+    uint32_t reason;              /* enum nigh_device_reason: why memory of it could last not be exported */
+    uint64_t memory_bytes;        /* 0 = not known */
+    char bus[16];                 /* PCI: "0000:3B:00.0"; empty = not known */
+    char name[64];                /* of the model */
     char text[NIGH_REASON_BYTES]; /* `reason` in words; empty: none */
     uint64_t reserved[4];
 };
