@@ -19,8 +19,10 @@ enum { KINDS = sizeof(kinds) / sizeof(kinds[0]) };
 static int start(struct nigh_context *context, const char *call)
 {
     const char *why = NULL;
-    int rc = context->config.cuda ? nigh_device_start(context, &why) : 0;
+    int rc;
 
+    nigh_log_use(&context->log);
+    rc = context->config.cuda ? nigh_device_start(context, &why) : 0;
     if (rc == -ENOTSUP)
         return nigh_refuse(context, rc, "query: %s: %s", call, why);
     if (rc == -ECHILD)

@@ -727,8 +727,7 @@ enum nigh_device_reason {
     NIGH_DEVICE_WHY_MIG = 12,            /* one of the two is an instance of a divided device */
     NIGH_DEVICE_WHY_MPS = 13,            /* one of the two processes uses its device through MPS */
     NIGH_DEVICE_WHY_PEER_SILENT = 14,    /* the peer has not used a CUDA device yet */
-    NIGH_DEVICE_WHY_NOT_JOINED =
-        15, /* it could be mapped, and this version of nigh does not do so for this */
+    NIGH_DEVICE_WHY_NOT_JOINED = 15,     /* it could be mapped, and nigh does not do so yet */
 };
 
 #define NIGH_DEVICE_MIG    (1u << 0) /* an instance of a divided device */
@@ -740,9 +739,9 @@ struct nigh_query_device {
     uint32_t number;  /* as the driver counts in this process */
     uint8_t uuid[16]; /* of the instance, if it is one */
     uint32_t flags;   /* NIGH_DEVICE_* */
-    uint32_t
-        offered; /* kinds of handle that its driver promises, and has not refused: bit 1 << enum nigh_device_way */
-    uint32_t worked;              /* of these, by which memory of it has been exported */
+    /* Bits 1 << enum nigh_device_way: kinds of handle that its driver promises and has not refused; those by which memory of it
+     * has been exported */
+    uint32_t offered, worked;
     uint32_t reason;              /* enum nigh_device_reason: why memory of it could last not be exported */
     uint64_t memory_bytes;        /* 0 = not known */
     char bus[16];                 /* PCI: "0000:3B:00.0"; empty = not known */

@@ -101,6 +101,16 @@ static void off(struct pair *pair)
     pair_meet();
 }
 
+/* The thread's lines are nobody's afterwards. */
+static void other_context(const struct pair *pair)
+{
+    struct nigh_open options = {.size = sizeof(options), .job = pair->job + 1, .ranks = 1};
+    struct nigh_context *context;
+
+    CHECK_INT(nigh->open(&options, &context), 0);
+    CHECK_INT(nigh->close(context), 0);
+}
+
 static void broken(struct pair *pair)
 {
     struct pair_end *end = pair->end[0];
@@ -118,6 +128,12 @@ static void broken(struct pair *pair)
         cuda->set_devices(0);
         CHECK_INT(ask_devices(end), 0);
         cuda->set_devices(-1);
+        fake->refuse("cuDeviceGetUuid", 999);
+        cuda->fail_once("cuDeviceGetUuid_v2", 0);
+        other_context(pair);
+        CHECK_INT(nigh->query(end->context, NULL, NIGH_QUERY_DEVICES, devices, &bytes), -EIO);
+        CHECK(strstr(told, "cuDeviceGetUuid fails: CUDA_ERROR_UNKNOWN (999)"));
+        fake->refuse("cuDeviceGetUuid", 0);
         cuda->fail_once("cuDeviceGetUuid_v2", 0); /* the older call is there for that */
         CHECK_INT(ask_devices(end), 2);
     }
