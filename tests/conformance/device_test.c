@@ -235,8 +235,8 @@ static void in_use(struct pair *pair)
             unsigned before = copies((int)get);
 
             await(pair, 1, get + 1);
-            while (copies((int)get) == before)
-                pair_pump();
+            for (unsigned i = 0; i < 200 && copies((int)get) == before; i++)
+                pair_pump_ms(1);
             CHECK_INT(nigh->deregister(owner->context, region), -EBUSY);
             pair->shared[2] = get + 1;
         }
