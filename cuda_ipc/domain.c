@@ -53,6 +53,20 @@ static bool is_instance(const struct nigh_driver *driver, int device, const stru
            memcmp(&whole, uuid, sizeof(whole)) != 0;
 }
 
+static uint32_t offered(const struct nigh_driver *driver, int device)
+{
+    uint32_t ways = driver->ipc_get ? 1u << NIGH_CUDA_LEGACY : 0;
+    int types = 0;
+
+    if (driver->export_handle && has(driver, device, NIGH_CUDA_DEVICE_POSIX_FD))
+        ways |= 1u << NIGH_CUDA_VMM;
+    if (driver->pool_export &&
+        driver->device_attribute(&types, NIGH_CUDA_DEVICE_POOL_HANDLE_TYPES, device) == 0 &&
+        types & NIGH_CUDA_HANDLE_POSIX_FD)
+        ways |= 1u << NIGH_CUDA_POOL;
+    return ways;
+}
+
 static int look_at(const struct nigh_driver *driver, int ordinal, struct nigh_cuda_device *out)
 {
     int device, result = driver->device_get(&device, ordinal);
@@ -64,7 +78,7 @@ static int look_at(const struct nigh_driver *driver, int ordinal, struct nigh_cu
     out->mig = is_instance(driver, device, &out->uuid);
     out->window = has(driver, device, NIGH_CUDA_DEVICE_DMA_BUF_MMAP);
     out->mps = has(driver, device, NIGH_CUDA_DEVICE_MPS);
-    out->posix_fd = has(driver, device, NIGH_CUDA_DEVICE_POSIX_FD);
+    out->offered = offered(driver, device);
     return 0;
 }
 

@@ -16,10 +16,12 @@
 
 struct nigh_cuda_device {
     struct nigh_cuda_uuid uuid;
-    bool mps;                  /* processes share the device through MPS */
-    bool mig;                  /* it is an instance of a device, without a way to the others' memory */
-    bool posix_fd, window;     /* what attributes promise: exports and windows try it */
+    bool mps;         /* processes share the device through MPS */
+    bool mig;         /* it is an instance of a device, without a way to the others' memory */
+    bool window;      /* what an attribute promises: windows try it */
+    uint32_t offered; /* a bit for each way that the driver's calls and attributes promise: exports try it */
     enum nigh_cuda_reason why; /* the last reason why memory of this device could not be exported */
+    uint32_t refused;          /* of these, by which the driver did not export memory that it should have */
     uint32_t worked; /* a bit for each way (enum nigh_cuda_way) by which memory of it was exported */
 };
 

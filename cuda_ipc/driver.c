@@ -25,12 +25,14 @@ static const struct symbol symbols[] = {
 #define MIG_UUID_SYMBOL(slot, symbol, parameters)      TAKE(NIGH_DRIVER_HAS_MIG_UUID, slot, symbol)
 #define VMM_SYMBOL(slot, symbol, parameters)           TAKE(NIGH_DRIVER_HAS_VMM, slot, symbol)
 #define POOLS_SYMBOL(slot, symbol, parameters)         TAKE(NIGH_DRIVER_HAS_POOLS, slot, symbol)
+#define NAMES_SYMBOL(slot, symbol, parameters)         TAKE(NIGH_DRIVER_HAS_NAMES, slot, symbol)
 #define RANGES_SYMBOL(slot, symbol, parameters)        TAKE(NIGH_DRIVER_HAS_RANGES, slot, symbol)
 #define LEGACY_SYMBOL(slot, symbol, parameters)        TAKE(NIGH_DRIVER_HAS_LEGACY, slot, symbol)
     NIGH_DRIVER_CORE(CORE_SYMBOL) NIGH_DRIVER_CONTEXT_ID(CONTEXT_ID_SYMBOL)
         NIGH_DRIVER_CONTEXT_FLAGS(CONTEXT_FLAGS_SYMBOL) NIGH_DRIVER_UUID(UUID_SYMBOL)
             NIGH_DRIVER_MIG_UUID(MIG_UUID_SYMBOL) NIGH_DRIVER_VMM(VMM_SYMBOL) NIGH_DRIVER_POOLS(POOLS_SYMBOL)
-                NIGH_DRIVER_LEGACY(LEGACY_SYMBOL) NIGH_DRIVER_RANGES(RANGES_SYMBOL)};
+                NIGH_DRIVER_LEGACY(LEGACY_SYMBOL) NIGH_DRIVER_NAMES(NAMES_SYMBOL)
+                    NIGH_DRIVER_RANGES(RANGES_SYMBOL)};
 
 static const char *const since[] = {
 #define SINCE(name, list, version) version,

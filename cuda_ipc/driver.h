@@ -101,6 +101,12 @@
          (nigh_cuda_ptr * at, struct nigh_cuda_ipc_handle handle, unsigned flags))               \
     CALL(ipc_close, cuIpcCloseMemHandle, (nigh_cuda_ptr at))
 
+/* What reports call a device. */
+#define NIGH_DRIVER_NAMES(CALL)                                               \
+    CALL(device_name, cuDeviceGetName, (char *name, int bytes, int device))   \
+    CALL(device_bus, cuDeviceGetPCIBusId, (char *bus, int bytes, int device)) \
+    CALL(device_memory, cuDeviceTotalMem_v2, (size_t * bytes, int device))
+
 /* CUDA 11.7: a dma-buf of a range. */
 #define NIGH_DRIVER_RANGES(CALL)                      \
     CALL(range_handle, cuMemGetHandleForAddressRange, \
@@ -116,6 +122,7 @@
     GROUP(VMM, NIGH_DRIVER_VMM, "CUDA 11")                       \
     GROUP(POOLS, NIGH_DRIVER_POOLS, "CUDA 11.2")                 \
     GROUP(LEGACY, NIGH_DRIVER_LEGACY, "CUDA 11")                 \
+    GROUP(NAMES, NIGH_DRIVER_NAMES, "CUDA 11")                   \
     GROUP(RANGES, NIGH_DRIVER_RANGES, "CUDA 11.7")
 
 enum nigh_driver_group {

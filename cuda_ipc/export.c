@@ -180,10 +180,29 @@ static void log_staged(struct nigh_cuda *cuda, int ordinal, enum nigh_cuda_reaso
                  nigh_cuda_reason_text(why));
 }
 
-static void note_way(struct nigh_cuda_export *export, int ordinal)
+enum nigh_cuda_way nigh_cuda_export_way(enum nigh_cuda_kind kind)
 {
+    static const enum nigh_cuda_way ways[] = {
+        [NIGH_CUDA_KIND_PLAIN] = NIGH_CUDA_LEGACY,
+        [NIGH_CUDA_KIND_MAPPED] = NIGH_CUDA_VMM,
+        [NIGH_CUDA_KIND_POOL] = NIGH_CUDA_POOL,
+        [NIGH_CUDA_KIND_MANAGED] = NIGH_CUDA_STAGED,
+    };
+
+    return ways[kind];
+}
+
+/* What the driver refuses of one piece of memory it refuses of others; what stood in the way of a buffer alone says nothing. */
+static void note_way(struct nigh_cuda_export *export, const struct nigh_cuda_memory *memory)
+{
+    struct nigh_cuda_device *device = &export->cuda->devices[memory->ordinal];
+
     pthread_mutex_lock(&export->cuda->lock);
-    export->cuda->devices[ordinal].worked |= 1u << export->wire->way;
+    device->worked |= 1u << export->wire->way;
+    if (export->wire->way)
+        device->refused &= ~(1u << export->wire->way);
+    else if (export->wire->reason == NIGH_CUDA_WHY_EXPORT_REFUSED)
+        device->refused |= 1u << nigh_cuda_export_way(memory->kind);
     pthread_mutex_unlock(&export->cuda->lock);
 }
 
@@ -205,7 +224,7 @@ static int choose(struct nigh_cuda_export *export, const struct nigh_cuda_memory
         rc = 0;
     }
     if (!rc)
-        note_way(export, memory->ordinal);
+        note_way(export, memory);
     return rc ? rc : left;
 }
 

@@ -22,6 +22,9 @@ struct nigh_cuda_export {
     struct nigh_cuda_wire *wire;
 };
 
+/* By which memory of this kind is exported; NIGH_CUDA_STAGED: by none. */
+enum nigh_cuda_way nigh_cuda_export_way(enum nigh_cuda_kind kind);
+
 /*
  * The export of the allocations that a buffer lies in. Buffers of the same allocations share one: same number, same bytes.
  * Memory that the driver does not export gets a staged one, and its first reason is logged. Given back with

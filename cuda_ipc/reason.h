@@ -19,13 +19,17 @@ enum nigh_cuda_way {
     REASON(NO_HANDLE_TYPE, "it was mapped by cuMemCreate without POSIX descriptors in requestedHandleTypes") \
     REASON(POOL_PRIVATE, "its memory pool was not created with POSIX descriptors in handleTypes")            \
     REASON(MANY_SEGMENTS, "it consists of more than 240 physical segments")                                  \
-    REASON(OLD_DRIVER, "the CUDA driver is too old to export it")                                            \
+    REASON(OLD_DRIVER, "the CUDA driver is too old to hand it to other processes")                           \
     REASON(WSL, "the CUDA driver of WSL exports no memory")                                                  \
     REASON(EXPORT_REFUSED, "the CUDA driver refuses to export it")                                           \
     REASON(PID_NAMESPACE, "the peer is in another PID namespace, where legacy handles do not work")          \
     REASON(NO_PEER_ACCESS, "the two devices cannot access each other's memory")                              \
     REASON(IMPORT_REFUSED, "the CUDA driver refuses to import it")                                           \
-    REASON(CLASH, "its handle is open already by other means")
+    REASON(CLASH, "its handle is open already by other means")                                               \
+    REASON(MIG, "instances of a divided device (MIG) cannot access each other's memory")                     \
+    REASON(MPS, "one of the two processes uses its device through MPS, the other one does not")              \
+    REASON(PEER_SILENT, "the peer has not used a CUDA device yet")                                           \
+    REASON(NOT_JOINED, "messages, put, get and atomics do not copy by handles in this version")
 
 enum nigh_cuda_reason {
 #define NIGH_CUDA_REASON_NAME(name, text) NIGH_CUDA_WHY_##name,

@@ -5,6 +5,7 @@
 #include "plugin/arrive.h"
 #include "plugin/context.h"
 #include "plugin/count.h"
+#include "plugin/device_way.h"
 #include "plugin/refuse.h"
 #include "plugin/rma.h"
 #include "plugin/send.h"
@@ -264,13 +265,14 @@ static int apply_copied(const struct nigh_region *region, const struct nigh_wire
 }
 
 /* Applies a request that has been copied out of the ring; the values before go to `before`. */
-static int apply_request(struct nigh_context *context, const struct nigh_wire_atomic *request,
+static int apply_request(struct nigh_endpoint *endpoint, const struct nigh_wire_atomic *request,
                          const uint8_t *values, size_t values_bytes, uint64_t key, uint64_t offset,
                          uint8_t *before)
 {
     uint32_t width = width_of(request->type);
     size_t bytes = (size_t)request->count * width;
     size_t expected = request->op == NIGH_READ ? 0 : request->op == NIGH_CSWAP ? 2 * bytes : bytes;
+    struct nigh_context *context = endpoint->context;
     const struct nigh_region *region;
     uint8_t *at;
     int rc;
@@ -279,6 +281,8 @@ static int apply_request(struct nigh_context *context, const struct nigh_wire_at
         !defined(request->op, request->type))
         return -EPROTO;
     rc = nigh_region_at(&context->regions, key, offset, bytes, NIGH_REMOTE_WRITE, &at);
+    if (!rc && context->regions.copied)
+        rc = nigh_device_may_stage(endpoint, key);
     if (rc)
         return rc;
     region = nigh_region_copied(&context->regions, key);
@@ -305,8 +309,8 @@ enum nigh_verdict nigh_atomic_arrive(struct nigh_endpoint *endpoint, uint64_t he
         return NIGH_STAY;
     nigh_ring_read_body(&endpoint->rx, body, bytes, bytes);
     memcpy(&request, body, sizeof(request));
-    status = apply_request(endpoint->context, &request, body + sizeof(request), bytes - sizeof(request), key,
-                           offset, before);
+    status = apply_request(endpoint, &request, body + sizeof(request), bytes - sizeof(request), key, offset,
+                           before);
     if (tells && status)
         nigh_cq_unreserve(cq, 1);
     else if (tells)

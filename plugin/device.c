@@ -5,6 +5,7 @@
 #include "cuda_ipc/pointer.h"
 #include "plugin/context.h"
 #include "plugin/device_slot.h"
+#include "plugin/device_way.h"
 #include "plugin/refuse.h"
 #include "plugin/region.h"
 #include "shm/shared.h"
@@ -24,20 +25,17 @@ static bool has_driver(void)
     return object != NULL;
 }
 
-static int start(struct nigh_context *context, const char *call)
+int nigh_device_start(struct nigh_context *context, const char **why)
 {
     const struct nigh_cuda_options options = {.log = &context->log};
-    const char *why = NULL;
     int rc;
 
     if (context->devices.cuda || !has_driver())
         return 0;
-    rc = nigh_cuda_open(&options, &context->devices.cuda, &why);
-    if (rc == -ENOTSUP && nigh_driver_is_empty())
-        return 0;
-    if (rc == -ENOTSUP)
-        return nigh_refuse(context, rc, "%s: device memory: %s", call, why);
-    return rc;
+    rc = nigh_cuda_open(&options, &context->devices.cuda, why);
+    if (!rc)
+        nigh_device_tell(context);
+    return rc == -ENOTSUP && nigh_driver_is_empty() ? 0 : rc;
 }
 
 /* What else fails in the driver, and was logged there. */
@@ -49,14 +47,15 @@ static int error_of(int rc)
 int nigh_device_look(struct nigh_context *context, const char *call, const void *buffer, uint64_t bytes,
                      struct nigh_cuda_memory **out)
 {
+    const char *why = NULL;
     int rc;
 
     if (!context->config.cuda)
         return nigh_refuse(context, -ENOTSUP, "%s: device memory, but NIGH_CUDA=off: unset NIGH_CUDA", call);
     *out = NULL;
-    rc = start(context, call);
+    rc = nigh_device_start(context, &why);
     if (rc == -ENOTSUP)
-        return rc;
+        return nigh_refuse(context, rc, "%s: device memory: %s", call, why);
     if (!rc && context->devices.cuda)
         rc = nigh_cuda_look(context->devices.cuda, buffer, bytes, out);
     if (rc == -ECHILD)
@@ -87,22 +86,29 @@ int nigh_device_find(struct nigh_context *context, const char *call, const struc
     else if (memory)
         out->cuda = memory->context;
     free(memory);
-    return 0;
+    return out->cuda ? nigh_device_may_post(context, call, out->cuda->ordinal) : 0;
 }
 
-/* Between this process' memory and the region: returns when all bytes are there, as a host's copies do. */
+/*
+ * Between this process' memory and the region: returns when all bytes are there, as a host's copies do. The context's lock stays
+ * held: it runs in the middle of a progress pass, which no other thread may enter. A poll does not say whose the thread's
+ * lines are.
+ */
 static int copy(struct nigh_region *region, enum nigh_cuda_copy_kind kind, uint64_t to, uint64_t from,
                 uint64_t bytes)
 {
     struct nigh_cuda_context *context = region->device->context;
+    const struct nigh_log_sink *before;
     struct nigh_cuda_copy copy;
     int rc;
 
     if (nigh_cuda_context_is_gone(context))
         return -EIO; /* which was logged when it was found */
+    before = nigh_log_use(context->cuda->closer.log);
     nigh_cuda_copy_begin(&copy, context, context, kind, to, from, bytes, false);
     while ((rc = nigh_cuda_copy_step(&copy)) == -EAGAIN)
         sched_yield();
+    nigh_log_use(before);
     return rc;
 }
 

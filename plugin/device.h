@@ -15,7 +15,7 @@ struct nigh_cuda;
 struct nigh_cuda_memory;
 struct nigh_region;
 
-/* Of a context. The driver is started by the first region that may lie on a device. */
+/* Of a context. The driver is started by the first region that may lie on a device, and by questions for devices. */
 struct nigh_devices {
     struct nigh_cuda *cuda; /* NULL: not started, or there is none */
     uint32_t copies;        /* of messages that are under way: who sleeps would not see their end */
@@ -31,10 +31,14 @@ int nigh_device_look(struct nigh_context *context, const char *call, const void 
                      struct nigh_cuda_memory **out);
 /*
  * Whose memory the buffer of a post with NIGH_DEVICE is: out->cuda is NULL for the host's. A region says so, else it is looked up
- * as above, with the same errors. -ERANGE: it lies outside of its region, logged.
+ * as above, with the same errors. -ERANGE: it lies outside of its region; -ENOTSUP, too:
+ * NIGH_CUDA=require; logged.
  */
 int nigh_device_find(struct nigh_context *context, const char *call, const struct nigh_region *region,
                      const void *buffer, uint64_t bytes, struct nigh_device_buffer *out);
+/* Starts the driver where the program has loaded it, and tells peers of its devices. context->devices.cuda is NULL if there is none.
+ * -ENOTSUP: it does not start, *why says why. -ENOMEM, -ECHILD, else the driver fails, logged. */
+int nigh_device_start(struct nigh_context *context, const char **why);
 /* How the region's bytes move; region->device is not NULL. */
 struct nigh_copies nigh_device_copies(struct nigh_region *region);
 /* No region is left. */

@@ -46,9 +46,15 @@ void nigh_device_slot_copy(struct nigh_context *context, const struct nigh_devic
 
 int nigh_device_slot_step(struct nigh_context *context, struct nigh_device_slot *slot)
 {
-    int rc = slot->copying ? nigh_cuda_copy_step(&slot->copy) : 0;
+    const struct nigh_log_sink *before;
+    int rc;
 
-    if (rc == -EAGAIN || !slot->copying)
+    if (!slot->copying)
+        return 0;
+    before = nigh_log_use(&context->log); /* a poll does not say whose the thread's lines are */
+    rc = nigh_cuda_copy_step(&slot->copy);
+    nigh_log_use(before);
+    if (rc == -EAGAIN)
         return rc;
     slot->copying = false;
     context->devices.copies--;

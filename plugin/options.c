@@ -37,8 +37,8 @@ const char nigh_config_help[] =
     "NIGH_PATH=eager|chunked|heap|cma  force a path where it is possible (default: by measurement)\n"
     "NIGH_DOMAINS=auto|none|l3|node|package  how collectives group ranks (default auto: by a model)\n"
     "NIGH_PLACE=L3/NODE/PACKAGE      where this rank runs, three numbers or - (default: from its affinity)\n"
-    "NIGH_CUDA=auto|off              memory of CUDA devices: where there is a driver, or never (default "
-    "auto)\n"
+    "NIGH_CUDA=auto|off|require      memory of CUDA devices: where there is a driver, never, or never "
+    "through the host (default auto)\n"
     "NIGH_LOG=error|warn|info        what is told (default warn)";
 
 struct reader {
@@ -264,13 +264,15 @@ static void read_words(struct reader *reader, const struct nigh_open *options, s
     static const int levels[] = {NIGH_LOG_ERROR, NIGH_LOG_WARN, NIGH_LOG_INFO};
     int path = word(reader, "NIGH_PATH", options->path, "eager|chunked|heap|cma");
     int level = word(reader, "NIGH_LOG", NULL, "error|warn|info");
+    int cuda = word(reader, "NIGH_CUDA", NULL, "auto|off|require");
 
     out->path = path < 0 ? -1 : paths[path];
     out->log_level = level < 0 ? NIGH_LOG_WARN : levels[level];
     out->threads =
         options->flags & NIGH_OPEN_THREADS || word(reader, "NIGH_THREADS", NULL, "single|multiple") == 1;
     out->wait_fd = options->flags & NIGH_OPEN_WAIT_FD || word(reader, "NIGH_WAIT_FD", NULL, "0|1") == 1;
-    out->cuda = word(reader, "NIGH_CUDA", NULL, "auto|off") != 1;
+    out->cuda = cuda != 1;
+    out->cuda_required = cuda == 2;
     out->huge = options->flags & NIGH_OPEN_HUGE || word(reader, "NIGH_HUGE", NULL, "0|1") == 1;
 }
 

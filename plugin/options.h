@@ -34,7 +34,8 @@ struct nigh_config {
     bool spin_by_load; /* nobody said how long: not at all while there are more ranks than CPUs */
     int path;          /* enum nigh_path, or -1: choose */
     bool threads, wait_fd, huge;
-    bool cuda; /* memory of CUDA devices may be registered */
+    bool cuda;          /* memory of CUDA devices may be registered */
+    bool cuda_required; /* and is not staged through the host: device_way.h */
     int log_level;
     enum nigh_level domains;
     bool is_placed; /* `where` is the user's */

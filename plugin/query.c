@@ -293,8 +293,9 @@ static int query_note(const struct nigh_context *context, const struct nigh_endp
 static int refuse(struct nigh_context *context, uint32_t what)
 {
     return nigh_refuse(context, -EINVAL,
-                       "query: kind %u: 1 to %u are there, and %u, %u and %u need an endpoint", what,
-                       NIGH_QUERY_END, NIGH_QUERY_ENDPOINT, NIGH_QUERY_PATHS, NIGH_QUERY_END);
+                       "query: kind %u: 1 to %u are there, and %u, %u, %u and %u need an endpoint", what,
+                       NIGH_QUERY_DEVICE_PATHS, NIGH_QUERY_ENDPOINT, NIGH_QUERY_PATHS, NIGH_QUERY_END,
+                       NIGH_QUERY_DEVICE_PATHS);
 }
 
 int nigh_query(struct nigh_context *context, struct nigh_endpoint *endpoint, uint32_t what, void *out,
@@ -321,6 +322,10 @@ int nigh_query(struct nigh_context *context, struct nigh_endpoint *endpoint, uin
         return nigh_query_unexpected(context, endpoint, out, bytes);
     case NIGH_QUERY_POSTED:
         return nigh_query_posted(context, endpoint, out, bytes);
+    case NIGH_QUERY_DEVICES:
+        return nigh_query_devices(context, out, bytes);
+    case NIGH_QUERY_DEVICE_PATHS:
+        return endpoint ? nigh_query_device_paths(endpoint, out, bytes) : refuse(context, what);
     default:
         return refuse(context, what);
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* plugin/query.h - facts for the host: query.c, and the lists of query_list.c. */
+/* plugin/query.h - facts for the host: query.c, the lists of query_list.c, devices of query_device.c. */
 #ifndef NIGH_PLUGIN_QUERY_H
 #define NIGH_PLUGIN_QUERY_H
 
@@ -14,5 +14,8 @@ int nigh_query_unexpected(const struct nigh_context *context, const struct nigh_
                           uint64_t *bytes);
 int nigh_query_posted(const struct nigh_context *context, const struct nigh_endpoint *only, void *out,
                       uint64_t *bytes);
+/* query_device.c: NIGH_QUERY_DEVICES and NIGH_QUERY_DEVICE_PATHS. */
+int nigh_query_devices(struct nigh_context *context, void *out, uint64_t *bytes);
+int nigh_query_device_paths(struct nigh_endpoint *endpoint, void *out, uint64_t *bytes);
 
 #endif

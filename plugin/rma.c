@@ -12,6 +12,7 @@
 #include "plugin/count.h"
 #include "plugin/device_receive.h"
 #include "plugin/device_send.h"
+#include "plugin/device_way.h"
 #include "plugin/pieces.h"
 #include "plugin/pull.h"
 #include "plugin/receive.h"
@@ -238,6 +239,10 @@ static enum nigh_verdict arrive_put(struct nigh_endpoint *endpoint, uint64_t hea
         return NIGH_STAY;
     message->status =
         nigh_region_at(&context->regions, key, offset, first.total, NIGH_REMOTE_WRITE, &message->to);
+    if (!message->status && context->regions.copied)
+        message->status = nigh_device_may_stage(endpoint, key);
+    if (message->status)
+        message->to = NULL; /* what still comes of it goes nowhere */
     message->notify = nigh_head_flags(head) & NIGH_F_NOTIFY;
     message->imm = message->notify ? first.imm : 0;
     if (!message->status && nigh_region_tells(&context->regions, key, &told))
@@ -284,6 +289,8 @@ static enum nigh_verdict arrive_get(struct nigh_endpoint *endpoint, uint64_t key
     if (endpoint->answers >= NIGH_IDS_MAX)
         return NIGH_BAD;
     status = nigh_region_at(&context->regions, key, offset, get.total, NIGH_REMOTE_READ, &from);
+    if (!status && context->regions.copied)
+        status = nigh_device_may_stage(endpoint, key);
     tells = !status && nigh_region_tells(&context->regions, key, &told);
     if (tells && nigh_cq_reserve(&context->cq, 1))
         return NIGH_STAY;

@@ -109,6 +109,11 @@ static inline struct nigh_arena_counters *nigh_arena_counters(const struct nigh_
     return (struct nigh_arena_counters *)(void *)(arena->base + NIGH_PAGE + NIGH_COUNTERS_OFFSET);
 }
 
+static inline struct nigh_arena_devices *nigh_arena_devices(const struct nigh_arena *arena)
+{
+    return (struct nigh_arena_devices *)(void *)(arena->base + NIGH_PAGE + NIGH_DEVICES_OFFSET);
+}
+
 /* A peer's arena, mapped read-only. */
 struct nigh_view {
     const uint8_t *base;

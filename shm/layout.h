@@ -21,6 +21,7 @@
  *                                                    table of readable regions moves, and now and then where it runs
  *   + 128      note    struct nigh_arena_note        what the owner waits for: when its host says so
  *   + 256      counts  struct nigh_arena_counters    what it has done: for observers, nothing depends on it
+ *   + 1024     devices struct nigh_arena_devices     which CUDA devices it uses: when its program has loaded the driver
  *   pairs_off  pairs   struct nigh_pair [peers_max]  one for each peer this context knows, by its own index
  *   pool_off   pool    chunks for large messages     in rotation among all pairs
  *   heap_off   heap    the program's own buffers     read in place by peers
@@ -47,6 +48,7 @@
  *
  *   object                     writer                      readers
  *   header, state, note        owner                       every peer, observers
+ *   devices                    owner                       every peer
  *   counts                     owner                       observers
  *   pair[i].consumed, .cold,   owner, as receiver from i   peer i, as sender
  *     .read_cost, .reading,
@@ -68,7 +70,7 @@
  */
 
 #define NIGH_ARENA_MAGIC    UINT64_C(0x31616e6572612d6e) /* "n-arena1" */
-#define NIGH_LAYOUT_VERSION 27u
+#define NIGH_LAYOUT_VERSION 28u
 #define NIGH_LINE           64u
 #define NIGH_PAGE           4096u
 
@@ -165,8 +167,32 @@ struct nigh_arena_counters {
     uint64_t reserved[5];
 };
 static_assert(sizeof(struct nigh_arena_counters) == 36 * 8, "arena counters");
-static_assert(NIGH_COUNTERS_OFFSET + sizeof(struct nigh_arena_counters) <= NIGH_PAGE,
-              "state, note and counters are one page");
+
+/* CUDA devices that a context uses: written once, `count` last. A process that sees more tells of the first ones. */
+#define NIGH_DEVICES_OFFSET 1024u
+#define NIGH_DEVICES_MAX    64u
+#define NIGH_DEVICES_WSL    1u /* of `flags`: its driver is that of WSL */
+#define NIGH_TOLD_MIG       1u /* of a device's: an instance of a divided one */
+#define NIGH_TOLD_MPS       2u /* processes share it through MPS */
+struct nigh_arena_device {
+    uint8_t uuid[16];
+    uint32_t number; /* as the owner counts */
+    uint32_t flags;  /* NIGH_TOLD_* */
+    uint32_t ways;   /* a bit for each kind of handle that its driver knows: 1 << enum nigh_cuda_way */
+    uint32_t reserved;
+};
+struct nigh_arena_devices {
+    uint32_t count; /* of `at`; 0: it uses none yet */
+    uint32_t flags; /* NIGH_DEVICES_* */
+    uint64_t pid_space;
+    uint64_t reserved[6];
+    struct nigh_arena_device at[NIGH_DEVICES_MAX];
+};
+static_assert(sizeof(struct nigh_arena_device) == 32, "arena device");
+static_assert(offsetof(struct nigh_arena_devices, at) == NIGH_LINE, "arena devices");
+static_assert(NIGH_COUNTERS_OFFSET + sizeof(struct nigh_arena_counters) <= NIGH_DEVICES_OFFSET &&
+                  NIGH_DEVICES_OFFSET + sizeof(struct nigh_arena_devices) <= NIGH_PAGE,
+              "state, note, counters and devices are one page");
 
 /*
  * Registered memory in the heap that may be read: peers get it without the owner's help. A table that has become too

@@ -37,6 +37,8 @@
  *   LEAVE_HEAR     the reader's fence between its copy out of that memory and its look whether the owner has said so
  *   REGION_SET     the owner's store of a registered region's key, of its place, and of where their table lies
  *   REGION_GET     the reader's load of each of these
+ *   DEVICES_TELL   the owner's store of how many CUDA devices it uses, behind what they are
+ *   DEVICES_HEAR   the peer's load of it
  *   NOTE_SET       the owner's store of each word of its status line
  *   NOTE_GET       an observer's load of each of these
  *   NUDGE_SET      the read-modify-write that asks a peer for a full pass
@@ -87,6 +89,8 @@
     LABEL(LEAVE_HEAR, fence, LEAVE_SAY)          \
     LABEL(REGION_SET, release, REGION_GET)       \
     LABEL(REGION_GET, acquire, REGION_SET)       \
+    LABEL(DEVICES_TELL, release, DEVICES_HEAR)   \
+    LABEL(DEVICES_HEAR, acquire, DEVICES_TELL)   \
     LABEL(NOTE_SET, release, NOTE_GET)           \
     LABEL(NOTE_GET, acquire, NOTE_SET)           \
     LABEL(NUDGE_SET, release, NUDGE_SEE)         \

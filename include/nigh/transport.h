@@ -208,9 +208,9 @@ enum nigh_state {
  *
  * What the host's copies have put there before the call is sent; kernels that write it must have ended, as nigh's copies run on streams
  * of their own. They move with calls that make progress, and nobody waits for them but NIGH_INJECT. When a receive or a get
- * completes its bytes are in the device's memory. The post returns -ENOTSUP with NIGH_CUDA=off, or where the driver does not
- * start, -EFAULT for a range with a hole, -EXDEV on several devices, -ERANGE outside of its region, -EIO the driver fails, -ECHILD
- * in a forked child. Where a copy fails the operation completes with -EIO on both sides, and the endpoint goes on.
+ * completes its bytes are in the device's memory. The post returns -ENOTSUP with NIGH_CUDA=off, where the driver does not
+ * start, or with NIGH_CUDA=require where it would be staged through the host, -EFAULT for a range with a hole, -EXDEV on several
+ * devices, -ERANGE outside of its region, -EIO the driver fails, -ECHILD in a forked child. Where a copy fails the operation completes with -EIO on both sides, and the endpoint goes on.
  */
 #define NIGH_DEVICE       (1u << 4)
 #define NIGH_INJECT_BYTES 1024u
@@ -297,7 +297,8 @@ struct nigh_completion {
     int32_t status;  /* 0, or: -EMSGSIZE longer than the buffer (`bytes` tells the full length), -ECANCELED by
                         cancel or disconnect, -ECONNRESET the peer has closed or died, -EPROTO the peer broke
                         the protocol, -EACCES or -ERANGE remote memory that is not registered, not allowed or
-                        outside its region, -EIO a copy failed, -ENOMEM none to place a message received in
+                        outside its region, -ENOTSUP remote memory of a device that is not to be staged
+                        (NIGH_CUDA=require there), -EIO a copy failed, -ENOMEM none to place a message received in
                         place or in a multi-receive buffer: the message is spent */
     uint16_t op;     /* enum nigh_op */
     uint16_t flags;  /* NIGH_DONE_* */
@@ -347,10 +348,11 @@ struct nigh_taken {
 /*
  * The region may be memory of a CUDA device, of any kind and of several physical segments: found out here, once. Memory that the
  * CPU may touch makes an ordinary region. Its bytes move by copies on nigh's own streams, behind what the host's copies have put
- * there before, in parts while more bytes come or go; atomics alone are waited for, as `copies` are. To register such memory may
- * wait for kernels that run.
- * The memory stays until deregister(). Where its CUDA context is destroyed earlier, peers' operations complete with -EIO.
- * Peers need no device. Without NIGH_REMOTE_READ and _WRITE it is for NIGH_DEVICE in posts of this process alone.
+ * there before, in parts while more bytes come or go; atomics alone are waited for, as `copies` are, and other threads do not get
+ * into the context meanwhile. To register such memory may wait for kernels that run. The memory stays until deregister(). Where
+ * its CUDA context is destroyed earlier, peers' operations complete with -EIO. Peers need no device. Without NIGH_REMOTE_READ and
+ * _WRITE it is for NIGH_DEVICE in posts of this process alone. With NIGH_CUDA=require what would be staged through the host
+ * completes with -ENOTSUP at the peer instead, and the log here says why: NIGH_QUERY_DEVICE_PATHS tells it before.
  */
 #define NIGH_REGISTER_DEVICE (1u << 6)
 
@@ -613,6 +615,15 @@ enum nigh_query {
     NIGH_QUERY_POSTED = 8,
     /* struct nigh_query_end: why an endpoint has ended, or is not connected yet. May ask the system who listens */
     NIGH_QUERY_END = 9,
+    /* Array of struct nigh_query_device, one a CUDA device that this process sees, as many as fit; endpoint NULL. Empty where the
+     * program has loaded no CUDA driver, which is never loaded for this; one that it has loaded is started, as by
+     * NIGH_REGISTER_DEVICE, and peers hear of the devices. Empty, too, with NIGH_CUDA=off. -ENOTSUP there is a driver that does not
+     * start, -EIO it fails, -ECHILD in a child forked from a process that uses CUDA: all logged; -ENOMEM */
+    NIGH_QUERY_DEVICES = 10,
+    /* Array of struct nigh_query_device_path: how memory of each kind goes from each of these devices to each that the peer uses, or
+     * to the peer's process where it uses none. Empty where this process has no device. Besides the errors above: -EAGAIN while
+     * CONNECTING; -ECONNRESET, -EPROTO by the endpoint's state; -EPROTO the peer says what cannot be */
+    NIGH_QUERY_DEVICE_PATHS = 11,
 };
 
 /* Each answer begins with its full size as this object knows it. A smaller room gets the beginning of the answer; what
@@ -681,6 +692,78 @@ struct nigh_query_end {
 };
 
 #define NIGH_REASON_BYTES 112
+
+/* How device memory gets to a peer. */
+enum nigh_device_way {
+    NIGH_DEVICE_STAGED = 0,  /* through memory of the host */
+    NIGH_DEVICE_VMM = 1,     /* mapped there by a POSIX descriptor for each segment */
+    NIGH_DEVICE_POOL = 2,    /* mapped there by a POSIX descriptor of its memory pool */
+    NIGH_DEVICE_LEGACY = 3,  /* mapped there by the handle of its allocation */
+    NIGH_DEVICE_POINTER = 4, /* the peer is in this process: it uses the address */
+};
+
+/* What made the memory, as cuMemAlloc() and cudaMalloc() do; cuMemMap(); cuMemAllocAsync(); cuMemAllocManaged(). */
+enum nigh_device_memory {
+    NIGH_DEVICE_PLAIN = 0,
+    NIGH_DEVICE_MAPPED = 1,
+    NIGH_DEVICE_POOLED = 2,
+    NIGH_DEVICE_MANAGED = 3,
+};
+
+/* Why device memory is staged. Later versions may know more: `text` says it in words. */
+enum nigh_device_reason {
+    NIGH_DEVICE_WHY_NONE = 0,           /* it is not staged */
+    NIGH_DEVICE_WHY_MANAGED = 1,        /* managed memory has no handle */
+    NIGH_DEVICE_WHY_NO_HANDLE_TYPE = 2, /* it was created without POSIX descriptors in requestedHandleTypes */
+    NIGH_DEVICE_WHY_POOL_PRIVATE = 3,   /* its pool was created without them in handleTypes */
+    NIGH_DEVICE_WHY_MANY_SEGMENTS = 4,  /* it consists of too many physical segments */
+    NIGH_DEVICE_WHY_OLD_DRIVER = 5,     /* the driver of either side is too old for its kind of handle */
+    NIGH_DEVICE_WHY_WSL = 6,            /* WSL's driver exports none */
+    NIGH_DEVICE_WHY_EXPORT_REFUSED = 7, /* this driver, or device, exports none of its kind */
+    NIGH_DEVICE_WHY_PID_NAMESPACE = 8,  /* another PID namespace: legacy handles do not work */
+    NIGH_DEVICE_WHY_NO_PEER_ACCESS = 9, /* the two devices cannot access each other's memory */
+    NIGH_DEVICE_WHY_IMPORT_REFUSED = 10, /* the peer's driver did not open it */
+    NIGH_DEVICE_WHY_CLASH = 11,          /* its handle is open there by other means */
+    NIGH_DEVICE_WHY_MIG = 12,            /* one of the two is an instance of a divided device */
+    NIGH_DEVICE_WHY_MPS = 13,            /* one of the two processes uses its device through MPS */
+    NIGH_DEVICE_WHY_PEER_SILENT = 14,    /* the peer has not used a CUDA device yet */
+    NIGH_DEVICE_WHY_NOT_JOINED = 15,     /* it could be mapped, and nigh does not do so yet */
+};
+
+#define NIGH_DEVICE_MIG    (1u << 0) /* an instance of a divided device */
+#define NIGH_DEVICE_MPS    (1u << 1) /* processes share it through MPS */
+#define NIGH_DEVICE_WINDOW (1u << 2) /* its driver promises that the CPU may map its memory */
+
+struct nigh_query_device {
+    uint32_t size;
+    uint32_t number;  /* as the driver counts in this process */
+    uint8_t uuid[16]; /* of the instance, if it is one */
+    uint32_t flags;   /* NIGH_DEVICE_* */
+    /* Bits 1 << enum nigh_device_way: kinds of handle that its driver promises and has not refused; those by which memory of it
+     * has been exported */
+    uint32_t offered, worked;
+    uint32_t reason;              /* enum nigh_device_reason: why memory of it could last not be exported */
+    uint64_t memory_bytes;        /* 0 = not known */
+    char bus[16];                 /* PCI: "0000:3B:00.0"; empty = not known */
+    char name[64];                /* of the model */
+    char text[NIGH_REASON_BYTES]; /* `reason` in words; empty: none */
+    uint64_t reserved[4];
+};
+
+#define NIGH_DEVICE_NONE UINT32_MAX
+struct nigh_query_device_path {
+    uint32_t size;
+    uint32_t from;       /* number of this process' device */
+    uint32_t to;         /* number of the peer's, as it counts; NIGH_DEVICE_NONE: it uses none */
+    uint32_t memory;     /* enum nigh_device_memory */
+    uint32_t way;        /* enum nigh_device_way */
+    uint32_t reason;     /* enum nigh_device_reason: why it is staged */
+    uint8_t to_uuid[16]; /* zero: NIGH_DEVICE_NONE */
+    char path[16];       /* `way` in a word: "staged", "cuda-vmm", "cuda-pool", "cuda-legacy", "pointer" */
+    char text[NIGH_REASON_BYTES]; /* `reason` in words */
+    uint64_t reserved[4];
+};
+
 struct nigh_query_path {
     uint32_t size;
     uint32_t reserved0;

@@ -17,7 +17,7 @@
 
 static const struct constant layout_constants[] = {
     CONSTANT(NIGH_ARENA_MAGIC, UINT64_C(0x31616e6572612d6e)),
-    CONSTANT(NIGH_LAYOUT_VERSION, 27),
+    CONSTANT(NIGH_LAYOUT_VERSION, 28),
     CONSTANT(NIGH_LINE, 64),
     CONSTANT(NIGH_PAGE, 4096),
     CONSTANT(NIGH_PEERS_MAX, 65536),
@@ -34,6 +34,11 @@ static const struct constant layout_constants[] = {
     CONSTANT(NIGH_NOTE_SITE_BYTES, 40),
     CONSTANT(NIGH_COUNTERS_OFFSET, 256),
     CONSTANT(NIGH_COUNTED_PATHS, 6),
+    CONSTANT(NIGH_DEVICES_OFFSET, 1024),
+    CONSTANT(NIGH_DEVICES_MAX, 64),
+    CONSTANT(NIGH_DEVICES_WSL, 1),
+    CONSTANT(NIGH_TOLD_MIG, 1),
+    CONSTANT(NIGH_TOLD_MPS, 2),
     CONSTANT(NIGH_SLOT_PAYLOAD, 40),
 };
 
@@ -104,6 +109,20 @@ static const struct place layout_places[] = {
     FIELD(nigh_arena_counters, queued, 232, 8),
     FIELD(nigh_arena_counters, peers, 240, 8),
     FIELD(nigh_arena_counters, reserved, 248, 40),
+
+    STRUCT(nigh_arena_device, 32),
+    FIELD(nigh_arena_device, uuid, 0, 16),
+    FIELD(nigh_arena_device, number, 16, 4),
+    FIELD(nigh_arena_device, flags, 20, 4),
+    FIELD(nigh_arena_device, ways, 24, 4),
+    FIELD(nigh_arena_device, reserved, 28, 4),
+
+    STRUCT(nigh_arena_devices, 2112),
+    FIELD(nigh_arena_devices, count, 0, 4),
+    FIELD(nigh_arena_devices, flags, 4, 4),
+    FIELD(nigh_arena_devices, pid_space, 8, 8),
+    FIELD(nigh_arena_devices, reserved, 16, 48),
+    FIELD(nigh_arena_devices, at, 64, 2048),
 
     STRUCT(nigh_region_entry, 32),
     FIELD(nigh_region_entry, key, 0, 8),
@@ -333,7 +352,7 @@ static const struct look layout_looks[] = {
     {21, UINT64_C(0x6f1efbc15c47bd23)}, {22, UINT64_C(0xe774cc02da0f151f)},
     {23, UINT64_C(0x27e0369df9d75370)}, {24, UINT64_C(0x4d99fec83e28b58e)},
     {25, UINT64_C(0x43c5c8ce0d1a2447)}, {26, UINT64_C(0xa5a227b033417ca9)},
-    {27, UINT64_C(0x7db539fb93a0b5dd)}};
+    {27, UINT64_C(0x7db539fb93a0b5dd)}, {28, UINT64_C(0x43f325180551b6f7)}};
 static const struct look greeting_looks[] = {{1, UINT64_C(0xb2ac7a01926d8468)},
                                              {2, UINT64_C(0x8b87eb40def88b4f)},
                                              {3, UINT64_C(0xbc20698f7d74e9ec)},

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define BOTH  (NIGH_REMOTE_READ | NIGH_REMOTE_WRITE)
 #define EVENT 41
@@ -18,6 +19,13 @@ enum { ROOM = (6 << 20) + 4096, KINDS = MEMORY_HOST + 1 };
 static const struct nigh_ops *nigh;
 static const struct test_cuda *cuda;
 static uint8_t *memory;
+static char told[1024]; /* the last line of the log */
+
+static void keep(void *data, int level, const char *text)
+{
+    (void)data, (void)level;
+    snprintf(told, sizeof(told), "%s", text);
+}
 
 static void load(void)
 {
@@ -145,7 +153,18 @@ static void kind_of(struct pair *pair)
     there_and_back(pair, (enum cuda_memory)pair->of->number);
 }
 
-/* A copy of the driver's that fails fails the peer's operation, and the next one goes well. */
+/* The thread's lines are nobody's until it says so: another context was closed last. */
+static void lines_are_nobodys(struct pair *pair)
+{
+    struct nigh_open options = {.size = sizeof(options), .job = pair->job + 1, .ranks = 1};
+    struct nigh_context *context;
+
+    CHECK_INT(nigh->open(&options, &context), 0);
+    CHECK_INT(nigh->close(context), 0);
+}
+
+/* A copy of the driver's that fails fails the peer's operation, and is told to the log of the region's context; the next one goes
+ * well. */
 static void driver_fails(struct pair *pair)
 {
     struct nigh_region *region = offer(pair, MEMORY_PLAIN, BOTH | NIGH_REGISTER_EVENTS);
@@ -156,14 +175,75 @@ static void driver_fails(struct pair *pair)
         if (pair->end[1])
             cuda->fail_once(get ? "cuMemcpyDtoHAsync_v2" : "cuMemcpyHtoDAsync_v2", 0);
         pair_meet();
-        if (pair->end[0])
+        if (pair->end[0]) {
             CHECK_INT(move(pair, get ? NIGH_OP_GET : NIGH_OP_PUT, 0, local, 1 << 20), -EIO);
+            pair->shared[1]++;
+        } else {
+            lines_are_nobodys(pair);
+            while (pair->shared[1] <= (uint64_t)get) /* wait() would say whose they are */
+                CHECK_INT(nigh->poll_completions(pair->end[1]->context, NULL, 0), 0);
+        }
         pair_meet();
+        if (pair->end[1]) {
+            CHECK(strstr(told, get ? "cuMemcpyDtoHAsync" : "cuMemcpyHtoDAsync") &&
+                  strstr(told, "CUDA_ERROR_FAKE"));
+            told[0] = '\0';
+        }
     }
     if (pair->end[0])
         CHECK_INT(move(pair, NIGH_OP_PUT, 0, data_filled(1 << 20, 9), 1 << 20), 0);
     if (pair->end[1])
         CHECK_INT(pair_await(pair->end[1], NIGH_OP_REMOTE_PUT, EVENT).bytes, 1 << 20);
+    withdraw(pair, region);
+}
+
+/* Until the other side has said so. This one moves nothing meanwhile. */
+static void await(struct pair *pair, unsigned word, uint64_t value)
+{
+    for (unsigned i = 0; pair->shared[word] < value; i++) {
+        CHECK(i < 100000);
+        usleep(100);
+    }
+}
+
+static unsigned copies(int get)
+{
+    return cuda->calls(get ? "cuMemcpyDtoHAsync_v2" : "cuMemcpyHtoDAsync_v2");
+}
+
+/* A region cannot be withdrawn while a put to it comes together, nor while an answer to a get goes. The peer posts and then stands
+ * still until the owner has looked, so neither ends before. */
+static void in_use(struct pair *pair)
+{
+    struct nigh_region *region = offer(pair, MEMORY_PLAIN, BOTH);
+    struct pair_end *owner = pair->end[1], *peer = pair->end[0];
+    uint8_t *local = data_filled(ROOM, 7), *to = data_room(ROOM);
+
+    for (uint64_t get = 0; get < 2; get++) {
+        struct nigh_rma rma = {.size = sizeof(rma),
+                               .buffer = get ? to : local,
+                               .bytes = ROOM,
+                               .key = pair->shared[0],
+                               .context = 31};
+
+        if (peer) {
+            CHECK_INT(get ? nigh->post_get(peer->peer, &rma) : nigh->post_put(peer->peer, &rma), 0);
+            pair->shared[1] = get + 1;
+            await(pair, 2, get + 1);
+            CHECK_INT(pair_await(peer, get ? NIGH_OP_GET : NIGH_OP_PUT, 31).status, 0);
+        } else {
+            unsigned before = copies((int)get);
+
+            await(pair, 1, get + 1);
+            for (unsigned i = 0; i < 200 && copies((int)get) == before; i++)
+                pair_pump_ms(1);
+            CHECK_INT(nigh->deregister(owner->context, region), -EBUSY);
+            pair->shared[2] = get + 1;
+        }
+        pair_meet();
+    }
+    if (peer)
+        data_check(to, ROOM, 7, 0);
     withdraw(pair, region);
 }
 
@@ -282,7 +362,8 @@ static const struct pair_case cases[] = {
     {.name = "a pool", .play = kind_of, .forms = PAIR_FORK, .number = MEMORY_POOL},
     {.name = "managed", .play = kind_of, .forms = PAIR_FORK, .number = MEMORY_MANAGED},
     {.name = "the host's", .play = kind_of, .forms = PAIR_FORK, .number = MEMORY_HOST},
-    {.name = "the driver fails", .play = driver_fails, .forms = PAIR_FORK},
+    {.name = "the driver fails", .play = driver_fails, .forms = PAIR_FORK, .options = {.log = keep}},
+    {.name = "in use", .play = in_use, .forms = PAIR_FORK},
     {.name = "its context is gone", .play = context_gone, .forms = PAIR_FORK},
     {.name = "refused", .play = refused, .forms = PAIR_FORK},
     {.name = "a broken driver", .play = broken, .forms = PAIR_FORK},

@@ -453,7 +453,7 @@ static const struct refusal {
     {CALL(take_much), -EINVAL, {"take_completions:", "4294967295", "2147483647"}},
     {CALL(take_short), -EINVAL, {"take_completions:", "size is 8", "32"}},
     {CALL(no_descriptor), -ENOTSUP, {"wait_fd:", "NIGH_OPEN_WAIT_FD", "NIGH_WAIT_FD=1"}},
-    {CALL(query_kind), -EINVAL, {"query:", "kind 99", "1 to 9"}},
+    {CALL(query_kind), -EINVAL, {"query:", "kind 99", "1 to 11"}},
     {CALL(query_of_nobody), -EINVAL, {"query:", "kind 3", "endpoint"}},
     {CALL(note_state), -EINVAL, {"note:", "state 4", "1 to 3"}},
 };

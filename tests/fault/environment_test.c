@@ -51,7 +51,8 @@ static const struct bad bads[] = {
     {"NIGH_WAIT_FD", "true", "0|1"},
     {"NIGH_HUGE", "2", "0|1"},
     {"NIGH_DOMAINS", "rack", "auto|none|l3|node|package"},
-    {"NIGH_CUDA", "on", "auto|off"},
+    {"NIGH_CUDA", "on", "auto|off|require"},
+    {"NIGH_CUDA", "requires", "auto|off|require"},
     {"NIGH_PLACE", "1/x/2", "L3/NODE/PACKAGE"},
     {"NIGH_PLACE", "65535/0/0", "each a number up to 65534"},
 };

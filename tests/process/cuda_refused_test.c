@@ -84,6 +84,7 @@ static void stage_by_driver(int socket)
     IS(logged_lines(), 1); /* once */
     IS(lab.cuda->devices[0].worked, 1u << NIGH_CUDA_STAGED);
     IS(lab.cuda->devices[0].why, NIGH_CUDA_WHY_EXPORT_REFUSED);
+    IS(lab.cuda->devices[0].refused, 1u << NIGH_CUDA_VMM | 1u << NIGH_CUDA_LEGACY);
     MUST(strstr(logged_text(), "staged through the host: the CUDA driver refuses"));
     lab.cuda->wsl = true;
     staged(mapped, ROOM, NIGH_CUDA_WHY_WSL);
@@ -100,6 +101,10 @@ static void stage_by_driver(int socket)
         staged(at, ROOM, NIGH_CUDA_WHY_POOL_PRIVATE);
         lab_free(at);
     }
+    IS(lab.cuda->devices[0].refused, 1u << NIGH_CUDA_VMM | 1u << NIGH_CUDA_LEGACY); /* the pool is to blame */
+    lab.fake->refuse("cuMemExportToShareableHandle", 0);
+    nigh_cuda_export_put(lab_export(mapped, ROOM));
+    IS(lab.cuda->devices[0].refused, 1u << NIGH_CUDA_LEGACY); /* and what works is not refused any more */
     logged_end();
     lab_pool_end(pool);
     lab_free(plain);

@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include <dlfcn.h>
 #include <jansson.h>
 #include <sched.h>
 #include <stdio.h>
@@ -378,9 +379,127 @@ static void nccl_is_told_as_json(void **state)
     json_decref(root);
 }
 
+/* ---- devices, on the fake driver ------------------------------------------------------------------------- */
+
+#define CUDA    "env LD_LIBRARY_PATH=$NIGH_BUILDDIR/tests/support/.libs "
+#define DEVICES CUDA INFO " devices"
+
+static void devices_are_told(void **state)
+{
+    static const struct expected table[] = {
+        {DEVICES,
+         0,
+         {"\nCUDA devices\n  driver for CUDA 13.0;",
+          "device 1: NIGH Fake GPU, 16 GiB, 0000:11:00.0, GPU-11171e25-2c33-",
+          "    cuMemAlloc        cuda-legacy\n    cuMemMap          cuda-vmm\n    cuMemAllocAsync   "
+          "cuda-pool\n",
+          "messages of all these are staged: messages, put"},
+         "no: ",
+         NULL},
+        {"env NIGH_FAKE_CUDA_PEERS= " DEVICES,
+         0,
+         {"    0 to 0  cuMemMap          cuda-vmm; messages staged: messages, put",
+          "    0 to 1  cuMemMap          no: the two devices cannot access each other's memory; messages "
+          "staged: the two",
+          "    1 to 0  cuMemAlloc        no: the two", "    1 to 0  cuMemAllocAsync   no: the two"},
+         NULL,
+         NULL},
+        {"env NIGH_FAKE_CUDA_MIG=1 NIGH_FAKE_CUDA_MPS=1 " DEVICES,
+         0,
+         {", MIG-11171e25", ", by MPS, an instance (MIG)\n", "    1 to 1  cuMemMap          cuda-vmm",
+          "messages staged: instances of a divided device"},
+         NULL,
+         NULL},
+        {"env NIGH_FAKE_CUDA_FAIL=cuMemExportToShareableHandle=801,cuMemPoolCreate=801 " DEVICES,
+         0,
+         {"cuMemMap          no: the CUDA driver refuses to export it\n",
+          "cuMemAllocAsync   no: cuMemPoolCreate with POSIX descriptors fails: CUDA_ERROR_NOT_SUPPORTED "
+          "(801)\n",
+          "    0 to 1  cuMemAllocAsync   no: cuMemPoolCreate", "    0 to 1  cuMemAlloc        cuda-legacy"},
+         NULL,
+         NULL},
+        {"env NIGH_FAKE_CUDA_FAIL=cuMemImportFromShareableHandle=801 " DEVICES,
+         0,
+         {"    cuMemMap          cuda-vmm\n",
+          "    0 to 1  cuMemMap          no: the CUDA driver refuses to import it"},
+         NULL,
+         NULL},
+        {"env NIGH_FAKE_CUDA_FAIL=cuInit=999 " DEVICES,
+         0,
+         {"\nCUDA devices\n  none: the CUDA driver does not start: CUDA_ERROR_UNKNOWN (999)\n"},
+         "device 0",
+         NULL},
+        {"env NIGH_FAKE_CUDA_DEVICES=0 " DEVICES, 0, {"  none: the CUDA driver"}, "device 0", NULL},
+        {"env NIGH_CUDA=off " DEVICES,
+         0,
+         {"  none: the module uses none: NIGH_CUDA=off\n"},
+         "device 0",
+         NULL},
+        {"env NIGH_CUDA=maybe " DEVICES,
+         1,
+         {"NIGH_CUDA=\"maybe\" is not valid: expected auto|off|require"},
+         NULL,
+         NULL},
+    };
+
+    (void)state;
+    CHECK(table);
+}
+
+static void devices_are_told_to_programs(void **state)
+{
+    json_t *root = json_of(CUDA INFO " --json devices"), *row;
+    const json_t *section = json_object_get(root, "devices"), *devices = json_object_get(section, "devices"),
+                 *paths = json_object_get(section, "paths");
+    size_t i;
+
+    (void)state;
+    assert_string_equal(string(section, "driver"), "13.0");
+    assert_int_equal(json_array_size(devices), 2);
+    json_array_foreach(devices, i, row)
+    {
+        assert_int_equal(number(row, "number"), i);
+        assert_int_equal(number(row, "memory_bytes"), INT64_C(16) << 30);
+        assert_int_equal(json_array_size(json_object_get(row, "handles")), 3);
+        assert_true(json_is_false(json_object_get(row, "mig")) &&
+                    json_is_false(json_object_get(row, "window")));
+    }
+    assert_int_equal(json_array_size(paths), 12);
+    json_array_foreach(paths, i, row)
+    {
+        assert_int_equal(number(row, "from"), i / 6);
+        assert_int_equal(number(row, "to"), i % 2);
+        assert_string_equal(string(row, "reason"), "");
+        assert_string_equal(string(row, "messages"), "staged");
+        assert_true(strlen(string(row, "messages_reason")) > 10 && strlen(string(row, "memory")) > 5);
+    }
+    assert_string_equal(string(json_array_get(paths, 2), "handle"), "cuda-vmm");
+    json_decref(root);
+}
+
+static void without_a_driver_there_are_none(void **state)
+{
+    static const struct expected table[] = {
+        {INFO " devices",
+         0,
+         {"\nCUDA devices\n  none: there is no libcuda.so.1: no CUDA driver"},
+         NULL,
+         NULL}};
+
+    (void)state;
+    if (dlopen("libcuda.so.1", RTLD_LAZY)) {
+        print_message("this machine has a CUDA driver\n");
+        skip();
+    }
+    CHECK(table);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(devices_are_told),
+        cmocka_unit_test(devices_are_told_to_programs),
+        cmocka_unit_test(without_a_driver_there_are_none),
         cmocka_unit_test(everything_is_told),
         cmocka_unit_test(what_is_wrong_is_told),
         cmocka_unit_test(a_limit_that_is_too_small_is_told),

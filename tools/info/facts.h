@@ -17,6 +17,9 @@ json_t *info_environment(const struct info_plugin *plugin);
 /* Opens contexts in this process and in one that it forks, and exchanges messages for some tenths of a second. */
 json_t *info_paths(const struct info_plugin *plugin);
 
+/* Hands memory of CUDA devices from one child process to another: some seconds where there are many devices. */
+json_t *info_devices(const struct info_plugin *plugin);
+
 /* Tries each MPI that is found, in a child process: some tenths of a second each. */
 json_t *info_mpis(const struct info_plugin *plugin);
 

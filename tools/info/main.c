@@ -23,8 +23,9 @@ static const struct argp_option options[] = {
 static const struct section {
     const char *name;
     json_t *(*find)(const struct info_plugin *plugin);
-} sections[] = {{"machine", info_machine}, {"limits", info_limits}, {"environment", info_environment},
-                {"paths", info_paths},     {"mpi", info_mpis},      {"nccl", info_nccl}};
+} sections[] = {{"machine", info_machine}, {"limits", info_limits},   {"environment", info_environment},
+                {"paths", info_paths},     {"devices", info_devices}, {"mpi", info_mpis},
+                {"nccl", info_nccl}};
 
 enum { SECTIONS = sizeof(sections) / sizeof(sections[0]) };
 
@@ -42,9 +43,10 @@ static error_t want(struct command *command, const char *name, const struct argp
             return 0;
         }
     }
-    argp_error(state,
-               "there is no section \"%s\"; there are machine, limits, environment, paths, mpi and nccl",
-               name);
+    argp_error(
+        state,
+        "there is no section \"%s\"; there are machine, limits, environment, paths, devices, mpi and nccl",
+        name);
     return EINVAL;
 }
 
@@ -89,7 +91,7 @@ int main(int argc, char **argv)
     static const struct argp argp = {
         .options = options,
         .parser = parse,
-        .args_doc = "[machine|limits|environment|paths|mpi|nccl...]",
+        .args_doc = "[machine|limits|environment|paths|devices|mpi|nccl...]",
         .doc = "Says what this machine and this process can do, how messages travel here, and why not "
                "otherwise.\v"
                "Without a section it prints all. Exit status: 0; 1 the module cannot be loaded, or a section "

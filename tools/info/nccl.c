@@ -2,16 +2,14 @@
 /* tools/info/nccl.c - the facts: settings as NCCL reads them, and what it opens, tried in a child process. */
 #include "tools/info/nccl.h"
 #include "tools/home.h"
+#include "tools/info/child.h"
 #include "tools/info/facts.h"
 
 #include <dlfcn.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <link.h>
-#include <poll.h>
 #include <pwd.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -19,8 +17,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
-#include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { TRY_MS = 20000, VALUE_BYTES = 1024, OVERLAY = 0x794c7630 };
@@ -167,74 +163,16 @@ static int library_version(void)
     return version && version(&found) == 0 ? found : 0;
 }
 
-_Noreturn static void child(int out, const char *list, const char *module)
+struct trial {
+    const char *list, *module;
+};
+
+static json_t *try_plugins(const void *data)
 {
-    int nothing = open("/dev/null", O_RDWR);
-    char *text;
+    const struct trial *trial = data;
 
-    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
-        dup2(nothing, fd);
-    setenv("NIGH_PLUGIN", module, 1); /* the module that is looked at */
-    text = json_dumps(json_pack("{so si}", "plugins", open_all(list), "version", library_version()),
-                      JSON_COMPACT);
-    _exit(text && write(out, text, strlen(text)) == (ssize_t)strlen(text) ? 0 : 1);
-}
-
-/* ---- the trial -------------------------------------------------------------------------------------------- */
-
-static int64_t now_ms(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec * INT64_C(1000) + now.tv_nsec / 1000000;
-}
-
-/* What the child writes, until it ends or has had its time. */
-static json_t *heard(int from)
-{
-    int64_t end = now_ms() + TRY_MS;
-    char *text = NULL, part[4096];
-    size_t bytes = 0;
-    ssize_t got = 1;
-    FILE *all = open_memstream(&text, &bytes);
-    json_t *found;
-
-    while (all && got > 0 && now_ms() < end) {
-        struct pollfd ready = {.fd = from, .events = POLLIN};
-
-        if (poll(&ready, 1, 100) <= 0)
-            continue;
-        got = read(from, part, sizeof(part));
-        if (got > 0)
-            fwrite(part, 1, (size_t)got, all);
-    }
-    if (all)
-        fclose(all);
-    found = text ? json_loads(text, 0, NULL) : NULL;
-    free(text);
-    return found;
-}
-
-static json_t *try_in_child(const char *list, const char *module)
-{
-    json_t *found = NULL;
-    int ends[2];
-    pid_t pid;
-
-    if (pipe2(ends, O_CLOEXEC))
-        return NULL;
-    pid = fork();
-    if (pid == 0)
-        child(ends[1], list, module);
-    close(ends[1]);
-    if (pid > 0) {
-        found = heard(ends[0]);
-        kill(pid, SIGKILL);
-        waitpid(pid, NULL, 0);
-    }
-    close(ends[0]);
-    return found;
+    setenv("NIGH_PLUGIN", trial->module, 1); /* the module that is looked at */
+    return json_pack("{so si}", "plugins", open_all(trial->list), "version", library_version());
 }
 
 /* ---- the directory ---------------------------------------------------------------------------------------- */
@@ -292,7 +230,7 @@ json_t *info_nccl(const struct info_plugin *plugin)
         *values[i] = setting(names[i], kept[i]);
     find_ours(ours, sizeof(ours));
     facts.ours = ours;
-    found = try_in_child(facts.plugin, plugin->file);
+    found = info_in_child(try_plugins, &(struct trial){facts.plugin, plugin->file}, TRY_MS);
     if (!found)
         return json_pack("{ss}", "error",
                          "the process that was to load NCCL's plugins has ended before it said anything");

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tools/info/print.c - a table a section: what, how much, why. */
 #include "tools/info/print.h"
+#include "tools/info/print_devices.h"
 
 #include <string.h>
 
@@ -114,7 +115,7 @@ static void print_machine(FILE *out, const json_t *machine)
     if (gpus == 0)
         fprintf(out, "  %-24snone\n", "GPUs");
     else
-        fprintf(out, "  %-24s%lld; not used: this version moves host memory only\n", "GPUs", (long long)gpus);
+        fprintf(out, "  %-24s%lld\n", "GPUs", (long long)gpus);
 }
 
 static const char *amount(const json_t *value, const char *unit, char text[INFO_BYTES])
@@ -246,8 +247,8 @@ void info_print(FILE *out, const json_t *facts)
         void (*print)(FILE *out, const json_t *section);
     } sections[] = {{"module", print_module}, {"machine", print_machine},
                     {"limits", print_limits}, {"environment", print_environment},
-                    {"paths", print_paths},   {"mpi", print_mpis},
-                    {"nccl", print_nccl}};
+                    {"paths", print_paths},   {"devices", info_print_devices},
+                    {"mpi", print_mpis},      {"nccl", print_nccl}};
 
     for (size_t i = 0; i < sizeof(sections) / sizeof(sections[0]); i++) {
         const json_t *section = json_object_get(facts, sections[i].name);

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * plugin/device_way.h - what processes tell each other of the CUDA devices that they use (struct nigh_arena_devices), and what
+ * follows for memory of ours: device_path.h decides.
+ */
+#ifndef NIGH_PLUGIN_DEVICE_WAY_H
+#define NIGH_PLUGIN_DEVICE_WAY_H
+
+#include "plugin/device_path.h"
+#include "shm/layout.h"
+
+struct nigh_context;
+struct nigh_endpoint;
+
+/* Tells peers of this process' devices: once, when the driver has been started. */
+void nigh_device_tell(struct nigh_context *context);
+
+/* A checked copy of what the peer has told; `count` is 0 if it uses none yet. Errors of NIGH_QUERY_DEVICE_PATHS. */
+int nigh_device_told(const struct nigh_endpoint *endpoint, struct nigh_arena_devices *out);
+
+/* How such memory of our device `ordinal` gets to one of the peer's; NULL: the peer uses none. */
+struct nigh_device_path nigh_device_way(const struct nigh_endpoint *endpoint, int ordinal,
+                                        enum nigh_device_memory memory, const struct nigh_arena_devices *told,
+                                        const struct nigh_arena_device *to);
+
+/* Whether a post's buffer on our device `ordinal` may be staged: as below, but whoever the peer is. */
+int nigh_device_may_post(struct nigh_context *context, const char *call, int ordinal);
+
+/*
+ * Whether what the peer asks of the region with this key may be staged through the host: 0. -ENOTSUP: NIGH_CUDA=require, and the
+ * region is a device's that the peer's best device does not reach (logged, with the reason).
+ */
+int nigh_device_may_stage(const struct nigh_endpoint *endpoint, uint64_t key);
+
+#endif
