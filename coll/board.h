@@ -59,8 +59,9 @@ enum nigh_revoked {
     NIGH_REVOKED_LEFT = 1,     /* its context was closed */
     NIGH_REVOKED_LOST = 2,     /* the member named has left or died */
     NIGH_REVOKED_MISMATCH = 3, /* it and the member named called different things */
-    NIGH_REVOKED_FAILED = 4,   /* the member named could not be read, or has said what cannot be */
-    NIGH_REVOKED_ENDED = 5,    /* the member named has, by its host; bits 48..55 are the errno */
+    /* the member named could not be read, has said what cannot be, or has no memory; bits 48..55 are the errno */
+    NIGH_REVOKED_FAILED = 4,
+    NIGH_REVOKED_ENDED = 5, /* the member named has, by its host; bits 48..55 are the errno */
     NIGH_REVOKED_BETWEEN =
         6, /* the same, when it was through with all calls before that number: these go on */
 };
