@@ -24,12 +24,13 @@
 
 #include "shm/layout.h"
 
-#define NIGH_BOARDS       32u
-#define NIGH_CALL_SLOTS   64u /* how far a root may be behind: ranks that share CPUs then run in fewer turns */
-#define NIGH_CALL_INLINE  288u /* bytes that lie in the slot, behind its head and in the next four lines */
-#define NIGH_STREAM_UNITS 4u   /* of a stream that may be on their way */
-#define NIGH_CALL_ALL     UINT64_MAX /* of `taken`, `taken_out`: everything */
-#define NIGH_FACTOR_BYTES 16u
+#define NIGH_BOARDS         32u
+#define NIGH_CALL_SLOTS     64u /* how far a root may be behind: ranks that share CPUs then run in fewer turns */
+#define NIGH_CALL_INLINE    288u /* bytes that lie in the slot, behind its head and in the next four lines */
+#define NIGH_STREAM_UNITS   4u   /* of a stream that may be on their way */
+#define NIGH_CALL_BYTES_MAX (UINT64_C(1) << 55) /* `bytes` of a slot has eight bits less than a word */
+#define NIGH_CALL_ALL       UINT64_MAX          /* of `taken`, `taken_out`: everything */
+#define NIGH_FACTOR_BYTES   16u
 
 struct nigh_board {
     uint64_t
