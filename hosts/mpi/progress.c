@@ -3,6 +3,7 @@
 #include "hosts/mpi/progress.h"
 #include "hosts/mpi/calls.h"
 #include "hosts/mpi/helper.h"
+#include "hosts/mpi/kept.h"
 #include "hosts/mpi/request.h"
 #include "hosts/mpi/session.h"
 
@@ -12,13 +13,13 @@
 /* True: something has moved. */
 static bool move(void)
 {
-    bool moved;
+    bool moved = nigh_mpi_kept_move();
 
     if (!nigh_mpi_session_requests && !nigh_mpi_session_finished)
-        return false;
+        return moved;
     if (!nigh_mpi_session_try())
-        return false;
-    moved = nigh_mpi_session_poll() > 0;
+        return moved;
+    moved |= nigh_mpi_session_poll() > 0;
     nigh_mpi_session_unlock();
     return moved;
 }
@@ -58,6 +59,16 @@ bool nigh_mpi_progress_begin(void)
 {
     pthread_once(&add_once, add);
     return opal.added;
+}
+
+bool nigh_mpi_progress_without_nigh(void)
+{
+    return nigh_mpi_progress_can() && nigh_mpi_progress_begin();
+}
+
+void nigh_mpi_progress_complete(struct nigh_mpi_operation *operation)
+{
+    (void)nigh_mpi_request_complete(operation);
 }
 
 int nigh_mpi_progress_request(nigh_mpi_request_query query, nigh_mpi_request_free release,
@@ -188,6 +199,16 @@ static int wait_for_requests(int count, void **states, double timeout, void *sta
             nigh_mpi_session_idle(true);
     }
     return NIGH_MPI_SUCCESS;
+}
+
+bool nigh_mpi_progress_without_nigh(void)
+{
+    return nigh_mpi_progress_can();
+}
+
+void nigh_mpi_progress_complete(struct nigh_mpi_operation *operation)
+{
+    (void)operation;
 }
 
 int nigh_mpi_progress_request(nigh_mpi_request_query query, nigh_mpi_request_free release,

@@ -241,7 +241,7 @@ void nigh_mpi_session_idle(bool mpi)
     int flag;
 
     /* One request is tested by one thread at a time. */
-    if (mpi && pthread_mutex_trylock(&session.testing) == 0) {
+    if (mpi && session.context && pthread_mutex_trylock(&session.testing) == 0) {
         nigh_mpi_calls()->Test(&session.never, &flag, NIGH_MPI_STATUS_IGNORE);
         pthread_mutex_unlock(&session.testing);
     }
