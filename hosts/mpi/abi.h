@@ -92,6 +92,7 @@ typedef struct ompi_group_t *nigh_mpi_ranks;
 typedef struct ompi_errhandler_t *nigh_mpi_errors;
 #define NIGH_MPI_IN_PLACE      ((void *)1)
 #define NIGH_MPI_STATUS_IGNORE NULL
+#define NIGH_MPI_STATUSES_IGNORE NULL
 #define NIGH_MPI_ERR_TRUNCATE  15
 #define NIGH_MPI_ERR_OTHER     16
 #define NIGH_MPI_ERR_INTERN    17
@@ -122,6 +123,7 @@ typedef int nigh_mpi_ranks;
 typedef int nigh_mpi_errors;
 #define NIGH_MPI_IN_PLACE      ((void *)-1)
 #define NIGH_MPI_STATUS_IGNORE ((void *)1)
+#define NIGH_MPI_STATUSES_IGNORE ((void *)1)
 #define NIGH_MPI_ERR_TRUNCATE  14
 #define NIGH_MPI_ERR_OTHER     15
 #define NIGH_MPI_ERR_INTERN    16
@@ -156,6 +158,12 @@ typedef int (*nigh_mpi_delete_attr)(nigh_mpi_comm, int, void *, void *);
 typedef int (*nigh_mpi_request_query)(void *, void *);
 typedef int (*nigh_mpi_request_free)(void *);
 typedef int (*nigh_mpi_request_cancel)(void *, int);
+/* Of MPICH's extended ones, too. */
+typedef int (*nigh_mpi_request_poll)(void *, void *);
+typedef int (*nigh_mpi_request_wait)(int, void **, double, void *);
+typedef int (*nigh_mpi_request_start)(nigh_mpi_request_query, nigh_mpi_request_free, nigh_mpi_request_cancel,
+                                      nigh_mpi_request_poll, nigh_mpi_request_wait, void *,
+                                      nigh_mpi_request *);
 
 /* clang-format off */
 /* The calls that are answered here: name, that behind MPI_I, kind, and what they take: the arguments' types, their names, and those of counts. */
@@ -251,7 +259,8 @@ typedef int (*nigh_mpi_request_cancel)(void *, int);
     CALL(Sendrecv, (const void *, int, nigh_mpi_type, int, int, void *, int, nigh_mpi_type, int, int, nigh_mpi_comm, \
                     void *)) \
     CALL(Test, (nigh_mpi_request *, int *, void *)) \
-    CALL(Wait, (nigh_mpi_request *, void *))
+    CALL(Wait, (nigh_mpi_request *, void *)) \
+    CALL(Waitall, (int, nigh_mpi_request *, void *))
 #define NIGH_MPI_CALLS(CALL) \
     NIGH_MPI_ASKED(CALL) \
     NIGH_MPI_BLIND(CALL)

@@ -11,7 +11,8 @@
 
 #include <stdbool.h>
 
-/* Can this MPI do it? The same in all processes that use it. */
+/* Can this MPI do it, with the threads that the program has asked for? One rank may find it out, and another one not: they tell each
+ * other. */
 bool nigh_mpi_progress_can(void);
 
 /* There will be a request, or there is one now: called for both. False: it would not move. */

@@ -54,6 +54,7 @@ int main(int argc, char **argv)
 
     MPI_Init(&argc, &argv);
     wrong += (void *)MPI_STATUS_IGNORE != (void *)NIGH_MPI_STATUS_IGNORE;
+    wrong += (void *)MPI_STATUSES_IGNORE != (void *)NIGH_MPI_STATUSES_IGNORE;
     wrong += MPI_COMBINER_NAMED != NIGH_MPI_COMBINER_NAMED;
 #ifdef OPEN_MPI
 #define FOUND(name)                   there.name = (void *)&name;
