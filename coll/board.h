@@ -24,12 +24,13 @@
 
 #include "shm/layout.h"
 
-#define NIGH_BOARDS       32u
-#define NIGH_CALL_SLOTS   64u /* how far a root may be behind: ranks that share CPUs then run in fewer turns */
-#define NIGH_CALL_INLINE  288u /* bytes that lie in the slot, behind its head and in the next four lines */
-#define NIGH_STREAM_UNITS 4u   /* of a stream that may be on their way */
-#define NIGH_CALL_ALL     UINT64_MAX /* of `taken`, `taken_out`: everything */
-#define NIGH_FACTOR_BYTES 16u
+#define NIGH_BOARDS         32u
+#define NIGH_CALL_SLOTS     64u /* how far a root may be behind: ranks that share CPUs then run in fewer turns */
+#define NIGH_CALL_INLINE    288u /* bytes that lie in the slot, behind its head and in the next four lines */
+#define NIGH_STREAM_UNITS   4u   /* of a stream that may be on their way */
+#define NIGH_CALL_BYTES_MAX (UINT64_C(1) << 55) /* `bytes` of a slot has eight bits less than a word */
+#define NIGH_CALL_ALL       UINT64_MAX          /* of `taken`, `taken_out`: everything */
+#define NIGH_FACTOR_BYTES   16u
 
 struct nigh_board {
     uint64_t
@@ -59,8 +60,9 @@ enum nigh_revoked {
     NIGH_REVOKED_LEFT = 1,     /* its context was closed */
     NIGH_REVOKED_LOST = 2,     /* the member named has left or died */
     NIGH_REVOKED_MISMATCH = 3, /* it and the member named called different things */
-    NIGH_REVOKED_FAILED = 4,   /* the member named could not be read, or has said what cannot be */
-    NIGH_REVOKED_ENDED = 5,    /* the member named has, by its host; bits 48..55 are the errno */
+    /* the member named could not be read, has said what cannot be, or has no memory; bits 48..55 are the errno */
+    NIGH_REVOKED_FAILED = 4,
+    NIGH_REVOKED_ENDED = 5, /* the member named has, by its host; bits 48..55 are the errno */
     NIGH_REVOKED_BETWEEN =
         6, /* the same, when it was through with all calls before that number: these go on */
 };

@@ -8,8 +8,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#define BYTES_MAX (UINT64_C(1) << 62)
-
 static const char *const names[] = {
     [NIGH_BARRIER] = "barrier",     [NIGH_BROADCAST] = "broadcast", [NIGH_REDUCE] = "reduce",
     [NIGH_ALLREDUCE] = "allreduce", [NIGH_GATHER] = "gather",       [NIGH_SCATTER] = "scatter",
@@ -78,7 +76,7 @@ static int check_reduction(const struct nigh_collective *call, char *why)
 static int check_blocks(uint64_t count, const uint64_t *counts, const uint64_t *offsets, uint32_t members,
                         uint64_t width, uint64_t *length, char *why)
 {
-    uint64_t most = BYTES_MAX / width, sum = 0, end = 0;
+    uint64_t most = NIGH_CALL_BYTES_MAX / width, sum = 0, end = 0;
 
     if (!counts) {
         if (count > most / members)
@@ -149,7 +147,7 @@ static int check_lengths(const struct nigh_collective *call, uint32_t members, u
     bool is_root = me == call->root;
     int rc;
 
-    if (takes_count(call) && call->count > BYTES_MAX / width)
+    if (takes_count(call) && call->count > NIGH_CALL_BYTES_MAX / width)
         return wrong(why, -ERANGE, "%" PRIu64 " elements of %" PRIu64 " bytes", call->count, width);
     *out = (struct lengths){.send = call->count * width, .recv = call->count * width};
     switch (call->op) {
@@ -200,6 +198,18 @@ static int check_lengths(const struct nigh_collective *call, uint32_t members, u
     }
 }
 
+/* What it sends itself is copied to what it keeps of itself. */
+static int check_own_exchange(const struct nigh_collective *call, uint32_t me, char *why)
+{
+    uint64_t sent = call->send_counts ? call->send_counts[me] : call->count;
+    uint64_t kept = call->recv_counts ? call->recv_counts[me] : call->count;
+
+    if (sent == kept)
+        return 0;
+    return wrong(why, -EINVAL, "the member sends itself %" PRIu64 " elements, and keeps %" PRIu64, sent,
+                 kept);
+}
+
 static int check_own_block(const struct nigh_collective *call, uint32_t me, bool is_root, char *why)
 {
     uint64_t block = call->count;
@@ -208,6 +218,8 @@ static int check_own_block(const struct nigh_collective *call, uint32_t me, bool
         block = call->recv_counts[me];
     if (call->send_counts && call->op == NIGH_SCATTER)
         block = call->send_counts[me];
+    if (call->op == NIGH_ALLTOALL && !(call->flags & NIGH_COLLECTIVE_IN_PLACE))
+        return check_own_exchange(call, me, why);
     if (block == call->count)
         return 0;
     return wrong(why, -EINVAL, "count is %" PRIu64 ", and the counts say %" PRIu64 " of the member itself",

@@ -17,6 +17,7 @@ static int error_of(uint64_t word)
     switch (NIGH_REVOKED_WHY(word)) {
     case NIGH_REVOKED_ENDED:
     case NIGH_REVOKED_BETWEEN:
+    case NIGH_REVOKED_FAILED:
         return NIGH_REVOKED_STATUS(word) ? NIGH_REVOKED_STATUS(word) : -EIO;
     case NIGH_REVOKED_LOST:
     case NIGH_REVOKED_LEFT:
@@ -69,6 +70,8 @@ static void read_text(const struct nigh_call_slot *slots, char text[NIGH_GROUP_T
 void nigh_group_revoke(struct nigh_group *group, enum nigh_revoked why, uint64_t number, uint32_t about,
                        int error)
 {
+    uint64_t status = why == NIGH_REVOKED_FAILED ? NIGH_REVOKED_ERRNO(-error) : 0;
+
     if (group->state == NIGH_GROUP_BROKEN)
         return;
     group->state = NIGH_GROUP_BROKEN;
@@ -77,7 +80,7 @@ void nigh_group_revoke(struct nigh_group *group, enum nigh_revoked why, uint64_t
         group->about = about;
         group->ended_in = number;
     }
-    nigh_group_show_end(group, NIGH_REVOKED(why, number, about));
+    nigh_group_show_end(group, NIGH_REVOKED(why, number, about) | status);
     nigh_fence_full(LEAVE_SAY);
     nigh_group_tell(group);
     nigh_group_move(group);

@@ -19,22 +19,28 @@ static uint64_t mix(uint64_t hash, uint64_t value)
     return hash ^ hash >> 31;
 }
 
-/* The how manyth group of these members it is. -ENOMEM. */
-static int count_made(struct nigh_coll *coll, uint64_t of, uint64_t *count)
+int nigh_form_prepare(struct nigh_group *group)
 {
+    group->made = calloc(1, sizeof(*group->made));
+    group->room = malloc(sizeof(*group->room));
+    return group->made && group->room ? 0 : -ENOMEM;
+}
+
+/* The how manyth group of these members it is. */
+static uint64_t count_made(struct nigh_group *group, uint64_t of)
+{
+    struct nigh_coll *coll = group->coll;
     struct nigh_made *made = coll->made;
 
     while (made && made->of != of)
         made = made->next;
     if (!made) {
-        made = calloc(1, sizeof(*made));
-        if (!made)
-            return -ENOMEM;
+        made = group->made;
+        group->made = NULL;
         *made = (struct nigh_made){.next = coll->made, .of = of};
         coll->made = made;
     }
-    *count = made->count++;
-    return 0;
+    return made->count++;
 }
 
 void nigh_form_forget(struct nigh_coll *coll)
@@ -67,24 +73,19 @@ static bool meet(struct nigh_group *group)
 }
 
 /* Random numbers of all members' contexts: no other group of this machine has the same. */
-static int make_key(struct nigh_group *group)
+static void make_key(struct nigh_group *group)
 {
-    uint64_t hash = mix(group->id, group->count), count;
-    int rc;
+    uint64_t hash = mix(group->id, group->count);
 
     for (uint32_t i = 0; i < group->count; i++)
         hash = mix(hash, group->members[i].self ? group->coll->arena->layout.incarnation
                                                 : group->members[i].link.view->layout.incarnation);
-    rc = count_made(group->coll, hash, &count);
-    if (rc)
-        return rc;
-    group->key = mix(hash, count) | KEY_BIT;
+    group->key = mix(hash, count_made(group, hash)) | KEY_BIT;
     group->light = true;
     for (uint32_t i = 0; i < group->count; i++)
         group->light &= group->members[i].self || group->members[i].link.light;
     nigh_boards_show(&group->place, group->key);
     nigh_group_tell(group);
-    return 0;
 }
 
 static int find(struct nigh_member *member, uint64_t key)
@@ -161,7 +162,7 @@ bool nigh_form_progress(struct nigh_group *group)
 {
     bool moved = false, all;
     uint32_t ended;
-    int rc = 0;
+    int rc;
 
     if (group->unmet)
         moved = meet(group);
@@ -171,12 +172,8 @@ bool nigh_form_progress(struct nigh_group *group)
     if (group->unmet)
         return moved;
     if (!group->key) {
-        rc = make_key(group);
+        make_key(group);
         moved = true;
-    }
-    if (rc) {
-        nigh_group_revoke(group, NIGH_REVOKED_FAILED, 0, group->me, rc);
-        return true;
     }
     ended = ended_one(group);
     all = nigh_form_find(group);
@@ -187,6 +184,7 @@ bool nigh_form_progress(struct nigh_group *group)
         return moved;
     rc = nigh_group_make_tree(group);
     if (rc) {
+        nigh_group_say(group, NIGH_LOG_ERROR, "member %u has no memory for its domain's slots", group->me);
         nigh_group_revoke(group, NIGH_REVOKED_FAILED, 0, group->me, rc);
         return true;
     }

@@ -6,6 +6,8 @@
 
 #include "coll/group.h"
 
+/* Takes the memory that the meeting needs. -ENOMEM: the group has some of it. */
+int nigh_form_prepare(struct nigh_group *group);
 /* Moves a group on that is forming. */
 bool nigh_form_progress(struct nigh_group *group);
 /* Looks for the boards that were not found yet, of a group that has a key. True: all are found. */

@@ -57,7 +57,7 @@ static int take_memory(struct nigh_group *group)
     group->tile = TILES_BYTES / (group->count + 1) / TILE_LEAST * TILE_LEAST;
     group->tile = group->tile > TILE_MOST ? TILE_MOST : group->tile < TILE_LEAST ? TILE_LEAST : group->tile;
     group->tiles = malloc((group->count + 2) * group->tile);
-    if (!group->tiles)
+    if (!group->tiles || nigh_form_prepare(group))
         return -ENOMEM;
     rc = nigh_heap_alloc(coll->heap, bytes, &memory);
     if (rc)
@@ -81,6 +81,8 @@ static void give_private(struct nigh_group *group)
 {
     free(group->tiles);
     free(group->tree);
+    free(group->made);
+    free(group->room);
     nigh_calls_free(group);
     free(group->window);
     free(group);

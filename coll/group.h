@@ -50,6 +50,9 @@ struct nigh_group {
     struct nigh_call_slot *slots;
     struct nigh_domain_slot *domain_slots; /* NULL: it represents no domain */
     struct nigh_tree *tree;                /* NULL: one domain */
+    /* What the meeting needs, from the beginning: once the others look for its board it may not fail. NULL: used. */
+    struct nigh_made *made;
+    struct nigh_tree *room;
     uint32_t tree_print;
     struct nigh_stage stage;
     uint64_t mark[NIGH_CALL_SLOTS]; /* of the blocks that the call in this slot has taken; 0: none */

@@ -45,12 +45,11 @@ static bool represents(const struct nigh_tree *tree, uint32_t me)
 int nigh_group_make_tree(struct nigh_group *group)
 {
     uint64_t words[NIGH_GROUP_MAX];
-    struct nigh_tree *tree = malloc(sizeof(*tree));
+    struct nigh_tree *tree = group->room;
     uint32_t print;
     int rc = 0;
 
-    if (!tree)
-        return -ENOMEM;
+    group->room = NULL;
     for (uint32_t i = 0; i < group->count; i++)
         words[i] = group->members[i].where;
     nigh_tree_make(words, group->count, tree);

@@ -7,7 +7,7 @@
 
 #include <errno.h>
 
-#define BYTES_MAX (UINT64_C(1) << 62)
+#define BYTES_MAX (UINT64_C(1) << 55) /* as the table takes */
 
 /* A call as it is checked. */
 struct check {

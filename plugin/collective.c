@@ -70,8 +70,27 @@ static void complete(void *user, const struct nigh_call_result *result)
 static const struct nigh_coll_host host = {
     .meet = meet, .let_go = let_go, .lives = lives, .may_be_read = may_be_read, .complete = complete};
 
+struct nigh_collective_ways nigh_collective_ways(int path, bool once)
+{
+    static const struct nigh_collective_ways forced[] = {
+        [NIGH_PATH_EAGER] = {.copies_only = true, .streams = true},
+        [NIGH_PATH_CHUNKED] = {.copies_only = true, .streams = true},
+        [NIGH_PATH_HEAP] = {.copies_only = false, .streams = true},
+        [NIGH_PATH_CMA] = {.copies_only = false, .streams = false},
+    };
+    struct nigh_collective_ways ways = {.streams = true};
+
+    if (path >= 0)
+        ways = forced[path];
+    ways.streams &= !once;
+    return ways;
+}
+
 void nigh_collectives_open(struct nigh_context *context)
 {
+    struct nigh_collective_ways ways =
+        nigh_collective_ways(context->config.path, nigh_plan_prefers_once(context));
+
     context->coll = (struct nigh_coll){
         .arena = &context->arena,
         .heap = context->heap,
@@ -82,9 +101,8 @@ void nigh_collectives_open(struct nigh_context *context)
         .is_placed = context->config.is_placed,
         .where = context->config.where,
         .level = context->config.domains,
-        .copies_only = context->config.path >= 0 && context->config.path != NIGH_PATH_HEAP &&
-                       context->config.path != NIGH_PATH_CMA,
-        .streams = !nigh_plan_prefers_once(context) && context->config.path != NIGH_PATH_CMA,
+        .copies_only = ways.copies_only,
+        .streams = ways.streams,
     };
 }
 

@@ -6,6 +6,14 @@
 #include "coll/coll.h"
 #include "plugin/context.h"
 
+/* How input goes that the others have not mapped: `path` is NIGH_PATH's, or -1; `once`: the CPU is better off with one copy than with
+ * two (nigh_plan_prefers_once()). */
+struct nigh_collective_ways {
+    bool copies_only; /* by the member's copies alone */
+    bool streams;     /* by them where the kernel could read it, too */
+};
+struct nigh_collective_ways nigh_collective_ways(int path, bool once);
+
 /* Of a context that is being opened. */
 void nigh_collectives_open(struct nigh_context *context);
 

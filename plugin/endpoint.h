@@ -11,6 +11,7 @@
 #include "plugin/queue.h"
 #include "plugin/wire.h"
 #include "shm/arena.h"
+#include "shm/cpu.h"
 #include "shm/doorbell.h"
 #include "shm/life.h"
 #include "shm/pace.h"
@@ -300,8 +301,8 @@ static inline bool nigh_plan_peer_reads(const struct nigh_endpoint *endpoint)
 }
 /* From how many bytes on a send of private memory may be read by its receiver where it lies, of one by itself. */
 uint64_t nigh_plan_place_from(const struct nigh_context *context);
-/* What config.place_from is on this CPU. */
-uint64_t nigh_plan_crowded_from(void);
+/* What config.place_from is on a CPU. */
+uint64_t nigh_plan_crowded_from(enum nigh_cpu cpu);
 /* Is the CPU better off with one copy where two could go by a shuttle, too? */
 bool nigh_plan_prefers_once(const struct nigh_context *context);
 /* Whether one of so many bytes is: one copy, by process_vm_readv, of which the sender may make a part (help.h, beside.h). */

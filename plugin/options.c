@@ -247,7 +247,7 @@ static void read_sizes(struct reader *reader, const struct nigh_open *options, s
     out->body_bytes =
         (uint32_t)number(reader, "NIGH_BODY", NULL, 0, body_default(out), NIGH_SLOT_PAYLOAD, NIGH_BODY_MAX);
     out->heap_from = number(reader, "NIGH_HEAP_FROM", NULL, 0, 16384, 1, UINT64_MAX);
-    out->place_from = nigh_plan_crowded_from();
+    out->place_from = nigh_plan_crowded_from(nigh_cpu());
     out->beside_from = nigh_beside_from();
     out->beside_row_from = nigh_beside_row_from();
     out->away_ns = NIGH_BESIDE_AWAY_NS;

@@ -78,9 +78,16 @@ void nigh_plan_reading(struct nigh_endpoint *endpoint, int rc)
  * several peers from 64 KiB on (spread.c), or both ways (swap.h). Nor is what the host has asked to be done with
  * before it is matched copied once.
  */
-uint64_t nigh_plan_crowded_from(void)
+uint64_t nigh_plan_crowded_from(enum nigh_cpu cpu)
 {
-    return nigh_cpu() == NIGH_CPU_GOLDEN_COVE ? 256u * 1024 : NIGH_SHUTTLE_BYTES + 1;
+    static const uint64_t from[] = {
+        [NIGH_CPU_OTHER] = NIGH_SHUTTLE_BYTES + 1,
+        [NIGH_CPU_ZEN3] = NIGH_SHUTTLE_BYTES + 1,
+        [NIGH_CPU_INTEL] = NIGH_SHUTTLE_BYTES + 1,
+        [NIGH_CPU_GOLDEN_COVE] = 256u * 1024,
+    };
+
+    return from[cpu];
 }
 
 bool nigh_plan_prefers_once(const struct nigh_context *context)

@@ -89,8 +89,10 @@ typedef struct ompi_datatype_t *nigh_mpi_type;
 typedef struct ompi_op_t *nigh_mpi_op;
 typedef struct ompi_request_t *nigh_mpi_request;
 typedef struct ompi_group_t *nigh_mpi_ranks;
+typedef struct ompi_errhandler_t *nigh_mpi_errors;
 #define NIGH_MPI_IN_PLACE      ((void *)1)
 #define NIGH_MPI_STATUS_IGNORE NULL
+#define NIGH_MPI_STATUSES_IGNORE NULL
 #define NIGH_MPI_ERR_TRUNCATE  15
 #define NIGH_MPI_ERR_OTHER     16
 #define NIGH_MPI_ERR_INTERN    17
@@ -102,22 +104,26 @@ typedef struct ompi_group_t *nigh_mpi_ranks;
 #define NIGH_MPI_COMM_WORLD    ((nigh_mpi_comm)nigh_mpi_calls()->ompi_mpi_comm_world)
 #define NIGH_MPI_DATATYPE_NULL ((nigh_mpi_type)nigh_mpi_calls()->ompi_mpi_datatype_null)
 #define NIGH_MPI_OP_NULL       ((nigh_mpi_op)nigh_mpi_calls()->ompi_mpi_op_null)
+#define NIGH_MPI_ERRORS_RETURN ((nigh_mpi_errors)nigh_mpi_calls()->ompi_mpi_errors_return)
 #define NIGH_MPI_INT           NIGH_MPI_TYPE(INT, int, 0)
 #define NIGH_MPI_BYTE          NIGH_MPI_TYPE(BYTE, byte, 0)
 #define NIGH_MPI_MIN           NIGH_MPI_OP(MIN, min, 0)
 #define NIGH_MPI_HANDLES(HANDLE) \
     HANDLE(ompi_mpi_op_null) HANDLE(ompi_mpi_comm_null) HANDLE(ompi_mpi_comm_self) HANDLE(ompi_mpi_comm_world) \
-    HANDLE(ompi_mpi_datatype_null)
+    HANDLE(ompi_mpi_datatype_null) HANDLE(ompi_mpi_errors_return)
 #define NIGH_MPI_COMBINER_NAMED 0
 #define NIGH_MPI_ROOT           (-4)
+#define NIGH_MPI_PROC_NULL      (-2)
 #else
 typedef int nigh_mpi_comm;
 typedef int nigh_mpi_type;
 typedef int nigh_mpi_op;
 typedef int nigh_mpi_request;
 typedef int nigh_mpi_ranks;
+typedef int nigh_mpi_errors;
 #define NIGH_MPI_IN_PLACE      ((void *)-1)
 #define NIGH_MPI_STATUS_IGNORE ((void *)1)
+#define NIGH_MPI_STATUSES_IGNORE ((void *)1)
 #define NIGH_MPI_ERR_TRUNCATE  14
 #define NIGH_MPI_ERR_OTHER     15
 #define NIGH_MPI_ERR_INTERN    16
@@ -128,16 +134,19 @@ typedef int nigh_mpi_ranks;
 #define NIGH_MPI_COMM_WORLD    ((nigh_mpi_comm)0x44000000)
 #define NIGH_MPI_DATATYPE_NULL ((nigh_mpi_type)0x0c000000)
 #define NIGH_MPI_OP_NULL       ((nigh_mpi_op)0x18000000)
+#define NIGH_MPI_ERRORS_RETURN ((nigh_mpi_errors)0x54000001)
 #define NIGH_MPI_INT           ((nigh_mpi_type)0x4c000405)
 #define NIGH_MPI_BYTE          ((nigh_mpi_type)0x4c00010d)
 #define NIGH_MPI_MIN           ((nigh_mpi_op)0x58000002)
 #define NIGH_MPI_COMBINER_NAMED 1
 #define NIGH_MPI_ROOT           (-3)
+#define NIGH_MPI_PROC_NULL      (-1)
 #define NIGH_MPI_HANDLES(HANDLE)
 #endif
 /* clang-format on */
 
 #define NIGH_MPI_SUCCESS         0
+#define NIGH_MPI_ERR_COUNT       2
 #define NIGH_MPI_THREAD_MULTIPLE 3
 #define NIGH_MPI_UNDEFINED       (-32766)
 
@@ -149,6 +158,12 @@ typedef int (*nigh_mpi_delete_attr)(nigh_mpi_comm, int, void *, void *);
 typedef int (*nigh_mpi_request_query)(void *, void *);
 typedef int (*nigh_mpi_request_free)(void *);
 typedef int (*nigh_mpi_request_cancel)(void *, int);
+/* Of MPICH's extended ones, too. */
+typedef int (*nigh_mpi_request_poll)(void *, void *);
+typedef int (*nigh_mpi_request_wait)(int, void **, double, void *);
+typedef int (*nigh_mpi_request_start)(nigh_mpi_request_query, nigh_mpi_request_free, nigh_mpi_request_cancel,
+                                      nigh_mpi_request_poll, nigh_mpi_request_wait, void *,
+                                      nigh_mpi_request *);
 
 /* clang-format off */
 /* The calls that are answered here: name, that behind MPI_I, kind, and what they take: the arguments' types, their names, and those of counts. */
@@ -206,6 +221,10 @@ typedef int (*nigh_mpi_request_cancel)(void *, int);
 #define NIGH_MPI_ASKED(CALL) \
     CALL(Reduce_local, (const void *, void *, int, nigh_mpi_type, nigh_mpi_op)) \
     CALL(Type_size, (nigh_mpi_type, int *)) \
+    CALL(Type_size_x, (nigh_mpi_type, nigh_mpi_count *)) \
+    CALL(Type_contiguous, (int, nigh_mpi_type, nigh_mpi_type *)) \
+    CALL(Type_create_struct, (int, const int *, const nigh_mpi_aint *, const nigh_mpi_type *, nigh_mpi_type *)) \
+    CALL(Type_commit, (nigh_mpi_type *)) \
     CALL(Type_dup, (nigh_mpi_type, nigh_mpi_type *)) \
     CALL(Type_free, (nigh_mpi_type *)) \
     CALL(Type_get_extent, (nigh_mpi_type, nigh_mpi_aint *, nigh_mpi_aint *)) \
@@ -220,6 +239,10 @@ typedef int (*nigh_mpi_request_cancel)(void *, int);
     CALL(Comm_remote_size, (nigh_mpi_comm, int *)) \
     CALL(Comm_test_inter, (nigh_mpi_comm, int *)) \
     CALL(Comm_group, (nigh_mpi_comm, nigh_mpi_ranks *)) \
+    CALL(Comm_create_group, (nigh_mpi_comm, nigh_mpi_ranks, int, nigh_mpi_comm *)) \
+    CALL(Comm_free, (nigh_mpi_comm *)) \
+    CALL(Comm_set_errhandler, (nigh_mpi_comm, nigh_mpi_errors)) \
+    CALL(Send, (const void *, int, nigh_mpi_type, int, int, nigh_mpi_comm)) \
     CALL(Group_translate_ranks, (nigh_mpi_ranks, int, const int *, nigh_mpi_ranks, int *)) \
     CALL(Group_free, (nigh_mpi_ranks *)) \
     CALL(Comm_create_keyval, (nigh_mpi_copy_attr, nigh_mpi_delete_attr, int *, void *)) \
@@ -233,8 +256,11 @@ typedef int (*nigh_mpi_request_cancel)(void *, int);
                           nigh_mpi_request *)) \
     CALL(Status_set_elements, (void *, nigh_mpi_type, int)) \
     CALL(Status_set_cancelled, (void *, int)) \
+    CALL(Sendrecv, (const void *, int, nigh_mpi_type, int, int, void *, int, nigh_mpi_type, int, int, nigh_mpi_comm, \
+                    void *)) \
     CALL(Test, (nigh_mpi_request *, int *, void *)) \
-    CALL(Wait, (nigh_mpi_request *, void *))
+    CALL(Wait, (nigh_mpi_request *, void *)) \
+    CALL(Waitall, (int, nigh_mpi_request *, void *))
 #define NIGH_MPI_CALLS(CALL) \
     NIGH_MPI_ASKED(CALL) \
     NIGH_MPI_BLIND(CALL)

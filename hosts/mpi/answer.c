@@ -17,7 +17,16 @@ int nigh_mpi_error_of(int rc)
 {
     if (rc >= 0)
         return rc;
-    return rc == -EMSGSIZE ? NIGH_MPI_ERR_TRUNCATE : rc == -EIO ? NIGH_MPI_ERR_INTERN : NIGH_MPI_ERR_OTHER;
+    switch (rc) {
+    case -EMSGSIZE:
+        return NIGH_MPI_ERR_TRUNCATE;
+    case -EOVERFLOW:
+        return NIGH_MPI_ERR_COUNT;
+    case -EIO:
+        return NIGH_MPI_ERR_INTERN;
+    default:
+        return NIGH_MPI_ERR_OTHER;
+    }
 }
 
 int nigh_mpi_report(int rc, nigh_mpi_comm comm)
@@ -34,7 +43,12 @@ static void count(const struct nigh_mpi_operation *operation)
     account->calls[operation->facts - nigh_mpi_facts]++;
     account->requests += operation->is_request;
     account->packed += operation->memory != NULL;
-    account->bytes += operation->call.count * (operation->facts->reduces ? operation->reduction.width : 1);
+}
+
+static void count_bytes(const struct nigh_mpi_operation *operation)
+{
+    nigh_mpi_session_account.bytes +=
+        operation->call.count * (operation->facts->reduces ? operation->reduction.width : 1);
 }
 
 /* With the lock, which is held again when it returns. */
@@ -62,11 +76,12 @@ static int start(struct nigh_mpi_operation *operation, enum nigh_mpi_kind kind,
 
     nigh_mpi_session_lock();
     count(operation);
-    if (rc)
+    if (rc) {
         nigh_mpi_operation_give_up(operation, rc);
-    else
-        rc = nigh_mpi_operation_post(operation);
-    return rc;
+        return rc;
+    }
+    count_bytes(operation);
+    return nigh_mpi_operation_post(operation);
 }
 
 static int run(enum nigh_mpi_kind kind, const struct nigh_mpi_arguments *arguments,

@@ -7,6 +7,7 @@
 #include "hosts/mpi/answer.h"
 #include "hosts/mpi/calls.h"
 #include "hosts/mpi/group.h"
+#include "hosts/mpi/kept.h"
 #include "hosts/mpi/narrow.h"
 
 #include <stdlib.h>
@@ -99,43 +100,44 @@ typedef intptr_t op_arg;
 NIGH_MPI_COLLECTIVES(CALLS)
 
 /* An MPI before 4 has no such calls, but programs that look whether it has find ours. */
-#define LARGE_CALLS(name, lower, kind, takes)                                                            \
-    EXPORTED int MPI_##name##_c(TAKES_LARGE(takes));                                                     \
-    EXPORTED int MPI_I##lower##_c(TAKES_LARGE(takes), nigh_mpi_request *request);                        \
-    int MPI_##name##_c(TAKES_LARGE(takes))                                                               \
-    {                                                                                                    \
-        const struct nigh_mpi_arguments arguments = {FILLS_##takes(true)};                               \
-        struct nigh_mpi_narrow narrow;                                                                   \
-        int result;                                                                                      \
-                                                                                                         \
-        if (!nigh_mpi_calls()->foreign && nigh_mpi_answer(NIGH_MPI_##kind, &arguments, NULL, &result))   \
-            return result;                                                                               \
-        if (nigh_mpi_calls()->name##_c)                                                                  \
-            return ON(name##_c, TAKES_LARGE(takes))(GIVES_##takes(SAME, SAME));                          \
-        result = nigh_mpi_narrow(NIGH_MPI_##kind, &arguments, &narrow);                                  \
-        if (!result)                                                                                     \
-            result = ON(name, TAKES(takes))(GIVES_##takes(SMALL, NARROWED));                             \
-        free(narrow.memory);                                                                             \
-        return result;                                                                                   \
-    }                                                                                                    \
-    int MPI_I##lower##_c(TAKES_LARGE(takes), nigh_mpi_request *request)                                  \
-    {                                                                                                    \
-        const struct nigh_mpi_arguments arguments = {FILLS_##takes(true)};                               \
-        struct nigh_mpi_narrow narrow;                                                                   \
-        int result;                                                                                      \
-                                                                                                         \
-        if (!nigh_mpi_calls()->foreign && request &&                                                     \
-            nigh_mpi_answer(NIGH_MPI_##kind, &arguments, request, &result))                              \
-            return result;                                                                               \
-        if (nigh_mpi_calls()->I##lower##_c)                                                              \
-            return ON(I##lower##_c, TAKES_LARGE(takes), nigh_mpi_request *)(GIVES_##takes(SAME, SAME),   \
-                                                                            request);                    \
-        result = nigh_mpi_narrow(NIGH_MPI_##kind, &arguments, &narrow);                                  \
-        if (!result)                                                                                     \
-            result =                                                                                     \
-                ON(I##lower, TAKES(takes), nigh_mpi_request *)(GIVES_##takes(SMALL, NARROWED), request); \
-        free(narrow.memory);                                                                             \
-        return result;                                                                                   \
+#define LARGE_CALLS(name, lower, kind, takes)                                                          \
+    EXPORTED int MPI_##name##_c(TAKES_LARGE(takes));                                                   \
+    EXPORTED int MPI_I##lower##_c(TAKES_LARGE(takes), nigh_mpi_request *request);                      \
+    int MPI_##name##_c(TAKES_LARGE(takes))                                                             \
+    {                                                                                                  \
+        const struct nigh_mpi_arguments arguments = {FILLS_##takes(true)};                             \
+        struct nigh_mpi_narrow narrow;                                                                 \
+        int result;                                                                                    \
+                                                                                                       \
+        if (!nigh_mpi_calls()->foreign && nigh_mpi_answer(NIGH_MPI_##kind, &arguments, NULL, &result)) \
+            return result;                                                                             \
+        if (nigh_mpi_calls()->name##_c)                                                                \
+            return ON(name##_c, TAKES_LARGE(takes))(GIVES_##takes(SAME, SAME));                        \
+        result = nigh_mpi_narrow(NIGH_MPI_##kind, &arguments, &narrow);                                \
+        if (!result)                                                                                   \
+            result = ON(name, TAKES(takes))(GIVES_##takes(SMALL, NARROWED));                           \
+        free(narrow.memory);                                                                           \
+        return result;                                                                                 \
+    }                                                                                                  \
+    int MPI_I##lower##_c(TAKES_LARGE(takes), nigh_mpi_request *request)                                \
+    {                                                                                                  \
+        const struct nigh_mpi_arguments arguments = {FILLS_##takes(true)};                             \
+        struct nigh_mpi_narrow narrow;                                                                 \
+        nigh_mpi_request inner;                                                                        \
+        int result;                                                                                    \
+                                                                                                       \
+        if (!nigh_mpi_calls()->foreign && request &&                                                   \
+            nigh_mpi_answer(NIGH_MPI_##kind, &arguments, request, &result))                            \
+            return result;                                                                             \
+        if (nigh_mpi_calls()->I##lower##_c)                                                            \
+            return ON(I##lower##_c, TAKES_LARGE(takes), nigh_mpi_request *)(GIVES_##takes(SAME, SAME), \
+                                                                            request);                  \
+        result = nigh_mpi_narrow_request(NIGH_MPI_##kind, &arguments, &narrow);                        \
+        if (result)                                                                                    \
+            return result;                                                                             \
+        result = ON(I##lower, TAKES(takes), nigh_mpi_request *)(GIVES_##takes(SMALL, NARROWED),        \
+                                                                narrow.kept ? &inner : request);       \
+        return narrow.kept ? nigh_mpi_kept_begin(narrow.kept, result, inner, request) : result;        \
     }
 
 NIGH_MPI_COUNTED(LARGE_CALLS)

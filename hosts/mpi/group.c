@@ -140,19 +140,28 @@ static _Thread_local struct {
     unsigned deletions; /* of all groups when this was noted: a later one may have been this */
 } last;
 
+/* The other ranks count their calls: one that does not would be left out when they meet. */
+static void *need(void *memory)
+{
+    if (memory)
+        return memory;
+    nigh_mpi_log("no memory for what is known of a communicator");
+    abort();
+}
+
 static struct nigh_mpi_group *create(nigh_mpi_comm comm)
 {
     const struct nigh_mpi_calls *mpi = nigh_mpi_calls();
-    struct nigh_mpi_group *group = calloc(1, sizeof(*group));
+    struct nigh_mpi_group *group = need(calloc(1, sizeof(*group)));
     int inter;
 
-    if (group && (mpi->Comm_test_inter(comm, &inter) || inter || mpi->Comm_size(comm, &group->ranks) ||
-                  mpi->Comm_rank(comm, &group->me)))
+    if ((mpi->Comm_test_inter(comm, &inter) || inter || mpi->Comm_size(comm, &group->ranks) ||
+         mpi->Comm_rank(comm, &group->me)))
         group->me = NIGH_MPI_NONE;
     return group;
 }
 
-/* NULL: no memory, or MPI does not know the communicator, which its own call will say. */
+/* NULL: MPI does not know the communicator, or refuses an attribute of it, which it has said or its own call will. */
 static struct nigh_mpi_group *find(nigh_mpi_comm comm)
 {
     const struct nigh_mpi_calls *mpi = nigh_mpi_calls();
@@ -165,7 +174,7 @@ static struct nigh_mpi_group *find(nigh_mpi_comm comm)
     if (found)
         return group;
     group = create(comm);
-    if (group && !mpi->Comm_set_attr(comm, groups_key, group))
+    if (!mpi->Comm_set_attr(comm, groups_key, group))
         return group;
     free(group);
     return NULL;

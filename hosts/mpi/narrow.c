@@ -3,6 +3,7 @@
 #include "hosts/mpi/narrow.h"
 #include "hosts/mpi/answer.h"
 #include "hosts/mpi/calls.h"
+#include "hosts/mpi/kept.h"
 #include "hosts/mpi/log.h"
 #include "nigh/transport.h"
 
@@ -113,4 +114,23 @@ int nigh_mpi_narrow(enum nigh_mpi_kind kind, const struct nigh_mpi_arguments *ar
     else
         nigh_mpi_log("%s_c: no memory for the counts of %d ranks", facts->call, reads.ranks);
     return rc ? nigh_mpi_report(rc, arguments->comm) : 0;
+}
+
+int nigh_mpi_narrow_request(enum nigh_mpi_kind kind, const struct nigh_mpi_arguments *arguments,
+                            struct nigh_mpi_narrow *out)
+{
+    int rc = nigh_mpi_narrow(kind, arguments, out);
+
+    if (rc)
+        goto free_memory;
+    if (!out->send_counts && !out->recv_counts)
+        goto free_memory;
+    rc = nigh_mpi_report(nigh_mpi_kept_new(nigh_mpi_facts[kind].call, out->memory, &out->kept),
+                         arguments->comm);
+    if (!rc)
+        return 0;
+
+free_memory:
+    free(out->memory);
+    return rc;
 }

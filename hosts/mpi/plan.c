@@ -45,28 +45,53 @@ static int describe_elements(struct nigh_mpi_operation *operation, struct nigh_m
     return out->dense ? 0 : nigh_mpi_elements_make(&operation->elements, out->type);
 }
 
+static int too_long(const struct nigh_mpi_operation *operation)
+{
+    nigh_mpi_log("%s: counts and types make more than %lld bytes", operation->facts->call,
+                 (long long)NIGH_MPI_BYTES_MAX);
+    return -EOVERFLOW;
+}
+
+/* Fills in what the vector's type and buffer say. */
+static int measure(const struct nigh_mpi_operation *operation, struct nigh_mpi_vector *vector)
+{
+    int rc = nigh_mpi_vector_measure(vector);
+
+    if (rc)
+        return rc;
+    if (!nigh_mpi_vector_fits(vector))
+        return too_long(operation);
+    nigh_mpi_vector_look(vector, operation->comm);
+    return 0;
+}
+
 static int describe_reduced(struct nigh_mpi_operation *operation, const struct nigh_mpi_arguments *arguments,
                             struct sides *sides)
 {
     int ranks = operation->group->ranks, me = operation->group->me, rc;
     int64_t all = arguments->recvs, own = arguments->recvs;
     int64_t width = operation->reduction.own ? (int64_t)operation->reduction.width : 1;
+    bool over = false;
 
     if (arguments->recv_counts.at) {
         all = 0;
         own = nigh_mpi_nth(arguments->recv_counts, me);
         for (int r = 0; r < ranks; r++)
-            all += nigh_mpi_nth(arguments->recv_counts, r);
+            over |= __builtin_add_overflow(all, nigh_mpi_nth(arguments->recv_counts, r), &all);
     } else if (operation->call.op == NIGH_REDUCE_SCATTER) {
-        all *= ranks;
+        over = __builtin_mul_overflow(all, ranks, &all);
     }
     rc = describe_elements(operation, &sides->in);
+    if (rc)
+        return rc;
     sides->out = sides->in;
     sides->in.buffer = sides->in_place ? arguments->recv : arguments->send;
-    sides->in.count = all * width;
+    over |= __builtin_mul_overflow(all, width, &sides->in.count);
+    if (over || !nigh_mpi_vector_fits(&sides->in))
+        return too_long(operation);
     sides->out.buffer = arguments->recv;
-    sides->out.count = own * width;
-    return rc;
+    sides->out.count = own * width; /* no more than all */
+    return 0;
 }
 
 static int describe_moved(const struct nigh_mpi_operation *operation,
@@ -88,19 +113,13 @@ static int describe_moved(const struct nigh_mpi_operation *operation,
                                          .count = arguments->sends,
                                          .counts = arguments->send_counts,
                                          .offsets = arguments->send_offsets};
-    if (sides->keeps || (sides->in_place && !is_scatter(operation)) || (one && sides->sends)) {
-        rc = nigh_mpi_vector_measure(&sides->out);
-        if (!rc)
-            nigh_mpi_vector_look(&sides->out, operation->comm);
-    }
+    if (sides->keeps || (sides->in_place && !is_scatter(operation)) || (one && sides->sends))
+        rc = measure(operation, &sides->out);
     if (one)
         sides->in = sides->out;
     if (rc || !sides->sends || one)
         return rc;
-    rc = nigh_mpi_vector_measure(&sides->in);
-    if (!rc)
-        nigh_mpi_vector_look(&sides->in, operation->comm);
-    return rc;
+    return measure(operation, &sides->in);
 }
 
 /* Who sends and keeps. */

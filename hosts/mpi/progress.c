@@ -3,6 +3,8 @@
 #include "hosts/mpi/progress.h"
 #include "hosts/mpi/calls.h"
 #include "hosts/mpi/helper.h"
+#include "hosts/mpi/kept.h"
+#include "hosts/mpi/lock.h"
 #include "hosts/mpi/request.h"
 #include "hosts/mpi/session.h"
 
@@ -12,13 +14,13 @@
 /* True: something has moved. */
 static bool move(void)
 {
-    bool moved;
+    bool moved = nigh_mpi_kept_move();
 
     if (!nigh_mpi_session_requests && !nigh_mpi_session_finished)
-        return false;
+        return moved;
     if (!nigh_mpi_session_try())
-        return false;
-    moved = nigh_mpi_session_poll() > 0;
+        return moved;
+    moved |= nigh_mpi_session_poll() > 0;
     nigh_mpi_session_unlock();
     return moved;
 }
@@ -60,6 +62,16 @@ bool nigh_mpi_progress_begin(void)
     return opal.added;
 }
 
+bool nigh_mpi_progress_without_nigh(void)
+{
+    return nigh_mpi_progress_can() && nigh_mpi_progress_begin();
+}
+
+void nigh_mpi_progress_complete(struct nigh_mpi_operation *operation)
+{
+    (void)nigh_mpi_request_complete(operation);
+}
+
 int nigh_mpi_progress_request(nigh_mpi_request_query query, nigh_mpi_request_free release,
                               nigh_mpi_request_cancel cancel, void *state, nigh_mpi_request *request)
 {
@@ -80,9 +92,6 @@ void nigh_mpi_progress_end(void)
 
 #else
 
-typedef int (*request_poll)(void *, void *);
-typedef int (*request_wait)(int, void **, double, void *);
-
 enum { ASYNC_NOTHING = 0, ASYNC_DONE = 1 };
 #define STREAM_NULL 0x3c000000
 /* MPICH calls a hook in each pass, so it goes when there was nothing to do for so many. */
@@ -90,11 +99,11 @@ enum { ASYNC_NOTHING = 0, ASYNC_DONE = 1 };
 
 static struct {
     int (*async_start)(int (*)(void *), void *, int);
-    int (*request_start)(nigh_mpi_request_query, nigh_mpi_request_free, nigh_mpi_request_cancel, request_poll,
-                         request_wait, void *, nigh_mpi_request *);
+    nigh_mpi_request_start request_start;
+    bool is_shared;
     _Atomic bool added;
 } mpich;
-static pthread_once_t once = PTHREAD_ONCE_INIT;
+static pthread_once_t once = PTHREAD_ONCE_INIT, try_once = PTHREAD_ONCE_INIT;
 
 static void find(void)
 {
@@ -102,10 +111,23 @@ static void find(void)
     *(void **)&mpich.request_start = nigh_mpi_find("PMPIX_Grequest_start");
 }
 
-bool nigh_mpi_progress_can(void)
+static void try_lock(void)
+{
+    mpich.is_shared = nigh_mpi_lock_is_shared(mpich.request_start);
+}
+
+static bool has_requests(void)
 {
     pthread_once(&once, find);
     return mpich.request_start;
+}
+
+bool nigh_mpi_progress_can(void)
+{
+    if (!has_requests())
+        return false;
+    pthread_once(&try_once, try_lock);
+    return mpich.is_shared;
 }
 
 /* Without the lock in a call of MPI's, which may wait for whoever is in the hook. */
@@ -188,6 +210,16 @@ static int wait_for_requests(int count, void **states, double timeout, void *sta
             nigh_mpi_session_idle(true);
     }
     return NIGH_MPI_SUCCESS;
+}
+
+bool nigh_mpi_progress_without_nigh(void)
+{
+    return has_requests();
+}
+
+void nigh_mpi_progress_complete(struct nigh_mpi_operation *operation)
+{
+    (void)operation;
 }
 
 int nigh_mpi_progress_request(nigh_mpi_request_query query, nigh_mpi_request_free release,

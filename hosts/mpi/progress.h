@@ -11,11 +11,15 @@
 
 #include <stdbool.h>
 
-/* Can this MPI do it? The same in all processes that use it. */
+/* Can this MPI do it, with the threads that the program has asked for? One rank may find it out, and another one not: they tell each
+ * other. */
 bool nigh_mpi_progress_can(void);
 
 /* There will be a request, or there is one now: called for both. False: it would not move. */
 bool nigh_mpi_progress_begin(void);
+
+/* There will be a request of kept.h's, which needs nothing of nigh's. False: it would not move. */
+bool nigh_mpi_progress_without_nigh(void);
 
 /* MPI_Grequest_start(), with what is to be called. */
 int nigh_mpi_progress_request(nigh_mpi_request_query query, nigh_mpi_request_free release,
@@ -24,6 +28,9 @@ int nigh_mpi_progress_request(nigh_mpi_request_query query, nigh_mpi_request_fre
 /* nigh has completed the operation of a request. With the session's lock. */
 struct nigh_mpi_operation;
 void nigh_mpi_progress_done(struct nigh_mpi_operation *operation);
+
+/* The operation of a request of kept.h's is done. Without a lock. */
+void nigh_mpi_progress_complete(struct nigh_mpi_operation *operation);
 
 /* The session ends. With its lock. */
 void nigh_mpi_progress_end(void);

@@ -7,6 +7,7 @@
 #include "hosts/mpi/operation.h"
 #include "hosts/mpi/progress.h"
 #include "hosts/mpi/request.h"
+#include "hosts/mpi/self.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -102,14 +103,21 @@ static int open_all(int rank, int ranks)
 
     if (rc)
         return rc;
-    if (mpi->Grequest_start(never_query, never_free, never_cancel, NULL, &session.never)) {
-        session.nigh->close(session.context);
-        session.context = NULL;
-        return -EIO;
-    }
+    if (nigh_mpi_self_open())
+        goto close;
+    if (mpi->Grequest_start(never_query, never_free, never_cancel, NULL, &session.never))
+        goto leave_self;
     (void)mpi->Query_thread(&level);
     nigh_mpi_session_alone = level != NIGH_MPI_THREAD_MULTIPLE;
     return 0;
+
+leave_self:
+    nigh_mpi_self_close();
+close:
+    session.nigh->close(session.context);
+    session.context = NULL;
+    nigh_mpi_log("collectives stay MPI's own: the MPI gives no communicator or request");
+    return -EIO;
 }
 
 int nigh_mpi_session_open(int rank, int ranks)
@@ -233,7 +241,7 @@ void nigh_mpi_session_idle(bool mpi)
     int flag;
 
     /* One request is tested by one thread at a time. */
-    if (mpi && pthread_mutex_trylock(&session.testing) == 0) {
+    if (mpi && session.context && pthread_mutex_trylock(&session.testing) == 0) {
         nigh_mpi_calls()->Test(&session.never, &flag, NIGH_MPI_STATUS_IGNORE);
         pthread_mutex_unlock(&session.testing);
     }
@@ -250,4 +258,5 @@ void nigh_mpi_session_close(void)
     session.context = NULL;
     nigh_mpi_calls()->Grequest_complete(session.never);
     nigh_mpi_calls()->Wait(&session.never, NIGH_MPI_STATUS_IGNORE);
+    nigh_mpi_self_close();
 }

@@ -2,8 +2,10 @@
 /* hosts/mpi/vector.c - see vector.h. */
 #include "hosts/mpi/vector.h"
 #include "hosts/mpi/calls.h"
+#include "hosts/mpi/long.h"
 #include "hosts/mpi/types.h"
 
+#include <limits.h>
 #include <string.h>
 
 /* Types with longer elements are packed: two bytes say where a byte lies, and the stack has them twice. */
@@ -16,7 +18,8 @@ int nigh_mpi_vector_measure(struct nigh_mpi_vector *vector)
     const struct nigh_mpi_calls *mpi = nigh_mpi_calls();
     const struct nigh_mpi_known *known = nigh_mpi_known_type(vector->type);
     nigh_mpi_aint low, extent, true_low, true_extent;
-    int size, rc;
+    nigh_mpi_count size;
+    int rc;
 
     if (known && known->width == known->size) {
         vector->size = known->size;
@@ -24,7 +27,7 @@ int nigh_mpi_vector_measure(struct nigh_mpi_vector *vector)
         vector->close = true;
         return 0;
     }
-    rc = mpi->Type_size(vector->type, &size);
+    rc = mpi->Type_size_x(vector->type, &size);
     if (!rc)
         rc = mpi->Type_get_extent(vector->type, &low, &extent);
     if (!rc)
@@ -35,6 +38,36 @@ int nigh_mpi_vector_measure(struct nigh_mpi_vector *vector)
     vector->extent = extent;
     vector->close = low == 0 && true_low == 0 && extent == true_extent && extent == size;
     return 0;
+}
+
+/* Elements from `at` on lie and are sent in ranges that are short enough, so that they can be added and taken off each other. */
+static bool is_short_enough(const struct nigh_mpi_vector *vector, int64_t at, int64_t count, uint64_t *sum)
+{
+    int64_t extent = vector->extent, bytes, begin, length;
+
+    if (__builtin_mul_overflow(count, vector->size, &bytes) || bytes > NIGH_MPI_BYTES_MAX ||
+        __builtin_mul_overflow(at, extent, &begin) || __builtin_mul_overflow(count, extent, &length))
+        return false;
+    *sum += (uint64_t)bytes;
+    return *sum <= NIGH_MPI_BYTES_MAX && begin <= NIGH_MPI_BYTES_MAX && begin >= -NIGH_MPI_BYTES_MAX &&
+           length <= NIGH_MPI_BYTES_MAX && length >= -NIGH_MPI_BYTES_MAX;
+}
+
+bool nigh_mpi_vector_fits(const struct nigh_mpi_vector *vector)
+{
+    uint64_t sum = 0;
+    int64_t all;
+
+    if (!vector->counts.at)
+        return !__builtin_mul_overflow(vector->count, vector->blocks, &all) &&
+               is_short_enough(vector, 0, all, &sum);
+    for (int i = 0; i < vector->blocks; i++) {
+        int64_t count = nigh_mpi_nth(vector->counts, i);
+
+        if (count && !is_short_enough(vector, nigh_mpi_nth(vector->offsets, i), count, &sum))
+            return false;
+    }
+    return true;
 }
 
 static bool is_named(nigh_mpi_type type)
@@ -92,11 +125,12 @@ bool nigh_mpi_vector_span(const struct nigh_mpi_vector *vector, nigh_mpi_aint *f
 
     *first = *end = 0;
     for (int i = 0; i < vector->blocks; i++) {
-        nigh_mpi_aint at = nigh_mpi_vector_offset(vector, i),
-                      behind = at + (nigh_mpi_aint)nigh_mpi_vector_bytes(vector, i);
+        nigh_mpi_aint bytes = (nigh_mpi_aint)nigh_mpi_vector_bytes(vector, i), at, behind;
 
-        if (behind == at)
+        if (!bytes)
             continue;
+        at = nigh_mpi_vector_offset(vector, i);
+        behind = at + bytes;
         *first = any && *first < at ? *first : at;
         *end = any && *end > behind ? *end : behind;
         any = true;
@@ -105,6 +139,20 @@ bool nigh_mpi_vector_span(const struct nigh_mpi_vector *vector, nigh_mpi_aint *f
 }
 
 /* ---- packing ------------------------------------------------------------------------------------------- */
+
+/* One by one, as one of them is longer than MPI_Pack() takes. */
+static int walk_long(const struct nigh_mpi_vector *vector, intptr_t at, uint64_t count, intptr_t packed,
+                     bool packs)
+{
+    int rc = 0;
+
+    for (; count && !rc; count--) {
+        rc = nigh_mpi_long_move((void *)at, vector->type, (void *)packed, vector->size, packs);
+        at += vector->extent;
+        packed += (intptr_t)vector->size;
+    }
+    return rc;
+}
 
 /* Walks over `count` elements from `at` on, in pieces that MPI takes. */
 static int walk(const struct nigh_mpi_vector *vector, intptr_t at, uint64_t count, intptr_t packed,
@@ -132,8 +180,14 @@ static int walk(const struct nigh_mpi_vector *vector, intptr_t at, uint64_t coun
 static int walk_block(const struct nigh_mpi_vector *vector, int block, intptr_t packed, bool packs,
                       nigh_mpi_comm comm)
 {
-    return walk(vector, (intptr_t)vector->buffer + nigh_mpi_vector_offset(vector, block),
-                nigh_mpi_vector_count(vector, block), packed, packs, comm);
+    uint64_t count = nigh_mpi_vector_count(vector, block);
+    intptr_t at;
+
+    if (!count) /* then its offset may be any */
+        return 0;
+    at = (intptr_t)vector->buffer + nigh_mpi_vector_offset(vector, block);
+    return vector->size > INT_MAX ? walk_long(vector, at, count, packed, packs)
+                                  : walk(vector, at, count, packed, packs, comm);
 }
 
 static int walk_all(const struct nigh_mpi_vector *vector, intptr_t packed, bool packs, int except,

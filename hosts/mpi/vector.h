@@ -21,9 +21,15 @@ struct nigh_mpi_vector {
     bool dense;           /* and are sent in the order in which they lie */
 };
 
+/* What a vector's bytes, and the range that it lies in, may be at most. */
+#define NIGH_MPI_BYTES_MAX (INT64_C(1) << 55)
+
 /* Fills in size, extent, close. For MPI's own types MPI is not asked, as that takes as long as a short call. 0, or MPI's error,
  * which it has reported. */
 int nigh_mpi_vector_measure(struct nigh_mpi_vector *vector);
+
+/* Of one that is measured: are all sums and products of its counts, offsets and size in range? What follows takes that for granted. */
+bool nigh_mpi_vector_fits(const struct nigh_mpi_vector *vector);
 
 /* And dense, with what the buffer is: that may take MPI some calls. */
 void nigh_mpi_vector_look(struct nigh_mpi_vector *vector, nigh_mpi_comm comm);

@@ -2,6 +2,7 @@
 /* hosts/mpi/wrong.c - see wrong.h. */
 #include "hosts/mpi/wrong.h"
 #include "hosts/mpi/calls.h"
+#include "hosts/mpi/self.h"
 #include "hosts/mpi/types.h"
 #include "nigh/transport.h"
 
@@ -24,20 +25,12 @@ static bool is_missing(const void *buffer, int64_t count, nigh_mpi_type type)
     return !buffer && count > 0 && nigh_mpi_known_type(type);
 }
 
-/* An element of more bytes than MPI_Type_size() says: nothing packs it, and the MPI takes it. */
-static bool is_too_long(nigh_mpi_type type)
-{
-    int size;
-
-    return !nigh_mpi_known_type(type) && !nigh_mpi_calls()->Type_size(type, &size) && size < 0;
-}
-
 static bool sends_wrong(const struct nigh_mpi_facts *facts, const struct nigh_mpi_arguments *arguments,
                         int ranks)
 {
     if (arguments->send == NIGH_MPI_IN_PLACE)
         return false;
-    if (arguments->send_type == NIGH_MPI_DATATYPE_NULL || is_too_long(arguments->send_type))
+    if (arguments->send_type == NIGH_MPI_DATATYPE_NULL)
         return true;
     if (facts->sends_blocks && arguments->send_counts.at)
         return are_wrong(arguments->send_counts, arguments->send_offsets, true, ranks);
@@ -49,14 +42,15 @@ static bool keeps_wrong(const struct nigh_mpi_facts *facts, const struct nigh_mp
 {
     if (arguments->recv == NIGH_MPI_IN_PLACE)
         return false;
-    if (arguments->recv_type == NIGH_MPI_DATATYPE_NULL || is_too_long(arguments->recv_type))
+    if (arguments->recv_type == NIGH_MPI_DATATYPE_NULL)
         return true;
     if (facts->keeps_blocks && arguments->recv_counts.at)
         return are_wrong(arguments->recv_counts, arguments->recv_offsets, true, ranks);
     return arguments->recvs < 0 || is_missing(arguments->recv, arguments->recvs, arguments->recv_type);
 }
 
-/* MPICH refuses one buffer for both; over Open MPI it works, as here. */
+/* MPICH refuses one buffer for both, if it looks: else that works there, and the root alone would go to the MPI. Over Open MPI it
+ * works, as here. */
 static bool is_one_buffer(const struct nigh_mpi_arguments *arguments, int64_t count)
 {
 #ifdef NIGH_MPI_OPENMPI
@@ -64,7 +58,8 @@ static bool is_one_buffer(const struct nigh_mpi_arguments *arguments, int64_t co
     (void)count;
     return false;
 #else
-    return count > 0 && arguments->send == arguments->recv && arguments->send != NIGH_MPI_IN_PLACE;
+    return nigh_mpi_self_checks && count > 0 && arguments->send == arguments->recv &&
+           arguments->send != NIGH_MPI_IN_PLACE;
 #endif
 }
 

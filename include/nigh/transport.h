@@ -1032,7 +1032,7 @@ struct nigh_ops {
      *   the error of group_end(), of which `source` has called it
      * From then on all calls of the group fail so, at all members, and no member reads another's buffers.
      * Errors: -EINVAL op, flags, root, counts that another field rules out, send and recv overlap; -EOPNOTSUPP the reduction is
-     * not defined for the type; -EFAULT NULL where there are bytes; -ERANGE more than 2^62 bytes; -ECONNRESET, -EPROTO, -EIO as
+     * not defined for the type; -EFAULT NULL where there are bytes; -ERANGE more than 2^55 bytes; -ECONNRESET, -EPROTO, -EIO as
      * above; -ENOMEM.
      */
     int (*post_collective)(struct nigh_group *group, const struct nigh_collective *collective);

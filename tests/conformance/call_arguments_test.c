@@ -99,6 +99,8 @@ static void test_refused(void **state)
         {"overlap", -EINVAL, {SUM, .recv = send}},
         {"overlap of the last byte", -EINVAL, {.op = NIGH_ALLGATHER, .send = (uint8_t *)recv[0] + 7}},
         {"too much", -ERANGE, {SUM, .count = UINT64_MAX / 4}},
+        {"more than a slot says", -ERANGE, {.op = NIGH_BROADCAST, .count = UINT64_C(1) << 55}},
+        {"more than a slot says, together", -ERANGE, {.op = NIGH_ALLGATHER, .count = UINT64_C(1) << 54}},
         {"too much together", -ERANGE, {.op = NIGH_ALLGATHER, .count = UINT64_C(1) << 60}},
         {"too much in a block", -ERANGE, {.op = NIGH_ALLTOALL, .send_counts = huge, .recv_counts = ones}},
         {"too far",
@@ -113,6 +115,11 @@ static void test_refused(void **state)
         {"counts to send by in place",
          -EINVAL,
          {.op = NIGH_ALLTOALL, IN_PLACE, .send_counts = ones, .recv_counts = ones}},
+        {"more to itself than it keeps",
+         -EINVAL,
+         {.op = NIGH_ALLTOALL, .send_counts = twos, .recv_counts = ones}},
+        {"more to itself than its count", -EINVAL, {.op = NIGH_ALLTOALL, .send_counts = twos}},
+        {"less to itself than it keeps", -EINVAL, {.op = NIGH_ALLTOALL, .recv_counts = twos}},
         {"another count of its own", -EINVAL, {.op = NIGH_ALLGATHER, .recv_counts = twos}},
     };
 

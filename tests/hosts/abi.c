@@ -26,6 +26,8 @@ SAME("success", NIGH_MPI_SUCCESS, MPI_SUCCESS);
 SAME("threads", NIGH_MPI_THREAD_MULTIPLE, MPI_THREAD_MULTIPLE);
 SAME("root", NIGH_MPI_ROOT, MPI_ROOT);
 SAME("no rank", NIGH_MPI_UNDEFINED, MPI_UNDEFINED);
+SAME("no process", NIGH_MPI_PROC_NULL, MPI_PROC_NULL);
+SAME("count", NIGH_MPI_ERR_COUNT, MPI_ERR_COUNT);
 SAME("truncated", NIGH_MPI_ERR_TRUNCATE, MPI_ERR_TRUNCATE);
 SAME("other", NIGH_MPI_ERR_OTHER, MPI_ERR_OTHER);
 SAME("internal", NIGH_MPI_ERR_INTERN, MPI_ERR_INTERN);
@@ -52,6 +54,7 @@ int main(int argc, char **argv)
 
     MPI_Init(&argc, &argv);
     wrong += (void *)MPI_STATUS_IGNORE != (void *)NIGH_MPI_STATUS_IGNORE;
+    wrong += (void *)MPI_STATUSES_IGNORE != (void *)NIGH_MPI_STATUSES_IGNORE;
     wrong += MPI_COMBINER_NAMED != NIGH_MPI_COMBINER_NAMED;
 #ifdef OPEN_MPI
 #define FOUND(name)                   there.name = (void *)&name;
@@ -66,6 +69,7 @@ int main(int argc, char **argv)
     SAME_HANDLE(COMM_WORLD)
     SAME_HANDLE(DATATYPE_NULL)
     SAME_HANDLE(OP_NULL)
+    SAME_HANDLE(ERRORS_RETURN)
     SAME_HANDLE(INT)
     SAME_HANDLE(BYTE)
     SAME_HANDLE(MIN)

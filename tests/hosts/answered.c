@@ -397,12 +397,36 @@ static long threads(void)
     return wrong;
 }
 
+#define MESSAGE (1 << 20)
+static int message[MESSAGE];
+
+/* Short ones, and such as need their receiver. */
 static void *sends(void *arg)
 {
+    const int *count = arg;
+
     usleep(50000);
     for (int r = 1; r < ranks; r++)
-        MPI_Send(&rank, 1, MPI_INT, r, 0, MPI_COMM_WORLD);
+        MPI_Ssend(message, *count, MPI_INT, r, 0, MPI_COMM_WORLD);
     return arg;
+}
+
+/* Both, by each of MPI's calls in turn. */
+static void wait_both(MPI_Request requests[2], int how)
+{
+    int done = 0, at, some[2], flag = 0;
+
+    if (how == 1)
+        MPI_Wait(&requests[0], MPI_STATUS_IGNORE);
+    for (int i = 0; i < 2 && how == 2; i++)
+        MPI_Waitany(2, requests, &at, MPI_STATUS_IGNORE);
+    while (how == 3 && done < 2) {
+        MPI_Waitsome(2, requests, &at, some, MPI_STATUSES_IGNORE);
+        done += at;
+    }
+    while (how == 4 && !flag)
+        MPI_Testall(2, requests, &flag, MPI_STATUSES_IGNORE);
+    MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
 }
 
 /* A thread waits for a request that the other ranks come to by a message of another thread's. */
@@ -417,17 +441,15 @@ static long waits(void)
     for (int i = 0; i < 20; i++) {
         MPI_Request requests[2];
         pthread_t sender;
-        int in = rank + i, out = 0, from;
+        int in = rank + i, out = 0, count = i < 10 ? 1 : MESSAGE;
 
         if (rank == 0)
-            pthread_create(&sender, NULL, sends, NULL);
+            pthread_create(&sender, NULL, sends, &count);
         else
-            MPI_Recv(&from, 1, MPI_INT, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+            MPI_Recv(message, count, MPI_INT, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         MPI_Iallreduce(&in, &out, 1, MPI_INT, MPI_SUM, comm, &requests[0]);
         MPI_Ibarrier(comm, &requests[1]);
-        if (i % 2)
-            MPI_Wait(&requests[0], MPI_STATUS_IGNORE);
-        MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+        wait_both(requests, i % 5);
         wrong += out != sum_of(i);
         if (rank == 0)
             pthread_join(sender, NULL);
