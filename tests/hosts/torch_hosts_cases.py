@@ -6,6 +6,7 @@ hosts (NIGH_TORCH_TEST_HOST). One process imports torch and forks the ranks of e
 
     python torch_hosts_cases.py [CASE...]
 """
+import atexit
 import ctypes
 import faulthandler
 import importlib
@@ -23,6 +24,9 @@ from datetime import timedelta
 import torch
 import torch.distributed as dist
 
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "torch"))
+from checks import MOVED, REDUCED, equal, lacks, me, refused, sample  # noqa: E402
+
 LIMIT = 60 * int(os.environ.get("NIGH_TEST_SCALE", "1"))
 cases = []
 
@@ -38,39 +42,8 @@ def case(*layouts, real=False, dies=None):
     return mark
 
 
-def equal(got, wanted):
-    if isinstance(got, torch.Tensor):
-        assert got.dtype == wanted.dtype and torch.equal(got, wanted), f"{got} in place of {wanted}"
-    else:
-        assert got == wanted, f"{got!r} in place of {wanted!r}"
-
-
-def refused(call, *words):
-    try:
-        call()
-    except Exception as problem:
-        for word in words:
-            assert word in str(problem), f"no {word!r} in {problem}"
-        return str(problem)
-    raise AssertionError(f"no error with {words}")
-
-
-def me():
-    return dist.get_rank(), dist.get_world_size()
-
-
 def layout():
     return os.environ["CASE_LAYOUT"]
-
-
-MOVED = [torch.int8, torch.uint8, torch.int16, torch.uint16, torch.int32, torch.uint32, torch.int64, torch.uint64,
-         torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.bool, torch.complex64, torch.complex128,
-         torch.float8_e4m3fn]
-REDUCED = MOVED[:15]
-
-
-def sample(dtype, values):
-    return torch.tensor(values, dtype=torch.float64).to(dtype)
 
 
 def raw(tensor):
@@ -365,14 +338,33 @@ def groups_within_a_host_and_across():
 
 @case("AAB")
 def monitored_barrier():
+    """It holds all ranks until the last one has come, whichever that is; one that does not come is named, and the ranks that wait
+    are told; the next one passes."""
     rank, size = me()
     backend = dist.group.WORLD._get_backend(torch.device("cpu"))
-    backend.monitored_barrier(timedelta(seconds=20), True)
-    if rank == 0:
-        refused(lambda: backend.monitored_barrier(timedelta(milliseconds=500), True), "Rank 2 failed")
-    elif rank == 1:
-        refused(lambda: backend.monitored_barrier(timedelta(seconds=20), True), "rank 0")
-    dist.barrier()
+    for late in range(size):
+        for barrier in (backend.monitored_barrier, lambda limit, every: dist.monitored_barrier(None, limit, every)):
+            dist.barrier()
+            if rank == late:
+                time.sleep(0.2)
+            times = [time.monotonic()]
+            barrier(timedelta(seconds=20), True)
+            times.append(time.monotonic())
+            others = [None] * size
+            dist.all_gather_object(others, times)
+            assert min(left for _, left in others) >= others[late][0], f"rank {late} came late: {others}"
+    for late in (1, 2):
+        begin = time.monotonic()
+        if rank == 0:
+            text = refused(lambda: backend.monitored_barrier(timedelta(milliseconds=500), True), f"Rank {late} failed")
+            assert f"Rank {3 - late}" not in text and time.monotonic() - begin >= 0.5, text
+        else:
+            if rank == late:
+                time.sleep(0.8)
+            refused(lambda: backend.monitored_barrier(timedelta(seconds=20), True), "errors", "rank 0")
+            assert time.monotonic() - begin < 10
+        dist.barrier()
+        backend.monitored_barrier(timedelta(seconds=20), True)
 
 
 @case("AABB", "AAAB", real=True)
@@ -601,6 +593,8 @@ def rank_main(function, rank, where, place, path, report):
     os.dup2(report, 2)
     faulthandler.enable()
     status = 0
+    if hasattr(function, "late"):
+        atexit.register(function.late)  # runs behind the adapter's
     try:
         if place:
             enter(place)
@@ -617,8 +611,6 @@ def rank_main(function, rank, where, place, path, report):
         traceback.print_exc()
         status = 1
     finally:
-        import atexit
-
         atexit._run_exitfuncs()
         sys.stdout.flush()
         sys.stderr.flush()
@@ -651,7 +643,11 @@ def run(function, where, places, dies, folder):
     for rank, report in enumerate(reports):
         report.seek(0)
         texts.append((rank, report.read()))
-    return status == {rank: dies.get(rank, 0) for rank in range(len(where))}, status, texts, time.monotonic() - began
+    missing = lacks([line for _, text in texts for line in text.splitlines()], getattr(function, "lines", []))
+    if missing:
+        texts.append((-1, missing))
+    good = not missing and status == {rank: dies.get(rank, 0) for rank in range(len(where))}
+    return good, status, texts, time.monotonic() - began
 
 
 def tell(number, name, good, status, texts, seconds):
@@ -659,7 +655,7 @@ def tell(number, name, good, status, texts, seconds):
     if not good or os.environ.get("CASE_TEXTS"):
         print(f"# {seconds:.1f} s, ends {status}")
         for rank, text in texts:
-            for line in text.splitlines()[-25:]:
+            for line in text.splitlines()[:25] + text.splitlines()[25:][-25:]:
                 print(f"# rank {rank}: {line}")
     return good
 

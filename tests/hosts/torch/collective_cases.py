@@ -3,16 +3,8 @@
 import torch
 import torch.distributed as dist
 
+from checks import MOVED, REDUCED, sample
 from harness import case, equal, me, refused
-
-MOVED = [torch.int8, torch.uint8, torch.int16, torch.uint16, torch.int32, torch.uint32, torch.int64, torch.uint64,
-         torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.bool, torch.complex64, torch.complex128,
-         torch.float8_e4m3fn, torch.float8_e5m2]
-REDUCED = MOVED[:15]
-
-
-def sample(dtype, values):
-    return torch.tensor(values, dtype=torch.float64).to(dtype)
 
 
 @case(ranks=3)
