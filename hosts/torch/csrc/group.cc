@@ -236,11 +236,17 @@ void Group::leave(const std::string &why, milliseconds patience)
     Engine &engine = state_->engine;
     struct nigh_group *group;
 
-    if (state_->closing.exchange(true) || engine.is_over())
+    if (engine.is_over())
+        state_->closing =
+            true; /* without the lock, which a thread of a forked child's parent may have held */
+    if (state_->closing)
         return;
     {
         std::lock_guard<std::mutex> lock(state_->mutex);
-        state_->closed_why = why;
+        if (state_->closing)
+            return;
+        state_->closed_why = why; /* before others find it closing, and say why */
+        state_->closing = true;
     }
     if (patience.count() > 0) {
         let_finish(patience);
