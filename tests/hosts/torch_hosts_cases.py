@@ -300,6 +300,154 @@ def sizes_and_types_of_messages_must_be_the_same():
             equal(memory[4 * scale - 1].item(), 3.0)
 
 
+def resident():
+    """Bytes of memory that this process has."""
+    with open("/proc/self/statm", encoding="utf-8") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def ahead(call, count):
+    """Makes the blocking call so many times in a thread. Returns it, and how many have come back once no more do."""
+    done = []
+    thread = threading.Thread(target=lambda: [done.append(call(i)) for i in range(count)])
+    thread.start()
+    seen, since = -1, time.monotonic()
+    while time.monotonic() - since < 0.5:
+        if len(done) != seen:
+            seen, since = len(done), time.monotonic()
+        time.sleep(0.01)
+    return thread, seen
+
+
+@case("AB")
+def a_sender_that_is_ahead_does_not_fill_its_receivers_memory():
+    """4 MiB of short messages stay at the receiver; what follows stays with its sender until it is received."""
+    rank, _ = me()
+    got, room = torch.zeros(8192), 4 << 20
+    begin = resident()
+    if rank == 0:
+        works = [dist.isend(torch.full((8192,), float(i)), 1) for i in range(300)]
+        dist.send(got[:1], 1, tag=1)
+        for work in works:
+            work.wait()
+        for i in range(100):  # there is room again
+            dist.send(got, 1, tag=4)
+        dist.send(got[:1], 1, tag=3)
+    else:
+        dist.recv(got[:1], 0, tag=1)
+        assert resident() - begin < 8 << 20, f"{(resident() - begin) >> 20} MiB more"
+        for i in range(300):
+            dist.recv(got, 0)
+            equal((got[0].item(), got[-1].item()), (float(i), float(i)))
+        dist.recv(got[:1], 0, tag=3)
+        for i in range(100):
+            dist.recv(got, 0, tag=4)
+    for length, count, call in (
+        (1024, 900, lambda i: dist.send(torch.full((1024,), float(i)), 1, tag=5)),
+        (0, 4200, lambda i: dist.send(torch.zeros(0), 1, tag=5)),
+        (8192, 135, lambda i: dist.broadcast(torch.full((8192,), float(i)), src=0)),
+    ):
+        dist.barrier()  # all has been received
+        if rank == 0:
+            thread, seen = ahead(call, count)
+            dist.send(torch.tensor([seen]), 1, tag=6)
+            thread.join()
+            continue
+        dist.recv(found := torch.tensor([0]), 0, tag=6)
+        most = room // (4 * length + 1024)  # a quarter may not have been given back yet
+        assert most * 3 // 4 - 1 <= found.item() <= most, f"{found.item()} of {4 * length} bytes, not {most}"
+        got = torch.zeros(length)
+        for i in range(count):
+            if length == 8192:
+                dist.broadcast(got, src=0)
+            else:
+                dist.recv(got, 0, tag=5)
+            assert not length or got[-1].item() == i, f"{got} in place of {i}"
+
+
+@case("AB")
+def a_strict_send_ends_when_it_is_received():
+    rank, _ = me()
+    got = torch.zeros(4)
+    if rank == 0:
+        work = dist.isend(torch.ones(4), 1)
+        dist.recv(got, 1, tag=1)  # the other one has been there
+        refused(lambda: work.wait(timedelta(milliseconds=200)), "rank 1", "tag 0", "0.2 s")
+        dist.send(got, 1, tag=2)
+        work.wait()
+    else:
+        dist.send(got, 0, tag=1)
+        dist.recv(got, 0, tag=2)
+        dist.recv(got, 0)
+        equal(got, torch.ones(4))
+
+
+@case("AB", "ABB")
+def two_ranks_of_different_hosts_that_wait_for_each_other():
+    """Both are told, also in a subgroup, and go on. NIGH_STRICT finds sends that buffers would hide."""
+    rank, size = me()
+    pair = dist.new_group([0, 1])
+    for group in (None, pair):
+        if rank == 2:
+            continue
+        for length in (4, 100000):
+            theirs = torch.zeros(length)
+            begin = time.monotonic()
+            refused(lambda: dist.send(torch.full((length,), float(rank)), 1 - rank, group=group), "wait for each other",
+                    f"rank 0 sends {4 * length} bytes to rank 1, tag 0", f"rank 1 sends {4 * length} bytes to rank 0, tag 0", "isend")
+            assert time.monotonic() - begin < 20
+            dist.recv(theirs, 1 - rank, group=group)  # they are still under way
+            equal(theirs, torch.full((length,), 1.0 - rank))
+        work = dist.irecv(theirs, 1 - rank, tag=rank, group=group)
+        refused(work.wait, "wait for each other", "rank 0 receives 400000 bytes from rank 1, tag 0",
+                "rank 1 receives 400000 bytes from rank 0, tag 1", "isend")
+        other = dist.isend(torch.full((length,), 5.0 + rank), 1 - rank, tag=1 - rank, group=group)
+        work.wait()
+        other.wait()
+        equal(theirs, torch.full((length,), 6.0 - rank))
+        dist.barrier(pair)
+    dist.barrier()
+
+
+@case("AB")
+def ranks_of_different_hosts_that_wait_rightly():
+    """For long, by the clock, and while another thread may act: no circle."""
+    rank, _ = me()
+    got = torch.zeros(1)
+    if rank == 0:
+        work = dist.irecv(torch.zeros(1), 1, tag=1)
+        refused(lambda: work.wait(timedelta(seconds=1)), "1 s")
+        dist.send(torch.ones(1), 1)
+        dist.recv(got, 1, tag=2)
+        work.wait()
+        thread = threading.Thread(target=lambda: (time.sleep(0.7), dist.send(torch.ones(1), 1, tag=3)))
+        thread.start()
+        dist.recv(got, 1, tag=4)
+        thread.join()
+    else:
+        dist.recv(got, 0)
+        time.sleep(0.7)
+        dist.send(got, 0, tag=2)
+        dist.send(got, 0, tag=1)
+        dist.recv(got, 0, tag=3)
+        dist.send(got, 0, tag=4)
+    equal(got.item(), 1.0)
+    torch.manual_seed(0)
+    for i in range(100):  # while messages fly
+        first = torch.zeros(1 if i % 2 else 20000)
+        work = dist.irecv(first, 1 - rank, tag=i)
+        if i % 50 == 0:
+            time.sleep(0.4 * rank)
+        dist.send(first.clone(), 1 - rank, tag=i)
+        work.wait()
+
+
+for strict in (a_strict_send_ends_when_it_is_received, two_ranks_of_different_hosts_that_wait_for_each_other,
+               ranks_of_different_hosts_that_wait_rightly):
+    strict.environment = {"NIGH_STRICT": "1"}
+a_strict_send_ends_when_it_is_received.lines = ["nigh: rank 0 of 2*NIGH_STRICT finds*longer circles*"]
+
+
 # ---- groups ------------------------------------------------------------------------------------------------
 
 
@@ -534,6 +682,74 @@ def abort_ends_waits():
         time.sleep(0.8)
         # What the first one needs may have come.
         refused(lambda: [dist.all_reduce(torch.zeros(1), group=group) for _ in range(2)], "rank 0")
+    dist.barrier()
+
+
+@case("AB")
+def receives_that_are_posted_while_their_group_ends():
+    """Each ends with an error. A signal's handler keeps the threads that post where they are until the group has ended; with
+    NIGH_DEBUG they stay mostly between the check of the group and the post."""
+    libc = ctypes.CDLL(None)
+    libc.signal(signal.SIGHUP, ctypes.cast(libc.sleep, ctypes.c_void_p))  # sleep(SIGHUP): 1 s
+    for _ in range(2):
+        group = dist.new_group([0, 1])
+        if me()[0] == 0:
+            abort_while_threads_post(group)
+        dist.barrier()
+
+
+def abort_while_threads_post(group):
+    works, told = [], []
+
+    def post(source):
+        try:
+            while True:
+                works.append(dist.irecv(torch.zeros(1), source, group=group))
+        except Exception as problem:
+            told.append(str(problem))
+
+    threads = [threading.Thread(target=post, args=(source,)) for source in (1,) * 16 + (None,) * 4]
+    for thread in threads:
+        thread.start()
+    while len(works) < 100:
+        time.sleep(0.001)
+    backend, kept = group._get_backend(torch.device("cpu")), sys.getswitchinterval()
+    sys.setswitchinterval(10)
+    until = time.monotonic() + 0.02
+    while time.monotonic() < until:  # all others wait for the interpreter's lock, and hold none of the adapter's
+        pass
+    for thread in threads:
+        signal.pthread_kill(thread.ident, signal.SIGHUP)
+    backend.abort()
+    sys.setswitchinterval(kept)
+    for thread in threads:
+        thread.join()
+    assert len(told) == len(threads) and all("has been aborted" in text for text in told), told
+    begin = time.monotonic()
+    for work in works:
+        refused(work.wait, "has been aborted")
+    assert time.monotonic() - begin < 5 and all(work.is_completed() for work in works)
+
+
+receives_that_are_posted_while_their_group_ends.environment = {"NIGH_DEBUG": "1"}
+
+
+@case("AAB")
+def a_group_is_aborted_in_a_monitored_barrier():
+    rank, _ = me()
+    group, told = dist.new_group([0, 1, 2]), []
+    backend = group._get_backend(torch.device("cpu"))
+    call = lambda: backend.monitored_barrier(timedelta(seconds=40), True)
+    thread = threading.Thread(target=lambda: told.append(refused(call, "monitored_barrier", "has been aborted")))
+    if rank != 1:
+        thread.start()
+        time.sleep(0.3)
+    for aborts in (2, 0):  # rank 0 waits for rank 1
+        dist.barrier()
+        if rank == aborts:
+            backend.abort()
+            thread.join(10)
+            equal(len(told), 1)
     dist.barrier()
 
 

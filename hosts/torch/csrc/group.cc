@@ -106,6 +106,12 @@ void Group::join_hosts(const c10::intrusive_ptr<c10d::Store> &store, const Meeti
     for (const Member &member : meeting.members)
         names.push_back(member.host);
     state_->members = places.hosts[static_cast<size_t>(places.here)];
+    if (Message::strict && rank_ == 0)
+        std::fprintf(
+            stderr,
+            "%s: its ranks are on several hosts: NIGH_STRICT finds two ranks that wait for each other, "
+            "and longer circles only within a host; others end at the group's timeout\n",
+            state_->me().c_str());
     state_->hosts = std::make_shared<Hosts>(
         *state_, std::move(places), std::move(names),
         make_gloo(c10::make_intrusive<c10d::PrefixStore>(prefix, store), rank_, size_, state_->timeout));

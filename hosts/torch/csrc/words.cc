@@ -29,7 +29,8 @@ static int say_far(const State &state, int member, uint32_t tag, uint64_t imm)
 
     header.tag = wire_tag(barrier_class, tag);
     header.value = imm;
-    return state.hosts->wire.send(member, header, nullptr, [](int) {});
+    return state.hosts->wire.send(
+        member, header, nullptr, [](int) {}, nullptr, Wire::Ends::at_once);
 }
 
 static int say(const State &state, int member, uint32_t tag, uint64_t imm)
