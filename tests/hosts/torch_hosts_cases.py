@@ -25,7 +25,7 @@ import torch
 import torch.distributed as dist
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "torch"))
-from checks import MOVED, REDUCED, equal, lacks, me, refused, sample  # noqa: E402
+from checks import MOVED, REDUCED, equal, lacks, me, refused, sample, sparse_sums  # noqa: E402
 
 LIMIT = 60 * int(os.environ.get("NIGH_TEST_SCALE", "1"))
 cases = []
@@ -153,6 +153,11 @@ def every_type():
                 equal(got, sample(dtype, wanted))
     refused(lambda: dist.all_reduce(torch.ones(1).int(), op=dist.ReduceOp.AVG), "AVG")
     dist.barrier()
+
+
+@case("AAB")
+def sparse_tensors_are_added_up():
+    sparse_sums()
 
 
 @case("AABB")

@@ -13,6 +13,7 @@
 #include "message.cc"
 #include "module.cc"
 #include "remote.cc"
+#include "sparse.cc"
 #include "stage.cc"
 #include "stall.cc"
 #include "state.cc"

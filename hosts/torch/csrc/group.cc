@@ -2,6 +2,7 @@
 /* csrc/group.cc - see group.hpp. The life of a group, and its messages; collectives stand in group_collectives.cc. */
 #include "group.hpp"
 #include "remote.hpp"
+#include "sparse.hpp"
 #include "stage.hpp"
 
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
@@ -140,6 +141,7 @@ void Group::join_group(const c10::intrusive_ptr<c10d::Store> &store, const MakeG
     options.count = static_cast<uint32_t>(endpoints.size());
     options.members = endpoints.data();
     options.id = meeting.nonce;
+    state_->sparse_id = meeting.nonce + 1;
     /* More are messages alone. */
     rc = endpoints.size() > NIGH_GROUP_MAX
              ? 0
@@ -272,9 +274,10 @@ void Group::leave(const std::string &why, milliseconds patience)
     /* Now no more are posted. */
     for (const Ref<Operation> &op : state_->outstanding(false, true))
         static_cast<Message &>(*op).cancel(state_->end());
+    std::string text = state_->who(rank_) + ": the group " + why;
+    if (state_->sparse)
+        state_->sparse->end(text);
     if (group) {
-        std::string text = state_->who(rank_) + ": the group " + why;
-
         if (engine.table()->group_free(group) == -EBUSY) {
             (void)engine.table()->group_end(group, -ECONNRESET, text.c_str());
             engine.poll();

@@ -376,6 +376,7 @@ void Hosts::conduct()
         try {
             for (const struct nigh_collective &call : op->calls())
                 perform(call);
+            op->go_on([this](const struct nigh_collective &call) { perform(call); });
         } catch (const Broken &broken) {
             std::string why = broken.text;
 

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Cases of collectives: types, strides, lists, objects."""
+from datetime import timedelta
+
 import torch
 import torch.distributed as dist
 
-from checks import MOVED, REDUCED, sample
+from checks import MOVED, REDUCED, sample, sparse_sums
 from harness import case, equal, me, refused
 
 
@@ -244,3 +246,24 @@ def objects():
         box = [None, None]
         equal(dist.recv_object_list(box, src=0), 0)
         equal(box, ["x", {1: 2}])
+
+
+@case(ranks=3)
+def sparse_tensors_are_added_up():
+    sparse_sums()
+
+
+@case()
+def a_sparse_sum_that_another_rank_does_not_make():
+    """Both are told; and it ends with its group."""
+    rank, _ = me()
+    tensor = torch.sparse_coo_tensor(size=(4, 4))
+    group = dist.new_group([0, 1])
+    refused(lambda: dist.all_reduce(tensor if rank == 0 else tensor.to_dense(), group=group), "different calls", "rank 0", "rank 1")
+    group = dist.new_group([0, 1])
+    if rank == 0:
+        work = dist.all_reduce(tensor, group=group, async_op=True)
+        refused(lambda: work.wait(timedelta(milliseconds=100)), "rank 1", "0.1 s")
+        group._get_backend(torch.device("cpu")).abort()
+        refused(work.wait, "aborted")
+    dist.barrier()

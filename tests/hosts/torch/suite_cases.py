@@ -21,11 +21,11 @@ DOZEN = [
     "test_monitored_barrier_wait_all_ranks",
     "test_scatter_object_list",
     "test_send_recv_any_source",
+    "test_sparse_all_reduce_sum",
 ]
 # By the suite's names, and why. hosts/torch/README.md has the list for users.
 FAILING = {
     "test_ddp_logging_data_cpu": "torch's logging names every backend from outside \"custom\"",
-    "test_sparse_all_reduce_sum": "nigh refuses sparse tensors",
 }
 OF_MPI = ["test_all_to_all", "test_all_to_all_complex", "test_all_to_all_full_group", "test_all_to_all_group"] + [
     f"test_all_to_all_single_{kind}_split{end}" for kind in ("equal", "unequal")
