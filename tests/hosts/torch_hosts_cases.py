@@ -6,6 +6,7 @@ hosts (NIGH_TORCH_TEST_HOST). One process imports torch and forks the ranks of e
 
     python torch_hosts_cases.py [CASE...]
 """
+import atexit
 import ctypes
 import faulthandler
 import importlib
@@ -23,6 +24,9 @@ from datetime import timedelta
 import torch
 import torch.distributed as dist
 
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "torch"))
+from checks import MOVED, REDUCED, equal, lacks, me, refused, sample, sparse_sums  # noqa: E402
+
 LIMIT = 60 * int(os.environ.get("NIGH_TEST_SCALE", "1"))
 cases = []
 
@@ -38,39 +42,8 @@ def case(*layouts, real=False, dies=None):
     return mark
 
 
-def equal(got, wanted):
-    if isinstance(got, torch.Tensor):
-        assert got.dtype == wanted.dtype and torch.equal(got, wanted), f"{got} in place of {wanted}"
-    else:
-        assert got == wanted, f"{got!r} in place of {wanted!r}"
-
-
-def refused(call, *words):
-    try:
-        call()
-    except Exception as problem:
-        for word in words:
-            assert word in str(problem), f"no {word!r} in {problem}"
-        return str(problem)
-    raise AssertionError(f"no error with {words}")
-
-
-def me():
-    return dist.get_rank(), dist.get_world_size()
-
-
 def layout():
     return os.environ["CASE_LAYOUT"]
-
-
-MOVED = [torch.int8, torch.uint8, torch.int16, torch.uint16, torch.int32, torch.uint32, torch.int64, torch.uint64,
-         torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.bool, torch.complex64, torch.complex128,
-         torch.float8_e4m3fn]
-REDUCED = MOVED[:15]
-
-
-def sample(dtype, values):
-    return torch.tensor(values, dtype=torch.float64).to(dtype)
 
 
 def raw(tensor):
@@ -180,6 +153,11 @@ def every_type():
                 equal(got, sample(dtype, wanted))
     refused(lambda: dist.all_reduce(torch.ones(1).int(), op=dist.ReduceOp.AVG), "AVG")
     dist.barrier()
+
+
+@case("AAB")
+def sparse_tensors_are_added_up():
+    sparse_sums()
 
 
 @case("AABB")
@@ -327,6 +305,154 @@ def sizes_and_types_of_messages_must_be_the_same():
             equal(memory[4 * scale - 1].item(), 3.0)
 
 
+def resident():
+    """Bytes of memory that this process has."""
+    with open("/proc/self/statm", encoding="utf-8") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def ahead(call, count):
+    """Makes the blocking call so many times in a thread. Returns it, and how many have come back once no more do."""
+    done = []
+    thread = threading.Thread(target=lambda: [done.append(call(i)) for i in range(count)])
+    thread.start()
+    seen, since = -1, time.monotonic()
+    while time.monotonic() - since < 0.5:
+        if len(done) != seen:
+            seen, since = len(done), time.monotonic()
+        time.sleep(0.01)
+    return thread, seen
+
+
+@case("AB")
+def a_sender_that_is_ahead_does_not_fill_its_receivers_memory():
+    """4 MiB of short messages stay at the receiver; what follows stays with its sender until it is received."""
+    rank, _ = me()
+    got, room = torch.zeros(8192), 4 << 20
+    begin = resident()
+    if rank == 0:
+        works = [dist.isend(torch.full((8192,), float(i)), 1) for i in range(300)]
+        dist.send(got[:1], 1, tag=1)
+        for work in works:
+            work.wait()
+        for i in range(100):  # there is room again
+            dist.send(got, 1, tag=4)
+        dist.send(got[:1], 1, tag=3)
+    else:
+        dist.recv(got[:1], 0, tag=1)
+        assert resident() - begin < 8 << 20, f"{(resident() - begin) >> 20} MiB more"
+        for i in range(300):
+            dist.recv(got, 0)
+            equal((got[0].item(), got[-1].item()), (float(i), float(i)))
+        dist.recv(got[:1], 0, tag=3)
+        for i in range(100):
+            dist.recv(got, 0, tag=4)
+    for length, count, call in (
+        (1024, 900, lambda i: dist.send(torch.full((1024,), float(i)), 1, tag=5)),
+        (0, 4200, lambda i: dist.send(torch.zeros(0), 1, tag=5)),
+        (8192, 135, lambda i: dist.broadcast(torch.full((8192,), float(i)), src=0)),
+    ):
+        dist.barrier()  # all has been received
+        if rank == 0:
+            thread, seen = ahead(call, count)
+            dist.send(torch.tensor([seen]), 1, tag=6)
+            thread.join()
+            continue
+        dist.recv(found := torch.tensor([0]), 0, tag=6)
+        most = room // (4 * length + 1024)  # a quarter may not have been given back yet
+        assert most * 3 // 4 - 1 <= found.item() <= most, f"{found.item()} of {4 * length} bytes, not {most}"
+        got = torch.zeros(length)
+        for i in range(count):
+            if length == 8192:
+                dist.broadcast(got, src=0)
+            else:
+                dist.recv(got, 0, tag=5)
+            assert not length or got[-1].item() == i, f"{got} in place of {i}"
+
+
+@case("AB")
+def a_strict_send_ends_when_it_is_received():
+    rank, _ = me()
+    got = torch.zeros(4)
+    if rank == 0:
+        work = dist.isend(torch.ones(4), 1)
+        dist.recv(got, 1, tag=1)  # the other one has been there
+        refused(lambda: work.wait(timedelta(milliseconds=200)), "rank 1", "tag 0", "0.2 s")
+        dist.send(got, 1, tag=2)
+        work.wait()
+    else:
+        dist.send(got, 0, tag=1)
+        dist.recv(got, 0, tag=2)
+        dist.recv(got, 0)
+        equal(got, torch.ones(4))
+
+
+@case("AB", "ABB")
+def two_ranks_of_different_hosts_that_wait_for_each_other():
+    """Both are told, also in a subgroup, and go on. NIGH_STRICT finds sends that buffers would hide."""
+    rank, size = me()
+    pair = dist.new_group([0, 1])
+    for group in (None, pair):
+        if rank == 2:
+            continue
+        for length in (4, 100000):
+            theirs = torch.zeros(length)
+            begin = time.monotonic()
+            refused(lambda: dist.send(torch.full((length,), float(rank)), 1 - rank, group=group), "wait for each other",
+                    f"rank 0 sends {4 * length} bytes to rank 1, tag 0", f"rank 1 sends {4 * length} bytes to rank 0, tag 0", "isend")
+            assert time.monotonic() - begin < 20
+            dist.recv(theirs, 1 - rank, group=group)  # they are still under way
+            equal(theirs, torch.full((length,), 1.0 - rank))
+        work = dist.irecv(theirs, 1 - rank, tag=rank, group=group)
+        refused(work.wait, "wait for each other", "rank 0 receives 400000 bytes from rank 1, tag 0",
+                "rank 1 receives 400000 bytes from rank 0, tag 1", "isend")
+        other = dist.isend(torch.full((length,), 5.0 + rank), 1 - rank, tag=1 - rank, group=group)
+        work.wait()
+        other.wait()
+        equal(theirs, torch.full((length,), 6.0 - rank))
+        dist.barrier(pair)
+    dist.barrier()
+
+
+@case("AB")
+def ranks_of_different_hosts_that_wait_rightly():
+    """For long, by the clock, and while another thread may act: no circle."""
+    rank, _ = me()
+    got = torch.zeros(1)
+    if rank == 0:
+        work = dist.irecv(torch.zeros(1), 1, tag=1)
+        refused(lambda: work.wait(timedelta(seconds=1)), "1 s")
+        dist.send(torch.ones(1), 1)
+        dist.recv(got, 1, tag=2)
+        work.wait()
+        thread = threading.Thread(target=lambda: (time.sleep(0.7), dist.send(torch.ones(1), 1, tag=3)))
+        thread.start()
+        dist.recv(got, 1, tag=4)
+        thread.join()
+    else:
+        dist.recv(got, 0)
+        time.sleep(0.7)
+        dist.send(got, 0, tag=2)
+        dist.send(got, 0, tag=1)
+        dist.recv(got, 0, tag=3)
+        dist.send(got, 0, tag=4)
+    equal(got.item(), 1.0)
+    torch.manual_seed(0)
+    for i in range(100):  # while messages fly
+        first = torch.zeros(1 if i % 2 else 20000)
+        work = dist.irecv(first, 1 - rank, tag=i)
+        if i % 50 == 0:
+            time.sleep(0.4 * rank)
+        dist.send(first.clone(), 1 - rank, tag=i)
+        work.wait()
+
+
+for strict in (a_strict_send_ends_when_it_is_received, two_ranks_of_different_hosts_that_wait_for_each_other,
+               ranks_of_different_hosts_that_wait_rightly):
+    strict.environment = {"NIGH_STRICT": "1"}
+a_strict_send_ends_when_it_is_received.lines = ["nigh: rank 0 of 2*NIGH_STRICT finds*longer circles*"]
+
+
 # ---- groups ------------------------------------------------------------------------------------------------
 
 
@@ -365,14 +491,33 @@ def groups_within_a_host_and_across():
 
 @case("AAB")
 def monitored_barrier():
+    """It holds all ranks until the last one has come, whichever that is; one that does not come is named, and the ranks that wait
+    are told; the next one passes."""
     rank, size = me()
     backend = dist.group.WORLD._get_backend(torch.device("cpu"))
-    backend.monitored_barrier(timedelta(seconds=20), True)
-    if rank == 0:
-        refused(lambda: backend.monitored_barrier(timedelta(milliseconds=500), True), "Rank 2 failed")
-    elif rank == 1:
-        refused(lambda: backend.monitored_barrier(timedelta(seconds=20), True), "rank 0")
-    dist.barrier()
+    for late in range(size):
+        for barrier in (backend.monitored_barrier, lambda limit, every: dist.monitored_barrier(None, limit, every)):
+            dist.barrier()
+            if rank == late:
+                time.sleep(0.2)
+            times = [time.monotonic()]
+            barrier(timedelta(seconds=20), True)
+            times.append(time.monotonic())
+            others = [None] * size
+            dist.all_gather_object(others, times)
+            assert min(left for _, left in others) >= others[late][0], f"rank {late} came late: {others}"
+    for late in (1, 2):
+        begin = time.monotonic()
+        if rank == 0:
+            text = refused(lambda: backend.monitored_barrier(timedelta(milliseconds=500), True), f"Rank {late} failed")
+            assert f"Rank {3 - late}" not in text and time.monotonic() - begin >= 0.5, text
+        else:
+            if rank == late:
+                time.sleep(0.8)
+            refused(lambda: backend.monitored_barrier(timedelta(seconds=20), True), "errors", "rank 0")
+            assert time.monotonic() - begin < 10
+        dist.barrier()
+        backend.monitored_barrier(timedelta(seconds=20), True)
 
 
 @case("AABB", "AAAB", real=True)
@@ -545,6 +690,74 @@ def abort_ends_waits():
     dist.barrier()
 
 
+@case("AB")
+def receives_that_are_posted_while_their_group_ends():
+    """Each ends with an error. A signal's handler keeps the threads that post where they are until the group has ended; with
+    NIGH_DEBUG they stay mostly between the check of the group and the post."""
+    libc = ctypes.CDLL(None)
+    libc.signal(signal.SIGHUP, ctypes.cast(libc.sleep, ctypes.c_void_p))  # sleep(SIGHUP): 1 s
+    for _ in range(2):
+        group = dist.new_group([0, 1])
+        if me()[0] == 0:
+            abort_while_threads_post(group)
+        dist.barrier()
+
+
+def abort_while_threads_post(group):
+    works, told = [], []
+
+    def post(source):
+        try:
+            while True:
+                works.append(dist.irecv(torch.zeros(1), source, group=group))
+        except Exception as problem:
+            told.append(str(problem))
+
+    threads = [threading.Thread(target=post, args=(source,)) for source in (1,) * 16 + (None,) * 4]
+    for thread in threads:
+        thread.start()
+    while len(works) < 100:
+        time.sleep(0.001)
+    backend, kept = group._get_backend(torch.device("cpu")), sys.getswitchinterval()
+    sys.setswitchinterval(10)
+    until = time.monotonic() + 0.02
+    while time.monotonic() < until:  # all others wait for the interpreter's lock, and hold none of the adapter's
+        pass
+    for thread in threads:
+        signal.pthread_kill(thread.ident, signal.SIGHUP)
+    backend.abort()
+    sys.setswitchinterval(kept)
+    for thread in threads:
+        thread.join()
+    assert len(told) == len(threads) and all("has been aborted" in text for text in told), told
+    begin = time.monotonic()
+    for work in works:
+        refused(work.wait, "has been aborted")
+    assert time.monotonic() - begin < 5 and all(work.is_completed() for work in works)
+
+
+receives_that_are_posted_while_their_group_ends.environment = {"NIGH_DEBUG": "1"}
+
+
+@case("AAB")
+def a_group_is_aborted_in_a_monitored_barrier():
+    rank, _ = me()
+    group, told = dist.new_group([0, 1, 2]), []
+    backend = group._get_backend(torch.device("cpu"))
+    call = lambda: backend.monitored_barrier(timedelta(seconds=40), True)
+    thread = threading.Thread(target=lambda: told.append(refused(call, "monitored_barrier", "has been aborted")))
+    if rank != 1:
+        thread.start()
+        time.sleep(0.3)
+    for aborts in (2, 0):  # rank 0 waits for rank 1
+        dist.barrier()
+        if rank == aborts:
+            backend.abort()
+            thread.join(10)
+            equal(len(told), 1)
+    dist.barrier()
+
+
 @case("AABB")
 def ranks_that_are_silent_for_longer_than_the_timeout():
     rank, size = me()
@@ -601,6 +814,8 @@ def rank_main(function, rank, where, place, path, report):
     os.dup2(report, 2)
     faulthandler.enable()
     status = 0
+    if hasattr(function, "late"):
+        atexit.register(function.late)  # runs behind the adapter's
     try:
         if place:
             enter(place)
@@ -617,8 +832,6 @@ def rank_main(function, rank, where, place, path, report):
         traceback.print_exc()
         status = 1
     finally:
-        import atexit
-
         atexit._run_exitfuncs()
         sys.stdout.flush()
         sys.stderr.flush()
@@ -651,7 +864,11 @@ def run(function, where, places, dies, folder):
     for rank, report in enumerate(reports):
         report.seek(0)
         texts.append((rank, report.read()))
-    return status == {rank: dies.get(rank, 0) for rank in range(len(where))}, status, texts, time.monotonic() - began
+    missing = lacks([line for _, text in texts for line in text.splitlines()], getattr(function, "lines", []))
+    if missing:
+        texts.append((-1, missing))
+    good = not missing and status == {rank: dies.get(rank, 0) for rank in range(len(where))}
+    return good, status, texts, time.monotonic() - began
 
 
 def tell(number, name, good, status, texts, seconds):
@@ -659,7 +876,7 @@ def tell(number, name, good, status, texts, seconds):
     if not good or os.environ.get("CASE_TEXTS"):
         print(f"# {seconds:.1f} s, ends {status}")
         for rank, text in texts:
-            for line in text.splitlines()[-25:]:
+            for line in text.splitlines()[:25] + text.splitlines()[25:][-25:]:
                 print(f"# rank {rank}: {line}")
     return good
 

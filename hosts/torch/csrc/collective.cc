@@ -245,6 +245,7 @@ void Collective::post()
         hold();
         state->hosts->run(Ref<Collective>(this));
     }
+    ordered();
     for (struct nigh_collective &call : calls_) {
         if (closed || state->hosts)
             break;

@@ -42,7 +42,12 @@ class Collective : public Operation
     }
 
     /* Posts all calls, in one go. Throws if one is refused. */
-    void post();
+    virtual void post();
+    /* The calls that follow from the results of those, made and waited for one by one. Throws. */
+    using Caller = std::function<void(const struct nigh_collective &call)>;
+    virtual void go_on(const Caller &)
+    {
+    }
     /* Is done only when the other one is. */
     void depend_on(Op &other);
     const std::vector<struct nigh_collective> &calls() const
@@ -58,6 +63,11 @@ class Collective : public Operation
     bool take(const struct nigh_completion &completion) override;
     void land() override;
     void ended() override;
+
+    /* Its calls are about to be posted, in the group's order. */
+    virtual void ordered()
+    {
+    }
 
   private:
     std::vector<struct nigh_collective> calls_;

@@ -21,7 +21,7 @@ static const std::chrono::milliseconds jobs_patience(2000);
 thread_local bool Engine::is_programs_thread = true;
 
 static std::mutex opening;
-std::atomic<bool> Engine::never_spins{false};
+std::atomic<Engine::Spin> Engine::spin{Engine::Spin::undecided};
 static Engine *the_engine; /* of this process; a child forgets its parent's */
 
 Engine &Engine::get()
@@ -53,6 +53,7 @@ void Engine::forked()
     if (the_engine)
         the_engine->is_forked_ = true;
     the_engine = nullptr;
+    spin = Spin::undecided;
     new (&opening) std::mutex();
 }
 
@@ -70,8 +71,11 @@ Engine::Engine() : table_(load_table())
     options.ranks = 1;
     options.peers_max = 4096;
     options.log = log;
-    if (never_spins.load() && !std::getenv("NIGH_SPIN"))
+    if (spin.load() != Spin::by_load && !std::getenv("NIGH_SPIN")) {
         options.spin_ns = 1;
+        context_spins_ = false;
+        spins_itself_ = spin.load() == Spin::undecided;
+    }
     rc = table_->open(&options, &context_);
     if (rc)
         throw std::runtime_error(std::string("nigh: cannot open its shared memory (") + std::strerror(-rc) +
@@ -90,6 +94,11 @@ Engine::Engine() : table_(load_table())
     }
     static const int registered = pthread_atfork(nullptr, nullptr, forked);
     (void)registered;
+}
+
+bool Engine::spins() const
+{
+    return context_spins_ || (spins_itself_ && spin.load(std::memory_order_relaxed) == Spin::by_load);
 }
 
 void Engine::check() const

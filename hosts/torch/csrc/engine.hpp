@@ -79,8 +79,11 @@ class Engine
      * heap is in use: the tensors of other exit handlers must stay readable. */
     void close();
 
-    /* Set before the first get(): threads that wait never spin. */
-    static std::atomic<bool> never_spins;
+    /* May threads that wait spin before they sleep? Decided by the first group, which knows how many ranks there are. */
+    enum class Spin { undecided, never, by_load };
+    static std::atomic<Spin> spin;
+    /* What becomes of it: NIGH_SPIN goes before. */
+    bool spins() const;
 
     /* False in threads of ours: no signal handlers run in their waits. */
     static thread_local bool is_programs_thread;
@@ -88,11 +91,12 @@ class Engine
     std::function<void()> signals;
     /* Has the program no thread of Python but the calling one? */
     std::function<bool()> alone;
-    /* Is the calling thread, which waits, all that the program has? Callbacks of futures are the program's. */
-    bool waits_alone() const
+    /* Is the calling thread, which waits in wait() or elsewhere, all that the program has? Callbacks of futures are the
+     * program's. */
+    bool waits_alone(bool elsewhere = false) const
     {
-        return waiters_.load(std::memory_order_relaxed) == 1 && futures_.load() == 0 && jobs_.load() == 0 &&
-               alone && alone();
+        return waiters_.load(std::memory_order_relaxed) == !elsewhere && futures_.load() == 0 &&
+               jobs_.load() == 0 && alone && alone();
     }
 
   private:
@@ -103,6 +107,8 @@ class Engine
     void unlead();
     void follow(Op &op, Clock::time_point until);
     void pass(uint64_t sleep_ns, int *woken);
+    int spin_for(struct nigh_completion *batch, uint64_t ns);
+    void settle_all(const struct nigh_completion *batch, int count);
     void notify_followers();
     void run();
     void run_job(std::unique_lock<std::mutex> &lock);
@@ -115,6 +121,9 @@ class Engine
     struct nigh_address address_;
     struct nigh_endpoint *self_ = nullptr;
     bool is_forked_ = false;
+    /* Opened before the first group: the context never spins, and the engine does as is decided later. */
+    bool spins_itself_ = false;
+    bool context_spins_ = true;
     std::atomic<bool> closed_{false};
 
     std::atomic<bool> leads_{false};        /* a thread leads */

@@ -2,6 +2,7 @@
 /* csrc/group.cc - see group.hpp. The life of a group, and its messages; collectives stand in group_collectives.cc. */
 #include "group.hpp"
 #include "remote.hpp"
+#include "sparse.hpp"
 #include "stage.hpp"
 
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
@@ -106,6 +107,12 @@ void Group::join_hosts(const c10::intrusive_ptr<c10d::Store> &store, const Meeti
     for (const Member &member : meeting.members)
         names.push_back(member.host);
     state_->members = places.hosts[static_cast<size_t>(places.here)];
+    if (Message::strict && rank_ == 0)
+        std::fprintf(
+            stderr,
+            "%s: its ranks are on several hosts: NIGH_STRICT finds two ranks that wait for each other, "
+            "and longer circles only within a host; others end at the group's timeout\n",
+            state_->me().c_str());
     state_->hosts = std::make_shared<Hosts>(
         *state_, std::move(places), std::move(names),
         make_gloo(c10::make_intrusive<c10d::PrefixStore>(prefix, store), rank_, size_, state_->timeout));
@@ -134,6 +141,7 @@ void Group::join_group(const c10::intrusive_ptr<c10d::Store> &store, const MakeG
     options.count = static_cast<uint32_t>(endpoints.size());
     options.members = endpoints.data();
     options.id = meeting.nonce;
+    state_->sparse_id = meeting.nonce + 1;
     /* More are messages alone. */
     rc = endpoints.size() > NIGH_GROUP_MAX
              ? 0
@@ -236,11 +244,17 @@ void Group::leave(const std::string &why, milliseconds patience)
     Engine &engine = state_->engine;
     struct nigh_group *group;
 
-    if (state_->closing.exchange(true) || engine.is_over())
+    if (engine.is_over())
+        state_->closing =
+            true; /* without the lock, which a thread of a forked child's parent may have held */
+    if (state_->closing)
         return;
     {
         std::lock_guard<std::mutex> lock(state_->mutex);
-        state_->closed_why = why;
+        if (state_->closing)
+            return;
+        state_->closed_why = why; /* before others find it closing, and say why */
+        state_->closing = true;
     }
     if (patience.count() > 0) {
         let_finish(patience);
@@ -260,9 +274,10 @@ void Group::leave(const std::string &why, milliseconds patience)
     /* Now no more are posted. */
     for (const Ref<Operation> &op : state_->outstanding(false, true))
         static_cast<Message &>(*op).cancel(state_->end());
+    std::string text = state_->who(rank_) + ": the group " + why;
+    if (state_->sparse)
+        state_->sparse->end(text);
     if (group) {
-        std::string text = state_->who(rank_) + ": the group " + why;
-
         if (engine.table()->group_free(group) == -EBUSY) {
             (void)engine.table()->group_end(group, -ECONNRESET, text.c_str());
             engine.poll();

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* csrc/group_collectives.cc - c10d's collectives as calls of the table's group. */
 #include "group.hpp"
+#include "sparse.hpp"
 #include "stage.hpp"
 
 #include <ATen/ATen.h>
@@ -97,15 +98,21 @@ static void add_allreduce(Collective &op, const at::Tensor &tensor, const c10d::
 
 WorkPtr Group::allreduce(Tensors &tensors, const c10d::AllreduceOptions &options)
 {
+    if (tensors.size() == 1 && tensors[0].defined() && tensors[0].is_sparse())
+        return allreduce_sparse(tensors, options);
     Ref<Collective> op = collective("all_reduce");
 
     add_allreduce(*op, one(tensors, "all_reduce"), options.reduceOp);
     return launch(op, {OpType::ALLREDUCE, "nigh:all_reduce", tensors, options.timeout, options.asyncOp});
 }
 
-WorkPtr Group::allreduce_sparse(Tensors &, const c10d::AllreduceOptions &)
+WorkPtr Group::allreduce_sparse(Tensors &tensors, const c10d::AllreduceOptions &options)
 {
-    raise(state_->me() + ": all_reduce takes no sparse tensors: reduce to_dense() of them");
+    state_->check();
+    Ref<Collective> op(new SparseSum(state_, one(tensors, "all_reduce"), options.reduceOp));
+
+    return launch(
+        op, {OpType::_ALLREDUCE_SPARSE, "nigh:all_reduce_sparse", {}, options.timeout, options.asyncOp});
 }
 
 WorkPtr Group::allreduce_coalesced(Tensors &tensors, const c10d::AllreduceCoalescedOptions &options)

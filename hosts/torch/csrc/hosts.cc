@@ -3,6 +3,7 @@
 #include "hosts.hpp"
 #include "exchange.hpp"
 #include "message.hpp"
+#include "step.hpp"
 
 #include <cerrno>
 #include <cstring>
@@ -86,6 +87,13 @@ void Hosts::stop()
 
 bool Hosts::await(Op &op, Clock::time_point until)
 {
+    struct LooksAway {
+        ~LooksAway()
+        {
+            op.look_away();
+        }
+        Op &op;
+    };
     Engine &engine = op.engine();
     Clock::time_point now = Clock::now(), looked = now;
 
@@ -96,17 +104,20 @@ bool Hosts::await(Op &op, Clock::time_point until)
         engine.signals();
     op.hold();
     Ref<Op> held(&op);
+    LooksAway looks = {op};
     op.when_done([this] {
         std::lock_guard<std::mutex> lock(mutex_);
         cv_.notify_all();
     });
     while (!op.is_done() && now < until) {
+        bool proved = false;
         {
             std::unique_lock<std::mutex> lock(mutex_);
-            cv_.wait_until(lock, std::min(until, now + look_each), [&op] { return op.is_done(); });
+            cv_.wait_until(lock, std::min(until, now + look_each),
+                           [&] { return op.is_done() || (proved = is_stuck(op)); });
         }
         now = Clock::now();
-        if (op.is_done() || now - looked < look_each)
+        if (op.is_done() || (now - looked < look_each && !proved))
             continue;
         looked = now;
         engine.check();
@@ -114,7 +125,6 @@ bool Hosts::await(Op &op, Clock::time_point until)
             engine.signals();
         op.look();
     }
-    op.look_away();
     return op.is_done();
 }
 
@@ -152,7 +162,7 @@ void Hosts::heard(int from, const Header &header, const std::string &text)
         return;
     }
     default:
-        return;
+        heard_waits(from, header, text);
     }
 }
 
@@ -279,7 +289,7 @@ void Hosts::arrived(int from, const Header &header)
     {
         std::lock_guard<std::mutex> lock(mutex_);
         if (header.print.serial > serial_) {
-            early_.emplace_back(from, header.print);
+            early_[header.print.serial].emplace_back(from, header.print);
             return;
         }
         if (header.print.serial + 64 <= serial_)
@@ -294,13 +304,14 @@ void Hosts::begin(const Print &print)
     std::vector<std::pair<int, Print>> now;
     {
         std::lock_guard<std::mutex> lock(mutex_);
-        std::vector<std::pair<int, Print>> later;
 
         serial_ = print.serial;
         prints_[serial_ % 64] = print;
-        for (auto &one : early_)
-            (one.second.serial == serial_ ? now : later).push_back(one);
-        early_.swap(later);
+        auto found = early_.find(serial_);
+        if (found != early_.end()) {
+            now = std::move(found->second);
+            early_.erase(found);
+        }
     }
     for (auto &one : now)
         compare(one.first, one.second, print);
@@ -365,6 +376,7 @@ void Hosts::conduct()
         try {
             for (const struct nigh_collective &call : op->calls())
                 perform(call);
+            op->go_on([this](const struct nigh_collective &call) { perform(call); });
         } catch (const Broken &broken) {
             std::string why = broken.text;
 
@@ -381,60 +393,14 @@ void Hosts::conduct()
     }
 }
 
-namespace
-{
-class Step : public Op
-{
-  public:
-    Step(State &state) : Op(state.engine), state_(state)
-    {
-    }
-    std::string describe() const override
-    {
-        return "a step within the host";
-    }
-    std::string waits_for() const override
-    {
-        return state_.missing();
-    }
-    int about = -1;
-
-  protected:
-    bool take(const struct nigh_completion &completion) override
-    {
-        if (completion.status) {
-            about = state_.member_of(completion.endpoint);
-            fail(completion.status, "");
-        }
-        return true;
-    }
-
-  private:
-    State &state_;
-};
-} // namespace
-
 /* A call of the members of this host, made and waited for. */
 void Hosts::local(struct nigh_collective call)
 {
     Ref<Step> step(new Step(state_));
-    int rc = -ECANCELED;
+    int rc = step->make(call, [this](const struct nigh_collective &it) {
+        return state_.group ? state_.engine.table()->post_collective(state_.group, &it) : -EOPNOTSUPP;
+    });
 
-    call.size = sizeof(call);
-    call.context = reinterpret_cast<uint64_t>(static_cast<Op *>(step.get()));
-    step->expect_one();
-    {
-        std::lock_guard<std::mutex> posting(state_.posting);
-        if (!state_.closed)
-            rc = state_.group ? state_.engine.table()->post_collective(state_.group, &call) : -EOPNOTSUPP;
-    }
-    if (rc)
-        step->unexpect_one();
-    step->posted();
-    while (!rc && !state_.engine.wait(*step, Clock::now() + std::chrono::hours(1))) {
-    }
-    if (!rc)
-        rc = step->error();
     if (!rc)
         return;
     check_end();

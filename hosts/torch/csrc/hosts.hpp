@@ -37,6 +37,8 @@ inline uint64_t wire_tag(uint64_t of, uint64_t number)
     return of << 60 | number;
 }
 
+class RemoteMessage;
+
 class Hosts
 {
   public:
@@ -70,6 +72,10 @@ class Hosts
     /* 0, or what they fail with. */
     int status() const;
     void say_bye();
+    /* A message that the only thread of the program waits for, and has done for some time. */
+    void show_waiting(RemoteMessage &message);
+    /* It does no more; or only if the wait was proved to be in vain. Returns who waits for whom then. */
+    std::string stop_waiting(const RemoteMessage &message, bool if_proved);
 
     Wire wire;
     const Places places;
@@ -87,9 +93,20 @@ class Hosts
         Wire::Receipt receive;
     };
     class Exchange;
-    enum Word : uint32_t { bye = Wire::word, ended, ask, answered };
+    enum Word : uint32_t { bye = Wire::word, ended, ask, answered, waits, waits_too, still, proved, stuck };
+    struct Waiting {
+        RemoteMessage *message = nullptr;
+        uint64_t serial = 0;
+        int peer = -1;
+        std::string text, proof;
+    };
 
     void heard(int from, const Header &header, const std::string &text);
+    void heard_waits(int from, const Header &header, const std::string &text);
+    void say_waits(int peer, uint32_t kind, uint64_t mine, uint64_t theirs, const std::string &text = "");
+    bool waits_for(int peer, uint64_t &serial, std::string &text);
+    void prove(int peer, uint64_t serial, const std::string &theirs);
+    bool is_stuck(const Op &op) const;
     void lost_peer(int peer, const std::string &why);
     void arrived(int from, const Header &header);
     void compare(int rank, const Print &theirs, const Print &ours);
@@ -128,10 +145,12 @@ class Hosts
     std::string ended_text_;
     Print prints_[64] = {};
     uint64_t serial_ = 0;
-    std::vector<std::pair<int, Print>> early_;
+    std::map<uint64_t, std::vector<std::pair<int, Print>>> early_; /* by their serials */
     std::map<int, std::string> lost_;
     std::map<int, uint64_t> answers_;
     uint64_t asked_ = 0;
+    Waiting waiting_;
+    uint64_t waits_ = 0;
 };
 
 } // namespace nigh_torch

@@ -33,6 +33,8 @@ class Message : public Operation
 
     /* Its wait is over: throws if it was proved to be in vain. */
     void raise_if_stuck();
+    /* "rank 0 sends 16 bytes to rank 1, tag 0". */
+    std::string what_it_does() const;
 
     /* The wait has a limit of the program's own. */
     std::atomic<bool> by_clock{false};
@@ -55,6 +57,8 @@ class Message : public Operation
     void land() override;
 
     void look_for_end();
+    std::string in_vain(const std::string &who_waits) const;
+    std::string stuck_; /* of the thread that waits */
     /* Receives of one that has left: only what it had sent before can come. */
     void cancel_if_left();
     /* What has come must fit. */
@@ -76,7 +80,7 @@ class Message : public Operation
     /* Of the thread that waits. */
     bool told_ = false, shown_ = false, seen_left_ = false;
     Clock::time_point stuck_since_;
-    std::string stuck_, near_;
+    std::string near_;
 };
 
 /* What members tell each other beside the program's messages: tags that no tag of c10d is. */

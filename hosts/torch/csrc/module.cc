@@ -108,8 +108,8 @@ static c10::intrusive_ptr<c10d::Backend> create(
     auto timeout = std::chrono::duration_cast<std::chrono::milliseconds>(options.timeout);
 
     Group::refuse_in_child();
-    if (!Engine::current())
-        Engine::never_spins = outnumber_cpus(options.group_size);
+    if (Engine::spin == Engine::Spin::undecided)
+        Engine::spin = outnumber_cpus(options.group_size) ? Engine::Spin::never : Engine::Spin::by_load;
     Engine::get().signals = run_signal_handlers;
     Engine::get().alone = is_alone;
     return c10::make_intrusive<Group>(options.store, options.group_rank, options.group_size, timeout,
@@ -148,7 +148,7 @@ PYBIND11_MODULE(NIGH_TORCH_MODULE, module)
     module.def("empty", empty, py::call_guard<py::gil_scoped_release>());
     module.def("use_shared_memory", use_shared_memory, py::call_guard<py::gil_scoped_release>());
     module.def("paths", paths, py::call_guard<py::gil_scoped_release>());
-    module.def("spins", [] { return !Engine::never_spins; });
+    module.def("spins", [] { return Engine::get().spins(); });
     module.def("finish", finish, py::call_guard<py::gil_scoped_release>());
 }
 

@@ -2,6 +2,7 @@
 /* csrc/progress.cc - who moves the context. See engine.hpp and docs/rationale/torch.md, "Progress". */
 #include "engine.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <exception>
@@ -21,6 +22,8 @@ static const milliseconds unseen(1);
 static const int idle_max = 50;
 /* So many threads of ours stay that have nothing to do. */
 static const int free_max = 2;
+/* As long as the context spins by itself. */
+static const uint64_t spin_ns = 20000;
 /* How long the thread sleeps in one pass: it is woken when there is something. */
 static const uint64_t thread_sleep_ns = 100000000;
 
@@ -48,25 +51,44 @@ void Engine::notify_followers()
     followers_cv_.notify_all();
 }
 
+void Engine::settle_all(const struct nigh_completion *batch, int count)
+{
+    for (int i = 0; i < count; i++) {
+        Op *op = reinterpret_cast<Op *>(batch[i].context);
+
+        /* None: of a silent message to a peer that has gone. */
+        if (op && op->settle(batch[i]))
+            op->release();
+    }
+}
+
+int Engine::spin_for(struct nigh_completion *batch, uint64_t ns)
+{
+    Clock::time_point until = Clock::now() + std::chrono::nanoseconds(ns);
+    int count;
+
+    do {
+        count = table_->poll_completions(context_, batch, batch_max);
+    } while (!count && Clock::now() < until);
+    return count;
+}
+
 /* One pass of a thread that leads, and leads no more then. */
 void Engine::pass(uint64_t sleep_ns, int *woken)
 {
     struct nigh_completion batch[batch_max];
-    int count, rc = 0;
+    int count = 0, rc = 0;
 
-    if (sleep_ns)
+    if (sleep_ns && spins_itself_ && spins())
+        count = spin_for(batch, std::min(sleep_ns, spin_ns));
+    if (sleep_ns && !count)
         rc = table_->wait(context_, sleep_ns);
     if (woken)
         *woken = rc;
+    settle_all(batch, count);
     do {
         count = table_->poll_completions(context_, batch, batch_max);
-        for (int i = 0; i < count; i++) {
-            Op *op = reinterpret_cast<Op *>(batch[i].context);
-
-            /* None: of a silent message to a peer that has gone. */
-            if (op && op->settle(batch[i]))
-                op->release();
-        }
+        settle_all(batch, count);
     } while (count == static_cast<int>(batch_max));
     unlead();
 }

@@ -51,8 +51,10 @@ void RemoteMessage::post_send()
         if (!state->closed)
             rc = state->has_left(peer_)
                      ? -ECONNRESET
-                     : hosts.wire.send(peer_, header, bytes_ ? flat_.data_ptr() : nullptr,
-                                       [this](int error) { take_remote(error, peer_, Header()); });
+                     : hosts.wire.send(
+                           peer_, header, bytes_ ? flat_.data_ptr() : nullptr,
+                           [this](int error) { take_remote(error, peer_, Header()); }, &offer_,
+                           strict ? Wire::Ends::when_taken : Wire::Ends::with_room);
     }
     if (rc) {
         unexpect_one();
@@ -96,6 +98,28 @@ void RemoteMessage::cancel(const std::string &why)
 void RemoteMessage::look()
 {
     look_for_end();
+    take_proof(true);
+    raise_if_stuck();
+    if (peer_ != any_source && !by_clock && state->engine.waits_alone(true) && is_unmatched())
+        state->hosts->show_waiting(*this);
+}
+
+void RemoteMessage::look_away()
+{
+    take_proof(false);
+}
+
+void RemoteMessage::take_proof(bool stays)
+{
+    std::string found = state->hosts->stop_waiting(*this, stays);
+
+    if (!found.empty())
+        stuck_ = in_vain(found);
+}
+
+bool RemoteMessage::is_unmatched() const
+{
+    return receive_ ? state->hosts->wire.is_posted(receive_) : state->hosts->wire.is_offered(offer_);
 }
 
 bool RemoteMessage::await(Clock::time_point until)

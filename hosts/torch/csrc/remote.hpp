@@ -17,17 +17,22 @@ class RemoteMessage : public Message
     void post() override;
     void cancel(const std::string &why) override;
     void look() override;
+    void look_away() override;
     bool await(Clock::time_point until) override;
+    /* It has met no message and no receive. */
+    bool is_unmatched() const;
 
   protected:
     void post_send();
     void post_receive();
+    void take_proof(bool stays);
     void take_remote(int error, int from, const Header &header);
     uint64_t tag() const
     {
         return wire_tag(message_class, static_cast<uint32_t>(tag_));
     }
     Wire::Receipt receive_;
+    uint64_t offer_ = 0; /* 0: none */
 };
 
 /* A receive that is posted to the table and to the wire. One of them takes the message, the other half is taken back. */

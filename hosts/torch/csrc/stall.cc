@@ -126,20 +126,35 @@ static bool is_proved(const State &state, std::vector<Line> &lines)
     return all;
 }
 
+static std::string text_of(const State &state, int member, bool sends, uint64_t bytes, int peer, uint64_t tag)
+{
+    return state.who(member) + (sends ? " sends " : " receives ") + std::to_string(bytes) +
+           (sends ? " bytes to " : " bytes from ") + state.who(peer) + ", tag " + std::to_string(tag);
+}
+
 static std::string text_of(const State &state, const std::vector<Line> &lines)
 {
     std::string out;
 
     if (lines.empty())
         return "another rank has found that";
-
     for (const Line &line : lines)
-        out += (out.empty() ? "" : "; ") + state.who(line.member) +
-               (line.note.op == NIGH_NOTE_OP_SEND ? " sends " : " receives ") +
-               std::to_string(line.note.bytes) +
-               (line.note.op == NIGH_NOTE_OP_SEND ? " bytes to " : " bytes from ") +
-               state.who(static_cast<int>(line.note.peer)) + ", tag " + std::to_string(line.note.tag);
+        out += (out.empty() ? "" : "; ") + text_of(state, line.member, line.note.op == NIGH_NOTE_OP_SEND,
+                                                   line.note.bytes, static_cast<int>(line.note.peer),
+                                                   line.note.tag);
     return out;
+}
+
+std::string Message::what_it_does() const
+{
+    return text_of(*state, state->rank, kind == Kind::send, bytes_, peer_, static_cast<uint64_t>(tag_));
+}
+
+std::string Message::in_vain(const std::string &who_waits) const
+{
+    return state->me() + ": " + describe() +
+           ": these ranks wait for each other, and none can go on: " + who_waits +
+           ". Let one of them use isend or irecv, or call in the other order. This one stays under way";
 }
 
 /* Another rank has proved it, of this wait. */
@@ -183,10 +198,7 @@ void Message::look_for_circle()
         if (!told && line.member != state->rank)
             say_stuck(*state, line.member, line.note.serial);
     stuck_since_ = Clock::now();
-    stuck_ = state->me() + ": " + describe() +
-             ": these ranks wait for each other, and none can go on: " + text_of(*state, lines) +
-             ". Let one of them use isend or irecv, or call in the other order. This one stays under "
-             "way";
+    stuck_ = in_vain(text_of(*state, lines));
     if (told)
         raise_if_stuck();
 }

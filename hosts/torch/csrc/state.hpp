@@ -19,6 +19,7 @@ enum class Kind { send, receive, collective };
 class Operation;
 /* Of a group on several hosts. */
 class Hosts;
+class SparseParts;
 
 class State
 {
@@ -35,9 +36,11 @@ class State
     uint32_t tag_group = 0;
     std::vector<struct nigh_endpoint *> endpoints; /* NULL: on another host */
     std::vector<int32_t> pids;
-    struct nigh_group *group = nullptr; /* of the table; freed when closed */
-    std::vector<int> members;           /* of `group`; empty: all ranks */
-    std::shared_ptr<Hosts> hosts;       /* none: all ranks are here */
+    struct nigh_group *group = nullptr;  /* of the table; freed when closed */
+    std::vector<int> members;            /* of `group`; empty: all ranks */
+    std::shared_ptr<Hosts> hosts;        /* none: all ranks are here */
+    std::shared_ptr<SparseParts> sparse; /* none: no call has needed it */
+    uint64_t sparse_id = 0;              /* of its group of the table */
 
     /* "rank 2", and the program's number of it where that is another. */
     std::string who(int member) const;

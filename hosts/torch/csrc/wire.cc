@@ -2,7 +2,8 @@
 /*
  * csrc/wire.cc - see wire.hpp. A thread for each peer has a receive posted at gloo for a header with up to 32 KiB of data, so a
  * short message is one message of gloo. A longer one is offered first; once it is accepted its bytes come behind a header of
- * their own. One more thread waits until gloo has written what was sent, in order.
+ * their own. One more thread waits until gloo has written what was sent, in order. A sender that is ahead is bounded by credit:
+ * docs/rationale/torch.md, "More than one host".
  */
 #include "wire.hpp"
 
@@ -14,12 +15,7 @@
 namespace nigh_torch
 {
 
-static const uint32_t magic = 0x6e696768;
-static const uint64_t eager_max = 32768;
-/* So much of short messages may wait for a peer that does not read; more is offered, and stays with its sender. */
-static const uint64_t queued_max = 16 << 20;
 static const int header_tag = 0, bytes_tag = 1;
-/* gloo closes connections at a time-out of its own, so it is to have none. */
 /* gloo's own limit is the group's, and ends all connections of ranks that are silent for so long. */
 static const std::chrono::milliseconds no_limit = std::chrono::hours(24 * 365);
 
@@ -65,36 +61,51 @@ int Wire::put_locked(int peer, const Header &header, const void *data, uint64_t 
     char *at = static_cast<char *>(whole.data_ptr());
     std::vector<at::Tensor> tensors = {whole};
 
-    std::memcpy(at, &header, sizeof(header));
+    Header first = header;
+
+    first.credit = std::exchange(owed_[peer], 0);
+    std::memcpy(at, &first, sizeof(first));
     if (bytes)
-        std::memcpy(at + sizeof(header), data, bytes);
+        std::memcpy(at + sizeof(first), data, bytes);
     try {
-        written_.push_back({gloo_->send(tensors, peer, header_tag), whole, peer, bytes});
+        written_.push_back({gloo_->send(tensors, peer, header_tag), whole, peer});
     } catch (const std::exception &) {
         return -ECONNRESET; /* its listener says why */
     }
-    queued_[peer] += bytes;
     written_cv_.notify_all();
     return 0;
 }
 
-int Wire::send(int peer, Header header, const void *data, Done done, uint64_t *id)
+int Wire::put_eager(int peer, Header &header, const void *data, Ends ends, bool &has_room)
 {
+    std::lock_guard<std::mutex> lock(gloo_mutex_);
+    uint64_t &used = used_[peer], wanted = header.bytes + room_each;
     int rc;
+
+    has_room = header.bytes <= eager_max && (ends == Ends::at_once || used + wanted <= room);
+    if (!has_room)
+        return 0;
+    header.kind = eager;
+    rc = put_locked(peer, header, data, header.bytes);
+    if (!rc)
+        used += wanted;
+    return rc;
+}
+
+int Wire::send(int peer, Header header, const void *data, Done done, uint64_t *id, Ends ends)
+{
+    bool has_room = false;
+    int rc = 0;
 
     header.magic = magic;
     if (id)
         *id = 0;
-    {
-        std::unique_lock<std::mutex> lock(gloo_mutex_);
-        if (header.bytes == 0 || (header.bytes <= eager_max && queued_[peer] <= queued_max)) {
-            header.kind = eager;
-            rc = put_locked(peer, header, data, header.bytes);
-            lock.unlock();
-            if (!rc)
-                done(0);
-            return rc;
-        }
+    if (ends != Ends::when_taken)
+        rc = put_eager(peer, header, data, ends, has_room);
+    if (has_room) {
+        if (!rc)
+            done(0);
+        return rc;
     }
     {
         std::lock_guard<std::mutex> lock(mutex_);
@@ -112,13 +123,14 @@ int Wire::send(int peer, Header header, const void *data, Done done, uint64_t *i
     return rc;
 }
 
-void Wire::say(int peer, uint32_t kind, uint64_t value, const std::string &text)
+void Wire::say(int peer, uint32_t kind, uint64_t value, const std::string &text, uint64_t id)
 {
     Header header = {};
 
     header.magic = magic;
     header.kind = kind;
     header.value = value;
+    header.id = id;
     header.bytes = std::min<uint64_t>(text.size(), eager_max);
     (void)put(peer, header, text.data(), header.bytes); /* one that is gone hears nothing */
 }
@@ -147,7 +159,6 @@ void Wire::write()
         }
         lock.lock();
         writing_.reset();
-        queued_[one.peer] -= one.bytes;
         one.work.reset();
         written_cv_.notify_all();
     }
@@ -193,6 +204,8 @@ bool Wire::hear_once(int peer, at::Tensor &buffer)
     std::memcpy(&header, data, sizeof(header));
     if (header.magic != magic || (header.kind != offer && header.bytes > eager_max))
         throw std::runtime_error("what it sends is not nigh_torch's");
+    if (header.credit)
+        take_credit(peer, header.credit);
     handle(peer, header, data + sizeof(header));
     return true;
 }
@@ -230,6 +243,8 @@ void Wire::handle(int peer, const Header &header, const char *data)
     case got:
         acknowledged(peer, header.id);
         return;
+    case credit:
+        return;
     case retracted: {
         std::unique_lock<std::mutex> lock(mutex_);
         auto found = incoming_.find(header.value);
@@ -243,62 +258,6 @@ void Wire::handle(int peer, const Header &header, const char *data)
     }
     default:
         heard(peer, header, std::string(data, header.bytes));
-    }
-}
-
-bool Wire::meets(const Receive &receive, int from, uint64_t tag)
-{
-    return receive.tag == tag && (receive.peer < 0 || receive.peer == from);
-}
-
-void Wire::arrive(int peer, const Header &header, const char *data)
-{
-    std::unique_lock<std::mutex> lock(mutex_);
-
-    for (auto at = posted_.begin(); at != posted_.end();) {
-        Receipt receive = *at;
-
-        if (!meets(*receive, peer, header.tag)) {
-            ++at;
-            continue;
-        }
-        at = posted_.erase(at);
-        if (receive->claim && !receive->claim())
-            continue; /* it has met another message */
-        lock.unlock();
-        deliver(receive, peer, header, data);
-        return;
-    }
-    unexpected_.push_back(
-        {peer, header,
-         header.kind == eager ? std::vector<char>(data, data + header.bytes) : std::vector<char>()});
-}
-
-void Wire::deliver(const Receipt &receive, int from, const Header &header, const char *data)
-{
-    Header reply = {};
-
-    if (header.kind == eager) {
-        if (header.bytes && header.bytes <= receive->room)
-            std::memcpy(receive->data, data, header.bytes);
-        receive->done(0, from, header);
-        return;
-    }
-    reply.magic = magic;
-    reply.kind = accept;
-    reply.id = header.id;
-    if (header.bytes <= receive->room) {
-        std::lock_guard<std::mutex> lock(mutex_);
-        reply.value = next_++;
-        incoming_[reply.value] = {from, header, receive};
-    }
-    int rc = put(from, reply, nullptr, 0);
-    if (!reply.value || rc) {
-        std::unique_lock<std::mutex> lock(mutex_);
-        if (reply.value && !incoming_.erase(reply.value))
-            return;
-        lock.unlock();
-        receive->done(rc, from, header);
     }
 }
 
@@ -410,59 +369,6 @@ void Wire::take_bytes(int peer, uint64_t receive)
     one.receive->done(rc, peer, one.header);
 }
 
-/* ---- receiving ---- */
-
-void Wire::receive(const Receipt &receive)
-{
-    std::unique_lock<std::mutex> lock(mutex_);
-
-    for (auto at = unexpected_.begin(); at != unexpected_.end(); ++at) {
-        if (!meets(*receive, at->from, receive->tag) || at->header.tag != receive->tag)
-            continue;
-        if (receive->claim && !receive->claim())
-            return; /* it has met another message */
-        Unexpected one = std::move(*at);
-        unexpected_.erase(at);
-        lock.unlock();
-        deliver(receive, one.from, one.header, one.data.data());
-        return;
-    }
-    if (receive->peer >= 0 && lost_.count(receive->peer)) {
-        lock.unlock();
-        receive->done(-ECONNRESET, receive->peer, Header());
-        return;
-    }
-    posted_.push_back(receive);
-}
-
-bool Wire::withdraw(const Receipt &receive)
-{
-    std::lock_guard<std::mutex> lock(mutex_);
-
-    for (auto at = posted_.begin(); at != posted_.end(); ++at)
-        if (*at == receive) {
-            posted_.erase(at);
-            return true;
-        }
-    return false;
-}
-
-bool Wire::retract(uint64_t id)
-{
-    std::lock_guard<std::mutex> lock(mutex_);
-    return offers_.erase(id) != 0;
-}
-
-std::vector<std::pair<int, Header>> Wire::unmatched() const
-{
-    std::vector<std::pair<int, Header>> out;
-    std::lock_guard<std::mutex> lock(mutex_);
-
-    for (const Unexpected &one : unexpected_)
-        out.emplace_back(one.from, one.header);
-    return out;
-}
-
 /* ---- ends ---- */
 
 bool Wire::is_lost(int peer) const
@@ -478,6 +384,8 @@ void Wire::fail_all(int peer, int error)
     std::vector<std::function<void()>> ends;
     std::unique_lock<std::mutex> lock(mutex_);
 
+    if (peer < 0)
+        over_ = error;
     for (auto at = posted_.begin(); at != posted_.end();) {
         Receipt receive = *at;
 

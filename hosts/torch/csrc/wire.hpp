@@ -32,8 +32,9 @@ struct Print {
 struct Header {
     uint32_t magic, kind;
     uint64_t tag, bytes;
-    uint64_t id;    /* of an offer at its sender */
-    uint64_t value; /* the immediate; of an answer: the receive */
+    uint64_t id;     /* of an offer at its sender */
+    uint64_t value;  /* the immediate; of an answer: the receive */
+    uint64_t credit; /* given back: what the receiver has taken of the peer's eager messages */
     Print print;
 };
 
@@ -55,6 +56,9 @@ class Wire
     };
     using Receipt = std::shared_ptr<Receive>;
     using Done = std::function<void(int error)>;
+    /* When a send is done: short messages at once as long as the receiver has room for them; each at once, for short ones that are
+     * few; or each when a receive has taken it. */
+    enum class Ends { with_room, at_once, when_taken };
 
     Wire(c10::intrusive_ptr<c10d::Backend> gloo, std::vector<int> peers);
     ~Wire();
@@ -72,12 +76,16 @@ class Wire
 
     /* Messages of one sender to one receiver are matched in order. The bytes stay until `done`, which may run in the call.
      * *id, if wanted: for retract(), or 0. -ECONNRESET, -ECANCELED: `done` does not run. */
-    int send(int peer, Header header, const void *data, Done done, uint64_t *id = nullptr);
-    void say(int peer, uint32_t kind, uint64_t value, const std::string &text = "");
+    int send(int peer, Header header, const void *data, Done done, uint64_t *id = nullptr,
+             Ends ends = Ends::with_room);
+    void say(int peer, uint32_t kind, uint64_t value, const std::string &text = "", uint64_t id = 0);
     void receive(const Receipt &receive);
     /* Each takes back what has met nothing; false: it ends by itself. `done` does not run. */
     bool withdraw(const Receipt &receive);
     bool retract(uint64_t id);
+    /* Has it met nothing? */
+    bool is_posted(const Receipt &receive) const;
+    bool is_offered(uint64_t id) const;
     /* No more comes from this one. */
     void forget(int peer);
     bool is_lost(int peer) const;
@@ -85,7 +93,13 @@ class Wire
     std::vector<std::pair<int, Header>> unmatched() const;
 
   private:
-    enum Kind : uint32_t { eager = 1, offer, accept, bytes, got, retracted };
+    static constexpr uint32_t magic = 0x6e696768;
+    static constexpr uint64_t eager_max = 32768;
+    /* A receiver's room for the short messages of one sender that no receive has taken. Beyond it they are offered. */
+    static constexpr uint64_t room = 4 << 20;
+    /* For what an eager message takes beside its bytes; it bounds the number of those that a receive has to be compared with. */
+    static constexpr uint64_t room_each = 1024;
+    enum Kind : uint32_t { eager = 1, offer, accept, bytes, got, retracted, credit };
     struct Offer {
         int peer;
         const void *data;
@@ -107,13 +121,15 @@ class Wire
         c10::intrusive_ptr<c10d::Work> work;
         at::Tensor data;
         int peer;
-        uint64_t bytes;
     };
     using WorkOf = c10::intrusive_ptr<c10d::Work>;
 
     static bool meets(const Receive &receive, int from, uint64_t tag);
     int put(int peer, const Header &header, const void *data, uint64_t bytes);
     int put_locked(int peer, const Header &header, const void *data, uint64_t bytes);
+    int put_eager(int peer, Header &header, const void *data, Ends ends, bool &has_room);
+    void take_credit(int peer, uint64_t bytes);
+    void give_credit(int peer, uint64_t bytes);
     void listen(int peer);
     bool hear_once(int peer, at::Tensor &buffer);
     WorkOf post_receive(int peer, at::Tensor &buffer, int tag);
@@ -137,7 +153,8 @@ class Wire
     mutable std::mutex gloo_mutex_; /* of posts to gloo, and of all until the empty line */
     std::condition_variable written_cv_;
     std::deque<Written> written_;
-    std::map<int, uint64_t> queued_;
+    std::map<int, uint64_t> used_; /* of each peer's room for eager messages */
+    std::map<int, uint64_t> owed_; /* credit of each peer that is to be given back */
     std::map<int, WorkOf> listening_;
     WorkOf writing_;
     int writing_to_ = -1;
@@ -150,6 +167,7 @@ class Wire
     std::map<uint64_t, Offer> offers_, sent_;
     std::map<uint64_t, Incoming> incoming_;
     std::set<int> lost_;
+    int over_ = 0; /* what receives end with that are posted behind the end */
     uint64_t next_ = 1;
 };
 

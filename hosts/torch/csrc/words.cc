@@ -29,7 +29,8 @@ static int say_far(const State &state, int member, uint32_t tag, uint64_t imm)
 
     header.tag = wire_tag(barrier_class, tag);
     header.value = imm;
-    return state.hosts->wire.send(member, header, nullptr, [](int) {});
+    return state.hosts->wire.send(
+        member, header, nullptr, [](int) {}, nullptr, Wire::Ends::at_once);
 }
 
 static int say(const State &state, int member, uint32_t tag, uint64_t imm)
@@ -181,8 +182,15 @@ namespace
 class Word : public Op
 {
   public:
-    explicit Word(Engine &engine) : Op(engine)
+    explicit Word(const State &state) : Op(state.engine), state_(state)
     {
+    }
+    /* The group ends: the wire ends its own, the table leaves a receive to who has posted it. */
+    void look() override
+    {
+        if (!far && state_.is_closed())
+            engine().table()->cancel_unmatched(engine().context(),
+                                               reinterpret_cast<uint64_t>(static_cast<Op *>(this)));
     }
     std::string describe() const override
     {
@@ -203,6 +211,9 @@ class Word : public Op
             fail(completion.status, std::strerror(-completion.status));
         return true;
     }
+
+  private:
+    const State &state_; /* of who waits: not read by one that is only held */
 };
 
 void listen_far(State &state, int member, uint32_t tag, Ref<Word> &word)
@@ -226,7 +237,7 @@ void listen_far(State &state, int member, uint32_t tag, Ref<Word> &word)
 
 Ref<Word> listen_for(State &state, int member, uint32_t tag)
 {
-    Ref<Word> word(new Word(state.engine));
+    Ref<Word> word(new Word(state));
     int rc;
 
     if (!state.endpoints[static_cast<size_t>(member)]) {
@@ -260,6 +271,12 @@ bool has_come(State &state, Word &word, Clock::time_point until)
     return word.is_done() && word.error() == 0;
 }
 
+void raise_if_closed(const State &state)
+{
+    if (state.is_closed())
+        raise(state.me() + ": monitored_barrier: " + state.end());
+}
+
 void gather_all(State &state, uint32_t number, std::chrono::milliseconds timeout, bool all)
 {
     Clock::time_point until = Clock::now() + timeout;
@@ -270,7 +287,8 @@ void gather_all(State &state, uint32_t number, std::chrono::milliseconds timeout
         words.push_back(listen_for(state, member, arrived_tag | number));
     for (int member = 1; member < state.size; member++) {
         /* The first that lacks is enough where not all are asked for: the others are only taken back. */
-        Clock::time_point limit = missing.empty() || all ? until : Clock::now();
+        bool waits = (missing.empty() || all) && !state.is_closed();
+        Clock::time_point limit = waits ? until : Clock::now();
 
         if (!has_come(state, *words[static_cast<size_t>(member)], limit) && (all || missing.empty()))
             missing.push_back(member);
@@ -279,6 +297,7 @@ void gather_all(State &state, uint32_t number, std::chrono::milliseconds timeout
         (void)say(state, member, answer_tag | number, missing.empty() ? 0 : 1);
     if (missing.empty())
         return;
+    raise_if_closed(state);
     std::string named = join(missing);
     named[0] = 'R';
     raise(
@@ -291,13 +310,17 @@ void ask(State &state, uint32_t number, std::chrono::milliseconds timeout)
 {
     std::string me = "Rank " + std::to_string(state.rank);
 
-    if (say(state, 0, arrived_tag | number, 0))
+    if (say(state, 0, arrived_tag | number, 0)) {
+        raise_if_closed(state);
         raise(me + " cannot reach rank 0 in monitoredBarrier: " + state.lost(0));
+    }
     Ref<Word> answer = listen_for(state, 0, answer_tag | number);
-    if (!has_come(state, *answer, Clock::now() + timeout) || answer->imm)
+    if (!has_come(state, *answer, Clock::now() + timeout) || answer->imm) {
+        raise_if_closed(state);
         raise(me + " successfully reached monitoredBarrier, but received errors while waiting for send/recv "
                    "from rank 0. "
                    "Please check rank 0 logs for faulty rank.");
+    }
 }
 } // namespace
 
@@ -340,7 +363,7 @@ std::vector<std::string> drain(State &state)
 
         if (table->probe(state.engine.context(), nullptr, word(state, 0), 0xffffffffu, 0, &found, &message))
             return out;
-        Ref<Dropped> op(new Dropped(state.engine));
+        Ref<Dropped> op(new Dropped(state));
         receive.size = sizeof(receive);
         receive.context = reinterpret_cast<uint64_t>(static_cast<Op *>(op.get()));
         op->expect_one();

@@ -25,11 +25,24 @@ def load():
     global _module
     with _lock:
         if _module is None:
-            _module = _find()
-            atexit.register(_module.finish)
-            # A child of multiprocessing that was forked runs these alone.
-            multiprocessing.util.Finalize(None, _module.finish, exitpriority=0)
+            module = _find()
+            if not hasattr(module, "ends"):  # this file may be loaded more than once, the adapter is not
+                _end_with_the_process(module)
+                module.ends = True
+            _module = module
     return _module
+
+
+def _end_with_the_process(module):
+    """At the end of an interpreter, and of a child that multiprocessing has forked: it forgets its parent's finalizers, and runs
+    those alone that it registers itself, with no exit handlers."""
+
+    def in_child(module):
+        multiprocessing.util.Finalize(None, module.finish, exitpriority=0)
+
+    atexit.register(module.finish)
+    in_child(module)
+    multiprocessing.util.register_after_fork(module, in_child)
 
 
 def _find():

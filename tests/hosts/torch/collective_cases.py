@@ -1,18 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Cases of collectives: types, strides, lists, objects."""
+from datetime import timedelta
+
 import torch
 import torch.distributed as dist
 
+from checks import MOVED, REDUCED, sample, sparse_sums
 from harness import case, equal, me, refused
-
-MOVED = [torch.int8, torch.uint8, torch.int16, torch.uint16, torch.int32, torch.uint32, torch.int64, torch.uint64,
-         torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.bool, torch.complex64, torch.complex128,
-         torch.float8_e4m3fn, torch.float8_e5m2]
-REDUCED = MOVED[:15]
-
-
-def sample(dtype, values):
-    return torch.tensor(values, dtype=torch.float64).to(dtype)
 
 
 @case(ranks=3)
@@ -252,3 +246,24 @@ def objects():
         box = [None, None]
         equal(dist.recv_object_list(box, src=0), 0)
         equal(box, ["x", {1: 2}])
+
+
+@case(ranks=3)
+def sparse_tensors_are_added_up():
+    sparse_sums()
+
+
+@case()
+def a_sparse_sum_that_another_rank_does_not_make():
+    """Both are told; and it ends with its group."""
+    rank, _ = me()
+    tensor = torch.sparse_coo_tensor(size=(4, 4))
+    group = dist.new_group([0, 1])
+    refused(lambda: dist.all_reduce(tensor if rank == 0 else tensor.to_dense(), group=group), "different calls", "rank 0", "rank 1")
+    group = dist.new_group([0, 1])
+    if rank == 0:
+        work = dist.all_reduce(tensor, group=group, async_op=True)
+        refused(lambda: work.wait(timedelta(milliseconds=100)), "rank 1", "0.1 s")
+        group._get_backend(torch.device("cpu")).abort()
+        refused(work.wait, "aborted")
+    dist.barrier()

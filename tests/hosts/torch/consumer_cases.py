@@ -43,6 +43,25 @@ def ddp():
 
 
 @case()
+def ddp_with_sparse_gradients():
+    """Of an embedding: the ranks use other rows of it."""
+    rank, _ = me()
+    tables = []
+    for group in (None, dist.new_group(backend="gloo")):
+        torch.manual_seed(3)
+        model = torch.nn.Sequential(torch.nn.Embedding(40, 8, sparse=True), torch.nn.Linear(8, 4))
+        model = torch.nn.parallel.DistributedDataParallel(model, process_group=group)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for step in range(4):
+            (model(torch.tensor([step, rank + 7, 3 * rank + step, 39])) ** 2).mean().backward()
+            assert model.module[0].weight.grad.is_sparse
+            optimizer.step()
+            optimizer.zero_grad()
+        tables.append(model.module[0].weight.detach().clone())
+    assert torch.allclose(*tables, atol=1e-6), tables
+
+
+@case()
 def ddp_with_powersgd():
     """Its hook waits for futures in callbacks of others. One bucket: calls of several buckets' callbacks have no order."""
     from torch.distributed.algorithms.ddp_comm_hooks import powerSGD_hook as power

@@ -178,3 +178,36 @@ def a_group_is_aborted_while_another_thread_posts():
         thread.join()
         assert told and "has been aborted" in told[0], told
     dist.barrier()
+
+
+@case(init=False)
+def children_of_multiprocessing_end_with_work_outstanding():
+    """A child that multiprocessing forks runs no exit handlers. What it has sent arrives, also where the adapter was loaded
+    before the fork, and where its file is loaded more than once."""
+    import importlib
+    import multiprocessing
+    from nigh_torch import _adapter
+
+    rank, path, context = int(os.environ["CASE_RANK"]), os.environ["CASE_STORE"], multiprocessing.get_context("fork")
+
+    def child(number, name):
+        dist.init_process_group("nigh", init_method=f"file://{path}{name}", rank=number, world_size=2)
+        if number == 0:
+            kept.append(dist.isend(torch.full((1 << 20,), 5.0), 1))
+            return  # and ends
+        time.sleep(0.5)
+        got = torch.zeros(1 << 20)
+        dist.recv(got, 0)
+        equal(got[-1].item(), 5.0)
+
+    for name in ("loaded in the child", "loaded before", "loaded twice") if rank == 0 else ():
+        if name == "loaded before":
+            _adapter.load()
+        if name == "loaded twice":
+            importlib.reload(_adapter).load()
+        children = [context.Process(target=child, args=(number, name.replace(" ", ""))) for number in range(2)]
+        for process in children:
+            process.start()
+        for process in children:
+            process.join(30)
+        equal([process.exitcode for process in children], [0, 0])

@@ -49,6 +49,11 @@ EXAMPLES = {
                           "rank 0: done", "rank 1: done"]),
     "wrong_exit": (3, [f"rank {i}: True in a second: True" for i in (0, 0, 1, 1)]),
 }
+ENVIRONMENT = {
+    "wrong_both_send_strict": {"NIGH_STRICT": "1"},
+    "wrong_changed": {"NIGH_DEBUG": "1"},
+    "wrong_dropped": {"NIGH_DEBUG": "1"},  # places of calls
+}
 
 
 def example(name, folder):
@@ -59,6 +64,6 @@ def example(name, folder):
         importlib.import_module(name).main()
 
     function.__name__, function.lines = name, wanted
-    function.environment = {"NIGH_STRICT": "1"} if name == "wrong_both_send_strict" else {}
+    function.environment = ENVIRONMENT.get(name, {})
     function.dies = {2: -signal.SIGKILL} if name == "wrong_exit" else {}
     return function, ranks, True

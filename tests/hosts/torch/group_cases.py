@@ -150,14 +150,54 @@ def monitored():
         dist.barrier()
 
 
-@case(ranks=2, init=False)
+@case(ranks=3)
+def a_group_is_aborted_in_a_monitored_barrier():
+    rank, _ = me()
+    group, told = dist.new_group([0, 1, 2]), []
+    backend = group._get_backend(torch.device("cpu"))
+    call = lambda: backend.monitored_barrier(timedelta(seconds=40), True)
+    thread = threading.Thread(target=lambda: told.append(refused(call, "monitored_barrier", "has been aborted")))
+    if rank < 2:
+        thread.start()
+        time.sleep(0.3)
+    for aborts in (1, 0):  # rank 0 waits for rank 2
+        dist.barrier()
+        if rank == aborts:
+            backend.abort()
+            thread.join(10)
+            equal(len(told), 1)
+    dist.barrier()
+
+
+@case(ranks=4, init=False)
 def waits_do_not_spin_beside_torchs_threads():
+    """Also where memory of nigh is taken before the first group, and in a child whose parent may spin."""
+    import nigh_torch
     from nigh_torch import _adapter
 
+    os.environ.pop("NIGH_SPIN", None)
     rank = int(os.environ["CASE_RANK"])
-    torch.set_num_threads(1 if rank == 0 else os.cpu_count() + 1)
+    torch.set_num_threads(1 if rank % 2 == 0 else os.cpu_count() + 1)
+    if rank >= 2:
+        kept = nigh_torch.empty(16)
+        equal(_adapter.load().spins(), False)
+        nigh_torch.use_shared_memory()
     dist.init_process_group("nigh", store=dist.HashStore(), rank=0, world_size=1)
-    equal(_adapter.load().spins(), rank == 0)
+    equal(_adapter.load().spins(), rank % 2 == 0)
+    tensor = torch.ones(1 << 15)
+    dist.all_reduce(tensor, async_op=True).wait()
+    works = [dist.irecv(torch.zeros(1), 0), dist.isend(tensor[:1], 0)]
+    for work in works:
+        work.wait()
+    if os.fork() == 0:
+        try:
+            kept = nigh_torch.empty(16).fill_(1)
+            equal((_adapter.load().spins(), kept.sum().item()), (False, 16.0))
+            os._exit(0)
+        except BaseException as problem:
+            print("#", problem, flush=True)
+            os._exit(1)
+    equal(os.wait()[1], 0)
 
 
 @case(ranks=1, init=False)

@@ -1,16 +1,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Runs cases. One process imports torch and forks the ranks of each case, so that a case costs its own time alone."""
 import faulthandler
-import fnmatch
 import os
-import re
 import resource
 import signal
 import sys
 import time
 
-import torch
 import torch.distributed as dist
+
+from checks import equal, lacks, me, refused  # noqa: F401
 
 LIMIT = 60 * int(os.environ.get("NIGH_TEST_SCALE", "1"))
 cases = []
@@ -24,39 +23,6 @@ def case(ranks=2, init=True):
         return function
 
     return mark
-
-
-def equal(got, wanted):
-    if isinstance(got, torch.Tensor):
-        assert got.dtype == wanted.dtype and torch.equal(got, wanted), f"{got} in place of {wanted}"
-    else:
-        assert got == wanted, f"{got!r} in place of {wanted!r}"
-
-
-def refused(call, *words):
-    """`call` raises a sentence with these words."""
-    try:
-        call()
-    except Exception as problem:
-        for word in words:
-            assert word in str(problem), f"no {word!r} in {problem}"
-        return str(problem)
-    raise AssertionError(f"no error with {words}")
-
-
-def me():
-    return dist.get_rank(), dist.get_world_size()
-
-
-def fits(lines, wanted):
-    """Each line has a pattern of its own, whatever their order."""
-    left = list(lines)
-    for pattern in sorted(wanted, key=lambda text: text.count("*")):
-        found = [line for line in left if fnmatch.fnmatchcase(line, re.sub(r"([\[\]?])", r"[\1]", pattern))]
-        if not found:
-            return f"no line {pattern!r}"
-        left.remove(found[0])
-    return ""
 
 
 def rank_main(function, rank, ranks, init, path, report):
@@ -122,7 +88,7 @@ def run(function, ranks, init, folder):
         report.seek(0)
         texts.append((rank, report.read()))
     lines = [line for _, text in texts for line in text.splitlines()]
-    lacks = fits(lines, getattr(function, "lines", []))
-    if lacks:
-        texts.append((-1, lacks))
-    return status == wanted and not lacks, status, texts
+    missing = lacks(lines, getattr(function, "lines", []))
+    if missing:
+        texts.append((-1, missing))
+    return status == wanted and not missing, status, texts

@@ -33,7 +33,6 @@ def main():
         names, every = names[1:], []
     every += suite_cases.suite(whole)
     if names[:1] == ["--examples"]:
-        os.environ["NIGH_DEBUG"] = "1"  # places of calls
         every += [example(name, names[1]) for name in EXAMPLES]
         names = names[2:]
     chosen = [c for c in every if not names or c[0].__name__ in names]
@@ -49,8 +48,12 @@ def main():
     for number, (function, ranks, init) in enumerate(chosen, 1):
         begin = time.monotonic()
         good, status, texts = run(function, ranks, init, folder)
+        left = {tuple(line for line in text.splitlines() if line.startswith("SKIP ")) for _, text in texts}
+        if len(left) > 1:
+            good = False
+            texts.append((-1, f"not all ranks skip the case: {left}"))
+        left = left.pop()
         failed += not good
-        left = [line for _, text in texts for line in text.splitlines() if line.startswith("SKIP ")]
         line = f"{'ok' if good else 'not ok'} {number} - {function.__name__.replace('_', ' ')}"
         print(line + (f" # {left[0]}" if left and good else ""), flush=True)
         if not good or os.environ.get("CASE_TEXTS"):
