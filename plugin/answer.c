@@ -84,7 +84,7 @@ static bool finish(struct nigh_endpoint *endpoint, uint64_t id, int status)
     /* The peer has left in the middle of the copy, and says so before it says goodbye. */
     if (status == -ECANCELED && op->op == NIGH_OP_SEND)
         status = -ECONNRESET;
-    nigh_send_complete(endpoint, op, status, op->bytes);
+    nigh_send_complete(endpoint, op, op->failed ? op->failed : status, op->bytes);
     return true;
 }
 

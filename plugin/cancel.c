@@ -157,7 +157,8 @@ static bool cancel_asked_of(struct nigh_endpoint *endpoint, uint64_t op_context)
         struct nigh_send_op *op = endpoint->out.at[id];
 
         if (!op || !op->op || op->context != op_context ||
-            (op->kind != NIGH_SEND_GET && op->kind != NIGH_SEND_ATOMIC))
+            (op->kind != NIGH_SEND_GET && op->kind != NIGH_SEND_ATOMIC) ||
+            (op->kind == NIGH_SEND_GET && op->granted))
             continue;
         abandon(endpoint, op);
         return true;

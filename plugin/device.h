@@ -6,6 +6,7 @@
 #ifndef NIGH_PLUGIN_DEVICE_H
 #define NIGH_PLUGIN_DEVICE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct nigh_context;
@@ -19,6 +20,7 @@ struct nigh_region;
 struct nigh_devices {
     struct nigh_cuda *cuda; /* NULL: not started, or there is none */
     uint32_t copies;        /* of messages that are under way: who sleeps would not see their end */
+    bool scarce;            /* a message found no memory to begin one */
 };
 
 /*

@@ -5,14 +5,10 @@
 #include "plugin/pieces.h"
 #include "plugin/progress.h"
 #include "plugin/receive.h"
-#include "shm/clock.h"
 
 #include <errno.h>
 #include <sched.h>
 #include <stdlib.h>
-
-/* For so long the device is waited for where a peer ends. */
-#define FINISH_NS UINT64_C(5000000000)
 
 struct nigh_device_receive {
     struct nigh_message *next,
@@ -58,30 +54,34 @@ static void stop(struct nigh_message *message)
 {
     struct nigh_device_receive *receive = message->device;
 
-    while (receive->count) {
-        nigh_device_slot_stop(message->endpoint->context, slot_of(receive, 0));
+    nigh_device_slots_stop(message->endpoint->context, receive->slot);
+    while (receive->count)
         drop_first(receive);
-    }
     receive->filling = false;
     if (receive->spare.memory)
         nigh_device_slot_give(&receive->buffer, &receive->spare);
 }
 
-static void leave(struct nigh_device_receive *receive)
+static void leave(struct nigh_message *message)
 {
+    struct nigh_device_receive *receive = message->device;
+    struct nigh_endpoint *endpoint = message->endpoint;
+
     if (!receive->link)
         return;
     *receive->link = receive->next;
     if (receive->next)
         receive->next->device->link = receive->link;
     receive->link = NULL;
+    endpoint->device_receives_count--;
+    nigh_progress_unpin(endpoint);
 }
 
 void nigh_device_receive_close(struct nigh_message *message)
 {
     if (!message->device)
         return;
-    leave(message->device);
+    leave(message);
     stop(message);
     free(message->device);
     message->device = NULL;
@@ -111,7 +111,7 @@ static void begin_slot(struct nigh_message *message)
     struct nigh_device_slot *slot = slot_of(receive, receive->count - 1);
 
     slot->bytes = receive->filled;
-    receive->filling = false;
+    receive->filling = receive->whole = false;
     nigh_device_slot_copy(message->endpoint->context, &receive->buffer, slot, NIGH_CUDA_COPY_TO_DEVICE,
                           receive->got - receive->filled);
     move_slots(message);
@@ -131,7 +131,7 @@ static bool take_spare(struct nigh_device_receive *receive, bool may_be_private)
                                  may_be_private, &receive->spare) == 0;
 }
 
-/* A piece is shorter than a slot, so one slot more will do. Only the first may be private: a slot of ours empties itself. */
+/* One slot more will do. It may be private where no other of ours is on its way to the device, which empties it without the peer. */
 bool nigh_device_receive_has_room(struct nigh_message *message, uint64_t bytes)
 {
     struct nigh_device_receive *receive = message->device;
@@ -145,9 +145,9 @@ bool nigh_device_receive_has_room(struct nigh_message *message, uint64_t bytes)
         return true;
     if (receive->count == NIGH_DEVICE_SLOTS)
         return false;
-    if (take_spare(receive, receive->count == 0))
+    if (take_spare(receive, receive->count == (uint32_t)receive->filling))
         return true;
-    receive->error = receive->count ? 0 : -ENOMEM;
+    receive->error = receive->count - receive->filling ? 0 : -ENOMEM;
     return receive->error != 0;
 }
 
@@ -157,6 +157,7 @@ uint8_t *nigh_device_receive_next(struct nigh_message *message)
 
     while (!receive->filling && receive->count == NIGH_DEVICE_SLOTS) {
         move_slots(message);
+        nigh_device_step(message->endpoint->context);
         sched_yield();
     }
     if (receive->error)
@@ -225,7 +226,6 @@ static int outcome(struct nigh_message *message)
     struct nigh_device_receive *receive = message->device;
 
     if (receive->whole) { /* what was read where it lay */
-        receive->whole = false;
         receive->got = receive->filled = receive->bytes;
         begin_slot(message);
     }
@@ -241,7 +241,7 @@ int nigh_device_receive_end(struct nigh_message *message, int status)
     if (!receive)
         return status;
     if (status) {
-        leave(receive);
+        leave(message);
         stop(message);
         return status;
     }
@@ -254,6 +254,8 @@ int nigh_device_receive_end(struct nigh_message *message, int status)
     if (receive->next)
         receive->next->device->link = &receive->next;
     endpoint->device_receives = message;
+    endpoint->device_receives_count++;
+    endpoint->pins++;
     nigh_progress_busy(endpoint);
     return -EAGAIN;
 }
@@ -268,25 +270,25 @@ bool nigh_device_receive_progress(struct nigh_endpoint *endpoint)
         next = message->device->next;
         if (rc == -EAGAIN)
             continue;
-        leave(message->device);
+        leave(message);
         nigh_arrive_done(message, rc);
         moved = true;
     }
     return moved;
 }
 
-void nigh_device_receive_finish(struct nigh_endpoint *endpoint, int status)
+void nigh_device_receive_abandon(struct nigh_endpoint *endpoint)
 {
     struct nigh_message *message;
 
     while ((message = endpoint->device_receives) != NULL) {
-        uint64_t until = nigh_clock_ns() + FINISH_NS;
-        int rc = status;
-
-        while (!status && (rc = outcome(message)) == -EAGAIN && nigh_clock_ns() < until)
-            sched_yield();
-        rc = rc == -EAGAIN ? -EIO : rc;
-        leave(message->device);
-        nigh_arrive_done(message, rc);
+        leave(message);
+        nigh_arrive_done(message, -ECANCELED);
     }
+}
+
+void nigh_device_receive_step(struct nigh_endpoint *endpoint)
+{
+    for (struct nigh_message *message = endpoint->device_receives; message; message = message->device->next)
+        move_slots(message);
 }

@@ -8,9 +8,15 @@
 #define NIGH_PLUGIN_DEVICE_RECEIVE_H
 
 #include "plugin/device_slot.h"
+#include "plugin/endpoint.h"
 
-struct nigh_endpoint;
-struct nigh_message;
+/* A peer's puts that have come and wait for the device hold memory, and free its numbers: so many at once. */
+#define NIGH_DEVICE_RECEIVES_MOST 16u
+
+static inline bool nigh_device_receive_is_crowded(const struct nigh_endpoint *endpoint)
+{
+    return endpoint->device_receives_count >= NIGH_DEVICE_RECEIVES_MOST;
+}
 
 /* Of the first `bytes` of the message. Sets message->device. -ENOMEM. */
 int nigh_device_receive_open(struct nigh_message *message, const struct nigh_device_buffer *buffer,
@@ -18,7 +24,7 @@ int nigh_device_receive_open(struct nigh_message *message, const struct nigh_dev
 /* Stops what is copied. Nothing where the message has no such place. */
 void nigh_device_receive_close(struct nigh_message *message);
 
-/* Is there room for so many more bytes, without waiting for the device? */
+/* Is there room for so many more bytes, at most NIGH_DEVICE_SLOT_BYTES, without waiting for the device? */
 bool nigh_device_receive_has_room(struct nigh_message *message, uint64_t bytes);
 /* The next bytes of the message; those that have no room there are dropped. Waits for the device where has_room() says that there
  * is none. `flags` as of nigh_arrive_copy(). */
@@ -34,7 +40,9 @@ int nigh_device_receive_whole(struct nigh_message *message);
 int nigh_device_receive_end(struct nigh_message *message, int status);
 /* Those of the endpoint that wait for the device; a pass. */
 bool nigh_device_receive_progress(struct nigh_endpoint *endpoint);
-/* The endpoint ends: they are waited for (0), or end with `status`. */
-void nigh_device_receive_finish(struct nigh_endpoint *endpoint, int status);
+/* We leave the endpoint: they end with -ECANCELED. */
+void nigh_device_receive_abandon(struct nigh_endpoint *endpoint);
+/* Moves their copies on and ends none. */
+void nigh_device_receive_step(struct nigh_endpoint *endpoint);
 
 #endif

@@ -11,14 +11,16 @@
 #include <sched.h>
 #include <stdlib.h>
 
-/* Bytes before `low` have been sent, those before `staged` lie in slots, those before `begun` have been asked for. */
+/* Bytes before `low` have been sent, those before `staged` may be, those before `arrived` lie in slots, those before `begun` have been
+ * asked for. */
 struct nigh_device_send {
     struct nigh_device_send *next, **link; /* of the endpoint; link NULL: not started, or all has come */
     struct nigh_context *context;
     struct nigh_endpoint *endpoint;
     struct nigh_send_op *op;
     struct nigh_device_buffer buffer;
-    uint64_t bytes, low, staged, begun;
+    uint64_t bytes, low, staged, arrived, begun;
+    int error;
     uint32_t first, count; /* slots in use, a circular queue: the first begins at `low` of its slot */
     struct nigh_device_slot slot[NIGH_DEVICE_SLOTS];
 };
@@ -60,10 +62,9 @@ static void leave(struct nigh_device_send *send)
 void nigh_device_send_close(struct nigh_context *context, struct nigh_device_send *send)
 {
     leave(send);
-    while (send->count) {
-        nigh_device_slot_stop(context, slot_of(send, 0));
+    nigh_device_slots_stop(context, send->slot);
+    while (send->count)
         drop_first(send);
-    }
     free(send);
 }
 
@@ -72,23 +73,27 @@ void nigh_device_send_close(struct nigh_context *context, struct nigh_device_sen
 /* Private memory for the first slot of a peer's sends alone: so each peer's move on, and many of them take little. */
 static void begin_slots(struct nigh_device_send *send)
 {
-    while (send->count < NIGH_DEVICE_SLOTS && send->begun < send->bytes) {
+    int rc = 0;
+
+    while (!rc && send->count < NIGH_DEVICE_SLOTS && send->begun < send->bytes) {
         struct nigh_device_slot *slot = slot_of(send, send->count);
         uint64_t rest = send->bytes - send->begun;
 
-        if (nigh_device_slot_take(&send->buffer,
-                                  rest < NIGH_DEVICE_SLOT_BYTES ? rest : NIGH_DEVICE_SLOT_BYTES,
-                                  !send->endpoint->device_slots, slot))
-            return; /* the next pass tries again */
+        rc = nigh_device_slot_take(&send->buffer,
+                                   rest < NIGH_DEVICE_SLOT_BYTES ? rest : NIGH_DEVICE_SLOT_BYTES,
+                                   !send->endpoint->device_slots, slot);
+        if (rc)
+            break;
         nigh_device_slot_copy(send->context, &send->buffer, slot, NIGH_CUDA_COPY_TO_HOST, send->begun);
         send->begun += slot->bytes;
         send->count++;
         send->endpoint->device_slots++;
     }
+    send->context->devices.scarce |= rc == -ENOMEM; /* the next pass tries again */
 }
 
 /* All move on; what has come behind one that has not waits for it. */
-static int move_slots(struct nigh_device_send *send)
+static void move_slots(struct nigh_device_send *send)
 {
     uint64_t end = send->low;
     bool gap = false;
@@ -97,31 +102,27 @@ static int move_slots(struct nigh_device_send *send)
         struct nigh_device_slot *slot = slot_of(send, i);
         int rc = nigh_device_slot_step(send->context, slot);
 
-        if (rc && rc != -EAGAIN)
-            return rc;
+        if (rc && rc != -EAGAIN && !send->error)
+            send->error = rc;
         gap |= rc == -EAGAIN;
         end += slot->bytes;
-        if (!gap && end > send->staged)
-            send->staged = end;
+        if (!gap && !send->error && end > send->arrived)
+            send->arrived = end;
     }
-    return 0;
 }
 
 /* Returns whether something has come. The send is gone where it fails. */
 static bool move(struct nigh_device_send *send)
 {
-    uint64_t before = send->staged;
-    int rc;
-
     begin_slots(send);
-    rc = move_slots(send);
-    if (rc) {
-        leave(send);
-        nigh_large_fail(send->endpoint, send->op, rc);
+    move_slots(send);
+    if (send->error) {
+        nigh_large_fail(send->endpoint, send->op, send->error);
         return true;
     }
-    if (send->staged == before)
+    if (send->staged == send->arrived)
         return false;
+    send->staged = send->arrived;
     if (send->staged == send->bytes)
         leave(send);
     nigh_large_allow(send->endpoint, send->op, send->staged);
@@ -141,6 +142,12 @@ void nigh_device_send_start(struct nigh_endpoint *endpoint, struct nigh_send_op 
     *last = send;
     nigh_progress_busy(endpoint);
     begin_slots(send);
+}
+
+void nigh_device_send_step(struct nigh_endpoint *endpoint)
+{
+    for (struct nigh_device_send *send = endpoint->device_sends; send; send = send->next)
+        move_slots(send);
 }
 
 bool nigh_device_send_progress(struct nigh_endpoint *endpoint)
@@ -182,7 +189,7 @@ void nigh_device_send_sent(struct nigh_device_send *send, uint64_t offset)
 static int fetch_injected(struct nigh_context *context, const struct nigh_device_buffer *buffer, uint8_t *to,
                           uint64_t bytes)
 {
-    struct nigh_device_slot slot = {.memory = to, .bytes = bytes};
+    struct nigh_device_slot slot = {.memory = to, .bytes = bytes, .block = true};
     int rc;
 
     nigh_device_slot_copy(context, buffer, &slot, NIGH_CUDA_COPY_TO_HOST, 0);

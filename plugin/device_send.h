@@ -27,6 +27,8 @@ void nigh_device_send_start(struct nigh_endpoint *endpoint, struct nigh_send_op 
 const uint8_t *nigh_device_send_at(const struct nigh_device_send *send, uint64_t offset, uint64_t *left);
 /* Those before `offset` have been sent. */
 void nigh_device_send_sent(struct nigh_device_send *send, uint64_t offset);
+/* Moves the copies of all the endpoint's on, and nothing else. */
+void nigh_device_send_step(struct nigh_endpoint *endpoint);
 /* All of the endpoint's; a pass. Those that fail end their operations. */
 bool nigh_device_send_progress(struct nigh_endpoint *endpoint);
 

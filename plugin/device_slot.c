@@ -2,6 +2,8 @@
 /* plugin/device_slot.c - see device_slot.h. */
 #include "plugin/device_slot.h"
 #include "plugin/context.h"
+#include "plugin/device_receive.h"
+#include "plugin/device_send.h"
 #include "shm/clock.h"
 
 #include <errno.h>
@@ -61,17 +63,8 @@ int nigh_device_slot_step(struct nigh_context *context, struct nigh_device_slot 
     return rc;
 }
 
-void nigh_device_slot_stop(struct nigh_context *context, struct nigh_device_slot *slot)
+static void give_up(struct nigh_context *context, struct nigh_device_slot *slot)
 {
-    uint64_t until = nigh_clock_ns() + STOP_NS;
-
-    if (!slot->copying)
-        return;
-    nigh_cuda_copy_cancel(&slot->copy);
-    while (nigh_device_slot_step(context, slot) == -EAGAIN && nigh_clock_ns() < until)
-        sched_yield();
-    if (!slot->copying)
-        return;
     slot->copying = false;
     context->devices.copies--;
     slot->block = false;
@@ -81,4 +74,27 @@ void nigh_device_slot_stop(struct nigh_context *context, struct nigh_device_slot
              "that message "
              "before the device is idle",
              context->config.rank, slot->copy.context->ordinal, (unsigned)(STOP_NS / 1000000000));
+}
+
+void nigh_device_slots_stop(struct nigh_context *context, struct nigh_device_slot *slots)
+{
+    uint64_t until = nigh_clock_ns() + STOP_NS;
+
+    for (uint32_t i = 0; i < NIGH_DEVICE_SLOTS; i++)
+        if (slots[i].copying)
+            nigh_cuda_copy_cancel(&slots[i].copy);
+    for (uint32_t i = 0; i < NIGH_DEVICE_SLOTS; i++) {
+        while (nigh_device_slot_step(context, &slots[i]) == -EAGAIN && nigh_clock_ns() < until)
+            sched_yield();
+        if (slots[i].copying)
+            give_up(context, &slots[i]);
+    }
+}
+
+void nigh_device_step(struct nigh_context *context)
+{
+    for (struct nigh_endpoint *endpoint = context->all; endpoint; endpoint = endpoint->next_all) {
+        nigh_device_send_step(endpoint);
+        nigh_device_receive_step(endpoint);
+    }
 }

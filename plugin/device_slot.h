@@ -38,8 +38,10 @@ void nigh_device_slot_copy(struct nigh_context *context, const struct nigh_devic
                            struct nigh_device_slot *slot, enum nigh_cuda_copy_kind kind, uint64_t offset);
 /* 0, also where nothing is copied: done. -EAGAIN. -EIO, -ECHILD: over, logged; -ECANCELED of stop(). */
 int nigh_device_slot_step(struct nigh_context *context, struct nigh_device_slot *slot);
-/* Ends a copy before its time: when it returns nobody writes to the buffer, or the slot, any more. Waits for what the device has
- * begun; after 5 s that is said, and the slot's memory is left to it. */
-void nigh_device_slot_stop(struct nigh_context *context, struct nigh_device_slot *slot);
+/* Ends a message's copies before their time: when it returns nobody writes to the buffer, or the slots, any more. Waits for what the
+ * device has begun; after 5 s that is said, and a slot's memory is left to it. */
+void nigh_device_slots_stop(struct nigh_context *context, struct nigh_device_slot *slots);
+/* Moves the copies of all messages of the context on, and ends none: for who waits in a pass for what they hold. */
+void nigh_device_step(struct nigh_context *context);
 
 #endif

@@ -18,7 +18,7 @@
  *   pulls, copying      copies under way       out of the heap of a dead peer, or of a copy of a peer's that we do not
  *                                              leave: go on, the mapping stays; else fail, when nobody writes to the
  *                                              buffer any more, but what the sender has written whole
- *   device_receives     messages that have come    the device is waited for, which needs no peer; of an endpoint that we leave: fail
+ *   device_receives     messages that have come    go on by passes; of an endpoint that we leave: fail
  *   lents               what the host holds    stays valid: the mapping stays until it is released
  */
 #include "plugin/context.h"
@@ -271,7 +271,6 @@ void nigh_endpoint_fail(struct nigh_endpoint *endpoint, enum nigh_state state, i
     withdraw_offers(endpoint);
     fail_sends(endpoint, error, dying);
     fail_incoming(endpoint, error);
-    nigh_device_receive_finish(endpoint, 0);
     fail_receives(endpoint, error);
     drop_arrived(endpoint, false);
     if (state != NIGH_PEER_DEAD)
@@ -297,9 +296,9 @@ void nigh_endpoint_abandon(struct nigh_endpoint *endpoint)
     endpoint->can_post = false;
     fail_sends(endpoint, -ECANCELED, true);
     fail_incoming(endpoint, -ECANCELED);
-    nigh_device_receive_finish(endpoint, -ECANCELED);
     fail_receives(endpoint, -ECANCELED);
     fail_pulls(endpoint, -ECANCELED, true);
+    nigh_device_receive_abandon(endpoint);
     keep_claimed(endpoint);
     drop_arrived(endpoint, true);
     endpoint->timed_count = 0;

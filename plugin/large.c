@@ -219,11 +219,12 @@ void nigh_large_fail(struct nigh_endpoint *endpoint, struct nigh_send_op *op, in
         nigh_queue_take(&endpoint->flow, link);
         op->flowing = false;
     }
+    nigh_device_send_close(endpoint->context, op->device);
+    op->device = NULL;
+    op->failed = error;
     nigh_link_answer(endpoint, NIGH_K_PIECE, NIGH_F_FAILED, op->id, 0, &none, sizeof(none));
     if (op->kind == NIGH_SEND_PUT)
         op->sent = op->allowed = op->bytes; /* the peer's FINISH ends it */
-    else if (op->sync && !op->granted)
-        op->failed = error;
-    else
+    else if (!op->sync || op->granted)
         nigh_send_complete(endpoint, op, error, 0);
 }

@@ -57,7 +57,7 @@ struct nigh_send_op {
         *share; /* whose buffer this is, among those that are sent to several; NULL: none of them */
     struct nigh_device_send *device; /* its bytes lie on a device: `buffer` is an address there; else NULL */
     struct nigh_cuda_context *cuda;  /* GET: `result` is one of its device, else NULL */
-    int32_t failed;                  /* the device could not be read, which its GRANT is waited for to tell */
+    int32_t failed;                  /* the device could not be read: how it ends with its GRANT or FINISH */
     uint32_t head;                   /* CONTROL: kind << 16 | flags, as in word 0 */
     uint32_t id;                     /* NIGH_NO_ID: none yet */
     uint16_t op;                     /* enum nigh_op of its completion; 0 = none is due */

@@ -158,6 +158,8 @@ enum nigh_verdict nigh_arrive_more(struct nigh_message *message, uint32_t line, 
     if (message->lies)
         return leave(message, line, bytes, flags);
     if (message->device) {
+        if (bytes > NIGH_DEVICE_SLOT_BYTES)
+            return NIGH_BAD;
         if (!nigh_device_receive_has_room(message, bytes))
             return NIGH_STAY;
         nigh_device_receive_add(message, from, bytes, flags);

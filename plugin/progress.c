@@ -279,7 +279,7 @@ static bool push_sends(struct nigh_context *context)
     bool moved = false;
 
     context->busy = NULL;
-    context->suspects = false;
+    context->suspects = context->devices.scarce = false;
     for (; endpoint; endpoint = next) {
         next = endpoint->next_busy;
         endpoint->busy = false;
@@ -292,6 +292,9 @@ static bool push_sends(struct nigh_context *context)
             continue;
         }
         if (endpoint->state >= NIGH_PEER_CLOSED) {
+            moved |= nigh_device_receive_progress(endpoint);
+            if (endpoint->device_receives)
+                nigh_progress_busy(endpoint);
             nigh_endpoint_strip(endpoint);
             continue;
         }

@@ -216,11 +216,12 @@ static void place_copied(struct nigh_message *message, const struct nigh_region 
 {
     if (!region)
         return;
-    message->offset = offset;
-    if (region->device)
+    if (region->device) {
         open_device(message, region->device->context, region->device->at + offset);
-    else
-        nigh_message_stage(message, bytes);
+        return;
+    }
+    message->offset = offset;
+    nigh_message_stage(message, bytes);
 }
 
 static enum nigh_verdict arrive_put(struct nigh_endpoint *endpoint, uint64_t head, uint64_t key,
@@ -234,7 +235,7 @@ static enum nigh_verdict arrive_put(struct nigh_endpoint *endpoint, uint64_t hea
     nigh_arrive_payload(endpoint, &first, sizeof(first));
     if (!nigh_arrive_first_is_sound(endpoint, &first, nigh_head_flags(head)))
         return NIGH_BAD;
-    message = begin(endpoint, &first, NIGH_MSG_PUT);
+    message = nigh_device_receive_is_crowded(endpoint) ? NULL : begin(endpoint, &first, NIGH_MSG_PUT);
     if (!message)
         return NIGH_STAY;
     message->status =

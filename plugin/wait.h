@@ -12,7 +12,7 @@ int nigh_wait_fd(struct nigh_context *context, int *fd);
 static inline bool nigh_is_restless(const struct nigh_context *context)
 {
     return nigh_cq_count(&context->cq) != 0 || context->pulls || context->suspects || context->nudged ||
-           context->devices.copies;
+           context->devices.copies || context->devices.scarce;
 }
 
 #endif

@@ -77,7 +77,7 @@ enum nccl_result nigh_nccl_register(void *number, void *data, size_t bytes, int 
     enum nccl_result result = NCCL_SUCCESS;
 
     if (!comm)
-        return nigh_nccl_stale("regMr", comm, "connection that is open", NCCL_INVALID_ARGUMENT);
+        return nigh_nccl_stale("regMr", number, "connection that is open", NCCL_INVALID_ARGUMENT);
     if (!out || (!data && bytes))
         return refuse("there is no memory at NULL");
     if ((type == NCCL_PTR_CUDA || type == NCCL_PTR_DMABUF) && !(type & nigh_nccl_pointers()))

@@ -115,25 +115,32 @@ static enum nccl_result take_place(struct nigh_nccl_comm *comm, const char *call
     return *out ? NCCL_SUCCESS : too_many(comm, call);
 }
 
+/* Under the lock, as deregMr ends regions under it. NULL is a buffer that was not registered, which is as good. */
+static enum nccl_result region_of(const void *memory, const char *call, struct nigh_region **region)
+{
+    if (nigh_nccl_memory_find(memory, region))
+        return NCCL_SUCCESS;
+    nigh_nccl_warn("%s: %p is no memory that is registered", call, memory);
+    return NCCL_INVALID_ARGUMENT;
+}
+
 static enum nccl_result send_locked(struct nigh_nccl_comm *comm, void *data, size_t bytes, void *memory,
-                                    struct nigh_region *region, void **out)
+                                    void **out)
 {
     struct nigh_nccl_request *request = NULL;
-    enum nccl_result result = take_place(comm, "isend", &request);
+    struct nigh_region *region;
+    enum nccl_result result = region_of(memory, "isend", &region);
+
+    if (!result)
+        result = take_place(comm, "isend", &request);
 
     if (result)
         return result;
     return posted(comm, request, memory, bytes, send_one(comm, data, bytes, region, (uintptr_t)request), out);
 }
 
-/* NULL is a buffer that was not registered, which is as good. */
-static enum nccl_result check(const void *data, size_t bytes, const void *memory, const char *call,
-                              struct nigh_region **region)
+static enum nccl_result check(const void *data, size_t bytes, const char *call)
 {
-    if (!nigh_nccl_memory_find(memory, region)) {
-        nigh_nccl_warn("%s: %p is no memory that is registered", call, memory);
-        return NCCL_INVALID_ARGUMENT;
-    }
     if (bytes > NCCL_BYTES_MAX || (!data && bytes)) {
         nigh_nccl_warn("%s of %zu bytes at %p: at most 2^40 bytes, of memory that there is", call, bytes,
                        data);
@@ -147,16 +154,15 @@ enum nccl_result nigh_nccl_isend(void *number, void *data, size_t bytes, int tag
 {
     enum nccl_result result = NCCL_INVALID_ARGUMENT;
     struct nigh_nccl_comm *comm = comm_of(number, NIGH_NCCL_SENDER, "isend", &result);
-    struct nigh_region *region;
 
     (void)tag, (void)parent; /* tags tell the parts of a grouped receive, of which there is one */
     if (!comm || !request)
         return result;
     *request = NULL;
-    result = check(data, bytes, memory, "isend", &region);
+    result = check(data, bytes, "isend");
     if (result || pthread_mutex_trylock(&comm->context->lock))
         return result;
-    result = send_locked(comm, data, bytes, memory, region, request);
+    result = send_locked(comm, data, bytes, memory, request);
     pthread_mutex_unlock(&comm->context->lock);
     return result;
 }
@@ -183,10 +189,14 @@ static int recv_one(const struct nigh_nccl_comm *comm, void *data, size_t bytes,
 }
 
 static enum nccl_result recv_locked(struct nigh_nccl_comm *comm, void *data, size_t bytes, void *memory,
-                                    struct nigh_region *region, void **out)
+                                    void **out)
 {
     struct nigh_nccl_request *request = NULL;
-    enum nccl_result result = take_place(comm, "irecv", &request);
+    struct nigh_region *region;
+    enum nccl_result result = region_of(memory, "irecv", &region);
+
+    if (!result)
+        result = take_place(comm, "irecv", &request);
 
     if (result)
         return result;
@@ -199,7 +209,6 @@ enum nccl_result nigh_nccl_irecv(void *number, int count, void **data, size_t *b
     enum nccl_result result = NCCL_INVALID_ARGUMENT;
     struct nigh_nccl_comm *comm = comm_of(number, NIGH_NCCL_RECEIVER, "irecv", &result);
     void *memory = memories ? memories[0] : NULL;
-    struct nigh_region *region;
 
     (void)tags, (void)parents;
     if (!comm || !request)
@@ -209,10 +218,10 @@ enum nccl_result nigh_nccl_irecv(void *number, int count, void **data, size_t *b
         nigh_nccl_warn("irecv of %d buffers: maxRecvs is 1", count);
         return NCCL_INVALID_ARGUMENT;
     }
-    result = check(data[0], bytes[0], memory, "irecv", &region);
+    result = check(data[0], bytes[0], "irecv");
     if (result || pthread_mutex_trylock(&comm->context->lock))
         return result;
-    result = recv_locked(comm, data[0], bytes[0], memory, region, request);
+    result = recv_locked(comm, data[0], bytes[0], memory, request);
     pthread_mutex_unlock(&comm->context->lock);
     return result;
 }

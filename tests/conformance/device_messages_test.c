@@ -2,105 +2,14 @@
 /* Messages, puts and gets whose buffers lie on a CUDA device, on either side or on both: every kind of memory, every length, matched
  * early and late; what is refused; what a driver's failure, a cancel and a death leave behind. On the fake driver. */
 #include "tests/support/data.h"
-#include "tests/support/pair.h"
-#include "tests/support/test_cuda.h"
+#include "tests/support/device_buffer.h"
 
-#include <dlfcn.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-
-/* of a case: which sides are on a device, which kind of memory */
-#define SENDER     1u
-#define RECEIVER   2u
-#define KIND(kind) ((uint64_t)(kind) << 8)
 
 enum { ROOM = (6 << 20) + 4096, BEHIND = 4096, MANY = 24 };
 
 static const struct nigh_ops *nigh;
-static const struct test_cuda *cuda;
-
-static void load(void)
-{
-    const char *build = getenv("NIGH_BUILDDIR");
-    char path[4096];
-    void *object;
-
-    if (cuda)
-        return;
-    snprintf(path, sizeof(path), "%s/tests/support/.libs/libcuda.so.1", build ? build : ".");
-    object = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
-    cuda = object ? dlsym(object, TEST_CUDA_SYMBOL) : NULL;
-    CHECK(cuda);
-}
-
-/* A buffer of one side: on the device, or the host's. */
-struct buffer {
-    uint8_t *at;
-    uint64_t bytes;
-    bool on_device;
-};
-
-static struct buffer make(struct pair *pair, unsigned side, uint64_t bytes)
-{
-    struct buffer buffer = {.bytes = bytes, .on_device = pair->of->number & side};
-
-    if (!buffer.on_device) {
-        buffer.at = data_room(bytes);
-        return buffer;
-    }
-    load();
-    buffer.at = cuda->alloc((enum cuda_memory)(pair->of->number >> 8), cuda->device(), bytes);
-    CHECK(buffer.at);
-    return buffer;
-}
-
-static void fill(struct buffer *buffer, uint64_t bytes, uint64_t seed)
-{
-    if (buffer->on_device)
-        cuda->put(buffer->at, data_filled(bytes, seed), bytes);
-    else
-        data_fill(buffer->at, bytes, seed);
-}
-
-/* From `at` on there are `bytes` of seed. */
-static void look(const struct buffer *buffer, uint64_t at, uint64_t bytes, uint64_t seed)
-{
-    uint8_t *seen = buffer->on_device ? data_room(bytes) : buffer->at + at;
-
-    if (buffer->on_device && bytes)
-        cuda->get(seen, buffer->at + at, bytes);
-    data_check(seen, bytes, seed, at);
-}
-
-static void drop(struct buffer *buffer)
-{
-    if (buffer->on_device)
-        cuda->free(buffer->at);
-}
-
-static void send(struct pair *pair, struct buffer *buffer, uint64_t bytes, uint64_t tag, uint32_t flags,
-                 uint64_t context)
-{
-    pair_send(pair->end[0], bytes ? buffer->at : NULL, bytes, tag, flags | NIGH_DEVICE, context);
-}
-
-static int post_recv(struct pair *pair, const struct buffer *buffer, uint64_t at, uint64_t bytes,
-                     uint64_t tag, uint64_t context)
-{
-    struct nigh_recv recv = pair_a_recv(buffer->at + at, bytes, tag, context);
-
-    recv.flags |= NIGH_DEVICE;
-    return nigh->post_recv(pair->end[1]->context, pair->end[1]->peer, &recv);
-}
-
-static void recv(struct pair *pair, const struct buffer *buffer, uint64_t bytes, uint64_t tag,
-                 uint64_t context)
-{
-    CHECK_INT(post_recv(pair, buffer, 0, bytes, tag, context), 0);
-}
 
 static const uint64_t sizes[] = {0, 1, 8, 63, 1000, 4097, 16384, 65537, 524288, 524289, 1 << 20, 5 << 20};
 
@@ -112,43 +21,43 @@ static void carry(struct pair *pair, bool late, uint32_t flags)
     struct buffer from = {0}, to = {0};
 
     if (pair->end[0])
-        from = make(pair, SENDER, ROOM);
+        from = buffer_make(pair, SENDER, ROOM);
     if (pair->end[1])
-        to = make(pair, RECEIVER, ROOM);
+        to = buffer_make(pair, RECEIVER, ROOM);
     for (uint32_t i = 0; i < SIZES; i++) {
         uint64_t bytes = sizes[i];
 
         if (flags & NIGH_INJECT && bytes > NIGH_INJECT_BYTES)
             break;
         if (pair->end[1]) {
-            fill(&to, bytes + BEHIND, 77);
+            buffer_fill(&to, bytes + BEHIND, 77);
             if (!late)
-                recv(pair, &to, bytes ? bytes : 1, i, 2);
+                buffer_recv(pair, &to, bytes ? bytes : 1, i, 2);
         }
         pair_meet();
         if (pair->end[0]) {
-            fill(&from, bytes ? bytes : 1, i + 3);
-            send(pair, &from, bytes, i, flags, 1);
+            buffer_fill(&from, bytes ? bytes : 1, i + 3);
+            buffer_send(pair, &from, bytes, i, flags, 1);
             if (flags & NIGH_INJECT)
-                fill(&from, NIGH_INJECT_BYTES, 99);
+                buffer_fill(&from, NIGH_INJECT_BYTES, 99);
         }
         if (pair->end[1] && late) {
             pair_unexpected(pair->end[1], 1);
-            recv(pair, &to, bytes ? bytes : 1, i, 2);
+            buffer_recv(pair, &to, bytes ? bytes : 1, i, 2);
         }
         if (pair->end[1]) {
             pair_received(pair->end[1], 2, bytes);
-            look(&to, 0, bytes, i + 3);
-            look(&to, bytes, BEHIND, 77);
+            buffer_check(&to, 0, bytes, i + 3);
+            buffer_check(&to, bytes, BEHIND, 77);
         }
         if (pair->end[0])
             pair_sent(pair->end[0], 1, bytes);
         pair_meet();
     }
     if (pair->end[0])
-        drop(&from);
+        buffer_drop(&from);
     if (pair->end[1])
-        drop(&to);
+        buffer_drop(&to);
 }
 
 static void expected(struct pair *pair)
@@ -180,9 +89,9 @@ static void many(struct pair *pair)
         uint64_t bytes = sizes[SIZES - 1 - i % 5];
 
         if (pair->end[0]) {
-            from[i] = make(pair, SENDER, bytes);
-            fill(&from[i], bytes, i);
-            send(pair, &from[i], bytes, i, 0, i);
+            from[i] = buffer_make(pair, SENDER, bytes);
+            buffer_fill(&from[i], bytes, i);
+            buffer_send(pair, &from[i], bytes, i, 0, i);
         }
     }
     for (uint32_t i = MANY; i-- > 0;) {
@@ -190,15 +99,15 @@ static void many(struct pair *pair)
 
         if (!pair->end[1])
             continue;
-        to[i] = make(pair, RECEIVER, bytes);
-        recv(pair, &to[i], bytes, i, 100 + i);
+        to[i] = buffer_make(pair, RECEIVER, bytes);
+        buffer_recv(pair, &to[i], bytes, i, 100 + i);
         pair_received(pair->end[1], 100 + i, bytes);
-        look(&to[i], 0, bytes, i);
-        drop(&to[i]);
+        buffer_check(&to[i], 0, bytes, i);
+        buffer_drop(&to[i]);
     }
     for (uint32_t i = 0; i < MANY && pair->end[0]; i++) {
         pair_sent(pair->end[0], i, sizes[SIZES - 1 - i % 5]);
-        drop(&from[i]);
+        buffer_drop(&from[i]);
     }
 }
 
@@ -209,18 +118,18 @@ static void in_order(struct pair *pair)
     uint64_t at = 0;
 
     if (pair->end[0]) {
-        from = make(pair, SENDER, ROOM);
-        fill(&from, ROOM, 5);
+        from = buffer_make(pair, SENDER, ROOM);
+        buffer_fill(&from, ROOM, 5);
     }
     if (pair->end[1])
-        to = make(pair, RECEIVER, ROOM);
+        to = buffer_make(pair, RECEIVER, ROOM);
     for (uint32_t i = 0; i < 60; i++) {
         uint64_t bytes = sizes[1 + i * 7 % (SIZES - 3)];
 
         if (pair->end[0] && i % 3)
             pair_send(pair->end[0], data_filled(bytes, i), bytes, 9, 0, i);
         else if (pair->end[0])
-            send(pair, &from, bytes, 9, 0, i);
+            buffer_send(pair, &from, bytes, 9, 0, i);
     }
     for (uint32_t i = 0; i < 60; i++) {
         uint64_t bytes = sizes[1 + i * 7 % (SIZES - 3)];
@@ -231,18 +140,18 @@ static void in_order(struct pair *pair)
             pair_received(pair->end[1], 100 + i, bytes);
             data_check(room, bytes, i, 0);
         } else if (pair->end[1]) {
-            recv(pair, &to, bytes, 9, 100 + i);
+            buffer_recv(pair, &to, bytes, 9, 100 + i);
             pair_received(pair->end[1], 100 + i, bytes);
-            look(&to, 0, bytes, 5);
+            buffer_check(&to, 0, bytes, 5);
         }
         at += bytes;
     }
     for (uint32_t i = 0; i < 60 && pair->end[0]; i++)
         pair_sent(pair->end[0], i, sizes[1 + i * 7 % (SIZES - 3)]);
     if (pair->end[0])
-        drop(&from);
+        buffer_drop(&from);
     if (pair->end[1])
-        drop(&to);
+        buffer_drop(&to);
 }
 
 /* Too long: what fits has been written, nothing beyond. */
@@ -255,15 +164,15 @@ static void cut(struct pair *pair)
         uint64_t bytes = lengths[i];
 
         if (pair->end[1]) {
-            to = make(pair, RECEIVER, ROOM);
-            fill(&to, ROOM, 77);
-            recv(pair, &to, bytes / 2, 1, 2);
+            to = buffer_make(pair, RECEIVER, ROOM);
+            buffer_fill(&to, ROOM, 77);
+            buffer_recv(pair, &to, bytes / 2, 1, 2);
         }
         pair_meet();
         if (pair->end[0]) {
-            from = make(pair, SENDER, bytes);
-            fill(&from, bytes, 3);
-            send(pair, &from, bytes, 1, 0, 1);
+            from = buffer_make(pair, SENDER, bytes);
+            buffer_fill(&from, bytes, 3);
+            buffer_send(pair, &from, bytes, 1, 0, 1);
         }
         if (pair->end[1]) {
             struct nigh_completion done = pair_await(pair->end[1], NIGH_OP_RECV, 2);
@@ -271,13 +180,13 @@ static void cut(struct pair *pair)
             CHECK_INT(done.status, -EMSGSIZE);
             CHECK_INT(done.bytes, bytes);
             CHECK(done.flags & NIGH_DONE_CUT && (uintptr_t)done.data == bytes / 2);
-            look(&to, 0, bytes / 2, 3);
-            look(&to, bytes / 2, ROOM - bytes / 2, 77);
-            drop(&to);
+            buffer_check(&to, 0, bytes / 2, 3);
+            buffer_check(&to, bytes / 2, ROOM - bytes / 2, 77);
+            buffer_drop(&to);
         }
         if (pair->end[0]) {
             pair_sent(pair->end[0], 1, bytes);
-            drop(&from);
+            buffer_drop(&from);
         }
         pair_meet();
     }
@@ -294,8 +203,8 @@ static void from_heap(struct pair *pair)
         uint64_t bytes = lengths[i / 2];
 
         if (pair->end[1]) {
-            to = make(pair, RECEIVER, ROOM);
-            recv(pair, &to, bytes, 1, 2);
+            to = buffer_make(pair, RECEIVER, ROOM);
+            buffer_recv(pair, &to, bytes, 1, 2);
         }
         pair_meet();
         if (pair->end[0]) {
@@ -311,8 +220,8 @@ static void from_heap(struct pair *pair)
         }
         if (pair->end[1]) {
             pair_received(pair->end[1], 2, bytes);
-            look(&to, 0, bytes, 4);
-            drop(&to);
+            buffer_check(&to, 0, bytes, 4);
+            buffer_drop(&to);
         }
         if (pair->end[0]) {
             CHECK_INT(pair_await(pair->end[0], i % 2 ? NIGH_OP_LEND : NIGH_OP_SEND, 1).status, 0);
@@ -357,23 +266,23 @@ static void move_many(struct pair *pair, enum nigh_op op, const struct buffer *l
 static void put_and_get(struct pair *pair, struct buffer *local)
 {
     for (uint32_t i = 1; i < SIZES; i++) {
-        fill(local, sizes[i] + BEHIND, 77);
+        buffer_fill(local, sizes[i] + BEHIND, 77);
         move_all(pair, NIGH_OP_GET, local, sizes[i]);
-        look(local, 0, sizes[i], 1);
-        look(local, sizes[i], BEHIND, 77);
-        fill(local, sizes[i], i + 2);
+        buffer_check(local, 0, sizes[i], 1);
+        buffer_check(local, sizes[i], BEHIND, 77);
+        buffer_fill(local, sizes[i], i + 2);
         move_all(pair, NIGH_OP_PUT, local, sizes[i]);
-        fill(local, sizes[i], 88);
+        buffer_fill(local, sizes[i], 88);
         move_all(pair, NIGH_OP_GET, local, sizes[i]);
-        look(local, 0, sizes[i], i + 2);
-        fill(local, ROOM, 1);
+        buffer_check(local, 0, sizes[i], i + 2);
+        buffer_fill(local, ROOM, 1);
         move_all(pair, NIGH_OP_PUT, local, ROOM);
     }
-    fill(local, ROOM, 66);
+    buffer_fill(local, ROOM, 66);
     move_many(pair, NIGH_OP_PUT, local);
-    fill(local, ROOM, 55);
+    buffer_fill(local, ROOM, 55);
     move_many(pair, NIGH_OP_GET, local);
-    look(local, 0, ROOM / MANY / 64 * 64 * MANY, 66);
+    buffer_check(local, 0, ROOM / MANY / 64 * 64 * MANY, 66);
 }
 
 /* The buffer of the side that puts and gets, and the region of the other one. */
@@ -388,23 +297,23 @@ static void remote(struct pair *pair)
                                      .bytes = ROOM};
         uint64_t key = 0;
 
-        far = make(pair, RECEIVER, ROOM);
-        fill(&far, ROOM, 1);
+        far = buffer_make(pair, RECEIVER, ROOM);
+        buffer_fill(&far, ROOM, 1);
         what.buffer = far.at;
         CHECK_INT(nigh->register_memory(pair->end[1]->context, &what, &key, &region), 0);
         pair->shared[0] = key;
     }
     pair_meet();
     if (pair->end[0]) {
-        local = make(pair, SENDER, ROOM);
+        local = buffer_make(pair, SENDER, ROOM);
         put_and_get(pair, &local);
-        drop(&local);
+        buffer_drop(&local);
     }
     pair_meet();
     if (pair->end[1]) {
         CHECK_INT(nigh->deregister(pair->end[1]->context, region), 0);
-        look(&far, 0, ROOM / MANY / 64 * 64 * MANY, 66);
-        drop(&far);
+        buffer_check(&far, 0, ROOM / MANY / 64 * 64 * MANY, 66);
+        buffer_drop(&far);
     }
 }
 
@@ -424,7 +333,7 @@ static void by_region(struct pair *pair)
 
         if (!end)
             continue;
-        *buffer = make(pair, side ? RECEIVER : SENDER, ROOM);
+        *buffer = buffer_make(pair, side ? RECEIVER : SENDER, ROOM);
         what.buffer = buffer->at;
         CHECK_INT(nigh->register_memory(end->context, &what, &key, &region), 0);
         asked = cuda->calls("cuPointerGetAttributes");
@@ -439,7 +348,7 @@ static void by_region(struct pair *pair)
         } else {
             struct nigh_send post = pair_a_send(from.at, 5 << 20, 1, 1);
 
-            fill(&from, ROOM, 6);
+            buffer_fill(&from, ROOM, 6);
             asked = cuda->calls("cuPointerGetAttributes");
             post.flags = NIGH_DEVICE;
             post.region = region;
@@ -453,7 +362,7 @@ static void by_region(struct pair *pair)
         struct buffer inside = {.at = to.at + 4096, .on_device = true};
 
         pair_received(pair->end[1], 2, 5 << 20);
-        look(&inside, 0, 5 << 20, 6);
+        buffer_check(&inside, 0, 5 << 20, 6);
     }
     if (pair->end[0])
         pair_sent(pair->end[0], 1, 5 << 20);
@@ -461,7 +370,7 @@ static void by_region(struct pair *pair)
     for (uint32_t side = 0; side < 2; side++)
         if (pair->end[side]) {
             CHECK_INT(nigh->deregister(pair->end[side]->context, region), 0);
-            drop(side ? &to : &from);
+            buffer_drop(side ? &to : &from);
         }
 }
 
@@ -471,9 +380,9 @@ static void driver_fails(struct pair *pair)
     struct buffer from = {0}, to = {0};
 
     if (pair->end[0])
-        from = make(pair, SENDER, ROOM);
+        from = buffer_make(pair, SENDER, ROOM);
     if (pair->end[1])
-        to = make(pair, RECEIVER, ROOM);
+        to = buffer_make(pair, RECEIVER, ROOM);
     for (uint32_t i = 0; i < 2 * SIZES; i++) {
         uint64_t bytes = sizes[i / 2];
         bool late = i % 2, fails = bytes && (pair->of->number & SENDER || pair->of->number & RECEIVER);
@@ -482,17 +391,17 @@ static void driver_fails(struct pair *pair)
         if (pair->end[1] && !sender)
             cuda->fail_once("cuEventRecord", 0);
         if (pair->end[1] && !late)
-            recv(pair, &to, ROOM, i, 2);
+            buffer_recv(pair, &to, ROOM, i, 2);
         pair_meet();
         if (pair->end[0]) {
-            fill(&from, i ? bytes : ROOM, 3);
+            buffer_fill(&from, i ? bytes : ROOM, 3);
             if (sender)
                 cuda->fail_once("cuMemcpyDtoHAsync_v2", bytes > 1 << 20 ? 3 : 0);
-            send(pair, &from, bytes, i, bytes & 1 ? NIGH_SYNC : 0, 1);
+            buffer_send(pair, &from, bytes, i, bytes & 1 ? NIGH_SYNC : 0, 1);
         }
         if (pair->end[1] && late) {
             pair_unexpected(pair->end[1], 1);
-            recv(pair, &to, ROOM, i, 2);
+            buffer_recv(pair, &to, ROOM, i, 2);
         }
         if (pair->end[1])
             CHECK_INT(pair_await(pair->end[1], NIGH_OP_RECV, 2).status, fails ? -EIO : 0);
@@ -504,22 +413,22 @@ static void driver_fails(struct pair *pair)
         if (pair->end[0] && sender)
             cuda->fail_once("cuMemcpyDtoHAsync_v2", 1u << 30);
         if (pair->end[1])
-            recv(pair, &to, ROOM, i, 2);
+            buffer_recv(pair, &to, ROOM, i, 2);
         pair_meet();
         if (pair->end[0]) {
-            send(pair, &from, 2 << 20, i, 0, 1);
+            buffer_send(pair, &from, 2 << 20, i, 0, 1);
             pair_sent(pair->end[0], 1, 2 << 20);
         }
         if (pair->end[1]) {
             pair_received(pair->end[1], 2, 2 << 20);
-            look(&to, 0, 2 << 20, 3);
+            buffer_check(&to, 0, 2 << 20, 3);
         }
         pair_meet();
     }
     if (pair->end[0])
-        drop(&from);
+        buffer_drop(&from);
     if (pair->end[1])
-        drop(&to);
+        buffer_drop(&to);
 }
 
 /* A receive that is cancelled at some time: nothing is written behind its completion, and what comes next comes whole. */
@@ -528,21 +437,21 @@ static void cancelled(struct pair *pair)
     struct buffer from = {0}, to = {0}, second = {0};
 
     if (pair->end[0])
-        from = make(pair, SENDER, ROOM);
+        from = buffer_make(pair, SENDER, ROOM);
     if (pair->end[1]) {
-        to = make(pair, RECEIVER, ROOM);
-        second = make(pair, RECEIVER, ROOM);
+        to = buffer_make(pair, RECEIVER, ROOM);
+        second = buffer_make(pair, RECEIVER, ROOM);
     }
     for (uint32_t i = 0; i < 16; i++) {
         if (pair->end[1]) {
-            fill(&to, ROOM, 8);
-            recv(pair, &to, ROOM, 1, 2);
+            buffer_fill(&to, ROOM, 8);
+            buffer_recv(pair, &to, ROOM, 1, 2);
         }
         pair_meet();
         if (pair->end[0]) {
-            fill(&from, ROOM, 3);
-            send(pair, &from, ROOM, 1, 0, 1);
-            send(pair, &from, 64, 1, 0, 2);
+            buffer_fill(&from, ROOM, 3);
+            buffer_send(pair, &from, ROOM, 1, 0, 1);
+            buffer_send(pair, &from, 64, 1, 0, 2);
         }
         if (pair->end[1]) {
             struct nigh_completion done;
@@ -553,15 +462,15 @@ static void cancelled(struct pair *pair)
             done = pair_await(pair->end[1], NIGH_OP_RECV, 2);
             CHECK(!done.status || (!rc && done.status == -ECANCELED));
             if (!done.status)
-                look(&to, 0, ROOM, 3);
-            fill(&to, ROOM, 9);
+                buffer_check(&to, 0, ROOM, 3);
+            buffer_fill(&to, ROOM, 9);
             do {
-                recv(pair, &second, ROOM, 1, 4);
+                buffer_recv(pair, &second, ROOM, 1, 4);
                 done = pair_await(pair->end[1], NIGH_OP_RECV, 4);
                 CHECK_INT(done.status, 0);
-                look(&second, 0, done.bytes, 3);
+                buffer_check(&second, 0, done.bytes, 3);
             } while (done.bytes > 64);
-            look(&to, 0, ROOM, 9);
+            buffer_check(&to, 0, ROOM, 9);
         }
         if (pair->end[0]) {
             pair_sent(pair->end[0], 1, ROOM);
@@ -570,11 +479,11 @@ static void cancelled(struct pair *pair)
         pair_meet();
     }
     if (pair->end[1]) {
-        drop(&to);
-        drop(&second);
+        buffer_drop(&to);
+        buffer_drop(&second);
     }
     if (pair->end[0])
-        drop(&from);
+        buffer_drop(&from);
 }
 
 /* A peer that dies in the middle: what was posted ends, and the device is as usable as before. */
@@ -586,8 +495,8 @@ static void death(struct pair *pair)
         struct nigh_recv post;
 
         if (pair->of->number & RECEIVER)
-            load();
-        buffer = make(pair, RECEIVER, ROOM);
+            device_load();
+        buffer = buffer_make(pair, RECEIVER, ROOM);
         post = pair_a_recv(buffer.at, ROOM, 1, 2);
         post.flags = NIGH_DEVICE;
         CHECK_INT(nigh->post_recv(pair->end[1]->context, pair->end[1]->peer, &post), 0);
@@ -597,18 +506,18 @@ static void death(struct pair *pair)
         kill(getpid(), SIGKILL);
     }
     if (pair->end[0]) {
-        buffer = make(pair, SENDER, ROOM);
-        fill(&buffer, ROOM, 3);
+        buffer = buffer_make(pair, SENDER, ROOM);
+        buffer_fill(&buffer, ROOM, 3);
         for (uint64_t i = 0; i < 8; i++)
-            send(pair, &buffer, ROOM, 1 + i, 0, i);
+            buffer_send(pair, &buffer, ROOM, 1 + i, 0, i);
         pair_meet();
         for (uint64_t i = 0; i < 8; i++) {
             int status = pair_await(pair->end[0], NIGH_OP_SEND, i).status;
 
             CHECK(status == -ECONNRESET || (!status && !i));
         }
-        look(&buffer, 0, ROOM, 3);
-        drop(&buffer);
+        buffer_check(&buffer, 0, ROOM, 3);
+        buffer_drop(&buffer);
     }
 }
 
@@ -622,26 +531,26 @@ static void waited(struct pair *pair)
         struct nigh_completion done;
 
         if (pair->end[0] && !from.at)
-            from = make(pair, SENDER, ROOM);
+            from = buffer_make(pair, SENDER, ROOM);
         if (pair->end[1] && !to.at)
-            to = make(pair, RECEIVER, ROOM);
+            to = buffer_make(pair, RECEIVER, ROOM);
         if (pair->end[1])
-            recv(pair, &to, ROOM, 1, 2);
+            buffer_recv(pair, &to, ROOM, 1, 2);
         if (pair->end[0]) {
-            fill(&from, ROOM, i);
-            send(pair, &from, bytes, 1, NIGH_SYNC, 1);
+            buffer_fill(&from, ROOM, i);
+            buffer_send(pair, &from, bytes, 1, NIGH_SYNC, 1);
         }
         for (uint32_t side = 0; side < 2; side++)
             while (pair->end[side] && nigh->poll_completions(pair->end[side]->context, &done, 1) == 0)
                 CHECK_INT(nigh->wait(pair->end[side]->context, 20000000000), 0);
         if (pair->end[1])
-            look(&to, 0, bytes, i);
+            buffer_check(&to, 0, bytes, i);
         pair_meet();
     }
     if (pair->end[0])
-        drop(&from);
+        buffer_drop(&from);
     if (pair->end[1])
-        drop(&to);
+        buffer_drop(&to);
 }
 
 static void refused(struct pair *pair)
@@ -655,7 +564,7 @@ static void refused(struct pair *pair)
 
     if (!end)
         return;
-    load();
+    device_load();
     memory = cuda->alloc(MEMORY_PLAIN, cuda->device(), 4096);
     post.flags = NIGH_DEVICE;
     post.buffer = memory;

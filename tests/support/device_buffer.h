@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* tests/support/device_buffer.h - buffers of a pair's sides that lie on a device of the fake CUDA driver, or in the host's memory, and
+ * posts that do not say which. */
+#ifndef NIGH_TESTS_DEVICE_BUFFER_H
+#define NIGH_TESTS_DEVICE_BUFFER_H
+
+#include "tests/support/pair.h"
+#include "tests/support/test_cuda.h"
+
+/* of a case's number: which sides are on a device, which kind of memory */
+#define SENDER     1u
+#define RECEIVER   2u
+#define KIND(kind) ((uint64_t)(kind) << 8)
+
+/* NULL before device_load(), which loads it once in a process; buffers on a device do. */
+extern const struct test_cuda *cuda;
+void device_load(void);
+
+struct buffer {
+    uint8_t *at;
+    uint64_t bytes;
+    bool on_device;
+};
+
+struct buffer buffer_make(struct pair *pair, unsigned side, uint64_t bytes);
+void buffer_fill(struct buffer *buffer, uint64_t bytes, uint64_t seed);
+/* From `at` on there are `bytes` of seed. */
+void buffer_check(const struct buffer *buffer, uint64_t at, uint64_t bytes, uint64_t seed);
+void buffer_drop(struct buffer *buffer);
+
+/* The first side's, with NIGH_DEVICE; it must succeed. */
+void buffer_send(struct pair *pair, struct buffer *buffer, uint64_t bytes, uint64_t tag, uint32_t flags,
+                 uint64_t context);
+/* The second side's. */
+void buffer_recv(struct pair *pair, const struct buffer *buffer, uint64_t bytes, uint64_t tag,
+                 uint64_t context);
+
+#endif
