@@ -69,6 +69,16 @@ static const struct {
 #undef SYMBOL
 };
 
+static const struct {
+#define NAME(slot, symbol, parameters) const char *slot;
+    CALLS(NAME)
+#undef NAME
+} names = {
+#define NAME(slot, symbol, parameters) #symbol,
+    CALLS(NAME)
+#undef NAME
+};
+
 /* ---- the driver ---- */
 
 /* 0, or -EIO: the driver's call has failed. */
@@ -83,7 +93,7 @@ static int judge(struct perf_cuda *cuda, const char *call, int result)
     return -EIO;
 }
 
-#define TRY(slot, ...) judge(cuda, #slot " of the CUDA driver", driver.slot(__VA_ARGS__))
+#define TRY(slot, ...) judge(cuda, names.slot, driver.slot(__VA_ARGS__))
 
 static int load(struct perf_cuda *cuda)
 {
@@ -381,14 +391,14 @@ int perf_cuda_reached(struct perf_cuda *cuda, const struct perf_cuda_device *dev
 {
     int result = driver.event_query(device->mark[mark]);
 
-    return result == NIGH_CUDA_NOT_READY ? -EAGAIN : judge(cuda, "a copy", result);
+    return result == NIGH_CUDA_NOT_READY ? -EAGAIN : judge(cuda, "a copy on the device", result);
 }
 
 int perf_cuda_ended(struct perf_cuda *cuda, const struct perf_cuda_device *device)
 {
     int result = driver.stream_query(device->stream);
 
-    return result == NIGH_CUDA_NOT_READY ? -EAGAIN : judge(cuda, "a copy", result);
+    return result == NIGH_CUDA_NOT_READY ? -EAGAIN : judge(cuda, "a copy on the device", result);
 }
 
 int perf_cuda_put(struct perf_cuda *cuda, const struct perf_cuda_buffer *to, const void *from, size_t bytes)
