@@ -37,6 +37,8 @@ static void look_at(json_t *row, const char *sides, bool has_own_copy)
         return; /* rows_in() has looked for the reason */
     assert_true(json_number_value(value) > 0);
     assert_true(json_number_value(json_object_get(peers, "host")) > 0);
+    if (!strstr(sides, "host"))
+        assert_non_null(strstr(json_string_value(json_object_get(row, "note")), "device memory: "));
     assert_int_equal(json_is_number(json_object_get(peers, "own copy")), has_own_copy);
 }
 

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { KEY_TAG = 51, WARM_MESSAGES = 16, PAGE = 4096 };
+enum { KEY_TAG = 51, WARM_MESSAGES = 16, PAGE = 4096, PATHS_MAX = 256 };
 
 /* What the launcher tells the ranks. */
 struct task {
@@ -277,6 +277,38 @@ static void find_path(struct perf_device *d)
         snprintf(d->me->shared->path, sizeof(d->me->shared->path), "%s", perf_node_path(&before, &after));
 }
 
+/* By rank 0, behind the slots: how nigh says that such memory goes, and why. */
+static char *way_of(const struct perf_job *job)
+{
+    return (char *)job->shared + job->mapped - PAGE;
+}
+
+static bool is_of(const struct nigh_query_device_path *path, const struct perf_cuda_sides *sides)
+{
+    static const uint32_t memory[PERF_CUDA_KINDS] = {[PERF_CUDA_PLAIN] = NIGH_DEVICE_PLAIN,
+                                                     [PERF_CUDA_VMM] = NIGH_DEVICE_MAPPED,
+                                                     [PERF_CUDA_POOL] = NIGH_DEVICE_POOLED,
+                                                     [PERF_CUDA_MANAGED] = NIGH_DEVICE_MANAGED};
+
+    return path->from == (uint32_t)sides->from.device && path->to == (uint32_t)sides->to.device &&
+           path->memory == memory[sides->from.kind];
+}
+
+/* Between two devices alone. Where nigh cannot say it, nothing is said. */
+static void find_way(struct perf_device *d, const struct perf_cuda_sides *sides)
+{
+    uint64_t bytes = PATHS_MAX * sizeof(struct nigh_query_device_path);
+    struct nigh_query_device_path *path = malloc(bytes);
+    char *way = (char *)d->me->scratch + d->me->scratch_bytes - PAGE;
+
+    if (path && d->me->rank == 0 && sides->from.kind != PERF_CUDA_HOST && sides->to.kind != PERF_CUDA_HOST &&
+        d->node.ops->query(d->node.context, d->node.peer[1], NIGH_QUERY_DEVICE_PATHS, path, &bytes) == 0)
+        for (uint64_t i = 0; i < bytes / sizeof(*path) && !*way; i++)
+            if (is_of(&path[i], sides))
+                snprintf(way, PAGE, "%.16s%s%.200s", path[i].path, *path[i].text ? ": " : "", path[i].text);
+    free(path);
+}
+
 static int device_rank(struct perf_rank *me, void *arg)
 {
     const struct task *task = arg;
@@ -287,6 +319,7 @@ static int device_rank(struct perf_rank *me, void *arg)
         me->shared->figure[0][0] = d.cuda.reach;
     perf_node_barrier(&d.node);
     find_path(&d);
+    find_way(&d, &task->options->cuda);
     race(&d, task);
     close_all(&d);
     return 0;
@@ -306,6 +339,9 @@ static int emit(struct perf_run *run, const struct perf_job *job, const struct t
     like.ranks = job->ranks;
     if (*job->shared->path)
         snprintf(like.note, sizeof(like.note), "nigh's path: %s", job->shared->path);
+    if (*way_of(job))
+        snprintf(like.note + strlen(like.note), sizeof(like.note) - strlen(like.note), "%sdevice memory: %s",
+                 *like.note ? "; " : "", way_of(job));
     for (uint32_t i = 0; i < job->shared->floors; i++)
         floors[i] = 1 + i;
     return perf_run_rows(run, job, 0, floors, job->shared->floors, &like);
@@ -319,7 +355,7 @@ static int one_size(struct perf_run *run, struct task *task)
 
     snprintf(what, sizeof(what), "%s-cuda: %s", task->test->name,
              perf_size_text(task->bytes, text, sizeof(text)));
-    perf_run_job(run, &job, run->options->ranks, PERF_DEVICE_SLOTS_BYTES, what);
+    perf_run_job(run, &job, run->options->ranks, PERF_DEVICE_SLOTS_BYTES + PAGE, what);
     rc = perf_job_run(&job, device_rank, task);
     if (rc != 0)
         return rc;
