@@ -60,11 +60,12 @@ enum {
     NIGH_CUDA_DEVICE_DMA_BUF_MMAP = 152,
 };
 
-/* Flags of contexts, streams, events, pinned memory and legacy handles; capture modes */
+/* Flags of contexts, streams, events, managed and pinned memory and legacy handles; capture modes */
 enum {
     NIGH_CUDA_CTX_SYNC_MEMOPS = 0x80,
     NIGH_CUDA_STREAM_NON_BLOCKING = 1,
     NIGH_CUDA_EVENT_DISABLE_TIMING = 2,
+    NIGH_CUDA_ATTACH_GLOBAL = 1,
     NIGH_CUDA_PIN_PORTABLE = 1,
     NIGH_CUDA_IPC_LAZY_PEER_ACCESS = 1,
     NIGH_CUDA_CAPTURE_RELAXED = 2,

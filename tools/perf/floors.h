@@ -27,6 +27,8 @@ enum perf_line_use {
     PERF_LINE_TO = 24,
     PERF_LINE_MAY = 26,      /* may it read and write the other's? */
     PERF_LINE_EXCHANGE = 28, /* and the next one: what each has written */
+    PERF_LINE_SLOTS = 32,    /* and the next three: pieces put into slots and taken out, from either rank */
+    PERF_LINE_ASK = 36,      /* gets through slots */
 };
 
 /* Parts of the job's scratch memory; a job with floors asks for PERF_SCRATCH(bytes of its messages in flight). */

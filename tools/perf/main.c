@@ -3,6 +3,8 @@
 #include "tools/perf/beside.h"
 #include "tools/perf/clock.h"
 #include "tools/perf/cpus.h"
+#include "tools/perf/cuda.h"
+#include "tools/perf/device.h"
 #include "tools/perf/options.h"
 #include "tools/perf/plot.h"
 #include "tools/perf/report.h"
@@ -18,36 +20,36 @@
 
 /* `tune` is the last: "all" ends before it, because a benchmark does not change how the machine behaves afterwards. */
 const struct perf_test nigh_perf_tests[] = {
-    {"floors", "what the machine allows with no protocol at all", perf_test_floors},
-    {"latency", "one way of a message, matched by tag", perf_test_latency},
-    {"rate", "messages a second, window 64", perf_test_rate},
-    {"bandwidth", "a window of messages from private memory", perf_test_bandwidth},
-    {"heap", "a window of messages from the heap", perf_test_heap},
-    {"lend", "handing a heap block over without a copy", perf_test_lend},
-    {"rma", "put, get and atomic", perf_test_rma},
-    {"wake", "waking a rank that sleeps in a receive", perf_test_wake},
-    {"idle", "CPU share and context switches of a rank that is blocked", perf_test_idle},
-    {"death", "hearing of a killed process, by how much memory it had", perf_test_death},
-    {"memory", "shared memory of a job", perf_test_memory},
-    {"connect", "from open to all connected", perf_test_connect},
-    {"match", "matching past many receives and messages", perf_test_match},
-    {"overlap", "computing while a 4 MiB message goes", perf_test_overlap},
-    {"deadlock", "naming ranks that wait for each other; false alarms", perf_test_deadlock},
-    {"barrier", "all ranks wait for each other", perf_test_barrier},
-    {"broadcast", "rank 0's block to all ranks", perf_test_broadcast},
-    {"reduce", "the sum of all ranks' f32 to rank 0", perf_test_reduce},
-    {"allreduce", "the sum of all ranks' f32 to all ranks", perf_test_allreduce},
-    {"gather", "a block of each rank to rank 0", perf_test_gather},
-    {"scatter", "a block of rank 0's to each rank", perf_test_scatter},
-    {"allgather", "a block of each rank to all ranks", perf_test_allgather},
-    {"alltoall", "a block of each rank to each other", perf_test_alltoall},
-    {"reduce_scatter", "a block of the sum of f32 to each rank", perf_test_reduce_scatter},
-    {"scan", "the sum of f32 up to each rank", perf_test_scan},
-    {"exscan", "the sum of f32 up to the rank before", perf_test_exscan},
+    {"floors", "what the machine allows with no protocol at all", perf_test_floors, NULL},
+    {"latency", "one way of a message, matched by tag", perf_test_latency, perf_device_latency},
+    {"rate", "messages a second, window 64", perf_test_rate, NULL},
+    {"bandwidth", "a window of messages from private memory", perf_test_bandwidth, perf_device_bandwidth},
+    {"heap", "a window of messages from the heap", perf_test_heap, NULL},
+    {"lend", "handing a heap block over without a copy", perf_test_lend, NULL},
+    {"rma", "put, get and atomic", perf_test_rma, perf_device_rma},
+    {"wake", "waking a rank that sleeps in a receive", perf_test_wake, NULL},
+    {"idle", "CPU share and context switches of a rank that is blocked", perf_test_idle, NULL},
+    {"death", "hearing of a killed process, by how much memory it had", perf_test_death, NULL},
+    {"memory", "shared memory of a job", perf_test_memory, NULL},
+    {"connect", "from open to all connected", perf_test_connect, NULL},
+    {"match", "matching past many receives and messages", perf_test_match, NULL},
+    {"overlap", "computing while a 4 MiB message goes", perf_test_overlap, NULL},
+    {"deadlock", "naming ranks that wait for each other; false alarms", perf_test_deadlock, NULL},
+    {"barrier", "all ranks wait for each other", perf_test_barrier, NULL},
+    {"broadcast", "rank 0's block to all ranks", perf_test_broadcast, NULL},
+    {"reduce", "the sum of all ranks' f32 to rank 0", perf_test_reduce, NULL},
+    {"allreduce", "the sum of all ranks' f32 to all ranks", perf_test_allreduce, NULL},
+    {"gather", "a block of each rank to rank 0", perf_test_gather, NULL},
+    {"scatter", "a block of rank 0's to each rank", perf_test_scatter, NULL},
+    {"allgather", "a block of each rank to all ranks", perf_test_allgather, NULL},
+    {"alltoall", "a block of each rank to each other", perf_test_alltoall, NULL},
+    {"reduce_scatter", "a block of the sum of f32 to each rank", perf_test_reduce_scatter, NULL},
+    {"scan", "the sum of f32 up to each rank", perf_test_scan, NULL},
+    {"exscan", "the sum of f32 up to the rank before", perf_test_exscan, NULL},
     {"collective", "an MPI's collectives over nigh beside its own, of the MPIs of --compare",
-     perf_test_collective},
-    {"tune", "races the ways to copy and writes the file that nigh reads", perf_test_tune},
-    {NULL, NULL, NULL},
+     perf_test_collective, NULL},
+    {"tune", "races the ways to copy and writes the file that nigh reads", perf_test_tune, NULL},
+    {NULL, NULL, NULL, NULL},
 };
 
 static int open_json(struct perf_run *run)
@@ -131,8 +133,10 @@ int main(int argc, char **argv)
     perf_clock_init();
     if (rc == 0 && perf_job_reports())
         rc = perf_beside_start(command.options.beside);
+    if (rc == 0 && command.options.cuda.asked)
+        rc = perf_cuda_probe(&command.options.cuda);
     for (size_t i = 0; rc == 0 && i < command.tests; i++)
-        rc = command.test[i]->run(&run);
+        rc = command.options.cuda.asked ? command.test[i]->run_cuda(&run) : command.test[i]->run(&run);
     perf_beside_stop();
     wrote = finish(&run);
     free(run.rows);

@@ -20,6 +20,7 @@ enum {
     KEY_BESIDE,
     KEY_COMPARE,
     KEY_CPUS,
+    KEY_CUDA,
     KEY_JSON,
     KEY_LAYER,
     KEY_NB,
@@ -43,6 +44,11 @@ static const struct argp_option options[] = {
     {"ops", KEY_OPS, "LIST", 0, "Of collective: barrier,allreduce,reduce,bcast,...", 0},
     {"stale", KEY_STALE, NULL, 0, "Send the same untouched buffer for ever, as most benchmarks do", 0},
     {"cpus", KEY_CPUS, "LIST", 0, "CPUs of the ranks: 0,2 or 0-3 (default: one per core)", 0},
+    {"cuda", KEY_CUDA, "SENDER,RECEIVER", OPTION_ARG_OPTIONAL,
+     "Of latency, bandwidth and rma, and all three without a TEST: buffers on CUDA devices, one kind for "
+     "both or two of "
+     "host, plain, vmm, pool, managed (default: plain), each with :DEVICE (default: 0)",
+     0},
     {"beside", KEY_BESIDE, "N", 0, "Run N busy loops beside the tests", 0},
     {"compare", KEY_COMPARE, "LIST", 0, "Measure these peers too, by name, or all", 0},
     {"json", KEY_JSON, "FILE", 0, "Write a JSON object a line (- is stdout, then without the table)", 0},
@@ -69,10 +75,11 @@ static void add_test(struct perf_command *c, const char *name, struct argp_state
 {
     const struct perf_test *one = find_test(name);
 
-    if (strcmp(name, "all") == 0)
+    if (strcmp(name, "all") == 0) {
         for (one = nigh_perf_tests; one->run != perf_test_tune; one++)
-            add_one(c, one);
-    else if (!one)
+            if (!c->options.cuda.asked || one->run_cuda)
+                add_one(c, one);
+    } else if (!one)
         argp_error(state, "there is no test \"%s\"", name);
     else
         add_one(c, one);
@@ -204,6 +211,34 @@ static void set_how(struct perf_options *o, enum perf_how how, struct argp_state
     o->how = how;
 }
 
+static void set_cuda(struct perf_options *o, const char *text, struct argp_state *state)
+{
+    int rc = perf_cuda_sides_parse(text, &o->cuda);
+
+    if (rc == -ENODEV)
+        argp_error(state, "--cuda=%s: neither side is on a device", text);
+    else if (rc != 0)
+        argp_error(state,
+                   "--cuda=%s: not one kind or SENDER,RECEIVER of host, plain, vmm, pool, managed, each with "
+                   "the number of a device behind a colon or none",
+                   text);
+}
+
+/* What the command line asks for together. */
+static void judge(const struct perf_command *c, struct argp_state *state)
+{
+    if (!c->options.cuda.asked)
+        return;
+    for (size_t i = 0; i < c->tests; i++)
+        if (!c->test[i]->run_cuda)
+            argp_error(state, "--cuda: %s has no buffers on devices; latency, bandwidth and rma have",
+                       c->test[i]->name);
+    if (c->options.peer_count > 0)
+        argp_error(state, "--cuda: the peers of --compare send memory of the host");
+    if (c->options.lib)
+        argp_error(state, "--cuda: libnigh sends memory of the host; --layer plugin");
+}
+
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
     struct perf_command *c = state->input;
@@ -240,6 +275,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case KEY_CPUS:
         set_cpus(o, arg, state);
         return 0;
+    case KEY_CUDA:
+        set_cuda(o, arg, state);
+        return 0;
     case KEY_BESIDE:
         set_beside(o, arg, state);
         return 0;
@@ -259,7 +297,13 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         add_test(c, arg, state);
         return 0;
     case ARGP_KEY_NO_ARGS:
-        argp_usage(state);
+        if (o->cuda.asked)
+            add_test(c, "all", state);
+        else
+            argp_usage(state);
+        return 0;
+    case ARGP_KEY_END:
+        judge(c, state);
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;

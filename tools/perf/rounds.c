@@ -87,7 +87,7 @@ static void prepare(struct perf_rank *me, struct perf_plan *plan)
     if (me->rank == 0) {
         t->rounds = t->samples = 0;
         t->columns = plan->pieces;
-        t->peers = plan->peers;
+        t->peers = plan->peers + plan->beside;
         t->sampled = plan->sampled;
         t->has_handoff = me->ranks > 1 && !plan->no_handoff;
         for (uint32_t i = 0; i < plan->pieces; i++)

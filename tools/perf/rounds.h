@@ -29,6 +29,7 @@ struct perf_plan {
     struct perf_piece *piece; /* up to PERF_COLUMNS; column i of the table is piece i */
     uint32_t pieces;
     uint32_t peers;   /* of them, the last ones */
+    uint32_t beside;  /* those before the peers that are reported as peers are, but run as the work is */
     uint32_t sampled; /* the piece whose single messages are sampled for p99, PERF_COLUMN_NONE */
     double seconds;
     uint32_t

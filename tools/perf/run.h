@@ -3,6 +3,7 @@
 #ifndef NIGH_PERF_RUN_H
 #define NIGH_PERF_RUN_H
 
+#include "tools/perf/cuda_sides.h"
 #include "tools/perf/job.h"
 #include "tools/perf/operations.h"
 #include "tools/perf/plugin.h"
@@ -30,8 +31,9 @@ struct perf_options {
     uint32_t peer_count;
     const char *ops[PERF_OPS]; /* collectives, by name; none: the usual ones */
     uint32_t op_count;
-    enum perf_how how;     /* collectives; USUAL: --behind-barrier and --nb were not given */
-    uint32_t beside;       /* busy loops */
+    enum perf_how how; /* collectives; USUAL: --behind-barrier and --nb were not given */
+    uint32_t beside;   /* busy loops */
+    struct perf_cuda_sides cuda;
     const char *tune_file; /* where `tune` writes; NULL: where nigh looks */
 };
 
@@ -48,6 +50,7 @@ struct perf_test {
     const char *name;
     const char *help;
     int (*run)(struct perf_run *run);
+    int (*run_cuda)(struct perf_run *run); /* with --cuda; NULL: it has no buffers on devices */
 };
 
 /* All tests in the order of the help text; ends with a NULL name. */

@@ -18,7 +18,7 @@
 struct perf_table {
     uint32_t rounds;
     uint32_t columns;
-    uint32_t peers;       /* the last columns are peers, named after them */
+    uint32_t peers;       /* the last columns are peers, or what is shown as they are, named after them */
     uint32_t has_handoff; /* 0: L could not be probed (ranks on one core) */
     char name[PERF_COLUMNS][PERF_PEER_BYTES];
     double handoff[PERF_ROUNDS + 1]; /* before round 0, after round 0, ... */

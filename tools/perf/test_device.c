@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Messages, puts and gets with buffers on CUDA devices, and the same with the host's: one function measures both. */
+#include "tools/perf/clock.h"
+#include "tools/perf/device.h"
+#include "tools/perf/floors.h"
+#include "tools/perf/tally.h"
+
+enum { TAG = 52, ACK = 53 };
+
+static uint32_t device_flag(const struct perf_device_memory *memory)
+{
+    return perf_device_has(memory) ? NIGH_DEVICE : 0;
+}
+
+/* Of messages, no region is named for the host's memory. */
+static struct nigh_region *region(const struct perf_device_memory *memory)
+{
+    return perf_device_has(memory) ? memory->region : NULL;
+}
+
+static void send_message(struct perf_device *d, const struct perf_device_memory *out, uint32_t message,
+                         uint32_t flags)
+{
+    struct nigh_send send = {.size = sizeof(send),
+                             .flags = flags | device_flag(out),
+                             .buffer = out->at + message * d->stride,
+                             .bytes = d->bytes,
+                             .tag = TAG,
+                             .region = region(out)};
+
+    perf_node_post_send(&d->node, 1 - d->me->rank, &send);
+}
+
+static void post_message(struct perf_device *d, const struct perf_device_memory *in, uint32_t message)
+{
+    struct nigh_recv recv = {.size = sizeof(recv),
+                             .flags = device_flag(in),
+                             .buffer = in->at + message * d->stride,
+                             .bytes = d->bytes,
+                             .tag = TAG,
+                             .region = region(in)};
+
+    perf_node_post_recv(&d->node, 1 - d->me->rank, &recv);
+}
+
+/* ---- latency ---- */
+
+static double one_round_trip(struct perf_device *d, const struct perf_device_lane *lane, uint64_t number)
+{
+    bool silent = !perf_device_has(&lane->out) && d->bytes <= NIGH_INJECT_BYTES;
+    uint64_t sent = d->node.sent + !silent, received = d->node.received + 1, start;
+
+    perf_device_fill(d, &lane->out, 1, number);
+    if (d->me->rank == 1)
+        post_message(d, &lane->in, 0);
+    perf_pair_sync(d->me);
+    start = perf_ticks();
+    if (d->me->rank == 1)
+        perf_node_await(&d->node, 0, received);
+    send_message(d, &lane->out, 0, silent ? NIGH_INJECT | NIGH_SILENT : 0);
+    if (d->me->rank == 0)
+        post_message(d, &lane->in, 0);
+    perf_node_await(&d->node, sent, received);
+    return perf_ns_net(start, perf_ticks()) / 2;
+}
+
+double perf_device_latency_run(struct perf_rank *me, void *arg, uint32_t count)
+{
+    const struct perf_device_work *work = arg;
+    struct perf_device *d = work->of;
+    struct perf_tally tally;
+
+    perf_tally_start(&tally);
+    for (uint32_t i = 0; me->rank < 2 && i < count; i++) {
+        uint64_t number = d->number++;
+        double ns = one_round_trip(d, work->lane, number);
+
+        perf_tally_add(&tally, ns);
+        perf_rounds_sample(me, ns);
+        perf_device_check(d, &work->lane->in, 1, 1 - me->rank, number, "a message");
+    }
+    return perf_tally_middle(&tally);
+}
+
+/* ---- bandwidth ---- */
+
+static double send_window(struct perf_device *d, const struct perf_device_memory *out, uint64_t number)
+{
+    struct nigh_recv ack = {.size = sizeof(ack), .tag = ACK};
+    uint64_t sent = d->node.sent + d->window, received = d->node.received + 1, start;
+
+    perf_device_fill(d, out, d->window, number);
+    d->node.expect = 0;
+    perf_node_post_recv(&d->node, 1, &ack);
+    perf_pair_sync(d->me);
+    start = perf_ticks();
+    for (uint32_t i = 0; i < d->window; i++)
+        send_message(d, out, i, NIGH_MAY_WAIT);
+    perf_node_await(&d->node, sent, received);
+    return perf_ns_net(start, perf_ticks());
+}
+
+static void receive_window(struct perf_device *d, const struct perf_device_memory *in, uint64_t number)
+{
+    struct nigh_send ack = {.size = sizeof(ack), .tag = ACK};
+    uint64_t sent = d->node.sent + 1, received = d->node.received + d->window;
+
+    for (uint32_t i = 0; i < d->window; i++)
+        post_message(d, in, i);
+    perf_pair_sync(d->me);
+    perf_node_await(&d->node, 0, received);
+    perf_node_post_send(&d->node, 0, &ack);
+    perf_node_await(&d->node, sent, 0);
+    perf_device_check(d, in, d->window, 0, number, "a stream");
+}
+
+double perf_device_stream_run(struct perf_rank *me, void *arg, uint32_t count)
+{
+    const struct perf_device_work *work = arg;
+    struct perf_device *d = work->of;
+    struct perf_tally tally;
+
+    perf_tally_start(&tally);
+    for (uint32_t i = 0; me->rank < 2 && i < count; i++) {
+        if (me->rank == 0)
+            perf_tally_add(&tally,
+                           (double)d->bytes * d->window / send_window(d, &work->lane->out, d->number));
+        else
+            receive_window(d, &work->lane->in, d->number);
+        d->number += d->window;
+    }
+    return perf_tally_middle(&tally);
+}
+
+/* ---- puts and gets ---- */
+
+/* Rank 1 makes progress until rank 0 has its completion. */
+static void serve(struct perf_device *d)
+{
+    const struct perf_line *line = &d->me->shared->line[PERF_LINE_DONE];
+
+    while (perf_line_take(line) < d->me->messages)
+        perf_node_progress(&d->node);
+}
+
+static double remote(struct perf_device *d, const struct perf_device_memory *local, uint64_t key)
+{
+    struct nigh_rma rma = {.size = sizeof(rma),
+                           .flags = device_flag(local),
+                           .buffer = local->at,
+                           .bytes = d->bytes,
+                           .key = key,
+                           .region = region(local)};
+    bool is_get = d->test->shape == PERF_DEVICE_GET;
+    uint64_t start = perf_ticks();
+    int rc =
+        is_get ? d->node.ops->post_get(d->node.peer[1], &rma) : d->node.ops->post_put(d->node.peer[1], &rma);
+    double ns;
+
+    if (rc != 0)
+        perf_node_fail(&d->node, is_get ? "post_get" : "post_put", rc);
+    perf_node_await(&d->node, d->node.sent + 1, 0);
+    ns = perf_ns_net(start, perf_ticks());
+    perf_line_give(&d->me->shared->line[PERF_LINE_DONE], d->me->messages);
+    perf_rounds_sample(d->me, ns);
+    return ns;
+}
+
+double perf_device_put_run(struct perf_rank *me, void *arg, uint32_t count)
+{
+    const struct perf_device_work *work = arg;
+    struct perf_device *d = work->of;
+    struct perf_tally tally;
+
+    perf_tally_start(&tally);
+    for (uint32_t i = 0; me->rank < 2 && i < count; i++) {
+        uint64_t number = d->number++;
+
+        me->messages++;
+        if (me->rank == 0)
+            perf_device_fill(d, &work->lane->out, 1, number);
+        perf_pair_sync(me);
+        if (me->rank == 0) {
+            perf_tally_add(&tally, remote(d, &work->lane->out, work->lane->key));
+        } else {
+            serve(d);
+            perf_device_check(d, &work->lane->in, 1, 0, number, "a put");
+        }
+        perf_pair_sync(me);
+    }
+    return perf_tally_middle(&tally);
+}
+
+double perf_device_get_run(struct perf_rank *me, void *arg, uint32_t count)
+{
+    const struct perf_device_work *work = arg;
+    struct perf_device *d = work->of;
+    struct perf_tally tally;
+
+    perf_tally_start(&tally);
+    for (uint32_t i = 0; me->rank < 2 && i < count; i++) {
+        uint64_t number = d->number++;
+
+        me->messages++;
+        if (me->rank == 1)
+            perf_device_fill(d, &work->lane->out, 1, number);
+        perf_pair_sync(me);
+        if (me->rank == 0) {
+            perf_tally_add(&tally, remote(d, &work->lane->in, work->lane->key));
+            perf_device_check(d, &work->lane->in, 1, 1, number, "a get");
+        } else {
+            serve(d);
+        }
+        perf_pair_sync(me);
+    }
+    return perf_tally_middle(&tally);
+}
+
+/* ---- the tests ---- */
+
+int perf_device_latency(struct perf_run *run)
+{
+    static const struct perf_device_test test = {"latency", "ns", "8,512,4K,32K,256K,1M,4M",
+                                                 PERF_DEVICE_ONEWAY, perf_device_latency_run};
+
+    return perf_device_run(run, &test);
+}
+
+int perf_device_bandwidth(struct perf_run *run)
+{
+    static const struct perf_device_test test = {"bandwidth", "GB/s", "4K,32K,256K,1M,4M,16M",
+                                                 PERF_DEVICE_STREAM, perf_device_stream_run};
+
+    return perf_device_run(run, &test);
+}
+
+int perf_device_rma(struct perf_run *run)
+{
+    static const struct perf_device_test put = {"put", "ns", "8,4K,256K,4M", PERF_DEVICE_PUT,
+                                                perf_device_put_run};
+    static const struct perf_device_test get = {"get", "ns", "8,4K,256K,4M", PERF_DEVICE_GET,
+                                                perf_device_get_run};
+    int rc = perf_device_run(run, &put);
+
+    return rc ? rc : perf_device_run(run, &get);
+}
