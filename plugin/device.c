@@ -105,10 +105,11 @@ static int copy(struct nigh_region *region, enum nigh_cuda_copy_kind kind, uint6
     if (nigh_cuda_context_is_gone(context))
         return -EIO; /* which was logged when it was found */
     before = nigh_log_use(context->cuda->closer.log);
-    /* Of some bytes: without a block, as none may be left, and who holds them waits for this pass. */
-    nigh_cuda_copy_begin(&copy, context, context, kind, to, from, bytes, true);
-    while ((rc = nigh_cuda_copy_step(&copy)) == -EAGAIN)
+    nigh_cuda_copy_begin(&copy, context, context, kind, to, from, bytes, false);
+    while ((rc = nigh_cuda_copy_step(&copy)) == -EAGAIN) {
+        nigh_device_step(region->owner); /* messages may have all blocks */
         sched_yield();
+    }
     nigh_log_use(before);
     return rc;
 }

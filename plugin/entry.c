@@ -317,6 +317,7 @@ static int register_memory(struct nigh_context *context, const struct nigh_regis
         return rc;
     region->context = memory->context;
     region->device = device;
+    region->owner = context;
     if (device)
         region->copies = nigh_device_copies(region);
     else if (memory->copies)

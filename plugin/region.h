@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct nigh_context;
 struct nigh_cuda_memory;
 
 struct nigh_region {
@@ -22,6 +23,7 @@ struct nigh_region {
     bool shown;    /* in the table that peers look at */
     struct nigh_copies copies;
     struct nigh_cuda_memory *device; /* the region's, as pointer.h; NULL: it lies in the host's memory */
+    struct nigh_context *owner;      /* `device` only */
 };
 
 #define NIGH_REGION_CHAINS 64u
