@@ -263,7 +263,7 @@ static int find_device(struct nigh_fi_mr *mr, const struct fi_mr_attr *attr)
     bool told = attr->iface == FI_HMEM_CUDA;
     int ordinal = -1, rc = told ? nigh_fi_cuda_find(mr->domain->cuda, mr->base, &ordinal) : 0;
 
-    mr->device = told || mr->domain->detects;
+    mr->device = told || (mr->domain->detects && mr->base); /* NULL: all of memory, which is the host's */
     if (rc || ordinal < 0 || ordinal == attr->device.cuda)
         return rc;
     nigh_fi_log(NIGH_FI_INFO, "memory at %p was registered as of CUDA device %d and is of device %d",

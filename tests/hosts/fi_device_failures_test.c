@@ -136,6 +136,9 @@ static void driver_does_not_start(void **state)
     cuda->set_broken(true);
     FI_GIVES(ask(FI_MSG | FI_HMEM, &granted), -FI_ENODATA);
     cuda->set_broken(false);
+    setenv("NIGH_CUDA", "Off", 1);
+    FI_GIVES(ask(FI_MSG | FI_HMEM, &granted), -FI_ENODATA);
+    unsetenv("NIGH_CUDA");
     cuda->set_devices(0);
     FI_GIVES(ask(FI_MSG | FI_HMEM, &granted), -FI_ENODATA);
     cuda->set_devices(-1);
@@ -166,9 +169,9 @@ static void options(void **state)
     close_lab();
 }
 
-static int register_as(enum fi_hmem_iface iface, int device, uint64_t access)
+static int register_bytes(enum fi_hmem_iface iface, int device, uint64_t access, size_t bytes)
 {
-    struct iovec iov = {from.at, 64};
+    struct iovec iov = {from.at, bytes};
     struct fi_mr_attr attr = {.mr_iov = &iov,
                               .iov_count = 1,
                               .access = access,
@@ -183,6 +186,11 @@ static int register_as(enum fi_hmem_iface iface, int device, uint64_t access)
     return rc;
 }
 
+static int register_as(enum fi_hmem_iface iface, int device, uint64_t access)
+{
+    return register_bytes(iface, device, access, 64);
+}
+
 static void registration(void **state)
 {
     (void)state;
@@ -192,6 +200,7 @@ static void registration(void **state)
     FI_GIVES(register_as(FI_HMEM_CUDA, cuda->device() + 1, FI_SEND), -FI_EINVAL);
     FI_OK(register_as(FI_HMEM_CUDA, cuda->device(), FI_SEND | FI_REMOTE_READ));
     FI_GIVES(register_as(FI_HMEM_ROCR, cuda->device(), FI_SEND), -FI_ENOSYS);
+    FI_GIVES(register_bytes(FI_HMEM_CUDA, cuda->device(), FI_SEND, (size_t)1 << 40), -FI_EFAULT);
     close_lab();
 }
 

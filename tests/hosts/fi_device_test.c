@@ -699,6 +699,37 @@ static void found_when_registered(void **state)
     FI_OK(fi_close(&mr->fid));
 }
 
+/* Of the host's memory where nobody says what it is: ranges, and all of it. */
+static void the_hosts_is_found(void **state)
+{
+    struct iovec iov = {far, 4096};
+    struct fi_msg msg = {.msg_iov = &iov, .iov_count = 1, .addr = FI_ADDR_UNSPEC, .context = far};
+    struct fid_mr *all, *some;
+    unsigned before;
+
+    (void)state;
+    FI_OK(fi_mr_reg(lab.domain, NULL, UINT64_MAX, FI_REMOTE_READ | FI_REMOTE_WRITE, 0, KEY, 0, &all, NULL));
+    FI_OK(fi_mr_reg(lab.domain, far, 64, FI_REMOTE_READ | FI_REMOTE_WRITE, 0, KEY + 1, 0, &some, NULL));
+    host_fill(near, 64, 1);
+    FI_OK(fi_write(TX->ep, near, 64, NULL, TX->peer, (uintptr_t)far + 64, KEY, near));
+    done_with(TX->tx, near, FI_RMA | FI_WRITE, 0);
+    host_holds(far + 64, 64, 1);
+    FI_GIVES(fi_write(TX->ep, near, 64, fi_mr_desc(some), TX->peer, 0, KEY + 1, near), -FI_EINVAL);
+    FI_OK(fi_write(TX->ep, far + 64, 64, NULL, TX->peer, 0, KEY + 1, near));
+    done_with(TX->tx, near, FI_RMA | FI_WRITE, 0);
+    host_holds(far, 64, 1);
+    FI_OK(fi_close(&all->fid));
+    FI_OK(fi_close(&some->fid));
+    /* A buffer for many messages is filled in place. */
+    before = cuda->calls(NULL);
+    FI_OK(fi_recvmsg(RX->ep, &msg, FI_MULTI_RECV));
+    before = cuda->calls(NULL) - before;
+    assert_int_equal(before, 1);
+    FI_OK(fi_inject(TX->ep, near, 8, TX->peer));
+    assert_ptr_equal(fi_await(&lab, RX->rx).buf, far);
+    host_holds(far, 8, 1);
+}
+
 /* What the driver lends of the host's memory the CPU may touch. */
 static void pinned_memory_is_the_hosts(void **state)
 {
@@ -769,6 +800,7 @@ int main(void)
         CASE(vectors, open_found),
         CASE(truncated, open_registered),
         CASE(multi_receive, open_registered),
+        CASE(multi_receive, open_found),
         CASE(claimed, open_registered),
         CASE(cancelled, open_registered),
         CASE(closed_in_between, open_registered),
@@ -807,6 +839,7 @@ int main(void)
         CASE(host_memory_costs_no_call, open_registered),
         CASE(injected, open_found),
         CASE(found_when_registered, open_found),
+        CASE(the_hosts_is_found, open_found),
         CASE(pinned_memory_is_the_hosts, open_registered),
         CASE(counted, open_counting),
     };
