@@ -96,8 +96,8 @@ int nigh_device_find(struct nigh_context *context, const char *call, const struc
  * held: it may run in the middle of a progress pass, which no other thread may enter. A poll does not say whose the thread's
  * lines are.
  */
-static int copy(struct nigh_cuda_context *context, enum nigh_cuda_copy_kind kind, uint64_t to, uint64_t from,
-                uint64_t bytes)
+static int copy(struct nigh_context *owner, struct nigh_cuda_context *context, enum nigh_cuda_copy_kind kind,
+                uint64_t to, uint64_t from, uint64_t bytes)
 {
     const struct nigh_log_sink *before;
     struct nigh_cuda_copy copy;
@@ -108,7 +108,7 @@ static int copy(struct nigh_cuda_context *context, enum nigh_cuda_copy_kind kind
     before = nigh_log_use(context->cuda->closer.log);
     nigh_cuda_copy_begin(&copy, context, context, kind, to, from, bytes, false);
     while ((rc = nigh_cuda_copy_step(&copy)) == -EAGAIN) {
-        nigh_device_step(region->owner); /* messages may have all blocks */
+        nigh_device_step(owner); /* messages may have all blocks */
         sched_yield();
     }
     nigh_log_use(before);
@@ -117,16 +117,20 @@ static int copy(struct nigh_cuda_context *context, enum nigh_cuda_copy_kind kind
 
 static int copy_out(void *arg, void *to, uint64_t offset, uint64_t bytes)
 {
-    const struct nigh_cuda_memory *memory = ((struct nigh_region *)arg)->device;
+    const struct nigh_region *region = arg;
+    const struct nigh_cuda_memory *memory = region->device;
 
-    return copy(memory->context, NIGH_CUDA_COPY_TO_HOST, (uintptr_t)to, memory->at + offset, bytes);
+    return copy(region->owner, memory->context, NIGH_CUDA_COPY_TO_HOST, (uintptr_t)to, memory->at + offset,
+                bytes);
 }
 
 static int copy_in(void *arg, const void *from, uint64_t offset, uint64_t bytes)
 {
-    const struct nigh_cuda_memory *memory = ((struct nigh_region *)arg)->device;
+    const struct nigh_region *region = arg;
+    const struct nigh_cuda_memory *memory = region->device;
 
-    return copy(memory->context, NIGH_CUDA_COPY_TO_DEVICE, memory->at + offset, (uintptr_t)from, bytes);
+    return copy(region->owner, memory->context, NIGH_CUDA_COPY_TO_DEVICE, memory->at + offset,
+                (uintptr_t)from, bytes);
 }
 
 static int copy_device(struct nigh_context *context, const struct nigh_region *region, void *buffer,
@@ -147,8 +151,9 @@ static int copy_device(struct nigh_context *context, const struct nigh_region *r
     if (rc || !bytes)
         return rc;
     if (found.cuda)
-        return error_of(in ? copy(found.cuda, NIGH_CUDA_COPY_TO_DEVICE, found.at, (uintptr_t)host, bytes)
-                           : copy(found.cuda, NIGH_CUDA_COPY_TO_HOST, (uintptr_t)host, found.at, bytes));
+        return error_of(
+            in ? copy(context, found.cuda, NIGH_CUDA_COPY_TO_DEVICE, found.at, (uintptr_t)host, bytes)
+               : copy(context, found.cuda, NIGH_CUDA_COPY_TO_HOST, (uintptr_t)host, found.at, bytes));
     memcpy(in ? buffer : host, in ? host : buffer, bytes);
     return 0;
 }

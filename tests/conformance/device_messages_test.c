@@ -385,7 +385,7 @@ static void copied(struct pair *pair)
     uint64_t key = 0;
 
     if (end) {
-        there = make(pair, SENDER, ROOM);
+        there = buffer_make(pair, SENDER, ROOM);
         what.buffer = there.at;
         CHECK_INT(nigh->register_memory(end->context, &what, &key, &region), 0);
         pair->shared[0] = key;
@@ -403,12 +403,12 @@ static void copied(struct pair *pair)
         const struct nigh_region *by = i % 2 ? region : NULL;
         uint64_t bytes = sizes[i / 2], at = ROOM - bytes - i;
 
-        fill(&there, ROOM, 40);
+        buffer_fill(&there, ROOM, 40);
         data_fill(host, bytes, i);
         CHECK_INT(nigh->copy_device(end->context, by, there.at + at, host, bytes, NIGH_COPY_IN), 0);
-        look(&there, 0, bytes ? at : ROOM, 40);
-        look(&(struct buffer){.at = there.at + at, .on_device = there.on_device}, 0, bytes, i);
-        fill(&there, ROOM, i + 1);
+        buffer_check(&there, 0, bytes ? at : ROOM, 40);
+        buffer_check(&(struct buffer){.at = there.at + at, .on_device = there.on_device}, 0, bytes, i);
+        buffer_fill(&there, ROOM, i + 1);
         CHECK_INT(nigh->copy_device(end->context, by, there.at, host, bytes, NIGH_COPY_OUT), 0);
         data_check(host, bytes, i + 1, 0);
     }
@@ -423,7 +423,7 @@ static void copied(struct pair *pair)
             CHECK_INT(nigh->copy_device(end->context, region, there.at, host, 8, NIGH_COPY_OUT), 0);
         }
         CHECK_INT(nigh->deregister(end->context, region), 0);
-        drop(&there);
+        buffer_drop(&there);
     }
     pair_meet();
 }
