@@ -123,6 +123,7 @@ static void close_context(struct nigh_cuda_context *context)
     const struct nigh_driver *driver = context->driver;
 
     close_lanes(context);
+    nigh_settle_close(context);
     if (context->primary && !nigh_driver_is_forked())
         nigh_driver_check(driver, "cuDevicePrimaryCtxRelease", driver->primary_release(context->ordinal));
     free(context);
@@ -156,8 +157,10 @@ static int open_context(struct nigh_cuda *cuda, void *handle, int ordinal, struc
         rc = hold_primary(context);
     if (!rc) {
         context->id = id_of(cuda->driver, context->handle);
-        rc = open_lanes(context);
+        rc = nigh_settle_open(context);
     }
+    if (!rc)
+        rc = open_lanes(context);
     if (rc) {
         close_context(context);
         return rc;

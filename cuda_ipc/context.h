@@ -21,7 +21,7 @@ struct nigh_cuda_context {
     bool gone;    /* a flag alone: buffers and peers' memory may still name the context */
     unsigned long long
         id; /* the driver's, plus 1; 0: it has none, and a context in the same place is not told apart */
-    struct nigh_settle settle;
+    struct nigh_settle *settle;
     struct nigh_lanes lanes;
 };
 

@@ -89,6 +89,17 @@ static int ask_linear(const struct nigh_cuda_copy *copy, uint64_t to, uint64_t f
     }
 }
 
+/* From memory that is not pinned the driver makes planes only by waiting, or not at all. The caller's may be a block, too. */
+static bool may_be_plane(const struct nigh_cuda_copy *copy, uint64_t block)
+{
+    const struct nigh_staging *staging = &copy->context->cuda->staging;
+    uint64_t from = block ? block : copy->from, base = (uintptr_t)staging->memory;
+
+    return copy->kind != NIGH_CUDA_COPY_TO_DEVICE ||
+           from - base >= (uint64_t)NIGH_STAGING_BLOCKS * NIGH_STAGING_BYTES ||
+           nigh_staging_is_pinned(staging);
+}
+
 static int ask(const struct nigh_cuda_copy *copy, struct nigh_cuda_copy_piece *piece)
 {
     const struct nigh_driver *driver = copy->context->driver;
@@ -101,7 +112,8 @@ static int ask(const struct nigh_cuda_copy *copy, struct nigh_cuda_copy_piece *p
         memcpy(piece->block, (const void *)(uintptr_t)from, piece->bytes);
         from = block;
     }
-    if (nigh_cuda_copy_engine_for(copy->kind, piece->bytes) == NIGH_CUDA_COPY_PLANE)
+    if (nigh_cuda_copy_engine_for(copy->kind, piece->bytes) == NIGH_CUDA_COPY_PLANE &&
+        may_be_plane(copy, block))
         rc = ask_planes(copy, to, from, piece->bytes);
     else
         rc = ask_linear(copy, to, from, piece->bytes);

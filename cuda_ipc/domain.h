@@ -38,7 +38,7 @@ struct nigh_cuda_options {
 
 struct nigh_cuda {
     const struct nigh_driver *driver;
-    pthread_mutex_t lock; /* contexts and what they have settled, exports */
+    pthread_mutex_t lock; /* contexts, exports */
     struct nigh_cuda_context *contexts;
     struct nigh_cuda_export *exports;
     uint64_t exports_made;

@@ -12,8 +12,13 @@
 
 struct nigh_cuda_context;
 
-/* Of a context; guarded by the domain's lock. */
+/* Of a CUDA context, shared by all domains of the process that use it: memory that one of them has told is no longer new to the
+ * others, whose copies must wait for the host's nevertheless. Guarded by a lock of settle.c. */
 struct nigh_settle {
+    struct nigh_settle *next;
+    void *handle; /* with `id`: of which context */
+    unsigned long long id;
+    uint32_t users;
     uint64_t seen;    /* pieces of memory that were new */
     uint64_t settled; /* of those, how many need no look any more */
     bool untold;      /* there is memory that only the context can speak for, and it has not been told yet */
@@ -24,6 +29,10 @@ struct nigh_settle {
 struct nigh_settling {
     uint64_t seen, until_ns; /* 0: it has not looked yet */
 };
+
+/* Sets context->settle, by its handle and id; close() undoes it. -ENOMEM. */
+int nigh_settle_open(struct nigh_cuda_context *context);
+void nigh_settle_close(struct nigh_cuda_context *context);
 
 /* Memory that is seen for the first time: it is told, or its context will be. The context is current. */
 void nigh_settle_memory(struct nigh_cuda_context *context, const void *memory);

@@ -3,6 +3,7 @@
 #include "cuda_ipc/staging.h"
 #include "cuda_ipc/context.h"
 #include "shm/os.h"
+#include "shm/shared.h"
 
 #include <errno.h>
 #include <sys/mman.h>
@@ -35,13 +36,20 @@ void nigh_staging_pin(struct nigh_staging *staging, struct nigh_cuda_context *co
 
     if (staging->pinned_by && !nigh_cuda_context_is_gone(staging->pinned_by))
         return;
-    staging->pinned_by = NULL;
+    nigh_store_relaxed(&staging->pinned_by, NULL);
     if (nigh_cuda_enter(context, &mode))
         return;
     if (!nigh_driver_check(driver, "cuMemHostRegister",
                            driver->pin(staging->memory, ALL, NIGH_CUDA_PIN_PORTABLE)))
-        staging->pinned_by = context;
+        nigh_store_relaxed(&staging->pinned_by, context);
     nigh_cuda_leave(context, mode);
+}
+
+bool nigh_staging_is_pinned(const struct nigh_staging *staging)
+{
+    const struct nigh_cuda_context *context = nigh_load_relaxed(&staging->pinned_by);
+
+    return context && !nigh_load_relaxed(&context->gone);
 }
 
 /* What a context that is gone had pinned went with it. */

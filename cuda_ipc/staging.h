@@ -35,6 +35,9 @@ void nigh_staging_pin(struct nigh_staging *staging, struct nigh_cuda_context *co
 /* All blocks were given back. Waits for kernels that run. */
 void nigh_staging_close(struct nigh_staging *staging);
 
+/* Whether the blocks are. Any thread. */
+bool nigh_staging_is_pinned(const struct nigh_staging *staging);
+
 /* NULL: all are in use. */
 void *nigh_staging_take(struct nigh_staging *staging);
 /* The same for one that is kept for as long as a peer likes. */

@@ -50,7 +50,7 @@ const struct nigh_ops *nigh_host_load(char *why, size_t room)
         return NULL;
     }
     loaded = entry(NIGH_ABI);
-    if (loaded && NIGH_HAS(loaded, cancel_unmatched)) /* the last slot that any host uses, so all */
+    if (loaded && NIGH_HAS(loaded, copy_device)) /* the last slot that any host uses, so all */
         return loaded;
     snprintf(
         why, room,

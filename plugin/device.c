@@ -6,6 +6,7 @@
 #include "plugin/context.h"
 #include "plugin/device_slot.h"
 #include "plugin/device_way.h"
+#include "plugin/guard.h"
 #include "plugin/refuse.h"
 #include "plugin/region.h"
 #include "shm/shared.h"
@@ -14,6 +15,7 @@
 #include <errno.h>
 #include <sched.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* Device memory is there only where a driver is: what made it has loaded that. */
 static bool has_driver(void)
@@ -90,14 +92,13 @@ int nigh_device_find(struct nigh_context *context, const char *call, const struc
 }
 
 /*
- * Between this process' memory and the region: returns when all bytes are there, as a host's copies do. The context's lock stays
- * held: it runs in the middle of a progress pass, which no other thread may enter. A poll does not say whose the thread's
+ * Between this process' memory and a device's: returns when all bytes are there, as a host's copies do. The context's lock stays
+ * held: it may run in the middle of a progress pass, which no other thread may enter. A poll does not say whose the thread's
  * lines are.
  */
-static int copy(struct nigh_region *region, enum nigh_cuda_copy_kind kind, uint64_t to, uint64_t from,
-                uint64_t bytes)
+static int copy(struct nigh_context *owner, struct nigh_cuda_context *context, enum nigh_cuda_copy_kind kind,
+                uint64_t to, uint64_t from, uint64_t bytes)
 {
-    struct nigh_cuda_context *context = region->device->context;
     const struct nigh_log_sink *before;
     struct nigh_cuda_copy copy;
     int rc;
@@ -107,7 +108,7 @@ static int copy(struct nigh_region *region, enum nigh_cuda_copy_kind kind, uint6
     before = nigh_log_use(context->cuda->closer.log);
     nigh_cuda_copy_begin(&copy, context, context, kind, to, from, bytes, false);
     while ((rc = nigh_cuda_copy_step(&copy)) == -EAGAIN) {
-        nigh_device_step(region->owner); /* messages may have all blocks */
+        nigh_device_step(owner); /* messages may have all blocks */
         sched_yield();
     }
     nigh_log_use(before);
@@ -116,16 +117,53 @@ static int copy(struct nigh_region *region, enum nigh_cuda_copy_kind kind, uint6
 
 static int copy_out(void *arg, void *to, uint64_t offset, uint64_t bytes)
 {
-    struct nigh_region *region = arg;
+    const struct nigh_region *region = arg;
+    const struct nigh_cuda_memory *memory = region->device;
 
-    return copy(region, NIGH_CUDA_COPY_TO_HOST, (uintptr_t)to, region->device->at + offset, bytes);
+    return copy(region->owner, memory->context, NIGH_CUDA_COPY_TO_HOST, (uintptr_t)to, memory->at + offset,
+                bytes);
 }
 
 static int copy_in(void *arg, const void *from, uint64_t offset, uint64_t bytes)
 {
-    struct nigh_region *region = arg;
+    const struct nigh_region *region = arg;
+    const struct nigh_cuda_memory *memory = region->device;
 
-    return copy(region, NIGH_CUDA_COPY_TO_DEVICE, region->device->at + offset, (uintptr_t)from, bytes);
+    return copy(region->owner, memory->context, NIGH_CUDA_COPY_TO_DEVICE, memory->at + offset,
+                (uintptr_t)from, bytes);
+}
+
+static int copy_device(struct nigh_context *context, const struct nigh_region *region, void *buffer,
+                       void *host, uint64_t bytes, uint32_t way)
+{
+    static const char call[] = "copy_device";
+    struct nigh_device_buffer found = {0};
+    bool in = way == NIGH_COPY_IN;
+    int rc;
+
+    nigh_log_use(&context->log);
+    if (!in && way != NIGH_COPY_OUT)
+        return nigh_refuse(context, -EINVAL, "%s: way %u is neither NIGH_COPY_IN nor NIGH_COPY_OUT", call,
+                           way);
+    if (bytes && (!buffer || !host))
+        return nigh_refuse_null(context, call, bytes);
+    rc = bytes ? nigh_device_find(context, call, region, buffer, bytes, &found) : 0;
+    if (rc || !bytes)
+        return rc;
+    if (found.cuda)
+        return error_of(
+            in ? copy(context, found.cuda, NIGH_CUDA_COPY_TO_DEVICE, found.at, (uintptr_t)host, bytes)
+               : copy(context, found.cuda, NIGH_CUDA_COPY_TO_HOST, (uintptr_t)host, found.at, bytes));
+    memcpy(in ? buffer : host, in ? host : buffer, bytes);
+    return 0;
+}
+
+int nigh_entry_copy_device(struct nigh_context *context, const struct nigh_region *region, void *buffer,
+                           void *host, uint64_t bytes, uint32_t way)
+{
+    if (!context)
+        return nigh_refuse_missing("copy_device");
+    return NIGH_GUARDED(context, copy_device(context, region, buffer, host, bytes, way));
 }
 
 struct nigh_copies nigh_device_copies(struct nigh_region *region)

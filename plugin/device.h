@@ -41,6 +41,9 @@ int nigh_device_find(struct nigh_context *context, const char *call, const struc
 /* Starts the driver where the program has loaded it, and tells peers of its devices. context->devices.cuda is NULL if there is none.
  * -ENOTSUP: it does not start, *why says why. -ENOMEM, -ECHILD, else the driver fails, logged. */
 int nigh_device_start(struct nigh_context *context, const char **why);
+/* The table's copy_device(). */
+int nigh_entry_copy_device(struct nigh_context *context, const struct nigh_region *region, void *buffer,
+                           void *host, uint64_t bytes, uint32_t way);
 /* How the region's bytes move; region->device is not NULL. */
 struct nigh_copies nigh_device_copies(struct nigh_region *region);
 /* No region is left. */

@@ -9,6 +9,7 @@
 #include "plugin/atomic.h"
 #include "plugin/collective.h"
 #include "plugin/context.h"
+#include "plugin/device.h"
 #include "plugin/guard.h"
 #include "plugin/lend.h"
 #include "plugin/note.h"
@@ -484,6 +485,7 @@ static const struct nigh_ops table = {
     .cancel_unmatched = entry_cancel_unmatched,
     .query_group = nigh_entry_query_group,
     .group_end = nigh_entry_group_end,
+    .copy_device = nigh_entry_copy_device,
 };
 
 __attribute__((visibility("default"))) const struct nigh_ops *nigh_transport(uint32_t abi)

@@ -82,12 +82,12 @@ static size_t elements(const struct fi_ioc *ioc, size_t count)
 }
 
 /* The elements as parts in bytes, which lie in `iov`. */
-static int find_parts(struct nigh_fi_ep *ep, const struct fi_ioc *ioc, void *const *desc, size_t count,
-                      size_t width, struct iovec *iov, struct nigh_fi_parts *out)
+static void find_parts(struct nigh_fi_ep *ep, const struct fi_ioc *ioc, void *const *desc, size_t count,
+                       size_t width, struct iovec *iov, struct nigh_fi_parts *out)
 {
     for (size_t i = 0; i < count; i++)
         iov[i] = (struct iovec){ioc[i].addr, ioc[i].count * width};
-    return nigh_fi_parts_find(ep, iov, desc, count, out);
+    nigh_fi_parts_find(ep, iov, desc, count, out);
 }
 
 static int gather(struct nigh_fi_ep *ep, void *to, const struct fi_ioc *ioc, void *const *desc, size_t count,
@@ -95,9 +95,9 @@ static int gather(struct nigh_fi_ep *ep, void *to, const struct fi_ioc *ioc, voi
 {
     struct iovec iov[NIGH_FI_IOV];
     struct nigh_fi_parts parts;
-    int rc = find_parts(ep, ioc, desc, count, width, iov, &parts);
 
-    return rc ? rc : nigh_fi_gather(to, &parts, false);
+    find_parts(ep, ioc, desc, count, width, iov, &parts);
+    return nigh_fi_gather(ep, to, &parts);
 }
 
 /* Operands are copied by nigh when they are posted; results of a vector, or for a device, need a place until they are
@@ -111,14 +111,12 @@ static int place_result(struct nigh_fi_ep *ep, struct nigh_fi_op *op, const stru
 
     if (call->way == WRITE)
         return 0;
-    rc = find_parts(ep, call->result, call->result_desc, call->result_count, width, iov, &parts);
-    if (rc)
-        return rc;
-    if (call->result_count == 1 && !parts.on_device) {
+    find_parts(ep, call->result, call->result_desc, call->result_count, width, iov, &parts);
+    if (call->result_count == 1 && !parts.devices) {
         atomic->result = call->result->addr;
         return 0;
     }
-    rc = nigh_fi_copy_room(ep, op, &parts, NIGH_ATOMIC_BYTES);
+    rc = nigh_fi_copy_room(op, NIGH_ATOMIC_BYTES);
     nigh_fi_copy_for(op, &parts);
     atomic->result = op->copy;
     return rc;

@@ -18,7 +18,6 @@ const uint64_t nigh_fi_kinds[2][16] = {
         {
             [NIGH_OP_SEND] = FI_SEND | FI_MSG,
             [NIGH_OP_RECV] = FI_RECV | FI_MSG,
-            [NIGH_OP_LEND] = FI_SEND | FI_MSG,
             [NIGH_OP_PUT] = FI_WRITE | FI_RMA,
             [NIGH_OP_GET] = FI_READ | FI_RMA,
             [NIGH_OP_ATOMIC] = FI_WRITE | FI_ATOMIC,
@@ -28,7 +27,6 @@ const uint64_t nigh_fi_kinds[2][16] = {
         {
             [NIGH_OP_SEND] = FI_SEND | FI_TAGGED,
             [NIGH_OP_RECV] = FI_RECV | FI_TAGGED,
-            [NIGH_OP_LEND] = FI_SEND | FI_TAGGED,
         },
 };
 
@@ -60,7 +58,6 @@ static enum nigh_fi_counted counted(const struct nigh_fi_ep *ep, const struct ni
 
     switch (done->op) {
     case NIGH_OP_SEND:
-    case NIGH_OP_LEND:
         return NIGH_FI_SENDS;
     case NIGH_OP_RECV:
         return NIGH_FI_RECVS;
@@ -91,8 +88,8 @@ void nigh_fi_count(struct nigh_fi_ep *ep, const struct nigh_completion *done)
 {
     const struct nigh_fi_op *op = (const void *)(uintptr_t)done->context;
 
-    /* What is for a device counts when it is there: take_record(). */
-    if (nigh_fi_op_is(&ep->domain->ops, done->context) && op->on_device)
+    /* What is copied on to a device counts when it is there: take_record(). */
+    if (nigh_fi_op_is(&ep->domain->ops, done->context) && op->devices)
         return;
     count_as(ep->cntr[counted(ep, done)], done->status != 0);
 }
@@ -118,7 +115,7 @@ static bool is_there(const struct nigh_completion *done)
 }
 
 /* A message in the copy of a multi-receive buffer, to the same place of the buffer. */
-static int land_multi(const struct nigh_fi_op *op, const struct nigh_completion *done,
+static int land_multi(struct nigh_fi_ep *ep, const struct nigh_fi_op *op, const struct nigh_completion *done,
                       struct nigh_fi_staged *out)
 {
     size_t at = done->data ? (size_t)((char *)done->data - (char *)op->copy) : 0,
@@ -130,30 +127,16 @@ static int land_multi(const struct nigh_fi_op *op, const struct nigh_completion 
     out->entry.buf = to;
     if (!is_there(done))
         return 0;
-    return nigh_fi_device_write(*op->on, to, done->data, done->bytes < room ? done->bytes : room,
-                                nigh_fi_copy_is_pinned(op));
+    return nigh_fi_refusal(ep->nigh->copy_device(ep->context, NULL, to, done->data,
+                                                 done->bytes < room ? done->bytes : room, NIGH_COPY_IN));
 }
 
-/* What has come goes where the host wants it: out of our copy, or from where nigh has it. */
-static int land(struct nigh_fi_ep *ep, const struct nigh_fi_op *op, const struct nigh_completion *done,
-                struct nigh_fi_staged *out)
+/* What has come goes from our copy to where the host wants it. */
+static int land(struct nigh_fi_ep *ep, const struct nigh_fi_op *op, const struct nigh_completion *done)
 {
     size_t room = nigh_fi_iov_bytes(op->iov, op->count);
-    const void *from = op->copy ? op->copy : done->data;
-    int rc = 0;
 
-    if (!op->copy) {
-        out->entry.buf = NULL;
-        if (done->status == -EMSGSIZE) { /* nothing is kept of a message that is too long for its place */
-            out->entry.len = 0;
-            out->olen = done->bytes;
-        }
-    }
-    if (is_there(done) && from)
-        rc = nigh_fi_scatter(op, from, done->bytes < room ? done->bytes : room);
-    if (done->flags & NIGH_DONE_LENT)
-        ep->nigh->release(ep->context, done->data);
-    return rc;
+    return is_there(done) ? nigh_fi_scatter(ep, op, op->copy, done->bytes < room ? done->bytes : room) : 0;
 }
 
 /* What a peer has done counts; only what it sent data with is shown. */
@@ -170,7 +153,7 @@ static bool take_event(const struct nigh_fi_mr *mr, const struct nigh_completion
 static bool take_record(struct nigh_fi_ep *ep, const struct nigh_completion *done, struct nigh_fi_staged *out)
 {
     struct nigh_fi_op *op = (void *)(uintptr_t)done->context;
-    bool multi = op->on_device && op->copy && done->op == NIGH_OP_RECV, mute = op->mute, hidden = op->hidden;
+    bool mute = op->mute, hidden = op->hidden;
     int rc = 0;
 
     if (op->event)
@@ -179,14 +162,14 @@ static bool take_record(struct nigh_fi_ep *ep, const struct nigh_completion *don
     if (op->flags)
         out->entry.flags = op->flags;
     if (op->scatter)
-        rc = multi ? land_multi(op, done, out) : land(ep, op, done, out);
+        rc = op->multi ? land_multi(ep, op, done, out) : land(ep, op, done);
     if (rc && !out->err) {
         out->err = -rc;
         out->prov_errno = -rc;
     }
-    if (op->on_device)
+    if (op->devices)
         count_as(ep->cntr[counted(ep, done)], out->err != 0);
-    if (!multi || done->flags & NIGH_DONE_RELEASED)
+    if (!op->multi || done->flags & NIGH_DONE_RELEASED)
         nigh_fi_op_give(&ep->domain->ops, op);
     return !mute && (out->err || !hidden);
 }

@@ -7,58 +7,39 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <rdma/fi_errno.h>
-#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
-static struct nigh_cuda table;
+/* CUpointer_attribute, CUmemorytype */
+enum { MEMORY_TYPE = 2, IS_MANAGED = 8, DEVICE_ORDINAL = 9 };
+enum { TYPE_DEVICE = 2 };
+
+struct nigh_fi_cuda {
+    int (*init)(unsigned flags);
+    int (*device_count)(int *count);
+    int (*error_name)(int error, const char **name);
+    int (*pointer_attributes)(unsigned count, int *attributes, void **values, unsigned long long pointer);
+    int (*exchange_capture_mode)(int *mode); /* the newest that nigh cannot do without; not called here */
+};
+
+static struct nigh_fi_cuda table;
 static bool usable;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-struct symbol {
+static const struct {
     const char *name;
     size_t slot;
+} symbols[] = {
+    {"cuInit", offsetof(struct nigh_fi_cuda, init)},
+    {"cuDeviceGetCount", offsetof(struct nigh_fi_cuda, device_count)},
+    {"cuGetErrorName", offsetof(struct nigh_fi_cuda, error_name)},
+    {"cuPointerGetAttributes", offsetof(struct nigh_fi_cuda, pointer_attributes)},
+    {"cuThreadExchangeStreamCaptureMode", offsetof(struct nigh_fi_cuda, exchange_capture_mode)},
 };
-
-static const struct symbol symbols[] = {
-    {"cuInit", offsetof(struct nigh_cuda, init)},
-    {"cuDeviceGetCount", offsetof(struct nigh_cuda, device_count)},
-    {"cuGetErrorName", offsetof(struct nigh_cuda, error_name)},
-    {"cuPointerGetAttributes", offsetof(struct nigh_cuda, pointer_attributes)},
-    {"cuPointerSetAttribute", offsetof(struct nigh_cuda, pointer_set)},
-    {"cuDevicePrimaryCtxRetain", offsetof(struct nigh_cuda, primary_retain)},
-    {"cuDevicePrimaryCtxRelease_v2", offsetof(struct nigh_cuda, primary_release)},
-    {"cuCtxPushCurrent_v2", offsetof(struct nigh_cuda, push)},
-    {"cuCtxPopCurrent_v2", offsetof(struct nigh_cuda, pop)},
-    {"cuCtxGetCurrent", offsetof(struct nigh_cuda, current)},
-    {"cuCtxGetDevice", offsetof(struct nigh_cuda, current_device)},
-    {"cuCtxGetFlags", offsetof(struct nigh_cuda, get_flags)},
-    {"cuThreadExchangeStreamCaptureMode", offsetof(struct nigh_cuda, exchange_capture_mode)},
-    {"cuStreamCreate", offsetof(struct nigh_cuda, stream_create)},
-    {"cuStreamDestroy_v2", offsetof(struct nigh_cuda, stream_destroy)},
-    {"cuStreamSynchronize", offsetof(struct nigh_cuda, stream_wait)},
-    {"cuStreamQuery", offsetof(struct nigh_cuda, stream_query)},
-    {"cuStreamIsCapturing", offsetof(struct nigh_cuda, is_capturing)},
-    {"cuMemcpyDtoHAsync_v2", offsetof(struct nigh_cuda, to_host)},
-    {"cuMemcpyHtoDAsync_v2", offsetof(struct nigh_cuda, to_device)},
-    {"cuMemcpy2DAsync_v2", offsetof(struct nigh_cuda, plane_copy)},
-    {"cuMemHostRegister_v2", offsetof(struct nigh_cuda, pin)},
-    {"cuMemHostUnregister", offsetof(struct nigh_cuda, unpin)},
-};
-
-/* What older drivers lack: NULL. */
-static const struct symbol newer[] = {
-    {"cuCtxGetId", offsetof(struct nigh_cuda, context_id)},
-    {"cuCtxSetFlags", offsetof(struct nigh_cuda, set_flags)},
-};
-
-static bool take(void *object, const struct symbol *symbol)
-{
-    void *found = dlsym(object, symbol->name);
-
-    memcpy((char *)&table + symbol->slot, &found, sizeof(found));
-    return found != NULL;
-}
 
 /* NULL, or what is wrong. */
 static const char *load(void)
@@ -69,23 +50,24 @@ static const char *load(void)
     if (!object)
         return "there is no libcuda.so.1: no CUDA driver is installed";
     for (size_t i = 0; i < sizeof(symbols) / sizeof(symbols[0]); i++) {
-        if (take(object, &symbols[i]))
+        void *found = dlsym(object, symbols[i].name);
+
+        memcpy((char *)&table + symbols[i].slot, &found, sizeof(found));
+        if (found)
             continue;
         snprintf(missing, sizeof(missing), "libcuda.so.1 has no %s: it is older than CUDA 11",
                  symbols[i].name);
         dlclose(object);
         return missing;
     }
-    for (size_t i = 0; i < sizeof(newer) / sizeof(newer[0]); i++)
-        take(object, &newer[i]);
     return NULL;
 }
 
-static const char *name_of(const struct nigh_cuda *cuda, int result)
+static const char *name_of(int result)
 {
     const char *name = NULL;
 
-    return cuda->error_name(result, &name) == 0 && name ? name : "unknown";
+    return table.error_name(result, &name) == 0 && name ? name : "unknown";
 }
 
 static const char *start(void)
@@ -96,17 +78,20 @@ static const char *start(void)
     if (!result)
         result = table.device_count(&count);
     if (result) {
-        snprintf(failed, sizeof(failed), "the CUDA driver does not start: %s (%d)", name_of(&table, result),
-                 result);
+        snprintf(failed, sizeof(failed), "the CUDA driver does not start: %s (%d)", name_of(result), result);
         return failed;
     }
     return count > 0 ? NULL : "the CUDA driver has no device";
 }
 
-const struct nigh_cuda *nigh_cuda_open(const char **why)
+const struct nigh_fi_cuda *nigh_fi_cuda_open(const char **why)
 {
-    const char *wrong = NULL;
+    const char *set = getenv("NIGH_CUDA"), *wrong = NULL;
 
+    if (set && strcasecmp(set, "off") == 0) {
+        *why = "NIGH_CUDA=off";
+        return NULL;
+    }
     pthread_mutex_lock(&lock);
     if (!usable) {
         wrong = load();
@@ -119,10 +104,18 @@ const struct nigh_cuda *nigh_cuda_open(const char **why)
     return wrong ? NULL : &table;
 }
 
-int nigh_cuda_check(const struct nigh_cuda *cuda, const char *call, int result)
+int nigh_fi_cuda_find(const struct nigh_fi_cuda *cuda, const void *memory, int *ordinal)
 {
-    if (!result)
-        return 0;
-    nigh_fi_log(NIGH_FI_WARN, "CUDA: %s fails: %s (%d)", call, name_of(cuda, result), result);
-    return -FI_EIO;
+    int attributes[] = {MEMORY_TYPE, IS_MANAGED, DEVICE_ORDINAL};
+    unsigned type = 0, managed = 0;
+    int its = -1;
+    void *values[] = {&type, &managed, &its};
+    int result = cuda->pointer_attributes(3, attributes, values, (uintptr_t)memory);
+
+    if (result) {
+        nigh_fi_log(NIGH_FI_WARN, "CUDA: cuPointerGetAttributes fails: %s (%d)", name_of(result), result);
+        return -FI_EIO;
+    }
+    *ordinal = type == TYPE_DEVICE || managed & 0xffu ? its : -1;
+    return 0;
 }

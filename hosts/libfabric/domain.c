@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* hosts/libfabric/domain.c - the domain: what its objects share, above all the lock. */
+#include "hosts/libfabric/cuda.h"
 #include "hosts/libfabric/eq.h"
 #include "hosts/libfabric/log.h"
 #include "hosts/libfabric/op.h"
@@ -44,7 +45,6 @@ static int close_domain(struct fid *fid)
     if (refs)
         return -FI_EBUSY;
     nigh_fi_ops_destroy(&domain->ops);
-    nigh_fi_devices_close(domain);
     pthread_mutex_destroy(&domain->lock);
     if (domain->eq)
         nigh_fi_eq_hold(domain->eq, -1);
@@ -132,7 +132,7 @@ static int open_devices(struct nigh_fi_domain *domain, const struct fi_info *inf
 
     if (!(info->caps & FI_HMEM))
         return 0;
-    domain->cuda = nigh_cuda_open(&why);
+    domain->cuda = nigh_fi_cuda_open(&why);
     domain->detects = !info->domain_attr || !(info->domain_attr->mr_mode & FI_MR_HMEM);
     if (domain->cuda)
         return 0;

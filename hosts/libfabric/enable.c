@@ -4,9 +4,9 @@
 #include "hosts/libfabric/endpoint.h"
 #include "hosts/libfabric/launcher.h"
 #include "hosts/libfabric/log.h"
+#include "hosts/libfabric/op.h"
 #include "hosts/libfabric/peer.h"
 #include "hosts/libfabric/post.h"
-#include "hosts/libfabric/stage.h"
 #include "hosts/libfabric/wait.h"
 
 #include <errno.h>
@@ -63,14 +63,6 @@ static bool sleeps(const struct nigh_fi_ep *ep)
     return any;
 }
 
-static uint64_t eager_of(const struct nigh_fi_ep *ep)
-{
-    struct nigh_query_context facts = {.size = sizeof(facts)};
-    uint64_t bytes = sizeof(facts);
-
-    return ep->nigh->query(ep->context, NULL, NIGH_QUERY_CONTEXT, &facts, &bytes) ? 0 : facts.eager_bytes;
-}
-
 /* Not if NIGH_THREADS says that several threads use it, and not behind a lock that threads which sleep do without. */
 static bool takes(const struct nigh_fi_ep *ep)
 {
@@ -107,8 +99,6 @@ static int open_context(struct nigh_fi_ep *ep)
         return rc;
     }
     ep->takes = takes(ep);
-    if (ep->hmem)
-        ep->eager_bytes = eager_of(ep);
     return 0;
 }
 
@@ -197,7 +187,6 @@ void nigh_fi_ep_disable(struct nigh_fi_ep *ep)
             break;
         }
     nigh_fi_mr_detach(ep);
-    nigh_fi_blocks_close(ep); /* devices are the domain's */
     nigh_fi_unlock(ep->domain);
     nigh_fi_claimed_free(ep);
     nigh_fi_account(ep);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* hosts/libfabric/info.c - fi_getinfo: what the provider can do in this process, narrowed to what is asked for. */
 #include "hosts/libfabric/info.h"
+#include "hosts/libfabric/cuda.h"
 #include "hosts/libfabric/intel.h"
 #include "hosts/libfabric/launcher.h"
 #include "hosts/libfabric/log.h"
@@ -185,7 +186,7 @@ static void offer_devices(struct fi_info *info)
 {
     const char *why;
 
-    if (!nigh_cuda_open(&why)) {
+    if (!nigh_fi_cuda_open(&why)) {
         nigh_fi_log(NIGH_FI_INFO, "FI_HMEM is not offered: %s", why);
         return;
     }

@@ -3,10 +3,12 @@
  * endpoints' contexts, under the same key. */
 #include "hosts/libfabric/mr.h"
 #include "hosts/libfabric/complete.h"
+#include "hosts/libfabric/cuda.h"
 #include "hosts/libfabric/endpoint.h"
 #include "hosts/libfabric/eq.h"
 #include "hosts/libfabric/log.h"
 #include "hosts/libfabric/refuse.h"
+#include "hosts/libfabric/stage.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -17,8 +19,9 @@
 /* Is anybody to hear of what peers do to it through `ep`? */
 static bool tells(const struct nigh_fi_mr *mr, const struct nigh_fi_ep *ep)
 {
-    return ep->caps & FI_RMA_EVENT && (ep->cntr[NIGH_FI_REMOTE_READS] || ep->cntr[NIGH_FI_REMOTE_WRITES] ||
-                                       mr->cntr[NIGH_FI_MR_READS] || mr->cntr[NIGH_FI_MR_WRITES]);
+    return mr->flags && ep->caps & FI_RMA_EVENT &&
+           (ep->cntr[NIGH_FI_REMOTE_READS] || ep->cntr[NIGH_FI_REMOTE_WRITES] || mr->cntr[NIGH_FI_MR_READS] ||
+            mr->cntr[NIGH_FI_MR_WRITES]);
 }
 
 static int make_record(struct nigh_fi_mr *mr)
@@ -32,28 +35,11 @@ static int make_record(struct nigh_fi_mr *mr)
     return 0;
 }
 
-/* What peers read and write of a device's memory. */
-static int read_device(void *arg, void *to, uint64_t offset, uint64_t bytes)
-{
-    const struct nigh_fi_mr *mr = arg;
-
-    return nigh_fi_device_read(mr->device, to, (char *)mr->base + offset, bytes, false);
-}
-
-static int write_device(void *arg, const void *from, uint64_t offset, uint64_t bytes)
-{
-    const struct nigh_fi_mr *mr = arg;
-
-    return nigh_fi_device_write(mr->device, (char *)mr->base + offset, from, bytes, false);
-}
-
 static int attach(struct nigh_fi_mr *mr, struct nigh_fi_ep *ep)
 {
-    struct nigh_copies copies = {
-        .size = sizeof(copies), .arg = mr, .read = read_device, .write = write_device};
     struct nigh_register memory = {
         .size = sizeof(memory),
-        .flags = mr->flags | NIGH_REGISTER_KEY,
+        .flags = mr->flags | (mr->flags ? NIGH_REGISTER_KEY : 0) | (mr->device ? NIGH_REGISTER_DEVICE : 0),
         .buffer = mr->base,
         .bytes = mr->bytes,
     };
@@ -70,19 +56,20 @@ static int attach(struct nigh_fi_mr *mr, struct nigh_fi_ep *ep)
         memory.flags |= NIGH_REGISTER_EVENTS;
         memory.context = (uintptr_t)mr->told;
     }
-    if (mr->device) {
-        memory.flags |= NIGH_REGISTER_COPIES;
-        memory.copies = &copies;
-    }
     rc = ep->nigh->register_memory(ep->context, &memory, &key, &part->region);
     if (rc) {
         free(part);
-        return rc == -EEXIST ? -FI_ENOKEY : rc;
+        return rc == -EEXIST ? -FI_ENOKEY : nigh_fi_refusal(rc);
     }
     part->ep = ep;
     part->next = mr->parts;
     mr->parts = part;
     return 0;
+}
+
+static bool is_told(const struct nigh_fi_mr *mr)
+{
+    return (mr->flags || mr->device) && mr->bytes;
 }
 
 /* -FI_EBUSY: a peer's operation on it does not end. */
@@ -137,7 +124,7 @@ static int attach_all(struct nigh_fi_mr *mr)
 {
     int rc = 0;
 
-    for (struct nigh_fi_ep *ep = mr->domain->eps; ep && !rc && mr->flags && mr->bytes; ep = ep->next)
+    for (struct nigh_fi_ep *ep = mr->domain->eps; ep && !rc && is_told(mr); ep = ep->next)
         rc = attach(mr, ep);
     return rc;
 }
@@ -147,7 +134,7 @@ int nigh_fi_mr_attach(struct nigh_fi_ep *ep)
     int rc = 0;
 
     for (struct nigh_fi_mr *mr = ep->domain->mrs; mr && !rc; mr = mr->next)
-        if (mr->flags && mr->bytes)
+        if (is_told(mr))
             rc = attach(mr, ep);
     return rc;
 }
@@ -270,20 +257,18 @@ static int insert(struct nigh_fi_mr *mr)
     return 0;
 }
 
-/* Device memory, as the host says or, where it need not, as the driver does. */
+/* Device memory, as the host says; where it need not, nigh finds out. */
 static int find_device(struct nigh_fi_mr *mr, const struct fi_mr_attr *attr)
 {
     bool told = attr->iface == FI_HMEM_CUDA;
-    int rc = told || mr->domain->detects ? nigh_fi_device_of(mr->domain, mr->base, &mr->device) : 0;
+    int ordinal = -1, rc = told ? nigh_fi_cuda_find(mr->domain->cuda, mr->base, &ordinal) : 0;
 
-    if (rc || !mr->device)
+    mr->device = told || (mr->domain->detects && mr->base); /* NULL: all of memory, which is the host's */
+    if (rc || ordinal < 0 || ordinal == attr->device.cuda)
         return rc;
-    if (told && mr->device->ordinal != attr->device.cuda) {
-        nigh_fi_log(NIGH_FI_INFO, "memory at %p was registered as of CUDA device %d and is of device %d",
-                    mr->base, attr->device.cuda, mr->device->ordinal);
-        return -FI_EINVAL;
-    }
-    return 0;
+    nigh_fi_log(NIGH_FI_INFO, "memory at %p was registered as of CUDA device %d and is of device %d",
+                mr->base, attr->device.cuda, ordinal);
+    return -FI_EINVAL;
 }
 
 static int regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t flags, struct fid_mr **out)

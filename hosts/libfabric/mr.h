@@ -20,12 +20,22 @@ struct nigh_fi_mr {
     struct nigh_fi_mr *next;
     void *base;
     size_t bytes;
-    uint32_t flags; /* NIGH_REMOTE_*; 0: for this process only, and nigh is not told */
+    uint32_t flags; /* NIGH_REMOTE_*; 0: for this process only, and nigh is told of device memory alone */
     struct nigh_fi_mr_part *parts;
-    struct nigh_fi_device *device; /* NULL: memory of the host */
+    bool device; /* may be memory of one: nigh knows */
     /* What peers do is counted here, FI_REMOTE_READ and FI_REMOTE_WRITE, as in the endpoints. */
     struct nigh_fi_cntr *cntr[2];
     struct nigh_fi_op *told; /* the context of its events; NULL: there are none */
 };
+
+/* NULL: it is not registered there. */
+static inline struct nigh_region *nigh_fi_mr_region(const struct nigh_fi_mr *mr, const struct nigh_fi_ep *ep)
+{
+    const struct nigh_fi_mr_part *part = mr->parts;
+
+    while (part && part->ep != ep)
+        part = part->next;
+    return part ? part->region : NULL;
+}
 
 #endif

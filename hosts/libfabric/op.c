@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* hosts/libfabric/op.c - see op.h. */
-#include "hosts/libfabric/stage.h"
+#include "hosts/libfabric/op.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -40,12 +40,8 @@ struct nigh_fi_op *nigh_fi_op_take(struct nigh_fi_ops *ops, struct nigh_fi_ep *e
 
 void nigh_fi_op_give(struct nigh_fi_ops *ops, struct nigh_fi_op *op)
 {
-    if (op->block)
-        nigh_fi_block_put(op->block);
-    else
-        free(op->copy);
+    free(op->copy);
     op->copy = NULL;
-    op->block = NULL;
     op->live = false;
     ops->live--;
     op->next = ops->free;
@@ -57,12 +53,8 @@ void nigh_fi_ops_leave(struct nigh_fi_ops *ops, const struct nigh_fi_ep *ep)
     for (size_t at = 0; at < ops->used; at += sizeof(struct nigh_fi_op)) {
         struct nigh_fi_op *op = (void *)(ops->base + at);
 
-        if (!op->live || op->ep != ep)
-            continue;
-        if (op->block)
-            op->copy = NULL; /* in the heap that went with the context */
-        op->block = NULL;
-        nigh_fi_op_give(ops, op);
+        if (op->live && op->ep == ep)
+            nigh_fi_op_give(ops, op);
     }
 }
 

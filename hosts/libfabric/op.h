@@ -20,16 +20,15 @@ struct nigh_fi_op {
     bool hidden;             /* no completion in the queue unless it fails */
     bool mute;               /* not even then */
     bool live;
-    bool event;   /* not an operation: what peers do to `mr` */
-    bool scatter; /* what comes goes on to `iov` */
-    bool on_device;
-    uint8_t count;               /* of `iov` */
-    struct nigh_fi_ep *ep;       /* whose operation it is */
-    struct nigh_fi_mr *mr;       /* with `event`; NULL: it is closed */
-    void *copy;                  /* staging memory, freed with the record: see stage.h */
-    struct nigh_fi_block *block; /* that `copy` is of; NULL: of malloc() */
+    bool event;            /* not an operation: what peers do to `mr` */
+    bool scatter;          /* what comes goes on to `iov` */
+    bool multi;            /* message by message */
+    uint8_t devices;       /* bits: which of `iov` may lie on a device */
+    uint8_t count;         /* of `iov` */
+    struct nigh_fi_ep *ep; /* whose operation it is */
+    struct nigh_fi_mr *mr; /* with `event`; NULL: it is closed */
+    void *copy;            /* of malloc(), freed with the record: see stage.h */
     struct iovec iov[NIGH_FI_IOV];
-    struct nigh_fi_device *on[NIGH_FI_IOV]; /* NULL: memory of the host */
 };
 
 /* The table's address space is reserved, its memory taken as used. -FI_ENOMEM. */
@@ -39,7 +38,7 @@ void nigh_fi_ops_destroy(struct nigh_fi_ops *ops);
 /* A record, all else zero; `ep` NULL: of no endpoint. NULL: too many are in use. */
 struct nigh_fi_op *nigh_fi_op_take(struct nigh_fi_ops *ops, struct nigh_fi_ep *ep, void *context);
 void nigh_fi_op_give(struct nigh_fi_ops *ops, struct nigh_fi_op *op);
-/* Gives all that `ep` still has. Its blocks and its context are closed: nothing completes any more. */
+/* Gives all that `ep` still has. Its context is closed: nothing completes any more. */
 void nigh_fi_ops_leave(struct nigh_fi_ops *ops, const struct nigh_fi_ep *ep);
 
 /* The first live record of a host's context behind `after`, NULL: in the table. NULL: none. */

@@ -125,21 +125,19 @@ static ssize_t claim(struct nigh_fi_ep *ep, const struct nigh_fi_what *what, con
     struct nigh_fi_parts parts;
     struct nigh_recv recv = {
         .size = sizeof(recv), .context = (uintptr_t)what->context, .tclass = what->tclass};
-    int rc;
+    int rc = 0;
 
     if (!claimed)
         return -FI_EINVAL;
-    rc = nigh_fi_parts_find(ep, iov, what->desc, away ? 0 : count, &parts);
-    if (rc)
-        return rc;
-    if (away || parts.count > 1 || parts.on_device) {
+    nigh_fi_parts_find(ep, iov, what->desc, away ? 0 : count, &parts);
+    if (away || parts.count > 1) {
         op = nigh_fi_op_take(&ep->domain->ops, ep, what->context);
         if (!op)
             return -FI_EAGAIN;
         recv.context = (uintptr_t)op;
     }
     if (!away)
-        rc = nigh_fi_recv_place(ep, op, &parts, &recv);
+        rc = nigh_fi_recv_place(op, &parts, parts.count > 1, &recv);
     if (!rc)
         rc = away ? take_away(ep, claimed->message, what, op)
                   : ep->nigh->claim(ep->context, claimed->message, &recv);
@@ -166,7 +164,7 @@ ssize_t nigh_fi_claim(struct nigh_fi_ep *ep, const struct nigh_fi_what *what, co
         return -FI_EINVAL;
     nigh_fi_lock(ep->domain);
     if (nigh_fi_cq_room(ep->rx_cq, 1) == 0)
-        rc = claim(ep, what, iov, count, flags);
+        rc = nigh_fi_refusal((int)claim(ep, what, iov, count, flags));
     nigh_fi_unlock(ep->domain);
     return rc;
 }

@@ -20,24 +20,6 @@ static ssize_t post_send(struct nigh_fi_ep *ep, const struct nigh_fi_what *what,
     return peer ? ep->nigh->post_send(peer, send) : rc;
 }
 
-/* What has to wait for its receiver anyway is read where it lies, if that is for a device, too. */
-static ssize_t post_lend(struct nigh_fi_ep *ep, const struct nigh_fi_what *what, const struct nigh_send *send)
-{
-    struct nigh_lend lend = {
-        .size = sizeof(lend),
-        .buffer = send->buffer,
-        .bytes = send->bytes,
-        .tag = send->tag,
-        .imm = send->imm,
-        .context = send->context,
-        .tclass = send->tclass,
-    };
-    int rc;
-    struct nigh_endpoint *peer = nigh_fi_peer_or(ep, what->peer, &rc);
-
-    return peer ? ep->nigh->post_lend(peer, &lend) : rc;
-}
-
 /* What nigh cannot take as it lies is copied together; a little of it needs no memory that outlives the call. */
 static ssize_t send_copy(struct nigh_fi_ep *ep, const struct nigh_fi_what *what,
                          const struct nigh_fi_parts *parts, struct nigh_send *send, struct nigh_fi_op *op)
@@ -46,21 +28,21 @@ static ssize_t send_copy(struct nigh_fi_ep *ep, const struct nigh_fi_what *what,
     int rc;
 
     if (send->bytes <= sizeof(small)) {
-        rc = nigh_fi_gather(small, parts, false);
+        rc = nigh_fi_gather(ep, small, parts);
         send->buffer = small;
         send->flags |= NIGH_INJECT;
         return rc ? rc : post_send(ep, what, send);
     }
     if (send->flags & NIGH_INJECT)
         return -FI_EMSGSIZE;
-    rc = nigh_fi_copy_room(ep, op, parts, send->bytes);
+    rc = nigh_fi_copy_room(op, send->bytes);
     if (!rc)
-        rc = nigh_fi_gather(op->copy, parts, nigh_fi_copy_is_pinned(op));
+        rc = nigh_fi_gather(ep, op->copy, parts);
     if (rc)
         return rc;
     send->buffer = op->copy;
     send->flags &= ~NIGH_SILENT; /* the copy is freed when it completes */
-    return op->block ? post_lend(ep, what, send) : post_send(ep, what, send);
+    return post_send(ep, what, send);
 }
 
 static ssize_t send_locked(struct nigh_fi_ep *ep, const struct nigh_fi_what *what,
@@ -68,19 +50,21 @@ static ssize_t send_locked(struct nigh_fi_ep *ep, const struct nigh_fi_what *wha
 {
     bool hidden = what->bare || is_hidden(ep->tx_selective, flags) || !ep->tx_cq;
     uint64_t bytes = nigh_fi_iov_bytes(parts->iov, parts->count);
-    bool copied = parts->count > 1 || parts->on_device;
+    bool copied = parts->count > 1;
     bool recorded = (copied && bytes > NIGH_INJECT_BYTES) || (hidden && ep->tx_counted);
     struct nigh_fi_op *op = recorded ? nigh_fi_op_take(&ep->domain->ops, ep, what->context) : NULL;
     struct nigh_send send = {
         .size = sizeof(send),
         .flags = (hidden && !recorded ? NIGH_SILENT : 0) | (flags & FI_MATCH_COMPLETE ? NIGH_SYNC : 0) |
-                 (flags & FI_INJECT ? NIGH_INJECT : 0) | NIGH_MAY_WAIT,
+                 (flags & FI_INJECT ? NIGH_INJECT : 0) | NIGH_MAY_WAIT |
+                 (!copied && parts->devices ? NIGH_DEVICE : 0),
         .buffer = parts->count == 1 ? parts->iov->iov_base : NULL,
         .bytes = bytes,
         .tag = what->tag,
         .imm = what->imm,
         .context = op ? (uintptr_t)op : (uintptr_t)what->context,
         .tclass = what->tclass,
+        .region = parts->region,
     };
     ssize_t rc;
 
@@ -104,11 +88,10 @@ ssize_t nigh_fi_send_any(struct nigh_fi_ep *ep, const struct nigh_fi_what *what,
         return -FI_EINVAL;
     nigh_fi_lock(ep->domain);
     nigh_fi_posted(ep);
-    rc = nigh_fi_parts_find(ep, iov, what->desc, count, &parts);
-    if (!rc)
-        rc = send_locked(ep, what, &parts, flags);
+    nigh_fi_parts_find(ep, iov, what->desc, count, &parts);
+    rc = send_locked(ep, what, &parts, flags);
     nigh_fi_unlock(ep->domain);
-    return rc;
+    return nigh_fi_refusal((int)rc);
 }
 
 ssize_t nigh_fi_send_slowly(struct nigh_fi_ep *ep, const struct nigh_fi_what *what, const void *buf,
@@ -157,31 +140,10 @@ ssize_t nigh_fi_inject_slowly(struct nigh_fi_ep *ep, const struct nigh_fi_what *
 
 /* ---- receives ------------------------------------------------------------------------------------------ */
 
-int nigh_fi_recv_place(struct nigh_fi_ep *ep, struct nigh_fi_op *op, const struct nigh_fi_parts *parts,
-                       struct nigh_recv *recv)
-{
-    bool multi = recv->flags & NIGH_MULTI;
-    int rc = 0;
-
-    recv->bytes = nigh_fi_iov_bytes(parts->iov, parts->count);
-    recv->buffer = parts->count ? parts->iov->iov_base : NULL;
-    if (parts->count < 2 && !parts->on_device)
-        return 0;
-    nigh_fi_copy_for(op, parts);
-    if (parts->on_device && !multi) {
-        recv->flags |= NIGH_IN_PLACE;
-        recv->buffer = NULL;
-        return 0;
-    }
-    rc = nigh_fi_copy_room(ep, op, parts, recv->bytes);
-    recv->buffer = op->copy;
-    return rc;
-}
-
 static ssize_t recv_locked(struct nigh_fi_ep *ep, const struct nigh_fi_what *what,
                            const struct nigh_fi_parts *parts, uint64_t flags)
 {
-    bool hidden = is_hidden(ep->rx_selective, flags), multi = flags & FI_MULTI_RECV;
+    bool hidden = is_hidden(ep->rx_selective, flags), multi = flags & FI_MULTI_RECV, copied;
     struct nigh_fi_op *op = NULL;
     struct nigh_endpoint *from;
     struct nigh_recv recv = {
@@ -199,14 +161,17 @@ static ssize_t recv_locked(struct nigh_fi_ep *ep, const struct nigh_fi_what *wha
         return rc;
     if (multi && (hidden || parts->count != 1))
         return -FI_EINVAL;
-    if (hidden || parts->count > 1 || parts->on_device) {
+    rc = nigh_fi_recv_is_copied(ep, parts, multi, &copied);
+    if (rc)
+        return rc;
+    if (hidden || copied) {
         op = nigh_fi_op_take(&ep->domain->ops, ep, what->context);
         if (!op)
             return -FI_EAGAIN;
         op->hidden = hidden;
         recv.context = (uintptr_t)op;
     }
-    rc = nigh_fi_recv_place(ep, op, parts, &recv);
+    rc = nigh_fi_recv_place(op, parts, copied, &recv);
     if (!rc)
         rc = ep->nigh->post_recv(ep->context, from, &recv);
     if (rc && op)
@@ -224,11 +189,10 @@ ssize_t nigh_fi_recv_any(struct nigh_fi_ep *ep, const struct nigh_fi_what *what,
         return -FI_EINVAL;
     nigh_fi_lock(ep->domain);
     nigh_fi_posted(ep);
-    rc = nigh_fi_parts_find(ep, iov, what->desc, count, &parts);
-    if (!rc)
-        rc = recv_locked(ep, what, &parts, flags);
+    nigh_fi_parts_find(ep, iov, what->desc, count, &parts);
+    rc = recv_locked(ep, what, &parts, flags);
     nigh_fi_unlock(ep->domain);
-    return rc;
+    return nigh_fi_refusal((int)rc);
 }
 
 ssize_t nigh_fi_recv_slowly(struct nigh_fi_ep *ep, const struct nigh_fi_what *what, void *buf, size_t len)

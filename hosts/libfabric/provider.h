@@ -8,7 +8,6 @@
 #ifndef NIGH_LIBFABRIC_PROVIDER_H
 #define NIGH_LIBFABRIC_PROVIDER_H
 
-#include "hosts/libfabric/device.h"
 #include "hosts/libfabric/idle.h"
 #include "hosts/libfabric/wakeup.h"
 #include "nigh/transport.h"
@@ -46,7 +45,7 @@ enum { NIGH_FI_MSG = 0, NIGH_FI_TAGGED = 1 };
 #define NIGH_FI_LIKELY(x)   __builtin_expect(!!(x), 1)
 #define NIGH_FI_UNLIKELY(x) __builtin_expect(!!(x), 0)
 
-struct nigh_fi_block;
+struct nigh_fi_cuda;
 struct nigh_fi_op;
 
 struct nigh_fi_fabric {
@@ -79,10 +78,9 @@ struct nigh_fi_domain {
     struct nigh_fi_mr *mrs;
     struct nigh_fi_ops ops;
     struct nigh_fi_eq *eq;
-    bool mr_events;               /* registrations report there when they are done */
-    const struct nigh_cuda *cuda; /* NULL: opened without FI_HMEM */
-    bool detects;                 /* no FI_MR_HMEM: device memory may come without a descriptor */
-    struct nigh_fi_device *devices;
+    bool mr_events;                  /* registrations report there when they are done */
+    const struct nigh_fi_cuda *cuda; /* NULL: opened without FI_HMEM */
+    bool detects;                    /* no FI_MR_HMEM: device memory may come without a descriptor */
 };
 
 enum nigh_fi_counted {
@@ -118,12 +116,9 @@ struct nigh_fi_ep {
     bool tx_counted;             /* a counter of sends is bound */
     bool inject_record;          /* calls that inject need a look, too */
     uint32_t tx_odd, inject_odd,
-        rx_odd;           /* NIGH_FI_ODD*, 0: nothing keeps calls without flags from the short way: post.h */
-    bool hmem;            /* FI_HMEM: buffers may lie on devices */
-    int p2p;              /* FI_OPT_FI_HMEM_P2P */
-    uint64_t eager_bytes; /* nigh's limit: what is longer waits for its receiver */
-    struct nigh_fi_block *blocks, *idle_blocks; /* staging memory: stage.h */
-    uint64_t idle_bytes, pinned_bytes;
+        rx_odd;  /* NIGH_FI_ODD*, 0: nothing keeps calls without flags from the short way: post.h */
+    bool hmem;   /* FI_HMEM: buffers may lie on devices */
+    int p2p;     /* FI_OPT_FI_HMEM_P2P */
     bool counts; /* some counter is bound */
     struct nigh_fi_cntr *cntr[NIGH_FI_COUNTED];
     struct nigh_fi_claimed *claimed;

@@ -30,38 +30,39 @@ static int post(struct nigh_fi_ep *ep, const struct call *call, const struct nig
     return call->read ? ep->nigh->post_get(peer, rma) : ep->nigh->post_put(peer, rma);
 }
 
-/* Memory of our own that stands for the host's: of vectors, of devices, and where the host may
- * reuse its own at once. */
+/* Memory of our own that stands for the host's: of vectors, and where the host may reuse its own at once. */
 static int use_copy(struct nigh_fi_ep *ep, struct nigh_fi_op *op, const struct call *call,
                     const struct nigh_fi_parts *parts, struct nigh_rma *rma)
 {
-    int rc = nigh_fi_copy_room(ep, op, parts, rma->bytes);
+    int rc = nigh_fi_copy_room(op, rma->bytes);
 
     rma->buffer = op->copy;
     if (rc)
         return rc;
     if (!call->read)
-        return nigh_fi_gather(op->copy, parts, nigh_fi_copy_is_pinned(op));
+        return nigh_fi_gather(ep, op->copy, parts);
     nigh_fi_copy_for(op, parts);
     return 0;
 }
 
 static int issue(struct nigh_fi_ep *ep, const struct call *call, const struct nigh_fi_parts *parts)
 {
-    bool copied = call->count > 1 || call->flags & FI_INJECT || parts->on_device;
+    bool copied = call->count > 1 || call->flags & FI_INJECT, device = !copied && parts->devices;
     bool hidden = call->bare || !ep->tx_cq || (ep->tx_selective && !(call->flags & FI_COMPLETION));
     bool counted = ep->cntr[call->read ? NIGH_FI_READS : NIGH_FI_WRITES] != NULL;
     bool recorded = copied || (hidden && counted), noted = call->flags & FI_REMOTE_CQ_DATA;
     struct nigh_fi_op *op = recorded ? nigh_fi_op_take(&ep->domain->ops, ep, call->context) : NULL;
     struct nigh_rma rma = {
         .size = sizeof(rma),
-        .flags = (hidden && !recorded ? NIGH_SILENT : 0) | (noted ? NIGH_NOTIFY : 0),
+        .flags =
+            (hidden && !recorded ? NIGH_SILENT : 0) | (noted ? NIGH_NOTIFY : 0) | (device ? NIGH_DEVICE : 0),
         .buffer = call->count ? call->iov->iov_base : NULL,
         .bytes = nigh_fi_iov_bytes(call->iov, call->count),
         .offset = call->offset,
         .key = call->key | NIGH_KEY_CHOSEN,
         .imm = noted ? (call->data & NIGH_FI_DATA) | NIGH_FI_WITH_DATA : 0,
         .context = op ? (uintptr_t)op : (uintptr_t)call->context,
+        .region = device ? parts->region : NULL,
     };
     int rc = recorded && !op ? -FI_EAGAIN : 0;
 
@@ -87,11 +88,10 @@ static ssize_t run(struct fid_ep *fid, const struct call *call)
     if (call->flags & FI_INJECT && nigh_fi_iov_bytes(call->iov, call->count) > NIGH_INJECT_BYTES)
         return -FI_EMSGSIZE;
     nigh_fi_lock(ep->domain);
-    rc = nigh_fi_parts_find(ep, call->iov, call->desc, call->count, &parts);
-    if (!rc)
-        rc = issue(ep, call, &parts);
+    nigh_fi_parts_find(ep, call->iov, call->desc, call->count, &parts);
+    rc = issue(ep, call, &parts);
     nigh_fi_unlock(ep->domain);
-    return rc;
+    return nigh_fi_refusal(rc);
 }
 
 #define ONE(buf, len) (&(struct iovec){(void *)(uintptr_t)(buf), (len)})

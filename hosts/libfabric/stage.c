@@ -1,33 +1,41 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* hosts/libfabric/stage.c - see stage.h. */
 #include "hosts/libfabric/stage.h"
+#include "hosts/libfabric/cuda.h"
 #include "hosts/libfabric/mr.h"
 
+#include <assert.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- parts --------------------------------------------------------------------------------------------- */
+static_assert(NIGH_FI_IOV <= 8, "a bit for each part");
 
-int nigh_fi_parts_find(struct nigh_fi_ep *ep, const struct iovec *iov, void *const *desc, size_t count,
-                       struct nigh_fi_parts *out)
+void nigh_fi_parts_find(struct nigh_fi_ep *ep, const struct iovec *iov, void *const *desc, size_t count,
+                        struct nigh_fi_parts *out)
 {
     *out = (struct nigh_fi_parts){.iov = iov, .count = count};
     for (size_t i = 0; ep->hmem && i < count; i++) {
         const struct nigh_fi_mr *mr = desc ? desc[i] : NULL;
-        int rc = 0;
 
-        if (mr)
-            out->on[i] = mr->device;
-        else if (ep->domain->detects && iov[i].iov_len)
-            rc = nigh_fi_device_of(ep->domain, iov[i].iov_base, &out->on[i]);
-        if (rc)
-            return rc;
-        out->on_device |= out->on[i] != NULL;
+        if (!(mr ? mr->device : ep->domain->detects))
+            continue;
+        out->devices |= (uint8_t)(1u << i);
+        if (mr && count == 1)
+            out->region = nigh_fi_mr_region(mr, ep);
     }
-    return 0;
 }
 
-int nigh_fi_gather(void *to, const struct nigh_fi_parts *parts, bool pinned)
+/* Between a part and memory of the host's, `way` as copy_device(): nigh finds out where it lies. */
+static int copy_part(struct nigh_fi_ep *ep, const struct iovec *part, void *host, size_t bytes, uint32_t way)
+{
+    int rc = ep->context ? ep->nigh->copy_device(ep->context, NULL, part->iov_base, host, bytes, way)
+                         : -FI_EOPBADSTATE;
+
+    return nigh_fi_refusal(rc);
+}
+
+int nigh_fi_gather(struct nigh_fi_ep *ep, void *to, const struct nigh_fi_parts *parts)
 {
     char *at = to;
     int rc = 0;
@@ -35,8 +43,8 @@ int nigh_fi_gather(void *to, const struct nigh_fi_parts *parts, bool pinned)
     for (size_t i = 0; i < parts->count && !rc; i++) {
         const struct iovec *part = &parts->iov[i];
 
-        if (parts->on[i])
-            rc = nigh_fi_device_read(parts->on[i], at, part->iov_base, part->iov_len, pinned);
+        if (parts->devices & 1u << i)
+            rc = copy_part(ep, part, at, part->iov_len, NIGH_COPY_OUT);
         else if (part->iov_len)
             memcpy(at, part->iov_base, part->iov_len);
         at += part->iov_len;
@@ -44,17 +52,16 @@ int nigh_fi_gather(void *to, const struct nigh_fi_parts *parts, bool pinned)
     return rc;
 }
 
-int nigh_fi_scatter(const struct nigh_fi_op *op, const void *from, size_t bytes)
+int nigh_fi_scatter(struct nigh_fi_ep *ep, const struct nigh_fi_op *op, const void *from, size_t bytes)
 {
-    const char *at = from;
-    bool pinned = nigh_fi_copy_is_pinned(op);
+    char *at = (char *)(uintptr_t)from;
     int rc = 0;
 
     for (size_t i = 0; i < op->count && bytes && !rc; i++) {
         size_t take = op->iov[i].iov_len < bytes ? op->iov[i].iov_len : bytes;
 
-        if (op->on[i])
-            rc = nigh_fi_device_write(op->on[i], op->iov[i].iov_base, at, take, pinned);
+        if (op->devices & 1u << i)
+            rc = copy_part(ep, &op->iov[i], at, take, NIGH_COPY_IN);
         else if (take)
             memcpy(op->iov[i].iov_base, at, take);
         at += take;
@@ -63,208 +70,55 @@ int nigh_fi_scatter(const struct nigh_fi_op *op, const void *from, size_t bytes)
     return rc;
 }
 
-bool nigh_fi_copy_is_pinned(const struct nigh_fi_op *op)
+int nigh_fi_copy_room(struct nigh_fi_op *op, size_t bytes)
 {
-    return op->block && op->block->pinned_by;
-}
-
-/* ---- blocks -------------------------------------------------------------------------------------------- */
-
-static void free_block(struct nigh_fi_block *block)
-{
-    if (block->pinned_by) {
-        nigh_fi_device_unpin(block->pinned_by, block->memory);
-        block->ep->pinned_bytes -= block->bytes;
-    }
-    free(block);
-}
-
-/* Back to the heap. */
-static void drop(struct nigh_fi_ep *ep, struct nigh_fi_block *block)
-{
-    struct nigh_fi_block **link = &ep->blocks;
-    void *memory = block->memory;
-
-    while (*link != block)
-        link = &(*link)->next;
-    *link = block->next;
-    free_block(block);
-    ep->nigh->heap_free(ep->context, memory);
-}
-
-static void take_idle(struct nigh_fi_ep *ep, struct nigh_fi_block **link)
-{
-    struct nigh_fi_block *block = *link;
-
-    *link = block->next_idle;
-    block->idle = false;
-    if (!block->pinned_by)
-        ep->idle_bytes -= block->bytes;
-}
-
-/* Those that are not pinned, or all. */
-static void drop_idle(struct nigh_fi_ep *ep, bool pinned)
-{
-    struct nigh_fi_block **link = &ep->idle_blocks, *block;
-
-    while ((block = *link)) {
-        if (block->pinned_by && !pinned) {
-            link = &block->next_idle;
-            continue;
-        }
-        take_idle(ep, link);
-        drop(ep, block);
-    }
-}
-
-void nigh_fi_block_put(struct nigh_fi_block *block)
-{
-    struct nigh_fi_ep *ep = block->ep;
-
-    if (!block->pinned_by && ep->idle_bytes + block->bytes > NIGH_FI_IDLE_BYTES) {
-        drop(ep, block);
-        return;
-    }
-    block->idle = true;
-    block->next_idle = ep->idle_blocks;
-    ep->idle_blocks = block;
-    if (!block->pinned_by)
-        ep->idle_bytes += block->bytes;
-}
-
-void nigh_fi_blocks_close(struct nigh_fi_ep *ep)
-{
-    struct nigh_fi_block *next;
-
-    for (; ep->blocks; ep->blocks = next) {
-        next = ep->blocks->next;
-        free_block(ep->blocks);
-    }
-    ep->idle_blocks = NULL;
-    ep->idle_bytes = 0;
-}
-
-/* Few sizes, so that blocks fit again; of long ones at most a megabyte is for nothing. */
-static uint64_t round_up(uint64_t bytes)
-{
-    uint64_t room = NIGH_FI_BLOCK_LEAST, step = UINT64_C(1) << 20;
-
-    if (bytes > step)
-        return (bytes + step - 1) & ~(step - 1);
-    while (room < bytes)
-        room *= 2;
-    return room;
-}
-
-/* A context that is gone took it along. */
-static void forget_pin(struct nigh_fi_block *block)
-{
-    if (!block->pinned_by || !block->pinned_by->gone)
-        return;
-    block->pinned_by = NULL;
-    block->ep->pinned_bytes -= block->bytes;
-}
-
-static struct nigh_fi_block *reuse(struct nigh_fi_ep *ep, uint64_t room, uint64_t most)
-{
-    for (struct nigh_fi_block **link = &ep->idle_blocks, *block; (block = *link); link = &block->next_idle) {
-        if (block->bytes < room || block->bytes > most)
-            continue;
-        take_idle(ep, link);
-        forget_pin(block);
-        return block;
-    }
-    return NULL;
-}
-
-static bool any_in_use(const struct nigh_fi_ep *ep)
-{
-    for (const struct nigh_fi_block *block = ep->blocks; block; block = block->next)
-        if (!block->idle)
-            return true;
-    return false;
-}
-
-static int new_block(struct nigh_fi_ep *ep, struct nigh_fi_device *device, uint64_t room,
-                     struct nigh_fi_block **out)
-{
-    struct nigh_fi_block *block = calloc(1, sizeof(*block));
-
-    if (!block)
-        return -FI_EAGAIN;
-    if (ep->nigh->heap_alloc(ep->context, room, &block->memory)) {
-        free(block);
-        return -FI_ENOMEM;
-    }
-    block->ep = ep;
-    block->bytes = room;
-    if (ep->pinned_bytes + room <= NIGH_FI_PINNED_BYTES &&
-        nigh_fi_device_pin(device, block->memory, room) == 0) {
-        block->pinned_by = device;
-        ep->pinned_bytes += room;
-    }
-    block->next = ep->blocks;
-    ep->blocks = block;
-    *out = block;
-    return 0;
-}
-
-/* The heap is full: the idle ones make room, those that are pinned only when nothing else can: see stage.h. */
-static int squeeze(struct nigh_fi_ep *ep, struct nigh_fi_device *device, uint64_t room,
-                   struct nigh_fi_block **out)
-{
-    int rc;
-
-    drop_idle(ep, false);
-    rc = new_block(ep, device, room, out);
-    if (rc != -FI_ENOMEM)
-        return rc;
-    *out = reuse(ep, room, UINT64_MAX);
-    if (*out)
-        return 0;
-    drop_idle(ep, true);
-    rc = new_block(ep, device, room, out);
-    return rc == -FI_ENOMEM && any_in_use(ep) ? -FI_EAGAIN : rc;
-}
-
-static int find_block(struct nigh_fi_ep *ep, struct nigh_fi_device *device, uint64_t room,
-                      struct nigh_fi_block **out)
-{
-    int rc;
-
-    *out = reuse(ep, room, 2 * room);
-    if (*out)
-        return 0;
-    rc = new_block(ep, device, room, out);
-    return rc == -FI_ENOMEM ? squeeze(ep, device, room, out) : rc;
-}
-
-int nigh_fi_copy_room(struct nigh_fi_ep *ep, struct nigh_fi_op *op, const struct nigh_fi_parts *parts,
-                      size_t bytes)
-{
-    uint64_t room = round_up(bytes);
-    size_t first = 0;
-    int rc;
-
-    if (!parts->on_device || bytes <= ep->eager_bytes) {
-        op->copy = malloc(bytes ? bytes : 1);
-        return op->copy ? 0 : -FI_EAGAIN;
-    }
-    while (!parts->on[first])
-        first++;
-    rc = find_block(ep, parts->on[first], room, &op->block);
-    if (!rc)
-        op->copy = op->block->memory;
-    return rc;
+    op->copy = malloc(bytes ? bytes : 1);
+    return op->copy ? 0 : -FI_EAGAIN;
 }
 
 void nigh_fi_copy_for(struct nigh_fi_op *op, const struct nigh_fi_parts *parts)
 {
     op->scatter = true;
-    op->on_device = parts->on_device;
+    op->devices = parts->devices;
     op->count = (uint8_t)parts->count;
-    for (size_t i = 0; i < parts->count; i++) {
+    for (size_t i = 0; i < parts->count; i++)
         op->iov[i] = parts->iov[i];
-        op->on[i] = parts->on[i];
+}
+
+/* Buffers for many messages are asked about: those of the host's need no copy. */
+int nigh_fi_recv_is_copied(struct nigh_fi_ep *ep, const struct nigh_fi_parts *parts, bool multi, bool *copied)
+{
+    int ordinal = -1, rc = 0;
+
+    if (multi && parts->devices)
+        rc = nigh_fi_cuda_find(ep->domain->cuda, parts->iov->iov_base, &ordinal);
+    *copied = parts->count > 1 || ordinal >= 0;
+    return rc;
+}
+
+int nigh_fi_recv_place(struct nigh_fi_op *op, const struct nigh_fi_parts *parts, bool copied,
+                       struct nigh_recv *recv)
+{
+    bool multi = recv->flags & NIGH_MULTI;
+    int rc;
+
+    recv->bytes = nigh_fi_iov_bytes(parts->iov, parts->count);
+    recv->buffer = parts->count ? parts->iov->iov_base : NULL;
+    if (!copied && parts->devices && !multi) {
+        recv->flags |= NIGH_DEVICE;
+        recv->region = parts->region;
     }
+    if (!copied)
+        return 0;
+    nigh_fi_copy_for(op, parts);
+    op->multi = multi;
+    rc = nigh_fi_copy_room(op, recv->bytes);
+    recv->buffer = op->copy;
+    return rc;
+}
+
+int nigh_fi_refusal(int rc)
+{
+    /* Outside of its registration, and on several devices. */
+    return rc == -ERANGE || rc == -EXDEV ? -FI_EINVAL : rc;
 }

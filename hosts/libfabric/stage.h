@@ -1,71 +1,47 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * hosts/libfabric/stage.h - where bytes wait that cannot go straight between nigh and the host's memory: vectors, which
- * nigh takes in one piece, and device memory, which the CPU cannot touch.
+ * hosts/libfabric/stage.h - the parts of an operation, and copies of several in one piece, which nigh takes. One part goes
+ * to nigh as it is, on a device with NIGH_DEVICE. Copied are
  *
- *     send     parts -> copy -> nigh        the copy is free when the send completes
- *     receive  nigh -> copy -> parts        nigh's own memory or the sender's, where the message is for a device
- *
- * Long copies for devices lie in nigh's heap, where peers read them in place, bounded by the heap (NIGH_HEAP). Short
- * ones do not: what lies in the heap waits for its receiver, and hosts expect of short messages that they do
- * not, unless many of them wait there (plugin/crammed.h).
- *
- * The first NIGH_FI_PINNED_BYTES of blocks are pinned for the device and stay so until the endpoint closes: to let go
- * of pinned memory the driver waits for all kernels of the host's, and one may be waiting for a message. Of the others
- * those that are not in use are kept, up to NIGH_FI_IDLE_BYTES.
+ *     vectors          together before they are sent, apart when they have come
+ *     multi-receives   for a device, message by message
+ *     injected writes, and operands and results of atomics on a device
  */
 #ifndef NIGH_LIBFABRIC_STAGE_H
 #define NIGH_LIBFABRIC_STAGE_H
 
-#include "hosts/libfabric/device.h"
 #include "hosts/libfabric/op.h"
-
-#define NIGH_FI_PINNED_BYTES (UINT64_C(256) << 20)
-#define NIGH_FI_IDLE_BYTES   (UINT64_C(64) << 20)
-#define NIGH_FI_BLOCK_LEAST  (UINT64_C(128) << 10)
-
-/* Staging memory of an endpoint, for one copy. */
-struct nigh_fi_block {
-    struct nigh_fi_block *next, *next_idle;
-    struct nigh_fi_ep *ep;
-    struct nigh_fi_device *pinned_by; /* NULL: it is not */
-    void *memory;
-    uint64_t bytes;
-    bool idle;
-};
 
 /* The parts of a message as a host gave them. */
 struct nigh_fi_parts {
     const struct iovec *iov;
     size_t count;
-    bool on_device; /* any is */
-    struct nigh_fi_device *on[NIGH_FI_IOV];
+    uint8_t devices;            /* bits: which may lie on a device */
+    struct nigh_region *region; /* of the only one, if it was registered and may lie on a device */
 };
 
-/* Where each part lies: by its descriptor, or for endpoints that must find out by asking the driver. -FI_EIO. */
-int nigh_fi_parts_find(struct nigh_fi_ep *ep, const struct iovec *iov, void *const *desc, size_t count,
-                       struct nigh_fi_parts *out);
+/* Which may lie on a device: those whose descriptor says so, and for endpoints that must find out all without one. */
+void nigh_fi_parts_find(struct nigh_fi_ep *ep, const struct iovec *iov, void *const *desc, size_t count,
+                        struct nigh_fi_parts *out);
 
-/* Memory for a copy of `parts` at op->copy, freed with the record. -FI_EAGAIN: when others complete;
- * -FI_ENOMEM: more than the heap is. */
-int nigh_fi_copy_room(struct nigh_fi_ep *ep, struct nigh_fi_op *op, const struct nigh_fi_parts *parts,
-                      size_t bytes);
+/* Memory for a copy at op->copy, freed with the record. -FI_EAGAIN. */
+int nigh_fi_copy_room(struct nigh_fi_op *op, size_t bytes);
 
 /* What goes to op->copy is for `parts` when it is there. */
 void nigh_fi_copy_for(struct nigh_fi_op *op, const struct nigh_fi_parts *parts);
 
-bool nigh_fi_copy_is_pinned(const struct nigh_fi_op *op);
+/* Together, and apart. -FI_EIO, and errors of nigh's copy_device(). */
+int nigh_fi_gather(struct nigh_fi_ep *ep, void *to, const struct nigh_fi_parts *parts);
+int nigh_fi_scatter(struct nigh_fi_ep *ep, const struct nigh_fi_op *op, const void *from, size_t bytes);
 
-/* Together, and apart; `pinned`: `to` is. -FI_EIO. */
-int nigh_fi_gather(void *to, const struct nigh_fi_parts *parts, bool pinned);
-int nigh_fi_scatter(const struct nigh_fi_op *op, const void *from, size_t bytes);
-
-/* The buffer of a receive, its size and flags: the parts themselves, or a copy that `op` holds. */
-int nigh_fi_recv_place(struct nigh_fi_ep *ep, struct nigh_fi_op *op, const struct nigh_fi_parts *parts,
+/* Does a receive of these parts need a record with a copy? -FI_EIO. */
+int nigh_fi_recv_is_copied(struct nigh_fi_ep *ep, const struct nigh_fi_parts *parts, bool multi,
+                           bool *copied);
+/* The buffer of a receive, its size and flags: the part itself, or a copy that `op` holds. */
+int nigh_fi_recv_place(struct nigh_fi_op *op, const struct nigh_fi_parts *parts, bool copied,
                        struct nigh_recv *recv);
 
-void nigh_fi_block_put(struct nigh_fi_block *block);
-/* Before its context is closed: the driver must let go of the memory. */
-void nigh_fi_blocks_close(struct nigh_fi_ep *ep);
+/* What nigh refuses of device memory, in libfabric's codes. */
+int nigh_fi_refusal(int rc);
 
 #endif

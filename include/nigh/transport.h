@@ -215,6 +215,10 @@ enum nigh_state {
 #define NIGH_DEVICE       (1u << 4)
 #define NIGH_INJECT_BYTES 1024u
 
+/* copy_device() */
+#define NIGH_COPY_IN  1u
+#define NIGH_COPY_OUT 2u
+
 /*
  * A message to a peer. The order of the messages between two contexts is kept within a class: of two messages
  * that both match a receive, the one posted first is matched first.
@@ -1063,7 +1067,7 @@ struct nigh_ops {
      * Lets peers use [buffer, buffer + bytes) by *key. The memory stays the caller's and must stay valid
      * until deregister(), after which operations of peers that arrive complete with -EACCES at them. So do
      * gets of heap memory that were being copied: what they have read is not the peer's to use. Errors:
-     * -EINVAL no bytes, no or unknown flags, NIGH_REGISTER_KEY without NIGH_KEY_CHOSEN in *key, deregister() of
+     * -EINVAL no bytes, unknown flags, neither NIGH_REMOTE_* nor NIGH_REGISTER_DEVICE, NIGH_REGISTER_KEY without NIGH_KEY_CHOSEN in *key, deregister() of
      * something else, copies without NIGH_REGISTER_COPIES, it without copies, both of them, or of all memory,
      * NIGH_REGISTER_DEVICE with NIGH_REGISTER_COPIES or of all memory, a
      * `copies` of another size or with something reserved in it; of NIGH_REGISTER_DEVICE: -ENOTSUP NIGH_CUDA=off, -EFAULT the
@@ -1213,6 +1217,17 @@ struct nigh_ops {
      * group that has ended. The group stays until group_free(). Errors: -EINVAL `error` is not -1 to -255, or `text` is NULL.
      */
     int (*group_end)(struct nigh_group *group, int error, const char *text);
+
+    /*
+     * Copies `bytes` between `host`, memory of the host's, and `buffer`, which may be memory of a CUDA device: whose it is its
+     * `region` says (NIGH_REGISTER_DEVICE), or for NULL the driver is asked. `way`: NIGH_COPY_IN to the buffer, NIGH_COPY_OUT from
+     * it. For hosts that put together what lies in several places. What the host's copies have put there before is copied, or
+     * copied over. Returns when all bytes are there; waits for the device, makes no progress. Errors: those of a post with
+     * NIGH_DEVICE; -EIO also where the copy fails, which may then have been made in part; -EINVAL another `way`; -EFAULT NULL
+     * with bytes.
+     */
+    int (*copy_device)(struct nigh_context *context, const struct nigh_region *region, void *buffer,
+                       void *host, uint64_t bytes, uint32_t way);
 };
 
 typedef const struct nigh_ops *(*nigh_transport_fn)(uint32_t abi);

@@ -537,7 +537,7 @@ static const struct place abi_places[] = {
     FIELD(nigh_note, until_ns, 112, 8),
     FIELD(nigh_note, reserved, 120, 16),
 
-    STRUCT(nigh_ops, 344),
+    STRUCT(nigh_ops, 352),
     FIELD(nigh_ops, abi, 0, 4),
     FIELD(nigh_ops, size, 4, 4),
     FIELD(nigh_ops, name, 8, 8),
@@ -582,6 +582,7 @@ static const struct place abi_places[] = {
     FIELD(nigh_ops, cancel_unmatched, 320, 8),
     FIELD(nigh_ops, query_group, 328, 8),
     FIELD(nigh_ops, group_end, 336, 8),
+    FIELD(nigh_ops, copy_device, 344, 8),
 };
 
 static const struct golden abi = GOLDEN("include/nigh/transport.h", abi_constants, abi_places);

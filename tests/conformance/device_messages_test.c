@@ -374,6 +374,60 @@ static void by_region(struct pair *pair)
         }
 }
 
+/* Copies in the call, of a region that no peer may use and of memory that is looked up. */
+static void copied(struct pair *pair)
+{
+    struct pair_end *end = pair->end[0];
+    struct nigh_register what = {.size = sizeof(what), .flags = NIGH_REGISTER_DEVICE, .bytes = ROOM};
+    struct buffer there;
+    struct nigh_region *region;
+    uint8_t *host = data_room(ROOM);
+    uint64_t key = 0;
+
+    if (end) {
+        there = buffer_make(pair, SENDER, ROOM);
+        what.buffer = there.at;
+        CHECK_INT(nigh->register_memory(end->context, &what, &key, &region), 0);
+        pair->shared[0] = key;
+    }
+    pair_meet();
+    if (pair->end[1]) {
+        struct nigh_rma rma = {
+            .size = sizeof(rma), .buffer = host, .bytes = 8, .key = pair->shared[0], .context = 3};
+
+        CHECK_INT(nigh->post_get(pair->end[1]->peer, &rma), 0);
+        CHECK_INT(pair_await(pair->end[1], NIGH_OP_GET, 3).status, -EACCES);
+    }
+    pair_meet();
+    for (uint32_t i = 0; end && i < 2 * SIZES; i++) {
+        const struct nigh_region *by = i % 2 ? region : NULL;
+        uint64_t bytes = sizes[i / 2], at = ROOM - bytes - i;
+
+        buffer_fill(&there, ROOM, 40);
+        data_fill(host, bytes, i);
+        CHECK_INT(nigh->copy_device(end->context, by, there.at + at, host, bytes, NIGH_COPY_IN), 0);
+        buffer_check(&there, 0, bytes ? at : ROOM, 40);
+        buffer_check(&(struct buffer){.at = there.at + at, .on_device = there.on_device}, 0, bytes, i);
+        buffer_fill(&there, ROOM, i + 1);
+        CHECK_INT(nigh->copy_device(end->context, by, there.at, host, bytes, NIGH_COPY_OUT), 0);
+        data_check(host, bytes, i + 1, 0);
+    }
+    if (end) {
+        uint8_t *last = there.at + ROOM - 8;
+
+        CHECK_INT(nigh->copy_device(end->context, region, last, host, 9, NIGH_COPY_IN), -ERANGE);
+        if (there.on_device && pair->of->number >> 8 == MEMORY_PLAIN) {
+            CHECK_INT(nigh->copy_device(end->context, NULL, last, host, 16 << 20, NIGH_COPY_OUT), -EFAULT);
+            cuda->fail_once("cuMemcpyDtoHAsync_v2", 0);
+            CHECK_INT(nigh->copy_device(end->context, region, there.at, host, 8, NIGH_COPY_OUT), -EIO);
+            CHECK_INT(nigh->copy_device(end->context, region, there.at, host, 8, NIGH_COPY_OUT), 0);
+        }
+        CHECK_INT(nigh->deregister(end->context, region), 0);
+        buffer_drop(&there);
+    }
+    pair_meet();
+}
+
 /* The driver fails on one side: both are told, the next message goes well. */
 static void driver_fails(struct pair *pair)
 {
@@ -673,6 +727,13 @@ static const struct pair_case cases[] = {
      .forms = PAIR_FORK,
      .how = PAIR_FRESH,
      .number = SENDER | RECEIVER},
+    {.name = "copied", .play = copied, .forms = PAIR_FORK, .how = PAIR_FRESH, .number = SENDER},
+    {.name = "copied, pieces",
+     .play = copied,
+     .forms = PAIR_FORK,
+     .how = PAIR_FRESH,
+     .number = SENDER | KIND(MEMORY_PIECES)},
+    {.name = "copied, the host's", .play = copied, .forms = PAIR_FORK, .how = PAIR_FRESH},
     {.name = "the sender's driver fails",
      .play = driver_fails,
      .forms = PAIR_FORK,

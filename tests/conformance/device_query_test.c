@@ -356,6 +356,7 @@ static void posts(struct pair_end *end, void *memory, struct nigh_region *region
     struct nigh_send send = {.size = sizeof(send), .flags = NIGH_DEVICE, .buffer = memory, .bytes = 4096};
     struct nigh_recv recv = {.size = sizeof(recv), .flags = NIGH_DEVICE, .buffer = memory, .bytes = 4096};
     struct nigh_rma rma = {.size = sizeof(rma), .flags = NIGH_DEVICE, .buffer = memory, .bytes = 4096};
+    uint8_t bytes[8];
 
     for (int i = 0; i < 2; i++) {
         send.region = recv.region = rma.region = i ? region : NULL;
@@ -369,6 +370,8 @@ static void posts(struct pair_end *end, void *memory, struct nigh_region *region
         CHECK(strstr(
             told,
             "post_get: NIGH_CUDA=require: memory of CUDA device 1 is staged through the host: messages"));
+        CHECK_INT(nigh->copy_device(end->context, i ? region : NULL, memory, bytes, 8, NIGH_COPY_OUT),
+                  -ENOTSUP);
     }
     told[0] = '\0';
 }

@@ -67,6 +67,7 @@ static int calls(const struct handles *handles)
         nigh->send_imm(peer, &done, NIGH_SHAPE(8, 0), 0, 0, 0),
         nigh->recv_imm(peer, &done, NIGH_SHAPE(8, 0), 0, 0, 0),
         nigh->take_completions(context, &taken, 1),
+        nigh->copy_device(context, NULL, &done, &key, 8, NIGH_COPY_OUT),
         nigh->disconnect(peer),
         nigh->close(context),
     };

@@ -352,6 +352,16 @@ static int deregister_nothing(void)
     return nigh->deregister(host.context, where());
 }
 
+static int copy_way(void)
+{
+    return nigh->copy_device(host.context, NULL, where(), where(), 8, 7);
+}
+
+static int copy_null(void)
+{
+    return nigh->copy_device(host.context, NULL, where(), NULL, 17, NIGH_COPY_OUT);
+}
+
 static int poll_much(void)
 {
     return nigh->poll_completions(host.context, where(), UINT32_MAX);
@@ -449,6 +459,8 @@ static const struct refusal {
     {CALL(register_key), -EINVAL, {"register_memory:", "0xabc", "NIGH_KEY_CHOSEN"}},
     {CALL(register_twice), -EEXIST, {"register_memory:", "0x8000000000000005", "deregister()"}},
     {CALL(deregister_nothing), -EINVAL, {"deregister:", "0x", "registered"}},
+    {CALL(copy_way), -EINVAL, {"copy_device:", "way 7", "NIGH_COPY_OUT"}},
+    {CALL(copy_null), -EFAULT, {"copy_device:", "17", "NULL"}},
     {CALL(poll_much), -EINVAL, {"poll_completions:", "4294967295", "2147483647"}},
     {CALL(take_much), -EINVAL, {"take_completions:", "4294967295", "2147483647"}},
     {CALL(take_short), -EINVAL, {"take_completions:", "size is 8", "32"}},

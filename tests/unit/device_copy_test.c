@@ -243,6 +243,56 @@ static void the_hosts_copies_come_first(void **state)
     }
 }
 
+/* Nor by one of another domain of this process, to which the memory is new no longer. */
+static void the_hosts_copies_come_first_in_all_domains(void **state)
+{
+    static const enum cuda_memory kinds[] = {MEMORY_PLAIN, MEMORY_PIECES, MEMORY_POOL};
+    const struct nigh_cuda_options options = {0};
+
+    (void)state;
+    for (unsigned i = 0; i < 3 * 20; i++) {
+        char *at = alloc(kinds[i % 3], 65536);
+        struct nigh_cuda_memory *memory;
+        struct nigh_cuda *second;
+        const char *why;
+
+        assert_int_equal(nigh_cuda_open(&options, &second, &why), 0);
+        lab_put(of(at), 65536, i);
+        (void)context_of(at);
+        assert_int_equal(nigh_cuda_look(second, at, 65536, &memory), 0);
+        assert_int_equal(run(memory->context, NIGH_CUDA_COPY_TO_HOST, near, at, 65536, false), 0);
+        assert_true(lab_filled(near, 65536, i));
+        free(memory);
+        nigh_cuda_close(second);
+        lab.test->free(at);
+    }
+}
+
+/* Where the blocks cannot be pinned copies are slower, not wrong: the driver makes no planes of them. */
+static void blocks_are_not_pinned(void **state)
+{
+    struct nigh_cuda_context *context;
+    char *at = alloc(MEMORY_PLAIN, ROOM);
+
+    (void)state;
+    lab.test->fail_once("cuMemHostRegister_v2", 0);
+    context = context_of(at);
+    assert_false(nigh_staging_is_pinned(&context->cuda->staging));
+    for (unsigned i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        void *block = nigh_staging_take(&context->cuda->staging);
+
+        lab_fill(near, sizes[i], i + 1);
+        assert_int_equal(run(context, NIGH_CUDA_COPY_TO_DEVICE, at, near, sizes[i], false), 0);
+        assert_true(lab_has(of(at), sizes[i], i + 1));
+        lab_fill(block, 1000, i + 2); /* the caller's own block, too */
+        assert_int_equal(run(context, NIGH_CUDA_COPY_TO_DEVICE, at, block, 1000, true), 0);
+        assert_true(lab_has(of(at), 1000, i + 2));
+        nigh_staging_give(&context->cuda->staging, block);
+    }
+    at_rest(context);
+    lab.test->free(at);
+}
+
 /* Calls that may wait for a kernel, allocate or load; none is made while bytes move. */
 static unsigned forbidden(void)
 {
@@ -495,6 +545,8 @@ int main(void)
         CASE(events_are_asked),
         CASE(many_at_once),
         CASE(the_hosts_copies_come_first),
+        CASE(the_hosts_copies_come_first_in_all_domains),
+        CASE(blocks_are_not_pinned),
         CASE(beside_a_kernel_that_waits),
         CASE(a_graph_stays_whole),
         CASE(the_hosts_copies_come_first_under_a_capture),
