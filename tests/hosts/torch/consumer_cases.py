@@ -7,6 +7,8 @@ import torch.distributed as dist
 
 from harness import case, equal, me
 
+kept = []
+
 
 def trained(wrap):
     torch.manual_seed(3)
@@ -28,9 +30,16 @@ def trained(wrap):
     return losses
 
 
+def a_gloo_group():
+    """One that lives as long as the process. A callback of a future may hold the last reference to a group: gloo's would then be destroyed
+    on a thread of its own, which it would join (EDEADLK)."""
+    kept.append(dist.new_group(backend="gloo"))
+    return kept[-1]
+
+
 def beside_gloo(wrap):
     """The losses of a training equal those on gloo."""
-    gloo = dist.new_group(backend="gloo")
+    gloo = a_gloo_group()
     ours = trained(lambda model: wrap(model, None))
     theirs = trained(lambda model: wrap(model, gloo))
     assert all(abs(a - b) < 1e-4 * abs(b) for a, b in zip(ours, theirs)), f"{ours} and {theirs}"
@@ -47,7 +56,7 @@ def ddp_with_sparse_gradients():
     """Of an embedding: the ranks use other rows of it."""
     rank, _ = me()
     tables = []
-    for group in (None, dist.new_group(backend="gloo")):
+    for group in (None, a_gloo_group()):
         torch.manual_seed(3)
         model = torch.nn.Sequential(torch.nn.Embedding(40, 8, sparse=True), torch.nn.Linear(8, 4))
         model = torch.nn.parallel.DistributedDataParallel(model, process_group=group)
