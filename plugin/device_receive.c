@@ -30,6 +30,12 @@ static struct nigh_device_slot *slot_of(struct nigh_device_receive *receive, uin
     return &receive->slot[(receive->first + number) % NIGH_DEVICE_SLOTS];
 }
 
+/* Slots that are copied to the device, or were. */
+static uint32_t on_their_way(const struct nigh_device_receive *receive)
+{
+    return receive->count - receive->filling;
+}
+
 int nigh_device_receive_open(struct nigh_message *message, const struct nigh_device_buffer *buffer,
                              uint64_t bytes)
 {
@@ -93,7 +99,7 @@ static void move_slots(struct nigh_message *message)
 {
     struct nigh_device_receive *receive = message->device;
     struct nigh_context *context = message->endpoint->context;
-    uint32_t full = receive->count - receive->filling;
+    uint32_t full = on_their_way(receive);
 
     for (uint32_t i = 0; i < full; i++) {
         int rc = nigh_device_slot_step(context, slot_of(receive, i));
@@ -101,7 +107,7 @@ static void move_slots(struct nigh_message *message)
         if (rc && rc != -EAGAIN && !receive->error)
             receive->error = rc;
     }
-    while (receive->count - receive->filling && !slot_of(receive, 0)->copying)
+    while (on_their_way(receive) && !slot_of(receive, 0)->copying)
         drop_first(receive);
 }
 
@@ -145,9 +151,9 @@ bool nigh_device_receive_has_room(struct nigh_message *message, uint64_t bytes)
         return true;
     if (receive->count == NIGH_DEVICE_SLOTS)
         return false;
-    if (take_spare(receive, receive->count == (uint32_t)receive->filling))
+    if (take_spare(receive, !on_their_way(receive)))
         return true;
-    receive->error = receive->count - receive->filling ? 0 : -ENOMEM;
+    receive->error = on_their_way(receive) ? 0 : -ENOMEM;
     return receive->error != 0;
 }
 
@@ -230,7 +236,7 @@ static int outcome(struct nigh_message *message)
         begin_slot(message);
     }
     move_slots(message);
-    return receive->count - receive->filling ? -EAGAIN : receive->error;
+    return on_their_way(receive) ? -EAGAIN : receive->error;
 }
 
 int nigh_device_receive_end(struct nigh_message *message, int status)

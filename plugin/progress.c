@@ -298,8 +298,10 @@ static bool push_sends(struct nigh_context *context)
             nigh_endpoint_strip(endpoint);
             continue;
         }
-        if (endpoint->device_sends || endpoint->device_receives)
-            moved |= nigh_device_send_progress(endpoint) | nigh_device_receive_progress(endpoint);
+        if (endpoint->device_sends)
+            moved |= nigh_device_send_progress(endpoint);
+        if (endpoint->device_receives)
+            moved |= nigh_device_receive_progress(endpoint);
         moved |= nigh_send_progress(endpoint) || endpoint->suspect;
         if (endpoint->device_sends || endpoint->device_receives || endpoint->queue.head ||
             endpoint->flow.head || endpoint->timed_count || endpoint->suspect)

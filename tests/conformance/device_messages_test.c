@@ -115,7 +115,6 @@ static void many(struct pair *pair)
 static void in_order(struct pair *pair)
 {
     struct buffer from = {0}, to = {0};
-    uint64_t at = 0;
 
     if (pair->end[0]) {
         from = buffer_make(pair, SENDER, ROOM);
@@ -144,7 +143,6 @@ static void in_order(struct pair *pair)
             pair_received(pair->end[1], 100 + i, bytes);
             buffer_check(&to, 0, bytes, 5);
         }
-        at += bytes;
     }
     for (uint32_t i = 0; i < 60 && pair->end[0]; i++)
         pair_sent(pair->end[0], i, sizes[1 + i * 7 % (SIZES - 3)]);

@@ -102,8 +102,11 @@ static _Thread_local int depth, capture_mode;
 
 enum kept { EVENTS, HANDLES, RESERVED, LEGACY, POOLS, KEPT };
 
-/* Of what only the number is kept. */
-static int balance[KEPT];
+/* Of what only the number is kept: of each context, which takes along what it has. What belongs to none counts for the first place. */
+static struct {
+    const void *context;
+    int of[KEPT];
+} balances[MANY];
 
 static const struct {
     const char *call;
@@ -126,12 +129,26 @@ static const struct {
     {"cuMemPoolDestroy", POOLS, -1},
 };
 
+/* The lock is held. */
+static int *balance_of(enum kept kept)
+{
+    const void *context = kept == EVENTS && depth ? current[depth - 1] : NULL;
+    int i = 0;
+
+    while (i < MANY && balances[i].context != context && (!i || balances[i].context))
+        i++;
+    if (i == MANY)
+        abort();
+    balances[i].context = context;
+    return &balances[i].of[kept];
+}
+
 static void keep_count(const char *call)
 {
     for (size_t i = 0; i < sizeof(counted) / sizeof(counted[0]); i++)
         if (strcmp(counted[i].call, call) == 0) {
             pthread_mutex_lock(&lock);
-            balance[counted[i].kept] += counted[i].change;
+            *balance_of(counted[i].kept) += counted[i].change;
             pthread_mutex_unlock(&lock);
         }
 }
@@ -166,6 +183,8 @@ void real_forget_context(const void *context)
             streams[i].what = NULL;
         if (pins[i].context == context)
             pins[i].what = NULL;
+        if (context && balances[i].context == context)
+            balances[i].of[EVENTS] = 0;
     }
     pthread_mutex_unlock(&lock);
 }
@@ -188,9 +207,10 @@ static const char *kept_leaks(void)
         "reserved addresses were not freed", "memory of another process was not closed",
         "a pool was not destroyed"};
 
-    for (int i = 0; i < KEPT; i++)
-        if (balance[i] > 0)
-            return texts[i];
+    for (int i = 0; i < MANY; i++)
+        for (int kept = 0; kept < KEPT; kept++)
+            if (balances[i].of[kept] > 0)
+                return texts[kept];
     return NULL;
 }
 
