@@ -4,23 +4,29 @@
 #include "tests/support/data.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 const struct test_cuda *cuda;
 
-void device_load(void)
+static void load(void)
 {
     const char *build = getenv("NIGH_BUILDDIR");
     char path[4096];
     void *object;
 
-    if (cuda)
-        return;
     snprintf(path, sizeof(path), "%s/tests/support/.libs/libcuda.so.1", build ? build : ".");
     object = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
     cuda = object ? dlsym(object, TEST_CUDA_SYMBOL) : NULL;
     CHECK(cuda);
+}
+
+void device_load(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    pthread_once(&once, load);
 }
 
 struct buffer buffer_make(struct pair *pair, unsigned side, uint64_t bytes)
