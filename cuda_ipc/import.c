@@ -264,6 +264,8 @@ static int check(const struct nigh_cuda_peer *peer, const struct nigh_cuda_wire 
 static int open_mapping(struct nigh_cuda_peer *peer, struct nigh_cuda_mapping *mapping, const int *fds,
                         enum nigh_cuda_reason *why)
 {
+    /* Asked before, too: the closer may end with one just behind the driver's refusal. */
+    bool stale = any_stale(peer);
     int rc = nigh_mapping_open(mapping, fds, why);
 
     if (rc == -EPROTO)
@@ -273,7 +275,7 @@ static int open_mapping(struct nigh_cuda_peer *peer, struct nigh_cuda_mapping *m
         return rc;
     nigh_cuda_count(peer->cuda, &peer->cuda->counts.remapped);
     *why = NIGH_CUDA_WHY_CLASH;
-    return any_stale(peer) ? -EAGAIN : -ENOTSUP;
+    return stale || any_stale(peer) ? -EAGAIN : -ENOTSUP;
 }
 
 static int make(struct nigh_cuda_peer *peer, struct nigh_cuda_context *context, uint64_t number,
