@@ -342,7 +342,8 @@ static bool begin_next(struct nigh_group *group)
         nigh_group_reclaim(group);
         rc = nigh_call_begin(call);
     }
-    if (rc == -EAGAIN)
+    group->starved = rc == -EAGAIN;
+    if (group->starved)
         return false;
     if (rc) {
         nigh_group_say(group, NIGH_LOG_ERROR, "call %" PRIu64 ": no memory for data on its way: %s",

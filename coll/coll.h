@@ -63,6 +63,9 @@ static inline bool nigh_coll_is_idle(const struct nigh_coll *coll)
     return !coll->moving;
 }
 
+/* Has a call not begun for lack of memory that other members hold? They may be any, so nobody may call this one stuck. */
+bool nigh_coll_is_starved(const struct nigh_coll *coll);
+
 /* Now and then: looks whether others have ended a group, and frees groups that all have left. True as above. */
 bool nigh_coll_sweep(struct nigh_coll *coll);
 

@@ -347,6 +347,14 @@ bool nigh_coll_progress(struct nigh_coll *coll)
     return moved;
 }
 
+bool nigh_coll_is_starved(const struct nigh_coll *coll)
+{
+    for (const struct nigh_group *group = coll->moving; group; group = group->next_moving)
+        if (group->waiting && group->starved)
+            return true;
+    return false;
+}
+
 static void bury(struct nigh_coll *coll)
 {
     for (struct nigh_group *group = coll->groups, *next; group; group = next) {

@@ -41,6 +41,7 @@ struct nigh_group {
     uint64_t freed; /* calls that no member needs any more: as of the last look at all boards */
     struct nigh_call *first, *last; /* under way, oldest first */
     struct nigh_call *waiting;      /* of these the first that has not begun */
+    bool starved;                   /* as memory lacks that others still read */
     struct nigh_call *spare;        /* memory of calls that have ended, the last first */
     uint32_t calls;                 /* that have memory */
     uint32_t quiet;                 /* passes in a row in which nothing moved */

@@ -74,23 +74,39 @@ static int answers(const struct nigh_graph *graph, const uint64_t *numbers)
     return all;
 }
 
+/* As answers(), waited for. */
+static int ask(const struct nigh_graph *graph, uint64_t *numbers)
+{
+    uint64_t start = nigh_now_ns(), now = start, nap = NAP_NS;
+    int answer;
+
+    if (!nudge_all(graph, numbers))
+        return -1;
+    for (; (answer = answers(graph, numbers)) == 0 && now - start < PROOF_NS; now = nigh_now_ns()) {
+        if (now - start < YIELD_NS) {
+            (void)nigh_poll();
+            sched_yield();
+        } else {
+            (void)nigh_progress_sleep(nap);
+            nap = 2 * nap < LAST_NS ? 2 * nap : LAST_NS;
+        }
+        nigh_line_refresh(graph->block);
+    }
+    return answer;
+}
+
+/* Twice: who waits in a collective says whom it waits for only behind its first answer. They may have come since its line was written,
+ * which moves nothing. */
 static enum proof prove(struct nigh_graph *graph)
 {
-    uint64_t *numbers = calloc((size_t)graph->count, sizeof(*numbers)), start = nigh_now_ns(), now = start;
-    uint64_t nap = NAP_NS;
-    int answer = -1;
+    uint64_t *numbers = calloc((size_t)graph->count, sizeof(*numbers));
+    int answer = numbers ? ask(graph, numbers) : -1;
 
-    if (numbers && nudge_all(graph, numbers))
-        for (; (answer = answers(graph, numbers)) == 0 && now - start < PROOF_NS; now = nigh_now_ns()) {
-            if (now - start < YIELD_NS) {
-                (void)nigh_poll();
-                sched_yield();
-            } else {
-                (void)nigh_progress_sleep(nap);
-                nap = 2 * nap < LAST_NS ? 2 * nap : LAST_NS;
-            }
-            nigh_line_refresh(graph->block);
-        }
+    if (answer == 1) {
+        (void)nigh_poll(); /* which finds who has come to a group that still meets */
+        nigh_line_refresh(graph->block);
+        answer = ask(graph, numbers);
+    }
     free(numbers);
     return answer == 1 ? PROVED : UNPROVED;
 }

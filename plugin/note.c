@@ -104,7 +104,8 @@ bool nigh_note_answer(struct nigh_context *context, bool moved)
     if (more && context->blocked)
         nigh_note_moved(nigh_arena_note(&context->arena));
     if (!moved && !more && context->blocked && !context->hands && !nigh_cq_count(&context->cq) &&
-        !nigh_is_unprobed(context) && !is_connecting(context) && !is_starved(context))
+        !nigh_is_unprobed(context) && !is_connecting(context) && !is_starved(context) &&
+        !nigh_coll_is_starved(&context->coll))
         nigh_note_checked(nigh_arena_note(&context->arena), context->nudges_seen);
     return more;
 }

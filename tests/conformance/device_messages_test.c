@@ -5,11 +5,18 @@
 #include "tests/support/device_buffer.h"
 
 #include <signal.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 enum { ROOM = (6 << 20) + 4096, BEHIND = 4096, MANY = 24 };
 
 static const struct nigh_ops *nigh;
+
+/* An emulator does all of it in minutes: there every third length. */
+static bool is_skipped(uint32_t i)
+{
+    return i % 3 && getenv("NIGH_TEST_BRIEF");
+}
 
 static const uint64_t sizes[] = {0, 1, 8, 63, 1000, 4097, 16384, 65537, 524288, 524289, 1 << 20, 5 << 20};
 
@@ -26,6 +33,9 @@ static void carry(struct pair *pair, bool late, uint32_t flags)
         to = buffer_make(pair, RECEIVER, ROOM);
     for (uint32_t i = 0; i < SIZES; i++) {
         uint64_t bytes = sizes[i];
+
+        if (is_skipped(i))
+            continue;
 
         if (flags & NIGH_INJECT && bytes > NIGH_INJECT_BYTES)
             break;
@@ -264,6 +274,8 @@ static void move_many(struct pair *pair, enum nigh_op op, const struct buffer *l
 static void put_and_get(struct pair *pair, struct buffer *local)
 {
     for (uint32_t i = 1; i < SIZES; i++) {
+        if (is_skipped(i))
+            continue;
         buffer_fill(local, sizes[i] + BEHIND, 77);
         move_all(pair, NIGH_OP_GET, local, sizes[i]);
         buffer_check(local, 0, sizes[i], 1);
@@ -440,6 +452,9 @@ static void driver_fails(struct pair *pair)
         bool late = i % 2, fails = bytes && (pair->of->number & SENDER || pair->of->number & RECEIVER);
         bool sender = pair->of->number & SENDER;
 
+        if (is_skipped(i))
+            continue;
+
         if (pair->end[1] && !sender)
             cuda->fail_once("cuEventRecord", 0);
         if (pair->end[1] && !late)
@@ -495,6 +510,8 @@ static void cancelled(struct pair *pair)
         second = buffer_make(pair, RECEIVER, ROOM);
     }
     for (uint32_t i = 0; i < 16; i++) {
+        if (is_skipped(i))
+            continue;
         if (pair->end[1]) {
             buffer_fill(&to, ROOM, 8);
             buffer_recv(pair, &to, ROOM, 1, 2);
@@ -543,6 +560,7 @@ static void death(struct pair *pair)
 {
     struct buffer buffer = {0};
 
+    pair_state(pair->end[0] ? pair->end[0] : pair->end[1], NIGH_READY);
     if (pair->end[1]) {
         struct nigh_recv post;
 
