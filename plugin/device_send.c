@@ -59,10 +59,10 @@ static void leave(struct nigh_device_send *send)
     send->link = NULL;
 }
 
-void nigh_device_send_close(struct nigh_context *context, struct nigh_device_send *send)
+void nigh_device_send_close(struct nigh_device_send *send)
 {
     leave(send);
-    nigh_device_slots_stop(context, send->slot);
+    nigh_device_slots_stop(send->context, send->slot); /* not started: nothing is copied */
     while (send->count)
         drop_first(send);
     free(send);

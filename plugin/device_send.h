@@ -19,7 +19,7 @@ int nigh_device_send_post(struct nigh_endpoint *endpoint, const struct nigh_send
 /* NULL: no memory. `bytes` is not 0. close() frees it. */
 struct nigh_device_send *nigh_device_send_open(const struct nigh_device_buffer *buffer, uint64_t bytes);
 /* Stops what is copied. */
-void nigh_device_send_close(struct nigh_context *context, struct nigh_device_send *send);
+void nigh_device_send_close(struct nigh_device_send *send);
 
 /* From now on passes move it on, and its operation may send what has come. */
 void nigh_device_send_start(struct nigh_endpoint *endpoint, struct nigh_send_op *op);

@@ -71,8 +71,7 @@ static void give_up(struct nigh_context *context, struct nigh_device_slot *slot)
     slot->memory = NULL;
     nigh_log(NIGH_LOG_WARN,
              "rank %u: device %d is copying for %u s what was given up, and may go on: free no memory of "
-             "that message "
-             "before the device is idle",
+             "that message before the device is idle",
              context->config.rank, slot->copy.context->ordinal, (unsigned)(STOP_NS / 1000000000));
 }
 

@@ -219,7 +219,7 @@ void nigh_large_fail(struct nigh_endpoint *endpoint, struct nigh_send_op *op, in
         nigh_queue_take(&endpoint->flow, link);
         op->flowing = false;
     }
-    nigh_device_send_close(endpoint->context, op->device);
+    nigh_device_send_close(op->device);
     op->device = NULL;
     op->failed = error;
     nigh_link_answer(endpoint, NIGH_K_PIECE, NIGH_F_FAILED, op->id, 0, &none, sizeof(none));

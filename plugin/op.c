@@ -51,7 +51,7 @@ struct nigh_send_op *nigh_send_create(struct nigh_context *context, enum nigh_se
 void nigh_send_discard(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
 {
     if (op->device)
-        nigh_device_send_close(endpoint->context, op->device);
+        nigh_device_send_close(op->device);
     if (op->id != NIGH_NO_ID)
         nigh_ids_give(&endpoint->out, op->id);
     nigh_help_forget(endpoint, op);
@@ -77,7 +77,7 @@ void nigh_send_complete(struct nigh_endpoint *endpoint, struct nigh_send_op *op,
 {
     /* Its buffer is the host's again when that is told. */
     if (__builtin_expect(op->device != NULL, 0)) {
-        nigh_device_send_close(endpoint->context, op->device);
+        nigh_device_send_close(op->device);
         op->device = NULL;
     }
     if (op->op && op->silent && !status)

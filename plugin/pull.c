@@ -161,28 +161,34 @@ static int outcome(const struct nigh_message *message)
  * to read it (PR_SET_DUMPABLE); or this memory is of a kind that only its owner can read, a device's. So the sender
  * copies it: from here on it is a message in pieces. False: it cannot be asked.
  */
-static bool ask_for_pieces(struct nigh_message *message)
+static bool may_ask_for_pieces(struct nigh_message *message)
 {
     struct nigh_endpoint *endpoint = message->endpoint;
 
     if (endpoint->state != NIGH_READY || endpoint->gone || nigh_ids_fit(&endpoint->in, message->id))
         return false;
-    if (nigh_ids_get(&endpoint->in, message->id)) {
-        nigh_endpoint_suspect(endpoint, "it gave two messages one number");
-        return false;
-    }
+    if (!nigh_ids_get(&endpoint->in, message->id))
+        return true;
+    nigh_endpoint_suspect(endpoint, "it gave two messages one number");
+    return false;
+}
+
+static void ask_for_pieces(struct nigh_message *message)
+{
+    struct nigh_endpoint *endpoint = message->endpoint;
+
     endpoint->in.at[message->id] = message;
     message->kind = NIGH_MSG_PIECES;
     message->got = 0;
     nigh_link_answer(endpoint, NIGH_K_GRANT, 0, message->id, message->late, NULL, 0);
-    return true;
 }
 
 bool nigh_pull_divert(struct nigh_message *message)
 {
-    if (!ask_for_pieces(message))
+    if (!may_ask_for_pieces(message))
         return false;
     nigh_fetch_forget(message);
+    ask_for_pieces(message);
     return true;
 }
 
@@ -190,10 +196,12 @@ static void end(struct nigh_message *message, struct nigh_finish *finish)
 {
     int status = outcome(message);
 
-    if (status == -EIO && message->refer == NIGH_REFER_CMA && !message->ended && ask_for_pieces(message)) {
+    if (status == -EIO && message->refer == NIGH_REFER_CMA && !message->ended &&
+        may_ask_for_pieces(message)) {
         nigh_plan_unread(message->endpoint, nigh_load_relaxed(&message->failed));
         nigh_help_end(message);
         nigh_progress_unpin(message->endpoint);
+        ask_for_pieces(message);
         return;
     }
     done(message, status, finish);

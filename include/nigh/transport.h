@@ -203,8 +203,8 @@ enum nigh_state {
 #define NIGH_MAY_WAIT (1u << 3)
 /*
  * Of sends, receives, puts and gets, not of lends: the buffer may be memory of a CUDA device. Whose it is its `region` says
- * (NIGH_REGISTER_DEVICE), which stays registered until the completion; without one it is looked up in the call, which costs a
- * microsecond. Without this flag `region` decides nothing and a buffer is the host's. The peer needs no device, and knows of none.
+ * (NIGH_REGISTER_DEVICE), which stays registered until the completion; without one the driver is
+ * asked in each call. Without this flag `region` decides nothing and a buffer is the host's. The peer needs no device, and knows of none.
  *
  * What the host's copies have put there before the call is sent; kernels that write it must have ended, as nigh's copies run on streams
  * of their own. They move with calls that make progress, and nobody waits for them but NIGH_INJECT. When a receive or a get

@@ -2,10 +2,8 @@
 /* Regions in a CUDA device's memory, of every kind: peers put, get and add to it, though no CPU may touch it; what may not be
  * registered, and what a driver's failure fails. The owner is a process of its own, with the fake driver. */
 #include "tests/support/data.h"
-#include "tests/support/pair.h"
-#include "tests/support/test_cuda.h"
+#include "tests/support/device_buffer.h"
 
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +15,6 @@
 enum { ROOM = (6 << 20) + 4096, KINDS = MEMORY_HOST + 1 };
 
 static const struct nigh_ops *nigh;
-static const struct test_cuda *cuda;
 static uint8_t *memory;
 static char told[1024]; /* the last line of the log */
 
@@ -25,18 +22,6 @@ static void keep(void *data, int level, const char *text)
 {
     (void)data, (void)level;
     snprintf(told, sizeof(told), "%s", text);
-}
-
-static void load(void)
-{
-    const char *build = getenv("NIGH_BUILDDIR");
-    char path[4096];
-    void *object;
-
-    snprintf(path, sizeof(path), "%s/tests/support/.libs/libcuda.so.1", build ? build : ".");
-    object = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
-    cuda = object ? dlsym(object, TEST_CUDA_SYMBOL) : NULL;
-    CHECK(cuda);
 }
 
 static int enter(struct pair_end *owner, void *buffer, uint64_t bytes, uint32_t flags, uint64_t *key,
@@ -59,7 +44,7 @@ static struct nigh_region *offer(struct pair *pair, enum cuda_memory kind, uint3
     uint64_t key = 0;
 
     if (owner) {
-        load();
+        device_load();
         memory = cuda->alloc(kind, cuda->device(), ROOM);
         CHECK(memory);
         cuda->put(memory, data_filled(ROOM, 1), ROOM);
@@ -276,7 +261,7 @@ static void refused(struct pair *pair)
     uint64_t key = 0;
 
     if (owner) {
-        load();
+        device_load();
         memory = cuda->alloc(MEMORY_PLAIN, cuda->device(), ROOM);
         CHECK_INT(enter(owner, memory, (uint64_t)1 << 40, BOTH, &key, &region), -EFAULT); /* past its end */
         CHECK_INT(nigh->register_memory(owner->context, &what, &key, &region), -EINVAL);
@@ -295,7 +280,7 @@ static void broken(struct pair *pair)
     uint64_t key = 0;
 
     if (owner) {
-        load();
+        device_load();
         cuda->set_broken(true);
         CHECK_INT(enter(owner, data_room(64), 64, BOTH, &key, &region), -ENOTSUP);
         CHECK(!region);
