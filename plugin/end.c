@@ -230,11 +230,11 @@ static enum nigh_reason put_waiting(struct text *text, const struct nigh_endpoin
 
 /* ---- asked --------------------------------------------------------------------------------------------- */
 
-static enum nigh_reason put_all(struct text *text, const struct nigh_endpoint *endpoint)
+static enum nigh_reason put_all(struct text *text, const struct nigh_endpoint *endpoint, enum nigh_reason reason)
 {
     const struct nigh_end *end = &endpoint->end;
 
-    switch (end->reason) {
+    switch (reason) {
     case NIGH_REASON_NONE:
         return endpoint->state == NIGH_CONNECTING ? put_waiting(text, endpoint) : NIGH_REASON_NONE;
     case NIGH_REASON_LEFT:
@@ -253,7 +253,17 @@ static enum nigh_reason put_all(struct text *text, const struct nigh_endpoint *e
         put_refusal(text, endpoint);
         break;
     }
-    return end->reason;
+    return reason;
+}
+
+/* What another has heard before us, and told: that a peer has ended, of which no poll has told us. */
+static enum nigh_reason unheard(const struct nigh_endpoint *endpoint)
+{
+    if (endpoint->state != NIGH_READY || endpoint->self)
+        return NIGH_REASON_NONE;
+    if (nigh_endpoint_let_go(endpoint))
+        return NIGH_REASON_LEFT;
+    return nigh_endpoint_lives(endpoint) ? NIGH_REASON_NONE : NIGH_REASON_DIED;
 }
 
 void nigh_end_text(const struct nigh_endpoint *endpoint, char *text)
@@ -261,12 +271,13 @@ void nigh_end_text(const struct nigh_endpoint *endpoint, char *text)
     struct text to = {.at = text};
 
     text[0] = 0;
-    put_all(&to, endpoint);
+    put_all(&to, endpoint, endpoint->end.reason);
 }
 
 void nigh_end_query(const struct nigh_endpoint *endpoint, struct nigh_query_end *out)
 {
     struct text to = {.at = out->text};
+    enum nigh_reason reason = endpoint->end.reason;
 
     *out = (struct nigh_query_end){
         .size = sizeof(*out),
@@ -275,5 +286,5 @@ void nigh_end_query(const struct nigh_endpoint *endpoint, struct nigh_query_end 
         .there = endpoint->end.there,
         .value = endpoint->end.value,
     };
-    out->reason = put_all(&to, endpoint);
+    out->reason = put_all(&to, endpoint, reason ? reason : unheard(endpoint));
 }

@@ -617,7 +617,8 @@ enum nigh_query {
      * progress: poll first. The answer may be empty. -ENOMEM */
     NIGH_QUERY_UNEXPECTED = 7,
     NIGH_QUERY_POSTED = 8,
-    /* struct nigh_query_end: why an endpoint has ended, or is not connected yet. May ask the system who listens */
+    /* struct nigh_query_end: why an endpoint has ended, or is not connected yet; of one that is READY here whether its peer
+     * has ended since the last poll. May ask the system who listens, and who lives */
     NIGH_QUERY_END = 9,
     /* Array of struct nigh_query_device, one a CUDA device that this process sees, as many as fit; endpoint NULL. Empty where the
      * program has loaded no CUDA driver, which is never loaded for this; one that it has loaded is started, as by
@@ -662,7 +663,7 @@ struct nigh_query_endpoint {
 
 /* Why an endpoint has ended; of one that is CONNECTING, what keeps it so. Later versions may know more. */
 enum nigh_reason {
-    NIGH_REASON_NONE = 0,    /* it is READY */
+    NIGH_REASON_NONE = 0,    /* it is READY, and lives */
     NIGH_REASON_ABSENT = 1,  /* CONNECTING: nobody has its name, yet or ever */
     NIGH_REASON_REACHED = 2, /* CONNECTING: it is there and has not answered yet */
     NIGH_REASON_LEFT = 3,    /* it has disconnected or closed */
@@ -691,7 +692,8 @@ struct nigh_query_end {
     uint32_t reserved0;
     uint64_t value; /* see enum nigh_reason; 0 = not known */
     uint64_t reserved[4];
-    /* What failed, with which value, and what to do: goes on behind "rank 1 cannot be reached: ". Empty: READY */
+    /* What failed, with which value, and what to do: goes on behind "rank 1 cannot be reached: ". Empty: READY, and
+     * the peer lives */
     char text[NIGH_END_BYTES];
 };
 

@@ -334,6 +334,35 @@ static void last_words(struct pair *pair)
     }
 }
 
+/* Who has heard of an end from another asks before it polls. number: 1 it disconnects, else it is killed. */
+static void asked(struct pair *pair)
+{
+    struct pair_end *end = pair->end[0], *peer = pair->end[1];
+    struct nigh_query_end is = {.size = sizeof(is)};
+    uint64_t bytes = sizeof(is);
+
+    pair_state(end ? end : peer, NIGH_READY);
+    if (end) {
+        CHECK_INT(nigh->query(end->context, end->peer, NIGH_QUERY_END, &is, &bytes), 0);
+        CHECK_INT(is.reason, NIGH_REASON_NONE);
+        CHECK_INT(strlen(is.text), 0);
+    }
+    pair_meet();
+    if (peer)
+        usleep(50000); /* to meet polls */
+    if (peer && pair->of->number == 1)
+        pair_disconnect(peer);
+    else if (peer)
+        kill(getpid(), SIGKILL);
+    while (end && is.reason == NIGH_REASON_NONE)
+        CHECK_INT(nigh->query(end->context, end->peer, NIGH_QUERY_END, &is, &bytes), 0);
+    if (!end)
+        return;
+    CHECK_INT(is.reason, pair->of->number == 1 ? NIGH_REASON_LEFT : NIGH_REASON_DIED);
+    CHECK(strstr(is.text, pair->of->number == 1 ? "disconnected" : "has ended"));
+    pair_state(end, pair->of->number == 1 ? NIGH_PEER_CLOSED : NIGH_PEER_DEAD);
+}
+
 static const struct pair_case cases[] = {
     {.name = "connecting", .play = connecting, .forms = PAIR_TWO, .how = PAIR_MANUAL},
     {.name = "ready", .play = ready, .forms = PAIR_APART},
@@ -341,6 +370,8 @@ static const struct pair_case cases[] = {
     {.name = "peer closes", .play = peer_closes, .forms = PAIR_APART},
     {.name = "peer disconnects", .play = peer_closes, .forms = PAIR_APART, .number = 1},
     {.name = "peer dead", .play = peer_dead, .forms = PAIR_FORK, .how = PAIR_DEATH},
+    {.name = "asked before a poll, dead", .play = asked, .forms = PAIR_FORK, .how = PAIR_DEATH},
+    {.name = "asked before a poll, left", .play = asked, .forms = PAIR_FORK, .number = 1},
     {.name = "broken", .play = broken, .forms = PAIR_FORK, .how = PAIR_LOOSE},
     {.name = "last words, closed", .play = last_words, .forms = PAIR_APART},
     {.name = "last words, disconnected", .play = last_words, .forms = PAIR_APART, .number = 1},
