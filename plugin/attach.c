@@ -317,4 +317,4 @@ bool nigh_endpoint_ask_all(struct nigh_context *context)
     return moved;
 }
 
-const struct nigh_rendezvous_events nigh_endpoint_events = {greeted, attached, failed, died};
+const struct nigh_rendezvous_events nigh_endpoint_events = {greeted, attached, failed, died, NULL};

@@ -6,7 +6,6 @@
 #include "shm/os.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <stdlib.h>
 
 struct nigh_exchange *nigh_exchange_create(struct nigh_rendezvous *rendezvous, enum nigh_exchange_state state)
@@ -43,8 +42,7 @@ static bool has_socket(struct nigh_exchange *exchange)
            nigh_watches_holds(exchange->rendezvous->epoll, EPOLL_CTL_MOD, exchange->fd, &event);
 }
 
-/* What has the number now may be the program's: nothing is read from it or written to it. */
-static bool may_use(struct nigh_exchange *exchange)
+bool nigh_exchange_may_use(struct nigh_exchange *exchange)
 {
     if (has_socket(exchange))
         return true;
@@ -230,11 +228,13 @@ void nigh_exchange_died(struct nigh_rendezvous *rendezvous, struct nigh_watch *w
     if (watch->ended)
         return;
     if (!exchange) {
-        tell_death(rendezvous, watch->cookie);
+        nigh_greet_hear_all(rendezvous);
+        if (!watch->ended)
+            tell_death(rendezvous, watch->cookie);
         return;
     }
     /* It may have answered, and sent messages, before it ended: take the answer first. */
-    if (exchange->state == NIGH_WAIT_ANSWER && may_use(exchange))
+    if (exchange->state == NIGH_WAIT_ANSWER && nigh_exchange_may_use(exchange))
         nigh_dial_ready(exchange);
     if (exchange->state == NIGH_WAIT_ANSWER)
         nigh_dial_lost(exchange);
@@ -244,7 +244,7 @@ int nigh_exchange_tell(struct nigh_exchange *exchange, enum nigh_wire_kind kind,
 {
     struct nigh_wire message;
 
-    if (!may_use(exchange))
+    if (!nigh_exchange_may_use(exchange))
         return -EBADF;
     nigh_wire_begin(&message, kind, NULL);
     message.error = nigh_wire_error(error);
@@ -334,15 +334,18 @@ static void kept_ready(struct nigh_exchange *exchange)
         nigh_exchange_close_fds(fds);
     nigh_exchange_hang_up(exchange);
     exchange->state = NIGH_ENDED;
-    if (rely && (error || message.kind != NIGH_WIRE_BYE))
-        tell_death(exchange->rendezvous, exchange->cookie);
-    else
+    if (rely && (error || message.kind != NIGH_WIRE_BYE)) {
+        nigh_greet_hear_all(exchange->rendezvous);
+        if (exchange->state != NIGH_DEAD)
+            tell_death(exchange->rendezvous, exchange->cookie);
+    } else {
         nigh_exchange_drop(exchange);
+    }
 }
 
 void nigh_exchange_ready(struct nigh_exchange *exchange)
 {
-    if (exchange->fd >= 0 && !may_use(exchange))
+    if (exchange->fd >= 0 && !nigh_exchange_may_use(exchange))
         return;
     switch (exchange->state) {
     case NIGH_WAIT_ANSWER:
@@ -388,10 +391,8 @@ void nigh_exchange_expire(struct nigh_exchange *exchange)
         gone = nigh_exchange_why(exchange, -ECONNREFUSED, true, 0);
         nigh_exchange_give_up(exchange, &gone);
         break;
-    case NIGH_WAIT_HELLO: /* silent for too long */
-        nigh_log(NIGH_LOG_INFO, "process %d connected and said nothing for %" PRIu64 " s: dropped",
-                 (int)exchange->pid, NIGH_SILENCE_NS / UINT64_C(1000000000));
-        nigh_exchange_drop(exchange);
+    case NIGH_WAIT_HELLO:
+        nigh_greet_expire(exchange);
         break;
     default:
         break;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* shm/exchange.h - one attach under way, from either side, and the rendezvous that it is part of. Private to
- * rendezvous.c, exchange.c, dial.c, greet.c and late.c. */
+ * rendezvous.c, exchange.c, dial.c, greet.c, parcel.c, late.c and lost.c. */
 #ifndef NIGH_SHM_EXCHANGE_H
 #define NIGH_SHM_EXCHANGE_H
 
@@ -15,6 +15,7 @@
 /*
  *   dialler:   DIALLING -> WAIT_ANSWER -> (FINISHING) -> DEAD or KEPT        FAILING: failed() is due
  *   listener:  WAIT_HELLO -> (ANSWERING) -> WAIT_DONE -> DEAD or KEPT       ENDED: the other hung up unsaid
+ *              WAIT_HELLO -> DEAD, if it is a parcel that comes
  */
 enum nigh_exchange_state {
     NIGH_DIALLING,    /* no socket; tries to connect when its time comes */
@@ -34,13 +35,13 @@ struct nigh_exchange {
     enum nigh_exchange_state state;
     struct nigh_rendezvous *rendezvous;
     struct nigh_exchange *next;
-    int fd;            /* in the epoll set; -1: none */
-    pid_t pid;         /* of the other side; 0: not visible */
-    uint64_t deadline; /* monotonic ns when something is to be done without an event; 0: never */
-    uint64_t pause_ns; /* before the next try */
-    struct nigh_identity to;
-    uint32_t index; /* under which we know the other */
-    int window_fd;  /* of our ring to it: the cookie's */
+    int fd;                  /* in the epoll set; -1: none */
+    pid_t pid;               /* of the other side; 0: not visible */
+    uint64_t deadline;       /* monotonic ns when something is to be done without an event; 0: never */
+    uint64_t pause_ns;       /* before the next try */
+    struct nigh_identity to; /* of a listener: who has greeted it */
+    uint32_t index;          /* under which we know the other */
+    int window_fd;           /* of our ring to it: the cookie's */
     struct nigh_file_id window_id;
     void *cookie;
     struct nigh_watch *watch; /* until it is in the table */
@@ -78,6 +79,7 @@ struct nigh_rendezvous {
     bool unsettled;        /* the timer could not be set */
     bool strangers_logged; /* once is enough: they may come as often as they like */
     bool full_logged;
+    bool parcels_logged;
     bool listens;          /* the listener is in the set */
     bool lost;             /* the program has closed our descriptors */
     bool lost_told;        /* and those who wait have been told */
@@ -89,7 +91,9 @@ struct nigh_rendezvous {
     uint64_t armed; /* deadline that the timer is set to; 0: off */
 };
 
-#define NIGH_HALF_OPEN_MAX   64u
+#define NIGH_HALF_OPEN_MAX 64u
+#define NIGH_TURNS_MAX \
+    256u /* of a pass: more than peers can answer at a time; those that are ready still come last */
 #define NIGH_DIALS_MAX       32u /* where descriptors are scarce */
 #define NIGH_TURN_NS         UINT64_C(1000000)
 #define NIGH_STUCK_NS        UINT64_C(20000000) /* no dial began or ended: nobody looks */
@@ -118,6 +122,8 @@ struct nigh_refusal nigh_exchange_why(const struct nigh_exchange *exchange, int 
 uint64_t nigh_exchange_value(const struct nigh_rendezvous *rendezvous, int error);
 /* Does what `deadline` was for. */
 void nigh_exchange_expire(struct nigh_exchange *exchange);
+/* Whether its socket is ours yet; if not, the rendezvous is lost: what has the number now may be the program's. */
+bool nigh_exchange_may_use(struct nigh_exchange *exchange);
 /* Its socket is readable. */
 void nigh_exchange_ready(struct nigh_exchange *exchange);
 /* A watched process has ended. */
@@ -169,9 +175,21 @@ void nigh_dial_lost(struct nigh_exchange *exchange);
 void nigh_greet_keep_spare(struct nigh_rendezvous *rendezvous);
 /* Accepts whoever knocks, as far as there is room. */
 void nigh_greet_accept(struct nigh_rendezvous *rendezvous);
+/* Hears all who have knocked: a process that has ended may have brought something before. */
+void nigh_greet_hear_all(struct nigh_rendezvous *rendezvous);
 void nigh_greet_ready(struct nigh_exchange *exchange);
+/* It has been silent for too long. */
+void nigh_greet_expire(struct nigh_exchange *exchange);
+/* Whether we are the one it means. */
+int nigh_greet_check_target(const struct nigh_rendezvous *rendezvous, const struct nigh_wire *message);
+/* What the speaker has answered to a dial of ours before. */
+void nigh_greet_take_answer(struct nigh_rendezvous *rendezvous, const struct nigh_wire *message);
 void nigh_greet_answer(struct nigh_exchange *exchange);
 void nigh_greet_done(struct nigh_exchange *exchange);
+
+/* ---- parcel.c: what attached peers hand over ---- */
+/* A parcel is there on an exchange that waits for HELLO: takes it, drops the exchange, calls brought(). */
+void nigh_parcel_take(struct nigh_exchange *exchange);
 
 /* ---- late.c: peers that nobody has met ---- */
 /* Tells, once each, of those that are dialled in vain for late_ns, and looks where they may be. */

@@ -31,6 +31,16 @@ static void refuse_socket(const struct nigh_rendezvous *rendezvous, int fd, int 
     nigh_wire_send(fd, &message, NULL); /* if it cannot be told, it sees the socket close */
 }
 
+/* A socket is given up on which nothing has come. Of what comes yet a HELLO is said again; of a parcel that has come before
+ * this its sender believes that it lies with us, and of one that comes after it hears. */
+static bool has_parcel_at_last(int fd)
+{
+    uint32_t kind;
+
+    nigh_os.shutdown(fd, SHUT_RD);
+    return nigh_wire_next(fd, &kind) == 0 && kind == NIGH_WIRE_PARCEL;
+}
+
 /*
  * A dialler of another user may be a rank that has changed its user since it opened. Then it still listens under its name
  * with the user that it had, of which the kernel tells, and with the same process. So may whoever was let in before the
@@ -43,6 +53,8 @@ static int check_stranger(const struct nigh_rendezvous *rendezvous, int fd, pid_
     struct nigh_wire hello;
     int socket, error = nigh_wire_peek(fd, &hello);
 
+    if (error == -EAGAIN && has_parcel_at_last(fd))
+        error = nigh_wire_peek(fd, &hello);
     if (error)
         return error == -EPROTO ? -EACCES : error;
     name.job = hello.job;
@@ -116,7 +128,8 @@ static void turn_away(struct nigh_rendezvous *rendezvous)
     nigh_greet_keep_spare(rendezvous);
 }
 
-void nigh_greet_accept(struct nigh_rendezvous *rendezvous)
+/* Whether there may be more. */
+static bool accept_some(struct nigh_rendezvous *rendezvous)
 {
     nigh_greet_keep_spare(rendezvous);
 
@@ -127,14 +140,14 @@ void nigh_greet_accept(struct nigh_rendezvous *rendezvous)
         int error;
 
         if (fd < 0 && errno == EAGAIN)
-            return;
+            return false;
         if (fd < 0 && (errno == EINTR || errno == ECONNABORTED))
             continue;
         if (fd < 0) { /* without a pause the waiting connection would wake us for ever */
             if (errno == EMFILE || errno == ENFILE)
                 turn_away(rendezvous);
             rendezvous->accept_again = nigh_clock_ns() + NIGH_ACCEPT_AGAIN_NS;
-            return;
+            return false;
         }
         rendezvous->full_since = 0;
         error = admit(rendezvous, fd, &exchange);
@@ -145,6 +158,12 @@ void nigh_greet_accept(struct nigh_rendezvous *rendezvous)
         refuse_socket(rendezvous, fd, error);
         nigh_os_close(fd);
     }
+    return rendezvous->half_open < NIGH_HALF_OPEN_MAX;
+}
+
+void nigh_greet_accept(struct nigh_rendezvous *rendezvous)
+{
+    (void)accept_some(rendezvous);
 }
 
 static void refuse(struct nigh_exchange *exchange, int error)
@@ -155,8 +174,7 @@ static void refuse(struct nigh_exchange *exchange, int error)
     nigh_exchange_drop(exchange);
 }
 
-/* Whether we are the one it means. */
-static int check_target(const struct nigh_rendezvous *rendezvous, const struct nigh_wire *message)
+int nigh_greet_check_target(const struct nigh_rendezvous *rendezvous, const struct nigh_wire *message)
 {
     const struct nigh_identity *self = &rendezvous->self.self;
 
@@ -168,7 +186,7 @@ static int check_target(const struct nigh_rendezvous *rendezvous, const struct n
 /* What it had answered to a dial of ours before it came, which the set of descriptors may name behind this. Heard in the other
  * order, our endpoint would be handed to the newcomer, that reads from the start what the one before it has read, and the
  * answer, with the words behind it, would be refused. */
-static void take_answer(struct nigh_rendezvous *rendezvous, const struct nigh_wire *message)
+void nigh_greet_take_answer(struct nigh_rendezvous *rendezvous, const struct nigh_wire *message)
 {
     for (struct nigh_exchange *at = rendezvous->exchanges; at; at = at->next) {
         if (at->state == NIGH_WAIT_ANSWER && at->to.job == message->job && at->to.rank == message->rank)
@@ -210,11 +228,11 @@ static void greeted(struct nigh_exchange *exchange, const struct nigh_wire *mess
         nigh_exchange_drop(exchange);
         return;
     }
-    error = check_target(rendezvous, message);
+    error = nigh_greet_check_target(rendezvous, message);
     if (!error)
         error = nigh_watch_create(&rendezvous->watches, exchange->fd, exchange->pid, &exchange->watch);
     if (!error) {
-        take_answer(rendezvous, message);
+        nigh_greet_take_answer(rendezvous, message);
         error = find_record(exchange, message);
     }
     if (error) {
@@ -224,6 +242,8 @@ static void greeted(struct nigh_exchange *exchange, const struct nigh_wire *mess
     }
     rendezvous->half_open--;
     exchange->state = NIGH_ANSWERING;
+    exchange->to = (struct nigh_identity){
+        .job = message->job, .incarnation = message->incarnation, .rank = message->rank};
     error = nigh_exchange_attach(exchange, message, fds);
     if (exchange->state == NIGH_DEAD)
         return;
@@ -258,7 +278,7 @@ void nigh_greet_answer(struct nigh_exchange *exchange)
     }
 }
 
-void nigh_greet_ready(struct nigh_exchange *exchange)
+static void hear_greeting(struct nigh_exchange *exchange)
 {
     struct nigh_wire message;
     int fds[NIGH_WIRE_FDS];
@@ -288,6 +308,83 @@ void nigh_greet_ready(struct nigh_exchange *exchange)
                  "job must load the same nigh",
                  (int)exchange->pid, NIGH_WIRE_VERSION);
     refuse(exchange, error == -EMFILE ? error : -EPROTO);
+}
+
+/* What an accepted socket is for, if it has said so. False: nothing can be read from it. */
+static bool look(struct nigh_exchange *exchange, uint32_t *kind)
+{
+    int error;
+
+    if (exchange->state != NIGH_WAIT_HELLO || exchange->fd < 0)
+        return false;
+    error = nigh_wire_next(exchange->fd, kind);
+    if (error == -ECONNRESET) /* somebody looked whether the name is in use */
+        nigh_exchange_drop(exchange);
+    return !error;
+}
+
+static void hear(struct nigh_exchange *exchange, uint32_t kind)
+{
+    if (kind == NIGH_WIRE_PARCEL)
+        nigh_parcel_take(exchange);
+    else
+        hear_greeting(exchange);
+}
+
+/* Those that wait from `newest` on, the oldest first; of the process `pid`, or of all. */
+static void hear_waiting(struct nigh_exchange *newest, const pid_t *pid)
+{
+    struct nigh_exchange *waiting[NIGH_HALF_OPEN_MAX];
+    unsigned count = 0;
+    uint32_t kind;
+
+    for (struct nigh_exchange *at = newest; at; at = at->next) {
+        if (at->state == NIGH_WAIT_HELLO && (!pid || at->pid == *pid) && count < NIGH_HALF_OPEN_MAX)
+            waiting[count++] = at;
+    }
+    while (count > 0) {
+        struct nigh_exchange *oldest = waiting[--count];
+
+        if (oldest->fd >= 0 && nigh_exchange_may_use(oldest) && look(oldest, &kind))
+            hear(oldest, kind);
+    }
+}
+
+void nigh_greet_ready(struct nigh_exchange *exchange)
+{
+    uint32_t kind;
+
+    if (!look(exchange, &kind))
+        return;
+    /* A sender sends a parcel before it connects for the next, but may have been between the two when we accepted it. */
+    if (kind == NIGH_WIRE_PARCEL)
+        hear_waiting(exchange->next, &exchange->pid);
+    if (exchange->state == NIGH_WAIT_HELLO && exchange->fd >= 0)
+        hear(exchange, kind);
+}
+
+void nigh_greet_hear_all(struct nigh_rendezvous *rendezvous)
+{
+    hear_waiting(rendezvous->exchanges, NULL);
+    for (unsigned turns = 0; turns < NIGH_TURNS_MAX && rendezvous->listens && !rendezvous->accept_again;
+         turns++) {
+        if (!accept_some(rendezvous))
+            break;
+    }
+}
+
+void nigh_greet_expire(struct nigh_exchange *exchange)
+{
+    if (!nigh_exchange_may_use(exchange))
+        return;
+    nigh_greet_ready(exchange);
+    if (exchange->state == NIGH_WAIT_HELLO && exchange->fd >= 0 && has_parcel_at_last(exchange->fd))
+        nigh_greet_ready(exchange);
+    if (exchange->state != NIGH_WAIT_HELLO)
+        return;
+    nigh_log(NIGH_LOG_INFO, "process %d connected and said nothing for %" PRIu64 " s: dropped",
+             (int)exchange->pid, NIGH_SILENCE_NS / UINT64_C(1000000000));
+    nigh_exchange_drop(exchange);
 }
 
 void nigh_greet_done(struct nigh_exchange *exchange)

@@ -11,8 +11,6 @@
 #include <string.h>
 
 #define EVENTS_AT_ONCE 64
-/* More than peers can answer at a time; those that are ready still come last. */
-#define TURNS_MAX 256
 
 static int add_source(int epoll, int fd, enum nigh_source *source)
 {
@@ -422,7 +420,7 @@ bool nigh_rendezvous_progress(struct nigh_rendezvous *rendezvous)
             dispatch(rendezvous, events[i].data.ptr);
         rendezvous->in_progress = false;
         settle(rendezvous);
-    } while (++turns < TURNS_MAX && count == EVENTS_AT_ONCE && !rendezvous->lost);
+    } while (++turns < (int)NIGH_TURNS_MAX && count == EVENTS_AT_ONCE && !rendezvous->lost);
     if (rendezvous->lost)
         nigh_rendezvous_tell_lost(rendezvous);
     return turns > 0;

@@ -72,6 +72,18 @@ enum nigh_seen {
     NIGH_SEEN_ABSTRACT, /* nobody in NIGH_DIR, but somebody without one */
 };
 
+#define NIGH_PARCEL_BYTES 8192u /* of a record, at most */
+#define NIGH_PARCEL_FDS   240u
+
+/* Something that an attached peer hands over beside its messages. `bytes` and `count` may be 0. */
+struct nigh_parcel {
+    uint64_t number; /* the sender's name for it */
+    const void *record;
+    size_t bytes;
+    const int *fds;
+    uint32_t count;
+};
+
 /* Called from nigh_rendezvous_progress() only. */
 struct nigh_rendezvous_events {
     /* Somebody greets us. Returns 0 and *index, under which we will know it: a record that exists already
@@ -88,8 +100,14 @@ struct nigh_rendezvous_events {
     /* A dial can never succeed. It also undoes an attached() towards a dialler that gave up (NIGH_CAUSE_GONE) or
      * could not take it. Never for a cookie that both sides have attached, and no other event for it follows. */
     void (*failed)(void *user, void *cookie, const struct nigh_refusal *why);
-    /* The process behind `cookie` has ended. Once per watch. */
+    /* The process behind `cookie` has ended. Once per watch. What it had brought before comes first, unless no descriptor
+     * is left to accept it. */
     void (*died)(void *user, void *cookie);
+    /* An attached peer (by what it says: `from`; `pid` as the kernel says, 0: not visible) has brought something. The callee
+     * checks both against whom it knows. The descriptors (parcel->fds[0..count)) are the callee's, to keep or close; the
+     * record's bytes, aligned to 8, are valid during the call only. Hostile: only the form was checked. Several of one
+     * peer come in the order of their sending. NULL: what comes is closed. */
+    void (*brought)(void *user, const struct nigh_identity *from, int pid, const struct nigh_parcel *parcel);
 };
 
 struct nigh_rendezvous_config {
@@ -156,6 +174,14 @@ void nigh_rendezvous_deafen(struct nigh_rendezvous *rendezvous);
 bool nigh_rendezvous_greeted(const struct nigh_rendezvous *rendezvous, const void *cookie);
 /* Does anybody listen under the name of `who` now? Costs a connection, which says nothing. */
 bool nigh_rendezvous_listens(const struct nigh_rendezvous *rendezvous, const struct nigh_identity *who);
+
+/* Sends it to the context `to` (incarnation set). Never waits, keeps nothing: the descriptors stay the caller's. 0: it lies
+ * with the peer, before whatever is told it by shared memory from now on; a pass of the peer that returns false has heard it,
+ * and a peer without room for it (descriptors, memory) drops it. -EAGAIN: not now (its queue is full, or the system has no
+ * room): again later. Any other error: it cannot be told so: -ECONNREFUSED nobody listens there, -EACCES another user does,
+ * -EMFILE, -EBADF ours were closed, -EMSGSIZE too much. */
+int nigh_rendezvous_bring(struct nigh_rendezvous *rendezvous, const struct nigh_identity *to,
+                          const struct nigh_parcel *parcel);
 
 /* Does all that can be done now: accepts, reads, answers, redials, notices deaths. Calls events. Costs system
  * calls. False: there was nothing. */

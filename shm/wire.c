@@ -44,12 +44,25 @@ void nigh_wire_hello(const struct nigh_wire *message, struct nigh_hello *out)
     };
 }
 
+int nigh_wire_send_packet(int fd, const struct msghdr *header, size_t bytes)
+{
+    ssize_t sent = nigh_os.sendmsg(fd, header, MSG_NOSIGNAL | MSG_DONTWAIT);
+
+    if (sent == (ssize_t)bytes)
+        return 0;
+    if (sent >= 0)
+        return -EPROTO; /* a packet is sent whole or not at all: this is no packet socket */
+    /* ETOOMANYREFS: too many descriptors of this user are under way between processes. */
+    if (errno == EINTR || errno == ENOMEM || errno == ENOBUFS || errno == ETOOMANYREFS)
+        return -EAGAIN;
+    return -errno;
+}
+
 int nigh_wire_send(int fd, const struct nigh_wire *message, const int *fds)
 {
     union control control = {0};
     struct iovec bytes = {.iov_base = (void *)(uintptr_t)message, .iov_len = sizeof(*message)};
     struct msghdr header = {.msg_iov = &bytes, .msg_iovlen = 1};
-    ssize_t sent;
 
     if (message->fds) {
         control.header.cmsg_level = SOL_SOCKET;
@@ -59,15 +72,7 @@ int nigh_wire_send(int fd, const struct nigh_wire *message, const int *fds)
         header.msg_control = &control;
         header.msg_controllen = control.header.cmsg_len;
     }
-    sent = nigh_os.sendmsg(fd, &header, MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (sent == (ssize_t)sizeof(*message))
-        return 0;
-    if (sent >= 0)
-        return -EPROTO; /* a packet is sent whole or not at all: this is no packet socket */
-    /* ETOOMANYREFS: too many descriptors of this user are under way between processes. */
-    if (errno == EINTR || errno == ENOMEM || errno == ENOBUFS || errno == ETOOMANYREFS)
-        return -EAGAIN;
-    return -errno;
+    return nigh_wire_send_packet(fd, &header, sizeof(*message));
 }
 
 static void close_all(int fds[NIGH_WIRE_FDS])
@@ -78,9 +83,8 @@ static void close_all(int fds[NIGH_WIRE_FDS])
     }
 }
 
-/* Collects the descriptors of a message that was received; returns how many came. The kernel has installed no more than
- * there was room for, and dropped the others. *lost: there was no room for one of them above stderr; it is -1. */
-static unsigned take_fds(struct msghdr *header, int fds[NIGH_WIRE_FDS], bool *lost)
+/* The kernel has installed no more than there was room for, and dropped the others. */
+unsigned nigh_wire_take_fds(struct msghdr *header, int *fds, unsigned room, bool *lost)
 {
     unsigned count = 0;
     int fd;
@@ -95,13 +99,19 @@ static unsigned take_fds(struct msghdr *header, int fds[NIGH_WIRE_FDS], bool *lo
             memcpy(&fd, CMSG_DATA(at) + i * sizeof(int), sizeof(int));
             fd = nigh_os_take(fd);
             *lost |= fd < 0;
-            if (count < NIGH_WIRE_FDS)
+            if (count < room)
                 fds[count] = fd;
             else
                 nigh_os_close(fd);
         }
     }
     return count;
+}
+
+static bool parcel_is_sound(const struct nigh_wire *m)
+{
+    return m->incarnation && !m->index && !m->peers_max && !m->ranks && m->to_incarnation && !m->error &&
+           !m->flags && m->fds <= NIGH_PARCEL_FDS;
 }
 
 static bool speaker_is_sound(const struct nigh_wire *m)
@@ -138,9 +148,9 @@ int nigh_wire_error(int error)
     return !error || error_is_known(error) ? error : -EPROTO;
 }
 
-static bool is_sound(const struct nigh_wire *m)
+bool nigh_wire_is_sound(const struct nigh_wire *m, ssize_t bytes)
 {
-    if (m->magic != NIGH_WIRE_MAGIC || m->version != NIGH_WIRE_VERSION)
+    if (bytes < (ssize_t)sizeof(*m) || m->magic != NIGH_WIRE_MAGIC || m->version != NIGH_WIRE_VERSION)
         return false;
     switch (m->kind) {
     case NIGH_WIRE_HELLO:
@@ -154,30 +164,49 @@ static bool is_sound(const struct nigh_wire *m)
                !(m->flags & ~NIGH_WIRE_KEEP);
     case NIGH_WIRE_BYE:
         return no_speaker(m) && no_target(m) && !m->error && !m->flags && !m->value;
+    case NIGH_WIRE_PARCEL:
+        return parcel_is_sound(m);
     default:
         return false;
     }
 }
 
 /* Magic and version stand first in all of them. */
-static bool is_other_version(const struct nigh_wire *m, ssize_t bytes)
+bool nigh_wire_is_other_version(const struct nigh_wire *m, ssize_t bytes)
 {
     return bytes >= (ssize_t)(offsetof(struct nigh_wire, version) + sizeof(m->version)) &&
            m->magic == NIGH_WIRE_MAGIC && m->version != NIGH_WIRE_VERSION;
 }
 
-/* recvmsg(). A packet socket tells of a reset before it gives what was sent ahead of it, and tells it once. */
-static ssize_t receive(int fd, struct msghdr *header)
+/* A packet socket tells of a reset before it gives what was sent ahead of it, and tells it once. */
+static ssize_t receive(int fd, struct msghdr *header, int flags)
 {
-    ssize_t got = nigh_os.recvmsg(fd, header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+    ssize_t got = nigh_os.recvmsg(fd, header, flags | MSG_DONTWAIT);
 
     if (got < 0 && (errno == ECONNRESET || errno == EINTR))
-        got = nigh_os.recvmsg(fd, header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+        got = nigh_os.recvmsg(fd, header, flags | MSG_DONTWAIT);
+    if (got >= 0)
+        return got;
     /* What passes is tried again; all else is as good as a hang-up, or it would come for ever. */
-    if (got < 0 &&
-        (errno == EINTR || errno == ENOMEM || errno == ENOBUFS || errno == EMFILE || errno == ENFILE))
-        errno = EAGAIN;
-    return got;
+    if (errno == EAGAIN || errno == EINTR || errno == ENOMEM || errno == ENOBUFS || errno == EMFILE ||
+        errno == ENFILE)
+        return -EAGAIN;
+    return -ECONNRESET;
+}
+
+ssize_t nigh_wire_receive_packet(int fd, struct msghdr *header)
+{
+    return receive(fd, header, MSG_CMSG_CLOEXEC);
+}
+
+/* Bytes of the packet that are in *out. -EAGAIN, -ECONNRESET. */
+static ssize_t peek(int fd, struct nigh_wire *out)
+{
+    struct iovec bytes = {.iov_base = out, .iov_len = sizeof(*out)};
+    struct msghdr header = {.msg_iov = &bytes, .msg_iovlen = 1};
+    ssize_t got = receive(fd, &header, MSG_PEEK);
+
+    return got == 0 ? -ECONNRESET : got;
 }
 
 int nigh_wire_receive(int fd, struct nigh_wire *out, int fds[NIGH_WIRE_FDS])
@@ -189,26 +218,26 @@ int nigh_wire_receive(int fd, struct nigh_wire *out, int fds[NIGH_WIRE_FDS])
                             .msg_iovlen = 1,
                             .msg_control = &control,
                             .msg_controllen = CMSG_LEN(ROOM_FDS * sizeof(int))};
-    ssize_t got = receive(fd, &header);
+    ssize_t got = nigh_wire_receive_packet(fd, &header);
     unsigned count;
     bool lost = false;
     int error = -EPROTO;
 
     if (got < 0)
-        return errno == EAGAIN ? -EAGAIN : -ECONNRESET;
+        return (int)got;
     for (unsigned i = 0; i < NIGH_WIRE_FDS; i++)
         fds[i] = -1;
-    count = take_fds(&header, fds, &lost);
+    count = nigh_wire_take_fds(&header, fds, NIGH_WIRE_FDS, &lost);
     if (got == 0)
         error = -ECONNRESET;
     else if (lost || ((header.msg_flags & MSG_CTRUNC) && count < NIGH_WIRE_FDS))
         error = -EMFILE;
-    else if (!(header.msg_flags & (MSG_CTRUNC | MSG_TRUNC)) && got == (ssize_t)sizeof(message) &&
-             is_sound(&message) && message.fds == count)
+    else if (!(header.msg_flags & (MSG_CTRUNC | MSG_TRUNC)) && nigh_wire_is_sound(&message, got) &&
+             message.kind != NIGH_WIRE_PARCEL && message.fds == count)
         error = 0;
     if (error) {
         close_all(fds);
-        if (error == -EPROTO && is_other_version(&message, got)) {
+        if (error == -EPROTO && nigh_wire_is_other_version(&message, got)) {
             error = -EPROTONOSUPPORT;
             out->version = message.version;
         }
@@ -221,16 +250,24 @@ int nigh_wire_receive(int fd, struct nigh_wire *out, int fds[NIGH_WIRE_FDS])
 int nigh_wire_peek(int fd, struct nigh_wire *out)
 {
     struct nigh_wire message = {0};
-    struct iovec bytes = {.iov_base = &message, .iov_len = sizeof(message)};
-    struct msghdr header = {.msg_iov = &bytes, .msg_iovlen = 1};
-    ssize_t got = nigh_os.recvmsg(fd, &header, MSG_PEEK | MSG_DONTWAIT);
+    ssize_t got = peek(fd, &message);
 
-    if (got < 0 && (errno == EAGAIN || errno == EINTR || errno == ENOMEM || errno == ENOBUFS))
-        return -EAGAIN;
-    if (got <= 0)
-        return -ECONNRESET;
-    if (got != (ssize_t)sizeof(message) || message.kind != NIGH_WIRE_HELLO || !is_sound(&message))
+    if (got < 0)
+        return (int)got;
+    if ((message.kind != NIGH_WIRE_HELLO && message.kind != NIGH_WIRE_PARCEL) ||
+        !nigh_wire_is_sound(&message, got))
         return -EPROTO;
     *out = message;
+    return 0;
+}
+
+int nigh_wire_next(int fd, uint32_t *kind)
+{
+    struct nigh_wire message = {0};
+    ssize_t got = peek(fd, &message);
+
+    if (got < 0)
+        return (int)got;
+    *kind = message.magic == NIGH_WIRE_MAGIC && message.version == NIGH_WIRE_VERSION ? message.kind : 0;
     return 0;
 }

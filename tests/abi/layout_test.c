@@ -235,8 +235,11 @@ static const struct constant greeting_constants[] = {
     CONSTANT(NIGH_WIRE_REFUSE, 3),
     CONSTANT(NIGH_WIRE_DONE, 4),
     CONSTANT(NIGH_WIRE_BYE, 5),
+    CONSTANT(NIGH_WIRE_PARCEL, 6),
     CONSTANT(NIGH_WIRE_KEEP, 1),
     CONSTANT(NIGH_WIRE_FDS, 3),
+    CONSTANT(NIGH_PARCEL_BYTES, 8192),
+    CONSTANT(NIGH_PARCEL_FDS, 240),
 };
 
 static const struct place greeting_places[] = {
@@ -356,7 +359,8 @@ static const struct look layout_looks[] = {
 static const struct look greeting_looks[] = {{1, UINT64_C(0xb2ac7a01926d8468)},
                                              {2, UINT64_C(0x8b87eb40def88b4f)},
                                              {3, UINT64_C(0xbc20698f7d74e9ec)},
-                                             {4, UINT64_C(0x9d25a28672859fcb)}};
+                                             {4, UINT64_C(0x9d25a28672859fcb)},
+                                             {5, UINT64_C(0x8a09bbe3f337a5bd)}};
 
 #define FIRST_LOOK UINT64_C(0xcbf29ce484222325)
 

@@ -63,7 +63,7 @@ static void died(void *user, void *cookie)
     (void)cookie;
 }
 
-static const struct nigh_rendezvous_events events = {greeted, attached, failed, died};
+static const struct nigh_rendezvous_events events = {greeted, attached, failed, died, NULL};
 
 void foe_open(struct foe *foe, uint64_t job, uint32_t rank, uint64_t incarnation)
 {

@@ -147,7 +147,7 @@ static void died(void *user, void *cookie)
     close_peer(peer);
 }
 
-static const struct nigh_rendezvous_events events = {greeted, attached, failed, died};
+static const struct nigh_rendezvous_events events = {greeted, attached, failed, died, NULL};
 
 int party_open(struct party *party, uint64_t job, uint32_t rank, const char *directory)
 {
