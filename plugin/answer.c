@@ -5,6 +5,8 @@
 #include "plugin/beside.h"
 #include "plugin/context.h"
 #include "plugin/count.h"
+#include "plugin/device_peer.h"
+#include "plugin/device_send.h"
 #include "plugin/large.h"
 #include "plugin/send.h"
 #include <errno.h>
@@ -40,9 +42,13 @@ static enum nigh_verdict arrive_grant(struct nigh_endpoint *endpoint, uint64_t i
         op->kind = NIGH_SEND_CHUNKED;
         nigh_count_redirected(endpoint->context, NIGH_PATH_CMA, NIGH_PATH_CHUNKED, op->bytes);
     }
+    if (op && op->kind == NIGH_SEND_REFER && op->device) {
+        nigh_device_send_asked(endpoint, op, late & NIGH_GRANT_AGAIN);
+        nigh_plan_choose(endpoint, op);
+    }
     if (!op || op->kind != NIGH_SEND_CHUNKED || op->granted)
         return NIGH_BAD;
-    nigh_large_granted(endpoint, op, late != 0);
+    nigh_large_granted(endpoint, op, late & NIGH_GRANT_WAITED);
     return NIGH_GO;
 }
 
@@ -113,6 +119,12 @@ enum nigh_verdict nigh_answer_arrive(struct nigh_endpoint *endpoint, uint64_t he
 {
     endpoint->answered_us++;
     switch (nigh_head_kind(head)) {
+    case NIGH_K_DROP:
+        nigh_device_peer_drop(endpoint, id);
+        return NIGH_GO;
+    case NIGH_K_DROPPED:
+        nigh_device_peer_dropped(endpoint, id);
+        return NIGH_GO;
     case NIGH_K_GRANT:
         return arrive_grant(endpoint, id, imm);
     case NIGH_K_HELP:

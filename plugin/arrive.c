@@ -189,6 +189,8 @@ static __attribute__((noinline)) enum nigh_verdict handle(struct nigh_endpoint *
         return nigh_arrive_piece(endpoint, head, tag);
     case NIGH_K_REFER:
         return nigh_arrive_refer(endpoint, head, tag, imm);
+    case NIGH_K_DROP:
+    case NIGH_K_DROPPED:
     case NIGH_K_GRANT:
     case NIGH_K_HELP:
     case NIGH_K_FINISH:

@@ -3,6 +3,7 @@
  * ends, and mapping what the peer shares. */
 #include "plugin/arrive.h"
 #include "plugin/context.h"
+#include "plugin/device_peer.h"
 #include "plugin/progress.h"
 #include "plugin/send.h"
 #include "plugin/shuttle.h"
@@ -300,6 +301,11 @@ static void died(void *user, void *cookie)
         nigh_progress_busy(endpoint);
 }
 
+static void brought(void *user, const struct nigh_identity *from, int pid, const struct nigh_parcel *parcel)
+{
+    nigh_device_peer_brought(user, from, pid, parcel);
+}
+
 bool nigh_endpoint_ask_all(struct nigh_context *context)
 {
     uint64_t now = nigh_clock_ns();
@@ -317,4 +323,4 @@ bool nigh_endpoint_ask_all(struct nigh_context *context)
     return moved;
 }
 
-const struct nigh_rendezvous_events nigh_endpoint_events = {greeted, attached, failed, died, NULL};
+const struct nigh_rendezvous_events nigh_endpoint_events = {greeted, attached, failed, died, brought};

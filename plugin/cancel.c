@@ -88,14 +88,26 @@ static struct nigh_message *find_pieces(const struct nigh_endpoint *endpoint, co
     return NULL;
 }
 
+static struct nigh_message *find_reach(const struct nigh_endpoint *endpoint, const struct wanted *wanted)
+{
+    struct nigh_message *message = endpoint->device_receives;
+
+    while (message && (!message->device->reach.on || !is_wanted(message, wanted)))
+        message = message->device->next;
+    return message;
+}
+
 static struct nigh_message *find(const struct nigh_context *context, const struct wanted *wanted)
 {
     struct nigh_message *found = find_pull(context->copying, wanted);
 
     if (!found)
         found = find_pull(context->pulls, wanted);
-    for (struct nigh_endpoint *endpoint = context->all; !found && endpoint; endpoint = endpoint->next_all)
-        found = find_pieces(endpoint, wanted);
+    for (struct nigh_endpoint *endpoint = context->all; !found && endpoint; endpoint = endpoint->next_all) {
+        found = find_reach(endpoint, wanted);
+        if (!found)
+            found = find_pieces(endpoint, wanted);
+    }
     return found;
 }
 
@@ -109,7 +121,9 @@ static void abandon(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
 
 static void drop(struct nigh_message *message)
 {
-    if (message->kind == NIGH_MSG_REFER) {
+    if (message->device && message->device->reach.on) {
+        nigh_device_reach_cancel(message, -ECANCELED);
+    } else if (message->kind == NIGH_MSG_REFER) {
         nigh_pull_cancel(message);
     } else if (message->kind == NIGH_MSG_REPLY) {
         nigh_device_receive_close(message);

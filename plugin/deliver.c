@@ -284,7 +284,9 @@ void nigh_recv_accept(struct nigh_message *message, struct nigh_recv_op *op)
         message->room = 0;
     }
     if (message->kind == NIGH_MSG_REFER) {
-        if (message->device)
+        if (nigh_refer_is_device(message->refer))
+            nigh_device_reach_begin(message);
+        else if (message->device)
             accept_refer_to_device(message);
         else
             nigh_pull_begin(message);

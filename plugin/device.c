@@ -2,6 +2,7 @@
 /* plugin/device.c - see device.h. */
 #include "plugin/device.h"
 #include "cuda_ipc/copy.h"
+#include "cuda_ipc/export.h"
 #include "cuda_ipc/pointer.h"
 #include "plugin/context.h"
 #include "plugin/device_slot.h"
@@ -35,8 +36,10 @@ int nigh_device_start(struct nigh_context *context, const char **why)
     if (context->devices.cuda || !has_driver())
         return 0;
     rc = nigh_cuda_open(&options, &context->devices.cuda, why);
-    if (!rc)
+    if (!rc) {
+        nigh_cuda_seen_begin(&context->devices.seen);
         nigh_device_tell(context);
+    }
     return rc == -ENOTSUP && nigh_driver_is_empty() ? 0 : rc;
 }
 
@@ -83,12 +86,12 @@ int nigh_device_find(struct nigh_context *context, const char *call, const struc
     if (rc)
         return rc;
     *out = (struct nigh_device_buffer){.at = (uintptr_t)buffer};
-    if (region && region->device)
-        out->cuda = region->device->context;
-    else if (memory)
-        out->cuda = memory->context;
+    if (region ? region->device : memory) {
+        out->cuda = (region ? region->device : memory)->context;
+        out->kind = (region ? region->device : memory)->kind;
+    }
     free(memory);
-    return out->cuda ? nigh_device_may_post(context, call, out->cuda->ordinal) : 0;
+    return 0;
 }
 
 /*
@@ -174,7 +177,13 @@ struct nigh_copies nigh_device_copies(struct nigh_region *region)
 
 void nigh_devices_close(struct nigh_devices *devices)
 {
-    if (devices->cuda)
-        nigh_cuda_close(devices->cuda);
+    struct nigh_cuda_export *export;
+
+    if (!devices->cuda)
+        return;
+    while ((export = nigh_cuda_seen_take(&devices->seen)) != NULL)
+        nigh_cuda_export_put(export);
+    nigh_cuda_seen_end(&devices->seen);
+    nigh_cuda_close(devices->cuda);
     devices->cuda = NULL;
 }

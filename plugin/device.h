@@ -6,6 +6,8 @@
 #ifndef NIGH_PLUGIN_DEVICE_H
 #define NIGH_PLUGIN_DEVICE_H
 
+#include "cuda_ipc/seen.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -19,8 +21,9 @@ struct nigh_region;
 /* Of a context. The driver is started by the first region that may lie on a device, and by questions for devices. */
 struct nigh_devices {
     struct nigh_cuda *cuda; /* NULL: not started, or there is none */
+    struct nigh_cuda_seen seen; /* of memory that is sent unregistered; with `cuda` */
     uint32_t copies;        /* of messages that are under way: who sleeps would not see their end */
-    bool scarce;            /* a message found no memory to begin one */
+    bool scarce;            /* a pass left something that the next one is to try again */
 };
 
 /*
@@ -33,8 +36,7 @@ int nigh_device_look(struct nigh_context *context, const char *call, const void 
                      struct nigh_cuda_memory **out);
 /*
  * Whose memory the buffer of a post with NIGH_DEVICE is: out->cuda is NULL for the host's. A region says so, else it is looked up
- * as above, with the same errors. -ERANGE: it lies outside of its region; -ENOTSUP, too:
- * NIGH_CUDA=require; logged.
+ * as above, with the same errors. -ERANGE: it lies outside of its region; logged.
  */
 int nigh_device_find(struct nigh_context *context, const char *call, const struct nigh_region *region,
                      const void *buffer, uint64_t bytes, struct nigh_device_buffer *out);

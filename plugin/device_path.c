@@ -67,8 +67,6 @@ struct nigh_device_path nigh_device_path(const struct nigh_device_facts *facts)
         if (!path.reason)
             path.reason = facts->peer_uses ? import_obstacle(facts, path.way) : NIGH_DEVICE_WHY_PEER_SILENT;
     }
-    if (!path.reason && !facts->joined)
-        path.reason = NIGH_DEVICE_WHY_NOT_JOINED;
     if (path.reason)
         path.way = NIGH_DEVICE_STAGED;
     return path;

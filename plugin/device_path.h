@@ -23,7 +23,6 @@ enum nigh_device_access { NIGH_ACCESS_UNKNOWN, NIGH_ACCESS_YES, NIGH_ACCESS_NO }
 struct nigh_device_facts {
     enum nigh_device_memory memory;
     bool same_process;
-    bool joined; /* what moves the bytes can copy by handles */
     struct nigh_device_end owner;
     uint32_t callable; /* as `ways`, for which the owner's driver has the calls */
     bool peer_uses;    /* the peer has said which device it uses */
@@ -36,7 +35,7 @@ struct nigh_device_path {
     enum nigh_device_reason reason;
 };
 
-/* The first obstacle that no setting of nigh's removes is the reason; that nigh itself does not copy so is the last. */
+/* The first obstacle is the reason. */
 struct nigh_device_path nigh_device_path(const struct nigh_device_facts *facts);
 
 /* Strings for ever: "cuda-vmm"; why it is staged. */

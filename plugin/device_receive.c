@@ -10,21 +10,6 @@
 #include <sched.h>
 #include <stdlib.h>
 
-struct nigh_device_receive {
-    struct nigh_message *next,
-        **link; /* of the endpoint, while only the device is waited for; link NULL: not there */
-    struct nigh_device_buffer buffer;
-    uint64_t bytes; /* that go to the device */
-    uint64_t got;   /* of those, in slots or beyond */
-    uint32_t first, count;
-    uint64_t filled; /* of the last slot, if it is being filled */
-    bool filling;
-    bool whole; /* slot[0] has memory for all of it */
-    int error;
-    struct nigh_device_slot slot[NIGH_DEVICE_SLOTS];
-    struct nigh_device_slot spare; /* memory NULL: none */
-};
-
 static struct nigh_device_slot *slot_of(struct nigh_device_receive *receive, uint32_t number)
 {
     return &receive->slot[(receive->first + number) % NIGH_DEVICE_SLOTS];
@@ -64,11 +49,12 @@ static void stop(struct nigh_message *message)
     while (receive->count)
         drop_first(receive);
     receive->filling = false;
+    nigh_device_reach_close(&receive->reach);
     if (receive->spare.memory)
         nigh_device_slot_give(&receive->buffer, &receive->spare);
 }
 
-static void leave(struct nigh_message *message)
+void nigh_device_receive_leave(struct nigh_message *message)
 {
     struct nigh_device_receive *receive = message->device;
     struct nigh_endpoint *endpoint = message->endpoint;
@@ -87,7 +73,7 @@ void nigh_device_receive_close(struct nigh_message *message)
 {
     if (!message->device)
         return;
-    leave(message);
+    nigh_device_receive_leave(message);
     stop(message);
     free(message->device);
     message->device = NULL;
@@ -239,22 +225,11 @@ static int outcome(struct nigh_message *message)
     return on_their_way(receive) ? -EAGAIN : receive->error;
 }
 
-int nigh_device_receive_end(struct nigh_message *message, int status)
+void nigh_device_receive_enlist(struct nigh_message *message)
 {
     struct nigh_device_receive *receive = message->device;
-    struct nigh_endpoint *endpoint;
+    struct nigh_endpoint *endpoint = message->endpoint;
 
-    if (!receive)
-        return status;
-    if (status) {
-        leave(message);
-        stop(message);
-        return status;
-    }
-    status = outcome(message);
-    if (status != -EAGAIN || receive->link)
-        return status;
-    endpoint = message->endpoint;
     receive->next = endpoint->device_receives;
     receive->link = &endpoint->device_receives;
     if (receive->next)
@@ -263,6 +238,23 @@ int nigh_device_receive_end(struct nigh_message *message, int status)
     endpoint->device_receives_count++;
     endpoint->pins++;
     nigh_progress_busy(endpoint);
+}
+
+int nigh_device_receive_end(struct nigh_message *message, int status)
+{
+    struct nigh_device_receive *receive = message->device;
+
+    if (!receive)
+        return status;
+    if (status) {
+        nigh_device_receive_leave(message);
+        stop(message);
+        return status;
+    }
+    status = outcome(message);
+    if (status != -EAGAIN || receive->link)
+        return status;
+    nigh_device_receive_enlist(message);
     return -EAGAIN;
 }
 
@@ -271,13 +263,17 @@ bool nigh_device_receive_progress(struct nigh_endpoint *endpoint)
     bool moved = false;
 
     for (struct nigh_message *message = endpoint->device_receives, *next; message; message = next) {
-        int rc = outcome(message);
+        bool reaches = message->device->reach.on;
+        int rc = reaches ? nigh_device_reach_step(message) : outcome(message);
 
         next = message->device->next;
         if (rc == -EAGAIN)
             continue;
-        leave(message);
-        nigh_arrive_done(message, rc);
+        nigh_device_receive_leave(message);
+        if (reaches)
+            nigh_device_reach_end(message, rc);
+        else
+            nigh_arrive_done(message, rc);
         moved = true;
     }
     return moved;
@@ -288,13 +284,17 @@ void nigh_device_receive_abandon(struct nigh_endpoint *endpoint)
     struct nigh_message *message;
 
     while ((message = endpoint->device_receives) != NULL) {
-        leave(message);
-        nigh_arrive_done(message, -ECANCELED);
+        nigh_device_receive_leave(message);
+        if (message->device->reach.on)
+            nigh_device_reach_end(message, -ECANCELED);
+        else
+            nigh_arrive_done(message, -ECANCELED);
     }
 }
 
 void nigh_device_receive_step(struct nigh_endpoint *endpoint)
 {
     for (struct nigh_message *message = endpoint->device_receives; message; message = message->device->next)
-        move_slots(message);
+        if (!message->device->reach.on)
+            move_slots(message);
 }

@@ -7,8 +7,25 @@
 #ifndef NIGH_PLUGIN_DEVICE_RECEIVE_H
 #define NIGH_PLUGIN_DEVICE_RECEIVE_H
 
+#include "plugin/device_reach.h"
 #include "plugin/device_slot.h"
 #include "plugin/endpoint.h"
+
+struct nigh_device_receive {
+    struct nigh_message *next,
+        **link; /* of the endpoint, while only the device is waited for; link NULL: not there */
+    struct nigh_device_buffer buffer;
+    uint64_t bytes; /* that go to the device */
+    uint64_t got;   /* of those, in slots or beyond */
+    uint32_t first, count;
+    uint64_t filled; /* of the last slot, if it is being filled */
+    bool filling;
+    bool whole; /* slot[0] has memory for all of it */
+    int error;
+    struct nigh_device_reach reach;                  /* of bytes that come in no slot: slot[0] is their copy */
+    struct nigh_device_slot slot[NIGH_DEVICE_SLOTS];
+    struct nigh_device_slot spare; /* memory NULL: none */
+};
 
 /* A peer's puts that have come and wait for the device hold memory, and free its numbers: so many at once. */
 #define NIGH_DEVICE_RECEIVES_MOST 16u
@@ -38,6 +55,9 @@ int nigh_device_receive_whole(struct nigh_message *message);
 /* The message has come, or has ended with `status`. -EAGAIN: it is over later, when the device has it, by a pass; what it was asked
  * for is asked again then. Else how it ends: nobody writes to its place any more. */
 int nigh_device_receive_end(struct nigh_message *message, int status);
+/* Among those of the endpoint that wait for the device, and out of them. */
+void nigh_device_receive_enlist(struct nigh_message *message);
+void nigh_device_receive_leave(struct nigh_message *message);
 /* Those of the endpoint that wait for the device; a pass. */
 bool nigh_device_receive_progress(struct nigh_endpoint *endpoint);
 /* We leave the endpoint: they end with -ECANCELED. */

@@ -3,6 +3,9 @@
 #include "plugin/device_send.h"
 #include "plugin/context.h"
 #include "plugin/count.h"
+#include "plugin/device_give.h"
+#include "plugin/device_peer.h"
+#include "plugin/device_way.h"
 #include "plugin/large.h"
 #include "plugin/progress.h"
 #include "plugin/send.h"
@@ -19,6 +22,7 @@ struct nigh_device_send {
     struct nigh_endpoint *endpoint;
     struct nigh_send_op *op;
     struct nigh_device_buffer buffer;
+    struct nigh_device_gift gift;
     uint64_t bytes, low, staged, arrived, begun;
     int error;
     uint32_t first, count; /* slots in use, a circular queue: the first begins at `low` of its slot */
@@ -65,6 +69,7 @@ void nigh_device_send_close(struct nigh_device_send *send)
     nigh_device_slots_stop(send->context, send->slot); /* not started: nothing is copied */
     while (send->count)
         drop_first(send);
+    nigh_device_gift_close(&send->gift);
     free(send);
 }
 
@@ -183,6 +188,30 @@ void nigh_device_send_sent(struct nigh_device_send *send, uint64_t offset)
     drop_first(send);
 }
 
+/* ---- without slots ---- */
+
+int nigh_device_send_refer(struct nigh_endpoint *endpoint, struct nigh_send_op *op, uint64_t *number)
+{
+    *number = nigh_device_gift_number(&op->device->gift);
+    return nigh_device_gift_ready(endpoint, &op->device->buffer, &op->device->gift);
+}
+
+void nigh_device_send_stage(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
+{
+    nigh_device_gift_close(&op->device->gift);
+    op->kind = NIGH_SEND_CHUNKED;
+    op->path = NIGH_PATH_CHUNKED;
+    nigh_count_redirected(endpoint->context, NIGH_PATH_DEVICE, NIGH_PATH_CHUNKED, op->bytes);
+}
+
+void nigh_device_send_asked(struct nigh_endpoint *endpoint, struct nigh_send_op *op, bool again)
+{
+    if (again)
+        nigh_device_peer_lacks(endpoint, nigh_device_gift_number(&op->device->gift));
+    nigh_device_send_stage(endpoint, op);
+    op->asks = true;
+}
+
 /* ---- the post ---- */
 
 /* Of at most NIGH_INJECT_BYTES: waits for the device. */
@@ -215,8 +244,12 @@ static int post_from_device(struct nigh_endpoint *endpoint, const struct nigh_se
                             const struct nigh_device_buffer *buffer)
 {
     struct nigh_context *context = endpoint->context;
-    struct nigh_send_op *op = nigh_send_create(context, NIGH_SEND_CHUNKED, NIGH_OP_SEND);
+    struct nigh_send_op *op;
+    int rc = nigh_device_may_send(endpoint, buffer);
 
+    if (rc)
+        return rc;
+    op = nigh_send_create(context, NIGH_SEND_CHUNKED, NIGH_OP_SEND);
     if (!op)
         return -ENOMEM;
     op->device = nigh_device_send_open(buffer, send->bytes);
@@ -226,6 +259,10 @@ static int post_from_device(struct nigh_endpoint *endpoint, const struct nigh_se
         return -ENOMEM;
     }
     op->path = NIGH_PATH_CHUNKED;
+    if (nigh_device_gift_open(endpoint, send, buffer, op, &op->device->gift)) {
+        op->kind = NIGH_SEND_REFER;
+        op->path = NIGH_PATH_DEVICE;
+    }
     op->buffer = send->buffer;
     op->bytes = send->bytes;
     op->tag = send->tag;

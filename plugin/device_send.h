@@ -21,6 +21,12 @@ struct nigh_device_send *nigh_device_send_open(const struct nigh_device_buffer *
 /* Stops what is copied. */
 void nigh_device_send_close(struct nigh_device_send *send);
 
+/* Before a message that refers to its memory: 0; -EAGAIN: call again; others: stage() it. */
+int nigh_device_send_refer(struct nigh_endpoint *endpoint, struct nigh_send_op *op, uint64_t *number);
+/* It is sent in pieces, from the start. */
+void nigh_device_send_stage(struct nigh_endpoint *endpoint, struct nigh_send_op *op);
+/* The same, as the peer has asked for; with `again` it has lost what it was brought, if it ever had it. */
+void nigh_device_send_asked(struct nigh_endpoint *endpoint, struct nigh_send_op *op, bool again);
 /* From now on passes move it on, and its operation may send what has come. */
 void nigh_device_send_start(struct nigh_endpoint *endpoint, struct nigh_send_op *op);
 /* Where its bytes from `offset` on lie, which have come; *left is lowered to how many lie there. */

@@ -46,6 +46,15 @@ void nigh_device_slot_copy(struct nigh_context *context, const struct nigh_devic
     context->devices.copies++;
 }
 
+void nigh_device_slot_reach(struct nigh_context *context, const struct nigh_device_buffer *buffer,
+                            struct nigh_device_slot *slot, struct nigh_cuda_context *cuda, uint64_t from)
+{
+    nigh_cuda_copy_begin(&slot->copy, cuda, buffer->cuda, NIGH_CUDA_COPY_ON_DEVICE, buffer->at, from,
+                         slot->bytes, false);
+    slot->copying = true;
+    context->devices.copies++;
+}
+
 int nigh_device_slot_step(struct nigh_context *context, struct nigh_device_slot *slot)
 {
     const struct nigh_log_sink *before;

@@ -8,6 +8,7 @@
 #define NIGH_PLUGIN_DEVICE_SLOT_H
 
 #include "cuda_ipc/copy.h"
+#include "cuda_ipc/pointer.h"
 
 struct nigh_context;
 
@@ -26,6 +27,7 @@ struct nigh_device_slot {
 struct nigh_device_buffer {
     struct nigh_cuda_context *cuda;
     uint64_t at;
+    enum nigh_cuda_kind kind;
 };
 
 /* For `bytes` of at most NIGH_DEVICE_SLOT_BYTES. -ENOMEM; -EAGAIN: no block is left, and private memory was not asked for. */
@@ -36,6 +38,9 @@ void nigh_device_slot_give(const struct nigh_device_buffer *buffer, struct nigh_
 /* A copy between slot->bytes of it and the buffer's from `offset` on; step() moves it on. */
 void nigh_device_slot_copy(struct nigh_context *context, const struct nigh_device_buffer *buffer,
                            struct nigh_device_slot *slot, enum nigh_cuda_copy_kind kind, uint64_t offset);
+/* A copy to the buffer of slot->bytes at `from`, an address of `cuda`'s. The slot has no memory. */
+void nigh_device_slot_reach(struct nigh_context *context, const struct nigh_device_buffer *buffer,
+                            struct nigh_device_slot *slot, struct nigh_cuda_context *cuda, uint64_t from);
 /* 0, also where nothing is copied: done. -EAGAIN. -EIO, -ECHILD: over, logged; -ECANCELED of stop(). */
 int nigh_device_slot_step(struct nigh_context *context, struct nigh_device_slot *slot);
 /* Ends a message's copies before their time: when it returns nobody writes to the buffer, or the slots, any more. Waits for what the

@@ -11,9 +11,6 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Whether puts, gets, atomics and messages copy by handles: they do not yet. */
-static const bool joined = false;
-
 #define WAYS ((1u << NIGH_DEVICE_POINTER) - 1)
 
 /* ---- telling and hearing ------------------------------------------------------------------------------- */
@@ -117,7 +114,6 @@ struct nigh_device_path nigh_device_way(const struct nigh_endpoint *endpoint, in
     struct nigh_device_facts facts = {
         .memory = memory,
         .same_process = endpoint->self || endpoint->pid == getpid(),
-        .joined = joined,
         .owner = own_end(cuda, ordinal),
         .callable = nigh_cuda_callable(cuda),
         .peer_uses = to != NULL,
@@ -130,30 +126,45 @@ struct nigh_device_path nigh_device_way(const struct nigh_endpoint *endpoint, in
     return nigh_device_path(&facts);
 }
 
-/* ---- NIGH_CUDA=require --------------------------------------------------------------------------------- */
-
-/* Over all devices that the peer uses: the first that is reached, else why the first one is not. */
-static struct nigh_device_path best_way(const struct nigh_endpoint *endpoint,
-                                        const struct nigh_cuda_memory *memory)
+struct nigh_device_path nigh_device_best(const struct nigh_endpoint *endpoint, int ordinal,
+                                         enum nigh_cuda_kind kind)
 {
-    enum nigh_device_memory kind = (enum nigh_device_memory)memory->kind;
+    enum nigh_device_memory memory = (enum nigh_device_memory)kind;
     struct nigh_arena_devices told;
     struct nigh_device_path first, path;
 
     if (nigh_device_told(endpoint, &told) || !told.count)
-        return nigh_device_way(endpoint, memory->ordinal, kind, NULL, NULL);
-    first = nigh_device_way(endpoint, memory->ordinal, kind, &told, &told.at[0]);
+        return nigh_device_way(endpoint, ordinal, memory, NULL, NULL);
+    first = nigh_device_way(endpoint, ordinal, memory, &told, &told.at[0]);
     for (uint32_t i = 1; i < told.count && first.way == NIGH_DEVICE_STAGED; i++) {
-        path = nigh_device_way(endpoint, memory->ordinal, kind, &told, &told.at[i]);
+        path = nigh_device_way(endpoint, ordinal, memory, &told, &told.at[i]);
         if (path.way != NIGH_DEVICE_STAGED)
             return path;
     }
     return first;
 }
 
+/* ---- NIGH_CUDA=require --------------------------------------------------------------------------------- */
+
+int nigh_device_may_send(const struct nigh_endpoint *endpoint, const struct nigh_device_buffer *buffer)
+{
+    struct nigh_context *context = endpoint->context;
+    struct nigh_device_path path;
+
+    if (!context->config.cuda_required)
+        return 0;
+    path = nigh_device_best(endpoint, buffer->cuda->ordinal, buffer->kind);
+    if (path.way != NIGH_DEVICE_STAGED)
+        return 0;
+    return nigh_refuse(context, -ENOTSUP,
+                       "post_send: NIGH_CUDA=require: memory of CUDA device %d is staged through the host for rank "
+                       "%d: %s; NIGH_CUDA=auto lets it be staged",
+                       buffer->cuda->ordinal, (int)endpoint->rank, nigh_device_reason_text(path.reason));
+}
+
 int nigh_device_may_post(struct nigh_context *context, const char *call, int ordinal)
 {
-    if (!context->config.cuda_required || joined)
+    if (!context->config.cuda_required)
         return 0;
     return nigh_refuse(context, -ENOTSUP,
                        "%s: NIGH_CUDA=require: memory of CUDA device %d is staged through the host: %s; "
@@ -165,19 +176,15 @@ int nigh_device_may_stage(const struct nigh_endpoint *endpoint, uint64_t key)
 {
     struct nigh_context *context = endpoint->context;
     const struct nigh_region *region;
-    struct nigh_device_path path;
 
     if (!context->config.cuda_required)
         return 0;
     region = nigh_region_copied(&context->regions, key);
     if (!region || !region->device)
         return 0;
-    path = best_way(endpoint, region->device);
-    if (path.way != NIGH_DEVICE_STAGED)
-        return 0;
     return nigh_refuse(
         context, -ENOTSUP,
         "NIGH_CUDA=require: what rank %d asks of memory of CUDA device %d is staged through the "
         "host: %s; NIGH_CUDA=auto lets it be staged",
-        (int)endpoint->rank, region->device->ordinal, nigh_device_reason_text(path.reason));
+        (int)endpoint->rank, region->device->ordinal, nigh_device_reason_text(NIGH_DEVICE_WHY_NOT_JOINED));
 }

@@ -7,6 +7,7 @@
 #define NIGH_PLUGIN_DEVICE_WAY_H
 
 #include "plugin/device_path.h"
+#include "plugin/device_slot.h"
 #include "shm/layout.h"
 
 struct nigh_context;
@@ -18,17 +19,24 @@ void nigh_device_tell(struct nigh_context *context);
 /* A checked copy of what the peer has told; `count` is 0 if it uses none yet. Errors of NIGH_QUERY_DEVICE_PATHS. */
 int nigh_device_told(const struct nigh_endpoint *endpoint, struct nigh_arena_devices *out);
 
-/* How such memory of our device `ordinal` gets to one of the peer's; NULL: the peer uses none. */
+/* How messages from such memory of our device `ordinal` get to one of the peer's; NULL: the peer uses none. */
 struct nigh_device_path nigh_device_way(const struct nigh_endpoint *endpoint, int ordinal,
                                         enum nigh_device_memory memory, const struct nigh_arena_devices *told,
                                         const struct nigh_arena_device *to);
 
-/* Whether a post's buffer on our device `ordinal` may be staged: as below, but whoever the peer is. */
+/* Over all devices that the peer uses: the first that is reached, else why the first one is not. */
+struct nigh_device_path nigh_device_best(const struct nigh_endpoint *endpoint, int ordinal,
+                                         enum nigh_cuda_kind kind);
+
+/* Whether messages from it may go to the peer: 0. -ENOTSUP: NIGH_CUDA=require, and they would be staged (logged, with the
+ * reason). */
+int nigh_device_may_send(const struct nigh_endpoint *endpoint, const struct nigh_device_buffer *buffer);
+/* The same for the local side of puts and gets, which are staged. */
 int nigh_device_may_post(struct nigh_context *context, const char *call, int ordinal);
 
 /*
  * Whether what the peer asks of the region with this key may be staged through the host: 0. -ENOTSUP: NIGH_CUDA=require, and the
- * region is a device's that the peer's best device does not reach (logged, with the reason).
+ * region is a device's (logged, with the reason).
  */
 int nigh_device_may_stage(const struct nigh_endpoint *endpoint, uint64_t key);
 

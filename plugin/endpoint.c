@@ -2,6 +2,7 @@
 /* plugin/endpoint.c - the memory of an endpoint: its index, the pair's lines, the window of its ring. Before it
  * is connected, and after it has left. */
 #include "plugin/context.h"
+#include "plugin/device_peer.h"
 #include "plugin/count.h"
 #include "plugin/large.h"
 #include "plugin/progress.h"
@@ -160,6 +161,7 @@ void nigh_endpoint_release(struct nigh_endpoint *endpoint)
     nigh_large_reclaim(endpoint, true);
     nigh_share_reclaim(endpoint);
     nigh_shuttle_close(endpoint);
+    nigh_device_peer_close(endpoint);
     nigh_window_close(&endpoint->window, &context->arena); /* the peer may go on reading what it has mapped */
     nigh_count_tally(endpoint);
     free(endpoint->met);

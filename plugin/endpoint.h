@@ -172,6 +172,7 @@ struct nigh_endpoint {
     struct nigh_device_send *device_sends; /* that read from a device: device_send.c */
     struct nigh_message *device_receives;  /* that have come, but to the device: device_receive.c */
     uint32_t device_receives_count;
+    struct nigh_device_peer *device_peer; /* what each has handed to the other: device_peer.h */
     uint64_t unmatched;  /* bytes sent ahead of their GRANTs, or that may be */
     uint32_t trusted;    /* messages in a row that found their receives */
     uint32_t answers;    /* operations that answer the peer's */

@@ -10,6 +10,7 @@
 #include "plugin/collective.h"
 #include "plugin/context.h"
 #include "plugin/device.h"
+#include "plugin/device_give.h"
 #include "plugin/guard.h"
 #include "plugin/lend.h"
 #include "plugin/note.h"
@@ -342,7 +343,9 @@ static int deregister(struct nigh_context *context, struct nigh_region *region)
                            (void *)region);
     if (rc)
         return rc;
+    nigh_log_use(&context->log);
     nigh_shown_remove(&context->arena, region);
+    nigh_device_region_drop(context, region);
     nigh_region_remove(&context->regions, region);
     return 0;
 }

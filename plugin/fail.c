@@ -111,8 +111,10 @@ static void fail_receives(struct nigh_endpoint *endpoint, int error)
 /* Can a message still be read? The heap of a dead peer stays as it was. */
 static bool is_readable(const struct nigh_message *message, enum nigh_state state)
 {
-    return message->kind != NIGH_MSG_REFER || message->refer == NIGH_REFER_COPY ||
-           (message->refer != NIGH_REFER_CMA && state == NIGH_PEER_DEAD);
+    if (message->kind != NIGH_MSG_REFER || message->refer == NIGH_REFER_COPY)
+        return true;
+    return message->refer != NIGH_REFER_CMA && !nigh_refer_is_device(message->refer) &&
+           state == NIGH_PEER_DEAD;
 }
 
 /* What waits in a shuttle is copied out of it, so that nothing of the pair has to stay for it; what stays with the peer

@@ -112,7 +112,8 @@ static int start_body(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
     return rc;
 }
 
-static int start_refer(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
+/* `number`: of device memory. */
+static int start_refer(struct nigh_endpoint *endpoint, struct nigh_send_op *op, uint64_t number)
 {
     struct nigh_wire_refer refer = {.total = op->bytes, .where = op->key, .refer = op->refer};
 
@@ -121,8 +122,21 @@ static int start_refer(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
     refer.id = op->id;
     if (op->refer == NIGH_REFER_CMA)
         refer.cpu = nigh_here_cpu();
+    else if (op->device)
+        refer.number = number;
     return nigh_link_send(endpoint, nigh_head_make(NIGH_K_REFER, 0, op->tclass, op->early ? NIGH_F_EARLY : 0),
                           op->tag, op->imm, &refer, sizeof(refer));
+}
+
+static int start_device(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
+{
+    uint64_t number;
+    int rc = nigh_device_send_refer(endpoint, op, &number);
+
+    if (rc == 0 || rc == -EAGAIN)
+        return rc ? rc : start_refer(endpoint, op, number);
+    nigh_device_send_stage(endpoint, op);
+    return take_id(endpoint, op) ? nigh_large_start(endpoint, op) : -EAGAIN;
 }
 
 static int start_get(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
@@ -164,7 +178,7 @@ static int start_kind(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
     case NIGH_SEND_BODY:
         return start_body(endpoint, op);
     case NIGH_SEND_REFER:
-        return start_refer(endpoint, op);
+        return op->device ? start_device(endpoint, op) : start_refer(endpoint, op, 0);
     case NIGH_SEND_GET:
         return start_get(endpoint, op);
     case NIGH_SEND_ATOMIC:

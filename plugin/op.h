@@ -27,6 +27,7 @@ enum nigh_path {
     NIGH_PATH_HEAP,
     NIGH_PATH_CMA,
     NIGH_PATH_LEND,
+    NIGH_PATH_DEVICE, /* copied by a device of the receiver's */
     NIGH_PATHS,
 };
 
@@ -156,7 +157,7 @@ struct nigh_message {
     uint64_t wanted; /* REFER: of the bytes; `got` of them are copied, or taken by a thread that copies */
     /* REFER: when the thread that has posted the receive was last at it, ns; while it has none: when it came */
     uint64_t touched;
-    uint64_t key;    /* PUT, and REFER of a get */
+    uint64_t key;    /* PUT, REFER of a get; REFER to a device: the memory's number */
     uint8_t *buffer; /* private memory of an unexpected message; NULL: none */
     uint64_t kept;   /* its bytes */
     uint8_t *
@@ -184,6 +185,7 @@ struct nigh_message {
     bool notify;
     uint8_t passed; /* REFER: so often another one was copied first */
     bool late;      /* it was there before its receive */
+    bool again;     /* REFER to a device: that memory is to be brought again */
     bool cancelled; /* REFER: its receive, or its get; the sender does not see that */
     bool lost;      /* its endpoint has ended before it was complete */
     bool in_place;

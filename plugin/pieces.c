@@ -21,6 +21,7 @@
 #include "shm/copy.h"
 #include "shm/os.h"
 #include <errno.h>
+#include <unistd.h>
 
 /* Lines of a piece that are asked for before anything else is done. */
 #define AHEAD_BYTES 512u
@@ -353,6 +354,10 @@ static bool refer_is_sound(const struct nigh_endpoint *endpoint, const struct ni
         return false;
     if (refer->refer == NIGH_REFER_CMA)
         return endpoint->pid > 0;
+    if (refer->refer == NIGH_REFER_POINTER)
+        return endpoint->pid == getpid();
+    if (refer->refer == NIGH_REFER_DEVICE)
+        return refer->number && !endpoint->self;
     return (refer->refer == NIGH_REFER_HEAP || refer->refer == NIGH_REFER_LEND ||
             refer->refer == NIGH_REFER_COPY) &&
            refer->where >= layout->heap_off && nigh_view_at(&endpoint->view, refer->where, refer->total);
@@ -383,7 +388,10 @@ enum nigh_verdict nigh_arrive_refer(struct nigh_endpoint *endpoint, uint64_t hea
     message->kind = NIGH_MSG_REFER;
     message->refer = (uint8_t)refer.refer;
     message->where = refer.where;
-    message->cpu = refer.cpu;
+    if (refer.refer == NIGH_REFER_DEVICE)
+        message->key = refer.number;
+    else
+        message->cpu = refer.cpu;
     accept_or_keep(message, posted);
     if (!posted && nigh_head_flags(head) & NIGH_F_EARLY && refer.refer == NIGH_REFER_CMA)
         nigh_fetch_later(message);

@@ -8,6 +8,7 @@
 #include "plugin/arrive.h"
 #include "plugin/context.h"
 #include "plugin/count.h"
+#include "plugin/device_peer.h"
 #include "plugin/device_receive.h"
 #include "plugin/device_send.h"
 #include "plugin/fetch.h"
@@ -276,7 +277,7 @@ bool nigh_progress_sweep(struct nigh_context *context)
 static bool push_sends(struct nigh_context *context)
 {
     struct nigh_endpoint *endpoint = context->busy, *next;
-    bool moved = false;
+    bool moved = false, drops;
 
     context->busy = NULL;
     context->suspects = context->devices.scarce = false;
@@ -302,8 +303,9 @@ static bool push_sends(struct nigh_context *context)
             moved |= nigh_device_send_progress(endpoint);
         if (endpoint->device_receives)
             moved |= nigh_device_receive_progress(endpoint);
+        drops = endpoint->device_peer && nigh_device_peer_progress(endpoint);
         moved |= nigh_send_progress(endpoint) || endpoint->suspect;
-        if (endpoint->device_sends || endpoint->device_receives || endpoint->queue.head ||
+        if (drops || endpoint->device_sends || endpoint->device_receives || endpoint->queue.head ||
             endpoint->flow.head || endpoint->timed_count || endpoint->suspect)
             nigh_progress_busy(endpoint);
     }

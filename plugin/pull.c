@@ -180,7 +180,9 @@ static void ask_for_pieces(struct nigh_message *message)
     endpoint->in.at[message->id] = message;
     message->kind = NIGH_MSG_PIECES;
     message->got = 0;
-    nigh_link_answer(endpoint, NIGH_K_GRANT, 0, message->id, message->late, NULL, 0);
+    nigh_link_answer(endpoint, NIGH_K_GRANT, 0, message->id,
+                     (message->late ? NIGH_GRANT_WAITED : 0) | (message->again ? NIGH_GRANT_AGAIN : 0), NULL,
+                     0);
 }
 
 bool nigh_pull_divert(struct nigh_message *message)

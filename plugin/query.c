@@ -99,6 +99,7 @@ static int query_stats(const struct nigh_context *context, void *out, uint64_t *
         .ring_full = nigh_load_relaxed(&counters->ring_full),
         .ring_grown = nigh_load_relaxed(&counters->ring_grown),
         .path_changes = nigh_load_relaxed(&counters->path_changes),
+        .device_sent = nigh_load_relaxed(&counters->sent[NIGH_PATH_DEVICE]),
     };
 
     for (unsigned path = 0; path < NIGH_PATHS; path++) {

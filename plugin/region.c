@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* plugin/region.c - the table of registered memory. */
 #include "plugin/region.h"
+#include "cuda_ipc/export.h"
 #include "nigh/transport.h"
 #include <errno.h>
 #include <stdlib.h>
@@ -84,6 +85,7 @@ int nigh_region_add(struct nigh_regions *regions, void *base, uint64_t bytes, ui
     region->context = 0;
     region->copies = (struct nigh_copies){0};
     region->device = NULL;
+    region->export = NULL;
     regions->copied += flags & NIGH_REGISTER_COPIES ? 1 : 0;
     region->key = key ? key : random_part() | (uint64_t)(region->slot + 1) << NIGH_KEY_SLOT_SHIFT;
     region->next = NULL;
@@ -168,6 +170,8 @@ int nigh_region_write(const struct nigh_region *region, const void *from, uint64
 void nigh_regions_destroy(struct nigh_regions *regions)
 {
     for (uint32_t i = 0; i < regions->used_to; i++) {
+        if (regions->slots[i] && regions->slots[i]->export)
+            nigh_cuda_export_put(regions->slots[i]->export);
         if (regions->slots[i])
             free(regions->slots[i]->device);
         free(regions->slots[i]);

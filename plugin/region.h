@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 struct nigh_context;
+struct nigh_cuda_export;
 struct nigh_cuda_memory;
 
 struct nigh_region {
@@ -23,6 +24,7 @@ struct nigh_region {
     bool shown;    /* in the table that peers look at */
     struct nigh_copies copies;
     struct nigh_cuda_memory *device; /* the region's, as pointer.h; NULL: it lies in the host's memory */
+    struct nigh_cuda_export *export; /* of it, for peers; NULL: none was asked for */
     struct nigh_context *owner;      /* `device` only */
 };
 

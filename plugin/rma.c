@@ -61,10 +61,13 @@ static int op_create(struct nigh_endpoint *endpoint, const struct nigh_rma *rma,
 static int find_device(struct nigh_endpoint *endpoint, const char *call, const struct nigh_rma *rma,
                        struct nigh_device_buffer *buffer)
 {
+    int rc;
+
     *buffer = (struct nigh_device_buffer){0};
     if (__builtin_expect(!(rma->flags & NIGH_DEVICE) || !rma->bytes, 1))
         return 0;
-    return nigh_device_find(endpoint->context, call, rma->region, rma->buffer, rma->bytes, buffer);
+    rc = nigh_device_find(endpoint->context, call, rma->region, rma->buffer, rma->bytes, buffer);
+    return rc || !buffer->cuda ? rc : nigh_device_may_post(endpoint->context, call, buffer->cuda->ordinal);
 }
 
 static void op_destroy(struct nigh_endpoint *endpoint, struct nigh_send_op *op)

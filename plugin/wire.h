@@ -9,13 +9,16 @@
  *   FIRST     tag      imm      wire_first       a longer message begins; its first piece, if any, lies in a chunk;
  *                                                if counted, it has no PIECE: all of it is there before the next slot
  *   PIECE     id       -        wire_piece       the next piece of the sender's message `id`
- *   REFER     tag      imm      wire_refer       a message that the receiver reads where it lies: heap, cma, lend, copy
- *   GRANT     id       late     -                to the sender of `id`: it is matched, send the rest; it waited for its
- *                                                receive (1); of a REFER to cma: it cannot be read, send all of it as
+ *   REFER     tag      imm      wire_refer       a message that the receiver reads where it lies: heap, cma, lend, copy,
+ *                                                or copies by its device
+ *   GRANT     id       late     -                to the sender of `id`: it is matched, send the rest; `late`: NIGH_GRANT_*;
+ *                                                of a REFER to cma or a device: it cannot be read, send all of it as
  *                                                PIECEs; no FINISH follows
  *   FINISH    id       status   wire_finish      to whoever began `id`, and those in the payload, as many as it is
  *                                                long: the other side is done with them
  *   HELP      id       number   wire_help        to the sender of a REFER to cma: it may copy, too: plugin/help.h
+ *   DROP      number   -        -                device memory of that number is given up: plugin/device_peer.h
+ *   DROPPED   number   -        -                the answer: nothing of it is mapped any more
  *   PUT       key      offset   wire_first       remote write; pieces follow; answered by FINISH
  *   GET       key      offset   wire_get         remote read; answered by REPLY
  *   REPLY     id       status   wire_first       the answer to GET `id`; pieces follow
@@ -47,6 +50,8 @@ enum nigh_kind {
     NIGH_K_MOVE,
     NIGH_K_WHOLE,
     NIGH_K_HELP,
+    NIGH_K_DROP,
+    NIGH_K_DROPPED,
     NIGH_K_END, /* one past the last */
 };
 
@@ -88,16 +93,32 @@ struct nigh_wire_piece {
 
 /* COPY: the sender's own, of a send that is complete. It stays as it is until FINISH or the receiver's
  * goodbye, whatever the sender does. */
-enum nigh_refer { NIGH_REFER_HEAP = 1, NIGH_REFER_CMA = 2, NIGH_REFER_LEND = 3, NIGH_REFER_COPY = 4 };
+enum nigh_refer {
+    NIGH_REFER_HEAP = 1,
+    NIGH_REFER_CMA = 2,
+    NIGH_REFER_LEND = 3,
+    NIGH_REFER_COPY = 4,
+    NIGH_REFER_DEVICE = 5,  /* on a device, in memory that was brought: device_peer.h */
+    NIGH_REFER_POINTER = 6, /* on a device, the receiver is in the same process */
+};
 
 struct nigh_wire_refer {
     uint64_t total;
-    uint64_t where; /* arena offset, or for CMA an address in the sender's process */
+    uint64_t where; /* arena offset; CMA, POINTER: an address of the sender's process; DEVICE: offset in that memory */
     uint32_t id;
     uint32_t refer; /* enum nigh_refer */
-    uint32_t cpu;   /* CMA: where the sender ran, + 1; 0: not told. A hint */
-    uint32_t reserved;
+    union {
+        uint64_t number; /* DEVICE: of the memory */
+        struct {
+            uint32_t cpu; /* CMA: where the sender ran, + 1; 0: not told. A hint */
+            uint32_t reserved;
+        };
+    };
 };
+
+/* of a GRANT's `late` */
+#define NIGH_GRANT_WAITED 1u /* the message waited for its receive */
+#define NIGH_GRANT_AGAIN  2u /* bring the memory again, before you refer to it again */
 
 #define NIGH_FINISH_MORE 10u
 

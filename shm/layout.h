@@ -70,7 +70,7 @@
  */
 
 #define NIGH_ARENA_MAGIC    UINT64_C(0x31616e6572612d6e) /* "n-arena1" */
-#define NIGH_LAYOUT_VERSION 28u
+#define NIGH_LAYOUT_VERSION 29u
 #define NIGH_LINE           64u
 #define NIGH_PAGE           4096u
 
@@ -153,9 +153,9 @@ static_assert(sizeof(struct nigh_arena_note) == 2 * NIGH_LINE, "arena note");
 static_assert(NIGH_NOTE_OFFSET >= 2 * sizeof(struct nigh_arena_state),
               "a prefetch of state does not fetch note");
 
-/* What a context has done, each word by itself and relaxed. By path: inline, eager, chunked, heap, cma, lend. */
+/* What a context has done, each word by itself and relaxed. By path: inline, eager, chunked, heap, cma, lend, device. */
 #define NIGH_COUNTERS_OFFSET 256u
-#define NIGH_COUNTED_PATHS   6u
+#define NIGH_COUNTED_PATHS   7u
 struct nigh_arena_counters {
     uint64_t sent[NIGH_COUNTED_PATHS], sent_bytes[NIGH_COUNTED_PATHS];
     uint64_t received, received_bytes;
@@ -164,7 +164,7 @@ struct nigh_arena_counters {
     uint64_t sleeps, wakes, rescues, ring_full, ring_grown, path_changes;
     /* How many there are, as of the owner's last look at all its peers (before each sleep, if not oftener). */
     uint64_t posted, arrived, queued, peers;
-    uint64_t reserved[5];
+    uint64_t reserved[3];
 };
 static_assert(sizeof(struct nigh_arena_counters) == 36 * 8, "arena counters");
 

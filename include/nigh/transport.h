@@ -733,7 +733,7 @@ enum nigh_device_reason {
     NIGH_DEVICE_WHY_MIG = 12,            /* one of the two is an instance of a divided device */
     NIGH_DEVICE_WHY_MPS = 13,            /* one of the two processes uses its device through MPS */
     NIGH_DEVICE_WHY_PEER_SILENT = 14,    /* the peer has not used a CUDA device yet */
-    NIGH_DEVICE_WHY_NOT_JOINED = 15,     /* it could be mapped, and nigh does not do so yet */
+    NIGH_DEVICE_WHY_NOT_JOINED = 15,     /* a put, get or atomic: messages alone are copied so yet */
 };
 
 #define NIGH_DEVICE_MIG    (1u << 0) /* an instance of a divided device */
@@ -783,13 +783,14 @@ struct nigh_query_stats {
     uint32_t reserved0;
     uint64_t sent, sent_bytes, received, received_bytes;
     /* Messages by path; heap: of a copy that several peers read, too. One that its receiver finds that it cannot read
-     * (cma) goes over to those in chunks. */
+     * (cma) goes over to those in chunks. Device memory that is staged counts as in chunks, too. */
     uint64_t inline_sent, eager_sent, chunked_sent, heap_sent, cma_sent, lend_sent;
     uint64_t put, get, atomic;
     uint64_t unexpected, truncated, peers_lost, peers_broken;
     uint64_t sleeps, wakes, rescues; /* rescues: sleeps ended by their time-out with work there; must be 0 */
     uint64_t ring_full, ring_grown, path_changes;
-    uint64_t reserved[8];
+    uint64_t device_sent; /* messages that a device of the receiver's copies from device memory here */
+    uint64_t reserved[7];
 };
 
 struct nigh_query_machine {

@@ -489,7 +489,8 @@ static const struct place abi_places[] = {
     FIELD(nigh_query_stats, ring_full, 168, 8),
     FIELD(nigh_query_stats, ring_grown, 176, 8),
     FIELD(nigh_query_stats, path_changes, 184, 8),
-    FIELD(nigh_query_stats, reserved, 192, 64),
+    FIELD(nigh_query_stats, device_sent, 192, 8),
+    FIELD(nigh_query_stats, reserved, 200, 56),
 
     STRUCT(nigh_query_machine, 448),
     FIELD(nigh_query_machine, size, 0, 4),

@@ -396,26 +396,31 @@ static void copying_fails(void **state)
     static const struct {
         const char *call;
         unsigned after;
+        enum cuda_memory from, to;
     } points[] = {
-        {"cuCtxPushCurrent_v2", 1},
-        {"cuCtxPushCurrent_v2", 2},
-        {"cuCtxPopCurrent_v2", 1},
-        {"cuCtxPopCurrent_v2", 2},
-        {"cuMemcpyDtoHAsync_v2", 0},
-        {"cuMemcpyHtoDAsync_v2", 0},
-        {"cuThreadExchangeStreamCaptureMode", 2},
-        {"cuThreadExchangeStreamCaptureMode", 3},
-        {"cuMemcpyHtoDAsync_v2", 1},
-        {"cuEventQuery", 0},
-        {"cuEventQuery", 1},
-        {"cuEventRecord", 0},
-        {"cuEventRecord", 1},
+        {"cuCtxPushCurrent_v2", 1, MEMORY_PLAIN, MEMORY_HOST},
+        {"cuCtxPushCurrent_v2", 2, MEMORY_HOST, MEMORY_PLAIN},
+        {"cuCtxPushCurrent_v2", 1, MEMORY_PLAIN, MEMORY_PLAIN},
+        {"cuCtxPopCurrent_v2", 1, MEMORY_PLAIN, MEMORY_HOST},
+        {"cuCtxPopCurrent_v2", 2, MEMORY_HOST, MEMORY_PLAIN},
+        {"cuCtxPopCurrent_v2", 1, MEMORY_PLAIN, MEMORY_PLAIN},
+        {"cuMemcpyDtoHAsync_v2", 0, MEMORY_PLAIN, MEMORY_HOST},
+        {"cuMemcpyHtoDAsync_v2", 0, MEMORY_HOST, MEMORY_PLAIN},
+        {"cuThreadExchangeStreamCaptureMode", 2, MEMORY_PLAIN, MEMORY_HOST},
+        {"cuThreadExchangeStreamCaptureMode", 3, MEMORY_HOST, MEMORY_PLAIN},
+        {"cuMemcpyHtoDAsync_v2", 1, MEMORY_HOST, MEMORY_PLAIN},
+        {"cuMemcpyDtoDAsync_v2", 0, MEMORY_PLAIN, MEMORY_PLAIN},
+        {"cuEventQuery", 0, MEMORY_PLAIN, MEMORY_HOST},
+        {"cuEventQuery", 0, MEMORY_PLAIN, MEMORY_PLAIN},
+        {"cuEventRecord", 0, MEMORY_PLAIN, MEMORY_HOST},
+        {"cuEventRecord", 0, MEMORY_PLAIN, MEMORY_PLAIN},
     };
 
     (void)state;
     for (size_t i = 0; i < sizeof(points) / sizeof(points[0]); i++) {
         open_lab();
-        open_buffers();
+        device_open(&lab, &from, points[i].from, ROOM, true);
+        device_open(&lab, &to, points[i].to, ROOM, true);
         cuda->fail_once(points[i].call, points[i].after);
         if (exchange() != FI_EIO)
             fail_msg("%s fails after %u, and nobody is told", points[i].call, points[i].after);

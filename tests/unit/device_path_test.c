@@ -23,7 +23,6 @@ enum { HERE = 77, ELSEWHERE = 78 };
 static struct nigh_device_facts well(enum nigh_device_memory memory)
 {
     struct nigh_device_facts facts = {.memory = memory,
-                                      .joined = true,
                                       .owner = {.uuid = {1, 2}, .ways = ALL, .pid_space = HERE},
                                       .callable = ALL,
                                       .peer_uses = true,
@@ -72,8 +71,6 @@ static void each_kind_has_its_handle(void **state)
         facts.owner.wsl = facts.owner.mig = true;
         facts.owner.ways = facts.callable = 0;
         decides("the same process", &facts, NIGH_DEVICE_POINTER, NIGH_DEVICE_WHY_NONE);
-        facts.joined = false;
-        decides("the same process", &facts, NIGH_DEVICE_STAGED, NIGH_DEVICE_WHY_NOT_JOINED);
     }
     assert_string_equal(nigh_device_way_name(NIGH_DEVICE_POINTER), "pointer");
 }
@@ -89,8 +86,7 @@ static void obstacles_come_in_order(void **state)
                                                     NIGH_DEVICE_WHY_MIG,
                                                     NIGH_DEVICE_WHY_NO_PEER_ACCESS,
                                                     NIGH_DEVICE_WHY_MPS,
-                                                    NIGH_DEVICE_WHY_PID_NAMESPACE,
-                                                    NIGH_DEVICE_WHY_NOT_JOINED};
+                                                    NIGH_DEVICE_WHY_PID_NAMESPACE};
     enum { COUNT = sizeof(order) / sizeof(order[0]) };
 
     (void)state;
@@ -112,7 +108,6 @@ static void obstacles_come_in_order(void **state)
             facts.peer.mps |= order[i] == NIGH_DEVICE_WHY_MPS;
             if (order[i] == NIGH_DEVICE_WHY_PID_NAMESPACE)
                 facts.peer.pid_space = ELSEWHERE;
-            facts.joined &= order[i] != NIGH_DEVICE_WHY_NOT_JOINED;
         }
         decides("from here on", &facts, NIGH_DEVICE_STAGED, order[first]);
     }

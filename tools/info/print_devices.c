@@ -52,42 +52,26 @@ static void print_messages(FILE *out, const json_t *path)
     fprintf(out, "%s%s%s", text_of(path, "messages"), *reason ? ": " : "", reason);
 }
 
-/* Mostly one sentence says it of all. */
-static bool are_alike(const json_t *paths)
+/* Messages go as the memory does, mostly. */
+static bool is_alike(const json_t *path)
 {
-    const json_t *first = json_array_get(paths, 0);
-    json_t *path;
-    size_t i;
-
-    json_array_foreach(paths, i, path)
-    {
-        if (strcmp(text_of(path, "messages"), text_of(first, "messages")) != 0 ||
-            strcmp(text_of(path, "messages_reason"), text_of(first, "messages_reason")) != 0)
-            return false;
-    }
-    return true;
+    return !strcmp(text_of(path, "messages"), text_of(path, "handle"));
 }
 
 static void print_paths(FILE *out, const json_t *paths)
 {
-    bool alike = are_alike(paths);
     json_t *path;
     size_t i;
 
-    fprintf(out, "  from a device to another process' device, mapped there:\n");
+    fprintf(out, "  from a device to another process' device, mapped there; messages go so, unless it says otherwise:\n");
     json_array_foreach(paths, i, path)
     {
         fprintf(out, "    %lld to %lld  ", number_of(path, "from"), number_of(path, "to"));
         print_handle(out, path);
-        if (!alike)
+        if (!is_alike(path)) {
             fprintf(out, "; messages ");
-        if (!alike)
             print_messages(out, path);
-        fprintf(out, "\n");
-    }
-    if (alike) {
-        fprintf(out, "  messages of all these are ");
-        print_messages(out, json_array_get(paths, 0));
+        }
         fprintf(out, "\n");
     }
 }

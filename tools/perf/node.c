@@ -154,6 +154,7 @@ const char *perf_node_path(const struct nigh_query_stats *before, const struct n
         {"heap", (int64_t)(after->heap_sent - before->heap_sent)},
         {"cma", (int64_t)(after->cma_sent - before->cma_sent)},
         {"lend", (int64_t)(after->lend_sent - before->lend_sent)},
+        {"device", (int64_t)(after->device_sent - before->device_sent)},
     };
     size_t most = 0;
 

@@ -16,7 +16,7 @@ const char *top_state_word(enum top_state state)
 const char *top_path_word(unsigned path)
 {
     static const char *const words[NIGH_COUNTED_PATHS] = {"inline", "eager", "chunked",
-                                                          "heap",   "cma",   "lend"};
+                                                          "heap",   "cma",   "lend", "device"};
 
     return words[path];
 }

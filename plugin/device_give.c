@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* plugin/device_give.c - see device_give.h. */
+#include "plugin/device_give.h"
+#include "cuda_ipc/export.h"
+#include "cuda_ipc/seen.h"
+#include "plugin/context.h"
+#include "plugin/device_peer.h"
+#include "plugin/device_way.h"
+#include "shm/os.h"
+
+#include <errno.h>
+#include <unistd.h>
+
+/* ---- the export ---- */
+
+static int region_export(struct nigh_region *region, struct nigh_cuda_export **out)
+{
+    int rc = 0;
+
+    if (!region->export)
+        rc = nigh_cuda_export_get(region->device->context->cuda, region->device, &region->export);
+    if (rc)
+        return rc;
+    nigh_cuda_export_use(region->export);
+    *out = region->export;
+    return 0;
+}
+
+/* Of memory that is not registered. What it takes the place of is gone, or was used least. */
+static int seen_export(struct nigh_context *context, const void *at, uint64_t bytes,
+                       struct nigh_cuda_export **out)
+{
+    struct nigh_cuda_export *evicted;
+    int rc = nigh_cuda_seen_find(&context->devices.seen, context->devices.cuda, at, bytes, out, &evicted);
+
+    if (!evicted)
+        return rc;
+    nigh_device_peers_drop(context, evicted->number, false);
+    nigh_cuda_export_put(evicted);
+    return rc;
+}
+
+static bool is_ours(const struct nigh_endpoint *endpoint)
+{
+    return endpoint->self || endpoint->pid == getpid();
+}
+
+bool nigh_device_gift_open(struct nigh_endpoint *endpoint, const struct nigh_send *send,
+                           const struct nigh_device_buffer *buffer, struct nigh_send_op *op,
+                           struct nigh_device_gift *gift)
+{
+    struct nigh_context *context = endpoint->context;
+    struct nigh_cuda_export *export = NULL;
+    int rc;
+
+    if (send->flags & NIGH_INJECT || send->bytes <= context->config.eager_bytes ||
+        endpoint->state != NIGH_READY)
+        return false;
+    if (is_ours(endpoint)) {
+        op->refer = NIGH_REFER_POINTER;
+        op->key = buffer->at;
+        return true;
+    }
+    if (nigh_device_best(endpoint, buffer->cuda->ordinal, buffer->kind).way == NIGH_DEVICE_STAGED)
+        return false;
+    rc = send->region ? region_export(send->region, &export)
+                      : seen_export(context, send->buffer, send->bytes, &export);
+    if (rc || !export)
+        return false; /* it fails when it is staged, or does not */
+    if (export->wire->way == NIGH_CUDA_STAGED) {
+        nigh_cuda_export_put(export);
+        return false;
+    }
+    op->refer = NIGH_REFER_DEVICE;
+    op->key = buffer->at - export->wire->segment[0].base;
+    gift->export = export;
+    return true;
+}
+
+void nigh_device_gift_close(struct nigh_device_gift *gift)
+{
+    if (gift->export)
+        nigh_cuda_export_put(gift->export);
+    gift->export = NULL;
+}
+
+uint64_t nigh_device_gift_number(const struct nigh_device_gift *gift)
+{
+    return gift->export ? gift->export->number : 0;
+}
+
+/* ---- to the peer ---- */
+
+static int bring(struct nigh_endpoint *endpoint, struct nigh_cuda_export *export)
+{
+    int fds[NIGH_CUDA_SEGMENTS_MAX];
+    const struct nigh_parcel parcel = {.number = export->number,
+                                       .record = export->wire,
+                                       .bytes = export->bytes,
+                                       .fds = fds,
+                                       .count = nigh_cuda_record_fds(export->wire)};
+    int rc = nigh_cuda_export_open(export, fds);
+
+    if (rc)
+        return rc;
+    rc = nigh_device_peer_bring(endpoint, &parcel);
+    for (uint32_t i = 0; i < parcel.count; i++)
+        nigh_os_close(fds[i]);
+    return rc;
+}
+
+int nigh_device_gift_ready(struct nigh_endpoint *endpoint, const struct nigh_device_buffer *buffer,
+                           struct nigh_device_gift *gift)
+{
+    int rc = gift->settled ? 0 : nigh_cuda_settle(buffer->cuda, &gift->settling);
+
+    gift->settled |= !rc;
+    if (!rc && gift->export && !nigh_device_peer_has(endpoint, gift->export->number))
+        rc = bring(endpoint, gift->export);
+    /* Who sleeps would not see that it can go on. */
+    endpoint->context->devices.scarce |= rc == -EAGAIN;
+    return rc;
+}
+
+void nigh_device_region_drop(struct nigh_context *context, struct nigh_region *region)
+{
+    struct nigh_cuda_export *export = region->export;
+
+    if (!export)
+        return;
+    region->export = NULL;
+    /* Memory of cuMemMap() stays for whoever has it mapped; of the others the driver asks that it is closed first. */
+    nigh_device_peers_drop(context, export->number, export->wire->way != NIGH_CUDA_VMM);
+    nigh_cuda_export_put(export);
+}

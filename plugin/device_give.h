@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * plugin/device_give.h - device memory of ours that a peer copies from by itself: exported (cuda_ipc/export.h), brought to the peer
+ * (device_peer.h), and named in the message. Within a process its address will do. What no peer can map is staged
+ * (device_send.h), as is what is short enough to be sent before it is matched.
+ */
+#ifndef NIGH_PLUGIN_DEVICE_GIVE_H
+#define NIGH_PLUGIN_DEVICE_GIVE_H
+
+#include "cuda_ipc/settle.h"
+#include "plugin/device_slot.h"
+
+struct nigh_cuda_export;
+struct nigh_endpoint;
+struct nigh_region;
+struct nigh_send;
+struct nigh_send_op;
+
+/* Of a send, zeroed before. */
+struct nigh_device_gift {
+    struct nigh_cuda_export *export; /* NULL: the peer is in this process */
+    struct nigh_settling settling;
+    bool settled;
+};
+
+/* Whether this message is to go so: then op->refer and op->key are set, and close() undoes it. */
+bool nigh_device_gift_open(struct nigh_endpoint *endpoint, const struct nigh_send *send,
+                           const struct nigh_device_buffer *buffer, struct nigh_send_op *op,
+                           struct nigh_device_gift *gift);
+void nigh_device_gift_close(struct nigh_device_gift *gift);
+
+/* Before the peer is told: the host's copies to it have ended, and the peer has it. -EAGAIN: call again. Other errors: it is
+ * to be staged. */
+int nigh_device_gift_ready(struct nigh_endpoint *endpoint, const struct nigh_device_buffer *buffer,
+                           struct nigh_device_gift *gift);
+/* Its number; 0: it has none. */
+uint64_t nigh_device_gift_number(const struct nigh_device_gift *gift);
+
+/* The region is deregistered: peers close what they have mapped of it. Where the driver has it so, they are waited for, a
+ * second at most. */
+void nigh_device_region_drop(struct nigh_context *context, struct nigh_region *region);
+
+#endif

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* plugin/device_reach.c - see device_reach.h. */
+#include "plugin/device_reach.h"
+#include "cuda_ipc/import.h"
+#include "plugin/answer.h"
+#include "plugin/context.h"
+#include "plugin/device_peer.h"
+#include "plugin/device_receive.h"
+#include "plugin/pieces.h"
+#include "plugin/pull.h"
+#include "plugin/receive.h"
+#include "plugin/refuse.h"
+#include "shm/clock.h"
+
+#include <errno.h>
+
+/* What is brought lies with us before the message does, so it is read soon; or it never comes. */
+#define BRING_NS UINT64_C(1000000000)
+
+void nigh_device_reach_close(struct nigh_device_reach *reach)
+{
+    if (reach->mapping)
+        nigh_cuda_import_put(reach->mapping);
+    *reach = (struct nigh_device_reach){.on = false};
+}
+
+/* ---- the copy ---- */
+
+static int copy_from(struct nigh_message *message, struct nigh_cuda_context *cuda, uint64_t from)
+{
+    struct nigh_device_receive *receive = message->device;
+
+    receive->slot[0] = (struct nigh_device_slot){.bytes = receive->bytes};
+    nigh_device_slot_reach(message->endpoint->context, &receive->buffer, &receive->slot[0], cuda, from);
+    return -EAGAIN;
+}
+
+/* Under NIGH_CUDA=require it is not staged. */
+static int not_reached(const struct nigh_message *message)
+{
+    struct nigh_context *context = message->endpoint->context;
+
+    if (!context->config.cuda_required)
+        return -EREMOTE;
+    return nigh_refuse(context, -ENOTSUP,
+                       "NIGH_CUDA=require: a message of rank %d from device memory that this process cannot map "
+                       "would be staged through the host (the line before says why); NIGH_CUDA=auto lets it be "
+                       "staged",
+                       (int)message->endpoint->rank);
+}
+
+static int find(struct nigh_message *message)
+{
+    struct nigh_device_receive *receive = message->device;
+    struct nigh_device_reach *reach = &receive->reach;
+    nigh_cuda_ptr from;
+    int rc = nigh_device_peer_find(message->endpoint, receive->buffer.cuda, message->key, &reach->mapping);
+
+    switch (rc) {
+    case 0:
+        break;
+    case -EAGAIN:
+        message->endpoint->context->devices.scarce = true; /* who sleeps would not see the time go by */
+        return nigh_clock_ns() < reach->until_ns ? -EAGAIN : -ESTALE;
+    case -ENOTSUP:
+        return not_reached(message);
+    case -EPROTO:
+        nigh_endpoint_suspect(message->endpoint, "what it has brought is no device memory");
+        return -EAGAIN;
+    default:
+        return rc == -ESTALE ? rc : -EREMOTE;
+    }
+    if (nigh_cuda_import_at(reach->mapping, message->where, message->total, &from)) {
+        nigh_endpoint_suspect(message->endpoint, "its message lies outside of the device memory that it names");
+        return -EAGAIN;
+    }
+    return copy_from(message, reach->mapping->context, from);
+}
+
+/* The memory of a process that has ended, or left, may be in other use. */
+static bool has_left(const struct nigh_message *message)
+{
+    const struct nigh_endpoint *endpoint = message->endpoint;
+
+    if (endpoint->state != NIGH_READY)
+        return true;
+    nigh_fence_full(LEAVE_HEAR);
+    return nigh_endpoint_let_go(endpoint);
+}
+
+static bool is_begun(const struct nigh_message *message)
+{
+    return message->refer == NIGH_REFER_POINTER ? message->device->slot[0].bytes != 0
+                                                : message->device->reach.mapping != NULL;
+}
+
+int nigh_device_reach_step(struct nigh_message *message)
+{
+    struct nigh_device_receive *receive = message->device;
+    int rc;
+
+    if (message->endpoint->state != NIGH_READY || message->endpoint->suspect)
+        return message->endpoint->state != NIGH_READY ? -ECONNRESET : -EAGAIN;
+    if (!receive->bytes)
+        return 0;
+    if (is_begun(message))
+        rc = nigh_device_slot_step(message->endpoint->context, &receive->slot[0]);
+    else if (message->refer == NIGH_REFER_POINTER)
+        rc = copy_from(message, receive->buffer.cuda, message->where);
+    else
+        rc = find(message);
+    return rc || !has_left(message) ? rc : -ECONNRESET;
+}
+
+/* ---- the end ---- */
+
+static void tell(const struct nigh_message *message, int status)
+{
+    nigh_link_answer(message->endpoint, NIGH_K_FINISH, 0, message->id, (uint64_t)(int64_t)status, NULL, 0);
+}
+
+static void stage(struct nigh_message *message, bool bring)
+{
+    if (bring)
+        message->late = true;
+    message->again = bring;
+    if (!nigh_pull_divert(message))
+        nigh_recv_finish(message, -ECONNRESET);
+}
+
+void nigh_device_reach_end(struct nigh_message *message, int rc)
+{
+    nigh_device_slots_stop(message->endpoint->context, message->device->slot);
+    message->device->slot[0] = (struct nigh_device_slot){.memory = NULL};
+    nigh_device_reach_close(&message->device->reach);
+    if (rc == -EREMOTE || rc == -ESTALE) {
+        stage(message, rc == -ESTALE);
+        return;
+    }
+    tell(message, rc);
+    nigh_arrive_done(message, rc);
+}
+
+void nigh_device_reach_cancel(struct nigh_message *message, int status)
+{
+    nigh_device_receive_leave(message);
+    nigh_device_slots_stop(message->endpoint->context, message->device->slot);
+    nigh_device_reach_close(&message->device->reach);
+    tell(message, 0);
+    nigh_arrive_done(message, status);
+}
+
+void nigh_device_reach_begin(struct nigh_message *message)
+{
+    /* Its receive has failed, or wants nothing: the sender's part is over. */
+    if (message->status) {
+        tell(message, 0);
+        nigh_recv_finish(message, message->status);
+        return;
+    }
+    if (!message->device) {
+        stage(message, false);
+        return;
+    }
+    message->device->reach = (struct nigh_device_reach){.on = true, .until_ns = nigh_clock_ns() + BRING_NS};
+    nigh_device_receive_enlist(message);
+}
