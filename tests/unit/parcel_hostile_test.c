@@ -191,13 +191,20 @@ static void it_is_no_greeting(void **state)
     party_for(us, 1, 30);
 }
 
-/* In the place of DONE. */
+/* In the place of DONE, or of any other message. */
 static void a_parcel_finishes_no_attach(void **state)
 {
-    struct nigh_wire message = greeting();
-    int fd = knock();
+    struct nigh_wire message = welcome(3);
+    int fd, pair[2], fds[NIGH_WIRE_FDS];
 
     (void)state;
+    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+    assert_int_equal(send_raw(pair[0], &message, sizeof(message), 3), 0);
+    assert_int_equal(nigh_wire_receive(pair[1], &message, fds), -EPROTO);
+    close(pair[0]);
+    close(pair[1]);
+    fd = knock();
+    message = greeting();
     assert_int_equal(send_raw(fd, &message, sizeof(message), 3), 0);
     assert_int_equal(verdict(fd), 0);
     message = welcome(0);

@@ -470,7 +470,7 @@ static void what_the_system_refuses_is_told(void **state)
 
 /* b turns a's connection down between a's connect() and its sendmsg(). */
 static struct nigh_os real;
-static int refusal; /* what b finds out about a then */
+static int refusal; /* what it finds out about a then */
 
 static int getsockopt_of_b(int fd, int level, int name, void *value, socklen_t *bytes)
 {
@@ -504,6 +504,19 @@ static void who_is_turned_down_hears_it(void **state)
         nigh_os.sendmsg = send_too_late;
         assert_int_equal(bring_number(1), refusal);
     }
+    hear();
+    assert_int_equal(got.count, 0);
+}
+
+/* It may not even hear that there was something. */
+static void another_user_listens(void **state)
+{
+    (void)state;
+    real = nigh_os;
+    refusal = 0;
+    nigh_os.getsockopt = getsockopt_of_b;
+    assert_int_equal(bring_number(1), -EACCES);
+    assert_ptr_equal(nigh_os.getsockopt, real.getsockopt);
     hear();
     assert_int_equal(got.count, 0);
 }
@@ -650,6 +663,7 @@ int main(void)
         ATTACHED(ours_were_closed),
         ATTACHED(what_the_system_refuses_is_told),
         ATTACHED(who_is_turned_down_hears_it),
+        ATTACHED(another_user_listens),
         ATTACHED(a_stranger_that_speaks_late),
         ATTACHED(it_was_silent_for_long),
         ATTACHED(no_descriptor_is_left),
