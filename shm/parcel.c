@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* shm/parcel.c - what attached peers hand over beside their messages: a record and descriptors, one packet on a socket of its
- * own. docs/architecture.md, "Parcels". */
+ * own. docs/architecture.md, "Connecting". */
 #include "shm/exchange.h"
 #include "shm/liveness.h"
 #include "shm/log.h"

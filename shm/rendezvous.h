@@ -176,8 +176,8 @@ bool nigh_rendezvous_greeted(const struct nigh_rendezvous *rendezvous, const voi
 bool nigh_rendezvous_listens(const struct nigh_rendezvous *rendezvous, const struct nigh_identity *who);
 
 /* Sends it to the context `to` (incarnation set). Never waits, keeps nothing: the descriptors stay the caller's. 0: it lies
- * with the peer, before whatever is told it by shared memory from now on; a pass of the peer that returns false has heard it,
- * and a peer without room for it (descriptors, memory) drops it. -EAGAIN: not now (its queue is full, or the system has no
+ * with the peer, before whatever is told it by shared memory from now on. A pass of the peer that returns false has heard it,
+ * unless no descriptor is left to accept it; a peer without room for what is in it drops it. -EAGAIN: not now (its queue is full, or the system has no
  * room): again later. Any other error: it cannot be told so: -ECONNREFUSED nobody listens there, -EACCES another user does,
  * -EMFILE, -EBADF ours were closed, -EMSGSIZE too much. */
 int nigh_rendezvous_bring(struct nigh_rendezvous *rendezvous, const struct nigh_identity *to,
