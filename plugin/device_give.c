@@ -40,31 +40,69 @@ static int seen_export(struct nigh_context *context, const void *at, uint64_t by
     return rc;
 }
 
+static int export_of(struct nigh_context *context, const struct nigh_send *send,
+                     struct nigh_cuda_export **out)
+{
+    return send->region ? region_export(send->region, out)
+                        : seen_export(context, send->buffer, send->bytes, out);
+}
+
 static bool is_ours(const struct nigh_endpoint *endpoint)
 {
     return endpoint->self || endpoint->pid == getpid();
+}
+
+/* Its send is over before anybody has matched it. */
+static bool is_short(const struct nigh_endpoint *endpoint, const struct nigh_send *send)
+{
+    return send->flags & NIGH_INJECT || send->bytes <= endpoint->context->config.eager_bytes;
+}
+
+int nigh_device_may_give(struct nigh_endpoint *endpoint, const struct nigh_send *send,
+                         const struct nigh_device_buffer *buffer)
+{
+    struct nigh_context *context = endpoint->context;
+    enum nigh_device_reason why = NIGH_DEVICE_WHY_EXPORT_REFUSED;
+    struct nigh_cuda_export *export = NULL;
+    int rc = nigh_device_may_send(endpoint, buffer);
+
+    if (rc || !context->config.cuda_required || is_short(endpoint, send) || is_ours(endpoint))
+        return rc;
+    rc = export_of(context, send, &export);
+    if (rc == -ENOMEM || rc == -ECHILD)
+        return rc;
+    if (!rc && export) {
+        why = (enum nigh_device_reason) export->wire->reason;
+        rc = export->wire->way == NIGH_CUDA_STAGED ? -ENOTSUP : 0;
+        nigh_cuda_export_put(export);
+    }
+    return rc ? nigh_device_refuse_send(endpoint, buffer, why) : 0;
+}
+
+/* Memory that is mapped, and that of a pool, is for the devices that its owner has given access to. */
+static bool is_everywhere(enum nigh_cuda_kind kind)
+{
+    return kind == NIGH_CUDA_KIND_PLAIN || kind == NIGH_CUDA_KIND_MANAGED;
 }
 
 bool nigh_device_gift_open(struct nigh_endpoint *endpoint, const struct nigh_send *send,
                            const struct nigh_device_buffer *buffer, struct nigh_send_op *op,
                            struct nigh_device_gift *gift)
 {
-    struct nigh_context *context = endpoint->context;
     struct nigh_cuda_export *export = NULL;
     int rc;
 
-    if (send->flags & NIGH_INJECT || send->bytes <= context->config.eager_bytes ||
-        endpoint->state != NIGH_READY)
+    if (is_short(endpoint, send) || endpoint->state != NIGH_READY)
         return false;
     if (is_ours(endpoint)) {
         op->refer = NIGH_REFER_POINTER;
         op->key = buffer->at;
+        gift->number = is_everywhere(buffer->kind) ? 0 : (uint64_t)buffer->cuda->ordinal + 1;
         return true;
     }
     if (nigh_device_best(endpoint, buffer->cuda->ordinal, buffer->kind).way == NIGH_DEVICE_STAGED)
         return false;
-    rc = send->region ? region_export(send->region, &export)
-                      : seen_export(context, send->buffer, send->bytes, &export);
+    rc = export_of(endpoint->context, send, &export);
     if (rc || !export)
         return false; /* it fails when it is staged, or does not */
     if (export->wire->way == NIGH_CUDA_STAGED) {
@@ -74,6 +112,7 @@ bool nigh_device_gift_open(struct nigh_endpoint *endpoint, const struct nigh_sen
     op->refer = NIGH_REFER_DEVICE;
     op->key = buffer->at - export->wire->segment[0].base;
     gift->export = export;
+    gift->number = export->number;
     return true;
 }
 
@@ -82,11 +121,6 @@ void nigh_device_gift_close(struct nigh_device_gift *gift)
     if (gift->export)
         nigh_cuda_export_put(gift->export);
     gift->export = NULL;
-}
-
-uint64_t nigh_device_gift_number(const struct nigh_device_gift *gift)
-{
-    return gift->export ? gift->export->number : 0;
 }
 
 /* ---- to the peer ---- */
@@ -122,13 +156,8 @@ int nigh_device_gift_ready(struct nigh_endpoint *endpoint, const struct nigh_dev
     return rc;
 }
 
-void nigh_device_region_drop(struct nigh_context *context, struct nigh_region *region)
+void nigh_device_export_drop(struct nigh_context *context, struct nigh_cuda_export *export)
 {
-    struct nigh_cuda_export *export = region->export;
-
-    if (!export)
-        return;
-    region->export = NULL;
     /* Memory of cuMemMap() stays for whoever has it mapped; of the others the driver asks that it is closed first. */
     nigh_device_peers_drop(context, export->number, export->wire->way != NIGH_CUDA_VMM);
     nigh_cuda_export_put(export);

@@ -12,17 +12,21 @@
 
 struct nigh_cuda_export;
 struct nigh_endpoint;
-struct nigh_region;
 struct nigh_send;
 struct nigh_send_op;
 
 /* Of a send, zeroed before. */
 struct nigh_device_gift {
     struct nigh_cuda_export *export; /* NULL: the peer is in this process */
+    uint64_t number;                 /* of a REFER: plugin/wire.h */
     struct nigh_settling settling;
     bool settled;
 };
 
+/* Whether a message from this buffer may be posted: 0. -ENOTSUP: NIGH_CUDA=require, and it would be staged (logged). What is short
+ * enough to be over before it is matched may be, always. -ENOMEM, -ECHILD. */
+int nigh_device_may_give(struct nigh_endpoint *endpoint, const struct nigh_send *send,
+                         const struct nigh_device_buffer *buffer);
 /* Whether this message is to go so: then op->refer and op->key are set, and close() undoes it. */
 bool nigh_device_gift_open(struct nigh_endpoint *endpoint, const struct nigh_send *send,
                            const struct nigh_device_buffer *buffer, struct nigh_send_op *op,
@@ -33,11 +37,8 @@ void nigh_device_gift_close(struct nigh_device_gift *gift);
  * to be staged. */
 int nigh_device_gift_ready(struct nigh_endpoint *endpoint, const struct nigh_device_buffer *buffer,
                            struct nigh_device_gift *gift);
-/* Its number; 0: it has none. */
-uint64_t nigh_device_gift_number(const struct nigh_device_gift *gift);
-
-/* The region is deregistered: peers close what they have mapped of it. Where the driver has it so, they are waited for, a
- * second at most. */
-void nigh_device_region_drop(struct nigh_context *context, struct nigh_region *region);
+/* Its region is deregistered: peers close what they have mapped of it. Where the driver has it so, they are waited for by
+ * progress passes, a second at most. The region's use of it ends. */
+void nigh_device_export_drop(struct nigh_context *context, struct nigh_cuda_export *export);
 
 #endif

@@ -8,6 +8,7 @@
 #include "plugin/device_way.h"
 #include "plugin/large.h"
 #include "plugin/progress.h"
+#include "plugin/refuse.h"
 #include "plugin/send.h"
 
 #include <errno.h>
@@ -190,9 +191,22 @@ void nigh_device_send_sent(struct nigh_device_send *send, uint64_t offset)
 
 /* ---- without slots ---- */
 
+int nigh_device_send_may_stage(const struct nigh_endpoint *endpoint, const struct nigh_send_op *op)
+{
+    struct nigh_context *context = endpoint->context;
+
+    if (!context->config.cuda_required)
+        return 0;
+    return nigh_refuse(
+        context, -ENOTSUP,
+        "NIGH_CUDA=require: a message to rank %d from memory of CUDA device %d would be staged through "
+        "the host, as it cannot be handed over (the line before says why); NIGH_CUDA=auto lets it be staged",
+        (int)endpoint->rank, op->device->buffer.cuda->ordinal);
+}
+
 int nigh_device_send_refer(struct nigh_endpoint *endpoint, struct nigh_send_op *op, uint64_t *number)
 {
-    *number = nigh_device_gift_number(&op->device->gift);
+    *number = op->device->gift.number;
     return nigh_device_gift_ready(endpoint, &op->device->buffer, &op->device->gift);
 }
 
@@ -207,7 +221,7 @@ void nigh_device_send_stage(struct nigh_endpoint *endpoint, struct nigh_send_op 
 void nigh_device_send_asked(struct nigh_endpoint *endpoint, struct nigh_send_op *op, bool again)
 {
     if (again)
-        nigh_device_peer_lacks(endpoint, nigh_device_gift_number(&op->device->gift));
+        nigh_device_peer_lacks(endpoint, op->device->gift.number);
     nigh_device_send_stage(endpoint, op);
     op->asks = true;
 }
@@ -222,8 +236,10 @@ static int fetch_injected(struct nigh_context *context, const struct nigh_device
     int rc;
 
     nigh_device_slot_copy(context, buffer, &slot, NIGH_CUDA_COPY_TO_HOST, 0);
-    while ((rc = nigh_device_slot_step(context, &slot)) == -EAGAIN)
+    while ((rc = nigh_device_slot_step(context, &slot)) == -EAGAIN) {
+        nigh_device_step(context); /* messages may have all events */
         sched_yield();
+    }
     return rc;
 }
 
@@ -245,7 +261,7 @@ static int post_from_device(struct nigh_endpoint *endpoint, const struct nigh_se
 {
     struct nigh_context *context = endpoint->context;
     struct nigh_send_op *op;
-    int rc = nigh_device_may_send(endpoint, buffer);
+    int rc = nigh_device_may_give(endpoint, send, buffer);
 
     if (rc)
         return rc;

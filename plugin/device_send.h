@@ -23,6 +23,8 @@ void nigh_device_send_close(struct nigh_device_send *send);
 
 /* Before a message that refers to its memory: 0; -EAGAIN: call again; others: stage() it. */
 int nigh_device_send_refer(struct nigh_endpoint *endpoint, struct nigh_send_op *op, uint64_t *number);
+/* 0. -ENOTSUP: NIGH_CUDA=require, logged. */
+int nigh_device_send_may_stage(const struct nigh_endpoint *endpoint, const struct nigh_send_op *op);
 /* It is sent in pieces, from the start. */
 void nigh_device_send_stage(struct nigh_endpoint *endpoint, struct nigh_send_op *op);
 /* The same, as the peer has asked for; with `again` it has lost what it was brought, if it ever had it. */

@@ -154,12 +154,17 @@ int nigh_device_may_send(const struct nigh_endpoint *endpoint, const struct nigh
     if (!context->config.cuda_required)
         return 0;
     path = nigh_device_best(endpoint, buffer->cuda->ordinal, buffer->kind);
-    if (path.way != NIGH_DEVICE_STAGED)
-        return 0;
-    return nigh_refuse(context, -ENOTSUP,
-                       "post_send: NIGH_CUDA=require: memory of CUDA device %d is staged through the host for rank "
-                       "%d: %s; NIGH_CUDA=auto lets it be staged",
-                       buffer->cuda->ordinal, (int)endpoint->rank, nigh_device_reason_text(path.reason));
+    return path.way != NIGH_DEVICE_STAGED ? 0 : nigh_device_refuse_send(endpoint, buffer, path.reason);
+}
+
+int nigh_device_refuse_send(const struct nigh_endpoint *endpoint, const struct nigh_device_buffer *buffer,
+                            enum nigh_device_reason why)
+{
+    return nigh_refuse(
+        endpoint->context, -ENOTSUP,
+        "post_send: NIGH_CUDA=require: memory of CUDA device %d is staged through the host for rank "
+        "%d: %s; NIGH_CUDA=auto lets it be staged",
+        buffer->cuda->ordinal, (int)endpoint->rank, nigh_device_reason_text(why));
 }
 
 int nigh_device_may_post(struct nigh_context *context, const char *call, int ordinal)

@@ -31,6 +31,9 @@ struct nigh_device_path nigh_device_best(const struct nigh_endpoint *endpoint, i
 /* Whether messages from it may go to the peer: 0. -ENOTSUP: NIGH_CUDA=require, and they would be staged (logged, with the
  * reason). */
 int nigh_device_may_send(const struct nigh_endpoint *endpoint, const struct nigh_device_buffer *buffer);
+/* Says so, and returns -ENOTSUP. */
+int nigh_device_refuse_send(const struct nigh_endpoint *endpoint, const struct nigh_device_buffer *buffer,
+                            enum nigh_device_reason why);
 /* The same for the local side of puts and gets, which are staged. */
 int nigh_device_may_post(struct nigh_context *context, const char *call, int ordinal);
 

@@ -135,6 +135,11 @@ static int start_device(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
 
     if (rc == 0 || rc == -EAGAIN)
         return rc ? rc : start_refer(endpoint, op, number);
+    rc = nigh_device_send_may_stage(endpoint, op);
+    if (rc) {
+        nigh_send_complete(endpoint, op, rc, 0);
+        return 0;
+    }
     nigh_device_send_stage(endpoint, op);
     return take_id(endpoint, op) ? nigh_large_start(endpoint, op) : -EAGAIN;
 }

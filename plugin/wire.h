@@ -108,7 +108,7 @@ struct nigh_wire_refer {
     uint32_t id;
     uint32_t refer; /* enum nigh_refer */
     union {
-        uint64_t number; /* DEVICE: of the memory */
+        uint64_t number; /* DEVICE: of the memory; POINTER: the one device that reaches it, + 1; 0: all do */
         struct {
             uint32_t cpu; /* CMA: where the sender ran, + 1; 0: not told. A hint */
             uint32_t reserved;
