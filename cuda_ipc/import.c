@@ -131,7 +131,6 @@ void nigh_cuda_import_put(struct nigh_cuda_mapping *mapping)
 int nigh_cuda_import_drop(struct nigh_cuda_peer *peer, uint64_t number)
 {
     struct nigh_cuda_mapping *mapping, *next;
-    int rc = 0;
 
     pthread_mutex_lock(&peer->lock);
     for (mapping = peer->first; mapping; mapping = next) {
@@ -139,8 +138,17 @@ int nigh_cuda_import_drop(struct nigh_cuda_peer *peer, uint64_t number)
         if (mapping->number == number)
             make_stale(peer, mapping);
     }
-    for (mapping = peer->first; mapping; mapping = mapping->next)
-        if (mapping->number == number)
+    pthread_mutex_unlock(&peer->lock);
+    return nigh_cuda_import_dropped(peer, number);
+}
+
+int nigh_cuda_import_dropped(struct nigh_cuda_peer *peer, uint64_t number)
+{
+    int rc = 0;
+
+    pthread_mutex_lock(&peer->lock);
+    for (const struct nigh_cuda_mapping *mapping = peer->first; mapping; mapping = mapping->next)
+        if (mapping->number == number && mapping->stale)
             rc = -EBUSY;
     pthread_mutex_unlock(&peer->lock);
     return rc;

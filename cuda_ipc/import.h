@@ -41,8 +41,10 @@ int nigh_cuda_import(struct nigh_cuda_peer *peer, struct nigh_cuda_context *cont
 void nigh_cuda_import_put(struct nigh_cuda_mapping *mapping);
 
 /* The exporter has deregistered `number`. 0: nothing of it is mapped any more, the exporter may free its memory.
- * -EBUSY: a copy still uses it, or it is being closed: ask again. It is not found meanwhile. */
+ * -EBUSY: a copy still uses it, or it is being closed: ask by dropped(). It is not found meanwhile. */
 int nigh_cuda_import_drop(struct nigh_cuda_peer *peer, uint64_t number);
+/* The same answer, later. What was imported under `number` since stays. */
+int nigh_cuda_import_dropped(struct nigh_cuda_peer *peer, uint64_t number);
 
 /* The address of `bytes` at `offset` from the first segment. -EPROTO: they do not lie in it. */
 int nigh_cuda_import_at(const struct nigh_cuda_mapping *mapping, uint64_t offset, uint64_t bytes,

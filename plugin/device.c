@@ -111,7 +111,7 @@ static int copy(struct nigh_context *owner, struct nigh_cuda_context *context, e
     before = nigh_log_use(context->cuda->closer.log);
     nigh_cuda_copy_begin(&copy, context, context, kind, to, from, bytes, false);
     while ((rc = nigh_cuda_copy_step(&copy)) == -EAGAIN) {
-        nigh_device_step(owner); /* messages may have all blocks */
+        nigh_device_step(owner); /* messages may have all blocks and events */
         sched_yield();
     }
     nigh_log_use(before);

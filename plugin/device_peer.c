@@ -5,17 +5,17 @@
 #include "plugin/context.h"
 #include "plugin/progress.h"
 #include "shm/clock.h"
+#include "shm/os.h"
 
 #include <errno.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* What has come and no copy has asked for: more is closed, and asked for again. */
 #define PARCELS_MOST     64u
 #define PARCELS_FDS_MOST 512u
-/* Drops whose mappings are being closed; what comes beyond is not answered, and its owner waits in vain for a second. */
+/* Drops whose mappings are being closed; those beyond are closed, too, but not answered, and their owner waits for a second. */
 #define DROPS_MOST   64u
 #define REFUSED_MOST 64u
 #define DROP_NS      UINT64_C(1000000000)
@@ -37,7 +37,8 @@ struct refused {
 struct nigh_device_peer {
     uint64_t *given; /* numbers that the peer has been brought */
     uint32_t given_count, given_room;
-    bool deaf;        /* it cannot be brought anything */
+    bool deaf; /* it cannot be brought anything */
+    bool deaf_logged;
     uint64_t awaited; /* DROPPED of this number; 0: none */
     struct nigh_cuda_peer *imports;
     struct parcel *parcels; /* the newest first */
@@ -58,7 +59,7 @@ static struct nigh_device_peer *peer_of(struct nigh_endpoint *endpoint)
 static void free_parcel(struct parcel *parcel)
 {
     for (uint32_t i = 0; i < parcel->count; i++)
-        close(parcel->fds[i]);
+        nigh_os_close(parcel->fds[i]);
     free(parcel->fds);
     free(parcel);
 }
@@ -131,10 +132,12 @@ int nigh_device_peer_bring(struct nigh_endpoint *endpoint, const struct nigh_par
     if (!rc) {
         peer->given[peer->given_count++] = parcel->number;
     } else if (rc != -EAGAIN) {
-        peer->deaf = true;
-        nigh_log(rc == -ECONNREFUSED ? NIGH_LOG_INFO : NIGH_LOG_WARN, /* it has left, mostly */
-                 "rank %u: device memory cannot be handed to rank %d, and is staged through the host: %s",
-                 context->config.rank, (int)endpoint->rank, strerror(-rc));
+        peer->deaf = rc != -EMFILE; /* which may pass */
+        if (!peer->deaf_logged)
+            nigh_log(rc == -ECONNREFUSED ? NIGH_LOG_INFO : NIGH_LOG_WARN, /* it has left, mostly */
+                     "rank %u: device memory cannot be handed to rank %d, and is staged through the host: %s",
+                     context->config.rank, (int)endpoint->rank, strerror(-rc));
+        peer->deaf_logged = true;
     }
     return rc;
 }
@@ -169,11 +172,11 @@ static void give_up(struct nigh_context *context)
             continue;
         endpoint->device_peer->awaited = 0;
         if (endpoint->state == NIGH_READY)
-            nigh_log(NIGH_LOG_WARN,
-                     "rank %u: rank %d (process %d) has not closed device memory of ours that is deregistered, "
-                     "for %u s: it makes no progress; its CUDA driver may still map that memory",
-                     context->config.rank, (int)endpoint->rank, endpoint->pid,
-                     (unsigned)(DROP_NS / 1000000000));
+            nigh_log(
+                NIGH_LOG_WARN,
+                "rank %u: rank %d (process %d) has not closed device memory of ours that is deregistered, "
+                "for %u s: it makes no progress; its CUDA driver may still map that memory",
+                context->config.rank, (int)endpoint->rank, endpoint->pid, (unsigned)(DROP_NS / 1000000000));
     }
 }
 
@@ -200,7 +203,8 @@ void nigh_device_peers_drop(struct nigh_context *context, uint64_t number, bool 
 
 /* ---- the peer ---- */
 
-static struct nigh_endpoint *sender_of(struct nigh_context *context, const struct nigh_identity *from, int pid)
+static struct nigh_endpoint *sender_of(struct nigh_context *context, const struct nigh_identity *from,
+                                       int pid)
 {
     struct nigh_endpoint *endpoint = nigh_peers_find(&context->peers, from);
 
@@ -269,7 +273,7 @@ void nigh_device_peer_brought(struct nigh_context *context, const struct nigh_id
         copy = copy_of(parcel);
     if (!copy) {
         for (uint32_t i = 0; i < parcel->count; i++)
-            close(parcel->fds[i]);
+            nigh_os_close(parcel->fds[i]);
         return;
     }
     copy->next = peer->parcels;
@@ -330,16 +334,24 @@ int nigh_device_peer_find(struct nigh_endpoint *endpoint, struct nigh_cuda_conte
     return parcel ? import(endpoint, cuda, parcel, out) : -EAGAIN;
 }
 
+static void tell_dropped(struct nigh_endpoint *endpoint, uint64_t number)
+{
+    nigh_link_answer(endpoint, NIGH_K_DROPPED, 0, number, 0, NULL, 0);
+}
+
 void nigh_device_peer_drop(struct nigh_endpoint *endpoint, uint64_t number)
 {
-    struct nigh_device_peer *peer = peer_of(endpoint);
+    struct nigh_device_peer *peer = endpoint->device_peer;
 
-    if (!peer || peer->drops_count == DROPS_MOST)
-        return;
-    drop_parcels(peer, number);
-    peer->drops[peer->drops_count++] = number;
-    if (nigh_device_peer_progress(endpoint))
+    if (peer)
+        drop_parcels(peer, number);
+    if (!peer || !peer->imports || !nigh_cuda_import_drop(peer->imports, number)) {
+        tell_dropped(endpoint, number);
+    } else if (peer->drops_count < DROPS_MOST) {
+        peer->drops[peer->drops_count++] = number;
+        endpoint->context->devices.scarce = true;
         nigh_progress_busy(endpoint);
+    }
 }
 
 /* Who sleeps would not see that a mapping is closed. */
@@ -351,10 +363,10 @@ bool nigh_device_peer_progress(struct nigh_endpoint *endpoint)
     for (uint32_t i = 0; i < peer->drops_count; i++) {
         uint64_t number = peer->drops[i];
 
-        if (peer->imports && nigh_cuda_import_drop(peer->imports, number))
+        if (nigh_cuda_import_dropped(peer->imports, number))
             peer->drops[left++] = number;
         else
-            nigh_link_answer(endpoint, NIGH_K_DROPPED, 0, number, 0, NULL, 0);
+            tell_dropped(endpoint, number);
     }
     peer->drops_count = left;
     endpoint->context->devices.scarce |= left != 0;

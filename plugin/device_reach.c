@@ -14,7 +14,7 @@
 
 #include <errno.h>
 
-/* What is brought lies with us before the message does, so it is read soon; or it never comes. */
+/* Where a peer brings and brings, so that no look at the rendezvous is the last. */
 #define BRING_NS UINT64_C(1000000000)
 
 void nigh_device_reach_close(struct nigh_device_reach *reach)
@@ -42,11 +42,28 @@ static int not_reached(const struct nigh_message *message)
 
     if (!context->config.cuda_required)
         return -EREMOTE;
-    return nigh_refuse(context, -ENOTSUP,
-                       "NIGH_CUDA=require: a message of rank %d from device memory that this process cannot map "
-                       "would be staged through the host (the line before says why); NIGH_CUDA=auto lets it be "
-                       "staged",
-                       (int)message->endpoint->rank);
+    return nigh_refuse(
+        context, -ENOTSUP,
+        "NIGH_CUDA=require: a message of rank %d from device memory that this process cannot map "
+        "would be staged through the host (the line before says why); NIGH_CUDA=auto lets it be "
+        "staged",
+        (int)message->endpoint->rank);
+}
+
+/* What is brought lies in a socket of ours before its name lies in the ring. So a look that leaves nothing there ends the
+ * wait: it was lost, given up since, or never sent. */
+static int await(struct nigh_message *message)
+{
+    struct nigh_devices *devices = &message->endpoint->context->devices;
+    struct nigh_device_reach *reach = &message->device->reach;
+
+    if (reach->listens && (devices->silences != reach->silences || nigh_clock_ns() >= reach->until_ns))
+        return -ESTALE;
+    if (!reach->listens)
+        reach->silences = devices->silences;
+    reach->listens = true;
+    devices->listens = devices->scarce = true; /* who sleeps would not look */
+    return -EAGAIN;
 }
 
 static int find(struct nigh_message *message)
@@ -60,18 +77,20 @@ static int find(struct nigh_message *message)
     case 0:
         break;
     case -EAGAIN:
-        message->endpoint->context->devices.scarce = true; /* who sleeps would not see the time go by */
-        return nigh_clock_ns() < reach->until_ns ? -EAGAIN : -ESTALE;
+        return await(message);
     case -ENOTSUP:
         return not_reached(message);
     case -EPROTO:
         nigh_endpoint_suspect(message->endpoint, "what it has brought is no device memory");
         return -EAGAIN;
+    case -ESTALE:
+        return rc;
     default:
-        return rc == -ESTALE ? rc : -EREMOTE;
+        return not_reached(message);
     }
     if (nigh_cuda_import_at(reach->mapping, message->where, message->total, &from)) {
-        nigh_endpoint_suspect(message->endpoint, "its message lies outside of the device memory that it names");
+        nigh_endpoint_suspect(message->endpoint,
+                              "its message lies outside of the device memory that it names");
         return -EAGAIN;
     }
     return copy_from(message, reach->mapping->context, from);
@@ -88,10 +107,25 @@ static bool has_left(const struct nigh_message *message)
     return nigh_endpoint_let_go(endpoint);
 }
 
+/* In this process: does the device of its place reach it? */
+static bool is_near(const struct nigh_message *message)
+{
+    return !message->key || message->key - 1 == (uint64_t)message->device->buffer.cuda->ordinal;
+}
+
 static bool is_begun(const struct nigh_message *message)
 {
     return message->refer == NIGH_REFER_POINTER ? message->device->slot[0].bytes != 0
                                                 : message->device->reach.mapping != NULL;
+}
+
+void nigh_device_reach_move(struct nigh_message *message)
+{
+    struct nigh_device_receive *receive = message->device;
+    int rc = nigh_device_slot_step(message->endpoint->context, &receive->slot[0]);
+
+    if (rc != -EAGAIN && !receive->error)
+        receive->error = rc;
 }
 
 int nigh_device_reach_step(struct nigh_message *message)
@@ -103,12 +137,15 @@ int nigh_device_reach_step(struct nigh_message *message)
         return message->endpoint->state != NIGH_READY ? -ECONNRESET : -EAGAIN;
     if (!receive->bytes)
         return 0;
-    if (is_begun(message))
-        rc = nigh_device_slot_step(message->endpoint->context, &receive->slot[0]);
-    else if (message->refer == NIGH_REFER_POINTER)
-        rc = copy_from(message, receive->buffer.cuda, message->where);
-    else
+    if (is_begun(message)) {
+        nigh_device_reach_move(message);
+        rc = receive->slot[0].copying ? -EAGAIN : receive->error;
+    } else if (message->refer == NIGH_REFER_POINTER) {
+        rc = is_near(message) ? copy_from(message, receive->buffer.cuda, message->where)
+                              : not_reached(message);
+    } else {
         rc = find(message);
+    }
     return rc || !has_left(message) ? rc : -ECONNRESET;
 }
 
@@ -124,8 +161,11 @@ static void stage(struct nigh_message *message, bool bring)
     if (bring)
         message->late = true;
     message->again = bring;
-    if (!nigh_pull_divert(message))
-        nigh_recv_finish(message, -ECONNRESET);
+    if (nigh_pull_divert(message))
+        return;
+    tell(message, -EIO); /* if it hears: we have no memory to ask it */
+    nigh_recv_finish(
+        message, message->endpoint->state == NIGH_READY && !message->endpoint->gone ? -ENOMEM : -ECONNRESET);
 }
 
 void nigh_device_reach_end(struct nigh_message *message, int rc)

@@ -16,7 +16,9 @@ struct nigh_cuda_mapping;
 struct nigh_device_reach {
     bool on;                           /* it goes so */
     struct nigh_cuda_mapping *mapping; /* NULL: none yet, or its address is used */
-    uint64_t until_ns;                 /* what it refers to must have come by then */
+    bool listens;                      /* what it refers to was not there at the last look */
+    uint32_t silences;                 /* of the context then */
+    uint64_t until_ns;                 /* even among parcels without end it must have come by then */
 };
 
 /* A reference to device memory. */
@@ -29,6 +31,8 @@ static inline bool nigh_refer_is_device(uint32_t refer)
 void nigh_device_reach_begin(struct nigh_message *message);
 /* Its copy: -EAGAIN; 0 done, or how it ends. -EREMOTE: the sender is to be asked for pieces, -ESTALE: and to bring its memory again. */
 int nigh_device_reach_step(struct nigh_message *message);
+/* Moves its copy on, if that has begun; step() says how it ends. */
+void nigh_device_reach_move(struct nigh_message *message);
 /* Ends as step() has said. */
 void nigh_device_reach_end(struct nigh_message *message, int rc);
 /* Before its time. */

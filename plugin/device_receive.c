@@ -295,6 +295,8 @@ void nigh_device_receive_abandon(struct nigh_endpoint *endpoint)
 void nigh_device_receive_step(struct nigh_endpoint *endpoint)
 {
     for (struct nigh_message *message = endpoint->device_receives; message; message = message->device->next)
-        if (!message->device->reach.on)
+        if (message->device->reach.on)
+            nigh_device_reach_move(message);
+        else
             move_slots(message);
 }

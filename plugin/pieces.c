@@ -388,7 +388,7 @@ enum nigh_verdict nigh_arrive_refer(struct nigh_endpoint *endpoint, uint64_t hea
     message->kind = NIGH_MSG_REFER;
     message->refer = (uint8_t)refer.refer;
     message->where = refer.where;
-    if (refer.refer == NIGH_REFER_DEVICE)
+    if (nigh_refer_is_device(refer.refer))
         message->key = refer.number;
     else
         message->cpu = refer.cpu;

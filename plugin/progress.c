@@ -274,6 +274,13 @@ bool nigh_progress_sweep(struct nigh_context *context)
     return moved;
 }
 
+/* For what peers have brought: device_reach.c. Behind a pass over the endpoints, which this may end. */
+static void hear(struct nigh_context *context)
+{
+    context->devices.listens = false;
+    context->devices.silences += !nigh_rendezvous_progress(context->rendezvous);
+}
+
 static bool push_sends(struct nigh_context *context)
 {
     struct nigh_endpoint *endpoint = context->busy, *next;
@@ -309,6 +316,8 @@ static bool push_sends(struct nigh_context *context)
             endpoint->flow.head || endpoint->timed_count || endpoint->suspect)
             nigh_progress_busy(endpoint);
     }
+    if (context->devices.listens)
+        hear(context);
     return moved;
 }
 

@@ -161,7 +161,8 @@ static int sleep_once(struct nigh_context *context, uint64_t limit_ns, bool boun
         if (rc == -ETIMEDOUT && bounded && nigh_bell_read(&context->bell) == seen && ready(context) &&
             is_unrung(context, seen))
             nigh_count(&context->counters->rescues, 1);
-    } else if (context->devices.copies || (context->pulls && context->guard & NIGH_GUARD_THREADS)) {
+    } else if (context->devices.copies || context->devices.scarce ||
+               (context->pulls && context->guard & NIGH_GUARD_THREADS)) {
         give_way(context);
     }
     context->sleepers--;
