@@ -133,8 +133,9 @@ int nigh_device_reach_step(struct nigh_message *message)
     struct nigh_device_receive *receive = message->device;
     int rc;
 
-    if (message->endpoint->state != NIGH_READY || message->endpoint->suspect)
-        return message->endpoint->state != NIGH_READY ? -ECONNRESET : -EAGAIN;
+    rc = nigh_endpoint_check(message->endpoint);
+    if (rc || message->endpoint->suspect)
+        return rc ? rc : -EAGAIN;
     if (!receive->bytes)
         return 0;
     if (is_begun(message)) {
@@ -156,6 +157,16 @@ static void tell(const struct nigh_message *message, int status)
     nigh_link_answer(message->endpoint, NIGH_K_FINISH, 0, message->id, (uint64_t)(int64_t)status, NULL, 0);
 }
 
+/* Why a message cannot be asked for. */
+static int obstacle(const struct nigh_endpoint *endpoint)
+{
+    int rc = nigh_endpoint_check(endpoint);
+
+    if (rc || endpoint->gone)
+        return rc ? rc : -ECONNRESET;
+    return endpoint->suspect ? -EPROTO : -ENOMEM;
+}
+
 static void stage(struct nigh_message *message, bool bring)
 {
     if (bring)
@@ -163,9 +174,8 @@ static void stage(struct nigh_message *message, bool bring)
     message->again = bring;
     if (nigh_pull_divert(message))
         return;
-    tell(message, -EIO); /* if it hears: we have no memory to ask it */
-    nigh_recv_finish(
-        message, message->endpoint->state == NIGH_READY && !message->endpoint->gone ? -ENOMEM : -ECONNRESET);
+    tell(message, -EIO);
+    nigh_recv_finish(message, obstacle(message->endpoint));
 }
 
 void nigh_device_reach_end(struct nigh_message *message, int rc)

@@ -273,6 +273,8 @@ static void across(struct pair *pair)
         one(pair, &from, &other, 10 + i);
         one(pair, &from, &to, 20 + i);
     }
+    if (pair->end[0])
+        CHECK_INT(pair_stats(pair->end[0]).chunked_sent, pair->of->number >> 8 == MEMORY_PLAIN ? 0 : 2);
     if (pair->end[1])
         buffer_drop(&other);
     end(pair, &from, &to);

@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A peer that lies about device memory: what it has brought, what it names, what it asks for twice. It breaks, or hears that it is to
+ * send in pieces; nothing waits for it, and nothing stays open. A foe of another process and its pointers: refer_is_sound(). */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "cuda_ipc/export.h"
+#include "plugin/context.h"
+#include "plugin/wire.h"
+#include "tests/support/siege.h"
+#include "tests/support/test_cuda.h"
+#include <dirent.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { BYTES = 128 * 1024, FLOOD = 2000, POLLS = 1000, PARCELS = 300, FDS = 4 };
+
+static struct hosted victim, good;
+static struct foe foe;
+static struct nigh_endpoint *to_foe, *to_good;
+static const struct test_cuda *cuda;
+static uint8_t *place, *memory, out[BYTES], in[BYTES];
+
+static void load(void)
+{
+    const char *build = getenv("NIGH_BUILDDIR");
+    char path[4096];
+    void *object;
+
+    snprintf(path, sizeof(path), "%s/tests/support/.libs/libcuda.so.1", build ? build : ".");
+    object = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
+    assert_non_null(object);
+    cuda = dlsym(object, TEST_CUDA_SYMBOL);
+    assert_non_null(cuda);
+}
+
+static int start(void **state)
+{
+    (void)state;
+    alarm(300);
+    hosted_quiet = true;
+    if (!cuda)
+        load();
+    siege_open(&victim, &foe, &good, &to_foe, &to_good);
+    victim.count = good.count = 0;
+    place = cuda->alloc(MEMORY_MAPPED, cuda->device(), BYTES);
+    memory = cuda->alloc(MEMORY_MAPPED, cuda->device(), BYTES);
+    memset(out, 0x5a, sizeof(out));
+    cuda->put(memory, out, BYTES);
+    assert_int_equal(hosted_recv(&victim, to_foe, 1, 1, place, BYTES, NIGH_DEVICE), 0);
+    return 0;
+}
+
+static int stop(void **state)
+{
+    (void)state;
+    siege_close(&victim, &foe, &good);
+    cuda->free(place);
+    cuda->free(memory);
+    assert_null(cuda->leaks());
+    return 0;
+}
+
+static unsigned descriptors(void)
+{
+    DIR *directory = opendir("/proc/self/fd");
+    unsigned count = 0;
+
+    assert_non_null(directory);
+    while (readdir(directory))
+        count++;
+    closedir(directory);
+    return count;
+}
+
+/* Its endpoint fails, with the receive that waited for it; others are served. */
+static void is_broken(void)
+{
+    assert_int_equal(hosted_until(&victim, &good, NIGH_OP_RECV, 1)->status, -EPROTO);
+    assert_int_equal(hosted_state(&victim, to_foe), NIGH_BROKEN);
+    assert_int_equal(hosted_recv(&good, NULL, 70, 7, in, BYTES, 0), 0);
+    assert_int_equal(hosted_send(to_good, 71, 7, out, BYTES, 0), 0);
+    assert_int_equal(hosted_until(&good, &victim, NIGH_OP_RECV, 70)->status, 0);
+    assert_memory_equal(in, out, BYTES);
+}
+
+static void refer(uint64_t number, uint64_t where, uint64_t total)
+{
+    const struct nigh_wire_refer what = {
+        .total = total, .where = where, .id = 3, .refer = NIGH_REFER_DEVICE, .number = number};
+
+    foe_send(&foe, nigh_head_make(NIGH_K_REFER, 0, 0, 0), 1, 0, &what, sizeof(what));
+}
+
+static int bring(uint64_t number, const void *record, size_t bytes, const int *fds, uint32_t count)
+{
+    const struct nigh_identity to = {.job = foe.job, .incarnation = victim.context->incarnation, .rank = 0};
+    const struct nigh_parcel parcel = {
+        .number = number, .record = record, .bytes = bytes, .fds = fds, .count = count};
+
+    return nigh_rendezvous_bring(foe.rendezvous, &to, &parcel);
+}
+
+/* The victim's next slot, soon: a wait for what does not come takes a thousand times as many polls. */
+static struct nigh_slot hear(enum nigh_kind kind)
+{
+    struct nigh_slot slot;
+
+    for (unsigned i = 0; !foe_receive(&foe, &slot); i++) {
+        assert_true(i < POLLS);
+        hosted_poll(&victim);
+    }
+    assert_int_equal(nigh_head_kind(slot.head), kind);
+    return slot;
+}
+
+/* ---- what it names ---- */
+
+static void test_never_brought(void **state)
+{
+    struct nigh_slot slot;
+
+    (void)state;
+    refer(7, 0, BYTES);
+    slot = hear(NIGH_K_GRANT);
+    assert_int_equal(slot.tag, 3);
+    assert_int_equal(slot.imm, NIGH_GRANT_WAITED | NIGH_GRANT_AGAIN);
+    assert_int_equal(hosted_state(&victim, to_foe), NIGH_READY);
+}
+
+static void test_no_number(void **state)
+{
+    (void)state;
+    refer(0, 0, BYTES);
+    is_broken();
+}
+
+static void test_no_record(void **state)
+{
+    unsigned before = descriptors();
+    uint8_t nonsense[100];
+
+    (void)state;
+    memset(nonsense, 0xa5, sizeof(nonsense));
+    assert_int_equal(bring(7, nonsense, sizeof(nonsense), (const int[]){0}, 1), 0);
+    refer(7, 0, BYTES);
+    is_broken();
+    hosted_turns(&victim, &good, 100);
+    assert_true(descriptors() <= before);
+}
+
+/* Memory that is there, brought as it should be. */
+static void bring_memory(uint64_t number)
+{
+    struct nigh_cuda *domain = victim.context->devices.cuda;
+    int fds[NIGH_CUDA_SEGMENTS_MAX];
+    struct nigh_cuda_export *export;
+    struct nigh_cuda_memory *found;
+
+    assert_int_equal(nigh_cuda_look(domain, memory, BYTES, &found), 0);
+    assert_int_equal(nigh_cuda_export_get(domain, found, &export), 0);
+    assert_int_equal(nigh_cuda_export_open(export, fds), 0);
+    assert_int_equal(bring(number, export->wire, export->bytes, fds, nigh_cuda_record_fds(export->wire)), 0);
+    for (uint32_t i = 0; i < nigh_cuda_record_fds(export->wire); i++)
+        close(fds[i]);
+    nigh_cuda_export_put(export);
+    free(found);
+}
+
+static void test_honest(void **state)
+{
+    (void)state;
+    bring_memory(7);
+    refer(7, 0, BYTES);
+    assert_int_equal(hosted_until(&victim, &good, NIGH_OP_RECV, 1)->status, 0);
+    cuda->get(in, place, BYTES);
+    assert_memory_equal(in, out, BYTES);
+    assert_int_equal(hear(NIGH_K_FINISH).tag, 3);
+}
+
+static void test_outside(void **state)
+{
+    (void)state;
+    bring_memory(7);
+    refer(7, UINT64_MAX - 9, 10); /* the sum is 0 */
+    is_broken();
+}
+
+static void test_too_long(void **state)
+{
+    (void)state;
+    bring_memory(7);
+    refer(7, 0, UINT64_MAX);
+    is_broken();
+}
+
+/* ---- floods ---- */
+
+static void test_drops(void **state)
+{
+    (void)state;
+    for (uint64_t i = 0; i < FLOOD; i++) {
+        foe_send(&foe, nigh_head_make(i % 2 ? NIGH_K_DROPPED : NIGH_K_DROP, 0, 0, 0), i, 0, NULL, 0);
+        if (i % 2 == 0)
+            assert_int_equal(hear(NIGH_K_DROPPED).tag, i);
+    }
+    assert_int_equal(hosted_state(&victim, to_foe), NIGH_READY);
+}
+
+/* What nobody asks for is bounded, and goes with its peer. */
+static void test_parcels(void **state)
+{
+    const int fds[FDS] = {0, 0, 0, 0};
+    unsigned before = descriptors(), most = 0;
+
+    (void)state;
+    for (uint64_t i = 1; i <= PARCELS; i++) {
+        while (bring(i, out, 100, fds, FDS) == -EAGAIN)
+            hosted_turns(&victim, &good, 1);
+        hosted_turns(&victim, &good, 1);
+        most = descriptors() > most ? descriptors() : most;
+    }
+    assert_true(most > before + FDS && most <= before + 64 * FDS + 16);
+    assert_int_equal(hosted_ops->disconnect(to_foe), 0);
+    nigh_store_relaxed(&foe.pair->closed, nigh_load_relaxed(&foe.pair->closed) | 1);
+    foe_wake(&foe);
+    for (unsigned i = 0; descriptors() > before; i++) {
+        assert_true(i < 100000);
+        hosted_turns(&victim, &good, 10);
+    }
+}
+
+/* ---- what it answers ---- */
+
+/* A message to the foe that its device is to copy; its number. */
+static uint64_t sent(void)
+{
+    struct nigh_wire_refer what;
+    struct nigh_slot slot;
+
+    assert_int_equal(hosted_send(to_foe, 2, 2, memory, BYTES, NIGH_DEVICE), 0);
+    slot = hear(NIGH_K_REFER);
+    memcpy(&what, slot.payload, sizeof(what));
+    assert_int_equal(what.refer, NIGH_REFER_POINTER); /* it is of this process */
+    return what.id;
+}
+
+static void test_granted_twice(void **state)
+{
+    uint64_t id = sent();
+
+    (void)state;
+    foe_send(&foe, nigh_head_make(NIGH_K_GRANT, 0, 0, 0), id, NIGH_GRANT_AGAIN, NULL, 0);
+    foe_send(&foe, nigh_head_make(NIGH_K_GRANT, 0, 0, 0), id, NIGH_GRANT_AGAIN, NULL, 0);
+    is_broken();
+    assert_int_equal(hosted_until(&victim, &good, NIGH_OP_SEND, 2)->status, -EPROTO);
+}
+
+static void test_finished_and_granted(void **state)
+{
+    uint64_t id = sent();
+
+    (void)state;
+    foe_send(&foe, nigh_head_make(NIGH_K_FINISH, 0, 0, 0), id, 0, NULL, 0);
+    foe_send(&foe, nigh_head_make(NIGH_K_GRANT, 0, 0, 0), id, 0, NULL, 0);
+    is_broken();
+    assert_int_equal(hosted_until(&victim, &good, NIGH_OP_SEND, 2)->status, 0);
+}
+
+static void test_finished_in_pieces(void **state)
+{
+    uint64_t id = sent();
+
+    (void)state;
+    foe_send(&foe, nigh_head_make(NIGH_K_GRANT, 0, 0, 0), id, 0, NULL, 0);
+    foe_send(&foe, nigh_head_make(NIGH_K_FINISH, 0, 0, 0), id, 0, NULL, 0);
+    is_broken();
+    assert_int_equal(hosted_until(&victim, &good, NIGH_OP_SEND, 2)->status, -EPROTO);
+}
+
+#define CASE(name) cmocka_unit_test_setup_teardown(name, start, stop)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CASE(test_never_brought),
+        CASE(test_no_number),
+        CASE(test_no_record),
+        CASE(test_honest),
+        CASE(test_outside),
+        CASE(test_too_long),
+        CASE(test_drops),
+        CASE(test_parcels),
+        CASE(test_granted_twice),
+        CASE(test_finished_and_granted),
+        CASE(test_finished_in_pieces),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
