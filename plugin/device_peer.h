@@ -50,7 +50,7 @@ void nigh_device_peer_brought(struct nigh_context *context, const struct nigh_id
                               const struct nigh_parcel *parcel);
 /*
  * The mapping under `number` for copies in this CUDA context, which the caller puts (cuda_ipc/import.h).
- *   -EAGAIN    it has not come yet
+ *   -EAGAIN    it is not here: not yet, or it was lost, used up by another device, given up or dropped (device_reach.c)
  *   -ESTALE    it must be brought again
  *   -ENOTSUP   it can only be staged: known since the first trial; logged then, with the reason
  *   -EPROTO    what was brought is wrong: logged

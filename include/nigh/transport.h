@@ -204,7 +204,8 @@ enum nigh_state {
 /*
  * Of sends, receives, puts and gets, not of lends: the buffer may be memory of a CUDA device. Whose it is its `region` says
  * (NIGH_REGISTER_DEVICE), which stays registered until the completion; without one the driver is
- * asked in each call. Without this flag `region` decides nothing and a buffer is the host's. The peer needs no device, and knows of none.
+ * asked in each call. Without this flag `region` decides nothing and a buffer is the host's. The peer needs no device.
+ * Where it uses one that reaches the buffer, its device copies a message longer than NIGH_EAGER from there, once it is received.
  *
  * What the host's copies have put there before the call is sent; kernels that write it must have ended, as nigh's copies run on streams
  * of their own. They move with calls that make progress, and nobody waits for them but NIGH_INJECT. When a receive or a get
@@ -354,8 +355,9 @@ struct nigh_taken {
  * CPU may touch makes an ordinary region. Its bytes move by copies on nigh's own streams, behind what the host's copies have put
  * there before, in parts while more bytes come or go; atomics alone are waited for, as `copies` are, and other threads do not get
  * into the context meanwhile. To register such memory may wait for kernels that run. The memory stays until deregister(). Where
- * its CUDA context is destroyed earlier, peers' operations complete with -EIO. Peers need no device. Without NIGH_REMOTE_READ and
- * _WRITE it is for NIGH_DEVICE in posts of this process alone. With NIGH_CUDA=require what would be staged through the host
+ * its CUDA context is destroyed earlier, peers' operations complete with -EIO. Peers need no device. Those
+ * whose devices copy messages from it map it: deregister() makes progress until they have closed it, a second at most (logged), and
+ * keeps other threads out meanwhile; memory of cuMemMap() alone may be freed earlier. Without NIGH_REMOTE_READ and _WRITE it is for NIGH_DEVICE in posts of this process alone. With NIGH_CUDA=require what would be staged through the host
  * completes with -ENOTSUP at the peer instead, and the log here says why: NIGH_QUERY_DEVICE_PATHS tells it before.
  */
 #define NIGH_REGISTER_DEVICE (1u << 6)

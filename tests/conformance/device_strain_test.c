@@ -10,7 +10,16 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { ROOM = 1 << 20, LONG = 4 << 20, PART = 70000, MANY = 100, BUFFERS = 80, TRIES = 3, SOON_MS = 700 };
+enum {
+    ROOM = 1 << 20,
+    LONG = 4 << 20,
+    PART = 70000,
+    MANY = 100,
+    BUFFERS = 80,
+    FEW = 8,
+    TRIES = 3,
+    SOON_MS = 700
+};
 
 static const struct nigh_ops *nigh;
 static char told[4096];
@@ -33,6 +42,11 @@ static uint64_t now_ms(void)
 /* Connected; the receiver says which devices it uses when it first posts there. */
 static void begin(struct pair *pair, struct buffer *from, struct buffer *to, uint64_t bytes)
 {
+    for (uint32_t i = 0; i < 2 && pair->of->how & PAIR_MANUAL; i++)
+        if (pair->end[i]) {
+            pair_open(pair->end[i]);
+            pair_connect(pair->end[i]);
+        }
     for (uint32_t i = 0; i < 2; i++)
         if (pair->end[i])
             pair_state(pair->end[i], NIGH_READY);
@@ -198,6 +212,50 @@ static void many_buffers(struct pair *pair)
     end(pair, &first, &to);
 }
 
+/* ---- the receiver leaves ---- */
+
+/* In the middle of copies: nobody writes to their places behind the receives' completions. */
+static void receiver_leaves(struct pair *pair)
+{
+    struct buffer from, to;
+    int status;
+
+    begin(pair, &from, &to, FEW * PART);
+    if (pair->end[1])
+        for (uint64_t i = 0; i < FEW; i++) {
+            struct nigh_recv recv = pair_a_recv(to.at + i * PART, PART, i, i);
+
+            recv.flags = NIGH_DEVICE;
+            CHECK_INT(nigh->post_recv(pair->end[1]->context, pair->end[1]->peer, &recv), 0);
+        }
+    pair_meet();
+    if (pair->end[0]) {
+        buffer_fill(&from, PART, 3);
+        for (uint64_t i = 0; i < FEW; i++)
+            buffer_send(pair, &from, PART, i, 0, i);
+    }
+    pair_meet();
+    if (pair->end[1]) {
+        pair_pump_ms(6);
+        pair_disconnect(pair->end[1]);
+        for (uint64_t i = 0; i < FEW; i++) {
+            status = pair_await(pair->end[1], NIGH_OP_RECV, i).status;
+            CHECK(!status || status == -ECANCELED);
+        }
+        buffer_fill(&to, FEW * PART, 9);
+        usleep(20000);
+        buffer_check(&to, 0, FEW * PART, 9);
+        pair_close(pair->end[1]);
+    }
+    for (uint64_t i = 0; pair->end[0] && i < FEW; i++) {
+        status = pair_await(pair->end[0], NIGH_OP_SEND, i).status;
+        CHECK(!status || status == -ECONNRESET);
+    }
+    if (pair->end[0])
+        pair_close(pair->end[0]);
+    end(pair, &from, &to);
+}
+
 /* ---- two devices ---- */
 
 static struct buffer on_device_0(const struct pair *pair, uint64_t bytes)
@@ -288,12 +346,7 @@ static void required(struct pair *pair)
     struct buffer from, to;
     struct nigh_send send;
 
-    for (uint32_t i = 0; i < 2; i++)
-        if (pair->end[i]) {
-            setenv("NIGH_CUDA", "require", 1);
-            pair_open(pair->end[i]);
-            pair_connect(pair->end[i]);
-        }
+    setenv("NIGH_CUDA", "require", 1);
     begin(pair, &from, &to, ROOM);
     if (pair->end[0]) {
         send = pair_a_send(from.at, ROOM, 1, 1);
@@ -313,6 +366,11 @@ static const struct pair_case cases[] = {
     {.name = "a put meanwhile", .play = put_meanwhile, FRESH, OF(MEMORY_PLAIN), .data = "4000"},
     {.name = "crowded", .play = crowded, FRESH | PAIR_LOOSE, OF(MEMORY_MAPPED), .data = "3000"},
     {.name = "many buffers", .play = many_buffers, FRESH, OF(MEMORY_MAPPED)},
+    {.name = "the receiver leaves",
+     .play = receiver_leaves,
+     FRESH | PAIR_MANUAL | PAIR_LOOSE,
+     OF(MEMORY_MAPPED),
+     .data = "4000"},
     {.name = "either device, cuMemMap", .play = either_device, FRESH, OF(MEMORY_MAPPED)},
     {.name = "either device, cuMemAlloc", .play = either_device, FRESH, OF(MEMORY_PLAIN)},
     {.name = "across, cuMemMap", .play = across, .forms = PAIR_TWO, .how = PAIR_FRESH, OF(MEMORY_MAPPED)},
