@@ -20,12 +20,13 @@ struct nigh_region;
 
 /* Of a context. The driver is started by the first region that may lie on a device, and by questions for devices. */
 struct nigh_devices {
-    struct nigh_cuda *cuda; /* NULL: not started, or there is none */
+    struct nigh_cuda *cuda;     /* NULL: not started, or there is none */
     struct nigh_cuda_seen seen; /* of memory that is sent unregistered; with `cuda` */
-    uint32_t copies;        /* of messages that are under way: who sleeps would not see their end */
-    bool scarce;            /* a pass left something that the next one is to try again */
-    bool listens;           /* a message refers to memory that is not brought yet: look for parcels behind this pass */
-    uint32_t silences;      /* looks that found nothing more to hear: what was named before and is not there was lost */
+    uint32_t copies;            /* of messages that are under way: who sleeps would not see their end */
+    bool scarce;                /* a pass left something that the next one is to try again */
+    bool listens; /* a message refers to memory that is not brought yet: look for parcels behind this pass */
+    uint32_t
+        silences; /* looks that found nothing more to hear: what was named before and is not there was lost */
 };
 
 /*

@@ -156,8 +156,14 @@ int nigh_device_gift_ready(struct nigh_endpoint *endpoint, const struct nigh_dev
     return rc;
 }
 
-void nigh_device_export_drop(struct nigh_context *context, struct nigh_cuda_export *export)
+void nigh_device_region_remove(struct nigh_context *context, struct nigh_region *region)
 {
+    struct nigh_cuda_export *export = region->export;
+
+    /* First: passes go on while peers close it, and no put or get may begin on it. */
+    nigh_region_remove(&context->regions, region);
+    if (!export)
+        return;
     /* Memory of cuMemMap() stays for whoever has it mapped; of the others the driver asks that it is closed first. */
     nigh_device_peers_drop(context, export->number, export->wire->way != NIGH_CUDA_VMM);
     nigh_cuda_export_put(export);

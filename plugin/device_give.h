@@ -12,6 +12,7 @@
 
 struct nigh_cuda_export;
 struct nigh_endpoint;
+struct nigh_region;
 struct nigh_send;
 struct nigh_send_op;
 
@@ -37,8 +38,8 @@ void nigh_device_gift_close(struct nigh_device_gift *gift);
  * to be staged. */
 int nigh_device_gift_ready(struct nigh_endpoint *endpoint, const struct nigh_device_buffer *buffer,
                            struct nigh_device_gift *gift);
-/* Its region is deregistered: peers close what they have mapped of it. Where the driver has it so, they are waited for by
- * progress passes, a second at most. The region's use of it ends. */
-void nigh_device_export_drop(struct nigh_context *context, struct nigh_cuda_export *export);
+/* Removes a region, which may be of the host's memory. Peers close what they have mapped of a device's: where the driver has it so,
+ * they are waited for by progress passes, a second at most. */
+void nigh_device_region_remove(struct nigh_context *context, struct nigh_region *region);
 
 #endif

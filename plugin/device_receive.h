@@ -22,7 +22,7 @@ struct nigh_device_receive {
     bool filling;
     bool whole; /* slot[0] has memory for all of it */
     int error;
-    struct nigh_device_reach reach;                  /* of bytes that come in no slot: slot[0] is their copy */
+    struct nigh_device_reach reach; /* of bytes that come in no slot: slot[0] is their copy */
     struct nigh_device_slot slot[NIGH_DEVICE_SLOTS];
     struct nigh_device_slot spare; /* memory NULL: none */
 };

@@ -230,7 +230,8 @@ static enum nigh_reason put_waiting(struct text *text, const struct nigh_endpoin
 
 /* ---- asked --------------------------------------------------------------------------------------------- */
 
-static enum nigh_reason put_all(struct text *text, const struct nigh_endpoint *endpoint, enum nigh_reason reason)
+static enum nigh_reason put_all(struct text *text, const struct nigh_endpoint *endpoint,
+                                enum nigh_reason reason)
 {
     const struct nigh_end *end = &endpoint->end;
 

@@ -2,8 +2,8 @@
 /* plugin/endpoint.c - the memory of an endpoint: its index, the pair's lines, the window of its ring. Before it
  * is connected, and after it has left. */
 #include "plugin/context.h"
-#include "plugin/device_peer.h"
 #include "plugin/count.h"
+#include "plugin/device_peer.h"
 #include "plugin/large.h"
 #include "plugin/progress.h"
 #include "plugin/shuttle.h"

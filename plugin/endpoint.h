@@ -173,12 +173,12 @@ struct nigh_endpoint {
     struct nigh_message *device_receives;  /* that have come, but to the device: device_receive.c */
     uint32_t device_receives_count;
     struct nigh_device_peer *device_peer; /* what each has handed to the other: device_peer.h */
-    uint64_t unmatched;  /* bytes sent ahead of their GRANTs, or that may be */
-    uint32_t trusted;    /* messages in a row that found their receives */
-    uint32_t answers;    /* operations that answer the peer's */
-    uint64_t fetched;    /* bytes that answers hold in memory */
-    struct nigh_ids out; /* ours under way: struct nigh_send_op */
-    struct nigh_ids in;  /* the peer's: struct nigh_message */
+    uint64_t unmatched;                   /* bytes sent ahead of their GRANTs, or that may be */
+    uint32_t trusted;                     /* messages in a row that found their receives */
+    uint32_t answers;                     /* operations that answer the peer's */
+    uint64_t fetched;                     /* bytes that answers hold in memory */
+    struct nigh_ids out;                  /* ours under way: struct nigh_send_op */
+    struct nigh_ids in;                   /* the peer's: struct nigh_message */
 
     uint64_t chunk;                 /* being filled: its arena offset, 0 = none */
     uint32_t chunk_low, chunk_high; /* what is left of it: long messages take from below, others from above */

@@ -336,7 +336,6 @@ static int register_memory(struct nigh_context *context, const struct nigh_regis
 
 static int deregister(struct nigh_context *context, struct nigh_region *region)
 {
-    struct nigh_cuda_export *export;
     int rc = nigh_region_check(&context->regions, region);
 
     if (rc == -EINVAL)
@@ -346,11 +345,7 @@ static int deregister(struct nigh_context *context, struct nigh_region *region)
         return rc;
     nigh_log_use(&context->log);
     nigh_shown_remove(&context->arena, region);
-    export = region->export;
-    /* First: passes go on while peers close it, and no put or get may begin on it. */
-    nigh_region_remove(&context->regions, region);
-    if (export)
-        nigh_device_export_drop(context, export);
+    nigh_device_region_remove(context, region);
     return 0;
 }
 

@@ -104,7 +104,8 @@ enum nigh_refer {
 
 struct nigh_wire_refer {
     uint64_t total;
-    uint64_t where; /* arena offset; CMA, POINTER: an address of the sender's process; DEVICE: offset in that memory */
+    uint64_t
+        where; /* arena offset; CMA, POINTER: an address of the sender's process; DEVICE: offset in that memory */
     uint32_t id;
     uint32_t refer; /* enum nigh_refer */
     union {

@@ -129,7 +129,8 @@ static void brought_once(struct pair *pair)
     if (pair->end[0])
         CHECK_INT(cuda->calls("cuMemExportToShareableHandle"), calls);
     if (pair->end[1])
-        CHECK_INT(cuda->calls("cuMemImportFromShareableHandle"), pair->of->number >> 8 == MEMORY_MAPPED ? 1 : 0);
+        CHECK_INT(cuda->calls("cuMemImportFromShareableHandle"),
+                  pair->of->number >> 8 == MEMORY_MAPPED ? 1 : 0);
     end(pair, &from, &to);
 }
 
@@ -467,10 +468,10 @@ static void required(struct pair *pair)
     end(pair, &from, &to);
 }
 
-#define FRESH      .forms = PAIR_FORK, .how = PAIR_FRESH
-#define OF(kind)   .number = SENDER | RECEIVER | KIND(kind)
-#define LOGGED     .options = {.log = keep}
-#define DELAYED    .data = "4000"
+#define FRESH    .forms = PAIR_FORK, .how = PAIR_FRESH
+#define OF(kind) .number = SENDER | RECEIVER | KIND(kind)
+#define LOGGED   .options = {.log = keep}
+#define DELAYED  .data = "4000"
 static const struct pair_case cases[] = {
     {.name = "cuMemAlloc", .play = goes, .forms = PAIR_APART, .how = PAIR_FRESH, OF(MEMORY_PLAIN)},
     {.name = "cuMemMap", .play = goes, FRESH, OF(MEMORY_MAPPED)},
@@ -485,10 +486,7 @@ static const struct pair_case cases[] = {
     {.name = "late", .play = late, .forms = PAIR_APART, .how = PAIR_FRESH, OF(MEMORY_MAPPED)},
     {.name = "cut", .play = cut, FRESH, OF(MEMORY_MAPPED)},
     {.name = "cancelled", .play = cancelled, FRESH | PAIR_LOOSE, OF(MEMORY_MAPPED), DELAYED},
-    {.name = "the sender dies",
-     .play = sender_dies,
-     FRESH | PAIR_DEATH | PAIR_LOOSE,
-     OF(MEMORY_MAPPED)},
+    {.name = "the sender dies", .play = sender_dies, FRESH | PAIR_DEATH | PAIR_LOOSE, OF(MEMORY_MAPPED)},
     {.name = "deregistered", .play = deregistered, FRESH, OF(MEMORY_PLAIN), LOGGED},
     {.name = "deregistered in vain", .play = deregistered_in_vain, FRESH, OF(MEMORY_PLAIN), LOGGED},
     {.name = "not mapped, cuMemMap", .play = not_mapped, FRESH, OF(MEMORY_MAPPED)},

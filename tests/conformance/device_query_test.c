@@ -364,8 +364,12 @@ static int add(struct pair *pair, uint64_t key)
 static void posts(struct pair_end *end, void *memory, struct nigh_region *region)
 {
     struct nigh_send send = {.size = sizeof(send), .flags = NIGH_DEVICE, .buffer = memory, .bytes = 4096};
-    struct nigh_recv recv = {
-        .size = sizeof(recv), .flags = NIGH_DEVICE, .buffer = memory, .bytes = 4096, .tag = 99, .context = 51};
+    struct nigh_recv recv = {.size = sizeof(recv),
+                             .flags = NIGH_DEVICE,
+                             .buffer = memory,
+                             .bytes = 4096,
+                             .tag = 99,
+                             .context = 51};
     struct nigh_rma rma = {.size = sizeof(rma), .flags = NIGH_DEVICE, .buffer = memory, .bytes = 4096};
     uint8_t bytes[8];
 
@@ -373,8 +377,9 @@ static void posts(struct pair_end *end, void *memory, struct nigh_region *region
         send.region = recv.region = rma.region = i ? region : NULL;
         told[0] = '\0';
         CHECK_INT(nigh->post_send(end->peer, &send), -ENOTSUP);
-        CHECK(strstr(told, "post_send: NIGH_CUDA=require: memory of CUDA device 1 is staged through the host for rank "
-                           "0: the peer has not used a CUDA device yet"));
+        CHECK(strstr(
+            told, "post_send: NIGH_CUDA=require: memory of CUDA device 1 is staged through the host for rank "
+                  "0: the peer has not used a CUDA device yet"));
         CHECK_INT(nigh->post_recv(end->context, end->peer, &recv), 0);
         CHECK_INT(nigh->cancel(end->context, 51), 0);
         CHECK_INT(pair_await(end, NIGH_OP_RECV, 51).status, -ECANCELED);
@@ -431,7 +436,8 @@ static void required(struct pair *pair)
     pair_meet();
     if (owner && pair->of->number) {
         CHECK(strstr(told, "NIGH_CUDA=require: what rank 0 asks of memory of CUDA device 1 is staged"));
-        CHECK(strstr(told, "host: put, get and atomics do not copy by handles in this version; NIGH_CUDA=auto"));
+        CHECK(strstr(told,
+                     "host: put, get and atomics do not copy by handles in this version; NIGH_CUDA=auto"));
         cuda->get(seen, memory, sizeof(seen));
         data_check(seen, sizeof(seen), 1, 0);
         CHECK_INT(pair_await(owner, NIGH_OP_REMOTE_PUT, 41).bytes, 4096); /* the host's memory's */

@@ -332,7 +332,10 @@ static json_t *path(struct info_trial *trial, const struct offer *made, const ch
         why = hand_over(trial, made->export, to);
     return json_pack("{si si ss? ss ss? ss?}", "from", from, "to", to, "handle",
                      why ? NULL : nigh_cuda_way_name(way), "reason", why ? why : "", "messages",
-                     said ? said->path : NULL, "messages_reason", !said ? NULL : said->reason ? said->text : "");
+                     said ? said->path : NULL, "messages_reason",
+                     !said          ? NULL
+                     : said->reason ? said->text
+                                    : "");
 }
 
 json_t *info_trial_paths(struct info_trial *trial)

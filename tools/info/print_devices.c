@@ -63,7 +63,8 @@ static void print_paths(FILE *out, const json_t *paths)
     json_t *path;
     size_t i;
 
-    fprintf(out, "  from a device to another process' device, mapped there; messages go so, unless it says otherwise:\n");
+    fprintf(out, "  from a device to another process' device, mapped there; messages go so, unless it says "
+                 "otherwise:\n");
     json_array_foreach(paths, i, path)
     {
         fprintf(out, "    %lld to %lld  ", number_of(path, "from"), number_of(path, "to"));

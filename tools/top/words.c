@@ -15,8 +15,8 @@ const char *top_state_word(enum top_state state)
 
 const char *top_path_word(unsigned path)
 {
-    static const char *const words[NIGH_COUNTED_PATHS] = {"inline", "eager", "chunked",
-                                                          "heap",   "cma",   "lend", "device"};
+    static const char *const words[NIGH_COUNTED_PATHS] = {"inline", "eager", "chunked", "heap",
+                                                          "cma",    "lend",  "device"};
 
     return words[path];
 }
