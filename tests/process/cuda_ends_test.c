@@ -4,6 +4,8 @@
 #include "tests/support/cuda_share.h"
 #include "tests/support/logged.h"
 
+#include <fcntl.h>
+
 /* ---- ends ------------------------------------------------------------------------------------------------ */
 
 static void offer_two_ways(int socket)
@@ -74,6 +76,44 @@ static void dropped_in_flight(void **state)
 {
     (void)state;
     lab_pair(offer_two_ways, take_and_drop_in_flight);
+}
+
+/* Brought and mapped again while the older mapping, which was dropped, is in use: the answer to the drop closes that one alone. */
+static void take_again_while_dropped(int socket)
+{
+    struct nigh_cuda_mapping *older, *newer, *found;
+    struct lab_packet plain, mapped, again;
+    struct nigh_cuda_peer *peer;
+
+    begin();
+    peer = open_peer(4);
+    lab_receive(socket, &plain);
+    for (uint32_t i = 0; i < plain.count; i++)
+        close(plain.fds[i]);
+    lab_receive(socket, &mapped);
+    again = mapped;
+    for (uint32_t i = 0; i < mapped.count; i++)
+        again.fds[i] = fcntl(mapped.fds[i], F_DUPFD_CLOEXEC, 3);
+    import(peer, &mapped, &older);
+    IS(nigh_cuda_import_drop(peer, mapped.number), -EBUSY);
+    import(peer, &again, &newer);
+    MUST(newer != older);
+    IS(nigh_cuda_import_dropped(peer, mapped.number), -EBUSY);
+    nigh_cuda_import_put(older);
+    nigh_cuda_import_put(newer);
+    IS(nigh_cuda_import_dropped(peer, mapped.number), 0);
+    IS(nigh_cuda_import_find(peer, lab_context(0), mapped.number, &found), 0);
+    MUST(found == newer);
+    nigh_cuda_import_put(found);
+    nigh_cuda_peer_close(peer);
+    lab_say(socket, 1);
+    lab_end();
+}
+
+static void again_while_dropped(void **state)
+{
+    (void)state;
+    lab_pair(offer_two_ways, take_again_while_dropped);
 }
 
 static int no_thread(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *),
@@ -180,6 +220,7 @@ int main(void)
 {
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(dropped_in_flight),
+        cmocka_unit_test(again_while_dropped),
         cmocka_unit_test(beside_a_kernel_that_waits),
         cmocka_unit_test(a_peer_dies_in_a_copy),
     };
