@@ -50,11 +50,11 @@ bool nigh_device_gift_open(struct nigh_endpoint *endpoint, const struct nigh_sen
                            struct nigh_device_gift *gift)
 {
     struct nigh_context *context = endpoint->context;
+    bool is_short = send->bytes <= context->config.eager_bytes;
     struct nigh_cuda_export *export = NULL;
     int rc;
 
-    if (send->flags & NIGH_INJECT || send->bytes <= context->config.eager_bytes ||
-        endpoint->state != NIGH_READY)
+    if (send->flags & NIGH_INJECT || (is_short && op->op != NIGH_OP_LEND) || endpoint->state != NIGH_READY)
         return false;
     if (is_ours(endpoint)) {
         op->refer = NIGH_REFER_POINTER;

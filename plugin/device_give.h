@@ -23,7 +23,7 @@ struct nigh_device_gift {
     bool settled;
 };
 
-/* Whether this message is to go so: then op->refer and op->key are set, and close() undoes it. */
+/* Whether this message is to go so, of any length if it is a lend: then op->refer and op->key are set, and close() undoes it. */
 bool nigh_device_gift_open(struct nigh_endpoint *endpoint, const struct nigh_send *send,
                            const struct nigh_device_buffer *buffer, struct nigh_send_op *op,
                            struct nigh_device_gift *gift);

@@ -30,6 +30,10 @@ static int copy_from(struct nigh_message *message, struct nigh_cuda_context *cud
 {
     struct nigh_device_receive *receive = message->device;
 
+    if (message->in_place) {
+        receive->reach.at = from;
+        return 0;
+    }
     receive->slot[0] = (struct nigh_device_slot){.bytes = receive->bytes};
     nigh_device_slot_reach(message->endpoint->context, &receive->buffer, &receive->slot[0], cuda, from);
     return -EAGAIN;
@@ -40,13 +44,29 @@ static int not_reached(const struct nigh_message *message)
 {
     struct nigh_context *context = message->endpoint->context;
 
-    if (!context->config.cuda_required)
+    if (!context->config.cuda_required || message->in_place)
         return -EREMOTE;
     return nigh_refuse(context, -ENOTSUP,
                        "NIGH_CUDA=require: a message of rank %d from device memory that this process cannot map "
                        "would be staged through the host (the line before says why); NIGH_CUDA=auto lets it be "
                        "staged",
                        (int)message->endpoint->rank);
+}
+
+/* A lend cannot come in pieces: it is brought again, once. */
+static int lacks(struct nigh_message *message)
+{
+    struct nigh_device_reach *reach = &message->device->reach;
+
+    if (!message->in_place)
+        return -ESTALE;
+    if (reach->asked)
+        return -EREMOTE;
+    reach->asked = true;
+    reach->until_ns = nigh_clock_ns() + BRING_NS;
+    nigh_link_answer(message->endpoint, NIGH_K_GRANT, 0, message->id, NIGH_GRANT_BRING, NULL, 0);
+    message->endpoint->context->devices.scarce = true;
+    return -EAGAIN;
 }
 
 static int find(struct nigh_message *message)
@@ -61,14 +81,14 @@ static int find(struct nigh_message *message)
         break;
     case -EAGAIN:
         message->endpoint->context->devices.scarce = true; /* who sleeps would not see the time go by */
-        return nigh_clock_ns() < reach->until_ns ? -EAGAIN : -ESTALE;
+        return nigh_clock_ns() < reach->until_ns ? -EAGAIN : lacks(message);
     case -ENOTSUP:
         return not_reached(message);
     case -EPROTO:
         nigh_endpoint_suspect(message->endpoint, "what it has brought is no device memory");
         return -EAGAIN;
     default:
-        return rc == -ESTALE ? rc : -EREMOTE;
+        return rc == -ESTALE ? lacks(message) : -EREMOTE;
     }
     if (nigh_cuda_import_at(reach->mapping, message->where, message->total, &from)) {
         nigh_endpoint_suspect(message->endpoint, "its message lies outside of the device memory that it names");
@@ -130,13 +150,23 @@ static void stage(struct nigh_message *message, bool bring)
 
 void nigh_device_reach_end(struct nigh_message *message, int rc)
 {
+    struct nigh_device_reach *reach = &message->device->reach;
+
+    if (!rc && message->in_place) {
+        struct nigh_cuda_mapping *mapping = reach->mapping;
+
+        reach->mapping = NULL; /* it goes with what the host holds */
+        nigh_recv_lend_device(message, (void *)(uintptr_t)reach->at, mapping);
+        return;
+    }
     nigh_device_slots_stop(message->endpoint->context, message->device->slot);
     message->device->slot[0] = (struct nigh_device_slot){.memory = NULL};
-    nigh_device_reach_close(&message->device->reach);
-    if (rc == -EREMOTE || rc == -ESTALE) {
+    nigh_device_reach_close(reach);
+    if ((rc == -EREMOTE || rc == -ESTALE) && !message->in_place) {
         stage(message, rc == -ESTALE);
         return;
     }
+    rc = rc == -EREMOTE ? -EOPNOTSUPP : rc;
     tell(message, rc);
     nigh_arrive_done(message, rc);
 }
@@ -160,6 +190,11 @@ void nigh_device_reach_begin(struct nigh_message *message)
     }
     if (!message->device) {
         stage(message, false);
+        return;
+    }
+    if (message->in_place && message->total > message->room) {
+        tell(message, 0);
+        nigh_recv_finish(message, -EMSGSIZE);
         return;
     }
     message->device->reach = (struct nigh_device_reach){.on = true, .until_ns = nigh_clock_ns() + BRING_NS};

@@ -16,7 +16,9 @@ struct nigh_cuda_mapping;
 struct nigh_device_reach {
     bool on;                           /* it goes so */
     struct nigh_cuda_mapping *mapping; /* NULL: none yet, or its address is used */
+    uint64_t at;                       /* in place: its address here */
     uint64_t until_ns;                 /* what it refers to must have come by then */
+    bool asked;                        /* in place: it was asked to be brought again */
 };
 
 /* A reference to device memory. */

@@ -390,6 +390,8 @@ enum nigh_verdict nigh_arrive_refer(struct nigh_endpoint *endpoint, uint64_t hea
     message->where = refer.where;
     if (refer.refer == NIGH_REFER_DEVICE)
         message->key = refer.number;
+    if (nigh_refer_is_device(refer.refer))
+        message->lent = nigh_head_flags(head) & NIGH_F_LENT;
     else
         message->cpu = refer.cpu;
     accept_or_keep(message, posted);
