@@ -42,6 +42,10 @@ static enum nigh_verdict arrive_grant(struct nigh_endpoint *endpoint, uint64_t i
         op->kind = NIGH_SEND_CHUNKED;
         nigh_count_redirected(endpoint->context, NIGH_PATH_CMA, NIGH_PATH_CHUNKED, op->bytes);
     }
+    if (op && op->kind == NIGH_SEND_REFER && op->device && late & NIGH_GRANT_BRING) {
+        nigh_device_send_bring(endpoint, op);
+        return NIGH_GO;
+    }
     if (op && op->kind == NIGH_SEND_REFER && op->device) {
         nigh_device_send_asked(endpoint, op, late & NIGH_GRANT_AGAIN);
         nigh_plan_choose(endpoint, op);

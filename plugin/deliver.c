@@ -120,7 +120,8 @@ static inline void finish_recv(struct nigh_message *message, int status)
     }
     if (message->in_place && data) {
         /* The table has room: it was reserved when the message was accepted. */
-        nigh_lents_add(&context->lents, data, message->endpoint, NIGH_NO_ID);
+        nigh_lents_add(&context->lents,
+                       &(struct nigh_lent){.data = data, .endpoint = message->endpoint, .id = NIGH_NO_ID});
         flags = NIGH_DONE_LENT;
     } else if (message->in_place) {
         nigh_lents_unreserve(&context->lents);
@@ -165,9 +166,22 @@ void nigh_recv_lend(struct nigh_endpoint *endpoint, struct nigh_recv_op *op,
     done->flags |= NIGH_DONE_LENT;
     done->data = data;
     op_free(context, op);
-    nigh_lents_add(&context->lents, data, endpoint, refer->id);
+    nigh_lents_add(&context->lents, &(struct nigh_lent){.data = data, .endpoint = endpoint, .id = refer->id});
     endpoint->pins++;
     count_received(context, refer->total, false);
+}
+
+void nigh_recv_lend_device(struct nigh_message *message, void *data, struct nigh_cuda_mapping *mapping)
+{
+    struct nigh_endpoint *endpoint = message->endpoint;
+    struct nigh_context *context = endpoint->context;
+    const struct nigh_lent lent = {.data = data, .endpoint = endpoint, .mapping = mapping, .id = message->id};
+
+    nigh_lents_add(&context->lents, &lent);
+    endpoint->pins++;
+    count_received(context, message->total, false);
+    complete(endpoint, message->recv, 0, message->total, message->tag, message->imm, data, NIGH_DONE_LENT);
+    nigh_message_free(message);
 }
 
 /* The same for a lend that waited as a message. */
@@ -210,11 +224,21 @@ static int device_place(struct nigh_message *message, struct nigh_recv_op *op)
                                     message->total < message->room ? message->total : message->room);
 }
 
+/* What only a peer's device memory can be. */
+static int place_on_device(struct nigh_message *message, struct nigh_recv_op *op)
+{
+    message->room = op->bytes;
+    message->to = NULL;
+    return message->lent ? device_place(message, op) : -EOPNOTSUPP;
+}
+
 static int place(struct nigh_message *message, struct nigh_recv_op *op)
 {
     struct nigh_context *context = message->endpoint->context;
 
     message->in_place = op->flags & NIGH_IN_PLACE;
+    if (message->in_place && op->flags & NIGH_DEVICE)
+        return place_on_device(message, op);
     if (message->in_place)
         return in_place_buffer(message, op);
     message->room = op->bytes;
@@ -270,7 +294,7 @@ void nigh_recv_accept(struct nigh_message *message, struct nigh_recv_op *op)
 {
     const uint8_t *early = message->lies ? message->lies : message->buffer ? message->buffer : message->small;
 
-    if (message->kind == NIGH_MSG_REFER && message->refer == NIGH_REFER_LEND && op->flags & NIGH_IN_PLACE) {
+    if (message->kind == NIGH_MSG_REFER && message->refer == NIGH_REFER_LEND && op->flags == NIGH_IN_PLACE) {
         accept_lend(message, op);
         return;
     }
@@ -278,11 +302,10 @@ void nigh_recv_accept(struct nigh_message *message, struct nigh_recv_op *op)
     message->endpoint->hurried = false;
     message->endpoint->full_for = 0;
     message->endpoint->context->met++;
-    if (place(message, op)) {
-        /* Taken and dropped: the message is spent, and the host hears why. */
-        message->status = -ENOMEM;
+    /* Taken and dropped: the message is spent, and the host hears why. */
+    message->status = place(message, op);
+    if (message->status)
         message->room = 0;
-    }
     if (message->kind == NIGH_MSG_REFER) {
         if (nigh_refer_is_device(message->refer))
             nigh_device_reach_begin(message);
@@ -339,10 +362,9 @@ static void deliver_special(struct nigh_endpoint *endpoint, struct nigh_recv_op 
     message->tag = tag;
     message->imm = imm;
     message->recv = op;
-    if (place(message, op)) {
-        message->status = -ENOMEM;
+    message->status = place(message, op);
+    if (message->status)
         message->room = 0;
-    }
     copied = bytes < message->room ? bytes : (uint32_t)message->room;
     if (message->device)
         deliver_to_device(message, copied);

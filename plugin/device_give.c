@@ -89,10 +89,11 @@ bool nigh_device_gift_open(struct nigh_endpoint *endpoint, const struct nigh_sen
                            const struct nigh_device_buffer *buffer, struct nigh_send_op *op,
                            struct nigh_device_gift *gift)
 {
+    bool is_staged = is_short(endpoint, send) && op->op != NIGH_OP_LEND;
     struct nigh_cuda_export *export = NULL;
     int rc;
 
-    if (is_short(endpoint, send) || endpoint->state != NIGH_READY)
+    if (is_staged || endpoint->state != NIGH_READY)
         return false;
     if (is_ours(endpoint)) {
         op->refer = NIGH_REFER_POINTER;

@@ -28,7 +28,7 @@ struct nigh_device_gift {
  * enough to be over before it is matched may be, always. -ENOMEM, -ECHILD. */
 int nigh_device_may_give(struct nigh_endpoint *endpoint, const struct nigh_send *send,
                          const struct nigh_device_buffer *buffer);
-/* Whether this message is to go so: then op->refer and op->key are set, and close() undoes it. */
+/* Whether this message is to go so, of any length if it is a lend: then op->refer and op->key are set, and close() undoes it. */
 bool nigh_device_gift_open(struct nigh_endpoint *endpoint, const struct nigh_send *send,
                            const struct nigh_device_buffer *buffer, struct nigh_send_op *op,
                            struct nigh_device_gift *gift);

@@ -30,6 +30,10 @@ static int copy_from(struct nigh_message *message, struct nigh_cuda_context *cud
 {
     struct nigh_device_receive *receive = message->device;
 
+    if (message->in_place) {
+        receive->reach.at = from;
+        return 0;
+    }
     receive->slot[0] = (struct nigh_device_slot){.bytes = receive->bytes};
     nigh_device_slot_reach(message->endpoint->context, &receive->buffer, &receive->slot[0], cuda, from);
     return -EAGAIN;
@@ -40,7 +44,7 @@ static int not_reached(const struct nigh_message *message)
 {
     struct nigh_context *context = message->endpoint->context;
 
-    if (!context->config.cuda_required)
+    if (!context->config.cuda_required || message->in_place)
         return -EREMOTE;
     return nigh_refuse(
         context, -ENOTSUP,
@@ -50,19 +54,44 @@ static int not_reached(const struct nigh_message *message)
         (int)message->endpoint->rank);
 }
 
-/* What is brought lies in a socket of ours before its name lies in the ring. So a look that leaves nothing there ends the
- * wait: it was lost, given up since, or never sent. */
-static int await(struct nigh_message *message)
+/* Behind this pass. Who sleeps would not look. */
+static void listen(const struct nigh_message *message)
 {
     struct nigh_devices *devices = &message->endpoint->context->devices;
+
+    devices->listens = devices->scarce = true;
+}
+
+/* A lend cannot come in pieces: it is brought again, once. */
+static int lacks(struct nigh_message *message)
+{
     struct nigh_device_reach *reach = &message->device->reach;
 
-    if (reach->listens && (devices->silences != reach->silences || nigh_clock_ns() >= reach->until_ns))
+    if (!message->in_place)
         return -ESTALE;
+    if (reach->asked)
+        return -EREMOTE;
+    reach->asked = true;
+    reach->until_ns = nigh_clock_ns() + BRING_NS;
+    nigh_link_answer(message->endpoint, NIGH_K_GRANT, 0, message->id, NIGH_GRANT_BRING, NULL, 0);
+    listen(message);
+    return -EAGAIN;
+}
+
+/* What is brought lies in a socket of ours before its name lies in the ring. So a look that leaves nothing there ends the
+ * wait: it was lost, given up since, or never sent. What was asked for again comes later. */
+static int await(struct nigh_message *message)
+{
+    struct nigh_device_reach *reach = &message->device->reach;
+    uint32_t silences = message->endpoint->context->devices.silences;
+    bool silent = !reach->asked && silences != reach->silences;
+
+    if (reach->listens && (silent || nigh_clock_ns() >= reach->until_ns))
+        return lacks(message);
     if (!reach->listens)
-        reach->silences = devices->silences;
+        reach->silences = silences;
     reach->listens = true;
-    devices->listens = devices->scarce = true; /* who sleeps would not look */
+    listen(message);
     return -EAGAIN;
 }
 
@@ -84,7 +113,7 @@ static int find(struct nigh_message *message)
         nigh_endpoint_suspect(message->endpoint, "what it has brought is no device memory");
         return -EAGAIN;
     case -ESTALE:
-        return rc;
+        return lacks(message);
     default:
         return not_reached(message);
     }
@@ -180,13 +209,23 @@ static void stage(struct nigh_message *message, bool bring)
 
 void nigh_device_reach_end(struct nigh_message *message, int rc)
 {
+    struct nigh_device_reach *reach = &message->device->reach;
+
+    if (!rc && message->in_place) {
+        struct nigh_cuda_mapping *mapping = reach->mapping;
+
+        reach->mapping = NULL; /* it goes with what the host holds */
+        nigh_recv_lend_device(message, (void *)(uintptr_t)reach->at, mapping);
+        return;
+    }
     nigh_device_slots_stop(message->endpoint->context, message->device->slot);
     message->device->slot[0] = (struct nigh_device_slot){.memory = NULL};
-    nigh_device_reach_close(&message->device->reach);
-    if (rc == -EREMOTE || rc == -ESTALE) {
+    nigh_device_reach_close(reach);
+    if ((rc == -EREMOTE || rc == -ESTALE) && !message->in_place) {
         stage(message, rc == -ESTALE);
         return;
     }
+    rc = rc == -EREMOTE ? -EOPNOTSUPP : rc;
     tell(message, rc);
     nigh_arrive_done(message, rc);
 }
@@ -210,6 +249,11 @@ void nigh_device_reach_begin(struct nigh_message *message)
     }
     if (!message->device) {
         stage(message, false);
+        return;
+    }
+    if (message->in_place && message->total > message->room) {
+        tell(message, 0);
+        nigh_recv_finish(message, -EMSGSIZE);
         return;
     }
     message->device->reach = (struct nigh_device_reach){.on = true, .until_ns = nigh_clock_ns() + BRING_NS};

@@ -16,9 +16,11 @@ struct nigh_cuda_mapping;
 struct nigh_device_reach {
     bool on;                           /* it goes so */
     struct nigh_cuda_mapping *mapping; /* NULL: none yet, or its address is used */
+    uint64_t at;                       /* in place: its address here */
     bool listens;                      /* what it refers to was not there at the last look */
     uint32_t silences;                 /* of the context then */
     uint64_t until_ns;                 /* even among parcels without end it must have come by then */
+    bool asked;                        /* in place: it was asked to be brought again */
 };
 
 /* A reference to device memory. */

@@ -7,6 +7,7 @@
 #include "plugin/device_peer.h"
 #include "plugin/device_way.h"
 #include "plugin/large.h"
+#include "plugin/lend.h"
 #include "plugin/progress.h"
 #include "plugin/refuse.h"
 #include "plugin/send.h"
@@ -213,9 +214,9 @@ int nigh_device_send_refer(struct nigh_endpoint *endpoint, struct nigh_send_op *
 void nigh_device_send_stage(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
 {
     nigh_device_gift_close(&op->device->gift);
+    nigh_count_redirected(endpoint->context, op->path, NIGH_PATH_CHUNKED, op->bytes);
     op->kind = NIGH_SEND_CHUNKED;
     op->path = NIGH_PATH_CHUNKED;
-    nigh_count_redirected(endpoint->context, NIGH_PATH_DEVICE, NIGH_PATH_CHUNKED, op->bytes);
 }
 
 void nigh_device_send_asked(struct nigh_endpoint *endpoint, struct nigh_send_op *op, bool again)
@@ -224,6 +225,12 @@ void nigh_device_send_asked(struct nigh_endpoint *endpoint, struct nigh_send_op 
         nigh_device_peer_lacks(endpoint, op->device->gift.number);
     nigh_device_send_stage(endpoint, op);
     op->asks = true;
+}
+
+void nigh_device_send_bring(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
+{
+    nigh_device_peer_lacks(endpoint, op->device->gift.number);
+    (void)nigh_device_gift_ready(endpoint, &op->device->buffer, &op->device->gift);
 }
 
 /* ---- the post ---- */
@@ -256,16 +263,13 @@ static int post_injected(struct nigh_endpoint *endpoint, const struct nigh_send 
     return rc ? rc : nigh_send_post(endpoint, &host);
 }
 
-static int post_from_device(struct nigh_endpoint *endpoint, const struct nigh_send *send,
-                            const struct nigh_device_buffer *buffer)
+/* What is to be sent or lent, with its room to be staged. -ENOMEM. */
+static int create(struct nigh_endpoint *endpoint, const struct nigh_send *send,
+                  const struct nigh_device_buffer *buffer, enum nigh_op what, struct nigh_send_op **out)
 {
     struct nigh_context *context = endpoint->context;
-    struct nigh_send_op *op;
-    int rc = nigh_device_may_give(endpoint, send, buffer);
+    struct nigh_send_op *op = nigh_send_create(context, NIGH_SEND_CHUNKED, what);
 
-    if (rc)
-        return rc;
-    op = nigh_send_create(context, NIGH_SEND_CHUNKED, NIGH_OP_SEND);
     if (!op)
         return -ENOMEM;
     op->device = nigh_device_send_open(buffer, send->bytes);
@@ -275,10 +279,6 @@ static int post_from_device(struct nigh_endpoint *endpoint, const struct nigh_se
         return -ENOMEM;
     }
     op->path = NIGH_PATH_CHUNKED;
-    if (nigh_device_gift_open(endpoint, send, buffer, op, &op->device->gift)) {
-        op->kind = NIGH_SEND_REFER;
-        op->path = NIGH_PATH_DEVICE;
-    }
     op->buffer = send->buffer;
     op->bytes = send->bytes;
     op->tag = send->tag;
@@ -287,9 +287,83 @@ static int post_from_device(struct nigh_endpoint *endpoint, const struct nigh_se
     op->tclass = (uint8_t)send->tclass;
     op->silent = send->flags & NIGH_SILENT;
     op->sync = send->flags & NIGH_SYNC;
-    nigh_count_sent(context, op->path, 1, send->bytes);
-    nigh_send_begin(endpoint, op);
+    *out = op;
     return 0;
+}
+
+static void begin(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
+{
+    nigh_count_sent(endpoint->context, op->path, 1, op->bytes);
+    nigh_send_begin(endpoint, op);
+}
+
+static int post_from_device(struct nigh_endpoint *endpoint, const struct nigh_send *send,
+                            const struct nigh_device_buffer *buffer)
+{
+    struct nigh_send_op *op;
+    int rc = nigh_device_may_give(endpoint, send, buffer);
+
+    if (!rc)
+        rc = create(endpoint, send, buffer, NIGH_OP_SEND, &op);
+    if (rc)
+        return rc;
+    if (nigh_device_gift_open(endpoint, send, buffer, op, &op->device->gift)) {
+        op->kind = NIGH_SEND_REFER;
+        op->path = NIGH_PATH_DEVICE;
+    }
+    begin(endpoint, op);
+    return 0;
+}
+
+static int lend_from_device(struct nigh_endpoint *endpoint, const struct nigh_lend *lend,
+                            const struct nigh_device_buffer *buffer)
+{
+    const struct nigh_send send = {.flags = lend->flags,
+                                   .buffer = lend->buffer,
+                                   .bytes = lend->bytes,
+                                   .tag = lend->tag,
+                                   .imm = lend->imm,
+                                   .context = lend->context,
+                                   .tclass = lend->tclass,
+                                   .region = lend->region};
+    struct nigh_context *context = endpoint->context;
+    struct nigh_device_path path;
+    struct nigh_send_op *op;
+    int rc = create(endpoint, &send, buffer, NIGH_OP_LEND, &op);
+
+    if (rc)
+        return rc;
+    if (nigh_device_gift_open(endpoint, &send, buffer, op, &op->device->gift)) {
+        op->kind = NIGH_SEND_REFER;
+        op->path = NIGH_PATH_LEND;
+        begin(endpoint, op);
+        return 0;
+    }
+    nigh_device_send_close(op->device);
+    nigh_slab_give(&context->send_ops, op);
+    nigh_cq_unreserve(&context->cq, 1);
+    path = nigh_device_best(endpoint, buffer->cuda->ordinal, buffer->kind);
+    return nigh_refuse(context, -ENOTSUP,
+                       "post_lend: memory of CUDA device %d cannot be mapped by rank %d: %s; send it",
+                       buffer->cuda->ordinal, (int)endpoint->rank,
+                       path.reason ? nigh_device_reason_text(path.reason) : "it is not exported");
+}
+
+int nigh_device_lend_post(struct nigh_endpoint *endpoint, const struct nigh_lend *lend)
+{
+    struct nigh_device_buffer buffer = {0};
+    struct nigh_lend host = *lend;
+    int rc = nigh_send_check(endpoint);
+
+    if (!rc && lend->bytes)
+        rc = nigh_device_find(endpoint->context, "post_lend", lend->region, lend->buffer, lend->bytes,
+                              &buffer);
+    if (rc)
+        return rc;
+    host.flags &= ~NIGH_DEVICE;
+    if (!buffer.cuda)
+        return nigh_lend_post(endpoint, &host);
+    return endpoint->state == NIGH_CONNECTING ? -EAGAIN : lend_from_device(endpoint, lend, &buffer);
 }
 
 int nigh_device_send_post(struct nigh_endpoint *endpoint, const struct nigh_send *send)

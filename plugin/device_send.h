@@ -10,11 +10,15 @@
 #include "plugin/device_slot.h"
 
 struct nigh_endpoint;
+struct nigh_lend;
 struct nigh_send;
 struct nigh_send_op;
 
 /* post_send() of what was checked, and has NIGH_DEVICE, which it may have for the host's memory, too. */
 int nigh_device_send_post(struct nigh_endpoint *endpoint, const struct nigh_send *send);
+
+/* post_lend() of what was checked, and has NIGH_DEVICE. */
+int nigh_device_lend_post(struct nigh_endpoint *endpoint, const struct nigh_lend *lend);
 
 /* NULL: no memory. `bytes` is not 0. close() frees it. */
 struct nigh_device_send *nigh_device_send_open(const struct nigh_device_buffer *buffer, uint64_t bytes);
@@ -29,6 +33,8 @@ int nigh_device_send_may_stage(const struct nigh_endpoint *endpoint, const struc
 void nigh_device_send_stage(struct nigh_endpoint *endpoint, struct nigh_send_op *op);
 /* The same, as the peer has asked for; with `again` it has lost what it was brought, if it ever had it. */
 void nigh_device_send_asked(struct nigh_endpoint *endpoint, struct nigh_send_op *op, bool again);
+/* The peer asks for the memory again, and for nothing else. */
+void nigh_device_send_bring(struct nigh_endpoint *endpoint, struct nigh_send_op *op);
 /* From now on passes move it on, and its operation may send what has come. */
 void nigh_device_send_start(struct nigh_endpoint *endpoint, struct nigh_send_op *op);
 /* Where its bytes from `offset` on lie, which have come; *left is lowered to how many lie there. */

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* plugin/lend.c - heap memory handed over without a copy, and given back. */
 #include "plugin/lend.h"
+#include "cuda_ipc/import.h"
 #include "plugin/context.h"
 #include "plugin/count.h"
+#include "plugin/device_send.h"
 #include "plugin/field.h"
 #include "plugin/progress.h"
 #include "plugin/refuse.h"
@@ -14,19 +16,24 @@
 
 static bool is_sound(const struct nigh_lend *lend)
 {
-    return !lend->reserved0 && !lend->reserved && !(lend->flags & ~NIGH_SILENT) &&
+    return !lend->reserved0 && !lend->region && !(lend->flags & ~NIGH_SILENT) &&
            lend->tclass < NIGH_TCLASSES;
 }
 
-/* What is_sound() found, or that the memory is not of the heap. */
-static __attribute__((cold, noinline)) int refuse(struct nigh_context *context, const struct nigh_lend *lend)
+/* What is_sound() found: one of a device's memory, or a fault; or that the memory is not of the heap. */
+static __attribute__((cold, noinline)) int other(struct nigh_endpoint *endpoint, const struct nigh_lend *lend)
 {
-    if (lend->reserved0 || lend->reserved)
+    const uint32_t known = NIGH_SILENT | NIGH_DEVICE;
+    struct nigh_context *context = endpoint->context;
+
+    if (lend->reserved0 || (lend->region && !(lend->flags & NIGH_DEVICE)))
         return nigh_refuse_reserved(context, "post_lend");
-    if (lend->flags & ~NIGH_SILENT)
-        return nigh_refuse_flags(context, "post_lend", lend->flags, NIGH_SILENT);
+    if (lend->flags & ~known)
+        return nigh_refuse_flags(context, "post_lend", lend->flags, known);
     if (lend->tclass >= NIGH_TCLASSES)
         return nigh_refuse_tclass(context, "post_lend", lend->tclass);
+    if (lend->flags & NIGH_DEVICE)
+        return nigh_device_lend_post(endpoint, lend);
     return nigh_refuse(context, -EINVAL,
                        "post_lend: the %llu bytes at %p are not inside of one block from heap_alloc()",
                        (unsigned long long)lend->bytes, lend->buffer);
@@ -75,7 +82,7 @@ int nigh_lend_post(struct nigh_endpoint *endpoint, const struct nigh_lend *lend)
         nigh_check_struct(context, "post_lend", lend, lend->size, sizeof(*lend)))
         return -EINVAL;
     if (!is_sound(lend) || nigh_heap_find_and_hold(context->heap, lend->buffer, lend->bytes, &offset))
-        return refuse(context, lend);
+        return other(endpoint, lend);
     rc = nigh_send_check(endpoint);
     op = rc ? NULL : nigh_send_claim(context);
     if (!op) {
@@ -111,6 +118,8 @@ int nigh_lend_release(struct nigh_context *context, void *data)
     if (lent.id == NIGH_NO_ID) {
         free(data);
     } else {
+        if (lent.mapping)
+            nigh_cuda_import_put(lent.mapping);
         nigh_link_answer(lent.endpoint, NIGH_K_FINISH, 0, lent.id, 0, NULL, 0);
         nigh_progress_unpin(lent.endpoint);
     }

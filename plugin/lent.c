@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* plugin/lent.c - the table of what the host holds: linear probing, moved together when an entry is taken out. */
 #include "plugin/lent.h"
+#include "cuda_ipc/import.h"
 #include "plugin/op.h"
 #include <errno.h>
 #include <stdlib.h>
@@ -49,13 +50,11 @@ void nigh_lents_unreserve(struct nigh_lents *lents)
     lents->reserved--;
 }
 
-void nigh_lents_add(struct nigh_lents *lents, void *data, struct nigh_endpoint *endpoint, uint32_t id)
+void nigh_lents_add(struct nigh_lents *lents, const struct nigh_lent *lent)
 {
-    struct nigh_lent lent = {data, endpoint, id};
-
     lents->reserved--;
     lents->count++;
-    put(lents, &lent);
+    put(lents, lent);
 }
 
 /* Closes the gap at `at`: entries behind it that a search would no longer find move up. */
@@ -97,8 +96,11 @@ int nigh_lents_take(struct nigh_lents *lents, const void *data, struct nigh_lent
 
 void nigh_lents_destroy(struct nigh_lents *lents)
 {
-    for (uint32_t i = 0; i < lents->size; i++)
+    for (uint32_t i = 0; i < lents->size; i++) {
         if (lents->entries[i].data && lents->entries[i].id == NIGH_NO_ID)
             free(lents->entries[i].data);
+        if (lents->entries[i].data && lents->entries[i].mapping)
+            nigh_cuda_import_put(lents->entries[i].mapping);
+    }
     free(lents->entries);
 }

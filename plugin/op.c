@@ -116,6 +116,7 @@ static int start_body(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
 static int start_refer(struct nigh_endpoint *endpoint, struct nigh_send_op *op, uint64_t number)
 {
     struct nigh_wire_refer refer = {.total = op->bytes, .where = op->key, .refer = op->refer};
+    uint32_t flags = op->early ? NIGH_F_EARLY : 0;
 
     if (!take_id(endpoint, op))
         return -EAGAIN;
@@ -124,8 +125,10 @@ static int start_refer(struct nigh_endpoint *endpoint, struct nigh_send_op *op, 
         refer.cpu = nigh_here_cpu();
     else if (op->device)
         refer.number = number;
-    return nigh_link_send(endpoint, nigh_head_make(NIGH_K_REFER, 0, op->tclass, op->early ? NIGH_F_EARLY : 0),
-                          op->tag, op->imm, &refer, sizeof(refer));
+    if (op->device && op->op == NIGH_OP_LEND)
+        flags = NIGH_F_LENT;
+    return nigh_link_send(endpoint, nigh_head_make(NIGH_K_REFER, 0, op->tclass, flags), op->tag, op->imm,
+                          &refer, sizeof(refer));
 }
 
 static int start_device(struct nigh_endpoint *endpoint, struct nigh_send_op *op)

@@ -185,6 +185,7 @@ struct nigh_message {
     bool notify;
     uint8_t passed; /* REFER: so often another one was copied first */
     bool late;      /* it was there before its receive */
+    bool lent;      /* REFER to a device: it may be had in place */
     bool again;     /* REFER to a device: that memory is to be brought again */
     bool cancelled; /* REFER: its receive, or its get; the sender does not see that */
     bool lost;      /* its endpoint has ended before it was complete */

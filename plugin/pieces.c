@@ -388,10 +388,12 @@ enum nigh_verdict nigh_arrive_refer(struct nigh_endpoint *endpoint, uint64_t hea
     message->kind = NIGH_MSG_REFER;
     message->refer = (uint8_t)refer.refer;
     message->where = refer.where;
-    if (nigh_refer_is_device(refer.refer))
+    if (nigh_refer_is_device(refer.refer)) {
         message->key = refer.number;
-    else
+        message->lent = nigh_head_flags(head) & NIGH_F_LENT;
+    } else {
         message->cpu = refer.cpu;
+    }
     accept_or_keep(message, posted);
     if (!posted && nigh_head_flags(head) & NIGH_F_EARLY && refer.refer == NIGH_REFER_CMA)
         nigh_fetch_later(message);

@@ -34,9 +34,9 @@ int nigh_recv_check(struct nigh_context *context, const char *call, const struct
         return rc;
     if (recv->flags & ~known)
         return nigh_refuse_flags(context, call, recv->flags, known);
-    if (recv->flags & (recv->flags - 1))
+    if (recv->flags & (recv->flags - 1) && recv->flags != (NIGH_IN_PLACE | NIGH_DEVICE))
         return nigh_refuse(context, -EINVAL,
-                           "%s: NIGH_MULTI, NIGH_IN_PLACE and NIGH_DEVICE exclude each other", call);
+                           "%s: NIGH_MULTI excludes NIGH_IN_PLACE and NIGH_DEVICE", call);
     if (recv->tclass >= NIGH_TCLASSES)
         return nigh_refuse_tclass(context, call, recv->tclass);
     if (recv->flags & NIGH_MULTI && (!recv->min_free || recv->min_free > recv->bytes))
@@ -47,6 +47,24 @@ int nigh_recv_check(struct nigh_context *context, const char *call, const struct
     return 0;
 }
 
+/* Of the buffer; in place, where any of that device's memory tells it. */
+static int find_device(struct nigh_context *context, const char *call, const struct nigh_recv *recv,
+                       struct nigh_device_buffer *out)
+{
+    bool in_place = recv->flags & NIGH_IN_PLACE;
+    uint64_t bytes = in_place ? 1 : recv->bytes;
+    int rc = bytes && recv->buffer
+                 ? nigh_device_find(context, call, recv->region, recv->buffer, bytes, out)
+                 : 0;
+
+    if (rc || !in_place || out->cuda)
+        return rc;
+    return nigh_refuse(context, -EINVAL,
+                       "%s: NIGH_IN_PLACE with NIGH_DEVICE, but %p is no device memory: it says where the message is "
+                       "to be seen",
+                       call, recv->buffer);
+}
+
 int nigh_recv_create(struct nigh_context *context, const char *call, struct nigh_endpoint *from,
                      const struct nigh_recv *recv, struct nigh_recv_op **out)
 {
@@ -54,8 +72,8 @@ int nigh_recv_create(struct nigh_context *context, const char *call, struct nigh
     struct nigh_recv_op *op;
     int rc;
 
-    if (__builtin_expect(recv->flags & NIGH_DEVICE, 0) && recv->bytes) {
-        rc = nigh_device_find(context, call, recv->region, recv->buffer, recv->bytes, &device);
+    if (__builtin_expect(recv->flags & NIGH_DEVICE, 0)) {
+        rc = find_device(context, call, recv, &device);
         if (rc)
             return rc;
     }

@@ -71,6 +71,8 @@ static inline bool nigh_recv_takes_lend(const struct nigh_posted *posted, uint64
 
     return op->flags == NIGH_IN_PLACE && bytes <= op->bytes;
 }
+/* One of a device's memory, which is an address of ours now; `mapping` goes over to what the host holds. */
+void nigh_recv_lend_device(struct nigh_message *message, void *data, struct nigh_cuda_mapping *mapping);
 /* A multi-receive buffer needs an entry in the completion queue for each message: looked for before it is taken
  * further, so that nothing has to be undone. */
 static inline bool nigh_recv_can_complete(struct nigh_context *context, const struct nigh_posted *posted)

@@ -73,6 +73,8 @@ enum nigh_kind {
 #define NIGH_F_COUNTED 8192u
 /* HELP: all of it is one slice */
 #define NIGH_F_ONE 1u
+/* REFER to a device: its receiver may have it in place */
+#define NIGH_F_LENT 1u
 /* REFER to cma: its receiver fetches it if it has no receive for long */
 #define NIGH_F_EARLY 16384u
 
@@ -120,6 +122,7 @@ struct nigh_wire_refer {
 /* of a GRANT's `late` */
 #define NIGH_GRANT_WAITED 1u /* the message waited for its receive */
 #define NIGH_GRANT_AGAIN  2u /* bring the memory again, before you refer to it again */
+#define NIGH_GRANT_BRING  4u /* of a lend: bring it again, and send nothing */
 
 #define NIGH_FINISH_MORE 10u
 

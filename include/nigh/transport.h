@@ -202,7 +202,7 @@ enum nigh_state {
  * on NIGH_SILENT ones. */
 #define NIGH_MAY_WAIT (1u << 3)
 /*
- * Of sends, receives, puts and gets, not of lends: the buffer may be memory of a CUDA device. Whose it is its `region` says
+ * Of sends, receives, puts, gets and lends: the buffer may be memory of a CUDA device. Whose it is its `region` says
  * (NIGH_REGISTER_DEVICE), which stays registered until the completion; without one the driver is
  * asked in each call. Without this flag `region` decides nothing and a buffer is the host's. The peer needs no device.
  * Where it uses one that reaches the buffer, its device copies a message longer than NIGH_EAGER from there, once it is received.
@@ -256,13 +256,16 @@ typedef int (*nigh_refused_fn)(struct nigh_endpoint *endpoint, const void *buffe
  * `data` pointing into the buffer, the last of the buffer carries NIGH_DONE_RELEASED. */
 #define NIGH_MULTI (1u << 0)
 /* No buffer: the completion's `data` points at the message where it lies (a lend: in the sender's heap); give it
- * back by release(). `bytes` limits what is accepted. */
+ * back by release(). `bytes` limits what is accepted.
+ * With NIGH_DEVICE: `data` is an address of the device that the memory at `buffer`, which is not written, is on. Of lends of
+ * device memory alone: any other message, and one that this device cannot map, completes with -EOPNOTSUPP and is spent.
+ * Where the lender ends before release() its memory may be gone. */
 #define NIGH_IN_PLACE (1u << 1)
 
 /* A place for a message. The buffer belongs to nigh until the completion. */
 struct nigh_recv {
     uint32_t size;  /* sizeof(struct nigh_recv) */
-    uint32_t flags; /* one of NIGH_MULTI, NIGH_IN_PLACE, NIGH_DEVICE, or none */
+    uint32_t flags; /* one of NIGH_MULTI, NIGH_IN_PLACE, NIGH_DEVICE, or none; the last two together: see there */
     void *buffer;
     uint64_t bytes; /* a longer message completes with -EMSGSIZE and its full length in `bytes`; what fits
                        has been written, nothing beyond */
@@ -473,18 +476,18 @@ struct nigh_atomic {
     uint64_t reserved; /* zero */
 };
 
-/* Handing over heap memory without a copy. */
+/* Handing over heap memory, or a device's, without a copy. */
 struct nigh_lend {
     uint32_t size;      /* sizeof(struct nigh_lend) */
-    uint32_t flags;     /* NIGH_SILENT */
-    const void *buffer; /* wholly inside one block from heap_alloc */
+    uint32_t flags;     /* NIGH_SILENT, NIGH_DEVICE */
+    const void *buffer; /* wholly inside one block from heap_alloc; with NIGH_DEVICE also on a CUDA device */
     uint64_t bytes;
     uint64_t tag;
     uint64_t imm;
     uint64_t context;
     uint32_t tclass;
     uint32_t reserved0; /* zero */
-    uint64_t reserved;  /* zero */
+    struct nigh_region *region; /* with NIGH_DEVICE: the buffer's registration, or NULL; else NULL */
 };
 
 /* ---- collectives --------------------------------------------------------------------------------------- */
@@ -1019,7 +1022,8 @@ struct nigh_ops {
      * ordinary receive gets a copy. Neither side may write it until it is given back. Completes with
      * NIGH_OP_LEND when it is, or with an error when the receiver is gone. Errors: -EINVAL class, flags, not
      * heap memory; -EAGAIN 16384 operations are queued on this endpoint; -ECONNRESET, -EPROTO by the
-     * endpoint's state; -ENOMEM.
+     * endpoint's state; -ENOMEM. With NIGH_DEVICE also those of NIGH_DEVICE, -EAGAIN while CONNECTING, and -ENOTSUP where the
+     * peer cannot map such memory (logged, with the reason).
      */
     int (*post_lend)(struct nigh_endpoint *endpoint, const struct nigh_lend *lend);
 

@@ -337,7 +337,7 @@ static const struct place abi_places[] = {
     FIELD(nigh_lend, context, 40, 8),
     FIELD(nigh_lend, tclass, 48, 4),
     FIELD(nigh_lend, reserved0, 52, 4),
-    FIELD(nigh_lend, reserved, 56, 8),
+    FIELD(nigh_lend, region, 56, 8),
 
     STRUCT(nigh_collective, 128),
     FIELD(nigh_collective, size, 0, 4),

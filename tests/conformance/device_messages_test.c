@@ -650,10 +650,14 @@ static void refused(struct pair *pair)
     recv.min_free = 1;
     recv.bytes = 4096;
     CHECK_INT(nigh->post_recv(end->context, NULL, &recv), -EINVAL);
-    recv.flags = NIGH_DEVICE | NIGH_IN_PLACE;
+    recv.flags = NIGH_DEVICE | NIGH_IN_PLACE; /* in the host's memory */
+    recv.buffer = data_room(64);
     CHECK_INT(nigh->post_recv(end->context, NULL, &recv), -EINVAL);
-    lend.buffer = memory;
+    lend.buffer = data_room(64);
     CHECK_INT(nigh->post_lend(end->peer, &lend), -EINVAL);
+    lend.buffer = memory;
+    lend.bytes = (uint64_t)1 << 40;
+    CHECK_INT(nigh->post_lend(end->peer, &lend), -EFAULT);
     post.bytes = NIGH_INJECT_BYTES + 1;
     post.flags = NIGH_DEVICE | NIGH_INJECT;
     CHECK_INT(nigh->post_send(end->peer, &post), -EMSGSIZE);

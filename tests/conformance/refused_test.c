@@ -448,7 +448,7 @@ static const struct refusal {
     {CALL(atomic_compare), -EFAULT, {"post_atomic:", "operation 13", "`compare`"}},
     {CALL(lend_private), -EINVAL, {"post_lend:", "0x", "heap_alloc"}},
     {CALL(lend_beyond), -EINVAL, {"post_lend:", "1048576", "heap_alloc"}},
-    {CALL(lend_flags), -EINVAL, {"post_lend:", "0x2:", "0x4"}},
+    {CALL(lend_flags), -EINVAL, {"post_lend:", "0x2:", "0x14"}},
     {CALL(release_nothing), -EINVAL, {"release:", "0x", "given back"}},
     {CALL(alloc_nothing), -EINVAL, {"heap_alloc:", "0 bytes", "at least 1"}},
     {CALL(alloc_much), -ENOMEM, {"heap", "1.0 PiB", "NIGH_HEAP"}},

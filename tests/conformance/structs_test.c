@@ -191,10 +191,10 @@ static const struct slot {
      {RESERVED(nigh_atomic, reserved)}},
     {"post_lend",
      sizeof(struct nigh_lend),
-     4,
+     20,
      fill_lend,
      call_lend,
-     {RESERVED(nigh_lend, reserved0), RESERVED(nigh_lend, reserved)}},
+     {RESERVED(nigh_lend, reserved0), RESERVED(nigh_lend, region)}},
     /* Its state lies where others have flags: 1 to 3. */
     {"note", sizeof(struct nigh_note), 3, fill_note, call_note, {RESERVED(nigh_note, reserved)}},
 };

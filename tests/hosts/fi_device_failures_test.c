@@ -390,6 +390,15 @@ static void registering_fails(void **state)
     }
 }
 
+/* What is sent before the two have met is staged. */
+static void meet(void)
+{
+    FI_OK(fi_trecv(RX->ep, near, 8, NULL, RX->peer, 9, 0, &to));
+    FI_OK(fi_tsend(TX->ep, long_one, 8, NULL, TX->peer, 9, &from));
+    fi_await(&lab, TX->tx);
+    fi_await(&lab, RX->rx);
+}
+
 /* Whatever copies: the failure is told once, as an error of that operation, and the next one works. */
 static void copying_fails(void **state)
 {
@@ -421,6 +430,7 @@ static void copying_fails(void **state)
         open_lab();
         device_open(&lab, &from, points[i].from, ROOM, true);
         device_open(&lab, &to, points[i].to, ROOM, true);
+        meet();
         cuda->fail_once(points[i].call, points[i].after);
         if (exchange() != FI_EIO)
             fail_msg("%s fails after %u, and nobody is told", points[i].call, points[i].after);

@@ -71,13 +71,16 @@ static void sides(const char *variables, const char *arguments, const char *path
 }
 
 static const char *const latency[] = {"latency-cuda", NULL}, *const bandwidth[] = {"bandwidth-cuda", NULL};
+static const char *const lends[] = {"lend-cuda", NULL};
 static const char *const remote[] = {"put-cuda", "get-cuda", NULL};
-static const char *const all_rows[] = {"latency-cuda", "bandwidth-cuda", "put-cuda", "get-cuda", NULL};
+static const char *const all_rows[] = {"latency-cuda", "bandwidth-cuda", "lend-cuda", "put-cuda",
+                                        "get-cuda",     NULL};
 
 static void each_kind(void **state)
 {
     (void)state;
     sides("", "--cuda --sizes 8", "plain,plain", true, all_rows);
+    sides("", "--cuda=vmm --sizes 8,100000 lend", "vmm,vmm", true, lends);
     sides("", "--cuda=vmm:1 --sizes 1000 latency", "vmm:1,vmm:1", true, latency);
     sides("", "--cuda=pool,managed --sizes 100 latency", "pool,managed", true, latency);
     sides("", "--cuda=managed,pool:1 --sizes 24 rma", "managed,pool:1", true, remote);

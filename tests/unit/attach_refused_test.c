@@ -96,6 +96,68 @@ static void dialler_that_has_changed_is_let_in(void **state)
     }
 }
 
+enum { NUMBER = 17 };
+
+static uint64_t brought_number;
+
+static void brought(void *user, const struct nigh_identity *from, int pid, const struct nigh_parcel *parcel)
+{
+    assert_ptr_equal(user, &here);
+    assert_int_equal(from->rank, 1);
+    assert_int_equal(pid, child);
+    assert_int_equal(parcel->count, 1);
+    close(parcel->fds[0]);
+    brought_number = parcel->number;
+}
+
+static bool is_brought(void *data)
+{
+    return *(const uint64_t *)data == NUMBER;
+}
+
+/* One that is looked at between its connect() and its sendmsg() is told to come again. */
+static void bring_as_another(int in, int out)
+{
+    struct nigh_identity to = here.config.self;
+    struct nigh_parcel parcel = {.number = NUMBER, .fds = &in, .count = 1};
+    struct peer *peer;
+    int error;
+
+    open_there();
+    become_another();
+    peer = party_dial(&there, 0, 0);
+    if (!party_until(them, 1, 10000, is_attached, peer))
+        _exit(7);
+    while ((error = nigh_rendezvous_bring(there.rendezvous, &to, &parcel)) == -EAGAIN)
+        continue;
+    if (error)
+        _exit(5);
+    say(out);
+    party_until(them, 1, 60000, told_to_stop, &in);
+}
+
+static void what_one_that_has_changed_brings_is_taken(void **state)
+{
+    struct nigh_rendezvous_events bringing = *here.config.events;
+
+    (void)state;
+    only_root_changes_users();
+    bringing.brought = brought;
+    here.rendezvous->events = &bringing;
+    for (unsigned both = 0; both < 2; both++) {
+        brought_number = 0;
+        logged_begin();
+        start(bring_as_another);
+        as_user(both ? OTHER : 0);
+        assert_true(party_until(us, 1, 2000, is_brought, &brought_number));
+        as_user(0);
+        assert_int_equal(logged_lines(), 0);
+        logged_end();
+        kill_as_told_once(party_peer(&here, 1));
+    }
+    here.rendezvous->events = here.config.events;
+}
+
 /* What the answer to one who says to be rank 1 is. */
 static int error_of_claim(void)
 {
@@ -380,6 +442,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(listener_that_has_changed_is_met),
         CASE(dialler_that_has_changed_is_let_in),
+        CASE(what_one_that_has_changed_brings_is_taken),
         CASE(others_of_the_new_user_stay_out),
         CASE(full_listener_says_so),
         CASE(full_dialler_says_so),

@@ -320,6 +320,72 @@ static void test_posted(void **state)
     leave();
 }
 
+/* ---- while others read ------------------------------------------------------------------------------------ */
+
+/* Asked by a peer, does it say that nothing moves? Its host waits in a receive, say, beside its calls. */
+static bool says_stuck(void)
+{
+    struct nigh_note note = {.size = sizeof(note), .state = NIGH_NOTE_BLOCKED}, is = {.size = sizeof(is)};
+    uint64_t bytes = sizeof(is), number;
+
+    assert_int_equal(hosted_ops->note(members[0].context, &note), 0);
+    assert_int_equal(hosted_ops->nudge(to[1][0], &number), 0);
+    for (unsigned turn = 0; turn < 1000; turn++)
+        hosted_poll(&members[0]);
+    assert_int_equal(hosted_ops->query(members[1].context, to[1][0], NIGH_QUERY_NOTE, &is, &bytes), 0);
+    note.state = NIGH_NOTE_RUNNING;
+    assert_int_equal(hosted_ops->note(members[0].context, &note), 0);
+    return is.checked >= number;
+}
+
+/* A root whose data others have not read yet: it has no memory for the next call, and is not stuck, whatever nobody moves. */
+static void test_starved(void **state)
+{
+    enum { CALLS = 60, BYTES = 3000 };
+    static uint8_t room[MEMBERS][CALLS][BYTES];
+    struct nigh_coll *coll = &members[0].context->coll;
+    unsigned posted = 0;
+
+    (void)state;
+    next_id++;
+    for (uint32_t i = 0; i < MEMBERS; i++)
+        assert_int_equal(make(i), 0);
+    assert_int_equal(barrier(), 0);
+    assert_true(says_stuck());
+    for (; posted < CALLS && !nigh_coll_is_starved(coll); posted++) {
+        struct nigh_collective call = {
+            .op = NIGH_BROADCAST, .type = NIGH_U8, .count = BYTES, .send = room[0][posted], .root = 0};
+
+        next_context++;
+        memset(room[0][posted], (int)posted + 1, BYTES);
+        assert_int_equal(post(0, call), 0);
+        for (unsigned turn = 0; turn < 50; turn++)
+            hosted_poll(&members[0]);
+    }
+    assert_true(nigh_coll_is_starved(coll));
+    assert_false(says_stuck());
+    for (uint32_t i = 1; i < MEMBERS; i++) {
+        next_context -= posted;
+        for (unsigned n = 0; n < posted; n++) {
+            struct nigh_collective call = {
+                .op = NIGH_BROADCAST, .type = NIGH_U8, .count = BYTES, .recv = room[i][n], .root = 0};
+
+            next_context++;
+            assert_int_equal(post(i, call), 0);
+        }
+    }
+    while (!hosted_find(&members[0], NIGH_OP_COLLECTIVE, next_context) ||
+           !hosted_find(&members[1], NIGH_OP_COLLECTIVE, next_context) ||
+           !hosted_find(&members[2], NIGH_OP_COLLECTIVE, next_context))
+        poll_all();
+    assert_false(nigh_coll_is_starved(coll));
+    for (uint32_t i = 0; i < MEMBERS; i++)
+        assert_memory_equal(room[i], room[0], (size_t)posted * BYTES);
+    for (uint32_t i = 0; i < MEMBERS; i++)
+        members[i].count = 0;
+    leave();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -327,6 +393,7 @@ int main(void)
         cmocka_unit_test(test_met),
         cmocka_unit_test(test_heap_is_full),
         cmocka_unit_test(test_posted),
+        cmocka_unit_test(test_starved),
     };
 
     return cmocka_run_group_tests_name("group_scarce", tests, start, stop);

@@ -145,11 +145,11 @@ static void open_own(struct perf_device *d, const struct perf_cuda_sides *sides)
     open_memory(d, &d->own_to, to, NULL);
 }
 
-/* Puts and gets of the host's are at their best in its heap. */
+/* Puts, gets and lends of the host's are in its heap. */
 static void open_host_lane(struct perf_device *d)
 {
     static const struct perf_cuda_side host = {PERF_CUDA_HOST, 0};
-    bool heap = is_remote(d);
+    bool heap = is_remote(d) || d->test->shape == PERF_DEVICE_LEND;
 
     open_memory(d, &d->both.out, &host, heap ? perf_node_heap(&d->node, room(d)) : d->host[1].from);
     open_memory(d, &d->both.in, &host, heap ? perf_node_heap(&d->node, room(d)) : d->host[1].to);
@@ -235,26 +235,37 @@ static uint64_t warm(size_t bytes)
     return messages < WARM_MESSAGES ? messages : WARM_MESSAGES;
 }
 
-static void race(struct perf_device *d, const struct task *task)
+/* Through slots, or, where no byte moves, what a line takes from core to core. Returns how many. */
+static uint32_t add_floors(struct perf_device *d, struct perf_device_floor *floor, struct perf_piece *piece)
 {
     struct perf_device_slots slots[PERF_DEVICE_SLOTS_KINDS];
+    uint32_t count = perf_device_slots(d->bytes, d->test->shape, slots);
+
+    if (d->test->shape == PERF_DEVICE_LEND) {
+        piece[0] = (struct perf_piece){"L, load", perf_handoff_load, NULL, 0, 1};
+        piece[1] = (struct perf_piece){"L, cas", perf_handoff_cas, NULL, 0, 1};
+        return 2;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        floor[i] = (struct perf_device_floor){d, slots[i]};
+        piece[i] = (struct perf_piece){slots[i].name, perf_device_slots_run, &floor[i], 0, d->window};
+    }
+    return count;
+}
+
+static void race(struct perf_device *d, const struct task *task)
+{
     struct perf_device_floor floor[PERF_DEVICE_SLOTS_KINDS];
     struct perf_device_work work = {d, &d->device}, host = {d, &d->both};
     struct perf_piece piece[PERF_COLUMNS] = {{task->test->name, task->test->run, &work, 0, d->window}};
     struct perf_plan plan = {.piece = piece,
-                             .pieces = 1,
                              .warm = warm(d->bytes),
                              .sampled = d->test->shape == PERF_DEVICE_STREAM ? PERF_COLUMN_NONE : 0,
                              .seconds = task->seconds * 0.7};
-    uint32_t floors = perf_device_slots(d->bytes, d->test->shape, slots);
     struct perf_rank *me = d->me;
+    uint32_t floors = add_floors(d, floor, piece + 1);
 
-    for (uint32_t i = 0; i < floors; i++) {
-        floor[i] = (struct perf_device_floor){d, slots[i]};
-        piece[plan.pieces++] =
-            (struct perf_piece){slots[i].name, perf_device_slots_run, &floor[i], 0, d->window};
-    }
-    plan.beside = plan.pieces;
+    plan.pieces = plan.beside = 1 + floors;
     if (me->shared->figure[0][0] > 0)
         piece[plan.pieces++] = (struct perf_piece){"own copy", perf_device_own_run, d, 0, d->window};
     piece[plan.pieces++] = (struct perf_piece){"host", task->test->run, &host, 0, d->window};
@@ -305,7 +316,8 @@ static void find_way(struct perf_device *d, const struct perf_cuda_sides *sides)
         d->node.ops->query(d->node.context, d->node.peer[1], NIGH_QUERY_DEVICE_PATHS, path, &bytes) == 0)
         for (uint64_t i = 0; i < bytes / sizeof(*path) && !*way; i++)
             if (is_of(&path[i], sides))
-                snprintf(way, PAGE, "%.16s%s%.200s", path[i].path, *path[i].text ? ": " : "", path[i].text);
+                snprintf(way, PAGE, "%.16s%s%.200s", path[i].path, path[i].reason ? ": " : "",
+                         path[i].reason ? path[i].text : "");
     free(path);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Tests of --cuda: messages, puts and gets between ranks 0 and 1 whose buffers lie on CUDA devices. Beside each, in the same
+ * Tests of --cuda: messages, lends, puts and gets between ranks 0 and 1 whose buffers lie on CUDA devices. Beside each, in the same
  * rounds of the same two processes: the same through slots of pinned shared memory without a protocol (the floor), rank 0's own copy
  * on the device, and the same of the host's memory. All data is put by the driver, and read back and compared.
  */
@@ -19,6 +19,7 @@ enum perf_device_shape {
     PERF_DEVICE_STREAM, /* a window of messages: GB/s */
     PERF_DEVICE_PUT,    /* to its completion: ns */
     PERF_DEVICE_GET,
+    PERF_DEVICE_LEND, /* there and back, half of it: ns */
     PERF_DEVICE_SHAPES
 };
 
@@ -91,6 +92,7 @@ double perf_device_own_run(struct perf_rank *me, void *device, uint32_t count);
 /* Pieces of tests; the argument is a work. */
 double perf_device_latency_run(struct perf_rank *me, void *work, uint32_t count);
 double perf_device_stream_run(struct perf_rank *me, void *work, uint32_t count);
+double perf_device_lend_run(struct perf_rank *me, void *work, uint32_t count);
 double perf_device_put_run(struct perf_rank *me, void *work, uint32_t count);
 double perf_device_get_run(struct perf_rank *me, void *work, uint32_t count);
 
@@ -116,6 +118,7 @@ int perf_device_run(struct perf_run *run, const struct perf_device_test *test);
 /* The tests of the same name with buffers on devices. */
 int perf_device_latency(struct perf_run *run);
 int perf_device_bandwidth(struct perf_run *run);
+int perf_device_lend(struct perf_run *run);
 int perf_device_rma(struct perf_run *run);
 
 #endif

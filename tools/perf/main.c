@@ -25,7 +25,7 @@ const struct perf_test nigh_perf_tests[] = {
     {"rate", "messages a second, window 64", perf_test_rate, NULL},
     {"bandwidth", "a window of messages from private memory", perf_test_bandwidth, perf_device_bandwidth},
     {"heap", "a window of messages from the heap", perf_test_heap, NULL},
-    {"lend", "handing a heap block over without a copy", perf_test_lend, NULL},
+    {"lend", "handing a heap block over without a copy", perf_test_lend, perf_device_lend},
     {"rma", "put, get and atomic", perf_test_rma, perf_device_rma},
     {"wake", "waking a rank that sleeps in a receive", perf_test_wake, NULL},
     {"idle", "CPU share and context switches of a rank that is blocked", perf_test_idle, NULL},

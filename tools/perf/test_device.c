@@ -5,7 +5,10 @@
 #include "tools/perf/floors.h"
 #include "tools/perf/tally.h"
 
-enum { TAG = 52, ACK = 53 };
+#include <errno.h>
+#include <stdio.h>
+
+enum { TAG = 52, ACK = 53, LENT = 54 };
 
 static uint32_t device_flag(const struct perf_device_memory *memory)
 {
@@ -132,6 +135,93 @@ double perf_device_stream_run(struct perf_rank *me, void *arg, uint32_t count)
     return perf_tally_middle(&tally);
 }
 
+/* ---- lends ---- */
+
+static void lend(struct perf_device *d, const struct perf_device_memory *out)
+{
+    struct nigh_lend lend = {.size = sizeof(lend),
+                             .flags = device_flag(out),
+                             .buffer = out->at,
+                             .bytes = d->bytes,
+                             .tag = LENT,
+                             .region = region(out)};
+    int rc;
+
+    while ((rc = d->node.ops->post_lend(d->node.peer[1 - d->me->rank], &lend)) == -EAGAIN)
+        perf_node_progress(&d->node);
+    if (rc != 0)
+        perf_node_fail(&d->node, "post_lend", rc);
+}
+
+/* The peer's memory, where it lies for the device of `in`. */
+static struct perf_device_memory borrow(struct perf_device *d, const struct perf_device_memory *in)
+{
+    struct perf_device_memory seen = *in;
+    struct nigh_completion c;
+    int n;
+
+    for (;;) {
+        n = d->node.ops->poll_completions(d->node.context, &c, 1);
+        if (n < 0)
+            perf_node_fail(&d->node, "poll_completions", n);
+        if (n == 0)
+            continue;
+        perf_node_count(&d->node, &c, n);
+        if (c.op != NIGH_OP_RECV)
+            continue;
+        seen.at = c.data;
+        seen.cuda.at = (uintptr_t)c.data;
+        return seen;
+    }
+}
+
+static double lend_there_and_back(struct perf_device *d, const struct perf_device_lane *lane, uint64_t number)
+{
+    struct nigh_recv recv = {.size = sizeof(recv),
+                             .flags = NIGH_IN_PLACE | device_flag(&lane->in),
+                             .buffer = lane->in.at,
+                             .bytes = d->bytes,
+                             .tag = LENT,
+                             .region = region(&lane->in)};
+    uint64_t lent = d->node.sent + 1, start;
+    struct perf_device_memory seen;
+    double ns;
+    int rc;
+
+    perf_device_fill(d, &lane->out, 1, number);
+    perf_node_post_recv(&d->node, 1 - d->me->rank, &recv);
+    perf_pair_sync(d->me);
+    start = perf_ticks();
+    if (d->me->rank == 0)
+        lend(d, &lane->out);
+    seen = borrow(d, &lane->in);
+    if (d->me->rank == 1)
+        lend(d, &lane->out);
+    ns = perf_ns_net(start, perf_ticks()) / 2;
+    perf_device_check(d, &seen, 1, 1 - d->me->rank, number, "a lend");
+    rc = d->node.ops->release(d->node.context, seen.at);
+    if (rc != 0)
+        perf_node_fail(&d->node, "release", rc);
+    perf_node_await(&d->node, lent, 0);
+    return ns;
+}
+
+double perf_device_lend_run(struct perf_rank *me, void *arg, uint32_t count)
+{
+    const struct perf_device_work *work = arg;
+    struct perf_device *d = work->of;
+    struct perf_tally tally;
+
+    perf_tally_start(&tally);
+    for (uint32_t i = 0; me->rank < 2 && i < count; i++) {
+        double ns = lend_there_and_back(d, work->lane, d->number++);
+
+        perf_tally_add(&tally, ns);
+        perf_rounds_sample(me, ns);
+    }
+    return perf_tally_middle(&tally);
+}
+
 /* ---- puts and gets ---- */
 
 /* Rank 1 makes progress until rank 0 has its completion. */
@@ -232,6 +322,24 @@ int perf_device_bandwidth(struct perf_run *run)
                                                  PERF_DEVICE_STREAM, perf_device_stream_run};
 
     return perf_device_run(run, &test);
+}
+
+/* Memory that a peer may map, seen by a device. */
+static bool may_lend(const struct perf_cuda_sides *sides)
+{
+    return sides->from.kind != PERF_CUDA_HOST && sides->from.kind != PERF_CUDA_MANAGED &&
+           sides->to.kind != PERF_CUDA_HOST;
+}
+
+int perf_device_lend(struct perf_run *run)
+{
+    static const struct perf_device_test test = {"lend", "ns", "8,4K,1M,64M", PERF_DEVICE_LEND,
+                                                 perf_device_lend_run};
+
+    if (may_lend(&run->options->cuda))
+        return perf_device_run(run, &test);
+    fprintf(stderr, "nigh-perf: lend is left out: it takes memory of plain, vmm or pool, and a device that sees it\n");
+    return 0;
 }
 
 int perf_device_rma(struct perf_run *run)
