@@ -16,8 +16,7 @@
 
 static bool is_sound(const struct nigh_lend *lend)
 {
-    return !lend->reserved0 && !lend->region && !(lend->flags & ~NIGH_SILENT) &&
-           lend->tclass < NIGH_TCLASSES;
+    return !lend->reserved0 && !lend->region && !(lend->flags & ~NIGH_SILENT) && lend->tclass < NIGH_TCLASSES;
 }
 
 /* What is_sound() found: one of a device's memory, or a fault; or that the memory is not of the heap. */

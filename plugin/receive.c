@@ -35,8 +35,7 @@ int nigh_recv_check(struct nigh_context *context, const char *call, const struct
     if (recv->flags & ~known)
         return nigh_refuse_flags(context, call, recv->flags, known);
     if (recv->flags & (recv->flags - 1) && recv->flags != (NIGH_IN_PLACE | NIGH_DEVICE))
-        return nigh_refuse(context, -EINVAL,
-                           "%s: NIGH_MULTI excludes NIGH_IN_PLACE and NIGH_DEVICE", call);
+        return nigh_refuse(context, -EINVAL, "%s: NIGH_MULTI excludes NIGH_IN_PLACE and NIGH_DEVICE", call);
     if (recv->tclass >= NIGH_TCLASSES)
         return nigh_refuse_tclass(context, call, recv->tclass);
     if (recv->flags & NIGH_MULTI && (!recv->min_free || recv->min_free > recv->bytes))
@@ -53,16 +52,16 @@ static int find_device(struct nigh_context *context, const char *call, const str
 {
     bool in_place = recv->flags & NIGH_IN_PLACE;
     uint64_t bytes = in_place ? 1 : recv->bytes;
-    int rc = bytes && recv->buffer
-                 ? nigh_device_find(context, call, recv->region, recv->buffer, bytes, out)
-                 : 0;
+    int rc =
+        bytes && recv->buffer ? nigh_device_find(context, call, recv->region, recv->buffer, bytes, out) : 0;
 
     if (rc || !in_place || out->cuda)
         return rc;
-    return nigh_refuse(context, -EINVAL,
-                       "%s: NIGH_IN_PLACE with NIGH_DEVICE, but %p is no device memory: it says where the message is "
-                       "to be seen",
-                       call, recv->buffer);
+    return nigh_refuse(
+        context, -EINVAL,
+        "%s: NIGH_IN_PLACE with NIGH_DEVICE, but %p is no device memory: it says where the message is "
+        "to be seen",
+        call, recv->buffer);
 }
 
 int nigh_recv_create(struct nigh_context *context, const char *call, struct nigh_endpoint *from,

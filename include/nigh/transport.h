@@ -264,8 +264,9 @@ typedef int (*nigh_refused_fn)(struct nigh_endpoint *endpoint, const void *buffe
 
 /* A place for a message. The buffer belongs to nigh until the completion. */
 struct nigh_recv {
-    uint32_t size;  /* sizeof(struct nigh_recv) */
-    uint32_t flags; /* one of NIGH_MULTI, NIGH_IN_PLACE, NIGH_DEVICE, or none; the last two together: see there */
+    uint32_t size; /* sizeof(struct nigh_recv) */
+    uint32_t
+        flags; /* one of NIGH_MULTI, NIGH_IN_PLACE, NIGH_DEVICE, or none; the last two together: see there */
     void *buffer;
     uint64_t bytes; /* a longer message completes with -EMSGSIZE and its full length in `bytes`; what fits
                        has been written, nothing beyond */
@@ -486,7 +487,7 @@ struct nigh_lend {
     uint64_t imm;
     uint64_t context;
     uint32_t tclass;
-    uint32_t reserved0; /* zero */
+    uint32_t reserved0;         /* zero */
     struct nigh_region *region; /* with NIGH_DEVICE: the buffer's registration, or NULL; else NULL */
 };
 

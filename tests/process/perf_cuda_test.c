@@ -73,8 +73,8 @@ static void sides(const char *variables, const char *arguments, const char *path
 static const char *const latency[] = {"latency-cuda", NULL}, *const bandwidth[] = {"bandwidth-cuda", NULL};
 static const char *const lends[] = {"lend-cuda", NULL};
 static const char *const remote[] = {"put-cuda", "get-cuda", NULL};
-static const char *const all_rows[] = {"latency-cuda", "bandwidth-cuda", "lend-cuda", "put-cuda",
-                                        "get-cuda",     NULL};
+static const char *const all_rows[] = {"latency-cuda", "bandwidth-cuda", "lend-cuda",
+                                       "put-cuda",     "get-cuda",       NULL};
 
 static void each_kind(void **state)
 {

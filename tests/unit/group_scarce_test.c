@@ -389,11 +389,8 @@ static void test_starved(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_made),
-        cmocka_unit_test(test_met),
-        cmocka_unit_test(test_heap_is_full),
-        cmocka_unit_test(test_posted),
-        cmocka_unit_test(test_starved),
+        cmocka_unit_test(test_made),   cmocka_unit_test(test_met),     cmocka_unit_test(test_heap_is_full),
+        cmocka_unit_test(test_posted), cmocka_unit_test(test_starved),
     };
 
     return cmocka_run_group_tests_name("group_scarce", tests, start, stop);

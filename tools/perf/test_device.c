@@ -338,7 +338,9 @@ int perf_device_lend(struct perf_run *run)
 
     if (may_lend(&run->options->cuda))
         return perf_device_run(run, &test);
-    fprintf(stderr, "nigh-perf: lend is left out: it takes memory of plain, vmm or pool, and a device that sees it\n");
+    fprintf(
+        stderr,
+        "nigh-perf: lend is left out: it takes memory of plain, vmm or pool, and a device that sees it\n");
     return 0;
 }
 
