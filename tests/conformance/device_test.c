@@ -204,7 +204,8 @@ static void in_use(struct pair *pair)
     struct pair_end *owner = pair->end[1], *peer = pair->end[0];
     uint8_t *local = data_filled(ROOM, 7), *to = data_room(ROOM);
 
-    pair_state(peer ? peer : owner, NIGH_READY); /* else what is posted goes not before the peer looks again */
+    pair_state(peer ? peer : owner,
+               NIGH_READY); /* else what is posted goes not before the peer looks again */
     pair_meet();
     for (uint64_t get = 0; get < 2; get++) {
         struct nigh_rma rma = {.size = sizeof(rma),
