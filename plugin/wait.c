@@ -28,6 +28,8 @@
 #define TURNS_NS UINT64_C(500000000)
 /* Of half a MiB, before the clock is looked at. */
 #define TURNS 8u
+/* So many times as long as for anything else, a part of what is under way is waited for. */
+#define PART 10u
 /* Last looks that found work but nothing to poll, before the clock is looked at. */
 #define LOOKS 16u
 
@@ -40,24 +42,26 @@ static bool is_over(const struct nigh_context *context)
 /* A thread that is here has nothing else to do: it copies on, while what it copies from and to is in
  * its caches and others have the lock. Also where it is told of something that is no completion,
  * which may be there for long: one turn. */
-static bool ready_of_several(struct nigh_context *context)
+static bool ready_of_several(struct nigh_context *context, bool *moved)
 {
     for (uint32_t turns = 0; turns < TURNS; turns++) {
         context->apart = true;
-        nigh_progress(context);
+        *moved |= nigh_progress(context);
         context->apart = false;
         if (nigh_cq_count(&context->cq) || !(context->pulls || context->copying) ||
             !nigh_pull_apart(context) || is_over(context))
             break;
+        *moved = true;
     }
     return is_over(context);
 }
 
-static bool ready(struct nigh_context *context)
+/* *moved is set where something has, though nothing is there yet. */
+static bool ready(struct nigh_context *context, bool *moved)
 {
     if (context->guard & NIGH_GUARD_THREADS)
-        return ready_of_several(context);
-    nigh_progress(context);
+        return ready_of_several(context, moved);
+    *moved |= nigh_progress(context);
     return is_over(context);
 }
 
@@ -67,16 +71,29 @@ static int outcome(struct nigh_context *context)
     return nigh_cq_count(&context->cq) ? 0 : -EINTR;
 }
 
-static bool spin(struct nigh_context *context, uint64_t until)
+static bool spins(const struct nigh_context *context)
 {
+    return context->config.spin_ns && !(context->config.spin_by_load && context->crowd.full);
+}
+
+/* Behind each part of a long message or call the next one is under way, and is waited for longer: a peer copies half a MiB in
+ * 100 us and more, and sleeps between parts, of which a broadcast of 16 MiB has sixty, take longer than the copies. */
+static bool spin(struct nigh_context *context, uint64_t now, uint64_t deadline)
+{
+    uint64_t until = now + context->config.spin_ns;
+
     /* The clock costs as much as three passes: look at it each eighth. */
     do {
+        bool moved = false;
+
         for (uint32_t i = 0; i < 8; i++) {
-            if (ready(context))
+            if (ready(context, &moved))
                 return true;
             nigh_pause();
         }
-    } while (nigh_clock_ns() < until);
+        now = nigh_clock_ns();
+        until = moved ? now + PART * context->config.spin_ns : until;
+    } while (now < until && now < deadline);
     return false;
 }
 
@@ -92,10 +109,11 @@ static void give_way(struct nigh_context *context)
 static bool yield(struct nigh_context *context, uint64_t deadline)
 {
     uint64_t now = nigh_clock_ns(), until = now + YIELD_NS < deadline ? now + YIELD_NS : deadline;
+    bool moved = false;
 
     for (uint32_t i = 0; (i < YIELDS || now < context->copied_by) && now < until; i++) {
         give_way(context);
-        if (ready(context))
+        if (ready(context, &moved))
             return true;
         now = nigh_clock_ns();
     }
@@ -144,8 +162,8 @@ static bool is_unrung(struct nigh_context *context, uint32_t seen)
 }
 
 /* Not where another thread is in the middle of a copy that this one may not go on with: it may need this CPU. `bounded`: by
- * the bound on each sleep and not by the host, whose short time-outs often end between a store and its ring. */
-static int sleep_once(struct nigh_context *context, uint64_t limit_ns, bool bounded)
+ * the bound on each sleep and not by the host, whose short time-outs often end between a store and its ring. *moved: as of ready(). */
+static int sleep_once(struct nigh_context *context, uint64_t limit_ns, bool bounded, bool *moved)
 {
     uint32_t seen = nigh_bell_read(&context->bell);
     int rc = 0;
@@ -158,7 +176,7 @@ static int sleep_once(struct nigh_context *context, uint64_t limit_ns, bool boun
         rc = nigh_bell_sleep(&context->bell, seen, limit_ns);
         nigh_guard_enter(context);
         /* A bell that has changed was rung for us, only too late for the clock. */
-        if (rc == -ETIMEDOUT && bounded && nigh_bell_read(&context->bell) == seen && ready(context) &&
+        if (rc == -ETIMEDOUT && bounded && nigh_bell_read(&context->bell) == seen && ready(context, moved) &&
             is_unrung(context, seen))
             nigh_count(&context->counters->rescues, 1);
     } else if (context->devices.copies || context->devices.scarce ||
@@ -167,7 +185,7 @@ static int sleep_once(struct nigh_context *context, uint64_t limit_ns, bool boun
     }
     context->sleepers--;
     show(context);
-    (void)ready(context);
+    (void)ready(context, moved);
     return rc;
 }
 
@@ -182,21 +200,18 @@ static uint64_t next_bound(const struct nigh_context *context, uint64_t bound)
 int nigh_wait(struct nigh_context *context, uint64_t timeout_ns)
 {
     uint64_t start, deadline, bound = FIRST_SLEEP_NS;
+    bool moved = false;
 
     nigh_log_use(&context->log);
     context->nudged = false; /* it was answered in a poll: nobody waited for it */
-    if (ready(context))
+    if (ready(context, &moved))
         return outcome(context);
     if (!timeout_ns)
         return -ETIMEDOUT;
     start = nigh_clock_ns();
     deadline = timeout_ns > UINT64_MAX - start ? UINT64_MAX : start + timeout_ns;
-    if (context->config.spin_ns && !(context->config.spin_by_load && context->crowd.full)) {
-        uint64_t until = start + context->config.spin_ns;
-
-        if (spin(context, until < deadline ? until : deadline))
-            return outcome(context);
-    }
+    if (spins(context) && spin(context, start, deadline))
+        return outcome(context);
     if (yield(context, deadline))
         return outcome(context);
     for (;;) {
@@ -205,11 +220,14 @@ int nigh_wait(struct nigh_context *context, uint64_t timeout_ns)
 
         if (!left)
             return -ETIMEDOUT;
-        rc = sleep_once(context, left < bound ? left : bound, bound <= left);
+        moved = false;
+        rc = sleep_once(context, left < bound ? left : bound, bound <= left, &moved);
         if (nigh_cq_count(&context->cq) || context->nudged || nigh_is_unprobed(context))
             return outcome(context);
         if (rc == -EINTR)
             return rc;
+        if (moved && spins(context) && spin(context, nigh_clock_ns(), deadline))
+            return outcome(context);
         bound = next_bound(context, bound);
     }
 }
@@ -225,6 +243,7 @@ static void disarm(struct nigh_context *context)
 int nigh_wait_fd(struct nigh_context *context, int *fd)
 {
     uint64_t bound = UINT64_MAX;
+    bool moved = false;
     uint32_t seen;
     int own, rc;
 
@@ -237,7 +256,7 @@ int nigh_wait_fd(struct nigh_context *context, int *fd)
     disarm(context);
     if (!fd)
         return 0;
-    if (ready(context))
+    if (ready(context, &moved))
         return -EAGAIN;
     rc = context->notifier ? 0 : nigh_notifier_start(&context->bell, &context->notifier);
     if (rc)
