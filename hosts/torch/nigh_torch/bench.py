@@ -140,11 +140,21 @@ def path_of(name, size, ways):
     return next((path for least, path, _ in reversed(ways) if least <= size), "")
 
 
+def measured():
+    """The options of what was measured: not where its files are."""
+    words = sys.argv[1:]
+    for name in ("--json", "--plot"):
+        if name in words:
+            at = words.index(name)
+            del words[at:at + 2]
+    return [word for word in words if not word.startswith(("--json=", "--plot="))]
+
+
 def write_json(rows, floor, ways, options):
     import torch
 
     kept = {"torch": torch.__version__, "ranks": options.ranks, "shared": options.shared,
-            "command": "python -m nigh_torch.bench " + shlex.join(sys.argv[1:]), "rows": []}
+            "command": shlex.join(["python", "-m", "nigh_torch.bench", *measured()]), "rows": []}
     for name, size, times in rows:
         kept["rows"].append({"call": name, "bytes": size, "path": path_of(name, size, ways), "dispatch_us": floor[name, size],
                              "nigh_us": times["nigh"], "gloo_us": times["gloo"]})
