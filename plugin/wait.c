@@ -76,6 +76,13 @@ static bool spins(const struct nigh_context *context)
     return context->config.spin_ns && !(context->config.spin_by_load && context->crowd.full);
 }
 
+static void give_way(struct nigh_context *context)
+{
+    nigh_guard_leave(context);
+    sched_yield();
+    nigh_guard_enter(context);
+}
+
 /* Behind each part of a long message or call the next one is under way, and is waited for longer: a peer copies half a MiB in
  * 100 us and more, and sleeps between parts, of which a broadcast of 16 MiB has sixty, take longer than the copies. */
 static bool spin(struct nigh_context *context, uint64_t now, uint64_t deadline)
@@ -91,17 +98,12 @@ static bool spin(struct nigh_context *context, uint64_t now, uint64_t deadline)
                 return true;
             nigh_pause();
         }
+        if (moved && context->guard & NIGH_GUARD_THREADS)
+            give_way(context); /* it may be long, and others may want to post */
         now = nigh_clock_ns();
         until = moved ? now + PART * context->config.spin_ns : until;
     } while (now < until && now < deadline);
     return false;
-}
-
-static void give_way(struct nigh_context *context)
-{
-    nigh_guard_leave(context);
-    sched_yield();
-    nigh_guard_enter(context);
 }
 
 /* Not to sleep while a peer copies what was sent saves more than the wake-up: who falls asleep makes every CPU that
