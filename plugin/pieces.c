@@ -355,9 +355,9 @@ static bool refer_is_sound(const struct nigh_endpoint *endpoint, const struct ni
     if (refer->refer == NIGH_REFER_CMA)
         return endpoint->pid > 0;
     if (refer->refer == NIGH_REFER_POINTER)
-        return endpoint->pid == getpid();
+        return refer->total && endpoint->pid == getpid();
     if (refer->refer == NIGH_REFER_DEVICE)
-        return refer->number && !endpoint->self;
+        return refer->total && refer->number && !endpoint->self;
     return (refer->refer == NIGH_REFER_HEAP || refer->refer == NIGH_REFER_LEND ||
             refer->refer == NIGH_REFER_COPY) &&
            refer->where >= layout->heap_off && nigh_view_at(&endpoint->view, refer->where, refer->total);

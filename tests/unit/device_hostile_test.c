@@ -143,6 +143,14 @@ static void test_no_number(void **state)
     is_broken();
 }
 
+/* A lend of nothing would be at no address. */
+static void test_no_bytes(void **state)
+{
+    (void)state;
+    refer(7, 0, 0);
+    is_broken();
+}
+
 static void test_no_record(void **state)
 {
     unsigned before = descriptors();
@@ -293,6 +301,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(test_never_brought),
         CASE(test_no_number),
+        CASE(test_no_bytes),
         CASE(test_no_record),
         CASE(test_honest),
         CASE(test_outside),
