@@ -55,9 +55,9 @@ static uint64_t now(void)
 /* Lets others have the lock for a moment, and polls. */
 static void let_go(struct nigh_nccl_context *context)
 {
-    pthread_mutex_unlock(&context->lock);
+    nigh_nccl_turn_give(&context->turn);
     sched_yield();
-    pthread_mutex_lock(&context->lock);
+    nigh_nccl_turn_wait(&context->turn);
     nigh_nccl_context_poll(context);
 }
 

@@ -103,10 +103,10 @@ static enum nccl_result close_comm(void *number, enum nigh_nccl_kind kind, const
         return nigh_nccl_stale(call, number, "connection that is open", NCCL_INVALID_ARGUMENT);
     context = comm->context;
     nigh_nccl_shared_hold(context);
-    pthread_mutex_lock(&context->lock);
+    nigh_nccl_turn_wait(&context->turn);
     nigh_nccl_context_poll(context);
     nigh_nccl_comm_end(comm);
-    pthread_mutex_unlock(&context->lock);
+    nigh_nccl_turn_give(&context->turn);
     nigh_nccl_shared_drop(context);
     return NCCL_SUCCESS;
 }
@@ -130,9 +130,9 @@ enum nccl_result nigh_nccl_close_listen(void *number)
         return nigh_nccl_stale("closeListen", number, "listener that is open", NCCL_INVALID_ARGUMENT);
     context = listener->context;
     nigh_nccl_shared_hold(context);
-    pthread_mutex_lock(&context->lock);
+    nigh_nccl_turn_wait(&context->turn);
     nigh_nccl_listener_end(listener);
-    pthread_mutex_unlock(&context->lock);
+    nigh_nccl_turn_give(&context->turn);
     nigh_nccl_shared_drop(context);
     return NCCL_SUCCESS;
 }

@@ -69,11 +69,11 @@ enum nccl_result nigh_nccl_listen(struct nigh_nccl_context *context, int device,
         return failed("listen", -ENOMEM);
     }
     nigh_nccl_name(made.name, sizeof(made.name));
-    pthread_mutex_lock(&context->lock);
+    nigh_nccl_turn_wait(&context->turn);
     made.listener = listener->id = ++context->listeners_made;
     listener->next = context->listeners;
     context->listeners = listener;
-    pthread_mutex_unlock(&context->lock);
+    nigh_nccl_turn_give(&context->turn);
     made.check = check_of(&made);
     memcpy(handle, &made, sizeof(made));
     *out = listener->number;
@@ -212,7 +212,7 @@ enum nccl_result nigh_nccl_connect(struct nigh_nccl_context *context, int device
     *out = NULL;
     memcpy(&handle, bytes, sizeof(handle));
     nigh_nccl_hear();
-    pthread_mutex_lock(&context->lock);
+    nigh_nccl_turn_wait(&context->turn);
     if (!handle.stage) {
         result = connect_first(context, &handle, &comm);
     } else {
@@ -226,7 +226,7 @@ enum nccl_result nigh_nccl_connect(struct nigh_nccl_context *context, int device
     }
     if (result || *out)
         handle.stage = 0;
-    pthread_mutex_unlock(&context->lock);
+    nigh_nccl_turn_give(&context->turn);
     if (result)
         (void)nigh_nccl_heard(); /* it was said */
     else
@@ -276,10 +276,10 @@ enum nccl_result nigh_nccl_accept(void *number, void **out, void **device)
     *out = NULL;
     context = listener->context;
     nigh_nccl_hear();
-    pthread_mutex_lock(&context->lock);
+    nigh_nccl_turn_wait(&context->turn);
     nigh_nccl_context_poll(context);
     result = accept_one(listener, out);
-    pthread_mutex_unlock(&context->lock);
+    nigh_nccl_turn_give(&context->turn);
     nigh_nccl_unheard(); /* none if it failed */
     return result;
 }

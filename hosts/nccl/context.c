@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -297,7 +298,6 @@ int nigh_nccl_context_open(struct nigh_nccl_context **out)
     context = calloc(1, sizeof(*context));
     if (!context)
         return -ENOMEM;
-    pthread_mutex_init(&context->lock, NULL);
     rc = join(context);
     if (rc)
         goto no_context;
@@ -309,22 +309,20 @@ int nigh_nccl_context_open(struct nigh_nccl_context **out)
 not_begun:
     loaded->close(context->nigh);
 no_context:
-    pthread_mutex_destroy(&context->lock);
     free(context);
     return rc;
 }
 
 void nigh_nccl_context_close(struct nigh_nccl_context *context)
 {
-    pthread_mutex_lock(&context->lock);
+    nigh_nccl_turn_wait(&context->turn);
     nigh_nccl_table_remove(context->number);
     while (context->listeners)
         nigh_nccl_listener_end(context->listeners);
     while (context->comms)
         nigh_nccl_comm_end(context->comms);
     loaded->close(context->nigh);
-    pthread_mutex_unlock(&context->lock);
-    pthread_mutex_destroy(&context->lock);
+    nigh_nccl_turn_give(&context->turn);
     free(context);
 }
 

@@ -8,9 +8,9 @@
 #define NIGH_NCCL_CONTEXT_H
 
 #include "hosts/nccl/abi.h"
+#include "hosts/nccl/turn.h"
 #include "nigh/transport.h"
 
-#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -58,7 +58,7 @@ struct nigh_nccl_comm;
 struct nigh_nccl_listener;
 
 struct nigh_nccl_context {
-    pthread_mutex_t lock;
+    struct nigh_nccl_turn turn;
     struct nigh_context *nigh;
     void *number; /* in the table */
     uint64_t id;  /* random */

@@ -7,6 +7,7 @@
 #include "hosts/nccl/log.h"
 #include "hosts/nccl/request.h"
 
+#include <pthread.h>
 #include <string.h>
 
 #define EXPORTED __attribute__((visibility("default")))
@@ -45,9 +46,9 @@ static bool is_last(struct nigh_nccl_context *context)
 
     if (--context->users)
         return false;
-    pthread_mutex_lock(&context->lock);
+    nigh_nccl_turn_wait(&context->turn);
     last = !context->comms && !context->listeners;
-    pthread_mutex_unlock(&context->lock);
+    nigh_nccl_turn_give(&context->turn);
     return last;
 }
 

@@ -43,11 +43,11 @@ static enum nccl_result make_region(struct nigh_nccl_comm *comm, void *data, siz
     uint64_t key = 0;
     int rc;
 
-    pthread_mutex_lock(&comm->context->lock);
+    nigh_nccl_turn_wait(&comm->context->turn);
     nigh_nccl_hear();
     rc = nigh_nccl_nigh()->register_memory(comm->context->nigh, &what, &key, out);
     heard = nigh_nccl_heard();
-    pthread_mutex_unlock(&comm->context->lock);
+    nigh_nccl_turn_give(&comm->context->turn);
     if (!rc)
         return NCCL_SUCCESS;
     nigh_nccl_warn("regMr: %zu bytes of device memory at %p: %s%s%s", bytes, data, strerror(-rc),
@@ -100,9 +100,9 @@ enum nccl_result nigh_nccl_register(void *number, void *data, size_t bytes, int 
 no_number:
     free(memory);
 no_memory:
-    pthread_mutex_lock(&comm->context->lock);
+    nigh_nccl_turn_wait(&comm->context->turn);
     end_region(comm, region);
-    pthread_mutex_unlock(&comm->context->lock);
+    nigh_nccl_turn_give(&comm->context->turn);
     return NCCL_SYSTEM_ERROR;
 }
 
@@ -118,10 +118,10 @@ enum nccl_result nigh_nccl_deregister(void *number, void *registered)
                        number);
         return NCCL_INVALID_ARGUMENT;
     }
-    pthread_mutex_lock(&comm->context->lock);
+    nigh_nccl_turn_wait(&comm->context->turn);
     (void)nigh_nccl_requests_cancel(comm, registered);
     end_region(comm, memory->region);
-    pthread_mutex_unlock(&comm->context->lock);
+    nigh_nccl_turn_give(&comm->context->turn);
     nigh_nccl_table_remove(registered);
     free(memory);
     return NCCL_SUCCESS;

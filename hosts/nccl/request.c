@@ -153,10 +153,10 @@ enum nccl_result nigh_nccl_isend(void *number, void *data, size_t bytes, int tag
         return result;
     *request = NULL;
     result = check(data, bytes, "isend");
-    if (result || pthread_mutex_trylock(&comm->context->lock))
+    if (result || !nigh_nccl_turn_take(&comm->context->turn))
         return result;
     result = send_locked(comm, data, bytes, memory, request);
-    pthread_mutex_unlock(&comm->context->lock);
+    nigh_nccl_turn_give(&comm->context->turn);
     return result;
 }
 
@@ -212,10 +212,10 @@ enum nccl_result nigh_nccl_irecv(void *number, int count, void **data, size_t *b
         return NCCL_INVALID_ARGUMENT;
     }
     result = check(data[0], bytes[0], "irecv");
-    if (result || pthread_mutex_trylock(&comm->context->lock))
+    if (result || !nigh_nccl_turn_take(&comm->context->turn))
         return result;
     result = recv_locked(comm, data[0], bytes[0], memory, request);
-    pthread_mutex_unlock(&comm->context->lock);
+    nigh_nccl_turn_give(&comm->context->turn);
     return result;
 }
 
@@ -280,9 +280,9 @@ enum nccl_result nigh_nccl_test(void *number, int *done, int *bytes)
     if (!done)
         return NCCL_INVALID_ARGUMENT;
     *done = 0;
-    if (pthread_mutex_trylock(&comm->context->lock))
+    if (!nigh_nccl_turn_take(&comm->context->turn))
         return NCCL_SUCCESS;
     result = test_locked(comm, number, done, bytes);
-    pthread_mutex_unlock(&comm->context->lock);
+    nigh_nccl_turn_give(&comm->context->turn);
     return result;
 }
