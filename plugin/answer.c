@@ -8,6 +8,7 @@
 #include "plugin/device_peer.h"
 #include "plugin/device_send.h"
 #include "plugin/large.h"
+#include "plugin/remote.h"
 #include "plugin/send.h"
 #include <errno.h>
 
@@ -31,6 +32,12 @@ void nigh_finish_add(struct nigh_finish *finish, struct nigh_endpoint *endpoint,
 
 /* ---- the sender's ---- */
 
+/* A put, or an answer to a get, that the other side was told of, and copies by itself. */
+static bool is_referred(const struct nigh_send_op *op)
+{
+    return op->device && nigh_device_send_refers(op->device) && op->sent == op->bytes;
+}
+
 static enum nigh_verdict arrive_grant(struct nigh_endpoint *endpoint, uint64_t id, uint64_t late)
 {
     struct nigh_send_op *op = nigh_ids_get(&endpoint->out, id);
@@ -49,6 +56,11 @@ static enum nigh_verdict arrive_grant(struct nigh_endpoint *endpoint, uint64_t i
     if (op && op->kind == NIGH_SEND_REFER && op->device) {
         nigh_device_send_asked(endpoint, op, late & NIGH_GRANT_AGAIN);
         nigh_plan_choose(endpoint, op);
+    }
+    if (op && (op->kind == NIGH_SEND_PUT || op->kind == NIGH_SEND_REPLY) && is_referred(op)) {
+        if (nigh_remote_stage(endpoint, op, late & NIGH_GRANT_AGAIN))
+            nigh_send_begin(endpoint, op);
+        return NIGH_GO;
     }
     if (!op || op->kind != NIGH_SEND_CHUNKED || op->granted)
         return NIGH_BAD;
@@ -88,6 +100,10 @@ static bool finish(struct nigh_endpoint *endpoint, uint64_t id, int status)
 {
     struct nigh_send_op *op = nigh_ids_get(&endpoint->out, id);
 
+    if (op && op->kind == NIGH_SEND_REPLY && is_referred(op)) {
+        nigh_remote_answered(endpoint, op, status);
+        return true;
+    }
     if (!op || op->flowing || (op->kind != NIGH_SEND_REFER && op->kind != NIGH_SEND_PUT) ||
         (op->kind == NIGH_SEND_PUT && op->sent < op->bytes))
         return false;

@@ -19,7 +19,9 @@ struct nigh_send_op;
 /* Of a send, zeroed before. */
 struct nigh_device_gift {
     struct nigh_cuda_export *export; /* NULL: the peer is in this process */
-    uint64_t number;                 /* of a REFER: plugin/wire.h */
+    uint64_t number;                 /* of a REFER, as what follows: plugin/wire.h */
+    uint64_t where;
+    uint32_t refer; /* 0: it is staged */
     struct nigh_settling settling;
     bool settled;
 };
@@ -28,10 +30,11 @@ struct nigh_device_gift {
  * enough to be over before it is matched may be, always. -ENOMEM, -ECHILD. */
 int nigh_device_may_give(struct nigh_endpoint *endpoint, const struct nigh_send *send,
                          const struct nigh_device_buffer *buffer);
-/* Whether this message is to go so, of any length if it is a lend: then op->refer and op->key are set, and close() undoes it. */
-bool nigh_device_gift_open(struct nigh_endpoint *endpoint, const struct nigh_send *send,
-                           const struct nigh_device_buffer *buffer, struct nigh_send_op *op,
-                           struct nigh_device_gift *gift);
+/* Is it over before anybody has matched it? Then it is staged. */
+bool nigh_device_gift_is_short(const struct nigh_endpoint *endpoint, uint64_t bytes);
+/* Whether the peer can be given these bytes, of a region or not: gift->refer is set then. close() undoes it. */
+bool nigh_device_gift_open(struct nigh_endpoint *endpoint, struct nigh_region *region, uint64_t bytes,
+                           const struct nigh_device_buffer *buffer, struct nigh_device_gift *gift);
 void nigh_device_gift_close(struct nigh_device_gift *gift);
 
 /* Before the peer is told: the host's copies to it have ended, and the peer has it. -EAGAIN: call again. Other errors: it is

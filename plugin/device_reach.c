@@ -10,6 +10,7 @@
 #include "plugin/pull.h"
 #include "plugin/receive.h"
 #include "plugin/refuse.h"
+#include "plugin/remote.h"
 #include "shm/clock.h"
 
 #include <errno.h>
@@ -100,7 +101,7 @@ static int find(struct nigh_message *message)
     struct nigh_device_receive *receive = message->device;
     struct nigh_device_reach *reach = &receive->reach;
     nigh_cuda_ptr from;
-    int rc = nigh_device_peer_find(message->endpoint, receive->buffer.cuda, message->key, &reach->mapping);
+    int rc = nigh_device_peer_find(message->endpoint, receive->buffer.cuda, reach->number, &reach->mapping);
 
     switch (rc) {
     case 0:
@@ -139,7 +140,9 @@ static bool has_left(const struct nigh_message *message)
 /* In this process: does the device of its place reach it? */
 static bool is_near(const struct nigh_message *message)
 {
-    return !message->key || message->key - 1 == (uint64_t)message->device->buffer.cuda->ordinal;
+    uint64_t number = message->device->reach.number;
+
+    return !number || number - 1 == (uint64_t)message->device->buffer.cuda->ordinal;
 }
 
 static bool is_begun(const struct nigh_message *message)
@@ -198,6 +201,12 @@ static int obstacle(const struct nigh_endpoint *endpoint)
 
 static void stage(struct nigh_message *message, bool bring)
 {
+    if (message->kind != NIGH_MSG_REFER) {
+        nigh_link_answer(message->endpoint, NIGH_K_GRANT, 0, message->id, bring ? NIGH_GRANT_AGAIN : 0, NULL,
+                         0);
+        nigh_remote_unbegun(message);
+        return;
+    }
     if (bring)
         message->late = true;
     message->again = bring;
@@ -226,7 +235,8 @@ void nigh_device_reach_end(struct nigh_message *message, int rc)
         return;
     }
     rc = rc == -EREMOTE ? -EOPNOTSUPP : rc;
-    tell(message, rc);
+    if (message->kind != NIGH_MSG_PUT) /* which tells it by itself */
+        tell(message, rc);
     nigh_arrive_done(message, rc);
 }
 
@@ -237,6 +247,13 @@ void nigh_device_reach_cancel(struct nigh_message *message, int status)
     nigh_device_reach_close(&message->device->reach);
     tell(message, 0);
     nigh_arrive_done(message, status);
+}
+
+void nigh_device_reach_enter(struct nigh_message *message, uint64_t number)
+{
+    message->device->reach =
+        (struct nigh_device_reach){.on = true, .number = number, .until_ns = nigh_clock_ns() + BRING_NS};
+    nigh_device_receive_enlist(message);
 }
 
 void nigh_device_reach_begin(struct nigh_message *message)
@@ -256,6 +273,5 @@ void nigh_device_reach_begin(struct nigh_message *message)
         nigh_recv_finish(message, -EMSGSIZE);
         return;
     }
-    message->device->reach = (struct nigh_device_reach){.on = true, .until_ns = nigh_clock_ns() + BRING_NS};
-    nigh_device_receive_enlist(message);
+    nigh_device_reach_enter(message, message->key);
 }

@@ -205,10 +205,32 @@ int nigh_device_send_may_stage(const struct nigh_endpoint *endpoint, const struc
         (int)endpoint->rank, op->device->buffer.cuda->ordinal);
 }
 
-int nigh_device_send_refer(struct nigh_endpoint *endpoint, struct nigh_send_op *op, uint64_t *number)
+bool nigh_device_send_refers(const struct nigh_device_send *send)
 {
-    *number = op->device->gift.number;
-    return nigh_device_gift_ready(endpoint, &op->device->buffer, &op->device->gift);
+    return send->gift.refer != 0;
+}
+
+void nigh_device_send_offer(struct nigh_endpoint *endpoint, struct nigh_device_send *send,
+                            struct nigh_region *region)
+{
+    if (endpoint->context->config.cuda_required || !nigh_device_gift_is_short(endpoint, send->bytes))
+        (void)nigh_device_gift_open(endpoint, region, send->bytes, &send->buffer, &send->gift);
+}
+
+int nigh_device_send_refer(struct nigh_endpoint *endpoint, struct nigh_device_send *send,
+                           struct nigh_wire_refer *refer)
+{
+    refer->where = send->gift.where;
+    refer->refer = send->gift.refer;
+    refer->number = send->gift.number;
+    return nigh_device_gift_ready(endpoint, &send->buffer, &send->gift);
+}
+
+void nigh_device_send_unrefer(struct nigh_endpoint *endpoint, struct nigh_device_send *send, bool again)
+{
+    if (again)
+        nigh_device_peer_lacks(endpoint, send->gift.number);
+    nigh_device_gift_close(&send->gift);
 }
 
 void nigh_device_send_stage(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
@@ -307,7 +329,8 @@ static int post_from_device(struct nigh_endpoint *endpoint, const struct nigh_se
         rc = create(endpoint, send, buffer, NIGH_OP_SEND, &op);
     if (rc)
         return rc;
-    if (nigh_device_gift_open(endpoint, send, buffer, op, &op->device->gift)) {
+    if (!nigh_device_gift_is_short(endpoint, send->bytes) &&
+        nigh_device_gift_open(endpoint, send->region, send->bytes, buffer, &op->device->gift)) {
         op->kind = NIGH_SEND_REFER;
         op->path = NIGH_PATH_DEVICE;
     }
@@ -333,7 +356,7 @@ static int lend_from_device(struct nigh_endpoint *endpoint, const struct nigh_le
 
     if (rc)
         return rc;
-    if (nigh_device_gift_open(endpoint, &send, buffer, op, &op->device->gift)) {
+    if (nigh_device_gift_open(endpoint, send.region, send.bytes, buffer, &op->device->gift)) {
         op->kind = NIGH_SEND_REFER;
         op->path = NIGH_PATH_LEND;
         begin(endpoint, op);

@@ -8,9 +8,11 @@
 #define NIGH_PLUGIN_DEVICE_SEND_H
 
 #include "plugin/device_slot.h"
+#include "plugin/wire.h"
 
 struct nigh_endpoint;
 struct nigh_lend;
+struct nigh_region;
 struct nigh_send;
 struct nigh_send_op;
 
@@ -25,8 +27,16 @@ struct nigh_device_send *nigh_device_send_open(const struct nigh_device_buffer *
 /* Stops what is copied. */
 void nigh_device_send_close(struct nigh_device_send *send);
 
-/* Before a message that refers to its memory: 0; -EAGAIN: call again; others: stage() it. */
-int nigh_device_send_refer(struct nigh_endpoint *endpoint, struct nigh_send_op *op, uint64_t *number);
+/* Is it to be referred to? Else it is staged. */
+bool nigh_device_send_refers(const struct nigh_device_send *send);
+/* The other side may copy it by itself: from now on it refers(), if that can be. `region`: or NULL. */
+void nigh_device_send_offer(struct nigh_endpoint *endpoint, struct nigh_device_send *send,
+                            struct nigh_region *region);
+/* Before it is told: 0, and refer->where, ->refer and ->number; -EAGAIN: call again; others: it is to be staged. */
+int nigh_device_send_refer(struct nigh_endpoint *endpoint, struct nigh_device_send *send,
+                           struct nigh_wire_refer *refer);
+/* The other side asks for pieces of a put, or of an answer to a get; `again`: as asked(). */
+void nigh_device_send_unrefer(struct nigh_endpoint *endpoint, struct nigh_device_send *send, bool again);
 /* 0. -ENOTSUP: NIGH_CUDA=require, logged. */
 int nigh_device_send_may_stage(const struct nigh_endpoint *endpoint, const struct nigh_send_op *op);
 /* It is sent in pieces, from the start. */

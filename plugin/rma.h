@@ -15,6 +15,8 @@ void nigh_rma_tell(struct nigh_endpoint *endpoint, enum nigh_op op, uint64_t key
 /* Before the answer to a get begins whose bytes the host copies: does that, once. A failure is the answer.
  * -EAGAIN: when others of this peer have gone. */
 int nigh_rma_fetch(struct nigh_endpoint *endpoint, struct nigh_send_op *op);
+/* All of it goes to a device. Without memory message->status is -ENOMEM, and its bytes are dropped. */
+void nigh_rma_open_device(struct nigh_message *message, struct nigh_cuda_context *cuda, uint64_t at);
 void nigh_rma_put_done(struct nigh_message *message);
 void nigh_rma_reply_done(struct nigh_message *message);
 

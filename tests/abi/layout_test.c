@@ -220,7 +220,7 @@ static const struct place slot_places[] = {
     STRUCT(nigh_wire_get, 16),
     FIELD(nigh_wire_get, total, 0, 8),
     FIELD(nigh_wire_get, id, 8, 4),
-    FIELD(nigh_wire_get, reserved, 12, 4),
+    FIELD(nigh_wire_get, flags, 12, 4),
 
     STRUCT(nigh_wire_atomic, 16),
     FIELD(nigh_wire_atomic, op, 0, 2),

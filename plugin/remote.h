@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * plugin/remote.h - puts and gets whose bytes lie on a device on both sides: whoever has the place copies them, a put's target or a
+ * get's initiator, by a reference to the other side's memory (device_give.h, device_reach.h). Where that cannot be the
+ * other side is asked for pieces.
+ */
+#ifndef NIGH_PLUGIN_REMOTE_H
+#define NIGH_PLUGIN_REMOTE_H
+
+#include "plugin/answer.h"
+#include "plugin/arrive.h"
+#include "plugin/op.h"
+
+struct nigh_context;
+struct nigh_endpoint;
+struct nigh_region;
+
+/* A PUT with NIGH_F_REFERS. */
+enum nigh_verdict nigh_remote_put(struct nigh_endpoint *endpoint, uint64_t head, uint64_t key,
+                                  uint64_t offset);
+/* A REPLY with it, to the get `op`. */
+enum nigh_verdict nigh_remote_reply(struct nigh_endpoint *endpoint, struct nigh_send_op *op, int status);
+/* Ours that was to go by reference, a put or an answer, is to go in pieces: -EAGAIN, begin it. 0: NIGH_CUDA=require, and it has
+ * ended, or is an answer that says so. `again`: as in device_send.h. */
+int nigh_remote_stage(struct nigh_endpoint *endpoint, struct nigh_send_op *op, bool again);
+/* What came by reference cannot be copied: the other side was asked for pieces, and the message is freed. */
+void nigh_remote_unbegun(struct nigh_message *message);
+/* FINISH of an answer: its initiator has copied it. */
+void nigh_remote_answered(struct nigh_endpoint *endpoint, struct nigh_send_op *op, int status);
+/* nigh_region_check(), behind a pass where it is in use: the FINISH of what is over lies in the ring before its peer can tell
+ * that by other ways. */
+int nigh_remote_check(struct nigh_context *context, const struct nigh_region *region);
+
+#endif
