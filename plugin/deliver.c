@@ -293,6 +293,7 @@ static void accept_refer_to_device(struct nigh_message *message)
 void nigh_recv_accept(struct nigh_message *message, struct nigh_recv_op *op)
 {
     const uint8_t *early = message->lies ? message->lies : message->buffer ? message->buffer : message->small;
+    int rc;
 
     if (message->kind == NIGH_MSG_REFER && message->refer == NIGH_REFER_LEND && op->flags == NIGH_IN_PLACE) {
         accept_lend(message, op);
@@ -302,10 +303,12 @@ void nigh_recv_accept(struct nigh_message *message, struct nigh_recv_op *op)
     message->endpoint->hurried = false;
     message->endpoint->full_for = 0;
     message->endpoint->context->met++;
-    /* Taken and dropped: the message is spent, and the host hears why. */
-    message->status = place(message, op);
-    if (message->status)
+    rc = place(message, op);
+    if (rc) {
+        /* Taken and dropped: the message is spent, and the host hears why. */
+        message->status = rc;
         message->room = 0;
+    }
     if (message->kind == NIGH_MSG_REFER) {
         if (nigh_refer_is_device(message->refer))
             nigh_device_reach_begin(message);
