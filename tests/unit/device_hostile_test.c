@@ -294,6 +294,161 @@ static void test_finished_in_pieces(void **state)
     assert_int_equal(hosted_until(&victim, &good, NIGH_OP_SEND, 2)->status, -EPROTO);
 }
 
+/* ---- puts and gets by reference ---- */
+
+static uint64_t registered(void)
+{
+    struct nigh_register what = {.size = sizeof(what),
+                                 .flags = NIGH_REMOTE_READ | NIGH_REMOTE_WRITE | NIGH_REGISTER_DEVICE,
+                                 .buffer = place,
+                                 .bytes = BYTES};
+    struct nigh_region *region;
+    uint64_t key = 0;
+
+    assert_int_equal(hosted_ops->register_memory(victim.context, &what, &key, &region), 0);
+    return key;
+}
+
+static void put(uint64_t key, uint64_t number, uint64_t where, uint64_t total)
+{
+    const struct nigh_wire_remote what = {.refer = {.total = total,
+                                                    .where = where,
+                                                    .id = 3,
+                                                    .refer = NIGH_REFER_DEVICE,
+                                                    .number = number}};
+
+    foe_send(&foe, nigh_head_make(NIGH_K_PUT, 0, 0, NIGH_F_REFERS), key, 0, &what, sizeof(what));
+}
+
+static void test_put(void **state)
+{
+    uint64_t key = registered();
+    struct nigh_slot slot;
+
+    (void)state;
+    put(key, 7, 0, BYTES); /* never brought */
+    slot = hear(NIGH_K_GRANT);
+    assert_int_equal(slot.tag, 3);
+    assert_int_equal(slot.imm, NIGH_GRANT_AGAIN);
+    put(key + 1, 7, 0, BYTES);
+    slot = hear(NIGH_K_FINISH);
+    assert_int_equal((int)(int64_t)slot.imm, -EACCES);
+    put(key, 7, 0, BYTES + 1);
+    slot = hear(NIGH_K_FINISH);
+    assert_int_equal((int)(int64_t)slot.imm, -ERANGE);
+    bring_memory(7);
+    put(key, 7, 0, BYTES);
+    slot = hear(NIGH_K_FINISH);
+    assert_int_equal(slot.tag, 3);
+    assert_int_equal(slot.imm, 0);
+    cuda->get(in, place, BYTES);
+    assert_memory_equal(in, out, BYTES);
+    assert_int_equal(hosted_state(&victim, to_foe), NIGH_READY);
+}
+
+static void test_put_outside(void **state)
+{
+    uint64_t key = registered();
+
+    (void)state;
+    bring_memory(7);
+    put(key, 7, (uint64_t)1 << 40, BYTES);
+    is_broken();
+}
+
+static void test_put_of_nothing(void **state)
+{
+    uint64_t key = registered();
+
+    (void)state;
+    put(key, 7, 0, 0);
+    is_broken();
+}
+
+/* A get of the victim's, to `to`: its number. */
+static uint32_t asked(void *to, uint32_t flags)
+{
+    struct nigh_rma rma = {
+        .size = sizeof(rma), .flags = flags, .buffer = to, .bytes = BYTES, .key = 77, .context = 9};
+    struct nigh_wire_get get;
+    struct nigh_slot slot;
+
+    assert_int_equal(hosted_ops->post_get(to_foe, &rma), 0);
+    slot = hear(NIGH_K_GET);
+    memcpy(&get, slot.payload, sizeof(get));
+    assert_int_equal(get.flags, flags ? NIGH_GET_REFER : 0);
+    return get.id;
+}
+
+static void reply(uint64_t id, uint64_t total)
+{
+    const struct nigh_wire_remote what = {
+        .refer = {.total = total, .id = 3, .refer = NIGH_REFER_DEVICE, .number = 7}};
+
+    foe_send(&foe, nigh_head_make(NIGH_K_REPLY, 0, 0, NIGH_F_REFERS), id, 0, &what, sizeof(what));
+}
+
+static void test_reply(void **state)
+{
+    uint64_t id = asked(place, NIGH_DEVICE);
+    struct nigh_slot slot;
+
+    (void)state;
+    reply(id, BYTES); /* never brought: it is asked for in pieces, and may come by reference again */
+    slot = hear(NIGH_K_GRANT);
+    assert_int_equal(slot.tag, 3);
+    bring_memory(7);
+    reply(id, BYTES);
+    assert_int_equal(hear(NIGH_K_FINISH).tag, 3);
+    assert_int_equal(hosted_until(&victim, &good, NIGH_OP_GET, 9)->status, 0);
+    cuda->get(in, place, BYTES);
+    assert_memory_equal(in, out, BYTES);
+}
+
+static void test_reply_twice(void **state)
+{
+    uint64_t id = asked(place, NIGH_DEVICE);
+
+    (void)state;
+    reply(id, BYTES);
+    reply(id, BYTES);
+    is_broken();
+}
+
+static void test_reply_to_the_host(void **state)
+{
+    (void)state;
+    reply(asked(in, 0), BYTES);
+    is_broken();
+}
+
+static void test_reply_of_another_length(void **state)
+{
+    (void)state;
+    reply(asked(place, NIGH_DEVICE), BYTES - 1);
+    is_broken();
+}
+
+/* Of a put of the victim's. */
+static void test_put_granted_twice(void **state)
+{
+    struct nigh_rma rma = {
+        .size = sizeof(rma), .flags = NIGH_DEVICE, .buffer = memory, .bytes = BYTES, .key = 77, .context = 9};
+    struct nigh_wire_remote what;
+    struct nigh_slot slot;
+
+    (void)state;
+    assert_int_equal(hosted_ops->post_put(to_foe, &rma), 0);
+    slot = hear(NIGH_K_PUT);
+    assert_int_equal(nigh_head_flags(slot.head), NIGH_F_REFERS);
+    memcpy(&what, slot.payload, sizeof(what));
+    foe_send(&foe, nigh_head_make(NIGH_K_GRANT, 0, 0, 0), what.refer.id, NIGH_GRANT_AGAIN, NULL, 0);
+    slot = hear(NIGH_K_PUT); /* in pieces */
+    assert_int_equal(nigh_head_flags(slot.head) & NIGH_F_REFERS, 0);
+    foe_send(&foe, nigh_head_make(NIGH_K_GRANT, 0, 0, 0), what.refer.id, NIGH_GRANT_AGAIN, NULL, 0);
+    is_broken();
+}
+
 #define CASE(name) cmocka_unit_test_setup_teardown(name, start, stop)
 
 int main(void)
@@ -311,6 +466,14 @@ int main(void)
         CASE(test_granted_twice),
         CASE(test_finished_and_granted),
         CASE(test_finished_in_pieces),
+        CASE(test_put),
+        CASE(test_put_outside),
+        CASE(test_put_of_nothing),
+        CASE(test_reply),
+        CASE(test_reply_twice),
+        CASE(test_reply_to_the_host),
+        CASE(test_reply_of_another_length),
+        CASE(test_put_granted_twice),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
