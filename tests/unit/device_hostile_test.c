@@ -311,11 +311,8 @@ static uint64_t registered(void)
 
 static void put(uint64_t key, uint64_t number, uint64_t where, uint64_t total)
 {
-    const struct nigh_wire_remote what = {.refer = {.total = total,
-                                                    .where = where,
-                                                    .id = 3,
-                                                    .refer = NIGH_REFER_DEVICE,
-                                                    .number = number}};
+    const struct nigh_wire_remote what = {
+        .refer = {.total = total, .where = where, .id = 3, .refer = NIGH_REFER_DEVICE, .number = number}};
 
     foe_send(&foe, nigh_head_make(NIGH_K_PUT, 0, 0, NIGH_F_REFERS), key, 0, &what, sizeof(what));
 }
