@@ -83,16 +83,15 @@ static void give_way(struct nigh_context *context)
     nigh_guard_enter(context);
 }
 
-/* Behind each part of a long message or call the next one is under way, and is waited for longer: a peer copies half a MiB in
- * 100 us and more, and sleeps between parts, of which a broadcast of 16 MiB has sixty, take longer than the copies. */
-static bool spin(struct nigh_context *context, uint64_t now, uint64_t deadline)
+/* Behind each part of a long message or call its peer copies the next one, and is waited for longer: a sleep between any two
+ * parts takes as long as the copies. docs/rationale/progress-thread.md. */
+static bool spin(struct nigh_context *context, uint64_t now, uint64_t deadline, bool moved)
 {
-    uint64_t until = now + context->config.spin_ns;
+    uint64_t until = now + (moved ? PART : 1) * context->config.spin_ns;
 
     /* The clock costs as much as three passes: look at it each eighth. */
     do {
-        bool moved = false;
-
+        moved = false;
         for (uint32_t i = 0; i < 8; i++) {
             if (ready(context, &moved))
                 return true;
@@ -212,7 +211,7 @@ int nigh_wait(struct nigh_context *context, uint64_t timeout_ns)
         return -ETIMEDOUT;
     start = nigh_clock_ns();
     deadline = timeout_ns > UINT64_MAX - start ? UINT64_MAX : start + timeout_ns;
-    if (spins(context) && spin(context, start, deadline))
+    if (spins(context) && spin(context, start, deadline, moved))
         return outcome(context);
     if (yield(context, deadline))
         return outcome(context);
@@ -228,7 +227,7 @@ int nigh_wait(struct nigh_context *context, uint64_t timeout_ns)
             return outcome(context);
         if (rc == -EINTR)
             return rc;
-        if (moved && spins(context) && spin(context, nigh_clock_ns(), deadline))
+        if (moved && spins(context) && spin(context, nigh_clock_ns(), deadline, true))
             return outcome(context);
         bound = next_bound(context, bound);
     }

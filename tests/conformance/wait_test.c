@@ -328,6 +328,41 @@ static void armed_and_not(struct pair *pair)
     close(set);
 }
 
+/* Between the parts of a long message its receiver does not sleep, though nothing is there to be polled yet: it waits for a
+ * part ten times as long as for anything else. */
+static void parts(struct pair *pair)
+{
+    enum { LONG = 32 << 20 };
+    struct pair_end *from = pair->end[0], *to = pair->end[1];
+    uint8_t *room = to ? data_room(LONG) : NULL;
+    struct nigh_completion done;
+    uint64_t before;
+
+    pair_state(from ? from : to, NIGH_READY);
+    pair_meet();
+    if (from) {
+        uint8_t *data = data_filled(LONG, 1);
+
+        pair_meet();
+        sleep_ms(20);
+        pair_send(from, data, LONG, 1, 0, 1); /* its begin */
+        sleep_ms(450);
+        for (unsigned i = 0; i < 3; i++) /* and a little more */
+            pair_pump();
+        sleep_ms(450);
+        pair_sent(from, 1, LONG);
+    } else {
+        pair_recv(to, room, LONG, 1, 2);
+        pair_meet();
+        before = pair_stats(to).sleeps;
+        CHECK_INT(nigh->wait(to->context, 60 * 1000 * MS), 0);
+        CHECK_INT(pair_stats(to).sleeps, before);
+        CHECK_INT(nigh->poll_completions(to->context, &done, 1), 1);
+        CHECK_INT(done.bytes, LONG);
+        data_check(room, LONG, 1, 0);
+    }
+}
+
 #define TWO_RANKS (PAIR_FORK | PAIR_THREADS)
 #define SLEEPY       \
     {                \
@@ -337,6 +372,10 @@ static void armed_and_not(struct pair *pair)
 static const struct pair_case cases[] = {
     {.name = "times out", .play = times_out},
     {.name = "there already", .play = there_already},
+    {.name = "a message in parts",
+     .play = parts,
+     .forms = PAIR_FORK,
+     .options = {.spin_ns = 150 * MS, .path = "chunked"}},
     {.name = "a message of 8 bytes wakes", .play = wakes, .forms = TWO_RANKS, .number = 8, .options = SLEEPY},
     {.name = "a message of 1000 bytes wakes",
      .play = wakes,

@@ -66,6 +66,13 @@ static int status_of(pid_t child)
     return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
 }
 
+/* A child that is forked between the end of a thread and its join cannot join it, which thread sanitizer calls a leak. */
+const char *__tsan_default_options(void);
+__attribute__((visibility("default"))) const char *__tsan_default_options(void)
+{
+    return "report_thread_leaks=0";
+}
+
 /* ---- behind every call ----------------------------------------------------------------------------------- */
 
 static struct nigh_os real;

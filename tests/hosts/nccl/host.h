@@ -123,13 +123,16 @@ struct traffic {
     unsigned channel, count, depth;
     size_t room;                      /* of each receive */
     size_t (*bytes)(unsigned number); /* of each message, at most `room` */
-    bool failed;
+    _Atomic unsigned received;        /* messages so far; another thread may read it */
+    _Atomic bool failed;
 };
 
 /* Both ways at once, `depth` requests each, every byte looked at. */
 bool traffic_run(struct traffic *traffic);
 /* The same in a thread of its own, as NCCL's progress thread. */
 bool traffic_start(struct traffic *traffic, pthread_t *thread);
+/* Waits until `count` messages have been received. */
+bool traffic_reach(struct traffic *traffic, unsigned count);
 bool traffic_join(struct traffic *traffic, pthread_t thread);
 
 /* ---- rules ------------------------------------------------------------------------------------------------------ */

@@ -220,11 +220,11 @@ static bool threads(struct rank *rank)
 
     if (!begin(rank, &context, &traffic.wire) || !traffic_start(&traffic, &thread))
         return false;
-    for (int i = 0; i < 12; i++) {
+    for (unsigned i = 0; i < 12; i++) {
         struct wire wire;
         void *registered;
 
-        if (!wire_open(rank, context, &wire) ||
+        if (!traffic_reach(&traffic, 1 + traffic.count / 12 * i) || !wire_open(rank, context, &wire) ||
             !went_well(
                 rank, net_register(&rank->net, wire.send, memory, sizeof(memory), NCCL_PTR_HOST, &registered),
                 "regMr") ||
@@ -235,7 +235,7 @@ static bool threads(struct rank *rank)
     return traffic_join(&traffic, thread) && end(rank, context, &traffic.wire);
 }
 
-/* Two communicators, a progress thread each; the first ends while the second goes on. */
+/* Two communicators, a progress thread each; the first ends while the second goes on, and more is sent behind that. */
 static bool communicators(struct rank *rank)
 {
     struct traffic first = {
@@ -249,7 +249,8 @@ static bool communicators(struct rank *rank)
     return begin(rank, &contexts[0], &first.wire) && begin(rank, &contexts[1], &second.wire) &&
            traffic_start(&first, &threads_of[0]) && traffic_start(&second, &threads_of[1]) &&
            traffic_join(&first, threads_of[0]) && end(rank, contexts[0], &first.wire) &&
-           traffic_join(&second, threads_of[1]) && end(rank, contexts[1], &second.wire);
+           traffic_join(&second, threads_of[1]) && traffic_run(&second) &&
+           end(rank, contexts[1], &second.wire);
 }
 
 /* A message longer than its receive: whatever the plugin says, nothing behind the buffer is written. */

@@ -271,6 +271,7 @@ static bool step_in(struct traffic *traffic, struct window *in, unsigned *moved)
     if (!look(traffic, in, bytes))
         return false;
     in->ended++;
+    traffic->received = in->ended;
     (*moved)++;
     return true;
 }
@@ -338,6 +339,13 @@ static void *progress(void *data)
 bool traffic_start(struct traffic *traffic, pthread_t *thread)
 {
     return pthread_create(thread, NULL, progress, traffic) == 0 || broken(traffic->rank, "no thread");
+}
+
+bool traffic_reach(struct traffic *traffic, unsigned count)
+{
+    while (traffic->received < count && !traffic->failed)
+        sched_yield();
+    return !traffic->failed;
 }
 
 bool traffic_join(struct traffic *traffic, pthread_t thread)
