@@ -217,7 +217,7 @@ static void many_at_once(void **state)
     lab.test->free(one);
 }
 
-/* A copy of the host's that has returned is not overtaken, into memory of any kind that is seen for the first time. */
+/* Fault 22: a copy of the host's that has returned is not overtaken, into memory of any kind that is seen for the first time. */
 static void the_hosts_copies_come_first(void **state)
 {
     static const enum cuda_memory kinds[] = {MEMORY_PLAIN, MEMORY_MAPPED, MEMORY_PIECES, MEMORY_POOL,
@@ -310,7 +310,7 @@ static unsigned forbidden(void)
     return sum;
 }
 
-/* The host's kernel waits for the very message. The fake ends the test if a call waits for it. */
+/* Fault 20: the host's kernel waits for the very message. The fake ends the test if a call waits for it. */
 static void beside_a_kernel_that_waits(void **state)
 {
     static const enum cuda_memory kinds[] = {MEMORY_PLAIN, MEMORY_MAPPED, MEMORY_POOL};

@@ -95,12 +95,14 @@ int perf_compare_open(struct perf_compare **out, const struct perf_options *opti
                       uint32_t ranks)
 {
     struct perf_case c = {.test = test, .ranks = ranks, .cpus = options->cpus};
-    char why[PERF_WHY_BYTES];
+    char why[PERF_WHY_BYTES], sides[PERF_CUDA_SIDES_BYTES];
     struct perf_compare *compare;
 
     *out = NULL;
     if (options->peer_count == 0)
         return 0;
+    if (options->cuda.asked)
+        c.cuda = perf_cuda_sides_text(&options->cuda, sides);
     compare = calloc(1, sizeof(*compare));
     if (!compare)
         return -ENOMEM;

@@ -2,6 +2,7 @@
 /* The common part of the tests with buffers on CUDA devices; see device.h. */
 #include "tools/perf/device.h"
 
+#include "tools/perf/compare.h"
 #include "tools/perf/floors.h"
 #include "tools/perf/pattern.h"
 
@@ -17,6 +18,7 @@ struct task {
     const struct perf_device_test *test;
     const struct perf_options *options;
     const struct nigh_ops *ops;
+    struct perf_compare *compare;
     size_t bytes;
     double seconds;
 };
@@ -270,6 +272,8 @@ static void race(struct perf_device *d, const struct task *task)
         piece[plan.pieces++] = (struct perf_piece){"own copy", perf_device_own_run, d, 0, d->window};
     piece[plan.pieces++] = (struct perf_piece){"host", task->test->run, &host, 0, d->window};
     plan.beside = plan.pieces - plan.beside;
+    plan.peers = perf_compare_pieces(task->compare, &plan, piece + plan.pieces, PERF_COLUMNS - plan.pieces);
+    plan.pieces += plan.peers;
     perf_rounds_run(me, &plan);
     if (me->rank == 0)
         me->shared->floors = floors;
@@ -361,12 +365,19 @@ static int emit(struct perf_run *run, const struct perf_job *job, const struct t
 
 static int one_size(struct perf_run *run, struct task *task)
 {
+    struct perf_case c = {.test = task->test->name,
+                          .bytes = task->bytes,
+                          .ranks = 2,
+                          .window = window_of(task),
+                          .stale = run->options->stale,
+                          .unit = task->test->unit};
     char what[64], text[24];
     struct perf_job job;
     int rc;
 
     snprintf(what, sizeof(what), "%s-cuda: %s", task->test->name,
              perf_size_text(task->bytes, text, sizeof(text)));
+    perf_compare_case(task->compare, &c);
     perf_run_job(run, &job, run->options->ranks, PERF_DEVICE_SLOTS_BYTES + PAGE, what);
     rc = perf_job_run(&job, device_rank, task);
     if (rc != 0)
@@ -386,9 +397,12 @@ int perf_device_run(struct perf_run *run, const struct perf_device_test *test)
 
     if (rc == 0)
         rc = perf_run_transport(run, &task.ops);
+    if (rc == 0)
+        rc = perf_compare_open(&task.compare, run->options, test->name, 2);
     for (size_t i = 0; rc == 0 && i < sizes->count; i++) {
         task.bytes = sizes->bytes[i];
         rc = one_size(run, &task);
     }
+    perf_compare_close(task.compare);
     return rc;
 }

@@ -233,8 +233,6 @@ static void judge(const struct perf_command *c, struct argp_state *state)
         if (!c->test[i]->run_cuda)
             argp_error(state, "--cuda: %s has no buffers on devices; latency, bandwidth and rma have",
                        c->test[i]->name);
-    if (c->options.peer_count > 0)
-        argp_error(state, "--cuda: the peers of --compare send memory of the host");
     if (c->options.lib)
         argp_error(state, "--cuda: libnigh sends memory of the host; --layer plugin");
 }

@@ -25,12 +25,11 @@ static uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t size)
     return hash;
 }
 
-static int hash_file(uint64_t *hash, const char *directory, const char *name)
+static int hash_file(uint64_t *hash, const char *path)
 {
-    char path[2 * MPI_PATH_BYTES], block[4096];
+    char block[4096];
     size_t got;
 
-    snprintf(path, sizeof path, "%s/tools/perf/%s", directory, name);
     FILE *file = fopen(path, "re");
     if (!file)
         return -errno;
@@ -46,20 +45,24 @@ static int hash_file(uint64_t *hash, const char *directory, const char *name)
 static int hash_all(const struct perf_peer_place *place, const char *sources, uint64_t *hash, char *why,
                     size_t room)
 {
-    const char *files[] = {place->program, "operations.h",    "peer_rank.c",
-                           "peer_rank.h",  "peer_patterns.h", "peer_collectives.h",
-                           "peer_hand.c",  "peer_launch.c",   "work.h"};
+    const char *files[] = {place->program,    "operations.h",       "peer_rank.c",   "peer_rank.h",
+                           "peer_patterns.h", "peer_collectives.h", "peer_hand.c",   "peer_launch.c",
+                           "work.h",          "peer_device.c",      "peer_device.h", "cuda.c",
+                           "cuda.h",          "cuda_sides.c",       "cuda_sides.h",  "cuda_ipc/abi.h"};
+    char path[2 * MPI_PATH_BYTES];
     struct mpi_words words;
     struct stat info;
 
     *hash = UINT64_C(0xcbf29ce484222325);
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-        int rc = hash_file(hash, sources, files[i]);
+        const char *folder = strchr(files[i], '/') ? "" : "tools/perf/";
+        snprintf(path, sizeof path, "%s/%s%s", sources, folder, files[i]);
+        int rc = hash_file(hash, path);
         if (rc) {
             snprintf(why, room,
-                     "cannot read %s/tools/perf/%s: %s; NIGH_PEER_SOURCES names the directory that has it "
+                     "cannot read %s: %s; NIGH_PEER_SOURCES names the directory that has it "
                      "(the root of nigh's sources)",
-                     sources, files[i], strerror(-rc));
+                     path, strerror(-rc));
             return rc;
         }
     }

@@ -136,7 +136,8 @@ int perf_peer_find(const char *name, struct perf_peer_place *place, char *why, s
 void perf_peer_compile_words(const struct perf_peer_place *place, const char *sources, const char *output,
                              struct mpi_words *words)
 {
-    const char *files[] = {place->program, "peer_rank.c", "peer_hand.c", "peer_launch.c"};
+    const char *files[] = {place->program,  "peer_rank.c", "peer_hand.c", "peer_launch.c",
+                           "peer_device.c", "cuda.c",      "cuda_sides.c"};
     char text[2 * MPI_PATH_BYTES];
 
     mpi_words_init(words);
@@ -168,6 +169,7 @@ void perf_peer_compile_words(const struct perf_peer_place *place, const char *so
         mpi_words_add(words, "-lucp");
         mpi_words_add(words, "-lucs");
     }
+    mpi_words_add(words, "-ldl"); /* glibc before 2.34 */
 }
 
 /* More ranks than CPUs: then Open MPI is told to yield, which is its best case. Intel's yields by itself, and of its
@@ -224,11 +226,12 @@ static void setting_words(const struct perf_peer_place *place, uint32_t crowd, s
     variant_words(place->variant, words);
 }
 
-static void launcher_words(const struct perf_peer_place *place, uint32_t crowd, struct mpi_words *words)
+static void launcher_words(const struct perf_peer_place *place, uint32_t crowd, bool devices,
+                           struct mpi_words *words)
 {
     if (!*place->mpi.launcher) {
         mpi_words_add(words, "env");
-        mpi_words_add(words, "UCX_TLS=sm,self");
+        mpi_words_add(words, devices ? "UCX_TLS=sm,self,cuda" : "UCX_TLS=sm,self");
         variant_words(place->variant, words);
         return;
     }
@@ -252,14 +255,14 @@ static void cpu_list(char *text, size_t size, const int *cpus, uint32_t ranks)
         used += (size_t)snprintf(text + used, size - used, "%s%d", r ? "," : "", cpus[r]);
 }
 
-void perf_peer_start_words(const struct perf_peer_place *place, const char *binary, uint32_t ranks,
-                           const int *cpus, const char *control, struct mpi_words *words)
+void perf_peer_start_words(const struct perf_peer_place *place, const char *binary, const struct perf_case *c,
+                           const char *control, struct mpi_words *words)
 {
     char count[16], list[4096];
 
     mpi_words_init(words);
-    launcher_words(place, crowded(ranks, cpus) ? ranks : 0, words);
-    snprintf(count, sizeof count, "%u", ranks);
+    launcher_words(place, crowded(c->ranks, c->cpus) ? c->ranks : 0, c->cuda, words);
+    snprintf(count, sizeof count, "%u", c->ranks);
     if (*place->mpi.launcher) {
         mpi_words_add(words, "-n");
         mpi_words_add(words, count);
@@ -273,9 +276,13 @@ void perf_peer_start_words(const struct perf_peer_place *place, const char *bina
     mpi_words_add(words, place->name);
     mpi_words_add(words, "--control");
     mpi_words_add(words, control);
-    if (cpus) {
-        cpu_list(list, sizeof list, cpus, ranks);
+    if (c->cpus) {
+        cpu_list(list, sizeof list, c->cpus, c->ranks);
         mpi_words_add(words, "--cpus");
         mpi_words_add(words, list);
+    }
+    if (c->cuda) {
+        mpi_words_add(words, "--cuda");
+        mpi_words_add(words, c->cuda);
     }
 }

@@ -11,6 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct perf_case;
+
 /* An installed peer. */
 struct perf_peer_place {
     const char *name;               /* as --compare knows it */
@@ -31,8 +33,8 @@ int perf_peer_find(const char *name, struct perf_peer_place *place, char *why, s
 void perf_peer_compile_words(const struct perf_peer_place *place, const char *sources, const char *output,
                              struct mpi_words *words);
 
-/* The command that starts `ranks` ranks of `binary` on `cpus` (NULL: anywhere), obeying the control socket. */
-void perf_peer_start_words(const struct perf_peer_place *place, const char *binary, uint32_t ranks,
-                           const int *cpus, const char *control, struct mpi_words *words);
+/* The command that starts c->ranks ranks of `binary` on c->cpus with buffers as c->cuda says, obeying the control socket. */
+void perf_peer_start_words(const struct perf_peer_place *place, const char *binary, const struct perf_case *c,
+                           const char *control, struct mpi_words *words);
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* One rank of an MPI that nigh-perf compares itself with. Compiled by that MPI's own mpicc when the
  * comparison is asked for, so that one source serves all of them and nigh links none. By hand:
- *     mpicc -O2 -I. -D_GNU_SOURCE tools/perf/peer_{mpi,rank,hand,launch}.c && mpirun -n 2 ./a.out --cpus 0,1 */
+ *     mpicc -O2 -I. -D_GNU_SOURCE tools/perf/{peer_{mpi,rank,hand,launch,device},cuda,cuda_sides}.c && mpirun -n 2 ./a.out --cpus 0,1 */
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <mpi.h>
 #include <stdio.h>
@@ -176,6 +177,14 @@ static struct peer_shared *map_shared(int rank, int ranks)
     return shared;
 }
 
+/* Open MPI, MPICH and those made of them have this call where they were built with CUDA, most also where not. */
+static int takes_devices(void)
+{
+    int (*query)(void) = (int (*)(void))dlsym(RTLD_DEFAULT, "MPIX_Query_cuda_support");
+
+    return query && query();
+}
+
 int main(int argc, char **argv)
 {
     struct peer_options options;
@@ -189,6 +198,9 @@ int main(int argc, char **argv)
     early = peer_rank_from_environment();
     if (early >= 0 && peer_pin(&options, early))
         return 2;
+    const char *why = options.cuda ? peer_device_open(options.cuda) : NULL;
+    if (why)
+        return peer_cannot(&options, why);
     MPI_Init(&argc, &argv);
 
     struct peer_rank self = {.name = options.name ? options.name : "mpi", .run = run_pattern, .share = share};
@@ -199,6 +211,12 @@ int main(int argc, char **argv)
     self.version = version;
     if (early != self.rank && peer_pin(&options, self.rank))
         MPI_Abort(MPI_COMM_WORLD, 2);
+    if (options.cuda && !takes_devices()) {
+        int status = peer_cannot(
+            &options, "it takes no buffers on CUDA devices: MPIX_Query_cuda_support() says so or is missing");
+        MPI_Finalize();
+        return status;
+    }
     self.shared = map_shared(self.rank, self.ranks);
     if (!self.shared)
         MPI_Abort(MPI_COMM_WORLD, 2);

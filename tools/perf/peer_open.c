@@ -89,26 +89,36 @@ static int listen_anywhere(char *name, size_t size)
     return fd;
 }
 
-/* Whoever calls is checked: the socket's name is secret, but the machine's other users can see sockets' names. */
-static void welcome(struct perf_peer *peer, int fd, uint32_t *here, uint64_t end)
+/* Whoever calls is checked: the socket's name is secret, but the machine's other users can see sockets' names. 1: a rank
+ * is here; -EOPNOTSUPP: it says why it cannot be; 0: it was none. */
+static int welcome(struct perf_peer *peer, int fd, uint64_t end, char *why, size_t room)
 {
+    static const char cannot[] = "cannot ";
     char line[PERF_PEER_LINE];
     struct ucred who;
     socklen_t size = sizeof who;
     unsigned rank, ranks;
-    int used = 0;
+    int used = 0, rc = 0;
 
     if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) || who.uid != geteuid() ||
-        perf_peer_receive(fd, line, sizeof line, end) <= 0 ||
-        sscanf(line, "hello %u %u %n", &rank, &ranks, &used) != 2 || !used || rank >= peer->ranks ||
-        ranks != peer->ranks || peer->socket[rank] >= 0) {
-        close(fd);
-        return;
+        perf_peer_receive(fd, line, sizeof line, end) <= 0)
+        goto none;
+    if (strncmp(line, cannot, sizeof cannot - 1) == 0) {
+        snprintf(why, room, "%s", line + sizeof cannot - 1);
+        rc = -EOPNOTSUPP;
+        goto none;
     }
+    if (sscanf(line, "hello %u %u %n", &rank, &ranks, &used) != 2 || !used || rank >= peer->ranks ||
+        ranks != peer->ranks || peer->socket[rank] >= 0)
+        goto none;
     peer->socket[rank] = fd;
-    (*here)++;
     if (rank == 0)
         snprintf(peer->version, sizeof peer->version, "%s", line + used);
+    return 1;
+
+none:
+    close(fd);
+    return rc;
 }
 
 static int gather_ranks(struct perf_peer *peer, int listener, char *why, size_t room)
@@ -120,8 +130,10 @@ static int gather_ranks(struct perf_peer *peer, int listener, char *why, size_t 
         /* Short waits: a launcher that ends says nothing on the socket. */
         if (poll(&on, 1, 50) > 0) {
             int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
-            if (fd >= 0)
-                welcome(peer, fd, &here, end);
+            int got = fd < 0 ? 0 : welcome(peer, fd, end, why, room);
+            if (got < 0)
+                return got;
+            here += (uint32_t)got;
             continue;
         }
         int status = perf_process_wait(&peer->process, 0);
@@ -146,7 +158,8 @@ static int lacks_room(const struct perf_peer *peer, const struct mpi_words *word
     return -E2BIG;
 }
 
-static int start(struct perf_peer *peer, const char *binary, const int *cpus, char *why, size_t room)
+static int start(struct perf_peer *peer, const char *binary, const struct perf_case *c, char *why,
+                 size_t room)
 {
     struct mpi_words *words = malloc(2 * sizeof *words), *launch = words + 1;
     char name[64];
@@ -157,7 +170,7 @@ static int start(struct perf_peer *peer, const char *binary, const int *cpus, ch
     listener = rc = listen_anywhere(name, sizeof name);
     if (rc < 0)
         goto done;
-    perf_peer_start_words(&peer->place, binary, peer->ranks, cpus, name, words);
+    perf_peer_start_words(&peer->place, binary, c, name, words);
     mpi_words_join(words, peer->command, sizeof peer->command);
     mpi_words_init(launch);
     mpi_words_add(launch, binary);
@@ -201,7 +214,7 @@ int perf_peer_open(const char *name, const struct perf_case *c, struct perf_peer
     if (!rc)
         rc = perf_peer_build(&peer->place, binary, sizeof binary, why, room);
     if (!rc)
-        rc = start(peer, binary, c->cpus, why, room);
+        rc = start(peer, binary, c, why, room);
     if (rc) {
         perf_peer_close(peer);
         return rc;

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "tools/perf/peer_device.h"
 #include "tools/perf/peer_rank.h"
 
 /* Up to here rewriting and checking a message costs less than two readings of the clock, so both stay in the
@@ -47,12 +48,14 @@ static int buffers_grow(size_t size)
     if (size <= buffers_size)
         return 0;
     if (buffers_size) {
-        free(outgoing);
-        free(incoming);
+        free(peer_device_sends() ? NULL : outgoing);
+        free(peer_device_receives() ? NULL : incoming);
         buffers_size = 0;
     }
-    outgoing = buffer_pages(size);
-    incoming = buffer_pages(size);
+    outgoing = peer_device_sends() ? NULL : buffer_pages(size);
+    incoming = peer_device_receives() ? NULL : buffer_pages(size);
+    if (peer_device_grow(size, &outgoing, &incoming))
+        return -1;
     if (!outgoing || !incoming) {
         fprintf(stderr, "peer: no memory for two buffers of %zu bytes\n", size);
         return -1;
@@ -75,6 +78,31 @@ static inline uint64_t check_words(const unsigned char *buffer, size_t bytes, ui
     uint64_t wrong = 0;
     for (size_t i = 0; i < bytes / 8; i++)
         wrong |= word[i] ^ value;
+    return wrong;
+}
+
+/* The messages of a window, the values from `value` on; on a device through its mirror. */
+static void write_window(const struct peer_case *c, uint64_t value)
+{
+    unsigned char *to = peer_device_sends() ? peer_device_mirror() : outgoing;
+    size_t step = buffer_step(c->bytes);
+
+    for (uint32_t w = 0; w < c->window; w++)
+        write_words(to + w * step, c->bytes, value + w);
+    if (peer_device_sends())
+        peer_device_put(c->window * step);
+}
+
+static uint64_t check_window(const struct peer_case *c, uint64_t value)
+{
+    const unsigned char *from = peer_device_receives() ? peer_device_mirror() : incoming;
+    size_t step = buffer_step(c->bytes);
+    uint64_t wrong = 0;
+
+    if (peer_device_receives())
+        peer_device_get(c->window * step);
+    for (uint32_t w = 0; w < c->window; w++)
+        wrong |= check_words(from + w * step, c->bytes, value + w);
     return wrong;
 }
 
@@ -138,11 +166,11 @@ static int latency_large(struct peer_rank *self, const struct peer_case *c, doub
     uint64_t count = min_u64(c->iterations, PEER_SAMPLES_MAX), wrong = 0, seq = 1, step = !c->stale;
     int other = 1 - self->rank;
 
-    write_words(outgoing, c->bytes, seq);
+    write_window(c, seq);
     for (uint64_t s = 0; s < count; s++) {
         seq += step;
         if (step)
-            write_words(outgoing, c->bytes, seq);
+            write_window(c, seq);
         peer_meet(self);
         if (self->rank == 0) {
             uint64_t start = peer_ticks();
@@ -154,7 +182,7 @@ static int latency_large(struct peer_rank *self, const struct peer_case *c, doub
             op_recv(self, incoming, c->bytes, other, TAG_DATA);
             op_send(self, outgoing, c->bytes, other, TAG_DATA);
         }
-        wrong |= check_words(incoming, c->bytes, seq);
+        wrong |= check_window(c, seq);
     }
     return wrong_data(c, wrong) ? -1 : (int)count;
 }
@@ -197,13 +225,12 @@ static void recv_window(struct peer_rank *self, const struct peer_case *c)
 static int bandwidth(struct peer_rank *self, const struct peer_case *c, double *samples)
 {
     uint64_t count = min_u64(c->iterations, PEER_SAMPLES_MAX), wrong = 0, seq = 1;
-    size_t step = buffer_step(c->bytes);
     int other = 1 - self->rank;
 
     for (uint64_t s = 0; s < count; s++) {
         if (self->rank == 0) {
-            for (uint32_t w = 0; w < c->window && (!c->stale || s == 0); w++)
-                write_words(outgoing + w * step, c->bytes, seq + w);
+            if (!c->stale || s == 0)
+                write_window(c, seq);
             op_recv(self, incoming, 0, other, TAG_READY);
             uint64_t start = peer_ticks();
             send_window(self, c);
@@ -213,8 +240,7 @@ static int bandwidth(struct peer_rank *self, const struct peer_case *c, double *
         } else {
             recv_window(self, c);
             op_send(self, outgoing, 0, other, TAG_DONE);
-            for (uint32_t w = 0; w < c->window; w++)
-                wrong |= check_words(incoming + w * step, c->bytes, seq + w);
+            wrong |= check_window(c, seq);
         }
         seq += c->stale ? 0 : c->window;
     }
@@ -276,12 +302,18 @@ static int run_collective(struct peer_rank *self, const struct peer_case *c, dou
 
 #endif
 
+static int on_devices(void)
+{
+    return peer_device_sends() || peer_device_receives();
+}
+
 static int run_pair(struct peer_rank *self, const struct peer_case *c, double *samples)
 {
     if (self->rank > 1)
         return 0;
     if (!strcmp(c->test, "latency"))
-        return c->bytes <= SMALL_MAX ? latency_small(self, c, samples) : latency_large(self, c, samples);
+        return c->bytes <= SMALL_MAX && !on_devices() ? latency_small(self, c, samples)
+                                                      : latency_large(self, c, samples);
     return !strcmp(c->test, "rate") ? rate(self, c, samples) : bandwidth(self, c, samples);
 }
 
@@ -297,6 +329,10 @@ static int run_pattern(struct peer_rank *self, const struct peer_case *c, double
         fprintf(stderr,
                 "peer: bytes %llu (a multiple of 8), window %zu (at most %d), iterations %llu (at least 1)\n",
                 (unsigned long long)c->bytes, window, OP_WINDOW_MAX, (unsigned long long)c->iterations);
+        return -1;
+    }
+    if (on_devices() && strcmp(c->test, "latency") && strcmp(c->test, "bandwidth")) {
+        fprintf(stderr, "peer: '%s' has no buffers on devices; latency and bandwidth have\n", c->test);
         return -1;
     }
     size_t step = pair ? buffer_step(c->bytes) : collective_step(self, c);

@@ -23,7 +23,7 @@ int peer_wrong(const char *what, const char *value)
 {
     fprintf(stderr,
             "peer: %s '%s'; options: --control NAME | --cpus A,B --name NAME --tests T:BYTES,... --rounds N "
-            "--ranks N --stale\n",
+            "--ranks N --cuda SIDES --stale\n",
             what, value);
     return -1;
 }
@@ -47,6 +47,8 @@ int peer_options_read(struct peer_options *options, int argc, char **argv)
             options->name = value;
         else if (!strcmp(argv[i], "--tests"))
             options->tests = value;
+        else if (!strcmp(argv[i], "--cuda"))
+            options->cuda = value;
         else if (!strcmp(argv[i], "--rounds"))
             options->rounds = atoi(value);
         else if (!strcmp(argv[i], "--ranks"))
@@ -309,6 +311,21 @@ static int obey(struct peer_rank *self, const char *name)
     }
     close(fd);
     return status ? 1 : 0;
+}
+
+int peer_cannot(const struct peer_options *options, const char *why)
+{
+    char line[LINE_MAX_BYTES];
+    int fd = options->control ? control_connect(options->control) : -1;
+
+    if (fd < 0) {
+        fprintf(stderr, "peer: %s\n", why);
+        return 2;
+    }
+    snprintf(line, sizeof line, "cannot %.900s", why);
+    control_say(fd, line);
+    close(fd);
+    return 2;
 }
 
 /* The version goes into JSON strings and into a one-line answer. */

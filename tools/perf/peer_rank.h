@@ -67,6 +67,7 @@ struct peer_options {
     const char *tests; /* by hand: "latency:8,bandwidth:4096"; NULL: the usual ones */
     int rounds;        /* by hand */
     int ranks;         /* only where the peer has no launcher */
+    const char *cuda;  /* sides on devices (peer_device.h); NULL: the host's */
     int stale;
 };
 
@@ -93,6 +94,9 @@ int peer_shared_create(int ranks);
 
 /* Maps the descriptor; NULL on failure. */
 struct peer_shared *peer_shared_map(int fd, int ranks);
+
+/* What was asked for this peer cannot do: tells nigh-perf, or, by hand, says on stderr what `why` is. Returns 2. */
+int peer_cannot(const struct peer_options *options, const char *why);
 
 /* Says on stderr what is wrong with the command line, and its form. Returns -1. */
 int peer_wrong(const char *what, const char *value);

@@ -2,7 +2,7 @@
 /* One rank of UCX (UCP, tag matching, its shared-memory transports) that nigh-perf compares itself with. UCX has no
  * launcher: this program forks its ranks, which exchange addresses through a shared mapping. Compiled when the
  * comparison is asked for. By hand:
- *     cc -O2 -I. -D_GNU_SOURCE tools/perf/peer_{ucx,rank,hand,launch}.c -lucp -lucs && ./a.out --cpus 0,1 */
+ *     cc -O2 -I. -D_GNU_SOURCE tools/perf/{peer_{ucx,rank,hand,launch,device},cuda,cuda_sides}.c -lucp -lucs && ./a.out --cpus 0,1 */
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -120,6 +120,20 @@ static void share(struct peer_rank *self, void *bytes, size_t size)
         op_recv(self, bytes, size, 0, TAG_READY);
 }
 
+/* Versions before 1.10 cannot say it. */
+static int takes_devices(ucp_context_h context)
+{
+#if UCP_API_VERSION >= UCP_VERSION(1, 10)
+    ucp_context_attr_t attributes = {.field_mask = UCP_ATTR_FIELD_MEMORY_TYPES};
+
+    return ucp_context_query(context, &attributes) == UCS_OK &&
+           attributes.memory_types >> UCS_MEMORY_TYPE_CUDA & 1;
+#else
+    (void)context;
+    return 0;
+#endif
+}
+
 static ucp_context_h open_worker(struct meeting *m, int rank)
 {
     ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = UCP_FEATURE_TAG};
@@ -182,7 +196,13 @@ static int run_rank(struct meeting *m, int rank, int shared, const struct peer_o
     self.shared = peer_shared_map(shared, self.ranks);
     if (!self.shared)
         return 2;
+    const char *why = options->cuda ? peer_device_open(options->cuda) : NULL;
+    if (why)
+        return peer_cannot(options, why);
     ucp_context_h context = open_worker(m, rank);
+    if (options->cuda && !takes_devices(context))
+        return peer_cannot(options,
+                           "it takes no buffers on CUDA devices: ucp_context_query() does not name them");
     connect_all(m, &self);
     int status = peer_rank_main(&self, options);
     if (status)

@@ -41,6 +41,7 @@ struct perf_case {
     bool stale;        /* send the same bytes for ever; else each message is rewritten before it is sent */
     double seconds;    /* time to spend */
     const int *cpus;   /* CPU of each rank, `ranks` of them; NULL: not pinned */
+    const char *cuda;  /* sides on devices (cuda_sides.h): latency and bandwidth; NULL: memory of the host */
     const char *unit;  /* what values are to be given in: "ns", "us", "GB/s", "M/s", "%"; NULL: "ns" */
     /* Round trips, windows or calls that are timed, and those before them that are not. Both 0: as many as take about
      * `seconds`, an eighth of them before. */
@@ -80,10 +81,10 @@ int perf_peer_installed(const char *name, char *why, size_t room);
 
 /*
  * Compiles the peer's program where that was not done before (some seconds) and starts c->ranks processes on
- * c->cpus; of the case only these two are read. Blocks until all ranks have reported, for 60 s at most. On
+ * c->cpus with buffers as c->cuda says; of the case only these are read. Blocks until all ranks have reported, for 60 s at most. On
  * success *out belongs to the caller until perf_peer_close(). On error `why` says in a few lines what was
  * wrong, with the end of what the peer printed, and nothing is left running. Errors: -ENOENT no such name;
- * -ENOSYS not installed; -EINVAL ranks; -EIO it could not be compiled or started; -ETIMEDOUT; -ENOMEM.
+ * -ENOSYS not installed; -EOPNOTSUPP it takes no such buffers; -EINVAL ranks; -EIO it could not be compiled or started; -ETIMEDOUT; -ENOMEM.
  */
 int perf_peer_open(const char *name, const struct perf_case *c, struct perf_peer **out, char *why,
                    size_t room);
