@@ -5,6 +5,7 @@
 #include "cuda_ipc/seen.h"
 #include "plugin/context.h"
 #include "plugin/device_peer.h"
+#include "plugin/device_store.h"
 #include "plugin/device_way.h"
 #include "shm/os.h"
 
@@ -158,6 +159,9 @@ void nigh_device_region_remove(struct nigh_context *context, struct nigh_region 
 {
     struct nigh_cuda_export *export = region->export;
 
+    nigh_device_store_close(context, region);
+    if (region->device)
+        nigh_device_store_close(context, region);
     /* First: passes go on while peers close it, and no put or get may begin on it. */
     nigh_region_remove(&context->regions, region);
     if (!export)

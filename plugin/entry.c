@@ -322,7 +322,7 @@ static int register_memory(struct nigh_context *context, const struct nigh_regis
     region->device = device;
     region->owner = context;
     if (device)
-        region->copies = nigh_device_copies(region);
+        nigh_device_region_add(context, region);
     else if (memory->copies)
         region->copies = *memory->copies;
     /* The table that peers look at is by slot, which a chosen key does not tell: those are asked for. So are those

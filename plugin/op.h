@@ -116,6 +116,7 @@ struct nigh_recv_op {
     bool retired;                   /* takes no more; given back when busy is 0 */
     uintptr_t poster;               /* NIGH_GUARD_THREADS: the thread that has posted it */
     struct nigh_cuda_context *cuda; /* NIGH_DEVICE only */
+    bool stores;                    /* NIGH_DEVICE only: its region says so */
 };
 
 static_assert(offsetof(struct nigh_recv_op, posted.node) == 64, "what lies before it is one line");

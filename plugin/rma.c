@@ -224,6 +224,8 @@ static void place_copied(struct nigh_message *message, const struct nigh_region 
         return;
     if (region->device) {
         nigh_rma_open_device(message, region->device->context, region->device->at + offset);
+        if (message->device)
+            message->device->buffer.stores = region->stores;
         return;
     }
     message->offset = offset;

@@ -361,7 +361,8 @@ struct nigh_taken {
  * into the context meanwhile. To register such memory may wait for kernels that run. The memory stays until deregister(). Where
  * its CUDA context is destroyed earlier, peers' operations complete with -EIO. Peers need no device. Those
  * whose devices copy messages from it map it: deregister() makes progress until they have closed it, a second at most (logged), and
- * keeps other threads out meanwhile; memory of cuMemMap() alone may be freed earlier. Without NIGH_REMOTE_READ and _WRITE it is for NIGH_DEVICE in posts of this process alone. With NIGH_CUDA=require what would be staged through the host
+ * keeps other threads out meanwhile; memory of cuMemMap() alone may be freed earlier. Where the driver maps it for the CPU
+ * (NIGH_DEVICE_WINDOW) short bytes for it are stored there without a copy of the device's. Without NIGH_REMOTE_READ and _WRITE it is for NIGH_DEVICE in posts of this process alone. With NIGH_CUDA=require what would be staged through the host
  * completes with -ENOTSUP at the peer instead, and the log here says why: NIGH_QUERY_DEVICE_PATHS tells it before.
  */
 #define NIGH_REGISTER_DEVICE (1u << 6)
