@@ -28,6 +28,8 @@ struct nigh_nccl_peer {
     uint64_t id;   /* of its context */
     uint32_t uses; /* connects to be undone */
     bool severed;  /* they have been */
+    uint64_t moved,
+        quiet_ns; /* messages with it when it was last looked at; since when it has been so: cancel.c */
     char name[NIGH_NCCL_NAME_BYTES];
 };
 
@@ -69,7 +71,8 @@ struct nigh_nccl_context {
     uint64_t group;
     uint32_t users;
     struct nigh_nccl_context *next;
-    bool broken; /* poll failed: said once */
+    bool broken;        /* poll failed: said once */
+    uint64_t looked_ns; /* when its peers were last looked at: cancel.c */
     /* Connections whose senders have aborted, until their messages are dropped; what finds no place is asked for again. */
     struct {
         uint64_t from, connection;

@@ -5,6 +5,7 @@
 #include "tools/perf/compare.h"
 #include "tools/perf/floors.h"
 #include "tools/perf/pattern.h"
+#include "tools/perf/tally.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -255,11 +256,29 @@ static uint32_t add_floors(struct perf_device *d, struct perf_device_floor *floo
     return count;
 }
 
+/* A piece; the argument is a work. */
+static double repeat(struct perf_rank *me, void *arg, uint32_t count)
+{
+    const struct perf_device_work *work = arg;
+    struct perf_device *d = work->of;
+    struct perf_tally tally;
+
+    perf_tally_start(&tally);
+    for (uint32_t i = 0; me->rank < 2 && i < count; i++) {
+        double figure = d->test->once(d, work->lane, d->number);
+
+        perf_tally_add(&tally, figure);
+        perf_rounds_sample(me, figure);
+        d->number += d->window;
+    }
+    return perf_tally_middle(&tally);
+}
+
 static void race(struct perf_device *d, const struct task *task)
 {
     struct perf_device_floor floor[PERF_DEVICE_SLOTS_KINDS];
     struct perf_device_work work = {d, &d->device}, host = {d, &d->both};
-    struct perf_piece piece[PERF_COLUMNS] = {{task->test->name, task->test->run, &work, 0, d->window}};
+    struct perf_piece piece[PERF_COLUMNS] = {{task->test->name, repeat, &work, 0, d->window}};
     struct perf_plan plan = {.piece = piece,
                              .warm = warm(d->bytes),
                              .sampled = d->test->shape == PERF_DEVICE_STREAM ? PERF_COLUMN_NONE : 0,
@@ -270,7 +289,7 @@ static void race(struct perf_device *d, const struct task *task)
     plan.pieces = plan.beside = 1 + floors;
     if (me->shared->figure[0][0] > 0)
         piece[plan.pieces++] = (struct perf_piece){"own copy", perf_device_own_run, d, 0, d->window};
-    piece[plan.pieces++] = (struct perf_piece){"host", task->test->run, &host, 0, d->window};
+    piece[plan.pieces++] = (struct perf_piece){"host", repeat, &host, 0, d->window};
     plan.beside = plan.pieces - plan.beside;
     plan.peers = perf_compare_pieces(task->compare, &plan, piece + plan.pieces, PERF_COLUMNS - plan.pieces);
     plan.pieces += plan.peers;
@@ -286,7 +305,7 @@ static void find_path(struct perf_device *d)
     struct nigh_query_stats before, after;
 
     perf_node_stats(&d->node, &before);
-    d->test->run(d->me, &work, 1);
+    repeat(d->me, &work, 1);
     perf_node_stats(&d->node, &after);
     if (d->me->rank == 0)
         snprintf(d->me->shared->path, sizeof(d->me->shared->path), "%s", perf_node_path(&before, &after));

@@ -36,10 +36,12 @@ struct perf_device_lane {
     uint64_t key; /* rank 0's: of the memory of rank 1 that it puts to, or gets from */
 };
 
+struct perf_device;
 struct perf_device_test {
     const char *name, *unit, *sizes;
     enum perf_device_shape shape;
-    double (*run)(struct perf_rank *me, void *piece, uint32_t count);
+    /* One repetition, in ranks 0 and 1; rank 0's figure counts. The messages of it are numbered from `number` on. */
+    double (*once)(struct perf_device *d, const struct perf_device_lane *lane, uint64_t number);
 };
 
 /* One rank's state while one size is measured. */
@@ -60,7 +62,7 @@ struct perf_device {
     uint64_t asked;     /* gets through slots */
 };
 
-/* Argument of a test's run(): through nigh, by one of the lanes. */
+/* Repetitions of a test through nigh, by one of the lanes. */
 struct perf_device_work {
     struct perf_device *of;
     struct perf_device_lane *lane;
@@ -88,13 +90,6 @@ uint32_t perf_device_slots(size_t bytes, enum perf_device_shape shape,
 /* Pieces; the argument is a floor, or the state. */
 double perf_device_slots_run(struct perf_rank *me, void *floor, uint32_t count);
 double perf_device_own_run(struct perf_rank *me, void *device, uint32_t count);
-
-/* Pieces of tests; the argument is a work. */
-double perf_device_latency_run(struct perf_rank *me, void *work, uint32_t count);
-double perf_device_stream_run(struct perf_rank *me, void *work, uint32_t count);
-double perf_device_lend_run(struct perf_rank *me, void *work, uint32_t count);
-double perf_device_put_run(struct perf_rank *me, void *work, uint32_t count);
-double perf_device_get_run(struct perf_rank *me, void *work, uint32_t count);
 
 static inline bool perf_device_has(const struct perf_device_memory *memory)
 {

@@ -3,7 +3,6 @@
 #include "tools/perf/clock.h"
 #include "tools/perf/device.h"
 #include "tools/perf/floors.h"
-#include "tools/perf/tally.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -48,10 +47,11 @@ static void post_message(struct perf_device *d, const struct perf_device_memory 
 
 /* ---- latency ---- */
 
-static double one_round_trip(struct perf_device *d, const struct perf_device_lane *lane, uint64_t number)
+static double there_and_back(struct perf_device *d, const struct perf_device_lane *lane, uint64_t number)
 {
     bool silent = !perf_device_has(&lane->out) && d->bytes <= NIGH_INJECT_BYTES;
     uint64_t sent = d->node.sent + !silent, received = d->node.received + 1, start;
+    double ns;
 
     perf_device_fill(d, &lane->out, 1, number);
     if (d->me->rank == 1)
@@ -64,25 +64,9 @@ static double one_round_trip(struct perf_device *d, const struct perf_device_lan
     if (d->me->rank == 0)
         post_message(d, &lane->in, 0);
     perf_node_await(&d->node, sent, received);
-    return perf_ns_net(start, perf_ticks()) / 2;
-}
-
-double perf_device_latency_run(struct perf_rank *me, void *arg, uint32_t count)
-{
-    const struct perf_device_work *work = arg;
-    struct perf_device *d = work->of;
-    struct perf_tally tally;
-
-    perf_tally_start(&tally);
-    for (uint32_t i = 0; me->rank < 2 && i < count; i++) {
-        uint64_t number = d->number++;
-        double ns = one_round_trip(d, work->lane, number);
-
-        perf_tally_add(&tally, ns);
-        perf_rounds_sample(me, ns);
-        perf_device_check(d, &work->lane->in, 1, 1 - me->rank, number, "a message");
-    }
-    return perf_tally_middle(&tally);
+    ns = perf_ns_net(start, perf_ticks()) / 2;
+    perf_device_check(d, &lane->in, 1, 1 - d->me->rank, number, "a message");
+    return ns;
 }
 
 /* ---- bandwidth ---- */
@@ -117,22 +101,12 @@ static void receive_window(struct perf_device *d, const struct perf_device_memor
     perf_device_check(d, in, d->window, 0, number, "a stream");
 }
 
-double perf_device_stream_run(struct perf_rank *me, void *arg, uint32_t count)
+static double stream(struct perf_device *d, const struct perf_device_lane *lane, uint64_t number)
 {
-    const struct perf_device_work *work = arg;
-    struct perf_device *d = work->of;
-    struct perf_tally tally;
-
-    perf_tally_start(&tally);
-    for (uint32_t i = 0; me->rank < 2 && i < count; i++) {
-        if (me->rank == 0)
-            perf_tally_add(&tally,
-                           (double)d->bytes * d->window / send_window(d, &work->lane->out, d->number));
-        else
-            receive_window(d, &work->lane->in, d->number);
-        d->number += d->window;
-    }
-    return perf_tally_middle(&tally);
+    if (d->me->rank == 0)
+        return (double)d->bytes * d->window / send_window(d, &lane->out, number);
+    receive_window(d, &lane->in, number);
+    return 0;
 }
 
 /* ---- lends ---- */
@@ -206,22 +180,6 @@ static double lend_there_and_back(struct perf_device *d, const struct perf_devic
     return ns;
 }
 
-double perf_device_lend_run(struct perf_rank *me, void *arg, uint32_t count)
-{
-    const struct perf_device_work *work = arg;
-    struct perf_device *d = work->of;
-    struct perf_tally tally;
-
-    perf_tally_start(&tally);
-    for (uint32_t i = 0; me->rank < 2 && i < count; i++) {
-        double ns = lend_there_and_back(d, work->lane, d->number++);
-
-        perf_tally_add(&tally, ns);
-        perf_rounds_sample(me, ns);
-    }
-    return perf_tally_middle(&tally);
-}
-
 /* ---- puts and gets ---- */
 
 /* Rank 1 makes progress until rank 0 has its completion. */
@@ -252,58 +210,43 @@ static double remote(struct perf_device *d, const struct perf_device_memory *loc
     perf_node_await(&d->node, d->node.sent + 1, 0);
     ns = perf_ns_net(start, perf_ticks());
     perf_line_give(&d->me->shared->line[PERF_LINE_DONE], d->me->messages);
-    perf_rounds_sample(d->me, ns);
     return ns;
 }
 
-double perf_device_put_run(struct perf_rank *me, void *arg, uint32_t count)
+static double put(struct perf_device *d, const struct perf_device_lane *lane, uint64_t number)
 {
-    const struct perf_device_work *work = arg;
-    struct perf_device *d = work->of;
-    struct perf_tally tally;
+    double ns = 0;
 
-    perf_tally_start(&tally);
-    for (uint32_t i = 0; me->rank < 2 && i < count; i++) {
-        uint64_t number = d->number++;
-
-        me->messages++;
-        if (me->rank == 0)
-            perf_device_fill(d, &work->lane->out, 1, number);
-        perf_pair_sync(me);
-        if (me->rank == 0) {
-            perf_tally_add(&tally, remote(d, &work->lane->out, work->lane->key));
-        } else {
-            serve(d);
-            perf_device_check(d, &work->lane->in, 1, 0, number, "a put");
-        }
-        perf_pair_sync(me);
+    d->me->messages++;
+    if (d->me->rank == 0)
+        perf_device_fill(d, &lane->out, 1, number);
+    perf_pair_sync(d->me);
+    if (d->me->rank == 0) {
+        ns = remote(d, &lane->out, lane->key);
+    } else {
+        serve(d);
+        perf_device_check(d, &lane->in, 1, 0, number, "a put");
     }
-    return perf_tally_middle(&tally);
+    perf_pair_sync(d->me);
+    return ns;
 }
 
-double perf_device_get_run(struct perf_rank *me, void *arg, uint32_t count)
+static double get(struct perf_device *d, const struct perf_device_lane *lane, uint64_t number)
 {
-    const struct perf_device_work *work = arg;
-    struct perf_device *d = work->of;
-    struct perf_tally tally;
+    double ns = 0;
 
-    perf_tally_start(&tally);
-    for (uint32_t i = 0; me->rank < 2 && i < count; i++) {
-        uint64_t number = d->number++;
-
-        me->messages++;
-        if (me->rank == 1)
-            perf_device_fill(d, &work->lane->out, 1, number);
-        perf_pair_sync(me);
-        if (me->rank == 0) {
-            perf_tally_add(&tally, remote(d, &work->lane->in, work->lane->key));
-            perf_device_check(d, &work->lane->in, 1, 1, number, "a get");
-        } else {
-            serve(d);
-        }
-        perf_pair_sync(me);
+    d->me->messages++;
+    if (d->me->rank == 1)
+        perf_device_fill(d, &lane->out, 1, number);
+    perf_pair_sync(d->me);
+    if (d->me->rank == 0) {
+        ns = remote(d, &lane->in, lane->key);
+        perf_device_check(d, &lane->in, 1, 1, number, "a get");
+    } else {
+        serve(d);
     }
-    return perf_tally_middle(&tally);
+    perf_pair_sync(d->me);
+    return ns;
 }
 
 /* ---- the tests ---- */
@@ -311,7 +254,7 @@ double perf_device_get_run(struct perf_rank *me, void *arg, uint32_t count)
 int perf_device_latency(struct perf_run *run)
 {
     static const struct perf_device_test test = {"latency", "ns", "8,512,4K,32K,256K,1M,4M",
-                                                 PERF_DEVICE_ONEWAY, perf_device_latency_run};
+                                                 PERF_DEVICE_ONEWAY, there_and_back};
 
     return perf_device_run(run, &test);
 }
@@ -319,7 +262,7 @@ int perf_device_latency(struct perf_run *run)
 int perf_device_bandwidth(struct perf_run *run)
 {
     static const struct perf_device_test test = {"bandwidth", "GB/s", "4K,32K,256K,1M,4M,16M",
-                                                 PERF_DEVICE_STREAM, perf_device_stream_run};
+                                                 PERF_DEVICE_STREAM, stream};
 
     return perf_device_run(run, &test);
 }
@@ -334,7 +277,7 @@ static bool may_lend(const struct perf_cuda_sides *sides)
 int perf_device_lend(struct perf_run *run)
 {
     static const struct perf_device_test test = {"lend", "ns", "8,4K,1M,64M", PERF_DEVICE_LEND,
-                                                 perf_device_lend_run};
+                                                 lend_there_and_back};
 
     if (may_lend(&run->options->cuda))
         return perf_device_run(run, &test);
@@ -346,11 +289,9 @@ int perf_device_lend(struct perf_run *run)
 
 int perf_device_rma(struct perf_run *run)
 {
-    static const struct perf_device_test put = {"put", "ns", "8,4K,256K,4M", PERF_DEVICE_PUT,
-                                                perf_device_put_run};
-    static const struct perf_device_test get = {"get", "ns", "8,4K,256K,4M", PERF_DEVICE_GET,
-                                                perf_device_get_run};
-    int rc = perf_device_run(run, &put);
+    static const struct perf_device_test puts = {"put", "ns", "8,4K,256K,4M", PERF_DEVICE_PUT, put};
+    static const struct perf_device_test gets = {"get", "ns", "8,4K,256K,4M", PERF_DEVICE_GET, get};
+    int rc = perf_device_run(run, &puts);
 
-    return rc ? rc : perf_device_run(run, &get);
+    return rc ? rc : perf_device_run(run, &gets);
 }

@@ -231,6 +231,42 @@ static bool one_of_two(struct rank *rank)
            meet(rank) && went_well(rank, net_finalize(&rank->net, context), "finalize");
 }
 
+/* Rank 1 calls nothing any more. Rank 0 gives up what it sends to several of its communicators, one after the other, as
+ * ncclCommAbort() does: they wait for rank 1 together, not each for itself. */
+static bool hung(struct rank *rank)
+{
+    enum { COUNT = 4 };
+    const double most = 4;
+    static uint8_t out[POSTED * BYTES]; /* more than a socket takes */
+    struct wire wires[COUNT];
+    void *contexts[COUNT], *request;
+    double begun;
+
+    for (int i = 0; i < COUNT; i++) {
+        if (i > 0)
+            contexts[i] = contexts[0];
+        if (((i == 0 || rank->number == 1) && !went_well(rank, net_init(&rank->net, &contexts[i]), "init")) ||
+            !wire_open(rank, contexts[i], &wires[i]) || !carries(rank, &wires[i]) ||
+            (rank->number == 0 && !send_one(rank, wires[i].send, out, sizeof(out), NULL, &request)))
+            return false;
+    }
+    begun = host_now();
+    for (int i = 0; i < COUNT && rank->number == 0; i++)
+        if (!wire_close(rank, &wires[i]))
+            return false;
+    if (host_now() - begun > most)
+        return broken(rank, "%d connections to a rank that hangs take %.1f s to close, %.0f are allowed",
+                      COUNT, host_now() - begun, most);
+    if (!meet(rank))
+        return false;
+    for (int i = 0; i < COUNT; i++)
+        if ((rank->number == 1 && !wire_close(rank, &wires[i])) ||
+            ((i == 0 || rank->number == 1) &&
+             !went_well(rank, net_finalize(&rank->net, contexts[i]), "finalize")))
+            return false;
+    return true;
+}
+
 /* The other side closes while this one waits. */
 static bool left(struct rank *rank)
 {
@@ -353,6 +389,11 @@ const struct rule rules_end[] = {
     {.name = "one-of-two",
      .sentence = "a connection closes with requests in flight while another one of its communicator goes on",
      .run = one_of_two},
+    {.name = "hung",
+     .sentence = "connections with requests in flight to a rank that hangs close in a time that does not "
+                 "grow with them",
+     .run = hung,
+     .since = 12},
     {.name = "death", .sentence = "a rank that dies is an error at the other", .run = death, .one = true},
     {.name = "gone",
      .sentence = "a handle of a process that has ended is an error",
