@@ -152,12 +152,14 @@ int nigh_remote_stage(struct nigh_endpoint *endpoint, struct nigh_send_op *op, b
     return -EAGAIN;
 }
 
+/* As many as empty the largest ring. */
+#define PASSES (NIGH_RING_SLOTS_MAX / NIGH_TURN)
+
 int nigh_remote_check(struct nigh_context *context, const struct nigh_region *region)
 {
     int rc = nigh_region_check(&context->regions, region);
 
-    if (rc != -EBUSY)
-        return rc;
-    nigh_progress_all(context);
-    return nigh_region_check(&context->regions, region);
+    for (uint32_t i = 0; rc == -EBUSY && i < PASSES && nigh_progress_all(context); i++)
+        rc = nigh_region_check(&context->regions, region);
+    return rc;
 }

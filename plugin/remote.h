@@ -27,8 +27,8 @@ int nigh_remote_stage(struct nigh_endpoint *endpoint, struct nigh_send_op *op, b
 void nigh_remote_unbegun(struct nigh_message *message);
 /* FINISH of an answer: its initiator has copied it. */
 void nigh_remote_answered(struct nigh_endpoint *endpoint, struct nigh_send_op *op, int status);
-/* nigh_region_check(), behind a pass where it is in use: the FINISH of what is over lies in the ring before its peer can tell
- * that by other ways. */
+/* nigh_region_check(), behind passes where it is in use: the FINISH of what is over lies in the ring before its peer can tell
+ * that by other ways, mostly. */
 int nigh_remote_check(struct nigh_context *context, const struct nigh_region *region);
 
 #endif
