@@ -9,6 +9,7 @@
 #include "plugin/device_send.h"
 #include "plugin/large.h"
 #include "plugin/remote.h"
+#include "plugin/rma.h"
 #include "plugin/send.h"
 #include <errno.h>
 
@@ -58,8 +59,7 @@ static enum nigh_verdict arrive_grant(struct nigh_endpoint *endpoint, uint64_t i
         nigh_plan_choose(endpoint, op);
     }
     if (op && (op->kind == NIGH_SEND_PUT || op->kind == NIGH_SEND_REPLY) && is_referred(op)) {
-        if (nigh_remote_stage(endpoint, op, late & NIGH_GRANT_AGAIN))
-            nigh_send_begin(endpoint, op);
+        nigh_remote_asked(endpoint, op, late & NIGH_GRANT_AGAIN);
         return NIGH_GO;
     }
     if (!op || op->kind != NIGH_SEND_CHUNKED || op->granted)
@@ -101,7 +101,7 @@ static bool finish(struct nigh_endpoint *endpoint, uint64_t id, int status)
     struct nigh_send_op *op = nigh_ids_get(&endpoint->out, id);
 
     if (op && op->kind == NIGH_SEND_REPLY && is_referred(op)) {
-        nigh_remote_answered(endpoint, op, status);
+        nigh_rma_answered(endpoint, op, status);
         return true;
     }
     if (!op || op->flowing || (op->kind != NIGH_SEND_REFER && op->kind != NIGH_SEND_PUT) ||

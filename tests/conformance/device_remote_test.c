@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Puts and gets between device buffers of two processes, which the side that has the place copies: when either side
- * goes in the middle, and when a region may be deregistered. On the fake driver. */
+/* Puts and gets between device buffers of two processes, which the side that has the place copies: where NIGH_CUDA=require refuses
+ * them and where it does not, when either side goes in the middle, and when a region may be deregistered. On the fake driver. */
 #include "tests/support/data.h"
 #include "tests/support/device_buffer.h"
 
@@ -9,9 +9,27 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { ROOM = 1 << 20, PART = 70000, BEHIND = 100, FEW = 8 };
+/* of a case's number: the initiator, the target has NIGH_CUDA=require */
+#define INITIATOR_REQUIRES 16u
+#define TARGET_REQUIRES    32u
+
+enum { ROOM = 1 << 20, PART = 70000, REGIONS = 80, BEHIND = 100, FEW = 8 };
 
 static const struct nigh_ops *nigh;
+static char told[8192];
+
+static void keep(void *user, int level, const char *line)
+{
+    (void)user;
+    (void)level;
+    strncat(told, line, sizeof(told) - strlen(told) - 1);
+}
+
+static bool requires(const struct pair *pair, unsigned side)
+{
+    return pair->of->number & (side ? TARGET_REQUIRES : INITIATOR_REQUIRES);
+}
+
 /* Connected, and both have said which devices they use. */
 static void begin(struct pair *pair)
 {
@@ -19,6 +37,7 @@ static void begin(struct pair *pair)
 
     for (uint32_t i = 0; i < 2; i++)
         if (pair->end[i]) {
+            setenv("NIGH_CUDA", requires(pair, i) ? "require" : "auto", 1);
             pair_open(pair->end[i]);
             pair_connect(pair->end[i]);
             pair_state(pair->end[i], NIGH_READY);
@@ -65,6 +84,178 @@ static int post(struct pair *pair, enum nigh_op op, const struct buffer *local, 
     struct nigh_endpoint *peer = pair->end[0]->peer;
 
     return op == NIGH_OP_PUT ? nigh->post_put(peer, &rma) : nigh->post_get(peer, &rma);
+}
+
+static int reach(struct pair *pair, enum nigh_op op, const struct buffer *local, uint64_t bytes, uint64_t key)
+{
+    CHECK_INT(post(pair, op, local, bytes, key, 31), 0);
+    return pair_await(pair->end[0], op, 31).status;
+}
+
+/* ---- NIGH_CUDA=require --------------------------------------------------------------------------------- */
+
+/* The local buffer cannot be exported, though its kind can: a put would be staged. A get has its place there alone. */
+static void not_exported(struct pair *pair)
+{
+    struct pair_case mapped = *pair->of;
+    struct pair there = *pair;
+    struct nigh_region *region = NULL;
+    struct buffer local, remote;
+    uint64_t key;
+
+    begin(pair);
+    mapped.number = RECEIVER | KIND(MEMORY_MAPPED);
+    there.of = &mapped;
+    if (pair->end[1]) {
+        remote = buffer_make(&there, RECEIVER, ROOM);
+        buffer_fill(&remote, ROOM, 5);
+        region = region_of(pair, 1, &remote, &key);
+        pair->shared[0] = key;
+    }
+    pair_meet();
+    if (pair->end[0]) {
+        local = buffer_make(pair, SENDER, ROOM);
+        for (uint64_t bytes = 8; bytes <= ROOM; bytes *= ROOM / 8) {
+            CHECK_INT(post(pair, NIGH_OP_PUT, &local, bytes, pair->shared[0], 1), -ENOTSUP);
+            CHECK(strstr(told, "post_put: NIGH_CUDA=require: memory of CUDA device 1 is staged"));
+            CHECK_INT(reach(pair, NIGH_OP_GET, &local, bytes, pair->shared[0]), 0);
+            buffer_check(&local, 0, bytes, 5);
+        }
+        CHECK_INT(pair_left(pair->end[0]), 0);
+        buffer_drop(&local);
+    }
+    pair_meet();
+    if (pair->end[1]) {
+        buffer_check(&remote, 0, ROOM, 5);
+        CHECK_INT(nigh->deregister(pair->end[1]->context, region), 0);
+        buffer_drop(&remote);
+    }
+    end(pair);
+}
+
+/* The region is the host's: nothing of it goes to the device, or comes from there. Nothing at all is no byte too many. */
+static void host_region(struct pair *pair)
+{
+    struct nigh_region *region = NULL;
+    struct buffer local, remote;
+    uint64_t key;
+
+    begin(pair);
+    if (pair->end[1]) {
+        remote = buffer_make(pair, RECEIVER, ROOM);
+        buffer_fill(&remote, ROOM, 5);
+        region = region_of(pair, 1, &remote, &key);
+        pair->shared[0] = key;
+    }
+    pair_meet();
+    if (pair->end[0]) {
+        int expected = requires(pair, 0) ? -ENOTSUP : 0;
+
+        local = buffer_make(pair, SENDER, ROOM);
+        for (uint64_t bytes = 8; bytes <= ROOM; bytes *= ROOM / 8) {
+            buffer_fill(&local, ROOM, 9);
+            CHECK_INT(reach(pair, NIGH_OP_GET, &local, bytes, pair->shared[0]), expected);
+            buffer_check(&local, 0, bytes, expected ? 9 : 5);
+            buffer_fill(&local, ROOM, 5);
+            CHECK_INT(reach(pair, NIGH_OP_PUT, &local, bytes, pair->shared[0]), expected);
+        }
+        CHECK(!expected || strstr(told, "NIGH_CUDA=require"));
+        CHECK_INT(reach(pair, NIGH_OP_GET, &local, 0, pair->shared[0]), 0);
+        CHECK_INT(reach(pair, NIGH_OP_PUT, &local, 0, pair->shared[0]), 0);
+        buffer_drop(&local);
+    }
+    pair_meet();
+    if (pair->end[1]) {
+        buffer_check(&remote, 0, ROOM, 5);
+        CHECK_INT(nigh->deregister(pair->end[1]->context, region), 0);
+    }
+    end(pair);
+}
+
+/* Of any length, where either side has it. */
+static void short_ones(struct pair *pair)
+{
+    struct nigh_region *region = NULL;
+    struct buffer local, remote;
+    uint64_t key;
+    unsigned down = 0;
+
+    begin(pair);
+    if (pair->end[1]) {
+        remote = buffer_make(pair, RECEIVER, ROOM);
+        buffer_fill(&remote, ROOM, 5);
+        region = region_of(pair, 1, &remote, &key);
+        pair->shared[0] = key;
+        down = cuda->calls("cuMemcpyDtoHAsync_v2");
+    }
+    pair_meet();
+    if (pair->end[0]) {
+        local = buffer_make(pair, SENDER, ROOM);
+        for (uint64_t bytes = 0; bytes <= ROOM; bytes = bytes ? bytes * (ROOM / 8) : 8) {
+            CHECK_INT(reach(pair, NIGH_OP_GET, &local, bytes, pair->shared[0]), 0);
+            buffer_check(&local, 0, bytes, 5);
+        }
+        CHECK_INT(reach(pair, NIGH_OP_PUT, &local, 0, pair->shared[0]), 0);
+        CHECK(!told[0]);
+        buffer_drop(&local);
+    }
+    pair_meet();
+    if (pair->end[1]) {
+        CHECK_INT(cuda->calls("cuMemcpyDtoHAsync_v2"), down);
+        CHECK_INT(nigh->deregister(pair->end[1]->context, region), 0);
+        buffer_drop(&remote);
+    }
+    end(pair);
+}
+
+/* From and to more memory than a peer keeps mapped: what it has given up is brought again. */
+static void many_regions(struct pair *pair)
+{
+    struct nigh_region *region[REGIONS];
+    struct buffer at[REGIONS], place;
+    uint64_t key;
+    unsigned down;
+
+    begin(pair);
+    for (uint32_t i = 0; i < REGIONS; i++) {
+        unsigned side = pair->end[0] ? 0 : 1;
+
+        at[i] = buffer_make(pair, SENDER, PART);
+        region[i] = region_of(pair, side, &at[i], &key);
+        buffer_fill(&at[i], PART, 100 * side + i);
+        if (side)
+            pair->shared[1 + i % 8] = key; /* some will do to be read from, all to be written to */
+        if (side && i == 0)
+            pair->shared[0] = key;
+    }
+    down = cuda->calls("cuMemcpyDtoHAsync_v2");
+    pair_meet();
+    for (uint32_t round = 0; pair->end[0] && round < 2; round++)
+        for (uint32_t i = 0; i < REGIONS; i++) {
+            struct nigh_rma put = {.size = sizeof(put),
+                                   .flags = NIGH_DEVICE,
+                                   .buffer = at[i].at,
+                                   .bytes = PART,
+                                   .key = pair->shared[0],
+                                   .context = 3,
+                                   .region = region[i]};
+
+            CHECK_INT(nigh->post_put(pair->end[0]->peer, &put), 0);
+            CHECK_INT(pair_await(pair->end[0], NIGH_OP_PUT, 3).status, 0);
+        }
+    if (pair->end[0]) {
+        place = buffer_make(pair, SENDER, PART);
+        CHECK_INT(reach(pair, NIGH_OP_GET, &place, PART, pair->shared[0]), 0);
+        buffer_check(&place, 0, PART, REGIONS - 1);
+        buffer_drop(&place);
+    }
+    pair_meet();
+    CHECK_INT(cuda->calls("cuMemcpyDtoHAsync_v2"), down);
+    for (uint32_t i = 0; i < REGIONS; i++) {
+        CHECK_INT(nigh->deregister(pair->end[pair->end[0] ? 0 : 1]->context, region[i]), 0);
+        buffer_drop(&at[i]);
+    }
+    end(pair);
 }
 
 /* ---- in the middle ------------------------------------------------------------------------------------- */
@@ -186,10 +377,26 @@ static void answered_late(struct pair *pair)
     end(pair);
 }
 
-#define FRESH   .forms = PAIR_FORK, .how = PAIR_FRESH | PAIR_MANUAL | PAIR_LOOSE
-#define MAPPED  (SENDER | RECEIVER | KIND(MEMORY_MAPPED))
-#define DELAYED .data = "200000"
+#define FRESH    .forms = PAIR_FORK, .how = PAIR_FRESH | PAIR_MANUAL | PAIR_LOOSE, .options = {.log = keep}
+#define MAPPED   (SENDER | RECEIVER | KIND(MEMORY_MAPPED))
+#define DELAYED  .data = "200000"
+#define REQUIRED (INITIATOR_REQUIRES | TARGET_REQUIRES)
 static const struct pair_case cases[] = {
+    {.name = "not exported",
+     .play = not_exported,
+     FRESH,
+     .number = SENDER | KIND(MEMORY_POOL) | INITIATOR_REQUIRES},
+    {.name = "the host's region",
+     .play = host_region,
+     FRESH,
+     .number = SENDER | KIND(MEMORY_MAPPED) | INITIATOR_REQUIRES},
+    {.name = "the host's region, auto", .play = host_region, FRESH, .number = SENDER | KIND(MEMORY_MAPPED)},
+    {.name = "short, the initiator requires",
+     .play = short_ones,
+     FRESH,
+     .number = MAPPED | INITIATOR_REQUIRES},
+    {.name = "short, the target requires", .play = short_ones, FRESH, .number = MAPPED | TARGET_REQUIRES},
+    {.name = "many regions", .play = many_regions, FRESH, .number = MAPPED | REQUIRED},
     {.name = "the target leaves a put", .play = put_left_by_target, FRESH, .number = MAPPED, DELAYED},
     {.name = "the initiator leaves a put", .play = put_left_by_initiator, FRESH, .number = MAPPED, DELAYED},
     {.name = "the target leaves a get", .play = get_left_by_target, FRESH, .number = MAPPED, DELAYED},

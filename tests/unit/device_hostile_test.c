@@ -426,24 +426,170 @@ static void test_reply_of_another_length(void **state)
     is_broken();
 }
 
-/* Of a put of the victim's. */
-static void test_put_granted_twice(void **state)
+/* A reference of the victim's, in a PUT or a REPLY: its number. */
+static uint64_t referred(enum nigh_kind kind)
+{
+    struct nigh_slot slot = hear(kind);
+    struct nigh_wire_remote what;
+
+    assert_int_equal(nigh_head_flags(slot.head), NIGH_F_REFERS);
+    memcpy(&what, slot.payload, sizeof(what));
+    return what.refer.id;
+}
+
+static uint64_t put_posted(void)
 {
     struct nigh_rma rma = {
         .size = sizeof(rma), .flags = NIGH_DEVICE, .buffer = memory, .bytes = BYTES, .key = 77, .context = 9};
-    struct nigh_wire_remote what;
+
+    assert_int_equal(hosted_ops->post_put(to_foe, &rma), 0);
+    return referred(NIGH_K_PUT);
+}
+
+static void answer(enum nigh_kind kind, uint64_t id, uint64_t imm)
+{
+    foe_send(&foe, nigh_head_make(kind, 0, 0, 0), id, imm, NULL, 0);
+}
+
+static int put_status(void)
+{
+    return hosted_until(&victim, &good, NIGH_OP_PUT, 9)->status;
+}
+
+/* What it has lost it is brought again once, and then sent; that is granted by nobody. */
+static void test_put_granted(void **state)
+{
+    uint64_t id = put_posted();
     struct nigh_slot slot;
 
     (void)state;
-    assert_int_equal(hosted_ops->post_put(to_foe, &rma), 0);
-    slot = hear(NIGH_K_PUT);
-    assert_int_equal(nigh_head_flags(slot.head), NIGH_F_REFERS);
-    memcpy(&what, slot.payload, sizeof(what));
-    foe_send(&foe, nigh_head_make(NIGH_K_GRANT, 0, 0, 0), what.refer.id, NIGH_GRANT_AGAIN, NULL, 0);
+    answer(NIGH_K_GRANT, id, NIGH_GRANT_AGAIN);
+    id = referred(NIGH_K_PUT);
+    answer(NIGH_K_GRANT, id, NIGH_GRANT_AGAIN);
     slot = hear(NIGH_K_PUT); /* in pieces */
     assert_int_equal(nigh_head_flags(slot.head) & NIGH_F_REFERS, 0);
-    foe_send(&foe, nigh_head_make(NIGH_K_GRANT, 0, 0, 0), what.refer.id, NIGH_GRANT_AGAIN, NULL, 0);
+    answer(NIGH_K_GRANT, id, NIGH_GRANT_AGAIN);
     is_broken();
+    assert_int_equal(put_status(), -EPROTO);
+}
+
+static void test_put_finished_and_granted(void **state)
+{
+    uint64_t id = put_posted();
+
+    (void)state;
+    answer(NIGH_K_FINISH, id, 0);
+    answer(NIGH_K_GRANT, id, 0);
+    is_broken();
+    assert_int_equal(put_status(), 0);
+}
+
+static void test_put_granted_and_finished(void **state)
+{
+    uint64_t id = put_posted();
+
+    (void)state;
+    answer(NIGH_K_GRANT, id, 0);
+    answer(NIGH_K_FINISH, id, 0);
+    is_broken();
+    assert_int_equal(put_status(), -EPROTO);
+}
+
+/* ---- gets of the victim's memory ---- */
+
+static struct nigh_region *shown;
+
+/* A get of it: the number of the victim's reference. What is reserved, or out, is compared later. */
+static uint64_t get_referred(void)
+{
+    struct nigh_register what = {.size = sizeof(what),
+                                 .flags = NIGH_REMOTE_READ | NIGH_REGISTER_DEVICE | NIGH_REGISTER_EVENTS,
+                                 .buffer = place,
+                                 .bytes = BYTES,
+                                 .context = 41};
+    const struct nigh_wire_get get = {.total = BYTES, .id = 5, .flags = NIGH_GET_REFER};
+    uint64_t key = 0, id;
+
+    assert_int_equal(hosted_ops->register_memory(victim.context, &what, &key, &shown), 0);
+    foe_send(&foe, nigh_head_make(NIGH_K_GET, 0, 0, 0), key, 0, &get, sizeof(get));
+    id = referred(NIGH_K_REPLY);
+    assert_int_equal(hosted_ops->deregister(victim.context, shown), -EBUSY);
+    return id;
+}
+
+/* The region is free, and nothing is left of the answer: it holds an operation, and room for its event. */
+static void is_let_go(uint64_t promised, uint32_t used)
+{
+    hosted_turns(&victim, &good, 10);
+    assert_int_equal(hosted_ops->deregister(victim.context, shown), 0);
+    assert_int_equal(victim.context->cq.promised - victim.context->cq.tail, promised);
+    assert_int_equal(victim.context->send_ops.used, used);
+}
+
+static bool is_told(void)
+{
+    return hosted_find(&victim, NIGH_OP_REMOTE_GET, 41) != NULL;
+}
+
+static uint64_t promised_now(void)
+{
+    return victim.context->cq.promised - victim.context->cq.tail;
+}
+
+static void test_get_finished_twice(void **state)
+{
+    uint64_t promised = promised_now();
+    uint32_t used = victim.context->send_ops.used;
+    uint64_t id = get_referred();
+
+    (void)state;
+    answer(NIGH_K_FINISH, id, 0);
+    hosted_until(&victim, &good, NIGH_OP_REMOTE_GET, 41);
+    is_let_go(promised, used);
+    answer(NIGH_K_FINISH, id, 0);
+    is_broken();
+}
+
+static void test_get_failed(void **state)
+{
+    uint64_t promised = promised_now();
+    uint32_t used = victim.context->send_ops.used;
+    uint64_t id = get_referred();
+
+    (void)state;
+    answer(NIGH_K_FINISH, id, (uint64_t)(int64_t)-EIO);
+    is_let_go(promised, used);
+    assert_false(is_told());
+    assert_int_equal(hosted_state(&victim, to_foe), NIGH_READY);
+}
+
+static void test_get_granted(void **state)
+{
+    uint64_t promised = promised_now();
+    uint32_t used = victim.context->send_ops.used;
+    uint64_t id = get_referred();
+
+    (void)state;
+    answer(NIGH_K_GRANT, id, NIGH_GRANT_AGAIN);
+    id = referred(NIGH_K_REPLY);
+    answer(NIGH_K_GRANT, id, NIGH_GRANT_AGAIN);
+    assert_int_equal(nigh_head_flags(hear(NIGH_K_REPLY).head) & NIGH_F_REFERS, 0);
+    answer(NIGH_K_GRANT, id, 0); /* pieces are not granted */
+    is_broken();
+    is_let_go(promised - 1, used); /* the receive has failed */
+    assert_false(is_told());
+}
+
+static void test_get_left(void **state)
+{
+    uint64_t promised = promised_now();
+    uint32_t used = victim.context->send_ops.used;
+
+    (void)state;
+    get_referred();
+    assert_int_equal(hosted_ops->disconnect(to_foe), 0);
+    is_let_go(promised - 1, used);
+    assert_false(is_told());
 }
 
 #define CASE(name) cmocka_unit_test_setup_teardown(name, start, stop)
@@ -470,7 +616,13 @@ int main(void)
         CASE(test_reply_twice),
         CASE(test_reply_to_the_host),
         CASE(test_reply_of_another_length),
-        CASE(test_put_granted_twice),
+        CASE(test_put_granted),
+        CASE(test_put_finished_and_granted),
+        CASE(test_put_granted_and_finished),
+        CASE(test_get_finished_twice),
+        CASE(test_get_failed),
+        CASE(test_get_granted),
+        CASE(test_get_left),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
