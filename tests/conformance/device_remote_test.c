@@ -13,7 +13,7 @@
 #define INITIATOR_REQUIRES 16u
 #define TARGET_REQUIRES    32u
 
-enum { ROOM = 1 << 20, PART = 70000, REGIONS = 80, BEHIND = 100, FEW = 8 };
+enum { ROOM = 1 << 20, PART = 70000, REGIONS = 80, ROUNDS = 4, BEHIND = 100, FEW = 8 };
 
 static const struct nigh_ops *nigh;
 static char told[8192];
@@ -38,8 +38,10 @@ static void begin(struct pair *pair)
     for (uint32_t i = 0; i < 2; i++)
         if (pair->end[i]) {
             setenv("NIGH_CUDA", requires(pair, i) ? "require" : "auto", 1);
-            pair_open(pair->end[i]);
-            pair_connect(pair->end[i]);
+            if (pair->of->how & PAIR_MANUAL) {
+                pair_open(pair->end[i]);
+                pair_connect(pair->end[i]);
+            }
             pair_state(pair->end[i], NIGH_READY);
             if (pair->of->data)
                 setenv("NIGH_FAKE_CUDA_DELAY_US", pair->of->data, 1);
@@ -54,7 +56,7 @@ static void begin(struct pair *pair)
 static void end(struct pair *pair)
 {
     pair_meet();
-    for (uint32_t i = 0; i < 2; i++)
+    for (uint32_t i = 0; i < 2 && pair->of->how & PAIR_MANUAL; i++)
         if (pair->end[i])
             pair_close(pair->end[i]);
 }
@@ -258,6 +260,96 @@ static void many_regions(struct pair *pair)
     end(pair);
 }
 
+/* ---- what completions promise -------------------------------------------------------------------------- */
+
+static uint64_t add(struct pair *pair, uint64_t key)
+{
+    uint64_t operand = 1, before = 0;
+    struct nigh_atomic atomic = {.size = sizeof(atomic),
+                                 .op = NIGH_SUM,
+                                 .type = NIGH_U64,
+                                 .count = 1,
+                                 .operand = &operand,
+                                 .result = &before,
+                                 .key = key,
+                                 .context = 35};
+
+    CHECK_INT(nigh->post_atomic(pair->end[0]->peer, &atomic), 0);
+    CHECK_INT(pair_await(pair->end[0], NIGH_OP_ATOMIC, 35).status, 0);
+    return before;
+}
+
+/* The bytes of a put are there when the target hears of it, and when the initiator does: whatever comes behind that finds them. */
+static void in_order(struct pair *pair)
+{
+    struct nigh_region *region = NULL;
+    struct buffer local, remote;
+    uint64_t key, word, first;
+
+    begin(pair);
+    if (pair->end[1]) {
+        remote = buffer_make(pair, RECEIVER, ROOM);
+        region = region_of(pair, 1, &remote, &key);
+        pair->shared[0] = key;
+    }
+    if (pair->end[0])
+        local = buffer_make(pair, SENDER, ROOM);
+    pair_meet();
+    for (uint64_t i = 0; i < ROUNDS; i++) {
+        memcpy(&first, data_filled(8, i), sizeof(first));
+        if (pair->end[1])
+            pair_recv(pair->end[1], &word, 8, i, 7);
+        if (pair->end[0]) {
+            struct nigh_rma put = {.size = sizeof(put),
+                                   .flags = NIGH_DEVICE | NIGH_NOTIFY,
+                                   .buffer = local.at,
+                                   .bytes = ROOM,
+                                   .key = pair->shared[0],
+                                   .imm = i,
+                                   .context = 3};
+
+            buffer_fill(&local, ROOM, i);
+            CHECK_INT(nigh->post_put(pair->end[0]->peer, &put), 0);
+        }
+        if (pair->end[1]) {
+            struct nigh_completion done = pair_next(pair->end[1], NIGH_OP_REMOTE_PUT);
+
+            CHECK_INT(done.imm, i);
+            CHECK_INT(done.bytes, ROOM);
+            buffer_check(&remote, 0, ROOM, i);
+            buffer_fill(&remote, ROOM, 99);
+            pair->shared[1] = i + 1;
+        }
+        if (pair->end[0]) {
+            CHECK_INT(pair_await(pair->end[0], NIGH_OP_PUT, 3).status, 0);
+            while (pair->shared[1] <= i)
+                pair_pump();
+            CHECK_INT(reach(pair, NIGH_OP_PUT, &local, ROOM, pair->shared[0]), 0);
+            pair_send(pair->end[0], &first, 8, i, 0, 4);
+        }
+        if (pair->end[1]) {
+            pair_received(pair->end[1], 7, 8);
+            buffer_check(&remote, 0, ROOM, i);
+        }
+        pair_meet();
+        if (pair->end[0]) {
+            CHECK(add(pair, pair->shared[0]) == first);
+            CHECK_INT(reach(pair, NIGH_OP_GET, &local, ROOM, pair->shared[0]), 0);
+            cuda->get(&word, local.at, sizeof(word));
+            CHECK(word == first + 1);
+            buffer_check(&local, 8, ROOM - 8, i);
+        }
+        pair_meet();
+    }
+    if (pair->end[1]) {
+        CHECK_INT(nigh->deregister(pair->end[1]->context, region), 0);
+        buffer_drop(&remote);
+    }
+    if (pair->end[0])
+        buffer_drop(&local);
+    end(pair);
+}
+
 /* ---- in the middle ------------------------------------------------------------------------------------- */
 
 /* One side leaves in the middle of copies. What is the host's again nobody writes to. */
@@ -379,7 +471,7 @@ static void answered_late(struct pair *pair)
 
 #define FRESH    .forms = PAIR_FORK, .how = PAIR_FRESH | PAIR_MANUAL | PAIR_LOOSE, .options = {.log = keep}
 #define MAPPED   (SENDER | RECEIVER | KIND(MEMORY_MAPPED))
-#define DELAYED  .data = "200000"
+#define DELAYED  .data = "80000"
 #define REQUIRED (INITIATOR_REQUIRES | TARGET_REQUIRES)
 static const struct pair_case cases[] = {
     {.name = "not exported",
@@ -397,6 +489,18 @@ static const struct pair_case cases[] = {
      .number = MAPPED | INITIATOR_REQUIRES},
     {.name = "short, the target requires", .play = short_ones, FRESH, .number = MAPPED | TARGET_REQUIRES},
     {.name = "many regions", .play = many_regions, FRESH, .number = MAPPED | REQUIRED},
+    {.name = "in order, cuMemMap",
+     .play = in_order,
+     .forms = PAIR_ALL,
+     .how = PAIR_FRESH | PAIR_LOOSE,
+     .number = MAPPED,
+     .data = "2000"},
+    {.name = "in order, cuMemAlloc",
+     .play = in_order,
+     .forms = PAIR_ALL,
+     .how = PAIR_FRESH | PAIR_LOOSE,
+     .number = SENDER | RECEIVER | KIND(MEMORY_PLAIN),
+     .data = "2000"},
     {.name = "the target leaves a put", .play = put_left_by_target, FRESH, .number = MAPPED, DELAYED},
     {.name = "the initiator leaves a put", .play = put_left_by_initiator, FRESH, .number = MAPPED, DELAYED},
     {.name = "the target leaves a get", .play = get_left_by_target, FRESH, .number = MAPPED, DELAYED},
