@@ -517,13 +517,36 @@ static uint64_t get_referred(void)
     return id;
 }
 
-/* The region is free, and nothing is left of the answer: it holds an operation, and room for its event. */
-static void is_let_go(uint64_t promised, uint32_t used)
+/* What operations hold: of the completion queue, and of the slabs. */
+struct held {
+    uint64_t promised;
+    uint32_t sends, messages;
+};
+
+static struct held held(void)
 {
+    const struct nigh_context *context = victim.context;
+
+    return (struct held){.promised = context->cq.promised - context->cq.tail,
+                         .sends = context->send_ops.used,
+                         .messages = context->messages.used};
+}
+
+/* Nothing more is held, but for `ended` receives, which hold less. */
+static void is_as(struct held before, unsigned ended)
+{
+    struct held now;
+
     hosted_turns(&victim, &good, 10);
+    now = held();
+    assert_int_equal(now.promised + ended, before.promised);
+    assert_int_equal(now.sends, before.sends);
+    assert_int_equal(now.messages, before.messages);
+}
+
+static void is_free(void)
+{
     assert_int_equal(hosted_ops->deregister(victim.context, shown), 0);
-    assert_int_equal(victim.context->cq.promised - victim.context->cq.tail, promised);
-    assert_int_equal(victim.context->send_ops.used, used);
 }
 
 static bool is_told(void)
@@ -531,42 +554,36 @@ static bool is_told(void)
     return hosted_find(&victim, NIGH_OP_REMOTE_GET, 41) != NULL;
 }
 
-static uint64_t promised_now(void)
-{
-    return victim.context->cq.promised - victim.context->cq.tail;
-}
-
 static void test_get_finished_twice(void **state)
 {
-    uint64_t promised = promised_now();
-    uint32_t used = victim.context->send_ops.used;
+    struct held before = held();
     uint64_t id = get_referred();
 
     (void)state;
     answer(NIGH_K_FINISH, id, 0);
     hosted_until(&victim, &good, NIGH_OP_REMOTE_GET, 41);
-    is_let_go(promised, used);
+    is_as(before, 0);
+    is_free();
     answer(NIGH_K_FINISH, id, 0);
     is_broken();
 }
 
 static void test_get_failed(void **state)
 {
-    uint64_t promised = promised_now();
-    uint32_t used = victim.context->send_ops.used;
+    struct held before = held();
     uint64_t id = get_referred();
 
     (void)state;
     answer(NIGH_K_FINISH, id, (uint64_t)(int64_t)-EIO);
-    is_let_go(promised, used);
+    is_as(before, 0);
+    is_free();
     assert_false(is_told());
     assert_int_equal(hosted_state(&victim, to_foe), NIGH_READY);
 }
 
 static void test_get_granted(void **state)
 {
-    uint64_t promised = promised_now();
-    uint32_t used = victim.context->send_ops.used;
+    struct held before = held();
     uint64_t id = get_referred();
 
     (void)state;
@@ -576,20 +593,166 @@ static void test_get_granted(void **state)
     assert_int_equal(nigh_head_flags(hear(NIGH_K_REPLY).head) & NIGH_F_REFERS, 0);
     answer(NIGH_K_GRANT, id, 0); /* pieces are not granted */
     is_broken();
-    is_let_go(promised - 1, used); /* the receive has failed */
+    is_as(before, 1);
+    is_free();
     assert_false(is_told());
 }
 
 static void test_get_left(void **state)
 {
-    uint64_t promised = promised_now();
-    uint32_t used = victim.context->send_ops.used;
+    struct held before = held();
 
     (void)state;
     get_referred();
     assert_int_equal(hosted_ops->disconnect(to_foe), 0);
-    is_let_go(promised - 1, used);
+    is_as(before, 1);
+    is_free();
     assert_false(is_told());
+}
+
+/* ---- in the middle ---- */
+
+/* Until the reference has come, and waits for its memory: the pass that takes it asks for a look at the sockets. */
+static void wait_for_memory(void)
+{
+    for (unsigned i = 0; !to_foe->device_receives; i++) {
+        assert_true(i < POLLS);
+        hosted_poll(&victim);
+    }
+}
+
+static void show(void)
+{
+    struct nigh_register what = {.size = sizeof(what),
+                                 .flags = NIGH_REMOTE_WRITE | NIGH_REGISTER_DEVICE | NIGH_REGISTER_EVENTS,
+                                 .buffer = place,
+                                 .bytes = BYTES,
+                                 .context = 41};
+    uint64_t key = 0;
+
+    assert_int_equal(hosted_ops->register_memory(victim.context, &what, &key, &shown), 0);
+    put(key, 7, 0, BYTES);
+    wait_for_memory();
+}
+
+static void test_put_left(void **state)
+{
+    struct held before = held();
+
+    (void)state;
+    show();
+    assert_int_equal(hosted_ops->disconnect(to_foe), 0);
+    is_as(before, 1);
+    is_free();
+    assert_null(hosted_find(&victim, NIGH_OP_REMOTE_PUT, 41));
+}
+
+static void test_put_broken(void **state)
+{
+    struct held before = held();
+
+    (void)state;
+    show();
+    answer(NIGH_K_FINISH, 12345, 0);
+    is_broken();
+    is_as(before, 1);
+    is_free();
+    assert_null(hosted_find(&victim, NIGH_OP_REMOTE_PUT, 41));
+}
+
+static void leave(void)
+{
+    nigh_store_relaxed(&foe.pair->closed, nigh_load_relaxed(&foe.pair->closed) | 1);
+    foe_wake(&foe);
+}
+
+static void test_put_deserted(void **state)
+{
+    struct held before = held();
+
+    (void)state;
+    show();
+    leave();
+    assert_int_equal(hosted_until(&victim, &good, NIGH_OP_RECV, 1)->status, -ECONNRESET);
+    is_as(before, 1);
+    is_free();
+    assert_null(hosted_find(&victim, NIGH_OP_REMOTE_PUT, 41));
+}
+
+static int get_status(void)
+{
+    return hosted_until(&victim, &good, NIGH_OP_GET, 9)->status;
+}
+
+static void test_reply_cancelled(void **state)
+{
+    struct held before = held();
+    uint64_t id = asked(place, NIGH_DEVICE);
+
+    (void)state;
+    reply(id, BYTES);
+    wait_for_memory();
+    assert_int_equal(hosted_ops->cancel(victim.context, 9), 0);
+    assert_int_equal(get_status(), -ECANCELED);
+    assert_int_equal(hear(NIGH_K_FINISH).tag, 3);
+    is_as(before, 0);
+    reply(id, BYTES);
+    is_broken();
+}
+
+/* Before it is answered, or between two answers. */
+static void cancelled_before(bool granted)
+{
+    struct held before = held();
+    uint64_t id = asked(place, NIGH_DEVICE);
+
+    if (granted) {
+        reply(id, BYTES);
+        assert_int_equal(hear(NIGH_K_GRANT).tag, 3);
+    }
+    assert_int_equal(hosted_ops->cancel(victim.context, 9), 0);
+    assert_int_equal(get_status(), -ECANCELED);
+    bring_memory(7);
+    reply(id, BYTES);
+    assert_int_equal(hear(NIGH_K_FINISH).tag, 3);
+    is_as(before, 0);
+    assert_int_equal(hosted_state(&victim, to_foe), NIGH_READY);
+}
+
+static void test_get_cancelled(void **state)
+{
+    (void)state;
+    cancelled_before(false);
+}
+
+static void test_get_cancelled_between(void **state)
+{
+    (void)state;
+    cancelled_before(true);
+}
+
+static void test_reply_left(void **state)
+{
+    struct held before = held();
+
+    (void)state;
+    reply(asked(place, NIGH_DEVICE), BYTES);
+    wait_for_memory();
+    assert_int_equal(hosted_ops->disconnect(to_foe), 0);
+    assert_int_equal(get_status(), -ECANCELED);
+    is_as(before, 1);
+}
+
+static void test_reply_deserted(void **state)
+{
+    struct held before = held();
+
+    (void)state;
+    reply(asked(place, NIGH_DEVICE), BYTES);
+    wait_for_memory();
+    leave();
+    assert_int_equal(get_status(), -ECONNRESET);
+    is_as(before, 1);
 }
 
 #define CASE(name) cmocka_unit_test_setup_teardown(name, start, stop)
@@ -623,6 +786,14 @@ int main(void)
         CASE(test_get_failed),
         CASE(test_get_granted),
         CASE(test_get_left),
+        CASE(test_put_left),
+        CASE(test_put_broken),
+        CASE(test_put_deserted),
+        CASE(test_reply_cancelled),
+        CASE(test_get_cancelled),
+        CASE(test_get_cancelled_between),
+        CASE(test_reply_left),
+        CASE(test_reply_deserted),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
