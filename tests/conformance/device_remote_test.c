@@ -4,7 +4,7 @@
 #include "tests/support/data.h"
 #include "tests/support/device_buffer.h"
 
-#include <signal.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -12,6 +12,8 @@
 /* of a case's number: the initiator, the target has NIGH_CUDA=require */
 #define INITIATOR_REQUIRES 16u
 #define TARGET_REQUIRES    32u
+/* the initiator's device is at work when it first posts */
+#define HELD 64u
 
 enum { ROOM = 1 << 20, PART = 70000, REGIONS = 80, ROUNDS = 4, BEHIND = 100, FEW = 8 };
 
@@ -30,11 +32,18 @@ static bool requires(const struct pair *pair, unsigned side)
     return pair->of->number & (side ? TARGET_REQUIRES : INITIATOR_REQUIRES);
 }
 
-/* Connected, and both have said which devices they use. */
+/* Says which devices it uses. */
+static void use_device(struct pair *pair, unsigned side)
+{
+    struct buffer any = buffer_make(pair, SENDER, 64);
+
+    CHECK_INT(nigh->copy_device(pair->end[side]->context, NULL, any.at, data_room(8), 8, NIGH_COPY_OUT), 0);
+    buffer_drop(&any);
+}
+
+/* Connected, and both have said which devices they use, but for the initiator where the case holds its device. */
 static void begin(struct pair *pair)
 {
-    struct buffer any;
-
     for (uint32_t i = 0; i < 2; i++)
         if (pair->end[i]) {
             setenv("NIGH_CUDA", requires(pair, i) ? "require" : "auto", 1);
@@ -45,10 +54,8 @@ static void begin(struct pair *pair)
             pair_state(pair->end[i], NIGH_READY);
             if (pair->of->data)
                 setenv("NIGH_FAKE_CUDA_DELAY_US", pair->of->data, 1);
-            any = buffer_make(pair, SENDER, 64);
-            CHECK_INT(nigh->copy_device(pair->end[i]->context, NULL, any.at, data_room(8), 8, NIGH_COPY_OUT),
-                      0);
-            buffer_drop(&any);
+            if (i || !(pair->of->number & HELD))
+                use_device(pair, i);
         }
     pair_meet();
 }
@@ -350,6 +357,46 @@ static void in_order(struct pair *pair)
     end(pair);
 }
 
+/* ---- waiting ------------------------------------------------------------------------------------------- */
+
+/* A put waits for the host's copies, and then cannot be handed over: nothing is to wake whoever sleeps, so it goes at once. */
+static void handed_over_in_vain(struct pair *pair)
+{
+    struct nigh_region *region = NULL;
+    struct buffer local, remote;
+    struct pollfd sleeper = {.events = POLLIN};
+    uint64_t key;
+
+    begin(pair);
+    if (pair->end[1]) {
+        remote = buffer_make(pair, RECEIVER, ROOM);
+        region = region_of(pair, 1, &remote, &key);
+        pair->shared[0] = key;
+    }
+    pair_meet();
+    if (pair->end[0]) {
+        local = buffer_make(pair, SENDER, ROOM);
+        buffer_fill(&local, ROOM, 5);
+        cuda->hold(cuda->device(), true);
+        CHECK_INT(post(pair, NIGH_OP_PUT, &local, ROOM, pair->shared[0], 1), 0);
+        cuda->fail_once("cuMemExportToShareableHandle", 0);
+        while (nigh->wait_fd(pair->end[0]->context, &sleeper.fd))
+            ;
+        CHECK_INT(poll(&sleeper, 1, 10000), 1);
+        cuda->hold(cuda->device(), false);
+        CHECK_INT(pair_await(pair->end[0], NIGH_OP_PUT, 1).status, 0);
+        CHECK(strstr(told, "the export of a descriptor fails"));
+        buffer_drop(&local);
+    }
+    pair_meet();
+    if (pair->end[1]) {
+        buffer_check(&remote, 0, ROOM, 5);
+        CHECK_INT(nigh->deregister(pair->end[1]->context, region), 0);
+        buffer_drop(&remote);
+    }
+    end(pair);
+}
+
 /* ---- in the middle ------------------------------------------------------------------------------------- */
 
 /* One side leaves in the middle of copies. What is the host's again nobody writes to. */
@@ -376,7 +423,8 @@ static void leaves(struct pair *pair, unsigned who, enum nigh_op op)
         }
     }
     pair_meet();
-    pair_pump_ms(4);
+    for (uint32_t i = 0; i < 50; i++) /* the copies begin, and take longer */
+        pair_pump();
     if (pair->end[who])
         pair_disconnect(pair->end[who]);
     for (uint64_t i = 0; pair->end[0] && i < FEW; i++) {
@@ -471,13 +519,17 @@ static void answered_late(struct pair *pair)
 
 #define FRESH    .forms = PAIR_FORK, .how = PAIR_FRESH | PAIR_MANUAL | PAIR_LOOSE, .options = {.log = keep}
 #define MAPPED   (SENDER | RECEIVER | KIND(MEMORY_MAPPED))
-#define DELAYED  .data = "80000"
+#define DELAYED  .data = "200000"
 #define REQUIRED (INITIATOR_REQUIRES | TARGET_REQUIRES)
 static const struct pair_case cases[] = {
     {.name = "not exported",
      .play = not_exported,
      FRESH,
      .number = SENDER | KIND(MEMORY_POOL) | INITIATOR_REQUIRES},
+    {.name = "not exported, managed",
+     .play = not_exported,
+     FRESH,
+     .number = SENDER | KIND(MEMORY_MANAGED) | INITIATOR_REQUIRES},
     {.name = "the host's region",
      .play = host_region,
      FRESH,
@@ -501,6 +553,12 @@ static const struct pair_case cases[] = {
      .how = PAIR_FRESH | PAIR_LOOSE,
      .number = SENDER | RECEIVER | KIND(MEMORY_PLAIN),
      .data = "2000"},
+    {.name = "handed over in vain",
+     .play = handed_over_in_vain,
+     .forms = PAIR_FORK,
+     .how = PAIR_FRESH | PAIR_MANUAL | PAIR_LOOSE,
+     .number = MAPPED | HELD,
+     .options = {.flags = NIGH_OPEN_WAIT_FD, .log = keep}},
     {.name = "the target leaves a put", .play = put_left_by_target, FRESH, .number = MAPPED, DELAYED},
     {.name = "the initiator leaves a put", .play = put_left_by_initiator, FRESH, .number = MAPPED, DELAYED},
     {.name = "the target leaves a get", .play = get_left_by_target, FRESH, .number = MAPPED, DELAYED},
