@@ -5,6 +5,7 @@
 #include "tests/support/device_buffer.h"
 
 #include <poll.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -472,6 +473,70 @@ static void get_left_by_initiator(struct pair *pair)
     leaves(pair, 0, NIGH_OP_GET);
 }
 
+/* The second process ends in the middle of copies. */
+static void dies(struct pair *pair, bool initiates, enum nigh_op op)
+{
+    struct pair roles = *pair;
+    struct nigh_region *region = NULL;
+    struct buffer own;
+    uint64_t key;
+
+    if (initiates) {
+        roles.end[0] = pair->end[1];
+        roles.end[1] = pair->end[0];
+    }
+    begin(pair);
+    own = buffer_make(pair, SENDER, FEW * PART);
+    if (roles.end[1]) {
+        region = region_of(&roles, 1, &own, &key);
+        pair->shared[0] = key;
+    }
+    pair_meet();
+    for (uint64_t i = 0; roles.end[0] && i < FEW; i++) {
+        struct buffer part = {.at = own.at + i * PART};
+
+        CHECK_INT(post(&roles, op, &part, PART, pair->shared[0], i), 0);
+    }
+    pair_meet();
+    for (uint32_t i = 0; i < 50; i++)
+        pair_pump();
+    if (pair->end[1])
+        kill(getpid(), SIGKILL);
+    for (uint64_t i = 0; roles.end[0] && i < FEW; i++) {
+        int status = pair_await(roles.end[0], op, i).status;
+
+        CHECK(!status || status == -ECONNRESET);
+    }
+    if (roles.end[1])
+        pair_state(roles.end[1], NIGH_PEER_DEAD);
+    while (roles.end[1] && nigh->deregister(roles.end[1]->context, region) == -EBUSY)
+        pair_pump();
+    buffer_fill(&own, FEW * PART, 9);
+    usleep(20000);
+    buffer_check(&own, 0, FEW * PART, 9);
+    buffer_drop(&own);
+}
+
+static void put_target_dies(struct pair *pair)
+{
+    dies(pair, false, NIGH_OP_PUT);
+}
+
+static void put_initiator_dies(struct pair *pair)
+{
+    dies(pair, true, NIGH_OP_PUT);
+}
+
+static void get_target_dies(struct pair *pair)
+{
+    dies(pair, false, NIGH_OP_GET);
+}
+
+static void get_initiator_dies(struct pair *pair)
+{
+    dies(pair, true, NIGH_OP_GET);
+}
+
 /* The initiator has its bytes and says so by other ways: the region is free then, however much lies in the ring before its answer. */
 static void answered_late(struct pair *pair)
 {
@@ -518,6 +583,7 @@ static void answered_late(struct pair *pair)
 }
 
 #define FRESH    .forms = PAIR_FORK, .how = PAIR_FRESH | PAIR_MANUAL | PAIR_LOOSE, .options = {.log = keep}
+#define DYING    .forms = PAIR_FORK, .how = PAIR_FRESH | PAIR_DEATH | PAIR_LOOSE
 #define MAPPED   (SENDER | RECEIVER | KIND(MEMORY_MAPPED))
 #define DELAYED  .data = "200000"
 #define REQUIRED (INITIATOR_REQUIRES | TARGET_REQUIRES)
@@ -563,6 +629,10 @@ static const struct pair_case cases[] = {
     {.name = "the initiator leaves a put", .play = put_left_by_initiator, FRESH, .number = MAPPED, DELAYED},
     {.name = "the target leaves a get", .play = get_left_by_target, FRESH, .number = MAPPED, DELAYED},
     {.name = "the initiator leaves a get", .play = get_left_by_initiator, FRESH, .number = MAPPED, DELAYED},
+    {.name = "the target of a put dies", .play = put_target_dies, DYING, .number = MAPPED, DELAYED},
+    {.name = "the initiator of a put dies", .play = put_initiator_dies, DYING, .number = MAPPED, DELAYED},
+    {.name = "the target of a get dies", .play = get_target_dies, DYING, .number = MAPPED, DELAYED},
+    {.name = "the initiator of a get dies", .play = get_initiator_dies, DYING, .number = MAPPED, DELAYED},
     {.name = "answered late", .play = answered_late, FRESH, .number = MAPPED},
 };
 
