@@ -358,6 +358,53 @@ static void in_order(struct pair *pair)
     end(pair);
 }
 
+/* The copy of the side that has the place fails: both hear of it, the region is free, and the next one is as ever. */
+static void copy_fails(struct pair *pair)
+{
+    struct nigh_register what = {.size = sizeof(what),
+                                 .flags = NIGH_REMOTE_READ | NIGH_REMOTE_WRITE | NIGH_REGISTER_DEVICE |
+                                          NIGH_REGISTER_EVENTS,
+                                 .bytes = ROOM,
+                                 .context = 41};
+    struct nigh_region *region = NULL;
+    struct buffer local, remote;
+    uint64_t key;
+
+    begin(pair);
+    if (pair->end[1]) {
+        remote = buffer_make(pair, RECEIVER, ROOM);
+        what.buffer = remote.at;
+        CHECK_INT(nigh->register_memory(pair->end[1]->context, &what, &key, &region), 0);
+        pair->shared[0] = key;
+        cuda->fail_once("cuMemcpyDtoDAsync_v2", 0);
+    }
+    pair_meet();
+    if (pair->end[0]) {
+        local = buffer_make(pair, SENDER, ROOM);
+        buffer_fill(&local, ROOM, 5);
+        CHECK_INT(reach(pair, NIGH_OP_PUT, &local, ROOM, pair->shared[0]), -EIO);
+        CHECK_INT(reach(pair, NIGH_OP_PUT, &local, ROOM, pair->shared[0]), 0);
+        buffer_fill(&local, ROOM, 9);
+        cuda->fail_once("cuMemcpyDtoDAsync_v2", 0);
+        CHECK_INT(reach(pair, NIGH_OP_GET, &local, ROOM, pair->shared[0]), -EIO);
+        CHECK_INT(reach(pair, NIGH_OP_GET, &local, ROOM, pair->shared[0]), 0);
+        buffer_check(&local, 0, ROOM, 5);
+        buffer_drop(&local);
+    }
+    pair_meet();
+    if (pair->end[1]) {
+        struct nigh_completion done;
+
+        CHECK_INT(nigh->deregister(pair->end[1]->context, region), 0);
+        pair_next(pair->end[1], NIGH_OP_REMOTE_PUT);
+        pair_next(pair->end[1], NIGH_OP_REMOTE_GET);
+        CHECK(!pair_take(pair->end[1], NIGH_OP_REMOTE_PUT, 41, &done));
+        CHECK(!pair_take(pair->end[1], NIGH_OP_REMOTE_GET, 41, &done));
+        buffer_drop(&remote);
+    }
+    end(pair);
+}
+
 /* ---- waiting ------------------------------------------------------------------------------------------- */
 
 /* A put waits for the host's copies, and then cannot be handed over: nothing is to wake whoever sleeps, so it goes at once. */
@@ -619,6 +666,7 @@ static const struct pair_case cases[] = {
      .how = PAIR_FRESH | PAIR_LOOSE,
      .number = SENDER | RECEIVER | KIND(MEMORY_PLAIN),
      .data = "2000"},
+    {.name = "a copy fails", .play = copy_fails, FRESH, .number = MAPPED},
     {.name = "handed over in vain",
      .play = handed_over_in_vain,
      .forms = PAIR_FORK,

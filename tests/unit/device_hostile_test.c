@@ -755,6 +755,36 @@ static void test_reply_deserted(void **state)
     is_as(before, 1);
 }
 
+/* ---- closed in the middle: stop() ---- */
+
+static void test_put_closed(void **state)
+{
+    (void)state;
+    show();
+}
+
+static void test_reply_closed(void **state)
+{
+    (void)state;
+    reply(asked(place, NIGH_DEVICE), BYTES);
+    wait_for_memory();
+}
+
+static void test_get_closed(void **state)
+{
+    (void)state;
+    get_referred();
+}
+
+static void test_granted_closed(void **state)
+{
+    (void)state;
+    answer(NIGH_K_GRANT, put_posted(), 0);
+    hear(NIGH_K_PUT);
+    answer(NIGH_K_GRANT, get_referred(), NIGH_GRANT_AGAIN);
+    hosted_poll(&victim);
+}
+
 #define CASE(name) cmocka_unit_test_setup_teardown(name, start, stop)
 
 int main(void)
@@ -794,6 +824,10 @@ int main(void)
         CASE(test_get_cancelled_between),
         CASE(test_reply_left),
         CASE(test_reply_deserted),
+        CASE(test_put_closed),
+        CASE(test_reply_closed),
+        CASE(test_get_closed),
+        CASE(test_granted_closed),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
