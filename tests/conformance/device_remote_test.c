@@ -47,13 +47,13 @@ static void begin(struct pair *pair)
 {
     for (uint32_t i = 0; i < 2; i++)
         if (pair->end[i]) {
-            setenv("NIGH_CUDA", requires(pair, i) ? "require" : "auto", 1);
             if (pair->of->how & PAIR_MANUAL) {
+                setenv("NIGH_CUDA", requires(pair, i) ? "require" : "auto", 1);
                 pair_open(pair->end[i]);
                 pair_connect(pair->end[i]);
             }
             pair_state(pair->end[i], NIGH_READY);
-            if (pair->of->data)
+            if (pair->of->data && pair->form == PAIR_FORK) /* not beside another thread */
                 setenv("NIGH_FAKE_CUDA_DELAY_US", pair->of->data, 1);
             if (i || !(pair->of->number & HELD))
                 use_device(pair, i);
@@ -326,12 +326,10 @@ static void in_order(struct pair *pair)
             CHECK_INT(done.bytes, ROOM);
             buffer_check(&remote, 0, ROOM, i);
             buffer_fill(&remote, ROOM, 99);
-            pair->shared[1] = i + 1;
         }
+        pair_meet();
         if (pair->end[0]) {
             CHECK_INT(pair_await(pair->end[0], NIGH_OP_PUT, 3).status, 0);
-            while (pair->shared[1] <= i)
-                pair_pump();
             CHECK_INT(reach(pair, NIGH_OP_PUT, &local, ROOM, pair->shared[0]), 0);
             pair_send(pair->end[0], &first, 8, i, 0, 4);
         }
@@ -433,7 +431,6 @@ static void handed_over_in_vain(struct pair *pair)
         CHECK_INT(poll(&sleeper, 1, 10000), 1);
         cuda->hold(cuda->device(), false);
         CHECK_INT(pair_await(pair->end[0], NIGH_OP_PUT, 1).status, 0);
-        CHECK(strstr(told, "the export of a descriptor fails"));
         buffer_drop(&local);
     }
     pair_meet();
@@ -447,12 +444,20 @@ static void handed_over_in_vain(struct pair *pair)
 
 /* ---- in the middle ------------------------------------------------------------------------------------- */
 
+static void free_region(struct pair_end *end, struct nigh_region *region)
+{
+    int rc;
+
+    while ((rc = nigh->deregister(end->context, region)) == -EBUSY)
+        pair_pump();
+    CHECK_INT(rc, 0);
+}
+
 /* One side leaves in the middle of copies. What is the host's again nobody writes to. */
 static void leaves(struct pair *pair, unsigned who, enum nigh_op op)
 {
     struct nigh_region *region = NULL;
     struct buffer local, remote;
-    uint32_t failed = 0;
     uint64_t key;
 
     begin(pair);
@@ -480,20 +485,17 @@ static void leaves(struct pair *pair, unsigned who, enum nigh_op op)
 
         if (status)
             CHECK_INT(status, who ? -ECONNRESET : -ECANCELED);
-        failed += status != 0;
     }
-    CHECK(!pair->end[0] || failed);
     if (pair->end[1]) {
-        while (nigh->deregister(pair->end[1]->context, region) == -EBUSY)
-            pair_pump();
+        free_region(pair->end[1], region);
         buffer_fill(&remote, FEW * PART, 9);
-        usleep(20000);
+        usleep(30000);
         buffer_check(&remote, 0, FEW * PART, 9);
         buffer_drop(&remote);
     }
     if (pair->end[0]) {
         buffer_fill(&local, FEW * PART, 9);
-        usleep(20000);
+        usleep(30000);
         buffer_check(&local, 0, FEW * PART, 9);
         buffer_drop(&local);
     }
@@ -556,10 +558,10 @@ static void dies(struct pair *pair, bool initiates, enum nigh_op op)
     }
     if (roles.end[1])
         pair_state(roles.end[1], NIGH_PEER_DEAD);
-    while (roles.end[1] && nigh->deregister(roles.end[1]->context, region) == -EBUSY)
-        pair_pump();
+    if (roles.end[1])
+        free_region(roles.end[1], region);
     buffer_fill(&own, FEW * PART, 9);
-    usleep(20000);
+    usleep(30000);
     buffer_check(&own, 0, FEW * PART, 9);
     buffer_drop(&own);
 }
@@ -632,7 +634,7 @@ static void answered_late(struct pair *pair)
 #define FRESH    .forms = PAIR_FORK, .how = PAIR_FRESH | PAIR_MANUAL | PAIR_LOOSE, .options = {.log = keep}
 #define DYING    .forms = PAIR_FORK, .how = PAIR_FRESH | PAIR_DEATH | PAIR_LOOSE
 #define MAPPED   (SENDER | RECEIVER | KIND(MEMORY_MAPPED))
-#define DELAYED  .data = "200000"
+#define DELAYED  .data = "20000"
 #define REQUIRED (INITIATOR_REQUIRES | TARGET_REQUIRES)
 static const struct pair_case cases[] = {
     {.name = "not exported",

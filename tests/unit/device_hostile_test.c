@@ -495,6 +495,14 @@ static void test_put_granted_and_finished(void **state)
     assert_int_equal(put_status(), -EPROTO);
 }
 
+/* Its target leaves, and says so before it says goodbye. */
+static void test_put_given_up(void **state)
+{
+    (void)state;
+    answer(NIGH_K_FINISH, put_posted(), (uint64_t)(int64_t)-ECANCELED);
+    assert_int_equal(put_status(), -ECONNRESET);
+}
+
 /* ---- gets of the victim's memory ---- */
 
 static struct nigh_region *shown;
@@ -812,6 +820,7 @@ int main(void)
         CASE(test_put_granted),
         CASE(test_put_finished_and_granted),
         CASE(test_put_granted_and_finished),
+        CASE(test_put_given_up),
         CASE(test_get_finished_twice),
         CASE(test_get_failed),
         CASE(test_get_granted),
