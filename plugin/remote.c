@@ -120,6 +120,12 @@ enum nigh_verdict nigh_remote_reply(struct nigh_endpoint *endpoint, struct nigh_
     return NIGH_GO;
 }
 
+bool nigh_remote_is_copied(const struct nigh_send_op *op)
+{
+    return (op->kind == NIGH_SEND_PUT || op->kind == NIGH_SEND_REPLY) && op->device &&
+           nigh_device_send_refers(op->device) && op->sent == op->bytes;
+}
+
 bool nigh_remote_stage(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
 {
     int rc = nigh_device_send_may_stage(endpoint, op);
@@ -147,6 +153,20 @@ void nigh_remote_asked(struct nigh_endpoint *endpoint, struct nigh_send_op *op, 
     nigh_send_begin(endpoint, op);
 }
 
+/* ---- deregister ---------------------------------------------------------------------------------------- */
+
+static bool has_reader(const struct nigh_context *context, uint64_t key)
+{
+    for (const struct nigh_endpoint *endpoint = context->all; endpoint; endpoint = endpoint->next_all)
+        for (uint32_t id = 0; id < endpoint->out.size; id++) {
+            const struct nigh_send_op *op = endpoint->out.at[id];
+
+            if (op && op->pinned && op->key == key && nigh_remote_is_copied(op))
+                return true;
+        }
+    return false;
+}
+
 /* As many as empty the largest ring. */
 #define PASSES (NIGH_RING_SLOTS_MAX / NIGH_TURN)
 
@@ -154,7 +174,10 @@ int nigh_remote_check(struct nigh_context *context, const struct nigh_region *re
 {
     int rc = nigh_region_check(&context->regions, region);
 
-    for (uint32_t i = 0; rc == -EBUSY && i < PASSES && nigh_progress_all(context); i++)
+    for (uint32_t i = 0; rc == -EBUSY && i < PASSES && has_reader(context, region->key); i++) {
+        if (!nigh_progress_all(context))
+            return rc;
         rc = nigh_region_check(&context->regions, region);
+    }
     return rc;
 }
