@@ -9,6 +9,7 @@
 #include "plugin/device_send.h"
 #include "plugin/large.h"
 #include "plugin/remote.h"
+#include "plugin/rma.h"
 #include "plugin/send.h"
 #include <errno.h>
 
@@ -32,12 +33,6 @@ void nigh_finish_add(struct nigh_finish *finish, struct nigh_endpoint *endpoint,
 
 /* ---- the sender's ---- */
 
-/* A put, or an answer to a get, that the other side was told of, and copies by itself. */
-static bool is_referred(const struct nigh_send_op *op)
-{
-    return op->device && nigh_device_send_refers(op->device) && op->sent == op->bytes;
-}
-
 static enum nigh_verdict arrive_grant(struct nigh_endpoint *endpoint, uint64_t id, uint64_t late)
 {
     struct nigh_send_op *op = nigh_ids_get(&endpoint->out, id);
@@ -57,9 +52,8 @@ static enum nigh_verdict arrive_grant(struct nigh_endpoint *endpoint, uint64_t i
         nigh_device_send_asked(endpoint, op, late & NIGH_GRANT_AGAIN);
         nigh_plan_choose(endpoint, op);
     }
-    if (op && (op->kind == NIGH_SEND_PUT || op->kind == NIGH_SEND_REPLY) && is_referred(op)) {
-        if (nigh_remote_stage(endpoint, op, late & NIGH_GRANT_AGAIN))
-            nigh_send_begin(endpoint, op);
+    if (op && nigh_remote_is_copied(op)) {
+        nigh_remote_asked(endpoint, op, late & NIGH_GRANT_AGAIN);
         return NIGH_GO;
     }
     if (!op || op->kind != NIGH_SEND_CHUNKED || op->granted)
@@ -100,15 +94,15 @@ static bool finish(struct nigh_endpoint *endpoint, uint64_t id, int status)
 {
     struct nigh_send_op *op = nigh_ids_get(&endpoint->out, id);
 
-    if (op && op->kind == NIGH_SEND_REPLY && is_referred(op)) {
-        nigh_remote_answered(endpoint, op, status);
+    if (op && op->kind == NIGH_SEND_REPLY && nigh_remote_is_copied(op)) {
+        nigh_rma_answered(endpoint, op, status);
         return true;
     }
     if (!op || op->flowing || (op->kind != NIGH_SEND_REFER && op->kind != NIGH_SEND_PUT) ||
         (op->kind == NIGH_SEND_PUT && op->sent < op->bytes))
         return false;
     /* The peer has left in the middle of the copy, and says so before it says goodbye. */
-    if (status == -ECANCELED && op->op == NIGH_OP_SEND)
+    if (status == -ECANCELED && op->op != NIGH_OP_LEND)
         status = -ECONNRESET;
     nigh_send_complete(endpoint, op, op->failed ? op->failed : status, op->bytes);
     return true;

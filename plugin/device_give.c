@@ -57,18 +57,17 @@ bool nigh_device_gift_is_short(const struct nigh_endpoint *endpoint, uint64_t by
     return bytes <= endpoint->context->config.eager_bytes;
 }
 
-int nigh_device_may_give(struct nigh_endpoint *endpoint, const struct nigh_send *send,
-                         const struct nigh_device_buffer *buffer)
+int nigh_device_may_give(struct nigh_endpoint *endpoint, const char *call, struct nigh_region *region,
+                         uint64_t bytes, const struct nigh_device_buffer *buffer)
 {
     struct nigh_context *context = endpoint->context;
     enum nigh_device_reason why = NIGH_DEVICE_WHY_EXPORT_REFUSED;
     struct nigh_cuda_export *export = NULL;
-    int rc = nigh_device_may_post(endpoint, "post_send", buffer);
+    int rc = nigh_device_may_post(endpoint, call, buffer);
 
-    if (rc || !context->config.cuda_required || nigh_device_gift_is_short(endpoint, send->bytes) ||
-        is_ours(endpoint))
+    if (rc || !context->config.cuda_required || is_ours(endpoint))
         return rc;
-    rc = export_of(context, send->region, send->buffer, send->bytes, &export);
+    rc = export_of(context, region, (const void *)(uintptr_t)buffer->at, bytes, &export);
     if (rc == -ENOMEM || rc == -ECHILD)
         return rc;
     if (!rc && export) {
@@ -76,7 +75,7 @@ int nigh_device_may_give(struct nigh_endpoint *endpoint, const struct nigh_send 
         rc = export->wire->way == NIGH_CUDA_STAGED ? -ENOTSUP : 0;
         nigh_cuda_export_put(export);
     }
-    return rc ? nigh_device_refuse_post(endpoint, "post_send", buffer, why) : 0;
+    return rc ? nigh_device_refuse_post(endpoint, call, buffer, why) : 0;
 }
 
 /* Memory that is mapped, and that of a pool, is for the devices that its owner has given access to. */

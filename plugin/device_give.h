@@ -13,7 +13,6 @@
 struct nigh_cuda_export;
 struct nigh_endpoint;
 struct nigh_region;
-struct nigh_send;
 struct nigh_send_op;
 
 /* Of a send, zeroed before. */
@@ -26,10 +25,10 @@ struct nigh_device_gift {
     bool settled;
 };
 
-/* Whether a message from this buffer may be posted: 0. -ENOTSUP: NIGH_CUDA=require, and it would be staged (logged). What is short
- * enough to be over before it is matched may be, always. -ENOMEM, -ECHILD. */
-int nigh_device_may_give(struct nigh_endpoint *endpoint, const struct nigh_send *send,
-                         const struct nigh_device_buffer *buffer);
+/* Whether what is copied from this buffer, of a region or not, may be posted: 0. -ENOTSUP: NIGH_CUDA=require, and it would be
+ * staged (logged). -ENOMEM, -ECHILD. */
+int nigh_device_may_give(struct nigh_endpoint *endpoint, const char *call, struct nigh_region *region,
+                         uint64_t bytes, const struct nigh_device_buffer *buffer);
 /* Is it over before anybody has matched it? Then it is staged. */
 bool nigh_device_gift_is_short(const struct nigh_endpoint *endpoint, uint64_t bytes);
 /* Whether the peer can be given these bytes, of a region or not: gift->refer is set then. close() undoes it. */

@@ -211,9 +211,10 @@ bool nigh_device_send_refers(const struct nigh_device_send *send)
 }
 
 void nigh_device_send_offer(struct nigh_endpoint *endpoint, struct nigh_device_send *send,
-                            struct nigh_region *region)
+                            struct nigh_region *region, bool always)
 {
-    if (endpoint->context->config.cuda_required || !nigh_device_gift_is_short(endpoint, send->bytes))
+    if (always || endpoint->context->config.cuda_required ||
+        !nigh_device_gift_is_short(endpoint, send->bytes))
         (void)nigh_device_gift_open(endpoint, region, send->bytes, &send->buffer, &send->gift);
 }
 
@@ -226,10 +227,13 @@ int nigh_device_send_refer(struct nigh_endpoint *endpoint, struct nigh_device_se
     return nigh_device_gift_ready(endpoint, &send->buffer, &send->gift);
 }
 
-void nigh_device_send_unrefer(struct nigh_endpoint *endpoint, struct nigh_device_send *send, bool again)
+void nigh_device_send_lacks(struct nigh_endpoint *endpoint, const struct nigh_device_send *send)
 {
-    if (again)
-        nigh_device_peer_lacks(endpoint, send->gift.number);
+    nigh_device_peer_lacks(endpoint, send->gift.number);
+}
+
+void nigh_device_send_unrefer(struct nigh_device_send *send)
+{
     nigh_device_gift_close(&send->gift);
 }
 
@@ -244,14 +248,14 @@ void nigh_device_send_stage(struct nigh_endpoint *endpoint, struct nigh_send_op 
 void nigh_device_send_asked(struct nigh_endpoint *endpoint, struct nigh_send_op *op, bool again)
 {
     if (again)
-        nigh_device_peer_lacks(endpoint, op->device->gift.number);
+        nigh_device_send_lacks(endpoint, op->device);
     nigh_device_send_stage(endpoint, op);
     op->asks = true;
 }
 
 void nigh_device_send_bring(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
 {
-    nigh_device_peer_lacks(endpoint, op->device->gift.number);
+    nigh_device_send_lacks(endpoint, op->device);
     (void)nigh_device_gift_ready(endpoint, &op->device->buffer, &op->device->gift);
 }
 
@@ -322,15 +326,16 @@ static void begin(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
 static int post_from_device(struct nigh_endpoint *endpoint, const struct nigh_send *send,
                             const struct nigh_device_buffer *buffer)
 {
+    bool is_short = nigh_device_gift_is_short(endpoint, send->bytes);
     struct nigh_send_op *op;
-    int rc = nigh_device_may_give(endpoint, send, buffer);
+    int rc = is_short ? nigh_device_may_post(endpoint, "post_send", buffer)
+                      : nigh_device_may_give(endpoint, "post_send", send->region, send->bytes, buffer);
 
     if (!rc)
         rc = create(endpoint, send, buffer, NIGH_OP_SEND, &op);
     if (rc)
         return rc;
-    if (!nigh_device_gift_is_short(endpoint, send->bytes) &&
-        nigh_device_gift_open(endpoint, send->region, send->bytes, buffer, &op->device->gift)) {
+    if (!is_short && nigh_device_gift_open(endpoint, send->region, send->bytes, buffer, &op->device->gift)) {
         op->kind = NIGH_SEND_REFER;
         op->path = NIGH_PATH_DEVICE;
     }

@@ -29,19 +29,21 @@ void nigh_device_send_close(struct nigh_device_send *send);
 
 /* Is it to be referred to? Else it is staged. */
 bool nigh_device_send_refers(const struct nigh_device_send *send);
-/* The other side may copy it by itself: from now on it refers(), if that can be. `region`: or NULL. */
+/* The other side may copy it by itself: from now on it refers(), if that can be, and, but for `always`, is worth it. `region`: or
+ * NULL. */
 void nigh_device_send_offer(struct nigh_endpoint *endpoint, struct nigh_device_send *send,
-                            struct nigh_region *region);
+                            struct nigh_region *region, bool always);
 /* Before it is told: 0, and refer->where, ->refer and ->number; -EAGAIN: call again; others: it is to be staged. */
 int nigh_device_send_refer(struct nigh_endpoint *endpoint, struct nigh_device_send *send,
                            struct nigh_wire_refer *refer);
-/* The other side asks for pieces of a put, or of an answer to a get; `again`: as asked(). */
-void nigh_device_send_unrefer(struct nigh_endpoint *endpoint, struct nigh_device_send *send, bool again);
+/* The other side has lost what it was brought, if it ever had it. */
+void nigh_device_send_lacks(struct nigh_endpoint *endpoint, const struct nigh_device_send *send);
+void nigh_device_send_unrefer(struct nigh_device_send *send);
 /* 0. -ENOTSUP: NIGH_CUDA=require, logged. */
 int nigh_device_send_may_stage(const struct nigh_endpoint *endpoint, const struct nigh_send_op *op);
 /* It is sent in pieces, from the start. */
 void nigh_device_send_stage(struct nigh_endpoint *endpoint, struct nigh_send_op *op);
-/* The same, as the peer has asked for; with `again` it has lost what it was brought, if it ever had it. */
+/* The same, as the peer has asked for; `again`: it lacks(). */
 void nigh_device_send_asked(struct nigh_endpoint *endpoint, struct nigh_send_op *op, bool again);
 /* The peer asks for the memory again, and for nothing else. */
 void nigh_device_send_bring(struct nigh_endpoint *endpoint, struct nigh_send_op *op);

@@ -133,6 +133,13 @@ static int start_refer(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
     return send_refer(endpoint, op, &refer, op->early ? NIGH_F_EARLY : 0);
 }
 
+static int start_pieces(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
+{
+    if (!take_id(endpoint, op) || (op->copied && nigh_rma_fetch(endpoint, op)))
+        return -EAGAIN;
+    return nigh_large_start(endpoint, op);
+}
+
 static int start_device(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
 {
     struct nigh_wire_refer refer = {.total = op->bytes};
@@ -146,7 +153,7 @@ static int start_device(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
         return 0;
     }
     nigh_device_send_stage(endpoint, op);
-    return take_id(endpoint, op) ? nigh_large_start(endpoint, op) : -EAGAIN;
+    return start_pieces(endpoint, op);
 }
 
 /* A put, or the answer to a get, that the other side's device copies. Where it cannot be handed over it is staged. */
@@ -158,10 +165,8 @@ static int start_remote(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
     uint32_t flags = NIGH_F_REFERS | (op->notify ? NIGH_F_NOTIFY : 0);
 
     if (rc && rc != -EAGAIN)
-        return nigh_remote_stage(endpoint, op, false);
-    if (rc)
-        return -EAGAIN;
-    if (!take_id(endpoint, op))
+        return nigh_remote_stage(endpoint, op) ? start_pieces(endpoint, op) : 0;
+    if (rc || !take_id(endpoint, op))
         return -EAGAIN;
     remote.refer.total = op->bytes;
     remote.refer.id = op->id;
@@ -174,8 +179,10 @@ static int start_remote(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
 
 static int start_get(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
 {
-    struct nigh_wire_get get = {.total = op->bytes, .flags = op->cuda ? NIGH_GET_REFER : 0};
+    struct nigh_wire_get get = {.total = op->bytes};
 
+    if (op->cuda)
+        get.flags = NIGH_GET_REFER | (endpoint->context->config.cuda_required ? NIGH_GET_SHORT : 0);
     if (!take_id(endpoint, op))
         return -EAGAIN;
     get.id = op->id;
@@ -223,9 +230,7 @@ static int start_kind(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
     case NIGH_SEND_REPLY:
         if (op->device && nigh_device_send_refers(op->device))
             return start_remote(endpoint, op);
-        if (!take_id(endpoint, op) || (op->copied && nigh_rma_fetch(endpoint, op)))
-            return -EAGAIN;
-        return nigh_large_start(endpoint, op);
+        return start_pieces(endpoint, op);
     }
     return -EINVAL;
 }

@@ -80,7 +80,7 @@ struct nigh_send_op {
     bool helped;    /* the receiver has asked for help with it: help.h */
     bool early;     /* REFER: the receiver fetches it if need be: fetch.h */
     bool spread;    /* in its and the endpoint's `spread` */
-    bool granted;   /* matched at the peer */
+    bool granted;   /* matched at the peer; PUT, REPLY by reference: asked for anew */
     bool asks;      /* `device`: nothing of it is read before that */
     bool flowing;   /* in the endpoint's flow list */
     bool waiting;   /* in its list of those that are announced */

@@ -96,16 +96,6 @@ void nigh_remote_unbegun(struct nigh_message *message)
     nigh_message_free(message);
 }
 
-void nigh_remote_answered(struct nigh_endpoint *endpoint, struct nigh_send_op *op, int status)
-{
-    if (op->tells && !status)
-        nigh_rma_tell(endpoint, NIGH_OP_REMOTE_GET, op->key, op->bytes, 0);
-    else if (op->tells)
-        nigh_cq_unreserve(&endpoint->context->cq, 1);
-    op->tells = false;
-    nigh_send_discard(endpoint, op);
-}
-
 enum nigh_verdict nigh_remote_reply(struct nigh_endpoint *endpoint, struct nigh_send_op *op, int status)
 {
     struct nigh_wire_remote remote;
@@ -121,7 +111,8 @@ enum nigh_verdict nigh_remote_reply(struct nigh_endpoint *endpoint, struct nigh_
     if (op->result)
         nigh_rma_open_device(message, op->cuda, (uintptr_t)op->result);
     if (!message->device) { /* it was cancelled, or there is no memory for the copy */
-        nigh_link_answer(endpoint, NIGH_K_FINISH, 0, remote.refer.id, 0, NULL, 0);
+        nigh_link_answer(endpoint, NIGH_K_FINISH, 0, remote.refer.id, (uint64_t)(int64_t)message->status,
+                         NULL, 0);
         nigh_rma_reply_done(message);
         return NIGH_GO;
     }
@@ -129,35 +120,64 @@ enum nigh_verdict nigh_remote_reply(struct nigh_endpoint *endpoint, struct nigh_
     return NIGH_GO;
 }
 
-int nigh_remote_stage(struct nigh_endpoint *endpoint, struct nigh_send_op *op, bool again)
+bool nigh_remote_is_copied(const struct nigh_send_op *op)
 {
-    int rc;
-
-    nigh_device_send_unrefer(endpoint, op->device, again);
-    op->sent = 0;
-    rc = nigh_device_send_may_stage(endpoint, op);
-    if (!rc)
-        return -EAGAIN;
-    if (op->kind == NIGH_SEND_PUT) {
-        nigh_send_complete(endpoint, op, rc, 0);
-        return 0;
-    }
-    nigh_device_send_close(op->device);
-    op->device = NULL;
-    op->bytes = 0;
-    op->imm = (uint64_t)(int64_t)rc;
-    if (op->tells)
-        nigh_cq_unreserve(&endpoint->context->cq, 1);
-    op->tells = false;
-    return -EAGAIN;
+    return (op->kind == NIGH_SEND_PUT || op->kind == NIGH_SEND_REPLY) && op->device &&
+           nigh_device_send_refers(op->device) && op->sent == op->bytes;
 }
+
+bool nigh_remote_stage(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
+{
+    int rc = nigh_device_send_may_stage(endpoint, op);
+
+    nigh_device_send_unrefer(op->device);
+    if (rc && op->kind == NIGH_SEND_PUT) {
+        nigh_send_complete(endpoint, op, rc, 0);
+        return false;
+    }
+    if (rc)
+        nigh_rma_refuse(endpoint, op, rc);
+    return true;
+}
+
+void nigh_remote_asked(struct nigh_endpoint *endpoint, struct nigh_send_op *op, bool again)
+{
+    op->sent = 0;
+    if (again)
+        nigh_device_send_lacks(endpoint, op->device);
+    /* What the other side has given up, or lost, it is brought once more. */
+    if (again && !op->granted)
+        op->granted = true;
+    else if (!nigh_remote_stage(endpoint, op))
+        return;
+    nigh_send_begin(endpoint, op);
+}
+
+/* ---- deregister ---------------------------------------------------------------------------------------- */
+
+static bool has_reader(const struct nigh_context *context, uint64_t key)
+{
+    for (const struct nigh_endpoint *endpoint = context->all; endpoint; endpoint = endpoint->next_all)
+        for (uint32_t id = 0; id < endpoint->out.size; id++) {
+            const struct nigh_send_op *op = endpoint->out.at[id];
+
+            if (op && op->pinned && op->key == key && nigh_remote_is_copied(op))
+                return true;
+        }
+    return false;
+}
+
+/* As many as empty the largest ring. */
+#define PASSES (NIGH_RING_SLOTS_MAX / NIGH_TURN)
 
 int nigh_remote_check(struct nigh_context *context, const struct nigh_region *region)
 {
     int rc = nigh_region_check(&context->regions, region);
 
-    if (rc != -EBUSY)
-        return rc;
-    nigh_progress_all(context);
-    return nigh_region_check(&context->regions, region);
+    for (uint32_t i = 0; rc == -EBUSY && i < PASSES && has_reader(context, region->key); i++) {
+        if (!nigh_progress_all(context))
+            return rc;
+        rc = nigh_region_check(&context->regions, region);
+    }
+    return rc;
 }

@@ -20,15 +20,17 @@ enum nigh_verdict nigh_remote_put(struct nigh_endpoint *endpoint, uint64_t head,
                                   uint64_t offset);
 /* A REPLY with it, to the get `op`. */
 enum nigh_verdict nigh_remote_reply(struct nigh_endpoint *endpoint, struct nigh_send_op *op, int status);
-/* Ours that was to go by reference, a put or an answer, is to go in pieces: -EAGAIN, begin it. 0: NIGH_CUDA=require, and it has
- * ended, or is an answer that says so. `again`: as in device_send.h. */
-int nigh_remote_stage(struct nigh_endpoint *endpoint, struct nigh_send_op *op, bool again);
-/* What came by reference cannot be copied: the other side was asked for pieces, and the message is freed. */
+/* A put, or an answer to a get, that the other side was told of, and copies by itself. */
+bool nigh_remote_is_copied(const struct nigh_send_op *op);
+/* Ours that was to go by reference, a put or an answer, goes in pieces: true, begin it. False: NIGH_CUDA=require, and it is a put,
+ * which has ended; an answer says so. */
+bool nigh_remote_stage(struct nigh_endpoint *endpoint, struct nigh_send_op *op);
+/* The other side cannot copy it; `again`: it lacks what it was brought. */
+void nigh_remote_asked(struct nigh_endpoint *endpoint, struct nigh_send_op *op, bool again);
+/* What came by reference cannot be copied: the other side was asked for it anew, and the message is freed. */
 void nigh_remote_unbegun(struct nigh_message *message);
-/* FINISH of an answer: its initiator has copied it. */
-void nigh_remote_answered(struct nigh_endpoint *endpoint, struct nigh_send_op *op, int status);
-/* nigh_region_check(), behind a pass where it is in use: the FINISH of what is over lies in the ring before its peer can tell
- * that by other ways. */
+/* nigh_region_check(), behind passes where peers copy from it: the FINISH of what is over lies in the ring before its peer can tell
+ * that by other ways, mostly. */
 int nigh_remote_check(struct nigh_context *context, const struct nigh_region *region);
 
 #endif

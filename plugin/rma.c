@@ -10,6 +10,7 @@
 #include "plugin/atomic.h"
 #include "plugin/context.h"
 #include "plugin/count.h"
+#include "plugin/device_give.h"
 #include "plugin/device_receive.h"
 #include "plugin/device_send.h"
 #include "plugin/device_way.h"
@@ -62,13 +63,10 @@ static int op_create(struct nigh_endpoint *endpoint, const struct nigh_rma *rma,
 static int find_device(struct nigh_endpoint *endpoint, const char *call, const struct nigh_rma *rma,
                        struct nigh_device_buffer *buffer)
 {
-    int rc;
-
     *buffer = (struct nigh_device_buffer){0};
     if (__builtin_expect(!(rma->flags & NIGH_DEVICE) || !rma->bytes, 1))
         return 0;
-    rc = nigh_device_find(endpoint->context, call, rma->region, rma->buffer, rma->bytes, buffer);
-    return rc || !buffer->cuda ? rc : nigh_device_may_post(endpoint, call, buffer);
+    return nigh_device_find(endpoint->context, call, rma->region, rma->buffer, rma->bytes, buffer);
 }
 
 static void op_destroy(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
@@ -85,6 +83,8 @@ int nigh_rma_put(struct nigh_endpoint *endpoint, const struct nigh_rma *rma)
 
     if (!rc)
         rc = find_device(endpoint, "post_put", rma, &device);
+    if (!rc && device.cuda)
+        rc = nigh_device_may_give(endpoint, "post_put", rma->region, rma->bytes, &device);
     if (!rc)
         rc = op_create(endpoint, rma, NIGH_SEND_PUT, NIGH_OP_PUT, &op);
     if (rc)
@@ -94,7 +94,7 @@ int nigh_rma_put(struct nigh_endpoint *endpoint, const struct nigh_rma *rma)
         return -ENOMEM;
     }
     if (op->device)
-        nigh_device_send_offer(endpoint, op->device, rma->region);
+        nigh_device_send_offer(endpoint, op->device, rma->region, false);
     op->buffer = rma->buffer;
     nigh_count(&endpoint->context->counters->put, 1);
     nigh_send_begin(endpoint, op);
@@ -128,6 +128,8 @@ int nigh_rma_get(struct nigh_endpoint *endpoint, const struct nigh_rma *rma)
 
     if (!rc)
         rc = find_device(endpoint, "post_get", rma, &device);
+    if (!rc && device.cuda)
+        rc = nigh_device_may_take(endpoint, "post_get", &device);
     if (!rc)
         rc = op_create(endpoint, rma, NIGH_SEND_GET, NIGH_OP_GET, &op);
     if (rc)
@@ -250,7 +252,7 @@ static enum nigh_verdict arrive_put(struct nigh_endpoint *endpoint, uint64_t hea
         return NIGH_STAY;
     message->status =
         nigh_region_at(&context->regions, key, offset, first.total, NIGH_REMOTE_WRITE, &message->to);
-    if (!message->status && context->regions.copied)
+    if (!message->status && context->regions.copied && first.total)
         message->status = nigh_device_may_stage(endpoint, key);
     if (message->status)
         message->to = NULL; /* what still comes of it goes nowhere */
@@ -273,7 +275,7 @@ static enum nigh_verdict arrive_put(struct nigh_endpoint *endpoint, uint64_t hea
 
 /* Of a region on a device; elsewhere *out stays. */
 static int read_device(struct nigh_endpoint *endpoint, uint64_t key, uint64_t offset, uint64_t bytes,
-                       bool refers, struct nigh_device_send **out)
+                       uint32_t flags, struct nigh_device_send **out)
 {
     struct nigh_region *region = nigh_region_copied(&endpoint->context->regions, key);
     struct nigh_device_buffer buffer;
@@ -283,8 +285,8 @@ static int read_device(struct nigh_endpoint *endpoint, uint64_t key, uint64_t of
     buffer = (struct nigh_device_buffer){
         .cuda = region->device->context, .at = region->device->at + offset, .kind = region->device->kind};
     *out = nigh_device_send_open(&buffer, bytes);
-    if (*out && refers)
-        nigh_device_send_offer(endpoint, *out, region);
+    if (*out && flags & NIGH_GET_REFER)
+        nigh_device_send_offer(endpoint, *out, region, flags & NIGH_GET_SHORT);
     return *out ? 0 : -ENOMEM;
 }
 
@@ -304,10 +306,9 @@ static enum nigh_verdict arrive_get(struct nigh_endpoint *endpoint, uint64_t key
     if (endpoint->answers >= NIGH_IDS_MAX)
         return NIGH_BAD;
     status = nigh_region_at(&context->regions, key, offset, get.total, NIGH_REMOTE_READ, &from);
-    if (!status && get.total &&
-        read_device(endpoint, key, offset, get.total, get.flags & NIGH_GET_REFER, &device))
+    if (!status && get.total && read_device(endpoint, key, offset, get.total, get.flags, &device))
         return NIGH_STAY;
-    if (!status && context->regions.copied && !(device && nigh_device_send_refers(device)))
+    if (!status && context->regions.copied && get.total && !(device && nigh_device_send_refers(device)))
         status = nigh_device_may_stage(endpoint, key);
     tells = !status && nigh_region_tells(&context->regions, key, &told);
     if (tells && nigh_cq_reserve(&context->cq, 1))
@@ -350,6 +351,28 @@ stay:
 /* Bytes that have been fetched for one peer and are not yet with it: one get may be longer. */
 #define FETCHED_MOST (UINT64_C(16) << 20)
 
+void nigh_rma_refuse(struct nigh_endpoint *endpoint, struct nigh_send_op *op, int status)
+{
+    if (op->device)
+        nigh_device_send_close(op->device);
+    op->device = NULL;
+    op->copied = false;
+    op->bytes = 0;
+    op->imm = (uint64_t)(int64_t)status;
+    if (op->tells)
+        nigh_cq_unreserve(&endpoint->context->cq, 1);
+    op->tells = false;
+}
+
+void nigh_rma_answered(struct nigh_endpoint *endpoint, struct nigh_send_op *op, int status)
+{
+    if (op->tells && !status) {
+        nigh_rma_tell(endpoint, NIGH_OP_REMOTE_GET, op->key, op->bytes, 0);
+        op->tells = false;
+    }
+    nigh_send_discard(endpoint, op);
+}
+
 int nigh_rma_fetch(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
 {
     const struct nigh_region *region;
@@ -364,12 +387,7 @@ int nigh_rma_fetch(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
         endpoint->fetched += op->bytes;
         return 0;
     }
-    op->copied = false;
-    op->bytes = 0;
-    op->imm = (uint64_t)(int64_t)-EIO;
-    if (op->tells)
-        nigh_cq_unreserve(&endpoint->context->cq, 1);
-    op->tells = false;
+    nigh_rma_refuse(endpoint, op, -EIO);
     return 0;
 }
 
@@ -411,6 +429,8 @@ static enum nigh_verdict arrive_reply(struct nigh_endpoint *endpoint, uint64_t h
     message->to = op->cuda ? NULL : op->result;
     message->status = status;
     if (op->cuda && op->result && first.total)
+        message->status = nigh_device_may_receive(endpoint, op->cuda);
+    if (op->cuda && op->result && first.total && !message->status)
         nigh_rma_open_device(message, op->cuda, (uintptr_t)op->result);
     return nigh_arrive_first_piece(message, first.line, first.bytes, nigh_head_flags(head));
 }

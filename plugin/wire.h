@@ -126,7 +126,7 @@ struct nigh_wire_refer {
 #define NIGH_GRANT_AGAIN  2u /* bring the memory again, before you refer to it again */
 #define NIGH_GRANT_BRING  4u /* of a lend: bring it again, and send nothing */
 
-/* Answered by FINISH, or by GRANT: then PUT or REPLY comes anew, in pieces. */
+/* Answered by FINISH, or by GRANT: then PUT or REPLY comes anew, in pieces, or, asked to bring the memory again, once more so. */
 struct nigh_wire_remote {
     struct nigh_wire_refer refer;
     uint64_t imm; /* PUT: for the target's program */
@@ -144,6 +144,7 @@ struct nigh_wire_help {
 };
 
 #define NIGH_GET_REFER 1u /* the bytes go to a device, which may copy them by itself */
+#define NIGH_GET_SHORT 2u /* and is to, however few they are */
 
 struct nigh_wire_get {
     uint64_t total;

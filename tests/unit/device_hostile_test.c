@@ -426,24 +426,371 @@ static void test_reply_of_another_length(void **state)
     is_broken();
 }
 
-/* Of a put of the victim's. */
-static void test_put_granted_twice(void **state)
+/* A reference of the victim's, in a PUT or a REPLY: its number. */
+static uint64_t referred(enum nigh_kind kind)
+{
+    struct nigh_slot slot = hear(kind);
+    struct nigh_wire_remote what;
+
+    assert_int_equal(nigh_head_flags(slot.head), NIGH_F_REFERS);
+    memcpy(&what, slot.payload, sizeof(what));
+    return what.refer.id;
+}
+
+static uint64_t put_posted(void)
 {
     struct nigh_rma rma = {
         .size = sizeof(rma), .flags = NIGH_DEVICE, .buffer = memory, .bytes = BYTES, .key = 77, .context = 9};
-    struct nigh_wire_remote what;
+
+    assert_int_equal(hosted_ops->post_put(to_foe, &rma), 0);
+    return referred(NIGH_K_PUT);
+}
+
+static void answer(enum nigh_kind kind, uint64_t id, uint64_t imm)
+{
+    foe_send(&foe, nigh_head_make(kind, 0, 0, 0), id, imm, NULL, 0);
+}
+
+static int put_status(void)
+{
+    return hosted_until(&victim, &good, NIGH_OP_PUT, 9)->status;
+}
+
+/* What it has lost it is brought again once, and then sent; that is granted by nobody. */
+static void test_put_granted(void **state)
+{
+    uint64_t id = put_posted();
     struct nigh_slot slot;
 
     (void)state;
-    assert_int_equal(hosted_ops->post_put(to_foe, &rma), 0);
-    slot = hear(NIGH_K_PUT);
-    assert_int_equal(nigh_head_flags(slot.head), NIGH_F_REFERS);
-    memcpy(&what, slot.payload, sizeof(what));
-    foe_send(&foe, nigh_head_make(NIGH_K_GRANT, 0, 0, 0), what.refer.id, NIGH_GRANT_AGAIN, NULL, 0);
+    answer(NIGH_K_GRANT, id, NIGH_GRANT_AGAIN);
+    id = referred(NIGH_K_PUT);
+    answer(NIGH_K_GRANT, id, NIGH_GRANT_AGAIN);
     slot = hear(NIGH_K_PUT); /* in pieces */
     assert_int_equal(nigh_head_flags(slot.head) & NIGH_F_REFERS, 0);
-    foe_send(&foe, nigh_head_make(NIGH_K_GRANT, 0, 0, 0), what.refer.id, NIGH_GRANT_AGAIN, NULL, 0);
+    answer(NIGH_K_GRANT, id, NIGH_GRANT_AGAIN);
     is_broken();
+    assert_int_equal(put_status(), -EPROTO);
+}
+
+static void test_put_finished_and_granted(void **state)
+{
+    uint64_t id = put_posted();
+
+    (void)state;
+    answer(NIGH_K_FINISH, id, 0);
+    answer(NIGH_K_GRANT, id, 0);
+    is_broken();
+    assert_int_equal(put_status(), 0);
+}
+
+static void test_put_granted_and_finished(void **state)
+{
+    uint64_t id = put_posted();
+
+    (void)state;
+    answer(NIGH_K_GRANT, id, 0);
+    answer(NIGH_K_FINISH, id, 0);
+    is_broken();
+    assert_int_equal(put_status(), -EPROTO);
+}
+
+/* Its target leaves, and says so before it says goodbye. */
+static void test_put_given_up(void **state)
+{
+    (void)state;
+    answer(NIGH_K_FINISH, put_posted(), (uint64_t)(int64_t)-ECANCELED);
+    assert_int_equal(put_status(), -ECONNRESET);
+}
+
+/* ---- gets of the victim's memory ---- */
+
+static struct nigh_region *shown;
+
+/* A get of it: the number of the victim's reference. What is reserved, or out, is compared later. */
+static uint64_t get_referred(void)
+{
+    struct nigh_register what = {.size = sizeof(what),
+                                 .flags = NIGH_REMOTE_READ | NIGH_REGISTER_DEVICE | NIGH_REGISTER_EVENTS,
+                                 .buffer = place,
+                                 .bytes = BYTES,
+                                 .context = 41};
+    const struct nigh_wire_get get = {.total = BYTES, .id = 5, .flags = NIGH_GET_REFER};
+    uint64_t key = 0, id;
+
+    assert_int_equal(hosted_ops->register_memory(victim.context, &what, &key, &shown), 0);
+    foe_send(&foe, nigh_head_make(NIGH_K_GET, 0, 0, 0), key, 0, &get, sizeof(get));
+    id = referred(NIGH_K_REPLY);
+    assert_int_equal(hosted_ops->deregister(victim.context, shown), -EBUSY);
+    return id;
+}
+
+/* What operations hold: of the completion queue, and of the slabs. */
+struct held {
+    uint64_t promised;
+    uint32_t sends, messages;
+};
+
+static struct held held(void)
+{
+    const struct nigh_context *context = victim.context;
+
+    return (struct held){.promised = context->cq.promised - context->cq.tail,
+                         .sends = context->send_ops.used,
+                         .messages = context->messages.used};
+}
+
+/* Nothing more is held, but for `ended` receives, which hold less. */
+static void is_as(struct held before, unsigned ended)
+{
+    struct held now;
+
+    hosted_turns(&victim, &good, 10);
+    now = held();
+    assert_int_equal(now.promised + ended, before.promised);
+    assert_int_equal(now.sends, before.sends);
+    assert_int_equal(now.messages, before.messages);
+}
+
+static void is_free(void)
+{
+    assert_int_equal(hosted_ops->deregister(victim.context, shown), 0);
+}
+
+static bool is_told(void)
+{
+    return hosted_find(&victim, NIGH_OP_REMOTE_GET, 41) != NULL;
+}
+
+static void test_get_finished_twice(void **state)
+{
+    struct held before = held();
+    uint64_t id = get_referred();
+
+    (void)state;
+    answer(NIGH_K_FINISH, id, 0);
+    hosted_until(&victim, &good, NIGH_OP_REMOTE_GET, 41);
+    is_as(before, 0);
+    is_free();
+    answer(NIGH_K_FINISH, id, 0);
+    is_broken();
+}
+
+static void test_get_failed(void **state)
+{
+    struct held before = held();
+    uint64_t id = get_referred();
+
+    (void)state;
+    answer(NIGH_K_FINISH, id, (uint64_t)(int64_t)-EIO);
+    is_as(before, 0);
+    is_free();
+    assert_false(is_told());
+    assert_int_equal(hosted_state(&victim, to_foe), NIGH_READY);
+}
+
+static void test_get_granted(void **state)
+{
+    struct held before = held();
+    uint64_t id = get_referred();
+
+    (void)state;
+    answer(NIGH_K_GRANT, id, NIGH_GRANT_AGAIN);
+    id = referred(NIGH_K_REPLY);
+    answer(NIGH_K_GRANT, id, NIGH_GRANT_AGAIN);
+    assert_int_equal(nigh_head_flags(hear(NIGH_K_REPLY).head) & NIGH_F_REFERS, 0);
+    answer(NIGH_K_GRANT, id, 0); /* pieces are not granted */
+    is_broken();
+    is_as(before, 1);
+    is_free();
+    assert_false(is_told());
+}
+
+static void test_get_left(void **state)
+{
+    struct held before = held();
+
+    (void)state;
+    get_referred();
+    assert_int_equal(hosted_ops->disconnect(to_foe), 0);
+    is_as(before, 1);
+    is_free();
+    assert_false(is_told());
+}
+
+/* ---- in the middle ---- */
+
+/* Until the reference has come, and waits for its memory: the pass that takes it asks for a look at the sockets. */
+static void wait_for_memory(void)
+{
+    for (unsigned i = 0; !to_foe->device_receives; i++) {
+        assert_true(i < POLLS);
+        hosted_poll(&victim);
+    }
+}
+
+static void show(void)
+{
+    struct nigh_register what = {.size = sizeof(what),
+                                 .flags = NIGH_REMOTE_WRITE | NIGH_REGISTER_DEVICE | NIGH_REGISTER_EVENTS,
+                                 .buffer = place,
+                                 .bytes = BYTES,
+                                 .context = 41};
+    uint64_t key = 0;
+
+    assert_int_equal(hosted_ops->register_memory(victim.context, &what, &key, &shown), 0);
+    put(key, 7, 0, BYTES);
+    wait_for_memory();
+}
+
+static void test_put_left(void **state)
+{
+    struct held before = held();
+
+    (void)state;
+    show();
+    assert_int_equal(hosted_ops->disconnect(to_foe), 0);
+    is_as(before, 1);
+    is_free();
+    assert_null(hosted_find(&victim, NIGH_OP_REMOTE_PUT, 41));
+}
+
+static void test_put_broken(void **state)
+{
+    struct held before = held();
+
+    (void)state;
+    show();
+    answer(NIGH_K_FINISH, 12345, 0);
+    is_broken();
+    is_as(before, 1);
+    is_free();
+    assert_null(hosted_find(&victim, NIGH_OP_REMOTE_PUT, 41));
+}
+
+static void leave(void)
+{
+    nigh_store_relaxed(&foe.pair->closed, nigh_load_relaxed(&foe.pair->closed) | 1);
+    foe_wake(&foe);
+}
+
+static void test_put_deserted(void **state)
+{
+    struct held before = held();
+
+    (void)state;
+    show();
+    leave();
+    assert_int_equal(hosted_until(&victim, &good, NIGH_OP_RECV, 1)->status, -ECONNRESET);
+    is_as(before, 1);
+    is_free();
+    assert_null(hosted_find(&victim, NIGH_OP_REMOTE_PUT, 41));
+}
+
+static int get_status(void)
+{
+    return hosted_until(&victim, &good, NIGH_OP_GET, 9)->status;
+}
+
+static void test_reply_cancelled(void **state)
+{
+    struct held before = held();
+    uint64_t id = asked(place, NIGH_DEVICE);
+
+    (void)state;
+    reply(id, BYTES);
+    wait_for_memory();
+    assert_int_equal(hosted_ops->cancel(victim.context, 9), 0);
+    assert_int_equal(get_status(), -ECANCELED);
+    assert_int_equal(hear(NIGH_K_FINISH).tag, 3);
+    is_as(before, 0);
+    reply(id, BYTES);
+    is_broken();
+}
+
+/* Before it is answered, or between two answers. */
+static void cancelled_before(bool granted)
+{
+    struct held before = held();
+    uint64_t id = asked(place, NIGH_DEVICE);
+
+    if (granted) {
+        reply(id, BYTES);
+        assert_int_equal(hear(NIGH_K_GRANT).tag, 3);
+    }
+    assert_int_equal(hosted_ops->cancel(victim.context, 9), 0);
+    assert_int_equal(get_status(), -ECANCELED);
+    bring_memory(7);
+    reply(id, BYTES);
+    assert_int_equal(hear(NIGH_K_FINISH).tag, 3);
+    is_as(before, 0);
+    assert_int_equal(hosted_state(&victim, to_foe), NIGH_READY);
+}
+
+static void test_get_cancelled(void **state)
+{
+    (void)state;
+    cancelled_before(false);
+}
+
+static void test_get_cancelled_between(void **state)
+{
+    (void)state;
+    cancelled_before(true);
+}
+
+static void test_reply_left(void **state)
+{
+    struct held before = held();
+
+    (void)state;
+    reply(asked(place, NIGH_DEVICE), BYTES);
+    wait_for_memory();
+    assert_int_equal(hosted_ops->disconnect(to_foe), 0);
+    assert_int_equal(get_status(), -ECANCELED);
+    is_as(before, 1);
+}
+
+static void test_reply_deserted(void **state)
+{
+    struct held before = held();
+
+    (void)state;
+    reply(asked(place, NIGH_DEVICE), BYTES);
+    wait_for_memory();
+    leave();
+    assert_int_equal(get_status(), -ECONNRESET);
+    is_as(before, 1);
+}
+
+/* ---- closed in the middle: stop() ---- */
+
+static void test_put_closed(void **state)
+{
+    (void)state;
+    show();
+}
+
+static void test_reply_closed(void **state)
+{
+    (void)state;
+    reply(asked(place, NIGH_DEVICE), BYTES);
+    wait_for_memory();
+}
+
+static void test_get_closed(void **state)
+{
+    (void)state;
+    get_referred();
+}
+
+static void test_granted_closed(void **state)
+{
+    (void)state;
+    answer(NIGH_K_GRANT, put_posted(), 0);
+    hear(NIGH_K_PUT);
+    answer(NIGH_K_GRANT, get_referred(), NIGH_GRANT_AGAIN);
+    hosted_poll(&victim);
 }
 
 #define CASE(name) cmocka_unit_test_setup_teardown(name, start, stop)
@@ -470,7 +817,26 @@ int main(void)
         CASE(test_reply_twice),
         CASE(test_reply_to_the_host),
         CASE(test_reply_of_another_length),
-        CASE(test_put_granted_twice),
+        CASE(test_put_granted),
+        CASE(test_put_finished_and_granted),
+        CASE(test_put_granted_and_finished),
+        CASE(test_put_given_up),
+        CASE(test_get_finished_twice),
+        CASE(test_get_failed),
+        CASE(test_get_granted),
+        CASE(test_get_left),
+        CASE(test_put_left),
+        CASE(test_put_broken),
+        CASE(test_put_deserted),
+        CASE(test_reply_cancelled),
+        CASE(test_get_cancelled),
+        CASE(test_get_cancelled_between),
+        CASE(test_reply_left),
+        CASE(test_reply_deserted),
+        CASE(test_put_closed),
+        CASE(test_reply_closed),
+        CASE(test_get_closed),
+        CASE(test_granted_closed),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
