@@ -49,7 +49,9 @@ static enum nigh_verdict arrive_grant(struct nigh_endpoint *endpoint, uint64_t i
         op->kind = NIGH_SEND_CHUNKED;
         nigh_count_redirected(endpoint->context, NIGH_PATH_CMA, NIGH_PATH_CHUNKED, op->bytes);
     }
-    if (op && op->kind == NIGH_SEND_REFER && op->device && late & NIGH_GRANT_BRING) {
+    if (late & NIGH_GRANT_BRING) {
+        if (!op || op->kind != NIGH_SEND_REFER || !op->device || op->op != NIGH_OP_LEND)
+            return NIGH_BAD;
         nigh_device_send_bring(endpoint, op);
         return NIGH_GO;
     }

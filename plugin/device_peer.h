@@ -19,6 +19,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* What is asked for again is waited for, and tried, so long. */
+#define NIGH_DEVICE_BRING_NS UINT64_C(1000000000)
+
 struct nigh_context;
 struct nigh_cuda;
 struct nigh_cuda_context;

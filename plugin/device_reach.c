@@ -15,8 +15,8 @@
 
 #include <errno.h>
 
-/* Where a peer brings and brings, so that no look at the rendezvous is the last. */
-#define BRING_NS UINT64_C(1000000000)
+/* After which what could not be mapped, as older mappings were being closed, is asked for once more. */
+#define AGAIN_NS UINT64_C(2000000)
 
 void nigh_device_reach_close(struct nigh_device_reach *reach)
 {
@@ -63,18 +63,29 @@ static void listen(const struct nigh_message *message)
     devices->listens = devices->scarce = true;
 }
 
-/* A lend cannot come in pieces: it is brought again, once. */
+static void ask(struct nigh_message *message)
+{
+    message->device->reach.asked = true;
+    message->device->reach.again_ns = 0;
+    nigh_link_answer(message->endpoint, NIGH_K_GRANT, 0, message->id, NIGH_GRANT_BRING, NULL, 0);
+}
+
+/* A lend cannot come in pieces: it is brought again. */
 static int lacks(struct nigh_message *message)
 {
     struct nigh_device_reach *reach = &message->device->reach;
+    uint64_t now = nigh_clock_ns();
 
     if (!message->in_place)
         return -ESTALE;
-    if (reach->asked)
+    if (reach->asked && now >= reach->until_ns)
         return -EREMOTE;
-    reach->asked = true;
-    reach->until_ns = nigh_clock_ns() + BRING_NS;
-    nigh_link_answer(message->endpoint, NIGH_K_GRANT, 0, message->id, NIGH_GRANT_BRING, NULL, 0);
+    if (reach->asked) {
+        reach->again_ns = now + AGAIN_NS;
+    } else {
+        reach->until_ns = now + NIGH_DEVICE_BRING_NS;
+        ask(message);
+    }
     listen(message);
     return -EAGAIN;
 }
@@ -86,9 +97,12 @@ static int await(struct nigh_message *message)
     struct nigh_device_reach *reach = &message->device->reach;
     uint32_t silences = message->endpoint->context->devices.silences;
     bool silent = !reach->asked && silences != reach->silences;
+    uint64_t now = nigh_clock_ns();
 
-    if (reach->listens && (silent || nigh_clock_ns() >= reach->until_ns))
+    if (reach->listens && (silent || now >= reach->until_ns))
         return lacks(message);
+    if (reach->again_ns && now >= reach->again_ns)
+        ask(message);
     if (!reach->listens)
         reach->silences = silences;
     reach->listens = true;
@@ -252,7 +266,7 @@ void nigh_device_reach_cancel(struct nigh_message *message, int status)
 void nigh_device_reach_enter(struct nigh_message *message, uint64_t number)
 {
     message->device->reach =
-        (struct nigh_device_reach){.on = true, .number = number, .until_ns = nigh_clock_ns() + BRING_NS};
+        (struct nigh_device_reach){.on = true, .number = number, .until_ns = nigh_clock_ns() + NIGH_DEVICE_BRING_NS};
     nigh_device_receive_enlist(message);
 }
 

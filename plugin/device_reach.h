@@ -22,6 +22,7 @@ struct nigh_device_reach {
     uint32_t silences;                 /* of the context then */
     uint64_t until_ns;                 /* even among parcels without end it must have come by then */
     bool asked;                        /* in place: it was asked to be brought again */
+    uint64_t again_ns;                 /* and is to be once more, at this time; 0: it is not */
 };
 
 /* A reference to device memory. */

@@ -43,7 +43,7 @@ int nigh_device_send_may_stage(const struct nigh_endpoint *endpoint, const struc
 void nigh_device_send_stage(struct nigh_endpoint *endpoint, struct nigh_send_op *op);
 /* The same, as the peer has asked for; with `again` it has lost what it was brought, if it ever had it. */
 void nigh_device_send_asked(struct nigh_endpoint *endpoint, struct nigh_send_op *op, bool again);
-/* The peer asks for the memory again, and for nothing else. */
+/* The peer asks for the memory of a lend again, and for nothing else: passes try that for as long as it waits. */
 void nigh_device_send_bring(struct nigh_endpoint *endpoint, struct nigh_send_op *op);
 /* From now on passes move it on, and its operation may send what has come. */
 void nigh_device_send_start(struct nigh_endpoint *endpoint, struct nigh_send_op *op);

@@ -124,7 +124,7 @@ struct nigh_wire_refer {
 /* of a GRANT's `late` */
 #define NIGH_GRANT_WAITED 1u /* the message waited for its receive */
 #define NIGH_GRANT_AGAIN  2u /* bring the memory again, before you refer to it again */
-#define NIGH_GRANT_BRING  4u /* of a lend: bring it again, and send nothing */
+#define NIGH_GRANT_BRING  4u /* of a device's lend: bring it again, and send nothing */
 
 /* Answered by FINISH, or by GRANT: then PUT or REPLY comes anew, in pieces. */
 struct nigh_wire_remote {

@@ -10,7 +10,10 @@
 
 #include "cuda_ipc/export.h"
 #include "plugin/context.h"
+#include "plugin/device_peer.h"
 #include "plugin/wire.h"
+#include "shm/clock.h"
+#include "tests/support/osfail.h"
 #include "tests/support/siege.h"
 #include "tests/support/test_cuda.h"
 #include <dirent.h>
@@ -62,6 +65,7 @@ static int start(void **state)
 static int stop(void **state)
 {
     (void)state;
+    osfail_remove();
     siege_close(&victim, &foe, &good);
     cuda->free(place);
     cuda->free(memory);
@@ -294,6 +298,168 @@ static void test_finished_in_pieces(void **state)
     assert_int_equal(hosted_until(&victim, &good, NIGH_OP_SEND, 2)->status, -EPROTO);
 }
 
+/* ---- lends ---- */
+
+/* The foe says that it uses the same device, and is taken for another process until lent() has posted to it: its id, and the
+ * number of the memory. */
+static uint64_t lent(uint64_t *number)
+{
+    const struct nigh_lend post = {
+        .size = sizeof(post), .flags = NIGH_DEVICE, .buffer = memory, .bytes = BYTES, .tag = 2, .context = 2};
+    const struct nigh_arena_devices *known = nigh_arena_devices(&victim.context->arena);
+    int pid = to_foe->pid;
+    struct nigh_wire_refer what;
+    struct nigh_slot slot;
+
+    memcpy(nigh_arena_devices(&foe.arena), known, sizeof(*known));
+    to_foe->pid = getppid();
+    assert_int_equal(hosted_ops->post_lend(to_foe, &post), 0);
+    slot = hear(NIGH_K_REFER);
+    to_foe->pid = pid;
+    assert_int_equal(nigh_head_flags(slot.head), NIGH_F_LENT);
+    memcpy(&what, slot.payload, sizeof(what));
+    assert_int_equal(what.refer, NIGH_REFER_DEVICE);
+    assert_true(nigh_device_peer_has(to_foe, what.number));
+    *number = what.number;
+    return what.id;
+}
+
+static void answer(enum nigh_kind kind, uint64_t id, uint64_t imm)
+{
+    foe_send(&foe, nigh_head_make(kind, 0, 0, 0), id, imm, NULL, 0);
+    for (unsigned i = 0; i < 10; i++) {
+        hosted_turns(&victim, &good, 1);
+        foe_progress(&foe);
+    }
+}
+
+static void is_brought(uint64_t number)
+{
+    for (unsigned i = 0; !nigh_device_peer_has(to_foe, number); i++) {
+        assert_true(i < POLLS * 1000);
+        foe_progress(&foe);
+        hosted_turns(&victim, &good, 1);
+    }
+}
+
+static void lend_ends(int status)
+{
+    assert_int_equal(hosted_until(&victim, &good, NIGH_OP_LEND, 2)->status, status);
+    assert_false(victim.context->devices.scarce);
+    assert_null(to_foe->device_sends);
+}
+
+/* As often as it likes, and FINISH ends it once. */
+static void test_brought_again(void **state)
+{
+    uint64_t number, id = lent(&number);
+
+    (void)state;
+    for (unsigned i = 0; i < 5; i++) {
+        answer(NIGH_K_GRANT, id, NIGH_GRANT_BRING);
+        is_brought(number);
+    }
+    answer(NIGH_K_FINISH, id, 0);
+    lend_ends(0);
+    assert_int_equal(hosted_state(&victim, to_foe), NIGH_READY);
+    answer(NIGH_K_FINISH, id, 0);
+    is_broken();
+}
+
+/* What cannot go now goes a little later, and not in each pass; who waits meanwhile does not sleep. */
+static void test_brought_later(void **state)
+{
+    static const int passing[] = {EAGAIN, EMFILE};
+    uint64_t number, id = lent(&number);
+
+    (void)state;
+    for (unsigned i = 0; i < 2; i++) {
+        osfail_install();
+        osfail_arm_all(i ? OSFAIL_socket : OSFAIL_connect, 1, passing[i]);
+        answer(NIGH_K_GRANT, id, NIGH_GRANT_BRING);
+        hosted_turns(&victim, &good, 20000);
+        assert_true(osfail_count(i ? OSFAIL_socket : OSFAIL_connect) > 1);
+        assert_true(osfail_count(i ? OSFAIL_socket : OSFAIL_connect) < 5000);
+        assert_false(nigh_device_peer_has(to_foe, number));
+        assert_true(victim.context->devices.scarce);
+        osfail_remove();
+        is_brought(number);
+        hosted_turns(&victim, &good, 1);
+        assert_false(victim.context->devices.scarce);
+    }
+    answer(NIGH_K_FINISH, id, 0);
+    lend_ends(0);
+}
+
+/* Not for ever: its receiver does not wait so long. */
+static void test_brought_never(void **state)
+{
+    uint64_t number, id = lent(&number), until = nigh_clock_ns() + 3 * NIGH_DEVICE_BRING_NS;
+
+    (void)state;
+    osfail_install();
+    osfail_arm_all(OSFAIL_connect, 1, EAGAIN);
+    answer(NIGH_K_GRANT, id, NIGH_GRANT_BRING);
+    while (victim.context->devices.scarce) {
+        assert_true(nigh_clock_ns() < until);
+        hosted_turns(&victim, &good, 100);
+    }
+    osfail_remove();
+    answer(NIGH_K_FINISH, id, (uint64_t)(int64_t)-EOPNOTSUPP);
+    lend_ends(-EOPNOTSUPP);
+}
+
+/* In the middle of that its receiver takes a copy, is done with it, or is left. */
+static void test_brought_no_more(void **state)
+{
+    uint64_t number, id;
+
+    (void)state;
+    for (unsigned i = 0; i < 3; i++) {
+        victim.count = 0;
+        id = lent(&number);
+        osfail_install();
+        osfail_arm_all(OSFAIL_connect, 1, EAGAIN);
+        answer(NIGH_K_GRANT, id, NIGH_GRANT_BRING);
+        assert_true(victim.context->devices.scarce);
+        if (i == 0) {
+            answer(NIGH_K_GRANT, id, 0);
+            lend_ends(0);
+        } else if (i == 1) {
+            answer(NIGH_K_FINISH, id, 0);
+            lend_ends(0);
+        } else {
+            assert_int_equal(hosted_ops->disconnect(to_foe), 0);
+            lend_ends(-ECANCELED);
+        }
+        osfail_remove();
+        for (struct nigh_slot slot; i == 0 && foe_receive(&foe, &slot);)
+            assert_true(nigh_head_kind(slot.head) == NIGH_K_FIRST || nigh_head_kind(slot.head) == NIGH_K_PIECE);
+    }
+}
+
+/* A message is no lend. */
+static void test_bring_a_message(void **state)
+{
+    uint64_t id = sent();
+
+    (void)state;
+    answer(NIGH_K_GRANT, id, NIGH_GRANT_BRING);
+    is_broken();
+    assert_int_equal(hosted_until(&victim, &good, NIGH_OP_SEND, 2)->status, -EPROTO);
+}
+
+static void test_bring_what_is_over(void **state)
+{
+    uint64_t number, id = lent(&number);
+
+    (void)state;
+    answer(NIGH_K_FINISH, id, 0);
+    lend_ends(0);
+    answer(NIGH_K_GRANT, id, NIGH_GRANT_BRING);
+    is_broken();
+}
+
 /* ---- puts and gets by reference ---- */
 
 static uint64_t registered(void)
@@ -463,6 +629,12 @@ int main(void)
         CASE(test_granted_twice),
         CASE(test_finished_and_granted),
         CASE(test_finished_in_pieces),
+        CASE(test_brought_again),
+        CASE(test_brought_later),
+        CASE(test_brought_never),
+        CASE(test_brought_no_more),
+        CASE(test_bring_a_message),
+        CASE(test_bring_what_is_over),
         CASE(test_put),
         CASE(test_put_outside),
         CASE(test_put_of_nothing),
