@@ -110,7 +110,7 @@ static bool finish(struct nigh_endpoint *endpoint, uint64_t id, int status)
         (op->kind == NIGH_SEND_PUT && op->sent < op->bytes))
         return false;
     /* The peer has left in the middle of the copy, and says so before it says goodbye. */
-    if (status == -ECANCELED && op->op == NIGH_OP_SEND)
+    if (status == -ECANCELED)
         status = -ECONNRESET;
     nigh_send_complete(endpoint, op, op->failed ? op->failed : status, op->bytes);
     return true;
