@@ -65,5 +65,7 @@ int nigh_device_peer_find(struct nigh_endpoint *endpoint, struct nigh_cuda_conte
 void nigh_device_peer_drop(struct nigh_endpoint *endpoint, uint64_t number);
 /* Answers those that are closed by now. True: some are not, look again. */
 bool nigh_device_peer_progress(struct nigh_endpoint *endpoint);
+/* The host has put a mapping that it held: a pass is to look whether that was given up meanwhile. */
+void nigh_device_peer_released(struct nigh_endpoint *endpoint);
 
 #endif
