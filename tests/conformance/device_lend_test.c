@@ -309,7 +309,7 @@ static void connecting(struct pair *pair)
 static const struct pair_case cases[] = {
     {.name = "cuMemMap", .play = seen_in_place, FRESH, OF(MEMORY_MAPPED)},
     {.name = "pieces", .play = seen_in_place, FRESH, OF(MEMORY_PIECES)},
-    {.name = "cuMemAlloc", .play = seen_in_place, .forms = PAIR_APART, .how = PAIR_FRESH, OF(MEMORY_PLAIN)},
+    {.name = "cuMemAlloc", .play = seen_in_place, .how = PAIR_FRESH, OF(MEMORY_PLAIN)},
     {.name = "copied", .play = copied, .forms = PAIR_APART, .how = PAIR_FRESH, OF(MEMORY_MAPPED)},
     {.name = "something else", .play = something_else, FRESH, OF(MEMORY_MAPPED)},
     {.name = "managed", .play = not_mapped, FRESH, OF(MEMORY_MANAGED), .options = {.log = keep}},
