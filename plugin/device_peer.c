@@ -176,7 +176,8 @@ static void give_up(struct nigh_context *context)
             nigh_log(
                 NIGH_LOG_WARN,
                 "rank %u: rank %d (process %d) has not closed device memory of ours that is deregistered, "
-                "for %u s: it makes no progress, or holds what it was lent of it; its CUDA driver may still map "
+                "for %u s: it makes no progress, or holds what it was lent of it; its CUDA driver may still "
+                "map "
                 "that memory",
                 context->config.rank, (int)endpoint->rank, endpoint->pid, (unsigned)(DROP_NS / 1000000000));
     }

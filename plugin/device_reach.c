@@ -265,8 +265,8 @@ void nigh_device_reach_cancel(struct nigh_message *message, int status)
 
 void nigh_device_reach_enter(struct nigh_message *message, uint64_t number)
 {
-    message->device->reach =
-        (struct nigh_device_reach){.on = true, .number = number, .until_ns = nigh_clock_ns() + NIGH_DEVICE_BRING_NS};
+    message->device->reach = (struct nigh_device_reach){
+        .on = true, .number = number, .until_ns = nigh_clock_ns() + NIGH_DEVICE_BRING_NS};
     nigh_device_receive_enlist(message);
 }
 

@@ -29,7 +29,8 @@ struct nigh_device_send {
     struct nigh_send_op *op;
     struct nigh_device_buffer buffer;
     struct nigh_device_gift gift;
-    uint64_t bring_until_ns, bring_at_ns; /* the peer has asked for it again; 0: it has not, or it was brought */
+    uint64_t bring_until_ns,
+        bring_at_ns; /* the peer has asked for it again; 0: it has not, or it was brought */
     uint64_t bytes, low, staged, arrived, begun;
     int error;
     uint32_t first, count; /* slots in use, a circular queue: the first begins at `low` of its slot */

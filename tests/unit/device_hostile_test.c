@@ -434,7 +434,8 @@ static void test_brought_no_more(void **state)
         }
         osfail_remove();
         for (struct nigh_slot slot; i == 0 && foe_receive(&foe, &slot);)
-            assert_true(nigh_head_kind(slot.head) == NIGH_K_FIRST || nigh_head_kind(slot.head) == NIGH_K_PIECE);
+            assert_true(nigh_head_kind(slot.head) == NIGH_K_FIRST ||
+                        nigh_head_kind(slot.head) == NIGH_K_PIECE);
     }
 }
 
