@@ -112,6 +112,8 @@ static bool finish(struct nigh_endpoint *endpoint, uint64_t id, int status)
     /* The peer has left in the middle of the copy, and says so before it says goodbye. */
     if (status == -ECANCELED)
         status = -ECONNRESET;
+    if (op->device)
+        nigh_device_send_over(endpoint, op->device);
     nigh_send_complete(endpoint, op, op->failed ? op->failed : status, op->bytes);
     return true;
 }

@@ -111,6 +111,7 @@ bool nigh_device_gift_open(struct nigh_endpoint *endpoint, struct nigh_region *r
     gift->refer = NIGH_REFER_DEVICE;
     gift->where = buffer->at - export->wire->segment[0].base;
     gift->export = export;
+    gift->seen = !region;
     gift->number = export->number;
     return true;
 }
@@ -120,6 +121,12 @@ void nigh_device_gift_close(struct nigh_device_gift *gift)
     if (gift->export)
         nigh_cuda_export_put(gift->export);
     *gift = (struct nigh_device_gift){.export = NULL};
+}
+
+void nigh_device_gift_over(struct nigh_endpoint *endpoint, const struct nigh_device_gift *gift)
+{
+    if (gift->export && gift->seen && !nigh_cuda_seen_keeps(&endpoint->context->devices.seen, gift->export))
+        nigh_device_peer_take_back(endpoint, gift->export->number, false);
 }
 
 /* ---- to the peer ---- */

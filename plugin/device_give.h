@@ -24,6 +24,7 @@ struct nigh_device_gift {
     uint32_t refer; /* 0: it is staged */
     struct nigh_settling settling;
     bool settled;
+    bool seen; /* of memory that is not registered */
 };
 
 /* Whether a message from this buffer may be posted: 0. -ENOTSUP: NIGH_CUDA=require, and it would be staged (logged). What is short
@@ -36,6 +37,8 @@ bool nigh_device_gift_is_short(const struct nigh_endpoint *endpoint, uint64_t by
 bool nigh_device_gift_open(struct nigh_endpoint *endpoint, struct nigh_region *region, uint64_t bytes,
                            const struct nigh_device_buffer *buffer, struct nigh_device_gift *gift);
 void nigh_device_gift_close(struct nigh_device_gift *gift);
+/* The peer is done with it. What was brought to it after it had been given up here is dropped there, too. */
+void nigh_device_gift_over(struct nigh_endpoint *endpoint, const struct nigh_device_gift *gift);
 
 /* Before the peer is told: the host's copies to it have ended, and the peer has it. -EAGAIN: call again. Other errors: it is
  * to be staged. */

@@ -183,19 +183,24 @@ static void give_up(struct nigh_context *context)
     }
 }
 
+void nigh_device_peer_take_back(struct nigh_endpoint *endpoint, uint64_t number, bool wait)
+{
+    if (!nigh_device_peer_has(endpoint, number))
+        return;
+    nigh_device_peer_lacks(endpoint, number);
+    if (endpoint->state != NIGH_READY || endpoint->gone)
+        return;
+    if (wait)
+        endpoint->device_peer->awaited = number;
+    nigh_link_answer(endpoint, NIGH_K_DROP, 0, number, 0, NULL, 0);
+}
+
 void nigh_device_peers_drop(struct nigh_context *context, uint64_t number, bool wait)
 {
     uint64_t until = nigh_clock_ns() + DROP_NS;
 
-    for (struct nigh_endpoint *endpoint = context->all; endpoint; endpoint = endpoint->next_all) {
-        if (!nigh_device_peer_has(endpoint, number))
-            continue;
-        nigh_device_peer_lacks(endpoint, number);
-        if (endpoint->state != NIGH_READY || endpoint->gone)
-            continue;
-        endpoint->device_peer->awaited = wait ? number : 0;
-        nigh_link_answer(endpoint, NIGH_K_DROP, 0, number, 0, NULL, 0);
-    }
+    for (struct nigh_endpoint *endpoint = context->all; endpoint; endpoint = endpoint->next_all)
+        nigh_device_peer_take_back(endpoint, number, wait);
     if (!wait)
         return;
     while (is_awaited(context) && nigh_clock_ns() < until)

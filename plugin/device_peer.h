@@ -41,6 +41,8 @@ bool nigh_device_peer_has(const struct nigh_endpoint *endpoint, uint64_t number)
 int nigh_device_peer_bring(struct nigh_endpoint *endpoint, const struct nigh_parcel *parcel);
 /* The peer has it no longer, or never got it. */
 void nigh_device_peer_lacks(struct nigh_endpoint *endpoint, uint64_t number);
+/* Tells it that the memory is given up, if it has it. With `wait` its DROPPED is awaited. */
+void nigh_device_peer_take_back(struct nigh_endpoint *endpoint, uint64_t number, bool wait);
 /* Tells all peers that have it that its memory is given up. With `wait`: returns when they have closed it, or after a second,
  * which is logged. */
 void nigh_device_peers_drop(struct nigh_context *context, uint64_t number, bool wait);

@@ -242,6 +242,11 @@ void nigh_device_send_sent(struct nigh_device_send *send, uint64_t offset)
 
 /* ---- without slots ---- */
 
+void nigh_device_send_over(struct nigh_endpoint *endpoint, const struct nigh_device_send *send)
+{
+    nigh_device_gift_over(endpoint, &send->gift);
+}
+
 int nigh_device_send_may_stage(const struct nigh_endpoint *endpoint, const struct nigh_send_op *op)
 {
     struct nigh_context *context = endpoint->context;
@@ -280,6 +285,7 @@ void nigh_device_send_unrefer(struct nigh_endpoint *endpoint, struct nigh_device
 {
     if (again)
         nigh_device_peer_lacks(endpoint, send->gift.number);
+    nigh_device_gift_over(endpoint, &send->gift);
     nigh_device_gift_close(&send->gift);
 }
 
@@ -287,6 +293,7 @@ void nigh_device_send_stage(struct nigh_endpoint *endpoint, struct nigh_send_op 
 {
     leave(op->device);
     op->device->bring_until_ns = 0;
+    nigh_device_gift_over(endpoint, &op->device->gift);
     nigh_device_gift_close(&op->device->gift);
     nigh_count_redirected(endpoint->context, op->path, NIGH_PATH_CHUNKED, op->bytes);
     op->kind = NIGH_SEND_CHUNKED;

@@ -39,6 +39,8 @@ int nigh_device_send_refer(struct nigh_endpoint *endpoint, struct nigh_device_se
 void nigh_device_send_unrefer(struct nigh_endpoint *endpoint, struct nigh_device_send *send, bool again);
 /* 0. -ENOTSUP: NIGH_CUDA=require, logged. */
 int nigh_device_send_may_stage(const struct nigh_endpoint *endpoint, const struct nigh_send_op *op);
+/* FINISH has come. */
+void nigh_device_send_over(struct nigh_endpoint *endpoint, const struct nigh_device_send *send);
 /* It is sent in pieces, from the start. */
 void nigh_device_send_stage(struct nigh_endpoint *endpoint, struct nigh_send_op *op);
 /* The same, as the peer has asked for; with `again` it has lost what it was brought, if it ever had it. */

@@ -366,6 +366,31 @@ static void test_brought_again(void **state)
     is_broken();
 }
 
+/* Given up for other memory that is sent, and brought again: it is given up there once more when that lend is over. */
+static void test_brought_and_given_up(void **state)
+{
+    static const enum nigh_kind ends[] = {NIGH_K_FINISH, NIGH_K_GRANT};
+
+    (void)state;
+    for (unsigned i = 0; i < 2; i++) {
+        uint64_t number, id = lent(&number);
+        struct nigh_cuda_export *export = nigh_cuda_seen_take(&victim.context->devices.seen);
+
+        assert_int_equal(export->number, number);
+        nigh_device_peers_drop(victim.context, number, false);
+        nigh_cuda_export_put(export);
+        assert_int_equal(hear(NIGH_K_DROP).tag, number);
+        answer(NIGH_K_DROPPED, number, 0);
+        answer(NIGH_K_GRANT, id, NIGH_GRANT_BRING);
+        is_brought(number);
+        answer(ends[i], id, 0);
+        assert_int_equal(hear(NIGH_K_DROP).tag, number);
+        assert_false(nigh_device_peer_has(to_foe, number));
+        lend_ends(0);
+        victim.count = 0;
+    }
+}
+
 /* What cannot go now goes a little later, and not in each pass; who waits meanwhile does not sleep. */
 static void test_brought_later(void **state)
 {
@@ -631,6 +656,7 @@ int main(void)
         CASE(test_finished_and_granted),
         CASE(test_finished_in_pieces),
         CASE(test_brought_again),
+        CASE(test_brought_and_given_up),
         CASE(test_brought_later),
         CASE(test_brought_never),
         CASE(test_brought_no_more),
