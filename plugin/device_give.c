@@ -105,6 +105,7 @@ bool nigh_device_gift_open(struct nigh_endpoint *endpoint, struct nigh_region *r
     if (rc || !export)
         return false; /* it fails when it is staged, or does not */
     if (export->wire->way == NIGH_CUDA_STAGED) {
+        gift->why = (enum nigh_device_reason) export->wire->reason;
         nigh_cuda_export_put(export);
         return false;
     }

@@ -8,6 +8,7 @@
 #define NIGH_PLUGIN_DEVICE_GIVE_H
 
 #include "cuda_ipc/settle.h"
+#include "nigh/transport.h"
 #include "plugin/device_slot.h"
 
 struct nigh_cuda_export;
@@ -22,6 +23,8 @@ struct nigh_device_gift {
     uint64_t number;                 /* of a REFER, as what follows: plugin/wire.h */
     uint64_t where;
     uint32_t refer; /* 0: it is staged */
+    enum nigh_device_reason
+        why; /* for that, of this memory: NIGH_DEVICE_WHY_NONE where it is none of its own */
     struct nigh_settling settling;
     bool settled;
     bool seen; /* of memory that is not registered */

@@ -403,7 +403,7 @@ static int lend_from_device(struct nigh_endpoint *endpoint, const struct nigh_le
                                    .tclass = lend->tclass,
                                    .region = lend->region};
     struct nigh_context *context = endpoint->context;
-    struct nigh_device_path path;
+    enum nigh_device_reason why;
     struct nigh_send_op *op;
     int rc = create(endpoint, &send, buffer, NIGH_OP_LEND, &op);
 
@@ -415,14 +415,15 @@ static int lend_from_device(struct nigh_endpoint *endpoint, const struct nigh_le
         begin(endpoint, op);
         return 0;
     }
+    why = op->device->gift.why;
     nigh_device_send_close(op->device);
     nigh_slab_give(&context->send_ops, op);
     nigh_cq_unreserve(&context->cq, 1);
-    path = nigh_device_best(endpoint, buffer->cuda->ordinal, buffer->kind);
+    why = why ? why : nigh_device_best(endpoint, buffer->cuda->ordinal, buffer->kind).reason;
     return nigh_refuse(context, -ENOTSUP,
                        "post_lend: memory of CUDA device %d cannot be mapped by rank %d: %s; send it",
                        buffer->cuda->ordinal, (int)endpoint->rank,
-                       path.reason ? nigh_device_reason_text(path.reason) : "it is not exported");
+                       why ? nigh_device_reason_text(why) : "it is not exported");
 }
 
 int nigh_device_lend_post(struct nigh_endpoint *endpoint, const struct nigh_lend *lend)

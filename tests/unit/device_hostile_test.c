@@ -486,6 +486,101 @@ static void test_bring_what_is_over(void **state)
     is_broken();
 }
 
+/* The victim wants one in place, as it would be at `place`. */
+static void want_lent(void)
+{
+    struct nigh_recv recv = {.size = sizeof(recv),
+                             .flags = NIGH_IN_PLACE | NIGH_DEVICE,
+                             .buffer = place,
+                             .bytes = BYTES,
+                             .tag = 5,
+                             .context = 5};
+
+    assert_int_equal(hosted_ops->post_recv(victim.context, to_foe, &recv), 0);
+}
+
+static void refer_lent(uint64_t number, uint64_t where, uint64_t total)
+{
+    const struct nigh_wire_refer what = {
+        .total = total, .where = where, .id = 3, .refer = NIGH_REFER_DEVICE, .number = number};
+
+    foe_send(&foe, nigh_head_make(NIGH_K_REFER, 0, 0, NIGH_F_LENT), 5, 0, &what, sizeof(what));
+}
+
+static const struct nigh_completion *lent_comes(void)
+{
+    const struct nigh_completion *done = hosted_until(&victim, &good, NIGH_OP_RECV, 5);
+
+    assert_int_equal(done->flags & NIGH_DONE_LENT, done->status ? 0 : NIGH_DONE_LENT);
+    return done;
+}
+
+/* It is asked for once, and not waited for without end. */
+static void test_lent_and_never_brought(void **state)
+{
+    struct nigh_slot slot;
+
+    (void)state;
+    want_lent();
+    refer_lent(7, 0, BYTES);
+    slot = hear(NIGH_K_GRANT);
+    assert_int_equal(slot.tag, 3);
+    assert_int_equal(slot.imm, NIGH_GRANT_BRING);
+    assert_int_equal(lent_comes()->status, -EOPNOTSUPP);
+    slot = hear(NIGH_K_FINISH);
+    assert_int_equal((int)(int64_t)slot.imm, -EOPNOTSUPP);
+    assert_int_equal(hosted_state(&victim, to_foe), NIGH_READY);
+}
+
+static void test_lent_outside(void **state)
+{
+    (void)state;
+    bring_memory(7);
+    want_lent();
+    refer_lent(7, UINT64_MAX - 9, 10);
+    is_broken();
+    assert_int_equal(lent_comes()->status, -EPROTO);
+}
+
+/* Given up while it is held, and its endpoint ends: it stays as long, and goes then. */
+static void test_lent_and_given_up(void **state)
+{
+    void *held;
+
+    (void)state;
+    bring_memory(7);
+    want_lent();
+    want_lent();
+    refer_lent(7, 0, BYTES);
+    held = lent_comes()->data;
+    foe_send(&foe, nigh_head_make(NIGH_K_DROP, 0, 0, 0), 7, 0, NULL, 0);
+    foe_send(&foe, nigh_head_make(NIGH_K_DROP, 0, 0, 0), 7, 0, NULL, 0);
+    hosted_turns(&victim, &good, 100);
+    assert_false(victim.context->devices.scarce);
+    cuda->get(in, held, BYTES);
+    assert_memory_equal(in, out, BYTES);
+    assert_int_equal(hosted_ops->release(victim.context, held), 0);
+    assert_int_equal(hear(NIGH_K_FINISH).tag, 3);
+    assert_int_equal(hear(NIGH_K_DROPPED).tag, 7);
+    assert_int_equal(hear(NIGH_K_DROPPED).tag, 7);
+    bring_memory(7);
+    victim.count = 0;
+    refer_lent(7, 0, BYTES);
+    held = lent_comes()->data;
+    foe_send(&foe, nigh_head_make(NIGH_K_DROP, 0, 0, 0), 7, 0, NULL, 0);
+    refer(0, 0, BYTES); /* which no message can be */
+    is_broken();
+    cuda->get(in, held, BYTES);
+    assert_memory_equal(in, out, BYTES);
+    assert_int_equal(hosted_ops->disconnect(to_foe), 0);
+    hosted_turns(&victim, &good, 5000);
+    cuda->get(in, held, BYTES);
+    assert_memory_equal(in, out, BYTES);
+    assert_int_equal(hosted_ops->release(victim.context, held), 0);
+    assert_int_equal(hosted_ops->release(victim.context, held), -EINVAL);
+    hosted_turns(&victim, &good, 5000);
+}
+
 /* ---- puts and gets by reference ---- */
 
 static uint64_t registered(void)
@@ -662,6 +757,9 @@ int main(void)
         CASE(test_brought_no_more),
         CASE(test_bring_a_message),
         CASE(test_bring_what_is_over),
+        CASE(test_lent_and_never_brought),
+        CASE(test_lent_outside),
+        CASE(test_lent_and_given_up),
         CASE(test_put),
         CASE(test_put_outside),
         CASE(test_put_of_nothing),
