@@ -79,10 +79,15 @@ int nigh_device_may_give(struct nigh_endpoint *endpoint, const struct nigh_send 
     return rc ? nigh_device_refuse_post(endpoint, "post_send", buffer, why) : 0;
 }
 
-/* Memory that is mapped, and that of a pool, is for the devices that its owner has given access to. */
-static bool is_everywhere(enum nigh_cuda_kind kind)
+/* Memory that is mapped, and that of a pool, is for the devices that its owner has given access to; what runs on another device
+ * reaches plain memory only where the program has enabled that. */
+static uint64_t reached_by(const struct nigh_device_buffer *buffer)
 {
-    return kind == NIGH_CUDA_KIND_PLAIN || kind == NIGH_CUDA_KIND_MANAGED;
+    uint64_t own = (uint64_t)buffer->cuda->ordinal + 1;
+
+    if (buffer->kind == NIGH_CUDA_KIND_MANAGED)
+        return 0;
+    return buffer->kind == NIGH_CUDA_KIND_PLAIN ? own | NIGH_POINTER_COPIES : own;
 }
 
 bool nigh_device_gift_open(struct nigh_endpoint *endpoint, struct nigh_region *region, uint64_t bytes,
@@ -96,7 +101,7 @@ bool nigh_device_gift_open(struct nigh_endpoint *endpoint, struct nigh_region *r
     if (is_ours(endpoint)) {
         gift->refer = NIGH_REFER_POINTER;
         gift->where = buffer->at;
-        gift->number = is_everywhere(buffer->kind) ? 0 : (uint64_t)buffer->cuda->ordinal + 1;
+        gift->number = reached_by(buffer);
         return true;
     }
     if (nigh_device_best(endpoint, buffer->cuda->ordinal, buffer->kind).way == NIGH_DEVICE_STAGED)

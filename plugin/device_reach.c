@@ -156,7 +156,8 @@ static bool is_near(const struct nigh_message *message)
 {
     uint64_t number = message->device->reach.number;
 
-    return !number || number - 1 == (uint64_t)message->device->buffer.cuda->ordinal;
+    return !number || (number & NIGH_POINTER_COPIES && !message->in_place) ||
+           (number & ~NIGH_POINTER_COPIES) - 1 == (uint64_t)message->device->buffer.cuda->ordinal;
 }
 
 static bool is_begun(const struct nigh_message *message)

@@ -113,13 +113,16 @@ struct nigh_wire_refer {
     uint32_t id;
     uint32_t refer; /* enum nigh_refer */
     union {
-        uint64_t number; /* DEVICE: of the memory; POINTER: the one device that reaches it, + 1; 0: all do */
+        uint64_t number; /* DEVICE: of the memory; POINTER: 0, or a device + 1 and NIGH_POINTER_* */
         struct {
             uint32_t cpu; /* CMA: where the sender ran, + 1; 0: not told. A hint */
             uint32_t reserved;
         };
     };
 };
+
+/* A POINTER is reached by all devices, or by one: copies of others reach it, too, but not what runs there. */
+#define NIGH_POINTER_COPIES (UINT64_C(1) << 32)
 
 /* of a GRANT's `late` */
 #define NIGH_GRANT_WAITED 1u /* the message waited for its receive */

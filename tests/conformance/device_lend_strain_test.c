@@ -280,6 +280,34 @@ static void of_the_host(struct pair *pair)
     }
 }
 
+/* In one process: what runs on another device does not reach memory of a context, nor such that is mapped for one device. */
+static void across(struct pair *pair)
+{
+    struct buffer from, to, other = {.bytes = ROOM, .on_device = true};
+    int near = pair->of->number >> 8 == MEMORY_MANAGED ? 0 : -EOPNOTSUPP;
+
+    begin(pair, &from, &to);
+    other.at = cuda->alloc(MEMORY_PLAIN, 0, ROOM);
+    want(pair, &other, 1);
+    lend(pair, &from, NULL, 1);
+    CHECK_INT(pair_await(pair->end[1], NIGH_OP_RECV, 201).status, near);
+    if (!near)
+        CHECK_INT(nigh->release(pair->end[1]->context, from.at), 0);
+    CHECK_INT(pair_await(pair->end[0], NIGH_OP_LEND, 1).status, near);
+    buffer_recv(pair, &other, ROOM, 2, 2);
+    lend(pair, &from, NULL, 2);
+    pair_received(pair->end[1], 2, ROOM);
+    CHECK_INT(pair_await(pair->end[0], NIGH_OP_LEND, 2).status, 0);
+    buffer_check(&other, 0, ROOM, 5);
+    want(pair, &to, 3);
+    lend(pair, &from, NULL, 3);
+    CHECK_INT(nigh->release(pair->end[1]->context, comes(pair, ROOM, 3, 5)), 0);
+    CHECK_INT(pair_await(pair->end[0], NIGH_OP_LEND, 3).status, 0);
+    CHECK_INT(pair_stats(pair->end[0]).chunked_sent, pair->of->number >> 8 == MEMORY_MAPPED);
+    buffer_drop(&other);
+    end(pair, &from, &to);
+}
+
 #define FRESH    .forms = PAIR_FORK, .how = PAIR_FRESH
 #define OF(kind) .number = SENDER | RECEIVER | KIND(kind)
 static const struct pair_case cases[] = {
@@ -292,6 +320,9 @@ static const struct pair_case cases[] = {
      OF(MEMORY_MAPPED),
      .data = "500000"},
     {.name = "leaves waiting", .play = leaves_waiting, FRESH | PAIR_LOOSE, OF(MEMORY_MAPPED)},
+    {.name = "across, cuMemAlloc", .play = across, .forms = PAIR_SELF, .how = PAIR_FRESH, OF(MEMORY_PLAIN)},
+    {.name = "across, cuMemMap", .play = across, .forms = PAIR_SELF, .how = PAIR_FRESH, OF(MEMORY_MAPPED)},
+    {.name = "across, managed", .play = across, .forms = PAIR_SELF, .how = PAIR_FRESH, OF(MEMORY_MANAGED)},
     {.name = "of the host", .play = of_the_host},
 };
 
