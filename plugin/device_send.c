@@ -391,6 +391,17 @@ static int post_from_device(struct nigh_endpoint *endpoint, const struct nigh_se
     return 0;
 }
 
+static int refuse_lend(const struct nigh_endpoint *endpoint, const struct nigh_device_buffer *buffer,
+                       enum nigh_device_reason why)
+{
+    if (!why)
+        why = nigh_device_best(endpoint, buffer->cuda->ordinal, buffer->kind).reason;
+    return nigh_refuse(endpoint->context, -ENOTSUP,
+                       "post_lend: memory of CUDA device %d cannot be mapped by rank %d: %s; send it",
+                       buffer->cuda->ordinal, (int)endpoint->rank,
+                       why ? nigh_device_reason_text(why) : "it is not exported");
+}
+
 static int lend_from_device(struct nigh_endpoint *endpoint, const struct nigh_lend *lend,
                             const struct nigh_device_buffer *buffer)
 {
@@ -402,28 +413,22 @@ static int lend_from_device(struct nigh_endpoint *endpoint, const struct nigh_le
                                    .context = lend->context,
                                    .tclass = lend->tclass,
                                    .region = lend->region};
-    struct nigh_context *context = endpoint->context;
-    enum nigh_device_reason why;
+    struct nigh_device_gift gift = {.export = NULL};
     struct nigh_send_op *op;
-    int rc = create(endpoint, &send, buffer, NIGH_OP_LEND, &op);
+    int rc;
 
-    if (rc)
+    if (!nigh_device_gift_open(endpoint, send.region, send.bytes, buffer, &gift))
+        return refuse_lend(endpoint, buffer, gift.why);
+    rc = create(endpoint, &send, buffer, NIGH_OP_LEND, &op);
+    if (rc) {
+        nigh_device_gift_close(&gift);
         return rc;
-    if (nigh_device_gift_open(endpoint, send.region, send.bytes, buffer, &op->device->gift)) {
-        op->kind = NIGH_SEND_REFER;
-        op->path = NIGH_PATH_LEND;
-        begin(endpoint, op);
-        return 0;
     }
-    why = op->device->gift.why;
-    nigh_device_send_close(op->device);
-    nigh_slab_give(&context->send_ops, op);
-    nigh_cq_unreserve(&context->cq, 1);
-    why = why ? why : nigh_device_best(endpoint, buffer->cuda->ordinal, buffer->kind).reason;
-    return nigh_refuse(context, -ENOTSUP,
-                       "post_lend: memory of CUDA device %d cannot be mapped by rank %d: %s; send it",
-                       buffer->cuda->ordinal, (int)endpoint->rank,
-                       why ? nigh_device_reason_text(why) : "it is not exported");
+    op->device->gift = gift;
+    op->kind = NIGH_SEND_REFER;
+    op->path = NIGH_PATH_LEND;
+    begin(endpoint, op);
+    return 0;
 }
 
 int nigh_device_lend_post(struct nigh_endpoint *endpoint, const struct nigh_lend *lend)

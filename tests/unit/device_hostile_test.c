@@ -542,6 +542,62 @@ static void test_lent_outside(void **state)
     assert_int_equal(lent_comes()->status, -EPROTO);
 }
 
+/* It is the lender's again as soon as nobody wants it; what is brought behind that is of no use, and no harm. */
+static void test_lent_and_cancelled(void **state)
+{
+    struct nigh_slot slot;
+
+    (void)state;
+    want_lent();
+    refer_lent(7, 0, BYTES);
+    hear(NIGH_K_GRANT);
+    assert_int_equal(hosted_ops->cancel(victim.context, 5), 0);
+    assert_int_equal(hosted_ops->cancel(victim.context, 5), -ENOENT);
+    assert_int_equal(lent_comes()->status, -ECANCELED);
+    slot = hear(NIGH_K_FINISH);
+    assert_int_equal(slot.tag, 3);
+    assert_int_equal(slot.imm, 0);
+    hosted_turns(&victim, &good, 10);
+    assert_false(victim.context->devices.scarce);
+    bring_memory(7);
+    victim.count = 0;
+    want_lent();
+    refer_lent(7, 0, BYTES);
+    assert_int_equal(hosted_ops->release(victim.context, lent_comes()->data), 0);
+    assert_int_equal(hear(NIGH_K_FINISH).tag, 3);
+}
+
+/* Probed for, and then its lender is gone, or not. */
+static void test_lent_and_claimed(void **state)
+{
+    struct nigh_recv recv = {.size = sizeof(recv),
+                             .flags = NIGH_IN_PLACE | NIGH_DEVICE,
+                             .buffer = place,
+                             .bytes = BYTES,
+                             .context = 5};
+    struct nigh_completion found;
+    struct nigh_message *message[2];
+
+    (void)state;
+    bring_memory(7);
+    for (unsigned i = 0; i < 2; i++) {
+        refer_lent(7, 0, BYTES);
+        for (unsigned turns = 0;
+             hosted_ops->probe(victim.context, to_foe, 5, 0, 0, &found, &message[i]) == -ENOMSG; turns++) {
+            assert_true(turns < POLLS * 1000);
+            hosted_poll(&victim);
+        }
+        assert_int_equal(found.bytes, BYTES);
+    }
+    assert_int_equal(hosted_ops->claim(victim.context, message[0], &recv), 0);
+    assert_int_equal(hosted_ops->release(victim.context, lent_comes()->data), 0);
+    refer(0, 0, BYTES); /* which no message can be */
+    is_broken();
+    victim.count = 0;
+    assert_int_equal(hosted_ops->claim(victim.context, message[1], &recv), 0);
+    assert_int_equal(lent_comes()->status, -ECONNRESET);
+}
+
 /* Given up while it is held, and its endpoint ends: it stays as long, and goes then. */
 static void test_lent_and_given_up(void **state)
 {
@@ -759,6 +815,8 @@ int main(void)
         CASE(test_bring_what_is_over),
         CASE(test_lent_and_never_brought),
         CASE(test_lent_outside),
+        CASE(test_lent_and_cancelled),
+        CASE(test_lent_and_claimed),
         CASE(test_lent_and_given_up),
         CASE(test_put),
         CASE(test_put_outside),
