@@ -15,8 +15,10 @@
 
 #include <errno.h>
 
-/* After which what could not be mapped, as older mappings were being closed, is asked for once more. */
-#define AGAIN_NS UINT64_C(2000000)
+/* What was asked for again may be lost among others: it is asked for once more after this, and then ever later. */
+#define LOST_NS UINT64_C(10000000)
+/* The same of what could not be mapped, as older mappings were being closed. */
+#define STALE_NS UINT64_C(2000000)
 
 void nigh_device_reach_close(struct nigh_device_reach *reach)
 {
@@ -63,14 +65,16 @@ static void listen(const struct nigh_message *message)
     devices->listens = devices->scarce = true;
 }
 
-static void ask(struct nigh_message *message)
+static void ask(struct nigh_message *message, uint64_t now)
 {
-    message->device->reach.asked = true;
-    message->device->reach.again_ns = 0;
+    struct nigh_device_reach *reach = &message->device->reach;
+    uint64_t since = now + NIGH_DEVICE_BRING_NS - reach->until_ns;
+
+    reach->again_ns = now + (since > LOST_NS ? since : LOST_NS);
     nigh_link_answer(message->endpoint, NIGH_K_GRANT, 0, message->id, NIGH_GRANT_BRING, NULL, 0);
 }
 
-/* A lend cannot come in pieces: it is brought again. */
+/* A lend cannot come in pieces: it is brought again, in the time that it is waited for. */
 static int lacks(struct nigh_message *message)
 {
     struct nigh_device_reach *reach = &message->device->reach;
@@ -78,13 +82,13 @@ static int lacks(struct nigh_message *message)
 
     if (!message->in_place)
         return -ESTALE;
-    if (reach->asked && now >= reach->until_ns)
-        return -EREMOTE;
-    if (reach->asked) {
-        reach->again_ns = now + AGAIN_NS;
-    } else {
+    if (!reach->again_ns) {
         reach->until_ns = now + NIGH_DEVICE_BRING_NS;
-        ask(message);
+        ask(message, now);
+    } else if (now < reach->until_ns) {
+        reach->again_ns = now + STALE_NS;
+    } else {
+        return -EREMOTE;
     }
     listen(message);
     return -EAGAIN;
@@ -96,13 +100,13 @@ static int await(struct nigh_message *message)
 {
     struct nigh_device_reach *reach = &message->device->reach;
     uint32_t silences = message->endpoint->context->devices.silences;
-    bool silent = !reach->asked && silences != reach->silences;
+    bool silent = !reach->again_ns && silences != reach->silences;
     uint64_t now = nigh_clock_ns();
 
     if (reach->listens && (silent || now >= reach->until_ns))
         return lacks(message);
     if (reach->again_ns && now >= reach->again_ns)
-        ask(message);
+        ask(message, now);
     if (!reach->listens)
         reach->silences = silences;
     reach->listens = true;
