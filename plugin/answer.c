@@ -44,7 +44,9 @@ static enum nigh_verdict arrive_grant(struct nigh_endpoint *endpoint, uint64_t i
         op->kind = NIGH_SEND_CHUNKED;
         nigh_count_redirected(endpoint->context, NIGH_PATH_CMA, NIGH_PATH_CHUNKED, op->bytes);
     }
-    if (op && op->kind == NIGH_SEND_REFER && op->device && late & NIGH_GRANT_BRING) {
+    if (late & NIGH_GRANT_BRING) {
+        if (!op || op->kind != NIGH_SEND_REFER || !op->device || op->op != NIGH_OP_LEND)
+            return NIGH_BAD;
         nigh_device_send_bring(endpoint, op);
         return NIGH_GO;
     }
@@ -102,8 +104,10 @@ static bool finish(struct nigh_endpoint *endpoint, uint64_t id, int status)
         (op->kind == NIGH_SEND_PUT && op->sent < op->bytes))
         return false;
     /* The peer has left in the middle of the copy, and says so before it says goodbye. */
-    if (status == -ECANCELED && op->op != NIGH_OP_LEND)
+    if (status == -ECANCELED)
         status = -ECONNRESET;
+    if (op->device)
+        nigh_device_send_over(endpoint, op->device);
     nigh_send_complete(endpoint, op, op->failed ? op->failed : status, op->bytes);
     return true;
 }

@@ -78,10 +78,15 @@ int nigh_device_may_give(struct nigh_endpoint *endpoint, const char *call, struc
     return rc ? nigh_device_refuse_post(endpoint, call, buffer, why) : 0;
 }
 
-/* Memory that is mapped, and that of a pool, is for the devices that its owner has given access to. */
-static bool is_everywhere(enum nigh_cuda_kind kind)
+/* Memory that is mapped, and that of a pool, is for the devices that its owner has given access to; what runs on another device
+ * reaches plain memory only where the program has enabled that. */
+static uint64_t reached_by(const struct nigh_device_buffer *buffer)
 {
-    return kind == NIGH_CUDA_KIND_PLAIN || kind == NIGH_CUDA_KIND_MANAGED;
+    uint64_t own = (uint64_t)buffer->cuda->ordinal + 1;
+
+    if (buffer->kind == NIGH_CUDA_KIND_MANAGED)
+        return 0;
+    return buffer->kind == NIGH_CUDA_KIND_PLAIN ? own | NIGH_POINTER_COPIES : own;
 }
 
 bool nigh_device_gift_open(struct nigh_endpoint *endpoint, struct nigh_region *region, uint64_t bytes,
@@ -95,7 +100,7 @@ bool nigh_device_gift_open(struct nigh_endpoint *endpoint, struct nigh_region *r
     if (is_ours(endpoint)) {
         gift->refer = NIGH_REFER_POINTER;
         gift->where = buffer->at;
-        gift->number = is_everywhere(buffer->kind) ? 0 : (uint64_t)buffer->cuda->ordinal + 1;
+        gift->number = reached_by(buffer);
         return true;
     }
     if (nigh_device_best(endpoint, buffer->cuda->ordinal, buffer->kind).way == NIGH_DEVICE_STAGED)
@@ -104,12 +109,14 @@ bool nigh_device_gift_open(struct nigh_endpoint *endpoint, struct nigh_region *r
     if (rc || !export)
         return false; /* it fails when it is staged, or does not */
     if (export->wire->way == NIGH_CUDA_STAGED) {
+        gift->why = (enum nigh_device_reason) export->wire->reason;
         nigh_cuda_export_put(export);
         return false;
     }
     gift->refer = NIGH_REFER_DEVICE;
     gift->where = buffer->at - export->wire->segment[0].base;
     gift->export = export;
+    gift->seen = !region;
     gift->number = export->number;
     return true;
 }
@@ -119,6 +126,12 @@ void nigh_device_gift_close(struct nigh_device_gift *gift)
     if (gift->export)
         nigh_cuda_export_put(gift->export);
     *gift = (struct nigh_device_gift){.export = NULL};
+}
+
+void nigh_device_gift_over(struct nigh_endpoint *endpoint, const struct nigh_device_gift *gift)
+{
+    if (gift->export && gift->seen && !nigh_cuda_seen_keeps(&endpoint->context->devices.seen, gift->export))
+        nigh_device_peer_take_back(endpoint, gift->export->number, false);
 }
 
 /* ---- to the peer ---- */

@@ -8,6 +8,7 @@
 #define NIGH_PLUGIN_DEVICE_GIVE_H
 
 #include "cuda_ipc/settle.h"
+#include "nigh/transport.h"
 #include "plugin/device_slot.h"
 
 struct nigh_cuda_export;
@@ -21,8 +22,11 @@ struct nigh_device_gift {
     uint64_t number;                 /* of a REFER, as what follows: plugin/wire.h */
     uint64_t where;
     uint32_t refer; /* 0: it is staged */
+    enum nigh_device_reason
+        why; /* for that, of this memory: NIGH_DEVICE_WHY_NONE where it is none of its own */
     struct nigh_settling settling;
     bool settled;
+    bool seen; /* of memory that is not registered */
 };
 
 /* Whether what is copied from this buffer, of a region or not, may be posted: 0. -ENOTSUP: NIGH_CUDA=require, and it would be
@@ -35,6 +39,8 @@ bool nigh_device_gift_is_short(const struct nigh_endpoint *endpoint, uint64_t by
 bool nigh_device_gift_open(struct nigh_endpoint *endpoint, struct nigh_region *region, uint64_t bytes,
                            const struct nigh_device_buffer *buffer, struct nigh_device_gift *gift);
 void nigh_device_gift_close(struct nigh_device_gift *gift);
+/* The peer is done with it. What was brought to it after it had been given up here is dropped there, too. */
+void nigh_device_gift_over(struct nigh_endpoint *endpoint, const struct nigh_device_gift *gift);
 
 /* Before the peer is told: the host's copies to it have ended, and the peer has it. -EAGAIN: call again. Other errors: it is
  * to be staged. */

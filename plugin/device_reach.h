@@ -21,7 +21,7 @@ struct nigh_device_reach {
     bool listens;                      /* what it refers to was not there at the last look */
     uint32_t silences;                 /* of the context then */
     uint64_t until_ns;                 /* even among parcels without end it must have come by then */
-    bool asked;                        /* in place: it was asked to be brought again */
+    uint64_t again_ns; /* in place: it is to be asked for again then; 0: it has not been yet */
 };
 
 /* A reference to device memory. */

@@ -38,14 +38,16 @@ int nigh_device_send_refer(struct nigh_endpoint *endpoint, struct nigh_device_se
                            struct nigh_wire_refer *refer);
 /* The other side has lost what it was brought, if it ever had it. */
 void nigh_device_send_lacks(struct nigh_endpoint *endpoint, const struct nigh_device_send *send);
-void nigh_device_send_unrefer(struct nigh_device_send *send);
+void nigh_device_send_unrefer(struct nigh_endpoint *endpoint, struct nigh_device_send *send);
 /* 0. -ENOTSUP: NIGH_CUDA=require, logged. */
 int nigh_device_send_may_stage(const struct nigh_endpoint *endpoint, const struct nigh_send_op *op);
+/* FINISH has come. */
+void nigh_device_send_over(struct nigh_endpoint *endpoint, const struct nigh_device_send *send);
 /* It is sent in pieces, from the start. */
 void nigh_device_send_stage(struct nigh_endpoint *endpoint, struct nigh_send_op *op);
 /* The same, as the peer has asked for; `again`: it lacks(). */
 void nigh_device_send_asked(struct nigh_endpoint *endpoint, struct nigh_send_op *op, bool again);
-/* The peer asks for the memory again, and for nothing else. */
+/* The peer asks for the memory of a lend again, and for nothing else: passes try that for as long as it waits. */
 void nigh_device_send_bring(struct nigh_endpoint *endpoint, struct nigh_send_op *op);
 /* From now on passes move it on, and its operation may send what has come. */
 void nigh_device_send_start(struct nigh_endpoint *endpoint, struct nigh_send_op *op);

@@ -130,7 +130,7 @@ bool nigh_remote_stage(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
 {
     int rc = nigh_device_send_may_stage(endpoint, op);
 
-    nigh_device_send_unrefer(op->device);
+    nigh_device_send_unrefer(endpoint, op->device);
     if (rc && op->kind == NIGH_SEND_PUT) {
         nigh_send_complete(endpoint, op, rc, 0);
         return false;

@@ -113,7 +113,7 @@ struct nigh_wire_refer {
     uint32_t id;
     uint32_t refer; /* enum nigh_refer */
     union {
-        uint64_t number; /* DEVICE: of the memory; POINTER: the one device that reaches it, + 1; 0: all do */
+        uint64_t number; /* DEVICE: of the memory; POINTER: 0, or a device + 1 and NIGH_POINTER_* */
         struct {
             uint32_t cpu; /* CMA: where the sender ran, + 1; 0: not told. A hint */
             uint32_t reserved;
@@ -121,10 +121,13 @@ struct nigh_wire_refer {
     };
 };
 
+/* A POINTER is reached by all devices, or by one: copies of others reach it, too, but not what runs there. */
+#define NIGH_POINTER_COPIES (UINT64_C(1) << 32)
+
 /* of a GRANT's `late` */
 #define NIGH_GRANT_WAITED 1u /* the message waited for its receive */
 #define NIGH_GRANT_AGAIN  2u /* bring the memory again, before you refer to it again */
-#define NIGH_GRANT_BRING  4u /* of a lend: bring it again, and send nothing */
+#define NIGH_GRANT_BRING  4u /* of a device's lend: bring it again, and send nothing */
 
 /* Answered by FINISH, or by GRANT: then PUT or REPLY comes anew, in pieces, or, asked to bring the memory again, once more so. */
 struct nigh_wire_remote {

@@ -261,7 +261,8 @@ typedef int (*nigh_refused_fn)(struct nigh_endpoint *endpoint, const void *buffe
 /* No buffer: the completion's `data` points at the message where it lies (a lend: in the sender's heap); give it
  * back by release(). `bytes` limits what is accepted.
  * With NIGH_DEVICE: `data` is an address of the device that the memory at `buffer`, which is not written, is on. Of lends of
- * device memory alone: any other message, and one that this device cannot map, completes with -EOPNOTSUPP and is spent.
+ * device memory alone: any other message, and one that this device cannot map (of another device of this process: all but managed
+ * memory), completes with -EOPNOTSUPP and is spent.
  * Where the lender ends before release() its memory may be gone. */
 #define NIGH_IN_PLACE (1u << 1)
 
@@ -485,7 +486,7 @@ struct nigh_atomic {
 struct nigh_lend {
     uint32_t size;      /* sizeof(struct nigh_lend) */
     uint32_t flags;     /* NIGH_SILENT, NIGH_DEVICE */
-    const void *buffer; /* wholly inside one block from heap_alloc; with NIGH_DEVICE also on a CUDA device */
+    const void *buffer; /* inside one block from heap_alloc; with NIGH_DEVICE also on a device, not empty */
     uint64_t bytes;
     uint64_t tag;
     uint64_t imm;
