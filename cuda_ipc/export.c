@@ -314,6 +314,16 @@ void nigh_cuda_export_use(struct nigh_cuda_export *export)
     pthread_mutex_unlock(&export->cuda->lock);
 }
 
+bool nigh_cuda_export_is_shared(struct nigh_cuda_export *export)
+{
+    bool shared;
+
+    pthread_mutex_lock(&export->cuda->lock);
+    shared = export->uses > 1;
+    pthread_mutex_unlock(&export->cuda->lock);
+    return shared;
+}
+
 void nigh_cuda_export_put(struct nigh_cuda_export *export)
 {
     struct nigh_cuda *cuda = export->cuda;

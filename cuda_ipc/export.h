@@ -34,6 +34,8 @@ int nigh_cuda_export_get(struct nigh_cuda *cuda, const struct nigh_cuda_memory *
                          struct nigh_cuda_export **out);
 void nigh_cuda_export_use(struct nigh_cuda_export *export); /* once more */
 void nigh_cuda_export_put(struct nigh_cuda_export *export);
+/* Has it more than one user? */
+bool nigh_cuda_export_is_shared(struct nigh_cuda_export *export);
 
 /*
  * The descriptors of a message to a peer, which the caller closes: fds[] has room for nigh_cuda_record_fds(). They are made

@@ -154,6 +154,17 @@ int nigh_cuda_import_dropped(struct nigh_cuda_peer *peer, uint64_t number)
     return rc;
 }
 
+bool nigh_cuda_import_is_used(struct nigh_cuda_peer *peer, uint64_t number)
+{
+    bool used = false;
+
+    pthread_mutex_lock(&peer->lock);
+    for (const struct nigh_cuda_mapping *mapping = peer->first; mapping; mapping = mapping->next)
+        used |= mapping->number == number && mapping->uses;
+    pthread_mutex_unlock(&peer->lock);
+    return used;
+}
+
 /* ---- finding ------------------------------------------------------------------------------------------- */
 
 /* One context of a device may open a handle, and what it has opened serves all contexts of the device. */

@@ -45,6 +45,8 @@ void nigh_cuda_import_put(struct nigh_cuda_mapping *mapping);
 int nigh_cuda_import_drop(struct nigh_cuda_peer *peer, uint64_t number);
 /* The same answer, later. What was imported under `number` since stays. */
 int nigh_cuda_import_dropped(struct nigh_cuda_peer *peer, uint64_t number);
+/* Has it a user? Else what is not dropped yet is being closed. */
+bool nigh_cuda_import_is_used(struct nigh_cuda_peer *peer, uint64_t number);
 
 /* The address of `bytes` at `offset` from the first segment. -EPROTO: they do not lie in it. */
 int nigh_cuda_import_at(const struct nigh_cuda_mapping *mapping, uint64_t offset, uint64_t bytes,

@@ -29,7 +29,7 @@ enum nigh_cuda_way {
     REASON(MIG, "instances of a divided device (MIG) cannot access each other's memory")                     \
     REASON(MPS, "one of the two processes uses its device through MPS, the other one does not")              \
     REASON(PEER_SILENT, "the peer has not used a CUDA device yet")                                           \
-    REASON(NOT_JOINED, "put, get and atomics do not copy by handles in this version")
+    REASON(NOT_JOINED, "puts, gets and atomics are staged where the other side is not on a device")
 
 enum nigh_cuda_reason {
 #define NIGH_CUDA_REASON_NAME(name, text) NIGH_CUDA_WHY_##name,

@@ -55,6 +55,15 @@ static struct nigh_cuda_export *known(struct nigh_cuda_seen *seen, uint64_t at, 
     return export;
 }
 
+/* The one to go: that which was used least of those that no message is about now, if there is one. */
+static unsigned least(struct nigh_cuda_seen *seen)
+{
+    for (unsigned i = seen->count; i > 0; i--)
+        if (!nigh_cuda_export_is_shared(seen->export[i - 1]))
+            return i - 1;
+    return seen->count - 1;
+}
+
 /* What was seen already, under another of its addresses, is not kept twice. */
 static void keep(struct nigh_cuda_seen *seen, struct nigh_cuda_export *export,
                  struct nigh_cuda_export **evicted)
@@ -63,7 +72,7 @@ static void keep(struct nigh_cuda_seen *seen, struct nigh_cuda_export *export,
         if (seen->export[i] == export)
             return;
     if (seen->count == NIGH_CUDA_SEEN_MAX)
-        *evicted = remove_at(seen, seen->count - 1);
+        *evicted = remove_at(seen, least(seen));
     nigh_cuda_export_use(export);
     put_first(seen, export);
 }
@@ -102,6 +111,17 @@ int nigh_cuda_seen_find(struct nigh_cuda_seen *seen, struct nigh_cuda *cuda, con
     if (!rc)
         *out = found;
     return rc;
+}
+
+bool nigh_cuda_seen_keeps(struct nigh_cuda_seen *seen, const struct nigh_cuda_export *export)
+{
+    bool keeps = false;
+
+    pthread_mutex_lock(&seen->lock);
+    for (unsigned i = 0; i < seen->count; i++)
+        keeps |= seen->export[i] == export;
+    pthread_mutex_unlock(&seen->lock);
+    return keeps;
 }
 
 struct nigh_cuda_export *nigh_cuda_seen_take(struct nigh_cuda_seen *seen)

@@ -21,11 +21,13 @@ void nigh_cuda_seen_begin(struct nigh_cuda_seen *seen);
 
 /*
  * *out: the export of the memory at `at`, NULL for memory of the host; put it afterwards. *evicted: an export that is not
- * kept any more, as its memory is gone or it was used least; NULL: none. Its use is the caller's: tell the peers that
+ * kept any more, as its memory is gone or it was used least (of those without another user, if there is one); NULL: none. Its use is the caller's: tell the peers that
  * have it, then put it. Errors are those of nigh_cuda_look() and nigh_cuda_export_get(); *evicted counts then, too.
  */
 int nigh_cuda_seen_find(struct nigh_cuda_seen *seen, struct nigh_cuda *cuda, const void *at, uint64_t bytes,
                         struct nigh_cuda_export **out, struct nigh_cuda_export **evicted);
+
+bool nigh_cuda_seen_keeps(struct nigh_cuda_seen *seen, const struct nigh_cuda_export *export);
 
 /* Any one of those that are kept, which is the caller's then; NULL: none is left. */
 struct nigh_cuda_export *nigh_cuda_seen_take(struct nigh_cuda_seen *seen);

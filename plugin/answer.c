@@ -8,6 +8,8 @@
 #include "plugin/device_peer.h"
 #include "plugin/device_send.h"
 #include "plugin/large.h"
+#include "plugin/remote.h"
+#include "plugin/rma.h"
 #include "plugin/send.h"
 #include <errno.h>
 
@@ -42,13 +44,19 @@ static enum nigh_verdict arrive_grant(struct nigh_endpoint *endpoint, uint64_t i
         op->kind = NIGH_SEND_CHUNKED;
         nigh_count_redirected(endpoint->context, NIGH_PATH_CMA, NIGH_PATH_CHUNKED, op->bytes);
     }
-    if (op && op->kind == NIGH_SEND_REFER && op->device && late & NIGH_GRANT_BRING) {
+    if (late & NIGH_GRANT_BRING) {
+        if (!op || op->kind != NIGH_SEND_REFER || !op->device || op->op != NIGH_OP_LEND)
+            return NIGH_BAD;
         nigh_device_send_bring(endpoint, op);
         return NIGH_GO;
     }
     if (op && op->kind == NIGH_SEND_REFER && op->device) {
         nigh_device_send_asked(endpoint, op, late & NIGH_GRANT_AGAIN);
         nigh_plan_choose(endpoint, op);
+    }
+    if (op && nigh_remote_is_copied(op)) {
+        nigh_remote_asked(endpoint, op, late & NIGH_GRANT_AGAIN);
+        return NIGH_GO;
     }
     if (!op || op->kind != NIGH_SEND_CHUNKED || op->granted)
         return NIGH_BAD;
@@ -88,12 +96,18 @@ static bool finish(struct nigh_endpoint *endpoint, uint64_t id, int status)
 {
     struct nigh_send_op *op = nigh_ids_get(&endpoint->out, id);
 
+    if (op && op->kind == NIGH_SEND_REPLY && nigh_remote_is_copied(op)) {
+        nigh_rma_answered(endpoint, op, status);
+        return true;
+    }
     if (!op || op->flowing || (op->kind != NIGH_SEND_REFER && op->kind != NIGH_SEND_PUT) ||
         (op->kind == NIGH_SEND_PUT && op->sent < op->bytes))
         return false;
     /* The peer has left in the middle of the copy, and says so before it says goodbye. */
-    if (status == -ECANCELED && op->op == NIGH_OP_SEND)
+    if (status == -ECANCELED)
         status = -ECONNRESET;
+    if (op->device)
+        nigh_device_send_over(endpoint, op->device);
     nigh_send_complete(endpoint, op, op->failed ? op->failed : status, op->bytes);
     return true;
 }

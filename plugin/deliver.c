@@ -217,7 +217,8 @@ static int in_place_buffer(struct nigh_message *message, struct nigh_recv_op *op
 
 static int device_place(struct nigh_message *message, struct nigh_recv_op *op)
 {
-    const struct nigh_device_buffer buffer = {.cuda = op->cuda, .at = (uintptr_t)op->buffer};
+    const struct nigh_device_buffer buffer = {
+        .cuda = op->cuda, .at = (uintptr_t)op->buffer, .stores = op->stores};
 
     message->to = NULL;
     return nigh_device_receive_open(message, &buffer,

@@ -6,6 +6,7 @@
 #include "cuda_ipc/pointer.h"
 #include "plugin/context.h"
 #include "plugin/device_slot.h"
+#include "plugin/device_store.h"
 #include "plugin/device_way.h"
 #include "plugin/guard.h"
 #include "plugin/refuse.h"
@@ -85,7 +86,7 @@ int nigh_device_find(struct nigh_context *context, const char *call, const struc
         rc = nigh_device_look(context, call, buffer, bytes, &memory);
     if (rc)
         return rc;
-    *out = (struct nigh_device_buffer){.at = (uintptr_t)buffer};
+    *out = (struct nigh_device_buffer){.at = (uintptr_t)buffer, .stores = region && region->stores};
     if (region ? region->device : memory) {
         out->cuda = (region ? region->device : memory)->context;
         out->kind = (region ? region->device : memory)->kind;
@@ -169,10 +170,11 @@ int nigh_entry_copy_device(struct nigh_context *context, const struct nigh_regio
     return NIGH_GUARDED(context, copy_device(context, region, buffer, host, bytes, way));
 }
 
-struct nigh_copies nigh_device_copies(struct nigh_region *region)
+void nigh_device_region_add(struct nigh_context *context, struct nigh_region *region)
 {
-    return (struct nigh_copies){
+    region->copies = (struct nigh_copies){
         .size = sizeof(struct nigh_copies), .arg = region, .read = copy_out, .write = copy_in};
+    nigh_device_store_open(context, region);
 }
 
 void nigh_devices_close(struct nigh_devices *devices)
@@ -181,6 +183,7 @@ void nigh_devices_close(struct nigh_devices *devices)
 
     if (!devices->cuda)
         return;
+    nigh_device_stores_close(devices);
     while ((export = nigh_cuda_seen_take(&devices->seen)) != NULL)
         nigh_cuda_export_put(export);
     nigh_cuda_seen_end(&devices->seen);

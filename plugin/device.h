@@ -12,18 +12,20 @@
 #include <stdint.h>
 
 struct nigh_context;
-struct nigh_copies;
 struct nigh_device_buffer;
+struct nigh_device_window;
 struct nigh_cuda;
 struct nigh_cuda_memory;
 struct nigh_region;
 
 /* Of a context. The driver is started by the first region that may lie on a device, and by questions for devices. */
 struct nigh_devices {
-    struct nigh_cuda *cuda;     /* NULL: not started, or there is none */
-    struct nigh_cuda_seen seen; /* of memory that is sent unregistered; with `cuda` */
-    uint32_t copies;            /* of messages that are under way: who sleeps would not see their end */
-    bool scarce;                /* a pass left something that the next one is to try again */
+    struct nigh_cuda *cuda;             /* NULL: not started, or there is none */
+    struct nigh_cuda_seen seen;         /* of memory that is sent unregistered; with `cuda` */
+    struct nigh_device_window *windows; /* of regions that the CPU stores to: device_store.h */
+    uint32_t windows_count;
+    uint32_t copies; /* of messages that are under way: who sleeps would not see their end */
+    bool scarce;     /* a pass left something that the next one is to try again */
     bool listens; /* a message refers to memory that is not brought yet: look for parcels behind this pass */
     uint32_t
         silences; /* looks that found nothing more to hear: what was named before and is not there was lost */
@@ -49,8 +51,8 @@ int nigh_device_start(struct nigh_context *context, const char **why);
 /* The table's copy_device(). */
 int nigh_entry_copy_device(struct nigh_context *context, const struct nigh_region *region, void *buffer,
                            void *host, uint64_t bytes, uint32_t way);
-/* How the region's bytes move; region->device is not NULL. */
-struct nigh_copies nigh_device_copies(struct nigh_region *region);
+/* A region on a device has been registered: how its bytes move. */
+void nigh_device_region_add(struct nigh_context *context, struct nigh_region *region);
 /* No region is left. */
 void nigh_devices_close(struct nigh_devices *devices);
 

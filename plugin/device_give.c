@@ -5,6 +5,7 @@
 #include "cuda_ipc/seen.h"
 #include "plugin/context.h"
 #include "plugin/device_peer.h"
+#include "plugin/device_store.h"
 #include "plugin/device_way.h"
 #include "shm/os.h"
 
@@ -40,11 +41,10 @@ static int seen_export(struct nigh_context *context, const void *at, uint64_t by
     return rc;
 }
 
-static int export_of(struct nigh_context *context, const struct nigh_send *send,
+static int export_of(struct nigh_context *context, struct nigh_region *region, const void *at, uint64_t bytes,
                      struct nigh_cuda_export **out)
 {
-    return send->region ? region_export(send->region, out)
-                        : seen_export(context, send->buffer, send->bytes, out);
+    return region ? region_export(region, out) : seen_export(context, at, bytes, out);
 }
 
 static bool is_ours(const struct nigh_endpoint *endpoint)
@@ -52,23 +52,22 @@ static bool is_ours(const struct nigh_endpoint *endpoint)
     return endpoint->self || endpoint->pid == getpid();
 }
 
-/* Its send is over before anybody has matched it. */
-static bool is_short(const struct nigh_endpoint *endpoint, const struct nigh_send *send)
+bool nigh_device_gift_is_short(const struct nigh_endpoint *endpoint, uint64_t bytes)
 {
-    return send->flags & NIGH_INJECT || send->bytes <= endpoint->context->config.eager_bytes;
+    return bytes <= endpoint->context->config.eager_bytes;
 }
 
-int nigh_device_may_give(struct nigh_endpoint *endpoint, const struct nigh_send *send,
-                         const struct nigh_device_buffer *buffer)
+int nigh_device_may_give(struct nigh_endpoint *endpoint, const char *call, struct nigh_region *region,
+                         uint64_t bytes, const struct nigh_device_buffer *buffer)
 {
     struct nigh_context *context = endpoint->context;
     enum nigh_device_reason why = NIGH_DEVICE_WHY_EXPORT_REFUSED;
     struct nigh_cuda_export *export = NULL;
-    int rc = nigh_device_may_send(endpoint, buffer);
+    int rc = nigh_device_may_post(endpoint, call, buffer);
 
-    if (rc || !context->config.cuda_required || is_short(endpoint, send) || is_ours(endpoint))
+    if (rc || !context->config.cuda_required || is_ours(endpoint))
         return rc;
-    rc = export_of(context, send, &export);
+    rc = export_of(context, region, (const void *)(uintptr_t)buffer->at, bytes, &export);
     if (rc == -ENOMEM || rc == -ECHILD)
         return rc;
     if (!rc && export) {
@@ -76,43 +75,48 @@ int nigh_device_may_give(struct nigh_endpoint *endpoint, const struct nigh_send 
         rc = export->wire->way == NIGH_CUDA_STAGED ? -ENOTSUP : 0;
         nigh_cuda_export_put(export);
     }
-    return rc ? nigh_device_refuse_send(endpoint, buffer, why) : 0;
+    return rc ? nigh_device_refuse_post(endpoint, call, buffer, why) : 0;
 }
 
-/* Memory that is mapped, and that of a pool, is for the devices that its owner has given access to. */
-static bool is_everywhere(enum nigh_cuda_kind kind)
+/* Memory that is mapped, and that of a pool, is for the devices that its owner has given access to; what runs on another device
+ * reaches plain memory only where the program has enabled that. */
+static uint64_t reached_by(const struct nigh_device_buffer *buffer)
 {
-    return kind == NIGH_CUDA_KIND_PLAIN || kind == NIGH_CUDA_KIND_MANAGED;
+    uint64_t own = (uint64_t)buffer->cuda->ordinal + 1;
+
+    if (buffer->kind == NIGH_CUDA_KIND_MANAGED)
+        return 0;
+    return buffer->kind == NIGH_CUDA_KIND_PLAIN ? own | NIGH_POINTER_COPIES : own;
 }
 
-bool nigh_device_gift_open(struct nigh_endpoint *endpoint, const struct nigh_send *send,
-                           const struct nigh_device_buffer *buffer, struct nigh_send_op *op,
-                           struct nigh_device_gift *gift)
+bool nigh_device_gift_open(struct nigh_endpoint *endpoint, struct nigh_region *region, uint64_t bytes,
+                           const struct nigh_device_buffer *buffer, struct nigh_device_gift *gift)
 {
-    bool is_staged = is_short(endpoint, send) && op->op != NIGH_OP_LEND;
     struct nigh_cuda_export *export = NULL;
     int rc;
 
-    if (is_staged || endpoint->state != NIGH_READY)
+    if (endpoint->state != NIGH_READY)
         return false;
     if (is_ours(endpoint)) {
-        op->refer = NIGH_REFER_POINTER;
-        op->key = buffer->at;
-        gift->number = is_everywhere(buffer->kind) ? 0 : (uint64_t)buffer->cuda->ordinal + 1;
+        gift->refer = NIGH_REFER_POINTER;
+        gift->where = buffer->at;
+        gift->number = reached_by(buffer);
         return true;
     }
     if (nigh_device_best(endpoint, buffer->cuda->ordinal, buffer->kind).way == NIGH_DEVICE_STAGED)
         return false;
-    rc = export_of(endpoint->context, send, &export);
+    rc = export_of(endpoint->context, region, (const void *)(uintptr_t)buffer->at, bytes, &export);
     if (rc || !export)
         return false; /* it fails when it is staged, or does not */
     if (export->wire->way == NIGH_CUDA_STAGED) {
+        gift->why = (enum nigh_device_reason) export->wire->reason;
         nigh_cuda_export_put(export);
         return false;
     }
-    op->refer = NIGH_REFER_DEVICE;
-    op->key = buffer->at - export->wire->segment[0].base;
+    gift->refer = NIGH_REFER_DEVICE;
+    gift->where = buffer->at - export->wire->segment[0].base;
     gift->export = export;
+    gift->seen = !region;
     gift->number = export->number;
     return true;
 }
@@ -121,7 +125,13 @@ void nigh_device_gift_close(struct nigh_device_gift *gift)
 {
     if (gift->export)
         nigh_cuda_export_put(gift->export);
-    gift->export = NULL;
+    *gift = (struct nigh_device_gift){.export = NULL};
+}
+
+void nigh_device_gift_over(struct nigh_endpoint *endpoint, const struct nigh_device_gift *gift)
+{
+    if (gift->export && gift->seen && !nigh_cuda_seen_keeps(&endpoint->context->devices.seen, gift->export))
+        nigh_device_peer_take_back(endpoint, gift->export->number, false);
 }
 
 /* ---- to the peer ---- */
@@ -161,6 +171,9 @@ void nigh_device_region_remove(struct nigh_context *context, struct nigh_region 
 {
     struct nigh_cuda_export *export = region->export;
 
+    nigh_device_store_close(context, region);
+    if (region->device)
+        nigh_device_store_close(context, region);
     /* First: passes go on while peers close it, and no put or get may begin on it. */
     nigh_region_remove(&context->regions, region);
     if (!export)

@@ -8,31 +8,39 @@
 #define NIGH_PLUGIN_DEVICE_GIVE_H
 
 #include "cuda_ipc/settle.h"
+#include "nigh/transport.h"
 #include "plugin/device_slot.h"
 
 struct nigh_cuda_export;
 struct nigh_endpoint;
 struct nigh_region;
-struct nigh_send;
 struct nigh_send_op;
 
 /* Of a send, zeroed before. */
 struct nigh_device_gift {
     struct nigh_cuda_export *export; /* NULL: the peer is in this process */
-    uint64_t number;                 /* of a REFER: plugin/wire.h */
+    uint64_t number;                 /* of a REFER, as what follows: plugin/wire.h */
+    uint64_t where;
+    uint32_t refer; /* 0: it is staged */
+    enum nigh_device_reason
+        why; /* for that, of this memory: NIGH_DEVICE_WHY_NONE where it is none of its own */
     struct nigh_settling settling;
     bool settled;
+    bool seen; /* of memory that is not registered */
 };
 
-/* Whether a message from this buffer may be posted: 0. -ENOTSUP: NIGH_CUDA=require, and it would be staged (logged). What is short
- * enough to be over before it is matched may be, always. -ENOMEM, -ECHILD. */
-int nigh_device_may_give(struct nigh_endpoint *endpoint, const struct nigh_send *send,
-                         const struct nigh_device_buffer *buffer);
-/* Whether this message is to go so, of any length if it is a lend: then op->refer and op->key are set, and close() undoes it. */
-bool nigh_device_gift_open(struct nigh_endpoint *endpoint, const struct nigh_send *send,
-                           const struct nigh_device_buffer *buffer, struct nigh_send_op *op,
-                           struct nigh_device_gift *gift);
+/* Whether what is copied from this buffer, of a region or not, may be posted: 0. -ENOTSUP: NIGH_CUDA=require, and it would be
+ * staged (logged). -ENOMEM, -ECHILD. */
+int nigh_device_may_give(struct nigh_endpoint *endpoint, const char *call, struct nigh_region *region,
+                         uint64_t bytes, const struct nigh_device_buffer *buffer);
+/* Is it over before anybody has matched it? Then it is staged. */
+bool nigh_device_gift_is_short(const struct nigh_endpoint *endpoint, uint64_t bytes);
+/* Whether the peer can be given these bytes, of a region or not: gift->refer is set then. close() undoes it. */
+bool nigh_device_gift_open(struct nigh_endpoint *endpoint, struct nigh_region *region, uint64_t bytes,
+                           const struct nigh_device_buffer *buffer, struct nigh_device_gift *gift);
 void nigh_device_gift_close(struct nigh_device_gift *gift);
+/* The peer is done with it. What was brought to it after it had been given up here is dropped there, too. */
+void nigh_device_gift_over(struct nigh_endpoint *endpoint, const struct nigh_device_gift *gift);
 
 /* Before the peer is told: the host's copies to it have ended, and the peer has it. -EAGAIN: call again. Other errors: it is
  * to be staged. */

@@ -12,9 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What has come and no copy has asked for: more is closed, and asked for again. */
+/* What has come and no copy has asked for: of more the oldest are closed, and asked for again. */
 #define PARCELS_MOST     64u
 #define PARCELS_FDS_MOST 512u
+static_assert(NIGH_PARCEL_FDS <= PARCELS_FDS_MOST, "one has room alone");
 /* Drops whose mappings are being closed; those beyond are closed, too, but not answered, and their owner waits for a second. */
 #define DROPS_MOST   64u
 #define REFUSED_MOST 64u
@@ -175,24 +176,31 @@ static void give_up(struct nigh_context *context)
             nigh_log(
                 NIGH_LOG_WARN,
                 "rank %u: rank %d (process %d) has not closed device memory of ours that is deregistered, "
-                "for %u s: it makes no progress; its CUDA driver may still map that memory",
+                "for %u s: it makes no progress, or holds what it was lent of it; its CUDA driver may still "
+                "map "
+                "that memory",
                 context->config.rank, (int)endpoint->rank, endpoint->pid, (unsigned)(DROP_NS / 1000000000));
     }
+}
+
+void nigh_device_peer_take_back(struct nigh_endpoint *endpoint, uint64_t number, bool wait)
+{
+    if (!nigh_device_peer_has(endpoint, number))
+        return;
+    nigh_device_peer_lacks(endpoint, number);
+    if (endpoint->state != NIGH_READY || endpoint->gone)
+        return;
+    if (wait)
+        endpoint->device_peer->awaited = number;
+    nigh_link_answer(endpoint, NIGH_K_DROP, 0, number, 0, NULL, 0);
 }
 
 void nigh_device_peers_drop(struct nigh_context *context, uint64_t number, bool wait)
 {
     uint64_t until = nigh_clock_ns() + DROP_NS;
 
-    for (struct nigh_endpoint *endpoint = context->all; endpoint; endpoint = endpoint->next_all) {
-        if (!nigh_device_peer_has(endpoint, number))
-            continue;
-        nigh_device_peer_lacks(endpoint, number);
-        if (endpoint->state != NIGH_READY || endpoint->gone)
-            continue;
-        endpoint->device_peer->awaited = wait ? number : 0;
-        nigh_link_answer(endpoint, NIGH_K_DROP, 0, number, 0, NULL, 0);
-    }
+    for (struct nigh_endpoint *endpoint = context->all; endpoint; endpoint = endpoint->next_all)
+        nigh_device_peer_take_back(endpoint, number, wait);
     if (!wait)
         return;
     while (is_awaited(context) && nigh_clock_ns() < until)
@@ -260,6 +268,18 @@ static void drop_parcels(struct nigh_device_peer *peer, uint64_t number)
         free_parcel(parcel);
 }
 
+/* The oldest go: the newest may be what was asked for again. */
+static void make_room(struct nigh_device_peer *peer, uint32_t fds)
+{
+    while (!has_room(peer, fds)) {
+        const struct parcel *oldest = peer->parcels;
+
+        while (oldest->next)
+            oldest = oldest->next;
+        drop_parcels(peer, oldest->number);
+    }
+}
+
 void nigh_device_peer_brought(struct nigh_context *context, const struct nigh_identity *from, int pid,
                               const struct nigh_parcel *parcel)
 {
@@ -267,10 +287,11 @@ void nigh_device_peer_brought(struct nigh_context *context, const struct nigh_id
     struct nigh_device_peer *peer = endpoint && parcel->number ? peer_of(endpoint) : NULL;
     struct parcel *copy = NULL;
 
-    if (peer)
+    if (peer) {
         drop_parcels(peer, parcel->number);
-    if (peer && has_room(peer, parcel->count))
+        make_room(peer, parcel->count);
         copy = copy_of(parcel);
+    }
     if (!copy) {
         for (uint32_t i = 0; i < parcel->count; i++)
             nigh_os_close(parcel->fds[i]);
@@ -354,7 +375,7 @@ void nigh_device_peer_drop(struct nigh_endpoint *endpoint, uint64_t number)
     }
 }
 
-/* Who sleeps would not see that a mapping is closed. */
+/* Who sleeps would not see that a mapping is closed. What is used is not: the host may hold it for as long as it likes. */
 bool nigh_device_peer_progress(struct nigh_endpoint *endpoint)
 {
     struct nigh_device_peer *peer = endpoint->device_peer;
@@ -363,12 +384,21 @@ bool nigh_device_peer_progress(struct nigh_endpoint *endpoint)
     for (uint32_t i = 0; i < peer->drops_count; i++) {
         uint64_t number = peer->drops[i];
 
-        if (nigh_cuda_import_dropped(peer->imports, number))
-            peer->drops[left++] = number;
-        else
+        if (!nigh_cuda_import_dropped(peer->imports, number)) {
             tell_dropped(endpoint, number);
+            continue;
+        }
+        peer->drops[left++] = number;
+        endpoint->context->devices.scarce |= !nigh_cuda_import_is_used(peer->imports, number);
     }
     peer->drops_count = left;
-    endpoint->context->devices.scarce |= left != 0;
     return left != 0;
+}
+
+void nigh_device_peer_released(struct nigh_endpoint *endpoint)
+{
+    if (!endpoint->device_peer || !endpoint->device_peer->drops_count)
+        return;
+    endpoint->context->devices.scarce = true;
+    nigh_progress_busy(endpoint);
 }

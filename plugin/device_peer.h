@@ -19,6 +19,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* What is asked for again is waited for, and tried, so long. */
+#define NIGH_DEVICE_BRING_NS UINT64_C(1000000000)
+
 struct nigh_context;
 struct nigh_cuda;
 struct nigh_cuda_context;
@@ -38,6 +41,8 @@ bool nigh_device_peer_has(const struct nigh_endpoint *endpoint, uint64_t number)
 int nigh_device_peer_bring(struct nigh_endpoint *endpoint, const struct nigh_parcel *parcel);
 /* The peer has it no longer, or never got it. */
 void nigh_device_peer_lacks(struct nigh_endpoint *endpoint, uint64_t number);
+/* Tells it that the memory is given up, if it has it. With `wait` its DROPPED is awaited. */
+void nigh_device_peer_take_back(struct nigh_endpoint *endpoint, uint64_t number, bool wait);
 /* Tells all peers that have it that its memory is given up. With `wait`: returns when they have closed it, or after a second,
  * which is logged. */
 void nigh_device_peers_drop(struct nigh_context *context, uint64_t number, bool wait);
@@ -62,5 +67,7 @@ int nigh_device_peer_find(struct nigh_endpoint *endpoint, struct nigh_cuda_conte
 void nigh_device_peer_drop(struct nigh_endpoint *endpoint, uint64_t number);
 /* Answers those that are closed by now. True: some are not, look again. */
 bool nigh_device_peer_progress(struct nigh_endpoint *endpoint);
+/* The host has put a mapping that it held: a pass is to look whether that was given up meanwhile. */
+void nigh_device_peer_released(struct nigh_endpoint *endpoint);
 
 #endif

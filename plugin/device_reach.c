@@ -10,12 +10,15 @@
 #include "plugin/pull.h"
 #include "plugin/receive.h"
 #include "plugin/refuse.h"
+#include "plugin/remote.h"
 #include "shm/clock.h"
 
 #include <errno.h>
 
-/* Where a peer brings and brings, so that no look at the rendezvous is the last. */
-#define BRING_NS UINT64_C(1000000000)
+/* What was asked for again may be lost among others: it is asked for once more after this, and then ever later. */
+#define LOST_NS UINT64_C(10000000)
+/* The same of what could not be mapped, as older mappings were being closed. */
+#define STALE_NS UINT64_C(2000000)
 
 void nigh_device_reach_close(struct nigh_device_reach *reach)
 {
@@ -62,18 +65,31 @@ static void listen(const struct nigh_message *message)
     devices->listens = devices->scarce = true;
 }
 
-/* A lend cannot come in pieces: it is brought again, once. */
+static void ask(struct nigh_message *message, uint64_t now)
+{
+    struct nigh_device_reach *reach = &message->device->reach;
+    uint64_t since = now + NIGH_DEVICE_BRING_NS - reach->until_ns;
+
+    reach->again_ns = now + (since > LOST_NS ? since : LOST_NS);
+    nigh_link_answer(message->endpoint, NIGH_K_GRANT, 0, message->id, NIGH_GRANT_BRING, NULL, 0);
+}
+
+/* A lend cannot come in pieces: it is brought again, in the time that it is waited for. */
 static int lacks(struct nigh_message *message)
 {
     struct nigh_device_reach *reach = &message->device->reach;
+    uint64_t now = nigh_clock_ns();
 
     if (!message->in_place)
         return -ESTALE;
-    if (reach->asked)
+    if (!reach->again_ns) {
+        reach->until_ns = now + NIGH_DEVICE_BRING_NS;
+        ask(message, now);
+    } else if (now < reach->until_ns) {
+        reach->again_ns = now + STALE_NS;
+    } else {
         return -EREMOTE;
-    reach->asked = true;
-    reach->until_ns = nigh_clock_ns() + BRING_NS;
-    nigh_link_answer(message->endpoint, NIGH_K_GRANT, 0, message->id, NIGH_GRANT_BRING, NULL, 0);
+    }
     listen(message);
     return -EAGAIN;
 }
@@ -84,10 +100,13 @@ static int await(struct nigh_message *message)
 {
     struct nigh_device_reach *reach = &message->device->reach;
     uint32_t silences = message->endpoint->context->devices.silences;
-    bool silent = !reach->asked && silences != reach->silences;
+    bool silent = !reach->again_ns && silences != reach->silences;
+    uint64_t now = nigh_clock_ns();
 
-    if (reach->listens && (silent || nigh_clock_ns() >= reach->until_ns))
+    if (reach->listens && (silent || now >= reach->until_ns))
         return lacks(message);
+    if (reach->again_ns && now >= reach->again_ns)
+        ask(message, now);
     if (!reach->listens)
         reach->silences = silences;
     reach->listens = true;
@@ -100,7 +119,7 @@ static int find(struct nigh_message *message)
     struct nigh_device_receive *receive = message->device;
     struct nigh_device_reach *reach = &receive->reach;
     nigh_cuda_ptr from;
-    int rc = nigh_device_peer_find(message->endpoint, receive->buffer.cuda, message->key, &reach->mapping);
+    int rc = nigh_device_peer_find(message->endpoint, receive->buffer.cuda, reach->number, &reach->mapping);
 
     switch (rc) {
     case 0:
@@ -139,7 +158,10 @@ static bool has_left(const struct nigh_message *message)
 /* In this process: does the device of its place reach it? */
 static bool is_near(const struct nigh_message *message)
 {
-    return !message->key || message->key - 1 == (uint64_t)message->device->buffer.cuda->ordinal;
+    uint64_t number = message->device->reach.number;
+
+    return !number || (number & NIGH_POINTER_COPIES && !message->in_place) ||
+           (number & ~NIGH_POINTER_COPIES) - 1 == (uint64_t)message->device->buffer.cuda->ordinal;
 }
 
 static bool is_begun(const struct nigh_message *message)
@@ -198,6 +220,12 @@ static int obstacle(const struct nigh_endpoint *endpoint)
 
 static void stage(struct nigh_message *message, bool bring)
 {
+    if (message->kind != NIGH_MSG_REFER) {
+        nigh_link_answer(message->endpoint, NIGH_K_GRANT, 0, message->id, bring ? NIGH_GRANT_AGAIN : 0, NULL,
+                         0);
+        nigh_remote_unbegun(message);
+        return;
+    }
     if (bring)
         message->late = true;
     message->again = bring;
@@ -226,7 +254,8 @@ void nigh_device_reach_end(struct nigh_message *message, int rc)
         return;
     }
     rc = rc == -EREMOTE ? -EOPNOTSUPP : rc;
-    tell(message, rc);
+    if (message->kind != NIGH_MSG_PUT) /* which tells it by itself */
+        tell(message, rc);
     nigh_arrive_done(message, rc);
 }
 
@@ -237,6 +266,13 @@ void nigh_device_reach_cancel(struct nigh_message *message, int status)
     nigh_device_reach_close(&message->device->reach);
     tell(message, 0);
     nigh_arrive_done(message, status);
+}
+
+void nigh_device_reach_enter(struct nigh_message *message, uint64_t number)
+{
+    message->device->reach = (struct nigh_device_reach){
+        .on = true, .number = number, .until_ns = nigh_clock_ns() + NIGH_DEVICE_BRING_NS};
+    nigh_device_receive_enlist(message);
 }
 
 void nigh_device_reach_begin(struct nigh_message *message)
@@ -256,6 +292,5 @@ void nigh_device_reach_begin(struct nigh_message *message)
         nigh_recv_finish(message, -EMSGSIZE);
         return;
     }
-    message->device->reach = (struct nigh_device_reach){.on = true, .until_ns = nigh_clock_ns() + BRING_NS};
-    nigh_device_receive_enlist(message);
+    nigh_device_reach_enter(message, message->key);
 }

@@ -16,11 +16,12 @@ struct nigh_cuda_mapping;
 struct nigh_device_reach {
     bool on;                           /* it goes so */
     struct nigh_cuda_mapping *mapping; /* NULL: none yet, or its address is used */
+    uint64_t number;                   /* of the memory: plugin/wire.h */
     uint64_t at;                       /* in place: its address here */
     bool listens;                      /* what it refers to was not there at the last look */
     uint32_t silences;                 /* of the context then */
     uint64_t until_ns;                 /* even among parcels without end it must have come by then */
-    bool asked;                        /* in place: it was asked to be brought again */
+    uint64_t again_ns; /* in place: it is to be asked for again then; 0: it has not been yet */
 };
 
 /* A reference to device memory. */
@@ -31,6 +32,8 @@ static inline bool nigh_refer_is_device(uint32_t refer)
 
 /* A reference of that kind has met its receive, wherever that wants the bytes. */
 void nigh_device_reach_begin(struct nigh_message *message);
+/* The same of a put or a get, whose place is open. `number` as in the reference. */
+void nigh_device_reach_enter(struct nigh_message *message, uint64_t number);
 /* Its copy: -EAGAIN; 0 done, or how it ends. -EREMOTE: the sender is to be asked for pieces, -ESTALE: and to bring its memory again. */
 int nigh_device_reach_step(struct nigh_message *message);
 /* Moves its copy on, if that has begun; step() says how it ends. */

@@ -2,6 +2,7 @@
 /* plugin/device_receive.c - see device_receive.h. */
 #include "plugin/device_receive.h"
 #include "plugin/context.h"
+#include "plugin/device_store.h"
 #include "plugin/pieces.h"
 #include "plugin/progress.h"
 #include "plugin/receive.h"
@@ -101,11 +102,13 @@ static void begin_slot(struct nigh_message *message)
 {
     struct nigh_device_receive *receive = message->device;
     struct nigh_device_slot *slot = slot_of(receive, receive->count - 1);
+    struct nigh_context *context = message->endpoint->context;
+    uint64_t offset = receive->got - receive->filled;
 
     slot->bytes = receive->filled;
     receive->filling = receive->whole = false;
-    nigh_device_slot_copy(message->endpoint->context, &receive->buffer, slot, NIGH_CUDA_COPY_TO_DEVICE,
-                          receive->got - receive->filled);
+    if (!nigh_device_store(context, &receive->buffer, offset, slot->memory, slot->bytes))
+        nigh_device_slot_copy(context, &receive->buffer, slot, NIGH_CUDA_COPY_TO_DEVICE, offset);
     move_slots(message);
 }
 

@@ -11,10 +11,14 @@
 #include "plugin/progress.h"
 #include "plugin/refuse.h"
 #include "plugin/send.h"
+#include "shm/clock.h"
 
 #include <errno.h>
 #include <sched.h>
 #include <stdlib.h>
+
+/* Between two trials to bring a lend again. */
+#define AGAIN_NS UINT64_C(200000)
 
 /* Bytes before `low` have been sent, those before `staged` may be, those before `arrived` lie in slots, those before `begun` have been
  * asked for. */
@@ -25,6 +29,8 @@ struct nigh_device_send {
     struct nigh_send_op *op;
     struct nigh_device_buffer buffer;
     struct nigh_device_gift gift;
+    uint64_t bring_until_ns,
+        bring_at_ns; /* the peer has asked for it again; 0: it has not, or it was brought */
     uint64_t bytes, low, staged, arrived, begun;
     int error;
     uint32_t first, count; /* slots in use, a circular queue: the first begins at `low` of its slot */
@@ -136,7 +142,8 @@ static bool move(struct nigh_device_send *send)
     return true;
 }
 
-void nigh_device_send_start(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
+/* Among those that passes move on. */
+static void join(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
 {
     struct nigh_device_send *send = op->device, **last = &endpoint->device_sends;
 
@@ -145,10 +152,50 @@ void nigh_device_send_start(struct nigh_endpoint *endpoint, struct nigh_send_op 
     send->op = op;
     while (*last) /* the oldest first */
         last = &(*last)->next;
+    send->next = NULL;
     send->link = last;
     *last = send;
     nigh_progress_busy(endpoint);
-    begin_slots(send);
+}
+
+void nigh_device_send_start(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
+{
+    join(endpoint, op);
+    begin_slots(op->device);
+}
+
+/* Is it to be tried once more? */
+static bool bring(struct nigh_device_send *send)
+{
+    int rc = nigh_device_gift_ready(send->endpoint, &send->buffer, &send->gift);
+
+    return rc == -EAGAIN || rc == -EMFILE || rc == -ENOMEM;
+}
+
+static void bring_again(struct nigh_device_send *send)
+{
+    uint64_t now = nigh_clock_ns();
+
+    if (now >= send->bring_at_ns) {
+        send->bring_at_ns = now + AGAIN_NS;
+        if (now >= send->bring_until_ns || !bring(send)) {
+            send->bring_until_ns = 0;
+            leave(send);
+            return;
+        }
+    }
+    send->context->devices.scarce = true; /* who sleeps would not try again */
+}
+
+void nigh_device_send_bring(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
+{
+    struct nigh_device_send *send = op->device;
+
+    nigh_device_send_lacks(endpoint, send);
+    if (!send->link)
+        join(endpoint, op);
+    send->bring_until_ns = nigh_clock_ns() + NIGH_DEVICE_BRING_NS;
+    bring_again(send);
 }
 
 void nigh_device_send_step(struct nigh_endpoint *endpoint)
@@ -163,7 +210,10 @@ bool nigh_device_send_progress(struct nigh_endpoint *endpoint)
 
     for (struct nigh_device_send *send = endpoint->device_sends, *next; send; send = next) {
         next = send->next;
-        moved |= move(send);
+        if (send->bring_until_ns)
+            bring_again(send);
+        else
+            moved |= move(send);
     }
     return moved;
 }
@@ -192,6 +242,11 @@ void nigh_device_send_sent(struct nigh_device_send *send, uint64_t offset)
 
 /* ---- without slots ---- */
 
+void nigh_device_send_over(struct nigh_endpoint *endpoint, const struct nigh_device_send *send)
+{
+    nigh_device_gift_over(endpoint, &send->gift);
+}
+
 int nigh_device_send_may_stage(const struct nigh_endpoint *endpoint, const struct nigh_send_op *op)
 {
     struct nigh_context *context = endpoint->context;
@@ -205,14 +260,44 @@ int nigh_device_send_may_stage(const struct nigh_endpoint *endpoint, const struc
         (int)endpoint->rank, op->device->buffer.cuda->ordinal);
 }
 
-int nigh_device_send_refer(struct nigh_endpoint *endpoint, struct nigh_send_op *op, uint64_t *number)
+bool nigh_device_send_refers(const struct nigh_device_send *send)
 {
-    *number = op->device->gift.number;
-    return nigh_device_gift_ready(endpoint, &op->device->buffer, &op->device->gift);
+    return send->gift.refer != 0;
+}
+
+void nigh_device_send_offer(struct nigh_endpoint *endpoint, struct nigh_device_send *send,
+                            struct nigh_region *region, bool always)
+{
+    if (always || endpoint->context->config.cuda_required ||
+        !nigh_device_gift_is_short(endpoint, send->bytes))
+        (void)nigh_device_gift_open(endpoint, region, send->bytes, &send->buffer, &send->gift);
+}
+
+int nigh_device_send_refer(struct nigh_endpoint *endpoint, struct nigh_device_send *send,
+                           struct nigh_wire_refer *refer)
+{
+    refer->where = send->gift.where;
+    refer->refer = send->gift.refer;
+    refer->number = send->gift.number;
+    return nigh_device_gift_ready(endpoint, &send->buffer, &send->gift);
+}
+
+void nigh_device_send_lacks(struct nigh_endpoint *endpoint, const struct nigh_device_send *send)
+{
+    nigh_device_peer_lacks(endpoint, send->gift.number);
+}
+
+void nigh_device_send_unrefer(struct nigh_endpoint *endpoint, struct nigh_device_send *send)
+{
+    nigh_device_gift_over(endpoint, &send->gift);
+    nigh_device_gift_close(&send->gift);
 }
 
 void nigh_device_send_stage(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
 {
+    leave(op->device);
+    op->device->bring_until_ns = 0;
+    nigh_device_gift_over(endpoint, &op->device->gift);
     nigh_device_gift_close(&op->device->gift);
     nigh_count_redirected(endpoint->context, op->path, NIGH_PATH_CHUNKED, op->bytes);
     op->kind = NIGH_SEND_CHUNKED;
@@ -222,15 +307,9 @@ void nigh_device_send_stage(struct nigh_endpoint *endpoint, struct nigh_send_op 
 void nigh_device_send_asked(struct nigh_endpoint *endpoint, struct nigh_send_op *op, bool again)
 {
     if (again)
-        nigh_device_peer_lacks(endpoint, op->device->gift.number);
+        nigh_device_send_lacks(endpoint, op->device);
     nigh_device_send_stage(endpoint, op);
     op->asks = true;
-}
-
-void nigh_device_send_bring(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
-{
-    nigh_device_peer_lacks(endpoint, op->device->gift.number);
-    (void)nigh_device_gift_ready(endpoint, &op->device->buffer, &op->device->gift);
 }
 
 /* ---- the post ---- */
@@ -300,19 +379,32 @@ static void begin(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
 static int post_from_device(struct nigh_endpoint *endpoint, const struct nigh_send *send,
                             const struct nigh_device_buffer *buffer)
 {
+    bool is_short = nigh_device_gift_is_short(endpoint, send->bytes);
     struct nigh_send_op *op;
-    int rc = nigh_device_may_give(endpoint, send, buffer);
+    int rc = is_short ? nigh_device_may_post(endpoint, "post_send", buffer)
+                      : nigh_device_may_give(endpoint, "post_send", send->region, send->bytes, buffer);
 
     if (!rc)
         rc = create(endpoint, send, buffer, NIGH_OP_SEND, &op);
     if (rc)
         return rc;
-    if (nigh_device_gift_open(endpoint, send, buffer, op, &op->device->gift)) {
+    if (!is_short && nigh_device_gift_open(endpoint, send->region, send->bytes, buffer, &op->device->gift)) {
         op->kind = NIGH_SEND_REFER;
         op->path = NIGH_PATH_DEVICE;
     }
     begin(endpoint, op);
     return 0;
+}
+
+static int refuse_lend(const struct nigh_endpoint *endpoint, const struct nigh_device_buffer *buffer,
+                       enum nigh_device_reason why)
+{
+    if (!why)
+        why = nigh_device_best(endpoint, buffer->cuda->ordinal, buffer->kind).reason;
+    return nigh_refuse(endpoint->context, -ENOTSUP,
+                       "post_lend: memory of CUDA device %d cannot be mapped by rank %d: %s; send it",
+                       buffer->cuda->ordinal, (int)endpoint->rank,
+                       why ? nigh_device_reason_text(why) : "it is not exported");
 }
 
 static int lend_from_device(struct nigh_endpoint *endpoint, const struct nigh_lend *lend,
@@ -326,27 +418,22 @@ static int lend_from_device(struct nigh_endpoint *endpoint, const struct nigh_le
                                    .context = lend->context,
                                    .tclass = lend->tclass,
                                    .region = lend->region};
-    struct nigh_context *context = endpoint->context;
-    struct nigh_device_path path;
+    struct nigh_device_gift gift = {.export = NULL};
     struct nigh_send_op *op;
-    int rc = create(endpoint, &send, buffer, NIGH_OP_LEND, &op);
+    int rc;
 
-    if (rc)
+    if (!nigh_device_gift_open(endpoint, send.region, send.bytes, buffer, &gift))
+        return refuse_lend(endpoint, buffer, gift.why);
+    rc = create(endpoint, &send, buffer, NIGH_OP_LEND, &op);
+    if (rc) {
+        nigh_device_gift_close(&gift);
         return rc;
-    if (nigh_device_gift_open(endpoint, &send, buffer, op, &op->device->gift)) {
-        op->kind = NIGH_SEND_REFER;
-        op->path = NIGH_PATH_LEND;
-        begin(endpoint, op);
-        return 0;
     }
-    nigh_device_send_close(op->device);
-    nigh_slab_give(&context->send_ops, op);
-    nigh_cq_unreserve(&context->cq, 1);
-    path = nigh_device_best(endpoint, buffer->cuda->ordinal, buffer->kind);
-    return nigh_refuse(context, -ENOTSUP,
-                       "post_lend: memory of CUDA device %d cannot be mapped by rank %d: %s; send it",
-                       buffer->cuda->ordinal, (int)endpoint->rank,
-                       path.reason ? nigh_device_reason_text(path.reason) : "it is not exported");
+    op->device->gift = gift;
+    op->kind = NIGH_SEND_REFER;
+    op->path = NIGH_PATH_LEND;
+    begin(endpoint, op);
+    return 0;
 }
 
 int nigh_device_lend_post(struct nigh_endpoint *endpoint, const struct nigh_lend *lend)
@@ -361,6 +448,7 @@ int nigh_device_lend_post(struct nigh_endpoint *endpoint, const struct nigh_lend
     if (rc)
         return rc;
     host.flags &= ~NIGH_DEVICE;
+    host.region = NULL;
     if (!buffer.cuda)
         return nigh_lend_post(endpoint, &host);
     return endpoint->state == NIGH_CONNECTING ? -EAGAIN : lend_from_device(endpoint, lend, &buffer);

@@ -8,9 +8,11 @@
 #define NIGH_PLUGIN_DEVICE_SEND_H
 
 #include "plugin/device_slot.h"
+#include "plugin/wire.h"
 
 struct nigh_endpoint;
 struct nigh_lend;
+struct nigh_region;
 struct nigh_send;
 struct nigh_send_op;
 
@@ -25,15 +27,27 @@ struct nigh_device_send *nigh_device_send_open(const struct nigh_device_buffer *
 /* Stops what is copied. */
 void nigh_device_send_close(struct nigh_device_send *send);
 
-/* Before a message that refers to its memory: 0; -EAGAIN: call again; others: stage() it. */
-int nigh_device_send_refer(struct nigh_endpoint *endpoint, struct nigh_send_op *op, uint64_t *number);
+/* Is it to be referred to? Else it is staged. */
+bool nigh_device_send_refers(const struct nigh_device_send *send);
+/* The other side may copy it by itself: from now on it refers(), if that can be, and, but for `always`, is worth it. `region`: or
+ * NULL. */
+void nigh_device_send_offer(struct nigh_endpoint *endpoint, struct nigh_device_send *send,
+                            struct nigh_region *region, bool always);
+/* Before it is told: 0, and refer->where, ->refer and ->number; -EAGAIN: call again; others: it is to be staged. */
+int nigh_device_send_refer(struct nigh_endpoint *endpoint, struct nigh_device_send *send,
+                           struct nigh_wire_refer *refer);
+/* The other side has lost what it was brought, if it ever had it. */
+void nigh_device_send_lacks(struct nigh_endpoint *endpoint, const struct nigh_device_send *send);
+void nigh_device_send_unrefer(struct nigh_endpoint *endpoint, struct nigh_device_send *send);
 /* 0. -ENOTSUP: NIGH_CUDA=require, logged. */
 int nigh_device_send_may_stage(const struct nigh_endpoint *endpoint, const struct nigh_send_op *op);
+/* FINISH has come. */
+void nigh_device_send_over(struct nigh_endpoint *endpoint, const struct nigh_device_send *send);
 /* It is sent in pieces, from the start. */
 void nigh_device_send_stage(struct nigh_endpoint *endpoint, struct nigh_send_op *op);
-/* The same, as the peer has asked for; with `again` it has lost what it was brought, if it ever had it. */
+/* The same, as the peer has asked for; `again`: it lacks(). */
 void nigh_device_send_asked(struct nigh_endpoint *endpoint, struct nigh_send_op *op, bool again);
-/* The peer asks for the memory again, and for nothing else. */
+/* The peer asks for the memory of a lend again, and for nothing else: passes try that for as long as it waits. */
 void nigh_device_send_bring(struct nigh_endpoint *endpoint, struct nigh_send_op *op);
 /* From now on passes move it on, and its operation may send what has come. */
 void nigh_device_send_start(struct nigh_endpoint *endpoint, struct nigh_send_op *op);

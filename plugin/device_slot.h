@@ -28,6 +28,7 @@ struct nigh_device_buffer {
     struct nigh_cuda_context *cuda;
     uint64_t at;
     enum nigh_cuda_kind kind;
+    bool stores; /* its region says so */
 };
 
 /* For `bytes` of at most NIGH_DEVICE_SLOT_BYTES. -ENOMEM; -EAGAIN: no block is left, and private memory was not asked for. */

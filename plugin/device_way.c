@@ -146,7 +146,8 @@ struct nigh_device_path nigh_device_best(const struct nigh_endpoint *endpoint, i
 
 /* ---- NIGH_CUDA=require --------------------------------------------------------------------------------- */
 
-int nigh_device_may_send(const struct nigh_endpoint *endpoint, const struct nigh_device_buffer *buffer)
+int nigh_device_may_post(const struct nigh_endpoint *endpoint, const char *call,
+                         const struct nigh_device_buffer *buffer)
 {
     struct nigh_context *context = endpoint->context;
     struct nigh_device_path path;
@@ -154,27 +155,42 @@ int nigh_device_may_send(const struct nigh_endpoint *endpoint, const struct nigh
     if (!context->config.cuda_required)
         return 0;
     path = nigh_device_best(endpoint, buffer->cuda->ordinal, buffer->kind);
-    return path.way != NIGH_DEVICE_STAGED ? 0 : nigh_device_refuse_send(endpoint, buffer, path.reason);
+    return path.way != NIGH_DEVICE_STAGED ? 0 : nigh_device_refuse_post(endpoint, call, buffer, path.reason);
 }
 
-int nigh_device_refuse_send(const struct nigh_endpoint *endpoint, const struct nigh_device_buffer *buffer,
-                            enum nigh_device_reason why)
+int nigh_device_may_take(const struct nigh_endpoint *endpoint, const char *call,
+                         const struct nigh_device_buffer *buffer)
+{
+    struct nigh_device_buffer other = *buffer;
+
+    if (!endpoint->context->config.cuda_required)
+        return 0;
+    other.kind = NIGH_CUDA_KIND_PLAIN;
+    if (nigh_device_best(endpoint, other.cuda->ordinal, other.kind).way != NIGH_DEVICE_STAGED)
+        return 0;
+    other.kind = NIGH_CUDA_KIND_MAPPED;
+    return nigh_device_may_post(endpoint, call, &other);
+}
+
+int nigh_device_refuse_post(const struct nigh_endpoint *endpoint, const char *call,
+                            const struct nigh_device_buffer *buffer, enum nigh_device_reason why)
 {
     return nigh_refuse(
         endpoint->context, -ENOTSUP,
-        "post_send: NIGH_CUDA=require: memory of CUDA device %d is staged through the host for rank "
-        "%d: %s; NIGH_CUDA=auto lets it be staged",
-        buffer->cuda->ordinal, (int)endpoint->rank, nigh_device_reason_text(why));
+        "%s: NIGH_CUDA=require: memory of CUDA device %d is staged through the host for rank %d: %s; "
+        "NIGH_CUDA=auto lets it be staged",
+        call, buffer->cuda->ordinal, (int)endpoint->rank, nigh_device_reason_text(why));
 }
 
-int nigh_device_may_post(struct nigh_context *context, const char *call, int ordinal)
+int nigh_device_may_receive(const struct nigh_endpoint *endpoint, const struct nigh_cuda_context *cuda)
 {
-    if (!context->config.cuda_required)
+    if (!endpoint->context->config.cuda_required)
         return 0;
-    return nigh_refuse(context, -ENOTSUP,
-                       "%s: NIGH_CUDA=require: memory of CUDA device %d is staged through the host: %s; "
-                       "NIGH_CUDA=auto lets it be staged",
-                       call, ordinal, nigh_device_reason_text(NIGH_DEVICE_WHY_NOT_JOINED));
+    return nigh_refuse(endpoint->context, -ENOTSUP,
+                       "NIGH_CUDA=require: what a get brings from rank %d to memory of CUDA device %d is "
+                       "staged through the host: %s; NIGH_CUDA=auto lets it be staged",
+                       (int)endpoint->rank, cuda->ordinal,
+                       nigh_device_reason_text(NIGH_DEVICE_WHY_NOT_JOINED));
 }
 
 int nigh_device_may_stage(const struct nigh_endpoint *endpoint, uint64_t key)

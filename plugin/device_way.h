@@ -28,19 +28,21 @@ struct nigh_device_path nigh_device_way(const struct nigh_endpoint *endpoint, in
 struct nigh_device_path nigh_device_best(const struct nigh_endpoint *endpoint, int ordinal,
                                          enum nigh_cuda_kind kind);
 
-/* Whether messages from it may go to the peer: 0. -ENOTSUP: NIGH_CUDA=require, and they would be staged (logged, with the
- * reason). */
-int nigh_device_may_send(const struct nigh_endpoint *endpoint, const struct nigh_device_buffer *buffer);
-/* Says so, and returns -ENOTSUP. */
-int nigh_device_refuse_send(const struct nigh_endpoint *endpoint, const struct nigh_device_buffer *buffer,
-                            enum nigh_device_reason why);
-/* The same for the local side of puts and gets, which are staged. */
-int nigh_device_may_post(struct nigh_context *context, const char *call, int ordinal);
+/* Whether what is posted from there, or to there, may go to the peer: 0. -ENOTSUP: NIGH_CUDA=require, and it would be staged
+ * (logged, with the reason). */
+int nigh_device_may_post(const struct nigh_endpoint *endpoint, const char *call,
+                         const struct nigh_device_buffer *buffer);
+/* The same of a get's place. Whatever lies there, what counts is the peer's memory, of which it may have several kinds. */
+int nigh_device_may_take(const struct nigh_endpoint *endpoint, const char *call,
+                         const struct nigh_device_buffer *buffer);
+/* Logs that it may not. -ENOTSUP. */
+int nigh_device_refuse_post(const struct nigh_endpoint *endpoint, const char *call,
+                            const struct nigh_device_buffer *buffer, enum nigh_device_reason why);
 
-/*
- * Whether what the peer asks of the region with this key may be staged through the host: 0. -ENOTSUP: NIGH_CUDA=require, and the
- * region is a device's (logged, with the reason).
- */
+/* Whether what the peer asks of the region with this key may be staged through the host: 0. -ENOTSUP: NIGH_CUDA=require, and the
+ * region is a device's (logged, with the reason). */
 int nigh_device_may_stage(const struct nigh_endpoint *endpoint, uint64_t key);
+/* The same of an answer to a get of ours that has its place on a device, and comes in pieces. */
+int nigh_device_may_receive(const struct nigh_endpoint *endpoint, const struct nigh_cuda_context *cuda);
 
 #endif

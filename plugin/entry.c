@@ -19,6 +19,7 @@
 #include "plugin/receive.h"
 #include "plugin/refuse.h"
 #include "plugin/registers.h"
+#include "plugin/remote.h"
 #include "plugin/rma.h"
 #include "plugin/send.h"
 #include "plugin/shown.h"
@@ -321,7 +322,7 @@ static int register_memory(struct nigh_context *context, const struct nigh_regis
     region->device = device;
     region->owner = context;
     if (device)
-        region->copies = nigh_device_copies(region);
+        nigh_device_region_add(context, region);
     else if (memory->copies)
         region->copies = *memory->copies;
     /* The table that peers look at is by slot, which a chosen key does not tell: those are asked for. So are those
@@ -336,7 +337,7 @@ static int register_memory(struct nigh_context *context, const struct nigh_regis
 
 static int deregister(struct nigh_context *context, struct nigh_region *region)
 {
-    int rc = nigh_region_check(&context->regions, region);
+    int rc = nigh_remote_check(context, region);
 
     if (rc == -EINVAL)
         return nigh_refuse(context, rc, "deregister: nothing is registered as %p, or no longer",

@@ -80,12 +80,9 @@ static uint32_t copy_piece(struct nigh_endpoint *endpoint, struct nigh_send_op *
 static void all_sent(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
 {
     nigh_plan_sent(endpoint, op);
-    if (op->kind == NIGH_SEND_REPLY) {
-        if (op->tells)
-            nigh_rma_tell(endpoint, NIGH_OP_REMOTE_GET, op->key, op->bytes, 0);
-        op->tells = false;
-        nigh_send_discard(endpoint, op);
-    } else if (op->kind == NIGH_SEND_CHUNKED && (op->granted || !op->sync))
+    if (op->kind == NIGH_SEND_REPLY)
+        nigh_rma_answered(endpoint, op, 0);
+    else if (op->kind == NIGH_SEND_CHUNKED && (op->granted || !op->sync))
         nigh_send_complete(endpoint, op, 0, op->bytes);
 }
 

@@ -4,6 +4,7 @@
 #include "cuda_ipc/import.h"
 #include "plugin/context.h"
 #include "plugin/count.h"
+#include "plugin/device_peer.h"
 #include "plugin/device_send.h"
 #include "plugin/field.h"
 #include "plugin/progress.h"
@@ -117,8 +118,10 @@ int nigh_lend_release(struct nigh_context *context, void *data)
     if (lent.id == NIGH_NO_ID) {
         free(data);
     } else {
-        if (lent.mapping)
+        if (lent.mapping) {
             nigh_cuda_import_put(lent.mapping);
+            nigh_device_peer_released(lent.endpoint);
+        }
         nigh_link_answer(lent.endpoint, NIGH_K_FINISH, 0, lent.id, 0, NULL, 0);
         nigh_progress_unpin(lent.endpoint);
     }

@@ -6,6 +6,7 @@
 #include "plugin/here.h"
 #include "plugin/large.h"
 #include "plugin/progress.h"
+#include "plugin/remote.h"
 #include "plugin/rma.h"
 #include "plugin/send.h"
 #include "shm/heap.h"
@@ -112,45 +113,76 @@ static int start_body(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
     return rc;
 }
 
-/* `number`: of device memory. */
-static int start_refer(struct nigh_endpoint *endpoint, struct nigh_send_op *op, uint64_t number)
+static int send_refer(struct nigh_endpoint *endpoint, struct nigh_send_op *op, struct nigh_wire_refer *refer,
+                      uint32_t flags)
 {
-    struct nigh_wire_refer refer = {.total = op->bytes, .where = op->key, .refer = op->refer};
-    uint32_t flags = op->early ? NIGH_F_EARLY : 0;
-
     if (!take_id(endpoint, op))
         return -EAGAIN;
-    refer.id = op->id;
+    refer->id = op->id;
+    refer->total = op->bytes;
+    return nigh_link_send(endpoint, nigh_head_make(NIGH_K_REFER, 0, op->tclass, flags), op->tag, op->imm,
+                          refer, sizeof(*refer));
+}
+
+static int start_refer(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
+{
+    struct nigh_wire_refer refer = {.where = op->key, .refer = op->refer};
+
     if (op->refer == NIGH_REFER_CMA)
         refer.cpu = nigh_here_cpu();
-    else if (op->device)
-        refer.number = number;
-    if (op->device && op->op == NIGH_OP_LEND)
-        flags = NIGH_F_LENT;
-    return nigh_link_send(endpoint, nigh_head_make(NIGH_K_REFER, 0, op->tclass, flags), op->tag, op->imm,
-                          &refer, sizeof(refer));
+    return send_refer(endpoint, op, &refer, op->early ? NIGH_F_EARLY : 0);
+}
+
+static int start_pieces(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
+{
+    if (!take_id(endpoint, op) || (op->copied && nigh_rma_fetch(endpoint, op)))
+        return -EAGAIN;
+    return nigh_large_start(endpoint, op);
 }
 
 static int start_device(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
 {
-    uint64_t number;
-    int rc = nigh_device_send_refer(endpoint, op, &number);
+    struct nigh_wire_refer refer = {.total = op->bytes};
+    int rc = nigh_device_send_refer(endpoint, op->device, &refer);
 
     if (rc == 0 || rc == -EAGAIN)
-        return rc ? rc : start_refer(endpoint, op, number);
+        return rc ? rc : send_refer(endpoint, op, &refer, op->op == NIGH_OP_LEND ? NIGH_F_LENT : 0);
     rc = nigh_device_send_may_stage(endpoint, op);
     if (rc) {
         nigh_send_complete(endpoint, op, rc, 0);
         return 0;
     }
     nigh_device_send_stage(endpoint, op);
-    return take_id(endpoint, op) ? nigh_large_start(endpoint, op) : -EAGAIN;
+    return start_pieces(endpoint, op);
+}
+
+/* A put, or the answer to a get, that the other side's device copies. Where it cannot be handed over it is staged. */
+static int start_remote(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
+{
+    bool put = op->kind == NIGH_SEND_PUT;
+    struct nigh_wire_remote remote = {.imm = op->imm};
+    int rc = nigh_device_send_refer(endpoint, op->device, &remote.refer);
+    uint32_t flags = NIGH_F_REFERS | (op->notify ? NIGH_F_NOTIFY : 0);
+
+    if (rc && rc != -EAGAIN)
+        return nigh_remote_stage(endpoint, op) ? start_pieces(endpoint, op) : 0;
+    if (rc || !take_id(endpoint, op))
+        return -EAGAIN;
+    remote.refer.total = op->bytes;
+    remote.refer.id = op->id;
+    rc = nigh_link_send(endpoint, nigh_head_make(put ? NIGH_K_PUT : NIGH_K_REPLY, 0, 0, flags),
+                        put ? op->key : op->tag, put ? op->offset : op->imm, &remote, sizeof(remote));
+    if (!rc)
+        op->sent = op->bytes; /* nothing more is to be sent: FINISH may come */
+    return rc;
 }
 
 static int start_get(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
 {
     struct nigh_wire_get get = {.total = op->bytes};
 
+    if (op->cuda)
+        get.flags = NIGH_GET_REFER | (endpoint->context->config.cuda_required ? NIGH_GET_SHORT : 0);
     if (!take_id(endpoint, op))
         return -EAGAIN;
     get.id = op->id;
@@ -186,7 +218,7 @@ static int start_kind(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
     case NIGH_SEND_BODY:
         return start_body(endpoint, op);
     case NIGH_SEND_REFER:
-        return op->device ? start_device(endpoint, op) : start_refer(endpoint, op, 0);
+        return op->device ? start_device(endpoint, op) : start_refer(endpoint, op);
     case NIGH_SEND_GET:
         return start_get(endpoint, op);
     case NIGH_SEND_ATOMIC:
@@ -196,9 +228,9 @@ static int start_kind(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
     case NIGH_SEND_CHUNKED:
     case NIGH_SEND_PUT:
     case NIGH_SEND_REPLY:
-        if (!take_id(endpoint, op) || (op->copied && nigh_rma_fetch(endpoint, op)))
-            return -EAGAIN;
-        return nigh_large_start(endpoint, op);
+        if (op->device && nigh_device_send_refers(op->device))
+            return start_remote(endpoint, op);
+        return start_pieces(endpoint, op);
     }
     return -EINVAL;
 }

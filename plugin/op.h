@@ -80,7 +80,7 @@ struct nigh_send_op {
     bool helped;    /* the receiver has asked for help with it: help.h */
     bool early;     /* REFER: the receiver fetches it if need be: fetch.h */
     bool spread;    /* in its and the endpoint's `spread` */
-    bool granted;   /* matched at the peer */
+    bool granted;   /* matched at the peer; PUT, REPLY by reference: asked for anew */
     bool asks;      /* `device`: nothing of it is read before that */
     bool flowing;   /* in the endpoint's flow list */
     bool waiting;   /* in its list of those that are announced */
@@ -116,6 +116,7 @@ struct nigh_recv_op {
     bool retired;                   /* takes no more; given back when busy is 0 */
     uintptr_t poster;               /* NIGH_GUARD_THREADS: the thread that has posted it */
     struct nigh_cuda_context *cuda; /* NIGH_DEVICE only */
+    bool stores;                    /* NIGH_DEVICE only: its region says so */
 };
 
 static_assert(offsetof(struct nigh_recv_op, posted.node) == 64, "what lies before it is one line");

@@ -346,7 +346,7 @@ enum nigh_verdict nigh_arrive_whole(struct nigh_endpoint *endpoint, uint64_t hea
 
 /* ---- references ---------------------------------------------------------------------------------------- */
 
-static bool refer_is_sound(const struct nigh_endpoint *endpoint, const struct nigh_wire_refer *refer)
+bool nigh_arrive_refer_is_sound(const struct nigh_endpoint *endpoint, const struct nigh_wire_refer *refer)
 {
     const struct nigh_arena_header *layout = &endpoint->view.layout;
 
@@ -372,7 +372,7 @@ enum nigh_verdict nigh_arrive_refer(struct nigh_endpoint *endpoint, uint64_t hea
     struct nigh_posted *posted;
 
     nigh_arrive_payload(endpoint, &refer, sizeof(refer));
-    if (!refer_is_sound(endpoint, &refer) || tclass >= NIGH_TCLASSES)
+    if (!nigh_arrive_refer_is_sound(endpoint, &refer) || tclass >= NIGH_TCLASSES)
         return NIGH_BAD;
     /* What may be needed is had before anything is taken out of the matcher. */
     if (nigh_slab_reserve(&context->messages, 1))

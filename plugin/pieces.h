@@ -7,6 +7,8 @@
 
 /* Can a message in pieces begin like this? Its id is unused, its first piece, if any, lies in the
  * peer's pool or in a shuttle. */
+/* Does it lie where the peer may refer to? */
+bool nigh_arrive_refer_is_sound(const struct nigh_endpoint *endpoint, const struct nigh_wire_refer *refer);
 bool nigh_arrive_first_is_sound(struct nigh_endpoint *endpoint, const struct nigh_wire_first *first,
                                 uint32_t flags);
 /* A message in pieces whose place is known and whose beginning is sound: files it and takes its first piece. */

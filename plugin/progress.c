@@ -119,6 +119,9 @@ void nigh_progress_forget(struct nigh_endpoint *endpoint)
         link = &(*link)->next_busy;
     *link = endpoint->next_busy;
     endpoint->busy = false;
+    /* Else no pass over the busy ones would, and nobody sleeps again. */
+    if (!context->busy)
+        context->suspects = context->devices.scarce = false;
 }
 
 /* A peer that said goodbye is gone once everything that it had published was read. */

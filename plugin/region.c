@@ -81,7 +81,7 @@ int nigh_region_add(struct nigh_regions *regions, void *base, uint64_t bytes, ui
     region->bytes = bytes;
     region->flags = flags;
     region->pins = 0;
-    region->shown = false;
+    region->shown = region->stores = false;
     region->context = 0;
     region->copies = (struct nigh_copies){0};
     region->device = NULL;

@@ -22,6 +22,7 @@ struct nigh_region {
     uint32_t slot;
     uint32_t pins; /* operations of peers under way on it */
     bool shown;    /* in the table that peers look at */
+    bool stores;   /* the CPU may store to what lies on a device: device_store.h */
     struct nigh_copies copies;
     struct nigh_cuda_memory *device; /* the region's, as pointer.h; NULL: it lies in the host's memory */
     struct nigh_cuda_export *export; /* of it, for peers; NULL: none was asked for */

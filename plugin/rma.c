@@ -10,6 +10,7 @@
 #include "plugin/atomic.h"
 #include "plugin/context.h"
 #include "plugin/count.h"
+#include "plugin/device_give.h"
 #include "plugin/device_receive.h"
 #include "plugin/device_send.h"
 #include "plugin/device_way.h"
@@ -17,6 +18,7 @@
 #include "plugin/pull.h"
 #include "plugin/receive.h"
 #include "plugin/refuse.h"
+#include "plugin/remote.h"
 #include "plugin/send.h"
 #include "plugin/shown.h"
 #include <errno.h>
@@ -61,13 +63,10 @@ static int op_create(struct nigh_endpoint *endpoint, const struct nigh_rma *rma,
 static int find_device(struct nigh_endpoint *endpoint, const char *call, const struct nigh_rma *rma,
                        struct nigh_device_buffer *buffer)
 {
-    int rc;
-
     *buffer = (struct nigh_device_buffer){0};
     if (__builtin_expect(!(rma->flags & NIGH_DEVICE) || !rma->bytes, 1))
         return 0;
-    rc = nigh_device_find(endpoint->context, call, rma->region, rma->buffer, rma->bytes, buffer);
-    return rc || !buffer->cuda ? rc : nigh_device_may_post(endpoint->context, call, buffer->cuda->ordinal);
+    return nigh_device_find(endpoint->context, call, rma->region, rma->buffer, rma->bytes, buffer);
 }
 
 static void op_destroy(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
@@ -84,6 +83,8 @@ int nigh_rma_put(struct nigh_endpoint *endpoint, const struct nigh_rma *rma)
 
     if (!rc)
         rc = find_device(endpoint, "post_put", rma, &device);
+    if (!rc && device.cuda)
+        rc = nigh_device_may_give(endpoint, "post_put", rma->region, rma->bytes, &device);
     if (!rc)
         rc = op_create(endpoint, rma, NIGH_SEND_PUT, NIGH_OP_PUT, &op);
     if (rc)
@@ -92,6 +93,8 @@ int nigh_rma_put(struct nigh_endpoint *endpoint, const struct nigh_rma *rma)
         op_destroy(endpoint, op);
         return -ENOMEM;
     }
+    if (op->device)
+        nigh_device_send_offer(endpoint, op->device, rma->region, false);
     op->buffer = rma->buffer;
     nigh_count(&endpoint->context->counters->put, 1);
     nigh_send_begin(endpoint, op);
@@ -125,6 +128,8 @@ int nigh_rma_get(struct nigh_endpoint *endpoint, const struct nigh_rma *rma)
 
     if (!rc)
         rc = find_device(endpoint, "post_get", rma, &device);
+    if (!rc && device.cuda)
+        rc = nigh_device_may_take(endpoint, "post_get", &device);
     if (!rc)
         rc = op_create(endpoint, rma, NIGH_SEND_GET, NIGH_OP_GET, &op);
     if (rc)
@@ -187,7 +192,7 @@ void nigh_rma_put_done(struct nigh_message *message)
 }
 
 /* All of it goes to a device. Without memory it ends with that, and its bytes are dropped. */
-static void open_device(struct nigh_message *message, struct nigh_cuda_context *cuda, uint64_t at)
+void nigh_rma_open_device(struct nigh_message *message, struct nigh_cuda_context *cuda, uint64_t at)
 {
     const struct nigh_device_buffer buffer = {.cuda = cuda, .at = at};
 
@@ -220,7 +225,9 @@ static void place_copied(struct nigh_message *message, const struct nigh_region 
     if (!region)
         return;
     if (region->device) {
-        open_device(message, region->device->context, region->device->at + offset);
+        nigh_rma_open_device(message, region->device->context, region->device->at + offset);
+        if (message->device)
+            message->device->buffer.stores = region->stores;
         return;
     }
     message->offset = offset;
@@ -235,6 +242,8 @@ static enum nigh_verdict arrive_put(struct nigh_endpoint *endpoint, uint64_t hea
     struct nigh_message *message;
     uint64_t told;
 
+    if (nigh_head_flags(head) & NIGH_F_REFERS)
+        return nigh_remote_put(endpoint, head, key, offset);
     nigh_arrive_payload(endpoint, &first, sizeof(first));
     if (!nigh_arrive_first_is_sound(endpoint, &first, nigh_head_flags(head)))
         return NIGH_BAD;
@@ -243,7 +252,7 @@ static enum nigh_verdict arrive_put(struct nigh_endpoint *endpoint, uint64_t hea
         return NIGH_STAY;
     message->status =
         nigh_region_at(&context->regions, key, offset, first.total, NIGH_REMOTE_WRITE, &message->to);
-    if (!message->status && context->regions.copied)
+    if (!message->status && context->regions.copied && first.total)
         message->status = nigh_device_may_stage(endpoint, key);
     if (message->status)
         message->to = NULL; /* what still comes of it goes nowhere */
@@ -266,15 +275,18 @@ static enum nigh_verdict arrive_put(struct nigh_endpoint *endpoint, uint64_t hea
 
 /* Of a region on a device; elsewhere *out stays. */
 static int read_device(struct nigh_endpoint *endpoint, uint64_t key, uint64_t offset, uint64_t bytes,
-                       struct nigh_device_send **out)
+                       uint32_t flags, struct nigh_device_send **out)
 {
-    const struct nigh_region *region = nigh_region_copied(&endpoint->context->regions, key);
+    struct nigh_region *region = nigh_region_copied(&endpoint->context->regions, key);
     struct nigh_device_buffer buffer;
 
     if (!region || !region->device)
         return 0;
-    buffer = (struct nigh_device_buffer){.cuda = region->device->context, .at = region->device->at + offset};
+    buffer = (struct nigh_device_buffer){
+        .cuda = region->device->context, .at = region->device->at + offset, .kind = region->device->kind};
     *out = nigh_device_send_open(&buffer, bytes);
+    if (*out && flags & NIGH_GET_REFER)
+        nigh_device_send_offer(endpoint, *out, region, flags & NIGH_GET_SHORT);
     return *out ? 0 : -ENOMEM;
 }
 
@@ -283,6 +295,7 @@ static enum nigh_verdict arrive_get(struct nigh_endpoint *endpoint, uint64_t key
 {
     struct nigh_context *context = endpoint->context;
     struct nigh_wire_get get;
+    struct nigh_device_send *device = NULL;
     struct nigh_send_op *op;
     uint8_t *from = NULL;
     uint64_t told;
@@ -293,24 +306,25 @@ static enum nigh_verdict arrive_get(struct nigh_endpoint *endpoint, uint64_t key
     if (endpoint->answers >= NIGH_IDS_MAX)
         return NIGH_BAD;
     status = nigh_region_at(&context->regions, key, offset, get.total, NIGH_REMOTE_READ, &from);
-    if (!status && context->regions.copied)
+    if (!status && get.total && read_device(endpoint, key, offset, get.total, get.flags, &device))
+        return NIGH_STAY;
+    if (!status && context->regions.copied && get.total && !(device && nigh_device_send_refers(device)))
         status = nigh_device_may_stage(endpoint, key);
     tells = !status && nigh_region_tells(&context->regions, key, &told);
     if (tells && nigh_cq_reserve(&context->cq, 1))
-        return NIGH_STAY;
+        goto stay;
     op = nigh_slab_take(&context->send_ops);
     if (!op) {
         if (tells)
             nigh_cq_unreserve(&context->cq, 1);
-        return NIGH_STAY;
+        goto stay;
     }
     nigh_slab_zero(op, sizeof(*op));
-    if (!status && get.total && read_device(endpoint, key, offset, get.total, &op->device)) {
-        nigh_slab_give(&context->send_ops, op);
-        if (tells)
-            nigh_cq_unreserve(&context->cq, 1);
-        return NIGH_STAY;
+    if (device && status) {
+        nigh_device_send_close(device);
+        device = NULL;
     }
+    op->device = device;
     op->kind = NIGH_SEND_REPLY;
     op->id = NIGH_NO_ID;
     op->buffer = from;
@@ -327,10 +341,37 @@ static enum nigh_verdict arrive_get(struct nigh_endpoint *endpoint, uint64_t key
     op->copied = op->bytes && !op->device && nigh_region_copied(&context->regions, key);
     nigh_send_begin(endpoint, op);
     return NIGH_GO;
+
+stay:
+    if (device)
+        nigh_device_send_close(device);
+    return NIGH_STAY;
 }
 
 /* Bytes that have been fetched for one peer and are not yet with it: one get may be longer. */
 #define FETCHED_MOST (UINT64_C(16) << 20)
+
+void nigh_rma_refuse(struct nigh_endpoint *endpoint, struct nigh_send_op *op, int status)
+{
+    if (op->device)
+        nigh_device_send_close(op->device);
+    op->device = NULL;
+    op->copied = false;
+    op->bytes = 0;
+    op->imm = (uint64_t)(int64_t)status;
+    if (op->tells)
+        nigh_cq_unreserve(&endpoint->context->cq, 1);
+    op->tells = false;
+}
+
+void nigh_rma_answered(struct nigh_endpoint *endpoint, struct nigh_send_op *op, int status)
+{
+    if (op->tells && !status) {
+        nigh_rma_tell(endpoint, NIGH_OP_REMOTE_GET, op->key, op->bytes, 0);
+        op->tells = false;
+    }
+    nigh_send_discard(endpoint, op);
+}
 
 int nigh_rma_fetch(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
 {
@@ -346,12 +387,7 @@ int nigh_rma_fetch(struct nigh_endpoint *endpoint, struct nigh_send_op *op)
         endpoint->fetched += op->bytes;
         return 0;
     }
-    op->copied = false;
-    op->bytes = 0;
-    op->imm = (uint64_t)(int64_t)-EIO;
-    if (op->tells)
-        nigh_cq_unreserve(&endpoint->context->cq, 1);
-    op->tells = false;
+    nigh_rma_refuse(endpoint, op, -EIO);
     return 0;
 }
 
@@ -377,6 +413,9 @@ static enum nigh_verdict arrive_reply(struct nigh_endpoint *endpoint, uint64_t h
     struct nigh_wire_first first;
     struct nigh_message *message;
 
+    if (nigh_head_flags(head) & NIGH_F_REFERS)
+        return op && op->kind == NIGH_SEND_GET && !op->granted ? nigh_remote_reply(endpoint, op, status)
+                                                               : NIGH_BAD;
     nigh_arrive_payload(endpoint, &first, sizeof(first));
     if (!op || op->kind != NIGH_SEND_GET || op->granted ||
         !nigh_arrive_first_is_sound(endpoint, &first, nigh_head_flags(head)) ||
@@ -390,7 +429,9 @@ static enum nigh_verdict arrive_reply(struct nigh_endpoint *endpoint, uint64_t h
     message->to = op->cuda ? NULL : op->result;
     message->status = status;
     if (op->cuda && op->result && first.total)
-        open_device(message, op->cuda, (uintptr_t)op->result);
+        message->status = nigh_device_may_receive(endpoint, op->cuda);
+    if (op->cuda && op->result && first.total && !message->status)
+        nigh_rma_open_device(message, op->cuda, (uintptr_t)op->result);
     return nigh_arrive_first_piece(message, first.line, first.bytes, nigh_head_flags(head));
 }
 

@@ -30,6 +30,8 @@
 #define TURNS 8u
 /* So many times as long as for anything else, a part of what is under way is waited for. */
 #define PART 10u
+/* For so long a thread that spins keeps the others out: that is what being woken takes. */
+#define HELD_NS UINT64_C(20000)
 /* Last looks that found work but nothing to poll, before the clock is looked at. */
 #define LOOKS 16u
 
@@ -87,7 +89,7 @@ static void give_way(struct nigh_context *context)
  * parts takes as long as the copies. docs/rationale/progress-thread.md. */
 static bool spin(struct nigh_context *context, uint64_t now, uint64_t deadline, bool moved)
 {
-    uint64_t until = now + (moved ? PART : 1) * context->config.spin_ns;
+    uint64_t until = now + (moved ? PART : 1) * context->config.spin_ns, held_until = now + HELD_NS;
 
     /* The clock costs as much as three passes: look at it each eighth. */
     do {
@@ -97,10 +99,12 @@ static bool spin(struct nigh_context *context, uint64_t now, uint64_t deadline, 
                 return true;
             nigh_pause();
         }
-        if (moved && context->guard & NIGH_GUARD_THREADS)
-            give_way(context); /* it may be long, and others may want to post */
         now = nigh_clock_ns();
         until = moved ? now + PART * context->config.spin_ns : until;
+        if (context->guard & NIGH_GUARD_THREADS && now >= held_until) {
+            give_way(context); /* it may be long, and others may want to post */
+            held_until = now + HELD_NS;
+        }
     } while (now < until && now < deadline);
     return false;
 }

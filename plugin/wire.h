@@ -19,9 +19,9 @@
  *   HELP      id       number   wire_help        to the sender of a REFER to cma: it may copy, too: plugin/help.h
  *   DROP      number   -        -                device memory of that number is given up: plugin/device_peer.h
  *   DROPPED   number   -        -                the answer: nothing of it is mapped any more
- *   PUT       key      offset   wire_first       remote write; pieces follow; answered by FINISH
+ *   PUT       key      offset   wire_first       remote write; pieces follow, or (wire_remote) none; answered by FINISH
  *   GET       key      offset   wire_get         remote read; answered by REPLY
- *   REPLY     id       status   wire_first       the answer to GET `id`; pieces follow
+ *   REPLY     id       status   wire_first       the answer to GET `id`; pieces follow, or (wire_remote) none: then FINISH answers it
  *   ATOMIC    key      offset   wire_atomic...   operands behind it, then comparands; answered by RESULT
  *   RESULT    id       status   body             the values before
  *   MOVE      ring     -        -                the rest of this ring's messages come through that one
@@ -75,6 +75,8 @@ enum nigh_kind {
 #define NIGH_F_ONE 1u
 /* REFER to a device: its receiver may have it in place */
 #define NIGH_F_LENT 1u
+/* PUT, REPLY: its bytes lie on a device, and no PIECE follows: the payload is a wire_remote */
+#define NIGH_F_REFERS 1u
 /* REFER to cma: its receiver fetches it if it has no receive for long */
 #define NIGH_F_EARLY 16384u
 
@@ -111,7 +113,7 @@ struct nigh_wire_refer {
     uint32_t id;
     uint32_t refer; /* enum nigh_refer */
     union {
-        uint64_t number; /* DEVICE: of the memory; POINTER: the one device that reaches it, + 1; 0: all do */
+        uint64_t number; /* DEVICE: of the memory; POINTER: 0, or a device + 1 and NIGH_POINTER_* */
         struct {
             uint32_t cpu; /* CMA: where the sender ran, + 1; 0: not told. A hint */
             uint32_t reserved;
@@ -119,10 +121,19 @@ struct nigh_wire_refer {
     };
 };
 
+/* A POINTER is reached by all devices, or by one: copies of others reach it, too, but not what runs there. */
+#define NIGH_POINTER_COPIES (UINT64_C(1) << 32)
+
 /* of a GRANT's `late` */
 #define NIGH_GRANT_WAITED 1u /* the message waited for its receive */
 #define NIGH_GRANT_AGAIN  2u /* bring the memory again, before you refer to it again */
-#define NIGH_GRANT_BRING  4u /* of a lend: bring it again, and send nothing */
+#define NIGH_GRANT_BRING  4u /* of a device's lend: bring it again, and send nothing */
+
+/* Answered by FINISH, or by GRANT: then PUT or REPLY comes anew, in pieces, or, asked to bring the memory again, once more so. */
+struct nigh_wire_remote {
+    struct nigh_wire_refer refer;
+    uint64_t imm; /* PUT: for the target's program */
+};
 
 #define NIGH_FINISH_MORE 10u
 
@@ -135,10 +146,13 @@ struct nigh_wire_help {
     uint64_t bytes;
 };
 
+#define NIGH_GET_REFER 1u /* the bytes go to a device, which may copy them by itself */
+#define NIGH_GET_SHORT 2u /* and is to, however few they are */
+
 struct nigh_wire_get {
     uint64_t total;
     uint32_t id;
-    uint32_t reserved;
+    uint32_t flags; /* NIGH_GET_* */
 };
 
 struct nigh_wire_atomic {
@@ -149,7 +163,7 @@ struct nigh_wire_atomic {
 };
 
 static_assert(sizeof(struct nigh_wire_first) <= NIGH_SLOT_PAYLOAD, "first fits a slot");
-static_assert(sizeof(struct nigh_wire_refer) <= NIGH_SLOT_PAYLOAD, "refer fits a slot");
+static_assert(sizeof(struct nigh_wire_remote) <= NIGH_SLOT_PAYLOAD, "remote fits a slot");
 static_assert(sizeof(struct nigh_wire_finish) <= NIGH_SLOT_PAYLOAD, "finish fits a slot");
 static_assert(sizeof(struct nigh_wire_atomic) + 2 * 1024 <= NIGH_BODY_MAX, "an atomic fits a body");
 

@@ -70,7 +70,7 @@
  */
 
 #define NIGH_ARENA_MAGIC    UINT64_C(0x31616e6572612d6e) /* "n-arena1" */
-#define NIGH_LAYOUT_VERSION 29u
+#define NIGH_LAYOUT_VERSION 30u
 #define NIGH_LINE           64u
 #define NIGH_PAGE           4096u
 

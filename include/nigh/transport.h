@@ -205,12 +205,15 @@ enum nigh_state {
  * Of sends, receives, puts, gets and lends: the buffer may be memory of a CUDA device. Whose it is its `region` says
  * (NIGH_REGISTER_DEVICE), which stays registered until the completion; without one the driver is
  * asked in each call. Without this flag `region` decides nothing and a buffer is the host's. The peer needs no device.
- * Where it uses one that reaches the buffer, its device copies a message longer than NIGH_EAGER from there, once it is received.
+ * Where it uses one that reaches the buffer, its device copies a message longer than NIGH_EAGER from there, once it is received. A
+ * put to a region on a device, and a get from one, longer than NIGH_EAGER or with NIGH_CUDA=require, goes so, too: a device of the
+ * side that has the place copies.
  *
  * What the host's copies have put there before the call is sent; kernels that write it must have ended, as nigh's copies run on streams
  * of their own. They move with calls that make progress, and nobody waits for them but NIGH_INJECT. When a receive or a get
  * completes its bytes are in the device's memory. The post returns -ENOTSUP with NIGH_CUDA=off, where the driver does not
- * start, or with NIGH_CUDA=require where it would be staged through the host, -EFAULT for a range with a hole, -EXDEV on several
+ * start, or with NIGH_CUDA=require where it would be staged through the host (a put or a get completes with it where only the
+ * peer can tell), -EFAULT for a range with a hole, -EXDEV on several
  * devices, -ERANGE outside of its region, -EIO the driver fails, -ECHILD in a forked child. Where a copy fails the operation completes with -EIO on both sides, and the endpoint goes on.
  */
 #define NIGH_DEVICE       (1u << 4)
@@ -258,7 +261,8 @@ typedef int (*nigh_refused_fn)(struct nigh_endpoint *endpoint, const void *buffe
 /* No buffer: the completion's `data` points at the message where it lies (a lend: in the sender's heap); give it
  * back by release(). `bytes` limits what is accepted.
  * With NIGH_DEVICE: `data` is an address of the device that the memory at `buffer`, which is not written, is on. Of lends of
- * device memory alone: any other message, and one that this device cannot map, completes with -EOPNOTSUPP and is spent.
+ * device memory alone: any other message, and one that this device cannot map (of another device of this process: all but managed
+ * memory), completes with -EOPNOTSUPP and is spent.
  * Where the lender ends before release() its memory may be gone. */
 #define NIGH_IN_PLACE (1u << 1)
 
@@ -360,8 +364,9 @@ struct nigh_taken {
  * there before, in parts while more bytes come or go; atomics alone are waited for, as `copies` are, and other threads do not get
  * into the context meanwhile. To register such memory may wait for kernels that run. The memory stays until deregister(). Where
  * its CUDA context is destroyed earlier, peers' operations complete with -EIO. Peers need no device. Those
- * whose devices copy messages from it map it: deregister() makes progress until they have closed it, a second at most (logged), and
- * keeps other threads out meanwhile; memory of cuMemMap() alone may be freed earlier. Without NIGH_REMOTE_READ and _WRITE it is for NIGH_DEVICE in posts of this process alone. With NIGH_CUDA=require what would be staged through the host
+ * whose devices copy from it map it: deregister() makes progress until they have closed it, a second at most (logged), and
+ * keeps other threads out meanwhile; memory of cuMemMap() alone may be freed earlier. Where the driver maps it for the CPU
+ * (NIGH_DEVICE_WINDOW) short bytes for it are stored there without a copy of the device's. Without NIGH_REMOTE_READ and _WRITE it is for NIGH_DEVICE in posts of this process alone. With NIGH_CUDA=require what would be staged through the host
  * completes with -ENOTSUP at the peer instead, and the log here says why: NIGH_QUERY_DEVICE_PATHS tells it before.
  */
 #define NIGH_REGISTER_DEVICE (1u << 6)
@@ -481,7 +486,7 @@ struct nigh_atomic {
 struct nigh_lend {
     uint32_t size;      /* sizeof(struct nigh_lend) */
     uint32_t flags;     /* NIGH_SILENT, NIGH_DEVICE */
-    const void *buffer; /* wholly inside one block from heap_alloc; with NIGH_DEVICE also on a CUDA device */
+    const void *buffer; /* inside one block from heap_alloc; with NIGH_DEVICE also on a device, not empty */
     uint64_t bytes;
     uint64_t tag;
     uint64_t imm;
@@ -739,7 +744,7 @@ enum nigh_device_reason {
     NIGH_DEVICE_WHY_MIG = 12,            /* one of the two is an instance of a divided device */
     NIGH_DEVICE_WHY_MPS = 13,            /* one of the two processes uses its device through MPS */
     NIGH_DEVICE_WHY_PEER_SILENT = 14,    /* the peer has not used a CUDA device yet */
-    NIGH_DEVICE_WHY_NOT_JOINED = 15,     /* a put, get or atomic: messages alone are copied so yet */
+    NIGH_DEVICE_WHY_NOT_JOINED = 15,     /* a put, get or atomic whose other side is not on a device */
 };
 
 #define NIGH_DEVICE_MIG    (1u << 0) /* an instance of a divided device */

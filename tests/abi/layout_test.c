@@ -17,7 +17,7 @@
 
 static const struct constant layout_constants[] = {
     CONSTANT(NIGH_ARENA_MAGIC, UINT64_C(0x31616e6572612d6e)),
-    CONSTANT(NIGH_LAYOUT_VERSION, 29),
+    CONSTANT(NIGH_LAYOUT_VERSION, 30),
     CONSTANT(NIGH_LINE, 64),
     CONSTANT(NIGH_PAGE, 4096),
     CONSTANT(NIGH_PEERS_MAX, 65536),
@@ -183,7 +183,8 @@ static const struct constant slot_constants[] = {
     CONSTANT(NIGH_F_ONE, 1),           CONSTANT(NIGH_F_FAILED, 4),      CONSTANT(NIGH_F_EARLY, 16384),
     CONSTANT(NIGH_FINISH_MORE, 10),    CONSTANT(NIGH_K_DROP, 15),       CONSTANT(NIGH_K_DROPPED, 16),
     CONSTANT(NIGH_REFER_DEVICE, 5),    CONSTANT(NIGH_REFER_POINTER, 6), CONSTANT(NIGH_GRANT_WAITED, 1),
-    CONSTANT(NIGH_GRANT_AGAIN, 2),
+    CONSTANT(NIGH_GRANT_AGAIN, 2),     CONSTANT(NIGH_F_REFERS, 1),      CONSTANT(NIGH_GET_REFER, 1),
+    CONSTANT(NIGH_GET_SHORT, 2),
 };
 
 #define HEAD UINT64_C(0x203010004) /* of kind 1, 2 bytes, class 3, flags 4 */
@@ -210,6 +211,10 @@ static const struct place slot_places[] = {
     FIELD(nigh_wire_refer, reserved, 28, 4),
     /* `number` lies where these two do. */
 
+    STRUCT(nigh_wire_remote, 40),
+    FIELD(nigh_wire_remote, refer, 0, 32),
+    FIELD(nigh_wire_remote, imm, 32, 8),
+
     STRUCT(nigh_wire_finish, 40),
     FIELD(nigh_wire_finish, ids, 0, 40),
 
@@ -220,7 +225,7 @@ static const struct place slot_places[] = {
     STRUCT(nigh_wire_get, 16),
     FIELD(nigh_wire_get, total, 0, 8),
     FIELD(nigh_wire_get, id, 8, 4),
-    FIELD(nigh_wire_get, reserved, 12, 4),
+    FIELD(nigh_wire_get, flags, 12, 4),
 
     STRUCT(nigh_wire_atomic, 16),
     FIELD(nigh_wire_atomic, op, 0, 2),
@@ -359,7 +364,7 @@ static const struct look layout_looks[] = {
     {23, UINT64_C(0x27e0369df9d75370)}, {24, UINT64_C(0x4d99fec83e28b58e)},
     {25, UINT64_C(0x43c5c8ce0d1a2447)}, {26, UINT64_C(0xa5a227b033417ca9)},
     {27, UINT64_C(0x7db539fb93a0b5dd)}, {28, UINT64_C(0x43f325180551b6f7)},
-    {29, UINT64_C(0x28efd271a5a1ca3f)}};
+    {29, UINT64_C(0x28efd271a5a1ca3f)}, {30, UINT64_C(0xa89ae68d8aa52fde)}};
 static const struct look greeting_looks[] = {{1, UINT64_C(0xb2ac7a01926d8468)},
                                              {2, UINT64_C(0x8b87eb40def88b4f)},
                                              {3, UINT64_C(0xbc20698f7d74e9ec)},

@@ -429,6 +429,76 @@ static void deregistered_in_vain(struct pair *pair)
     end(pair, &from, &to);
 }
 
+static int reach(struct pair *pair, enum nigh_op op, const struct buffer *local, uint64_t bytes, uint64_t key)
+{
+    struct nigh_rma rma = {.size = sizeof(rma),
+                           .flags = NIGH_DEVICE,
+                           .buffer = local->at,
+                           .bytes = bytes,
+                           .key = key,
+                           .context = 31};
+    const struct pair_end *end = pair->end[0];
+
+    CHECK_INT(op == NIGH_OP_PUT ? nigh->post_put(end->peer, &rma) : nigh->post_get(end->peer, &rma), 0);
+    return pair_await(pair->end[0], op, 31).status;
+}
+
+/* Puts and gets from device to device: no byte of long ones passes the host. A key that is none, and a range, are refused as ever. */
+static void remote(struct pair *pair)
+{
+    struct nigh_region *region = NULL;
+    struct buffer from, to;
+    uint64_t key = 0;
+    unsigned down;
+
+    begin(pair, &from, &to);
+    if (pair->end[1]) {
+        struct nigh_register what = {.size = sizeof(what),
+                                     .flags = NIGH_REMOTE_READ | NIGH_REMOTE_WRITE | NIGH_REGISTER_DEVICE |
+                                              NIGH_REGISTER_EVENTS,
+                                     .buffer = to.at,
+                                     .bytes = ROOM,
+                                     .context = 41};
+
+        CHECK_INT(nigh->register_memory(pair->end[1]->context, &what, &key, &region), 0);
+        pair->shared[0] = key;
+    }
+    pair_meet();
+    down = cuda->calls("cuMemcpyDtoHAsync_v2");
+    if (pair->end[0] && pair->of->how & PAIR_MANUAL) { /* NIGH_CUDA=require: short ones, too */
+        buffer_fill(&from, 8, 5);
+        CHECK_INT(reach(pair, NIGH_OP_PUT, &from, 8, pair->shared[0]), 0);
+        buffer_fill(&from, 8, 99);
+        CHECK_INT(reach(pair, NIGH_OP_GET, &from, 8, pair->shared[0]), 0);
+        buffer_check(&from, 0, 8, 5);
+    }
+    if (pair->end[0]) {
+        for (uint64_t i = 0; i < 3; i++) {
+            buffer_fill(&from, ROOM, 10 + i);
+            CHECK_INT(reach(pair, NIGH_OP_PUT, &from, ROOM, pair->shared[0]), 0);
+            buffer_fill(&from, ROOM, 99);
+            CHECK_INT(reach(pair, NIGH_OP_GET, &from, ROOM, pair->shared[0]), 0);
+            buffer_check(&from, 0, ROOM, 10 + i);
+        }
+        CHECK_INT(reach(pair, NIGH_OP_PUT, &from, ROOM, 12345), -EACCES);
+        CHECK_INT(reach(pair, NIGH_OP_GET, &from, ROOM, 12345), -EACCES);
+        CHECK_INT(cuda->calls("cuMemcpyDtoHAsync_v2"), down);
+    }
+    for (uint32_t i = 0; i < 3 && pair->end[1]; i++) {
+        while (pair_next(pair->end[1], NIGH_OP_REMOTE_PUT).bytes == 8)
+            ;
+        while (pair_next(pair->end[1], NIGH_OP_REMOTE_GET).bytes == 8)
+            ;
+    }
+    pair_meet();
+    if (pair->end[1]) {
+        CHECK_INT(cuda->calls("cuMemcpyDtoHAsync_v2"), down);
+        CHECK_INT(nigh->deregister(pair->end[1]->context, region), 0);
+        buffer_check(&to, 0, ROOM, 12);
+    }
+    end(pair, &from, &to);
+}
+
 /* The receiver's driver does not map it: that is staged, now and later. */
 static void not_mapped(struct pair *pair)
 {
@@ -489,6 +559,13 @@ static const struct pair_case cases[] = {
     {.name = "the sender dies", .play = sender_dies, FRESH | PAIR_DEATH | PAIR_LOOSE, OF(MEMORY_MAPPED)},
     {.name = "deregistered", .play = deregistered, FRESH, OF(MEMORY_PLAIN), LOGGED},
     {.name = "deregistered in vain", .play = deregistered_in_vain, FRESH, OF(MEMORY_PLAIN), LOGGED},
+    {.name = "put and get, cuMemMap", .play = remote, FRESH, OF(MEMORY_MAPPED)},
+    {.name = "put and get, cuMemAlloc", .play = remote, FRESH, OF(MEMORY_PLAIN)},
+    {.name = "put and get, NIGH_CUDA=require",
+     .play = remote,
+     FRESH | PAIR_MANUAL | PAIR_LOOSE,
+     OF(MEMORY_MAPPED),
+     LOGGED},
     {.name = "not mapped, cuMemMap", .play = not_mapped, FRESH, OF(MEMORY_MAPPED)},
     {.name = "not mapped, cuMemAlloc", .play = not_mapped, FRESH, OF(MEMORY_PLAIN)},
     {.name = "NIGH_CUDA=require, cuMemMap", .play = required, FRESH | PAIR_MANUAL, OF(MEMORY_MAPPED), LOGGED},

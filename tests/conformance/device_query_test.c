@@ -385,9 +385,8 @@ static void posts(struct pair_end *end, void *memory, struct nigh_region *region
         CHECK_INT(pair_await(end, NIGH_OP_RECV, 51).status, -ECANCELED);
         CHECK_INT(nigh->post_put(end->peer, &rma), -ENOTSUP);
         CHECK_INT(nigh->post_get(end->peer, &rma), -ENOTSUP);
-        CHECK(strstr(
-            told,
-            "post_get: NIGH_CUDA=require: memory of CUDA device 1 is staged through the host: put, get"));
+        CHECK(strstr(told, "post_get: NIGH_CUDA=require: memory of CUDA device 1 is staged through the host "
+                           "for rank 0: the peer has not"));
         CHECK_INT(nigh->copy_device(end->context, i ? region : NULL, memory, bytes, 8, NIGH_COPY_OUT), 0);
     }
     told[0] = '\0';
@@ -436,8 +435,8 @@ static void required(struct pair *pair)
     pair_meet();
     if (owner && pair->of->number) {
         CHECK(strstr(told, "NIGH_CUDA=require: what rank 0 asks of memory of CUDA device 1 is staged"));
-        CHECK(strstr(told,
-                     "host: put, get and atomics do not copy by handles in this version; NIGH_CUDA=auto"));
+        CHECK(strstr(told, "host: puts, gets and atomics are staged where the other side is not on a device; "
+                           "NIGH_CUDA=auto"));
         cuda->get(seen, memory, sizeof(seen));
         data_check(seen, sizeof(seen), 1, 0);
         CHECK_INT(pair_await(owner, NIGH_OP_REMOTE_PUT, 41).bytes, 4096); /* the host's memory's */

@@ -363,6 +363,35 @@ static void parts(struct pair *pair)
     }
 }
 
+/* A peer whose parts come one by one, each before a wait for it is over, does not keep a wait from its time-out. */
+static void trickle(struct pair *pair)
+{
+    enum { LONG = 64 << 20 };
+    struct pair_end *from = pair->end[0], *to = pair->end[1];
+    uint8_t *room = from ? data_filled(LONG, 1) : data_room(LONG);
+    uint64_t start;
+
+    pair_state(from ? from : to, NIGH_READY);
+    if (to)
+        pair_recv(to, room, LONG, 1, 2);
+    pair_meet();
+    if (from) {
+        pair_send(from, room, LONG, 1, 0, 1);
+        for (unsigned i = 0; i < 10000 && !pair->shared[0]; i++) {
+            sleep_ms(2);
+            if (i < 25)
+                pair_pump();
+        }
+        pair_sent(from, 1, LONG);
+    } else {
+        start = now_ns();
+        CHECK_INT(nigh->wait(to->context, 30 * MS), -ETIMEDOUT);
+        CHECK(now_ns() - start < 900 * MS);
+        pair->shared[0] = 1;
+        pair_received(to, 2, LONG);
+    }
+}
+
 #define TWO_RANKS (PAIR_FORK | PAIR_THREADS)
 #define SLEEPY       \
     {                \
@@ -376,6 +405,10 @@ static const struct pair_case cases[] = {
      .play = parts,
      .forms = PAIR_FORK,
      .options = {.spin_ns = 150 * MS, .path = "chunked"}},
+    {.name = "parts that trickle",
+     .play = trickle,
+     .forms = PAIR_FORK,
+     .options = {.spin_ns = 100 * MS, .path = "chunked"}},
     {.name = "a message of 8 bytes wakes", .play = wakes, .forms = TWO_RANKS, .number = 8, .options = SLEEPY},
     {.name = "a message of 1000 bytes wakes",
      .play = wakes,

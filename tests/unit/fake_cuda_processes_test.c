@@ -219,15 +219,19 @@ static void gives_pool(void)
 
 static void takes_pool(void)
 {
+    const struct cu_access access = {.location = {CU_ON_DEVICE, 1}, .flags = CU_READ_WRITE};
     struct cu_pool_pointer pointers[3];
     cu_address at[2], again;
     void *pool, *of;
+    char byte[1];
 
     start(1);
     OK(cuMemPoolImportFromShareableHandle(&pool, (void *)(intptr_t)take_fd(0), CU_POSIX_FD, 0));
     hear(0, pointers, sizeof(pointers));
     for (int i = 1; i >= 0; i--) {
         OK(cuMemPoolImportPointer(&at[i], pool, &pointers[i]));
+        GIVES(cuMemcpyDtoH_v2(byte, at[i], 1), i ? CU_INVALID_VALUE : CU_SUCCESS); /* the second device's */
+        OK(cuMemPoolSetAccess(pool, &access, 1));
         has(at[i], 100000, 3 + (unsigned)i);
     }
     GIVES(cuMemPoolImportPointer(&again, pool, &pointers[0]), CU_ALREADY_MAPPED);

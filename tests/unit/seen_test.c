@@ -119,6 +119,35 @@ static void the_oldest_goes(void **state)
         lab_free(at[i]);
 }
 
+/* Not what is in use, as long as there is something else. */
+static void the_oldest_unused_goes(void **state)
+{
+    struct nigh_cuda_export *used[NIGH_CUDA_SEEN_MAX], *gone;
+    uint64_t at[NIGH_CUDA_SEEN_MAX + 2], number, evicted;
+
+    (void)state;
+    for (int i = 0; i < NIGH_CUDA_SEEN_MAX + 2; i++)
+        at[i] = lab_alloc(0, ROOM);
+    for (int i = 0; i < NIGH_CUDA_SEEN_MAX; i++)
+        assert_int_equal(
+            nigh_cuda_seen_find(&seen, lab.cuda, (void *)(uintptr_t)at[i], ROOM, &used[i], &gone), 0);
+    found(at[NIGH_CUDA_SEEN_MAX], ROOM, &evicted); /* all are: the oldest */
+    assert_int_equal(evicted, used[0]->number);
+    assert_false(nigh_cuda_seen_keeps(&seen, used[0]));
+    number = used[4]->number;
+    nigh_cuda_export_put(used[4]);
+    found(at[NIGH_CUDA_SEEN_MAX], ROOM, &evicted); /* used once more */
+    assert_int_equal(evicted, 0);
+    found(at[NIGH_CUDA_SEEN_MAX + 1], ROOM, &evicted);
+    assert_int_equal(evicted, number);
+    assert_true(nigh_cuda_seen_keeps(&seen, used[1]));
+    for (int i = 0; i < NIGH_CUDA_SEEN_MAX; i++)
+        if (i != 4)
+            nigh_cuda_export_put(used[i]);
+    for (int i = 0; i < NIGH_CUDA_SEEN_MAX + 2; i++)
+        lab_free(at[i]);
+}
+
 static void failures(void **state)
 {
     struct nigh_cuda_export *export = (void *)1, *evicted = (void *)1;
@@ -140,8 +169,9 @@ static void failures(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {CASE(again), CASE(memory_of_the_host), CASE(freed_and_allocated_anew),
-                                       CASE(the_oldest_goes), CASE(failures)};
+    const struct CMUnitTest tests[] = {
+        CASE(again),           CASE(memory_of_the_host),     CASE(freed_and_allocated_anew),
+        CASE(the_oldest_goes), CASE(the_oldest_unused_goes), CASE(failures)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,12 +11,12 @@ static bool accessible(const struct stream *stream, cu_address at, size_t bytes,
 
     while (at < end) {
         const struct range *range = fake_range_at(at);
-        unsigned allowed = write ? range->writable : range->readable, bits = 1u << stream->context->device;
+        unsigned allowed = write ? range->writable : range->readable;
 
-        for (int i = 0; i < fake.shown; i++)
-            if (fake.visible[i] == range->object->device)
-                bits |= 1u << i;
-        if (range->kind == RANGE_MAPPED && range->object->device >= 0 && !(allowed & bits))
+        if (range->kind == RANGE_MAPPED && range->object->device >= 0 &&
+            !(allowed >> stream->context->device & 1))
+            return false;
+        if (range->kind == RANGE_POOL && !fake_pool_reaches(range->pool, stream->context->device))
             return false;
         at = range->at + range->bytes;
     }

@@ -167,6 +167,7 @@ const char *fake_virtual_leaks(void);
 int fake_pool_alloc(int device, size_t bytes, cu_address *at);
 /* A range of the pool went. */
 void fake_pool_freed(void *pool);
+bool fake_pool_reaches(const void *pool, int ordinal); /* copies of that device may use its memory */
 size_t fake_pool_used(int device);
 const char *fake_pool_leaks(void);
 /* What names a descriptor of this process to another one: it opens it by /proc, as nothing else may be needed. */

@@ -302,6 +302,13 @@ int cuMemPoolSetAttribute(void *of, int attribute, void *value)
     return CU_SUCCESS;
 }
 
+bool fake_pool_reaches(const void *of, int ordinal)
+{
+    const struct pool *pool = of;
+
+    return fake.visible[ordinal] == pool->device || pool->readable >> ordinal & 1;
+}
+
 int cuMemPoolSetAccess(void *of, const struct cu_access *access, size_t count)
 {
     struct pool *pool;
@@ -330,8 +337,7 @@ int cuMemPoolGetAccess(int *flags, void *of, struct cu_location *location)
     pool = known(of);
     if (!pool || location->type != CU_ON_DEVICE || location->id < 0 || location->id >= fake.shown)
         return CU_INVALID_VALUE;
-    *flags =
-        fake.visible[location->id] == pool->device || pool->readable & 1u << location->id ? CU_READ_WRITE : 0;
+    *flags = fake_pool_reaches(pool, location->id) ? CU_READ_WRITE : 0;
     return CU_SUCCESS;
 }
 
