@@ -298,6 +298,7 @@ int nigh_nccl_context_open(struct nigh_nccl_context **out)
     context = calloc(1, sizeof(*context));
     if (!context)
         return -ENOMEM;
+    pthread_spin_init(&context->turn, PTHREAD_PROCESS_PRIVATE);
     rc = join(context);
     if (rc)
         goto no_context;
@@ -309,6 +310,7 @@ int nigh_nccl_context_open(struct nigh_nccl_context **out)
 not_begun:
     loaded->close(context->nigh);
 no_context:
+    pthread_spin_destroy(&context->turn);
     free(context);
     return rc;
 }
@@ -323,6 +325,7 @@ void nigh_nccl_context_close(struct nigh_nccl_context *context)
         nigh_nccl_comm_end(context->comms);
     loaded->close(context->nigh);
     nigh_nccl_turn_give(&context->turn);
+    pthread_spin_destroy(&context->turn);
     free(context);
 }
 

@@ -58,7 +58,7 @@ struct nigh_nccl_comm;
 struct nigh_nccl_listener;
 
 struct nigh_nccl_context {
-    struct nigh_nccl_turn turn;
+    pthread_spinlock_t turn;
     struct nigh_context *nigh;
     void *number; /* in the table */
     uint64_t id;  /* random */
