@@ -10,17 +10,10 @@
 #include "plugin/device_slot.h"
 #include "plugin/wire.h"
 
+struct nigh_device_gift;
 struct nigh_endpoint;
-struct nigh_lend;
 struct nigh_region;
-struct nigh_send;
 struct nigh_send_op;
-
-/* post_send() of what was checked, and has NIGH_DEVICE, which it may have for the host's memory, too. */
-int nigh_device_send_post(struct nigh_endpoint *endpoint, const struct nigh_send *send);
-
-/* post_lend() of what was checked, and has NIGH_DEVICE. */
-int nigh_device_lend_post(struct nigh_endpoint *endpoint, const struct nigh_lend *lend);
 
 /* NULL: no memory. `bytes` is not 0. close() frees it. */
 struct nigh_device_send *nigh_device_send_open(const struct nigh_device_buffer *buffer, uint64_t bytes);
@@ -33,6 +26,8 @@ bool nigh_device_send_refers(const struct nigh_device_send *send);
  * NULL. */
 void nigh_device_send_offer(struct nigh_endpoint *endpoint, struct nigh_device_send *send,
                             struct nigh_region *region, bool always);
+/* The same, of what was opened before: it is the send's. */
+void nigh_device_send_give(struct nigh_device_send *send, const struct nigh_device_gift *gift);
 /* Before it is told: 0, and refer->where, ->refer and ->number; -EAGAIN: call again; others: it is to be staged. */
 int nigh_device_send_refer(struct nigh_endpoint *endpoint, struct nigh_device_send *send,
                            struct nigh_wire_refer *refer);

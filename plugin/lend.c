@@ -5,7 +5,7 @@
 #include "plugin/context.h"
 #include "plugin/count.h"
 #include "plugin/device_peer.h"
-#include "plugin/device_send.h"
+#include "plugin/device_post.h"
 #include "plugin/field.h"
 #include "plugin/progress.h"
 #include "plugin/refuse.h"

@@ -6,7 +6,7 @@
 #include "plugin/context.h"
 #include "plugin/count.h"
 #include "plugin/crammed.h"
-#include "plugin/device_send.h"
+#include "plugin/device_post.h"
 #include "plugin/field.h"
 #include "plugin/large.h"
 #include "plugin/refuse.h"
