@@ -23,7 +23,6 @@ struct nigh_devices {
     struct nigh_cuda *cuda;             /* NULL: not started, or there is none */
     struct nigh_cuda_seen seen;         /* of memory that is sent unregistered; with `cuda` */
     struct nigh_device_window *windows; /* of regions that the CPU stores to: device_store.h */
-    uint32_t windows_count;
     uint32_t copies; /* of messages that are under way: who sleeps would not see their end */
     bool scarce;     /* a pass left something that the next one is to try again */
     bool listens; /* a message refers to memory that is not brought yet: look for parcels behind this pass */

@@ -172,8 +172,6 @@ void nigh_device_region_remove(struct nigh_context *context, struct nigh_region 
     struct nigh_cuda_export *export = region->export;
 
     nigh_device_store_close(context, region);
-    if (region->device)
-        nigh_device_store_close(context, region);
     /* First: passes go on while peers close it, and no put or get may begin on it. */
     nigh_region_remove(&context->regions, region);
     if (!export)

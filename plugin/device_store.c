@@ -26,8 +26,11 @@ void nigh_device_store_open(struct nigh_context *context, struct nigh_region *re
 {
     struct nigh_devices *devices = &context->devices;
     struct nigh_device_window *window;
+    uint32_t count = 0;
 
-    if (region->bytes > WINDOW_BYTES_MOST || devices->windows_count == WINDOWS_MOST)
+    for (window = devices->windows; window; window = window->next)
+        count++;
+    if (region->bytes > WINDOW_BYTES_MOST || count == WINDOWS_MOST)
         return;
     window = malloc(sizeof(*window));
     if (!window || nigh_cuda_window_open(region->device, &window->window)) {
@@ -37,7 +40,6 @@ void nigh_device_store_open(struct nigh_context *context, struct nigh_region *re
     window->region = region;
     window->next = devices->windows;
     devices->windows = window;
-    devices->windows_count++;
     region->stores = true;
 }
 
@@ -59,7 +61,6 @@ void nigh_device_store_close(struct nigh_context *context, struct nigh_region *r
     while ((*link)->region != region)
         link = &(*link)->next;
     close_first(link);
-    context->devices.windows_count--;
     region->stores = false;
 }
 
@@ -67,7 +68,6 @@ void nigh_device_stores_close(struct nigh_devices *devices)
 {
     while (devices->windows)
         close_first(&devices->windows);
-    devices->windows_count = 0;
 }
 
 bool nigh_device_store(struct nigh_context *context, const struct nigh_device_buffer *buffer, uint64_t offset,

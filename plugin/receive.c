@@ -92,8 +92,10 @@ int nigh_recv_create(struct nigh_context *context, const char *call, struct nigh
     op->bytes = recv->bytes;
     op->context = recv->context;
     op->flags = device.cuda ? recv->flags : recv->flags & ~NIGH_DEVICE;
-    op->cuda = device.cuda;
-    op->stores = device.stores;
+    if (__builtin_expect(device.cuda != NULL, 0)) {
+        op->cuda = device.cuda;
+        op->stores = device.stores;
+    }
     op->poster = context->inside;
     if (recv->flags & NIGH_MULTI) {
         op->from = from;

@@ -33,17 +33,11 @@ static void begin(struct pair *pair, struct buffer *from, struct buffer *to)
             pair_open(pair->end[i]);
             pair_connect(pair->end[i]);
         }
-    for (uint32_t i = 0; i < 2; i++)
-        if (pair->end[i])
-            pair_state(pair->end[i], NIGH_READY);
-    if (pair->of->data)
-        setenv("NIGH_FAKE_CUDA_DELAY_US", pair->of->data, 1);
+    device_ready(pair);
     if (pair->end[1]) {
         *to = buffer_make(pair, RECEIVER, ROOM + BEHIND);
         any = buffer_make(pair, RECEIVER, 64);
-        buffer_recv(pair, &any, 64, 99, 99);
-        CHECK_INT(nigh->cancel(pair->end[1]->context, 99), 0);
-        CHECK_INT(pair_await(pair->end[1], NIGH_OP_RECV, 99).status, -ECANCELED);
+        device_say(pair, &any);
         buffer_drop(&any);
     }
     if (pair->end[0])
@@ -53,11 +47,7 @@ static void begin(struct pair *pair, struct buffer *from, struct buffer *to)
 
 static void end(struct pair *pair, struct buffer *from, struct buffer *to)
 {
-    pair_meet();
-    if (pair->end[0])
-        buffer_drop(from);
-    if (pair->end[1])
-        buffer_drop(to);
+    device_end(pair, from, to);
     for (uint32_t i = 0; i < 2 && pair->of->how & PAIR_MANUAL; i++)
         if (pair->end[i])
             pair_close(pair->end[i]);

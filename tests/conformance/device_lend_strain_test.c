@@ -15,31 +15,16 @@ static const struct nigh_ops *nigh;
 /* Both know each other, and the receiver's device. `to` is memory there. */
 static void begin(struct pair *pair, struct buffer *from, struct buffer *to)
 {
-    for (uint32_t i = 0; i < 2; i++)
-        if (pair->end[i])
-            pair_state(pair->end[i], NIGH_READY);
-    if (pair->of->data)
-        setenv("NIGH_FAKE_CUDA_DELAY_US", pair->of->data, 1);
+    device_ready(pair);
     if (pair->end[1]) {
         *to = buffer_make(pair, RECEIVER, ROOM);
-        buffer_recv(pair, to, 64, 99, 99);
-        CHECK_INT(nigh->cancel(pair->end[1]->context, 99), 0);
-        CHECK_INT(pair_await(pair->end[1], NIGH_OP_RECV, 99).status, -ECANCELED);
+        device_say(pair, to);
     }
     if (pair->end[0]) {
         *from = buffer_make(pair, SENDER, ROOM);
         buffer_fill(from, ROOM, 5);
     }
     pair_meet();
-}
-
-static void end(struct pair *pair, struct buffer *from, struct buffer *to)
-{
-    pair_meet();
-    if (pair->end[0])
-        buffer_drop(from);
-    if (pair->end[1])
-        buffer_drop(to);
 }
 
 static void lend(struct pair *pair, const struct buffer *from, struct nigh_region *region, uint64_t tag)
@@ -107,7 +92,7 @@ static void anew(struct pair *pair)
             buffer_fill(&from, ROOM, 6 + i);
         }
     }
-    end(pair, &from, &to);
+    device_end(pair, &from, &to);
 }
 
 /* From more registered buffers than lie ready at a peer, all wanted at once. */
@@ -140,7 +125,7 @@ static void many(struct pair *pair)
         CHECK_INT(nigh->deregister(pair->end[0]->context, region[i]), 0);
         buffer_drop(&from[i]);
     }
-    end(pair, &first, &to);
+    device_end(pair, &first, &to);
 }
 
 /* There is nothing to come: a wait sleeps. */
@@ -186,7 +171,7 @@ static void given_up(struct pair *pair)
     }
     if (pair->end[0])
         CHECK_INT(pair_await(pair->end[0], NIGH_OP_LEND, 1).status, 0);
-    end(pair, &from, &to);
+    device_end(pair, &from, &to);
 }
 
 /* In the middle of a copy of what was lent. */
@@ -208,7 +193,7 @@ static void leaves_copying(struct pair *pair)
     }
     if (pair->end[0])
         CHECK_INT(pair_await(pair->end[0], NIGH_OP_LEND, 1).status, -ECONNRESET);
-    end(pair, &from, &to);
+    device_end(pair, &from, &to);
 }
 
 /* While a lend is waited for that is to be brought again, by a lender that makes no progress. */
@@ -246,7 +231,7 @@ static void leaves_waiting(struct pair *pair)
         sleeps(pair->end[1]);
         pair->shared[1] = 1;
     }
-    end(pair, &from, &to);
+    device_end(pair, &from, &to);
 }
 
 /* With NIGH_DEVICE the buffer may be the host's, as its region says. */
@@ -301,7 +286,7 @@ static void across(struct pair *pair)
     CHECK_INT(pair_await(pair->end[0], NIGH_OP_LEND, 3).status, 0);
     CHECK_INT(pair_stats(pair->end[0]).chunked_sent, pair->of->number >> 8 == MEMORY_MAPPED);
     buffer_drop(&other);
-    end(pair, &from, &to);
+    device_end(pair, &from, &to);
 }
 
 #define FRESH    .forms = PAIR_FORK, .how = PAIR_FRESH

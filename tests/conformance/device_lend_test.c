@@ -24,29 +24,16 @@ static void keep(void *user, int level, const char *line)
 /* Both know each other, and the receiver's device. `to` is memory there. */
 static void begin(struct pair *pair, struct buffer *from, struct buffer *to)
 {
-    for (uint32_t i = 0; i < 2; i++)
-        if (pair->end[i])
-            pair_state(pair->end[i], NIGH_READY);
+    device_ready(pair);
     if (pair->end[1]) {
         *to = buffer_make(pair, RECEIVER, ROOM);
-        buffer_recv(pair, to, 64, 99, 99);
-        CHECK_INT(nigh->cancel(pair->end[1]->context, 99), 0);
-        CHECK_INT(pair_await(pair->end[1], NIGH_OP_RECV, 99).status, -ECANCELED);
+        device_say(pair, to);
     }
     if (pair->end[0]) {
         *from = buffer_make(pair, SENDER, ROOM);
         buffer_fill(from, ROOM, 5);
     }
     pair_meet();
-}
-
-static void end(struct pair *pair, struct buffer *from, struct buffer *to)
-{
-    pair_meet();
-    if (pair->end[0])
-        buffer_drop(from);
-    if (pair->end[1])
-        buffer_drop(to);
 }
 
 static int lend(struct pair *pair, const struct buffer *from, uint64_t at, uint64_t bytes, uint64_t tag)
@@ -120,7 +107,7 @@ static void seen_in_place(struct pair *pair)
         CHECK_INT(pair_stats(pair->end[0]).lend_sent, 2 * FEW);
     if (pair->end[1])
         CHECK_INT(nigh->release(pair->end[1]->context, held[0]), -EINVAL);
-    end(pair, &from, &to);
+    device_end(pair, &from, &to);
 }
 
 /* Whoever wants a copy gets one, on a device or in the host's memory. */
@@ -145,7 +132,7 @@ static void copied(struct pair *pair)
     }
     for (uint32_t i = 1; i <= 2 && pair->end[0]; i++)
         CHECK_INT(pair_await(pair->end[0], NIGH_OP_LEND, i).status, 0);
-    end(pair, &from, &to);
+    device_end(pair, &from, &to);
 }
 
 /* In place on a device only what was lent of one: all else is spent. */
@@ -184,7 +171,7 @@ static void something_else(struct pair *pair)
         CHECK_INT(pair_await(pair->end[0], NIGH_OP_LEND, 5).status, 0);
         CHECK_INT(nigh->heap_free(pair->end[0]->context, block), 0);
     }
-    end(pair, &from, &to);
+    device_end(pair, &from, &to);
 }
 
 /* Memory that no peer can map, or this one cannot. */
@@ -224,7 +211,7 @@ static void not_mapped(struct pair *pair)
         CHECK_INT(nigh->release(pair->end[1]->context, comes(pair, 0, ROOM, 2)), 0);
     if (pair->end[0] && !refused)
         CHECK_INT(pair_await(pair->end[0], NIGH_OP_LEND, 2).status, 0);
-    end(pair, &from, &to);
+    device_end(pair, &from, &to);
 }
 
 /* What is held when its receiver disconnects, closes or dies is the lender's again. */

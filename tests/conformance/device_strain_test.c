@@ -47,29 +47,14 @@ static void begin(struct pair *pair, struct buffer *from, struct buffer *to, uin
             pair_open(pair->end[i]);
             pair_connect(pair->end[i]);
         }
-    for (uint32_t i = 0; i < 2; i++)
-        if (pair->end[i])
-            pair_state(pair->end[i], NIGH_READY);
-    if (pair->of->data)
-        setenv("NIGH_FAKE_CUDA_DELAY_US", pair->of->data, 1);
+    device_ready(pair);
     if (pair->end[1]) {
         *to = buffer_make(pair, RECEIVER, bytes);
-        buffer_recv(pair, to, 64, 99, 99);
-        CHECK_INT(nigh->cancel(pair->end[1]->context, 99), 0);
-        CHECK_INT(pair_await(pair->end[1], NIGH_OP_RECV, 99).status, -ECANCELED);
+        device_say(pair, to);
     }
     if (pair->end[0])
         *from = buffer_make(pair, SENDER, bytes);
     pair_meet();
-}
-
-static void end(struct pair *pair, struct buffer *from, struct buffer *to)
-{
-    pair_meet();
-    if (pair->end[0])
-        buffer_drop(from);
-    if (pair->end[1])
-        buffer_drop(to);
 }
 
 /* ---- deregistered ---- */
@@ -132,7 +117,7 @@ static void put_meanwhile(struct pair *pair)
         CHECK(status == -EACCES || !status);
         pair->shared[2] = 1;
     }
-    end(pair, &from, &to);
+    device_end(pair, &from, &to);
 }
 
 /* ---- many at once ---- */
@@ -177,7 +162,7 @@ static void crowded(struct pair *pair)
     }
     if (pair->end[1])
         buffer_drop(&other);
-    end(pair, &from, &to);
+    device_end(pair, &from, &to);
 }
 
 /* From more buffers than are kept for peers, before any of them is received: none is waited for long. */
@@ -209,7 +194,7 @@ static void many_buffers(struct pair *pair)
     CHECK(now_ms() - began < BUFFERS / 8 * 1000);
     for (uint64_t i = 0; pair->end[0] && i < BUFFERS; i++)
         buffer_drop(&from[i]);
-    end(pair, &first, &to);
+    device_end(pair, &first, &to);
 }
 
 /* ---- the receiver leaves ---- */
@@ -253,7 +238,7 @@ static void receiver_leaves(struct pair *pair)
     }
     if (pair->end[0])
         pair_close(pair->end[0]);
-    end(pair, &from, &to);
+    device_end(pair, &from, &to);
 }
 
 /* ---- two devices ---- */
@@ -316,7 +301,7 @@ static void either_device(struct pair *pair)
         buffer_drop(&from[i]);
     if (pair->end[1])
         buffer_drop(&other);
-    end(pair, &first, &to);
+    device_end(pair, &first, &to);
 }
 
 /* Of one process: memory that is mapped for one device alone goes to another through the host. */
@@ -335,7 +320,7 @@ static void across(struct pair *pair)
         CHECK_INT(pair_stats(pair->end[0]).chunked_sent, pair->of->number >> 8 == MEMORY_PLAIN ? 0 : 2);
     if (pair->end[1])
         buffer_drop(&other);
-    end(pair, &from, &to);
+    device_end(pair, &from, &to);
 }
 
 /* ---- NIGH_CUDA=require ---- */
@@ -354,7 +339,7 @@ static void required(struct pair *pair)
         CHECK_INT(nigh->post_send(pair->end[0]->peer, &send), -ENOTSUP);
         CHECK(strstr(told, "its memory pool was not created with POSIX descriptors"));
     }
-    end(pair, &from, &to);
+    device_end(pair, &from, &to);
     for (uint32_t i = 0; i < 2; i++)
         if (pair->end[i])
             pair_close(pair->end[i]);

@@ -4,6 +4,7 @@
 #include "tests/support/data.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -80,4 +81,29 @@ void buffer_recv(struct pair *pair, const struct buffer *buffer, uint64_t bytes,
 
     recv.flags |= NIGH_DEVICE;
     CHECK_INT(pair->nigh->post_recv(end->context, end->peer, &recv), 0);
+}
+
+void device_ready(struct pair *pair)
+{
+    for (uint32_t i = 0; i < 2; i++)
+        if (pair->end[i])
+            pair_state(pair->end[i], NIGH_READY);
+    if (pair->of->data)
+        setenv("NIGH_FAKE_CUDA_DELAY_US", pair->of->data, 1);
+}
+
+void device_say(struct pair *pair, const struct buffer *to)
+{
+    buffer_recv(pair, to, 64, 99, 99);
+    CHECK_INT(pair_load()->cancel(pair->end[1]->context, 99), 0);
+    CHECK_INT(pair_await(pair->end[1], NIGH_OP_RECV, 99).status, -ECANCELED);
+}
+
+void device_end(struct pair *pair, struct buffer *from, struct buffer *to)
+{
+    pair_meet();
+    if (pair->end[0])
+        buffer_drop(from);
+    if (pair->end[1])
+        buffer_drop(to);
 }

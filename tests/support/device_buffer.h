@@ -28,6 +28,13 @@ void buffer_fill(struct buffer *buffer, uint64_t bytes, uint64_t seed);
 void buffer_check(const struct buffer *buffer, uint64_t at, uint64_t bytes, uint64_t seed);
 void buffer_drop(struct buffer *buffer);
 
+/* Waits until both sides are connected; then the driver's work begins as late as the case's data says, if it has any. */
+void device_ready(struct pair *pair);
+/* The second side posts to its buffer and takes that back: the first side knows its device then. */
+void device_say(struct pair *pair, const struct buffer *to);
+/* Both sides have come here; each drops its buffer. */
+void device_end(struct pair *pair, struct buffer *from, struct buffer *to);
+
 /* The first side's, with NIGH_DEVICE; it must succeed. */
 void buffer_send(struct pair *pair, struct buffer *buffer, uint64_t bytes, uint64_t tag, uint32_t flags,
                  uint64_t context);
